@@ -1,0 +1,21 @@
+// Runs the compiled tests: `npm test`, or `npm test -- unit e2e/kill` for the files whose path
+// contains one of the words. Node 20 and newer disagree on globs and folders, so the files are
+// listed here.
+import { spawn } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const folder = fileURLToPath(new URL('../dist/test', import.meta.url));
+const words = process.argv.slice(2);
+const files = readdirSync(folder, { recursive: true })
+  .filter((file) => file.endsWith('.test.js'))
+  .filter((file) => words.length === 0 || words.some((word) => file.includes(word)))
+  .sort()
+  .map((file) => join(folder, file));
+if (files.length === 0) {
+  console.error(`no test file matches ${words.join(' ')}`);
+  process.exit(2);
+}
+const args = ['--enable-source-maps', '--test', '--test-timeout=180000', ...files];
+spawn(process.execPath, args, { stdio: 'inherit' }).on('exit', (code) => process.exit(code ?? 1));

@@ -1,0 +1,90 @@
+/**
+ * The errors of Orbweaver, one class per *who must act*. Code compares `code`, never the message.
+ * An error leaves the process as its code and one short line; stacks and paths stay inside.
+ */
+
+/** Codes that travel on the wire. Source: PROTOCOL.md, "Errors". */
+export type ErrorCode =
+  | 'E_AUTH'
+  | 'E_BAD_FRAME'
+  | 'E_BAD_REQUEST'
+  | 'E_CLOSED'
+  | 'E_CONFIG'
+  | 'E_DRAINING'
+  | 'E_NO_CRAWL'
+  | 'E_NOT_LEASED'
+  | 'E_QUEUE_FULL'
+  | 'E_STORE'
+  | 'E_TIMEOUT'
+  | 'E_UNKNOWN_VERB'
+  | 'E_VERSION';
+
+export class OrbError extends Error {
+  readonly code: ErrorCode;
+  readonly retryable: boolean;
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: { cause?: unknown; retryable?: boolean } = {},
+  ) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined);
+    this.name = new.target.name;
+    this.code = code;
+    this.retryable = options.retryable ?? false;
+  }
+}
+
+/** The operator must act: one line that says what is wrong and what to do; exit code 2. */
+export class ConfigError extends OrbError {
+  constructor(message: string, cause?: unknown) {
+    super('E_CONFIG', message, { cause });
+  }
+}
+
+/** The authkey was refused: fatal for the connection; a slave exits 3 and does not retry. */
+export class AuthError extends OrbError {
+  constructor(message: string) {
+    super('E_AUTH', message);
+  }
+}
+
+/** The peer is broken: reply if possible, then close. */
+export class ProtocolError extends OrbError {
+  constructor(message: string, code: 'E_BAD_FRAME' | 'E_VERSION' = 'E_BAD_FRAME') {
+    super(code, message);
+  }
+}
+
+/** Only this request failed; the session goes on. */
+export class CommandError extends OrbError {}
+
+/** The connection ended or could not be made; whoever needs it connects again with back-off. */
+export class ConnectionError extends OrbError {
+  constructor(message: string, cause?: unknown) {
+    super('E_CLOSED', message, { cause, retryable: true });
+  }
+}
+
+/** The store failed: the master stops, a restart recovers. */
+export class StoreError extends OrbError {
+  constructor(message: string, cause?: unknown) {
+    super('E_STORE', message, { cause });
+  }
+}
+
+/** Exit codes of both programs: a contract with scripts and supervisors. */
+export const exitCodes = { done: 0, failed: 1, operator: 2, auth: 3 } as const;
+
+/** Code a process should exit with after `error`. */
+export function exitCodeOf(error: unknown): number {
+  if (error instanceof AuthError) return exitCodes.auth;
+  if (error instanceof ConfigError) return exitCodes.operator;
+  return exitCodes.failed;
+}
+
+/** One line for people and logs, whatever was thrown. */
+export function messageOf(error: unknown): string {
+  const text = error instanceof Error ? error.message || error.name : String(error);
+  return text.replace(/\s*\n\s*/g, ' ');
+}

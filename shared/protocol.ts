@@ -1,0 +1,311 @@
+/**
+ * The native dialect: every message, its schema, and every limit of the wire. PROTOCOL.md is the
+ * text of it; clause ids in brackets point there. Requests carry an `id` and get one reply with
+ * the same `id`; a message without an id gets none.
+ */
+import { z } from 'zod';
+import { crawlNameSchema, crawlSpecSchema, type FetchSpec } from './crawl.ts';
+import type { ErrorCode } from './errors.ts';
+
+/** Goes up with every change that an older peer would misread. [V-1] */
+export const protocolVersion = 1;
+
+export const limits = {
+  /** A frame before authentication is complete. [F-4] */
+  frameBytesBeforeAuthMax: 256,
+  /** A frame afterwards. [F-5] */
+  frameBytesMax: 32 << 20,
+  /** From accept to the end of `hello`. [H-7] */
+  handshakeMs: 10_000,
+  /** A side that has sent nothing for this long sends `ping`. [B-1] */
+  heartbeatMs: 10_000,
+  /** A side that has heard nothing for this long closes. [B-2] */
+  silenceMs: 25_000,
+  /** A lease ends this long after it was given or extended. [T-4] */
+  leaseMs: 120_000,
+  urlChars: 4096,
+  titleChars: 1024,
+  altChars: 1024,
+  /** Image sources of one page. */
+  imagesMax: 50_000,
+  /** Links of one page, joined; what does not fit is counted in `linksCut`. */
+  linksBytesMax: 16 << 20,
+  creditMax: 4096,
+  seedsMax: 10_000,
+  queueItemsMax: 10_000,
+  queueItemBytesMax: 1 << 20,
+  /** `queue.get` waits at most this long in one request. */
+  waitMsMax: 3_600_000,
+} as const;
+
+const id = z.int().min(0).optional();
+const lease = z.int().min(0);
+const taskId = z.instanceof(Uint8Array).refine((bytes) => bytes.length >= 1 && bytes.length <= 64);
+const url = z.string().min(1).max(limits.urlChars);
+const short = z.string().max(256);
+const queueName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/);
+
+/** Why a fetch failed. Source: DESIGN, "Errors by kind". */
+export const fetchErrorKinds = [
+  'dns',
+  'connect',
+  'tls',
+  'timeout',
+  'status',
+  'redirects',
+  'protocol',
+  'blocked',
+] as const;
+export type FetchErrorKind = (typeof fetchErrorKinds)[number];
+
+export const fetchErrorSchema = z.strictObject({
+  kind: z.enum(fetchErrorKinds),
+  message: z.string().max(512),
+});
+export type FetchErrorBody = z.infer<typeof fetchErrorSchema>;
+
+/** What came of one fetch; becomes the line in pages.jsonl. */
+export const resultSchema = z.strictObject({
+  finalUrl: url,
+  status: z.int().min(0).max(999),
+  type: short.optional(),
+  charset: short.optional(),
+  bytes: z.int().min(0),
+  ms: z.number().min(0),
+  title: z.string().max(limits.titleChars).optional(),
+  /** Set when the body was cut at the byte limit. */
+  cut: z.boolean().optional(),
+  /** Where a redirect left the politeness group; the target is also among the links. */
+  redirectedTo: url.optional(),
+  /** An answer that is no page (404 and its like): definite, not fetched again. */
+  error: fetchErrorSchema.optional(),
+  linksCut: z.int().min(0).optional(),
+});
+export type Result = z.infer<typeof resultSchema>;
+
+/** Found where: `img` is img[src]; `srcset` is a candidate of img[srcset]. */
+export type ImageVia = 'img' | 'srcset';
+/** `src` is absolute, http or https. */
+export type Image = { src: string; via: ImageVia; alt?: string };
+
+// Long arrays are checked by tight loops instead of zod: 1 µs for a page against 5.
+const images = z.custom<Image[]>(isImages, { error: 'images are not a list of {src, via, alt}' });
+const links = z
+  .instanceof(Uint8Array)
+  .refine((bytes) => bytes.length <= limits.linksBytesMax, { error: 'links are too long' });
+
+/** Every request, by verb. What is not here is refused as E_UNKNOWN_VERB. */
+export const requestSchemas = {
+  hello: z.strictObject({
+    verb: z.literal('hello'),
+    id: z.int().min(0),
+    protocol: z.int().min(0),
+    role: z.enum(['slave', 'client']),
+    name: z.string().min(1).max(64),
+    /** HMAC over role, version and both challenges. [H-6] */
+    proof: z.instanceof(Uint8Array),
+  }),
+  ping: z.strictObject({ verb: z.literal('ping'), id }),
+  bye: z.strictObject({ verb: z.literal('bye'), id }),
+  /** This session may hold `count` leases at once; 0 drains. [T-1] */
+  'task.credit': z.strictObject({
+    verb: z.literal('task.credit'),
+    id,
+    count: z.int().min(0).max(limits.creditMax),
+  }),
+  /** Result and discovered links together; acknowledged after the commit. [T-5] */
+  'task.report': z.strictObject({
+    verb: z.literal('task.report'),
+    id: z.int().min(0),
+    task: taskId,
+    lease,
+    result: resultSchema,
+    images,
+    /** Canonical absolute URLs, ASCII, each ended or parted by a line feed. */
+    links,
+  }),
+  /** Give a task back. With `error` it counts as a failed attempt. [T-6] */
+  'task.release': z.strictObject({
+    verb: z.literal('task.release'),
+    id: z.int().min(0),
+    task: taskId,
+    lease,
+    error: fetchErrorSchema.optional(),
+    /** The server's own word (Retry-After), in ms. */
+    retryAfterMs: z.int().min(0).max(86_400_000).optional(),
+  }),
+  /** More time for these leases; answered with those that are no longer held. [T-7] */
+  'task.extend': z.strictObject({
+    verb: z.literal('task.extend'),
+    id,
+    leases: z.array(lease).max(limits.creditMax),
+  }),
+  'crawl.add': z.strictObject({
+    verb: z.literal('crawl.add'),
+    id: z.int().min(0),
+    crawl: crawlNameSchema,
+    seeds: z.array(url).max(limits.seedsMax),
+    spec: crawlSpecSchema.partial().optional(),
+  }),
+  'crawl.list': z.strictObject({ verb: z.literal('crawl.list'), id: z.int().min(0) }),
+  'crawl.pause': z.strictObject({
+    verb: z.literal('crawl.pause'),
+    id: z.int().min(0),
+    crawl: crawlNameSchema,
+  }),
+  'crawl.resume': z.strictObject({
+    verb: z.literal('crawl.resume'),
+    id: z.int().min(0),
+    crawl: crawlNameSchema,
+  }),
+  'crawl.cancel': z.strictObject({
+    verb: z.literal('crawl.cancel'),
+    id: z.int().min(0),
+    crawl: crawlNameSchema,
+  }),
+  /** Buried URLs of a crawl, `limit` at a time, from the one after `after`. */
+  'crawl.buried': z.strictObject({
+    verb: z.literal('crawl.buried'),
+    id: z.int().min(0),
+    crawl: crawlNameSchema,
+    after: z.instanceof(Uint8Array).optional(),
+    limit: z.int().min(1).max(1000).default(100),
+  }),
+  /** Buried URLs back into the task queue: one, or all of the crawl. */
+  'crawl.replay': z.strictObject({
+    verb: z.literal('crawl.replay'),
+    id: z.int().min(0),
+    crawl: crawlNameSchema,
+    url: url.optional(),
+  }),
+  'queue.put': z.strictObject({
+    verb: z.literal('queue.put'),
+    id: z.int().min(0),
+    queue: queueName,
+    /** Each item a msgpack value, encoded by the sender. */
+    items: z.array(z.instanceof(Uint8Array)).min(1).max(limits.queueItemsMax),
+  }),
+  /** Take up to `count` items, waiting up to `waitMs` for the first. [Q-2] */
+  'queue.get': z.strictObject({
+    verb: z.literal('queue.get'),
+    id: z.int().min(0),
+    queue: queueName,
+    count: z.int().min(1).max(limits.queueItemsMax).default(1),
+    waitMs: z.int().min(0).max(limits.waitMsMax).default(0),
+  }),
+  /** The items are in safe hands; until then the session's end puts them back. [Q-3] */
+  'queue.done': z.strictObject({
+    verb: z.literal('queue.done'),
+    id,
+    queue: queueName,
+    items: z.array(z.int().min(0)).max(limits.queueItemsMax),
+  }),
+  'queue.size': z.strictObject({
+    verb: z.literal('queue.size'),
+    id: z.int().min(0),
+    queue: queueName,
+  }),
+} as const;
+
+export type Verb = keyof typeof requestSchemas;
+export type Requests = { [V in Verb]: z.infer<(typeof requestSchemas)[V]> };
+export type Request = Requests[Verb];
+
+/** Counters of one crawl as `crawl.list` gives them and the master shows them. */
+export type CrawlStatus = {
+  name: string;
+  state: 'running' | 'paused' | 'finished' | 'cancelled';
+  /** URLs in the task queue, the leased ones included. */
+  waiting: number;
+  leased: number;
+  /** Findings that a sink has not written yet. */
+  unwritten: number;
+  /** Pages (200, HTML) written once each. */
+  pages: number;
+  /** Distinct image URLs. */
+  images: number;
+  /** Fetched URLs that are no page: other types, redirects to known pages. */
+  others: number;
+  /** URLs that ended with an error, the buried ones included. */
+  failed: number;
+  buried: number;
+  /** URLs ever admitted. */
+  known: number;
+  bytes: number;
+};
+
+/** What each verb is answered with. */
+export type Replies = {
+  hello: {
+    protocol: number;
+    server: string;
+    session: number;
+    heartbeatMs: number;
+    silenceMs: number;
+    leaseMs: number;
+    frameBytesMax: number;
+    proof: Uint8Array;
+  };
+  ping: Record<never, never>;
+  bye: Record<never, never>;
+  'task.credit': Record<never, never>;
+  'task.report': { state: 'done' | 'stale' };
+  'task.release': { state: 'done' | 'stale' };
+  'task.extend': { lost: number[] };
+  'crawl.add': { admitted: number; known: number; refused: { url: string; why: string }[] };
+  'crawl.list': {
+    crawls: CrawlStatus[];
+    sessions: { name: string; role: string; leases: number }[];
+  };
+  'crawl.pause': Record<never, never>;
+  'crawl.resume': Record<never, never>;
+  'crawl.cancel': Record<never, never>;
+  'crawl.buried': {
+    urls: { url: string; kind: FetchErrorKind; message: string; attempts: number }[];
+    next?: Uint8Array;
+  };
+  'crawl.replay': { replayed: number };
+  'queue.put': { size: number };
+  'queue.get': { items: { id: number; value: Uint8Array }[] };
+  'queue.done': Record<never, never>;
+  'queue.size': { size: number };
+};
+
+/** One task as the master pushes it. [T-2] */
+export type TaskPush = {
+  task: Uint8Array;
+  lease: number;
+  crawl: number;
+  url: string;
+  depth: number;
+  attempt: number;
+};
+
+/** What the master sends unasked. */
+export type Push =
+  | { verb: 'crawl.spec'; crawl: number; name: string; fetch: FetchSpec }
+  | { verb: 'task.push'; tasks: TaskPush[] }
+  /** The lease was taken away; its report would be stale. [T-8] */
+  | { verb: 'task.cancel'; leases: number[] }
+  | { verb: 'ping' }
+  | { verb: 'drain' };
+
+export type Reply<V extends Verb = Verb> =
+  | ({ id: number; ok: true } & Replies[V])
+  | { id: number; ok: false; error: ErrorCode; message: string };
+
+const imageKeys = new Set(['src', 'via', 'alt']);
+
+function isImages(value: unknown): boolean {
+  if (!Array.isArray(value) || value.length > limits.imagesMax) return false;
+  for (const image of value) {
+    if (typeof image !== 'object' || image === null) return false;
+    const { src, via, alt } = image as Record<string, unknown>;
+    if (typeof src !== 'string' || src.length === 0 || src.length > limits.urlChars) return false;
+    if (via !== 'img' && via !== 'srcset') return false;
+    if (alt !== undefined && (typeof alt !== 'string' || alt.length > limits.altChars))
+      return false;
+    for (const key in image) if (!imageKeys.has(key)) return false;
+  }
+  return true;
+}
