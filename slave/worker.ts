@@ -13,7 +13,8 @@ import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { CommandError, messageOf } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
 import { limits, type Push, type Requests, type TaskPush } from '../shared/protocol.ts';
-import { type FetchOutcome, PageFetcher } from './fetch/fetcher.ts';
+import { PageFetcher } from './fetch/fetcher.ts';
+import type { FetchOutcome } from './fetch/outcome.ts';
 import { MasterLink } from './master-link.ts';
 
 export type WorkerOptions = {
