@@ -92,6 +92,8 @@ export class Frontier {
   readonly #options: FrontierOptions;
   readonly #store: Store;
   readonly #fingerprinter = new Fingerprinter();
+  /** Of its own: hosts are hashed in the middle of hashing links. */
+  readonly #hostFingerprinter = new Fingerprinter();
   readonly #hostSecret: Buffer;
   readonly #recent: RecentTable;
   readonly #leases: Leases;
@@ -662,7 +664,7 @@ export class Frontier {
   }
 
   #hashHost(key: string): Buffer {
-    const words = this.#fingerprinter.one(this.#hostSecret, key);
+    const words = this.#hostFingerprinter.one(this.#hostSecret, key);
     return Buffer.from(words.buffer, 0, 8);
   }
 }
