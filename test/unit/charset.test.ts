@@ -12,7 +12,7 @@ function decode(bytes: Uint8Array, label?: string, cuts: readonly number[] = [])
     from = cut;
   }
   text += decoder.end();
-  return [text, decoder.encoding ?? ''];
+  return [decoder.value(text), decoder.encoding ?? ''];
 }
 const latin1 = (text: string): Buffer => Buffer.from(text, 'latin1');
 
