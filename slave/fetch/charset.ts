@@ -3,10 +3,12 @@
  * Content-Type, `<meta>` in the first 1024 bytes, windows-1252. Streaming: until the charset is
  * known at most 1024 bytes are kept back.
  *
- * In UTF-8 and the single-byte encodings every ASCII byte means itself, so a page is scanned as it
- * came, one character a byte, and only the few values that are kept are decoded (`value`). That
- * saves decoding the rest and halves the strings. The others are decoded whole, by @exodus/bytes,
- * because Node 20 reads some of them, and windows-1252, wrongly.
+ * In nearly all encodings the characters of HTML's syntax are single bytes that are part of no
+ * other character (trail bytes begin at 0x40, digits in gb18030), and decoders give an ASCII byte
+ * back when it breaks a sequence. So a page is scanned as it came, one character a byte, and only
+ * the few values that are kept are decoded (`value`): that saves decoding the rest and halves the
+ * strings. UTF-16 and ISO-2022-JP are decoded whole. Decoders other than UTF-8's are those of
+ * @exodus/bytes, because Node 20 reads windows-1252 wrongly.
  * Source: HTML Standard 13.2.3.2; Encoding Standard.
  */
 import { TextDecoder as LegacyDecoder, labelToName } from '@exodus/bytes/encoding.js';
@@ -95,12 +97,9 @@ type TextStream = {
   value(text: string): string;
 };
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: NUL is where ASCII begins.
 const nonAscii = /[^\0-\x7f]/;
-/** Encodings in which a byte below 0x80 can be part of another character. */
-const wholeOnly = new Set(
-  'utf-16le utf-16be gbk gb18030 big5 euc-jp iso-2022-jp shift_jis euc-kr'.split(' '),
-);
+/** Encodings in which a byte of "<" or a quote can be something else. */
+const wholeOnly = new Set(['utf-16le', 'utf-16be', 'iso-2022-jp']);
 
 function textStream(encoding: string): TextStream {
   if (encoding === 'replacement') return replacementStream();
