@@ -118,7 +118,8 @@ function byteStream(encoding: string): TextStream {
   return {
     write: (bytes) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1'),
     end: () => '',
-    value: (text) => decoder.decode(Buffer.from(text, 'latin1')),
+    // As in the page, an ASCII character follows: gb18030 reads a cut sequence in its light.
+    value: (text) => decoder.decode(Buffer.from(`${text}\n`, 'latin1')).slice(0, -1),
   };
 }
 

@@ -136,7 +136,7 @@ test('charset: a page scanned as bytes gives what the decoded page gives', () =>
   const parts = fc.array(piece, { maxLength: 16 });
   fc.assert(
     fc.property(fc.constantFrom(...encodings), parts, (encoding, list) => {
-      const bytes = Buffer.concat([latin1(' '), ...list]);
+      const bytes = Buffer.concat([latin1(' '), ...list, latin1(' ')]);
       const options = { url: 'http://h.test/a/b', encoding, images: 'all' } as const;
       const whole = new PageExtractor(options);
       whole.write(new WholeDecoder(encoding, { ignoreBOM: true }).decode(bytes));
