@@ -12,7 +12,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Cluster, type Program } from '../support/cluster.ts';
 
-const tools = process.env['SITES'] ?? fileURLToPath(new URL('../../../../shared/sites', import.meta.url));
+const tools =
+  process.env['SITES'] ?? fileURLToPath(new URL('../../../../shared/sites', import.meta.url));
 const killSlaveEveryMs = 2_000;
 const masterKills = 3;
 
@@ -58,7 +59,9 @@ function report(
   const wrong = ['pages_missing', 'pages_extra', 'fetched_twice', 'images_missing', 'images_extra'];
   const lines = cluster.lines('img_src.txt');
   const equal =
-    wrong.every((name) => verdict[name] === 0) && new Set(lines).size === lines.length && run.code === 0;
+    wrong.every((name) => verdict[name] === 0) &&
+    new Set(lines).size === lines.length &&
+    run.code === 0;
   console.log(
     `${equal ? 'EQUAL' : 'DIFFERENT'} ${site}, ${run.kills} ${fault === 'none' ? 'kills' : `${fault} killed`}: ` +
       `${verdict['pages_ok']}/${verdict['pages_truth']} pages, ` +
