@@ -54,14 +54,16 @@ export class Session implements LeaseHolder {
     this.#services = services;
     this.#onEnd = onEnd;
     const handshake = new ServerHandshake(services.authkey);
-    this.#connection = new Connection(socket, handshake, {
-      onOpen: (nonces) => {
+    const handler = {
+      onOpen: (nonces: Nonces) => {
         this.#nonces = nonces;
         this.#state = 'greeting';
       },
-      onPayload: (payload) => this.#receive(payload),
-      onClose: (error) => this.#ended(error),
-    });
+      onPayload: (payload: Buffer) => this.#receive(payload),
+      onClose: (error: OrbError | undefined) => this.#ended(error),
+    };
+    const { handshakeMs } = services.timing;
+    this.#connection = new Connection(socket, handshake, handler, handshakeMs);
     this.#connection.sendPayload(handshake.start());
   }
 
@@ -176,7 +178,7 @@ export class Session implements LeaseHolder {
 
   #greet(request: Request): void {
     if (request.verb !== 'hello') throw new ProtocolError('the first message is hello');
-    const { authkey } = this.#services;
+    const { authkey, timing } = this.#services;
     const { id, role, protocol, proof } = request;
     if (protocol !== protocolVersion) {
       this.#refuse(
@@ -199,16 +201,16 @@ export class Session implements LeaseHolder {
     this.#role = role;
     this.#name = request.name;
     this.#state = 'ready';
-    this.#connection.startHeartbeat({ verb: 'ping' });
+    this.#connection.startHeartbeat({ verb: 'ping' }, timing);
     this.#reply({
       id,
       ok: true,
       protocol: protocolVersion,
       server: this.#services.version,
       session: this.id,
-      heartbeatMs: limits.heartbeatMs,
-      silenceMs: limits.silenceMs,
-      leaseMs: this.#services.leaseMs,
+      heartbeatMs: timing.heartbeatMs,
+      silenceMs: timing.silenceMs,
+      leaseMs: timing.leaseMs,
       frameBytesMax: limits.frameBytesMax,
       proof: roleProof(authkey, 'master', protocolVersion, nonces),
     });

@@ -61,6 +61,7 @@ export class MasterClient {
   readonly #options: ConnectOptions;
   readonly #authkey: Buffer;
   readonly #waiters = new Map<number, Waiter>();
+  #hello: Replies['hello'] | undefined;
   #lastId = 0;
   #closed: OrbError | undefined;
 
@@ -79,7 +80,7 @@ export class MasterClient {
     this.opened.catch(() => {});
     this.#connection = new Connection(socket, new ClientHandshake(this.#authkey), {
       onOpen: (nonces) => {
-        this.#hello(nonces).then(settle.resolve, (error: OrbError) => {
+        this.#greet(nonces).then(settle.resolve, (error: OrbError) => {
           settle.reject(error);
           this.#connection.close(error);
         });
@@ -94,6 +95,12 @@ export class MasterClient {
         options.onClose?.(error);
       },
     });
+  }
+
+  /** What the master announced: its limits, and this session's number. */
+  get hello(): Replies['hello'] {
+    if (this.#hello === undefined) throw new ConnectionError('not joined yet');
+    return this.#hello;
   }
 
   /** Asks and waits for the answer.
@@ -135,7 +142,7 @@ export class MasterClient {
     await this.close();
   }
 
-  async #hello(nonces: Nonces): Promise<Replies['hello']> {
+  async #greet(nonces: Nonces): Promise<Replies['hello']> {
     const role = this.#options.role ?? 'client';
     const hello = await this.request('hello', {
       protocol: protocolVersion,
@@ -145,7 +152,9 @@ export class MasterClient {
     });
     const expected = roleProof(this.#authkey, 'master', protocolVersion, nonces);
     if (!sameBytes(expected, hello.proof)) throw new AuthError('the master gave a wrong proof');
-    this.#connection.startHeartbeat({ verb: 'ping' });
+    // The master's own limits hold, whatever this side was built with. [B-3]
+    this.#connection.startHeartbeat({ verb: 'ping' }, hello);
+    this.#hello = hello;
     return hello;
   }
 

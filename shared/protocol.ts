@@ -15,7 +15,7 @@ export const limits = {
   frameBytesBeforeAuthMax: 256,
   /** A frame afterwards. [F-5] */
   frameBytesMax: 32 << 20,
-  /** From accept to the end of `hello`. [H-7] */
+  /** From accept to the end of `hello`; this and the next three are a master's defaults. [H-7] */
   handshakeMs: 10_000,
   /** A side that has sent nothing for this long sends `ping`. [B-1] */
   heartbeatMs: 10_000,
