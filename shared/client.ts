@@ -17,7 +17,7 @@ import {
   type OrbError,
   ProtocolError,
 } from './errors.ts';
-import { decodeValue, encodeValue } from './frame.ts';
+import { decodeMessage, decodeValue, encodeMessage, encodeValue } from './frame.ts';
 import { ClientHandshake, type Nonces, roleProof, sameBytes } from './handshake.ts';
 import {
   limits,
@@ -108,10 +108,17 @@ export class MasterClient {
   request<V extends Verb>(verb: V, body: Body<V>): Promise<Replies[V]> {
     if (this.#closed) return Promise.reject(this.#closed);
     const id = ++this.#lastId;
+    const frame = encodeMessage({ verb, id, ...body });
+    const bytesMax = this.#hello?.frameBytesMax ?? limits.frameBytesMax;
+    // The master would close the session over it. [F-5]
+    if (frame.length > bytesMax) {
+      const text = `a ${verb} of ${frame.length} bytes; the master takes ${bytesMax}`;
+      return Promise.reject(new CommandError('E_BAD_REQUEST', text));
+    }
     const reply = new Promise<Replies[V]>((resolve, reject) => {
       this.#waiters.set(id, { resolve, reject });
     });
-    this.#connection.send({ verb, id, ...body });
+    this.#connection.sendFrame(frame);
     return reply;
   }
 
@@ -159,10 +166,12 @@ export class MasterClient {
   }
 
   #receive(payload: Buffer): void {
-    const message = decodeValue(payload);
+    const message = decodeMessage(payload);
     if (typeof message !== 'object' || message === null) throw new ProtocolError('not a message');
     if (!('id' in message)) {
-      this.#options.onPush?.(message as Push);
+      const push = message as Push;
+      if (push.verb === 'error') this.#connection.close(fatalErrorOf(push.error, push.message));
+      else this.#options.onPush?.(push);
       return;
     }
     const reply = message as { id: number; ok: boolean; error?: string; message?: string };
@@ -234,8 +243,12 @@ export function parseAddress(text: string, defaultPort = 6666): { host: string; 
   return { host: match[1] ?? match[2] ?? '', port };
 }
 
-function errorOf(code: string, message: string): OrbError {
+function fatalErrorOf(code: string, message: string): OrbError {
   if (code === 'E_AUTH') return new AuthError(message);
-  if (code === 'E_VERSION') return new ProtocolError(message, 'E_VERSION');
+  return new ProtocolError(message, code === 'E_VERSION' ? code : 'E_BAD_FRAME');
+}
+
+function errorOf(code: string, message: string): OrbError {
+  if (code === 'E_AUTH' || code === 'E_VERSION') return fatalErrorOf(code, message);
   return new CommandError(code as OrbError['code'], message);
 }

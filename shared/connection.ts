@@ -18,6 +18,8 @@ export type ConnectionHandler = {
   readonly onOpen: (nonces: Nonces) => void;
   /** One payload. A throw of ProtocolError closes the connection with it. */
   readonly onPayload: (payload: Buffer) => void;
+  /** The authenticated peer broke the protocol: the last moment to tell it. */
+  readonly onBroken?: (error: ProtocolError) => void;
   /** Once, however it ended; `error` is undefined after an orderly end. */
   readonly onClose: (error: OrbError | undefined) => void;
 };
@@ -175,6 +177,7 @@ export class Connection {
       }
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
+      if (this.#state === 'open') this.#handler.onBroken?.(error);
       this.close(error);
     }
   }

@@ -15,6 +15,10 @@ export const limits = {
   frameBytesBeforeAuthMax: 256,
   /** A frame afterwards. [F-5] */
   frameBytesMax: 32 << 20,
+  /** Containers within containers of one message. [F-8] */
+  messageDepthMax: 16,
+  /** Values of one message, keys and containers included. [F-8] */
+  messageValuesMax: 1_000_000,
   /** From accept to the end of `hello`; this and the next three are a master's defaults. [H-7] */
   handshakeMs: 10_000,
   /** A side that has sent nothing for this long sends `ping`. [B-1] */
@@ -297,7 +301,9 @@ export type Push =
   /** The lease was taken away; its report would be stale. [T-8] */
   | { verb: 'task.cancel'; leases: number[] }
   | { verb: 'ping' }
-  | { verb: 'drain' };
+  | { verb: 'drain' }
+  /** The last word before the master closes: what this peer did wrong. [E-2] */
+  | { verb: 'error'; error: ErrorCode; message: string };
 
 export type Reply<V extends Verb = Verb> =
   | ({ id: number; ok: true } & Replies[V])

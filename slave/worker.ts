@@ -115,6 +115,7 @@ export class Worker {
         void this.drain();
         return;
       case 'ping':
+      case 'error': // the connection ends by it
         return;
       default:
         push satisfies never; // a newer master may say more

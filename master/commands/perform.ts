@@ -1,6 +1,5 @@
 /** The verbs of the native dialect: from a valid request to what it is answered with. */
 import type { Replies, Request, Requests, Verb } from '../../shared/protocol.ts';
-import { requestSchemas } from '../../shared/protocol.ts';
 import type { Services } from '../services.ts';
 import type { Session } from '../session.ts';
 import * as crawls from './crawls.ts';
@@ -33,10 +32,6 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'queue.done': queues.done,
   'queue.size': queues.size,
 };
-
-export function isVerb(verb: string): verb is Verb {
-  return Object.hasOwn(requestSchemas, verb);
-}
 
 /** @throws CommandError (as rejection) what the peer is told. */
 export async function perform(
