@@ -93,9 +93,6 @@ export class Session implements LeaseHolder {
   }
 
   setCredit(count: number, slots: number): void {
-    if (this.#role !== 'slave') {
-      throw new CommandError('E_BAD_REQUEST', 'only a slave takes tasks: say so in hello');
-    }
     this.#credit = count;
     this.#slots = slots;
     this.#services.frontier.dispatcher.dispatchSoon();

@@ -109,7 +109,8 @@ export const requestSchemas = {
     id: z.int().min(0),
     protocol: z.int().min(0),
     role: z.enum(['slave', 'client']),
-    name: z.string().min(1).max(64),
+    /** Shown in logs and on terminals, so nothing that moves a cursor. [S-2] */
+    name: z.string().regex(/^[^\p{C}]{1,64}$/u, { error: 'must be 1 to 64 printable characters' }),
     /** HMAC over role, version and both challenges. [H-6] */
     proof: bytes,
   }),
