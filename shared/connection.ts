@@ -27,7 +27,13 @@ export type ConnectionHandler = {
 type Handshake = { receive(payload: Buffer): HandshakeStep };
 
 /** How often a side that has nothing to say says so, and how long it listens in vain, in ms. */
-export type Heartbeat = { readonly heartbeatMs: number; readonly silenceMs: number };
+export type Heartbeat = {
+  readonly heartbeatMs: number;
+  readonly silenceMs: number;
+  /** A peer that takes nothing of what it is sent for this long is closed; default: never. Not
+   *  for a client: a master that is full takes nothing for as long as it needs to. [B-5] */
+  readonly untakenMs?: number;
+};
 
 export class Connection {
   readonly peer: string;
@@ -41,6 +47,9 @@ export class Connection {
   #heldBack = false;
   #heardAt = performance.now();
   #sentAt = performance.now();
+  #sentBytes = 0;
+  #takenBytes = 0;
+  #takenAt = performance.now();
   readonly #deadline: NodeJS.Timeout;
   #heartbeat: NodeJS.Timeout | undefined;
 
@@ -97,6 +106,7 @@ export class Connection {
       });
     }
     this.#sentAt = performance.now();
+    this.#sentBytes += frame.length;
     return this.#socket.write(frame);
   }
 
@@ -125,7 +135,7 @@ export class Connection {
   }
 
   /** From now on silence is the peer's fault, and ours is broken by `ping`. [B-1] [B-2] */
-  startHeartbeat(ping: object, { heartbeatMs, silenceMs }: Heartbeat): void {
+  startHeartbeat(ping: object, { heartbeatMs, silenceMs, untakenMs }: Heartbeat): void {
     clearTimeout(this.#deadline);
     const frame = encodeMessage(ping);
     this.#heartbeat = setInterval(() => {
@@ -133,6 +143,9 @@ export class Connection {
       if (now - this.#sentAt >= heartbeatMs) this.sendFrame(frame);
       if (!this.#heldBack && now - this.#heardAt > silenceMs) {
         this.close(new ConnectionError(`nothing heard for ${silenceMs / 1000} s`));
+      }
+      if (untakenMs !== undefined && now - this.#lastTakenAt(now) > untakenMs) {
+        this.close(new ConnectionError(`nothing taken for ${untakenMs / 1000} s`));
       }
     }, heartbeatMs / 2);
     this.#heartbeat.unref();
@@ -158,6 +171,16 @@ export class Connection {
     kill.unref();
     this.#socket.once('close', () => clearTimeout(kill));
     this.#handler.onClose(this.#error);
+  }
+
+  /** When the peer last took something, or had nothing to take. A write of many frames counts
+   *  when all of it is taken, so this errs by one write. */
+  #lastTakenAt(now: number): number {
+    const unsent = this.#socket.writableLength;
+    const taken = this.#sentBytes - unsent;
+    if (unsent === 0 || taken > this.#takenBytes) this.#takenAt = now;
+    this.#takenBytes = taken;
+    return this.#takenAt;
   }
 
   #receive(chunk: Buffer): void {

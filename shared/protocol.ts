@@ -38,6 +38,18 @@ export const limits = {
   seedsMax: 10_000,
   queueItemsMax: 10_000,
   queueItemBytesMax: 1 << 20,
+  /** Items of one reply to `queue.get`, together; one item at least. [Q-6] */
+  queueReplyBytesMax: 16 << 20,
+  /** Items that one session has and has not said `queue.done` of, together. [Q-7] */
+  queueHeldBytesMax: 64 << 20,
+  /** Requests of `queue.get` of one session that wait. [Q-7] */
+  queueWaitingMax: 1024,
+  /** Requests of one session that are not answered yet, and their bytes: beyond that it is not
+   *  read from. [P-2] */
+  unansweredMax: 4096,
+  unansweredBytesMax: 64 << 20,
+  /** Bytes that a peer has not taken; beyond that it is not read from. [P-3] */
+  untakenBytesMax: 16 << 20,
   /** `queue.get` waits at most this long in one request. */
   waitMsMax: 3_600_000,
 } as const;
