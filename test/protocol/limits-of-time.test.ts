@@ -68,7 +68,9 @@ test('[B-3] a client keeps to the limits that hello announces', async (t) => {
   if (target.process(t) === undefined) return;
   // Idle for more than this master's silenceMs: the client of the product pings in time.
   const ends: unknown[] = [];
-  await using client = await connect({ ...target, onClose: (error) => ends.push(error) });
+  const { host, port, authkey } = target;
+  const onClose = (error: unknown) => ends.push(error);
+  await using client = await connect({ host, port, authkey, onClose });
   const { silenceMs } = client.hello;
   const { peer } = await joined();
   using _ = beating(peer);
