@@ -246,10 +246,12 @@ export class Session implements LeaseHolder {
 
   /** Too much is under way: this peer has to wait. [P-1]..[P-3] */
   get #isFull(): boolean {
+    // Once held back, half of it has to be answered: not one at a time.
+    const part = this.#isHeldBack ? 0.5 : 1;
     return (
       this.#services.frontier.isFull ||
-      this.#unanswered >= limits.unansweredMax ||
-      this.#unansweredBytes >= limits.unansweredBytesMax ||
+      this.#unanswered > limits.unansweredMax * part ||
+      this.#unansweredBytes > limits.unansweredBytesMax * part ||
       this.#connection.unsentBytes > limits.untakenBytesMax
     );
   }

@@ -43,10 +43,10 @@ export const limits = {
   /** Items that one session has and has not said `queue.done` of, together. [Q-7] */
   queueHeldBytesMax: 64 << 20,
   /** Requests of `queue.get` of one session that wait. [Q-7] */
-  queueWaitingMax: 1024,
+  queueWaitingMax: 256,
   /** Requests of one session that are not answered yet, and their bytes: beyond that it is not
    *  read from. [P-2] */
-  unansweredMax: 4096,
+  unansweredMax: 1024,
   unansweredBytesMax: 64 << 20,
   /** Bytes that a peer has not taken; beyond that it is not read from. [P-3] */
   untakenBytesMax: 16 << 20,

@@ -3,16 +3,11 @@ import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import type { Message, RawPeer } from '../support/raw-peer.ts';
 import { nextTask, release, report, timeout } from '../support/raw-slave.ts';
-import { type Status, Target } from '../support/target.ts';
+import { type Status, statusOf, Target } from '../support/target.ts';
 
 const target = await Target.open();
 after(() => target.close());
 afterEach(() => target.clear());
-
-async function status(peer: RawPeer, crawl: string): Promise<Record<string, unknown>> {
-  const { crawls } = (await peer.must('crawl.list')) as unknown as Status;
-  return crawls.find(({ name }) => name === crawl) ?? {};
-}
 
 /** A crawl with this many buried URLs, and their slave. */
 async function bury(slave: RawPeer, count: number): Promise<{ crawl: string; urls: string[] }> {
@@ -47,7 +42,7 @@ test('[C-1] a seed is on the disk when add is answered', async (t) => {
   const crawl = await target.crawl(peer, [target.seed(), target.seed()]);
   await target.restart('SIGKILL');
   const after = await target.join();
-  assert.equal((await status(after, crawl))['waiting'], 2);
+  assert.equal((await statusOf(after, crawl))['waiting'], 2);
   await after.close();
 });
 
@@ -82,14 +77,14 @@ test('[C-2] a crawl of which nothing is left is finished, and runs again with a 
   if (slave === undefined) return;
   const crawl = await target.crawl(slave, [target.seed()]);
   await report(slave, await nextTask(slave));
-  let now = await status(slave, crawl);
+  let now = await statusOf(slave, crawl);
   while (now['state'] !== 'finished') {
     assert.equal(now['state'], 'running');
-    now = await status(slave, crawl);
+    now = await statusOf(slave, crawl);
   }
   assert.deepEqual([now['waiting'], now['leased'], now['unwritten']], [0, 0, 0]);
   await slave.must('crawl.add', { crawl, seeds: [target.seed()] });
-  assert.equal((await status(slave, crawl))['state'], 'running');
+  assert.equal((await statusOf(slave, crawl))['state'], 'running');
   await slave.close();
 });
 
@@ -98,7 +93,7 @@ test('[C-3] [C-4] a paused crawl hands out nothing until it is resumed', async (
   if (slave === undefined) return;
   const crawl = await target.crawl(slave, [target.seed(), target.seed()]);
   await slave.must('crawl.pause', { crawl });
-  assert.equal((await status(slave, crawl))['state'], 'paused');
+  assert.equal((await statusOf(slave, crawl))['state'], 'paused');
   await slave.must('task.credit', { count: 1 });
   for (let i = 0; i < 3; i++) await slave.sync();
   assert.deepEqual(slave.unread, []);
@@ -123,7 +118,7 @@ test('[C-3] a pause outlives the master', async (t) => {
   await peer.must('crawl.pause', { crawl });
   await target.restart('SIGKILL');
   const after = await target.join();
-  assert.equal((await status(after, crawl))['state'], 'paused');
+  assert.equal((await statusOf(after, crawl))['state'], 'paused');
   await after.close();
 });
 
@@ -133,14 +128,14 @@ test('[C-5] a cancelled crawl is over for good', async (t) => {
   const crawl = await target.crawl(slave, [target.seed(), target.seed()]);
   const task = await nextTask(slave);
   await slave.must('crawl.cancel', { crawl });
-  const { state, waiting, leased } = await status(slave, crawl);
+  const { state, waiting, leased } = await statusOf(slave, crawl);
   assert.deepEqual([state, waiting, leased], ['cancelled', 0, 0]);
   assert.equal((await report(slave, task))['state'], 'stale');
   const more = await slave.request('crawl.add', { crawl, seeds: [target.seed()] });
   assert.equal(more.error, 'E_BAD_REQUEST');
   await slave.must('crawl.cancel', { crawl });
   await slave.must('crawl.resume', { crawl });
-  assert.equal((await status(slave, crawl))['state'], 'cancelled');
+  assert.equal((await statusOf(slave, crawl))['state'], 'cancelled');
   assert.equal((await slave.must('crawl.replay', { crawl }))['replayed'], 0);
   await slave.close();
 });
@@ -176,7 +171,7 @@ test('[C-7] replay puts one or all of the buried back into the task queue', asyn
   await report(slave, one);
   assert.equal((await slave.must('crawl.replay', { crawl, url: urls[1] }))['replayed'], 0);
   assert.equal((await slave.must('crawl.replay', { crawl }))['replayed'], 2);
-  const { buried, waiting, pages } = await status(slave, crawl);
+  const { buried, waiting, pages } = await statusOf(slave, crawl);
   assert.deepEqual([buried, waiting, pages], [0, 2, 1]);
   await slave.close();
 });
@@ -196,7 +191,7 @@ test('[C-9] the spec of a crawl is fixed when it is made', async () => {
   const spec = { maxDepth: 1 };
   const again = await peer.request('crawl.add', { crawl, seeds: [target.seed()], spec });
   assert.equal(again.error, 'E_BAD_REQUEST');
-  assert.equal((await status(peer, crawl))['known'], 1);
+  assert.equal((await statusOf(peer, crawl))['known'], 1);
   // Also for two that make it at once: one of them is too late.
   const name = await target.crawl(peer, []);
   const twin = `${name}-twin`;
@@ -217,8 +212,8 @@ test('[C-10] maxPages ends a crawl with that many pages', async (t) => {
   const links = Array.from({ length: 5 }, (_, i) => new URL(`/${i}`, seed).href);
   await report(slave, await nextTask(slave), { links });
   await report(slave, await nextTask(slave));
-  let now = await status(slave, crawl);
-  while (now['state'] !== 'finished') now = await status(slave, crawl);
+  let now = await statusOf(slave, crawl);
+  while (now['state'] !== 'finished') now = await statusOf(slave, crawl);
   assert.deepEqual([now['pages'], now['waiting']], [2, 4]);
   await slave.close();
 });

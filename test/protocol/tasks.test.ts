@@ -14,7 +14,7 @@ import {
   type Task,
   timeout,
 } from '../support/raw-slave.ts';
-import { type Status, Target } from '../support/target.ts';
+import { statusOf, Target } from '../support/target.ts';
 
 const target = await Target.open();
 after(() => target.close());
@@ -28,11 +28,6 @@ async function nothingPushed(peer: RawPeer): Promise<void> {
     peer.unread.filter(({ verb }) => verb === 'task.push'),
     [],
   );
-}
-
-async function status(peer: RawPeer, crawl: string): Promise<Record<string, unknown>> {
-  const { crawls } = (await peer.must('crawl.list')) as unknown as Status;
-  return crawls.find(({ name }) => name === crawl) ?? {};
 }
 
 const paths = (seed: string, count: number) =>
@@ -109,7 +104,7 @@ test('[T-5] a report ends its lease, and its links become tasks one deeper', asy
   assert.equal(reply['state'], 'done');
   const found = await nextTask(slave);
   assert.deepEqual([found.url, found.depth], [links[0], 1]);
-  const { pages, images: distinct, known, waiting, leased } = await status(slave, crawl);
+  const { pages, images: distinct, known, waiting, leased } = await statusOf(slave, crawl);
   assert.deepEqual([pages, distinct, known, waiting, leased], [1, 1, 3, 2, 1]);
   await slave.close();
 });
@@ -139,7 +134,7 @@ test('[T-6] a release with an error is an attempt: later again, at the last one 
   assert.ok(waited > 700 && waited < 3_000, `again after ${waited} ms`);
   assert.equal(again.attempt, 2);
   await release(slave, again, timeout);
-  const { buried, failed, waiting } = await status(slave, crawl);
+  const { buried, failed, waiting } = await statusOf(slave, crawl);
   assert.deepEqual([buried, failed, waiting], [1, 1, 0]);
   await slave.close();
 });
@@ -190,11 +185,11 @@ test('[T-9] a report is acknowledged only when it is on the disk', async (t) => 
   assert.equal((await report(slave, task, { links }))['state'], 'done');
   await target.restart('SIGKILL');
   slave = await target.join('slave', 'conformance-after');
-  const { pages, waiting, known } = await status(slave, crawl);
+  const { pages, waiting, known } = await statusOf(slave, crawl);
   assert.deepEqual([pages, waiting, known], [1, 5, 6]);
   // Sent again, because the acknowledgement might have been lost: nothing twice.
   assert.equal((await report(slave, task))['state'], 'stale');
-  while ((await status(slave, crawl))['unwritten'] !== 0) await slave.sync();
+  while ((await statusOf(slave, crawl))['unwritten'] !== 0) await slave.sync();
   assert.equal(target.cluster?.fetched(crawl).length, 1);
   await slave.close();
 });
@@ -214,7 +209,7 @@ test('[T-10] a report of a lease that ended counts once while the task is open',
   assert.equal((await report(back, before))['state'], 'done');
   assert.deepEqual((await heir.push('task.cancel'))['leases'], [now.lease]);
   assert.equal((await report(heir, now))['state'], 'stale');
-  assert.equal((await status(back, crawl))['pages'], 1);
+  assert.equal((await statusOf(back, crawl))['pages'], 1);
   await heir.close();
   await back.close();
 });
@@ -228,7 +223,7 @@ test('[T-10] after a restart a report of before counts', async (t) => {
   await target.restart('SIGKILL');
   slave = await target.join('slave', 'conformance-after');
   assert.equal((await report(slave, task))['state'], 'done');
-  assert.equal((await status(slave, crawl))['pages'], 1);
+  assert.equal((await statusOf(slave, crawl))['pages'], 1);
   await slave.close();
 });
 
@@ -240,7 +235,7 @@ test('[T-11] the same report twice is one page', async (t) => {
   const answers = await Promise.all([report(slave, task), report(slave, task)]);
   assert.deepEqual(answers.map(({ state }) => state).sort(), ['done', 'stale']);
   assert.equal((await report(slave, task))['state'], 'stale');
-  assert.equal((await status(slave, crawl))['pages'], 1);
+  assert.equal((await statusOf(slave, crawl))['pages'], 1);
   await slave.close();
 });
 
@@ -342,7 +337,7 @@ test('[T-14] links that are not canonical, in scope or shallow enough are left o
   const yes = await nextTask(slave);
   assert.equal(new URL(yes.url).pathname, '/yes');
   await report(slave, yes, { links: [new URL('/deeper', seed).href] });
-  const { known, waiting } = await status(slave, crawl);
+  const { known, waiting } = await statusOf(slave, crawl);
   assert.deepEqual([known, waiting], [2, 0]);
   await slave.close();
 });
@@ -355,7 +350,7 @@ test('[T-15] a page is named by its final URL and counted once', async (t) => {
   const crawl = await target.crawl(slave, [a, b]);
   await report(slave, await nextTask(slave), { result: page(new URL('/final', seed).href) });
   await report(slave, await nextTask(slave), { result: page(new URL('/final', seed).href) });
-  const { pages, others } = await status(slave, crawl);
+  const { pages, others } = await statusOf(slave, crawl);
   assert.deepEqual([pages, others], [1, 1]);
   await slave.close();
 });
