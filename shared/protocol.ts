@@ -40,7 +40,10 @@ export const limits = {
 
 const id = z.int().min(0).optional();
 const lease = z.int().min(0);
-const taskId = z.instanceof(Uint8Array).refine((bytes) => bytes.length >= 1 && bytes.length <= 64);
+const bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array, {
+  error: 'is not bytes',
+});
+const taskId = bytes.refine((id) => id.length >= 1 && id.length <= 64);
 const url = z.string().min(1).max(limits.urlChars);
 const short = z.string().max(256);
 const queueName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/);
@@ -55,6 +58,7 @@ export const fetchErrorKinds = [
   'redirects',
   'protocol',
   'blocked',
+  'lost',
 ] as const;
 export type FetchErrorKind = (typeof fetchErrorKinds)[number];
 
@@ -90,9 +94,9 @@ export type Image = { src: string; via: ImageVia; alt?: string };
 
 // Long arrays are checked by tight loops instead of zod: 1 µs for a page against 5.
 const images = z.custom<Image[]>(isImages, { error: 'images are not a list of {src, via, alt}' });
-const links = z
-  .instanceof(Uint8Array)
-  .refine((bytes) => bytes.length <= limits.linksBytesMax, { error: 'links are too long' });
+const links = bytes.refine((joined) => joined.length <= limits.linksBytesMax, {
+  error: 'are too long',
+});
 
 /** Every request, by verb. What is not here is refused as E_UNKNOWN_VERB. */
 export const requestSchemas = {
@@ -103,7 +107,7 @@ export const requestSchemas = {
     role: z.enum(['slave', 'client']),
     name: z.string().min(1).max(64),
     /** HMAC over role, version and both challenges. [H-6] */
-    proof: z.instanceof(Uint8Array),
+    proof: bytes,
   }),
   ping: z.strictObject({ verb: z.literal('ping'), id }),
   bye: z.strictObject({ verb: z.literal('bye'), id }),
@@ -112,6 +116,8 @@ export const requestSchemas = {
     verb: z.literal('task.credit'),
     id,
     count: z.int().min(0).max(limits.creditMax),
+    /** Fetches at once; a task whose start time matters is not given beyond it. Default: count. */
+    slots: z.int().min(0).max(limits.creditMax).optional(),
   }),
   /** Result and discovered links together; acknowledged after the commit. [T-5] */
   'task.report': z.strictObject({
@@ -145,7 +151,10 @@ export const requestSchemas = {
     id: z.int().min(0),
     crawl: crawlNameSchema,
     seeds: z.array(url).max(limits.seedsMax),
+    /** For a crawl that is made by this; E_BAD_REQUEST for one that is there. */
     spec: crawlSpecSchema.partial().optional(),
+    /** Higher first in a crawl of `order: priority`; links inherit it. */
+    priority: z.int().min(-1000).max(1000).default(0),
   }),
   'crawl.list': z.strictObject({ verb: z.literal('crawl.list'), id: z.int().min(0) }),
   'crawl.pause': z.strictObject({
@@ -168,7 +177,7 @@ export const requestSchemas = {
     verb: z.literal('crawl.buried'),
     id: z.int().min(0),
     crawl: crawlNameSchema,
-    after: z.instanceof(Uint8Array).optional(),
+    after: bytes.optional(),
     limit: z.int().min(1).max(1000).default(100),
   }),
   /** Buried URLs back into the task queue: one, or all of the crawl. */
@@ -183,7 +192,7 @@ export const requestSchemas = {
     id: z.int().min(0),
     queue: queueName,
     /** Each item a msgpack value, encoded by the sender. */
-    items: z.array(z.instanceof(Uint8Array)).min(1).max(limits.queueItemsMax),
+    items: z.array(bytes).min(1).max(limits.queueItemsMax),
   }),
   /** Take up to `count` items, waiting up to `waitMs` for the first. [Q-2] */
   'queue.get': z.strictObject({

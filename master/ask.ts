@@ -1,0 +1,124 @@
+/** The subcommands: they ask a running master over its port and print what it answers. */
+import { localAuthkey } from '../shared/authkey.ts';
+import { connect, type MasterClient } from '../shared/client.ts';
+import { CommandError, ConfigError, ConnectionError, ProtocolError } from '../shared/errors.ts';
+import type { CrawlStatus, Replies } from '../shared/protocol.ts';
+import type { AskOptions } from './options.ts';
+import { number } from './progress.ts';
+
+/** @throws ConfigError what the operator has to do · AuthError */
+export async function ask(options: AskOptions): Promise<void> {
+  const master = await join(options);
+  try {
+    const { text, answer } = await perform(master, options.ask);
+    console.log(options.json ? JSON.stringify(answer) : text);
+  } catch (error) {
+    if (error instanceof CommandError) throw new ConfigError(error.message, error);
+    throw error;
+  } finally {
+    await master.close();
+  }
+}
+
+async function join({ host, port, authkey }: AskOptions): Promise<MasterClient> {
+  const key = authkey ?? localAuthkey();
+  try {
+    return await connect({ host: host || '127.0.0.1', port, authkey: key });
+  } catch (error) {
+    if (error instanceof ConnectionError) {
+      throw new ConfigError(
+        `no master answers at ${host}:${port} (${error.message}); start one or name it with --master`,
+      );
+    }
+    if (error instanceof ProtocolError) throw new ConfigError(`${host}:${port}: ${error.message}`);
+    throw error;
+  }
+}
+
+type Answer = { readonly text: string; readonly answer: unknown };
+
+async function perform(master: MasterClient, question: AskOptions['ask']): Promise<Answer> {
+  switch (question.verb) {
+    case 'status': {
+      const answer = await master.request('crawl.list', {});
+      return { text: statusText(answer), answer };
+    }
+    case 'add':
+      return await add(master, question);
+    case 'pause':
+    case 'resume':
+    case 'cancel': {
+      const { verb, crawl } = question;
+      const answer = await master.request(`crawl.${verb}`, { crawl });
+      const past = { pause: 'paused', resume: 'going on', cancel: 'cancelled' }[verb];
+      return { text: `crawl ${crawl} is ${past}`, answer };
+    }
+    case 'buried':
+      return await buried(master, question);
+    default:
+      return question satisfies never;
+  }
+}
+
+async function add(
+  master: MasterClient,
+  { crawl, seeds, priority, spec }: AskOptions['ask'] & { verb: 'add' },
+): Promise<Answer> {
+  const answer = await master.request('crawl.add', {
+    crawl,
+    seeds: [...seeds],
+    priority,
+    ...(spec === undefined ? {} : { spec }),
+  });
+  const lines = [`${answer.admitted} new, ${answer.known} known already`];
+  for (const { url, why } of answer.refused) lines.push(`refused ${url}: ${why}`);
+  return { text: lines.join('\n'), answer };
+}
+
+async function buried(
+  master: MasterClient,
+  { crawl, replay, url }: AskOptions['ask'] & { verb: 'buried' },
+): Promise<Answer> {
+  if (replay) {
+    const answer = await master.request('crawl.replay', { crawl, ...(url ? { url } : {}) });
+    return { text: `${answer.replayed} back in the task queue`, answer };
+  }
+  const all: Replies['crawl.buried']['urls'] = [];
+  let after: Uint8Array | undefined;
+  do {
+    const page: Replies['crawl.buried'] = await master.request('crawl.buried', {
+      crawl,
+      limit: 1000,
+      ...(after === undefined ? {} : { after }),
+    });
+    all.push(...page.urls.filter((row) => url === undefined || row.url === url));
+    after = page.next;
+  } while (after !== undefined);
+  const lines = all.map((row) => `${row.kind}\t${row.attempts}\t${row.url}\t${row.message}`);
+  return { text: lines.length === 0 ? 'none' : lines.join('\n'), answer: all };
+}
+
+function statusText({ crawls, sessions }: Replies['crawl.list']): string {
+  const slaves = sessions.filter(({ role }) => role === 'slave');
+  const head = ['crawl', 'state', 'pages', 'images', 'failed', 'buried', 'waiting', 'leased'];
+  const rows = crawls.map((crawl) => [crawl.name, crawl.state, ...counts(crawl)]);
+  const lines = table([head, ...rows]);
+  lines.push('', `${slaves.length} slaves`);
+  for (const { name, leases } of slaves) lines.push(`  ${name}  ${leases} leased`);
+  return lines.join('\n');
+}
+
+function counts(crawl: CrawlStatus): string[] {
+  const { pages, images, failed, buried: given, waiting, leased } = crawl;
+  return [pages, images, failed, given, waiting, leased].map(number);
+}
+
+function table(rows: readonly (readonly string[])[]): string[] {
+  const widths = (rows[0] ?? []).map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)));
+  return rows.map((row) =>
+    row
+      .map((cell, i) => cell.padEnd(widths[i] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+}

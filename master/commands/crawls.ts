@@ -1,0 +1,84 @@
+/** Verbs of operators: add, list, pause, resume, cancel, buried, replay. Source: PROTOCOL.md
+ *  [C-1]..[C-7]. */
+import { crawlSpecSchema } from '../../shared/crawl.ts';
+import { CommandError, ConfigError } from '../../shared/errors.ts';
+import type { Replies, Requests } from '../../shared/protocol.ts';
+import type { Services } from '../services.ts';
+import type { Session } from '../session.ts';
+
+export async function add(
+  { frontier, results, isDraining }: Services,
+  _session: Session,
+  { crawl: name, seeds, spec, priority }: Requests['crawl.add'],
+): Promise<Replies['crawl.add']> {
+  if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again');
+  const known = frontier.has(name);
+  if (known && spec !== undefined) {
+    throw new CommandError(
+      'E_BAD_REQUEST',
+      `the crawl "${name}" is there already: its options cannot be changed, only seeds added`,
+    );
+  }
+  if (!known) await prepare(results, name);
+  const crawl = frontier.open(name, crawlSpecSchema.parse(spec ?? {}));
+  return await frontier.seed(crawl, seeds, priority);
+}
+
+async function prepare(results: Services['results'], name: string): Promise<void> {
+  try {
+    await results.prepare(name);
+  } catch (error) {
+    if (error instanceof ConfigError) throw new CommandError('E_BAD_REQUEST', error.message);
+    throw error;
+  }
+}
+
+export function list({ frontier, sessions }: Services): Replies['crawl.list'] {
+  return {
+    crawls: frontier.crawls.map((crawl) => crawl.status()),
+    sessions: sessions().map(({ name, role, leases }) => ({ name, role, leases: leases.size })),
+  };
+}
+
+export async function pause(
+  { frontier }: Services,
+  _session: Session,
+  { crawl }: Requests['crawl.pause'],
+): Promise<Replies['crawl.pause']> {
+  await frontier.setPaused(frontier.crawl(crawl), true);
+  return {};
+}
+
+export async function resume(
+  { frontier }: Services,
+  _session: Session,
+  { crawl }: Requests['crawl.resume'],
+): Promise<Replies['crawl.resume']> {
+  await frontier.setPaused(frontier.crawl(crawl), false);
+  return {};
+}
+
+export async function cancel(
+  { frontier }: Services,
+  _session: Session,
+  { crawl }: Requests['crawl.cancel'],
+): Promise<Replies['crawl.cancel']> {
+  await frontier.cancel(frontier.crawl(crawl));
+  return {};
+}
+
+export function buried(
+  { frontier }: Services,
+  _session: Session,
+  { crawl, after, limit }: Requests['crawl.buried'],
+): Replies['crawl.buried'] {
+  return frontier.buried(frontier.crawl(crawl), after, limit);
+}
+
+export async function replay(
+  { frontier }: Services,
+  _session: Session,
+  { crawl, url }: Requests['crawl.replay'],
+): Promise<Replies['crawl.replay']> {
+  return { replayed: await frontier.replay(frontier.crawl(crawl), url) };
+}

@@ -1,0 +1,49 @@
+/** The verbs of the native dialect: from a valid request to what it is answered with. */
+import type { Replies, Request, Requests, Verb } from '../../shared/protocol.ts';
+import { requestSchemas } from '../../shared/protocol.ts';
+import type { Services } from '../services.ts';
+import type { Session } from '../session.ts';
+import * as crawls from './crawls.ts';
+import * as queues from './queues.ts';
+import * as tasks from './tasks.ts';
+
+type Performed = Exclude<Verb, 'hello'>;
+type Command<V extends Performed> = (
+  services: Services,
+  session: Session,
+  request: Requests[V],
+) => Promise<Replies[V]> | Replies[V];
+
+const commands: { readonly [V in Performed]: Command<V> } = {
+  ping: () => ({}),
+  bye: () => ({}),
+  'task.credit': tasks.credit,
+  'task.report': tasks.report,
+  'task.release': tasks.release,
+  'task.extend': tasks.extend,
+  'crawl.add': crawls.add,
+  'crawl.list': crawls.list,
+  'crawl.pause': crawls.pause,
+  'crawl.resume': crawls.resume,
+  'crawl.cancel': crawls.cancel,
+  'crawl.buried': crawls.buried,
+  'crawl.replay': crawls.replay,
+  'queue.put': queues.put,
+  'queue.get': queues.get,
+  'queue.done': queues.done,
+  'queue.size': queues.size,
+};
+
+export function isVerb(verb: string): verb is Verb {
+  return Object.hasOwn(requestSchemas, verb);
+}
+
+/** @throws CommandError (as rejection) what the peer is told. */
+export async function perform(
+  services: Services,
+  session: Session,
+  request: Exclude<Request, Requests['hello']>,
+): Promise<object> {
+  const command = commands[request.verb] as Command<Performed>;
+  return await command(services, session, request as never);
+}

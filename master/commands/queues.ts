@@ -1,0 +1,45 @@
+/** Verbs of user queues. Source: PROTOCOL.md ..[Q-4]. */
+import { CommandError } from '../../shared/errors.ts';
+import { limits, type Replies, type Requests } from '../../shared/protocol.ts';
+import type { Services } from '../services.ts';
+import type { Session } from '../session.ts';
+
+export async function put(
+  { queues, isDraining }: Services,
+  _session: Session,
+  { queue: name, items }: Requests['queue.put'],
+): Promise<Replies['queue.put']> {
+  if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again');
+  if (items.some((item) => item.length > limits.queueItemBytesMax)) {
+    throw new CommandError('E_BAD_REQUEST', 'an item of a queue is at most 1 MiB');
+  }
+  const queue = queues.queue(name);
+  await queue.put(items.map((item) => Buffer.from(item)));
+  return { size: queue.size };
+}
+
+export async function get(
+  { queues, isDraining }: Services,
+  session: Session,
+  { queue, count, waitMs }: Requests['queue.get'],
+): Promise<Replies['queue.get']> {
+  if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again');
+  return { items: await queues.queue(queue).get(session, count, waitMs) };
+}
+
+export async function done(
+  { queues }: Services,
+  session: Session,
+  { queue, items }: Requests['queue.done'],
+): Promise<Replies['queue.done']> {
+  await queues.queue(queue).done(session, items);
+  return {};
+}
+
+export function size(
+  { queues }: Services,
+  _session: Session,
+  { queue }: Requests['queue.size'],
+): Replies['queue.size'] {
+  return { size: queues.queue(queue).size };
+}

@@ -1,0 +1,38 @@
+/** Verbs of slaves: credit, report, release, extend. Source: PROTOCOL.md [T-1]..[T-8]. */
+import type { Replies, Requests } from '../../shared/protocol.ts';
+import type { Services } from '../services.ts';
+import type { Session } from '../session.ts';
+
+export function credit(
+  _services: Services,
+  session: Session,
+  request: Requests['task.credit'],
+): Replies['task.credit'] {
+  session.setCredit(request.count, request.slots ?? request.count);
+  return {};
+}
+
+export async function report(
+  { frontier }: Services,
+  session: Session,
+  { task, lease, result, images, links }: Requests['task.report'],
+): Promise<Replies['task.report']> {
+  return { state: await frontier.report(session, lease, task, { result, images, links }) };
+}
+
+export async function release(
+  { frontier }: Services,
+  session: Session,
+  { task, lease, error, retryAfterMs }: Requests['task.release'],
+): Promise<Replies['task.release']> {
+  if (error === undefined) return { state: frontier.release(session, lease) };
+  return { state: await frontier.fail(session, lease, task, error, retryAfterMs) };
+}
+
+export function extend(
+  { frontier }: Services,
+  session: Session,
+  { leases }: Requests['task.extend'],
+): Replies['task.extend'] {
+  return { lost: frontier.extend(session, leases) };
+}

@@ -1,0 +1,116 @@
+/**
+ * The data folder: one master at a time. `master.lock` names the process that uses it, by process
+ * id and start time, so that a lock left by `kill -9` is known as such at once, also when its id
+ * was given to another process. A lock of another machine (or container) counts while it is
+ * touched.
+ */
+import {
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { ConfigError, messageOf } from '../shared/errors.ts';
+
+const touchEveryMs = 2_000;
+/** A lock of elsewhere that was not touched for this long is left over. */
+const staleMs = 10_000;
+
+type Owner = { readonly host: string; readonly pid: number; readonly started: string };
+
+export class DataFolder {
+  readonly path: string;
+  readonly #lock: string;
+  readonly #address: string;
+  readonly #touch: NodeJS.Timeout;
+
+  private constructor(path: string) {
+    this.path = path;
+    this.#lock = join(path, 'master.lock');
+    this.#address = join(path, 'master.addr');
+    this.#touch = setInterval(() => {
+      const now = new Date();
+      utimesSync(this.#lock, now, now);
+    }, touchEveryMs);
+    this.#touch.unref();
+  }
+
+  /** Makes the folder if need be and takes its lock. @throws ConfigError in use, or unwritable. */
+  static open(path: string): DataFolder {
+    const lock = join(path, 'master.lock');
+    try {
+      mkdirSync(path, { recursive: true });
+      if (!take(lock)) {
+        const owner = readOwner(lock);
+        if (owner !== undefined && isAlive(owner, lock)) {
+          throw new ConfigError(
+            `the data folder ${path} is in use by the master with process id ${owner.pid}; ` +
+              'stop it, or choose another --data',
+          );
+        }
+        rmSync(lock, { force: true });
+        if (!take(lock)) throw new ConfigError(`the data folder ${path} is in use`);
+      }
+    } catch (error) {
+      if (error instanceof ConfigError) throw error;
+      throw new ConfigError(`cannot use the data folder ${path}: ${messageOf(error)}`, error);
+    }
+    return new DataFolder(path);
+  }
+
+  /** Tells programs on this machine where the master listens. */
+  publish(address: string): void {
+    writeFileSync(`${this.#address}.new`, `${address}\n`);
+    renameSync(`${this.#address}.new`, this.#address);
+  }
+
+  close(): void {
+    clearInterval(this.#touch);
+    rmSync(this.#address, { force: true });
+    rmSync(this.#lock, { force: true });
+  }
+}
+
+function take(lock: string): boolean {
+  const owner: Owner = { host: hostname(), pid: process.pid, started: startOf(process.pid) };
+  try {
+    writeFileSync(lock, JSON.stringify(owner), { flag: 'wx' });
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+function readOwner(lock: string): Owner | undefined {
+  try {
+    return JSON.parse(readFileSync(lock, 'utf8')) as Owner;
+  } catch {
+    return undefined; // a crash while it was written, or just gone
+  }
+}
+
+function isAlive(owner: Owner, lock: string): boolean {
+  if (owner.host !== hostname()) return Date.now() - statSync(lock).mtimeMs < staleMs;
+  try {
+    process.kill(owner.pid, 0);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
+  }
+  return startOf(owner.pid) === owner.started;
+}
+
+/** When a process began, as far as the system tells: its id may be another's by now. */
+function startOf(pid: number): string {
+  try {
+    // Field 22, counted behind the command name, which may hold spaces. Source: proc(5).
+    return readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ')[19] ?? '';
+  } catch {
+    return '';
+  }
+}

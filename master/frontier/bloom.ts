@@ -1,0 +1,123 @@
+/**
+ * A Bloom filter that grows: says *surely new* or *maybe seen*. It errs on the side of *maybe*,
+ * which costs its user one read of the store and never a page.
+ *
+ * It is a row of filters: when the last one holds as many keys as it was sized for, one of twice
+ * the size with half the rate is added, so that the rate of the row stays below `rate` however
+ * many keys come. Source: Bloom (1970); Almeida et al., "Scalable Bloom Filters" (2007);
+ * Kirsch & Mitzenmacher, "Less Hashing, Same Performance" (2006).
+ */
+type Filter = {
+  readonly bits: Uint32Array;
+  readonly hashes: number;
+  /** Keys it is sized for. */
+  readonly capacity: number;
+  count: number;
+};
+
+/** 512 MiB: as far as a 32-bit hash can address. */
+const bitsMax = 2 ** 32;
+
+export class Bloom {
+  readonly rate: number;
+  readonly #filters: Filter[] = [];
+  readonly #expected: number;
+
+  /** `expected` keys fit before a second filter is added; `rate` bounds false *maybe*s of all. */
+  constructor(expected: number, rate = 0.01) {
+    this.rate = rate;
+    this.#expected = Math.max(1024, expected);
+  }
+
+  get count(): number {
+    return this.#filters.reduce((sum, filter) => sum + filter.count, 0);
+  }
+
+  get bytes(): number {
+    return this.#filters.reduce((sum, filter) => sum + filter.bits.byteLength, 0);
+  }
+
+  /** `words` holds fingerprints; `at` is the index of the first word of one. */
+  maybeHas(words: Uint32Array, at: number): boolean {
+    for (const filter of this.#filters) if (hasAll(filter, words, at)) return true;
+    return false;
+  }
+
+  add(words: Uint32Array, at: number): void {
+    let filter = this.#filters.at(-1);
+    if (filter === undefined || filter.count >= filter.capacity) {
+      filter = this.#grow(filter);
+      this.#filters.push(filter);
+    }
+    setAll(filter, words, at);
+    filter.count++;
+  }
+
+  /** The filters as bytes: what `restore` reads. The arrays are live, not copies: bits set while
+   *  they are being written only add *maybe*s. */
+  *save(): Generator<Uint8Array> {
+    for (const { bits, hashes, capacity, count } of this.#filters) {
+      const head = new Float64Array([bits.byteLength, hashes, capacity, count]);
+      yield new Uint8Array(head.buffer);
+      yield new Uint8Array(bits.buffer);
+    }
+  }
+
+  /** @throws RangeError when the bytes are not those of `save`. */
+  restore(bytes: Uint8Array): void {
+    const headBytes = 32;
+    const filters: Filter[] = [];
+    for (let at = 0; at < bytes.length; ) {
+      const head = new Float64Array(bytes.slice(at, at + headBytes).buffer);
+      const [size = 0, hashes = 0, capacity = 0, count = 0] = head;
+      at += headBytes;
+      if (size <= 0 || size % 4 !== 0 || at + size > bytes.length) throw new RangeError('cut');
+      const bits = new Uint32Array(bytes.slice(at, at + size).buffer);
+      filters.push({ bits, hashes, capacity, count });
+      at += size;
+    }
+    this.#filters.splice(0, this.#filters.length, ...filters);
+  }
+
+  #grow(last: Filter | undefined): Filter {
+    const capacity = last === undefined ? this.#expected : last.capacity * 2;
+    // Rates r/2, r/4, r/8 … sum up to r.
+    const rate = this.rate / 2 ** (this.#filters.length + 1);
+    const bitsPerKey = -Math.log(rate) / Math.LN2 ** 2;
+    const bits = Math.min(bitsMax, Math.ceil((capacity * bitsPerKey) / 32) * 32);
+    return {
+      bits: new Uint32Array(bits / 32),
+      hashes: Math.max(1, Math.round((bits / capacity) * Math.LN2)),
+      capacity,
+      count: 0,
+    };
+  }
+}
+
+// Bit i of a key: (a + i*b + (i^3-i)/6) scaled from 32 bits to the size of the filter (enhanced
+// double hashing, Dillinger & Manolios 2004). Word 0 is left to the table in recent.ts.
+function hasAll({ bits, hashes }: Filter, words: Uint32Array, at: number): boolean {
+  const scale = bits.length * 2 ** -27;
+  let a = words[at + 1] ?? 0;
+  let b = words[at + 2] ?? 0;
+  for (let i = 1; i <= hashes; i++) {
+    const bit = Math.floor(a * scale);
+    if (((bits[Math.floor(bit / 32)] ?? 0) & (1 << (bit & 31))) === 0) return false;
+    a = (a + b) >>> 0;
+    b = (b + i) >>> 0;
+  }
+  return true;
+}
+
+function setAll({ bits, hashes }: Filter, words: Uint32Array, at: number): void {
+  const scale = bits.length * 2 ** -27;
+  let a = words[at + 1] ?? 0;
+  let b = words[at + 2] ?? 0;
+  for (let i = 1; i <= hashes; i++) {
+    const bit = Math.floor(a * scale);
+    const word = Math.floor(bit / 32);
+    bits[word] = (bits[word] ?? 0) | (1 << (bit & 31));
+    a = (a + b) >>> 0;
+    b = (b + i) >>> 0;
+  }
+}

@@ -1,0 +1,143 @@
+/**
+ * One crawl: its spec, scope, filter, counters and queues. It decides what is admitted; the
+ * frontier decides when anything happens.
+ */
+import type { CrawlStatus } from '../../shared/protocol.ts';
+import { isLoopback } from '../../shared/url.ts';
+import type { CrawlCounters, CrawlRecord, CrawlState } from '../store/records.ts';
+import type { Filter } from './filter.ts';
+import type { Host, Manners } from './politeness.ts';
+import { Scope } from './scope.ts';
+import type { TaskQueue } from './tasks.ts';
+
+const politeManners: Manners = { delayMs: 250, perHost: 2 };
+/** A host of this machine disturbs nobody. */
+const loopbackManners: Manners = { delayMs: 0, perHost: 32 };
+
+export const noCounters: CrawlCounters = {
+  waiting: 0,
+  pages: 0,
+  images: 0,
+  others: 0,
+  failed: 0,
+  buried: 0,
+  known: 0,
+  bytes: 0,
+  seen: 0,
+};
+
+export class Crawl {
+  readonly id: number;
+  readonly name: string;
+  readonly spec: CrawlRecord['spec'];
+  readonly secret: Uint8Array;
+  readonly startedAt: number;
+  readonly filter: Filter;
+  readonly scope: Scope;
+  readonly counters: CrawlCounters;
+  /** By host key. */
+  readonly queues = new Map<string, { host: Host; queue: TaskQueue }>();
+  state: CrawlState;
+  /** Tasks at slaves. */
+  leased = 0;
+  /** Offers and reports that are not on the disk yet. */
+  inbox = 0;
+  /** Result rows that a sink has not written. */
+  unwritten = 0;
+  #nextSeq: number;
+  #nextCommit: number;
+
+  constructor(record: CrawlRecord, filter: Filter) {
+    this.id = record.id;
+    this.name = record.name;
+    this.spec = record.spec;
+    this.secret = record.secret;
+    this.startedAt = record.startedAt;
+    this.state = record.state;
+    this.counters = { ...noCounters, ...record.counters };
+    this.filter = filter;
+    this.scope = new Scope(record.spec, record.seedHosts);
+    this.#nextSeq = record.nextSeq;
+    this.#nextCommit = record.nextCommit;
+  }
+
+  record(): CrawlRecord {
+    return {
+      id: this.id,
+      name: this.name,
+      state: this.state,
+      spec: this.spec,
+      secret: this.secret,
+      seedHosts: this.scope.seedHosts,
+      nextSeq: this.#nextSeq,
+      nextCommit: this.#nextCommit,
+      counters: this.counters,
+      startedAt: this.startedAt,
+    };
+  }
+
+  takeSeq(): number {
+    return this.#nextSeq++;
+  }
+
+  takeCommit(): number {
+    return this.#nextCommit++;
+  }
+
+  /** Number of the last commit that was gathered. */
+  get lastCommit(): number {
+    return this.#nextCommit - 1;
+  }
+
+  /** Where a URL stands in its host's queue; lower comes first. */
+  rank(depth: number, priority: number): number {
+    switch (this.spec.order) {
+      case 'bfs':
+        return depth;
+      case 'dfs':
+        return 0xffffffff - depth;
+      case 'priority':
+        return (0x7fff - priority) * 0x10000 + depth;
+      default:
+        return this.spec.order satisfies never;
+    }
+  }
+
+  manners(host: URL): Manners {
+    const base = isLoopback(host.hostname) ? loopbackManners : politeManners;
+    return {
+      delayMs: this.spec.delayMs ?? base.delayMs,
+      perHost: this.spec.perHost ?? base.perHost,
+    };
+  }
+
+  /** May its tasks be leased? With a page limit, no more than could still become pages. */
+  get active(): boolean {
+    const { maxPages } = this.spec;
+    if (this.state !== 'running') return false;
+    return maxPages === undefined || this.counters.pages + this.leased + this.inbox < maxPages;
+  }
+
+  /** Nothing offered, waiting, leased or unwritten; or the page limit is reached. */
+  get isDone(): boolean {
+    if (this.state !== 'running' || this.inbox > 0 || this.leased > 0 || this.unwritten > 0) {
+      return false;
+    }
+    return this.counters.waiting === 0 || this.isFull;
+  }
+
+  get isFull(): boolean {
+    return this.spec.maxPages !== undefined && this.counters.pages >= this.spec.maxPages;
+  }
+
+  status(): CrawlStatus {
+    const { seen: _, ...counters } = this.counters;
+    return {
+      name: this.name,
+      state: this.state,
+      leased: this.leased,
+      unwritten: this.unwritten,
+      ...counters,
+    };
+  }
+}

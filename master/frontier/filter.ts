@@ -1,0 +1,181 @@
+/**
+ * The filter of one crawl: which fingerprints are new. Three looks, the cheap ones first:
+ *
+ *     recent table   hit: known, no further look            (bounded, forgets)
+ *     pending sets   hit: known, being committed            (exact)
+ *     Bloom filter   miss: surely new                       (errs towards "maybe")
+ *     store          exact                                  (one read)
+ */
+import { createHash } from 'node:crypto';
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { fingerprintBytes } from '../../shared/fingerprint.ts';
+import { commitKey, crawlKey, fingerprintKey } from '../store/records.ts';
+import type { Change, Row, Store } from '../store/store.ts';
+import { Bloom } from './bloom.ts';
+import { PendingSet, type RecentTable } from './recent.ts';
+
+/** Fingerprints since the last save before the Bloom filter is saved again. */
+const unsavedMax = 1 << 20;
+const digestBytes = 32;
+
+export class Filter {
+  readonly #crawl: number;
+  readonly #store: Store;
+  readonly #recent: RecentTable;
+  readonly #path: string | undefined;
+  readonly #bloom: Bloom;
+  /** One for every commit under way, and the last one for the commit that is being gathered. */
+  #pending: PendingSet[] = [new PendingSet()];
+  #free: PendingSet[] = [];
+  #unsaved = 0;
+  #saving: Promise<void> | undefined;
+
+  /** `path`: where the Bloom filter is kept over a restart; undefined: nowhere. */
+  constructor(options: {
+    crawl: number;
+    store: Store;
+    recent: RecentTable;
+    urlsExpected: number;
+    path: string | undefined;
+    /** Keys of this crawl in the store; with fewer in the Bloom filter, it is built anew. */
+    seenCount: number;
+  }) {
+    this.#crawl = options.crawl;
+    this.#store = options.store;
+    this.#recent = options.recent;
+    this.#path = options.path;
+    this.#bloom = new Bloom(options.urlsExpected);
+    this.#load(options.seenCount);
+  }
+
+  get bloomBytes(): number {
+    return this.#bloom.bytes;
+  }
+
+  /** True when the fingerprint was admitted before, or settled. */
+  knows(words: Uint32Array, at: number): boolean {
+    if (this.#recent.has(words, at)) return true;
+    for (const pending of this.#pending) if (pending.has(words, at)) return true;
+    if (!this.#bloom.maybeHas(words, at)) return false;
+    if (!this.#store.has('seen', fingerprintKey(this.#crawl, words, at))) return false;
+    this.#recent.add(words, at);
+    return true;
+  }
+
+  /** Remembers one that needs no further look though it is not admitted (out of scope). */
+  settle(words: Uint32Array, at: number): void {
+    this.#recent.add(words, at);
+  }
+
+  /** Counts it as known from now on; its key has to be in the commit that is being gathered. */
+  admit(words: Uint32Array, at: number): void {
+    this.#pending.at(-1)?.add(words, at);
+    this.#bloom.add(words, at);
+  }
+
+  /** Ends the gathering of a commit: what was admitted since the last time stays pending until
+   *  the returned function says that the commit is on the disk. */
+  seal(): () => void {
+    const sealed = this.#pending.at(-1);
+    this.#pending.push(this.#free.pop() ?? new PendingSet());
+    return () => {
+      if (sealed === undefined) return;
+      this.#pending = this.#pending.filter((pending) => pending !== sealed);
+      sealed.clear();
+      this.#free.push(sealed);
+    };
+  }
+
+  /** The changes that put these keys of `seen` on record. They are sorted: neighbours share a
+   *  page of the store. `commit` numbers the commit within the crawl. */
+  changes(keys: Buffer[], commit: number): Change[] {
+    if (keys.length === 0) return [];
+    keys.sort(Buffer.compare);
+    const fingerprints = Buffer.concat(keys.map((key) => key.subarray(4)));
+    const changes: Change[] = keys.map((key) => ({ table: 'seen', key, value: nothing }));
+    // What the saved Bloom filter lacks, in one row instead of a scan of `seen` at the start.
+    changes.push({ table: 'recent', key: commitKey(this.#crawl, commit), value: fingerprints });
+    this.#unsaved += keys.length;
+    return changes;
+  }
+
+  /** True when so much is new that a restart would read for long. */
+  get wantsSave(): boolean {
+    return this.#path !== undefined && this.#unsaved >= unsavedMax && this.#saving === undefined;
+  }
+
+  /** Saves the Bloom filter; gives the changes that forget the rows it made needless: those of
+   *  commits up to `commit`, which must be on the disk. */
+  async save(commit: number): Promise<Change[]> {
+    if (this.#path === undefined) return [];
+    this.#unsaved = 0;
+    const saving = this.#write(this.#path);
+    this.#saving = saving;
+    await saving;
+    this.#saving = undefined;
+    const rows = this.#store.range('recent', {
+      from: commitKey(this.#crawl, 0),
+      to: commitKey(this.#crawl, commit + 1),
+    });
+    return rows.map(({ key }) => ({ table: 'recent', key, value: undefined }));
+  }
+
+  async #write(path: string): Promise<void> {
+    const digest = createHash('sha256');
+    const file = await open(`${path}.new`, 'w');
+    try {
+      for (const live of this.#bloom.save()) {
+        // A copy: bits that are set meanwhile must not make the digest wrong.
+        const bytes = live.slice();
+        digest.update(bytes);
+        await file.write(bytes);
+      }
+      await file.write(digest.digest());
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    renameSync(`${path}.new`, path);
+    const folder = openSync(dirname(path), 'r');
+    fsyncSync(folder);
+    closeSync(folder);
+  }
+
+  #load(seenCount: number): void {
+    this.#restore();
+    this.#addRows('recent', ({ value }) => value);
+    if (this.#bloom.count >= seenCount) return;
+    // The saved filter is gone or damaged. A filter that lacks a key would fetch its page twice.
+    this.#addRows('seen', ({ key }) => key.subarray(4));
+  }
+
+  #restore(): void {
+    if (this.#path === undefined || !existsSync(this.#path)) return;
+    const saved = readFileSync(this.#path);
+    const bytes = saved.subarray(0, -digestBytes);
+    const digest = createHash('sha256').update(bytes).digest();
+    if (digest.equals(saved.subarray(-digestBytes))) this.#bloom.restore(bytes);
+  }
+
+  #addRows(table: 'recent' | 'seen', fingerprintsOf: (row: Row) => Buffer): void {
+    let from: Buffer = crawlKey(this.#crawl);
+    const to = crawlKey(this.#crawl + 1);
+    for (let after = false; ; after = true) {
+      const rows = this.#store.range(table, { from, after, to, limit: 4096 });
+      for (const row of rows) this.#addAll(fingerprintsOf(row));
+      const last = rows.at(-1);
+      if (last === undefined) return;
+      from = last.key;
+    }
+  }
+
+  #addAll(fingerprints: Buffer): void {
+    const words = new Uint32Array(new Uint8Array(fingerprints).buffer);
+    for (let at = 0; at < words.length; at += 4) this.#bloom.add(words, at);
+    this.#unsaved += fingerprints.length / fingerprintBytes;
+  }
+}
+
+const nothing = Buffer.alloc(0);

@@ -1,0 +1,195 @@
+/**
+ * The task queue of one host within one crawl. The store holds all of it; in memory is a window
+ * of the tasks that come next, so that memory grows with hosts, not with URLs.
+ *
+ *     waiting --lease--> leased --report--> committing --on disk--> gone
+ *        ^                  |
+ *        +--- release ------+      (delayed: waiting, but not before a time)
+ *
+ * Invariant: every task of the store whose key is at most `#loadedTo` is in `#live`; with
+ * `#loadedTo` at the end, all of them are.
+ */
+import { decodeTask, parseTaskKey, type TaskRecord, taskKey } from '../store/records.ts';
+import type { Row, Store } from '../store/store.ts';
+import { Heap } from './heap.ts';
+
+export type Task = TaskRecord & {
+  readonly queue: TaskQueue;
+  readonly rank: number;
+  readonly seq: number;
+  state: 'waiting' | 'leased' | 'committing';
+  /** Leases that ended without a word of the slave. */
+  losses: number;
+  heapIndex: number;
+};
+
+type Position = { readonly rank: number; readonly seq: number };
+const theEnd: Position = { rank: Number.POSITIVE_INFINITY, seq: 0 };
+const theStart: Position = { rank: -1, seq: 0 };
+
+/** Tasks of one host in memory, at most. */
+const windowMax = 512;
+/** Tasks read from the store at once. */
+const refillCount = 128;
+
+export class TaskQueue {
+  readonly crawl: number;
+  /** The host's hash: its place in the store. */
+  readonly host: Buffer;
+  readonly #store: Store;
+  readonly #ready = new Heap<Task>(isBefore);
+  readonly #delayed = new Heap<Task>((a, b) => a.notBefore < b.notBefore);
+  readonly #live = new Map<number, Task>();
+  #loadedTo: Position;
+
+  /** `empty`: nothing of this host is in the store yet. */
+  constructor(options: { crawl: number; host: Buffer; store: Store; empty: boolean }) {
+    this.crawl = options.crawl;
+    this.host = options.host;
+    this.#store = options.store;
+    this.#loadedTo = options.empty ? theEnd : theStart;
+  }
+
+  /** Takes in a task that has reached the store. */
+  add(record: TaskRecord, position: Position): void {
+    // Beyond the window it is in the store alone; and a refill may have been faster than we.
+    if (isAfter(position, this.#loadedTo) || this.#live.has(position.seq)) return;
+    this.#enqueue(this.#make(record, position));
+    if (this.#ready.size > windowMax) this.#shrink();
+  }
+
+  /** The next task that is due, or undefined. It stays in place until `lease`. */
+  peek(now: number): Task | undefined {
+    for (let task = this.#delayed.peek(); task && task.notBefore <= now; ) {
+      this.#delayed.pop();
+      this.#ready.set(task);
+      task = this.#delayed.peek();
+    }
+    // A window full of delayed tasks waits for them: a host that fails is not read through.
+    if (this.#ready.size === 0 && this.#delayed.size < windowMax) this.#refill(now);
+    return this.#ready.peek();
+  }
+
+  /** When the first delayed task is due; undefined when none waits. */
+  get delayedUntil(): number | undefined {
+    return this.#delayed.peek()?.notBefore;
+  }
+
+  lease(task: Task): void {
+    this.#ready.remove(task);
+    task.state = 'leased';
+  }
+
+  /** Back to waiting, as `record` says. The store already holds that record. */
+  release(task: Task, record: TaskRecord): void {
+    const again = this.#make(record, task);
+    again.losses = task.losses;
+    this.#enqueue(again);
+  }
+
+  /** Its report is on the way to the disk: nobody else gets it. */
+  commit(task: Task): void {
+    this.#ready.remove(task);
+    this.#delayed.remove(task);
+    task.state = 'committing';
+  }
+
+  /** It has left the store. */
+  remove(task: Task): void {
+    this.#live.delete(task.seq);
+  }
+
+  /** The task at a position, loaded from the store if need be; undefined when it is done. */
+  find(position: Position): Task | undefined {
+    const live = this.#live.get(position.seq);
+    if (live !== undefined) return live;
+    const value = this.#store.get(
+      'tasks',
+      taskKey(this.crawl, this.host, position.rank, position.seq),
+    );
+    if (value === undefined) return undefined;
+    const task = this.#make(decodeTask(value), position);
+    this.#enqueue(task);
+    return task;
+  }
+
+  /** Nothing in memory and nothing in the store. */
+  get isEmpty(): boolean {
+    return this.#live.size === 0 && this.#loadedTo === theEnd;
+  }
+
+  #make(record: TaskRecord, { rank, seq }: Position): Task {
+    const { url, depth, priority, attempts, notBefore } = record;
+    const task: Task = {
+      url,
+      depth,
+      priority,
+      attempts,
+      notBefore,
+      queue: this,
+      rank,
+      seq,
+      state: 'waiting',
+      losses: 0,
+      heapIndex: -1,
+    };
+    this.#live.set(seq, task);
+    return task;
+  }
+
+  #enqueue(task: Task): void {
+    if (task.notBefore > 0) this.#delayed.set(task);
+    else this.#ready.set(task);
+  }
+
+  #refill(now: number): void {
+    while (this.#loadedTo !== theEnd && this.#ready.size === 0) {
+      const rows = this.#readAfter(this.#loadedTo);
+      for (const { key, value } of rows) {
+        const parts = parseTaskKey(key);
+        if (parts === undefined || this.#live.has(parts.seq)) continue;
+        const record = decodeTask(value);
+        this.#enqueue(
+          this.#make(record.notBefore > now ? record : { ...record, notBefore: 0 }, parts),
+        );
+      }
+      const last = rows.at(-1);
+      const parts = last && parseTaskKey(last.key);
+      this.#loadedTo =
+        rows.length < refillCount || !parts ? theEnd : { rank: parts.rank, seq: parts.seq };
+      if (this.#delayed.size >= windowMax) return;
+    }
+  }
+
+  #readAfter({ rank, seq }: Position): Row[] {
+    const first = rank < 0;
+    return this.#store.range('tasks', {
+      from: taskKey(this.crawl, this.host, first ? 0 : rank, first ? 0 : seq),
+      after: !first,
+      to: taskKey(this.crawl, this.host, 0xffffffff, 2 ** 48 - 1),
+      limit: refillCount,
+    });
+  }
+
+  /** Forgets the half of the window that comes last; the store still has it. */
+  #shrink(): void {
+    const tasks = [...this.#ready].sort((a, b) => (isBefore(a, b) ? -1 : 1));
+    for (const task of tasks.splice(windowMax / 2)) {
+      this.#ready.remove(task);
+      this.#live.delete(task.seq);
+    }
+    const last = tasks.at(-1);
+    // A task that `find` fetched may lie beyond what was loaded.
+    if (last !== undefined && isBefore(last, this.#loadedTo)) {
+      this.#loadedTo = { rank: last.rank, seq: last.seq };
+    }
+  }
+}
+
+function isBefore(a: Position, b: Position): boolean {
+  return a.rank < b.rank || (a.rank === b.rank && a.seq < b.seq);
+}
+
+function isAfter(a: Position, b: Position): boolean {
+  return isBefore(b, a);
+}

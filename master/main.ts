@@ -1,0 +1,24 @@
+/** `node master.js`: serves, or asks a running master. */
+import { runMain } from '../shared/cli.ts';
+import { ask } from './ask.ts';
+import { Master } from './master.ts';
+import { parseMasterOptions } from './options.ts';
+
+await runMain('master', async () => {
+  const options = parseMasterOptions(process.argv, process.env);
+  if (options.kind === 'ask') {
+    await ask(options);
+    return;
+  }
+  const master = await Master.start(options);
+  let asked = 0;
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      // The second one means it: everything that was acknowledged is on the disk.
+      if (++asked > 1) process.exit(1);
+      void master.stop();
+    });
+  }
+  await master.stopped;
+});
+process.exit();

@@ -1,0 +1,281 @@
+/**
+ * A master that serves: makes the parts, wires them, and takes them down in order.
+ *
+ *     starting --> serving --stop()--> draining --> stopped
+ *                     |
+ *                     +--every crawl finished (exitWhenDone)--> draining
+ */
+import { randomBytes } from 'node:crypto';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { authkeyBytesMin, readOrMakeAuthkey } from '../shared/authkey.ts';
+import { ConfigError, messageOf } from '../shared/errors.ts';
+import { type Logger, makeLog } from '../shared/log.ts';
+import { limits } from '../shared/protocol.ts';
+import { isLoopback } from '../shared/url.ts';
+import { version } from '../shared/version.ts';
+import { DataFolder } from './data-folder.ts';
+import type { Crawl } from './frontier/crawl.ts';
+import { Frontier } from './frontier/frontier.ts';
+import type { ServeOptions } from './options.ts';
+import { Progress, summary } from './progress.ts';
+import { UserQueues } from './queues.ts';
+import { MasterServer } from './server.ts';
+import type { Services } from './services.ts';
+import { ResultQueue } from './sinks/result-queue.ts';
+import { GroupCommit } from './store/group-commit.ts';
+import { openLmdbStore } from './store/lmdb.ts';
+import { formatVersion } from './store/records.ts';
+import type { Store } from './store/store.ts';
+
+const commitEveryMs = 10;
+/** How long an orderly stop waits for the pages that slaves have under way. */
+const drainMs = 10_000;
+
+export class Master {
+  readonly #options: ServeOptions;
+  readonly #folder: DataFolder;
+  readonly #store: Store;
+  readonly #log: Logger;
+  readonly #progress: Progress;
+  readonly #commits: GroupCommit;
+  readonly #results: ResultQueue;
+  readonly #frontier: Frontier;
+  readonly #queues: UserQueues;
+  readonly #server: MasterServer;
+  readonly #authkeyPath: string;
+  readonly #isNewKey: boolean;
+  readonly #settleStopped: { resolve: () => void; reject: (error: unknown) => void };
+  /** Resolves after an orderly stop; rejects with the fault that ended the master. */
+  readonly stopped: Promise<void>;
+  #state: 'starting' | 'serving' | 'draining' | 'stopped' = 'starting';
+
+  /** @throws ConfigError what the operator has to do. */
+  static async start(options: ServeOptions): Promise<Master> {
+    const folder = DataFolder.open(options.dataFolder);
+    try {
+      const store = await openLmdbStore(join(options.dataFolder, 'store'));
+      const master = new Master(options, folder, store);
+      await master.#serve();
+      return master;
+    } catch (error) {
+      folder.close();
+      throw error;
+    }
+  }
+
+  private constructor(options: ServeOptions, folder: DataFolder, store: Store) {
+    this.#options = options;
+    this.#folder = folder;
+    this.#store = store;
+    this.#authkeyPath = join(options.dataFolder, 'authkey');
+    const made = options.authkey ?? readOrMakeAuthkey(this.#authkeyPath);
+    const authkey = Buffer.isBuffer(made) ? made : made.authkey;
+    this.#isNewKey = !Buffer.isBuffer(made) && made.isNew;
+    refuseWeakKey(authkey, options.host);
+    let settle: { resolve: () => void; reject: (error: unknown) => void } | undefined;
+    this.stopped = new Promise((resolve, reject) => {
+      settle = { resolve, reject };
+    });
+    this.#settleStopped = settle as NonNullable<typeof settle>;
+    const isTerminal = process.stdout.isTTY === true && !options.jsonLogs;
+    this.#log = makeLog({
+      level: options.logLevel,
+      json: options.jsonLogs,
+      write: (line) => this.#progress.above(line),
+    });
+    this.#progress = new Progress({
+      look: () => ({
+        crawls: this.#frontier.crawls.map((crawl) => crawl.status()),
+        slaves: this.#slaveCount(),
+      }),
+      log: this.#log,
+      repaints: isTerminal,
+    });
+    const onError = (error: unknown) => this.#fail(error);
+    this.#commits = new GroupCommit({ store, everyMs: commitEveryMs, onError });
+    this.#results = new ResultQueue({
+      store,
+      commits: this.#commits,
+      folder: options.outFolder,
+      onWritten: (crawl) => this.#frontier.settle(crawl),
+      onError,
+    });
+    this.#frontier = new Frontier(
+      {
+        store,
+        commits: this.#commits,
+        results: this.#results,
+        folder: options.dataFolder,
+        leaseMs: limits.leaseMs,
+        recentEntries: options.recentUrls,
+        onFinished: (crawl) => this.#finished(crawl),
+      },
+      this.#secret(),
+    );
+    this.#queues = new UserQueues(store, this.#commits);
+    this.#server = new MasterServer(this.#services(authkey));
+  }
+
+  /** Ends orderly: no more leases, what is under way comes in, everything is written. Idempotent. */
+  async stop(): Promise<void> {
+    if (this.#state !== 'serving') return await this.stopped.catch(() => {});
+    this.#state = 'draining';
+    this.#frontier.drain();
+    await this.#leasesReturned();
+    this.#queues.close();
+    await this.#commits.flushed();
+    await this.#results.close();
+    await this.#frontier.close();
+    await this.#server.close(1_000);
+    this.#progress.stop();
+    await this.#store.close();
+    this.#folder.close();
+    this.#state = 'stopped';
+    this.#settleStopped.resolve();
+  }
+
+  async #serve(): Promise<void> {
+    const { host, port, seeds, crawl: name, spec } = this.#options;
+    for (const crawl of this.#frontier.crawls) await this.#results.restore(crawl);
+    if (seeds.length > 0 && !this.#frontier.has(name)) await this.#results.prepare(name);
+    const actualPort = await this.#server.listen(host, port);
+    this.#folder.publish(`${host || '127.0.0.1'}:${actualPort}`);
+    this.#state = 'serving';
+    this.#greet(actualPort);
+    if (seeds.length > 0) await this.#seed(name, seeds, spec);
+    this.#progress.start(this.#options.statusEveryMs);
+    for (const crawl of this.#frontier.crawls) this.#frontier.settle(crawl);
+    this.#leaveIfDone();
+  }
+
+  async #seed(name: string, seeds: readonly string[], spec: ServeOptions['spec']): Promise<void> {
+    const crawl = this.#frontier.open(name, spec);
+    const { admitted, refused } = await this.#frontier.seed(crawl, seeds);
+    for (const { url, why } of refused) this.#log.warn({ url }, `seed refused: ${why}`);
+    if (admitted === 0 && crawl.state === 'finished') {
+      const folder = this.#results.folderOf(name);
+      this.#log.info(
+        `crawl ${name} was finished before: ${crawl.counters.pages} pages in ${folder}; ` +
+          'to crawl again, give another --crawl',
+      );
+    }
+  }
+
+  #services(authkey: Buffer): Services {
+    return {
+      authkey,
+      version: `orbweaver/${version}`,
+      leaseMs: limits.leaseMs,
+      frontier: this.#frontier,
+      results: this.#results,
+      queues: this.#queues,
+      sessions: () => this.#server.sessions,
+      isDraining: () => this.#state !== 'serving',
+      onReady: (session) => {
+        if (session.role !== 'slave') return;
+        this.#log.info({ slave: session.name, peer: session.peer }, 'slave joined');
+        this.#frontier.addHolder(session);
+      },
+      onGone: (session) => {
+        this.#queues.removeHolder(session);
+        if (session.role !== 'slave') return;
+        const leases = session.leases.size;
+        this.#frontier.removeHolder(session);
+        this.#log.info({ slave: session.name, returned: leases }, 'slave left');
+      },
+      onFault: (error) => this.#fail(error),
+      onRefused: (peer, error) => {
+        this.#log.warn({ peer, code: error.code }, `connection ended: ${messageOf(error)}`);
+      },
+    };
+  }
+
+  #greet(port: number): void {
+    const { dataFolder, host } = this.#options;
+    const where = `${host || '*'}:${port}`;
+    this.#log.info(
+      { data: dataFolder, pid: process.pid },
+      `orbweaver ${version} listens on ${where}`,
+    );
+    const reachable = host && host !== '0.0.0.0' && host !== '::' ? host : hostname();
+    const join = `node slave.js --master ${reachable}:${port}`;
+    if (this.#isNewKey) {
+      this.#log.info(
+        `made the authkey ${this.#authkeyPath}: copy that file to the slaves' machines`,
+      );
+    }
+    const key = this.#options.authkey ? 'the same authkey' : this.#authkeyPath;
+    this.#log.info(`join a slave with: ${join} --authkey-file ${key}`);
+  }
+
+  #finished(crawl: Crawl): void {
+    const folder = this.#results.folderOf(crawl.name);
+    this.#log.info(summary(crawl.status(), Date.now() - crawl.startedAt, folder));
+    this.#leaveIfDone();
+  }
+
+  #leaveIfDone(): void {
+    if (!this.#options.exitWhenDone || this.#state !== 'serving') return;
+    const open = this.#frontier.crawls.some(
+      ({ state }) => state === 'running' || state === 'paused',
+    );
+    if (open || this.#frontier.crawls.length === 0) return;
+    for (const session of this.#server.sessions) {
+      if (session.role === 'slave') session.send({ verb: 'drain' });
+    }
+    void this.stop();
+  }
+
+  /** Waits until no slave holds a lease, for a limited time. */
+  async #leasesReturned(): Promise<void> {
+    const deadline = performance.now() + drainMs;
+    while (this.#frontier.leaseCount > 0 && performance.now() < deadline) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+
+  /** Nothing can be promised any more; what was acknowledged is on the disk. */
+  #fail(error: unknown): void {
+    if (this.#state === 'stopped') return;
+    this.#state = 'stopped';
+    this.#progress.stop();
+    this.#folder.close();
+    this.#settleStopped.reject(error);
+  }
+
+  #slaveCount(): number {
+    return this.#server.sessions.filter(({ role }) => role === 'slave').length;
+  }
+
+  /** The secret of the host hashes; with it the format version, which is checked. */
+  #secret(): Buffer {
+    const formatKey = Buffer.from('format');
+    const secretKey = Buffer.from('secret');
+    const format = this.#store.get('meta', formatKey);
+    const known = this.#store.get('meta', secretKey);
+    if (format !== undefined && format[0] !== formatVersion) {
+      throw new ConfigError(
+        `${this.#options.dataFolder} was written in format ${format[0]}, this is ${formatVersion}; ` +
+          'use the version of Orbweaver that wrote it',
+      );
+    }
+    if (known !== undefined) return known;
+    const secret = randomBytes(16);
+    this.#commits.submit([
+      { table: 'meta', key: formatKey, value: Buffer.from([formatVersion]) },
+      { table: 'meta', key: secretKey, value: secret },
+    ]);
+    return secret;
+  }
+}
+
+function refuseWeakKey(authkey: Buffer, host: string): void {
+  const isPublic = !isLoopback(host.includes(':') ? `[${host}]` : host);
+  if (isPublic && authkey.length < authkeyBytesMin) {
+    throw new ConfigError(
+      `the authkey has ${authkey.length} bytes; on an address that others can reach it needs ` +
+        `${authkeyBytesMin}: use a longer one, or --listen 127.0.0.1:6666`,
+    );
+  }
+}

@@ -1,0 +1,293 @@
+/** The master's command line, environment and config file, frozen into plain options. */
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { applyConfigFile, flag, givenAuthkey, makeCommand, several, whole } from '../shared/cli.ts';
+import { parseAddress } from '../shared/client.ts';
+import { type CrawlSpec, crawlNameSchema, crawlSpecSchema } from '../shared/crawl.ts';
+import { ConfigError } from '../shared/errors.ts';
+import { type LogLevel, logLevels } from '../shared/log.ts';
+import { canonicalUrl } from '../shared/url.ts';
+import { version } from '../shared/version.ts';
+
+export type ServeOptions = {
+  readonly kind: 'serve';
+  readonly seeds: readonly string[];
+  readonly host: string;
+  readonly port: number;
+  readonly dataFolder: string;
+  readonly outFolder: string;
+  readonly crawl: string;
+  readonly spec: CrawlSpec;
+  /** Undefined: the key in the data folder, made at the first start. */
+  readonly authkey: Buffer | undefined;
+  readonly exitWhenDone: boolean;
+  readonly recentUrls: number;
+  readonly statusEveryMs: number;
+  readonly jsonLogs: boolean;
+  readonly logLevel: LogLevel;
+};
+
+/** A subcommand: asks a running master. */
+export type AskOptions = {
+  readonly kind: 'ask';
+  readonly host: string;
+  readonly port: number;
+  readonly authkey: Buffer | undefined;
+  readonly json: boolean;
+  readonly ask:
+    | { verb: 'status' }
+    | { verb: 'pause' | 'resume' | 'cancel'; crawl: string }
+    | {
+        verb: 'add';
+        crawl: string;
+        seeds: readonly string[];
+        priority: number;
+        spec: Partial<CrawlSpec> | undefined;
+      }
+    | { verb: 'buried'; crawl: string; replay: boolean; url: string | undefined };
+};
+
+export type MasterOptions = ServeOptions | AskOptions;
+
+type Values = Record<string, unknown>;
+
+/** @throws ConfigError, or commander's own error, each one line. */
+export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessEnv): MasterOptions {
+  let options: MasterOptions | undefined;
+  const program = makeCommand('node master.js')
+    .description('Crawl master: holds the queues, hands out tasks, writes what was found.')
+    .version(version)
+    .argument('[seed...]', 'first URLs of the crawl; without any the master waits for `add`')
+    .enablePositionalOptions();
+  for (const option of serveFlags()) program.addOption(option);
+  for (const option of specFlags()) program.addOption(option);
+  program.action((seeds: string[]) => {
+    options = serveOptions(program, seeds, env);
+  });
+  const take = (ask: AskOptions) => {
+    options = ask;
+  };
+  for (const command of subcommands(take, env)) program.addCommand(command);
+  program.parse(argv as string[]);
+  if (options === undefined) throw new ConfigError('nothing to do; see --help');
+  return options;
+}
+
+function serveFlags(): Option[] {
+  return [
+    flag('--listen <[host]:port>', 'where slaves connect; no host: every address').default(':6666'),
+    flag('--data <folder>', 'state: store, authkey, lock').default('./orb-data'),
+    flag('--out <folder>', 'results: <out>/<crawl>/pages.jsonl and img_src.txt').default(
+      './crawl-data',
+    ),
+    flag('--crawl <name>', 'name of the crawl of the seeds')
+      .default('default')
+      .argParser(crawlName),
+    new Option('--authkey-file <file>', 'shared secret (or ORB_AUTHKEY); else <data>/authkey').env(
+      'ORB_AUTHKEY_FILE',
+    ),
+    flag('--config <file>', 'YAML or JSON file of options by their long names'),
+    flag('--exit-when-done', 'leave with 0 when every crawl is finished').default(false),
+    flag('--recent-urls <n>', 'known URLs kept in memory for speed, 16 bytes each')
+      .default(1 << 18)
+      .argParser(whole(1024, 1 << 28)),
+    flag('--status-every <s>', 'seconds between status lines when there is no terminal')
+      .default(10)
+      .argParser(whole(1, 86_400)),
+    flag('--json-logs', 'log lines as JSON').default(false),
+    flag('--log-level <level>', 'least important level that is logged')
+      .choices(logLevels)
+      .default('info'),
+  ];
+}
+
+function specFlags(): Option[] {
+  return [
+    flag('--scope <scope>', "host: the seeds' hosts; domain: their registrable domains; any")
+      .choices(['host', 'domain', 'any'])
+      .default('host'),
+    flag('--include <regex>', 'only URLs that match (may be repeated)').argParser(several),
+    flag('--exclude <regex>', 'no URLs that match (may be repeated)').argParser(several),
+    flag('--max-depth <n>', 'links away from a seed; default: no limit').argParser(
+      whole(0, 65_535),
+    ),
+    flag('--max-pages <n>', 'pages before the crawl ends; default: no limit').argParser(
+      whole(1, Number.MAX_SAFE_INTEGER),
+    ),
+    flag('--order <order>', 'within a host: breadth first, depth first, or priority of the seed')
+      .choices(['bfs', 'dfs', 'priority'])
+      .default('bfs'),
+    flag(
+      '--delay <ms>',
+      'between two fetches of a host; default: 250, on this machine 0',
+    ).argParser(whole(0, 86_400_000)),
+    flag('--per-host <n>', 'fetches at once of a host; default: 2, on this machine 32').argParser(
+      whole(1, 10_000),
+    ),
+    flag('--images <which>', 'img: img[src] alone; all: srcset candidates, too')
+      .choices(['img', 'all'])
+      .default('all'),
+    flag('--attempts <n>', 'fetches of a URL before it is buried')
+      .default(4)
+      .argParser(whole(1, 100)),
+    flag('--fetch-timeout <ms>', 'for one fetch with its redirects')
+      .default(30_000)
+      .argParser(whole(1, 600_000)),
+    flag('--page-bytes <n>', 'a longer page is cut there')
+      .default(10 << 20)
+      .argParser(whole(1, 1 << 30)),
+    flag('--redirects <n>', 'redirects of one fetch').default(10).argParser(whole(0, 50)),
+    flag('--user-agent <text>', 'how slaves introduce themselves').default(`Orbweaver/${version}`),
+    flag('--urls-expected <n>', 'sizes the Bloom filter; more is no harm')
+      .default(1_000_000)
+      .argParser(whole(1, 1_000_000_000)),
+  ];
+}
+
+function serveOptions(program: Command, seeds: string[], env: NodeJS.ProcessEnv): ServeOptions {
+  const config = program.opts()['config'];
+  if (typeof config === 'string') applyConfigFile(program, config);
+  const values: Values = program.opts();
+  const { host, port } = parseAddress(String(values['listen']));
+  return {
+    kind: 'serve',
+    seeds: seeds.map(seedUrl),
+    host,
+    port,
+    dataFolder: String(values['data']),
+    outFolder: String(values['out']),
+    crawl: String(values['crawl']),
+    spec: makeSpec(values),
+    authkey: givenAuthkey(values['authkeyFile'] as string | undefined, env),
+    exitWhenDone: values['exitWhenDone'] === true,
+    recentUrls: Number(values['recentUrls']),
+    statusEveryMs: Number(values['statusEvery']) * 1000,
+    jsonLogs: values['jsonLogs'] === true,
+    logLevel: values['logLevel'] as LogLevel,
+  };
+}
+
+/** The whole spec of a crawl from the values of `specFlags`. @throws ConfigError */
+function makeSpec(values: Values): CrawlSpec {
+  const parsed = crawlSpecSchema.safeParse({
+    scope: values['scope'],
+    include: values['include'],
+    exclude: values['exclude'],
+    maxDepth: values['maxDepth'],
+    maxPages: values['maxPages'],
+    order: values['order'],
+    delayMs: values['delay'],
+    perHost: values['perHost'],
+    attemptsMax: values['attempts'],
+    urlsExpected: values['urlsExpected'],
+    fetch: {
+      images: values['images'],
+      timeoutMs: values['fetchTimeout'],
+      bodyBytesMax: values['pageBytes'],
+      redirectsMax: values['redirects'],
+      userAgent: values['userAgent'],
+    },
+  });
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  throw new ConfigError(`--${String(issue?.path[0] ?? '')}: ${issue?.message}`);
+}
+
+function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): Command[] {
+  const make = (name: string, description: string) =>
+    makeCommand(name)
+      .description(description)
+      .addOption(flag('--master <host:port>', 'the running master').default('127.0.0.1:6666'))
+      .addOption(
+        new Option('--authkey-file <file>', 'shared secret (or ORB_AUTHKEY)').env(
+          'ORB_AUTHKEY_FILE',
+        ),
+      )
+      .option('--json', 'print JSON', false);
+  const common = (values: Values) => ({
+    kind: 'ask' as const,
+    ...parseAddress(String(values['master'])),
+    authkey: givenAuthkey(values['authkeyFile'] as string | undefined, env),
+    json: values['json'] === true,
+  });
+  const simple = (verb: 'pause' | 'resume' | 'cancel', description: string) =>
+    make(verb, description)
+      .argument('<crawl>', 'its name', crawlName)
+      .action((crawl: string, values: Values) => take({ ...common(values), ask: { verb, crawl } }));
+  const add = make('add', 'add seeds to a crawl; makes it if there is none of that name')
+    .argument('<seed...>', 'URLs')
+    .option('--crawl <name>', 'which crawl', crawlName, 'default')
+    .option('--priority <n>', 'from -1000 to 1000; links inherit it', priority, 0);
+  for (const option of specFlags()) add.addOption(option);
+  add.action((seeds: string[], values: Values) => {
+    take({
+      ...common(values),
+      ask: {
+        verb: 'add',
+        crawl: String(values['crawl']),
+        seeds: seeds.map(seedUrl),
+        priority: Number(values['priority']),
+        spec: isSpecGiven(add) ? makeSpec(values) : undefined,
+      },
+    });
+  });
+  return [
+    add,
+    make('status', 'show crawls and connected slaves').action((values: Values) =>
+      take({ ...common(values), ask: { verb: 'status' } }),
+    ),
+    simple('pause', 'stop handing out tasks of a crawl'),
+    simple('resume', 'go on with a paused crawl'),
+    simple('cancel', 'end a crawl for good; its files stay'),
+    make('buried', 'list the URLs that were given up, or fetch them again')
+      .argument('<crawl>', 'its name', crawlName)
+      .option('--replay', 'put them back into the task queue', false)
+      .option('--url <url>', 'only this one')
+      .action((crawl: string, values: Values) =>
+        take({
+          ...common(values),
+          ask: {
+            verb: 'buried',
+            crawl,
+            replay: values['replay'] === true,
+            url: values['url'] as string | undefined,
+          },
+        }),
+      ),
+  ];
+}
+
+/** Did the operator give any option of the crawl itself? */
+function isSpecGiven(command: Command): boolean {
+  return specFlags().some((option) => {
+    const source = command.getOptionValueSource(option.attributeName());
+    return source === 'cli' || source === 'env';
+  });
+}
+
+function seedUrl(text: string): string {
+  const url = canonicalUrl(text);
+  if (url === undefined) {
+    const guess = canonicalUrl(`https://${text}`) && !text.includes('://') ? text : 'example.com/';
+    throw new ConfigError(
+      `the seed "${text}" is not an http or https URL; write it in full: https://${guess}`,
+    );
+  }
+  return url.href;
+}
+
+function crawlName(text: string): string {
+  if (!crawlNameSchema.safeParse(text).success) {
+    throw new InvalidArgumentError(
+      'It must be 1 to 64 letters, digits, dots, dashes or underscores.',
+    );
+  }
+  return text;
+}
+
+function priority(text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || Math.abs(value) > 1000) {
+    throw new InvalidArgumentError('It must be a whole number from -1000 to 1000.');
+  }
+  return value;
+}

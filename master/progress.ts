@@ -1,0 +1,135 @@
+/**
+ * What the operator sees of the work: a status block that repaints itself on a terminal, one log
+ * line per interval otherwise, and a summary at a crawl's end.
+ */
+import { createLogUpdate } from 'log-update';
+import type { Logger } from '../shared/log.ts';
+import type { CrawlStatus } from '../shared/protocol.ts';
+
+export type Snapshot = { readonly crawls: readonly CrawlStatus[]; readonly slaves: number };
+
+const repaintEveryMs = 500;
+/** Rates are over about this long. */
+const rateOverMs = 5_000;
+
+export class Progress {
+  readonly #look: () => Snapshot;
+  readonly #log: Logger;
+  readonly #rates = new Map<string, Rate>();
+  readonly #block = createLogUpdate(process.stdout);
+  readonly #repaints: boolean;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: { look: () => Snapshot; log: Logger; repaints: boolean }) {
+    this.#look = options.look;
+    this.#log = options.log;
+    this.#repaints = options.repaints;
+  }
+
+  start(everyMs: number): void {
+    const show = () => (this.#repaints ? this.#paint() : this.#logLines());
+    this.#timer = setInterval(show, this.#repaints ? repaintEveryMs : everyMs);
+  }
+
+  /** Writes a line above the status block. */
+  above(line: string): void {
+    if (this.#repaints) this.#block.clear();
+    process.stdout.write(line);
+    if (this.#repaints && this.#timer) this.#paint();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    if (this.#repaints && this.#timer) this.#block.clear();
+    this.#timer = undefined;
+  }
+
+  #paint(): void {
+    const { crawls, slaves } = this.#look();
+    const lines = crawls.filter(isOpen).map((crawl) => `  ${this.#describe(crawl)}`);
+    const head =
+      slaves === 0
+        ? 'waiting for slaves to join'
+        : `${slaves} ${slaves === 1 ? 'slave' : 'slaves'} at work`;
+    this.#block([head, ...lines].join('\n'));
+  }
+
+  #logLines(): void {
+    const { crawls, slaves } = this.#look();
+    for (const crawl of crawls.filter(isOpen)) {
+      this.#log.info({ slaves }, this.#describe(crawl));
+    }
+  }
+
+  #describe(crawl: CrawlStatus): string {
+    const rate = this.#rate(crawl.name, crawl.pages + crawl.others + crawl.failed);
+    const parts = [
+      `${crawl.name}: ${number(crawl.pages)} pages`,
+      `${number(crawl.images)} images`,
+      `${number(crawl.failed)} failed`,
+      `${number(crawl.waiting)} waiting`,
+      `${rate.toFixed(rate < 10 ? 1 : 0)}/s`,
+    ];
+    if (crawl.state === 'paused') parts.push('paused');
+    // Honest only while the queue shrinks: nobody knows how much a growing one will bring.
+    else if (this.#rates.get(crawl.name)?.isShrinking(crawl.waiting) && rate > 0) {
+      parts.push(`about ${duration((crawl.waiting / rate) * 1000)} left`);
+    }
+    return parts.join(' · ');
+  }
+
+  #rate(name: string, fetched: number): number {
+    let rate = this.#rates.get(name);
+    if (rate === undefined) {
+      rate = new Rate();
+      this.#rates.set(name, rate);
+    }
+    return rate.perSecond(fetched, performance.now());
+  }
+}
+
+/** The lines that a finished crawl is reported with. */
+export function summary(crawl: CrawlStatus, tookMs: number, folder: string): string {
+  const buried = crawl.buried > 0 ? ` (${number(crawl.buried)} buried: see \`buried\`)` : '';
+  return (
+    `crawl ${crawl.name} is done after ${duration(tookMs)}: ${number(crawl.pages)} pages, ` +
+    `${number(crawl.images)} images, ${number(crawl.failed)} failed${buried}; ` +
+    `see ${folder}/pages.jsonl and ${folder}/img_src.txt`
+  );
+}
+
+export function number(value: number): string {
+  return value.toLocaleString('en-US');
+}
+
+export function duration(ms: number): string {
+  const seconds = ms / 1000;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  return `${(seconds / 3600).toFixed(1)} h`;
+}
+
+class Rate {
+  #samples: { at: number; value: number }[] = [];
+  #waiting: number[] = [];
+
+  perSecond(value: number, now: number): number {
+    this.#samples.push({ at: now, value });
+    const kept = this.#samples.findIndex(({ at }) => now - at <= rateOverMs);
+    this.#samples = this.#samples.slice(Math.max(0, Math.min(kept, this.#samples.length - 2)));
+    const first = this.#samples[0];
+    if (first === undefined || now === first.at) return 0;
+    return ((value - first.value) * 1000) / (now - first.at);
+  }
+
+  isShrinking(waiting: number): boolean {
+    this.#waiting = [...this.#waiting.slice(-9), waiting];
+    const first = this.#waiting[0] ?? 0;
+    return this.#waiting.length >= 4 && this.#waiting.every((value) => value <= first);
+  }
+}
+
+function isOpen({ state }: CrawlStatus): boolean {
+  return state === 'running' || state === 'paused';
+}

@@ -1,0 +1,77 @@
+/** The listening socket: accepts, bounds how many connections there are, and knows the sessions. */
+import { createServer, type Server, type Socket } from 'node:net';
+import { ConfigError, messageOf, type OrbError } from '../shared/errors.ts';
+import type { Services } from './services.ts';
+import { Session } from './session.ts';
+
+/** Connections of all kinds. */
+const connectionsMax = 10_000;
+/** Connections that have not proved the authkey. */
+const strangersMax = 2_000;
+
+export class MasterServer {
+  readonly #services: Services;
+  readonly #server: Server;
+  readonly #sessions = new Set<Session>();
+  #lastId = 0;
+
+  constructor(services: Services) {
+    this.#services = services;
+    this.#server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
+    this.#server.maxConnections = connectionsMax;
+  }
+
+  /** Resolves with the port. @throws ConfigError when it cannot listen there. */
+  listen(host: string, port: number): Promise<number> {
+    return new Promise((resolve, reject) => {
+      this.#server.once('error', (error: NodeJS.ErrnoException) => {
+        const where = `${host || '*'}:${port}`;
+        reject(
+          new ConfigError(
+            error.code === 'EADDRINUSE'
+              ? `${where} is in use; stop the other program or choose another --listen`
+              : `cannot listen on ${where}: ${messageOf(error)}`,
+            error,
+          ),
+        );
+      });
+      this.#server.listen({ host: host || undefined, port, backlog: 4096 }, () => {
+        const address = this.#server.address();
+        resolve(typeof address === 'object' && address !== null ? address.port : port);
+      });
+    });
+  }
+
+  get sessions(): Session[] {
+    return [...this.#sessions].filter((session) => session.isReady);
+  }
+
+  /** Takes no more connections; gives when those that there are have ended, at most `timeoutMs`
+   *  later. */
+  async close(timeoutMs: number): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    await Promise.race([
+      Promise.all([...this.#sessions].map((session) => session.drained())),
+      new Promise((resolve) => setTimeout(resolve, timeoutMs)),
+    ]);
+    for (const session of this.#sessions) session.close();
+    await closed;
+  }
+
+  #accept(socket: Socket): void {
+    const strangers = [...this.#sessions].filter((session) => !session.isReady).length;
+    if (strangers >= strangersMax) {
+      socket.destroy();
+      return;
+    }
+    const session = new Session(++this.#lastId, socket, this.#services, (ended, error) => {
+      this.#sessions.delete(ended);
+      if (error !== undefined) this.#refused(ended, error);
+    });
+    this.#sessions.add(session);
+  }
+
+  #refused(session: Session, error: OrbError): void {
+    this.#services.onRefused(session.peer, error);
+  }
+}

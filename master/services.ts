@@ -1,0 +1,24 @@
+/** What sessions and commands work with; made once, in main. */
+import type { OrbError } from '../shared/errors.ts';
+import type { Frontier } from './frontier/frontier.ts';
+import type { UserQueues } from './queues.ts';
+import type { Session } from './session.ts';
+import type { ResultQueue } from './sinks/result-queue.ts';
+
+export type Services = {
+  readonly authkey: Buffer;
+  /** Name and version, as `hello` tells it. */
+  readonly version: string;
+  readonly leaseMs: number;
+  readonly frontier: Frontier;
+  readonly results: ResultQueue;
+  readonly queues: UserQueues;
+  /** Sessions that have said hello. */
+  readonly sessions: () => readonly Session[];
+  readonly isDraining: () => boolean;
+  readonly onReady: (session: Session) => void;
+  readonly onGone: (session: Session) => void;
+  /** A fault of ours while serving a request: the master cannot go on. */
+  readonly onFault: (error: unknown) => void;
+  readonly onRefused: (peer: string, error: OrbError) => void;
+};

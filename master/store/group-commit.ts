@@ -1,0 +1,98 @@
+/**
+ * Group commit: everything that wants to be on the disk within a few milliseconds goes there in
+ * one transaction.
+ *
+ * Parts come from two sides: `submit` hands one over, and a *gatherer* is asked for its part when
+ * a commit is about to start, so that it can do a batch of work at its own pace. Two commits may
+ * be under way, so that one is prepared while the other is flushed; they end in order.
+ */
+import type { Change, Store } from './store.ts';
+
+/** Changes that belong together, and what to do when they are on the disk. */
+export type Part = { readonly changes: Change[]; readonly done: () => void };
+
+/** Gives its part, or undefined when it has nothing to commit. */
+export type Gatherer = () => Part | undefined;
+
+const underWayMax = 2;
+
+export class GroupCommit {
+  readonly #store: Store;
+  readonly #everyMs: number;
+  readonly #onError: (error: unknown) => void;
+  readonly #gatherers: Gatherer[] = [];
+  #parts: Part[] = [];
+  #underWay = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #wanted = false;
+  #startedAt = 0;
+  #idle: (() => void)[] = [];
+
+  constructor(options: { store: Store; everyMs: number; onError: (error: unknown) => void }) {
+    this.#store = options.store;
+    this.#everyMs = options.everyMs;
+    this.#onError = options.onError;
+  }
+
+  addGatherer(gatherer: Gatherer): void {
+    this.#gatherers.push(gatherer);
+  }
+
+  submit(changes: Change[], done: () => void = () => {}): void {
+    this.#parts.push({ changes, done });
+    this.request();
+  }
+
+  /** There is something to gather: a commit starts when the pace allows. */
+  request(): void {
+    this.#wanted = true;
+    if (this.#timer !== undefined || this.#underWay >= underWayMax) return;
+    const waitMs = Math.max(0, this.#startedAt + this.#everyMs - performance.now());
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#start();
+    }, waitMs);
+  }
+
+  /** Resolves when all that was asked for so far is on the disk. */
+  flushed(): Promise<void> {
+    if (!this.#wanted && this.#underWay === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  #start(): void {
+    this.#wanted = false;
+    this.#startedAt = performance.now();
+    const parts = this.#parts;
+    this.#parts = [];
+    for (const gather of this.#gatherers) {
+      const part = gather();
+      if (part !== undefined) parts.push(part);
+    }
+    if (parts.length > 0) this.#commit(parts);
+    this.#settleIdle();
+  }
+
+  #commit(parts: readonly Part[]): void {
+    this.#underWay++;
+    const changes =
+      parts.length === 1 ? (parts[0]?.changes ?? []) : parts.flatMap((p) => p.changes);
+    this.#store.commit(changes).then(
+      () => {
+        this.#underWay--;
+        for (const part of parts) part.done();
+        if (this.#wanted) this.request();
+        this.#settleIdle();
+      },
+      // Nothing was acknowledged, so nothing is lost: the master stops and a restart recovers.
+      (error: unknown) => this.#onError(error),
+    );
+  }
+
+  #settleIdle(): void {
+    if (this.#wanted || this.#underWay > 0) return;
+    const idle = this.#idle;
+    this.#idle = [];
+    for (const resolve of idle) resolve();
+  }
+}

@@ -1,0 +1,110 @@
+/**
+ * The embedded store: LMDB, one file, memory-mapped reads, writes on a thread of its own.
+ *
+ * - All changes of one turn of the event loop are one transaction (lmdb-js batches per turn), so
+ *   `commit` puts them all before it yields.
+ * - A commit is acknowledged when it is *flushed* to the disk, not when it is visible.
+ * - Random keys cost a page each, so the keys of `seen` are sorted before they are put.
+ * - The write map is used: dirty pages are the kernel's, not anonymous memory of the process.
+ */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Database, RootDatabase } from 'lmdb';
+import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
+import { type Change, type Range, type Row, type Store, type Table, tables } from './store.ts';
+
+/** Opens (or makes) the store under `folder`. Loaded on demand, so that nothing else of the
+ *  master needs native code. @throws ConfigError when the folder cannot be used. */
+export async function openLmdbStore(folder: string): Promise<Store> {
+  const path = join(folder, 'store.mdb');
+  try {
+    mkdirSync(folder, { recursive: true });
+    const { open } = await import('lmdb');
+    const root = open({
+      path,
+      noSubdir: true,
+      keyEncoding: 'binary',
+      encoding: 'binary',
+      maxDbs: tables.length + 1,
+      useWritemap: true,
+      // Room in the address space, not on the disk: growing the map later stalls readers.
+      mapSize: 1 << 30,
+      noMemInit: true,
+    });
+    return new LmdbStore(root as RootDatabase<Buffer, Buffer>);
+  } catch (error) {
+    throw new ConfigError(`cannot open the store ${path}: ${messageOf(error)}`, error);
+  }
+}
+
+type Bytes = Database<Buffer, Buffer>;
+
+class LmdbStore implements Store {
+  readonly #root: RootDatabase<Buffer, Buffer>;
+  readonly #tables: ReadonlyMap<Table, Bytes>;
+
+  constructor(root: RootDatabase<Buffer, Buffer>) {
+    this.#root = root;
+    this.#tables = new Map(
+      tables.map((name) => [
+        name,
+        root.openDB<Buffer, Buffer>({ name, keyEncoding: 'binary', encoding: 'binary' }),
+      ]),
+    );
+  }
+
+  has(table: Table, key: Uint8Array): boolean {
+    return this.#table(table).doesExist(asBuffer(key));
+  }
+
+  get(table: Table, key: Uint8Array): Buffer | undefined {
+    return this.#table(table).get(asBuffer(key));
+  }
+
+  range(table: Table, range: Range): Row[] {
+    const rows: Row[] = [];
+    const options = {
+      start: asBuffer(range.from),
+      end: asBuffer(range.to),
+      ...(range.after ? { exclusiveStart: true } : {}),
+      ...(range.limit === undefined ? {} : { limit: range.limit }),
+    };
+    for (const { key, value } of this.#table(table).getRange(options)) rows.push({ key, value });
+    return rows;
+  }
+
+  async commit(changes: readonly Change[]): Promise<void> {
+    if (changes.length === 0) return;
+    try {
+      let committed: Promise<boolean> | undefined;
+      for (const { table, key, value } of changes) {
+        const target = this.#table(table);
+        committed =
+          value === undefined
+            ? target.remove(asBuffer(key))
+            : target.put(asBuffer(key), asBuffer(value));
+      }
+      const flushed = this.#root.flushed;
+      await committed;
+      await flushed;
+    } catch (error) {
+      throw new StoreError(`the store could not write: ${messageOf(error)}`, error);
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#root.close();
+  }
+
+  #table(name: Table): Bytes {
+    const table = this.#tables.get(name);
+    if (table === undefined) throw new StoreError(`no table ${name}`);
+    return table;
+  }
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes)
+    ? bytes
+    : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}

@@ -1,0 +1,49 @@
+/** A store that forgets: for tests, and as the plain model that the others are compared with. */
+import type { Change, Range, Row, Store, Table } from './store.ts';
+
+export class MemoryStore implements Store {
+  readonly #tables = new Map<Table, Map<string, Buffer>>();
+
+  has(table: Table, key: Uint8Array): boolean {
+    return this.#table(table).has(text(key));
+  }
+
+  get(table: Table, key: Uint8Array): Buffer | undefined {
+    return this.#table(table).get(text(key));
+  }
+
+  range(table: Table, range: Range): Row[] {
+    const from = text(range.from);
+    const to = text(range.to);
+    return [...this.#table(table)]
+      .filter(([key]) => (range.after ? key > from : key >= from) && key < to)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .slice(0, range.limit)
+      .map(([key, value]) => ({ key: Buffer.from(key, 'latin1'), value }));
+  }
+
+  async commit(changes: readonly Change[]): Promise<void> {
+    // Like a real engine: what is being committed is not seen by reads of this turn.
+    await Promise.resolve();
+    for (const { table, key, value } of changes) {
+      if (value === undefined) this.#table(table).delete(text(key));
+      else this.#table(table).set(text(key), Buffer.from(value));
+    }
+  }
+
+  async close(): Promise<void> {}
+
+  #table(name: Table): Map<string, Buffer> {
+    let table = this.#tables.get(name);
+    if (table === undefined) {
+      table = new Map();
+      this.#tables.set(name, table);
+    }
+    return table;
+  }
+}
+
+// One character per byte: JavaScript then orders strings as the bytes.
+function text(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+}

@@ -1,0 +1,179 @@
+/**
+ * What the bytes in the store mean: keys that order as they should, and the records behind them.
+ * A change here is a change of the on-disk format: raise `formatVersion` and read the old one.
+ *
+ *     crawls   crawl u32                              -> CrawlRecord
+ *     seen     crawl u32 | fingerprint 16             -> nothing
+ *     recent   crawl u32 | commit u48                 -> fingerprints, 16 bytes each
+ *     tasks    crawl u32 | host 8 | rank u32 | seq u48 -> TaskRecord
+ *     results  crawl u32 | commit u48                 -> lines of pages.jsonl, new image URLs
+ *     buried   crawl u32 | fingerprint 16             -> BuriedRecord
+ *     items    queue name | 0 | seq u48               -> the item's bytes
+ *
+ * Integers in keys are big-endian, so that bytes order as numbers.
+ */
+import type { CrawlSpec } from '../../shared/crawl.ts';
+import { decodeValue, encodeValue } from '../../shared/frame.ts';
+import type { FetchErrorKind } from '../../shared/protocol.ts';
+
+export const formatVersion = 1;
+
+export type CrawlState = 'running' | 'paused' | 'finished' | 'cancelled';
+
+export type CrawlCounters = {
+  waiting: number;
+  pages: number;
+  images: number;
+  others: number;
+  failed: number;
+  buried: number;
+  known: number;
+  bytes: number;
+  /** Keys in `seen`: URLs and images. */
+  seen: number;
+};
+
+export type CrawlRecord = {
+  readonly id: number;
+  readonly name: string;
+  readonly state: CrawlState;
+  readonly spec: CrawlSpec;
+  /** Key of the fingerprints. */
+  readonly secret: Uint8Array;
+  /** Hosts of the seeds as scope compares them. */
+  readonly seedHosts: readonly string[];
+  /** Next sequence number of a task, and of a commit. */
+  readonly nextSeq: number;
+  readonly nextCommit: number;
+  readonly counters: CrawlCounters;
+  readonly startedAt: number;
+};
+
+export type TaskRecord = {
+  readonly url: string;
+  readonly depth: number;
+  readonly priority: number;
+  /** Failed fetches so far. */
+  readonly attempts: number;
+  /** Unix time in ms before which it must not be fetched again; 0: at once. */
+  readonly notBefore: number;
+};
+
+export type BuriedRecord = {
+  readonly url: string;
+  readonly depth: number;
+  readonly priority: number;
+  readonly kind: FetchErrorKind;
+  readonly message: string;
+  readonly attempts: number;
+};
+
+export const hostBytes = 8;
+const taskKeyBytes = 4 + hostBytes + 4 + 6;
+const taskHeadBytes = 16;
+
+export function crawlKey(crawl: number): Buffer {
+  const key = Buffer.allocUnsafe(4);
+  key.writeUInt32BE(crawl, 0);
+  return key;
+}
+
+/** `words` holds fingerprints; `at` is the first word of one. */
+export function fingerprintKey(crawl: number, words: Uint32Array, at: number): Buffer {
+  const key = Buffer.allocUnsafe(20);
+  key.writeUInt32BE(crawl, 0);
+  for (let i = 0; i < 4; i++) key.writeUInt32LE(words[at + i] ?? 0, 4 + i * 4);
+  return key;
+}
+
+export function commitKey(crawl: number, commit: number): Buffer {
+  const key = Buffer.allocUnsafe(10);
+  key.writeUInt32BE(crawl, 0);
+  key.writeUIntBE(commit, 4, 6);
+  return key;
+}
+
+export function commitOf(key: Buffer): number {
+  return key.readUIntBE(4, 6);
+}
+
+export function taskKey(crawl: number, host: Uint8Array, rank: number, seq: number): Buffer {
+  const key = Buffer.allocUnsafe(taskKeyBytes);
+  key.writeUInt32BE(crawl, 0);
+  key.set(host, 4);
+  key.writeUInt32BE(rank, 4 + hostBytes);
+  key.writeUIntBE(seq, 8 + hostBytes, 6);
+  return key;
+}
+
+export type TaskKeyParts = { crawl: number; host: Buffer; rank: number; seq: number };
+
+/** Undefined when the bytes cannot be a task key. */
+export function parseTaskKey(key: Buffer): TaskKeyParts | undefined {
+  if (key.length !== taskKeyBytes) return undefined;
+  return {
+    crawl: key.readUInt32BE(0),
+    host: key.subarray(4, 4 + hostBytes),
+    rank: key.readUInt32BE(4 + hostBytes),
+    seq: key.readUIntBE(8 + hostBytes, 6),
+  };
+}
+
+export function encodeTask(task: TaskRecord): Buffer {
+  const value = Buffer.allocUnsafe(taskHeadBytes + task.url.length);
+  value.writeUInt16BE(task.depth, 0);
+  value.writeInt16BE(task.priority, 2);
+  value.writeUInt32BE(task.attempts, 4);
+  value.writeDoubleBE(task.notBefore, 8);
+  value.write(task.url, taskHeadBytes, 'latin1');
+  return value;
+}
+
+export function decodeTask(value: Buffer): TaskRecord {
+  return {
+    depth: value.readUInt16BE(0),
+    priority: value.readInt16BE(2),
+    attempts: value.readUInt32BE(4),
+    notBefore: value.readDoubleBE(8),
+    url: value.toString('latin1', taskHeadBytes),
+  };
+}
+
+export function encodeResults(pages: string, images: string): Buffer {
+  const pagesBytes = Buffer.byteLength(pages);
+  const value = Buffer.allocUnsafe(4 + pagesBytes + images.length);
+  value.writeUInt32BE(pagesBytes, 0);
+  value.write(pages, 4);
+  value.write(images, 4 + pagesBytes, 'latin1');
+  return value;
+}
+
+export function decodeResults(value: Buffer): { pages: Buffer; images: Buffer } {
+  const pagesEnd = 4 + value.readUInt32BE(0);
+  return { pages: value.subarray(4, pagesEnd), images: value.subarray(pagesEnd) };
+}
+
+export const encodeCrawl = (crawl: CrawlRecord): Buffer => encodeValue(crawl);
+export const decodeCrawl = (value: Buffer): CrawlRecord => decodeValue(value) as CrawlRecord;
+export const encodeBuried = (buried: BuriedRecord): Buffer => encodeValue(buried);
+export const decodeBuried = (value: Buffer): BuriedRecord => decodeValue(value) as BuriedRecord;
+
+const itemPrefix = (queue: string) => Buffer.from(`${queue}\0`, 'latin1');
+
+export function itemKey(queue: string, seq: number): Buffer {
+  const tail = Buffer.allocUnsafe(6);
+  tail.writeUIntBE(seq, 0, 6);
+  return Buffer.concat([itemPrefix(queue), tail]);
+}
+
+export function parseItemKey(key: Buffer): { queue: string; seq: number } {
+  return {
+    queue: key.toString('latin1', 0, key.length - 7),
+    seq: key.readUIntBE(key.length - 6, 6),
+  };
+}
+
+/** The first key after every key that begins with `prefix`. */
+export function afterPrefix(prefix: Uint8Array): Buffer {
+  return Buffer.concat([prefix, Buffer.alloc(32, 0xff)]);
+}

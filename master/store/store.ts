@@ -1,0 +1,56 @@
+/**
+ * The seam between the master and what keeps its state: ordered tables of bytes and one atomic,
+ * durable commit. `records.ts` says what the bytes mean; an engine only orders and keeps them.
+ *
+ * Reads see what was committed, not what is being committed: the frontier keeps the difference
+ * itself. Every engine passes the contract suite in test/store.
+ */
+
+export const tables = [
+  /** Format version and the like. */
+  'meta',
+  'crawls',
+  /** crawl, fingerprint -> nothing: every URL and image that was ever admitted. */
+  'seen',
+  /** crawl, commit -> fingerprints admitted since the Bloom filter was last saved. */
+  'recent',
+  /** crawl, host, rank, sequence -> task. */
+  'tasks',
+  /** crawl, commit -> findings that a sink has not written yet. */
+  'results',
+  'buried',
+  /** user queue, sequence -> item. */
+  'items',
+] as const;
+export type Table = (typeof tables)[number];
+
+/** A `value` of undefined deletes the key. */
+export type Change = {
+  readonly table: Table;
+  readonly key: Uint8Array;
+  readonly value: Uint8Array | undefined;
+};
+
+export type Row = { readonly key: Buffer; readonly value: Buffer };
+
+export type Range = {
+  /** First key, included unless `after` is set. */
+  readonly from: Uint8Array;
+  /** Leave out `from` itself. */
+  readonly after?: boolean;
+  /** Keys below this one. */
+  readonly to: Uint8Array;
+  readonly limit?: number;
+};
+
+export interface Store {
+  has(table: Table, key: Uint8Array): boolean;
+  get(table: Table, key: Uint8Array): Buffer | undefined;
+  /** Rows in the order of their keys' bytes. */
+  range(table: Table, range: Range): Row[];
+  /** All changes or none, in the order given, on disk when the promise resolves. Commits are
+   *  applied in the order of the calls. The buffers belong to the store until then.
+   *  @throws StoreError (as rejection) the state on disk is that of the last commit. */
+  commit(changes: readonly Change[]): Promise<void>;
+  close(): Promise<void>;
+}

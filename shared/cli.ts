@@ -1,0 +1,116 @@
+/**
+ * What both command lines share: values with a unit and bounds, one-line errors, and the order
+ * flags > environment (`ORB_…`) > config file > defaults.
+ */
+import { readFileSync } from 'node:fs';
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { parse as parseYaml } from 'yaml';
+import { readAuthkey } from './authkey.ts';
+import { ConfigError, exitCodeOf, exitCodes, messageOf } from './errors.ts';
+
+/** A command without commander's own exits and multi-line errors. */
+export function makeCommand(name: string): Command {
+  return new Command(name)
+    .exitOverride()
+    .configureOutput({ writeErr: () => {} })
+    .configureHelp({ showGlobalOptions: true })
+    .helpOption('-h, --help', 'show this help');
+}
+
+/** A flag with its environment variable: `--max-pages` is ORB_MAX_PAGES. */
+export function flag(flags: string, description: string): Option {
+  const option = new Option(flags, description);
+  return option.env(`ORB_${(option.long ?? '').slice(2).replaceAll('-', '_').toUpperCase()}`);
+}
+
+/** Parses a whole number within bounds. */
+export function whole(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const value = /^\d+$/.test(String(text)) ? Number(text) : Number.NaN;
+    if (!(value >= min && value <= max)) {
+      throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
+    }
+    return value;
+  };
+}
+
+/** Collects a flag that may be given several times; one value a line in the environment. */
+export function several(text: string, before: string[] | undefined): string[] {
+  return [...(before ?? []), ...text.split('\n').filter((line) => line !== '')];
+}
+
+/** Fills the options that neither flag nor environment gave from a YAML or JSON file whose keys
+ *  are the flags' long names. @throws ConfigError */
+export function applyConfigFile(command: Command, path: string): void {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new ConfigError(`cannot read the config file ${path}: ${messageOf(error)}`, error);
+  }
+  let settings: unknown;
+  try {
+    settings = parseYaml(text, { maxAliasCount: 10, schema: 'core' }) ?? {};
+  } catch (error) {
+    throw new ConfigError(`${path} is not YAML: ${messageOf(error)}`, error);
+  }
+  if (typeof settings !== 'object' || settings === null || Array.isArray(settings)) {
+    throw new ConfigError(`${path} must hold option: value lines, for example "delay: 100"`);
+  }
+  for (const [name, value] of Object.entries(settings)) setOption(command, path, name, value);
+}
+
+function setOption(command: Command, path: string, name: string, value: unknown): void {
+  const option = command.options.find(({ long }) => long === `--${name}`);
+  if (option === undefined) {
+    throw new ConfigError(`${path}: there is no option "${name}"; see --help`);
+  }
+  const key = option.attributeName();
+  const source = command.getOptionValueSource(key);
+  if (source === 'cli' || source === 'env') return;
+  if (typeof value === 'boolean' && option.isBoolean()) {
+    command.setOptionValueWithSource(key, value, 'config');
+    return;
+  }
+  const values = Array.isArray(value) ? value : [value];
+  if (!values.every((item) => typeof item === 'string' || typeof item === 'number')) {
+    throw new ConfigError(`${path}: "${name}" must be text or a number`);
+  }
+  let parsed: unknown;
+  for (const item of values) {
+    try {
+      const text = String(item);
+      parsed = option.parseArg ? option.parseArg(text, parsed as never) : text;
+    } catch (error) {
+      throw new ConfigError(`${path}: ${name}: ${messageOf(error)}`, error);
+    }
+  }
+  command.setOptionValueWithSource(key, parsed, 'config');
+}
+
+/** The key of `--authkey-file` or ORB_AUTHKEY; undefined when neither is given. */
+export function givenAuthkey(file: string | undefined, env: NodeJS.ProcessEnv): Buffer | undefined {
+  if (file !== undefined) return readAuthkey(file);
+  const key = env['ORB_AUTHKEY'];
+  if (key === '') throw new ConfigError('ORB_AUTHKEY is empty');
+  return key === undefined ? undefined : Buffer.from(key);
+}
+
+/** Runs a program's main; any error ends it with one line and the right exit code. */
+export async function runMain(name: string, main: () => Promise<void>): Promise<void> {
+  try {
+    await main();
+  } catch (error) {
+    if (error instanceof CommanderError) {
+      if (error.exitCode === 0) return; // --help, --version
+      const line = messageOf(error).replace(/^error: /, '');
+      console.error(`${name}: ${line} (see --help)`);
+      process.exitCode = exitCodes.operator;
+      return;
+    }
+    const unforeseen = exitCodeOf(error) === exitCodes.failed && error instanceof Error;
+    console.error(`${name}: ${messageOf(error)}`);
+    if (unforeseen && process.env['ORB_DEBUG']) console.error(error.stack);
+    process.exitCode = exitCodeOf(error);
+  }
+}

@@ -1,0 +1,232 @@
+/**
+ * A client's connection to a master: `connect` makes it, `request` asks, pushes arrive at a
+ * handler. The slave, the subcommands and any Node program that wants the user queues use it.
+ *
+ *     const master = await connect({ host: 'box', port: 6666, authkey });
+ *     await master.queue('jobs').put({ n: 7 });
+ *     const job = await master.queue('jobs').get({ timeoutMs: 30_000 });   // undefined: none came
+ */
+import { createConnection } from 'node:net';
+import { hostname } from 'node:os';
+import { Connection } from './connection.ts';
+import {
+  AuthError,
+  CommandError,
+  ConfigError,
+  ConnectionError,
+  type OrbError,
+  ProtocolError,
+} from './errors.ts';
+import { decodeValue, encodeValue } from './frame.ts';
+import { ClientHandshake, type Nonces, roleProof, sameBytes } from './handshake.ts';
+import {
+  limits,
+  type Push,
+  protocolVersion,
+  type Replies,
+  type Requests,
+  type Verb,
+} from './protocol.ts';
+
+export type ConnectOptions = {
+  readonly host: string;
+  readonly port: number;
+  readonly authkey: Uint8Array | string;
+  /** Shown by `status` and in the log. Default: host name and process id. */
+  readonly name?: string;
+  readonly role?: 'client' | 'slave';
+  /** Connecting and handshake, in ms. Default: 10,000. */
+  readonly timeoutMs?: number;
+  readonly onPush?: (push: Push) => void;
+  /** Once, when the connection is gone; undefined after `close()`. */
+  readonly onClose?: (error: OrbError | undefined) => void;
+};
+
+type Body<V extends Verb> = Omit<Requests[V], 'verb' | 'id'>;
+type Waiter = { resolve: (reply: never) => void; reject: (error: OrbError) => void };
+
+/** Connects and proves the authkey both ways.
+ *  @throws AuthError wrong authkey · ConnectionError unreachable · ProtocolError not a master,
+ *  or one of another version. */
+export async function connect(options: ConnectOptions): Promise<MasterClient> {
+  const client = new MasterClient(options);
+  await client.opened;
+  return client;
+}
+
+export class MasterClient {
+  /** Settles when the master has accepted or refused us. */
+  readonly opened: Promise<Replies['hello']>;
+  readonly #connection: Connection;
+  readonly #options: ConnectOptions;
+  readonly #authkey: Buffer;
+  readonly #waiters = new Map<number, Waiter>();
+  #lastId = 0;
+  #closed: OrbError | undefined;
+
+  constructor(options: ConnectOptions) {
+    this.#options = options;
+    this.#authkey = Buffer.from(options.authkey);
+    const where = `${options.host}:${options.port}`;
+    const socket = createConnection({ host: options.host, port: options.port });
+    const deadline = setTimeout(() => {
+      this.#connection.close(new ConnectionError(`no answer from ${where}`));
+    }, options.timeoutMs ?? 10_000);
+    let settle: { resolve: (hello: Replies['hello']) => void; reject: (error: OrbError) => void };
+    this.opened = new Promise<Replies['hello']>((resolve, reject) => {
+      settle = { resolve, reject };
+    }).finally(() => clearTimeout(deadline));
+    this.opened.catch(() => {});
+    this.#connection = new Connection(socket, new ClientHandshake(this.#authkey), {
+      onOpen: (nonces) => {
+        this.#hello(nonces).then(settle.resolve, (error: OrbError) => {
+          settle.reject(error);
+          this.#connection.close(error);
+        });
+      },
+      onPayload: (payload) => this.#receive(payload),
+      onClose: (error) => {
+        const reason = error ?? new ConnectionError(`${where} closed the connection`);
+        this.#closed = reason;
+        settle.reject(reason);
+        for (const waiter of this.#waiters.values()) waiter.reject(reason);
+        this.#waiters.clear();
+        options.onClose?.(error);
+      },
+    });
+  }
+
+  /** Asks and waits for the answer.
+   *  @throws CommandError what the master answered · ConnectionError the connection ended. */
+  request<V extends Verb>(verb: V, body: Body<V>): Promise<Replies[V]> {
+    if (this.#closed) return Promise.reject(this.#closed);
+    const id = ++this.#lastId;
+    const reply = new Promise<Replies[V]>((resolve, reject) => {
+      this.#waiters.set(id, { resolve, reject });
+    });
+    this.#connection.send({ verb, id, ...body });
+    return reply;
+  }
+
+  /** Tells without waiting; nothing is answered. */
+  notify<V extends Verb>(verb: V, body: Body<V>): void {
+    this.#connection.send({ verb, ...body });
+  }
+
+  /** A queue of the master that every connected program shares, made by its first use. */
+  queue(name: string): SharedQueue {
+    return new SharedQueue(this, name);
+  }
+
+  /** Resolves when the master has taken what was sent. */
+  drained(): Promise<void> {
+    return this.#connection.drained();
+  }
+
+  /** Says good-bye and closes. Idempotent. */
+  async close(): Promise<void> {
+    if (this.#connection.state === 'open') {
+      await this.request('bye', {}).catch(() => {});
+    }
+    this.#connection.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #hello(nonces: Nonces): Promise<Replies['hello']> {
+    const role = this.#options.role ?? 'client';
+    const hello = await this.request('hello', {
+      protocol: protocolVersion,
+      role,
+      name: this.#options.name ?? `${hostname()}-${process.pid}`.slice(-64),
+      proof: roleProof(this.#authkey, role, protocolVersion, nonces),
+    });
+    const expected = roleProof(this.#authkey, 'master', protocolVersion, nonces);
+    if (!sameBytes(expected, hello.proof)) throw new AuthError('the master gave a wrong proof');
+    this.#connection.startHeartbeat({ verb: 'ping' });
+    return hello;
+  }
+
+  #receive(payload: Buffer): void {
+    const message = decodeValue(payload);
+    if (typeof message !== 'object' || message === null) throw new ProtocolError('not a message');
+    if (!('id' in message)) {
+      this.#options.onPush?.(message as Push);
+      return;
+    }
+    const reply = message as { id: number; ok: boolean; error?: string; message?: string };
+    const waiter = this.#waiters.get(reply.id);
+    this.#waiters.delete(reply.id);
+    if (reply.ok) waiter?.resolve(reply as never);
+    else waiter?.reject(errorOf(reply.error ?? '', reply.message ?? 'refused'));
+  }
+}
+
+/** A named queue on the master: durable, first in first out, shared by all its users. */
+export class SharedQueue {
+  readonly name: string;
+  readonly #master: MasterClient;
+
+  constructor(master: MasterClient, name: string) {
+    this.#master = master;
+    this.name = name;
+  }
+
+  /** Appends values (anything that msgpack holds, at most 1 MiB each); resolves when they are on
+   *  the master's disk, with the queue's size. */
+  async put(...values: unknown[]): Promise<number> {
+    const items = values.map(encodeValue);
+    for (const item of items) {
+      if (item.length > limits.queueItemBytesMax) {
+        throw new CommandError('E_BAD_REQUEST', 'an item of a queue is at most 1 MiB');
+      }
+    }
+    return (await this.#master.request('queue.put', { queue: this.name, items })).size;
+  }
+
+  /** The oldest value, or undefined when none came within `timeoutMs` (default 0: do not wait;
+   *  Infinity: for ever). The master forgets it once this promise has resolved here; a
+   *  connection that dies before puts it back. */
+  async get(options: { timeoutMs?: number } = {}): Promise<unknown> {
+    const deadline = performance.now() + (options.timeoutMs ?? 0);
+    while (true) {
+      const waitMs = Math.min(
+        limits.waitMsMax,
+        Math.max(0, Math.ceil(deadline - performance.now())),
+      );
+      const { items } = await this.#master.request('queue.get', {
+        queue: this.name,
+        count: 1,
+        waitMs,
+      });
+      const item = items[0];
+      if (item !== undefined) {
+        await this.#master.request('queue.done', { queue: this.name, items: [item.id] });
+        return decodeValue(item.value);
+      }
+      if (performance.now() >= deadline) return undefined;
+    }
+  }
+
+  async size(): Promise<number> {
+    return (await this.#master.request('queue.size', { queue: this.name })).size;
+  }
+}
+
+/** `host:port` of `--master`; the port may be left out. @throws ConfigError */
+export function parseAddress(text: string, defaultPort = 6666): { host: string; port: number } {
+  const match = /^(?:\[([^\]]+)\]|([^:[\]]*))(?::(\d{1,5}))?$/.exec(text);
+  const port = match?.[3] === undefined ? defaultPort : Number(match[3]);
+  if (!match || port > 65_535) {
+    throw new ConfigError(`"${text}" is not an address; write host:port, for example box:6666`);
+  }
+  return { host: match[1] ?? match[2] ?? '', port };
+}
+
+function errorOf(code: string, message: string): OrbError {
+  if (code === 'E_AUTH') return new AuthError(message);
+  if (code === 'E_VERSION') return new ProtocolError(message, 'E_VERSION');
+  return new CommandError(code as OrbError['code'], message);
+}

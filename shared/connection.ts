@@ -1,0 +1,183 @@
+/**
+ * One authenticated connection of either side: frames in and out over a socket, heartbeats,
+ * silence detection and back-pressure. It knows bytes and messages, no verbs.
+ *
+ *     handshaking --both challenges met--> open --end, error, silence, close()--> closed
+ *
+ * All that is written in one turn of the event loop leaves in one write.
+ * Source: PROTOCOL.md, "Connection" and "Heartbeats".
+ */
+import type { Socket } from 'node:net';
+import { ConnectionError, type OrbError, ProtocolError } from './errors.ts';
+import { encodeFrame, encodeMessage, FrameDecoder } from './frame.ts';
+import type { HandshakeStep, Nonces } from './handshake.ts';
+import { limits } from './protocol.ts';
+
+export type ConnectionHandler = {
+  /** The peer is authenticated; `nonces` bind what follows. */
+  readonly onOpen: (nonces: Nonces) => void;
+  /** One payload. A throw of ProtocolError closes the connection with it. */
+  readonly onPayload: (payload: Buffer) => void;
+  /** Once, however it ended; `error` is undefined after an orderly end. */
+  readonly onClose: (error: OrbError | undefined) => void;
+};
+
+type Handshake = { receive(payload: Buffer): HandshakeStep };
+
+export class Connection {
+  readonly peer: string;
+  readonly #socket: Socket;
+  readonly #handler: ConnectionHandler;
+  readonly #decoder = new FrameDecoder(limits.frameBytesBeforeAuthMax);
+  #handshake: Handshake | undefined;
+  #state: 'handshaking' | 'open' | 'closed' = 'handshaking';
+  #error: OrbError | undefined;
+  #corked = false;
+  #heldBack = false;
+  #heardAt = performance.now();
+  #sentAt = performance.now();
+  readonly #deadline: NodeJS.Timeout;
+  #heartbeat: NodeJS.Timeout | undefined;
+
+  constructor(socket: Socket, handshake: Handshake, handler: ConnectionHandler) {
+    this.#socket = socket;
+    this.#handshake = handshake;
+    this.#handler = handler;
+    this.peer = `${socket.remoteAddress ?? '?'}:${socket.remotePort ?? 0}`;
+    this.#deadline = setTimeout(() => {
+      this.close(new ProtocolError(`no handshake within ${limits.handshakeMs / 1000} s`));
+    }, limits.handshakeMs);
+    socket.setNoDelay(true);
+    socket.setKeepAlive(true, 30_000);
+    socket.on('data', (chunk: Buffer) => this.#receive(chunk));
+    socket.on('error', (error) => this.close(new ConnectionError(error.message, error)));
+    socket.on('end', () => this.close());
+    socket.on('close', () => this.close());
+  }
+
+  get state(): 'handshaking' | 'open' | 'closed' {
+    return this.#state;
+  }
+
+  /** Bytes that the peer has not taken yet. */
+  get unsentBytes(): number {
+    return this.#socket.writableLength;
+  }
+
+  /** Sends a message; false when the peer takes less than is sent, so that the caller slows. */
+  send(message: object): boolean {
+    return this.sendFrame(encodeMessage(message));
+  }
+
+  /** Sends bytes as one frame. */
+  sendPayload(payload: Uint8Array): boolean {
+    return this.sendFrame(encodeFrame(payload));
+  }
+
+  /** Sends bytes that are a whole frame already. */
+  sendFrame(frame: Buffer): boolean {
+    if (this.#state === 'closed') return false;
+    if (!this.#corked) {
+      this.#corked = true;
+      this.#socket.cork();
+      process.nextTick(() => {
+        this.#corked = false;
+        this.#socket.uncork();
+      });
+    }
+    this.#sentAt = performance.now();
+    return this.#socket.write(frame);
+  }
+
+  /** Resolves when the peer has taken what was sent, or the connection is closed. */
+  drained(): Promise<void> {
+    if (this.#state === 'closed' || !this.#socket.writableNeedDrain) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#socket.once('drain', resolve);
+      this.#socket.once('close', resolve);
+    });
+  }
+
+  /** Stops reading, so that TCP slows the peer; `resume` goes on. */
+  pause(): void {
+    this.#heldBack = true;
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    if (!this.#heldBack) return;
+    this.#heldBack = false;
+    // The peer could not be heard while nobody read.
+    this.#heardAt = performance.now();
+    this.#socket.resume();
+    this.#drainDecoder();
+  }
+
+  /** From now on silence is the peer's fault, and ours is broken by `ping`. */
+  startHeartbeat(ping: object): void {
+    clearTimeout(this.#deadline);
+    const frame = encodeMessage(ping);
+    this.#heartbeat = setInterval(() => {
+      const now = performance.now();
+      if (now - this.#sentAt >= limits.heartbeatMs) this.sendFrame(frame);
+      if (!this.#heldBack && now - this.#heardAt > limits.silenceMs) {
+        this.close(new ConnectionError(`nothing heard for ${limits.silenceMs / 1000} s`));
+      }
+    }, limits.heartbeatMs / 2);
+    this.#heartbeat.unref();
+  }
+
+  /** The deadline of the handshake also covers the first message; this ends it for a dialect
+   *  without heartbeats. */
+  endDeadline(): void {
+    clearTimeout(this.#deadline);
+  }
+
+  /** Idempotent. What was sent before is still flushed. */
+  close(error?: OrbError): void {
+    if (this.#state === 'closed') return;
+    this.#state = 'closed';
+    this.#error = error;
+    clearTimeout(this.#deadline);
+    clearInterval(this.#heartbeat);
+    this.#socket.resume();
+    this.#socket.end();
+    // A peer that does not close its side must not keep ours.
+    const kill = setTimeout(() => this.#socket.destroy(), 2_000);
+    kill.unref();
+    this.#socket.once('close', () => clearTimeout(kill));
+    this.#handler.onClose(this.#error);
+  }
+
+  #receive(chunk: Buffer): void {
+    if (this.#state === 'closed') return;
+    this.#heardAt = performance.now();
+    this.#decoder.push(chunk);
+    this.#drainDecoder();
+  }
+
+  #drainDecoder(): void {
+    try {
+      while (this.#state !== 'closed' && !this.#heldBack) {
+        const payload = this.#decoder.next();
+        if (payload === undefined) return;
+        if (this.#handshake !== undefined) this.#shake(this.#handshake, payload);
+        else this.#handler.onPayload(payload);
+      }
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      this.close(error);
+    }
+  }
+
+  #shake(handshake: Handshake, payload: Buffer): void {
+    const step = handshake.receive(payload);
+    for (const payload of step.send) this.sendPayload(payload);
+    if (step.error) this.close(step.error);
+    if (!step.nonces) return;
+    this.#handshake = undefined;
+    this.#state = 'open';
+    this.#decoder.bytesMax = limits.frameBytesMax;
+    this.#handler.onOpen(step.nonces);
+  }
+}

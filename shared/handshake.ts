@@ -1,0 +1,197 @@
+/**
+ * The mutual challenge of `multiprocessing.connection`: both sides prove that they hold the
+ * authkey before a single message is read. Pure: bytes in, bytes out.
+ *
+ *     server                                client
+ *     #CHALLENGE#{sha256}<40 random>   ->
+ *                                      <-   {sha256}<mac>  (Python <= 3.11: 16 bytes HMAC-MD5)
+ *     #WELCOME# | #FAILURE#, close     ->
+ *                                      <-   #CHALLENGE#<its own>
+ *     <digest>                         ->
+ *                                      <-   #WELCOME# | #FAILURE#, close
+ *
+ * The MAC covers all that follows `#CHALLENGE#`, the `{sha256}` included. The server checks the
+ * client's answer before it ever answers a challenge; else it would be an oracle for reflection.
+ * Source: PROTOCOL.md [H-1]..[H-7]; CPython Lib/multiprocessing/connection.py (3.12).
+ */
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { AuthError, ProtocolError } from './errors.ts';
+
+const challengePrefix = Buffer.from('#CHALLENGE#');
+const welcome = Buffer.from('#WELCOME#');
+const failure = Buffer.from('#FAILURE#');
+const oldChallengeBytes = 20;
+const randomPart = 40;
+
+/** Digests that CPython >= 3.12 knows, by their wire name. */
+const digests = new Map([
+  ['md5', 'md5'],
+  ['sha256', 'sha256'],
+  ['sha384', 'sha384'],
+  ['sha3_256', 'sha3-256'],
+  ['sha3_384', 'sha3-384'],
+]);
+
+/** `any`: what Python offers, the MD5 of versions up to 3.11 included; `sha256`: nothing else. */
+export type AuthDigest = 'any' | 'sha256';
+
+/** What both sides have challenged each other with; binds what is agreed later. [H-6] */
+export type Nonces = { readonly server: Buffer; readonly client: Buffer };
+
+/** What to do after a frame: send these, and go on, be done, or close with the error. */
+export type HandshakeStep = {
+  readonly send: readonly Buffer[];
+  readonly nonces?: Nonces;
+  readonly error?: AuthError | ProtocolError;
+};
+
+/** The server's half. `start` gives the first frame; feed every frame after it to `receive`. */
+export class ServerHandshake {
+  readonly #authkey: Buffer;
+  readonly #digest: AuthDigest;
+  readonly #challenge = makeChallenge();
+  #clientChallenge: Buffer | undefined;
+  #state: 'answer' | 'challenge' | 'welcome' | 'done' = 'answer';
+
+  constructor(authkey: Buffer, digest: AuthDigest = 'any') {
+    this.#authkey = authkey;
+    this.#digest = digest;
+  }
+
+  start(): Buffer {
+    return Buffer.concat([challengePrefix, this.#challenge]);
+  }
+
+  receive(payload: Buffer): HandshakeStep {
+    switch (this.#state) {
+      case 'answer':
+        if (!verify(this.#authkey, this.#challenge, payload, this.#digest)) {
+          this.#state = 'done';
+          return { send: [failure], error: new AuthError('the authkey was refused') };
+        }
+        this.#state = 'challenge';
+        return { send: [welcome] };
+      case 'challenge': {
+        this.#state = 'welcome';
+        this.#clientChallenge = challengeOf(payload);
+        const answer = this.#clientChallenge && answerTo(this.#authkey, this.#clientChallenge);
+        if (answer === undefined) return broken('the client sent no challenge');
+        return { send: [answer] };
+      }
+      case 'welcome': {
+        this.#state = 'done';
+        const client = this.#clientChallenge;
+        if (client === undefined || !payload.equals(welcome)) {
+          return { send: [], error: new AuthError('the client refused the digest') };
+        }
+        return { send: [], nonces: { server: this.#challenge, client } };
+      }
+      case 'done':
+        return broken('the handshake is over');
+      default:
+        return this.#state satisfies never;
+    }
+  }
+}
+
+/** The client's half: feed it every frame. */
+export class ClientHandshake {
+  readonly #authkey: Buffer;
+  readonly #challenge = makeChallenge();
+  #serverChallenge: Buffer | undefined;
+  #state: 'challenge' | 'verdict' | 'answer' | 'done' = 'challenge';
+
+  constructor(authkey: Buffer) {
+    this.#authkey = authkey;
+  }
+
+  receive(payload: Buffer): HandshakeStep {
+    switch (this.#state) {
+      case 'challenge': {
+        this.#state = 'verdict';
+        this.#serverChallenge = challengeOf(payload);
+        const answer = this.#serverChallenge && answerTo(this.#authkey, this.#serverChallenge);
+        if (answer === undefined) return broken('this is not an Orbweaver master');
+        return { send: [answer] };
+      }
+      case 'verdict':
+        this.#state = 'answer';
+        if (payload.equals(failure)) return refused('the master refused the authkey');
+        if (!payload.equals(welcome)) return broken('this is not an Orbweaver master');
+        return { send: [Buffer.concat([challengePrefix, this.#challenge])] };
+      case 'answer': {
+        this.#state = 'done';
+        const server = this.#serverChallenge;
+        if (!server || !verify(this.#authkey, this.#challenge, payload, 'sha256')) {
+          return {
+            send: [failure],
+            error: new AuthError('the master could not prove that it holds the authkey'),
+          };
+        }
+        return { send: [welcome], nonces: { server, client: this.#challenge } };
+      }
+      case 'done':
+        return broken('the handshake is over');
+      default:
+        return this.#state satisfies never;
+    }
+  }
+}
+
+/** Proves in `hello` and its reply that this side holds the key *and* means this role, this
+ *  version and these two challenges, which the stock handshake leaves out. [H-6] */
+export function roleProof(authkey: Buffer, role: string, version: number, nonces: Nonces): Buffer {
+  return createHmac('sha256', authkey)
+    .update(`orbweaver ${version} ${role}\0`)
+    .update(nonces.server)
+    .update(nonces.client)
+    .digest();
+}
+
+export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && timingSafeEqual(a, b);
+}
+
+function makeChallenge(): Buffer {
+  return Buffer.concat([Buffer.from('{sha256}'), randomBytes(randomPart)]);
+}
+
+function challengeOf(payload: Buffer): Buffer | undefined {
+  if (!payload.subarray(0, challengePrefix.length).equals(challengePrefix)) return undefined;
+  return Buffer.from(payload.subarray(challengePrefix.length));
+}
+
+/** The answer to a challenge, in the form that its sender understands. */
+function answerTo(authkey: Buffer, challenge: Buffer): Buffer | undefined {
+  if (challenge.length === oldChallengeBytes) return mac(authkey, 'md5', challenge);
+  const name = digestName(challenge);
+  const digest = name && digests.get(name);
+  if (!digest || challenge.length < oldChallengeBytes) return undefined;
+  return Buffer.concat([Buffer.from(`{${name}}`), mac(authkey, digest, challenge)]);
+}
+
+function verify(authkey: Buffer, challenge: Buffer, answer: Buffer, allowed: AuthDigest): boolean {
+  if (answer.length === 16) {
+    return allowed === 'any' && timingSafeEqual(answer, mac(authkey, 'md5', challenge));
+  }
+  const name = digestName(answer);
+  const digest = name && digests.get(name);
+  if (!digest || (allowed === 'sha256' && name !== 'sha256')) return false;
+  return sameBytes(answer.subarray(name.length + 2), mac(authkey, digest, challenge));
+}
+
+function mac(authkey: Buffer, digest: string, challenge: Buffer): Buffer {
+  return createHmac(digest, authkey).update(challenge).digest();
+}
+
+function digestName(bytes: Buffer): string | undefined {
+  return /^\{([a-z0-9_]{1,10})\}/.exec(bytes.toString('latin1', 0, 12))?.[1];
+}
+
+function broken(message: string): HandshakeStep {
+  return { send: [], error: new ProtocolError(message) };
+}
+
+function refused(message: string): HandshakeStep {
+  return { send: [], error: new AuthError(message) };
+}

@@ -1,0 +1,41 @@
+/**
+ * The log of both programs: one line an event, for people or as JSON (pino).
+ *
+ *     14:02:11 info  slave joined  slave=box-2 peer=10.0.0.7:40112
+ */
+import { type Logger, pino } from 'pino';
+
+export type { Logger } from 'pino';
+
+export const logLevels = ['debug', 'info', 'warn', 'error'] as const;
+export type LogLevel = (typeof logLevels)[number];
+
+/** `write` gets whole lines, for example to keep them above a status block. */
+export function makeLog(options: {
+  readonly level: LogLevel;
+  readonly json: boolean;
+  readonly write?: (line: string) => void;
+}): Logger {
+  const write = options.write ?? ((line: string) => process.stdout.write(line));
+  return pino(
+    {
+      level: options.level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (level) => ({ level }) },
+    },
+    { write: options.json ? write : (line) => write(forPeople(line)) },
+  );
+}
+
+function forPeople(line: string): string {
+  const { level, time, msg, ...fields } = JSON.parse(line) as Record<string, unknown>;
+  const clock = new Date(String(time)).toTimeString().slice(0, 8);
+  const rest = Object.entries(fields).map(([name, value]) => ` ${name}=${textOf(value)}`);
+  const tail = rest.length > 0 ? ` ${rest.join('')}` : '';
+  return `${clock} ${String(level).padEnd(5)} ${msg}${tail}\n`;
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' && !/[\s"]/.test(value) ? value : JSON.stringify(value);
+}

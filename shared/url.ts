@@ -1,0 +1,37 @@
+/**
+ * URLs: the canonical form that names a page everywhere, and the keys that are cut from it.
+ * Source: WHATWG URL Standard; DESIGN, "Words".
+ */
+import { limits } from './protocol.ts';
+
+/** The canonical form of an absolute http(s) URL without its fragment, or undefined: not a URL,
+ *  another scheme, too long, or no host. */
+export function canonicalUrl(text: string): URL | undefined {
+  if (text.length > limits.urlChars) return undefined;
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch {
+    return undefined;
+  }
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return undefined;
+  // Only written when needed: the setter is slow, and an empty fragment has an empty hash.
+  if (url.href.includes('#')) url.hash = '';
+  return url.href.length > limits.urlChars ? undefined : url;
+}
+
+/** The URL if `text` is canonical already, letter by letter. */
+export function parseCanonical(text: string): URL | undefined {
+  const url = canonicalUrl(text);
+  return url?.href === text ? url : undefined;
+}
+
+/** The politeness group of a URL: scheme, host and port. */
+export function hostKeyOf(url: URL): string {
+  return url.origin;
+}
+
+/** True for hosts of this machine, where nobody else is disturbed. */
+export function isLoopback(hostname: string): boolean {
+  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname);
+}

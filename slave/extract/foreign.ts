@@ -1,0 +1,68 @@
+/**
+ * Where in svg or math the scanner is. Inside, an `a` or `image` is none of HTML's, `title` and
+ * `style` hold tags, and CDATA is real; a few elements (foreignObject, mtext, …) let HTML back in,
+ * and many HTML tags end the foreign content. Only foreign elements are on the stack: HTML has no
+ * end tags that could be counted on, and an unmatched end tag is taken to close an HTML ancestor.
+ * Source: HTML Standard 13.2.6.5.
+ */
+type Entry = { readonly name: string; readonly root: string; readonly holdsHtml: boolean };
+
+const depthMax = 512;
+
+const htmlHolders: ReadonlyMap<string, ReadonlySet<string>> = new Map([
+  ['svg', new Set(['foreignobject', 'desc', 'title'])],
+  ['math', new Set(['mi', 'mo', 'mn', 'ms', 'mtext'])],
+]);
+
+/** Start tags that end foreign content ("font" does so only with certain attributes: left out). */
+const breakouts = new Set(
+  (
+    'b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img ' +
+    'li listing menu meta nobr ol p pre ruby s small span strong strike sub sup table tt u ul var'
+  ).split(' '),
+);
+
+export class ForeignStack {
+  readonly #entries: Entry[] = [];
+
+  get depth(): number {
+    return this.#entries.length;
+  }
+
+  get allowsCdata(): boolean {
+    const top = this.#entries.at(-1);
+    return top !== undefined && !top.holdsHtml;
+  }
+
+  /** A start tag inside foreign content: true when it is an HTML element after all. */
+  open(name: string): boolean {
+    const top = this.#entries.at(-1);
+    if (top === undefined || top.holdsHtml) return true;
+    if (!breakouts.has(name)) return false;
+    this.#leave();
+    return true;
+  }
+
+  /** `name` of an element that stays open: svg or math themselves, or one inside them. */
+  push(name: string): void {
+    if (this.#entries.length >= depthMax) return;
+    const isRoot = name === 'svg' || name === 'math';
+    const root = isRoot ? name : (this.#entries.at(-1)?.root ?? name);
+    this.#entries.push({ name, root, holdsHtml: htmlHolders.get(root)?.has(name) ?? false });
+  }
+
+  /** An end tag inside foreign content. */
+  close(name: string): void {
+    const top = this.#entries.at(-1);
+    if (top?.holdsHtml === true && top.name !== name && !htmlHolders.has(name)) return;
+    const index = this.#entries.findLastIndex((entry) => entry.name === name);
+    if (index >= 0) this.#entries.length = index;
+    else this.#leave();
+  }
+
+  /** Back to the innermost element that holds HTML, or out. */
+  #leave(): void {
+    const holder = this.#entries.findLastIndex((entry) => entry.holdsHtml);
+    this.#entries.length = holder + 1;
+  }
+}

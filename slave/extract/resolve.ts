@@ -1,0 +1,189 @@
+/**
+ * URLs of a page, made absolute against its base. Equal to `new URL(href, base)` for http and
+ * https, and undefined for all else; the forms that most links have are put together without the
+ * URL parser (a property test holds both ways equal). The query is written in the page's own
+ * charset where the URL Standard says so. One resolver serves one page; the extractor caches.
+ */
+import '@exodus/bytes/encoding.js';
+import { percentEncodeAfterEncoding } from '@exodus/bytes/whatwg.js';
+
+// What a character may be in the fast path; 0 sends the URL to the parser.
+const plain = 1;
+const slash = 2;
+const dot = 3;
+const colon = 4;
+const percent = 5;
+const question = 6;
+const classes = new Uint8Array(128);
+for (const c of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~!$&()*+,;=@')
+  classes[c.charCodeAt(0)] = plain;
+classes[0x2f] = slash;
+classes[0x2e] = dot;
+classes[0x3a] = colon;
+classes[0x25] = percent;
+classes[0x3f] = question;
+
+// A last label that begins with a letter is no IPv4 number; "xn--" needs IDNA's own checks.
+const plainAuthority = /^https?:\/\/(?:[a-z0-9][a-z0-9-]*\.)*[a-z][a-z0-9-]*\//;
+const otherScheme = /^(?:javascript|mailto|data|tel):/;
+const specialQuerySet = ' "#\'<>';
+
+export class Resolver {
+  /** The base itself, without fragment. */
+  readonly base: string;
+  /** Lower-case name of the charset that queries are written in. */
+  readonly #encoding: string;
+  /** `parents[n]`: the folder that n times `../` leads to, ending in a slash. */
+  readonly #parents: string[];
+  readonly #rootLength: number;
+
+  /** `base`: a canonical http(s) URL. `encoding`: any label of the Encoding Standard. */
+  constructor(base: string, encoding: string) {
+    const hash = base.indexOf('#');
+    this.base = hash < 0 ? base : base.slice(0, hash);
+    this.#encoding = outputEncoding(encoding);
+    const query = this.base.indexOf('?');
+    const path = query < 0 ? this.base : this.base.slice(0, query);
+    this.#rootLength = path.indexOf('/', path.indexOf('//') + 2) + 1;
+    this.#parents = [path.slice(0, path.lastIndexOf('/') + 1)];
+  }
+
+  /** Absolute canonical URL with its fragment; undefined if it is invalid or not http(s). */
+  resolve(href: string): string | undefined {
+    return this.#fast(href) ?? this.#slow(href);
+  }
+
+  /** The same without fragment. */
+  resolveLink(href: string): string | undefined {
+    const url = this.#fast(href) ?? this.#slow(href);
+    const hash = url === undefined ? -1 : url.indexOf('#');
+    return hash < 0 ? url : url?.slice(0, hash);
+  }
+
+  #slow(href: string): string | undefined {
+    if (otherScheme.test(href)) return undefined;
+    try {
+      const url = new URL(this.#withQueryEncoded(href), this.base);
+      return url.protocol === 'http:' || url.protocol === 'https:' ? url.href : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  #fast(href: string): string | undefined {
+    let at = 0;
+    let folder = this.#parents[0] ?? '';
+    let schemeEnded = false;
+    if (href.charCodeAt(0) === 0x2f) {
+      if (href.charCodeAt(1) === 0x2f) return undefined;
+      folder = folder.slice(0, this.#rootLength);
+      at = 1;
+      schemeEnded = true;
+    } else if (href.length === 0) {
+      return undefined;
+    } else {
+      const authority = href.startsWith('http') ? plainAuthority.exec(href)?.[0] : undefined;
+      if (authority !== undefined) {
+        if (authority.includes('xn--')) return undefined;
+        return isPlainPath(href, authority.length, true) ? href : undefined;
+      }
+      let ups = 0;
+      for (; href.startsWith('../', at); at += 3) ups++;
+      if (ups > 0) folder = this.#parent(ups);
+      schemeEnded = ups > 0;
+    }
+    if (!isPlainPath(href, at, schemeEnded)) return undefined;
+    return folder + (at === 0 ? href : href.slice(at));
+  }
+
+  #parent(ups: number): string {
+    // Bounded by the depth of the base: at the root the list stops growing.
+    for (let n = this.#parents.length; n <= ups; n++) {
+      const below = this.#parents[n - 1] ?? '';
+      if (below.length <= this.#rootLength) return below;
+      this.#parents.push(below.slice(0, below.lastIndexOf('/', below.length - 2) + 1));
+    }
+    return this.#parents[ups] ?? '';
+  }
+
+  /** Source: URL Standard, "query state": percent-encode after encoding. */
+  #withQueryEncoded(href: string): string {
+    if (this.#encoding === 'utf-8' || isAscii(href)) return href;
+    const text = trimControls(href).replace(/[\t\n\r]/g, '');
+    const hash = text.indexOf('#');
+    const end = hash < 0 ? text.length : hash;
+    const mark = text.indexOf('?');
+    if (mark < 0 || mark >= end) return text;
+    const query = text.slice(mark + 1, end);
+    // An ASCII query is left to the parser: only with a stateful encoding could it differ.
+    if (isAscii(query)) return text;
+    const encoded = percentEncodeAfterEncoding(this.#encoding, query, specialQuerySet);
+    return `${text.slice(0, mark + 1)}${encoded}${text.slice(end)}`;
+  }
+}
+
+/** True when the URL parser would leave `href` from `from` on as it stands. */
+function isPlainPath(href: string, from: number, schemeEnded: boolean): boolean {
+  let segmentStart = true;
+  let firstSegment = !schemeEnded;
+  for (let at = from; at < href.length; at++) {
+    const c = href.charCodeAt(at);
+    switch (c < 128 ? classes[c] : 0) {
+      case plain:
+        segmentStart = false;
+        break;
+      case slash:
+        segmentStart = true;
+        firstSegment = false;
+        break;
+      case dot:
+        // "." and ".." fold away.
+        if (segmentStart) return false;
+        break;
+      case colon:
+        // What stands before it could be a scheme.
+        if (firstSegment) return false;
+        segmentStart = false;
+        break;
+      case percent:
+        // "%2e" counts as a dot in a path.
+        if (href.charCodeAt(at + 1) === 0x32) return false;
+        segmentStart = false;
+        break;
+      case question:
+        // "?x" alone keeps the base's path, not its folder.
+        return (at > from || schemeEnded) && isPlainQuery(href, at + 1);
+      default:
+        return false;
+    }
+  }
+  return true;
+}
+
+function isPlainQuery(href: string, from: number): boolean {
+  for (let at = from; at < href.length; at++) {
+    const c = href.charCodeAt(at);
+    if (c >= 128 || classes[c] === 0) return false;
+  }
+  return true;
+}
+
+/** Source: Encoding Standard, "get an output encoding". */
+function outputEncoding(encoding: string): string {
+  const name = encoding.toLowerCase();
+  return name === 'replacement' || name.startsWith('utf-16') ? 'utf-8' : name;
+}
+
+function isAscii(text: string): boolean {
+  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 127) return false;
+  return true;
+}
+
+/** Without C0 controls and spaces at both ends, as the URL parser begins. */
+function trimControls(text: string): string {
+  let start = 0;
+  let end = text.length;
+  while (start < end && text.charCodeAt(start) <= 0x20) start++;
+  while (end > start && text.charCodeAt(end - 1) <= 0x20) end--;
+  return text.slice(start, end);
+}

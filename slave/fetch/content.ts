@@ -1,0 +1,54 @@
+/**
+ * What the headers say of a body: media type, charset, content codings, and the first bytes where
+ * they say nothing. Pure.
+ * Source: RFC 9110, 8.3 and 8.4; MIME Sniffing Standard, 7.1.
+ */
+
+export type ContentType = {
+  /** Lower-case `type/subtype`; undefined if the header is missing or malformed. */
+  essence: string | undefined;
+  charset: string | undefined;
+};
+
+const typePattern = /^[ \t]*([!#$%&'*+.^_`|~0-9A-Za-z-]{1,127}\/[!#$%&'*+.^_`|~0-9A-Za-z-]{1,127})/;
+const charsetPattern = /;[ \t]*charset[ \t]*=[ \t]*(?:"([^"]{1,64})"?|'?([^\s;"']{1,64}))/i;
+
+export function parseContentType(header: string | undefined): ContentType {
+  if (header === undefined) return { essence: undefined, charset: undefined };
+  const charset = charsetPattern.exec(header);
+  return {
+    essence: typePattern.exec(header)?.[1]?.toLowerCase(),
+    charset: charset?.[1] ?? charset?.[2],
+  };
+}
+
+/** Types that are parsed as a page. */
+export function isHtml(essence: string): boolean {
+  return essence === 'text/html' || essence === 'application/xhtml+xml';
+}
+
+/** Codings to undo, outermost (last applied) first; undefined if one is unknown or they are many. */
+export function contentCodings(header: string | undefined): Coding[] | undefined {
+  const codings: Coding[] = [];
+  for (const name of (header ?? '').toLowerCase().split(',')) {
+    const coding = name.trim();
+    if (coding === '' || coding === 'identity') continue;
+    if (coding === 'gzip' || coding === 'x-gzip') codings.unshift('gzip');
+    else if (coding === 'deflate' || coding === 'br') codings.unshift(coding);
+    else return undefined;
+  }
+  // Each layer multiplies what a bomb can inflate to.
+  return codings.length <= 2 ? codings : undefined;
+}
+export type Coding = 'gzip' | 'deflate' | 'br';
+
+/** Bytes that `looksLikeHtml` needs at most. */
+export const sniffBytes = 512;
+const htmlStart =
+  /^[\t\n\f\r ]*(?:<!--|<(?:!doctype html|html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p)[ >])/i;
+
+/** True if a body without Content-Type begins as HTML does. */
+export function looksLikeHtml(head: Uint8Array): boolean {
+  const text = Buffer.from(head.subarray(0, sniffBytes)).toString('latin1');
+  return htmlStart.test(text.startsWith('\xef\xbb\xbf') ? text.slice(3) : text);
+}

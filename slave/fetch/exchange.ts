@@ -1,0 +1,190 @@
+/**
+ * One request and its answer, as undici's dispatcher calls it back. It settles exactly once: a page,
+ * an answer that is none, a redirect, or a failure. What is no page is read to its end only if it
+ * is small, so that the connection lives on.
+ *
+ *   waiting ─headers─▶ reading | draining ─end, limit, error, deadline─▶ settled
+ *      └──────────────error, deadline, cancel──────────────────────────────▶ settled
+ */
+import type { FetchSpec } from '../../shared/crawl.ts';
+import type { FetchErrorBody } from '../../shared/protocol.ts';
+import { contentCodings, isHtml, parseContentType } from './content.ts';
+import { Inflater } from './inflate.ts';
+import { fetchError } from './outcome.ts';
+import { type Page, PageReader } from './page.ts';
+import { isRedirect } from './redirects.ts';
+
+type Answer = { status: number; type?: string; bytes: number };
+export type Hop =
+  | { kind: 'page'; status: number; type: string; page: Page }
+  | ({ kind: 'answer'; retryAfter: string | undefined } & Answer)
+  | ({ kind: 'redirect'; location: string; setCookies: readonly string[] } & Answer)
+  | { kind: 'failed'; error: FetchErrorBody };
+
+type Headers = Record<string, string | string[] | undefined>;
+/** The part of undici's controller that is used; the types of the library stay in the fetcher. */
+type Controller = { abort(reason: Error): void; pause(): void; resume(): void };
+
+const drainBytesMax = 64 << 10;
+// One object for all: nobody looks at its stack, and a new one costs microseconds.
+const unwanted = new Error('no longer wanted');
+
+export type ExchangeOptions = {
+  /** Canonical URL of this hop. */
+  url: string;
+  spec: FetchSpec;
+  settle(hop: Hop): void;
+};
+
+export class Exchange {
+  readonly #options: ExchangeOptions;
+  #state: 'waiting' | 'reading' | 'draining' | 'settled' = 'waiting';
+  #controller: Controller | undefined;
+  /** Known while draining. */
+  #answer: Exclude<Hop, { kind: 'page' | 'failed' }> | undefined;
+  #type = '';
+  #reader: PageReader | undefined;
+  #inflater: Inflater | undefined;
+
+  constructor(options: ExchangeOptions) {
+    this.#options = options;
+  }
+
+  onRequestStart(controller: Controller): void {
+    this.#controller = controller;
+    if (this.#state === 'settled') controller.abort(unwanted);
+  }
+
+  onResponseStart(_controller: Controller, status: number, headers: Headers): void {
+    if (this.#state !== 'waiting' || status < 200) return;
+    const { essence, charset } = parseContentType(first(headers, 'content-type'));
+    if (status === 200 && (essence === undefined || isHtml(essence))) {
+      this.#read(headers, essence, charset);
+      return;
+    }
+    const answer: Answer = { status, bytes: 0, ...(essence !== undefined && { type: essence }) };
+    const location = first(headers, 'location');
+    this.#drain(
+      location !== undefined && isRedirect(status)
+        ? { kind: 'redirect', location, setCookies: all(headers, 'set-cookie'), ...answer }
+        : { kind: 'answer', retryAfter: first(headers, 'retry-after'), ...answer },
+    );
+    if (Number(first(headers, 'content-length') ?? 0) > drainBytesMax) this.#settleAnswer();
+  }
+
+  onResponseData(_controller: Controller, chunk: Buffer): void {
+    if (this.#state === 'draining' && this.#answer !== undefined) {
+      this.#answer.bytes += chunk.length;
+      if (this.#answer.bytes > drainBytesMax) this.#settleAnswer();
+    } else if (this.#state === 'reading') {
+      if (this.#inflater === undefined) this.#take(chunk);
+      else if (!this.#inflater.write(chunk)) this.#controller?.pause();
+    }
+  }
+
+  onResponseEnd(): void {
+    // The connection is free again: there is nothing left to abort.
+    this.#controller = undefined;
+    if (this.#state === 'draining') this.#settleAnswer();
+    else if (this.#state !== 'reading') return;
+    else if (this.#inflater === undefined) this.#settlePage();
+    else this.#inflater.end();
+  }
+
+  onResponseError(_controller: Controller, error: Error): void {
+    this.#controller = undefined;
+    this.fail(error);
+  }
+
+  /** The deadline has passed. */
+  expire(): void {
+    if (this.#state === 'draining') this.#settleAnswer();
+    else this.#settle({ kind: 'failed', error: { kind: 'timeout', message: 'took too long' } });
+  }
+
+  /** Nobody waits for it any more; `settle` is not called. */
+  cancel(): void {
+    this.#end();
+  }
+
+  fail(error: unknown): void {
+    // The answer was complete before its body failed.
+    if (this.#state === 'draining') this.#settleAnswer();
+    else this.#settle({ kind: 'failed', error: fetchError(error) });
+  }
+
+  #read(headers: Headers, essence: string | undefined, charset: string | undefined): void {
+    const codings = contentCodings(all(headers, 'content-encoding').join(','));
+    if (codings === undefined) {
+      const message = 'unknown content-encoding';
+      this.#settle({ kind: 'failed', error: { kind: 'protocol', message } });
+      return;
+    }
+    const { url, spec } = this.#options;
+    this.#state = 'reading';
+    this.#type = essence ?? 'text/html';
+    this.#reader = new PageReader({ url, spec, charset, sniff: essence === undefined });
+    if (codings.length === 0) return;
+    this.#inflater = new Inflater(codings, {
+      data: (chunk) => this.#take(chunk),
+      end: () => this.#settlePage(),
+      error: (error) => this.fail(error),
+      drain: () => this.#controller?.resume(),
+    });
+  }
+
+  #take(chunk: Uint8Array): void {
+    const verdict = this.#reader?.write(chunk);
+    if (verdict === 'enough') this.#settlePage();
+    else if (verdict === 'not-html') this.#settleUntyped();
+  }
+
+  #settlePage(): void {
+    if (this.#state !== 'reading' || this.#reader === undefined) return;
+    const page = this.#reader.end();
+    if (page === undefined) this.#settleUntyped();
+    else this.#settle({ kind: 'page', status: 200, type: this.#type, page });
+  }
+
+  /** 200 without Content-Type, and not HTML by its looks. */
+  #settleUntyped(): void {
+    const bytes = this.#reader?.bytes ?? 0;
+    this.#inflater?.close();
+    this.#inflater = undefined;
+    this.#drain({ kind: 'answer', status: 200, bytes, retryAfter: undefined });
+    if (this.#controller === undefined || bytes > drainBytesMax) this.#settleAnswer();
+    else this.#controller.resume();
+  }
+
+  #drain(answer: Exclude<Hop, { kind: 'page' | 'failed' }>): void {
+    this.#state = 'draining';
+    this.#answer = answer;
+  }
+
+  #settleAnswer(): void {
+    if (this.#answer !== undefined) this.#settle(this.#answer);
+  }
+
+  #settle(hop: Hop): void {
+    if (this.#state === 'settled') return;
+    this.#end();
+    this.#options.settle(hop);
+  }
+
+  #end(): void {
+    this.#state = 'settled';
+    this.#inflater?.close();
+    // If the body is still coming, the connection cannot be used again anyway.
+    this.#controller?.abort(unwanted);
+    this.#controller = undefined;
+  }
+}
+
+function first(headers: Headers, name: string): string | undefined {
+  return all(headers, name)[0];
+}
+
+function all(headers: Headers, name: string): readonly string[] {
+  const values = headers[name];
+  return values === undefined ? [] : Array.isArray(values) ? values : [values];
+}

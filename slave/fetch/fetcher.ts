@@ -1,0 +1,177 @@
+/**
+ * Fetches one URL to its end: redirects inside the origin, decompression, extraction while the
+ * body arrives, one deadline over all. The only file that imports undici; the worker calls it.
+ * Sockets belong to the agent here; one fetch holds at most one of them.
+ */
+import { setMaxListeners } from 'node:events';
+import { Agent } from 'undici';
+import type { FetchSpec } from '../../shared/crawl.ts';
+import type { FetchErrorBody, Result } from '../../shared/protocol.ts';
+import { Exchange, type Hop } from './exchange.ts';
+import { type FetchOutcome, isTemporary, retryAfterMs, statusError } from './outcome.ts';
+import type { Page } from './page.ts';
+import { RedirectChain } from './redirects.ts';
+
+const headerBytesMax = 32 << 10;
+const connectMs = 10_000;
+const noLinks = new Uint8Array(0);
+
+export class PageFetcher {
+  readonly #agent: Agent;
+  #closing: Promise<void> | undefined;
+
+  /** `connections`: sockets per origin at once, ≥ 1. */
+  constructor(options: { connections: number }) {
+    this.#agent = new Agent({
+      connections: options.connections,
+      pipelining: 1,
+      maxHeaderSize: headerBytesMax,
+      // The deadline of the whole fetch stands in for undici's timers.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      connect: { timeout: connectMs },
+    });
+  }
+
+  /**
+   * Fetch `url` (absolute http or https). Network failures and statuses are values; rejects only
+   * with an AbortError when `signal` fires, at once.
+   */
+  async fetch(url: string, spec: FetchSpec, signal: AbortSignal): Promise<FetchOutcome> {
+    // One signal may well stop all slots of a slave at once: that is no leak.
+    setMaxListeners(0, signal);
+    const started = performance.now();
+    const chain = new RedirectChain(url, spec.redirectsMax);
+    const answer = (hop: { status: number; type?: string; bytes: number }): Result => ({
+      finalUrl: chain.url,
+      status: hop.status,
+      ...(hop.type !== undefined && { type: hop.type }),
+      bytes: hop.bytes,
+      ms: Math.round((performance.now() - started) * 10) / 10,
+    });
+    for (;;) {
+      const leftMs = started + spec.timeoutMs - performance.now();
+      const hop = await this.#hop(chain, spec, signal, leftMs);
+      switch (hop.kind) {
+        case 'failed':
+          return { ok: false, error: hop.error };
+        case 'page':
+          return pageOutcome(
+            { ...answer({ ...hop, bytes: hop.page.bytes }), status: 200 },
+            hop.page,
+          );
+        case 'answer':
+          return answerOutcome(answer(hop), hop.retryAfter);
+        case 'redirect': {
+          const step = chain.next(hop.location, hop.setCookies);
+          if (step.kind === 'follow') break;
+          if (step.kind === 'end')
+            return definite(answer(hop), { kind: 'redirects', message: step.message });
+          return {
+            ok: true,
+            result: { ...answer(hop), redirectedTo: step.target },
+            images: [],
+            links: Buffer.from(step.target, 'latin1'),
+          };
+        }
+        default:
+          return hop satisfies never;
+      }
+    }
+  }
+
+  /** Ends all fetches that are still running with a failure, and the sockets. */
+  close(): Promise<void> {
+    this.#closing ??= this.#agent.destroy();
+    return this.#closing;
+  }
+
+  #hop(
+    chain: RedirectChain,
+    spec: FetchSpec,
+    signal: AbortSignal,
+    timeoutMs: number,
+  ): Promise<Hop> {
+    const cookie = chain.cookies;
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) {
+        reject(abortError(signal));
+        return;
+      }
+      const exchange = new Exchange({ url: chain.url, spec, settle });
+      const timer = setTimeout(() => exchange.expire(), Math.max(timeoutMs, 1));
+      const onAbort = (): void => {
+        exchange.cancel();
+        settled();
+        reject(abortError(signal));
+      };
+      function settled(): void {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', onAbort);
+      }
+      function settle(hop: Hop): void {
+        settled();
+        resolve(hop);
+      }
+      signal.addEventListener('abort', onAbort, { once: true });
+      const headers = [
+        'user-agent',
+        spec.userAgent,
+        'accept',
+        'text/html,application/xhtml+xml;q=0.9,*/*;q=0.5',
+        'accept-encoding',
+        'gzip, deflate, br',
+      ];
+      if (cookie !== '') headers.push('cookie', cookie);
+      try {
+        this.#agent.dispatch(
+          { origin: chain.origin, path: chain.path, method: 'GET', headers },
+          exchange,
+        );
+      } catch (error) {
+        exchange.fail(error);
+      }
+    });
+  }
+}
+
+function pageOutcome(result: Result, page: Page): FetchOutcome {
+  const { title, images, links, linksCut } = page.extract;
+  return {
+    ok: true,
+    result: {
+      ...result,
+      charset: page.charset,
+      ...(title !== undefined && { title }),
+      ...(page.cut && { cut: true }),
+      ...(linksCut > 0 && { linksCut }),
+    },
+    images,
+    links,
+  };
+}
+
+function answerOutcome(result: Result, retryAfter: string | undefined): FetchOutcome {
+  const { status } = result;
+  if (isTemporary(status)) {
+    const waitMs = retryAfterMs(retryAfter, Date.now());
+    const error = statusError(status);
+    return waitMs === undefined ? { ok: false, error } : { ok: false, error, retryAfterMs: waitMs };
+  }
+  return definite(result, status >= 300 ? statusError(status) : undefined);
+}
+
+function definite(result: Result, error: FetchErrorBody | undefined): FetchOutcome {
+  return {
+    ok: true,
+    result: error === undefined ? result : { ...result, error },
+    images: [],
+    links: noLinks,
+  };
+}
+
+function abortError(signal: AbortSignal): unknown {
+  const reason: unknown = signal.reason;
+  const isOwn = reason instanceof Error && reason.name === 'AbortError';
+  return isOwn ? reason : new DOMException('The fetch was aborted', 'AbortError');
+}

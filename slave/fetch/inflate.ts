@@ -1,0 +1,99 @@
+/**
+ * Content codings undone as a stream, bounded both ways: input waits while zlib is busy, and
+ * output goes out in pieces, so that a bomb is stopped by whoever counts them.
+ * Source: RFC 9110, 8.4.1.
+ */
+import type { Transform } from 'node:stream';
+import {
+  constants,
+  createBrotliDecompress,
+  createGunzip,
+  createInflate,
+  createInflateRaw,
+} from 'node:zlib';
+import type { Coding } from './content.ts';
+
+export type InflaterEvents = {
+  data(chunk: Uint8Array): void;
+  end(): void;
+  error(error: Error): void;
+  /** Input is wanted again after `write` said false. */
+  drain(): void;
+};
+
+const chunkSize = 64 << 10;
+// As lenient as browsers: a missing trailer is no error; a cut connection is one in the client.
+const zlibOptions = {
+  chunkSize,
+  flush: constants.Z_SYNC_FLUSH,
+  finishFlush: constants.Z_SYNC_FLUSH,
+};
+const brotliOptions = {
+  chunkSize,
+  flush: constants.BROTLI_OPERATION_FLUSH,
+  finishFlush: constants.BROTLI_OPERATION_FLUSH,
+};
+
+export class Inflater {
+  readonly #codings: readonly Coding[];
+  readonly #events: InflaterEvents;
+  #streams: Transform[] = [];
+
+  /** `codings`: outermost first, at least one. */
+  constructor(codings: readonly Coding[], events: InflaterEvents) {
+    this.#codings = codings;
+    this.#events = events;
+  }
+
+  /** False if input should wait for `drain`. */
+  write(chunk: Uint8Array): boolean {
+    if (this.#streams.length === 0) this.#open(chunk);
+    return this.#streams[0]?.write(chunk) ?? true;
+  }
+
+  end(): void {
+    if (this.#streams.length === 0) this.#events.end();
+    else this.#streams[0]?.end();
+  }
+
+  /** No event comes afterwards. */
+  close(): void {
+    for (const stream of this.#streams) {
+      stream.removeAllListeners();
+      // A late error of a destroyed stream has nobody left to tell.
+      stream.on('error', () => {});
+      stream.destroy();
+    }
+  }
+
+  #open(first: Uint8Array): void {
+    this.#streams = this.#codings.map((coding, index) =>
+      stream(coding, index === 0 ? first : undefined),
+    );
+    for (const [index, stream] of this.#streams.entries()) {
+      stream.on('error', (error) => this.#events.error(error));
+      const next = this.#streams[index + 1];
+      if (next !== undefined) stream.pipe(next);
+    }
+    this.#streams[0]?.on('drain', () => this.#events.drain());
+    const last = this.#streams.at(-1);
+    last?.on('data', (chunk: Uint8Array) => this.#events.data(chunk));
+    last?.on('end', () => this.#events.end());
+  }
+}
+
+function stream(coding: Coding, first: Uint8Array | undefined): Transform {
+  switch (coding) {
+    case 'gzip':
+      return createGunzip(zlibOptions);
+    case 'br':
+      return createBrotliDecompress(brotliOptions);
+    case 'deflate':
+      // Some servers send the raw format; the zlib one begins with compression method 8.
+      return first === undefined || ((first[0] ?? 8) & 0x0f) === 8
+        ? createInflate(zlibOptions)
+        : createInflateRaw(zlibOptions);
+    default:
+      return coding satisfies never;
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * What a fetch can come to. `ok` means that the answer is definite and is reported, be it a page
+ * or a 404; what is not `ok` is given back and tried again. The rules of which is which are here,
+ * and so is the translation of network errors to the kinds of PROTOCOL.md.
+ */
+import { STATUS_CODES } from 'node:http';
+import type { FetchErrorBody, FetchErrorKind, Image, Result } from '../../shared/protocol.ts';
+
+export type FetchOutcome =
+  | { ok: true; result: Result; images: Image[]; links: Uint8Array }
+  | { ok: false; error: FetchErrorBody; retryAfterMs?: number };
+
+const retryAfterMsMax = 86_400_000;
+
+/** True if trying again later can help. Source: RFC 9110, 15. */
+export function isTemporary(status: number): boolean {
+  if (status === 408 || status === 425 || status === 429) return true;
+  return status >= 500 && status !== 501 && status !== 505;
+}
+
+export function statusError(status: number): FetchErrorBody {
+  return { kind: 'status', message: `${status} ${STATUS_CODES[status] ?? ''}`.trim() };
+}
+
+/** Retry-After in ms from `now` (epoch ms), at most a day. Source: RFC 9110, 10.2.3. */
+export function retryAfterMs(header: string | undefined, now: number): number | undefined {
+  const text = header?.trim() ?? '';
+  if (/^[0-9]+$/.test(text)) return Math.min(Number(text) * 1000, retryAfterMsMax);
+  // Date.parse takes many things for dates; a header that is one has a letter.
+  const date = /^[A-Za-z]{3}/.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(date)) return undefined;
+  return Math.min(Math.max(date - now, 0), retryAfterMsMax);
+}
+
+const causes = new Map<string, readonly [FetchErrorKind, string]>([
+  ['ENOTFOUND', ['dns', 'host not found']],
+  ['EAI_AGAIN', ['dns', 'name server does not answer']],
+  ['ECONNREFUSED', ['connect', 'connection refused']],
+  ['ECONNRESET', ['connect', 'connection reset']],
+  ['EPIPE', ['connect', 'connection closed']],
+  ['EHOSTUNREACH', ['connect', 'host unreachable']],
+  ['ENETUNREACH', ['connect', 'network unreachable']],
+  ['EADDRNOTAVAIL', ['connect', 'address not available']],
+  ['UND_ERR_SOCKET', ['connect', 'connection closed']],
+  ['ETIMEDOUT', ['timeout', 'connection timed out']],
+  ['UND_ERR_CONNECT_TIMEOUT', ['timeout', 'connection timed out']],
+  ['UND_ERR_HEADERS_OVERFLOW', ['protocol', 'headers too large']],
+  ['UND_ERR_RES_CONTENT_LENGTH_MISMATCH', ['protocol', 'body shorter than its content-length']],
+]);
+const tlsCode =
+  /^(?:ERR_TLS|ERR_SSL|CERT_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|HOSTNAME_MISMATCH|INVALID_CA|EPROTO)/;
+
+/** Kind and one short line of whatever the HTTP client or zlib threw. */
+export function fetchError(error: unknown): FetchErrorBody {
+  const code = codeOf(error);
+  const [kind, message] = causes.get(code) ?? [];
+  if (kind !== undefined && message !== undefined) return { kind, message };
+  const named = /^[A-Z][A-Z0-9_]{0,63}$/.test(code) ? `: ${code}` : '';
+  if (code.startsWith('EAI_')) return { kind: 'dns', message: `look-up failed${named}` };
+  if (tlsCode.test(code)) return { kind: 'tls', message: `no secure connection${named}` };
+  if (code.startsWith('HPE_')) return { kind: 'protocol', message: `malformed answer${named}` };
+  if (code.startsWith('Z_') || code.startsWith('ERR_BROTLI') || code.startsWith('ERR__ERROR'))
+    return { kind: 'protocol', message: `body cannot be decompressed${named}` };
+  return { kind: /^E[A-Z]+$/.test(code) ? 'connect' : 'protocol', message: `failed${named}` };
+}
+
+function codeOf(error: unknown, depth = 0): string {
+  if (typeof error !== 'object' || error === null || depth > 4) return '';
+  if ('code' in error && typeof error.code === 'string') {
+    // A socket error says more in its cause.
+    const inner = 'cause' in error ? codeOf(error.cause, depth + 1) : '';
+    return inner !== '' ? inner : error.code;
+  }
+  if ('errors' in error && Array.isArray(error.errors)) return codeOf(error.errors[0], depth + 1);
+  return 'cause' in error ? codeOf(error.cause, depth + 1) : '';
+}

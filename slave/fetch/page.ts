@@ -1,0 +1,90 @@
+/**
+ * The body of a page on its way in: counts bytes after decompression, cuts at the limit, decodes
+ * and extracts chunk by chunk. Nothing of the body is kept but what its first 1024 bytes say.
+ */
+import type { FetchSpec } from '../../shared/crawl.ts';
+import { type Extract, PageExtractor } from '../extract/extract.ts';
+import { PageDecoder } from './charset.ts';
+import { looksLikeHtml, sniffBytes } from './content.ts';
+
+export type Page = { extract: Extract; charset: string; bytes: number; cut: boolean };
+
+export type PageOptions = {
+  /** Final URL, canonical. */
+  url: string;
+  /** Charset of Content-Type. */
+  charset: string | undefined;
+  /** No Content-Type was sent: the first bytes decide whether this is a page at all. */
+  sniff: boolean;
+  spec: FetchSpec;
+};
+
+export class PageReader {
+  readonly #options: PageOptions;
+  readonly #decoder: PageDecoder;
+  #extractor: PageExtractor | undefined;
+  #head: Buffer | undefined;
+  #bytes = 0;
+  #cut = false;
+
+  constructor(options: PageOptions) {
+    this.#options = options;
+    this.#decoder = new PageDecoder(options.charset);
+    if (options.sniff) this.#head = Buffer.alloc(0);
+  }
+
+  /** Body bytes taken so far. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** `enough` at the byte limit; `not-html` if the first bytes are none. */
+  write(chunk: Uint8Array): 'more' | 'enough' | 'not-html' {
+    const room = this.#options.spec.bodyBytesMax - this.#bytes;
+    const taken = chunk.length > room ? chunk.subarray(0, room) : chunk;
+    this.#bytes += taken.length;
+    if (this.#head !== undefined) {
+      this.#head = Buffer.concat([this.#head, taken]);
+      if (this.#head.length < sniffBytes && chunk.length <= room) return 'more';
+      if (!this.#releaseHead()) return 'not-html';
+    } else {
+      this.#extract(this.#decoder.write(taken));
+    }
+    if (chunk.length <= room) return 'more';
+    this.#cut = true;
+    return 'enough';
+  }
+
+  /** undefined if this was no HTML. */
+  end(): Page | undefined {
+    if (this.#head !== undefined && !this.#releaseHead()) return undefined;
+    this.#extract(this.#decoder.end());
+    return {
+      extract: this.#extractorOf().end(),
+      charset: this.#decoder.encoding ?? 'windows-1252',
+      bytes: this.#bytes,
+      cut: this.#cut,
+    };
+  }
+
+  #releaseHead(): boolean {
+    const head = this.#head ?? Buffer.alloc(0);
+    this.#head = undefined;
+    if (!looksLikeHtml(head)) return false;
+    this.#extract(this.#decoder.write(head));
+    return true;
+  }
+
+  #extract(text: string): void {
+    if (text !== '') this.#extractorOf().write(text);
+  }
+
+  #extractorOf(): PageExtractor {
+    this.#extractor ??= new PageExtractor({
+      url: this.#options.url,
+      encoding: this.#decoder.encoding ?? 'windows-1252',
+      images: this.#options.spec.images,
+    });
+    return this.#extractor;
+  }
+}

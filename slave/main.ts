@@ -1,0 +1,27 @@
+/** `node slave.js`: works for a master until it is told to stop. */
+import { fileURLToPath } from 'node:url';
+import { runMain } from '../shared/cli.ts';
+import { makeLog } from '../shared/log.ts';
+import { parseSlaveOptions } from './options.ts';
+import { supervise } from './supervisor.ts';
+import { Worker } from './worker.ts';
+
+await runMain('slave', async () => {
+  const options = parseSlaveOptions(process.argv, process.env);
+  if (options.processes > 1) {
+    process.exitCode = await supervise(fileURLToPath(import.meta.url), options);
+    return;
+  }
+  const log = makeLog({ level: options.logLevel, json: options.jsonLogs });
+  const worker = new Worker({ ...options, log });
+  let asked = 0;
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      // The second one means it: the master gives what is unfinished to somebody else.
+      if (++asked > 1) process.exit(1);
+      void worker.drain();
+    });
+  }
+  await worker.run();
+});
+process.exit();

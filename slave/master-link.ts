@@ -1,0 +1,130 @@
+/**
+ * The slave's connection to its master, made again whenever it ends, with jittered back-off.
+ *
+ *     joining --hello--> joined --lost--> rejoining --hello--> joined …     (close() ends it)
+ *
+ * At the start it gives up after a time; once it has been joined it tries for ever, because a
+ * master comes back.
+ */
+import { connect, type MasterClient } from '../shared/client.ts';
+import {
+  ConfigError,
+  ConnectionError,
+  messageOf,
+  type OrbError,
+  ProtocolError,
+} from '../shared/errors.ts';
+import type { Logger } from '../shared/log.ts';
+import type { Push } from '../shared/protocol.ts';
+
+const retryFirstMs = 100;
+const retryMaxMs = 5_000;
+
+export type LinkHandler = {
+  readonly onJoined: (master: MasterClient) => void;
+  readonly onPush: (push: Push) => void;
+  readonly onLost: () => void;
+};
+
+export class MasterLink {
+  readonly #options: {
+    readonly host: string;
+    readonly port: number;
+    readonly authkey: Buffer;
+    readonly name: string;
+    readonly joinTimeoutMs: number;
+    readonly log: Logger;
+  };
+  readonly #handler: LinkHandler;
+  readonly #closed = new AbortController();
+  #master: MasterClient | undefined;
+
+  constructor(
+    options: {
+      host: string;
+      port: number;
+      authkey: Buffer;
+      name: string;
+      joinTimeoutMs: number;
+      log: Logger;
+    },
+    handler: LinkHandler,
+  ) {
+    this.#options = options;
+    this.#handler = handler;
+  }
+
+  /** Undefined while there is no connection. */
+  get master(): MasterClient | undefined {
+    return this.#master;
+  }
+
+  /** Keeps the connection until `close`. @throws AuthError · ConfigError: no use to try again */
+  async run(): Promise<void> {
+    const { host, port, joinTimeoutMs, log } = this.#options;
+    let giveUpAt = performance.now() + joinTimeoutMs;
+    for (let attempt = 0; !this.#closed.signal.aborted; attempt++) {
+      try {
+        await this.#session();
+        giveUpAt = Number.POSITIVE_INFINITY;
+        attempt = 0;
+      } catch (error) {
+        if (error instanceof ProtocolError) {
+          throw new ConfigError(`${host}:${port}: ${error.message}`, error);
+        }
+        if (!(error instanceof ConnectionError)) throw error;
+        if (performance.now() > giveUpAt) {
+          throw new ConfigError(
+            `no master answers at ${host}:${port} (${messageOf(error)}); ` +
+              'start it, or name it with --master',
+          );
+        }
+        if (attempt === 0)
+          log.warn(`no master at ${host}:${port} (${messageOf(error)}); trying on`);
+      }
+      const backOff = Math.min(retryMaxMs, retryFirstMs * 2 ** attempt);
+      await sleep(backOff * (0.5 + Math.random()), this.#closed.signal);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort();
+    await this.#master?.close();
+  }
+
+  /** One connection, from its beginning to its end. */
+  async #session(): Promise<void> {
+    const { host, port, authkey, name, log } = this.#options;
+    let ended: (error: OrbError | undefined) => void = () => {};
+    const end = new Promise<OrbError | undefined>((resolve) => {
+      ended = resolve;
+    });
+    const master = await connect({
+      host,
+      port,
+      authkey,
+      name,
+      role: 'slave',
+      onPush: this.#handler.onPush,
+      onClose: (error) => ended(error),
+    });
+    this.#master = master;
+    log.info({ master: `${host}:${port}` }, 'joined');
+    this.#handler.onJoined(master);
+    const error = await end;
+    this.#master = undefined;
+    if (this.#closed.signal.aborted) return;
+    log.warn(`lost the master${error ? `: ${messageOf(error)}` : ''}; joining again`);
+    this.#handler.onLost();
+  }
+}
+
+function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,76 @@
+/** The slave's command line and environment, frozen into plain options. */
+import { hostname } from 'node:os';
+import { Option } from 'commander';
+import { localAuthkey } from '../shared/authkey.ts';
+import { flag, givenAuthkey, makeCommand, whole } from '../shared/cli.ts';
+import { parseAddress } from '../shared/client.ts';
+import { ConfigError } from '../shared/errors.ts';
+import { type LogLevel, logLevels } from '../shared/log.ts';
+import { version } from '../shared/version.ts';
+
+export type SlaveOptions = {
+  readonly host: string;
+  readonly port: number;
+  readonly authkey: Buffer;
+  readonly slots: number;
+  readonly processes: number;
+  readonly name: string;
+  /** How long the first connection may take; afterwards the slave tries for ever. */
+  readonly joinTimeoutMs: number;
+  readonly jsonLogs: boolean;
+  readonly logLevel: LogLevel;
+};
+
+/** @throws ConfigError, or commander's own error, each one line. */
+export function parseSlaveOptions(argv: readonly string[], env: NodeJS.ProcessEnv): SlaveOptions {
+  const program = makeCommand('node slave.js')
+    .description('Crawl slave: fetches the pages that a master hands out, and reports them.')
+    .version(version)
+    .allowExcessArguments(false)
+    .addOption(flag('--master <host:port>', 'the master to work for').default('127.0.0.1:6666'))
+    .addOption(
+      new Option(
+        '--authkey-file <file>',
+        'shared secret (or ORB_AUTHKEY); default: ./orb-data/authkey',
+      ).env('ORB_AUTHKEY_FILE'),
+    )
+    .addOption(
+      flag('--slots <n>', 'fetches at once, of each process').default(16).argParser(whole(1, 1000)),
+    )
+    .addOption(
+      flag('--processes <n>', 'processes with a connection each; one per core is right')
+        .default(1)
+        .argParser(whole(1, 256)),
+    )
+    .addOption(flag('--name <name>', 'shown by the master; default: host name and process id'))
+    .addOption(
+      flag('--join-timeout <s>', 'seconds to wait for a master at the start')
+        .default(10)
+        .argParser(whole(0, 86_400)),
+    )
+    .addOption(flag('--json-logs', 'log lines as JSON').default(false))
+    .addOption(
+      flag('--log-level <level>', 'least important level that is logged')
+        .choices(logLevels)
+        .default('info'),
+    )
+    .action(() => {});
+  program.parse(argv as string[]);
+  const values: Record<string, unknown> = program.opts();
+  const name = String(values['name'] ?? `${hostname().slice(0, 48)}-${process.pid}`);
+  if (name.length === 0 || name.length > 64) {
+    throw new ConfigError('--name must have 1 to 64 characters');
+  }
+  const { host, port } = parseAddress(String(values['master']));
+  return {
+    host: host || '127.0.0.1',
+    port,
+    authkey: givenAuthkey(values['authkeyFile'] as string | undefined, env) ?? localAuthkey(),
+    slots: Number(values['slots']),
+    processes: Number(values['processes']),
+    name,
+    joinTimeoutMs: Number(values['joinTimeout']) * 1000,
+    jsonLogs: values['jsonLogs'] === true,
+    logLevel: values['logLevel'] as LogLevel,
+  };
+}

@@ -1,0 +1,231 @@
+/**
+ * One slave process: takes tasks from the master, fetches them in its slots, reports.
+ *
+ *     queued --slot free--> fetching --> reported --acknowledged--> forgotten
+ *        |                      |            ^
+ *        +-- cancelled ---------+            +-- sent again after a lost connection
+ *
+ * What was fetched is kept until the master has it on disk. What was only queued is dropped with
+ * the connection: the master gives it to somebody again.
+ */
+import type { MasterClient } from '../shared/client.ts';
+import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
+import { CommandError, messageOf } from '../shared/errors.ts';
+import type { Logger } from '../shared/log.ts';
+import { limits, type Push, type Requests, type TaskPush } from '../shared/protocol.ts';
+import { PageFetcher } from './fetch/fetcher.ts';
+import type { FetchOutcome } from './fetch/outcome.ts';
+import { MasterLink } from './master-link.ts';
+
+export type WorkerOptions = {
+  readonly host: string;
+  readonly port: number;
+  readonly authkey: Buffer;
+  readonly name: string;
+  readonly slots: number;
+  readonly joinTimeoutMs: number;
+  readonly log: Logger;
+};
+
+/** What the master is told of one task; kept until it is acknowledged. */
+type Statement =
+  | { readonly verb: 'task.report'; readonly body: Omit<Requests['task.report'], 'verb' | 'id'> }
+  | { readonly verb: 'task.release'; readonly body: Omit<Requests['task.release'], 'verb' | 'id'> };
+
+/** Bytes of unacknowledged reports above which no fetch is begun. */
+const unackedBytesMax = 64 << 20;
+/** How long a drain waits for what is being fetched. */
+const drainMs = 35_000;
+
+export class Worker {
+  readonly #options: WorkerOptions;
+  readonly #link: MasterLink;
+  readonly #fetcher: PageFetcher;
+  readonly #specs = new Map<number, FetchSpec>();
+  #queued: TaskPush[] = [];
+  readonly #fetching = new Map<TaskPush, AbortController>();
+  readonly #unacked = new Set<Statement>();
+  #unackedBytes = 0;
+  #state: 'working' | 'draining' | 'stopped' = 'working';
+  #onIdle: () => void = () => {};
+  readonly #extender: NodeJS.Timeout;
+
+  constructor(options: WorkerOptions) {
+    this.#options = options;
+    this.#fetcher = new PageFetcher({ connections: options.slots });
+    this.#link = new MasterLink(options, {
+      onJoined: (master) => this.#joined(master),
+      onPush: (push) => this.#take(push),
+      onLost: () => {
+        this.#queued = [];
+      },
+    });
+    this.#extender = setInterval(() => this.#extend(), limits.leaseMs / 4);
+  }
+
+  /** Works until `drain`, or until the master says that all is done.
+   *  @throws AuthError · ConfigError */
+  async run(): Promise<void> {
+    try {
+      await this.#link.run();
+    } finally {
+      this.#state = 'stopped';
+      clearInterval(this.#extender);
+      await this.#fetcher.close();
+    }
+  }
+
+  /** Takes no more tasks, gives the queued ones back, finishes what is being fetched, leaves.
+   *  Idempotent. */
+  async drain(): Promise<void> {
+    if (this.#state !== 'working') return;
+    this.#state = 'draining';
+    const { master } = this.#link;
+    master?.notify('task.credit', { count: 0, slots: 0 });
+    for (const { task, lease } of this.#queued) {
+      master?.request('task.release', { task, lease }).catch(() => {});
+    }
+    this.#queued = [];
+    await this.#idle();
+    await this.#link.close();
+  }
+
+  #joined(master: MasterClient): void {
+    if (this.#state !== 'working') return;
+    for (const statement of this.#unacked) this.#send(master, statement);
+    // As many again as there are slots, so that a slot never waits for the network.
+    const { slots } = this.#options;
+    master.notify('task.credit', { count: Math.min(slots * 2, limits.creditMax), slots });
+  }
+
+  #take(push: Push): void {
+    switch (push.verb) {
+      case 'crawl.spec':
+        this.#specs.set(push.crawl, fetchSpecSchema.parse(push.fetch));
+        return;
+      case 'task.push':
+        if (this.#state === 'working') this.#queued.push(...push.tasks);
+        this.#fill();
+        return;
+      case 'task.cancel':
+        this.#cancel(new Set(push.leases));
+        return;
+      case 'drain':
+        void this.drain();
+        return;
+      case 'ping':
+        return;
+      default:
+        push satisfies never; // a newer master may say more
+    }
+  }
+
+  #fill(): void {
+    while (
+      this.#fetching.size < this.#options.slots &&
+      this.#unackedBytes < unackedBytesMax &&
+      this.#state === 'working'
+    ) {
+      const task = this.#queued.shift();
+      if (task === undefined) break;
+      void this.#work(task);
+    }
+    if (this.#fetching.size === 0 && this.#unacked.size === 0) this.#onIdle();
+  }
+
+  async #work(task: TaskPush): Promise<void> {
+    const spec = this.#specs.get(task.crawl);
+    if (spec === undefined) return; // the master tells it before the first task
+    const abort = new AbortController();
+    this.#fetching.set(task, abort);
+    try {
+      const outcome = await this.#fetcher.fetch(task.url, spec, abort.signal);
+      this.#conclude(task, outcome);
+    } catch (error) {
+      if (!abort.signal.aborted) {
+        this.#options.log.error({ url: task.url }, `fetch: ${messageOf(error)}`);
+        this.#conclude(task, { ok: false, error: { kind: 'protocol', message: 'internal error' } });
+      }
+    } finally {
+      this.#fetching.delete(task);
+      this.#fill();
+    }
+  }
+
+  #conclude(task: TaskPush, outcome: FetchOutcome): void {
+    const { task: id, lease } = task;
+    if (outcome.ok) {
+      const { result, images, links } = outcome;
+      this.#tell({ verb: 'task.report', body: { task: id, lease, result, images, links } });
+      return;
+    }
+    const { error, retryAfterMs } = outcome;
+    const body = { task: id, lease, error, ...(retryAfterMs ? { retryAfterMs } : {}) };
+    this.#tell({ verb: 'task.release', body });
+  }
+
+  #tell(statement: Statement): void {
+    this.#unacked.add(statement);
+    this.#unackedBytes += sizeOf(statement);
+    const { master } = this.#link;
+    if (master !== undefined) this.#send(master, statement);
+  }
+
+  #send(master: MasterClient, statement: Statement): void {
+    const answer =
+      statement.verb === 'task.report'
+        ? master.request(statement.verb, statement.body)
+        : master.request(statement.verb, statement.body);
+    answer.then(
+      () => this.#forget(statement),
+      (error: unknown) => {
+        // Without an answer it is sent again when the master is back.
+        if (!(error instanceof CommandError)) return;
+        this.#options.log.warn(`the master refused a ${statement.verb}: ${error.message}`);
+        this.#forget(statement);
+        if (statement.verb === 'task.release') return;
+        const { task, lease } = statement.body;
+        const why = { kind: 'protocol' as const, message: error.message.slice(0, 512) };
+        this.#tell({ verb: 'task.release', body: { task, lease, error: why } });
+      },
+    );
+  }
+
+  #forget(statement: Statement): void {
+    if (!this.#unacked.delete(statement)) return;
+    this.#unackedBytes -= sizeOf(statement);
+    this.#fill();
+  }
+
+  #cancel(leases: ReadonlySet<number>): void {
+    this.#queued = this.#queued.filter(({ lease }) => !leases.has(lease));
+    for (const [{ lease }, abort] of this.#fetching) if (leases.has(lease)) abort.abort();
+  }
+
+  /** Asks for more time for everything that is still to be done. */
+  #extend(): void {
+    const leases = [...this.#queued, ...this.#fetching.keys()].map(({ lease }) => lease);
+    if (leases.length === 0) return;
+    this.#link.master?.request('task.extend', { leases }).then(
+      ({ lost }) => this.#cancel(new Set(lost)),
+      () => {},
+    );
+  }
+
+  /** Resolves when nothing is fetched or unacknowledged, or after the drain's limit. */
+  #idle(): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, drainMs);
+      this.#onIdle = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+      this.#fill();
+    });
+  }
+}
+
+function sizeOf(statement: Statement): number {
+  if (statement.verb === 'task.release') return 256;
+  return statement.body.links.length + statement.body.images.length * 128 + 512;
+}

@@ -1,0 +1,388 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTcpServer, type Server as NetServer } from 'node:net';
+import test, { after, before } from 'node:test';
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
+import { type FetchSpec, fetchSpecSchema } from '../../shared/crawl.ts';
+import { resultSchema } from '../../shared/protocol.ts';
+import { PageFetcher } from '../../slave/fetch/fetcher.ts';
+import type { FetchOutcome } from '../../slave/fetch/outcome.ts';
+
+type Handler = (request: IncomingMessage, response: ServerResponse) => void;
+
+const handlers = new Map<string, Handler>();
+const html = { 'content-type': 'text/html; charset=utf-8' };
+const page = '<title>t</title><a href=next>n</a><img src=i.png alt=a>';
+const spec = fetchSpecSchema.parse({});
+const never = new AbortController().signal;
+let server: Server;
+let origin = '';
+let fetcher: PageFetcher;
+
+before(async () => {
+  server = createServer((request, response) => {
+    const path = (request.url ?? '/').split('?')[0] ?? '/';
+    const handler = handlers.get(path);
+    if (handler) handler(request, response);
+    else response.writeHead(404, html).end('<a href=no>');
+  });
+  origin = `http://127.0.0.1:${await listen(server)}`;
+  fetcher = new PageFetcher({ connections: 8 });
+});
+
+after(async () => {
+  await fetcher.close();
+  await fetcher.close();
+  server.closeAllConnections();
+  server.close();
+});
+
+async function listen(target: NetServer): Promise<number> {
+  target.listen(0, '127.0.0.1');
+  await once(target, 'listening');
+  const address = target.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  return address.port;
+}
+
+function get(path: string, options: Partial<FetchSpec> = {}): Promise<FetchOutcome> {
+  return fetcher.fetch(origin + path, { ...spec, ...options }, never);
+}
+
+function serve(path: string, handler: Handler): void {
+  handlers.set(path, handler);
+}
+
+function send(path: string, status: number, headers: Record<string, string>, body = ''): void {
+  serve(path, (_, response) => response.writeHead(status, headers).end(body));
+}
+
+function text(outcome: FetchOutcome): string {
+  return outcome.ok ? Buffer.from(outcome.links).toString('latin1') : '';
+}
+
+/** The result of a definite outcome, checked against the schema of the wire. */
+function result(outcome: FetchOutcome) {
+  assert.ok(outcome.ok, JSON.stringify(outcome));
+  return resultSchema.parse(outcome.result);
+}
+
+function failure(outcome: FetchOutcome) {
+  assert.ok(!outcome.ok, 'the fetch did not fail');
+  assert.ok(!/[\n/]/.test(outcome.error.message), outcome.error.message);
+  return outcome;
+}
+
+test('fetch: a page gives its result, images and links', async () => {
+  send('/page', 200, html, page);
+  const outcome = await get('/page#fragment');
+  const { ms, ...rest } = result(outcome);
+  assert.ok(ms >= 0);
+  assert.deepEqual(rest, {
+    finalUrl: `${origin}/page`,
+    status: 200,
+    type: 'text/html',
+    charset: 'utf-8',
+    bytes: page.length,
+    title: 't',
+  });
+  assert.equal(text(outcome), `${origin}/next`);
+  assert.deepEqual(outcome.ok && outcome.images, [
+    { src: `${origin}/i.png`, via: 'img', alt: 'a' },
+  ]);
+});
+
+test('fetch: the request names the agent and the codings that are understood', async () => {
+  let headers: IncomingMessage['headers'] = {};
+  serve('/headers', (request, response) => {
+    headers = request.headers;
+    response.writeHead(200, html).end();
+  });
+  await get('/headers', { userAgent: 'Test/1' });
+  assert.equal(headers['user-agent'], 'Test/1');
+  assert.equal(headers['accept-encoding'], 'gzip, deflate, br');
+});
+
+test('fetch: gzip, deflate (both kinds) and br are undone, bytes counted after', async () => {
+  const long = page + ' '.repeat(200_000);
+  const codings: [string, Buffer][] = [
+    ['gzip', gzipSync(long)],
+    ['x-gzip', gzipSync(long)],
+    ['deflate', deflateSync(long)],
+    ['deflate', deflateRawSync(long)],
+    ['br', brotliCompressSync(long)],
+    ['gzip, br', brotliCompressSync(gzipSync(long))],
+    ['identity', Buffer.from(long)],
+  ];
+  for (const [coding, body] of codings) {
+    serve('/coded', (_, response) =>
+      response.writeHead(200, { ...html, 'content-encoding': coding }).end(body),
+    );
+    const outcome = await get('/coded');
+    assert.equal(result(outcome).bytes, long.length, coding);
+    assert.equal(text(outcome), `${origin}/next`, coding);
+  }
+});
+
+test('fetch: broken and unknown codings are protocol failures', async () => {
+  for (const [coding, body] of [
+    ['gzip', 'no gzip'],
+    ['br', 'no brotli at all, none'],
+    ['zstd', page],
+    ['gzip, gzip, gzip', page],
+  ] as const) {
+    send('/broken', 200, { ...html, 'content-encoding': coding }, body);
+    assert.equal(failure(await get('/broken')).error.kind, 'protocol', coding);
+  }
+});
+
+test('fetch: a zip bomb is cut at the limit and costs no memory', async () => {
+  const bomb = gzipSync(Buffer.concat([Buffer.from(page), Buffer.alloc(300 << 20, 0x20)]));
+  serve('/bomb', (_, response) =>
+    response.writeHead(200, { ...html, 'content-encoding': 'gzip' }).end(bomb),
+  );
+  const before = process.memoryUsage().rss;
+  const outcome = await get('/bomb', { bodyBytesMax: 1 << 20 });
+  assert.ok(process.memoryUsage().rss - before < 64 << 20);
+  assert.deepEqual([result(outcome).bytes, result(outcome).cut], [1 << 20, true]);
+  assert.equal(text(outcome), `${origin}/next`);
+});
+
+test('fetch: a body over the limit is cut and parsed, one of just that size is not cut', async () => {
+  send('/long', 200, html, `${page}<a href=late>`);
+  const cut = await get('/long', { bodyBytesMax: page.length });
+  assert.deepEqual([result(cut).cut, text(cut)], [true, `${origin}/next`]);
+  const whole = await get('/long', { bodyBytesMax: page.length + 13 });
+  assert.deepEqual([result(whole).cut, text(whole).split('\n').length], [undefined, 2]);
+});
+
+test('fetch: an endless body is cut at the limit', async () => {
+  serve('/endless', (_, response) => {
+    response.writeHead(200, html);
+    const push = (): void => {
+      while (!response.destroyed && response.write('<p>'.repeat(10_000)));
+      if (!response.destroyed) response.once('drain', push);
+    };
+    push();
+  });
+  assert.equal(result(await get('/endless', { bodyBytesMax: 500_000 })).bytes, 500_000);
+});
+
+test('fetch: redirects inside the origin are followed to the final URL', async () => {
+  send('/r1', 301, { location: 'r2?x#y' });
+  send('/r2', 302, { location: '/r3' });
+  send('/r3', 307, { location: `${origin}/page` });
+  assert.equal(result(await get('/r1')).finalUrl, `${origin}/page`);
+});
+
+test('fetch: a redirect out of the origin ends with its target as the only link', async () => {
+  send(
+    '/out',
+    302,
+    { location: 'http://OTHER.test:80/a/../b#c', 'content-type': 'text/html' },
+    page,
+  );
+  const outcome = await get('/out');
+  const { status, redirectedTo, finalUrl, error } = result(outcome);
+  assert.deepEqual([status, redirectedTo, error], [302, 'http://other.test/b', undefined]);
+  assert.equal(finalUrl, `${origin}/out`);
+  assert.equal(text(outcome), 'http://other.test/b');
+});
+
+test('fetch: loops, too many hops and bad targets are definite redirect errors', async () => {
+  send('/loop1', 302, { location: '/loop2' });
+  send('/loop2', 302, { location: '/loop1' });
+  send('/self', 302, { location: '/self' });
+  serve('/count', (request, response) => {
+    const n = Number((request.url ?? '').split('=')[1] ?? 0);
+    response.writeHead(302, { location: `/count?n=${n + 1}` }).end();
+  });
+  send('/mail', 302, { location: 'mailto:a@b' });
+  send('/bad', 302, { location: 'http://[' });
+  for (const path of ['/loop1', '/self', '/count', '/mail', '/bad']) {
+    const { error, status } = result(await get(path));
+    assert.deepEqual([error?.kind, status], ['redirects', 302], path);
+  }
+  const none = result(await get('/count', { redirectsMax: 0 }));
+  assert.equal(none.finalUrl, `${origin}/count`);
+  assert.equal(result(await get('/count', { redirectsMax: 3 })).finalUrl, `${origin}/count?n=3`);
+});
+
+test('fetch: a page that sets a cookie and redirects to itself works', async () => {
+  serve('/cookie', (request, response) => {
+    const { cookie } = request.headers;
+    if (cookie === 'a=1; b=2') response.writeHead(200, html).end(page);
+    else
+      response
+        .writeHead(302, { location: '/cookie', 'set-cookie': ['a=1; Path=/', 'b=2; Secure', '=x'] })
+        .end();
+  });
+  assert.equal(result(await get('/cookie')).title, 't');
+  serve('/counter', (request, response) => {
+    const n = Number(request.headers.cookie?.slice(2) ?? 0) + 1;
+    response.writeHead(302, { location: '/counter', 'set-cookie': `n=${n}` }).end();
+  });
+  assert.equal(result(await get('/counter')).error?.kind, 'redirects');
+});
+
+test('fetch: raw UTF-8 in a Location means UTF-8', async () => {
+  serve('/utf8', (_, response) => {
+    response.writeHead(302, { location: Buffer.from('/é').toString('latin1') }).end();
+  });
+  assert.equal(result(await get('/utf8')).finalUrl, `${origin}/%C3%A9`);
+});
+
+test('fetch: definite statuses are answers, with an error from 300 on', async () => {
+  for (const status of [204, 300, 304, 400, 401, 403, 404, 410, 451, 501, 505]) {
+    send('/status', status, html, status === 204 || status === 304 ? '' : page);
+    const outcome = await get('/status');
+    assert.equal(result(outcome).status, status);
+    assert.equal(result(outcome).error?.kind, status < 300 ? undefined : 'status');
+    assert.equal(text(outcome), '');
+  }
+  assert.equal(result(await get('/nowhere')).error?.message, '404 Not Found');
+});
+
+test('fetch: temporary statuses fail, with the Retry-After of the server', async () => {
+  for (const status of [408, 425, 429, 500, 502, 503, 504, 599]) {
+    send('/status', status, {});
+    const { error, retryAfterMs } = failure(await get('/status'));
+    assert.deepEqual([error.kind, retryAfterMs], ['status', undefined]);
+  }
+  const retry = async (value: string) => {
+    send('/status', 503, { 'retry-after': value });
+    return failure(await get('/status')).retryAfterMs;
+  };
+  assert.equal(await retry('7'), 7000);
+  assert.equal(await retry('99999999'), 86_400_000);
+  assert.equal(await retry('-1'), undefined);
+  assert.equal(await retry('soon'), undefined);
+  assert.equal(await retry('Thu, 01 Jan 1970 00:00:00 GMT'), 0);
+  const inMinute = (await retry(new Date(Date.now() + 60_000).toUTCString())) ?? 0;
+  assert.ok(inMinute > 55_000 && inMinute <= 60_000);
+});
+
+test('fetch: what is no HTML is recorded and not parsed', async () => {
+  send('/png', 200, { 'content-type': 'Image/PNG' }, page);
+  const small = await get('/png');
+  assert.deepEqual([result(small).type, text(small)], ['image/png', '']);
+  assert.equal(result(small).charset, undefined);
+  send('/big', 200, { 'content-type': 'video/mp4' }, 'x'.repeat(5 << 20));
+  assert.ok(result(await get('/big')).bytes < 1 << 20);
+  send('/xhtml', 200, { 'content-type': 'application/xhtml+xml' }, page);
+  assert.equal(text(await get('/xhtml')), `${origin}/next`);
+});
+
+test('fetch: without a type, what begins as HTML is a page', async () => {
+  send('/sniffed', 200, {}, `\n<!DOCTYPE html>${page}`);
+  assert.deepEqual(
+    [result(await get('/sniffed')).type, text(await get('/sniffed'))],
+    ['text/html', `${origin}/next`],
+  );
+  for (const body of ['GIF89a', '', 'x'.repeat(200_000)]) {
+    send('/untyped', 200, {}, body);
+    const { type, error, status } = result(await get('/untyped'));
+    assert.deepEqual([type, error, status], [undefined, undefined, 200]);
+  }
+});
+
+test('fetch: an empty page is a page', async () => {
+  send('/empty', 200, html);
+  assert.deepEqual([result(await get('/empty')).bytes, text(await get('/empty'))], [0, '']);
+  send('/empty', 200, { ...html, 'content-encoding': 'gzip' });
+  assert.equal(result(await get('/empty')).bytes, 0);
+});
+
+test('fetch: the deadline covers hanging headers, slow bodies and slow redirects', async () => {
+  serve('/hang', () => {});
+  serve('/slow', (_, response) => {
+    response.writeHead(200, html).write(page);
+  });
+  serve('/slowly', (request, response) => {
+    const n = Number((request.url ?? '').split('=')[1] ?? 0);
+    setTimeout(() => response.writeHead(302, { location: `/slowly?n=${n + 1}` }).end(), 40);
+  });
+  for (const path of ['/hang', '/slow', '/slowly']) {
+    const started = performance.now();
+    assert.equal(failure(await get(path, { timeoutMs: 150 })).error.kind, 'timeout', path);
+    assert.ok(performance.now() - started < 1000);
+  }
+});
+
+test('fetch: a lost connection, a short body and huge headers are failures of their kind', async () => {
+  serve('/reset', (_, response) => {
+    response.writeHead(200, html).write(page);
+    setTimeout(() => response.socket?.resetAndDestroy(), 20);
+  });
+  assert.equal(failure(await get('/reset')).error.kind, 'connect');
+  serve('/dead', (_, response) => response.socket?.destroy());
+  assert.equal(failure(await get('/dead')).error.kind, 'connect');
+  serve('/short', (_, response) => {
+    response.writeHead(200, { ...html, 'content-length': '9999' }).write(page);
+    setTimeout(() => response.socket?.end(), 20);
+  });
+  assert.ok(['connect', 'protocol'].includes(failure(await get('/short')).error.kind));
+  send('/headers', 200, { ...html, 'x-huge': 'x'.repeat(100_000) });
+  assert.equal(failure(await get('/headers')).error.kind, 'protocol');
+});
+
+test('fetch: an answer that is no HTTP, no server and no host are failures of their kind', async () => {
+  const junk = createTcpServer((socket) => {
+    socket.on('error', () => {});
+    socket.once('data', () => socket.end('220 mail ready\r\n'));
+  });
+  const there = `http://127.0.0.1:${await listen(junk)}/`;
+  assert.equal(failure(await fetcher.fetch(there, spec, never)).error.kind, 'protocol');
+  assert.equal(
+    failure(await fetcher.fetch(there.replace('http', 'https'), spec, never)).error.kind,
+    'tls',
+  );
+  junk.close();
+  await once(junk, 'close');
+  assert.equal(failure(await fetcher.fetch(there, spec, never)).error.kind, 'connect');
+  const nowhere = await fetcher.fetch('http://no-such-host.invalid/', spec, never);
+  assert.equal(failure(nowhere).error.kind, 'dns');
+});
+
+test('fetch: an aborted signal rejects with an AbortError at once', async () => {
+  serve('/hang', () => {});
+  const abort = new AbortController();
+  const pending = fetcher.fetch(`${origin}/hang`, spec, abort.signal);
+  setTimeout(() => abort.abort(), 20);
+  await assert.rejects(pending, { name: 'AbortError' });
+  await assert.rejects(fetcher.fetch(`${origin}/page`, spec, abort.signal), { name: 'AbortError' });
+});
+
+test('fetch: connections are kept and bounded', async () => {
+  const sockets = new Set<unknown>();
+  serve('/kept', (request, response) => {
+    sockets.add(request.socket);
+    response.writeHead(200, html).end(page);
+  });
+  const own = new PageFetcher({ connections: 2 });
+  const all = Array.from({ length: 40 }, () => own.fetch(`${origin}/kept`, spec, never));
+  assert.ok((await Promise.all(all)).every((outcome) => outcome.ok));
+  assert.ok(sockets.size <= 2, `${sockets.size} sockets`);
+  await own.close();
+});
+
+test('fetch: closing ends what still runs', async () => {
+  serve('/hang', () => {});
+  const own = new PageFetcher({ connections: 2 });
+  const pending = own.fetch(`${origin}/hang`, spec, never);
+  setTimeout(() => own.close(), 20);
+  failure(await pending);
+});
+
+test('fetch: chunks arrive as the server sends them, and charset by meta still counts', async () => {
+  serve('/chunks', (_, response) => {
+    response.writeHead(200, { 'content-type': 'text/html' });
+    const body = Buffer.from('<meta charset=shift_jis><a href="?\x93\xfa">', 'latin1');
+    for (const byte of body) response.write(Buffer.from([byte]));
+    response.end();
+  });
+  const outcome = await get('/chunks');
+  assert.equal(result(outcome).charset, 'shift_jis');
+  assert.equal(text(outcome), `${origin}/chunks?%93%FA`);
+});
