@@ -86,7 +86,7 @@ export class Master {
     });
     this.#progress = new Progress({
       look: () => ({
-        crawls: this.#frontier.crawls.map((crawl) => crawl.status()),
+        crawls: [...this.#frontier.crawls].map((crawl) => crawl.status()),
         slaves: this.#slaveCount(),
       }),
       log: this.#log,
@@ -101,18 +101,16 @@ export class Master {
       onWritten: (crawl) => this.#frontier.settle(crawl),
       onError,
     });
-    this.#frontier = new Frontier(
-      {
-        store,
-        commits: this.#commits,
-        results: this.#results,
-        folder: options.dataFolder,
-        leaseMs: limits.leaseMs,
-        recentEntries: options.recentUrls,
-        onFinished: (crawl) => this.#finished(crawl),
-      },
-      this.#secret(),
-    );
+    this.#frontier = new Frontier({
+      store,
+      commits: this.#commits,
+      results: this.#results,
+      folder: options.dataFolder,
+      hostSecret: this.#secret(),
+      leaseMs: limits.leaseMs,
+      recentEntries: options.recentUrls,
+      onFinished: (crawl) => this.#finished(crawl),
+    });
     this.#queues = new UserQueues(store, this.#commits);
     this.#server = new MasterServer(this.#services(authkey));
   }
@@ -121,7 +119,7 @@ export class Master {
   async stop(): Promise<void> {
     if (this.#state !== 'serving') return await this.stopped.catch(() => {});
     this.#state = 'draining';
-    this.#frontier.drain();
+    this.#frontier.dispatcher.drain();
     await this.#leasesReturned();
     this.#queues.close();
     await this.#commits.flushed();
@@ -138,7 +136,7 @@ export class Master {
   async #serve(): Promise<void> {
     const { host, port, seeds, crawl: name, spec } = this.#options;
     for (const crawl of this.#frontier.crawls) await this.#results.restore(crawl);
-    if (seeds.length > 0 && !this.#frontier.has(name)) await this.#results.prepare(name);
+    if (seeds.length > 0 && !this.#frontier.crawls.has(name)) await this.#results.prepare(name);
     const actualPort = await this.#server.listen(host, port);
     this.#folder.publish(`${host || '127.0.0.1'}:${actualPort}`);
     this.#state = 'serving';
@@ -150,8 +148,8 @@ export class Master {
   }
 
   async #seed(name: string, seeds: readonly string[], spec: ServeOptions['spec']): Promise<void> {
-    const crawl = this.#frontier.open(name, spec);
-    const { admitted, refused } = await this.#frontier.seed(crawl, seeds);
+    const { admitted, refused } = await this.#frontier.seed(name, spec, seeds);
+    const crawl = this.#frontier.crawls.named(name);
     for (const { url, why } of refused) this.#log.warn({ url }, `seed refused: ${why}`);
     if (admitted === 0 && crawl.state === 'finished') {
       const folder = this.#results.folderOf(name);
@@ -175,13 +173,13 @@ export class Master {
       onReady: (session) => {
         if (session.role !== 'slave') return;
         this.#log.info({ slave: session.name, peer: session.peer }, 'slave joined');
-        this.#frontier.addHolder(session);
+        this.#frontier.dispatcher.add(session);
       },
       onGone: (session) => {
         this.#queues.removeHolder(session);
         if (session.role !== 'slave') return;
         const leases = session.leases.size;
-        this.#frontier.removeHolder(session);
+        this.#frontier.dispatcher.remove(session);
         this.#log.info({ slave: session.name, returned: leases }, 'slave left');
       },
       onFault: (error) => this.#fail(error),
@@ -217,10 +215,8 @@ export class Master {
 
   #leaveIfDone(): void {
     if (!this.#options.exitWhenDone || this.#state !== 'serving') return;
-    const open = this.#frontier.crawls.some(
-      ({ state }) => state === 'running' || state === 'paused',
-    );
-    if (open || this.#frontier.crawls.length === 0) return;
+    const states = [...this.#frontier.crawls].map(({ state }) => state);
+    if (states.length === 0 || states.includes('running') || states.includes('paused')) return;
     for (const session of this.#server.sessions) {
       if (session.role === 'slave') session.send({ verb: 'drain' });
     }
@@ -230,7 +226,7 @@ export class Master {
   /** Waits until no slave holds a lease, for a limited time. */
   async #leasesReturned(): Promise<void> {
     const deadline = performance.now() + drainMs;
-    while (this.#frontier.leaseCount > 0 && performance.now() < deadline) {
+    while (this.#frontier.dispatcher.leaseCount > 0 && performance.now() < deadline) {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   }

@@ -95,7 +95,7 @@ export class Session implements LeaseHolder {
     }
     this.#credit = count;
     this.#slots = slots;
-    this.#services.frontier.dispatchSoon();
+    this.#services.frontier.dispatcher.dispatchSoon();
   }
 
   push(leases: readonly Lease[]): void {
@@ -218,7 +218,7 @@ export class Session implements LeaseHolder {
   /** A slave learns what a crawl wants with the crawl's first task. */
   #sendSpec(crawlId: number): void {
     if (this.#knownSpecs.has(crawlId)) return;
-    const crawl = this.#services.frontier.crawlById(crawlId);
+    const crawl = this.#services.frontier.crawls.byId(crawlId);
     if (crawl === undefined) return;
     this.#knownSpecs.add(crawlId);
     this.send({ verb: 'crawl.spec', crawl: crawlId, name: crawl.name, fetch: crawl.spec.fetch });

@@ -6,6 +6,7 @@
  * A fingerprint is four 32-bit words, the little-endian words of SipHash's 16 bytes.
  * Source: Aumasson & Bernstein, "SipHash" (2012). The code is in siphash.wat.
  */
+import assert from 'node:assert/strict';
 import { siphashWasm } from './siphash-wasm.ts';
 
 /** Words of one fingerprint. */
@@ -41,6 +42,7 @@ export class Fingerprinter {
   readonly #outAt = 64;
   readonly #endsAt = this.#outAt + linesMax * fingerprintBytes;
   readonly #textAt = this.#endsAt + linesMax * 4;
+  #busy = false;
 
   constructor() {
     const module = new WebAssembly.Module(Buffer.from(siphashWasm, 'base64'));
@@ -57,6 +59,16 @@ export class Fingerprinter {
    *  `key` and hands them to `visit` in batches. A line longer than the batch buffer is left out:
    *  it is far beyond any URL. */
   hash(key: Uint8Array, text: Uint8Array, visit: (batch: FingerprintBatch) => void): void {
+    assert(!this.#busy, 'a Fingerprinter is not to be used by its own visitor');
+    this.#busy = true;
+    try {
+      this.#hashAll(key, text, visit);
+    } finally {
+      this.#busy = false;
+    }
+  }
+
+  #hashAll(key: Uint8Array, text: Uint8Array, visit: (batch: FingerprintBatch) => void): void {
     this.#key.set(key);
     let at = 0;
     while (at < text.length) {

@@ -12,7 +12,7 @@ export async function add(
   { crawl: name, seeds, spec, priority }: Requests['crawl.add'],
 ): Promise<Replies['crawl.add']> {
   if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again');
-  const known = frontier.has(name);
+  const known = frontier.crawls.has(name);
   if (known && spec !== undefined) {
     throw new CommandError(
       'E_BAD_REQUEST',
@@ -20,8 +20,7 @@ export async function add(
     );
   }
   if (!known) await prepare(results, name);
-  const crawl = frontier.open(name, crawlSpecSchema.parse(spec ?? {}));
-  return await frontier.seed(crawl, seeds, priority);
+  return await frontier.seed(name, crawlSpecSchema.parse(spec ?? {}), seeds, priority);
 }
 
 async function prepare(results: Services['results'], name: string): Promise<void> {
@@ -35,7 +34,7 @@ async function prepare(results: Services['results'], name: string): Promise<void
 
 export function list({ frontier, sessions }: Services): Replies['crawl.list'] {
   return {
-    crawls: frontier.crawls.map((crawl) => crawl.status()),
+    crawls: [...frontier.crawls].map((crawl) => crawl.status()),
     sessions: sessions().map(({ name, role, leases }) => ({ name, role, leases: leases.size })),
   };
 }
@@ -45,7 +44,7 @@ export async function pause(
   _session: Session,
   { crawl }: Requests['crawl.pause'],
 ): Promise<Replies['crawl.pause']> {
-  await frontier.setPaused(frontier.crawl(crawl), true);
+  await frontier.setPaused(frontier.crawls.named(crawl), true);
   return {};
 }
 
@@ -54,7 +53,7 @@ export async function resume(
   _session: Session,
   { crawl }: Requests['crawl.resume'],
 ): Promise<Replies['crawl.resume']> {
-  await frontier.setPaused(frontier.crawl(crawl), false);
+  await frontier.setPaused(frontier.crawls.named(crawl), false);
   return {};
 }
 
@@ -63,7 +62,7 @@ export async function cancel(
   _session: Session,
   { crawl }: Requests['crawl.cancel'],
 ): Promise<Replies['crawl.cancel']> {
-  await frontier.cancel(frontier.crawl(crawl));
+  await frontier.cancel(frontier.crawls.named(crawl));
   return {};
 }
 
@@ -72,7 +71,7 @@ export function buried(
   _session: Session,
   { crawl, after, limit }: Requests['crawl.buried'],
 ): Replies['crawl.buried'] {
-  return frontier.buried(frontier.crawl(crawl), after, limit);
+  return frontier.buried(frontier.crawls.named(crawl), after, limit);
 }
 
 export async function replay(
@@ -80,5 +79,5 @@ export async function replay(
   _session: Session,
   { crawl, url }: Requests['crawl.replay'],
 ): Promise<Replies['crawl.replay']> {
-  return { replayed: await frontier.replay(frontier.crawl(crawl), url) };
+  return { replayed: await frontier.replay(frontier.crawls.named(crawl), url) };
 }

@@ -25,7 +25,9 @@ export async function release(
   session: Session,
   { task, lease, error, retryAfterMs }: Requests['task.release'],
 ): Promise<Replies['task.release']> {
-  if (error === undefined) return { state: frontier.release(session, lease) };
+  if (error === undefined) {
+    return { state: frontier.dispatcher.release(session, lease) ? 'done' : 'stale' };
+  }
   return { state: await frontier.fail(session, lease, task, error, retryAfterMs) };
 }
 
@@ -34,5 +36,5 @@ export function extend(
   session: Session,
   { leases }: Requests['task.extend'],
 ): Replies['task.extend'] {
-  return { lost: frontier.extend(session, leases) };
+  return { lost: frontier.dispatcher.extend(session, leases) };
 }

@@ -78,14 +78,13 @@ export class Leases {
     return this.#byId.values();
   }
 
-  /** Ends and gives the leases whose deadline has passed. */
-  expire(now: number): Lease[] {
+  /** The leases whose deadline has passed. */
+  expired(now: number): Lease[] {
     const expired: Lease[] = [];
     for (const lease of this.#byId.values()) {
       if (lease.deadline > now) break;
       expired.push(lease);
     }
-    for (const lease of expired) this.end(lease);
     return expired;
   }
 }

@@ -82,9 +82,7 @@ export class TaskQueue {
 
   /** Back to waiting, as `record` says. The store already holds that record. */
   release(task: Task, record: TaskRecord): void {
-    const again = this.#make(record, task);
-    again.losses = task.losses;
-    this.#enqueue(again);
+    this.#enqueue(this.#make(record, task, task.losses));
   }
 
   /** Its report is on the way to the disk: nobody else gets it. */
@@ -118,7 +116,7 @@ export class TaskQueue {
     return this.#live.size === 0 && this.#loadedTo === theEnd;
   }
 
-  #make(record: TaskRecord, { rank, seq }: Position): Task {
+  #make(record: TaskRecord, { rank, seq }: Position, losses = 0): Task {
     const { url, depth, priority, attempts, notBefore } = record;
     const task: Task = {
       url,
@@ -130,7 +128,7 @@ export class TaskQueue {
       rank,
       seq,
       state: 'waiting',
-      losses: 0,
+      losses,
       heapIndex: -1,
     };
     this.#live.set(seq, task);

@@ -87,6 +87,8 @@ class LmdbStore implements Store {
       const flushed = this.#root.flushed;
       await committed;
       await flushed;
+      // A read of this turn may have opened a snapshot from before; the next one must not use it.
+      this.#root.resetReadTxn();
     } catch (error) {
       throw new StoreError(`the store could not write: ${messageOf(error)}`, error);
     }

@@ -16,6 +16,8 @@ export type ExtractOptions = {
   /** The page's charset; queries of links are written in it. */
   encoding: string;
   images: 'img' | 'all';
+  /** Makes real text of a value, if what is written is not text yet but bytes as characters. */
+  value?: (text: string) => string;
 };
 
 export type Extract = {
@@ -53,7 +55,8 @@ export class PageExtractor implements ScannerSink {
   end(): Extract {
     this.#scanner.end();
     const resolver = this.#resolver();
-    const title = this.#title === undefined ? '' : cleanTitle(this.#title);
+    const text = this.#title ?? '';
+    const title = cleanTitle(this.#options.value?.(text) ?? text);
     return {
       ...(title !== '' && { title }),
       images: this.#resolveImages(resolver),
@@ -88,8 +91,12 @@ export class PageExtractor implements ScannerSink {
     const resolver = new Resolver(url, encoding);
     if (this.#base === undefined) return resolver;
     // A base that is invalid or of another scheme is as if it were not there.
-    const base = resolver.resolveLink(decodeAttribute(this.#base));
+    const base = resolver.resolveLink(this.#value(this.#base));
     return base === undefined ? resolver : new Resolver(base, encoding);
+  }
+
+  #value(raw: string): string {
+    return decodeAttribute(this.#options.value?.(raw) ?? raw);
   }
 
   #resolveLinks(resolver: Resolver): { links: Uint8Array; linksCut: number } {
@@ -97,7 +104,7 @@ export class PageExtractor implements ScannerSink {
     let bytes = 0;
     let linksCut = 0;
     for (const href of this.#links) {
-      const url = href === '' ? resolver.base : resolver.resolveLink(decodeAttribute(href));
+      const url = href === '' ? resolver.base : resolver.resolveLink(this.#value(href));
       if (url === undefined || url.length > limits.urlChars || urls.has(url)) continue;
       if (bytes + url.length > limits.linksBytesMax) {
         linksCut++;
@@ -120,13 +127,13 @@ export class PageExtractor implements ScannerSink {
       images.push(alt === undefined ? { src, via } : { src, via, alt });
     };
     for (const image of this.#images) {
-      const alt = image.alt === undefined ? undefined : cleanAlt(image.alt);
+      const alt = image.alt === undefined ? undefined : cleanAlt(this.#value(image.alt));
       if (image.src !== undefined) {
-        const src = decodeAttribute(image.src);
+        const src = this.#value(image.src);
         if (!isBlank(src)) add(src, 'img', alt);
       }
       if (image.srcset !== undefined)
-        for (const { url } of parseSrcset(decodeAttribute(image.srcset))) add(url, 'srcset', alt);
+        for (const { url } of parseSrcset(this.#value(image.srcset))) add(url, 'srcset', alt);
     }
     return images;
   }
@@ -155,8 +162,8 @@ function cleanTitle(raw: string): string {
   return cap(text.startsWith(' ') ? text.slice(1) : text, limits.titleChars).trimEnd();
 }
 
-function cleanAlt(raw: string): string {
-  return cap(decodeAttribute(raw).replace(/\r\n?/g, '\n'), limits.altChars);
+function cleanAlt(text: string): string {
+  return cap(text.replace(/\r\n?/g, '\n'), limits.altChars);
 }
 
 /** At most `max` characters, without half a surrogate pair at the end. */

@@ -14,7 +14,6 @@
  */
 import {
   attributeName,
-  dash,
   endsAttributeName,
   endsTagName,
   endsUnquoted,
@@ -24,7 +23,6 @@ import {
   isLetter,
   isName,
   isSpace,
-  isTag,
   type Kind,
   kinds,
   lengthsByLetter,
@@ -36,6 +34,7 @@ import {
   wantedOf,
 } from './elements.ts';
 import { ForeignStack } from './foreign.ts';
+import { commentEnd, type ScriptDepth, scanScript } from './opaque.ts';
 
 /** What the scanner reports. Values are raw: character references are not decoded. */
 export type ScannerSink = {
@@ -88,7 +87,7 @@ export class Scanner {
   #valueEnd = 0;
   /** Nothing of the comment has been consumed yet, so `<!-->` can still end it. */
   #commentFresh = false;
-  #scriptDepth: 'plain' | 'escaped' | 'double' = 'plain';
+  #scriptDepth: ScriptDepth = 'plain';
   #title: string | undefined;
   #titleDone = false;
 
@@ -335,22 +334,14 @@ export class Scanner {
   }
 
   #comment(): boolean {
-    const buffer = this.#buffer;
-    const start = this.#at;
-    for (let end = buffer.indexOf('>', start); end >= 0; end = buffer.indexOf('>', end + 1)) {
-      const ends =
-        (end - start >= 2 && buffer.startsWith('--', end - 2)) ||
-        (end - start >= 3 && buffer.startsWith('--!', end - 3)) ||
-        (this.#commentFresh &&
-          (end === start || (end === start + 1 && buffer.charCodeAt(start) === dash)));
-      if (ends) {
-        this.#enter('text', end + 1);
-        return true;
-      }
+    const end = commentEnd(this.#buffer, this.#at, this.#commentFresh);
+    if (end >= 0) {
+      this.#enter('text', end);
+      return true;
     }
     // Three characters are enough to see "--!" before a ">" that is still to come.
-    const keep = Math.max(start, buffer.length - 3);
-    if (keep > start) this.#commentFresh = false;
+    const keep = Math.max(this.#at, this.#buffer.length - 3);
+    if (keep > this.#at) this.#commentFresh = false;
     this.#at = keep;
     return false;
   }
@@ -399,47 +390,13 @@ export class Scanner {
     this.#titleDone = true;
   }
 
-  /** Script data with its two escaped states: `<!-- <script> </script> -->` does not end it. */
   #script(): boolean {
-    const buffer = this.#buffer;
-    let at = this.#at;
-    let commentEnd = -2;
-    for (;;) {
-      const open = buffer.indexOf('<', at);
-      if (this.#scriptDepth !== 'plain' && commentEnd !== -1 && commentEnd < at)
-        commentEnd = buffer.indexOf('-->', at);
-      if (this.#scriptDepth !== 'plain' && commentEnd >= 0 && (open < 0 || commentEnd < open)) {
-        this.#scriptDepth = 'plain';
-        at = commentEnd + 3;
-        continue;
-      }
-      if (open < 0) {
-        this.#at = this.#scriptDepth === 'plain' ? buffer.length : Math.max(at, buffer.length - 2);
-        return false;
-      }
-      // "</script" and the character after it.
-      if (open + 9 > buffer.length && !this.#last) {
-        this.#at = open;
-        return false;
-      }
-      if (buffer.startsWith('<!--', open) && this.#scriptDepth === 'plain') {
-        this.#scriptDepth = 'escaped';
-        // Its dashes may be the first two of "-->".
-        at = open + 2;
-      } else if (isTag(buffer, open + 1, 'script') && this.#scriptDepth === 'escaped') {
-        this.#scriptDepth = 'double';
-        at = open + 7;
-      } else if (buffer.charCodeAt(open + 1) === slash && isTag(buffer, open + 2, 'script')) {
-        if (this.#scriptDepth !== 'double') {
-          this.#kind = 'other';
-          return this.#enterTag(open + 8);
-        }
-        this.#scriptDepth = 'escaped';
-        at = open + 8;
-      } else {
-        at = open + 1;
-      }
-    }
+    const found = scanScript(this.#buffer, this.#at, this.#scriptDepth, this.#last);
+    this.#scriptDepth = found.depth;
+    this.#at = found.at;
+    if (!found.ended) return false;
+    this.#kind = 'other';
+    return this.#enterTag(found.at);
   }
 
   #longValue(): boolean {

@@ -84,6 +84,7 @@ export class PageReader {
       url: this.#options.url,
       encoding: this.#decoder.encoding ?? 'windows-1252',
       images: this.#options.spec.images,
+      value: (text) => this.#decoder.value(text),
     });
     return this.#extractor;
   }

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { TextDecoder as WholeDecoder } from '@exodus/bytes/encoding.js';
 import fc from 'fast-check';
+import { PageExtractor } from '../../slave/extract/extract.ts';
 import { PageDecoder } from '../../slave/fetch/charset.ts';
 
 function decode(bytes: Uint8Array, label?: string, cuts: readonly number[] = []): [string, string] {
@@ -12,7 +14,7 @@ function decode(bytes: Uint8Array, label?: string, cuts: readonly number[] = [])
     from = cut;
   }
   text += decoder.end();
-  return [text, decoder.encoding ?? ''];
+  return [decoder.value(text), decoder.encoding ?? ''];
 }
 const latin1 = (text: string): Buffer => Buffer.from(text, 'latin1');
 
@@ -104,5 +106,46 @@ test('charset: utf-8 is decoded as Node decodes it whole', () => {
       if (bom) return;
       assert.equal(decode(bytes, 'utf-8', [at])[0], new TextDecoder().decode(bytes));
     }),
+  );
+});
+
+test('charset: a page scanned as bytes gives what the decoded page gives', () => {
+  const encodings = [
+    ...['utf-8', 'windows-1252', 'koi8-r', 'shift_jis', 'gbk', 'gb18030', 'big5', 'euc-jp'],
+    ...['euc-kr', 'iso-2022-jp', 'utf-16le', 'x-user-defined'],
+  ];
+  const syntax = [
+    '<a href="',
+    '<img src=',
+    "<a href='?",
+    '"',
+    "'",
+    '>',
+    ' ',
+    '#',
+    '&amp;',
+    '<title>',
+  ];
+  const piece = fc.oneof(
+    fc.constantFrom(...syntax, '</title>', '=', '/', '\\', 'a', '0').map(latin1),
+    fc.uint8Array({ minLength: 1, maxLength: 4 }),
+    fc
+      .array(fc.integer({ min: 0x80, max: 0xff }), { maxLength: 3 })
+      .map((list) => Buffer.from(list)),
+  );
+  const parts = fc.array(piece, { maxLength: 16 });
+  fc.assert(
+    fc.property(fc.constantFrom(...encodings), parts, (encoding, list) => {
+      const bytes = Buffer.concat([latin1(' '), ...list, latin1(' ')]);
+      const options = { url: 'http://h.test/a/b', encoding, images: 'all' } as const;
+      const whole = new PageExtractor(options);
+      whole.write(new WholeDecoder(encoding, { ignoreBOM: true }).decode(bytes));
+      const decoder = new PageDecoder(encoding);
+      const scanned = new PageExtractor({ ...options, value: (text) => decoder.value(text) });
+      for (const byte of bytes) scanned.write(decoder.write(Uint8Array.of(byte)));
+      scanned.write(decoder.end());
+      assert.deepEqual(scanned.end(), whole.end());
+    }),
+    { numRuns: 5000 },
   );
 });

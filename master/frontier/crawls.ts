@@ -1,0 +1,186 @@
+/**
+ * The crawls of a master: by name and by id, with their queues on hosts; how they are read from
+ * the store at the start, and erased from it when they are cancelled.
+ */
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { clockMs } from '../../shared/clock.ts';
+import type { CrawlSpec } from '../../shared/crawl.ts';
+import { CommandError } from '../../shared/errors.ts';
+import { hostKeyOf } from '../../shared/url.ts';
+import {
+  afterPrefix,
+  type CrawlRecord,
+  crawlKey,
+  decodeCrawl,
+  decodeTask,
+  parseTaskKey,
+} from '../store/records.ts';
+import type { Change, Row, Store } from '../store/store.ts';
+import { Crawl, noCounters } from './crawl.ts';
+import { Filter } from './filter.ts';
+import type { Host, Politeness } from './politeness.ts';
+import type { RecentTable } from './recent.ts';
+import { type Task, TaskQueue } from './tasks.ts';
+
+/** Rows erased in one commit. */
+const eraseBatch = 2_000;
+
+export class Crawls {
+  readonly #store: Store;
+  readonly #politeness: Politeness;
+  readonly #recent: RecentTable;
+  readonly #folder: string | undefined;
+  readonly #byName = new Map<string, Crawl>();
+  readonly #byId = new Map<number, Crawl>();
+
+  /** Reads what the store knows. `folder` is for saved Bloom filters; undefined: none. */
+  constructor(options: {
+    store: Store;
+    politeness: Politeness;
+    recent: RecentTable;
+    folder: string | undefined;
+  }) {
+    this.#store = options.store;
+    this.#politeness = options.politeness;
+    this.#recent = options.recent;
+    this.#folder = options.folder;
+    for (const { value } of this.#rows('crawls', crawlKey(0), afterPrefix(crawlKey(2 ** 32 - 1)))) {
+      const crawl = this.#register(decodeCrawl(value));
+      if (crawl.state !== 'cancelled') this.#loadQueues(crawl);
+    }
+  }
+
+  [Symbol.iterator](): IterableIterator<Crawl> {
+    return this.#byName.values();
+  }
+
+  has(name: string): boolean {
+    return this.#byName.has(name);
+  }
+
+  /** @throws CommandError E_NO_CRAWL */
+  named(name: string): Crawl {
+    const crawl = this.#byName.get(name);
+    if (crawl === undefined) throw new CommandError('E_NO_CRAWL', `there is no crawl "${name}"`);
+    return crawl;
+  }
+
+  byId(id: number): Crawl | undefined {
+    return this.#byId.get(id);
+  }
+
+  /** The crawl that a task belongs to. */
+  of(task: Task): Crawl | undefined {
+    return this.#byId.get(task.queue.crawl);
+  }
+
+  /** The crawl of that name, made if there is none; on disk with its first commit. */
+  open(name: string, spec: CrawlSpec): Crawl {
+    return (
+      this.#byName.get(name) ??
+      this.#register({
+        id: Math.max(0, ...this.#byId.keys()) + 1,
+        name,
+        state: 'running',
+        spec,
+        secret: randomBytes(16),
+        seedHosts: [],
+        nextSeq: 1,
+        nextCommit: 1,
+        counters: { ...noCounters },
+        startedAt: Date.now(),
+      })
+    );
+  }
+
+  /** The queue of a crawl on a host, made if there is none. `empty`: nothing of it is on disk. */
+  queue(crawl: Crawl, host: Host, url: URL, empty: boolean): TaskQueue {
+    const known = crawl.queues.get(host.key);
+    if (known !== undefined) return known.queue;
+    const queue = new TaskQueue({ crawl: crawl.id, host: host.hash, store: this.#store, empty });
+    crawl.queues.set(host.key, { host, queue });
+    const manners = crawl.manners(url);
+    this.#politeness.join(host, crawl.id, { queue, manners, active: () => crawl.active });
+    return queue;
+  }
+
+  /** Forgets a queue that has nothing left: a host without tasks costs no memory. */
+  leaveIfEmpty(crawl: Crawl, host: Host): void {
+    if (!crawl.queues.get(host.key)?.queue.isEmpty) return;
+    crawl.queues.delete(host.key);
+    this.#politeness.leave(host, crawl.id, clockMs());
+  }
+
+  /** The task that an id on the wire names; undefined when it is done or never was. */
+  find(id: Uint8Array): Task | undefined {
+    const parts = parseTaskKey(Buffer.from(id));
+    const crawl = parts && this.#byId.get(parts.crawl);
+    if (parts === undefined || crawl === undefined || crawl.state === 'cancelled') return undefined;
+    for (const { host, queue } of crawl.queues.values()) {
+      if (host.hash.equals(parts.host)) return queue.find(parts);
+    }
+    return undefined;
+  }
+
+  /** Looks at all hosts of a crawl again: it may hand out tasks now, or may not. */
+  wake(crawl: Crawl): void {
+    const now = clockMs();
+    for (const { host } of crawl.queues.values()) this.#politeness.wake(host, now);
+  }
+
+  /** Takes a cancelled crawl's queues away from their hosts. */
+  leaveAll(crawl: Crawl): void {
+    const now = clockMs();
+    for (const { host } of crawl.queues.values()) {
+      this.#politeness.leave(host, crawl.id, now);
+      this.#politeness.wake(host, now);
+    }
+    crawl.queues.clear();
+  }
+
+  /** Removes what a cancelled crawl has in the store, a batch at a time. */
+  async erase(crawl: Crawl, commit: (changes: Change[]) => Promise<void>): Promise<void> {
+    for (const table of ['tasks', 'seen', 'recent', 'buried'] as const) {
+      while (true) {
+        const rows = this.#rows(table, crawlKey(crawl.id), crawlKey(crawl.id + 1), eraseBatch);
+        if (rows.length === 0) break;
+        await commit(rows.map(({ key }) => ({ table, key, value: undefined })));
+      }
+    }
+    crawl.counters.waiting = 0;
+  }
+
+  /** Finds the hosts that have tasks: one read each. */
+  #loadQueues(crawl: Crawl): void {
+    let from: Buffer = crawlKey(crawl.id);
+    while (true) {
+      const [row] = this.#rows('tasks', from, crawlKey(crawl.id + 1), 1);
+      const parts = row && parseTaskKey(row.key);
+      if (row === undefined || parts === undefined) break;
+      const url = new URL(decodeTask(row.value).url);
+      this.queue(crawl, this.#politeness.host(hostKeyOf(url)), url, false);
+      from = afterPrefix(Buffer.concat([crawlKey(crawl.id), parts.host]));
+    }
+    this.wake(crawl);
+  }
+
+  #register(record: CrawlRecord): Crawl {
+    const filter = new Filter({
+      crawl: record.id,
+      store: this.#store,
+      recent: this.#recent,
+      urlsExpected: record.spec.urlsExpected,
+      path: this.#folder && join(this.#folder, `bloom-${record.id}`),
+      seenCount: record.counters.seen,
+    });
+    const crawl = new Crawl(record, filter);
+    this.#byName.set(crawl.name, crawl);
+    this.#byId.set(crawl.id, crawl);
+    return crawl;
+  }
+
+  #rows(table: Change['table'], from: Uint8Array, to: Uint8Array, limit?: number): Row[] {
+    return this.#store.range(table, { from, to, ...(limit === undefined ? {} : { limit }) });
+  }
+}

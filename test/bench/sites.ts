@@ -1,0 +1,124 @@
+/**
+ * Crawls the real sites of `shared/sites` with two slaves and compares what was found with the
+ * truth lists of the independent crawler there; by itself, with slaves killed, with the master
+ * killed. Needs that folder beside the project:
+ *
+ *     node dist/test/bench/sites.js [python boost …]
+ */
+import { execFileSync } from 'node:child_process';
+import { existsSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Cluster, type Program } from '../support/cluster.ts';
+
+const tools =
+  process.env['SITES'] ?? fileURLToPath(new URL('../../../../shared/sites', import.meta.url));
+const killSlaveEveryMs = 2_000;
+const masterKills = 3;
+
+type Fault = 'none' | 'slaves' | 'master';
+
+async function crawl(site: string, fault: Fault): Promise<void> {
+  const url = tool('sites.sh', 'url', site);
+  const truth = truthOf(site, url);
+  await using cluster = new Cluster();
+  const started = performance.now();
+  const flags = ['--exit-when-done', '--delay', '0', '--per-host', '64', '--images', 'img'];
+  let master = await cluster.master([url, ...flags]);
+  const { address } = cluster;
+  const slaves = [cluster.slave(), cluster.slave()];
+  const keep = keepSlaves(cluster, slaves, address, fault === 'slaves');
+  let killed = 0;
+  while (fault === 'master' && killed < masterKills) {
+    // At a third, at two thirds, and close to the end.
+    const expected = truth.pages * ([0.15, 0.5, 0.85][killed] ?? 1);
+    await untilPages(cluster, expected, master);
+    await master.kill('SIGKILL');
+    killed++;
+    master = await cluster.master([url, ...flags], { listen: address });
+  }
+  const { code } = await master.exited;
+  const kills = keep.stop();
+  const seconds = (performance.now() - started) / 1000;
+  report(site, fault, cluster, truth.folder, { code, seconds, kills: kills + killed });
+}
+
+function report(
+  site: string,
+  fault: Fault,
+  cluster: Cluster,
+  truth: string,
+  run: { code: number | null; seconds: number; kills: number },
+): void {
+  const pages = join(cluster.folder, 'pages.txt');
+  const all = cluster.pages();
+  writeFileSync(pages, all.map((page) => `${page}\n`).join(''));
+  const images = join(cluster.out, 'default', 'img_src.txt');
+  const verdict = JSON.parse(tool('compare.py', truth, pages, images)) as Record<string, number>;
+  const wrong = ['pages_missing', 'pages_extra', 'fetched_twice', 'images_missing', 'images_extra'];
+  const lines = cluster.lines('img_src.txt');
+  const equal =
+    wrong.every((name) => verdict[name] === 0) &&
+    new Set(lines).size === lines.length &&
+    run.code === 0;
+  console.log(
+    `${equal ? 'EQUAL' : 'DIFFERENT'} ${site}, ${run.kills} ${fault === 'none' ? 'kills' : `${fault} killed`}: ` +
+      `${verdict['pages_ok']}/${verdict['pages_truth']} pages, ` +
+      `${verdict['images_ok']}/${verdict['images_truth']} images, ${run.seconds.toFixed(1)} s`,
+  );
+  if (!equal) {
+    console.log(JSON.stringify(verdict));
+    process.exitCode = 1;
+  }
+}
+
+/** Keeps two slaves running; with `kill`, ends one every 2 seconds. */
+function keepSlaves(cluster: Cluster, slaves: Program[], address: string, kill: boolean) {
+  let kills = 0;
+  let stopped = false;
+  const timer = setInterval(() => {
+    if (stopped || !kill) return;
+    const victim = slaves.shift();
+    void victim?.kill('SIGKILL');
+    slaves.push(cluster.slave([], address));
+    kills++;
+  }, killSlaveEveryMs);
+  return {
+    stop: () => {
+      stopped = true;
+      clearInterval(timer);
+      return kills;
+    },
+  };
+}
+
+async function untilPages(cluster: Cluster, count: number, master: Program): Promise<void> {
+  while (cluster.lines('pages.jsonl').length < count && master.isAlive) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+function truthOf(site: string, url: string): { folder: string; pages: number } {
+  const folder = join(tmpdir(), 'truth', site);
+  if (!existsSync(join(folder, 'summary.json'))) tool('truth.py', url, folder);
+  const pages = Number(
+    execFileSync('wc', ['-l', join(folder, 'pages.txt')], { encoding: 'utf8' }).split(' ')[0],
+  );
+  return { folder, pages };
+}
+
+function tool(name: string, ...args: string[]): string {
+  const options = { encoding: 'utf8' as const, stdio: 'pipe' as const };
+  return execFileSync(join(tools, name), args, options).trim();
+}
+
+if (!existsSync(tools)) {
+  console.error(`there are no sites in ${tools}; name their folder with SITES`);
+  process.exit(2);
+}
+tool('sites.sh', 'up');
+const sites = process.argv.length > 2 ? process.argv.slice(2) : ['python', 'boost'];
+for (const site of sites) {
+  for (const fault of ['none', 'slaves', 'master'] as const) await crawl(site, fault);
+}

@@ -1,0 +1,166 @@
+/**
+ * Real masters and slaves as processes, in a folder of their own, for end-to-end tests and
+ * benches. Everything that was started is gone after `close`.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync, watch } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('../../..', import.meta.url));
+
+export type Exit = { readonly code: number | null; readonly signal: NodeJS.Signals | null };
+
+/** A program that was started: its output so far, and how it ended. */
+export class Program {
+  readonly child: ChildProcess;
+  readonly exited: Promise<Exit>;
+  output = '';
+
+  constructor(args: readonly string[], options: { cwd?: string; env?: NodeJS.ProcessEnv } = {}) {
+    this.child = spawn(process.execPath, args, {
+      cwd: options.cwd,
+      env: { ...process.env, ...options.env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    for (const stream of [this.child.stdout, this.child.stderr]) {
+      stream?.setEncoding('utf8').on('data', (text: string) => {
+        this.output += text;
+      });
+    }
+    this.exited = once(this.child, 'close').then(([code, signal]) => ({ code, signal }) as Exit);
+  }
+
+  get pid(): number {
+    return this.child.pid ?? 0;
+  }
+
+  get isAlive(): boolean {
+    return this.child.exitCode === null && this.child.signalCode === null;
+  }
+
+  /** Sends the signal and waits for the end. */
+  async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<Exit> {
+    if (this.isAlive) this.child.kill(signal);
+    return await this.exited;
+  }
+
+  /** Resolves when the output matches. Rejects when the program ends without it. */
+  async said(pattern: RegExp): Promise<RegExpExecArray> {
+    while (true) {
+      const match = pattern.exec(this.output);
+      if (match) return match;
+      const more = Promise.race(
+        [this.child.stdout, this.child.stderr].map((stream) => stream && once(stream, 'data')),
+      );
+      const ended = await Promise.race([more.then(() => false), this.exited.then(() => true)]);
+      if (ended && !pattern.test(this.output)) {
+        throw new Error(`the program ended without saying ${pattern}:\n${this.output}`);
+      }
+    }
+  }
+}
+
+export class Cluster {
+  readonly folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
+  readonly data = join(this.folder, 'data');
+  readonly out = join(this.folder, 'out');
+  readonly #programs = new Set<Program>();
+  #slaves = 0;
+
+  /** Starts a master and resolves when it listens. The port is free, or that of `address`. */
+  async master(
+    args: readonly string[],
+    options: { env?: NodeJS.ProcessEnv; listen?: string } = {},
+  ): Promise<Program> {
+    const listen = options.listen ?? '127.0.0.1:0';
+    const folders = ['--listen', listen, '--data', this.data, '--out', this.out];
+    rmSync(join(this.data, 'master.addr'), { force: true });
+    const program = this.run(['master.js', ...args, ...folders], options);
+    await program.said(/listens on/);
+    return program;
+  }
+
+  /** `host:port` of the master that runs. */
+  get address(): string {
+    return readFileSync(join(this.data, 'master.addr'), 'utf8').trim();
+  }
+
+  get authkey(): Buffer {
+    return Buffer.from(readFileSync(join(this.data, 'authkey'), 'utf8').trim());
+  }
+
+  slave(args: readonly string[] = [], address = this.address): Program {
+    const name = `slave-${++this.#slaves}`;
+    const key = join(this.data, 'authkey');
+    const base = ['--master', address, '--authkey-file', key, '--name', name];
+    return this.run(['slave.js', ...base, ...args]);
+  }
+
+  /** Any program of the project, by its path from the root. */
+  run(args: readonly string[], options: { env?: NodeJS.ProcessEnv } = {}): Program {
+    const [file = '', ...rest] = args;
+    const program = new Program([join(root, file), ...rest], { cwd: this.folder, ...options });
+    this.#programs.add(program);
+    return program;
+  }
+
+  /** Lines of an output file of a crawl; [] while there is none. */
+  lines(file: 'pages.jsonl' | 'img_src.txt', crawl = 'default'): string[] {
+    const path = join(this.out, crawl, file);
+    if (!existsSync(path)) return [];
+    return readFileSync(path, 'utf8').split('\n').slice(0, -1);
+  }
+
+  /** The objects in pages.jsonl. */
+  fetched(crawl = 'default'): Line[] {
+    return this.lines('pages.jsonl', crawl).map((line) => JSON.parse(line) as Line);
+  }
+
+  /** Final URLs of the pages, in the order they were written. */
+  pages(crawl = 'default'): string[] {
+    return this.fetched(crawl)
+      .filter((line) => line.images !== undefined)
+      .map((line) => line.finalUrl);
+  }
+
+  async close(): Promise<void> {
+    for (const program of this.#programs) await program.kill();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+/** A line of pages.jsonl. */
+export type Line = {
+  readonly url: string;
+  readonly finalUrl: string;
+  readonly status?: number;
+  readonly type?: string;
+  readonly charset?: string;
+  readonly depth: number;
+  readonly title?: string;
+  readonly images?: readonly { src: string; alt?: string; via: string }[];
+  readonly links?: number;
+  readonly redirectedTo?: string;
+  readonly error?: { kind: string; message: string; attempts: number };
+  readonly slave: string;
+};
+
+/** Resolves when the file matches; for files that another process writes. */
+export async function fileMatches(path: string, pattern: RegExp): Promise<void> {
+  const folder = join(path, '..');
+  const watcher = watch(folder);
+  try {
+    while (!existsSync(path) || !pattern.test(readFileSync(path, 'utf8'))) {
+      await once(watcher, 'change');
+    }
+  } finally {
+    watcher.close();
+  }
+}
