@@ -293,15 +293,15 @@ async function report(plan, interrupted) {
   let failed = 0;
   let images = 0;
   for await (const line of linesOf(pagesPath)) {
-    const { error, status, type, redirectedTo } = JSON.parse(line);
+    const { error, images: onPage } = JSON.parse(line);
     if (error !== undefined) failed++;
-    else if (status === 200 && /html/.test(type) && redirectedTo === undefined) pages++;
+    else if (onPage !== undefined) pages++;
   }
   for await (const _ of linesOf(imagesPath)) images++;
   const count = (value) => value.toLocaleString('en-US');
   const shown = (path) => relative(process.cwd(), path) || path;
   console.log(`
-${interrupted ? 'Stopped. So far: ' : ''}${count(pages)} pages and ${count(images)} images, ${count(failed)} URLs without a page.
+${interrupted ? 'Stopped. So far: ' : ''}${count(pages)} pages and ${count(images)} images, ${count(failed)} URLs failed.
   pages   ${shown(pagesPath)}
   images  ${shown(imagesPath)}
 `);
