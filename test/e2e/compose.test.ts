@@ -26,7 +26,8 @@ const serviceSchema = z.object({
   restart: z.string(),
   read_only: z.boolean(),
   command: z.array(z.string()).min(2),
-  environment: z.record(z.string(), z.string()),
+  // An engine fills variables in after it has parsed, so to it they are all text.
+  environment: z.record(z.string(), z.coerce.string()),
   volumes: z.array(z.string()),
   stop_grace_period: z.string(),
   ports: z.array(z.string()).optional(),
