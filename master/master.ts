@@ -29,7 +29,7 @@ import { openLmdbStore } from './store/lmdb.ts';
 import { formatVersion } from './store/records.ts';
 import type { Store } from './store/store.ts';
 
-const commitEveryMs = 10;
+const commitEveryMs = 25;
 /** How long an orderly stop waits for the pages that slaves have under way. */
 const drainMs = 10_000;
 

@@ -1,13 +1,14 @@
 /** The master's command line, environment and config file, frozen into plain options. */
 import { join } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { applyConfigFile, flag, givenAuthkey, makeCommand, several, whole } from '../shared/cli.ts';
+import { flag, givenAuthkey, makeCommand, several, whole } from '../shared/cli.ts';
 import { parseAddress } from '../shared/client.ts';
 import { type CrawlSpec, crawlNameSchema, crawlSpecSchema } from '../shared/crawl.ts';
 import { ConfigError } from '../shared/errors.ts';
 import { type LogLevel, logLevels } from '../shared/log.ts';
 import { canonicalUrl } from '../shared/url.ts';
 import { version } from '../shared/version.ts';
+import { applyConfigFile } from './config-file.ts';
 
 export type ServeOptions = {
   readonly kind: 'serve';
