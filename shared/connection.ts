@@ -4,7 +4,8 @@
  *
  *     handshaking --both challenges met--> open --end, error, silence, close()--> closed
  *
- * All that is written in one turn of the event loop leaves in one write.
+ * All that is written in one turn of the event loop leaves in one write; what may wait a little
+ * waits for more.
  * Source: PROTOCOL.md, "Connection" and "Heartbeats".
  */
 import type { Socket } from 'node:net';
@@ -23,6 +24,9 @@ export type ConnectionHandler = {
   /** Once, however it ended; `error` is undefined after an orderly end. */
   readonly onClose: (error: OrbError | undefined) => void;
 };
+
+/** More than this waits for nothing. */
+const flushBytes = 32 << 10;
 
 type Handshake = { receive(payload: Buffer): HandshakeStep };
 
@@ -43,7 +47,8 @@ export class Connection {
   #handshake: Handshake | undefined;
   #state: 'handshaking' | 'open' | 'closed' = 'handshaking';
   #error: OrbError | undefined;
-  #corked = false;
+  #flush: 'none' | 'later' | 'soon' = 'none';
+  #flushTimer: NodeJS.Timeout | undefined;
   #heldBack = false;
   #heardAt = performance.now();
   #sentAt = performance.now();
@@ -84,9 +89,10 @@ export class Connection {
     return this.#socket.writableLength;
   }
 
-  /** Sends a message; false when the peer takes less than is sent, so that the caller slows. */
-  send(message: object): boolean {
-    return this.sendFrame(encodeMessage(message));
+  /** Sends a message within so many ms, or with the next one that cannot wait; false when the peer
+   *  takes less than is sent, so that the caller slows. */
+  send(message: object, withinMs = 0): boolean {
+    return this.sendFrame(encodeMessage(message), withinMs);
   }
 
   /** Sends bytes as one frame. */
@@ -95,19 +101,27 @@ export class Connection {
   }
 
   /** Sends bytes that are a whole frame already. */
-  sendFrame(frame: Buffer): boolean {
+  sendFrame(frame: Buffer, withinMs = 0): boolean {
     if (this.#state === 'closed') return false;
-    if (!this.#corked) {
-      this.#corked = true;
-      this.#socket.cork();
-      process.nextTick(() => {
-        this.#corked = false;
-        this.#socket.uncork();
-      });
-    }
+    this.#flushWithin(this.#socket.writableLength > flushBytes ? 0 : withinMs);
     this.#sentAt = performance.now();
     this.#sentBytes += frame.length;
     return this.#socket.write(frame);
+  }
+
+  /** Corks the socket until the flush; a flush that is due sooner replaces one that is later. */
+  #flushWithin(ms: number): void {
+    if (this.#flush === 'soon' || (this.#flush === 'later' && ms > 0)) return;
+    if (this.#flush === 'none') this.#socket.cork();
+    this.#flush = ms > 0 ? 'later' : 'soon';
+    if (ms > 0) this.#flushTimer = setTimeout(() => this.#flushNow(), ms);
+    else setImmediate(() => this.#flushNow());
+  }
+
+  #flushNow(): void {
+    clearTimeout(this.#flushTimer);
+    this.#flush = 'none';
+    this.#socket.uncork();
   }
 
   /** Resolves when the peer has taken what was sent, or the connection is closed. */
@@ -164,6 +178,7 @@ export class Connection {
     this.#error = error;
     clearTimeout(this.#deadline);
     clearInterval(this.#heartbeat);
+    if (this.#flush !== 'none') this.#flushNow();
     this.#socket.resume();
     this.#socket.end();
     // A peer that does not close its side must not keep ours.
