@@ -1,4 +1,4 @@
-/** Heartbeats, silence, leases that run out. Source: PROTOCOL.md [B-1]..[B-6], [T-4]. */
+/** Heartbeats, silence, leases that run out. Source: PROTOCOL.md [B-1]..[B-5], [T-4]. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, afterEach, test } from 'node:test';
