@@ -18,6 +18,10 @@ type Filter = {
 /** 512 MiB: as far as a 32-bit hash can address. */
 const bitsMax = 2 ** 32;
 
+const headBytes = 32;
+/** Beyond any rate that could be asked for. */
+const hashesMax = 64;
+
 export class Bloom {
   readonly rate: number;
   readonly #filters: Filter[] = [];
@@ -63,15 +67,23 @@ export class Bloom {
     }
   }
 
-  /** @throws RangeError when the bytes are not those of `save`. */
-  restore(bytes: Uint8Array): void {
-    const headBytes = 32;
+  /** @throws RangeError when the bytes are not those of `save`; nothing has changed then. */
+  restore(saved: Uint8Array): void {
+    // A copy of its own: `slice` of a Buffer is a view, and typed arrays need aligned bytes.
+    const bytes = new Uint8Array(saved);
     const filters: Filter[] = [];
     for (let at = 0; at < bytes.length; ) {
+      if (at + headBytes > bytes.length) throw new RangeError('cut');
       const head = new Float64Array(bytes.slice(at, at + headBytes).buffer);
-      const [size = 0, hashes = 0, capacity = 0, count = 0] = head;
       at += headBytes;
-      if (size <= 0 || size % 4 !== 0 || at + size > bytes.length) throw new RangeError('cut');
+      const [size = 0, hashes = 0, capacity = 0, count = 0] = head;
+      const isSound =
+        isWhole(size, 4, bytes.length - at) &&
+        size % 4 === 0 &&
+        isWhole(hashes, 1, hashesMax) &&
+        isWhole(capacity, 1, Number.MAX_SAFE_INTEGER) &&
+        isWhole(count, 0, capacity);
+      if (!isSound) throw new RangeError('damaged');
       const bits = new Uint32Array(bytes.slice(at, at + size).buffer);
       filters.push({ bits, hashes, capacity, count });
       at += size;
@@ -92,6 +104,10 @@ export class Bloom {
       count: 0,
     };
   }
+}
+
+function isWhole(value: number, min: number, max: number): boolean {
+  return Number.isInteger(value) && value >= min && value <= max;
 }
 
 // Bit i of a key: (a + i*b + (i^3-i)/6) scaled from 32 bits to the size of the filter (enhanced
