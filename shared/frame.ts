@@ -105,7 +105,8 @@ export function encodeFrame(payload: Uint8Array): Buffer {
 
 // Plain msgpack: no record extension, so that any language can speak it; a field that is undefined
 // is left out, because only an extension could hold it. [F-6]
-const packr = new Packr({ useRecords: false, skipValues: [undefined] });
+const packing = { useRecords: false, skipValues: [undefined] }; // the types lack skipValues
+const packr = new Packr(packing);
 const unpackr = new Unpackr({ useRecords: false, mapsAsObjects: true, int64AsType: 'number' });
 
 /** Any plain value as msgpack bytes of its own.
