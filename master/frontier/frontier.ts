@@ -81,6 +81,8 @@ export class Frontier {
   readonly #options: FrontierOptions;
   readonly #fingerprinter = new Fingerprinter();
   readonly #politeness: Politeness;
+  readonly #recent: RecentTable;
+  #replaying: Promise<unknown> = Promise.resolve();
   #inbox: Entry[] = [];
   #inboxBytes = 0;
   #waitingForRoom: (() => void)[] = [];
@@ -92,10 +94,11 @@ export class Frontier {
     this.#politeness = new Politeness((key) =>
       Buffer.from(hosts.one(options.hostSecret, key).buffer, 0, 8),
     );
+    this.#recent = new RecentTable(options.recentEntries);
     this.crawls = new Crawls({
       store: options.store,
       politeness: this.#politeness,
-      recent: new RecentTable(options.recentEntries),
+      recent: this.#recent,
       folder: options.folder,
     });
     this.dispatcher = new Dispatcher({
@@ -310,7 +313,7 @@ export class Frontier {
         return () => entry.done('done');
       }
       case 'seeds': {
-        const verdict = takeSeeds(gathering, entry.urls, entry.priority);
+        const verdict = this.#takeSeeds(gathering, entry.urls, entry.priority);
         if (crawl.state === 'finished' && verdict.admitted > 0) crawl.state = 'running';
         return () => entry.done(verdict);
       }
@@ -324,6 +327,23 @@ export class Frontier {
       default:
         return entry satisfies never;
     }
+  }
+
+  #takeSeeds(gathering: Gathering, texts: readonly string[], priority: number): SeedVerdict {
+    const verdict: SeedVerdict = { admitted: 0, known: 0, refused: [] };
+    const { scope, counters } = gathering.crawl;
+    const urls = texts.map((text) => ({ text, url: canonicalUrl(text) }));
+    const opened = urls.filter(({ url }) => url !== undefined && scope.addSeed(url));
+    // What was settled as out of scope may belong to the crawl now.
+    if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
+    for (const { text, url } of urls) {
+      const why = url && scope.refuses(url);
+      if (url === undefined) verdict.refused.push({ url: text, why: 'not an http or https URL' });
+      else if (why) verdict.refused.push({ url: text, why: `left out by --${why}` });
+      else if (gathering.seed(url, priority)) verdict.admitted++;
+      else verdict.known++;
+    }
+    return verdict;
   }
 
   #gathering(crawl: Crawl, gatherings: Map<Crawl, Gathering>): Gathering {
@@ -394,22 +414,4 @@ function answerCancelled(entry: Entry): void {
   if (entry.kind === 'seeds') entry.done({ admitted: 0, known: 0, refused: [] });
   else if (entry.kind === 'replay') entry.done();
   else entry.done('stale');
-}
-
-function takeSeeds(gathering: Gathering, urls: readonly string[], priority: number): SeedVerdict {
-  const verdict: SeedVerdict = { admitted: 0, known: 0, refused: [] };
-  const { scope } = gathering.crawl;
-  for (const text of urls) {
-    const url = canonicalUrl(text);
-    if (url === undefined) {
-      verdict.refused.push({ url: text, why: 'not an http or https URL' });
-      continue;
-    }
-    scope.addSeed(url);
-    const why = scope.refuses(url);
-    if (why !== undefined) verdict.refused.push({ url: text, why: `left out by --${why}` });
-    else if (gathering.seed(url, priority)) verdict.admitted++;
-    else verdict.known++;
-  }
-  return verdict;
 }
