@@ -8,6 +8,7 @@ import { parseCanonical } from '../../shared/url.ts';
 import {
   commitKey,
   crawlKey,
+  depthMax,
   encodeBuried,
   encodeCrawl,
   encodeResults,
@@ -59,7 +60,8 @@ export class Gathering {
     const { result } = report;
     const moved = result.finalUrl !== task.url && !this.#claim(result.finalUrl);
     const page = isPage(result) && !moved;
-    const links = this.#links(report.links, task.depth + 1, task.priority);
+    const depth = Math.min(task.depth + 1, depthMax);
+    const links = this.#links(report.links, depth, task.priority);
     const images = page ? report.images : [];
     this.#newImages(images);
     this.#lines += resultLine({ task, result, images, links, moved, slave, at });

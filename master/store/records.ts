@@ -68,6 +68,8 @@ export type BuriedRecord = {
   readonly attempts: number;
 };
 
+/** As deep as a record can tell; what lies deeper counts as this. */
+export const depthMax = 0xffff;
 export const hostBytes = 8;
 const taskKeyBytes = 4 + hostBytes + 4 + 6;
 const taskHeadBytes = 16;
