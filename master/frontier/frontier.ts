@@ -304,9 +304,10 @@ export class Frontier {
     if (crawl.state === 'cancelled') return () => answerCancelled(entry);
     const gathering = this.#gathering(crawl, gatherings);
     switch (kind) {
-      case 'report':
-        gathering.report(entry.task, entry.report, entry.slave, clockMs());
-        return () => entry.done('done');
+      case 'report': {
+        const isTaken = gathering.report(entry.task, entry.report, entry.slave, clockMs());
+        return () => entry.done(isTaken ? 'done' : 'stale');
+      }
       case 'failure': {
         const { task, error, retryAt, slave } = entry.failure;
         gathering.failure(task, error, retryAt, slave, clockMs());

@@ -54,10 +54,15 @@ export class Gathering {
     this.#hostOf = hostOf;
   }
 
-  /** A fetched task: its line, its images, its links; the task is gone. */
-  report(task: Task, report: Report, slave: string, at: number): void {
+  /** A fetched task: its line, its images, its links; the task is gone. A page over the page limit
+   *  (from a slave whose lease was over) is not taken: false, and its task waits again. */
+  report(task: Task, report: Report, slave: string, at: number): boolean {
     const { counters } = this.crawl;
     const { result } = report;
+    if (this.crawl.isFull && isPage(result)) {
+      this.released.push({ task, record: task });
+      return false;
+    }
     const moved = result.finalUrl !== task.url && !this.#claim(result.finalUrl);
     const page = isPage(result) && !moved;
     const depth = Math.min(task.depth + 1, depthMax);
@@ -70,6 +75,7 @@ export class Gathering {
     else counters.others++;
     counters.bytes += result.bytes;
     this.#remove(task);
+    return true;
   }
 
   /** A failed fetch: again later, or buried when it has failed too often. */
