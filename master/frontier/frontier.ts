@@ -207,7 +207,14 @@ export class Frontier {
   }
 
   /** Buried URLs back into the task queue: one, or all. Gives how many. */
-  async replay(crawl: Crawl, url: string | undefined): Promise<number> {
+  replay(crawl: Crawl, url: string | undefined): Promise<number> {
+    // One after the other: two would read the same rows and admit their URLs twice.
+    const replayed = this.#replaying.then(() => this.#replay(crawl, url));
+    this.#replaying = replayed.catch(() => {});
+    return replayed;
+  }
+
+  async #replay(crawl: Crawl, url: string | undefined): Promise<number> {
     let replayed = 0;
     let after: Uint8Array | undefined;
     while (crawl.state !== 'cancelled') {
