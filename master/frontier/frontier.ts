@@ -62,7 +62,8 @@ type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
 type Failure = {
   readonly task: Task;
   readonly error: FetchErrorBody;
-  readonly retryAt: number;
+  /** Undefined: never again, whatever attempts it has left. */
+  readonly retryAt: number | undefined;
   readonly slave: string;
 };
 
@@ -266,8 +267,7 @@ export class Frontier {
   /** A page that takes its slaves with it is buried, whatever attempts it has left. */
   #giveUp(task: Task, slave: string): void {
     const error = { kind: 'lost', message: 'every slave that had it was lost' } as const;
-    const last = Object.assign(task, { attempts: Number.MAX_SAFE_INTEGER - 1 });
-    void this.#fail({ task: last, error, retryAt: 0, slave });
+    void this.#fail({ task, error, retryAt: undefined, slave });
   }
 
   /** Takes entries off the inbox, up to a batch, and makes one part of them. */

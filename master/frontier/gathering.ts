@@ -78,12 +78,18 @@ export class Gathering {
     return true;
   }
 
-  /** A failed fetch: again later, or buried when it has failed too often. */
-  failure(task: Task, error: FetchErrorBody, retryAt: number, slave: string, at: number): void {
+  /** A failed fetch: again at `retryAt`, or buried when there is none or it has failed too often. */
+  failure(
+    task: Task,
+    error: FetchErrorBody,
+    retryAt: number | undefined,
+    slave: string,
+    at: number,
+  ): void {
     const { crawl } = this;
     const attempts = task.attempts + 1;
     const { url, depth, priority } = task;
-    if (attempts < crawl.spec.attemptsMax) {
+    if (retryAt !== undefined && attempts < crawl.spec.attemptsMax) {
       const record = { url, depth, priority, attempts, notBefore: retryAt };
       this.#putTask(task, record);
       this.released.push({ task, record });
