@@ -183,6 +183,8 @@ export class Frontier {
     this.crawls.wake(crawl);
     this.dispatcher.dispatchSoon();
     await this.#save(crawl);
+    // Its last report may have come in the meantime.
+    this.settle(crawl);
   }
 
   /** Ends a crawl for good: nothing of it is fetched any more. Its files stay. */
