@@ -192,8 +192,8 @@ export class Frontier {
     crawl.state = 'cancelled';
     this.dispatcher.cancel(crawl.id);
     this.crawls.leaveAll(crawl);
+    // Commits end in order: with this one, all that was gathered for the crawl is on the disk.
     await this.#save(crawl);
-    await this.#options.commits.flushed();
     await this.crawls.erase(crawl, (changes) => this.#commit(changes));
     await this.#save(crawl);
   }
