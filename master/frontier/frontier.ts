@@ -373,7 +373,13 @@ export class Frontier {
     for (const task of removed) task.queue.remove(task);
     if (crawl.state === 'cancelled') return;
     const hosts = new Set<Host>();
-    for (const { host, record, ...position } of admitted) {
+    for (const {
+      host: { key },
+      record,
+      ...position
+    } of admitted) {
+      // Not the host of then: it may have been forgotten since, and made anew.
+      const host = this.#politeness.host(key);
       this.crawls.queue(crawl, host, new URL(record.url), true).add(record, position);
       hosts.add(host);
     }
