@@ -3,7 +3,7 @@
  * moves, with a result queue that only counts. `settle` lets everything happen that can happen
  * now; nothing sleeps.
  */
-import { mock } from 'node:test';
+import test, { mock } from 'node:test';
 import { Frontier } from '../../master/frontier/frontier.ts';
 import { keyOf } from '../../master/frontier/gathering.ts';
 import type { Lease } from '../../master/frontier/leases.ts';
@@ -186,6 +186,18 @@ export class World {
     for (const crawl of frontier.crawls) frontier.settle(crawl);
     return [commits, frontier];
   }
+}
+
+/** A test of the frontier in a world of its own. */
+export function worldTest(name: string, run: (world: World) => Promise<void>): void {
+  test(`frontier: ${name}`, async () => {
+    const world = new World();
+    try {
+      await run(world);
+    } finally {
+      world.close();
+    }
+  });
 }
 
 export type Found = {
