@@ -116,7 +116,7 @@ export class Master {
     this.#server = new MasterServer(this.#services(authkey));
   }
 
-  /** Ends orderly: no more leases, what is under way comes in, everything is written. Idempotent. */
+  /** Ends orderly: no more leases, what is under way comes in, all is written. Idempotent. */
   async stop(): Promise<void> {
     if (this.#state !== 'serving') return await this.stopped.catch(() => {});
     this.#state = 'draining';
@@ -252,8 +252,8 @@ export class Master {
     const known = this.#store.get('meta', secretKey);
     if (format !== undefined && format[0] !== formatVersion) {
       throw new ConfigError(
-        `${this.#options.dataFolder} was written in format ${format[0]}, this is ${formatVersion}; ` +
-          'use the version of Orbweaver that wrote it',
+        `${this.#options.dataFolder} was written in format ${format[0]}, ` +
+          `this is ${formatVersion}; use the version of Orbweaver that wrote it`,
       );
     }
     if (known !== undefined) return known;

@@ -19,6 +19,10 @@ type Filter = {
 /** 512 MiB: as far as a 32-bit hash can address. */
 const bitsMax = 2 ** 32;
 
+const headBytes = 32;
+/** Beyond any rate that could be asked for. */
+const hashesMax = 64;
+
 export class Bloom {
   readonly rate: number;
   readonly #filters: Filter[] = [];
@@ -65,19 +69,23 @@ export class Bloom {
     }
   }
 
-  /** Takes the place of what is there. `read` fills the array it is given with the next bytes
-   *  that `save` gave, so that nothing is held twice. @throws RangeError they make no sense */
-  restore(size: number, read: (into: Uint8Array) => void): void {
+  /** @throws RangeError when the bytes are not those of `save`; nothing has changed then. */
+  restore(saved: Uint8Array): void {
     const filters: Filter[] = [];
-    for (let left = size; left > 0; ) {
-      const head = new Float64Array(4);
-      read(new Uint8Array(head.buffer));
-      const [bytes = 0, hashes = 0, capacity = 0, count = 0] = head;
-      left -= head.byteLength + bytes;
-      if (!(bytes > 0) || bytes % 4 !== 0 || left < 0) throw new RangeError('not a Bloom filter');
-      const bits = new Uint32Array(bytes / 4);
-      read(new Uint8Array(bits.buffer));
-      filters.push({ bits, hashes, capacity, count });
+    for (let at = 0; at < saved.length; ) {
+      if (at + headBytes > saved.length) throw new RangeError('cut');
+      const head = new Float64Array(copyOf(saved, at, headBytes));
+      at += headBytes;
+      const [size = 0, hashes = 0, capacity = 0, count = 0] = head;
+      const isSound =
+        isWhole(size, 4, saved.length - at) &&
+        size % 4 === 0 &&
+        isWhole(hashes, 1, hashesMax) &&
+        isWhole(capacity, 1, Number.MAX_SAFE_INTEGER) &&
+        isWhole(count, 0, capacity);
+      if (!isSound) throw new RangeError('damaged');
+      filters.push({ bits: new Uint32Array(copyOf(saved, at, size)), hashes, capacity, count });
+      at += size;
     }
     this.#filters.splice(0, this.#filters.length, ...filters);
   }
@@ -93,6 +101,15 @@ export class Bloom {
       count: 0,
     };
   }
+}
+
+// `slice` of a Buffer is a view, and typed arrays need aligned bytes.
+function copyOf(bytes: Uint8Array, at: number, size: number): ArrayBuffer {
+  return new Uint8Array(bytes.subarray(at, at + size)).buffer;
+}
+
+function isWhole(value: number, min: number, max: number): boolean {
+  return Number.isInteger(value) && value >= min && value <= max;
 }
 
 // Bit i of a key: (a + i*b + (i^3-i)/6) scaled from 32 bits to the size of the filter (enhanced

@@ -7,15 +7,7 @@
  *     store          exact                                  (one read)
  */
 import { createHash } from 'node:crypto';
-import {
-  closeSync,
-  existsSync,
-  fstatSync,
-  fsyncSync,
-  openSync,
-  readSync,
-  renameSync,
-} from 'node:fs';
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { fingerprintBytes } from '../../shared/fingerprint.ts';
@@ -27,6 +19,8 @@ import { PendingSet, type RecentTable } from './recent.ts';
 /** Fingerprints since the last save before the Bloom filter is saved again. */
 const unsavedMax = 1 << 20;
 const digestBytes = 32;
+/** Stands for the digest of a saved filter where there was none. */
+const noDigest = Buffer.alloc(digestBytes);
 
 export class Filter {
   readonly #crawl: number;
@@ -38,7 +32,9 @@ export class Filter {
   #pending: PendingSet[] = [new PendingSet()];
   #free: PendingSet[] = [];
   #unsaved = 0;
-  #saving: Promise<void> | undefined;
+  #saving: Promise<Buffer> | undefined;
+  /** Digest of the saved filter that rows of `recent` were erased for. */
+  #base: Buffer;
 
   /** `path`: where the Bloom filter is kept over a restart; undefined: nowhere. */
   constructor(options: {
@@ -55,6 +51,7 @@ export class Filter {
     this.#recent = options.recent;
     this.#path = options.path;
     this.#bloom = new Bloom(options.urlsExpected);
+    this.#base = this.#store.get('recent', commitKey(this.#crawl, 0)) ?? noDigest;
     this.#load(options.seenCount);
   }
 
@@ -114,25 +111,34 @@ export class Filter {
     return this.#path !== undefined && this.#unsaved >= unsavedMax && this.#saving === undefined;
   }
 
-  /** Saves the Bloom filter; gives the changes that forget the rows it made needless: those of
-   *  commits up to `commit`, which must be on the disk. */
+  /** Saves the Bloom filter; gives the changes that forget the rows it made needless, those of
+   *  commits up to `commit`, and put its digest on record instead: without that very file, or one
+   *  saved on top of it, the rows would be missing. */
   async save(commit: number): Promise<Change[]> {
+    while (this.#saving !== undefined) await this.#saving;
     if (this.#path === undefined) return [];
     this.#unsaved = 0;
-    const saving = this.#write(this.#path);
-    this.#saving = saving;
-    await saving;
-    this.#saving = undefined;
+    try {
+      this.#saving = this.#write(this.#path);
+      this.#base = await this.#saving;
+    } finally {
+      this.#saving = undefined;
+    }
     const rows = this.#store.range('recent', {
-      from: commitKey(this.#crawl, 0),
+      from: commitKey(this.#crawl, 1),
       to: commitKey(this.#crawl, commit + 1),
     });
-    return rows.map(({ key }) => ({ table: 'recent', key, value: undefined }));
+    return [
+      ...rows.map(({ key }): Change => ({ table: 'recent', key, value: undefined })),
+      { table: 'recent', key: commitKey(this.#crawl, 0), value: this.#base },
+    ];
   }
 
-  async #write(path: string): Promise<void> {
+  /** The filters, the digest of the file it builds on, and its own, which is given back. */
+  async #write(path: string): Promise<Buffer> {
     const digest = createHash('sha256');
     const file = await open(`${path}.new`, 'w');
+    let own: Buffer;
     try {
       for (const live of this.#bloom.save()) {
         // A copy: bits that are set meanwhile must not make the digest wrong.
@@ -140,7 +146,10 @@ export class Filter {
         digest.update(bytes);
         await file.write(bytes);
       }
-      await file.write(digest.digest());
+      digest.update(this.#base);
+      own = digest.digest();
+      await file.write(this.#base);
+      await file.write(own);
       await file.sync();
     } finally {
       await file.close();
@@ -149,39 +158,37 @@ export class Filter {
     const folder = openSync(dirname(path), 'r');
     fsyncSync(folder);
     closeSync(folder);
+    return own;
   }
 
   #load(seenCount: number): void {
-    this.#restore();
-    this.#addRows('recent', ({ value }) => value);
-    if (this.#bloom.count >= seenCount) return;
-    // The saved filter is gone or damaged. A filter that lacks a key would fetch its page twice.
-    this.#addRows('seen', ({ key }) => key.subarray(4));
+    const isComplete = this.#restore() || this.#base.equals(noDigest);
+    this.#addRows('recent', commitKey(this.#crawl, 1), ({ value }) => value);
+    if (isComplete && this.#bloom.count >= seenCount) return;
+    // The saved filter is gone, damaged or an old one. A filter that lacks a key would fetch its
+    // page twice.
+    this.#addRows('seen', crawlKey(this.#crawl), ({ key }) => key.subarray(4));
   }
 
-  #restore(): void {
-    if (this.#path === undefined || !existsSync(this.#path)) return;
-    const file = openSync(this.#path, 'r');
+  /** Reads the saved filter; false when it is none, or not the one that rows were erased for. */
+  #restore(): boolean {
+    if (this.#path === undefined || !existsSync(this.#path)) return false;
+    const saved = readFileSync(this.#path);
+    const own = saved.subarray(-digestBytes);
+    const digest = createHash('sha256').update(saved.subarray(0, -digestBytes)).digest();
+    const base = saved.subarray(-2 * digestBytes, -digestBytes);
+    if (!digest.equals(own) || !(own.equals(this.#base) || base.equals(this.#base))) return false;
     try {
-      const digest = createHash('sha256');
-      const saved = new Bloom(1);
-      saved.restore(Math.max(0, fstatSync(file).size - digestBytes), (into) => {
-        readWhole(file, into);
-        digest.update(into);
-      });
-      const expected = new Uint8Array(digestBytes);
-      readWhole(file, expected);
-      if (digest.digest().equals(expected)) this.#bloom = saved;
+      this.#bloom.restore(saved.subarray(0, -2 * digestBytes));
+      return true;
     } catch (error) {
-      // A damaged filter is built anew from the store: see `#load`.
-      if (!(error instanceof RangeError)) throw error;
-    } finally {
-      closeSync(file);
+      if (error instanceof RangeError) return false;
+      throw error;
     }
   }
 
-  #addRows(table: 'recent' | 'seen', fingerprintsOf: (row: Row) => Buffer): void {
-    let from: Buffer = crawlKey(this.#crawl);
+  #addRows(table: 'recent' | 'seen', first: Buffer, fingerprintsOf: (row: Row) => Buffer): void {
+    let from = first;
     const to = crawlKey(this.#crawl + 1);
     for (let after = false; ; after = true) {
       const rows = this.#store.range(table, { from, after, to, limit: 4096 });
@@ -196,14 +203,6 @@ export class Filter {
     const words = new Uint32Array(new Uint8Array(fingerprints).buffer);
     for (let at = 0; at < words.length; at += 4) this.#bloom.add(words, at);
     this.#unsaved += fingerprints.length / fingerprintBytes;
-  }
-}
-
-function readWhole(file: number, into: Uint8Array): void {
-  for (let done = 0; done < into.length; ) {
-    const count = readSync(file, into, done, into.length - done, null);
-    if (count === 0) throw new RangeError('the file ends early');
-    done += count;
   }
 }
 
