@@ -19,6 +19,8 @@ export type ConnectionHandler = {
   readonly onOpen: (nonces: Nonces) => void;
   /** One payload. A throw of ProtocolError closes the connection with it. */
   readonly onPayload: (payload: Buffer) => void;
+  /** The authenticated peer broke the protocol: the last moment to tell it. */
+  readonly onBroken?: (error: ProtocolError) => void;
   /** Once, however it ended; `error` is undefined after an orderly end. */
   readonly onClose: (error: OrbError | undefined) => void;
 };
@@ -27,6 +29,15 @@ export type ConnectionHandler = {
 const flushBytes = 32 << 10;
 
 type Handshake = { receive(payload: Buffer): HandshakeStep };
+
+/** How often a side that has nothing to say says so, and how long it listens in vain, in ms. */
+export type Heartbeat = {
+  readonly heartbeatMs: number;
+  readonly silenceMs: number;
+  /** A peer that takes nothing of what it is sent for this long is closed; default: never. Not
+   *  for a client: a master that is full takes nothing for as long as it needs to. [B-5] */
+  readonly untakenMs?: number;
+};
 
 export class Connection {
   readonly peer: string;
@@ -41,17 +52,26 @@ export class Connection {
   #heldBack = false;
   #heardAt = performance.now();
   #sentAt = performance.now();
+  #sentBytes = 0;
+  #takenBytes = 0;
+  #takenAt = performance.now();
   readonly #deadline: NodeJS.Timeout;
   #heartbeat: NodeJS.Timeout | undefined;
 
-  constructor(socket: Socket, handshake: Handshake, handler: ConnectionHandler) {
+  /** `handshakeMs` bounds the handshake and the first message. */
+  constructor(
+    socket: Socket,
+    handshake: Handshake,
+    handler: ConnectionHandler,
+    handshakeMs: number = limits.handshakeMs,
+  ) {
     this.#socket = socket;
     this.#handshake = handshake;
     this.#handler = handler;
     this.peer = `${socket.remoteAddress ?? '?'}:${socket.remotePort ?? 0}`;
     this.#deadline = setTimeout(() => {
-      this.close(new ProtocolError(`no handshake within ${limits.handshakeMs / 1000} s`));
-    }, limits.handshakeMs);
+      this.close(new ProtocolError(`no handshake within ${handshakeMs / 1000} s`));
+    }, handshakeMs);
     socket.setNoDelay(true);
     socket.setKeepAlive(true, 30_000);
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
@@ -85,6 +105,7 @@ export class Connection {
     if (this.#state === 'closed') return false;
     this.#flushWithin(this.#socket.writableLength > flushBytes ? 0 : withinMs);
     this.#sentAt = performance.now();
+    this.#sentBytes += frame.length;
     return this.#socket.write(frame);
   }
 
@@ -127,17 +148,20 @@ export class Connection {
     this.#drainDecoder();
   }
 
-  /** From now on silence is the peer's fault, and ours is broken by `ping`. */
-  startHeartbeat(ping: object): void {
+  /** From now on silence is the peer's fault, and ours is broken by `ping`. [B-1] [B-2] */
+  startHeartbeat(ping: object, { heartbeatMs, silenceMs, untakenMs }: Heartbeat): void {
     clearTimeout(this.#deadline);
     const frame = encodeMessage(ping);
     this.#heartbeat = setInterval(() => {
       const now = performance.now();
-      if (now - this.#sentAt >= limits.heartbeatMs) this.sendFrame(frame);
-      if (!this.#heldBack && now - this.#heardAt > limits.silenceMs) {
-        this.close(new ConnectionError(`nothing heard for ${limits.silenceMs / 1000} s`));
+      if (now - this.#sentAt >= heartbeatMs) this.sendFrame(frame);
+      if (!this.#heldBack && now - this.#heardAt > silenceMs) {
+        this.close(new ConnectionError(`nothing heard for ${silenceMs / 1000} s`));
       }
-    }, limits.heartbeatMs / 2);
+      if (untakenMs !== undefined && now - this.#lastTakenAt(now) > untakenMs) {
+        this.close(new ConnectionError(`nothing taken for ${untakenMs / 1000} s`));
+      }
+    }, heartbeatMs / 2);
     this.#heartbeat.unref();
   }
 
@@ -164,6 +188,16 @@ export class Connection {
     this.#handler.onClose(this.#error);
   }
 
+  /** When the peer last took something, or had nothing to take. A write of many frames counts
+   *  when all of it is taken, so this errs by one write. */
+  #lastTakenAt(now: number): number {
+    const unsent = this.#socket.writableLength;
+    const taken = this.#sentBytes - unsent;
+    if (unsent === 0 || taken > this.#takenBytes) this.#takenAt = now;
+    this.#takenBytes = taken;
+    return this.#takenAt;
+  }
+
   #receive(chunk: Buffer): void {
     if (this.#state === 'closed') return;
     this.#heardAt = performance.now();
@@ -181,6 +215,7 @@ export class Connection {
       }
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
+      if (this.#state === 'open') this.#handler.onBroken?.(error);
       this.close(error);
     }
   }

@@ -6,11 +6,12 @@
  *
  * The decoder takes chunks cut anywhere and copies only the frames that span them. A length is
  * checked against the limit before anything is allocated.
- * Source: PROTOCOL.md [F-1]..[F-6].
+ * Source: PROTOCOL.md [F-1]..[F-8].
  */
 import { Packr, Unpackr } from 'msgpackr';
 import { ProtocolError } from './errors.ts';
 import { assertPlain } from './plain-value.ts';
+import { limits } from './protocol.ts';
 
 const headerBytes = 4;
 const longHeaderBytes = 12;
@@ -125,9 +126,9 @@ export function encodeValue(value: unknown): Buffer {
 }
 
 /** @throws ProtocolError when the bytes are not one whole msgpack value, plain all through. */
-export function decodeValue(bytes: Uint8Array): unknown {
+export function decodeValue(bytes: Uint8Array, valuesMax?: number): unknown {
   try {
-    assertPlain(bytes);
+    assertPlain(bytes, valuesMax);
     return unpackr.unpack(bytes);
   } catch (error) {
     // Trailing bytes, truncation, extensions, deep nesting, and containers as keys.
@@ -135,6 +136,11 @@ export function decodeValue(bytes: Uint8Array): unknown {
       `not a msgpack message: ${error instanceof Error ? error.message : ''}`,
     );
   }
+}
+
+/** A message off the wire, within the limits of one. @throws ProtocolError [F-6] [F-8] */
+export function decodeMessage(bytes: Uint8Array): unknown {
+  return decodeValue(bytes, limits.messageValuesMax);
 }
 
 /** A message as a whole frame. */

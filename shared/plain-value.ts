@@ -6,16 +6,20 @@
  * Source: PROTOCOL.md [F-6]; the msgpack specification, "Formats".
  */
 
-/** Arrays and maps in each other. */
-const depthMax = 64;
+import { limits } from './protocol.ts';
 
-/** @throws RangeError when the bytes are not one whole plain value. */
-export function assertPlain(bytes: Uint8Array): void {
-  // Values still to come, by depth.
-  const left = new Uint32Array(depthMax + 1);
+const depthMax = limits.messageDepthMax;
+/** Values still to come, by depth; one array, because the walk is never re-entered. */
+const left = new Uint32Array(depthMax + 1);
+
+/** Walks the bytes without building anything: a decoder trusts lengths, and five bytes can promise
+ *  it 30 million values.
+ *  @throws RangeError when they are not one whole plain value, or one of more than `valuesMax`. */
+export function assertPlain(bytes: Uint8Array, valuesMax = Number.POSITIVE_INFINITY): void {
   left[0] = 1;
   let depth = 0;
   let at = 0;
+  let total = 1;
   while (true) {
     while (left[depth] === 0) {
       if (depth === 0) {
@@ -33,6 +37,8 @@ export function assertPlain(bytes: Uint8Array): void {
     at += size;
     if (isContainer(kind)) {
       if (count > bytes.length - at) throw new RangeError('the bytes end too early');
+      total += count;
+      if (total > valuesMax) throw new RangeError(`more than ${valuesMax} values`);
       if (++depth > depthMax) throw new RangeError('arrays and maps lie too deep');
       left[depth] = count;
     } else {
