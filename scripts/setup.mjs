@@ -7,36 +7,49 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const [major, minor] = process.versions.node.split('.').map(Number);
-if (major < 20 || (major === 20 && minor < 19) || (major === 22 && minor < 12)) {
-  console.error(
-    `orbweaver: Node ${process.versions.node} is too old; install Node 20.19, 22.12, 24 or newer`,
-  );
+
+function fail(line) {
+  console.error(`orbweaver: ${line}`);
   process.exit(2);
 }
 
+const [major, minor] = process.versions.node.split('.').map(Number);
+const isSupported = (major === 20 && minor >= 19) || (major === 22 && minor >= 12) || major >= 24;
+if (!isSupported) {
+  fail(`Node ${process.versions.node} will not do; install Node 20.19, 22.12, 24 or newer`);
+}
+
 const changedMs = (path) => (existsSync(join(root, path)) ? statSync(join(root, path)).mtimeMs : 0);
+/** Of everything in a folder, and of the folders themselves: a file that went away counts, too. */
 const newestMs = (folder) => {
-  let newest = 0;
+  let newest = changedMs(folder);
   for (const entry of readdirSync(join(root, folder), { withFileTypes: true })) {
     const path = join(folder, entry.name);
     newest = Math.max(newest, entry.isDirectory() ? newestMs(path) : changedMs(path));
   }
   return newest;
 };
-const run = (command) => execSync(command, { cwd: root, stdio: ['ignore', 2, 2] });
+// What they print goes to stderr: stdout belongs to the program that is started next.
+const run = (command, advice) => {
+  try {
+    execSync(command, { cwd: root, stdio: ['ignore', 2, 2] });
+  } catch {
+    fail(`"${command}" failed, see above; ${advice}`);
+  }
+};
 
 if (changedMs('node_modules/.package-lock.json') < changedMs('package-lock.json')) {
   console.error('orbweaver: installing packages …');
-  run('npm ci --loglevel=error'); // builds, too: `prepare`
+  // Builds, too: `prepare`.
+  run('npm ci --loglevel=error', 'mend that (is the npm registry in reach?) and start again');
 }
 const sourceMs = Math.max(
   ...['master', 'slave', 'shared', 'test'].map(newestMs),
   changedMs('tsconfig.json'),
   changedMs('scripts/build.mjs'),
 );
-const builtMs = Math.min(changedMs('master.js'), changedMs('slave.js'));
+const builtMs = Math.min(...['master.js', 'slave.js', 'dist'].map(changedMs));
 if (builtMs < sourceMs) {
   console.error('orbweaver: building …');
-  run('node scripts/build.mjs');
+  run('node scripts/build.mjs', 'mend the sources and start again');
 }

@@ -110,7 +110,7 @@ const packr = new Packr(packing);
 const unpackr = new Unpackr({ useRecords: false, mapsAsObjects: true, int64AsType: 'number' });
 
 /** Any plain value as msgpack bytes of its own.
- *  @throws TypeError for what only an extension could hold: dates, errors, big integers, undefined. */
+ *  @throws TypeError for what only an extension could hold: a date, an error, undefined. */
 export function encodeValue(value: unknown): Buffer {
   try {
     const bytes = Buffer.from(packr.pack(value));

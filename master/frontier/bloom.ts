@@ -3,9 +3,10 @@
  * which costs its user one read of the store and never a page.
  *
  * It is a row of filters: when the last one holds as many keys as it was sized for, one of twice
- * the size with half the rate is added, so that the rate of the row stays below `rate` however
- * many keys come. Source: Bloom (1970); Almeida et al., "Scalable Bloom Filters" (2007);
- * Kirsch & Mitzenmacher, "Less Hashing, Same Performance" (2006).
+ * the size is added. Each keeps to `rate`, so a row of n gives n times as many false *maybe*s at
+ * the most: tightening the rate instead would cost memory to save a few reads.
+ * Source: Bloom (1970); Almeida et al., "Scalable Bloom Filters" (2007); Kirsch & Mitzenmacher,
+ * "Less Hashing, Same Performance" (2006).
  */
 type Filter = {
   readonly bits: Uint32Array;
@@ -18,7 +19,6 @@ type Filter = {
 /** 512 MiB: as far as a 32-bit hash can address. */
 const bitsMax = 2 ** 32;
 
-const headBytes = 32;
 /** Beyond any rate that could be asked for. */
 const hashesMax = 64;
 
@@ -27,7 +27,8 @@ export class Bloom {
   readonly #filters: Filter[] = [];
   readonly #expected: number;
 
-  /** `expected` keys fit before a second filter is added; `rate` bounds false *maybe*s of all. */
+  /** `expected` keys fit before a second filter is added; `rate` bounds the false *maybe*s of one
+   *  filter. */
   constructor(expected: number, rate = 0.01) {
     this.rate = rate;
     this.#expected = Math.max(1024, expected);
@@ -67,35 +68,34 @@ export class Bloom {
     }
   }
 
-  /** @throws RangeError when the bytes are not those of `save`; nothing has changed then. */
-  restore(saved: Uint8Array): void {
-    // A copy of its own: `slice` of a Buffer is a view, and typed arrays need aligned bytes.
-    const bytes = new Uint8Array(saved);
+  /** Takes the place of what is there. `read` fills the array it is given with the next bytes
+   *  that `save` gave, so that nothing is held twice.
+   *  @throws RangeError they make no sense; nothing has changed then. */
+  restore(size: number, read: (into: Uint8Array) => void): void {
     const filters: Filter[] = [];
-    for (let at = 0; at < bytes.length; ) {
-      if (at + headBytes > bytes.length) throw new RangeError('cut');
-      const head = new Float64Array(bytes.slice(at, at + headBytes).buffer);
-      at += headBytes;
-      const [size = 0, hashes = 0, capacity = 0, count = 0] = head;
+    for (let left = size; left > 0; ) {
+      const head = new Float64Array(4);
+      read(new Uint8Array(head.buffer));
+      const [bytes = 0, hashes = 0, capacity = 0, count = 0] = head;
+      left -= head.byteLength;
       const isSound =
-        isWhole(size, 4, bytes.length - at) &&
-        size % 4 === 0 &&
+        isWhole(bytes, 4, left) &&
+        bytes % 4 === 0 &&
         isWhole(hashes, 1, hashesMax) &&
         isWhole(capacity, 1, Number.MAX_SAFE_INTEGER) &&
         isWhole(count, 0, capacity);
-      if (!isSound) throw new RangeError('damaged');
-      const bits = new Uint32Array(bytes.slice(at, at + size).buffer);
+      if (!isSound) throw new RangeError('not a Bloom filter');
+      left -= bytes;
+      const bits = new Uint32Array(bytes / 4);
+      read(new Uint8Array(bits.buffer));
       filters.push({ bits, hashes, capacity, count });
-      at += size;
     }
     this.#filters.splice(0, this.#filters.length, ...filters);
   }
 
   #grow(last: Filter | undefined): Filter {
     const capacity = last === undefined ? this.#expected : last.capacity * 2;
-    // Rates r/2, r/4, r/8 … sum up to r.
-    const rate = this.rate / 2 ** (this.#filters.length + 1);
-    const bitsPerKey = -Math.log(rate) / Math.LN2 ** 2;
+    const bitsPerKey = -Math.log(this.rate) / Math.LN2 ** 2;
     const bits = Math.min(bitsMax, Math.ceil((capacity * bitsPerKey) / 32) * 32);
     return {
       bits: new Uint32Array(bits / 32),

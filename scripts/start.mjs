@@ -1,0 +1,349 @@
+// `npm start`: one master and two slaves on this machine, as processes of their own.
+//
+//     npm start                                      crawls the demo site, into demo-run/
+//     npm start -- https://site/ [more] [flags…]     crawls those; flags are the master's
+//
+// Ends with the master and with its exit code. Ctrl-C reaches only the master, which drains; the
+// slaves are ended behind it. A second Ctrl-C ends all of them at once.
+import { spawn } from 'node:child_process';
+import { createReadStream, readFileSync, rmSync, statSync } from 'node:fs';
+import { createConnection } from 'node:net';
+import { join, relative, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { startDemo } from '../demo/server.mjs';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const slaveCount = 2;
+/** Restarts of all slaves together; a slave that keeps dying needs a person. */
+const restartsMax = 10;
+const restartDelayMs = 500;
+const listenTimeoutMs = 120_000;
+/** A slave that was told to go gets this long, as does a master that was told twice. */
+const leaveTimeoutMs = 5_000;
+/** npm passes a Ctrl-C on that the terminal has sent already; closer than this they are one. */
+const sameSignalMs = 400;
+/** Long enough an answer that the work of the demo can be watched. */
+const demoDelayMs = 60;
+
+const usage = `usage: npm start                                the demo site
+       npm start -- https://site/ [more URLs] [master flags]   your own (node master.js --help)`;
+
+class UsageError extends Error {}
+
+// ---------------------------------------------------------------- what to run
+
+/** @returns {Promise<{args: string[], data: string, out: string, crawl: string, env: object,
+ *  keyFile: string | undefined, close(): Promise<void>, isDemo: boolean}>} */
+async function makePlan(args) {
+  const firstFlag = args.findIndex((arg) => arg.startsWith('-'));
+  const urls = firstFlag < 0 ? args : args.slice(0, firstFlag);
+  const flags = firstFlag < 0 ? [] : args.slice(firstFlag);
+  for (const url of urls) refuseNonUrl(url);
+  if (urls.length === 0 && flags.some((flag) => /^https?:/.test(flag))) {
+    throw new UsageError('put the URLs before the flags: npm start -- https://site/ --max-depth 3');
+  }
+  return urls.length === 0 ? await demoPlan(flags) : ownPlan(urls, flags);
+}
+
+function ownPlan(urls, flags) {
+  const { env } = process;
+  const given = (name) =>
+    flagValue(flags, name) ?? env[`ORB_${name.toUpperCase().replaceAll('-', '_')}`];
+  const data = given('data') ?? './orb-data';
+  const out = given('out') ?? './crawl-data';
+  const crawl = given('crawl') ?? crawlNameOf(urls[0]);
+  // A key by ORB_AUTHKEY reaches the slaves through the environment.
+  const keyFile =
+    given('authkey-file') ?? (env.ORB_AUTHKEY === undefined ? join(data, 'authkey') : undefined);
+  const own = ['--data', data, '--out', out, '--crawl', crawl];
+  if (given('listen') === undefined) own.push('--listen', '127.0.0.1:0');
+  return {
+    // What stands last counts, so the user's own flags do.
+    args: [...urls, '--exit-when-done', ...own, ...flags],
+    ...{ data, out, crawl, keyFile, env, isDemo: false },
+    close: async () => {},
+  };
+}
+
+async function demoPlan(flags) {
+  for (const name of ['data', 'out', 'crawl', 'listen', 'authkey-file']) {
+    if (flagValue(flags, name) !== undefined) {
+      throw new UsageError(`--${name} needs a URL to crawl; the demo uses demo-run/`);
+    }
+  }
+  const folder = join(root, 'demo-run');
+  const data = join(folder, 'data');
+  if (await isListening(join(data, 'master.addr'))) {
+    throw new UsageError(`another demo is running in ${folder}; stop it first`);
+  }
+  rmSync(folder, { recursive: true, force: true });
+  const demo = await startDemo({ delayMs: demoDelayMs });
+  console.log(`the demo site, a field guide to spiders, is served on ${demo.url}`);
+  const out = join(folder, 'out');
+  const own = ['--data', data, '--out', out, '--crawl', 'demo', '--listen', '127.0.0.1:0'];
+  // Settings of the user's own crawls have no say in the demo.
+  const env = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !name.startsWith('ORB_')),
+  );
+  return {
+    args: [demo.url, '--exit-when-done', ...own, '--delay', '0', '--per-host', '16', ...flags],
+    ...{ data, out, crawl: 'demo', keyFile: join(data, 'authkey'), env, isDemo: true },
+    close: demo.close,
+  };
+}
+
+function refuseNonUrl(text) {
+  const guess = text.includes('://') ? 'https://example.org/' : `https://${text}`;
+  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) {
+    throw new UsageError(`"${text}" is not an http or https URL; write it in full, as ${guess}`);
+  }
+}
+
+/** A crawl is found again by its name: so an interrupted one goes on when started once more. */
+function crawlNameOf(url) {
+  const name = new URL(url).host.replace(/[^A-Za-z0-9._-]+/g, '-').replace(/^[^A-Za-z0-9]+/, '');
+  return name.slice(0, 64) || 'default';
+}
+
+function flagValue(flags, name) {
+  const index = flags.findLastIndex(
+    (flag) => flag === `--${name}` || flag.startsWith(`--${name}=`),
+  );
+  if (index < 0) return undefined;
+  const [, value] = flags[index].split(/=(.*)/s);
+  return value ?? flags[index + 1];
+}
+
+// ---------------------------------------------------------------- the processes
+
+class Cluster {
+  #plan;
+  #master;
+  #slaves = new Set();
+  #restarts = 0;
+  #firstSignalAt;
+  #masterGone = false;
+  /** True when no slave was left to work and the master was told to stop for that. */
+  failed = false;
+
+  constructor(plan) {
+    this.#plan = plan;
+  }
+
+  get interrupted() {
+    return this.#firstSignalAt !== undefined;
+  }
+
+  /** Resolves with the master's exit code, when the slaves are gone, too. */
+  async run() {
+    const { args, env, data } = this.#plan;
+    const before = addressFile(data);
+    // Process groups of their own keep the terminal's Ctrl-C from reaching them directly.
+    this.#master = spawn(process.execPath, [join(root, 'master.js'), ...args], {
+      stdio: ['ignore', 'inherit', 'inherit'],
+      detached: true,
+      env,
+    });
+    const exited = new Promise((settle, reject) => {
+      this.#master.once('error', reject);
+      this.#master.once('exit', (code, signal) => settle(code ?? signal));
+    }).finally(() => {
+      this.#masterGone = true;
+    });
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => this.#asked());
+
+    const address = await this.#listening(data, before);
+    if (address !== undefined) {
+      for (let number = 1; number <= slaveCount; number++) this.#startSlave(number, address);
+    }
+    const end = await exited;
+    await this.#endSlaves();
+    if (typeof end === 'string') console.error(`start: the master was ended by ${end}`);
+    return typeof end === 'string' ? 1 : end;
+  }
+
+  /** Where the master listens; undefined if it left before it did. */
+  async #listening(data, before) {
+    for (const deadline = Date.now() + listenTimeoutMs; Date.now() < deadline; await sleep(25)) {
+      if (this.#masterGone) return undefined;
+      const now = addressFile(data);
+      // A file from before is left over, or belongs to the master that ours will not disturb.
+      if (now !== undefined && now.id !== before?.id) return now.address;
+    }
+    console.error('start: the master does not listen; ending it');
+    this.failed = true;
+    this.#master.kill('SIGKILL');
+    return undefined;
+  }
+
+  #startSlave(number, address) {
+    const { keyFile, env } = this.#plan;
+    const key = keyFile === undefined ? [] : ['--authkey-file', keyFile];
+    const args = ['--master', address, ...key, '--name', `slave-${number}`];
+    const slave = spawn(process.execPath, [join(root, 'slave.js'), ...args], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+      env,
+    });
+    this.#slaves.add(slave);
+    const lines = lastLines(slave, 20);
+    slave.once('close', (code, signal) => {
+      this.#slaves.delete(slave);
+      // 0: the master has told it to go.
+      if (code === 0 || this.#masterGone || this.interrupted) return;
+      for (const line of lines) console.error(`slave-${number}: ${line}`);
+      // 2 and 3 say that somebody must act; another one would end the same way.
+      const isCurable = code !== 2 && code !== 3 && this.#restarts++ < restartsMax;
+      console.error(
+        `start: slave-${number} died (${signal ?? `exit code ${code}`})${isCurable ? '; starting another' : ''}`,
+      );
+      if (isCurable) setTimeout(() => this.#replaceSlave(number, address), restartDelayMs);
+      else if (this.#slaves.size === 0) this.#giveUp();
+    });
+  }
+
+  #replaceSlave(number, address) {
+    if (!this.#masterGone && !this.interrupted) this.#startSlave(number, address);
+  }
+
+  #giveUp() {
+    console.error('start: no slave is left; stopping the master, which keeps what was done');
+    this.failed = true;
+    this.#master.kill('SIGINT');
+  }
+
+  #asked() {
+    const now = Date.now();
+    if (this.#firstSignalAt === undefined) {
+      this.#firstSignalAt = now;
+      this.#master.kill('SIGINT');
+    } else if (now - this.#firstSignalAt > sameSignalMs) {
+      this.#master.kill('SIGINT');
+      for (const slave of this.#slaves) slave.kill('SIGKILL');
+      setTimeout(() => this.#master.kill('SIGKILL'), leaveTimeoutMs).unref();
+    }
+  }
+
+  async #endSlaves() {
+    for (const slave of this.#slaves) slave.kill('SIGTERM');
+    const deadline = Date.now() + leaveTimeoutMs;
+    while (this.#slaves.size > 0 && Date.now() < deadline) await sleep(20);
+    for (const slave of this.#slaves) slave.kill('SIGKILL');
+  }
+}
+
+/** Content and identity of `<data>/master.addr`; the master puts it there by renaming. */
+function addressFile(data) {
+  const path = join(data, 'master.addr');
+  try {
+    const { ino, mtimeMs } = statSync(path);
+    const address = readFileSync(path, 'utf8').trim();
+    return {
+      id: `${ino} ${mtimeMs}`,
+      address: address.replace(/^0\.0\.0\.0:/, '127.0.0.1:').replace(/^(\[::\]|::|\*):/, '[::1]:'),
+    };
+  } catch {
+    return undefined; // not there yet
+  }
+}
+
+function lastLines(child, countMax) {
+  const lines = [];
+  for (const stream of [child.stdout, child.stderr]) {
+    createInterface({ input: stream }).on('line', (line) => {
+      lines.push(line);
+      if (lines.length > countMax) lines.shift();
+    });
+  }
+  return lines;
+}
+
+/** Does somebody listen where this file of an earlier demo says? */
+async function isListening(path) {
+  let address;
+  try {
+    address = readFileSync(path, 'utf8').trim();
+  } catch {
+    return false;
+  }
+  const port = Number(address.split(':').at(-1));
+  if (!(port > 0 && port < 65_536)) return false;
+  return await new Promise((settle) => {
+    const socket = createConnection({ host: '127.0.0.1', port, timeout: 1_000 });
+    const end = (answer) => {
+      socket.destroy();
+      settle(answer);
+    };
+    socket.once('connect', () => end(true));
+    socket.once('timeout', () => end(false));
+    socket.once('error', () => end(false));
+  });
+}
+
+// ---------------------------------------------------------------- the end
+
+/** What was found, from the files themselves. */
+async function report(plan, interrupted) {
+  const folder = resolve(plan.out, plan.crawl);
+  const pagesPath = join(folder, 'pages.jsonl');
+  const imagesPath = join(folder, 'img_src.txt');
+  let pages = 0;
+  let failed = 0;
+  let images = 0;
+  for await (const line of linesOf(pagesPath)) {
+    const { error, images: onPage } = JSON.parse(line);
+    if (error !== undefined) failed++;
+    else if (onPage !== undefined) pages++;
+  }
+  for await (const _ of linesOf(imagesPath)) images++;
+  const count = (value, noun) =>
+    `${value.toLocaleString('en-US')} ${noun}${value === 1 ? '' : 's'}`;
+  const shown = (path) => relative(process.cwd(), path) || path;
+  console.log(`
+${interrupted ? 'Stopped. So far: ' : ''}${count(pages, 'page')} and ${count(images, 'image')}, ${count(failed, 'URL')} failed.
+  pages   ${shown(pagesPath)}
+  images  ${shown(imagesPath)}
+`);
+  if (interrupted && !plan.isDemo) {
+    console.log('The same command goes on where this one stopped.');
+  } else {
+    console.log(`Your own site:  npm start -- https://your-site.example/
+More machines:  node master.js https://your-site.example/ --exit-when-done
+                and on each, with the files slave.js and orb-data/authkey copied to it:
+                node slave.js --master this-machine:6666 --authkey-file authkey`);
+  }
+}
+
+async function* linesOf(path) {
+  const input = createReadStream(path);
+  // Without this, a file that was never made would be an error out of nowhere.
+  const opened = await new Promise((settle) => {
+    input.once('open', () => settle(true));
+    input.once('error', () => settle(false));
+  });
+  if (opened) yield* createInterface({ input });
+}
+
+async function main(args) {
+  if (args.includes('--help') || args.includes('-h')) {
+    console.log(usage);
+    return 0;
+  }
+  const plan = await makePlan(args);
+  const cluster = new Cluster(plan);
+  const code = await cluster.run();
+  await plan.close();
+  if (code === 0) await report(plan, cluster.interrupted);
+  else if (cluster.interrupted)
+    console.log('Stopped at once. The same command goes on from there.');
+  return cluster.failed && code === 0 ? 1 : code;
+}
+
+try {
+  process.exit(await main(process.argv.slice(2)));
+} catch (error) {
+  console.error(`start: ${error.message}`);
+  process.exit(error instanceof UsageError ? 2 : 1);
+}

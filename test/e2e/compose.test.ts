@@ -1,0 +1,203 @@
+/**
+ * docker-compose.yml without an engine: its text is checked, and each service's command is run
+ * with its environment as processes. What an engine would do is done here by hand: volumes are
+ * folders, the name `master` is this machine, the port is a free one, dependants wait for health.
+ */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { parse } from 'yaml';
+import { z } from 'zod';
+import { type Line, Program } from '../support/cluster.ts';
+import { demoTruth, startDemo } from '../support/demo.ts';
+
+const root = fileURLToPath(new URL('../../..', import.meta.url));
+
+const serviceSchema = z.object({
+  image: z.string(),
+  user: z.string(),
+  init: z.boolean(),
+  restart: z.string(),
+  read_only: z.boolean(),
+  command: z.array(z.string()).min(2),
+  // An engine fills variables in after it has parsed, so to it they are all text.
+  environment: z.record(z.string(), z.coerce.string()),
+  volumes: z.array(z.string()),
+  stop_grace_period: z.string(),
+  ports: z.array(z.string()).optional(),
+  container_name: z.string().optional(),
+  healthcheck: z.object({ test: z.array(z.string()).min(2) }).optional(),
+  depends_on: z.record(z.string(), z.object({ condition: z.string() })).optional(),
+});
+type Service = z.infer<typeof serviceSchema>;
+
+const { services } = z
+  .object({ services: z.object({ master: serviceSchema, slave: serviceSchema }) })
+  .parse(
+    parse(withDefaults(readFileSync(join(root, 'docker-compose.yml'), 'utf8')), { merge: true }),
+  );
+
+/** `${NAME:-default}` as in a shell where NAME is not set. */
+function withDefaults(text: string): string {
+  return text.replace(/\$\{[A-Z_]+:-([^}]*)\}/g, '$1');
+}
+
+function volumeAt(service: Service, path: string) {
+  const mounts = service.volumes.map((volume) => volume.split(':'));
+  const [name, , mode] = mounts.find(([, target]) => target === path) ?? [];
+  return { name, isReadOnly: mode === 'ro' };
+}
+
+describe('docker-compose.yml', () => {
+  for (const [name, service] of Object.entries(services)) {
+    test(`${name}: one image, not root, restarted, signals passed on`, () => {
+      assert.equal(service.image, 'orbweaver');
+      assert.equal(service.user, 'node');
+      assert.equal(service.restart, 'unless-stopped');
+      assert.equal(service.init, true);
+      assert.equal(service.read_only, true);
+      assert.match(service.stop_grace_period, /^\d+s$/);
+      assert.deepEqual(service.command, ['node', `${name}.js`]);
+    });
+  }
+
+  test('the authkey is shared: the master writes it, slaves only read it', () => {
+    const ofMaster = volumeAt(services.master, '/authkey');
+    const ofSlave = volumeAt(services.slave, '/authkey');
+    assert.equal(ofMaster.name, ofSlave.name);
+    assert.equal(ofMaster.isReadOnly, false);
+    assert.equal(ofSlave.isReadOnly, true);
+    assert.equal(services.slave.volumes.length, 1, 'slaves see neither the store nor the results');
+  });
+
+  test('state and results outlive the container', () => {
+    const { environment } = services.master;
+    assert.notEqual(volumeAt(services.master, environment['ORB_DATA'] ?? '').name, undefined);
+    assert.notEqual(volumeAt(services.master, environment['ORB_OUT'] ?? '').name, undefined);
+  });
+
+  test('slaves wait for a healthy master and can be scaled', () => {
+    assert.equal(services.slave.depends_on?.['master']?.condition, 'service_healthy');
+    assert.equal(services.master.healthcheck?.test[0], 'CMD', 'no shell');
+    assert.equal(services.slave.container_name, undefined);
+    assert.equal(services.slave.ports, undefined);
+  });
+
+  test('nobody outside this machine reaches the port unless told to', () => {
+    assert.deepEqual(services.master.ports, ['127.0.0.1:6666:6666']);
+  });
+});
+
+describe('the services as processes', { timeout: 120_000 }, () => {
+  const folder = mkdtempSync(join(tmpdir(), 'orbweaver-compose-'));
+  const programs: Program[] = [];
+  let port = 0;
+
+  before(async () => {
+    for (const name of ['authkey', 'data', 'out']) mkdirSync(join(folder, name));
+    port = await freePort();
+  });
+  after(async () => {
+    for (const program of programs) await program.kill();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  /** Runs a command in a service's place. */
+  function run(service: Service, command: readonly string[] = service.command): Program {
+    const here = (text: string) => {
+      const address = text.replace(
+        /^(?:master|0\.0\.0\.0|127\.0\.0\.1):6666$/,
+        `127.0.0.1:${port}`,
+      );
+      const mount = service.volumes.map((volume) => volume.split(':'));
+      const [name, target] =
+        mount.find(([, path]) => path && `${text}/`.startsWith(`${path}/`)) ?? [];
+      return name && target ? join(folder, name) + text.slice(target.length) : address;
+    };
+    const [node, script = '', ...args] = command;
+    assert.equal(node, 'node');
+    const env = Object.fromEntries(
+      Object.entries(service.environment).map(([name, value]) => [name, here(value)]),
+    );
+    const program = new Program([join(root, script), ...args.map(here)], { cwd: folder, env });
+    programs.push(program);
+    return program;
+  }
+
+  async function output(command: readonly string[]): Promise<string> {
+    const program = run(services.master, command);
+    assert.deepEqual(await program.exited, { code: 0, signal: null }, program.output);
+    return program.output;
+  }
+
+  /** As the engine asks again and again; a program that has ended is not waited for. */
+  async function healthy(master: Program): Promise<void> {
+    const [, ...command] = services.master.healthcheck?.test ?? [];
+    while (master.isAlive) {
+      const probe = run(services.master, command);
+      if ((await probe.exited).code === 0) return;
+      await sleep(200);
+    }
+    assert.fail(`the master ended: ${master.output}`);
+  }
+
+  async function finished(): Promise<void> {
+    const statusSchema = z.object({ crawls: z.array(z.object({ state: z.string() })) });
+    for (;;) {
+      const text = await output(['node', 'master.js', 'status', '--json']);
+      const { crawls } = statusSchema.parse(JSON.parse(text));
+      if (crawls.length > 0 && crawls.every(({ state }) => state === 'finished')) return;
+      await sleep(200);
+    }
+  }
+
+  test('two slaves crawl the demo site that `add` names, and find all of it', async () => {
+    const demo = await startDemo();
+    try {
+      const truth = await demoTruth(demo.url);
+      const master = run(services.master);
+      await healthy(master);
+      assert.equal(statSync(join(folder, 'authkey', 'authkey')).mode & 0o777, 0o600);
+      const slaves = [run(services.slave), run(services.slave)];
+      await output(['node', 'master.js', 'add', demo.url]);
+      await finished();
+
+      const lines = (name: string) =>
+        readFileSync(join(folder, 'out', 'default', name), 'utf8')
+          .trim()
+          .split('\n');
+      const fetched = lines('pages.jsonl').map((line) => JSON.parse(line) as Line);
+      const pages = fetched.filter(({ images }) => images !== undefined);
+      assert.deepEqual(pages.map(({ finalUrl }) => finalUrl).sort(), truth.pages);
+      for (const { finalUrl, title, charset } of pages) {
+        assert.equal(title, truth.titles[finalUrl], finalUrl);
+        assert.equal(charset, truth.charsets[finalUrl], finalUrl);
+      }
+      const images = new Set([...truth.images, ...truth.srcset]);
+      assert.deepEqual(lines('img_src.txt').sort(), [...images].sort());
+      const failed = fetched.filter(({ error }) => error !== undefined).map(({ url }) => url);
+      assert.deepEqual(failed.sort(), truth.broken);
+
+      for (const slave of slaves) assert.equal((await slave.kill('SIGTERM')).code, 0, slave.output);
+      assert.equal((await master.kill('SIGTERM')).code, 0, master.output);
+    } finally {
+      await demo.close();
+    }
+  });
+});
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  assert(typeof address === 'object' && address !== null);
+  server.close();
+  await once(server, 'close');
+  return address.port;
+}
