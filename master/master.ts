@@ -116,7 +116,7 @@ export class Master {
     this.#server = new MasterServer(this.#services(authkey));
   }
 
-  /** Ends orderly: no more leases, what is under way comes in, everything is written. Idempotent. */
+  /** Ends orderly: no more leases, what is under way comes in, all is written. Idempotent. */
   async stop(): Promise<void> {
     if (this.#state !== 'serving') return await this.stopped.catch(() => {});
     this.#state = 'draining';
