@@ -19,7 +19,6 @@ type Filter = {
 /** 512 MiB: as far as a 32-bit hash can address. */
 const bitsMax = 2 ** 32;
 
-const headBytes = 32;
 /** Beyond any rate that could be asked for. */
 const hashesMax = 64;
 
@@ -69,23 +68,27 @@ export class Bloom {
     }
   }
 
-  /** @throws RangeError when the bytes are not those of `save`; nothing has changed then. */
-  restore(saved: Uint8Array): void {
+  /** Takes the place of what is there. `read` fills the array it is given with the next bytes
+   *  that `save` gave, so that nothing is held twice.
+   *  @throws RangeError they make no sense; nothing has changed then. */
+  restore(size: number, read: (into: Uint8Array) => void): void {
     const filters: Filter[] = [];
-    for (let at = 0; at < saved.length; ) {
-      if (at + headBytes > saved.length) throw new RangeError('cut');
-      const head = new Float64Array(copyOf(saved, at, headBytes));
-      at += headBytes;
-      const [size = 0, hashes = 0, capacity = 0, count = 0] = head;
+    for (let left = size; left > 0; ) {
+      const head = new Float64Array(4);
+      read(new Uint8Array(head.buffer));
+      const [bytes = 0, hashes = 0, capacity = 0, count = 0] = head;
+      left -= head.byteLength;
       const isSound =
-        isWhole(size, 4, saved.length - at) &&
-        size % 4 === 0 &&
+        isWhole(bytes, 4, left) &&
+        bytes % 4 === 0 &&
         isWhole(hashes, 1, hashesMax) &&
         isWhole(capacity, 1, Number.MAX_SAFE_INTEGER) &&
         isWhole(count, 0, capacity);
-      if (!isSound) throw new RangeError('damaged');
-      filters.push({ bits: new Uint32Array(copyOf(saved, at, size)), hashes, capacity, count });
-      at += size;
+      if (!isSound) throw new RangeError('not a Bloom filter');
+      left -= bytes;
+      const bits = new Uint32Array(bytes / 4);
+      read(new Uint8Array(bits.buffer));
+      filters.push({ bits, hashes, capacity, count });
     }
     this.#filters.splice(0, this.#filters.length, ...filters);
   }
@@ -101,11 +104,6 @@ export class Bloom {
       count: 0,
     };
   }
-}
-
-// `slice` of a Buffer is a view, and typed arrays need aligned bytes.
-function copyOf(bytes: Uint8Array, at: number, size: number): ArrayBuffer {
-  return new Uint8Array(bytes.subarray(at, at + size)).buffer;
 }
 
 function isWhole(value: number, min: number, max: number): boolean {

@@ -7,7 +7,15 @@
  *     store          exact                                  (one read)
  */
 import { createHash } from 'node:crypto';
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  fsyncSync,
+  openSync,
+  readSync,
+  renameSync,
+} from 'node:fs';
 import { open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { fingerprintBytes } from '../../shared/fingerprint.ts';
@@ -170,20 +178,33 @@ export class Filter {
     this.#addRows('seen', crawlKey(this.#crawl), ({ key }) => key.subarray(4));
   }
 
-  /** Reads the saved filter; false when it is none, or not the one that rows were erased for. */
+  /** Reads the saved filter; false when there is none, or not that which the rows were erased
+   *  for. */
   #restore(): boolean {
     if (this.#path === undefined || !existsSync(this.#path)) return false;
-    const saved = readFileSync(this.#path);
-    const own = saved.subarray(-digestBytes);
-    const digest = createHash('sha256').update(saved.subarray(0, -digestBytes)).digest();
-    const base = saved.subarray(-2 * digestBytes, -digestBytes);
-    if (!digest.equals(own) || !(own.equals(this.#base) || base.equals(this.#base))) return false;
+    const file = openSync(this.#path, 'r');
     try {
-      this.#bloom.restore(saved.subarray(0, -2 * digestBytes));
+      const digest = createHash('sha256');
+      const saved = new Bloom(1);
+      saved.restore(Math.max(0, fstatSync(file).size - 2 * digestBytes), (into) => {
+        readWhole(file, into);
+        digest.update(into);
+      });
+      const base = Buffer.alloc(digestBytes);
+      const own = Buffer.alloc(digestBytes);
+      readWhole(file, base);
+      readWhole(file, own);
+      if (!digest.update(base).digest().equals(own)) return false;
+      if (!own.equals(this.#base) && !base.equals(this.#base)) return false;
+      // An empty one knows nothing of `urlsExpected`.
+      if (saved.count > 0) this.#bloom = saved;
       return true;
     } catch (error) {
+      // A damaged filter is built anew from the store: see `#load`.
       if (error instanceof RangeError) return false;
       throw error;
+    } finally {
+      closeSync(file);
     }
   }
 
@@ -203,6 +224,14 @@ export class Filter {
     const words = new Uint32Array(new Uint8Array(fingerprints).buffer);
     for (let at = 0; at < words.length; at += 4) this.#bloom.add(words, at);
     this.#unsaved += fingerprints.length / fingerprintBytes;
+  }
+}
+
+function readWhole(file: number, into: Uint8Array): void {
+  for (let done = 0; done < into.length; ) {
+    const count = readSync(file, into, done, into.length - done, null);
+    if (count === 0) throw new RangeError('the file ends early');
+    done += count;
   }
 }
 

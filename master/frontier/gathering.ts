@@ -78,7 +78,7 @@ export class Gathering {
     return true;
   }
 
-  /** A failed fetch: again at `retryAt`; buried when there is none, or it failed too often. */
+  /** A failed fetch: again at `retryAt`; buried if there is none, or it has failed too often. */
   failure(
     task: Task,
     error: FetchErrorBody,

@@ -45,7 +45,7 @@ export class World {
     [this.commits, this.frontier] = this.#open();
   }
 
-  /** A crash (of the commits under way `applied` reach the disk) or an orderly stop, and a start. */
+  /** A crash and a start; of the commits under way, `applied` reach the disk. */
   crash(applied = 0): void {
     this.frontier.dispatcher.close();
     this.store.crash(applied);

