@@ -7,9 +7,18 @@ import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, watch } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import {
+  type ConnectOptions,
+  connect,
+  type MasterClient,
+  parseAddress,
+} from '../../shared/client.ts';
+import type { CrawlStatus, Replies } from '../../shared/protocol.ts';
 
-const root = fileURLToPath(new URL('../../..', import.meta.url));
+/** The project's folder, with a slash at its end. */
+export const root = fileURLToPath(new URL('../../../', import.meta.url));
 
 export type Exit = { readonly code: number | null; readonly signal: NodeJS.Signals | null };
 
@@ -17,20 +26,31 @@ export type Exit = { readonly code: number | null; readonly signal: NodeJS.Signa
 export class Program {
   readonly child: ChildProcess;
   readonly exited: Promise<Exit>;
+  /** Both streams, as they came. */
   output = '';
+  stdout = '';
+  stderr = '';
 
-  constructor(args: readonly string[], options: { cwd?: string; env?: NodeJS.ProcessEnv } = {}) {
+  constructor(
+    args: readonly string[],
+    options: { cwd?: string; env?: NodeJS.ProcessEnv | undefined } = {},
+  ) {
     this.child = spawn(process.execPath, args, {
       cwd: options.cwd,
       env: { ...process.env, ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    for (const stream of [this.child.stdout, this.child.stderr]) {
-      stream?.setEncoding('utf8').on('data', (text: string) => {
+    for (const name of ['stdout', 'stderr'] as const) {
+      this.child[name]?.setEncoding('utf8').on('data', (text: string) => {
         this.output += text;
+        this[name] += text;
       });
     }
-    this.exited = once(this.child, 'close').then(([code, signal]) => ({ code, signal }) as Exit);
+    running.add(this.child);
+    this.exited = once(this.child, 'close').then(([code, signal]) => {
+      running.delete(this.child);
+      return { code, signal } as Exit;
+    });
   }
 
   get pid(): number {
@@ -43,8 +63,13 @@ export class Program {
 
   /** Sends the signal and waits for the end. */
   async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<Exit> {
-    if (this.isAlive) this.child.kill(signal);
+    this.signal(signal);
     return await this.exited;
+  }
+
+  /** Sends the signal. */
+  signal(signal: NodeJS.Signals): void {
+    if (this.isAlive) this.child.kill(signal);
   }
 
   /** Resolves when the output matches. Rejects when the program ends without it. */
@@ -63,12 +88,25 @@ export class Program {
   }
 }
 
+/** Children of this process, so that none outlives it, however a test file ends. */
+const running = new Set<ChildProcess>();
+process.on('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+});
+// The test runner ends a file that takes too long.
+process.once('SIGTERM', () => process.exit(1));
+
 export class Cluster {
   readonly folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
   readonly data = join(this.folder, 'data');
   readonly out = join(this.folder, 'out');
   readonly #programs = new Set<Program>();
   #slaves = 0;
+
+  /** Closed by its owner, or at the end of the test, also of one that takes too long. */
+  constructor(test?: TestContext) {
+    test?.after(() => this.close());
+  }
 
   /** Starts a master and resolves when it listens. The port is free, or that of `address`. */
   async master(
@@ -100,11 +138,35 @@ export class Cluster {
   }
 
   /** Any program of the project, by its path from the root. */
-  run(args: readonly string[], options: { env?: NodeJS.ProcessEnv } = {}): Program {
+  run(args: readonly string[], options: { env?: NodeJS.ProcessEnv; cwd?: string } = {}): Program {
     const [file = '', ...rest] = args;
     const program = new Program([join(root, file), ...rest], { cwd: this.folder, ...options });
     this.#programs.add(program);
     return program;
+  }
+
+  /** Asks the running master by a subcommand; gives what it printed. Fails unless it exits 0. */
+  async ask(...args: readonly string[]): Promise<string> {
+    const [verb = '', ...rest] = args;
+    const where = ['--master', this.address, '--authkey-file', join(this.data, 'authkey')];
+    const program = this.run(['master.js', verb, ...where, ...rest]);
+    const { code } = await program.exited;
+    if (code !== 0) throw new Error(`${args.join(' ')}: exit code ${code}: ${program.output}`);
+    return program.stdout;
+  }
+
+  /** What `status` says of a crawl. */
+  async status(crawl = 'default'): Promise<CrawlStatus> {
+    const { crawls } = JSON.parse(await this.ask('status', '--json')) as Replies['crawl.list'];
+    const status = crawls.find(({ name }) => name === crawl);
+    if (status === undefined) throw new Error(`no crawl ${crawl}`);
+    return status;
+  }
+
+  /** A connection of this process to the running master. */
+  async connect(options: Partial<ConnectOptions> = {}): Promise<MasterClient> {
+    const { host, port } = parseAddress(this.address);
+    return await connect({ host, port, authkey: this.authkey, ...options });
   }
 
   /** Lines of an output file of a crawl; [] while there is none. */
@@ -127,7 +189,8 @@ export class Cluster {
   }
 
   async close(): Promise<void> {
-    for (const program of this.#programs) await program.kill();
+    // A stopped process dies of SIGKILL, too.
+    for (const program of this.#programs) await program.kill('SIGKILL');
     rmSync(this.folder, { recursive: true, force: true });
   }
 
