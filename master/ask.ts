@@ -4,7 +4,7 @@ import { connect, type MasterClient } from '../shared/client.ts';
 import { CommandError, ConfigError, ConnectionError, ProtocolError } from '../shared/errors.ts';
 import type { CrawlStatus, Replies } from '../shared/protocol.ts';
 import type { AskOptions } from './options.ts';
-import { number } from './progress.ts';
+import { number, slavesText } from './progress.ts';
 
 /** @throws ConfigError what the operator has to do · AuthError */
 export async function ask(options: AskOptions): Promise<void> {
@@ -102,8 +102,8 @@ function statusText({ crawls, sessions }: Replies['crawl.list']): string {
   const slaves = sessions.filter(({ role }) => role === 'slave');
   const head = ['crawl', 'state', 'pages', 'images', 'failed', 'buried', 'waiting', 'leased'];
   const rows = crawls.map((crawl) => [crawl.name, crawl.state, ...counts(crawl)]);
-  const lines = table([head, ...rows]);
-  lines.push('', `${slaves.length} slaves`);
+  const lines = rows.length === 0 ? ['no crawls'] : table([head, ...rows]);
+  lines.push('', slavesText(slaves.length));
   for (const { name, leases } of slaves) lines.push(`  ${name}  ${leases} leased`);
   return lines.join('\n');
 }

@@ -109,7 +109,7 @@ export class Master {
       hostSecret: this.#secret(),
       leaseMs: limits.leaseMs,
       recentEntries: options.recentUrls,
-      onFinished: (crawl) => this.#finished(crawl),
+      onEnded: (crawl) => this.#ended(crawl),
     });
     this.#queues = new UserQueues(store, this.#commits);
     this.#server = new MasterServer(this.#services(authkey));
@@ -207,10 +207,11 @@ export class Master {
     this.#log.info(`join a slave with: ${join} --authkey-file ${key}`);
   }
 
-  #finished(crawl: Crawl): void {
+  #ended(crawl: Crawl): void {
     const folder = this.#results.folderOf(crawl.name);
     this.#log.info(summary(crawl.status(), Date.now() - crawl.startedAt, folder));
-    this.#leaveIfDone();
+    // Who cancelled it gets the answer first.
+    setImmediate(() => this.#leaveIfDone());
   }
 
   #leaveIfDone(): void {

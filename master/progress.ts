@@ -47,10 +47,7 @@ export class Progress {
   #paint(): void {
     const { crawls, slaves } = this.#look();
     const lines = crawls.filter(isOpen).map((crawl) => `  ${this.#describe(crawl)}`);
-    const head =
-      slaves === 0
-        ? 'waiting for slaves to join'
-        : `${slaves} ${slaves === 1 ? 'slave' : 'slaves'} at work`;
+    const head = slaves === 0 ? 'waiting for slaves to join' : `${slavesText(slaves)} at work`;
     this.#block([head, ...lines].join('\n'));
   }
 
@@ -88,14 +85,20 @@ export class Progress {
   }
 }
 
-/** The lines that a finished crawl is reported with. */
+/** The line that a finished or cancelled crawl is reported with. */
 export function summary(crawl: CrawlStatus, tookMs: number, folder: string): string {
   const buried = crawl.buried > 0 ? ` (${number(crawl.buried)} buried: see \`buried\`)` : '';
+  const end = crawl.state === 'cancelled' ? 'was cancelled' : 'is done';
   return (
-    `crawl ${crawl.name} is done after ${duration(tookMs)}: ${number(crawl.pages)} pages, ` +
+    `crawl ${crawl.name} ${end} after ${duration(tookMs)}: ${number(crawl.pages)} pages, ` +
     `${number(crawl.images)} images, ${number(crawl.failed)} failed${buried}; ` +
     `see ${folder}/pages.jsonl and ${folder}/img_src.txt`
   );
+}
+
+export function slavesText(count: number): string {
+  if (count === 0) return 'no slaves';
+  return count === 1 ? '1 slave' : `${number(count)} slaves`;
 }
 
 export function number(value: number): string {
