@@ -22,6 +22,12 @@ export const root = fileURLToPath(new URL('../../../', import.meta.url));
 
 export type Exit = { readonly code: number | null; readonly signal: NodeJS.Signals | null };
 
+export type RunOptions = {
+  readonly cwd?: string;
+  readonly env?: NodeJS.ProcessEnv;
+  readonly detached?: boolean;
+};
+
 /** A program that was started: its output so far, and how it ended. */
 export class Program {
   readonly child: ChildProcess;
@@ -31,13 +37,12 @@ export class Program {
   stdout = '';
   stderr = '';
 
-  constructor(
-    args: readonly string[],
-    options: { cwd?: string; env?: NodeJS.ProcessEnv | undefined } = {},
-  ) {
+  constructor(args: readonly string[], options: RunOptions = {}) {
     this.child = spawn(process.execPath, args, {
       cwd: options.cwd,
       env: { ...process.env, ...options.env },
+      // A process group of its own.
+      detached: options.detached ?? false,
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     for (const name of ['stdout', 'stderr'] as const) {
@@ -130,15 +135,15 @@ export class Cluster {
     return Buffer.from(readFileSync(join(this.data, 'authkey'), 'utf8').trim());
   }
 
-  slave(args: readonly string[] = [], address = this.address): Program {
+  slave(args: readonly string[] = [], address = this.address, options: RunOptions = {}): Program {
     const name = `slave-${++this.#slaves}`;
     const key = join(this.data, 'authkey');
     const base = ['--master', address, '--authkey-file', key, '--name', name];
-    return this.run(['slave.js', ...base, ...args]);
+    return this.run(['slave.js', ...base, ...args], options);
   }
 
   /** Any program of the project, by its path from the root. */
-  run(args: readonly string[], options: { env?: NodeJS.ProcessEnv; cwd?: string } = {}): Program {
+  run(args: readonly string[], options: RunOptions = {}): Program {
     const [file = '', ...rest] = args;
     const program = new Program([join(root, file), ...rest], { cwd: this.folder, ...options });
     this.#programs.add(program);
