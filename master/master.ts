@@ -43,7 +43,6 @@ export class Master {
   readonly #frontier: Frontier;
   readonly #queues: UserQueues;
   readonly #server: MasterServer;
-  readonly #authkeyPath: string;
   readonly #isNewKey: boolean;
   readonly #settleStopped: { resolve: () => void; reject: (error: unknown) => void };
   /** Resolves after an orderly stop; rejects with the fault that ended the master. */
@@ -68,8 +67,7 @@ export class Master {
     this.#options = options;
     this.#folder = folder;
     this.#store = store;
-    this.#authkeyPath = join(options.dataFolder, 'authkey');
-    const made = options.authkey ?? readOrMakeAuthkey(this.#authkeyPath);
+    const made = options.authkey ?? readOrMakeAuthkey(options.authkeyFile);
     const authkey = Buffer.isBuffer(made) ? made : made.authkey;
     this.#isNewKey = !Buffer.isBuffer(made) && made.isNew;
     refuseWeakKey(authkey, options.host);
@@ -190,7 +188,7 @@ export class Master {
   }
 
   #greet(port: number): void {
-    const { dataFolder, host } = this.#options;
+    const { dataFolder, host, authkeyFile } = this.#options;
     const where = `${host || '*'}:${port}`;
     this.#log.info(
       { data: dataFolder, pid: process.pid },
@@ -199,11 +197,9 @@ export class Master {
     const reachable = host && host !== '0.0.0.0' && host !== '::' ? host : hostname();
     const join = `node slave.js --master ${reachable}:${port}`;
     if (this.#isNewKey) {
-      this.#log.info(
-        `made the authkey ${this.#authkeyPath}: copy that file to the slaves' machines`,
-      );
+      this.#log.info(`made the authkey ${authkeyFile}: copy that file to the slaves' machines`);
     }
-    const key = this.#options.authkey ? 'the same authkey' : this.#authkeyPath;
+    const key = this.#options.authkey ? 'the same authkey' : authkeyFile;
     this.#log.info(`join a slave with: ${join} --authkey-file ${key}`);
   }
 

@@ -1,4 +1,5 @@
 /** The master's command line, environment and config file, frozen into plain options. */
+import { join } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { applyConfigFile, flag, givenAuthkey, makeCommand, several, whole } from '../shared/cli.ts';
 import { parseAddress } from '../shared/client.ts';
@@ -17,8 +18,10 @@ export type ServeOptions = {
   readonly outFolder: string;
   readonly crawl: string;
   readonly spec: CrawlSpec;
-  /** Undefined: the key in the data folder, made at the first start. */
+  /** The key itself, from ORB_AUTHKEY; undefined: the one in `authkeyFile`. */
   readonly authkey: Buffer | undefined;
+  /** Made at the first start when it is missing. */
+  readonly authkeyFile: string;
   readonly exitWhenDone: boolean;
   readonly recentUrls: number;
   readonly statusEveryMs: number;
@@ -82,9 +85,10 @@ function serveFlags(): Option[] {
     flag('--crawl <name>', 'name of the crawl of the seeds')
       .default('default')
       .argParser(crawlName),
-    new Option('--authkey-file <file>', 'shared secret (or ORB_AUTHKEY); else <data>/authkey').env(
-      'ORB_AUTHKEY_FILE',
-    ),
+    new Option(
+      '--authkey-file <file>',
+      'shared secret, made when missing (or ORB_AUTHKEY); default: <data>/authkey',
+    ).env('ORB_AUTHKEY_FILE'),
     flag('--config <file>', 'YAML or JSON file of options by their long names'),
     flag('--exit-when-done', 'leave with 0 when every crawl is finished').default(false),
     flag('--recent-urls <n>', 'known URLs kept in memory for speed, 16 bytes each')
@@ -157,7 +161,8 @@ function serveOptions(program: Command, seeds: string[], env: NodeJS.ProcessEnv)
     outFolder: String(values['out']),
     crawl: String(values['crawl']),
     spec: makeSpec(values),
-    authkey: givenAuthkey(values['authkeyFile'] as string | undefined, env),
+    authkey: values['authkeyFile'] === undefined ? givenAuthkey(undefined, env) : undefined,
+    authkeyFile: String(values['authkeyFile'] ?? join(String(values['data']), 'authkey')),
     exitWhenDone: values['exitWhenDone'] === true,
     recentUrls: Number(values['recentUrls']),
     statusEveryMs: Number(values['statusEvery']) * 1000,

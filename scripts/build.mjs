@@ -1,7 +1,7 @@
 // Builds everything: `dist/` (compiled modules, types, tests) by tsc, and the two programs
 // `master.js` and `slave.js` in the root by esbuild. `npm install` runs it through `prepare`.
 // slave.js carries all it needs; master.js leaves only the native store (lmdb) outside.
-import { execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
@@ -13,7 +13,9 @@ const tsc = createRequire(import.meta.url)
   .replace(/package\.json$/, 'bin/tsc');
 
 rmSync(`${root}/dist`, { recursive: true, force: true });
-execFileSync(process.execPath, [tsc, '-p', root], { stdio: 'inherit', cwd: root });
+const compiled = spawnSync(process.execPath, [tsc, '-p', root], { stdio: 'inherit', cwd: root });
+// The compiler has said what is wrong; master.js and slave.js stay old, so the next start builds.
+if (compiled.status !== 0) process.exit(1);
 
 const program = (name, external) =>
   build({

@@ -41,7 +41,7 @@ const run = (command, advice) => {
 if (changedMs('node_modules/.package-lock.json') < changedMs('package-lock.json')) {
   console.error('orbweaver: installing packages …');
   // Builds, too: `prepare`.
-  run('npm ci --loglevel=error', 'is the npm registry in reach?');
+  run('npm ci --loglevel=error', 'mend that (is the npm registry in reach?) and start again');
 }
 const sourceMs = Math.max(
   ...['master', 'slave', 'shared', 'test'].map(newestMs),

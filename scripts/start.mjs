@@ -298,10 +298,11 @@ async function report(plan, interrupted) {
     else if (onPage !== undefined) pages++;
   }
   for await (const _ of linesOf(imagesPath)) images++;
-  const count = (value) => value.toLocaleString('en-US');
+  const count = (value, noun) =>
+    `${value.toLocaleString('en-US')} ${noun}${value === 1 ? '' : 's'}`;
   const shown = (path) => relative(process.cwd(), path) || path;
   console.log(`
-${interrupted ? 'Stopped. So far: ' : ''}${count(pages)} pages and ${count(images)} images, ${count(failed)} URLs failed.
+${interrupted ? 'Stopped. So far: ' : ''}${count(pages, 'page')} and ${count(images, 'image')}, ${count(failed, 'URL')} failed.
   pages   ${shown(pagesPath)}
   images  ${shown(imagesPath)}
 `);
@@ -335,6 +336,8 @@ async function main(args) {
   const code = await cluster.run();
   await plan.close();
   if (code === 0) await report(plan, cluster.interrupted);
+  else if (cluster.interrupted)
+    console.log('Stopped at once. The same command goes on from there.');
   return cluster.failed && code === 0 ? 1 : code;
 }
 

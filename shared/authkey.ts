@@ -28,13 +28,18 @@ export function localAuthkey(): Buffer {
   );
 }
 
-/** The key in `path`, made there (mode 0600) when there is none. `isNew` tells which. */
+/** The key in `path`, made there (mode 0600) when there is none. `isNew` tells which.
+ *  @throws ConfigError */
 export function readOrMakeAuthkey(path: string): { authkey: Buffer; isNew: boolean } {
   if (existsSync(path)) return { authkey: readAuthkey(path), isNew: false };
   const text = randomBytes(24).toString('base64url');
-  const file = openSync(path, 'wx', 0o600);
-  writeSync(file, `${text}\n`);
-  fsyncSync(file);
-  closeSync(file);
+  try {
+    const file = openSync(path, 'wx', 0o600);
+    writeSync(file, `${text}\n`);
+    fsyncSync(file);
+    closeSync(file);
+  } catch (error) {
+    throw new ConfigError(`cannot make the authkey file ${path}: ${messageOf(error)}`, error);
+  }
   return { authkey: Buffer.from(text), isNew: true };
 }

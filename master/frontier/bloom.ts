@@ -68,11 +68,11 @@ export class Bloom {
     const headBytes = 32;
     const filters: Filter[] = [];
     for (let at = 0; at < bytes.length; ) {
-      const head = new Float64Array(bytes.slice(at, at + headBytes).buffer);
+      const head = new Float64Array(copyOf(bytes, at, headBytes));
       const [size = 0, hashes = 0, capacity = 0, count = 0] = head;
       at += headBytes;
       if (size <= 0 || size % 4 !== 0 || at + size > bytes.length) throw new RangeError('cut');
-      const bits = new Uint32Array(bytes.slice(at, at + size).buffer);
+      const bits = new Uint32Array(copyOf(bytes, at, size));
       filters.push({ bits, hashes, capacity, count });
       at += size;
     }
@@ -92,6 +92,11 @@ export class Bloom {
       count: 0,
     };
   }
+}
+
+// A Buffer's own `slice` is a view: its `buffer` would be the whole file.
+function copyOf(bytes: Uint8Array, at: number, size: number): ArrayBuffer {
+  return new Uint8Array(bytes.subarray(at, at + size)).buffer;
 }
 
 // Bit i of a key: (a + i*b + (i^3-i)/6) scaled from 32 bits to the size of the filter (enhanced

@@ -1,0 +1,128 @@
+/**
+ * Slaves without a network: they take tasks and report made-up pages as fast as the master lets
+ * them. Runs as a process of its own, so that its CPU is not the master's:
+ *
+ *     node synthetic-slave.js HOST:PORT AUTHKEYFILE '{"sessions":4,"links":100,"known":0.9,…}'
+ *
+ * Prints a JSON line when it is done.
+ */
+import { readFileSync } from 'node:fs';
+import { connect, type MasterClient, parseAddress } from '../../shared/client.ts';
+import type { TaskPush } from '../../shared/protocol.ts';
+
+export type Load = {
+  readonly sessions: number;
+  /** Reports a session may have under way. */
+  readonly credit: number;
+  /** Links of a page. */
+  readonly links: number;
+  /** Share of the links that were reported before. */
+  readonly known: number;
+  readonly hosts: number;
+  /** Ends after so many new links, or so many seconds of measuring. */
+  readonly newLinks?: number;
+  readonly seconds?: number;
+  /** Seconds of work before measuring begins. */
+  readonly warmUpSeconds?: number;
+  /** Number of the first new URL: another than in an earlier run. */
+  readonly first?: number;
+};
+
+export type Measured = {
+  readonly seconds: number;
+  readonly links: number;
+  readonly reports: number;
+  readonly newLinks: number;
+  /** Time from report to acknowledgement, in ms. */
+  readonly ackP50: number;
+  readonly ackP99: number;
+};
+
+const [address = '', keyFile = '', json = '{}'] = process.argv.slice(2);
+const load = JSON.parse(json) as Load;
+const { host, port } = parseAddress(address);
+const authkey = readFileSync(keyFile, 'utf8').trim();
+const first = load.first ?? 0;
+let next = first;
+let links = 0;
+let reports = 0;
+let acks: number[] = [];
+let seed = 1;
+let stopping = false;
+
+/** A small generator of its own: the same input in every run. */
+function random(): number {
+  seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+  return seed / 2 ** 32;
+}
+
+function urlOf(n: number): string {
+  return `http://host-${n % load.hosts}.test/a/path/as/long/as/real/ones/are/page-${n}.html`;
+}
+
+function page(): Uint8Array {
+  const urls: string[] = [];
+  for (let i = 0; i < load.links; i++) {
+    const known = next > first && random() < load.known;
+    urls.push(urlOf(known ? first + Math.floor(random() * (next - first)) : next++));
+  }
+  return Buffer.from(urls.join('\n'), 'latin1');
+}
+
+function report(master: MasterClient, { task, lease, url }: TaskPush): void {
+  const result = { finalUrl: url, status: 200, type: 'text/html', bytes: 10_000, ms: 1 };
+  const body = { task, lease, result, images: [], links: page() };
+  const started = performance.now();
+  master.request('task.report', body).then(
+    () => {
+      acks.push(performance.now() - started);
+      links += load.links;
+      reports++;
+    },
+    () => {},
+  );
+}
+
+const masters = await Promise.all(
+  Array.from({ length: load.sessions }, async (_, i) => {
+    let master: MasterClient | undefined;
+    master = await connect({
+      host,
+      port,
+      authkey,
+      role: 'slave',
+      name: `synthetic-${i}`,
+      onPush: (push) => {
+        if (push.verb !== 'task.push' || stopping || master === undefined) return;
+        for (const task of push.tasks) report(master, task);
+      },
+    });
+    return master;
+  }),
+);
+for (const master of masters) {
+  master.notify('task.credit', { count: load.credit, slots: load.credit });
+}
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+await pause((load.warmUpSeconds ?? 0) * 1000);
+const began = { at: performance.now(), links, reports, next };
+acks = [];
+while (performance.now() - began.at < (load.seconds ?? Number.POSITIVE_INFINITY) * 1000) {
+  if (load.newLinks !== undefined && next - first >= load.newLinks) break;
+  await pause(20);
+}
+const seconds = (performance.now() - began.at) / 1000;
+stopping = true;
+acks.sort((a, b) => a - b);
+const at = (share: number) => acks[Math.floor(acks.length * share)] ?? 0;
+const measured: Measured = {
+  seconds,
+  links: links - began.links,
+  reports: reports - began.reports,
+  newLinks: next - began.next,
+  ackP50: at(0.5),
+  ackP99: at(0.99),
+};
+console.log(JSON.stringify(measured));
+await Promise.all(masters.map((master) => master.close()));
