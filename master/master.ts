@@ -11,7 +11,6 @@ import { join } from 'node:path';
 import { authkeyBytesMin, readOrMakeAuthkey } from '../shared/authkey.ts';
 import { ConfigError, messageOf } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
-import { limits } from '../shared/protocol.ts';
 import { isLoopback } from '../shared/url.ts';
 import { version } from '../shared/version.ts';
 import { DataFolder } from './data-folder.ts';
@@ -105,7 +104,7 @@ export class Master {
       results: this.#results,
       folder: options.dataFolder,
       hostSecret: this.#secret(),
-      leaseMs: limits.leaseMs,
+      leaseMs: options.timing.leaseMs,
       recentEntries: options.recentUrls,
       onEnded: (crawl) => this.#ended(crawl),
     });
@@ -162,7 +161,7 @@ export class Master {
     return {
       authkey,
       version: `orbweaver/${version}`,
-      leaseMs: limits.leaseMs,
+      timing: this.#options.timing,
       frontier: this.#frontier,
       results: this.#results,
       queues: this.#queues,

@@ -6,8 +6,10 @@ import { parseAddress } from '../shared/client.ts';
 import { type CrawlSpec, crawlNameSchema, crawlSpecSchema } from '../shared/crawl.ts';
 import { ConfigError } from '../shared/errors.ts';
 import { type LogLevel, logLevels } from '../shared/log.ts';
+import { limits } from '../shared/protocol.ts';
 import { canonicalUrl } from '../shared/url.ts';
 import { version } from '../shared/version.ts';
+import type { Timing } from './services.ts';
 
 export type ServeOptions = {
   readonly kind: 'serve';
@@ -24,6 +26,7 @@ export type ServeOptions = {
   readonly authkeyFile: string;
   readonly exitWhenDone: boolean;
   readonly recentUrls: number;
+  readonly timing: Timing;
   readonly statusEveryMs: number;
   readonly jsonLogs: boolean;
   readonly logLevel: LogLevel;
@@ -62,6 +65,7 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
     .argument('[seed...]', 'first URLs of the crawl; without any the master waits for `add`')
     .enablePositionalOptions();
   for (const option of serveFlags()) program.addOption(option);
+  for (const option of timingFlags()) program.addOption(option);
   for (const option of specFlags()) program.addOption(option);
   program.action((seeds: string[]) => {
     options = serveOptions(program, seeds, env);
@@ -102,6 +106,24 @@ function serveFlags(): Option[] {
       .choices(logLevels)
       .default('info'),
   ];
+}
+
+/** For tests and odd networks: the patience that `hello` announces, in seconds. [B-4] */
+function timingFlags(): Option[] {
+  return [
+    flag('--lease <s>', 'a lease ends this long after it was given or extended')
+      .default(limits.leaseMs / 1000)
+      .argParser(seconds),
+    flag('--heartbeat <s>', 'a side that has sent nothing for this long sends ping')
+      .default(limits.heartbeatMs / 1000)
+      .argParser(seconds),
+    flag('--silence <s>', 'a side that has heard nothing for this long closes')
+      .default(limits.silenceMs / 1000)
+      .argParser(seconds),
+    flag('--handshake <s>', 'from accept to the end of hello')
+      .default(limits.handshakeMs / 1000)
+      .argParser(seconds),
+  ].map((option) => option.hideHelp());
 }
 
 function specFlags(): Option[] {
@@ -165,10 +187,22 @@ function serveOptions(program: Command, seeds: string[], env: NodeJS.ProcessEnv)
     authkeyFile: String(values['authkeyFile'] ?? join(String(values['data']), 'authkey')),
     exitWhenDone: values['exitWhenDone'] === true,
     recentUrls: Number(values['recentUrls']),
+    timing: timing(values),
     statusEveryMs: Number(values['statusEvery']) * 1000,
     jsonLogs: values['jsonLogs'] === true,
     logLevel: values['logLevel'] as LogLevel,
   };
+}
+
+/** @throws ConfigError limits that would close every session. */
+function timing(values: Values): Timing {
+  const ms = (name: string) => Math.round(Number(values[name]) * 1000);
+  const heartbeatMs = ms('heartbeat');
+  const silenceMs = ms('silence');
+  if (silenceMs < 2 * heartbeatMs) {
+    throw new ConfigError('--silence must be at least twice --heartbeat: a ping may be late');
+  }
+  return { leaseMs: ms('lease'), heartbeatMs, silenceMs, handshakeMs: ms('handshake') };
 }
 
 /** The whole spec of a crawl from the values of `specFlags`. @throws ConfigError */
@@ -287,6 +321,14 @@ function crawlName(text: string): string {
     );
   }
   return text;
+}
+
+function seconds(text: string): number {
+  const value = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
+  if (!(value >= 0.1 && value <= 86_400)) {
+    throw new InvalidArgumentError('It must be a number of seconds from 0.1 to 86400.');
+  }
+  return value;
 }
 
 function priority(text: string): number {

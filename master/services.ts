@@ -5,11 +5,20 @@ import type { UserQueues } from './queues.ts';
 import type { Session } from './session.ts';
 import type { ResultQueue } from './sinks/result-queue.ts';
 
+/** What `hello` tells every peer of this master's patience, in ms. */
+export type Timing = {
+  readonly leaseMs: number;
+  readonly heartbeatMs: number;
+  readonly silenceMs: number;
+  /** From accept to the end of `hello`. */
+  readonly handshakeMs: number;
+};
+
 export type Services = {
   readonly authkey: Buffer;
   /** Name and version, as `hello` tells it. */
   readonly version: string;
-  readonly leaseMs: number;
+  readonly timing: Timing;
   readonly frontier: Frontier;
   readonly results: ResultQueue;
   readonly queues: UserQueues;

@@ -10,7 +10,7 @@
 import type { Socket } from 'node:net';
 import { Connection } from '../shared/connection.ts';
 import { CommandError, messageOf, type OrbError, ProtocolError } from '../shared/errors.ts';
-import { decodeValue } from '../shared/frame.ts';
+import { decodeMessage } from '../shared/frame.ts';
 import { type Nonces, roleProof, ServerHandshake, sameBytes } from '../shared/handshake.ts';
 import {
   limits,
@@ -18,12 +18,11 @@ import {
   protocolVersion,
   type Request,
   type Requests,
-  requestSchemas,
-  type Verb,
 } from '../shared/protocol.ts';
-import { isVerb, perform } from './commands/perform.ts';
+import { perform } from './commands/perform.ts';
 import { keyOf } from './frontier/gathering.ts';
 import type { Lease, LeaseHolder } from './frontier/leases.ts';
+import { idOf, parseRequest, versionOf } from './request.ts';
 import type { Services } from './services.ts';
 
 /** Bytes a peer may leave unread before it is not read from either. */
@@ -54,14 +53,18 @@ export class Session implements LeaseHolder {
     this.#services = services;
     this.#onEnd = onEnd;
     const handshake = new ServerHandshake(services.authkey);
-    this.#connection = new Connection(socket, handshake, {
-      onOpen: (nonces) => {
+    const handler = {
+      onOpen: (nonces: Nonces) => {
         this.#nonces = nonces;
         this.#state = 'greeting';
       },
-      onPayload: (payload) => this.#receive(payload),
-      onClose: (error) => this.#ended(error),
-    });
+      onPayload: (payload: Buffer) => this.#receive(payload),
+      onBroken: ({ code, message }: ProtocolError) =>
+        this.send({ verb: 'error', error: code, message }),
+      onClose: (error: OrbError | undefined) => this.#ended(error),
+    };
+    const { handshakeMs } = services.timing;
+    this.#connection = new Connection(socket, handshake, handler, handshakeMs);
     this.#connection.sendPayload(handshake.start());
   }
 
@@ -90,9 +93,6 @@ export class Session implements LeaseHolder {
   }
 
   setCredit(count: number, slots: number): void {
-    if (this.#role !== 'slave') {
-      throw new CommandError('E_BAD_REQUEST', 'only a slave takes tasks: say so in hello');
-    }
     this.#credit = count;
     this.#slots = slots;
     this.#services.frontier.dispatcher.dispatchSoon();
@@ -129,86 +129,82 @@ export class Session implements LeaseHolder {
   }
 
   #receive(payload: Buffer): void {
-    // A pickle begins with 0x80 and its protocol number; msgpack's 0x80 is an empty map. [D-1]
-    if (this.#state === 'greeting' && payload[0] === 0x80) {
-      throw new ProtocolError('this port does not speak the Python dialect');
-    }
-    const message = decodeValue(payload);
-    const request = this.#validate(message);
-    if (request === undefined) return;
-    if (this.#state === 'greeting') {
-      this.#greet(request);
+    if (this.#state === 'greeting') this.#greet(payload);
+    else this.#serve(payload);
+  }
+
+  #serve(payload: Buffer): void {
+    const message = decodeMessage(payload);
+    const id = idOf(message);
+    const refuse = (error: unknown) => this.#refuse(id, error);
+    let request: Request;
+    try {
+      request = parseRequest(message);
+    } catch (error) {
+      if (!(error instanceof CommandError)) throw error;
+      refuse(error);
       return;
     }
     if (request.verb === 'hello') {
-      this.#refuse(request.id, new CommandError('E_BAD_REQUEST', 'hello was said already'));
+      refuse(new CommandError('E_BAD_REQUEST', 'hello was said already'));
       return;
     }
-    perform(this.#services, this, request).then(
-      (reply) => {
-        if (request.id !== undefined) this.#reply({ id: request.id, ok: true, ...reply });
-        if (request.verb === 'bye') this.#connection.close();
-      },
-      (error: unknown) => this.#refuse(request.id, error),
-    );
+    const { verb } = request;
+    perform(this.#services, this, request).then((reply) => {
+      if (id !== undefined) this.#reply({ id, ok: true, ...reply });
+      if (verb === 'bye') this.#connection.close();
+    }, refuse);
     this.#holdBackIfFull();
   }
 
-  /** The request, or undefined when it was refused. */
-  #validate(message: unknown): Request | undefined {
-    if (typeof message !== 'object' || message === null || !('verb' in message)) {
-      throw new ProtocolError('a message is a map with a verb');
+  /** The first message decides the dialect, and must be a `hello` that holds. [D-1] [S-1] */
+  #greet(payload: Buffer): void {
+    // A pickle begins with 0x80 and its protocol number; msgpack's 0x80 is an empty map.
+    if (payload[0] === 0x80) {
+      this.#connection.close(new ProtocolError('this port does not speak the Python dialect'));
+      return;
     }
-    const { verb } = message;
-    const id = 'id' in message && typeof message.id === 'number' ? message.id : undefined;
-    if (typeof verb !== 'string' || !isVerb(verb)) {
-      const text = String(verb).slice(0, 64);
-      this.#refuse(id, new CommandError('E_UNKNOWN_VERB', `there is no verb "${text}"`));
-      return undefined;
+    const message = decodeMessage(payload);
+    try {
+      this.#admit(message);
+    } catch (error) {
+      if (!(error instanceof CommandError)) throw error;
+      this.#refuse(idOf(message), error);
+      throw new ProtocolError(error.message, error.code === 'E_VERSION' ? error.code : undefined);
     }
-    const parsed = requestSchemas[verb as Verb].safeParse(message);
-    if (parsed.success) return parsed.data as Request;
-    const issue = parsed.error.issues[0];
-    const where = issue?.path.join('.') ?? '';
-    this.#refuse(id, new CommandError('E_BAD_REQUEST', `${verb}: ${where} ${issue?.message}`));
-    return undefined;
   }
 
-  #greet(request: Request): void {
-    if (request.verb !== 'hello') throw new ProtocolError('the first message is hello');
-    const { authkey } = this.#services;
-    const { id, role, protocol, proof } = request;
-    if (protocol !== protocolVersion) {
-      this.#refuse(
-        id,
-        new CommandError(
-          'E_VERSION',
-          `this master speaks protocol ${protocolVersion}, the peer ${protocol}; ` +
-            'use the same version of Orbweaver on both sides',
-        ),
-      );
-      this.#connection.close(new ProtocolError(`protocol ${protocol}`, 'E_VERSION'));
-      return;
+  /** @throws CommandError why the peer is not admitted · ProtocolError not even a request */
+  #admit(message: unknown): void {
+    const theirs = versionOf(message);
+    // Before anything else: a hello of another version may look different. [V-1]
+    if (theirs !== undefined && theirs !== protocolVersion) {
+      const text = `this master speaks protocol ${protocolVersion}, the peer ${theirs}; `;
+      throw new CommandError('E_VERSION', `${text}use the same version of Orbweaver on both sides`);
     }
+    const request = parseRequest(message);
+    if (request.verb !== 'hello') {
+      throw new CommandError('E_BAD_REQUEST', 'the first message is hello');
+    }
+    const { authkey, timing } = this.#services;
+    const { id, role, name, proof } = request;
     const nonces = this.#nonces;
-    if (!nonces || !sameBytes(proof, roleProof(authkey, role, protocol, nonces))) {
-      this.#refuse(id, new CommandError('E_AUTH', 'the proof is wrong'));
-      this.#connection.close(new ProtocolError('wrong proof'));
-      return;
+    if (!nonces || !sameBytes(proof, roleProof(authkey, role, protocolVersion, nonces))) {
+      throw new CommandError('E_AUTH', 'the proof is wrong');
     }
     this.#role = role;
-    this.#name = request.name;
+    this.#name = name;
     this.#state = 'ready';
-    this.#connection.startHeartbeat({ verb: 'ping' });
+    this.#connection.startHeartbeat({ verb: 'ping' }, timing);
     this.#reply({
       id,
       ok: true,
       protocol: protocolVersion,
       server: this.#services.version,
       session: this.id,
-      heartbeatMs: limits.heartbeatMs,
-      silenceMs: limits.silenceMs,
-      leaseMs: this.#services.leaseMs,
+      heartbeatMs: timing.heartbeatMs,
+      silenceMs: timing.silenceMs,
+      leaseMs: timing.leaseMs,
       frameBytesMax: limits.frameBytesMax,
       proof: roleProof(authkey, 'master', protocolVersion, nonces),
     });

@@ -17,7 +17,7 @@ import {
   type OrbError,
   ProtocolError,
 } from './errors.ts';
-import { decodeValue, encodeValue } from './frame.ts';
+import { decodeMessage, decodeValue, encodeMessage, encodeValue } from './frame.ts';
 import { ClientHandshake, type Nonces, roleProof, sameBytes } from './handshake.ts';
 import {
   limits,
@@ -61,6 +61,7 @@ export class MasterClient {
   readonly #options: ConnectOptions;
   readonly #authkey: Buffer;
   readonly #waiters = new Map<number, Waiter>();
+  #hello: Replies['hello'] | undefined;
   #lastId = 0;
   #closed: OrbError | undefined;
 
@@ -79,7 +80,7 @@ export class MasterClient {
     this.opened.catch(() => {});
     this.#connection = new Connection(socket, new ClientHandshake(this.#authkey), {
       onOpen: (nonces) => {
-        this.#hello(nonces).then(settle.resolve, (error: OrbError) => {
+        this.#greet(nonces).then(settle.resolve, (error: OrbError) => {
           settle.reject(error);
           this.#connection.close(error);
         });
@@ -96,15 +97,28 @@ export class MasterClient {
     });
   }
 
+  /** What the master announced: its limits, and this session's number. */
+  get hello(): Replies['hello'] {
+    if (this.#hello === undefined) throw new ConnectionError('not joined yet');
+    return this.#hello;
+  }
+
   /** Asks and waits for the answer.
    *  @throws CommandError what the master answered · ConnectionError the connection ended. */
   request<V extends Verb>(verb: V, body: Body<V>): Promise<Replies[V]> {
     if (this.#closed) return Promise.reject(this.#closed);
     const id = ++this.#lastId;
+    const frame = encodeMessage({ verb, id, ...body });
+    const bytesMax = this.#hello?.frameBytesMax ?? limits.frameBytesMax;
+    // The master would close the session over it. [F-5]
+    if (frame.length > bytesMax) {
+      const text = `a ${verb} of ${frame.length} bytes; the master takes ${bytesMax}`;
+      return Promise.reject(new CommandError('E_BAD_REQUEST', text));
+    }
     const reply = new Promise<Replies[V]>((resolve, reject) => {
       this.#waiters.set(id, { resolve, reject });
     });
-    this.#connection.send({ verb, id, ...body });
+    this.#connection.sendFrame(frame);
     return reply;
   }
 
@@ -135,7 +149,7 @@ export class MasterClient {
     await this.close();
   }
 
-  async #hello(nonces: Nonces): Promise<Replies['hello']> {
+  async #greet(nonces: Nonces): Promise<Replies['hello']> {
     const role = this.#options.role ?? 'client';
     const hello = await this.request('hello', {
       protocol: protocolVersion,
@@ -145,15 +159,19 @@ export class MasterClient {
     });
     const expected = roleProof(this.#authkey, 'master', protocolVersion, nonces);
     if (!sameBytes(expected, hello.proof)) throw new AuthError('the master gave a wrong proof');
-    this.#connection.startHeartbeat({ verb: 'ping' });
+    // The master's own limits hold, whatever this side was built with. [B-3]
+    this.#connection.startHeartbeat({ verb: 'ping' }, hello);
+    this.#hello = hello;
     return hello;
   }
 
   #receive(payload: Buffer): void {
-    const message = decodeValue(payload);
+    const message = decodeMessage(payload);
     if (typeof message !== 'object' || message === null) throw new ProtocolError('not a message');
     if (!('id' in message)) {
-      this.#options.onPush?.(message as Push);
+      const push = message as Push;
+      if (push.verb === 'error') this.#connection.close(fatalErrorOf(push.error, push.message));
+      else this.#options.onPush?.(push);
       return;
     }
     const reply = message as { id: number; ok: boolean; error?: string; message?: string };
@@ -225,8 +243,12 @@ export function parseAddress(text: string, defaultPort = 6666): { host: string; 
   return { host: match[1] ?? match[2] ?? '', port };
 }
 
-function errorOf(code: string, message: string): OrbError {
+function fatalErrorOf(code: string, message: string): OrbError {
   if (code === 'E_AUTH') return new AuthError(message);
-  if (code === 'E_VERSION') return new ProtocolError(message, 'E_VERSION');
+  return new ProtocolError(message, code === 'E_VERSION' ? code : 'E_BAD_FRAME');
+}
+
+function errorOf(code: string, message: string): OrbError {
+  if (code === 'E_AUTH' || code === 'E_VERSION') return fatalErrorOf(code, message);
   return new CommandError(code as OrbError['code'], message);
 }

@@ -18,11 +18,16 @@ export type ConnectionHandler = {
   readonly onOpen: (nonces: Nonces) => void;
   /** One payload. A throw of ProtocolError closes the connection with it. */
   readonly onPayload: (payload: Buffer) => void;
+  /** The authenticated peer broke the protocol: the last moment to tell it. */
+  readonly onBroken?: (error: ProtocolError) => void;
   /** Once, however it ended; `error` is undefined after an orderly end. */
   readonly onClose: (error: OrbError | undefined) => void;
 };
 
 type Handshake = { receive(payload: Buffer): HandshakeStep };
+
+/** How often a side that has nothing to say says so, and how long it listens in vain, in ms. */
+export type Heartbeat = { readonly heartbeatMs: number; readonly silenceMs: number };
 
 export class Connection {
   readonly peer: string;
@@ -39,14 +44,20 @@ export class Connection {
   readonly #deadline: NodeJS.Timeout;
   #heartbeat: NodeJS.Timeout | undefined;
 
-  constructor(socket: Socket, handshake: Handshake, handler: ConnectionHandler) {
+  /** `handshakeMs` bounds the handshake and the first message. */
+  constructor(
+    socket: Socket,
+    handshake: Handshake,
+    handler: ConnectionHandler,
+    handshakeMs: number = limits.handshakeMs,
+  ) {
     this.#socket = socket;
     this.#handshake = handshake;
     this.#handler = handler;
     this.peer = `${socket.remoteAddress ?? '?'}:${socket.remotePort ?? 0}`;
     this.#deadline = setTimeout(() => {
-      this.close(new ProtocolError(`no handshake within ${limits.handshakeMs / 1000} s`));
-    }, limits.handshakeMs);
+      this.close(new ProtocolError(`no handshake within ${handshakeMs / 1000} s`));
+    }, handshakeMs);
     socket.setNoDelay(true);
     socket.setKeepAlive(true, 30_000);
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
@@ -113,17 +124,17 @@ export class Connection {
     this.#drainDecoder();
   }
 
-  /** From now on silence is the peer's fault, and ours is broken by `ping`. */
-  startHeartbeat(ping: object): void {
+  /** From now on silence is the peer's fault, and ours is broken by `ping`. [B-1] [B-2] */
+  startHeartbeat(ping: object, { heartbeatMs, silenceMs }: Heartbeat): void {
     clearTimeout(this.#deadline);
     const frame = encodeMessage(ping);
     this.#heartbeat = setInterval(() => {
       const now = performance.now();
-      if (now - this.#sentAt >= limits.heartbeatMs) this.sendFrame(frame);
-      if (!this.#heldBack && now - this.#heardAt > limits.silenceMs) {
-        this.close(new ConnectionError(`nothing heard for ${limits.silenceMs / 1000} s`));
+      if (now - this.#sentAt >= heartbeatMs) this.sendFrame(frame);
+      if (!this.#heldBack && now - this.#heardAt > silenceMs) {
+        this.close(new ConnectionError(`nothing heard for ${silenceMs / 1000} s`));
       }
-    }, limits.heartbeatMs / 2);
+    }, heartbeatMs / 2);
     this.#heartbeat.unref();
   }
 
@@ -166,6 +177,7 @@ export class Connection {
       }
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
+      if (this.#state === 'open') this.#handler.onBroken?.(error);
       this.close(error);
     }
   }

@@ -6,10 +6,11 @@
  *
  * The decoder takes chunks cut anywhere and copies only the frames that span them. A length is
  * checked against the limit before anything is allocated.
- * Source: PROTOCOL.md [F-1]..[F-6].
+ * Source: PROTOCOL.md [F-1]..[F-8].
  */
 import { Packr, Unpackr } from 'msgpackr';
 import { ProtocolError } from './errors.ts';
+import { refuseUnplain } from './plain-msgpack.ts';
 
 const headerBytes = 4;
 const longHeaderBytes = 12;
@@ -121,6 +122,12 @@ export function decodeValue(bytes: Uint8Array): unknown {
       `not a msgpack message: ${error instanceof Error ? error.message : ''}`,
     );
   }
+}
+
+/** A message off the wire, within the limits of one. @throws ProtocolError [F-6] [F-8] */
+export function decodeMessage(bytes: Uint8Array): unknown {
+  refuseUnplain(bytes);
+  return decodeValue(bytes);
 }
 
 /** A message as a whole frame. */

@@ -15,7 +15,11 @@ export const limits = {
   frameBytesBeforeAuthMax: 256,
   /** A frame afterwards. [F-5] */
   frameBytesMax: 32 << 20,
-  /** From accept to the end of `hello`. [H-7] */
+  /** Containers within containers of one message. [F-8] */
+  messageDepthMax: 16,
+  /** Values of one message, keys and containers included. [F-8] */
+  messageValuesMax: 1_000_000,
+  /** From accept to the end of `hello`; this and the next three are a master's defaults. [H-7] */
   handshakeMs: 10_000,
   /** A side that has sent nothing for this long sends `ping`. [B-1] */
   heartbeatMs: 10_000,
@@ -105,7 +109,8 @@ export const requestSchemas = {
     id: z.int().min(0),
     protocol: z.int().min(0),
     role: z.enum(['slave', 'client']),
-    name: z.string().min(1).max(64),
+    /** Shown in logs and on terminals, so nothing that moves a cursor. [S-2] */
+    name: z.string().regex(/^[^\p{C}]{1,64}$/u, { error: 'must be 1 to 64 printable characters' }),
     /** HMAC over role, version and both challenges. [H-6] */
     proof: bytes,
   }),
@@ -297,7 +302,9 @@ export type Push =
   /** The lease was taken away; its report would be stale. [T-8] */
   | { verb: 'task.cancel'; leases: number[] }
   | { verb: 'ping' }
-  | { verb: 'drain' };
+  | { verb: 'drain' }
+  /** The last word before the master closes: what this peer did wrong. [E-2] */
+  | { verb: 'error'; error: ErrorCode; message: string };
 
 export type Reply<V extends Verb = Verb> =
   | ({ id: number; ok: true } & Replies[V])

@@ -48,7 +48,7 @@ export class Worker {
   #unackedBytes = 0;
   #state: 'working' | 'draining' | 'stopped' = 'working';
   #onIdle: () => void = () => {};
-  readonly #extender: NodeJS.Timeout;
+  #extender: NodeJS.Timeout | undefined;
 
   constructor(options: WorkerOptions) {
     this.#options = options;
@@ -60,7 +60,6 @@ export class Worker {
         this.#queued = [];
       },
     });
-    this.#extender = setInterval(() => this.#extend(), limits.leaseMs / 4);
   }
 
   /** Works until `drain`, or until the master says that all is done.
@@ -95,6 +94,8 @@ export class Worker {
     for (const statement of this.#unacked) this.#send(master, statement);
     // As many again as there are slots, so that a slot never waits for the network.
     const { slots } = this.#options;
+    clearInterval(this.#extender);
+    this.#extender = setInterval(() => this.#extend(), master.hello.leaseMs / 4);
     master.notify('task.credit', { count: Math.min(slots * 2, limits.creditMax), slots });
   }
 
@@ -114,6 +115,7 @@ export class Worker {
         void this.drain();
         return;
       case 'ping':
+      case 'error': // the connection ends by it
         return;
       default:
         push satisfies never; // a newer master may say more

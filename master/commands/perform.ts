@@ -1,6 +1,6 @@
 /** The verbs of the native dialect: from a valid request to what it is answered with. */
+import { CommandError } from '../../shared/errors.ts';
 import type { Replies, Request, Requests, Verb } from '../../shared/protocol.ts';
-import { requestSchemas } from '../../shared/protocol.ts';
 import type { Services } from '../services.ts';
 import type { Session } from '../session.ts';
 import * as crawls from './crawls.ts';
@@ -34,16 +34,16 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'queue.size': queues.size,
 };
 
-export function isVerb(verb: string): verb is Verb {
-  return Object.hasOwn(requestSchemas, verb);
-}
-
-/** @throws CommandError (as rejection) what the peer is told. */
+/** Verbs of tasks are for slaves. [S-11]
+ *  @throws CommandError (as rejection) what the peer is told. */
 export async function perform(
   services: Services,
   session: Session,
   request: Exclude<Request, Requests['hello']>,
 ): Promise<object> {
+  if (request.verb.startsWith('task.') && session.role !== 'slave') {
+    throw new CommandError('E_BAD_REQUEST', `only a slave says ${request.verb}: see hello`);
+  }
   const command = commands[request.verb] as Command<Performed>;
   return await command(services, session, request as never);
 }

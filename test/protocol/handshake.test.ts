@@ -1,0 +1,243 @@
+/** Mutual challenge, dialect switch, versions. Source: PROTOCOL.md [H-2]..[H-8], [D-1], [V-1]. */
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { after, test } from 'node:test';
+import { connect } from '../../shared/client.ts';
+import { answerTo, frameOf, newNonce, RawPeer } from '../support/raw-peer.ts';
+import { shortLimits, Target } from '../support/target.ts';
+
+const target = await Target.open({ handshake: shortLimits.handshake });
+after(() => target.close());
+
+const wrongKey = Buffer.from('not the key, not the key');
+const md5 = (key: Buffer, text: Buffer) => createHmac('md5', key).update(text).digest();
+
+for (const name of ['sha256', 'md5', 'sha384', 'sha3_256', 'sha3_384']) {
+  test(`[H-2] {${name}} and the HMAC over all of the challenge is welcome`, async () => {
+    const peer = await RawPeer.dial(target);
+    peer.frame(answerTo(await peer.challenge(), target.authkey, name));
+    await peer.expect('#WELCOME#');
+    await peer.challengeBack(target.authkey);
+    assert.equal((await peer.hello(target.authkey)).ok, true);
+    await peer.close();
+  });
+}
+
+test('[H-3] the 16 bytes of HMAC-MD5 of Python up to 3.11 are welcome', async () => {
+  const peer = await RawPeer.dial(target);
+  peer.frame(md5(target.authkey, await peer.challenge()));
+  await peer.expect('#WELCOME#');
+  // Python up to 3.11 challenges with 20 bytes, without a digest's name.
+  const nonce = Buffer.from('abcdefghijklmnopqrst');
+  peer.frame(Buffer.concat([Buffer.from('#CHALLENGE#'), nonce]));
+  assert.deepEqual(await peer.nextFrame(), md5(target.authkey, nonce));
+  peer.abort();
+});
+
+const wrongAnswers: readonly [string, (challenge: Buffer) => Buffer][] = [
+  ['another key', (challenge) => answerTo(challenge, wrongKey)],
+  ['another key, MD5', (challenge) => md5(wrongKey, challenge)],
+  ['a digest of only the random part', (c) => answerTo(c.subarray(8), target.authkey)],
+  ['an unknown digest name', (c) => Buffer.from(`{sha1}${'x'.repeat(20)}${c.length}`)],
+  ['no name', (c) => answerTo(c, target.authkey).subarray(8)],
+  ['a cut digest', (c) => answerTo(c, target.authkey).subarray(0, -1)],
+  ['nothing', () => Buffer.alloc(0)],
+  ['the challenge itself', (challenge) => challenge],
+];
+
+for (const [what, answer] of wrongAnswers) {
+  test(`[H-4] ${what} gets the #FAILURE# frame and then FIN`, async () => {
+    const peer = await RawPeer.dial(target);
+    peer.frame(answer(await peer.challenge()));
+    await peer.expect('#FAILURE#');
+    await assert.rejects(peer.nextFrame());
+    assert.equal(await peer.ended, 'fin');
+  });
+}
+
+test('[H-5] a challenge before the answer is not answered: no reflection', async () => {
+  const attacker = await RawPeer.dial(target);
+  const nonce = await attacker.challenge();
+  attacker.frame(Buffer.concat([Buffer.from('#CHALLENGE#'), nonce]));
+  await attacker.expect('#FAILURE#');
+  assert.equal(await attacker.ended, 'fin');
+});
+
+test('[H-5] the challenge is answered in the form it has', async () => {
+  for (const name of ['sha256', 'md5', 'sha384', 'sha3_256', 'sha3_384']) {
+    const peer = await RawPeer.dial(target);
+    peer.frame(answerTo(await peer.challenge(), target.authkey));
+    await peer.expect('#WELCOME#');
+    const nonce = Buffer.concat([Buffer.from(`{${name}}`), newNonce().subarray(8)]);
+    peer.frame(Buffer.concat([Buffer.from('#CHALLENGE#'), nonce]));
+    assert.deepEqual(await peer.nextFrame(), answerTo(nonce, target.authkey, name));
+    peer.abort();
+  }
+});
+
+test('[H-5] a challenge in no known form ends the connection unanswered', async () => {
+  for (const text of ['short', '{sha1}aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 'x'.repeat(48)]) {
+    const peer = await RawPeer.dial(target);
+    peer.frame(answerTo(await peer.challenge(), target.authkey));
+    await peer.expect('#WELCOME#');
+    peer.frame(`#CHALLENGE#${text}`);
+    await assert.rejects(peer.nextFrame());
+    assert.equal(await peer.ended, 'fin');
+  }
+});
+
+test('[H-6] a proof for another role, version or connection is refused', async () => {
+  const stolen = await RawPeer.dial(target);
+  await stolen.shake(target.authkey);
+  const proofs: ((peer: RawPeer) => Buffer)[] = [
+    (peer) => peer.proof(target.authkey, 'slave'),
+    (peer) => peer.proof(target.authkey, 'master'),
+    (peer) => peer.proof(target.authkey, 'client', 2),
+    (peer) => peer.proof(wrongKey, 'client'),
+    () => stolen.proof(target.authkey, 'client'),
+    () => Buffer.alloc(0),
+  ];
+  for (const proof of proofs) {
+    const peer = await RawPeer.dial(target);
+    await peer.shake(target.authkey);
+    const reply = await peer.hello(target.authkey, { role: 'client', proof: proof(peer) });
+    assert.equal(reply.error, 'E_AUTH');
+    assert.equal(await peer.ended, 'fin');
+  }
+  stolen.abort();
+});
+
+test('[H-6] the reply to hello proves the master', async () => {
+  const peer = await RawPeer.dial(target);
+  await peer.shake(target.authkey);
+  const reply = await peer.hello(target.authkey);
+  assert.deepEqual(reply['proof'], peer.proof(target.authkey, 'master'));
+  await peer.close();
+});
+
+test('[H-7] a peer that has not said hello in time is closed, wherever it stopped', async (t) => {
+  if (target.process(t) === undefined) return;
+  const silent = await RawPeer.dial(target);
+  const half = await RawPeer.dial(target);
+  half.write(Buffer.from([0]));
+  const welcomed = await RawPeer.dial(target);
+  welcomed.frame(answerTo(await welcomed.challenge(), target.authkey));
+  const shaken = await RawPeer.dial(target);
+  await shaken.shake(target.authkey);
+  const begun = performance.now();
+  for (const peer of [silent, half, welcomed, shaken]) assert.equal(await peer.ended, 'fin');
+  const waited = performance.now() - begun;
+  assert.ok(waited > 500 && waited < 3_000, `closed after ${waited} ms`);
+});
+
+test('[H-7] bytes that drip do not put the deadline off', async (t) => {
+  if (target.process(t) === undefined) return;
+  const peer = await RawPeer.dial(target);
+  const drip = setInterval(() => peer.write(Buffer.from([0])), 100);
+  try {
+    assert.equal(await peer.ended, 'fin');
+  } finally {
+    clearInterval(drip);
+  }
+});
+
+test('[H-8] a client refuses a master that cannot answer its challenge', async () => {
+  await using fake = await FakeMaster.listen(async (peer) => {
+    peer.frame(Buffer.concat([Buffer.from('#CHALLENGE#'), newNonce()]));
+    await peer.frames(1);
+    peer.frame('#WELCOME#');
+    const challenge = (await peer.frames(2))[1]?.subarray(11) ?? Buffer.alloc(0);
+    peer.frame(answerTo(challenge, wrongKey));
+    assert.equal((await peer.frames(3))[2]?.toString(), '#FAILURE#');
+  });
+  const joining = connect({ host: '127.0.0.1', port: fake.port, authkey: target.authkey });
+  await assert.rejects(joining, { code: 'E_AUTH' });
+  await fake.served;
+});
+
+test('[D-1] a payload that begins with 0x80 after the handshake is not the native dialect', async () => {
+  const peer = await RawPeer.dial(target);
+  await peer.shake(target.authkey);
+  // pickle.dumps((None, 'dummy', (), {}), 4)
+  const pickle = '80049512000000000000004e8c0564756d6d799429 7d9474942e'.replace(' ', '');
+  peer.frame(Buffer.from(pickle, 'hex'));
+  // A master without the Python dialect closes; one with it answers with a pickle.
+  assert.equal(await peer.ended, 'fin');
+  assert.deepEqual(peer.unread, []);
+});
+
+test('[V-1] another version is told E_VERSION, whatever else its hello holds', async () => {
+  for (const fields of [{}, { role: 'conductor' }, { more: 1, proof: null, name: 7 }]) {
+    const peer = await RawPeer.dial(target);
+    await peer.shake(target.authkey);
+    const reply = await peer.request('hello', {
+      role: 'client',
+      name: 'x',
+      proof: Buffer.alloc(32),
+      ...fields,
+      protocol: 2,
+    });
+    assert.equal(reply.error, 'E_VERSION');
+    assert.match(reply.message ?? '', /protocol 1, the peer 2/);
+    assert.equal(await peer.ended, 'fin');
+  }
+});
+
+/** Enough of a server to say wrong things to a client. */
+class FakeMaster {
+  readonly port: number;
+  readonly served: Promise<void>;
+  readonly #close: () => void;
+
+  static async listen(serve: (peer: FakePeer) => Promise<void>): Promise<FakeMaster> {
+    const server = createServer();
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const served = once(server, 'connection').then(([socket]) => serve(new FakePeer(socket)));
+    return new FakeMaster((server.address() as AddressInfo).port, served, () => server.close());
+  }
+
+  private constructor(port: number, served: Promise<void>, close: () => void) {
+    this.port = port;
+    this.served = served;
+    this.#close = close;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.served;
+    this.#close();
+  }
+}
+
+class FakePeer {
+  readonly #socket: Socket;
+  #bytes = Buffer.alloc(0);
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+    socket.on('data', (chunk: Buffer) => {
+      this.#bytes = Buffer.concat([this.#bytes, chunk]);
+    });
+  }
+
+  frame(payload: Buffer | string): void {
+    this.#socket.write(frameOf(payload));
+  }
+
+  /** All frames so far, when there are `count`. */
+  async frames(count: number): Promise<Buffer[]> {
+    while (true) {
+      const frames: Buffer[] = [];
+      for (let at = 0; at + 4 <= this.#bytes.length; ) {
+        const end = at + 4 + this.#bytes.readInt32BE(at);
+        if (end > this.#bytes.length) break;
+        frames.push(this.#bytes.subarray(at + 4, end));
+        at = end;
+      }
+      if (frames.length >= count) return frames;
+      await once(this.#socket, 'data');
+    }
+  }
+}

@@ -1,0 +1,192 @@
+/** Every verb with a request that is right, and fields that make it wrong. Used by the conformance
+ *  suite ("every wrong field is refused") and by hostile peers. */
+import type { Message } from './raw-peer.ts';
+
+const task = Buffer.alloc(26, 1);
+const wrongCrawl = ['', '..', 'a/b', '-x', 'x'.repeat(65), 7, null, []].map((crawl) => ({ crawl }));
+const wrongQueue = ['', '1', 'a/b', 'a b', 'x'.repeat(65), 7, null, {}].map((queue) => ({ queue }));
+const wrongLease = [-1, 1.5, '1', null, undefined].map((lease) => ({ lease }));
+const wrongTask = ['text', 7, null, undefined, Buffer.alloc(0), Buffer.alloc(65)].map((bytes) => ({
+  task: bytes,
+}));
+const error = { kind: 'timeout', message: 'no answer' };
+const wrongErrors = [
+  'timeout',
+  null,
+  {},
+  { kind: 'timeout' },
+  { kind: 'boredom', message: '' },
+  { kind: 'timeout', message: 'x'.repeat(513) },
+  { ...error, more: 1 },
+].map((value) => ({ error: value }));
+
+const result = {
+  finalUrl: 'http://a.invalid/',
+  status: 200,
+  type: 'text/html',
+  bytes: 1,
+  ms: 1,
+};
+const wrongResults = [
+  null,
+  'x',
+  {},
+  { ...result, finalUrl: undefined },
+  { ...result, finalUrl: '' },
+  { ...result, finalUrl: `http://a.invalid/${'x'.repeat(4096)}` },
+  { ...result, status: 1000 },
+  { ...result, status: -1 },
+  { ...result, status: '200' },
+  { ...result, type: 'x'.repeat(257) },
+  { ...result, charset: 7 },
+  { ...result, bytes: -1 },
+  { ...result, bytes: 1.5 },
+  { ...result, ms: -1 },
+  { ...result, ms: Number.NaN },
+  { ...result, ms: Number.POSITIVE_INFINITY },
+  { ...result, title: 'x'.repeat(1025) },
+  { ...result, cut: 1 },
+  { ...result, redirectedTo: '' },
+  { ...result, error: 'x' },
+  { ...result, linksCut: -1 },
+  { ...result, more: 1 },
+].map((value) => ({ result: value }));
+const image = { src: 'http://a.invalid/i.png', via: 'img', alt: '' };
+const wrongImages = [
+  null,
+  {},
+  [7],
+  [null],
+  [{}],
+  [{ ...image, src: '' }],
+  [{ ...image, src: 7 }],
+  [{ ...image, src: 'x'.repeat(4097) }],
+  [{ ...image, via: 'hearsay' }],
+  [{ ...image, alt: 7 }],
+  [{ ...image, alt: 'x'.repeat(1025) }],
+  [{ ...image, more: 1 }],
+  new Array(50_001).fill(image),
+].map((images) => ({ images }));
+const wrongSpecs = [
+  null,
+  7,
+  { more: 1 },
+  { scope: 'galaxy' },
+  { include: 'x' },
+  { include: ['('] },
+  { exclude: new Array(101).fill('x') },
+  { maxDepth: -1 },
+  { maxDepth: 65_536 },
+  { maxPages: 0 },
+  { order: 'random' },
+  { delayMs: -1 },
+  { delayMs: 86_400_001 },
+  { perHost: 0 },
+  { attemptsMax: 101 },
+  { urlsExpected: 1e12 },
+  { fetch: { userAgent: '' } },
+  { fetch: { timeoutMs: 0 } },
+  { fetch: { more: 1 } },
+].map((spec) => ({ spec }));
+
+export const requests: readonly {
+  readonly verb: string;
+  readonly good: Message;
+  readonly bad: readonly Message[];
+}[] = [
+  { verb: 'ping', good: {}, bad: [{ count: 1 }] },
+  { verb: 'bye', good: {}, bad: [{ count: 1 }] },
+  {
+    verb: 'task.credit',
+    good: { count: 0 },
+    bad: [
+      ...[-1, 1.5, 4097, '1', null, undefined].map((count) => ({ count })),
+      ...[-1, 4097, 'x', null].map((slots) => ({ slots })),
+    ],
+  },
+  {
+    verb: 'task.report',
+    good: { task, lease: 1, result, images: [image], links: Buffer.alloc(0) },
+    bad: [
+      ...wrongTask,
+      ...wrongLease,
+      ...wrongResults,
+      ...wrongImages,
+      ...['', null, [], undefined, Buffer.alloc((16 << 20) + 1)].map((links) => ({ links })),
+    ],
+  },
+  {
+    verb: 'task.release',
+    good: { task, lease: 1, error },
+    bad: [
+      ...wrongTask,
+      ...wrongLease,
+      ...wrongErrors,
+      ...[-1, 1.5, 86_400_001, '1', null].map((retryAfterMs) => ({ retryAfterMs })),
+    ],
+  },
+  {
+    verb: 'task.extend',
+    good: { leases: [1] },
+    bad: [null, 7, undefined, [-1], ['x'], new Array(4097).fill(1)].map((leases) => ({ leases })),
+  },
+  {
+    verb: 'crawl.add',
+    good: { crawl: 'conformance-never', seeds: [] },
+    bad: [
+      ...wrongCrawl,
+      ...wrongSpecs,
+      ...[null, 'x', [7], [''], ['x'.repeat(4097)], new Array(10_001).fill('x')].map((seeds) => ({
+        seeds,
+      })),
+      ...[-1001, 1001, 1.5, '1', null].map((priority) => ({ priority })),
+    ],
+  },
+  { verb: 'crawl.list', good: {}, bad: [{ crawl: 'x' }] },
+  { verb: 'crawl.pause', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
+  { verb: 'crawl.resume', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
+  { verb: 'crawl.cancel', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
+  {
+    verb: 'crawl.buried',
+    good: { crawl: 'conformance-never' },
+    bad: [
+      ...wrongCrawl,
+      ...[0, 1001, 1.5, 'x', null].map((limit) => ({ limit })),
+      ...['x', 7, null].map((after) => ({ after })),
+    ],
+  },
+  {
+    verb: 'crawl.replay',
+    good: { crawl: 'conformance-never' },
+    bad: [...wrongCrawl, ...['', 7, null, 'x'.repeat(4097)].map((url) => ({ url }))],
+  },
+  {
+    verb: 'queue.put',
+    good: { queue: 'q', items: [Buffer.from([1])] },
+    bad: [
+      ...wrongQueue,
+      ...[null, [], ['text'], [7], Buffer.alloc(1), [Buffer.alloc((1 << 20) + 1)]].map((items) => ({
+        items,
+      })),
+      { items: new Array(10_001).fill(Buffer.from([1])) },
+    ],
+  },
+  {
+    verb: 'queue.get',
+    good: { queue: 'q' },
+    bad: [
+      ...wrongQueue,
+      ...[0, -1, 1.5, 10_001, 'x', null].map((count) => ({ count })),
+      ...[-1, 1.5, 3_600_001, 'x', null].map((waitMs) => ({ waitMs })),
+    ],
+  },
+  {
+    verb: 'queue.done',
+    good: { queue: 'q', items: [] },
+    bad: [
+      ...wrongQueue,
+      ...[null, 7, [-1], ['x'], [1.5], new Array(10_001).fill(1)].map((items) => ({ items })),
+    ],
+  },
+  { verb: 'queue.size', good: { queue: 'q' }, bad: wrongQueue },
+];
