@@ -304,6 +304,11 @@ export class Frontier {
     const gathering = this.#gathering(crawl, gatherings);
     switch (kind) {
       case 'report':
+        // One of an earlier master may come on top of those that the limit left room for.
+        if (crawl.isFull) {
+          gathering.keep(entry.task);
+          return () => entry.done('stale');
+        }
         gathering.report(entry.task, entry.report, entry.slave, clockMs());
         return () => entry.done('done');
       case 'failure': {

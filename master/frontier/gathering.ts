@@ -93,6 +93,11 @@ export class Gathering {
     this.#remove(task);
   }
 
+  /** The task waits again, as it was. */
+  keep(task: Task): void {
+    this.released.push({ task, record: task });
+  }
+
   /** A URL that the operator named, canonical and open to the scope. False when it was known. */
   seed(url: URL, priority: number): boolean {
     const words = this.#fingerprinter.one(this.crawl.secret, url.href);
