@@ -28,6 +28,12 @@ import {
   type Verb,
 } from './protocol.ts';
 
+export { AuthError, CommandError, ConnectionError, OrbError, ProtocolError } from './errors.ts';
+
+/** What a msgpack item and the rest of a `queue.put` add to its bytes, at most. */
+const itemHeadBytes = 5;
+const requestHeadBytes = 256;
+
 export type ConnectOptions = {
   readonly host: string;
   readonly port: number;
@@ -192,16 +198,19 @@ export class SharedQueue {
     this.name = name;
   }
 
-  /** Appends values (anything that msgpack holds, at most 1 MiB each); resolves when they are on
-   *  the master's disk, with the queue's size. */
+  /** Appends values (anything that msgpack holds, at most 1 MiB each) in their order; resolves
+   *  when they are on the master's disk, with the queue's size. More than a frame holds goes in
+   *  several: should the connection end between them, the first ones are in the queue. */
   async put(...values: unknown[]): Promise<number> {
     const items = values.map(encodeValue);
-    for (const item of items) {
-      if (item.length > limits.queueItemBytesMax) {
-        throw new CommandError('E_BAD_REQUEST', 'an item of a queue is at most 1 MiB');
-      }
+    if (items.some((item) => item.length > limits.queueItemBytesMax)) {
+      throw new CommandError('E_BAD_REQUEST', 'an item of a queue is at most 1 MiB');
     }
-    return (await this.#master.request('queue.put', { queue: this.name, items })).size;
+    let size: number | undefined;
+    for (const batch of batchesOf(items, this.#master.hello.frameBytesMax)) {
+      size = (await this.#master.request('queue.put', { queue: this.name, items: batch })).size;
+    }
+    return size ?? (await this.size());
   }
 
   /** The oldest value, or undefined when none came within `timeoutMs` (default 0: do not wait;
@@ -246,6 +255,26 @@ export function parseAddress(text: string, defaultPort = 6666): { host: string; 
 function fatalErrorOf(code: string, message: string): OrbError {
   if (code === 'E_AUTH') return new AuthError(message);
   return new ProtocolError(message, code === 'E_VERSION' ? code : 'E_BAD_FRAME');
+}
+
+/** Cuts items into pieces that fit into a request each. */
+function* batchesOf(items: readonly Uint8Array[], frameBytesMax: number): Generator<Uint8Array[]> {
+  let batch: Uint8Array[] = [];
+  let bytes = 0;
+  for (const item of items) {
+    const itemBytes = item.length + itemHeadBytes;
+    if (
+      batch.length === limits.queueItemsMax ||
+      (batch.length > 0 && bytes + itemBytes > frameBytesMax - requestHeadBytes)
+    ) {
+      yield batch;
+      batch = [];
+      bytes = 0;
+    }
+    batch.push(item);
+    bytes += itemBytes;
+  }
+  if (batch.length > 0) yield batch;
 }
 
 function errorOf(code: string, message: string): OrbError {

@@ -104,7 +104,7 @@ export function encodeFrame(payload: Uint8Array): Buffer {
 }
 
 // Plain msgpack: no record extension, so that any language can speak it. [F-6]
-const packr = new Packr({ useRecords: false, encodeUndefinedAsNil: false });
+const packr = new Packr({ useRecords: false, encodeUndefinedAsNil: true });
 const unpackr = new Unpackr({ useRecords: false, mapsAsObjects: true, int64AsType: 'number' });
 
 /** Any plain value as msgpack bytes of its own. */
