@@ -75,7 +75,8 @@ export class Master {
       settle = { resolve, reject };
     });
     this.#settleStopped = settle as NonNullable<typeof settle>;
-    const isTerminal = process.stdout.isTTY === true && !options.jsonLogs;
+    // Some terminals (of containers, of scripts) have no size: nothing can be painted there.
+    const isTerminal = process.stdout.isTTY === true && process.stdout.columns > 0;
     this.#log = makeLog({
       level: options.logLevel,
       json: options.jsonLogs,
@@ -87,7 +88,7 @@ export class Master {
         slaves: this.#slaveCount(),
       }),
       log: this.#log,
-      repaints: isTerminal,
+      repaints: isTerminal && !options.jsonLogs,
     });
     const onError = (error: unknown) => this.#fail(error);
     this.#commits = new GroupCommit({ store, everyMs: commitEveryMs, onError });

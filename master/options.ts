@@ -207,7 +207,7 @@ function timing(values: Values): Timing {
 
 /** The whole spec of a crawl from the values of `specFlags`. @throws ConfigError */
 function makeSpec(values: Values): CrawlSpec {
-  const parsed = crawlSpecSchema.safeParse({
+  const given = {
     scope: values['scope'],
     include: values['include'],
     exclude: values['exclude'],
@@ -225,7 +225,11 @@ function makeSpec(values: Values): CrawlSpec {
       redirectsMax: values['redirects'],
       userAgent: values['userAgent'],
     },
-  });
+  };
+  // What is not given is left out: the wire has no word for undefined.
+  const parsed = crawlSpecSchema.safeParse(
+    Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
+  );
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0];
   throw new ConfigError(`--${String(issue?.path[0] ?? '')}: ${issue?.message}`);
