@@ -3,8 +3,8 @@
  * benches. Everything that was started is gone after `close`.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, watch } from 'node:fs';
+import { EventEmitter, once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, watch } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
@@ -26,6 +26,8 @@ export type RunOptions = {
   readonly cwd?: string;
   readonly env?: NodeJS.ProcessEnv;
   readonly detached?: boolean;
+  /** Default: this Node. */
+  readonly program?: string;
 };
 
 /** A program that was started: its output so far, and how it ended. */
@@ -36,9 +38,10 @@ export class Program {
   output = '';
   stdout = '';
   stderr = '';
+  readonly #events = new EventEmitter().setMaxListeners(0);
 
   constructor(args: readonly string[], options: RunOptions = {}) {
-    this.child = spawn(process.execPath, args, {
+    this.child = spawn(options.program ?? process.execPath, args, {
       cwd: options.cwd,
       env: { ...process.env, ...options.env },
       // A process group of its own.
@@ -49,6 +52,7 @@ export class Program {
       this.child[name]?.setEncoding('utf8').on('data', (text: string) => {
         this.output += text;
         this[name] += text;
+        this.#events.emit('output');
       });
     }
     running.add(this.child);
@@ -82,10 +86,8 @@ export class Program {
     while (true) {
       const match = pattern.exec(this.output);
       if (match) return match;
-      const more = Promise.race(
-        [this.child.stdout, this.child.stderr].map((stream) => stream && once(stream, 'data')),
-      );
-      const ended = await Promise.race([more.then(() => false), this.exited.then(() => true)]);
+      const more = once(this.#events, 'output').then(() => false);
+      const ended = await Promise.race([more, this.exited.then(() => true)]);
       if (ended && !pattern.test(this.output)) {
         throw new Error(`the program ended without saying ${pattern}:\n${this.output}`);
       }
@@ -124,6 +126,12 @@ export class Cluster {
     const program = this.run(['master.js', ...args, ...folders], options);
     await program.said(/listens on/);
     return program;
+  }
+
+  /** Resolves when a master has said in the data folder where it listens. */
+  async listening(): Promise<void> {
+    mkdirSync(this.data, { recursive: true });
+    await fileMatches(join(this.data, 'master.addr'), /:\d+/);
   }
 
   /** `host:port` of the master that runs. */
