@@ -189,6 +189,22 @@ export class Cluster {
     return readFileSync(path, 'utf8').split('\n').slice(0, -1);
   }
 
+  /** Resolves when the file has more than so many lines. */
+  async grown(
+    file: 'pages.jsonl' | 'img_src.txt',
+    lines: number,
+    crawl = 'default',
+  ): Promise<void> {
+    const folder = join(this.out, crawl);
+    mkdirSync(folder, { recursive: true });
+    const watcher = watch(folder);
+    try {
+      while (this.lines(file, crawl).length <= lines) await once(watcher, 'change');
+    } finally {
+      watcher.close();
+    }
+  }
+
   /** The objects in pages.jsonl. */
   fetched(crawl = 'default'): Line[] {
     return this.lines('pages.jsonl', crawl).map((line) => JSON.parse(line) as Line);
