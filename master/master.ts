@@ -22,6 +22,7 @@ import { UserQueues } from './queues.ts';
 import { MasterServer } from './server.ts';
 import type { Services } from './services.ts';
 import { ResultQueue } from './sinks/result-queue.ts';
+import { SpareMemory } from './spare-memory.ts';
 import { GroupCommit } from './store/group-commit.ts';
 import { openLmdbStore } from './store/lmdb.ts';
 import { formatVersion } from './store/records.ts';
@@ -42,6 +43,7 @@ export class Master {
   readonly #frontier: Frontier;
   readonly #queues: UserQueues;
   readonly #server: MasterServer;
+  readonly #memory: SpareMemory;
   readonly #isNewKey: boolean;
   readonly #settleStopped: { resolve: () => void; reject: (error: unknown) => void };
   /** Resolves after an orderly stop; rejects with the fault that ended the master. */
@@ -110,6 +112,7 @@ export class Master {
       onEnded: (crawl) => this.#ended(crawl),
     });
     this.#queues = new UserQueues(store, this.#commits);
+    this.#memory = new SpareMemory(() => this.#commits.count);
     this.#server = new MasterServer(this.#services(authkey));
   }
 
@@ -125,6 +128,7 @@ export class Master {
     await this.#frontier.close();
     await this.#server.close(1_000);
     this.#progress.stop();
+    this.#memory.close();
     await this.#store.close();
     this.#folder.close();
     this.#state = 'stopped';

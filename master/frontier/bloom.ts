@@ -3,9 +3,10 @@
  * which costs its user one read of the store and never a page.
  *
  * It is a row of filters: when the last one holds as many keys as it was sized for, one of twice
- * the size with half the rate is added, so that the rate of the row stays below `rate` however
- * many keys come. Source: Bloom (1970); Almeida et al., "Scalable Bloom Filters" (2007);
- * Kirsch & Mitzenmacher, "Less Hashing, Same Performance" (2006).
+ * the size is added. Each keeps to `rate`, so a row of n gives n times as many false *maybe*s at
+ * the most: tightening the rate instead would cost memory to save a few reads.
+ * Source: Bloom (1970); Almeida et al., "Scalable Bloom Filters" (2007); Kirsch & Mitzenmacher,
+ * "Less Hashing, Same Performance" (2006).
  */
 type Filter = {
   readonly bits: Uint32Array;
@@ -23,7 +24,8 @@ export class Bloom {
   readonly #filters: Filter[] = [];
   readonly #expected: number;
 
-  /** `expected` keys fit before a second filter is added; `rate` bounds false *maybe*s of all. */
+  /** `expected` keys fit before a second filter is added; `rate` bounds the false *maybe*s of one
+   *  filter. */
   constructor(expected: number, rate = 0.01) {
     this.rate = rate;
     this.#expected = Math.max(1024, expected);
@@ -63,27 +65,26 @@ export class Bloom {
     }
   }
 
-  /** @throws RangeError when the bytes are not those of `save`. */
-  restore(bytes: Uint8Array): void {
-    const headBytes = 32;
+  /** Takes the place of what is there. `read` fills the array it is given with the next bytes
+   *  that `save` gave, so that nothing is held twice. @throws RangeError they make no sense */
+  restore(size: number, read: (into: Uint8Array) => void): void {
     const filters: Filter[] = [];
-    for (let at = 0; at < bytes.length; ) {
-      const head = new Float64Array(copyOf(bytes, at, headBytes));
-      const [size = 0, hashes = 0, capacity = 0, count = 0] = head;
-      at += headBytes;
-      if (size <= 0 || size % 4 !== 0 || at + size > bytes.length) throw new RangeError('cut');
-      const bits = new Uint32Array(copyOf(bytes, at, size));
+    for (let left = size; left > 0; ) {
+      const head = new Float64Array(4);
+      read(new Uint8Array(head.buffer));
+      const [bytes = 0, hashes = 0, capacity = 0, count = 0] = head;
+      left -= head.byteLength + bytes;
+      if (!(bytes > 0) || bytes % 4 !== 0 || left < 0) throw new RangeError('not a Bloom filter');
+      const bits = new Uint32Array(bytes / 4);
+      read(new Uint8Array(bits.buffer));
       filters.push({ bits, hashes, capacity, count });
-      at += size;
     }
     this.#filters.splice(0, this.#filters.length, ...filters);
   }
 
   #grow(last: Filter | undefined): Filter {
     const capacity = last === undefined ? this.#expected : last.capacity * 2;
-    // Rates r/2, r/4, r/8 … sum up to r.
-    const rate = this.rate / 2 ** (this.#filters.length + 1);
-    const bitsPerKey = -Math.log(rate) / Math.LN2 ** 2;
+    const bitsPerKey = -Math.log(this.rate) / Math.LN2 ** 2;
     const bits = Math.min(bitsMax, Math.ceil((capacity * bitsPerKey) / 32) * 32);
     return {
       bits: new Uint32Array(bits / 32),
@@ -92,11 +93,6 @@ export class Bloom {
       count: 0,
     };
   }
-}
-
-// A Buffer's own `slice` is a view: its `buffer` would be the whole file.
-function copyOf(bytes: Uint8Array, at: number, size: number): ArrayBuffer {
-  return new Uint8Array(bytes.subarray(at, at + size)).buffer;
 }
 
 // Bit i of a key: (a + i*b + (i^3-i)/6) scaled from 32 bits to the size of the filter (enhanced

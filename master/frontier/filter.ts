@@ -7,7 +7,15 @@
  *     store          exact                                  (one read)
  */
 import { createHash } from 'node:crypto';
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  fsyncSync,
+  openSync,
+  readSync,
+  renameSync,
+} from 'node:fs';
 import { open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { fingerprintBytes } from '../../shared/fingerprint.ts';
@@ -25,7 +33,7 @@ export class Filter {
   readonly #store: Store;
   readonly #recent: RecentTable;
   readonly #path: string | undefined;
-  readonly #bloom: Bloom;
+  #bloom: Bloom;
   /** One for every commit under way, and the last one for the commit that is being gathered. */
   #pending: PendingSet[] = [new PendingSet()];
   #free: PendingSet[] = [];
@@ -153,10 +161,23 @@ export class Filter {
 
   #restore(): void {
     if (this.#path === undefined || !existsSync(this.#path)) return;
-    const saved = readFileSync(this.#path);
-    const bytes = saved.subarray(0, -digestBytes);
-    const digest = createHash('sha256').update(bytes).digest();
-    if (digest.equals(saved.subarray(-digestBytes))) this.#bloom.restore(bytes);
+    const file = openSync(this.#path, 'r');
+    try {
+      const digest = createHash('sha256');
+      const saved = new Bloom(1);
+      saved.restore(Math.max(0, fstatSync(file).size - digestBytes), (into) => {
+        readWhole(file, into);
+        digest.update(into);
+      });
+      const expected = new Uint8Array(digestBytes);
+      readWhole(file, expected);
+      if (digest.digest().equals(expected)) this.#bloom = saved;
+    } catch (error) {
+      // A damaged filter is built anew from the store: see `#load`.
+      if (!(error instanceof RangeError)) throw error;
+    } finally {
+      closeSync(file);
+    }
   }
 
   #addRows(table: 'recent' | 'seen', fingerprintsOf: (row: Row) => Buffer): void {
@@ -175,6 +196,14 @@ export class Filter {
     const words = new Uint32Array(new Uint8Array(fingerprints).buffer);
     for (let at = 0; at < words.length; at += 4) this.#bloom.add(words, at);
     this.#unsaved += fingerprints.length / fingerprintBytes;
+  }
+}
+
+function readWhole(file: number, into: Uint8Array): void {
+  for (let done = 0; done < into.length; ) {
+    const count = readSync(file, into, done, into.length - done, null);
+    if (count === 0) throw new RangeError('the file ends early');
+    done += count;
   }
 }
 

@@ -68,9 +68,9 @@ type Failure = {
 };
 
 /** Bytes of one commit's entries: bounds the time that one gathering takes. */
-const gatherBytesMax = 2 << 20;
+const gatherBytesMax = 512 << 10;
 /** Bytes in the inbox above which senders have to wait. */
-const inboxBytesMax = 64 << 20;
+const inboxBytesMax = 4 << 20;
 const smallEntryBytes = 512;
 const retryFirstMs = 1_000;
 const retryMaxMs = 300_000;

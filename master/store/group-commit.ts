@@ -23,6 +23,7 @@ export class GroupCommit {
   readonly #gatherers: Gatherer[] = [];
   #parts: Part[] = [];
   #underWay = 0;
+  #count = 0;
   #timer: NodeJS.Timeout | undefined;
   #wanted = false;
   #startedAt = 0;
@@ -32,6 +33,11 @@ export class GroupCommit {
     this.#store = options.store;
     this.#everyMs = options.everyMs;
     this.#onError = options.onError;
+  }
+
+  /** Commits that were started so far. */
+  get count(): number {
+    return this.#count;
   }
 
   addGatherer(gatherer: Gatherer): void {
@@ -75,6 +81,7 @@ export class GroupCommit {
 
   #commit(parts: readonly Part[]): void {
     this.#underWay++;
+    this.#count++;
     const changes =
       parts.length === 1 ? (parts[0]?.changes ?? []) : parts.flatMap((p) => p.changes);
     this.#store.commit(changes).then(

@@ -1,0 +1,200 @@
+/**
+ * `npm run bench`: the figures of the README. Each part starts real masters and slaves; name
+ * parts to run only those, for example `npm run bench -- cost ingest`.
+ *
+ *     cost      CPU of the whole cluster beside a bare fetch-and-parse loop, same pages
+ *     ingest    links a second that one master takes in, durable and exact
+ *     leases    leases and reports a second
+ *     slow      two slaves on a site that takes 50 ms an answer
+ *     known     memory and restart time with 1 M and 10 M known URLs (some minutes)
+ *
+ * cost and slow crawl BENCH_URL and BENCH_SLOW_URL; by default `boost` and its slow twin of the
+ * real sites in ../shared/sites.
+ */
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Cluster, Program } from '../support/cluster.ts';
+import { anonymousBytes, childrenCpuMs, count, cpuMs, median, pause, say } from './measure.ts';
+import type { Load, Measured } from './synthetic-slave.ts';
+
+const here = (file: string) => fileURLToPath(new URL(file, import.meta.url));
+const sites = fileURLToPath(new URL('../../../../shared/sites/sites.sh', import.meta.url));
+const rounds = 3;
+const hosts = 100;
+
+async function cost(): Promise<void> {
+  const url = siteUrl('BENCH_URL', 'boost');
+  const ratios: number[] = [];
+  const bares: number[] = [];
+  const clusters: number[] = [];
+  const rates: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    const bare = await bareLoop(url);
+    const whole = await crawl(url);
+    bares.push(bare.cpuMs / bare.pages);
+    clusters.push(whole.cpuMs / whole.pages);
+    rates.push(whole.pages / whole.seconds);
+    ratios.push(whole.cpuMs / whole.pages / (bare.cpuMs / bare.pages));
+  }
+  say(`cost, ${url}, ${rounds} rounds, medians, starting up included:`);
+  say(`  bare undici + htmlparser2 loop: ${median(bares).toFixed(2)} CPU s per 1000 pages`);
+  say(
+    `  master and two slaves: ${median(clusters).toFixed(2)} CPU s per 1000 pages, ` +
+      `${count(median(rates))} pages/s; ratio ${median(ratios).toFixed(2)} (bar: 1.5)`,
+  );
+}
+
+async function bareLoop(url: string): Promise<{ pages: number; cpuMs: number }> {
+  const before = childrenCpuMs();
+  const program = new Program([here('bare-loop.js'), url]);
+  await program.exited;
+  const { pages } = JSON.parse(program.output) as { pages: number };
+  return { pages, cpuMs: childrenCpuMs() - before };
+}
+
+/** A whole crawl by a master and two slaves; the CPU of all three, from start to exit. */
+async function crawl(
+  url: string,
+  slots = 16,
+): Promise<{ pages: number; seconds: number; cpuMs: number }> {
+  await using cluster = new Cluster();
+  const before = childrenCpuMs();
+  const flags = ['--exit-when-done', '--delay', '0', '--per-host', String(slots * 4)];
+  const master = await cluster.master([url, ...flags]);
+  const began = performance.now();
+  const slaves = [0, 1].map(() => cluster.slave(['--slots', String(slots)]));
+  await master.exited;
+  const seconds = (performance.now() - began) / 1000;
+  for (const slave of slaves) await slave.exited;
+  return { pages: cluster.pages().length, seconds, cpuMs: childrenCpuMs() - before };
+}
+
+async function ingest(): Promise<void> {
+  for (const [name, known] of [
+    ['9 of 10 known', 0.9],
+    ['all new', 0],
+  ] as const) {
+    const { rate, measured } = await load({ links: 100, known, credit: 16, seconds: 10 });
+    say(
+      `ingest, reports of 100 links, ${name}: ${count(rate.links)} links/s` +
+        `${known > 0 ? ' (bar: 200,000)' : ''}, acknowledged in ${measured.ackP50.toFixed(0)} ms ` +
+        `(p99 ${measured.ackP99.toFixed(0)}), master ${rate.cpu.toFixed(2)} cores`,
+    );
+  }
+}
+
+async function leases(): Promise<void> {
+  const { rate } = await load({ links: 10, known: 0.8, credit: 32, seconds: 10 });
+  say(
+    `leases, pages with 10 links: ${count(rate.reports)} leases and reports/s (bar: 5,000), ` +
+      `master ${rate.cpu.toFixed(2)} cores`,
+  );
+}
+
+type Rates = { links: number; reports: number; cpu: number };
+
+/** Loads a fresh master with synthetic slaves. */
+async function load(
+  options: Pick<Load, 'links' | 'known' | 'credit' | 'seconds'>,
+): Promise<{ rate: Rates; measured: Measured }> {
+  await using cluster = new Cluster();
+  const master = await syntheticMaster(cluster);
+  const slaves = synthetic(cluster, { ...options, sessions: 4, hosts, warmUpSeconds: 3 });
+  await pause(3_000);
+  const before = { cpu: cpuMs(master.pid), at: performance.now() };
+  await pause((options.seconds ?? 1) * 1000);
+  const cpu = (cpuMs(master.pid) - before.cpu) / (performance.now() - before.at);
+  const measured = await slaves;
+  const { links, reports, seconds } = measured;
+  return { rate: { links: links / seconds, reports: reports / seconds, cpu }, measured };
+}
+
+async function slow(): Promise<void> {
+  const url = siteUrl('BENCH_SLOW_URL', 'boost-slow');
+  const { pages, seconds } = await crawl(url);
+  const limit = 32 / 0.05;
+  say(
+    `slow, ${url}, two slaves of 16 slots: ${count(pages / seconds)} pages/s, ` +
+      `${Math.round((pages / seconds / limit) * 100)} % of ${limit} (bar: 75 %)`,
+  );
+}
+
+async function known(): Promise<void> {
+  await using cluster = new Cluster();
+  let master = await syntheticMaster(cluster);
+  await pause(3_000);
+  const empty = anonymousBytes(master.pid);
+  say(`known, empty master: ${mb(empty)} anonymous`);
+  let first = 0;
+  for (const total of [1_000_000, 10_000_000]) {
+    const began = performance.now();
+    const base = { sessions: 4, credit: 4, links: 100, known: 0, hosts };
+    const { newLinks } = await synthetic(cluster, { ...base, first, newLinks: total - first });
+    first += newLinks;
+    const seconds = (performance.now() - began) / 1000;
+    await pause(20_000);
+    const idle = anonymousBytes(master.pid);
+    await master.kill('SIGKILL');
+    const dirty = await restart(cluster);
+    await dirty.master.kill('SIGTERM');
+    const clean = await restart(cluster);
+    master = clean.master;
+    await pause(5_000);
+    const rested = anonymousBytes(master.pid);
+    const perUrl = (bytes: number) => `${((bytes - empty) / first).toFixed(2)} bytes a URL`;
+    say(`known, ${count(first)} URLs (filled in ${seconds.toFixed(0)} s):`);
+    say(
+      `  restart after kill -9 ${dirty.seconds.toFixed(2)} s, after an orderly stop ` +
+        `${clean.seconds.toFixed(2)} s (bars: 3 s at 1 M, 15 s at 10 M)`,
+    );
+    say(
+      `  above the empty master: ${perUrl(rested)} (${mb(rested)}; bar: 4); ` +
+        `of the master that took them in, idle again: ${perUrl(idle)} (${mb(idle)})`,
+    );
+  }
+}
+
+/** From the start of the process until it listens, with everything loaded. */
+async function restart(cluster: Cluster): Promise<{ master: Program; seconds: number }> {
+  const began = performance.now();
+  const master = await cluster.master([]);
+  return { master, seconds: (performance.now() - began) / 1000 };
+}
+
+async function syntheticMaster(cluster: Cluster): Promise<Program> {
+  const seeds = Array.from({ length: hosts }, (_, i) => `http://host-${i}.test/`);
+  return await cluster.master([...seeds, '--scope', 'any', '--delay', '0', '--per-host', '10000']);
+}
+
+async function synthetic(cluster: Cluster, options: Load): Promise<Measured> {
+  const key = join(cluster.data, 'authkey');
+  const args = [here('synthetic-slave.js'), cluster.address, key, JSON.stringify(options)];
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  let output = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    output += text;
+  });
+  await once(child, 'close');
+  return JSON.parse(output) as Measured;
+}
+
+function siteUrl(variable: string, site: string): string {
+  const given = process.env[variable];
+  if (given !== undefined) return given;
+  if (!existsSync(sites)) throw new Error(`name a site to crawl with ${variable}`);
+  execFileSync(sites, ['up'], { stdio: 'ignore' });
+  return execFileSync(sites, ['url', site], { encoding: 'utf8' }).trim();
+}
+
+function mb(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+const parts = { cost, ingest, leases, slow, known };
+const chosen = process.argv.slice(2);
+for (const [name, part] of Object.entries(parts)) {
+  if (chosen.length === 0 || chosen.includes(name)) await part();
+}
