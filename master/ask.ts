@@ -23,7 +23,7 @@ export async function ask(options: AskOptions): Promise<void> {
 async function join({ host, port, authkey }: AskOptions): Promise<MasterClient> {
   const key = authkey ?? localAuthkey();
   try {
-    return await connect({ host: host || '127.0.0.1', port, authkey: key });
+    return await connect({ host: host || '127.0.0.1', port, authkey: key, timeoutMs: connectMs });
   } catch (error) {
     if (error instanceof ConnectionError) {
       throw new ConfigError(
@@ -34,6 +34,8 @@ async function join({ host, port, authkey }: AskOptions): Promise<MasterClient> 
     throw error;
   }
 }
+
+const connectMs = 5_000;
 
 type Answer = { readonly text: string; readonly answer: unknown };
 

@@ -68,6 +68,7 @@ export class MasterClient {
   readonly #authkey: Buffer;
   readonly #waiters = new Map<number, Waiter>();
   #hello: Replies['hello'] | undefined;
+  #isGreeted = false;
   #lastId = 0;
   #closed: OrbError | undefined;
 
@@ -86,6 +87,7 @@ export class MasterClient {
     this.opened.catch(() => {});
     this.#connection = new Connection(socket, new ClientHandshake(this.#authkey), {
       onOpen: (nonces) => {
+        this.#isGreeted = true;
         this.#greet(nonces).then(settle.resolve, (error: OrbError) => {
           settle.reject(error);
           this.#connection.close(error);
@@ -93,7 +95,7 @@ export class MasterClient {
       },
       onPayload: (payload) => this.#receive(payload),
       onClose: (error) => {
-        const reason = error ?? new ConnectionError(`${where} closed the connection`);
+        const reason = reasonOf(error, where, this.#isGreeted);
         this.#closed = reason;
         settle.reject(reason);
         for (const waiter of this.#waiters.values()) waiter.reject(reason);
@@ -246,6 +248,10 @@ export class SharedQueue {
 export function parseAddress(text: string, defaultPort = 6666): { host: string; port: number } {
   const match = /^(?:\[([^\]]+)\]|([^:[\]]*))(?::(\d{1,5}))?$/.exec(text);
   const port = match?.[3] === undefined ? defaultPort : Number(match[3]);
+  // A number alone would be taken for an IPv4 address.
+  if (/^\d+$/.test(text)) {
+    throw new ConfigError(`"${text}" is not an address; write host:port, or :${text}`);
+  }
   if (!match || port > 65_535) {
     throw new ConfigError(`"${text}" is not an address; write host:port, for example box:6666`);
   }
@@ -275,6 +281,16 @@ function* batchesOf(items: readonly Uint8Array[], frameBytesMax: number): Genera
     bytes += itemBytes;
   }
   if (batch.length > 0) yield batch;
+}
+
+/** Why a connection is gone. What breaks the framing before the handshake is over is another
+ *  program's greeting. */
+function reasonOf(error: OrbError | undefined, where: string, isGreeted: boolean): OrbError {
+  if (error === undefined) return new ConnectionError(`${where} closed the connection`);
+  if (error instanceof ProtocolError && !isGreeted) {
+    return new ProtocolError('this is not an Orbweaver master; name yours with --master');
+  }
+  return error;
 }
 
 function errorOf(code: string, message: string): OrbError {
