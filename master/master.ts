@@ -121,6 +121,13 @@ export class Master {
     if (this.#state !== 'serving') return await this.stopped.catch(() => {});
     this.#state = 'draining';
     this.#frontier.dispatcher.drain();
+    const { leaseCount } = this.#frontier.dispatcher;
+    if (leaseCount > 0) {
+      this.#log.info(
+        { leased: leaseCount },
+        'stopping when the slaves have reported what they fetch; a second signal ends at once',
+      );
+    }
     await this.#leasesReturned();
     this.#queues.close();
     await this.#commits.flushed();

@@ -22,6 +22,7 @@ test('drain: a slave finishes what it fetches, gives back the rest, leaves with 
   await site.until(() => underWay(site) === 4);
   const asked = site.log.length;
   leaver.signal('SIGTERM');
+  await leaver.said(/leaving when .* a second signal ends at once +fetching=4/);
   await assertLeaves(leaver);
   assert.equal(site.log.length, asked, 'nothing more was begun');
   assert.equal(underWay(site), 0, 'what was begun was finished');
@@ -100,6 +101,7 @@ test('drain: a master ends the crawl under way in order, a restart goes on', {
   const slaves = [cluster.slave(), cluster.slave()];
   await site.requested(60);
   first.signal('SIGTERM');
+  await first.said(/stopping when .* a second signal ends at once +leased=\d/);
   await assertLeaves(first);
   const before = pagesOf(readPages(cluster)).length;
   assert.ok(before > 10, `${before} pages were written`);
