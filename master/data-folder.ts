@@ -58,7 +58,10 @@ export class DataFolder {
       }
     } catch (error) {
       if (error instanceof ConfigError) throw error;
-      throw new ConfigError(`cannot use the data folder ${path}: ${messageOf(error)}`, error);
+      throw new ConfigError(
+        `cannot use the data folder ${path}: ${messageOf(error)}; choose another --data`,
+        error,
+      );
     }
     return new DataFolder(path);
   }

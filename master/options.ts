@@ -1,7 +1,7 @@
 /** The master's command line, environment and config file, frozen into plain options. */
 import { join } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { flag, givenAuthkey, makeCommand, several, whole } from '../shared/cli.ts';
+import { address, flag, givenAuthkey, makeCommand, several, whole } from '../shared/cli.ts';
 import { parseAddress } from '../shared/client.ts';
 import { type CrawlSpec, crawlNameSchema, crawlSpecSchema } from '../shared/crawl.ts';
 import { ConfigError } from '../shared/errors.ts';
@@ -60,7 +60,7 @@ type Values = Record<string, unknown>;
 /** @throws ConfigError, or commander's own error, each one line. */
 export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessEnv): MasterOptions {
   let options: MasterOptions | undefined;
-  const program = makeCommand('node master.js')
+  const program = makeCommand('node master.js', env)
     .description('Crawl master: holds the queues, hands out tasks, writes what was found.')
     .version(version)
     .argument('[seed...]', 'first URLs of the crawl; without any the master waits for `add`')
@@ -82,7 +82,9 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
 
 function serveFlags(): Option[] {
   return [
-    flag('--listen <[host]:port>', 'where slaves connect; no host: every address').default(':6666'),
+    flag('--listen <[host]:port>', 'where slaves connect; no host: every address')
+      .default(':6666')
+      .argParser(address),
     flag('--data <folder>', 'state: store, authkey, lock').default('./orb-data'),
     flag('--out <folder>', 'results: <out>/<crawl>/pages.jsonl and img_src.txt').default(
       './crawl-data',
@@ -174,17 +176,21 @@ function serveOptions(program: Command, seeds: string[], env: NodeJS.ProcessEnv)
   const config = program.opts()['config'];
   if (typeof config === 'string') applyConfigFile(program, config);
   const values: Values = program.opts();
+  // What the environment says comes before the config file.
+  const isKeyFile =
+    values['authkeyFile'] !== undefined &&
+    (program.getOptionValueSource('authkeyFile') !== 'config' || env['ORB_AUTHKEY'] === undefined);
   const { host, port } = parseAddress(String(values['listen']));
   return {
     kind: 'serve',
-    seeds: seeds.map(seedUrl),
+    seeds: seeds.map((seed, i) => seedUrl(seed, i === 0)),
     host,
     port,
     dataFolder: String(values['data']),
     outFolder: String(values['out']),
     crawl: String(values['crawl']),
     spec: makeSpec(values),
-    authkey: values['authkeyFile'] === undefined ? givenAuthkey(undefined, env) : undefined,
+    authkey: isKeyFile ? undefined : givenAuthkey(undefined, env),
     authkeyFile: String(values['authkeyFile'] ?? join(String(values['data']), 'authkey')),
     exitWhenDone: values['exitWhenDone'] === true,
     recentUrls: Number(values['recentUrls']),
@@ -208,7 +214,7 @@ function timing(values: Values): Timing {
 
 /** The whole spec of a crawl from the values of `specFlags`. @throws ConfigError */
 function makeSpec(values: Values): CrawlSpec {
-  const parsed = crawlSpecSchema.safeParse({
+  const given = {
     scope: values['scope'],
     include: values['include'],
     exclude: values['exclude'],
@@ -226,21 +232,37 @@ function makeSpec(values: Values): CrawlSpec {
       redirectsMax: values['redirects'],
       userAgent: values['userAgent'],
     },
-  });
+  };
+  // What is not given is left out: the wire has no word for undefined.
+  const parsed = crawlSpecSchema.safeParse(
+    Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
+  );
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0];
-  throw new ConfigError(`--${String(issue?.path[0] ?? '')}: ${issue?.message}`);
+  throw new ConfigError(`--${flagOf(issue?.path ?? [])}: ${issue?.message}`);
+}
+
+/** The flag behind a field of the spec. */
+function flagOf(path: readonly PropertyKey[]): string {
+  const field = String(path.findLast((step) => typeof step === 'string') ?? '');
+  const name = field.replace(/(Ms|Max)$/, '').replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`);
+  return { timeout: 'fetch-timeout', 'body-bytes': 'page-bytes' }[name] ?? name;
 }
 
 function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): Command[] {
   const make = (name: string, description: string) =>
-    makeCommand(name)
+    makeCommand(name, env)
       .description(description)
-      .addOption(flag('--master <host:port>', 'the running master').default('127.0.0.1:6666'))
       .addOption(
-        new Option('--authkey-file <file>', 'shared secret (or ORB_AUTHKEY)').env(
-          'ORB_AUTHKEY_FILE',
-        ),
+        flag('--master <host:port>', 'the running master')
+          .default('127.0.0.1:6666')
+          .argParser(address),
+      )
+      .addOption(
+        new Option(
+          '--authkey-file <file>',
+          'shared secret (or ORB_AUTHKEY); default: ./orb-data/authkey',
+        ).env('ORB_AUTHKEY_FILE'),
       )
       .option('--json', 'print JSON', false);
   const common = (values: Values) => ({
@@ -264,7 +286,7 @@ function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): C
       ask: {
         verb: 'add',
         crawl: String(values['crawl']),
-        seeds: seeds.map(seedUrl),
+        seeds: seeds.map((seed) => seedUrl(seed, false)),
         priority: Number(values['priority']),
         spec: isSpecGiven(add) ? makeSpec(values) : undefined,
       },
@@ -304,8 +326,14 @@ function isSpecGiven(command: Command): boolean {
   });
 }
 
-function seedUrl(text: string): string {
+/** `isFirst`: it stands where a command could. */
+function seedUrl(text: string, isFirst: boolean): string {
   const url = canonicalUrl(text);
+  if (url === undefined && isFirst && /^[a-z-]+$/i.test(text)) {
+    throw new ConfigError(
+      `"${text}" is neither a URL nor a command; see --help, and write URLs in full: https://example.com/`,
+    );
+  }
   if (url === undefined) {
     const guess = canonicalUrl(`https://${text}`) && !text.includes('://') ? text : 'example.com/';
     throw new ConfigError(

@@ -48,7 +48,8 @@ export type FrontierOptions = {
   readonly leaseMs: number;
   /** Entries of the table of recent fingerprints, 16 bytes each. */
   readonly recentEntries: number;
-  readonly onFinished: (crawl: Crawl) => void;
+  /** It is finished or cancelled, and that is on the disk. */
+  readonly onEnded: (crawl: Crawl) => void;
 };
 
 /** One thing that waits to be gathered. `bytes`: what it holds in memory, about. */
@@ -196,6 +197,7 @@ export class Frontier {
     await this.#save(crawl);
     await this.crawls.erase(crawl, (changes) => this.#commit(changes));
     await this.#save(crawl);
+    this.#options.onEnded(crawl);
   }
 
   /** Buried URLs in the order of their fingerprints, `limit` of them from beyond `after`. */
@@ -238,7 +240,7 @@ export class Frontier {
   settle(crawl: Crawl): void {
     if (!crawl.isDone) return;
     crawl.state = 'finished';
-    this.#save(crawl).then(() => this.#options.onFinished(crawl));
+    this.#save(crawl).then(() => this.#options.onEnded(crawl));
   }
 
   /** Ends the timers and saves the filters. Everything else is on the disk already. */

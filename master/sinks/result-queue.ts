@@ -49,9 +49,12 @@ export class ResultQueue {
     return join(this.#options.folder, crawlName);
   }
 
-  /** To be called before a crawl is made. @throws ConfigError its files would overwrite others. */
+  /** To be called before a crawl is made.
+   *  @throws ConfigError its files would overwrite others, or cannot be written. */
   async prepare(crawlName: string): Promise<void> {
-    await refuseForeignFiles(this.folderOf(crawlName));
+    const folder = this.folderOf(crawlName);
+    await refuseForeignFiles(folder);
+    await (await FileSink.open(folder, { pages: 0, images: 0 })).close();
   }
 
   /** Takes up what an earlier master left unwritten, and opens the files of a running crawl, so

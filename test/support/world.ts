@@ -181,7 +181,9 @@ export class World {
       hostSecret: Buffer.alloc(16, 7),
       leaseMs,
       recentEntries: 64,
-      onFinished: ({ name }) => this.finished.push(name),
+      onEnded: ({ name, state }) => {
+        if (state === 'finished') this.finished.push(name);
+      },
     });
     for (const crawl of frontier.crawls) frontier.settle(crawl);
     return [commits, frontier];
