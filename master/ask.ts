@@ -4,7 +4,7 @@ import { connect, type MasterClient } from '../shared/client.ts';
 import { CommandError, ConfigError, ConnectionError, ProtocolError } from '../shared/errors.ts';
 import type { CrawlStatus, Replies } from '../shared/protocol.ts';
 import type { AskOptions } from './options.ts';
-import { number } from './progress.ts';
+import { number, slavesText } from './progress.ts';
 
 /** @throws ConfigError what the operator has to do · AuthError */
 export async function ask(options: AskOptions): Promise<void> {
@@ -23,17 +23,20 @@ export async function ask(options: AskOptions): Promise<void> {
 async function join({ host, port, authkey }: AskOptions): Promise<MasterClient> {
   const key = authkey ?? localAuthkey();
   try {
-    return await connect({ host: host || '127.0.0.1', port, authkey: key });
+    return await connect({ host: host || '127.0.0.1', port, authkey: key, timeoutMs: connectMs });
   } catch (error) {
     if (error instanceof ConnectionError) {
       throw new ConfigError(
-        `no master answers at ${host}:${port} (${error.message}); start one or name it with --master`,
+        `no master answers at ${host}:${port} (${error.message}); ` +
+          'start one, or name it with --master',
       );
     }
     if (error instanceof ProtocolError) throw new ConfigError(`${host}:${port}: ${error.message}`);
     throw error;
   }
 }
+
+const connectMs = 5_000;
 
 type Answer = { readonly text: string; readonly answer: unknown };
 
@@ -102,8 +105,8 @@ function statusText({ crawls, sessions }: Replies['crawl.list']): string {
   const slaves = sessions.filter(({ role }) => role === 'slave');
   const head = ['crawl', 'state', 'pages', 'images', 'failed', 'buried', 'waiting', 'leased'];
   const rows = crawls.map((crawl) => [crawl.name, crawl.state, ...counts(crawl)]);
-  const lines = table([head, ...rows]);
-  lines.push('', `${slaves.length} slaves`);
+  const lines = rows.length === 0 ? ['no crawls'] : table([head, ...rows]);
+  lines.push('', slavesText(slaves.length));
   for (const { name, leases } of slaves) lines.push(`  ${name}  ${leases} leased`);
   return lines.join('\n');
 }

@@ -27,13 +27,16 @@ export function applyConfigFile(command: Command, path: string): void {
 
 function setOption(command: Command, path: string, name: string, value: unknown): void {
   const option = command.options.find(({ long }) => long === `--${name}`);
-  if (option === undefined) {
+  if (option === undefined || name === 'config') {
     throw new ConfigError(`${path}: there is no option "${name}"; see --help`);
   }
   const key = option.attributeName();
   const source = command.getOptionValueSource(key);
   if (source === 'cli' || source === 'env') return;
-  if (typeof value === 'boolean' && option.isBoolean()) {
+  if (option.isBoolean()) {
+    if (typeof value !== 'boolean') {
+      throw new ConfigError(`${path}: "${name}" must be true or false`);
+    }
     command.setOptionValueWithSource(key, value, 'config');
     return;
   }

@@ -77,7 +77,8 @@ export class Master {
       settle = { resolve, reject };
     });
     this.#settleStopped = settle as NonNullable<typeof settle>;
-    const isTerminal = process.stdout.isTTY === true && !options.jsonLogs;
+    // Some terminals (of containers, of scripts) have no size: nothing can be painted there.
+    const isTerminal = process.stdout.isTTY === true && process.stdout.columns > 0;
     this.#log = makeLog({
       level: options.logLevel,
       json: options.jsonLogs,
@@ -89,7 +90,7 @@ export class Master {
         slaves: this.#slaveCount(),
       }),
       log: this.#log,
-      repaints: isTerminal,
+      repaints: isTerminal && !options.jsonLogs,
     });
     const onError = (error: unknown) => this.#fail(error);
     this.#commits = new GroupCommit({ store, everyMs: commitEveryMs, onError });
@@ -108,18 +109,25 @@ export class Master {
       hostSecret: this.#secret(),
       leaseMs: options.timing.leaseMs,
       recentEntries: options.recentUrls,
-      onFinished: (crawl) => this.#finished(crawl),
+      onEnded: (crawl) => this.#ended(crawl),
     });
     this.#queues = new UserQueues(store, this.#commits);
     this.#memory = new SpareMemory(() => this.#commits.count);
     this.#server = new MasterServer(this.#services(authkey));
   }
 
-  /** Ends orderly: no more leases, what is under way comes in, everything is written. Idempotent. */
+  /** Ends orderly: no more leases, what is under way comes in, all is written. Idempotent. */
   async stop(): Promise<void> {
     if (this.#state !== 'serving') return await this.stopped.catch(() => {});
     this.#state = 'draining';
     this.#frontier.dispatcher.drain();
+    const { leaseCount } = this.#frontier.dispatcher;
+    if (leaseCount > 0) {
+      this.#log.info(
+        { leased: leaseCount },
+        'stopping when the slaves have reported what they fetch; a second signal ends at once',
+      );
+    }
     await this.#leasesReturned();
     this.#queues.close();
     await this.#commits.flushed();
@@ -165,6 +173,7 @@ export class Master {
     return {
       authkey,
       version: `orbweaver/${version}`,
+      defaultSpec: this.#options.spec,
       timing: this.#options.timing,
       frontier: this.#frontier,
       results: this.#results,
@@ -206,10 +215,11 @@ export class Master {
     this.#log.info(`join a slave with: ${join} --authkey-file ${key}`);
   }
 
-  #finished(crawl: Crawl): void {
+  #ended(crawl: Crawl): void {
     const folder = this.#results.folderOf(crawl.name);
     this.#log.info(summary(crawl.status(), Date.now() - crawl.startedAt, folder));
-    this.#leaveIfDone();
+    // Who cancelled it gets the answer first.
+    setImmediate(() => this.#leaveIfDone());
   }
 
   #leaveIfDone(): void {
@@ -251,8 +261,8 @@ export class Master {
     const known = this.#store.get('meta', secretKey);
     if (format !== undefined && format[0] !== formatVersion) {
       throw new ConfigError(
-        `${this.#options.dataFolder} was written in format ${format[0]}, this is ${formatVersion}; ` +
-          'use the version of Orbweaver that wrote it',
+        `${this.#options.dataFolder} was written in format ${format[0]}, ` +
+          `this is ${formatVersion}; use the version of Orbweaver that wrote it`,
       );
     }
     if (known !== undefined) return known;

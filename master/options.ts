@@ -1,7 +1,7 @@
 /** The master's command line, environment and config file, frozen into plain options. */
 import { join } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { flag, givenAuthkey, makeCommand, several, whole } from '../shared/cli.ts';
+import { address, flag, givenAuthkey, makeCommand, several, whole } from '../shared/cli.ts';
 import { parseAddress } from '../shared/client.ts';
 import { type CrawlSpec, crawlNameSchema, crawlSpecSchema } from '../shared/crawl.ts';
 import { ConfigError } from '../shared/errors.ts';
@@ -48,7 +48,8 @@ export type AskOptions = {
         crawl: string;
         seeds: readonly string[];
         priority: number;
-        spec: Partial<CrawlSpec> | undefined;
+        /** Options of a crawl that is made by this; the master's own flags fill the rest. */
+        spec: SpecPart | undefined;
       }
     | { verb: 'buried'; crawl: string; replay: boolean; url: string | undefined };
 };
@@ -56,11 +57,13 @@ export type AskOptions = {
 export type MasterOptions = ServeOptions | AskOptions;
 
 type Values = Record<string, unknown>;
+/** Some fields of a CrawlSpec, unchecked. */
+type SpecPart = Record<string, unknown>;
 
 /** @throws ConfigError, or commander's own error, each one line. */
 export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessEnv): MasterOptions {
   let options: MasterOptions | undefined;
-  const program = makeCommand('node master.js')
+  const program = makeCommand('node master.js', env)
     .description('Crawl master: holds the queues, hands out tasks, writes what was found.')
     .version(version)
     .argument('[seed...]', 'first URLs of the crawl; without any the master waits for `add`')
@@ -82,7 +85,9 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
 
 function serveFlags(): Option[] {
   return [
-    flag('--listen <[host]:port>', 'where slaves connect; no host: every address').default(':6666'),
+    flag('--listen <[host]:port>', 'where slaves connect; no host: every address')
+      .default(':6666')
+      .argParser(address),
     flag('--data <folder>', 'state: store, authkey, lock').default('./orb-data'),
     flag('--out <folder>', 'results: <out>/<crawl>/pages.jsonl and img_src.txt').default(
       './crawl-data',
@@ -174,17 +179,21 @@ function serveOptions(program: Command, seeds: string[], env: NodeJS.ProcessEnv)
   const config = program.opts()['config'];
   if (typeof config === 'string') applyConfigFile(program, config);
   const values: Values = program.opts();
+  // What the environment says comes before the config file.
+  const isKeyFile =
+    values['authkeyFile'] !== undefined &&
+    (program.getOptionValueSource('authkeyFile') !== 'config' || env['ORB_AUTHKEY'] === undefined);
   const { host, port } = parseAddress(String(values['listen']));
   return {
     kind: 'serve',
-    seeds: seeds.map(seedUrl),
+    seeds: seeds.map((seed, i) => seedUrl(seed, i === 0)),
     host,
     port,
     dataFolder: String(values['data']),
     outFolder: String(values['out']),
     crawl: String(values['crawl']),
     spec: makeSpec(values),
-    authkey: values['authkeyFile'] === undefined ? givenAuthkey(undefined, env) : undefined,
+    authkey: isKeyFile ? undefined : givenAuthkey(undefined, env),
     authkeyFile: String(values['authkeyFile'] ?? join(String(values['data']), 'authkey')),
     exitWhenDone: values['exitWhenDone'] === true,
     recentUrls: Number(values['recentUrls']),
@@ -206,41 +215,69 @@ function timing(values: Values): Timing {
   return { leaseMs: ms('lease'), heartbeatMs, silenceMs, handshakeMs: ms('handshake') };
 }
 
+/** Where the value of each crawl option belongs in the spec. */
+const specFields: Readonly<
+  Record<string, readonly [keyof CrawlSpec] | readonly ['fetch', string]>
+> = {
+  scope: ['scope'],
+  include: ['include'],
+  exclude: ['exclude'],
+  maxDepth: ['maxDepth'],
+  maxPages: ['maxPages'],
+  order: ['order'],
+  delay: ['delayMs'],
+  perHost: ['perHost'],
+  attempts: ['attemptsMax'],
+  urlsExpected: ['urlsExpected'],
+  images: ['fetch', 'images'],
+  fetchTimeout: ['fetch', 'timeoutMs'],
+  pageBytes: ['fetch', 'bodyBytesMax'],
+  redirects: ['fetch', 'redirectsMax'],
+  userAgent: ['fetch', 'userAgent'],
+};
+
+/** The part of a spec that these values give. What is not given is left out. */
+function specPart(values: Values): SpecPart {
+  const part: Values = {};
+  const fetch: Values = {};
+  for (const [name, [field, inner]] of Object.entries(specFields)) {
+    const value = values[name];
+    if (value === undefined) continue;
+    if (inner === undefined) part[field] = value;
+    else fetch[inner] = value;
+  }
+  return Object.keys(fetch).length > 0 ? { ...part, fetch } : part;
+}
+
 /** The whole spec of a crawl from the values of `specFlags`. @throws ConfigError */
 function makeSpec(values: Values): CrawlSpec {
-  const parsed = crawlSpecSchema.safeParse({
-    scope: values['scope'],
-    include: values['include'],
-    exclude: values['exclude'],
-    maxDepth: values['maxDepth'],
-    maxPages: values['maxPages'],
-    order: values['order'],
-    delayMs: values['delay'],
-    perHost: values['perHost'],
-    attemptsMax: values['attempts'],
-    urlsExpected: values['urlsExpected'],
-    fetch: {
-      images: values['images'],
-      timeoutMs: values['fetchTimeout'],
-      bodyBytesMax: values['pageBytes'],
-      redirectsMax: values['redirects'],
-      userAgent: values['userAgent'],
-    },
-  });
+  const parsed = crawlSpecSchema.safeParse(specPart(values));
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0];
-  throw new ConfigError(`--${String(issue?.path[0] ?? '')}: ${issue?.message}`);
+  throw new ConfigError(`--${flagOf(issue?.path ?? [])}: ${issue?.message}`);
+}
+
+/** The flag behind a field of the spec. */
+function flagOf(path: readonly PropertyKey[]): string {
+  const field = String(path.findLast((step) => typeof step === 'string') ?? '');
+  const name = field.replace(/(Ms|Max)$/, '').replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`);
+  return { timeout: 'fetch-timeout', 'body-bytes': 'page-bytes' }[name] ?? name;
 }
 
 function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): Command[] {
   const make = (name: string, description: string) =>
-    makeCommand(name)
+    makeCommand(name, env)
       .description(description)
-      .addOption(flag('--master <host:port>', 'the running master').default('127.0.0.1:6666'))
       .addOption(
-        new Option('--authkey-file <file>', 'shared secret (or ORB_AUTHKEY)').env(
-          'ORB_AUTHKEY_FILE',
-        ),
+        flag('--master <host:port>', 'the running master')
+          .default('127.0.0.1:6666')
+          .argParser(address),
+      )
+      .addOption(
+        new Option(
+          '--authkey-file <file>',
+          'shared secret (or ORB_AUTHKEY); default: ./orb-data/authkey',
+        ).env('ORB_AUTHKEY_FILE'),
       )
       .option('--json', 'print JSON', false);
   const common = (values: Values) => ({
@@ -264,9 +301,9 @@ function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): C
       ask: {
         verb: 'add',
         crawl: String(values['crawl']),
-        seeds: seeds.map(seedUrl),
+        seeds: seeds.map((seed) => seedUrl(seed, false)),
         priority: Number(values['priority']),
-        spec: isSpecGiven(add) ? makeSpec(values) : undefined,
+        spec: givenSpec(add),
       },
     });
   });
@@ -296,16 +333,26 @@ function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): C
   ];
 }
 
-/** Did the operator give any option of the crawl itself? */
-function isSpecGiven(command: Command): boolean {
-  return specFlags().some((option) => {
-    const source = command.getOptionValueSource(option.attributeName());
-    return source === 'cli' || source === 'env';
-  });
+/** What the operator gave of the spec with the command itself: the environment of a container and
+ *  the defaults are the master's. */
+function givenSpec(command: Command): SpecPart | undefined {
+  const given = Object.entries(command.opts() as Values).filter(
+    ([name]) => command.getOptionValueSource(name) === 'cli',
+  );
+  const values = Object.fromEntries(given);
+  makeSpec(values); // refused here rather than by the master
+  const part = specPart(values);
+  return Object.keys(part).length > 0 ? part : undefined;
 }
 
-function seedUrl(text: string): string {
+/** `isFirst`: it stands where a command could. */
+function seedUrl(text: string, isFirst: boolean): string {
   const url = canonicalUrl(text);
+  if (url === undefined && isFirst && /^[a-z-]+$/i.test(text)) {
+    throw new ConfigError(
+      `"${text}" is neither a URL nor a command; see --help, and write URLs in full: https://example.com/`,
+    );
+  }
   if (url === undefined) {
     const guess = canonicalUrl(`https://${text}`) && !text.includes('://') ? text : 'example.com/';
     throw new ConfigError(

@@ -9,6 +9,8 @@ import type { CrawlStatus } from '../shared/protocol.ts';
 export type Snapshot = { readonly crawls: readonly CrawlStatus[]; readonly slaves: number };
 
 const repaintEveryMs = 500;
+/** Crawls in the status block: it must fit on the terminal. */
+const crawlsShownMax = 12;
 /** Rates are over about this long. */
 const rateOverMs = 5_000;
 
@@ -46,12 +48,10 @@ export class Progress {
 
   #paint(): void {
     const { crawls, slaves } = this.#look();
-    const lines = crawls.filter(isOpen).map((crawl) => `  ${this.#describe(crawl)}`);
-    const head =
-      slaves === 0
-        ? 'waiting for slaves to join'
-        : `${slaves} ${slaves === 1 ? 'slave' : 'slaves'} at work`;
-    this.#block([head, ...lines].join('\n'));
+    const open = crawls.filter(isOpen);
+    const lines = open.slice(0, crawlsShownMax).map((crawl) => `  ${this.#describe(crawl)}`);
+    if (open.length > lines.length) lines.push(`  and ${number(open.length - lines.length)} more`);
+    this.#block([headOf(open.length, slaves), ...lines].join('\n'));
   }
 
   #logLines(): void {
@@ -88,14 +88,28 @@ export class Progress {
   }
 }
 
-/** The lines that a finished crawl is reported with. */
+/** What is going on, in one line. */
+function headOf(openCount: number, slaves: number): string {
+  if (openCount === 0) {
+    return `${slavesText(slaves)}, no crawl under way; give it one: node master.js add <url>`;
+  }
+  return slaves === 0 ? 'waiting for slaves to join' : `${slavesText(slaves)} at work`;
+}
+
+/** The line that a finished or cancelled crawl is reported with. */
 export function summary(crawl: CrawlStatus, tookMs: number, folder: string): string {
   const buried = crawl.buried > 0 ? ` (${number(crawl.buried)} buried: see \`buried\`)` : '';
+  const end = crawl.state === 'cancelled' ? 'was cancelled' : 'is done';
   return (
-    `crawl ${crawl.name} is done after ${duration(tookMs)}: ${number(crawl.pages)} pages, ` +
+    `crawl ${crawl.name} ${end} after ${duration(tookMs)}: ${number(crawl.pages)} pages, ` +
     `${number(crawl.images)} images, ${number(crawl.failed)} failed${buried}; ` +
     `see ${folder}/pages.jsonl and ${folder}/img_src.txt`
   );
+}
+
+export function slavesText(count: number): string {
+  if (count === 0) return 'no slaves';
+  return count === 1 ? '1 slave' : `${number(count)} slaves`;
 }
 
 export function number(value: number): string {

@@ -108,7 +108,8 @@ export class UserQueue {
 
   /** Items that wait. */
   get size(): number {
-    return this.#size;
+    // The store shows items a moment before their put is acknowledged and counted.
+    return Math.max(0, this.#size);
   }
 
   /** Counts what is in the store. */

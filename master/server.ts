@@ -32,7 +32,7 @@ export class MasterServer {
           new ConfigError(
             error.code === 'EADDRINUSE'
               ? `${where} is in use; stop the other program or choose another --listen`
-              : `cannot listen on ${where}: ${messageOf(error)}`,
+              : `cannot listen on ${where}: ${messageOf(error)}; choose another --listen`,
             error,
           ),
         );

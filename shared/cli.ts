@@ -4,15 +4,31 @@
  */
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { readAuthkey } from './authkey.ts';
-import { ConfigError, exitCodeOf, exitCodes, messageOf } from './errors.ts';
+import { parseAddress } from './client.ts';
+import { AuthError, ConfigError, exitCodeOf, exitCodes, messageOf } from './errors.ts';
 
 /** A command without commander's own exits and multi-line errors. */
-export function makeCommand(name: string): Command {
+export function makeCommand(name: string, env: NodeJS.ProcessEnv): Command {
   return new Command(name)
     .exitOverride()
     .configureOutput({ writeErr: () => {} })
-    .configureHelp({ showGlobalOptions: true })
-    .helpOption('-h, --help', 'show this help');
+    .helpOption('-h, --help', 'show this help')
+    .hook('preAction', (command) => readSwitches(command, env));
+}
+
+/** To commander a switch is on when its variable is set, even to `false`. */
+function readSwitches(command: Command, env: NodeJS.ProcessEnv): void {
+  for (const option of command.options) {
+    const key = option.attributeName();
+    if (!option.envVar || !option.isBoolean() || command.getOptionValueSource(key) !== 'env') {
+      continue;
+    }
+    const text = env[option.envVar] ?? '';
+    if (!/^(1|0|true|false|yes|no|)$/i.test(text)) {
+      throw new ConfigError(`${option.envVar} must be true or false, not "${text}"`);
+    }
+    command.setOptionValueWithSource(key, /^(1|true|yes)$/i.test(text), 'env');
+  }
 }
 
 /** A flag with its environment variable: `--max-pages` is ORB_MAX_PAGES. */
@@ -32,6 +48,16 @@ export function whole(min: number, max: number): (text: string) => number {
   };
 }
 
+/** Checks `host:port`; the value stays text. */
+export function address(text: string): string {
+  try {
+    parseAddress(text);
+  } catch (error) {
+    throw new InvalidArgumentError(messageOf(error));
+  }
+  return text;
+}
+
 /** Collects a flag that may be given several times; one value a line in the environment. */
 export function several(text: string, before: string[] | undefined): string[] {
   return [...(before ?? []), ...text.split('\n').filter((line) => line !== '')];
@@ -41,7 +67,7 @@ export function several(text: string, before: string[] | undefined): string[] {
 export function givenAuthkey(file: string | undefined, env: NodeJS.ProcessEnv): Buffer | undefined {
   if (file !== undefined) return readAuthkey(file);
   const key = env['ORB_AUTHKEY'];
-  if (key === '') throw new ConfigError('ORB_AUTHKEY is empty');
+  if (key === '') throw new ConfigError('ORB_AUTHKEY is empty; give it a key, or unset it');
   return key === undefined ? undefined : Buffer.from(key);
 }
 
@@ -55,6 +81,13 @@ export async function runMain(name: string, main: () => Promise<void>): Promise<
       const line = messageOf(error).replace(/^error: /, '');
       console.error(`${name}: ${line} (see --help)`);
       process.exitCode = exitCodes.operator;
+      return;
+    }
+    if (error instanceof AuthError) {
+      console.error(
+        `${name}: ${messageOf(error)}; give the key of that master with --authkey-file or ORB_AUTHKEY`,
+      );
+      process.exitCode = exitCodes.auth;
       return;
     }
     const unforeseen = exitCodeOf(error) === exitCodes.failed && error instanceof Error;

@@ -28,6 +28,12 @@ import {
   type Verb,
 } from './protocol.ts';
 
+export { AuthError, CommandError, ConnectionError, OrbError, ProtocolError } from './errors.ts';
+
+/** What a msgpack item and the rest of a `queue.put` add to its bytes, at most. */
+const itemHeadBytes = 5;
+const requestHeadBytes = 256;
+
 export type ConnectOptions = {
   readonly host: string;
   readonly port: number;
@@ -62,6 +68,7 @@ export class MasterClient {
   readonly #authkey: Buffer;
   readonly #waiters = new Map<number, Waiter>();
   #hello: Replies['hello'] | undefined;
+  #isGreeted = false;
   #lastId = 0;
   #closed: OrbError | undefined;
 
@@ -80,6 +87,7 @@ export class MasterClient {
     this.opened.catch(() => {});
     this.#connection = new Connection(socket, new ClientHandshake(this.#authkey), {
       onOpen: (nonces) => {
+        this.#isGreeted = true;
         this.#greet(nonces).then(settle.resolve, (error: OrbError) => {
           settle.reject(error);
           this.#connection.close(error);
@@ -87,7 +95,7 @@ export class MasterClient {
       },
       onPayload: (payload) => this.#receive(payload),
       onClose: (error) => {
-        const reason = error ?? new ConnectionError(`${where} closed the connection`);
+        const reason = reasonOf(error, where, this.#isGreeted);
         this.#closed = reason;
         settle.reject(reason);
         for (const waiter of this.#waiters.values()) waiter.reject(reason);
@@ -193,16 +201,19 @@ export class SharedQueue {
     this.name = name;
   }
 
-  /** Appends values (anything that msgpack holds, at most 1 MiB each); resolves when they are on
-   *  the master's disk, with the queue's size. */
+  /** Appends values (anything that msgpack holds, at most 1 MiB each) in their order; resolves
+   *  when they are on the master's disk, with the queue's size. More than a frame holds goes in
+   *  several: should the connection end between them, the first ones are in the queue. */
   async put(...values: unknown[]): Promise<number> {
     const items = values.map(encodeValue);
-    for (const item of items) {
-      if (item.length > limits.queueItemBytesMax) {
-        throw new CommandError('E_BAD_REQUEST', 'an item of a queue is at most 1 MiB');
-      }
+    if (items.some((item) => item.length > limits.queueItemBytesMax)) {
+      throw new CommandError('E_BAD_REQUEST', 'an item of a queue is at most 1 MiB');
     }
-    return (await this.#master.request('queue.put', { queue: this.name, items })).size;
+    let size: number | undefined;
+    for (const batch of batchesOf(items, this.#master.hello.frameBytesMax)) {
+      size = (await this.#master.request('queue.put', { queue: this.name, items: batch })).size;
+    }
+    return size ?? (await this.size());
   }
 
   /** The oldest value, or undefined when none came within `timeoutMs` (default 0: do not wait;
@@ -238,6 +249,10 @@ export class SharedQueue {
 export function parseAddress(text: string, defaultPort = 6666): { host: string; port: number } {
   const match = /^(?:\[([^\]]+)\]|([^:[\]]*))(?::(\d{1,5}))?$/.exec(text);
   const port = match?.[3] === undefined ? defaultPort : Number(match[3]);
+  // A number alone would be taken for an IPv4 address.
+  if (/^\d+$/.test(text)) {
+    throw new ConfigError(`"${text}" is not an address; write host:port, or :${text}`);
+  }
   if (!match || port > 65_535) {
     throw new ConfigError(`"${text}" is not an address; write host:port, for example box:6666`);
   }
@@ -247,6 +262,36 @@ export function parseAddress(text: string, defaultPort = 6666): { host: string; 
 function fatalErrorOf(code: string, message: string): OrbError {
   if (code === 'E_AUTH') return new AuthError(message);
   return new ProtocolError(message, code === 'E_VERSION' ? code : 'E_BAD_FRAME');
+}
+
+/** Cuts items into pieces that fit into a request each. */
+function* batchesOf(items: readonly Uint8Array[], frameBytesMax: number): Generator<Uint8Array[]> {
+  let batch: Uint8Array[] = [];
+  let bytes = 0;
+  for (const item of items) {
+    const itemBytes = item.length + itemHeadBytes;
+    if (
+      batch.length === limits.queueItemsMax ||
+      (batch.length > 0 && bytes + itemBytes > frameBytesMax - requestHeadBytes)
+    ) {
+      yield batch;
+      batch = [];
+      bytes = 0;
+    }
+    batch.push(item);
+    bytes += itemBytes;
+  }
+  if (batch.length > 0) yield batch;
+}
+
+/** Why a connection is gone. What breaks the framing before the handshake is over is another
+ *  program's greeting. */
+function reasonOf(error: OrbError | undefined, where: string, isGreeted: boolean): OrbError {
+  if (error === undefined) return new ConnectionError(`${where} closed the connection`);
+  if (error instanceof ProtocolError && !isGreeted) {
+    return new ProtocolError('this is not an Orbweaver master; name yours with --master');
+  }
+  return error;
 }
 
 function errorOf(code: string, message: string): OrbError {

@@ -22,6 +22,8 @@ await runMain('slave', async () => {
       void worker.drain();
     });
   }
+  // The supervisor of --processes is gone.
+  process.on('disconnect', () => void worker.drain());
   await worker.run();
 });
 process.exit();

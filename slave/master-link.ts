@@ -6,7 +6,8 @@
  * At the start it gives up after a time; once it has been joined it tries for ever, because a
  * master comes back.
  */
-import { connect, type MasterClient } from '../shared/client.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { MasterClient } from '../shared/client.ts';
 import {
   ConfigError,
   ConnectionError,
@@ -19,6 +20,9 @@ import type { Push } from '../shared/protocol.ts';
 
 const retryFirstMs = 100;
 const retryMaxMs = 5_000;
+/** Connecting and handshake; the last try before giving up gets at least `connectMsMin`. */
+const connectMsMin = 1_000;
+const connectMsMax = 10_000;
 
 export type LinkHandler = {
   readonly onJoined: (master: MasterClient) => void;
@@ -65,10 +69,11 @@ export class MasterLink {
     let giveUpAt = performance.now() + joinTimeoutMs;
     for (let attempt = 0; !this.#closed.signal.aborted; attempt++) {
       try {
-        await this.#session();
+        await this.#session(Math.max(connectMsMin, giveUpAt - performance.now()));
         giveUpAt = Number.POSITIVE_INFINITY;
         attempt = 0;
       } catch (error) {
+        if (this.#closed.signal.aborted) return;
         if (error instanceof ProtocolError) {
           throw new ConfigError(`${host}:${port}: ${error.message}`, error);
         }
@@ -82,8 +87,12 @@ export class MasterLink {
         if (attempt === 0)
           log.warn(`no master at ${host}:${port} (${messageOf(error)}); trying on`);
       }
-      const backOff = Math.min(retryMaxMs, retryFirstMs * 2 ** attempt);
-      await sleep(backOff * (0.5 + Math.random()), this.#closed.signal);
+      const backOffMs = Math.min(retryMaxMs, retryFirstMs * 2 ** attempt);
+      const waitMs = backOffMs * (0.5 + Math.random());
+      const { signal } = this.#closed;
+      await sleep(Math.min(waitMs, Math.max(0, giveUpAt - performance.now())), undefined, {
+        signal,
+      }).catch(() => {});
     }
   }
 
@@ -93,21 +102,30 @@ export class MasterLink {
   }
 
   /** One connection, from its beginning to its end. */
-  async #session(): Promise<void> {
+  async #session(leftMs: number): Promise<void> {
     const { host, port, authkey, name, log } = this.#options;
     let ended: (error: OrbError | undefined) => void = () => {};
     const end = new Promise<OrbError | undefined>((resolve) => {
       ended = resolve;
     });
-    const master = await connect({
+    const master = new MasterClient({
       host,
       port,
       authkey,
       name,
       role: 'slave',
+      timeoutMs: Math.min(connectMsMax, leftMs),
       onPush: this.#handler.onPush,
       onClose: (error) => ended(error),
     });
+    // Whoever leaves does not wait for a master that may never answer.
+    const giveUp = () => void master.close();
+    this.#closed.signal.addEventListener('abort', giveUp, { once: true });
+    try {
+      await master.opened;
+    } finally {
+      this.#closed.signal.removeEventListener('abort', giveUp);
+    }
     this.#master = master;
     log.info({ master: `${host}:${port}` }, 'joined');
     this.#handler.onJoined(master);
@@ -117,14 +135,4 @@ export class MasterLink {
     log.warn(`lost the master${error ? `: ${messageOf(error)}` : ''}; joining again`);
     this.#handler.onLost();
   }
-}
-
-function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener('abort', () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
 }

@@ -2,7 +2,7 @@
 import { hostname } from 'node:os';
 import { Option } from 'commander';
 import { localAuthkey } from '../shared/authkey.ts';
-import { flag, givenAuthkey, makeCommand, whole } from '../shared/cli.ts';
+import { address, flag, givenAuthkey, makeCommand, whole } from '../shared/cli.ts';
 import { parseAddress } from '../shared/client.ts';
 import { ConfigError } from '../shared/errors.ts';
 import { type LogLevel, logLevels } from '../shared/log.ts';
@@ -23,11 +23,15 @@ export type SlaveOptions = {
 
 /** @throws ConfigError, or commander's own error, each one line. */
 export function parseSlaveOptions(argv: readonly string[], env: NodeJS.ProcessEnv): SlaveOptions {
-  const program = makeCommand('node slave.js')
+  const program = makeCommand('node slave.js', env)
     .description('Crawl slave: fetches the pages that a master hands out, and reports them.')
     .version(version)
     .allowExcessArguments(false)
-    .addOption(flag('--master <host:port>', 'the master to work for').default('127.0.0.1:6666'))
+    .addOption(
+      flag('--master <host:port>', 'the master to work for')
+        .default('127.0.0.1:6666')
+        .argParser(address),
+    )
     .addOption(
       new Option(
         '--authkey-file <file>',

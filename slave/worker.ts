@@ -83,6 +83,12 @@ export class Worker {
   async drain(): Promise<void> {
     if (this.#state !== 'working') return;
     this.#state = 'draining';
+    if (this.#fetching.size > 0) {
+      this.#options.log.info(
+        { fetching: this.#fetching.size },
+        'leaving when what is being fetched is done; a second signal ends at once',
+      );
+    }
     const { master } = this.#link;
     master?.notify('task.credit', { count: 0, slots: 0 });
     for (const { task, lease } of this.#queued) {

@@ -29,7 +29,10 @@ export class FileSink {
    *  @throws ConfigError unwritable, or a file is shorter than what was written to it. */
   static async open(folder: string, lengths: Lengths): Promise<FileSink> {
     await mkdir(folder, { recursive: true }).catch((error: unknown) => {
-      throw new ConfigError(`cannot make the folder ${folder}: ${messageOf(error)}`, error);
+      throw new ConfigError(
+        `cannot make the folder ${folder}: ${messageOf(error)}; choose another --out`,
+        error,
+      );
     });
     const pages = await openAt(join(folder, 'pages.jsonl'), lengths.pages);
     const images = await openAt(join(folder, 'img_src.txt'), lengths.images);
@@ -74,7 +77,7 @@ async function openAt(path: string, length: number): Promise<FileHandle> {
   try {
     file = await open(path, constants.O_RDWR | constants.O_CREAT, 0o644);
   } catch (error) {
-    throw new ConfigError(`cannot write ${path}: ${messageOf(error)}`, error);
+    throw new ConfigError(`cannot write ${path}: ${messageOf(error)}; choose another --out`, error);
   }
   const { size } = await file.stat();
   if (size < length) {

@@ -1,0 +1,44 @@
+/** What most end-to-end tests begin with: a site and a cluster that end with their test. */
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import { Cluster, type Program } from './cluster.ts';
+import { type Resources, TestSite } from './site.ts';
+
+export async function siteFor(
+  test: TestContext,
+  resources: Resources,
+  options: { delayMs?: number; host?: string } = {},
+): Promise<TestSite> {
+  const site = await TestSite.start(resources, options);
+  test.after(() => site.close());
+  return site;
+}
+
+/** Crawls to the end with `slaves` slaves; fails unless everybody leaves with 0. */
+export async function crawlToEnd(
+  test: TestContext,
+  seeds: readonly string[],
+  options: { flags?: readonly string[]; slaves?: number; slave?: readonly string[] } = {},
+): Promise<Cluster> {
+  const cluster = new Cluster(test);
+  const { flags = [], slaves: count = 1 } = options;
+  // Seeds come when all slaves are there; else the first could be done before the next one is.
+  const isAlone = count === 1;
+  const first = isAlone ? [...seeds, ...flags] : [];
+  const master = await cluster.master([...first, '--exit-when-done']);
+  const slaves = Array.from({ length: count }, () => cluster.slave(options.slave));
+  if (!isAlone) {
+    for (const slave of slaves) await slave.said(/joined/);
+    await cluster.ask('add', ...seeds, ...flags);
+  }
+  await assertLeaves(master, ...slaves);
+  return cluster;
+}
+
+/** Every program ends with exit code 0. */
+export async function assertLeaves(...programs: readonly Program[]): Promise<void> {
+  for (const program of programs) {
+    const exit = await program.exited;
+    assert.deepEqual(exit, { code: 0, signal: null }, program.output);
+  }
+}
