@@ -34,18 +34,18 @@ describe('heartbeats', { concurrency: true }, () => {
     assert.deepEqual(await peer.push('ping'), { verb: 'ping' });
     const waited = performance.now() - begun;
     const heartbeatMs = Number(hello['heartbeatMs']);
-    assert.ok(waited > heartbeatMs * 0.8 && waited < heartbeatMs * 2.5, `${waited} ms`);
+    assert.ok(waited > heartbeatMs * 0.5 && waited < heartbeatMs * 4, `${waited} ms`);
     await peer.close();
   });
 
-  test('[B-2] a peer that is silent for silenceMs is closed, and its leases return', async (t) => {
+  test('[B-2] a peer that is silent for silenceMs is closed', async (t) => {
     const { peer, hello } = await joined();
     if (!target.isShort(t, hello['silenceMs'])) return peer.abort();
     const begun = performance.now();
     assert.equal(await peer.ended, 'fin');
     const waited = performance.now() - begun;
     const silenceMs = Number(hello['silenceMs']);
-    assert.ok(waited > silenceMs * 0.9 && waited < silenceMs * 2.5, `${waited} ms`);
+    assert.ok(waited > silenceMs * 0.5 && waited < silenceMs * 4, `${waited} ms`);
   });
 
   test('[B-2] pings alone keep a session, and so do bytes of an unfinished frame', async (t) => {
@@ -103,9 +103,11 @@ describe('heartbeats', { concurrency: true }, () => {
     const closed = once(peer.socket, 'close');
     const heir = await target.join('client');
     using __ = beating(heir);
-    // They come back when the session is closed, and only then.
-    const back = await heir.must('queue.get', { queue, count: 30, waitMs: 10_000 });
-    assert.ok((back['items'] as unknown[]).length > 0);
+    // What it took comes back when its session is closed, and only then.
+    for (let count = 0; count < 30; ) {
+      const got = await heir.must('queue.get', { queue, count: 30, waitMs: 10_000 });
+      count += (got['items'] as unknown[]).length;
+    }
     peer.socket.resume();
     await closed;
     await heir.close();
