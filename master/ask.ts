@@ -27,7 +27,8 @@ async function join({ host, port, authkey }: AskOptions): Promise<MasterClient> 
   } catch (error) {
     if (error instanceof ConnectionError) {
       throw new ConfigError(
-        `no master answers at ${host}:${port} (${error.message}); start one or name it with --master`,
+        `no master answers at ${host}:${port} (${error.message}); ` +
+          'start one, or name it with --master',
       );
     }
     if (error instanceof ProtocolError) throw new ConfigError(`${host}:${port}: ${error.message}`);

@@ -28,7 +28,7 @@ import { openLmdbStore } from './store/lmdb.ts';
 import { formatVersion } from './store/records.ts';
 import type { Store } from './store/store.ts';
 
-const commitEveryMs = 10;
+const commitEveryMs = 25;
 /** How long an orderly stop waits for the pages that slaves have under way. */
 const drainMs = 10_000;
 
@@ -116,7 +116,7 @@ export class Master {
     this.#server = new MasterServer(this.#services(authkey));
   }
 
-  /** Ends orderly: no more leases, what is under way comes in, everything is written. Idempotent. */
+  /** Ends orderly: no more leases, what is under way comes in, all is written. Idempotent. */
   async stop(): Promise<void> {
     if (this.#state !== 'serving') return await this.stopped.catch(() => {});
     this.#state = 'draining';
@@ -260,8 +260,8 @@ export class Master {
     const known = this.#store.get('meta', secretKey);
     if (format !== undefined && format[0] !== formatVersion) {
       throw new ConfigError(
-        `${this.#options.dataFolder} was written in format ${format[0]}, this is ${formatVersion}; ` +
-          'use the version of Orbweaver that wrote it',
+        `${this.#options.dataFolder} was written in format ${format[0]}, ` +
+          `this is ${formatVersion}; use the version of Orbweaver that wrote it`,
       );
     }
     if (known !== undefined) return known;

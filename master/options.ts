@@ -1,15 +1,7 @@
 /** The master's command line, environment and config file, frozen into plain options. */
 import { join } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import {
-  address,
-  applyConfigFile,
-  flag,
-  givenAuthkey,
-  makeCommand,
-  several,
-  whole,
-} from '../shared/cli.ts';
+import { address, flag, givenAuthkey, makeCommand, several, whole } from '../shared/cli.ts';
 import { parseAddress } from '../shared/client.ts';
 import { type CrawlSpec, crawlNameSchema, crawlSpecSchema } from '../shared/crawl.ts';
 import { ConfigError } from '../shared/errors.ts';
@@ -17,6 +9,7 @@ import { type LogLevel, logLevels } from '../shared/log.ts';
 import { limits } from '../shared/protocol.ts';
 import { canonicalUrl } from '../shared/url.ts';
 import { version } from '../shared/version.ts';
+import { applyConfigFile } from './config-file.ts';
 import type { Timing } from './services.ts';
 
 export type ServeOptions = {

@@ -8,6 +8,7 @@
  * The store holds all items; in memory is a window of those that come next.
  */
 import { CommandError } from '../shared/errors.ts';
+import { limits } from '../shared/protocol.ts';
 import type { GroupCommit } from './store/group-commit.ts';
 import { afterPrefix, itemKey, parseItemKey } from './store/records.ts';
 import type { Store } from './store/store.ts';
@@ -20,17 +21,21 @@ export type ItemHolder = object;
 type Waiter = {
   readonly holder: ItemHolder;
   readonly count: number;
-  readonly timer: NodeJS.Timeout;
+  timer: NodeJS.Timeout | undefined;
   readonly resolve: (items: Item[]) => void;
 };
 
+/** Items of one queue in memory that come next; and their bytes, exceeded by one refill. */
 const windowMax = 1024;
+const windowBytesMax = 8 << 20;
+const refillCount = 16;
 const queuesMax = 10_000;
 
 export class UserQueues {
   readonly #store: Store;
   readonly #commits: GroupCommit;
   readonly #queues = new Map<string, UserQueue>();
+  readonly #heldBytes = new HeldBytes();
 
   constructor(store: Store, commits: GroupCommit) {
     this.#store = store;
@@ -45,15 +50,21 @@ export class UserQueues {
       if (this.#queues.size >= queuesMax) {
         throw new CommandError('E_QUEUE_FULL', `there are ${queuesMax} queues already`);
       }
-      queue = new UserQueue(name, this.#store, this.#commits);
+      queue = new UserQueue(name, this.#store, this.#commits, this.#heldBytes);
       this.#queues.set(name, queue);
     }
     return queue;
   }
 
+  /** The queue of that name if anybody has put or wanted something there. */
+  find(name: string): UserQueue | undefined {
+    return this.#queues.get(name);
+  }
+
   /** The session ended: what it held waits again. */
   removeHolder(holder: ItemHolder): void {
     for (const queue of this.#queues.values()) queue.removeHolder(holder);
+    this.#heldBytes.forget(holder);
   }
 
   /** Answers everybody who waits, with nothing. */
@@ -79,22 +90,26 @@ export class UserQueue {
   readonly #store: Store;
   readonly #commits: GroupCommit;
   #window: Item[] = [];
+  #windowBytes = 0;
   /** Everything up to this one is in the window or held; beyond it only in the store. */
   #loadedTo = 0;
   #nextId = 1;
   #size = 0;
   readonly #held = new Map<ItemHolder, Map<number, Item>>();
-  #waiters: Waiter[] = [];
+  readonly #waiters = new Set<Waiter>();
+  readonly #heldBytes: HeldBytes;
 
-  constructor(name: string, store: Store, commits: GroupCommit) {
+  constructor(name: string, store: Store, commits: GroupCommit, heldBytes: HeldBytes) {
     this.name = name;
+    this.#heldBytes = heldBytes;
     this.#store = store;
     this.#commits = commits;
   }
 
   /** Items that wait. */
   get size(): number {
-    return this.#size;
+    // The store shows items a moment before their put is acknowledged and counted.
+    return Math.max(0, this.#size);
   }
 
   /** Counts what is in the store. */
@@ -123,30 +138,41 @@ export class UserQueue {
     this.#size += items.length;
     for (const item of items) {
       // Otherwise it is read from the store in its turn, or a refill was faster than we.
-      if (this.#loadedTo + 1 === item.id && this.#window.length < windowMax) {
-        this.#window.push(item);
-        this.#loadedTo = item.id;
-      }
+      if (this.#loadedTo + 1 === item.id && !this.#isWindowFull) this.#push(item);
     }
     this.#serve();
   }
 
-  /** Up to `count` items, now or when the first comes; [] after `waitMs`. */
+  /** Up to `count` items, now or when the first comes; [] after `waitMs`.
+   *  @throws CommandError E_QUEUE_FULL the holder has too much already [Q-7] */
   get(holder: ItemHolder, count: number, waitMs: number): Promise<Item[]> {
+    if (this.#heldBytes.of(holder) >= limits.queueHeldBytesMax) {
+      throw new CommandError('E_QUEUE_FULL', 'this session holds too much: say queue.done first');
+    }
     return new Promise((resolve) => {
-      const timer = setTimeout(() => {
-        this.#waiters = this.#waiters.filter((waiter) => waiter.timer !== timer);
-        resolve([]);
-      }, waitMs);
-      this.#waiters.push({ holder, count, timer, resolve });
+      const waiter: Waiter = { holder, count, resolve, timer: undefined };
+      this.#waiters.add(waiter);
       this.#serve();
+      if (!this.#waiters.has(waiter)) return;
+      const giveUp = () => {
+        this.#waiters.delete(waiter);
+        resolve([]);
+      };
+      if (waitMs === 0) giveUp();
+      else waiter.timer = setTimeout(giveUp, waitMs);
     });
   }
 
   /** Forgets items that the holder has. */
   done(holder: ItemHolder, ids: readonly number[]): Promise<void> {
     const held = this.#held.get(holder);
-    const known = ids.filter((id) => held?.delete(id));
+    const known = ids.filter((id) => {
+      const item = held?.get(id);
+      if (item === undefined) return false;
+      held?.delete(id);
+      this.#heldBytes.add(holder, -sizeOf(item));
+      return true;
+    });
     if (held?.size === 0) this.#held.delete(holder);
     if (known.length === 0) return Promise.resolve();
     const changes = known.map((id) => ({
@@ -159,13 +185,15 @@ export class UserQueue {
 
   removeHolder(holder: ItemHolder): void {
     for (const waiter of this.#waiters) {
-      if (waiter.holder === holder) clearTimeout(waiter.timer);
+      if (waiter.holder !== holder) continue;
+      clearTimeout(waiter.timer);
+      this.#waiters.delete(waiter);
     }
-    this.#waiters = this.#waiters.filter((waiter) => waiter.holder !== holder);
     const held = this.#held.get(holder);
     if (held === undefined) return;
     this.#held.delete(holder);
     this.#size += held.size;
+    for (const item of held.values()) this.#windowBytes += sizeOf(item);
     this.#window = [...held.values(), ...this.#window].sort((a, b) => a.id - b.id);
     this.#serve();
   }
@@ -175,36 +203,85 @@ export class UserQueue {
       clearTimeout(timer);
       resolve([]);
     }
-    this.#waiters = [];
+    this.#waiters.clear();
   }
 
   #serve(): void {
-    while (this.#waiters.length > 0) {
+    for (const waiter of this.#waiters) {
       if (this.#window.length === 0) this.#refill();
       if (this.#window.length === 0) return;
-      const waiter = this.#waiters.shift();
-      if (waiter === undefined) return;
+      this.#waiters.delete(waiter);
       clearTimeout(waiter.timer);
-      const items = this.#window.splice(0, waiter.count);
-      this.#size -= items.length;
-      let held = this.#held.get(waiter.holder);
-      if (held === undefined) {
-        held = new Map();
-        this.#held.set(waiter.holder, held);
-      }
-      for (const item of items) held.set(item.id, item);
-      waiter.resolve(items);
+      waiter.resolve(this.#take(waiter.holder, waiter.count));
     }
   }
 
-  #refill(): void {
-    const rows = this.#store.range('items', {
-      from: itemKey(this.name, this.#loadedTo),
-      after: true,
-      to: itemKey(this.name, 2 ** 48 - 1),
-      limit: windowMax,
-    });
-    this.#window = rows.map(({ key, value }) => ({ id: parseItemKey(key).seq, value }));
-    this.#loadedTo = this.#window.at(-1)?.id ?? this.#loadedTo;
+  /** The next items, as many as one reply takes; the holder has them now. */
+  #take(holder: ItemHolder, countMax: number): Item[] {
+    let bytes = 0;
+    let count = 0;
+    for (const item of this.#window) {
+      if (count === countMax || (count > 0 && bytes + sizeOf(item) > limits.queueReplyBytesMax)) {
+        break;
+      }
+      bytes += sizeOf(item);
+      count++;
+    }
+    const items = this.#window.splice(0, count);
+    this.#windowBytes -= bytes;
+    this.#size -= count;
+    let held = this.#held.get(holder);
+    if (held === undefined) {
+      held = new Map();
+      this.#held.set(holder, held);
+    }
+    for (const item of items) held.set(item.id, item);
+    this.#heldBytes.add(holder, bytes);
+    return items;
   }
+
+  get #isWindowFull(): boolean {
+    return this.#window.length >= windowMax || this.#windowBytes >= windowBytesMax;
+  }
+
+  #push(item: Item): void {
+    this.#window.push(item);
+    this.#windowBytes += sizeOf(item);
+    this.#loadedTo = item.id;
+  }
+
+  #refill(): void {
+    while (!this.#isWindowFull) {
+      const rows = this.#store.range('items', {
+        from: itemKey(this.name, this.#loadedTo),
+        after: true,
+        to: itemKey(this.name, 2 ** 48 - 1),
+        limit: refillCount,
+      });
+      for (const { key, value } of rows) this.#push({ id: parseItemKey(key).seq, value });
+      if (rows.length < refillCount) return;
+    }
+  }
+}
+
+/** Bytes that the sessions hold, over all queues. */
+class HeldBytes {
+  readonly #bytes = new Map<ItemHolder, number>();
+
+  of(holder: ItemHolder): number {
+    return this.#bytes.get(holder) ?? 0;
+  }
+
+  add(holder: ItemHolder, bytes: number): void {
+    this.#bytes.set(holder, this.of(holder) + bytes);
+  }
+
+  forget(holder: ItemHolder): void {
+    this.#bytes.delete(holder);
+  }
+}
+
+/** What an item takes in memory and in a reply, about. */
+function sizeOf({ value }: Item): number {
+  return value.length + 64;
 }

@@ -1,18 +1,20 @@
 /** The listening socket: accepts, bounds how many connections there are, and knows the sessions. */
 import { createServer, type Server, type Socket } from 'node:net';
-import { ConfigError, messageOf, type OrbError } from '../shared/errors.ts';
+import { ConfigError, ConnectionError, messageOf, type OrbError } from '../shared/errors.ts';
 import type { Services } from './services.ts';
 import { Session } from './session.ts';
 
 /** Connections of all kinds. */
 const connectionsMax = 10_000;
-/** Connections that have not proved the authkey. */
+/** Connections that have not said hello. */
 const strangersMax = 2_000;
 
 export class MasterServer {
   readonly #services: Services;
   readonly #server: Server;
   readonly #sessions = new Set<Session>();
+  /** Those that had not said hello when it was last looked, in the order they came. */
+  readonly #strangers = new Set<Session>();
   #lastId = 0;
 
   constructor(services: Services) {
@@ -59,16 +61,28 @@ export class MasterServer {
   }
 
   #accept(socket: Socket): void {
-    const strangers = [...this.#sessions].filter((session) => !session.isReady).length;
-    if (strangers >= strangersMax) {
-      socket.destroy();
-      return;
-    }
     const session = new Session(++this.#lastId, socket, this.#services, (ended, error) => {
       this.#sessions.delete(ended);
+      this.#strangers.delete(ended);
       if (error !== undefined) this.#refused(ended, error);
     });
     this.#sessions.add(session);
+    this.#strangers.add(session);
+    if (this.#strangers.size > strangersMax) this.#makeRoom();
+  }
+
+  /** The longest silent of the strangers goes, so that any number of them keeps nobody out: who
+   *  means it says hello within milliseconds. [L-1] */
+  #makeRoom(): void {
+    for (const session of this.#strangers) {
+      this.#strangers.delete(session);
+      if (session.isReady) {
+        if (this.#strangers.size <= strangersMax) return;
+        continue;
+      }
+      session.close(new ConnectionError('too many connections that have not said hello'));
+      return;
+    }
   }
 
   #refused(session: Session, error: OrbError): void {

@@ -25,12 +25,11 @@ import type { Lease, LeaseHolder } from './frontier/leases.ts';
 import { idOf, parseRequest, versionOf } from './request.ts';
 import type { Services } from './services.ts';
 
-/** Bytes a peer may leave unread before it is not read from either. */
-const unsentBytesMax = 16 << 20;
-
 export class Session implements LeaseHolder {
   readonly id: number;
   readonly leases = new Set<Lease>();
+  /** Requests of `queue.get` that are not answered yet. */
+  waitingGets = 0;
   readonly #services: Services;
   readonly #connection: Connection;
   readonly #onEnd: (session: Session, error: OrbError | undefined) => void;
@@ -41,7 +40,10 @@ export class Session implements LeaseHolder {
   #name = '?';
   #credit = 0;
   #slots = 0;
-  #waiting = false;
+  #unanswered = 0;
+  #unansweredBytes = 0;
+  #isHeldBack = false;
+  #onAnswered: () => void = () => {};
 
   constructor(
     id: number,
@@ -151,11 +153,19 @@ export class Session implements LeaseHolder {
       return;
     }
     const { verb } = request;
-    perform(this.#services, this, request).then((reply) => {
-      if (id !== undefined) this.#reply({ id, ok: true, ...reply });
-      if (verb === 'bye') this.#connection.close();
-    }, refuse);
-    this.#holdBackIfFull();
+    this.#unanswered++;
+    this.#unansweredBytes += payload.length;
+    perform(this.#services, this, request)
+      .then((reply) => {
+        if (id !== undefined) this.#reply({ id, ok: true, ...reply });
+        if (verb === 'bye') this.#connection.close();
+      }, refuse)
+      .finally(() => {
+        this.#unanswered--;
+        this.#unansweredBytes -= payload.length;
+        this.#onAnswered();
+      });
+    void this.#holdBackIfFull();
   }
 
   /** The first message decides the dialect, and must be a `hello` that holds. [D-1] [S-1] */
@@ -196,7 +206,8 @@ export class Session implements LeaseHolder {
     this.#role = role;
     this.#name = name;
     this.#state = 'ready';
-    this.#connection.startHeartbeat({ verb: 'ping' }, timing);
+    const untakenMs = timing.silenceMs;
+    this.#connection.startHeartbeat({ verb: 'ping' }, { ...timing, untakenMs });
     this.#reply({
       id,
       ok: true,
@@ -234,22 +245,41 @@ export class Session implements LeaseHolder {
     if (id !== undefined) this.#reply({ id, ...reply });
   }
 
-  #holdBackIfFull(): void {
-    if (this.#waiting) return;
-    const { frontier } = this.#services;
-    const unsent = this.#connection.unsentBytes > unsentBytesMax;
-    if (!unsent && !frontier.isFull) return;
-    this.#waiting = true;
+  /** Too much is under way: this peer has to wait. [P-1]..[P-3] */
+  get #isFull(): boolean {
+    // Once held back, half of it has to be answered: not one at a time.
+    const part = this.#isHeldBack ? 0.5 : 1;
+    return (
+      this.#services.frontier.isFull ||
+      this.#unanswered > limits.unansweredMax * part ||
+      this.#unansweredBytes > limits.unansweredBytesMax * part ||
+      this.#connection.unsentBytes > limits.untakenBytesMax
+    );
+  }
+
+  async #holdBackIfFull(): Promise<void> {
+    if (this.#isHeldBack || !this.#isFull) return;
+    this.#isHeldBack = true;
     this.#connection.pause();
-    Promise.all([frontier.room(), unsent ? this.#connection.drained() : undefined]).then(() => {
-      this.#waiting = false;
-      this.#connection.resume();
+    while (this.#isFull && this.#state !== 'closed') await this.#eased();
+    this.#isHeldBack = false;
+    this.#connection.resume();
+  }
+
+  /** Resolves when one of the reasons to wait may be gone. */
+  #eased(): Promise<void> {
+    const { frontier } = this.#services;
+    if (frontier.isFull) return frontier.room();
+    if (this.#connection.unsentBytes > limits.untakenBytesMax) return this.#connection.drained();
+    return new Promise((resolve) => {
+      this.#onAnswered = resolve;
     });
   }
 
   #ended(error: OrbError | undefined): void {
     const wasReady = this.#state === 'ready';
     this.#state = 'closed';
+    this.#onAnswered();
     if (wasReady) this.#services.onGone(this);
     this.#onEnd(this, error);
   }

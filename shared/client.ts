@@ -111,9 +111,10 @@ export class MasterClient {
     return this.#hello;
   }
 
-  /** Asks and waits for the answer.
+  /** Asks and waits for the answer. The request may be held back for up to `withinMs`, so that
+   *  several leave in one write.
    *  @throws CommandError what the master answered · ConnectionError the connection ended. */
-  request<V extends Verb>(verb: V, body: Body<V>): Promise<Replies[V]> {
+  request<V extends Verb>(verb: V, body: Body<V>, withinMs = 0): Promise<Replies[V]> {
     if (this.#closed) return Promise.reject(this.#closed);
     const id = ++this.#lastId;
     const frame = encodeMessage({ verb, id, ...body });
@@ -126,7 +127,7 @@ export class MasterClient {
     const reply = new Promise<Replies[V]>((resolve, reject) => {
       this.#waiters.set(id, { resolve, reject });
     });
-    this.#connection.sendFrame(frame);
+    this.#connection.sendFrame(frame, withinMs);
     return reply;
   }
 

@@ -4,7 +4,8 @@
  *
  *     handshaking --both challenges met--> open --end, error, silence, close()--> closed
  *
- * All that is written in one turn of the event loop leaves in one write.
+ * All that is written in one turn of the event loop leaves in one write; what may wait a little
+ * waits for more.
  * Source: PROTOCOL.md, "Connection" and "Heartbeats".
  */
 import type { Socket } from 'node:net';
@@ -24,10 +25,19 @@ export type ConnectionHandler = {
   readonly onClose: (error: OrbError | undefined) => void;
 };
 
+/** More than this waits for nothing. */
+const flushBytes = 32 << 10;
+
 type Handshake = { receive(payload: Buffer): HandshakeStep };
 
 /** How often a side that has nothing to say says so, and how long it listens in vain, in ms. */
-export type Heartbeat = { readonly heartbeatMs: number; readonly silenceMs: number };
+export type Heartbeat = {
+  readonly heartbeatMs: number;
+  readonly silenceMs: number;
+  /** A peer that takes nothing of what it is sent for this long is closed; default: never. Not
+   *  for a client: a master that is full takes nothing for as long as it needs to. [B-5] */
+  readonly untakenMs?: number;
+};
 
 export class Connection {
   readonly peer: string;
@@ -37,10 +47,14 @@ export class Connection {
   #handshake: Handshake | undefined;
   #state: 'handshaking' | 'open' | 'closed' = 'handshaking';
   #error: OrbError | undefined;
-  #corked = false;
+  #flush: 'none' | 'later' | 'soon' = 'none';
+  #flushTimer: NodeJS.Timeout | undefined;
   #heldBack = false;
   #heardAt = performance.now();
   #sentAt = performance.now();
+  #sentBytes = 0;
+  #takenBytes = 0;
+  #takenAt = performance.now();
   readonly #deadline: NodeJS.Timeout;
   #heartbeat: NodeJS.Timeout | undefined;
 
@@ -75,9 +89,10 @@ export class Connection {
     return this.#socket.writableLength;
   }
 
-  /** Sends a message; false when the peer takes less than is sent, so that the caller slows. */
-  send(message: object): boolean {
-    return this.sendFrame(encodeMessage(message));
+  /** Sends a message within so many ms, or with the next one that cannot wait; false when the peer
+   *  takes less than is sent, so that the caller slows. */
+  send(message: object, withinMs = 0): boolean {
+    return this.sendFrame(encodeMessage(message), withinMs);
   }
 
   /** Sends bytes as one frame. */
@@ -86,18 +101,27 @@ export class Connection {
   }
 
   /** Sends bytes that are a whole frame already. */
-  sendFrame(frame: Buffer): boolean {
+  sendFrame(frame: Buffer, withinMs = 0): boolean {
     if (this.#state === 'closed') return false;
-    if (!this.#corked) {
-      this.#corked = true;
-      this.#socket.cork();
-      process.nextTick(() => {
-        this.#corked = false;
-        this.#socket.uncork();
-      });
-    }
+    this.#flushWithin(this.#socket.writableLength > flushBytes ? 0 : withinMs);
     this.#sentAt = performance.now();
+    this.#sentBytes += frame.length;
     return this.#socket.write(frame);
+  }
+
+  /** Corks the socket until the flush; a flush that is due sooner replaces one that is later. */
+  #flushWithin(ms: number): void {
+    if (this.#flush === 'soon' || (this.#flush === 'later' && ms > 0)) return;
+    if (this.#flush === 'none') this.#socket.cork();
+    this.#flush = ms > 0 ? 'later' : 'soon';
+    if (ms > 0) this.#flushTimer = setTimeout(() => this.#flushNow(), ms);
+    else setImmediate(() => this.#flushNow());
+  }
+
+  #flushNow(): void {
+    clearTimeout(this.#flushTimer);
+    this.#flush = 'none';
+    this.#socket.uncork();
   }
 
   /** Resolves when the peer has taken what was sent, or the connection is closed. */
@@ -125,7 +149,7 @@ export class Connection {
   }
 
   /** From now on silence is the peer's fault, and ours is broken by `ping`. [B-1] [B-2] */
-  startHeartbeat(ping: object, { heartbeatMs, silenceMs }: Heartbeat): void {
+  startHeartbeat(ping: object, { heartbeatMs, silenceMs, untakenMs }: Heartbeat): void {
     clearTimeout(this.#deadline);
     const frame = encodeMessage(ping);
     this.#heartbeat = setInterval(() => {
@@ -133,6 +157,9 @@ export class Connection {
       if (now - this.#sentAt >= heartbeatMs) this.sendFrame(frame);
       if (!this.#heldBack && now - this.#heardAt > silenceMs) {
         this.close(new ConnectionError(`nothing heard for ${silenceMs / 1000} s`));
+      }
+      if (untakenMs !== undefined && now - this.#lastTakenAt(now) > untakenMs) {
+        this.close(new ConnectionError(`nothing taken for ${untakenMs / 1000} s`));
       }
     }, heartbeatMs / 2);
     this.#heartbeat.unref();
@@ -151,6 +178,7 @@ export class Connection {
     this.#error = error;
     clearTimeout(this.#deadline);
     clearInterval(this.#heartbeat);
+    if (this.#flush !== 'none') this.#flushNow();
     this.#socket.resume();
     this.#socket.end();
     // A peer that does not close its side must not keep ours.
@@ -158,6 +186,16 @@ export class Connection {
     kill.unref();
     this.#socket.once('close', () => clearTimeout(kill));
     this.#handler.onClose(this.#error);
+  }
+
+  /** When the peer last took something, or had nothing to take. A write of many frames counts
+   *  when all of it is taken, so this errs by one write. */
+  #lastTakenAt(now: number): number {
+    const unsent = this.#socket.writableLength;
+    const taken = this.#sentBytes - unsent;
+    if (unsent === 0 || taken > this.#takenBytes) this.#takenAt = now;
+    this.#takenBytes = taken;
+    return this.#takenAt;
   }
 
   #receive(chunk: Buffer): void {

@@ -10,7 +10,8 @@
  */
 import { Packr, Unpackr } from 'msgpackr';
 import { ProtocolError } from './errors.ts';
-import { refuseUnplain } from './plain-msgpack.ts';
+import { assertPlain } from './plain-value.ts';
+import { limits } from './protocol.ts';
 
 const headerBytes = 4;
 const longHeaderBytes = 12;
@@ -103,21 +104,34 @@ export function encodeFrame(payload: Uint8Array): Buffer {
   return frame;
 }
 
-// Plain msgpack: no record extension, so that any language can speak it. [F-6]
-const packr = new Packr({ useRecords: false, encodeUndefinedAsNil: true });
+// Plain msgpack: no record extension, so that any language can speak it; a field that is undefined
+// is left out, because only an extension could hold it. [F-6]
+const packing = { useRecords: false, skipValues: [undefined] }; // the types lack skipValues
+const packr = new Packr(packing);
 const unpackr = new Unpackr({ useRecords: false, mapsAsObjects: true, int64AsType: 'number' });
 
-/** Any plain value as msgpack bytes of its own. */
+/** Any plain value as msgpack bytes of its own.
+ *  @throws TypeError for what only an extension could hold: dates, errors, big integers,
+ *  undefined. */
 export function encodeValue(value: unknown): Buffer {
-  return Buffer.from(packr.pack(value));
+  try {
+    const bytes = Buffer.from(packr.pack(value));
+    assertPlain(bytes);
+    return bytes;
+  } catch (error) {
+    throw new TypeError('only null, booleans, numbers, texts, bytes, arrays and maps are sent', {
+      cause: error,
+    });
+  }
 }
 
-/** @throws ProtocolError when the bytes are not one whole msgpack value. */
-export function decodeValue(bytes: Uint8Array): unknown {
+/** @throws ProtocolError when the bytes are not one whole msgpack value, plain all through. */
+export function decodeValue(bytes: Uint8Array, valuesMax?: number): unknown {
   try {
+    assertPlain(bytes, valuesMax);
     return unpackr.unpack(bytes);
   } catch (error) {
-    // Trailing bytes, truncation, unknown extensions, and nesting that exhausts the stack.
+    // Trailing bytes, truncation, extensions, deep nesting, and containers as keys.
     throw new ProtocolError(
       `not a msgpack message: ${error instanceof Error ? error.message : ''}`,
     );
@@ -126,8 +140,7 @@ export function decodeValue(bytes: Uint8Array): unknown {
 
 /** A message off the wire, within the limits of one. @throws ProtocolError [F-6] [F-8] */
 export function decodeMessage(bytes: Uint8Array): unknown {
-  refuseUnplain(bytes);
-  return decodeValue(bytes);
+  return decodeValue(bytes, limits.messageValuesMax);
 }
 
 /** A message as a whole frame. */

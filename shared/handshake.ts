@@ -72,9 +72,9 @@ export class ServerHandshake {
         this.#state = 'challenge';
         return { send: [welcome] };
       case 'challenge': {
-        this.#state = 'welcome';
         this.#clientChallenge = challengeOf(payload);
         const answer = this.#clientChallenge && answerTo(this.#authkey, this.#clientChallenge);
+        this.#state = answer === undefined ? 'done' : 'welcome';
         if (answer === undefined) return broken('the client sent no challenge');
         return { send: [answer] };
       }
@@ -108,16 +108,16 @@ export class ClientHandshake {
   receive(payload: Buffer): HandshakeStep {
     switch (this.#state) {
       case 'challenge': {
-        this.#state = 'verdict';
         this.#serverChallenge = challengeOf(payload);
         const answer = this.#serverChallenge && answerTo(this.#authkey, this.#serverChallenge);
+        this.#state = answer === undefined ? 'done' : 'verdict';
         if (answer === undefined) return broken('this is not an Orbweaver master');
         return { send: [answer] };
       }
       case 'verdict':
-        this.#state = 'answer';
+        this.#state = payload.equals(welcome) ? 'answer' : 'done';
         if (payload.equals(failure)) return refused('the master refused the authkey');
-        if (!payload.equals(welcome)) return broken('this is not an Orbweaver master');
+        if (this.#state === 'done') return broken('this is not an Orbweaver master');
         return { send: [Buffer.concat([challengePrefix, this.#challenge])] };
       case 'answer': {
         this.#state = 'done';

@@ -16,7 +16,7 @@ export const limits = {
   /** A frame afterwards. [F-5] */
   frameBytesMax: 32 << 20,
   /** Containers within containers of one message. [F-8] */
-  messageDepthMax: 16,
+  messageDepthMax: 64,
   /** Values of one message, keys and containers included. [F-8] */
   messageValuesMax: 1_000_000,
   /** From accept to the end of `hello`; this and the next three are a master's defaults. [H-7] */
@@ -38,6 +38,18 @@ export const limits = {
   seedsMax: 10_000,
   queueItemsMax: 10_000,
   queueItemBytesMax: 1 << 20,
+  /** Items of one reply to `queue.get`, together; one item at least. [Q-6] */
+  queueReplyBytesMax: 16 << 20,
+  /** Items that one session has and has not said `queue.done` of, together. [Q-7] */
+  queueHeldBytesMax: 64 << 20,
+  /** Requests of `queue.get` of one session that wait. [Q-7] */
+  queueWaitingMax: 256,
+  /** Requests of one session that are not answered yet, and their bytes: beyond that it is not
+   *  read from. [P-2] */
+  unansweredMax: 1024,
+  unansweredBytesMax: 64 << 20,
+  /** Bytes that a peer has not taken; beyond that it is not read from. [P-3] */
+  untakenBytesMax: 16 << 20,
   /** `queue.get` waits at most this long in one request. */
   waitMsMax: 3_600_000,
 } as const;

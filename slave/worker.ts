@@ -34,6 +34,8 @@ type Statement =
 
 /** Bytes of unacknowledged reports above which no fetch is begun. */
 const unackedBytesMax = 64 << 20;
+/** A report may wait this long for others, so that they leave in one write. */
+const reportWithinMs = 5;
 /** How long a drain waits for what is being fetched. */
 const drainMs = 35_000;
 
@@ -44,6 +46,8 @@ export class Worker {
   readonly #specs = new Map<number, FetchSpec>();
   #queued: TaskPush[] = [];
   readonly #fetching = new Map<TaskPush, AbortController>();
+  /** A controller serves fetch after fetch until it has aborted one: they are slow to make. */
+  readonly #spareAborts: AbortController[] = [];
   readonly #unacked = new Set<Statement>();
   #unackedBytes = 0;
   #state: 'working' | 'draining' | 'stopped' = 'working';
@@ -144,7 +148,7 @@ export class Worker {
   async #work(task: TaskPush): Promise<void> {
     const spec = this.#specs.get(task.crawl);
     if (spec === undefined) return; // the master tells it before the first task
-    const abort = new AbortController();
+    const abort = this.#spareAborts.pop() ?? new AbortController();
     this.#fetching.set(task, abort);
     try {
       const outcome = await this.#fetcher.fetch(task.url, spec, abort.signal);
@@ -156,6 +160,7 @@ export class Worker {
       }
     } finally {
       this.#fetching.delete(task);
+      if (!abort.signal.aborted) this.#spareAborts.push(abort);
       this.#fill();
     }
   }
@@ -182,8 +187,8 @@ export class Worker {
   #send(master: MasterClient, statement: Statement): void {
     const answer =
       statement.verb === 'task.report'
-        ? master.request(statement.verb, statement.body)
-        : master.request(statement.verb, statement.body);
+        ? master.request(statement.verb, statement.body, reportWithinMs)
+        : master.request(statement.verb, statement.body, reportWithinMs);
     answer.then(
       () => this.#forget(statement),
       (error: unknown) => {

@@ -12,15 +12,25 @@ export async function add(
   { crawl: name, seeds, spec, priority }: Requests['crawl.add'],
 ): Promise<Replies['crawl.add']> {
   if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again');
-  const known = frontier.crawls.has(name);
-  if (known && spec !== undefined) {
-    throw new CommandError(
-      'E_BAD_REQUEST',
-      `the crawl "${name}" is there already: its options cannot be changed, only seeds added`,
-    );
+  refuseSpecOfKnown(frontier, name, spec);
+  if (!frontier.crawls.has(name)) {
+    await prepare(results, name);
+    // Somebody else may have made it meanwhile.
+    refuseSpecOfKnown(frontier, name, spec);
   }
-  if (!known) await prepare(results, name);
   return await frontier.seed(name, crawlSpecSchema.parse(spec ?? {}), seeds, priority);
+}
+
+function refuseSpecOfKnown(
+  { crawls }: Services['frontier'],
+  name: string,
+  spec: Requests['crawl.add']['spec'],
+): void {
+  if (spec === undefined || !crawls.has(name)) return;
+  throw new CommandError(
+    'E_BAD_REQUEST',
+    `the crawl "${name}" is there already: its options cannot be changed, only seeds added`,
+  );
 }
 
 async function prepare(results: Services['results'], name: string): Promise<void> {

@@ -24,7 +24,15 @@ export async function get(
   { queue, count, waitMs }: Requests['queue.get'],
 ): Promise<Replies['queue.get']> {
   if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again');
-  return { items: await queues.queue(queue).get(session, count, waitMs) };
+  if (session.waitingGets >= limits.queueWaitingMax) {
+    throw new CommandError('E_QUEUE_FULL', 'too many requests of this session wait already');
+  }
+  session.waitingGets++;
+  try {
+    return { items: await queues.queue(queue).get(session, count, waitMs) };
+  } finally {
+    session.waitingGets--;
+  }
 }
 
 export async function done(
@@ -32,7 +40,7 @@ export async function done(
   session: Session,
   { queue, items }: Requests['queue.done'],
 ): Promise<Replies['queue.done']> {
-  await queues.queue(queue).done(session, items);
+  await queues.find(queue)?.done(session, items);
   return {};
 }
 
@@ -41,5 +49,5 @@ export function size(
   _session: Session,
   { queue }: Requests['queue.size'],
 ): Replies['queue.size'] {
-  return { size: queues.queue(queue).size };
+  return { size: queues.find(queue)?.size ?? 0 };
 }

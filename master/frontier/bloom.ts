@@ -19,6 +19,9 @@ type Filter = {
 /** 512 MiB: as far as a 32-bit hash can address. */
 const bitsMax = 2 ** 32;
 
+/** Beyond any rate that could be asked for. */
+const hashesMax = 64;
+
 export class Bloom {
   readonly rate: number;
   readonly #filters: Filter[] = [];
@@ -66,15 +69,23 @@ export class Bloom {
   }
 
   /** Takes the place of what is there. `read` fills the array it is given with the next bytes
-   *  that `save` gave, so that nothing is held twice. @throws RangeError they make no sense */
+   *  that `save` gave, so that nothing is held twice.
+   *  @throws RangeError they make no sense; nothing has changed then. */
   restore(size: number, read: (into: Uint8Array) => void): void {
     const filters: Filter[] = [];
     for (let left = size; left > 0; ) {
       const head = new Float64Array(4);
       read(new Uint8Array(head.buffer));
       const [bytes = 0, hashes = 0, capacity = 0, count = 0] = head;
-      left -= head.byteLength + bytes;
-      if (!(bytes > 0) || bytes % 4 !== 0 || left < 0) throw new RangeError('not a Bloom filter');
+      left -= head.byteLength;
+      const isSound =
+        isWhole(bytes, 4, left) &&
+        bytes % 4 === 0 &&
+        isWhole(hashes, 1, hashesMax) &&
+        isWhole(capacity, 1, Number.MAX_SAFE_INTEGER) &&
+        isWhole(count, 0, capacity);
+      if (!isSound) throw new RangeError('not a Bloom filter');
+      left -= bytes;
       const bits = new Uint32Array(bytes / 4);
       read(new Uint8Array(bits.buffer));
       filters.push({ bits, hashes, capacity, count });
@@ -93,6 +104,10 @@ export class Bloom {
       count: 0,
     };
   }
+}
+
+function isWhole(value: number, min: number, max: number): boolean {
+  return Number.isInteger(value) && value >= min && value <= max;
 }
 
 // Bit i of a key: (a + i*b + (i^3-i)/6) scaled from 32 bits to the size of the filter (enhanced

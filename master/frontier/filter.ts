@@ -27,6 +27,8 @@ import { PendingSet, type RecentTable } from './recent.ts';
 /** Fingerprints since the last save before the Bloom filter is saved again. */
 const unsavedMax = 1 << 20;
 const digestBytes = 32;
+/** Stands for the digest of a saved filter where there was none. */
+const noDigest = Buffer.alloc(digestBytes);
 
 export class Filter {
   readonly #crawl: number;
@@ -38,7 +40,9 @@ export class Filter {
   #pending: PendingSet[] = [new PendingSet()];
   #free: PendingSet[] = [];
   #unsaved = 0;
-  #saving: Promise<void> | undefined;
+  #saving: Promise<Buffer> | undefined;
+  /** Digest of the saved filter that rows of `recent` were erased for. */
+  #base: Buffer;
 
   /** `path`: where the Bloom filter is kept over a restart; undefined: nowhere. */
   constructor(options: {
@@ -55,6 +59,7 @@ export class Filter {
     this.#recent = options.recent;
     this.#path = options.path;
     this.#bloom = new Bloom(options.urlsExpected);
+    this.#base = this.#store.get('recent', commitKey(this.#crawl, 0)) ?? noDigest;
     this.#load(options.seenCount);
   }
 
@@ -114,25 +119,34 @@ export class Filter {
     return this.#path !== undefined && this.#unsaved >= unsavedMax && this.#saving === undefined;
   }
 
-  /** Saves the Bloom filter; gives the changes that forget the rows it made needless: those of
-   *  commits up to `commit`, which must be on the disk. */
+  /** Saves the Bloom filter; gives the changes that forget the rows it made needless, those of
+   *  commits up to `commit`, and put its digest on record instead: without that very file, or one
+   *  saved on top of it, the rows would be missing. */
   async save(commit: number): Promise<Change[]> {
+    while (this.#saving !== undefined) await this.#saving;
     if (this.#path === undefined) return [];
     this.#unsaved = 0;
-    const saving = this.#write(this.#path);
-    this.#saving = saving;
-    await saving;
-    this.#saving = undefined;
+    try {
+      this.#saving = this.#write(this.#path);
+      this.#base = await this.#saving;
+    } finally {
+      this.#saving = undefined;
+    }
     const rows = this.#store.range('recent', {
-      from: commitKey(this.#crawl, 0),
+      from: commitKey(this.#crawl, 1),
       to: commitKey(this.#crawl, commit + 1),
     });
-    return rows.map(({ key }) => ({ table: 'recent', key, value: undefined }));
+    return [
+      ...rows.map(({ key }): Change => ({ table: 'recent', key, value: undefined })),
+      { table: 'recent', key: commitKey(this.#crawl, 0), value: this.#base },
+    ];
   }
 
-  async #write(path: string): Promise<void> {
+  /** The filters, the digest of the file it builds on, and its own, which is given back. */
+  async #write(path: string): Promise<Buffer> {
     const digest = createHash('sha256');
     const file = await open(`${path}.new`, 'w');
+    let own: Buffer;
     try {
       for (const live of this.#bloom.save()) {
         // A copy: bits that are set meanwhile must not make the digest wrong.
@@ -140,7 +154,10 @@ export class Filter {
         digest.update(bytes);
         await file.write(bytes);
       }
-      await file.write(digest.digest());
+      digest.update(this.#base);
+      own = digest.digest();
+      await file.write(this.#base);
+      await file.write(own);
       await file.sync();
     } finally {
       await file.close();
@@ -149,39 +166,50 @@ export class Filter {
     const folder = openSync(dirname(path), 'r');
     fsyncSync(folder);
     closeSync(folder);
+    return own;
   }
 
   #load(seenCount: number): void {
-    this.#restore();
-    this.#addRows('recent', ({ value }) => value);
-    if (this.#bloom.count >= seenCount) return;
-    // The saved filter is gone or damaged. A filter that lacks a key would fetch its page twice.
-    this.#addRows('seen', ({ key }) => key.subarray(4));
+    const isComplete = this.#restore() || this.#base.equals(noDigest);
+    this.#addRows('recent', commitKey(this.#crawl, 1), ({ value }) => value);
+    if (isComplete && this.#bloom.count >= seenCount) return;
+    // The saved filter is gone, damaged or an old one. A filter that lacks a key would fetch its
+    // page twice.
+    this.#addRows('seen', crawlKey(this.#crawl), ({ key }) => key.subarray(4));
   }
 
-  #restore(): void {
-    if (this.#path === undefined || !existsSync(this.#path)) return;
+  /** Reads the saved filter; false when there is none, or not that which the rows were erased
+   *  for. */
+  #restore(): boolean {
+    if (this.#path === undefined || !existsSync(this.#path)) return false;
     const file = openSync(this.#path, 'r');
     try {
       const digest = createHash('sha256');
       const saved = new Bloom(1);
-      saved.restore(Math.max(0, fstatSync(file).size - digestBytes), (into) => {
+      saved.restore(Math.max(0, fstatSync(file).size - 2 * digestBytes), (into) => {
         readWhole(file, into);
         digest.update(into);
       });
-      const expected = new Uint8Array(digestBytes);
-      readWhole(file, expected);
-      if (digest.digest().equals(expected)) this.#bloom = saved;
+      const base = Buffer.alloc(digestBytes);
+      const own = Buffer.alloc(digestBytes);
+      readWhole(file, base);
+      readWhole(file, own);
+      if (!digest.update(base).digest().equals(own)) return false;
+      if (!own.equals(this.#base) && !base.equals(this.#base)) return false;
+      // An empty one knows nothing of `urlsExpected`.
+      if (saved.count > 0) this.#bloom = saved;
+      return true;
     } catch (error) {
       // A damaged filter is built anew from the store: see `#load`.
-      if (!(error instanceof RangeError)) throw error;
+      if (error instanceof RangeError) return false;
+      throw error;
     } finally {
       closeSync(file);
     }
   }
 
-  #addRows(table: 'recent' | 'seen', fingerprintsOf: (row: Row) => Buffer): void {
-    let from: Buffer = crawlKey(this.#crawl);
+  #addRows(table: 'recent' | 'seen', first: Buffer, fingerprintsOf: (row: Row) => Buffer): void {
+    let from = first;
     const to = crawlKey(this.#crawl + 1);
     for (let after = false; ; after = true) {
       const rows = this.#store.range(table, { from, after, to, limit: 4096 });

@@ -63,7 +63,8 @@ type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
 type Failure = {
   readonly task: Task;
   readonly error: FetchErrorBody;
-  readonly retryAt: number;
+  /** Undefined: never again, whatever attempts it has left. */
+  readonly retryAt: number | undefined;
   readonly slave: string;
 };
 
@@ -82,6 +83,8 @@ export class Frontier {
   readonly #options: FrontierOptions;
   readonly #fingerprinter = new Fingerprinter();
   readonly #politeness: Politeness;
+  readonly #recent: RecentTable;
+  #replaying: Promise<unknown> = Promise.resolve();
   #inbox: Entry[] = [];
   #inboxBytes = 0;
   #waitingForRoom: (() => void)[] = [];
@@ -93,10 +96,11 @@ export class Frontier {
     this.#politeness = new Politeness((key) =>
       Buffer.from(hosts.one(options.hostSecret, key).buffer, 0, 8),
     );
+    this.#recent = new RecentTable(options.recentEntries);
     this.crawls = new Crawls({
       store: options.store,
       politeness: this.#politeness,
-      recent: new RecentTable(options.recentEntries),
+      recent: this.#recent,
       folder: options.folder,
     });
     this.dispatcher = new Dispatcher({
@@ -180,6 +184,8 @@ export class Frontier {
     this.crawls.wake(crawl);
     this.dispatcher.dispatchSoon();
     await this.#save(crawl);
+    // Its last report may have come in the meantime.
+    this.settle(crawl);
   }
 
   /** Ends a crawl for good: nothing of it is fetched any more. Its files stay. */
@@ -187,8 +193,8 @@ export class Frontier {
     crawl.state = 'cancelled';
     this.dispatcher.cancel(crawl.id);
     this.crawls.leaveAll(crawl);
+    // Commits end in order: with this one, all that was gathered for the crawl is on the disk.
     await this.#save(crawl);
-    await this.#options.commits.flushed();
     await this.crawls.erase(crawl, (changes) => this.#commit(changes));
     await this.#save(crawl);
     this.#options.onEnded(crawl);
@@ -206,7 +212,14 @@ export class Frontier {
   }
 
   /** Buried URLs back into the task queue: one, or all. Gives how many. */
-  async replay(crawl: Crawl, url: string | undefined): Promise<number> {
+  replay(crawl: Crawl, url: string | undefined): Promise<number> {
+    // One after the other: two would read the same rows and admit their URLs twice.
+    const replayed = this.#replaying.then(() => this.#replay(crawl, url));
+    this.#replaying = replayed.catch(() => {});
+    return replayed;
+  }
+
+  async #replay(crawl: Crawl, url: string | undefined): Promise<number> {
     let replayed = 0;
     let after: Uint8Array | undefined;
     while (crawl.state !== 'cancelled') {
@@ -258,8 +271,7 @@ export class Frontier {
   /** A page that takes its slaves with it is buried, whatever attempts it has left. */
   #giveUp(task: Task, slave: string): void {
     const error = { kind: 'lost', message: 'every slave that had it was lost' } as const;
-    const last = Object.assign(task, { attempts: Number.MAX_SAFE_INTEGER - 1 });
-    void this.#fail({ task: last, error, retryAt: 0, slave });
+    void this.#fail({ task, error, retryAt: undefined, slave });
   }
 
   /** Takes entries off the inbox, up to a batch, and makes one part of them. */
@@ -303,21 +315,17 @@ export class Frontier {
     if (crawl.state === 'cancelled') return () => answerCancelled(entry);
     const gathering = this.#gathering(crawl, gatherings);
     switch (kind) {
-      case 'report':
-        // One of an earlier master may come on top of those that the limit left room for.
-        if (crawl.isFull) {
-          gathering.keep(entry.task);
-          return () => entry.done('stale');
-        }
-        gathering.report(entry.task, entry.report, entry.slave, clockMs());
-        return () => entry.done('done');
+      case 'report': {
+        const isTaken = gathering.report(entry.task, entry.report, entry.slave, clockMs());
+        return () => entry.done(isTaken ? 'done' : 'stale');
+      }
       case 'failure': {
         const { task, error, retryAt, slave } = entry.failure;
         gathering.failure(task, error, retryAt, slave, clockMs());
         return () => entry.done('done');
       }
       case 'seeds': {
-        const verdict = takeSeeds(gathering, entry.urls, entry.priority);
+        const verdict = this.#takeSeeds(gathering, entry.urls, entry.priority);
         if (crawl.state === 'finished' && verdict.admitted > 0) crawl.state = 'running';
         return () => entry.done(verdict);
       }
@@ -331,6 +339,23 @@ export class Frontier {
       default:
         return entry satisfies never;
     }
+  }
+
+  #takeSeeds(gathering: Gathering, texts: readonly string[], priority: number): SeedVerdict {
+    const verdict: SeedVerdict = { admitted: 0, known: 0, refused: [] };
+    const { scope, counters } = gathering.crawl;
+    const urls = texts.map((text) => ({ text, url: canonicalUrl(text) }));
+    const opened = urls.filter(({ url }) => url !== undefined && scope.addSeed(url));
+    // What was settled as out of scope may belong to the crawl now.
+    if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
+    for (const { text, url } of urls) {
+      const why = url && scope.refuses(url);
+      if (url === undefined) verdict.refused.push({ url: text, why: 'not an http or https URL' });
+      else if (why) verdict.refused.push({ url: text, why: `left out by --${why}` });
+      else if (gathering.seed(url, priority)) verdict.admitted++;
+      else verdict.known++;
+    }
+    return verdict;
   }
 
   #gathering(crawl: Crawl, gatherings: Map<Crawl, Gathering>): Gathering {
@@ -350,7 +375,13 @@ export class Frontier {
     for (const task of removed) task.queue.remove(task);
     if (crawl.state === 'cancelled') return;
     const hosts = new Set<Host>();
-    for (const { host, record, ...position } of admitted) {
+    for (const {
+      host: { key },
+      record,
+      ...position
+    } of admitted) {
+      // Not the host of then: it may have been forgotten since, and made anew.
+      const host = this.#politeness.host(key);
       this.crawls.queue(crawl, host, new URL(record.url), true).add(record, position);
       hosts.add(host);
     }
@@ -401,22 +432,4 @@ function answerCancelled(entry: Entry): void {
   if (entry.kind === 'seeds') entry.done({ admitted: 0, known: 0, refused: [] });
   else if (entry.kind === 'replay') entry.done();
   else entry.done('stale');
-}
-
-function takeSeeds(gathering: Gathering, urls: readonly string[], priority: number): SeedVerdict {
-  const verdict: SeedVerdict = { admitted: 0, known: 0, refused: [] };
-  const { scope } = gathering.crawl;
-  for (const text of urls) {
-    const url = canonicalUrl(text);
-    if (url === undefined) {
-      verdict.refused.push({ url: text, why: 'not an http or https URL' });
-      continue;
-    }
-    scope.addSeed(url);
-    const why = scope.refuses(url);
-    if (why !== undefined) verdict.refused.push({ url: text, why: `left out by --${why}` });
-    else if (gathering.seed(url, priority)) verdict.admitted++;
-    else verdict.known++;
-  }
-  return verdict;
 }

@@ -8,6 +8,7 @@ import { parseCanonical } from '../../shared/url.ts';
 import {
   commitKey,
   crawlKey,
+  depthMax,
   encodeBuried,
   encodeCrawl,
   encodeResults,
@@ -53,13 +54,19 @@ export class Gathering {
     this.#hostOf = hostOf;
   }
 
-  /** A fetched task: its line, its images, its links; the task is gone. */
-  report(task: Task, report: Report, slave: string, at: number): void {
+  /** A fetched task: its line, its images, its links; the task is gone. A page over the page limit
+   *  (from a slave whose lease was over) is not taken: false, and its task waits again. */
+  report(task: Task, report: Report, slave: string, at: number): boolean {
     const { counters } = this.crawl;
     const { result } = report;
+    if (this.crawl.isFull && isPage(result)) {
+      this.released.push({ task, record: task });
+      return false;
+    }
     const moved = result.finalUrl !== task.url && !this.#claim(result.finalUrl);
     const page = isPage(result) && !moved;
-    const links = this.#links(report.links, task.depth + 1, task.priority);
+    const depth = Math.min(task.depth + 1, depthMax);
+    const links = this.#links(report.links, depth, task.priority);
     const images = page ? report.images : [];
     this.#newImages(images);
     this.#lines += resultLine({ task, result, images, links, moved, slave, at });
@@ -68,14 +75,21 @@ export class Gathering {
     else counters.others++;
     counters.bytes += result.bytes;
     this.#remove(task);
+    return true;
   }
 
-  /** A failed fetch: again later, or buried when it has failed too often. */
-  failure(task: Task, error: FetchErrorBody, retryAt: number, slave: string, at: number): void {
+  /** A failed fetch: again at `retryAt`; buried if there is none, or it has failed too often. */
+  failure(
+    task: Task,
+    error: FetchErrorBody,
+    retryAt: number | undefined,
+    slave: string,
+    at: number,
+  ): void {
     const { crawl } = this;
     const attempts = task.attempts + 1;
     const { url, depth, priority } = task;
-    if (attempts < crawl.spec.attemptsMax) {
+    if (retryAt !== undefined && attempts < crawl.spec.attemptsMax) {
       const record = { url, depth, priority, attempts, notBefore: retryAt };
       this.#putTask(task, record);
       this.released.push({ task, record });
@@ -91,11 +105,6 @@ export class Gathering {
     crawl.counters.failed++;
     crawl.counters.buried++;
     this.#remove(task);
-  }
-
-  /** The task waits again, as it was. */
-  keep(task: Task): void {
-    this.released.push({ task, record: task });
   }
 
   /** A URL that the operator named, canonical and open to the scope. False when it was known. */

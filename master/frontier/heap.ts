@@ -35,9 +35,10 @@ export class Heap<T extends HeapItem> {
     return first;
   }
 
+  /** Takes the item out, if it is in this heap. */
   remove(item: T): void {
     const index = item.heapIndex;
-    if (index < 0) return;
+    if (this.#items[index] !== item) return;
     item.heapIndex = -1;
     const last = this.#items.pop();
     if (last === undefined || last === item) return;

@@ -45,6 +45,11 @@ export class RecentTable {
     const entry = (((words[at] ?? 0) & this.#setMask) * ways + this.#victim) * 4;
     for (let i = 0; i < 4; i++) this.#words[entry + i] = words[at + i] ?? 0;
   }
+
+  /** Forgets everything. */
+  clear(): void {
+    this.#words.fill(0xffffffff);
+  }
 }
 
 /** An exact set that only grows; drop it when its commit is on the disk. */

@@ -1,8 +1,8 @@
 /**
  * What belongs to a crawl: pure decisions about one URL.
  * `host`: a seed's hostname and port, http and https on their default ports being one host.
- * `domain`: the registrable domain of a seed by the Public Suffix List; an address or a name
- * without one stands for itself.
+ * `domain`: the registrable domain of a seed by the Public Suffix List, its private part included
+ * (user.github.io is a domain); an address or a name without one stands for itself.
  */
 import { getDomain } from 'tldts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
@@ -54,7 +54,7 @@ export class Scope {
   #domainOf(hostname: string): string {
     let domain = this.#domains.get(hostname);
     if (domain === undefined) {
-      domain = getDomain(hostname) ?? hostname;
+      domain = getDomain(hostname, { allowPrivateDomains: true }) ?? hostname;
       if (this.#domains.size > 10_000) this.#domains.clear();
       this.#domains.set(hostname, domain);
     }

@@ -66,7 +66,7 @@ export class TaskQueue {
       task = this.#delayed.peek();
     }
     // A window full of delayed tasks waits for them: a host that fails is not read through.
-    if (this.#ready.size === 0 && this.#delayed.size < windowMax) this.#refill(now);
+    if (this.#delayed.size < windowMax) this.#refill(now);
     return this.#ready.peek();
   }
 
@@ -140,8 +140,14 @@ export class TaskQueue {
     else this.#ready.set(task);
   }
 
+  /** True when the store may hold a task that comes before all that are ready here. */
+  get #isBehind(): boolean {
+    const first = this.#ready.peek();
+    return this.#loadedTo !== theEnd && (first === undefined || isAfter(first, this.#loadedTo));
+  }
+
   #refill(now: number): void {
-    while (this.#loadedTo !== theEnd && this.#ready.size === 0) {
+    while (this.#isBehind) {
       const rows = this.#readAfter(this.#loadedTo);
       for (const { key, value } of rows) {
         const parts = parseTaskKey(key);

@@ -5,6 +5,7 @@
  *     crawls   crawl u32                              -> CrawlRecord
  *     seen     crawl u32 | fingerprint 16             -> nothing
  *     recent   crawl u32 | commit u48                 -> fingerprints, 16 bytes each
+ *              crawl u32 | 0                          -> digest of the saved Bloom filter
  *     tasks    crawl u32 | host 8 | rank u32 | seq u48 -> TaskRecord
  *     results  crawl u32 | commit u48                 -> lines of pages.jsonl, new image URLs
  *     buried   crawl u32 | fingerprint 16             -> BuriedRecord
@@ -68,6 +69,8 @@ export type BuriedRecord = {
   readonly attempts: number;
 };
 
+/** As deep as a record can tell; what lies deeper counts as this. */
+export const depthMax = 0xffff;
 export const hostBytes = 8;
 const taskKeyBytes = 4 + hostBytes + 4 + 6;
 const taskHeadBytes = 16;

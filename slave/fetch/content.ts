@@ -27,7 +27,7 @@ export function isHtml(essence: string): boolean {
   return essence === 'text/html' || essence === 'application/xhtml+xml';
 }
 
-/** Codings to undo, outermost (last applied) first; undefined if one is unknown or they are many. */
+/** Codings to undo, outermost (last applied) first; undefined: one is unknown or they are many. */
 export function contentCodings(header: string | undefined): Coding[] | undefined {
   const codings: Coding[] = [];
   for (const name of (header ?? '').toLowerCase().split(',')) {

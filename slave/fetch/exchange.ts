@@ -1,5 +1,5 @@
 /**
- * One request and its answer, as undici's dispatcher calls it back. It settles exactly once: a page,
+ * One request and its answer, as undici's dispatcher calls it back. It settles just once: a page,
  * an answer that is none, a redirect, or a failure. What is no page is read to its end only if it
  * is small, so that the connection lives on.
  *

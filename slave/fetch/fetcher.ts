@@ -3,7 +3,6 @@
  * body arrives, one deadline over all. The only file that imports undici; the worker calls it.
  * Sockets belong to the agent here; one fetch holds at most one of them.
  */
-import { setMaxListeners } from 'node:events';
 import { Agent } from 'undici';
 import type { FetchSpec } from '../../shared/crawl.ts';
 import type { FetchErrorBody, Result } from '../../shared/protocol.ts';
@@ -38,8 +37,6 @@ export class PageFetcher {
    * with an AbortError when `signal` fires, at once.
    */
   async fetch(url: string, spec: FetchSpec, signal: AbortSignal): Promise<FetchOutcome> {
-    // One signal may well stop all slots of a slave at once: that is no leak.
-    setMaxListeners(0, signal);
     const started = performance.now();
     const chain = new RedirectChain(url, spec.redirectsMax);
     const answer = (hop: { status: number; type?: string; bytes: number }): Result => ({

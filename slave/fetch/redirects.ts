@@ -93,7 +93,7 @@ function resolveLocation(location: string, base: URL): URL | undefined {
   }
 }
 
-/** Header bytes arrive as latin1; servers that send others than ASCII mean UTF-8, as browsers do. */
+/** Header bytes arrive as latin1; servers that send more than ASCII mean UTF-8, as browsers do. */
 function asUtf8(header: string): string {
   if (!/[\x80-\xff]/.test(header)) return header;
   const text = Buffer.from(header, 'latin1').toString('utf8');

@@ -1,4 +1,4 @@
-/** What benches share: a process's CPU time and memory from /proc, and figures as people read them. */
+/** What benches share: CPU time and memory of a process, and figures as people read them. */
 import { readFileSync } from 'node:fs';
 
 /** Linux counts CPU time in hundredths of a second. */

@@ -33,8 +33,10 @@ export class RawPeer {
   clientNonce: Buffer = Buffer.alloc(0);
   /** Messages that nobody has waited for yet, in order. */
   readonly unread: Message[] = [];
-  #bytes: Buffer[] = [];
+  #chunks: Buffer[] = [];
   #length = 0;
+  /** Bytes of the next frame, as far as that is known. */
+  #wanted = 4;
   #frames: Buffer[] = [];
   #frameWaiters: { resolve: (frame: Buffer) => void; reject: (error: Error) => void }[] = [];
   #waiting: Waiting[] = [];
@@ -194,17 +196,21 @@ export class RawPeer {
   }
 
   #receive(chunk: Buffer): void {
-    this.#bytes.push(chunk);
+    this.#chunks.push(chunk);
     this.#length += chunk.length;
-    while (this.#length >= 4) {
-      if ((this.#bytes[0]?.length ?? 0) < 4) this.#bytes = [Buffer.concat(this.#bytes)];
-      const size = 4 + (this.#bytes[0]?.readInt32BE(0) ?? 0);
-      if (this.#length < size) return;
-      const all = Buffer.concat(this.#bytes);
-      this.#bytes = [all.subarray(size)];
-      this.#length -= size;
-      this.#deliver(all.subarray(4, size));
+    if (this.#length < this.#wanted) return;
+    const all = Buffer.concat(this.#chunks);
+    let at = 0;
+    while (true) {
+      this.#wanted = 4;
+      if (all.length - at < 4) break;
+      this.#wanted = 4 + all.readInt32BE(at);
+      if (all.length - at < this.#wanted) break;
+      this.#deliver(all.subarray(at + 4, at + this.#wanted));
+      at += this.#wanted;
     }
+    this.#chunks = [all.subarray(at)];
+    this.#length = all.length - at;
   }
 
   #deliver(payload: Buffer): void {

@@ -129,6 +129,12 @@ export type Status = {
   readonly sessions: readonly { name: string; role: string; leases: number }[];
 };
 
+/** State and counters of a crawl; empty if there is none of that name. */
+export async function statusOf(peer: RawPeer, crawl: string): Promise<Record<string, unknown>> {
+  const { crawls } = (await peer.must('crawl.list')) as unknown as Status;
+  return crawls.find(({ name }) => name === crawl) ?? {};
+}
+
 function isOurs(name: string): boolean {
   return name.startsWith('conformance-');
 }

@@ -1,0 +1,61 @@
+// Keeps the option tables of README.md in step with the programs: reads `--help` of both and
+// rewrites what stands between the markers. `node scripts/options.mjs`; with `--check` it only
+// says whether they are in step.
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const readme = join(root, 'README.md');
+
+/** The options of a program: `{flag, text}` with the text on one line. */
+function optionsOf(program) {
+  const help = execFileSync(process.execPath, [join(root, program), '--help'], {
+    encoding: 'utf8',
+  });
+  const lines = help.split('\nOptions:\n')[1].split('\n\n')[0].split('\n');
+  const options = [];
+  for (const line of lines) {
+    const [, flag, text] = /^ {2}(-.+?) {2,}(.*)$/.exec(line) ?? [];
+    if (flag !== undefined) options.push({ flag, text });
+    else if (options.length > 0) options.at(-1).text += ` ${line.trim()}`;
+  }
+  return options.filter(({ flag }) => !/--(help|version)$/.test(flag));
+}
+
+/** `text (choices: "a", "b", default: "a", env: ORB_X)` in its parts. */
+function row({ flag, text }) {
+  const [, words, tail = ''] = /^(.*?)(?: \(((?:choices|default|env): .*)\))?$/.exec(text);
+  const environment = /env: (\w+)/.exec(tail)?.[1];
+  const choices = /choices: ("[^"]*"(?:, "[^"]*")*)/.exec(tail)?.[1];
+  const given = /default: ("[^"]*"|[^,]+)/.exec(tail)?.[1]?.replaceAll('"', '');
+  // A default that depends on something stands at the end of the sentence.
+  const [, meaning, said] = /^(.*?)(?:; default: (.*))?$/.exec(words);
+  const value = given === 'false' ? 'off' : (said ?? given ?? '');
+  const isCode = value !== '' && value !== 'off' && !value.includes(' ');
+  const unsaid = choices?.split(', ').some((choice) => !meaning.includes(choice.slice(1, -1)));
+  const cells = [
+    `\`${flag}\``,
+    environment === undefined ? '' : `\`${environment}\``,
+    isCode ? `\`${value}\`` : value,
+    meaning.replaceAll('<', '&lt;') + (unsaid ? `: ${choices.replaceAll('"', '')}` : ''),
+  ];
+  return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+}
+
+function table(program) {
+  const head = ['| flag | environment | default | meaning |', '|---|---|---|---|'];
+  return [...head, ...optionsOf(program).map(row)].join('\n');
+}
+
+const before = readFileSync(readme, 'utf8');
+const after = before.replace(
+  /(<!-- options of (\w+\.js) -->\n)[\s\S]*?(\n<!-- end -->)/g,
+  (_, start, program, end) => start + table(program) + end,
+);
+if (!process.argv.includes('--check')) writeFileSync(readme, after);
+else if (before !== after) {
+  console.error('README.md does not list the options of --help: run node scripts/options.mjs');
+  process.exit(1);
+}

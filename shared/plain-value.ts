@@ -1,0 +1,73 @@
+/**
+ * The msgpack that we speak: null, booleans, numbers, texts, bytes, arrays and maps with text or
+ * number keys. Extensions are refused before the decoder sees them, because its own ones make
+ * dates, sets, errors, regular expressions and functions, and may outlive their message.
+ *
+ * Source: PROTOCOL.md [F-6]; the msgpack specification, "Formats".
+ */
+
+import { limits } from './protocol.ts';
+
+const depthMax = limits.messageDepthMax;
+/** Values still to come, by depth; one array, because the walk is never re-entered. */
+const left = new Uint32Array(depthMax + 1);
+
+/** Walks the bytes without building anything: a decoder trusts lengths, and five bytes can promise
+ *  it 30 million values.
+ *  @throws RangeError when they are not one whole plain value, or one of more than `valuesMax`. */
+export function assertPlain(bytes: Uint8Array, valuesMax = Number.POSITIVE_INFINITY): void {
+  left[0] = 1;
+  let depth = 0;
+  let at = 0;
+  let total = 1;
+  while (true) {
+    while (left[depth] === 0) {
+      if (depth === 0) {
+        if (at !== bytes.length) throw new RangeError(`${bytes.length - at} bytes too many`);
+        return;
+      }
+      depth--;
+    }
+    left[depth] = (left[depth] ?? 0) - 1;
+    if (at >= bytes.length) throw new RangeError('the bytes end too early');
+    const kind = bytes[at] ?? 0;
+    const size = headBytes[kind] ?? 0;
+    if (size === 0) throw new RangeError(`0x${kind.toString(16)} is not plain`);
+    const count = countOf(bytes, at, kind, size);
+    at += size;
+    if (isContainer(kind)) {
+      if (count > bytes.length - at) throw new RangeError('the bytes end too early');
+      total += count;
+      if (total > valuesMax) throw new RangeError(`more than ${valuesMax} values`);
+      if (++depth > depthMax) throw new RangeError('arrays and maps lie too deep');
+      left[depth] = count;
+    } else {
+      at += count;
+    }
+  }
+}
+
+/** Bytes up to the content: the kind, and a length or a number. 0: refused. */
+const headBytes = new Uint8Array(256).fill(1);
+headBytes.set(
+  // nil, never, false, true, bin 8 16 32, ext 8 16 32, float 32 64, uint 8 16 32 64,
+  // int 8 16 32 64, fixext 1 2 4 8 16, str 8 16 32, array 16 32, map 16 32
+  [1, 0, 1, 1, 2, 3, 5, 0, 0, 0, 5, 9, 2, 3, 5, 9, 2, 3, 5, 9, 0, 0, 0, 0, 0, 2, 3, 5, 3, 5, 3, 5],
+  0xc0,
+);
+
+function isContainer(kind: number): boolean {
+  return (kind >= 0x80 && kind < 0xa0) || (kind >= 0xdc && kind < 0xe0);
+}
+
+/** Values in a container (keys count), or bytes of a text or of bytes; 0 for everything else. */
+function countOf(bytes: Uint8Array, at: number, kind: number, size: number): number {
+  if (kind < 0x80) return 0;
+  if (kind < 0x90) return (kind & 15) * 2;
+  if (kind < 0xa0) return kind & 15;
+  if (kind < 0xc0) return kind & 31;
+  if (!((kind >= 0xc4 && kind <= 0xc6) || (kind >= 0xd9 && kind < 0xe0))) return 0;
+  let count = 0;
+  for (let i = 1; i < size; i++) count = count * 256 + (bytes[at + i] ?? 0);
+  return kind >= 0xde ? count * 2 : count;
+}

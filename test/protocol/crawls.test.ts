@@ -1,0 +1,245 @@
+/** Verbs of operators. Source: PROTOCOL.md [C-1]..[C-11]. */
+import assert from 'node:assert/strict';
+import { after, afterEach, test } from 'node:test';
+import type { Message, RawPeer } from '../support/raw-peer.ts';
+import { nextTask, release, report, timeout } from '../support/raw-slave.ts';
+import { type Status, statusOf, Target } from '../support/target.ts';
+
+const target = await Target.open();
+after(() => target.close());
+afterEach(() => target.clear());
+
+/** A crawl with this many buried URLs, and their slave. */
+async function bury(slave: RawPeer, count: number): Promise<{ crawl: string; urls: string[] }> {
+  const seed = target.seed();
+  const urls = Array.from({ length: count }, (_, i) => new URL(`/${i}`, seed).href);
+  const crawl = await target.crawl(slave, urls, { attemptsMax: 1 });
+  for (let i = 0; i < count; i++) await release(slave, await nextTask(slave), timeout);
+  return { crawl, urls };
+}
+
+test('[C-1] add makes the crawl and tells of each seed: admitted, known, or refused and why', async () => {
+  const peer = await target.join();
+  const seed = target.seed();
+  const crawl = await target.crawl(peer, [], { exclude: ['/private'] });
+  const seeds = [seed, seed, `${seed}#part`, `${seed}private`, 'ftp://a.invalid/', 'no URL'];
+  const { id: _, ok, ...verdict } = await peer.must('crawl.add', { crawl, seeds });
+  assert.equal(ok, true);
+  const { refused, ...counts } = verdict as { refused: { url: string; why: string }[] };
+  assert.deepEqual(counts, { admitted: 1, known: 2 });
+  assert.deepEqual(
+    refused.map(({ url }) => url),
+    seeds.slice(3),
+  );
+  for (const { why } of refused) assert.match(why, /\S/);
+  assert.deepEqual((await peer.must('crawl.add', { crawl, seeds: [seed] }))['known'], 1);
+  await peer.close();
+});
+
+test('[C-1] a seed is on the disk when add is answered', async (t) => {
+  if (target.process(t) === undefined) return;
+  const peer = await target.join();
+  const crawl = await target.crawl(peer, [target.seed(), target.seed()]);
+  await target.restart('SIGKILL');
+  const after = await target.join();
+  assert.equal((await statusOf(after, crawl))['waiting'], 2);
+  await after.close();
+});
+
+test('[C-2] list has every crawl with its counters, and every session', async (t) => {
+  const slave = await target.slave(t, 2);
+  if (slave === undefined) return;
+  const crawl = await target.crawl(slave, [target.seed()]);
+  await nextTask(slave);
+  const { crawls, sessions } = (await slave.must('crawl.list')) as unknown as Status;
+  const { name: _, ...mine } = crawls.find(({ name }) => name === crawl) ?? { name: '' };
+  assert.deepEqual(mine, {
+    state: 'running',
+    waiting: 1,
+    leased: 1,
+    unwritten: 0,
+    pages: 0,
+    images: 0,
+    others: 0,
+    failed: 0,
+    buried: 0,
+    known: 1,
+    bytes: 0,
+  });
+  const me = sessions.filter(({ role, leases }) => role === 'slave' && leases === 1);
+  assert.equal(me.length, 1);
+  assert.deepEqual(Object.keys(me[0] ?? {}).sort(), ['leases', 'name', 'role']);
+  await slave.close();
+});
+
+test('[C-2] a crawl of which nothing is left is finished, and runs again with a new seed', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const crawl = await target.crawl(slave, [target.seed()]);
+  await report(slave, await nextTask(slave));
+  let now = await statusOf(slave, crawl);
+  while (now['state'] !== 'finished') {
+    assert.equal(now['state'], 'running');
+    now = await statusOf(slave, crawl);
+  }
+  assert.deepEqual([now['waiting'], now['leased'], now['unwritten']], [0, 0, 0]);
+  await slave.must('crawl.add', { crawl, seeds: [target.seed()] });
+  assert.equal((await statusOf(slave, crawl))['state'], 'running');
+  await slave.close();
+});
+
+test('[C-3] [C-4] a paused crawl hands out nothing until it is resumed', async (t) => {
+  const slave = await target.slave(t);
+  if (slave === undefined) return;
+  const crawl = await target.crawl(slave, [target.seed(), target.seed()]);
+  await slave.must('crawl.pause', { crawl });
+  assert.equal((await statusOf(slave, crawl))['state'], 'paused');
+  await slave.must('task.credit', { count: 1 });
+  for (let i = 0; i < 3; i++) await slave.sync();
+  assert.deepEqual(slave.unread, []);
+  await slave.must('crawl.pause', { crawl }); // paused already: no error
+  await slave.must('crawl.resume', { crawl });
+  const task = await nextTask(slave);
+  // What is under way when a crawl is paused may still come in.
+  await slave.must('crawl.pause', { crawl });
+  assert.equal((await report(slave, task))['state'], 'done');
+  for (let i = 0; i < 3; i++) await slave.sync();
+  assert.equal(
+    slave.unread.find(({ verb }) => verb === 'task.push'),
+    undefined,
+  );
+  await slave.close();
+});
+
+test('[C-3] a pause outlives the master', async (t) => {
+  if (target.process(t) === undefined) return;
+  const peer = await target.join();
+  const crawl = await target.crawl(peer, [target.seed()]);
+  await peer.must('crawl.pause', { crawl });
+  await target.restart('SIGKILL');
+  const after = await target.join();
+  assert.equal((await statusOf(after, crawl))['state'], 'paused');
+  await after.close();
+});
+
+test('[C-5] a cancelled crawl is over for good', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const crawl = await target.crawl(slave, [target.seed(), target.seed()]);
+  const task = await nextTask(slave);
+  await slave.must('crawl.cancel', { crawl });
+  const { state, waiting, leased } = await statusOf(slave, crawl);
+  assert.deepEqual([state, waiting, leased], ['cancelled', 0, 0]);
+  assert.equal((await report(slave, task))['state'], 'stale');
+  const more = await slave.request('crawl.add', { crawl, seeds: [target.seed()] });
+  assert.equal(more.error, 'E_BAD_REQUEST');
+  await slave.must('crawl.cancel', { crawl });
+  await slave.must('crawl.resume', { crawl });
+  assert.equal((await statusOf(slave, crawl))['state'], 'cancelled');
+  assert.equal((await slave.must('crawl.replay', { crawl }))['replayed'], 0);
+  await slave.close();
+});
+
+test('[C-6] buried gives every URL that was given up once, a page at a time', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const { crawl, urls } = await bury(slave, 7);
+  const all: Message[] = [];
+  let after: unknown;
+  let pages = 0;
+  do {
+    const page = await slave.must('crawl.buried', { crawl, limit: 3, ...(after ? { after } : {}) });
+    const rows = page['urls'] as Message[];
+    assert.ok(rows.length <= 3);
+    all.push(...rows);
+    after = page['next'];
+    pages++;
+  } while (after !== undefined);
+  assert.equal(pages, 3);
+  assert.deepEqual(all.map(({ url }) => url).sort(), urls);
+  assert.deepEqual({ ...all[0], url: '' }, { url: '', ...timeout, attempts: 1 });
+  await slave.close();
+});
+
+test('[C-7] replay puts one or all of the buried back into the task queue', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const { crawl, urls } = await bury(slave, 3);
+  assert.equal((await slave.must('crawl.replay', { crawl, url: urls[1] }))['replayed'], 1);
+  const one = await nextTask(slave);
+  assert.deepEqual([one.url, one.attempt], [urls[1], 1]);
+  await report(slave, one);
+  assert.equal((await slave.must('crawl.replay', { crawl, url: urls[1] }))['replayed'], 0);
+  assert.equal((await slave.must('crawl.replay', { crawl }))['replayed'], 2);
+  const { buried, waiting, pages } = await statusOf(slave, crawl);
+  assert.deepEqual([buried, waiting, pages], [0, 2, 1]);
+  await slave.close();
+});
+
+test('[C-8] a crawl that is not there is E_NO_CRAWL', async () => {
+  const peer = await target.join();
+  const crawl = target.name();
+  for (const verb of ['pause', 'resume', 'cancel', 'buried', 'replay']) {
+    assert.equal((await peer.request(`crawl.${verb}`, { crawl })).error, 'E_NO_CRAWL', verb);
+  }
+  await peer.close();
+});
+
+test('[C-9] the spec of a crawl is fixed when it is made', async () => {
+  const peer = await target.join();
+  const crawl = await target.crawl(peer, [target.seed()]);
+  const spec = { maxDepth: 1 };
+  const again = await peer.request('crawl.add', { crawl, seeds: [target.seed()], spec });
+  assert.equal(again.error, 'E_BAD_REQUEST');
+  assert.equal((await statusOf(peer, crawl))['known'], 1);
+  // Also for two that make it at once: one of them is too late.
+  const name = await target.crawl(peer, []);
+  const twin = `${name}-twin`;
+  const both = await Promise.all([
+    peer.request('crawl.add', { crawl: twin, seeds: [target.seed()], spec: { maxDepth: 1 } }),
+    peer.request('crawl.add', { crawl: twin, seeds: [target.seed()], spec: { maxDepth: 2 } }),
+  ]);
+  assert.deepEqual(both.map(({ ok }) => ok).sort(), [false, true]);
+  await peer.must('crawl.cancel', { crawl: twin });
+  await peer.close();
+});
+
+test('[C-10] maxPages ends a crawl with that many pages', async (t) => {
+  const slave = await target.slave(t, 4);
+  if (slave === undefined) return;
+  const seed = target.seed();
+  const crawl = await target.crawl(slave, [seed], { maxPages: 2 });
+  const links = Array.from({ length: 5 }, (_, i) => new URL(`/${i}`, seed).href);
+  await report(slave, await nextTask(slave), { links });
+  await report(slave, await nextTask(slave));
+  let now = await statusOf(slave, crawl);
+  while (now['state'] !== 'finished') now = await statusOf(slave, crawl);
+  assert.deepEqual([now['pages'], now['waiting']], [2, 4]);
+  await slave.close();
+});
+
+test('[C-11] a master that stops lets what is under way come in and makes nothing new', async (t) => {
+  const program = target.process(t);
+  if (program === undefined) return;
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const crawl = await target.crawl(slave, [target.seed(), target.seed()]);
+  const task = await nextTask(slave);
+  program.child.kill('SIGTERM');
+  // The signal and the request race; the master stays until the lease has ended.
+  let refused = await slave.request('crawl.add', { crawl, seeds: [] });
+  while (refused.ok) refused = await slave.request('crawl.add', { crawl, seeds: [] });
+  assert.equal(refused.error, 'E_DRAINING');
+  for (const verb of ['queue.put', 'queue.get']) {
+    const body = { queue: 'q', ...(verb === 'queue.put' ? { items: [Buffer.from([1])] } : {}) };
+    assert.equal((await slave.request(verb, body)).error, 'E_DRAINING', verb);
+  }
+  assert.equal((await report(slave, task))['state'], 'done');
+  assert.equal(await slave.ended, 'fin');
+  assert.equal(
+    slave.unread.find(({ verb }) => verb === 'task.push'),
+    undefined,
+  );
+  assert.deepEqual(await program.exited, { code: 0, signal: null });
+  await target.restart();
+});

@@ -1,0 +1,104 @@
+/** Flow control and limits of number. Source: PROTOCOL.md [P-1]..[P-4], [L-1]. */
+import assert from 'node:assert/strict';
+import { after, afterEach, test } from 'node:test';
+import { memoryPeak } from '../support/memory.ts';
+import { pack } from '../support/msgpack.ts';
+import { frameOf, RawPeer } from '../support/raw-peer.ts';
+import { page, pushed } from '../support/raw-slave.ts';
+import { Target } from '../support/target.ts';
+
+const target = await Target.open();
+after(() => target.close());
+afterEach(() => target.clear());
+
+const mebi = 1 << 20;
+
+test('[P-1] reports faster than the disk wait in TCP, and all are acknowledged', async (t) => {
+  const program = target.process(t);
+  const slave = await target.slave(t, 24);
+  if (program === undefined || slave === undefined) return;
+  const seed = target.seed();
+  await target.crawl(
+    slave,
+    Array.from({ length: 24 }, (_, i) => new URL(`/${i}`, seed).href),
+  );
+  const tasks = await pushed(slave);
+  assert.equal(tasks.length, 24);
+  await slave.must('task.credit', { count: 0 });
+  const links = Buffer.alloc(15 * mebi, `${seed}${'x'.repeat(200)}\n`);
+  await using memory = memoryPeak(program.pid);
+  const replies = tasks.map(({ task, lease, url }) =>
+    slave.must('task.report', { task, lease, result: page(url), images: [], links }),
+  );
+  for (const reply of await Promise.all(replies)) assert.equal(reply['state'], 'done');
+  assert.ok(memory.grownBytes() < 320 * mebi, `${memory.grownBytes() / mebi} MiB`);
+  await slave.close();
+});
+
+test('[P-2] requests faster than the disk wait in TCP, and all are answered', async (t) => {
+  const program = target.process(t);
+  if (program === undefined) return;
+  const peer = await target.join();
+  const queue = target.name();
+  const items = new Array(30).fill(Buffer.alloc(mebi, 1));
+  await using memory = memoryPeak(program.pid);
+  const replies: Promise<unknown>[] = [];
+  for (let i = 0; i < 10; i++) replies.push(peer.must('queue.put', { queue, items }));
+  await Promise.all(replies);
+  assert.ok(memory.grownBytes() < 320 * mebi, `${memory.grownBytes() / mebi} MiB`);
+  assert.equal((await peer.must('queue.size', { queue }))['size'], 300);
+  await peer.close();
+});
+
+test('[P-2] any number of requests may be sent at once', async () => {
+  const peer = await target.join();
+  const frames: Buffer[] = [];
+  for (let id = 1; id <= 20_000; id++) frames.push(frameOf(pack({ verb: 'ping', id })));
+  peer.write(Buffer.concat(frames));
+  await Promise.all([peer.reply(1), peer.reply(10_000), peer.reply(20_000)]);
+  await peer.close();
+});
+
+test('[P-3] a peer that does not take its answers is not read from until it does', async () => {
+  const peer = await target.join();
+  const other = await target.join();
+  const [full, first, second] = [target.name(), target.name(), target.name()];
+  await peer.must('queue.put', { queue: full, items: new Array(30).fill(Buffer.alloc(mebi)) });
+  peer.socket.pause();
+  for (let id = 1001; id <= 1030; id++) peer.send({ verb: 'queue.get', id, queue: full });
+  const size = async (queue: string) => (await other.must('queue.size', { queue }))['size'];
+  let before = -1;
+  for (let same = 0; same < 20; same++) {
+    const now = Number(await size(full));
+    if (now !== before) same = 0;
+    before = now;
+  }
+  // The first may be read already before the master looks at what is untaken.
+  const items = [Buffer.from([1])];
+  peer.send({ verb: 'queue.put', id: 1, queue: first, items });
+  for (let i = 0; i < 50; i++) await size(first);
+  peer.send({ verb: 'queue.put', id: 2, queue: second, items });
+  for (let i = 0; i < 50; i++) assert.equal(await size(second), 0);
+  peer.socket.resume();
+  for (let id = 1001; id <= 1030; id++) await peer.reply(id);
+  await peer.reply(2);
+  assert.equal(await size(second), 1);
+  await peer.close();
+  await other.close();
+});
+
+test('[L-1] any number of silent connections keeps nobody out', async (t) => {
+  if (target.process(t) === undefined) return;
+  const strangers: RawPeer[] = [];
+  for (let i = 0; i < 2_100; i += 100) {
+    strangers.push(...(await Promise.all(Array.from({ length: 100 }, () => RawPeer.dial(target)))));
+  }
+  for (let i = 0; i < 10; i++) {
+    const peer = await target.join();
+    await peer.close();
+  }
+  // The oldest had to go, the youngest are still there.
+  await strangers[0]?.ended;
+  assert.equal((await strangers.at(-1)?.challenge())?.length, 48);
+  for (const stranger of strangers) stranger.abort();
+});

@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { GroupCommit } from '../../master/store/group-commit.ts';
+import type { Change, Store } from '../../master/store/store.ts';
+
+/** A store whose commits end when the test says so. */
+class HeldStore implements Pick<Store, 'commit'> {
+  readonly commits: { keys: string[]; end: () => void; fail: (error: Error) => void }[] = [];
+  #awaited: (() => void) | undefined;
+
+  commit(changes: readonly Change[]): Promise<void> {
+    return new Promise((end, fail) => {
+      this.commits.push({ keys: changes.map(({ key }) => Buffer.from(key).toString()), end, fail });
+      this.#awaited?.();
+    });
+  }
+
+  /** Resolves when there have been `count` commits. */
+  async reached(count: number): Promise<void> {
+    while (this.commits.length < count) {
+      await new Promise<void>((resolve) => {
+        this.#awaited = resolve;
+      });
+    }
+  }
+}
+
+function bench() {
+  const store = new HeldStore();
+  const errors: unknown[] = [];
+  const onError = (error: unknown) => void errors.push(error);
+  const commits = new GroupCommit({ store: store as unknown as Store, everyMs: 1, onError });
+  return { store, commits, errors };
+}
+
+const change = (key: string): Change => ({
+  table: 'meta',
+  key: Buffer.from(key),
+  value: undefined,
+});
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+test('group commit: what comes in one turn goes in one transaction, in its order', async () => {
+  const { store, commits } = bench();
+  const done: string[] = [];
+  for (const key of ['a', 'b', 'c']) commits.submit([change(key)], () => done.push(key));
+  await store.reached(1);
+  assert.deepEqual(store.commits[0]?.keys, ['a', 'b', 'c']);
+  assert.deepEqual(done, [], 'nothing is done before it is on the disk');
+  store.commits[0]?.end();
+  await turn();
+  assert.deepEqual(done, ['a', 'b', 'c']);
+});
+
+test('group commit: two are under way, a third waits for one of them', async () => {
+  const { store, commits } = bench();
+  commits.submit([change('a')]);
+  await store.reached(1);
+  commits.submit([change('b')]);
+  await store.reached(2);
+  commits.submit([change('c')]);
+  commits.submit([change('d')]);
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  assert.equal(store.commits.length, 2);
+  store.commits[0]?.end();
+  await store.reached(3);
+  assert.deepEqual(store.commits[2]?.keys, ['c', 'd']);
+});
+
+test('group commit: gatherers are asked when a commit starts, behind what was submitted', async () => {
+  const { store, commits } = bench();
+  const todo = ['one', 'two'];
+  const done: string[] = [];
+  commits.addGatherer(() => {
+    const key = todo.shift();
+    if (key === undefined) return undefined;
+    if (todo.length > 0) commits.request();
+    return { changes: [change(key)], done: () => done.push(key) };
+  });
+  commits.request();
+  commits.submit([change('submitted')]);
+  await store.reached(2);
+  assert.deepEqual(
+    store.commits.map(({ keys }) => keys),
+    [['submitted', 'one'], ['two']],
+  );
+  store.commits[0]?.end();
+  store.commits[1]?.end();
+  await commits.flushed();
+  assert.deepEqual(done, ['one', 'two']);
+});
+
+test('group commit: flushed waits for all that was asked for, and for nothing else', async () => {
+  const { store, commits } = bench();
+  await commits.flushed();
+  const events: string[] = [];
+  commits.submit([change('a')], () => events.push('a'));
+  const flushed = commits.flushed().then(() => events.push('flushed'));
+  await store.reached(1);
+  commits.submit([change('b')], () => events.push('b'));
+  await store.reached(2);
+  store.commits[0]?.end();
+  await turn();
+  assert.deepEqual(events, ['a']);
+  store.commits[1]?.end();
+  await flushed;
+  assert.deepEqual(events, ['a', 'b', 'flushed']);
+});
+
+test('group commit: a request with nothing to commit ends by itself', async () => {
+  const { store, commits } = bench();
+  commits.request();
+  await commits.flushed();
+  assert.equal(store.commits.length, 0);
+});
+
+test('group commit: a failure is told, and nothing of it is done', async () => {
+  const { store, commits, errors } = bench();
+  let isDone = false;
+  commits.submit([change('a')], () => {
+    isDone = true;
+  });
+  await store.reached(1);
+  const error = new Error('disk full');
+  store.commits[0]?.fail(error);
+  await turn();
+  assert.deepEqual(errors, [error]);
+  assert.ok(!isDone);
+});

@@ -1,0 +1,31 @@
+/** A holder of leases without a connection: it keeps what it is told. */
+import type { Lease, LeaseHolder } from '../../master/frontier/leases.ts';
+
+export class FakeSlave implements LeaseHolder {
+  readonly name: string;
+  readonly leases = new Set<Lease>();
+  credit: number;
+  slots: number;
+  /** Everything that was ever pushed, and taken away. */
+  readonly pushed: Lease[] = [];
+  readonly cancelled: Lease[] = [];
+
+  constructor(name: string, credit = 4, slots = credit) {
+    this.name = name;
+    this.credit = credit;
+    this.slots = slots;
+  }
+
+  push(leases: readonly Lease[]): void {
+    this.pushed.push(...leases);
+  }
+
+  cancel(leases: readonly Lease[]): void {
+    this.cancelled.push(...leases);
+  }
+
+  /** URLs that it holds. */
+  get urls(): string[] {
+    return [...this.leases].map(({ task }) => task.url);
+  }
+}

@@ -1,0 +1,74 @@
+/**
+ * A store as slow as a real one, over tables that outlive it: a commit is applied some turns of
+ * the event loop after it was asked for, may be read before it is acknowledged (LMDB shows what is
+ * not flushed yet), and `crash` ends the process at any point of that.
+ */
+import { MemoryStore } from '../../master/store/memory.ts';
+import type { Change, Range, Row, Store, Table } from '../../master/store/store.ts';
+
+type Commit = { readonly changes: Change[]; readonly resolve: () => void; isApplied: boolean };
+
+export class LaggingStore implements Store {
+  /** What is on the disk. */
+  readonly disk: MemoryStore;
+  #commits: Commit[] = [];
+  #state: 'open' | 'crashed' = 'open';
+  #isTurning = false;
+
+  constructor(disk = new MemoryStore()) {
+    this.disk = disk;
+  }
+
+  has(table: Table, key: Uint8Array): boolean {
+    return this.disk.has(table, key);
+  }
+
+  get(table: Table, key: Uint8Array): Buffer | undefined {
+    return this.disk.get(table, key);
+  }
+
+  range(table: Table, range: Range): Row[] {
+    return this.disk.range(table, range);
+  }
+
+  commit(changes: readonly Change[]): Promise<void> {
+    if (this.#state === 'crashed') return new Promise(() => {});
+    return new Promise((resolve) => {
+      this.#commits.push({ changes: [...changes], resolve, isApplied: false });
+      this.#turn();
+    });
+  }
+
+  /** No commit ends any more; of those under way the first `applied` are on the disk. */
+  crash(applied: number): void {
+    this.#state = 'crashed';
+    const open = this.#commits.filter(({ isApplied }) => !isApplied);
+    for (const { changes } of open.slice(0, applied)) void this.#apply(changes);
+    this.#commits = [];
+  }
+
+  async close(): Promise<void> {}
+
+  /** One turn applies the oldest commit, the next one acknowledges it. */
+  #turn(): void {
+    if (this.#isTurning) return;
+    this.#isTurning = true;
+    setImmediate(() => {
+      this.#isTurning = false;
+      const commit = this.#commits[0];
+      if (commit === undefined) return;
+      if (commit.isApplied) {
+        this.#commits.shift();
+        commit.resolve();
+      } else {
+        commit.isApplied = true;
+        void this.#apply(commit.changes);
+      }
+      if (this.#commits.length > 0) this.#turn();
+    });
+  }
+
+  #apply(changes: readonly Change[]): Promise<void> {
+    return this.disk.commit(changes);
+  }
+}

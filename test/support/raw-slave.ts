@@ -1,0 +1,54 @@
+/** What a raw peer in the role of a slave says most often. */
+import type { Answer, Message, RawPeer } from './raw-peer.ts';
+
+export type Task = {
+  readonly task: Buffer;
+  readonly lease: number;
+  readonly crawl: number;
+  readonly url: string;
+  readonly depth: number;
+  readonly attempt: number;
+};
+
+/** The tasks of the next `task.push`. */
+export async function pushed(peer: RawPeer): Promise<Task[]> {
+  return (await peer.push('task.push'))['tasks'] as Task[];
+}
+
+/** The next task; the peer's credit has to be 1. */
+export async function nextTask(peer: RawPeer): Promise<Task> {
+  const tasks = await pushed(peer);
+  if (tasks.length !== 1) throw new Error(`${tasks.length} tasks at once`);
+  return tasks[0] as Task;
+}
+
+export const page = (url: string): Message => ({
+  finalUrl: url,
+  status: 200,
+  type: 'text/html',
+  bytes: 100,
+  ms: 1,
+});
+
+/** Reports a page with links and images; gives the reply. */
+export function report(
+  peer: RawPeer,
+  { task, lease, url }: Task,
+  found: { links?: readonly string[]; images?: readonly Message[]; result?: Message } = {},
+): Promise<Answer> {
+  const links = Buffer.from((found.links ?? []).join('\n'), 'latin1');
+  const result = found.result ?? page(url);
+  return peer.request('task.report', { task, lease, result, images: found.images ?? [], links });
+}
+
+export const timeout = { kind: 'timeout', message: 'no answer' };
+
+/** Gives back, with an error if there is one. */
+export function release(
+  peer: RawPeer,
+  { task, lease }: Task,
+  error?: Message,
+  more: Message = {},
+): Promise<Answer> {
+  return peer.request('task.release', { task, lease, ...(error ? { error } : {}), ...more });
+}

@@ -1,0 +1,240 @@
+/**
+ * A frontier without sockets: over a store that lags and can crash, on a clock that the test
+ * moves, with a result queue that only counts. `settle` lets everything happen that can happen
+ * now; nothing sleeps.
+ */
+import test, { mock } from 'node:test';
+import { Frontier } from '../../master/frontier/frontier.ts';
+import { keyOf } from '../../master/frontier/gathering.ts';
+import type { Lease } from '../../master/frontier/leases.ts';
+import { GroupCommit } from '../../master/store/group-commit.ts';
+import { crawlKey, decodeResults, decodeTask } from '../../master/store/records.ts';
+import type { Table } from '../../master/store/store.ts';
+import { type CrawlSpec, type CrawlSpecInput, crawlSpecSchema } from '../../shared/crawl.ts';
+import type { Requests } from '../../shared/protocol.ts';
+import { FakeSlave } from './fake-slave.ts';
+import { LaggingStore } from './lagging-store.ts';
+
+export const leaseMs = 60_000;
+
+/** A line of pages.jsonl, as far as tests look at it. */
+export type Line = {
+  readonly url: string;
+  readonly finalUrl?: string;
+  readonly depth: number;
+  readonly images?: readonly unknown[];
+  readonly redirectedTo?: string;
+  readonly error?: { readonly kind: string; readonly attempts: number };
+};
+
+type Report = Pick<Requests['task.report'], 'result' | 'images' | 'links'>;
+
+export class World {
+  store = new LaggingStore();
+  frontier: Frontier;
+  commits: GroupCommit;
+  /** Crawls whose end was told since the last start. */
+  finished: string[] = [];
+  readonly folder: string | undefined;
+  #nowMs = 1_000_000;
+
+  constructor(folder?: string) {
+    this.folder = folder;
+    mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
+    mock.method(performance, 'now', () => this.#nowMs);
+    [this.commits, this.frontier] = this.#open();
+  }
+
+  /** A crash and a start; of the commits under way, `applied` reach the disk. */
+  crash(applied = 0): void {
+    this.frontier.dispatcher.close();
+    this.store.crash(applied);
+    this.store = new LaggingStore(this.store.disk);
+    this.finished = [];
+    [this.commits, this.frontier] = this.#open();
+  }
+
+  async reopen(): Promise<void> {
+    await this.settle();
+    const closed = this.frontier.close();
+    await this.settle();
+    await closed;
+    this.crash();
+  }
+
+  /** Lets everything happen that is due, until nothing more does. */
+  async settle(turns = 12): Promise<void> {
+    for (let i = 0; i < turns; i++) {
+      this.#nowMs += 1;
+      mock.timers.tick(1);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
+  async advance(ms: number): Promise<void> {
+    await this.settle(1);
+    this.#nowMs += ms;
+    mock.timers.tick(Math.min(ms, 3_000));
+    await this.settle();
+  }
+
+  slave(name = 'slave', credit = 4, slots = credit): FakeSlave {
+    const slave = new FakeSlave(name, credit, slots);
+    this.frontier.dispatcher.add(slave);
+    return slave;
+  }
+
+  /** Waits for a promise that needs timers to move. */
+  async done<T>(promise: Promise<T>): Promise<T> {
+    let isSettled = false;
+    promise.then(
+      () => (isSettled = true),
+      () => (isSettled = true),
+    );
+    for (let i = 0; i < 400 && !isSettled; i++) await this.settle(1);
+    if (!isSettled) throw new Error('it never ends');
+    await this.settle();
+    return await promise;
+  }
+
+  async seed(urls: string | readonly string[], spec: CrawlSpecInput = {}, name = 'default') {
+    const list = typeof urls === 'string' ? [urls] : urls;
+    return await this.done(this.frontier.seed(name, specOf(spec), list));
+  }
+
+  /** Reports a page with these links for a lease. */
+  report(slave: FakeSlave, lease: Lease | undefined, found: Partial<Found> = {}) {
+    if (lease === undefined) throw new Error('no lease');
+    const { task, id } = lease;
+    return this.frontier.report(slave, id, taskId(lease), reportOf(task.url, found));
+  }
+
+  async page(slave: FakeSlave, url: string, found: Partial<Found> = {}) {
+    return await this.done(this.report(slave, leaseOf(slave, url), found));
+  }
+
+  /** The same, and the slave takes no task before the links are on the disk. */
+  async pageAndWait(slave: FakeSlave, url: string, found: Partial<Found> = {}) {
+    const { credit } = slave;
+    slave.credit = 0;
+    await this.page(slave, url, found);
+    slave.credit = credit;
+    this.frontier.dispatcher.dispatchSoon();
+    await this.settle();
+  }
+
+  async fail(slave: FakeSlave, url: string, retryAfterMs = 0) {
+    const lease = leaseOf(slave, url);
+    if (lease === undefined) throw new Error(`no lease of ${url}`);
+    const error = { kind: 'connect', message: 'refused' } as const;
+    return await this.done(this.frontier.fail(slave, lease.id, taskId(lease), error, retryAfterMs));
+  }
+
+  crawl(name = 'default') {
+    return this.frontier.crawls.named(name);
+  }
+
+  /** What the sinks would have written, in the order of the commits. */
+  lines(id = 1): Line[] {
+    const text = this.#results(id).map(({ pages }) => pages.toString());
+    return text
+      .join('')
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as Line);
+  }
+
+  images(id = 1): string[] {
+    const text = this.#results(id).map(({ images }) => images.toString());
+    return text.join('').split('\n').slice(0, -1);
+  }
+
+  /** Rows of a crawl in a table. */
+  rows(table: Table, id = 1) {
+    return this.store.range(table, { from: crawlKey(id), to: crawlKey(id + 1) });
+  }
+
+  waitingUrls(id = 1): string[] {
+    return this.rows('tasks', id).map(({ value }) => decodeTask(value).url);
+  }
+
+  close(): void {
+    this.frontier.dispatcher.close();
+    mock.timers.reset();
+    mock.restoreAll();
+  }
+
+  #results(id: number) {
+    return this.rows('results', id).map(({ value }) => decodeResults(value));
+  }
+
+  #open(): [GroupCommit, Frontier] {
+    const onError = (error: unknown) => {
+      throw error;
+    };
+    const commits = new GroupCommit({ store: this.store, everyMs: 0, onError });
+    const frontier = new Frontier({
+      store: this.store,
+      commits,
+      results: { offer: () => {}, isFull: false },
+      folder: this.folder,
+      hostSecret: Buffer.alloc(16, 7),
+      leaseMs,
+      recentEntries: 64,
+      onEnded: ({ name, state }) => {
+        if (state === 'finished') this.finished.push(name);
+      },
+    });
+    for (const crawl of frontier.crawls) frontier.settle(crawl);
+    return [commits, frontier];
+  }
+}
+
+/** A test of the frontier in a world of its own. */
+export function worldTest(name: string, run: (world: World) => Promise<void>): void {
+  test(`frontier: ${name}`, async () => {
+    const world = new World();
+    try {
+      await run(world);
+    } finally {
+      world.close();
+    }
+  });
+}
+
+export type Found = {
+  readonly finalUrl: string;
+  readonly links: readonly string[];
+  readonly images: readonly string[];
+  readonly status: number;
+  readonly redirectedTo: string;
+};
+
+export function specOf(spec: CrawlSpecInput): CrawlSpec {
+  return crawlSpecSchema.parse({ delayMs: 0, perHost: 100, ...spec });
+}
+
+export function taskId(lease: Lease): Buffer {
+  return keyOf(lease.task);
+}
+
+export function leaseOf(slave: FakeSlave, url: string): Lease | undefined {
+  return [...slave.leases].find(({ task }) => task.url === url);
+}
+
+export function reportOf(url: string, found: Partial<Found> = {}): Report {
+  const { finalUrl = url, links = [], images = [], status = 200, redirectedTo } = found;
+  return {
+    result: {
+      finalUrl,
+      status,
+      type: 'text/html',
+      bytes: 10,
+      ms: 1,
+      ...(redirectedTo === undefined ? {} : { redirectedTo }),
+      ...(status === 200 ? {} : { error: { kind: 'status', message: `${status}` } }),
+    },
+    images: images.map((src) => ({ src, via: 'img' })),
+    links: Buffer.from(links.join('\n')),
+  };
+}

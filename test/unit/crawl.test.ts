@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { Crawl, noCounters } from '../../master/frontier/crawl.ts';
+import { Filter } from '../../master/frontier/filter.ts';
+import { RecentTable } from '../../master/frontier/recent.ts';
+import { MemoryStore } from '../../master/store/memory.ts';
+import { decodeCrawl, encodeCrawl } from '../../master/store/records.ts';
+import { type CrawlSpecInput, crawlSpecSchema } from '../../shared/crawl.ts';
+
+const filter = new Filter({
+  crawl: 1,
+  store: new MemoryStore(),
+  recent: new RecentTable(4),
+  urlsExpected: 1,
+  path: undefined,
+  seenCount: 0,
+});
+
+function makeCrawl(spec: CrawlSpecInput = {}): Crawl {
+  return new Crawl(
+    {
+      id: 1,
+      name: 'test',
+      state: 'running',
+      spec: crawlSpecSchema.parse(spec),
+      secret: Buffer.alloc(16, 1),
+      seedHosts: ['a.example'],
+      nextSeq: 1,
+      nextCommit: 1,
+      counters: { ...noCounters },
+      startedAt: 1234,
+    },
+    filter,
+  );
+}
+
+test('crawl: comes back from its record as it was', () => {
+  const crawl = makeCrawl({ maxDepth: 3, include: ['/x'], order: 'dfs' });
+  crawl.takeSeq();
+  crawl.takeCommit();
+  crawl.counters.pages = 2 ** 40;
+  crawl.state = 'paused';
+  crawl.scope.addSeed(new URL('http://b.example:81/'));
+  const restored = new Crawl(decodeCrawl(encodeCrawl(crawl.record())), filter);
+  assert.deepEqual(
+    JSON.parse(JSON.stringify(restored.record())),
+    JSON.parse(JSON.stringify(crawl.record())),
+  );
+  assert.equal(restored.takeSeq(), 2);
+  assert.equal(restored.lastCommit, 1);
+  assert.equal(restored.scope.refuses(new URL('http://b.example:81/x')), undefined);
+});
+
+test('crawl: ranks order as the order says, within 32 bits', () => {
+  const rankOf = (order: 'bfs' | 'dfs' | 'priority') => {
+    const crawl = makeCrawl({ order });
+    return (depth: number, priority = 0) => crawl.rank(depth, priority);
+  };
+  const [bfs, dfs, priority] = [rankOf('bfs'), rankOf('dfs'), rankOf('priority')];
+  assert.ok(bfs(0, -5) < bfs(1, 1000));
+  assert.ok(dfs(1) < dfs(0));
+  assert.ok(priority(65_535, 1) < priority(0, 0));
+  assert.ok(priority(0, 0) < priority(1, 0));
+  assert.ok(priority(0, -999) < priority(0, -1000));
+  for (const rank of [bfs, dfs, priority]) {
+    for (const depth of [0, 65_535]) {
+      for (const level of [-1000, 0, 1000]) {
+        const value = rank(depth, level);
+        assert.ok(Number.isInteger(value) && value >= 0 && value <= 0xffffffff);
+      }
+    }
+  }
+});
+
+test('crawl: is careful with hosts of others and quick with its own machine', () => {
+  const own = makeCrawl().manners(new URL('http://127.0.0.1:8000/'));
+  const other = makeCrawl().manners(new URL('http://a.example/'));
+  assert.deepEqual(own, { delayMs: 0, perHost: 32 });
+  assert.deepEqual(other, { delayMs: 250, perHost: 2 });
+  const told = makeCrawl({ delayMs: 5, perHost: 7 });
+  assert.deepEqual(told.manners(new URL('http://a.example/')), { delayMs: 5, perHost: 7 });
+  assert.deepEqual(told.manners(new URL('http://localhost/')), { delayMs: 5, perHost: 7 });
+});
+
+test('crawl: is done when nothing is offered, waiting, leased or unwritten', () => {
+  const crawl = makeCrawl();
+  assert.ok(crawl.isDone);
+  for (const name of ['inbox', 'leased', 'unwritten'] as const) {
+    crawl[name] = 1;
+    assert.ok(!crawl.isDone, name);
+    crawl[name] = 0;
+  }
+  crawl.counters.waiting = 1;
+  assert.ok(!crawl.isDone);
+  crawl.counters.waiting = 0;
+  for (const state of ['paused', 'finished', 'cancelled'] as const) {
+    crawl.state = state;
+    assert.ok(!crawl.isDone && !crawl.active, state);
+  }
+});
+
+test('crawl: at its page limit it leases no more and is done with tasks left', () => {
+  const crawl = makeCrawl({ maxPages: 3 });
+  crawl.counters.waiting = 9;
+  crawl.leased = 2;
+  assert.ok(crawl.active);
+  crawl.inbox = 1;
+  assert.ok(!crawl.active, 'what is under way may become pages');
+  crawl.counters.pages = 3;
+  assert.ok(!crawl.isDone, 'something is under way');
+  crawl.leased = crawl.inbox = 0;
+  assert.ok(crawl.isDone && crawl.isFull && !crawl.active);
+});
+
+test('crawl: its status is what the wire names', () => {
+  const crawl = makeCrawl();
+  crawl.leased = 3;
+  assert.deepEqual(Object.keys(crawl.status()).sort(), [
+    'buried',
+    'bytes',
+    'failed',
+    'images',
+    'known',
+    'leased',
+    'name',
+    'others',
+    'pages',
+    'state',
+    'unwritten',
+    'waiting',
+  ]);
+});

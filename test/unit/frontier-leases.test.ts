@@ -1,0 +1,287 @@
+import assert from 'node:assert/strict';
+import { FakeSlave } from '../support/fake-slave.ts';
+import { leaseMs, reportOf, taskId, worldTest } from '../support/world.ts';
+
+const a = 'http://a.example';
+
+worldTest('a failed fetch waits, longer every time, and is buried at last', async (world) => {
+  await world.seed(`${a}/`, { attemptsMax: 3 });
+  const slave = world.slave();
+  await world.settle();
+  for (const waitMs of [1_000, 4_000]) {
+    assert.equal(await world.fail(slave, `${a}/`), 'done');
+    assert.deepEqual(slave.urls, []);
+    await world.advance(waitMs * 0.7);
+    assert.deepEqual(slave.urls, [], 'too early');
+    await world.advance(waitMs * 0.6);
+    assert.deepEqual(slave.urls, [`${a}/`]);
+  }
+  assert.deepEqual(world.finished, []);
+  await world.fail(slave, `${a}/`);
+  assert.deepEqual(world.finished, ['default']);
+  const { failed, buried, waiting } = world.crawl().status();
+  assert.deepEqual({ failed, buried, waiting }, { failed: 1, buried: 1, waiting: 0 });
+  assert.deepEqual(
+    world.lines().map(({ error }) => error?.attempts),
+    [3],
+  );
+  const { urls } = world.frontier.buried(world.crawl(), undefined, 10);
+  assert.deepEqual(urls, [{ url: `${a}/`, kind: 'connect', message: 'refused', attempts: 3 }]);
+});
+
+worldTest('a server that says when is asked then', async (world) => {
+  await world.seed(`${a}/`);
+  const slave = world.slave();
+  await world.settle();
+  await world.fail(slave, `${a}/`, 90_000);
+  await world.advance(89_000);
+  assert.deepEqual(slave.urls, []);
+  await world.advance(1_100);
+  assert.deepEqual(slave.urls, [`${a}/`]);
+});
+
+worldTest('a failure outlives a restart', async (world) => {
+  await world.seed(`${a}/`, { attemptsMax: 2 });
+  await world.settle();
+  const slave = world.slave();
+  await world.settle();
+  await world.fail(slave, `${a}/`, 50_000);
+  world.crash();
+  const again = world.slave('again');
+  await world.settle();
+  assert.deepEqual(again.urls, [], 'it still has to wait');
+  await world.advance(51_000);
+  await world.fail(again, `${a}/`);
+  assert.equal(world.crawl().counters.buried, 1);
+});
+
+worldTest('the buried are replayed, one or all, each once', async (world) => {
+  const urls = [1, 2, 3, 4].map((i) => `${a}/${i}`);
+  await world.seed(urls, { attemptsMax: 1 });
+  const slave = world.slave();
+  await world.settle();
+  for (const url of urls) await world.fail(slave, url);
+  assert.equal(world.crawl().state, 'finished');
+  assert.equal(await world.done(world.frontier.replay(world.crawl(), `${a}/2`)), 1);
+  assert.deepEqual(slave.urls, [`${a}/2`]);
+  assert.equal(world.crawl().state, 'running');
+  assert.equal(await world.done(world.frontier.replay(world.crawl(), `${a}/none`)), 0);
+  const both = [1, 2].map(() => world.frontier.replay(world.crawl(), undefined));
+  const counts = await world.done(Promise.all(both));
+  assert.deepEqual(counts, [3, 0], 'asked twice at once');
+  assert.deepEqual(slave.urls.sort(), urls);
+  for (const url of urls) await world.page(slave, url);
+  const { buried, failed, known, waiting, pages } = world.crawl().status();
+  assert.deepEqual(
+    { buried, failed, known, waiting, pages },
+    {
+      buried: 0,
+      failed: 0,
+      known: 4,
+      waiting: 0,
+      pages: 4,
+    },
+  );
+  assert.equal(world.crawl().state, 'finished');
+});
+
+worldTest('the buried come in pages', async (world) => {
+  const urls = [1, 2, 3, 4].map((i) => `${a}/${i}`);
+  await world.seed(urls, { attemptsMax: 1 });
+  const slave = world.slave();
+  await world.settle();
+  for (const url of urls) await world.fail(slave, url);
+  const first = world.frontier.buried(world.crawl(), undefined, 3);
+  const second = world.frontier.buried(world.crawl(), first.next, 3);
+  assert.deepEqual([...first.urls, ...second.urls].map(({ url }) => url).sort(), urls);
+  assert.equal(second.next, undefined);
+});
+
+worldTest('a report is taken once, however often it comes', async (world) => {
+  await world.seed(`${a}/`);
+  const slave = world.slave();
+  await world.settle();
+  const [lease] = slave.leases;
+  const both = [world.report(slave, lease), world.report(slave, lease)];
+  assert.deepEqual(await world.done(Promise.all(both)), ['done', 'stale']);
+  assert.equal(await world.done(world.report(slave, lease)), 'stale');
+  assert.equal(world.lines().length, 1);
+});
+
+worldTest('a report without a lease counts, and takes the lease away', async (world) => {
+  await world.seed(`${a}/`);
+  const slow = world.slave('slow');
+  await world.settle();
+  const [lease] = slow.leases;
+  await world.advance(leaseMs + 1_000);
+  assert.deepEqual(slow.cancelled, [lease]);
+  world.frontier.dispatcher.remove(slow);
+  const other = world.slave('other');
+  await world.settle();
+  const held = [...other.leases];
+  assert.deepEqual(other.urls, [`${a}/`]);
+  assert.equal(await world.done(world.report(slow, lease)), 'done');
+  assert.deepEqual(other.cancelled, held);
+  assert.equal(other.leases.size, 0);
+  assert.equal(await world.done(world.report(other, held[0])), 'stale');
+  assert.equal(world.lines().length, 1);
+  assert.deepEqual(world.finished, ['default']);
+});
+
+worldTest('a late report of a task that waits for its next try ends it', async (world) => {
+  await world.seed([`${a}/1`, `${a}/2`, `${a}/3`]);
+  const slave = world.slave('slave', 1);
+  await world.settle();
+  const [lease] = slave.leases;
+  assert.ok(lease);
+  await world.fail(slave, `${a}/1`);
+  assert.equal(await world.done(world.report(slave, lease)), 'done');
+  await world.advance(10_000);
+  for (const url of [`${a}/2`, `${a}/3`]) {
+    assert.deepEqual(slave.urls, [url]);
+    await world.page(slave, url);
+  }
+  assert.deepEqual(slave.urls, []);
+  assert.deepEqual(
+    world.lines().map(({ url }) => url),
+    [1, 2, 3].map((i) => `${a}/${i}`),
+  );
+  assert.deepEqual(world.finished, ['default']);
+});
+
+worldTest('a report after a restart counts once', async (world) => {
+  await world.seed([`${a}/1`, `${a}/2`]);
+  const slave = world.slave();
+  await world.settle();
+  const [one, two] = slave.leases;
+  world.crash();
+  assert.equal(await world.done(world.report(slave, one, { links: [`${a}/3`] })), 'done');
+  assert.equal(await world.done(world.report(slave, one, { links: [`${a}/3`] })), 'stale');
+  const other = world.slave('other');
+  await world.settle();
+  assert.deepEqual(other.urls.sort(), [`${a}/2`, `${a}/3`]);
+  assert.equal(await world.done(world.report(slave, two)), 'done');
+  assert.deepEqual(other.urls, [`${a}/3`]);
+  assert.equal(world.lines().length, 2);
+});
+
+worldTest('ids that mean nothing are stale', async (world) => {
+  await world.seed(`${a}/`);
+  const slave = world.slave();
+  await world.settle();
+  const [lease] = slave.leases;
+  assert.ok(lease);
+  const wrongHost = Buffer.from(taskId(lease));
+  wrongHost[6] = (wrongHost[6] ?? 0) ^ 1;
+  const wrongCrawl = Buffer.from(taskId(lease));
+  wrongCrawl[3] = 9;
+  for (const id of [Buffer.alloc(0), Buffer.alloc(5), Buffer.alloc(22), wrongHost, wrongCrawl]) {
+    const verdict = world.frontier.report(slave, 1, id, reportOf(`${a}/`));
+    assert.equal(await world.done(verdict), 'stale');
+  }
+  assert.equal(slave.leases.size, 1);
+});
+
+worldTest('leases of a lost slave return at once', async (world) => {
+  await world.seed([`${a}/1`, `${a}/2`]);
+  const slave = world.slave();
+  const other = world.slave('other', 0);
+  await world.settle();
+  assert.equal(slave.leases.size, 2);
+  other.credit = other.slots = 4;
+  world.frontier.dispatcher.remove(slave);
+  await world.settle();
+  assert.deepEqual(other.urls.sort(), [`${a}/1`, `${a}/2`]);
+  assert.equal(world.crawl().leased, 2);
+});
+
+worldTest('an extended lease does not expire; a lost one is told', async (world) => {
+  await world.seed([`${a}/1`, `${a}/2`]);
+  const slave = world.slave();
+  await world.settle();
+  const [one, two] = slave.leases;
+  assert.ok(one && two);
+  await world.advance(leaseMs / 2);
+  assert.deepEqual(world.frontier.dispatcher.extend(slave, [one.id, 99]), [99]);
+  slave.credit = 1;
+  await world.advance(leaseMs / 2 + 2_000);
+  assert.deepEqual(slave.cancelled, [two]);
+  assert.deepEqual(slave.urls, [`${a}/1`]);
+  assert.deepEqual(world.frontier.dispatcher.extend(slave, [one.id, two.id]), [two.id]);
+});
+
+worldTest('a page that takes its slaves with it is given up', async (world) => {
+  await world.seed(`${a}/`);
+  let losses = 0;
+  for (; losses < 50 && world.finished.length === 0; losses++) {
+    const slave = world.slave(`slave ${losses}`);
+    await world.settle();
+    if (slave.leases.size === 0) await world.advance(600_000);
+    if (slave.leases.size === 0) break;
+    world.frontier.dispatcher.remove(slave);
+    await world.settle();
+  }
+  assert.equal(losses, 12);
+  assert.deepEqual(world.finished, ['default']);
+  const [line] = world.lines();
+  assert.equal(line?.error?.kind, 'lost');
+  assert.equal(line?.error?.attempts, 1);
+  assert.equal(world.crawl().counters.buried, 1);
+});
+
+worldTest('a released task waits again, without a failed attempt', async (world) => {
+  await world.seed(`${a}/`, { attemptsMax: 1 });
+  const slave = world.slave();
+  await world.settle();
+  const [lease] = slave.leases;
+  assert.ok(lease);
+  slave.credit = 0;
+  assert.ok(world.frontier.dispatcher.release(slave, lease.id));
+  assert.ok(!world.frontier.dispatcher.release(slave, lease.id));
+  slave.credit = 1;
+  world.frontier.dispatcher.dispatchSoon();
+  await world.settle();
+  assert.deepEqual(slave.urls, [`${a}/`]);
+  assert.equal([...slave.leases][0]?.task.attempts, 0);
+});
+
+worldTest('a slave gets no more than its credit', async (world) => {
+  await world.seed(Array.from({ length: 9 }, (_, i) => `${a}/${i}`));
+  const slave = world.slave('slave', 3);
+  await world.settle();
+  assert.equal(slave.leases.size, 3);
+  await world.page(slave, slave.urls[0] ?? '');
+  assert.equal(slave.leases.size, 3);
+});
+
+worldTest('two slaves share the work in turn', async (world) => {
+  const slaves = [world.slave('one', 100), world.slave('two', 100)];
+  await world.seed(Array.from({ length: 40 }, (_, i) => `${a}/${i}`));
+  await world.settle();
+  assert.deepEqual(
+    slaves.map(({ leases }) => leases.size),
+    [20, 20],
+  );
+});
+
+worldTest('nothing is given while it drains', async (world) => {
+  await world.seed([`${a}/1`, `${a}/2`]);
+  const slave = world.slave('slave', 1);
+  await world.settle();
+  world.frontier.dispatcher.drain();
+  await world.page(slave, `${a}/1`);
+  assert.deepEqual(slave.urls, []);
+  assert.equal(world.frontier.dispatcher.leaseCount, 0);
+});
+
+worldTest('a slave that is no holder changes nothing', async (world) => {
+  await world.seed(`${a}/`);
+  const slave = world.slave();
+  await world.settle();
+  const [lease] = slave.leases;
+  assert.ok(lease);
+  const stranger = new FakeSlave('stranger');
+  assert.ok(!world.frontier.dispatcher.release(stranger, lease.id));
+  assert.deepEqual(world.frontier.dispatcher.extend(stranger, [lease.id]), [lease.id]);
+  assert.equal(slave.leases.size, 1);
+});

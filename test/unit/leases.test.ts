@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import fc from 'fast-check';
+import { type Lease, Leases } from '../../master/frontier/leases.ts';
+import { Host } from '../../master/frontier/politeness.ts';
+import { TaskQueue } from '../../master/frontier/tasks.ts';
+import { MemoryStore } from '../../master/store/memory.ts';
+import { FakeSlave } from '../support/fake-slave.ts';
+
+const host = new Host('http://a', Buffer.alloc(8));
+const queue = new TaskQueue({ crawl: 1, host: host.hash, store: new MemoryStore(), empty: true });
+let lastSeq = 0;
+
+function makeTask() {
+  const seq = ++lastSeq;
+  const url = `http://a/${seq}`;
+  queue.add({ url, depth: 0, priority: 0, attempts: 0, notBefore: 0 }, { rank: 0, seq });
+  const task = queue.peek(0);
+  assert.ok(task);
+  queue.lease(task);
+  return task;
+}
+
+test('lease: is held by its holder alone, until it ends', () => {
+  const leases = new Leases(100, 1000);
+  const [one, other] = [new FakeSlave('one'), new FakeSlave('other')];
+  const lease = leases.give(makeTask(), host, one, 0);
+  assert.equal(leases.held(lease.id, one), lease);
+  assert.equal(leases.held(lease.id, other), undefined);
+  assert.equal(leases.held(lease.id + 1, one), undefined);
+  assert.deepEqual([...one.leases], [lease]);
+  leases.end(lease);
+  leases.end(lease);
+  assert.equal(leases.held(lease.id, one), undefined);
+  assert.equal(one.leases.size, 0);
+  assert.equal(leases.count, 0);
+});
+
+test('lease: ids begin behind the first one and are never used twice', () => {
+  const leases = new Leases(100, 5000);
+  const slave = new FakeSlave('a');
+  const ids = Array.from({ length: 10 }, () => {
+    const lease = leases.give(makeTask(), host, slave, 0);
+    leases.end(lease);
+    return lease.id;
+  });
+  assert.deepEqual(ids, [...new Set(ids)]);
+  assert.ok(ids.every((id) => id > 5000));
+});
+
+test('lease: expires at its deadline, later when it was extended', () => {
+  const leases = new Leases(100, 0);
+  const slave = new FakeSlave('a');
+  const first = leases.give(makeTask(), host, slave, 0);
+  const second = leases.give(makeTask(), host, slave, 10);
+  assert.deepEqual(leases.expired(99), []);
+  leases.extend(first, 50);
+  assert.deepEqual(leases.expired(110), [second]);
+  assert.deepEqual(leases.expired(150), [second, first]);
+  leases.end(second);
+  assert.deepEqual(leases.expired(150), [first]);
+});
+
+test('lease: the lease of a task is found whoever holds it', () => {
+  const leases = new Leases(100, 0);
+  const task = makeTask();
+  const lease = leases.give(task, host, new FakeSlave('a'), 0);
+  assert.equal(leases.of(task), lease);
+  assert.equal(leases.of(makeTask()), undefined);
+});
+
+test('lease: random histories agree with a plain list', () => {
+  const step = fc.record({
+    kind: fc.constantFrom('give', 'extend', 'end', 'expire'),
+    pick: fc.nat(),
+    elapse: fc.nat(60),
+  });
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      const leases = new Leases(100, 0);
+      const slaves = [new FakeSlave('a'), new FakeSlave('b')];
+      let model: Lease[] = [];
+      let now = 0;
+      for (const { kind, pick, elapse } of steps) {
+        now += elapse;
+        const lease = model[pick % Math.max(1, model.length)];
+        const slave = slaves[pick % 2];
+        if (kind === 'give' && slave) model.push(leases.give(makeTask(), host, slave, now));
+        else if (kind === 'extend' && lease) leases.extend(lease, now);
+        else if (kind === 'end' && lease) {
+          leases.end(lease);
+          model = model.filter((other) => other !== lease);
+        }
+        const expired = model.filter(({ deadline }) => deadline <= now);
+        assert.deepEqual(new Set(leases.expired(now)), new Set(expired));
+        assert.equal(leases.count, model.length);
+        for (const each of slaves) {
+          const own = model.filter(({ holder }) => holder === each);
+          assert.deepEqual(each.leases, new Set(own));
+        }
+      }
+    }),
+    { numRuns: 50 },
+  );
+});

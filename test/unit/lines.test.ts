@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { failureLine, isPage, resultLine } from '../../master/frontier/lines.ts';
+import type { Result } from '../../shared/protocol.ts';
+
+const task = { url: 'http://a/', depth: 2, attempts: 1 };
+const page: Result = {
+  finalUrl: 'http://a/',
+  status: 200,
+  type: 'text/html',
+  charset: 'utf-8',
+  bytes: 1234,
+  ms: 12.6,
+  title: 'A "title"\nof two lines',
+};
+const image = { src: 'http://a/i.png', via: 'img', alt: 'x' } as const;
+const rest = { task, images: [image], links: 3, moved: false, slave: 's', at: 0 };
+
+function parse(line: string): unknown {
+  assert.ok(line.endsWith('\n') && line.indexOf('\n') === line.length - 1, 'one line');
+  return JSON.parse(line);
+}
+
+test('lines: a page has what was found on it', () => {
+  assert.deepEqual(parse(resultLine({ ...rest, result: page })), {
+    url: 'http://a/',
+    finalUrl: 'http://a/',
+    status: 200,
+    type: 'text/html',
+    charset: 'utf-8',
+    depth: 2,
+    bytes: 1234,
+    ms: 13,
+    title: 'A "title"\nof two lines',
+    images: [image],
+    links: 3,
+    slave: 's',
+    at: '1970-01-01T00:00:00.000Z',
+  });
+});
+
+test('lines: what was cut is said', () => {
+  const line = resultLine({ ...rest, result: { ...page, cut: true, linksCut: 7 } });
+  const { cut, linksCut } = parse(line) as Record<string, unknown>;
+  assert.deepEqual([cut, linksCut], [true, 7]);
+});
+
+test('lines: a redirect to a known page, or out of the group, is no page', () => {
+  const moved = { ...rest, moved: true, result: { ...page, finalUrl: 'http://a/b' } };
+  const left = { ...page, status: 301, redirectedTo: 'http://b/' };
+  for (const [line, to] of [
+    [resultLine(moved), 'http://a/b'],
+    [resultLine({ ...rest, result: left }), 'http://b/'],
+  ] as const) {
+    const fields = parse(line) as Record<string, unknown>;
+    assert.equal(fields['redirectedTo'], to);
+    assert.equal('images' in fields || 'title' in fields || 'links' in fields, false);
+  }
+});
+
+test('lines: an error stands instead of the page, with the attempts it took', () => {
+  const error = { kind: 'status', message: '404 Not Found' } as const;
+  const line = resultLine({ ...rest, result: { ...page, status: 404, error } });
+  const fields = parse(line) as Record<string, unknown>;
+  assert.deepEqual(fields['error'], { ...error, attempts: 2 });
+  assert.equal('images' in fields, false);
+});
+
+test('lines: another type of document has no page fields', () => {
+  const line = resultLine({ ...rest, result: { ...page, type: 'application/pdf' } });
+  const fields = parse(line) as Record<string, unknown>;
+  assert.equal(fields['type'], 'application/pdf');
+  assert.equal('images' in fields || 'title' in fields, false);
+});
+
+test('lines: a URL that was given up', () => {
+  const error = { kind: 'timeout', message: 'no answer' } as const;
+  const line = failureLine({ task, error, attempts: 4, slave: 's', at: 0 });
+  assert.deepEqual(parse(line), {
+    url: 'http://a/',
+    depth: 2,
+    error: { ...error, attempts: 4 },
+    slave: 's',
+    at: '1970-01-01T00:00:00.000Z',
+  });
+});
+
+test('lines: a page is a 200 answer of HTML', () => {
+  assert.ok(isPage(page));
+  assert.ok(isPage({ ...page, type: 'application/xhtml+xml' }));
+  const others: Partial<Result>[] = [
+    { status: 203 },
+    { status: 404 },
+    { type: 'text/plain' },
+    { redirectedTo: 'http://b/' },
+    { error: { kind: 'status', message: '' } },
+  ];
+  for (const other of others) assert.ok(!isPage({ ...page, ...other }), JSON.stringify(other));
+  const { type: _, ...untyped } = page;
+  assert.ok(!isPage(untyped));
+});

@@ -1,0 +1,203 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import fc from 'fast-check';
+import { type Item, UserQueues } from '../../master/queues.ts';
+import { GroupCommit } from '../../master/store/group-commit.ts';
+import type { MemoryStore } from '../../master/store/memory.ts';
+import { LaggingStore } from '../support/lagging-store.ts';
+
+function open(disk?: MemoryStore) {
+  const store = new LaggingStore(disk);
+  const onError = (error: unknown) => assert.fail(String(error));
+  const commits = new GroupCommit({ store, everyMs: 0, onError });
+  return { store, commits, queues: new UserQueues(store, commits) };
+}
+
+const bytes = (...values: (string | number)[]) => values.map((value) => Buffer.from(`${value}`));
+const texts = (items: readonly Item[]) => items.map(({ value }) => Buffer.from(value).toString());
+
+test('queue: gives what was put, in that order', async () => {
+  const queue = open().queues.queue('jobs');
+  await queue.put(bytes('a', 'b'));
+  await queue.put(bytes('c'));
+  assert.equal(queue.size, 3);
+  assert.deepEqual(texts(await queue.get({}, 2, 0)), ['a', 'b']);
+  assert.deepEqual(texts(await queue.get({}, 2, 0)), ['c']);
+  assert.deepEqual(await queue.get({}, 2, 0), []);
+  assert.equal(queue.size, 0);
+});
+
+test('queue: queues do not see each other, also with names that begin alike', async () => {
+  const { queues } = open();
+  for (const name of ['a', 'aa', 'a.b', 'ab']) await queues.queue(name).put(bytes(name));
+  for (const name of ['ab', 'a', 'a.b', 'aa']) {
+    assert.deepEqual(texts(await queues.queue(name).get({}, 9, 0)), [name]);
+  }
+});
+
+test('queue: who waits gets the first that comes, in turn', async () => {
+  const queue = open().queues.queue('jobs');
+  const waiting = [1, 2, 3].map(() => queue.get({}, 1, 60_000));
+  await queue.put(bytes('a', 'b'));
+  assert.deepEqual(await Promise.all(waiting.slice(0, 2).map(async (w) => texts(await w))), [
+    ['a'],
+    ['b'],
+  ]);
+  queue.close();
+  assert.deepEqual(await waiting[2], []);
+});
+
+test('queue: waiting ends with nothing at its time', async () => {
+  const queue = open().queues.queue('jobs');
+  assert.deepEqual(await queue.get({}, 1, 1), []);
+  await queue.put(bytes('a'));
+  assert.deepEqual(texts(await queue.get({}, 1, 0)), ['a'], 'and takes nothing later');
+});
+
+test('queue: what a session held waits again when it ends, before what came later', async () => {
+  const { queues } = open();
+  const queue = queues.queue('jobs');
+  const [one, two] = [{}, {}];
+  await queue.put(bytes('a', 'b', 'c', 'd'));
+  const [first] = await queue.get(one, 1, 0);
+  await queue.get(two, 1, 0);
+  await queue.get(one, 1, 0);
+  assert.ok(first);
+  await queue.done(one, [first.id]);
+  queues.removeHolder(one);
+  assert.equal(queue.size, 2);
+  assert.deepEqual(texts(await queue.get({}, 9, 0)), ['c', 'd']);
+  queues.removeHolder(two);
+  assert.deepEqual(texts(await queue.get({}, 9, 0)), ['b']);
+});
+
+test('queue: a session that ends gives its item to who waits, and waits no more itself', async () => {
+  const { queues } = open();
+  const queue = queues.queue('jobs');
+  const [one, two] = [{}, {}];
+  await queue.put(bytes('a'));
+  await queue.get(one, 1, 0);
+  void queue.get(one, 1, 60_000).then(() => assert.fail('nobody is there to take it'));
+  const waiting = queue.get(two, 1, 60_000);
+  queues.removeHolder(one);
+  assert.deepEqual(texts(await waiting), ['a']);
+});
+
+test('queue: done counts for the holder alone, once', async () => {
+  const { queues } = open();
+  const queue = queues.queue('jobs');
+  const [one, two] = [{}, {}];
+  await queue.put(bytes('a'));
+  const [item] = await queue.get(one, 1, 0);
+  assert.ok(item);
+  await queue.done(two, [item.id]);
+  await queue.done(one, [item.id + 7]);
+  queues.removeHolder(one);
+  const [again] = await queue.get(two, 1, 0);
+  assert.equal(again?.id, item.id);
+  await queue.done(two, [item.id, item.id]);
+  await queue.done(two, [item.id]);
+  queues.removeHolder(two);
+  assert.deepEqual(await queue.get({}, 1, 0), []);
+});
+
+test('queue: after a restart all is there that was put and not done', async () => {
+  const { store, queues } = open();
+  const queue = queues.queue('jobs');
+  const holder = {};
+  await queue.put(bytes('a', 'b', 'c'));
+  const [first] = await queue.get(holder, 2, 0);
+  assert.ok(first);
+  await queue.done(holder, [first.id]);
+  store.crash(0);
+  const again = open(store.disk).queues.queue('jobs');
+  assert.equal(again.size, 2);
+  await again.put(bytes('d'));
+  assert.deepEqual(texts(await again.get({}, 9, 0)), ['b', 'c', 'd']);
+});
+
+test('queue: far more than the window come in order', async () => {
+  const { store, queues } = open();
+  const queue = queues.queue('jobs');
+  const values = Array.from({ length: 5000 }, (_, i) => `${i}`);
+  await queue.put(bytes(...values.slice(0, 3000)));
+  assert.deepEqual(texts(await queue.get({}, 1500, 0)).length, 1024, 'a window at a time');
+  await queue.put(bytes(...values.slice(3000)));
+  store.crash(0);
+  const again = open(store.disk).queues.queue('jobs');
+  const got: string[] = [];
+  while (got.length < 5000) {
+    const items = texts(await again.get({}, 700, 0));
+    assert.ok(items.length > 0);
+    got.push(...items);
+  }
+  assert.deepEqual(got, values);
+  assert.equal(again.size, 0);
+});
+
+test('queue: its size is never below nothing, also while a put is on its way', async () => {
+  const queue = open().queues.queue('jobs');
+  const put = queue.put(bytes('a', 'b'));
+  let isPut = false;
+  void put.then(() => {
+    isPut = true;
+  });
+  // The store shows what it has not acknowledged yet.
+  for (let turns = 0; !isPut && turns < 1000; turns++) {
+    await queue.get({}, 1, 0);
+    assert.ok(queue.size >= 0, `${queue.size}`);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await put;
+  await queue.get({}, 9, 0);
+  assert.equal(queue.size, 0);
+});
+
+const step = fc.record({
+  kind: fc.constantFrom('put', 'put', 'get', 'get', 'done', 'leave', 'crash'),
+  pick: fc.nat(50),
+});
+
+test('queue: random histories lose nothing and give nothing twice', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+      let { store, queues } = open();
+      let waiting: string[] = [];
+      let holders = [{}, {}];
+      let held: { holder: object; item: Item; text: string }[] = [];
+      let last = 0;
+      for (const { kind, pick } of steps) {
+        const queue = queues.queue('jobs');
+        const holder = holders[pick % 2] ?? {};
+        const one = held[pick % Math.max(1, held.length)];
+        if (kind === 'put') {
+          const values = Array.from({ length: 1 + (pick % 4) }, () => `${++last}`);
+          await queue.put(bytes(...values));
+          waiting.push(...values);
+        } else if (kind === 'get') {
+          const items = await queue.get(holder, 1 + (pick % 3), 0);
+          const expected = waiting.splice(0, 1 + (pick % 3));
+          assert.deepEqual(texts(items), expected);
+          held.push(...items.map((item) => ({ holder, item, text: texts([item])[0] ?? '' })));
+        } else if (kind === 'done' && one) {
+          await queue.done(one.holder, [one.item.id]);
+          held = held.filter((other) => other !== one);
+        } else if (kind === 'leave') {
+          queues.removeHolder(holder);
+          const back = held.filter((each) => each.holder === holder).map(({ text }) => text);
+          waiting = [...back, ...waiting].sort((a, b) => Number(a) - Number(b));
+          held = held.filter((each) => each.holder !== holder);
+        } else if (kind === 'crash') {
+          store.crash(0);
+          ({ store, queues } = open(store.disk));
+          waiting = [...held.map(({ text }) => text), ...waiting];
+          waiting.sort((a, b) => Number(a) - Number(b));
+          held = [];
+          holders = [{}, {}];
+        }
+        assert.equal(queues.queue('jobs').size, waiting.length);
+      }
+    }),
+    { numRuns: 40 },
+  );
+});

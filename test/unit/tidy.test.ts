@@ -1,0 +1,178 @@
+/**
+ * The house style, as far as a program can check it: who imports what, where a process is touched,
+ * and how long things are. Source: STYLE.md, chapter 3; DESIGN, "The tree".
+ */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { basename, dirname, join, relative } from 'node:path';
+import test from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('../../..', import.meta.url));
+const fileLinesMax = 450;
+const columnsMax = 100;
+
+type Source = { readonly path: string; readonly lines: readonly string[]; readonly code: string };
+
+function sourcesIn(folder: string): Source[] {
+  return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((file) => /(?<!\.d)\.ts$/.test(file))
+    .map((file) => {
+      const path = join(folder, file);
+      const text = readFileSync(join(root, path), 'utf8');
+      return { path, lines: text.replace(/\n$/, '').split('\n'), code: withoutComments(text) };
+    });
+}
+
+function withoutComments(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/(^|\s)\/\/.*$/gm, '$1');
+}
+
+const programs = ['shared', 'master', 'slave'].flatMap(sourcesIn);
+const all = [...programs, ...sourcesIn('test')];
+
+/** What a source imports, static and dynamic: paths from the root, or names of packages. */
+function importsOf({ path, code }: Source): string[] {
+  const pattern = /(?:\bfrom\s+|\bimport\s+|\bimport\()'([^']+)'/g;
+  return [...code.matchAll(pattern)].map(([, name = '']) =>
+    name.startsWith('.') ? relative(root, join(root, dirname(path), name)) : name,
+  );
+}
+
+function packageOf(name: string): string {
+  return name.split('/', name.startsWith('@') ? 2 : 1).join('/');
+}
+
+/** Says which sources break a rule. */
+function nobody(rule: (source: Source) => boolean, sources: readonly Source[] = programs): void {
+  assert.deepEqual(
+    sources.filter(rule).map(({ path }) => path),
+    [],
+  );
+}
+
+test('tidy: there is something to check', () => {
+  assert.ok(programs.length > 50);
+  assert.ok(programs.some((source) => importsOf(source).includes('msgpackr')));
+});
+
+test('tidy: master and slave never import each other, shared imports neither', () => {
+  const allowed: Record<string, string[]> = {
+    shared: ['shared'],
+    master: ['shared', 'master'],
+    slave: ['shared', 'slave'],
+  };
+  nobody((source) => {
+    const [folder = ''] = source.path.split('/');
+    const targets = importsOf(source).filter((name) => name.endsWith('.ts'));
+    return targets.some((target) => !allowed[folder]?.includes(target.split('/')[0] ?? ''));
+  });
+});
+
+test('tidy: one dependency, one file', () => {
+  const homes: Record<string, string[]> = {
+    // Decoding of pages; encoding of the queries of their links.
+    '@exodus/bytes': ['slave/extract/resolve.ts', 'slave/fetch/charset.ts'],
+    // One command line each, and what both share.
+    commander: ['master/config-file.ts', 'master/options.ts', 'shared/cli.ts', 'slave/options.ts'],
+    'html-encoding-sniffer': ['slave/fetch/charset.ts'],
+    htmlparser2: ['slave/extract/entities.ts'],
+    lmdb: ['master/store/lmdb.ts'],
+    'log-update': ['master/progress.ts'],
+    msgpackr: ['shared/frame.ts'],
+    pino: ['shared/log.ts'],
+    tldts: ['master/frontier/scope.ts'],
+    undici: ['slave/fetch/exchange.ts', 'slave/fetch/fetcher.ts'],
+    yaml: ['shared/cli.ts'],
+    // The schemas of the wire and of a crawl.
+    zod: ['shared/crawl.ts', 'shared/protocol.ts'],
+  };
+  const found: Record<string, string[]> = {};
+  for (const source of programs) {
+    for (const name of new Set(importsOf(source).map(packageOf))) {
+      if (source.path.startsWith(name) || name.startsWith('node:')) continue;
+      if (/^(shared|master|slave)$/.test(name)) continue;
+      found[name] = [...(found[name] ?? []), source.path].sort();
+    }
+  }
+  for (const [name, files] of Object.entries(found)) {
+    const strangers = files.filter((file) => !homes[name]?.includes(file));
+    assert.deepEqual(strangers, [], `${name} belongs into ${homes[name] ?? 'no file yet'}`);
+  }
+});
+
+test('tidy: a process is touched by its options and its main alone', () => {
+  const exceptions = [
+    'shared/cli.ts', // runMain: exit codes of both programs
+    'slave/supervisor.ts', // starts its own program again, once a process
+  ];
+  nobody((source) => {
+    if (/^(options|main)\.ts$/.test(basename(source.path))) return false;
+    if (exceptions.includes(source.path)) return false;
+    return /process\.(env|argv|exit|exitCode)\b/.test(source.code);
+  });
+});
+
+test('tidy: nothing below the session knows a socket', () => {
+  nobody((source) => {
+    const isBelow = /^master\/(frontier|store|sinks|commands)\//.test(source.path);
+    return isBelow && importsOf(source).some((name) => /^node:(net|tls|http)/.test(name));
+  });
+});
+
+test('tidy: only the master itself names a store', () => {
+  nobody((source) => {
+    const stores = importsOf(source).filter((name) => /store\/(lmdb|memory|redis)\.ts$/.test(name));
+    return stores.length > 0 && !/^master\/(main|master)\.ts$/.test(source.path);
+  });
+});
+
+test('tidy: the ways through the master go down', () => {
+  const order = ['store', 'frontier', 'sinks', 'commands'];
+  nobody((source) => {
+    const own = order.indexOf(source.path.split('/')[1] ?? '');
+    if (!source.path.startsWith('master/') || own < 0) return false;
+    const above = (name: string) => order.indexOf(name.split('/')[1] ?? '') > own;
+    return importsOf(source).some((name) => name.startsWith('master/') && above(name));
+  });
+});
+
+test('tidy: files and lines are short', () => {
+  nobody(({ lines }) => lines.length > fileLinesMax, all);
+  const long = all.flatMap(({ path, lines }) =>
+    lines.flatMap((line, i) => (isLong(line) ? [`${path}:${i + 1}`] : [])),
+  );
+  assert.deepEqual(long, []);
+});
+
+test('tidy: no default exports, no any, no assertions that something is there', () => {
+  nobody(({ code }) => /\bexport default\b|\bas default\b/.test(code), all);
+  nobody(({ code }) => /(:|<|\bas|\|)\s*any\b(?!\w)/.test(stringless(code)), all);
+  nobody(({ code }) => /@ts-(ignore|nocheck|expect-error)/.test(code), all);
+  nobody(({ code }) => /\b(enum|namespace)\s+\w+\s*\{/.test(stringless(code)));
+});
+
+test('tidy: files are kebab-case nouns, never a drawer', () => {
+  nobody(({ path }) => !/^[a-z0-9]+(-[a-z0-9]+)*(\.test)?\.ts$/.test(basename(path)), all);
+  nobody(({ path }) => /^(utils?|helpers?|common|types|index|misc)\.ts$/.test(basename(path)), all);
+});
+
+test('tidy: every program file says at its head what it is for', () => {
+  nobody(({ lines }) => !lines[0]?.startsWith('/**'));
+});
+
+test('tidy: native code and scripts of packages stay out', () => {
+  const text = readFileSync(join(root, 'package.json'), 'utf8');
+  const { dependencies } = JSON.parse(text) as { dependencies: Record<string, string> };
+  for (const version of Object.values(dependencies)) assert.match(version, /^\d+\.\d+\.\d+$/);
+});
+
+/** A literal or a drawing cannot be broken, so biome leaves them alone, too. */
+function isLong(line: string): boolean {
+  if ([...line].length <= columnsMax) return false;
+  return !/'.{30,}'|`.{30,}|\/.{30,}\/i?[;,]|[─▶└┘]/.test(line);
+}
+
+function stringless(code: string): string {
+  return code.replace(/'[^'\n]*'|`[^`]*`/g, "''");
+}
