@@ -3,7 +3,7 @@
  * text of it; clause ids in brackets point there. Requests carry an `id` and get one reply with
  * the same `id`; a message without an id gets none.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { crawlNameSchema, type FetchSpec } from './crawl.ts';
 import type { ErrorCode } from './errors.ts';
 
