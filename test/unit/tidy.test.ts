@@ -1,6 +1,6 @@
 /**
  * The house style, as far as a program can check it: who imports what, where a process is touched,
- * and how long things are. Source: STYLE.md, chapter 3; DESIGN, "The tree".
+ * and how long things are. Source: ARCHITECTURE.md, "Modules".
  */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
