@@ -178,7 +178,10 @@ export class Master {
     const fields = Object.keys({ ...kept, ...spec }) as (keyof typeof spec)[];
     const others = fields.filter((field) => !isDeepStrictEqual(kept[field], spec[field]));
     if (others.length === 0) return;
-    this.#log.warn({ crawl: name, ignored: others }, 'the crawl goes on with the options it was made with');
+    this.#log.warn(
+      { crawl: name, ignored: others },
+      'the crawl goes on with the options it was made with',
+    );
   }
 
   #services(authkey: Buffer): Services {
