@@ -1,7 +1,6 @@
 /** The address guard over real sockets: what it refuses is never connected to. */
 import assert from 'node:assert/strict';
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { Agent, request } from 'undici';
 import { AddressPolicy } from '../../shared/address.ts';
@@ -46,7 +45,8 @@ async function site(
     server.closeAllConnections();
     return new Promise((resolve) => server.close(resolve));
   });
-  const address = server.address() as AddressInfo;
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
   return { server, port: address.port, connections: () => connections };
 }
 
