@@ -1,6 +1,7 @@
 /** The master's command line, environment and config file, frozen into plain options. */
 import { join } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { isAddressRange } from '../shared/address.ts';
 import { address, flag, givenAuthkey, makeCommand, several, whole } from '../shared/cli.ts';
 import { parseAddress } from '../shared/client.ts';
 import { type CrawlSpec, crawlNameSchema, crawlSpecSchema } from '../shared/crawl.ts';
@@ -78,7 +79,7 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
     options = ask;
   };
   for (const command of subcommands(take, env)) program.addCommand(command);
-  program.parse(argv as string[]);
+  program.parse(withRangesBound(argv));
   if (options === undefined) throw new ConfigError('nothing to do; see --help');
   return options;
 }
@@ -169,6 +170,10 @@ function specFlags(): Option[] {
       .argParser(whole(1, 1 << 30)),
     flag('--redirects <n>', 'redirects of one fetch').default(10).argParser(whole(0, 50)),
     flag('--user-agent <text>', 'how slaves introduce themselves').default(`Orbweaver/${version}`),
+    flag(
+      '--allow-private [cidr...]',
+      'also fetch from private addresses, all or these; a seed opens its own host and port',
+    ).argParser(addressRanges),
     flag('--urls-expected <n>', 'sizes the Bloom filter; more is no harm')
       .default(1_000_000)
       .argParser(whole(1, 1_000_000_000)),
@@ -234,6 +239,7 @@ const specFields: Readonly<
   pageBytes: ['fetch', 'bodyBytesMax'],
   redirects: ['fetch', 'redirectsMax'],
   userAgent: ['fetch', 'userAgent'],
+  allowPrivate: ['fetch', 'allowPrivate'],
 };
 
 /** The part of a spec that these values give. What is not given is left out. */
@@ -360,6 +366,37 @@ function seedUrl(text: string, isFirst: boolean): string {
     );
   }
   return url.href;
+}
+
+/** Commander would take whatever follows `--allow-private` for its values, a seed, too: only what
+ *  looks like ranges is bound to it. */
+function withRangesBound(argv: readonly string[]): string[] {
+  const bound: string[] = [];
+  for (const arg of argv) {
+    const before = bound.at(-1) ?? '';
+    if (arg === '--allow-private') bound.push(`${arg}=all`);
+    else if (!before.startsWith('--allow-private=') || !/^[\da-f.:]+(\/\d+)?(,|$)/i.test(arg)) {
+      bound.push(arg);
+    } else {
+      const ranges = before.slice(before.indexOf('=') + 1);
+      bound[bound.length - 1] = `--allow-private=${ranges === 'all' ? arg : `${ranges},${arg}`}`;
+    }
+  }
+  return bound;
+}
+
+/** `all` (or `true`), or ranges parted by commas or white space. */
+function addressRanges(text: string, before: string | string[] | undefined): 'all' | string[] {
+  const ranges = text.split(/[\s,]+/).filter((range) => range !== '');
+  if (before === 'all' || /^(all|true|1)$/i.test(text)) return 'all';
+  for (const range of ranges) {
+    if (!isAddressRange(range)) {
+      throw new InvalidArgumentError(
+        `${JSON.stringify(range.slice(0, 64))} is not an address range; write 10.0.0.0/8 or ::1.`,
+      );
+    }
+  }
+  return [...(Array.isArray(before) ? before : []), ...ranges];
 }
 
 function crawlName(text: string): string {

@@ -3,6 +3,7 @@
  * the crawl and sends the part that slaves need (`FetchSpec`) with the first task of a crawl.
  */
 import { z } from 'zod';
+import { isAddressRange } from './address.ts';
 
 const count = (max: number) => z.int().min(1).max(max);
 
@@ -16,6 +17,16 @@ export const fetchSpecSchema = z.strictObject({
   bodyBytesMax: count(1 << 30).default(10 << 20),
   redirectsMax: z.int().min(0).max(50).default(10),
   userAgent: z.string().min(1).max(512).default('Orbweaver/0.1'),
+  /** Addresses that may be connected to beside the public ones: `all`, or ranges (`10.0.0.0/8`,
+   *  `::1`). A host that was named as a seed is open whatever it resolves to. */
+  allowPrivate: z
+    .union([
+      z.literal('all'),
+      z
+        .array(z.string().max(64).refine(isAddressRange, { error: 'is not an address range' }))
+        .max(1000),
+    ])
+    .default([]),
 });
 export type FetchSpec = z.infer<typeof fetchSpecSchema>;
 

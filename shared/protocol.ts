@@ -306,6 +306,8 @@ export type TaskPush = {
   url: string;
   depth: number;
   attempt: number;
+  /** True: the operator named its host as a seed, so it may be at a private address. */
+  open?: boolean;
 };
 
 /** What the master sends unasked. */

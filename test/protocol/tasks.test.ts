@@ -66,7 +66,7 @@ test('[T-2] a push names the task, its lease, crawl, URL, depth and attempt', as
   const { task, lease, ...rest } = await nextTask(slave);
   assert.ok(Buffer.isBuffer(task) && task.length >= 1 && task.length <= 64);
   assert.ok(Number.isSafeInteger(lease));
-  assert.deepEqual(rest, { crawl: spec['crawl'], url: seed, depth: 0, attempt: 1 });
+  assert.deepEqual(rest, { crawl: spec['crawl'], url: seed, depth: 0, attempt: 1, open: true });
   await slave.close();
 });
 
@@ -79,8 +79,9 @@ test('[T-3] the spec of a crawl comes before its first task, once a session', as
   const first = await slave.next(({ verb }) => verb === 'crawl.spec' || verb === 'task.push');
   assert.equal(first['verb'], 'crawl.spec');
   assert.equal(first['name'], crawl);
-  const { timeoutMs, bodyBytesMax, ...rest } = first['fetch'] as Message;
+  const { timeoutMs, bodyBytesMax, allowPrivate, ...rest } = first['fetch'] as Message;
   assert.deepEqual(rest, fetch);
+  assert.deepEqual(allowPrivate, []);
   assert.ok(Number(timeoutMs) >= 1 && Number(bodyBytesMax) >= 1);
   for (let i = 0; i < 3; i++) await report(slave, await nextTask(slave));
   assert.equal(

@@ -77,13 +77,14 @@ test('tidy: one dependency, one file', () => {
     commander: ['master/config-file.ts', 'master/options.ts', 'shared/cli.ts', 'slave/options.ts'],
     'html-encoding-sniffer': ['slave/fetch/charset.ts'],
     htmlparser2: ['slave/extract/entities.ts'],
+    'ipaddr.js': ['shared/address.ts'],
     lmdb: ['master/store/lmdb.ts'],
     'log-update': ['master/progress.ts'],
     msgpackr: ['shared/frame.ts'],
     pino: ['shared/log.ts'],
     tldts: ['master/frontier/scope.ts'],
-    undici: ['slave/fetch/exchange.ts', 'slave/fetch/fetcher.ts'],
-    yaml: ['shared/cli.ts'],
+    undici: ['slave/fetch/clients.ts'],
+    yaml: ['master/config-file.ts'],
     // The schemas of the wire and of a crawl.
     zod: ['shared/crawl.ts', 'shared/protocol.ts'],
   };
