@@ -172,7 +172,7 @@ function specFlags(): Option[] {
     flag('--user-agent <text>', 'how slaves introduce themselves').default(`Orbweaver/${version}`),
     flag(
       '--allow-private [cidr...]',
-      'also fetch from private addresses, all or these; a seed opens its own host and port',
+      'private addresses that links may lead to: all, or these; default: none, a seed opens its host',
     ).argParser(addressRanges),
     flag('--urls-expected <n>', 'sizes the Bloom filter; more is no harm')
       .default(1_000_000)
