@@ -20,7 +20,7 @@ export function resultLine(line: {
   readonly at: number;
 }): string {
   const { task, result, slave } = line;
-  const { finalUrl, status, type, charset, bytes, title, cut, linksCut } = result;
+  const { finalUrl, status, type, charset, bytes, title, cut, linksCut, dataImages } = result;
   const { url, depth } = task;
   const ms = Math.round(result.ms);
   const at = new Date(line.at).toISOString();
@@ -49,6 +49,7 @@ export function resultLine(line: {
     title,
     cut,
     images,
+    dataImages,
     links,
     linksCut,
     slave,

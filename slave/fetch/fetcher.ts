@@ -136,7 +136,7 @@ export class PageFetcher {
 }
 
 function pageOutcome(result: Result, page: Page): FetchOutcome {
-  const { title, images, links, linksCut } = page.extract;
+  const { title, images, dataImages, links, linksCut } = page.extract;
   return {
     ok: true,
     result: {
@@ -145,6 +145,7 @@ function pageOutcome(result: Result, page: Page): FetchOutcome {
       ...(title !== undefined && { title }),
       ...(page.cut && { cut: true }),
       ...(linksCut > 0 && { linksCut }),
+      ...(dataImages > 0 && { dataImages }),
     },
     images,
     links,

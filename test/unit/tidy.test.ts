@@ -74,7 +74,13 @@ test('tidy: one dependency, one file', () => {
     // Decoding of pages; encoding of the queries of their links.
     '@exodus/bytes': ['slave/extract/resolve.ts', 'slave/fetch/charset.ts'],
     // One command line each, and what both share.
-    commander: ['master/config-file.ts', 'master/options.ts', 'shared/cli.ts', 'slave/options.ts'],
+    commander: [
+      'master/config-file.ts',
+      'master/crawl-options.ts',
+      'master/options.ts',
+      'shared/cli.ts',
+      'slave/options.ts',
+    ],
     'html-encoding-sniffer': ['slave/fetch/charset.ts'],
     htmlparser2: ['master/frontier/sitemap.ts', 'slave/extract/entities.ts'],
     'ipaddr.js': ['shared/address.ts'],
