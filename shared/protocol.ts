@@ -3,7 +3,7 @@
  * text of it; clause ids in brackets point there. Requests carry an `id` and get one reply with
  * the same `id`; a message without an id gets none.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { crawlNameSchema, type FetchSpec, type ImageVia, imageVias } from './crawl.ts';
 import type { ErrorCode } from './errors.ts';
 
@@ -64,7 +64,7 @@ const url = z.string().min(1).max(limits.urlChars);
 const short = z.string().max(256);
 const queueName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/);
 
-/** Why a fetch failed. Source: DESIGN, "Errors by kind". */
+/** Why a fetch failed. Source: PROTOCOL.md, "task.release". */
 export const fetchErrorKinds = [
   'dns',
   'connect',
