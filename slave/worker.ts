@@ -151,7 +151,7 @@ export class Worker {
     const abort = this.#spareAborts.pop() ?? new AbortController();
     this.#fetching.set(task, abort);
     try {
-      const outcome = await this.#fetcher.fetch(task.url, spec, abort.signal);
+      const outcome = await this.#fetcher.fetch(task.url, spec, abort.signal, task.open);
       this.#conclude(task, outcome);
     } catch (error) {
       if (!abort.signal.aborted) {

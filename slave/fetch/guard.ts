@@ -1,0 +1,93 @@
+/**
+ * The address guard where connections are made. Two doors, both must be used:
+ *
+ *   checkUrl(url)      before every request and redirect: hosts in digits, which never reach a
+ *                      lookup, and schemes other than http and https
+ *   guardedLookup(..)  as `connect: { lookup }` of an undici Agent: names; resolves, and hands only
+ *                      allowed addresses to the socket
+ *
+ * The addresses that are checked are the ones that are connected to, so a name that changes its
+ * answer in between (DNS rebinding) gains nothing. A host that the operator opened by naming it as
+ * a seed has an Agent of its own, over a policy of `all`; a lookup knows no port, so one Agent could
+ * not tell `localhost:8000` from `localhost:6379`. Not behind a proxy: there the proxy resolves,
+ * and must guard. Source: DESIGN, "Address guard"; DEPENDENCIES.md, chapter 2.
+ */
+import { isIP, type LookupFunction } from 'node:net';
+import { type AddressPolicy, hostLiteralAddress } from '../../shared/address.ts';
+import type { AddressCache, ResolvedAddress } from './resolver.ts';
+
+/** The policy refuses the address; a FetchError of kind `blocked`. Not retryable. */
+export class BlockedError extends Error {
+  readonly kind = 'blocked';
+  readonly code = 'ORB_BLOCKED';
+
+  constructor(message: string) {
+    super(message);
+    this.name = 'BlockedError';
+  }
+}
+
+function notPublic(host: string, address: string): BlockedError {
+  const which = address === host ? host : `${host} (${address})`;
+  return new BlockedError(
+    `${which.slice(0, 300)} is not a public address; --allow-private opens it`,
+  );
+}
+
+/**
+ * Why `url` must not be requested, or undefined if the lookup may decide. To be asked before every
+ * request: the first, each redirect, meta refresh and image.
+ */
+export function checkUrl(url: URL, policy: AddressPolicy): BlockedError | undefined {
+  if (url.protocol !== 'http:' && url.protocol !== 'https:')
+    return new BlockedError(`${url.protocol} is not http or https`);
+  const address = hostLiteralAddress(url.hostname);
+  if (address === undefined || policy.allows(address)) return undefined;
+  return notPublic(url.hostname, address);
+}
+
+/**
+ * A `lookup` for `new Agent({ connect: { lookup } })` that gives only addresses that `policy`
+ * allows, IPv4 first. Errors: BlockedError if the name has addresses but none is allowed; the
+ * resolver's own (`ENOTFOUND`, `ETIMEOUT`) otherwise. Takes `all` and `family` as net.connect
+ * sends them.
+ */
+export function guardedLookup(cache: AddressCache, policy: AddressPolicy): LookupFunction {
+  return (hostname, options, callback) => {
+    const family = familyOf(options.family);
+    // nextTick: what the callback throws is the socket's affair, not a rejection of ours.
+    const fail = (error: Error) => process.nextTick(callback, error, '', 0);
+    addressesOf(cache, hostname).then((addresses) => {
+      const ofFamily = addresses.filter((one) => family === 0 || one.family === family);
+      const allowed = ofFamily.filter((one) => policy.allows(one.address));
+      const [first] = allowed;
+      if (first === undefined) fail(noneError(hostname, ofFamily));
+      else if (options.all) process.nextTick(callback, null, allowed);
+      else process.nextTick(callback, null, first.address, first.family);
+    }, fail);
+  };
+}
+
+async function addressesOf(
+  cache: AddressCache,
+  hostname: string,
+): Promise<readonly ResolvedAddress[]> {
+  const version = isIP(hostname);
+  if (version !== 0) return [{ address: hostname, family: version }];
+  return cache.resolve(hostname);
+}
+
+function noneError(hostname: string, refused: readonly ResolvedAddress[]): Error {
+  const [first] = refused;
+  if (first !== undefined) return notPublic(hostname, first.address);
+  return Object.assign(new Error(`${hostname} has no address of this family`), {
+    code: 'ENOTFOUND',
+    hostname,
+  });
+}
+
+function familyOf(family: number | 'IPv4' | 'IPv6' | undefined): number {
+  if (family === 'IPv4') return 4;
+  if (family === 'IPv6') return 6;
+  return family ?? 0;
+}

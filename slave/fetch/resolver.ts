@@ -1,0 +1,144 @@
+/**
+ * Names to addresses: a bounded cache that keeps answers for their TTL (within limits), in front of
+ * c-ares, which asks many names at once where getaddrinfo has four threads. One question a name is
+ * under way at a time. The guard filters afterwards, so what is cached is the DNS's answer as it
+ * is. Source: DEPENDENCIES.md, chapter 2, "DNS cache".
+ */
+import { lookup, Resolver } from 'node:dns/promises';
+
+export type ResolvedAddress = { readonly address: string; readonly family: number };
+export type Resolved = {
+  /** IPv4 first: it works in more places, and Node tries the other family soon after. */
+  readonly addresses: readonly ResolvedAddress[];
+  readonly ttlMs: number;
+};
+/** Asks for both families. Rejects with Node's DNS errors (`code` ENOTFOUND, ETIMEOUT, …). */
+export type Resolve = (hostname: string) => Promise<Resolved>;
+
+export type AddressCacheOptions = {
+  /** Names kept; the one unused for longest goes first. */
+  readonly countMax?: number;
+  /** An answer is used for its TTL, but no shorter and no longer than this. */
+  readonly ttlMsMin?: number;
+  readonly ttlMsMax?: number;
+  /** A failure is used for this long, so that a dead name is not asked for with every link. */
+  readonly failureMs?: number;
+  /** One question, every retry included. */
+  readonly deadlineMs?: number;
+  readonly now?: () => number;
+};
+
+type Entry = { readonly answer: Promise<readonly ResolvedAddress[]>; endsAt: number };
+
+export class AddressCache {
+  readonly #resolve: Resolve;
+  readonly #options: Required<AddressCacheOptions>;
+  /** In order of use: the first has been unused for longest. */
+  readonly #entries = new Map<string, Entry>();
+
+  constructor(resolve: Resolve = systemResolve(), options: AddressCacheOptions = {}) {
+    this.#resolve = resolve;
+    this.#options = {
+      countMax: 10_000,
+      ttlMsMin: 1000,
+      ttlMsMax: 600_000,
+      failureMs: 5000,
+      deadlineMs: 10_000,
+      now: () => performance.now(),
+      ...options,
+    };
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  resolve(hostname: string): Promise<readonly ResolvedAddress[]> {
+    const { countMax, now } = this.#options;
+    const known = this.#entries.get(hostname);
+    this.#entries.delete(hostname);
+    const entry = known !== undefined && known.endsAt > now() ? known : this.#ask(hostname);
+    this.#entries.set(hostname, entry);
+    for (const oldest of this.#entries.keys()) {
+      if (this.#entries.size <= countMax) break;
+      this.#entries.delete(oldest);
+    }
+    return entry.answer;
+  }
+
+  #ask(hostname: string): Entry {
+    const { ttlMsMin, ttlMsMax, failureMs, deadlineMs, now } = this.#options;
+    const resolved = withDeadline(this.#resolve(hostname), hostname, deadlineMs);
+    const entry: Entry = {
+      answer: resolved.then(({ addresses }) => addresses),
+      endsAt: Number.POSITIVE_INFINITY,
+    };
+    resolved.then(
+      ({ ttlMs }) => {
+        entry.endsAt = now() + Math.min(Math.max(ttlMs, ttlMsMin), ttlMsMax);
+      },
+      () => {
+        entry.endsAt = now() + failureMs;
+      },
+    );
+    return entry;
+  }
+}
+
+/** getaddrinfo tells no TTL. */
+const systemTtlMs = 30_000;
+/** Names that only the system knows: they are in no DNS, or must not be asked for there.
+ *  Source: RFC 6761, RFC 6762, RFC 8375. */
+const systemName = /^[^.]*\.?$|\.(localhost|local|test|internal|home\.arpa)\.?$/i;
+
+/**
+ * The resolver of a real slave: c-ares for both families at once; the system's own (hosts file,
+ * search list) for names that are no DNS names and for those that the DNS does not know.
+ */
+export function systemResolve(resolver = new Resolver({ timeout: 2000, tries: 2 })): Resolve {
+  return async (hostname) => {
+    if (systemName.test(hostname)) return askSystem(hostname);
+    const answers = await Promise.allSettled([
+      resolver.resolve4(hostname, { ttl: true }),
+      resolver.resolve6(hostname, { ttl: true }),
+    ]);
+    const addresses: ResolvedAddress[] = [];
+    let ttlMs = Number.POSITIVE_INFINITY;
+    for (const [index, answer] of answers.entries()) {
+      if (answer.status === 'rejected') continue;
+      for (const { address, ttl } of answer.value) {
+        addresses.push({ address, family: index === 0 ? 4 : 6 });
+        ttlMs = Math.min(ttlMs, ttl * 1000);
+      }
+    }
+    if (addresses.length > 0) return { addresses, ttlMs };
+    // A server that does not answer will not answer getaddrinfo, which would hold a thread.
+    for (const answer of answers)
+      if (answer.status === 'rejected' && !isUnknownName(answer.reason)) throw answer.reason;
+    return askSystem(hostname);
+  };
+}
+
+async function askSystem(hostname: string): Promise<Resolved> {
+  const addresses = await lookup(hostname, { all: true });
+  return { addresses: addresses.sort((a, b) => a.family - b.family), ttlMs: systemTtlMs };
+}
+
+/** The DNS has no such name or address, or there is no DNS at all. */
+function isUnknownName(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return code === 'ENOTFOUND' || code === 'ENODATA' || code === 'ECONNREFUSED';
+}
+
+async function withDeadline<T>(promise: Promise<T>, hostname: string, ms: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const error = new Error(`no answer for ${hostname} within ${ms} ms`);
+    timer = setTimeout(() => reject(Object.assign(error, { code: 'ETIMEOUT', hostname })), ms);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

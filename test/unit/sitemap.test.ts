@@ -1,0 +1,146 @@
+/** Sitemaps by the sitemaps.org protocol: formats, limits, and chunks cut anywhere. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { parseSitemap, type Sitemap, SitemapReader } from '../../master/frontier/sitemap.ts';
+
+const parse = (text: string): Sitemap => parseSitemap([Buffer.from(text)]);
+const urls = (sitemap: Sitemap) => sitemap.entries.map((entry) => entry.url);
+
+const head = '<?xml version="1.0" encoding="UTF-8"?>\n';
+const urlset = `${head}<!-- x --><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"
+  xmlns:image="http://www.google.com/schemas/sitemap-image/1.1">
+  <url><loc>http://a.example/?x=1&amp;y=2</loc><lastmod>2005-01-01</lastmod>
+    <changefreq>monthly</changefreq><priority>0.8</priority></url>
+  <url><loc>
+    https://a.example/é </loc><image:image><image:loc>http://a.example/1.png</image:loc>
+    <image:loc>/relative.png</image:loc><image:caption>http://no</image:caption></image:image></url>
+  <url><lastmod>2004-12-23T18:00:15+00:00</lastmod><loc><![CDATA[http://a.example/c?a&b]]></loc></url>
+</urlset>`;
+
+const expected: Sitemap = {
+  kind: 'urlset',
+  cut: false,
+  entries: [
+    { url: 'http://a.example/?x=1&y=2', lastmodMs: Date.UTC(2005, 0, 1) },
+    { url: 'https://a.example/é', images: ['http://a.example/1.png'] },
+    { url: 'http://a.example/c?a&b', lastmodMs: Date.UTC(2004, 11, 23, 18, 0, 15) },
+  ],
+};
+
+test('sitemap: a urlset gives its URLs, dates and images', () => {
+  assert.deepEqual(parse(urlset), expected);
+});
+
+test('sitemap: it is the same cut at every byte', () => {
+  const bytes = Buffer.from(urlset);
+  for (let at = 0; at <= bytes.length; at++)
+    assert.deepEqual(parseSitemap([bytes.subarray(0, at), bytes.subarray(at)]), expected);
+  assert.deepEqual(parseSitemap(Array.from(bytes, (byte) => Uint8Array.of(byte))), expected);
+});
+
+test('sitemap: an index gives sitemaps, with a prefix too', () => {
+  const index = (p: string) =>
+    `<${p}sitemapindex xmlns="x"><${p}sitemap><${p}loc>http://a/1.gz</${p}loc>` +
+    `<${p}lastmod>2020</${p}lastmod></${p}sitemap></${p}sitemapindex>`;
+  const entries = [{ url: 'http://a/1.gz', lastmodMs: Date.UTC(2020, 0, 1) }];
+  for (const prefix of ['', 'sm:'])
+    assert.deepEqual(parse(index(prefix)), { kind: 'index', entries, cut: false });
+});
+
+test('sitemap: text has a URL a line', () => {
+  const text =
+    '\uFEFF \nhttp://a/1\r\nhttps://a/2\r\n\r\n  http://a/3  \nnot a url\n/4\nHTTP://a/5';
+  const sitemap = parse(text);
+  assert.equal(sitemap.kind, 'text');
+  assert.deepEqual(urls(sitemap), ['http://a/1', 'https://a/2', 'http://a/3', 'HTTP://a/5']);
+  const bytes = Buffer.from(text);
+  assert.deepEqual(parseSitemap(Array.from(bytes, (byte) => Uint8Array.of(byte))), sitemap);
+});
+
+test('sitemap: UTF-16 with its mark is read', () => {
+  const bytes = Buffer.from(`\uFEFF${urlset}`, 'utf16le');
+  assert.deepEqual(parseSitemap([bytes]), expected);
+  assert.deepEqual(parseSitemap(Array.from(bytes, (byte) => Uint8Array.of(byte))), expected);
+  assert.deepEqual(parseSitemap([Buffer.from(bytes).swap16()]), expected);
+});
+
+test('sitemap: what is no sitemap has no entries', () => {
+  for (const text of ['', ' \n', '<html><url><loc>http://a/</loc></url></html>', '<', '<!---->'])
+    assert.deepEqual(parse(text), { kind: 'none', entries: [], cut: false }, text);
+  const outside = '<urlset><loc>http://a/</loc><sitemap><loc>http://b/</loc></sitemap></urlset>';
+  assert.deepEqual(urls(parse(outside)), []);
+});
+
+test('sitemap: only absolute http and https URLs of a sane length', () => {
+  const locs = [
+    ...['/a', 'a.example', 'ftp://a/', 'javascript:alert(1)', 'file:///etc', 'http://', ''],
+    ...['http://a b/', `http://a/${'x'.repeat(5000)}`, 'http://ok.example/'],
+  ];
+  const body = locs.map((loc) => `<url><loc>${loc}</loc></url>`).join('');
+  assert.deepEqual(urls(parse(`<urlset>${body}</urlset>`)), ['http://ok.example/']);
+});
+
+test('sitemap: dates that are none are left out', () => {
+  const date = (text: string) =>
+    parse(`<urlset><url><loc>http://a/</loc><lastmod>${text}</lastmod></url></urlset>`).entries[0]
+      ?.lastmodMs;
+  assert.equal(date('1997-07'), Date.UTC(1997, 6, 1));
+  assert.equal(date(' 1997-07-16T19:20+01:00 '), Date.UTC(1997, 6, 16, 18, 20));
+  assert.equal(date('1997-07-16T19:20:30.45Z'), Date.UTC(1997, 6, 16, 19, 20, 30, 450));
+  for (const bad of ['', 'yesterday', '16/07/1997', '1997-13-01', '1997-07-16T19:20', '1e9'])
+    assert.equal(date(bad), undefined, bad);
+});
+
+test('sitemap: what a page left open is still read', () => {
+  const open =
+    '<urlset><url><loc>http://a/1</loc><url><loc>http://a/2</loc></url><url><loc>http://a/3';
+  assert.deepEqual(urls(parse(open)), ['http://a/1', 'http://a/2', 'http://a/3']);
+});
+
+test('sitemap: it ends at 50,000 entries, at the byte limit and below the depth limit', () => {
+  const many = (count: number) =>
+    `<urlset>${Array.from({ length: count }, (_, at) => `<url><loc>http://a/${at}</loc></url>`).join('')}</urlset>`;
+  const full = parse(many(50_000));
+  assert.deepEqual([full.entries.length, full.cut], [50_000, false]);
+  const over = parse(many(50_001));
+  assert.deepEqual([over.entries.length, over.cut], [50_000, true]);
+  const reader = new SitemapReader({ bytesMax: 1000 });
+  assert.equal(reader.write(Buffer.from(many(100))), false);
+  assert.equal(reader.write(Buffer.from('x')), false);
+  const short = reader.end();
+  assert.equal(short.cut, true);
+  assert.ok(short.entries.length > 20 && short.entries.length < 40);
+  const started = performance.now();
+  assert.equal(parse(`<urlset>${'<a>'.repeat(1_000_000)}`).cut, true);
+  assert.equal(parse('<'.repeat(1_000_000)).cut, false);
+  parse(`http://a/${'x'.repeat(5_000_000)}`);
+  parse(`<urlset><url><loc>${'x'.repeat(5_000_000)}</loc></url></urlset>`);
+  assert.ok(performance.now() - started < 3000);
+});
+
+test('sitemap: no bytes make it throw, however they are cut', () => {
+  const words = fc.constantFrom(
+    ...[
+      '<urlset>',
+      '<url>',
+      '</url>',
+      '<loc>',
+      '</loc>',
+      'http://a/',
+      '<lastmod>',
+      '2020',
+      '&amp;',
+    ],
+    ...['<![CDATA[', ']]>', '<!--', '-->', '<image:loc>', '\n', '<?xml', '?>', '&', '<', '/>', 'é'],
+  );
+  const text = fc.array(words, { maxLength: 40 }).map((list) => Buffer.from(list.join('')));
+  fc.assert(
+    fc.property(fc.oneof(fc.uint8Array(), text), fc.nat(200), (bytes, cut) => {
+      const whole = parseSitemap([bytes]);
+      const parts = parseSitemap([bytes.subarray(0, cut), bytes.subarray(cut)]);
+      assert.deepEqual(urls(parts), urls(whole));
+    }),
+    { numRuns: 3000 },
+  );
+});
