@@ -173,6 +173,7 @@ export class Master {
     return {
       authkey,
       version: `orbweaver/${version}`,
+      defaultSpec: this.#options.spec,
       timing: this.#options.timing,
       frontier: this.#frontier,
       results: this.#results,
