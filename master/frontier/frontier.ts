@@ -20,14 +20,18 @@ import type { Crawl } from './crawl.ts';
 import { Crawls } from './crawls.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Gathering, type Report } from './gathering.ts';
+import {
+  type Entry,
+  type Failure,
+  Inbox,
+  type SeedVerdict,
+  smallEntryBytes,
+  type Verdict,
+} from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';
 import { type Host, Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
 import type { Task } from './tasks.ts';
-
-/** What became of a report: `stale` when its task was done already. */
-export type Verdict = 'done' | 'stale';
-export type SeedVerdict = Replies['crawl.add'];
 
 /** Where findings go when they are on the disk. */
 export type Findings = {
@@ -52,27 +56,6 @@ export type FrontierOptions = {
   readonly onEnded: (crawl: Crawl) => void;
 };
 
-/** One thing that waits to be gathered. `bytes`: what it holds in memory, about. */
-type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
-  | { kind: 'report'; task: Task; report: Report; slave: string; done: (v: Verdict) => void }
-  | { kind: 'failure'; failure: Failure; done: (v: Verdict) => void }
-  | { kind: 'replay'; rows: readonly Row[]; done: () => void }
-  | { kind: 'seeds'; urls: readonly string[]; priority: number; done: (v: SeedVerdict) => void }
-);
-
-type Failure = {
-  readonly task: Task;
-  readonly error: FetchErrorBody;
-  /** Undefined: never again, whatever attempts it has left. */
-  readonly retryAt: number | undefined;
-  readonly slave: string;
-};
-
-/** Bytes of one commit's entries: bounds the time that one gathering takes. */
-const gatherBytesMax = 512 << 10;
-/** Bytes in the inbox above which senders have to wait. */
-const inboxBytesMax = 4 << 20;
-const smallEntryBytes = 512;
 const retryFirstMs = 1_000;
 const retryMaxMs = 300_000;
 const replayBatch = 1_000;
@@ -85,9 +68,7 @@ export class Frontier {
   readonly #politeness: Politeness;
   readonly #recent: RecentTable;
   #replaying: Promise<unknown> = Promise.resolve();
-  #inbox: Entry[] = [];
-  #inboxBytes = 0;
-  #waitingForRoom: (() => void)[] = [];
+  readonly #inbox = new Inbox();
 
   constructor(options: FrontierOptions) {
     this.#options = options;
@@ -119,14 +100,12 @@ export class Frontier {
 
   /** True when senders should wait: see `room`. */
   get isFull(): boolean {
-    return this.#inboxBytes > inboxBytesMax;
+    return this.#inbox.isFull;
   }
 
   /** Resolves when the inbox has room again. */
   room(): Promise<void> {
-    return this.isFull
-      ? new Promise((resolve) => this.#waitingForRoom.push(resolve))
-      : Promise.resolve();
+    return this.#inbox.room();
   }
 
   /** Offers seeds to a crawl, made if there is none of that name: they open its scope for their
@@ -262,9 +241,7 @@ export class Frontier {
   }
 
   #put(entry: Entry): void {
-    entry.crawl.inbox++;
-    this.#inbox.push(entry);
-    this.#inboxBytes += entry.bytes;
+    this.#inbox.put(entry);
     this.#options.commits.request();
   }
 
@@ -284,14 +261,9 @@ export class Frontier {
 
   /** Takes entries off the inbox, up to a batch, and makes one part of them. */
   #gather(): Part | undefined {
-    let bytes = 0;
-    const taken = this.#inbox.findIndex((entry) => {
-      bytes += entry.bytes;
-      return bytes > gatherBytesMax + entry.bytes;
-    });
-    const entries = this.#inbox.splice(0, taken < 0 ? this.#inbox.length : taken);
+    const entries = this.#inbox.take();
     if (entries.length === 0) return undefined;
-    if (this.#inbox.length > 0) this.#options.commits.request();
+    if (!this.#inbox.isEmpty) this.#options.commits.request();
     const gatherings = new Map<Crawl, Gathering>();
     const answers = entries.map((entry) => this.#handle(entry, gatherings));
     const sealed = [...gatherings.values()].map((gathering) => ({
@@ -304,14 +276,11 @@ export class Frontier {
       done: () => {
         for (const { unpend } of sealed) unpend();
         for (const answer of answers) answer();
-        for (const entry of entries) {
-          entry.crawl.inbox--;
-          this.#inboxBytes -= entry.bytes;
-        }
+        this.#inbox.settle(entries);
         for (const { gathering, commit, results } of sealed) {
           this.#apply(gathering, commit, results);
         }
-        this.#makeRoom();
+        this.#inbox.makeRoom();
         this.dispatcher.dispatchSoon();
       },
     };
@@ -416,13 +385,6 @@ export class Frontier {
       // The rows that it would have replaced are still there: the next start reads them all.
       () => {},
     );
-  }
-
-  #makeRoom(): void {
-    if (this.#inboxBytes > inboxBytesMax / 2) return;
-    const waiting = this.#waitingForRoom;
-    this.#waitingForRoom = [];
-    for (const resolve of waiting) resolve();
   }
 
   #buriedRows(crawl: Crawl, after: Uint8Array | undefined, limit: number): Row[] {

@@ -10,6 +10,8 @@ import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const fileLinesMax = 450;
+/** Tests are tables of cases, which do not get clearer by being cut. */
+const testLinesMax = 600;
 const columnsMax = 100;
 
 type Source = { readonly path: string; readonly lines: readonly string[]; readonly code: string };
@@ -76,14 +78,15 @@ test('tidy: one dependency, one file', () => {
     // One command line each, and what both share.
     commander: ['master/config-file.ts', 'master/options.ts', 'shared/cli.ts', 'slave/options.ts'],
     'html-encoding-sniffer': ['slave/fetch/charset.ts'],
-    htmlparser2: ['slave/extract/entities.ts'],
+    'ipaddr.js': ['shared/address.ts'],
+    htmlparser2: ['master/frontier/sitemap.ts', 'slave/extract/entities.ts'],
     lmdb: ['master/store/lmdb.ts'],
     'log-update': ['master/progress.ts'],
     msgpackr: ['shared/frame.ts'],
     pino: ['shared/log.ts'],
     tldts: ['master/frontier/scope.ts'],
     undici: ['slave/fetch/exchange.ts', 'slave/fetch/fetcher.ts'],
-    yaml: ['shared/cli.ts'],
+    yaml: ['master/config-file.ts', 'shared/cli.ts'],
     // The schemas of the wire and of a crawl.
     zod: ['shared/crawl.ts', 'shared/protocol.ts'],
   };
@@ -138,7 +141,8 @@ test('tidy: the ways through the master go down', () => {
 });
 
 test('tidy: files and lines are short', () => {
-  nobody(({ lines }) => lines.length > fileLinesMax, all);
+  nobody(({ lines }) => lines.length > fileLinesMax);
+  nobody(({ lines }) => lines.length > testLinesMax, all);
   const long = all.flatMap(({ path, lines }) =>
     lines.flatMap((line, i) => (isLong(line) ? [`${path}:${i + 1}`] : [])),
   );
@@ -148,7 +152,7 @@ test('tidy: files and lines are short', () => {
 test('tidy: no default exports, no any, no assertions that something is there', () => {
   nobody(({ code }) => /\bexport default\b|\bas default\b/.test(code), all);
   nobody(({ code }) => /(:|<|\bas|\|)\s*any\b(?!\w)/.test(stringless(code)), all);
-  nobody(({ code }) => /@ts-(ignore|nocheck|expect-error)/.test(code), all);
+  nobody(({ code }) => /@ts-(ignore|nocheck|expect-error)/.test(stringless(code)), all);
   nobody(({ code }) => /\b(enum|namespace)\s+\w+\s*\{/.test(stringless(code)));
 });
 
@@ -170,7 +174,7 @@ test('tidy: native code and scripts of packages stay out', () => {
 /** A literal or a drawing cannot be broken, so biome leaves them alone, too. */
 function isLong(line: string): boolean {
   if ([...line].length <= columnsMax) return false;
-  return !/'.{30,}'|`.{30,}|\/.{30,}\/i?[;,]|[─▶└┘]/.test(line);
+  return !/<loc>|'.{30,}'|`.{30,}|\/.{30,}\/i?[;,]|[─▶└┘]/.test(line);
 }
 
 function stringless(code: string): string {
