@@ -109,6 +109,7 @@ export class Session implements LeaseHolder {
       url: task.url,
       depth: task.depth,
       attempt: task.attempts + 1,
+      ...(task.kind === 'robots' ? { kind: task.kind } : {}),
     }));
     this.send({ verb: 'task.push', tasks });
   }

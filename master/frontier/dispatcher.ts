@@ -104,6 +104,8 @@ export class Dispatcher {
     for (const lease of [...this.#leases]) {
       if (lease.task.queue.crawl !== crawlId) continue;
       lease.holder.cancel([lease]);
+      // Another crawl may need the robots.txt.
+      if (lease.task.kind === 'robots') lease.task.queue.release(lease.task, lease.task);
       this.#end(lease);
     }
   }

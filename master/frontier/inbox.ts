@@ -17,6 +17,7 @@ export type SeedVerdict = Replies['crawl.add'];
 export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
   | { kind: 'report'; task: Task; report: Report; slave: string; done: (v: Verdict) => void }
   | { kind: 'failure'; failure: Failure; done: (v: Verdict) => void }
+  | { kind: 'excluded'; task: Task; done: () => void }
   | { kind: 'replay'; rows: readonly Row[]; done: () => void }
   | { kind: 'seeds'; urls: readonly string[]; priority: number; done: (v: SeedVerdict) => void }
 );
@@ -26,7 +27,10 @@ export type Failure = {
   readonly error: FetchErrorBody;
   /** Undefined: never again, whatever attempts it has left. */
   readonly retryAt: number | undefined;
+  /** '' when no slave had it. */
   readonly slave: string;
+  /** How often it was tried; by default once more than before. */
+  readonly attempts?: number;
 };
 
 /** What an entry without links takes, about. */

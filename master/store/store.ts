@@ -19,6 +19,8 @@ export const tables = [
   /** crawl, commit -> findings that a sink has not written yet. */
   'results',
   'buried',
+  /** host -> what is known of its robots.txt, and the file. */
+  'robots',
   /** user queue, sequence -> item. */
   'items',
 ] as const;

@@ -10,6 +10,7 @@ import { Exchange, type Hop } from './exchange.ts';
 import { type FetchOutcome, isTemporary, retryAfterMs, statusError } from './outcome.ts';
 import type { Page } from './page.ts';
 import { RedirectChain } from './redirects.ts';
+import { type Dispatch, fetchRobots, type RobotsOutcome } from './robots-file.ts';
 
 const headerBytesMax = 32 << 10;
 const connectMs = 10_000;
@@ -75,6 +76,14 @@ export class PageFetcher {
           return hop satisfies never;
       }
     }
+  }
+
+  /** Fetch a robots.txt; rejects as `fetch` does. */
+  async fetchRobots(url: string, spec: FetchSpec, signal: AbortSignal): Promise<RobotsOutcome> {
+    const headers = ['user-agent', spec.userAgent, 'accept', 'text/plain,*/*;q=0.5'];
+    const dispatch: Dispatch = ({ origin, pathname, search }, handler) =>
+      this.#agent.dispatch({ origin, path: pathname + search, method: 'GET', headers }, handler);
+    return await fetchRobots(url, dispatch, spec.timeoutMs, signal);
   }
 
   /** Ends all fetches that are still running with a failure, and the sockets. */

@@ -158,7 +158,8 @@ test('order: dfs goes down before it goes on', { timeout }, async (t) => {
 
 test('order: priority of the seed comes first', { timeout }, async (t) => {
   const paths = ['/low', '/mid', '/high', '/high/a', '/high/b'];
-  const site = await siteFor(t, sitePages({ '/high': ['/high/a', '/high/b'] }));
+  // Slower than a commit: links of a page are waiting when the next one is chosen.
+  const site = await siteFor(t, sitePages({ '/high': ['/high/a', '/high/b'] }), { delayMs: 60 });
   for (const path of paths) {
     const links = path === '/high' ? ['/high/a', '/high/b'] : [];
     site.resources.set(path, { kind: 'page', links, images: [] });
