@@ -8,6 +8,7 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { authkeyBytesMin, readOrMakeAuthkey } from '../shared/authkey.ts';
 import { ConfigError, messageOf } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
@@ -161,6 +162,7 @@ export class Master {
   }
 
   async #seed(name: string, seeds: readonly string[], spec: ServeOptions['spec']): Promise<void> {
+    this.#warnOfOtherSpec(name, spec);
     const { admitted, refused } = await this.#frontier.seed(name, spec, seeds);
     const crawl = this.#frontier.crawls.named(name);
     for (const { url, why } of refused) this.#log.warn({ url }, `seed refused: ${why}`);
@@ -171,6 +173,19 @@ export class Master {
           'to crawl again, give another --crawl',
       );
     }
+  }
+
+  /** A crawl keeps the options that it was made with. */
+  #warnOfOtherSpec(name: string, spec: ServeOptions['spec']): void {
+    if (!this.#frontier.crawls.has(name)) return;
+    const kept = this.#frontier.crawls.named(name).spec;
+    const fields = Object.keys({ ...kept, ...spec }) as (keyof typeof spec)[];
+    const others = fields.filter((field) => !isDeepStrictEqual(kept[field], spec[field]));
+    if (others.length === 0) return;
+    this.#log.warn(
+      { crawl: name, ignored: others },
+      'the crawl goes on with the options it was made with',
+    );
   }
 
   #services(authkey: Buffer): Services {

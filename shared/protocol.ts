@@ -66,7 +66,7 @@ const url = z.string().min(1).max(limits.urlChars);
 const short = z.string().max(256);
 const queueName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/);
 
-/** Why a fetch failed. Source: DESIGN, "Errors by kind". */
+/** Why a fetch failed. Source: PROTOCOL.md, "task.release". */
 export const fetchErrorKinds = [
   'dns',
   'connect',

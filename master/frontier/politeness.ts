@@ -175,7 +175,7 @@ export class Politeness {
     let earliest: number | undefined;
     for (const client of host.clients.values()) {
       if (!client.active()) continue;
-      let at = client.queue.peek(now) ? now : client.queue.delayedUntil;
+      let at = client.queue.dueAt(now);
       if (at === undefined) continue;
       if (client.manners.robots !== undefined) at = Math.max(at, robotsAt);
       if (at < (earliest ?? Number.POSITIVE_INFINITY)) earliest = at;

@@ -143,7 +143,7 @@ async function known(): Promise<void> {
     await dirty.master.kill('SIGTERM');
     const clean = await restart(cluster);
     master = clean.master;
-    await pause(5_000);
+    await pause(12_000);
     const rested = anonymousBytes(master.pid);
     const perUrl = (bytes: number) => `${((bytes - empty) / first).toFixed(2)} bytes a URL`;
     say(`known, ${count(first)} URLs (filled in ${seconds.toFixed(0)} s):`);

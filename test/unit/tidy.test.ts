@@ -1,6 +1,6 @@
 /**
  * The house style, as far as a program can check it: who imports what, where a process is touched,
- * and how long things are. Source: STYLE.md, chapter 3; DESIGN, "The tree".
+ * and how long things are. Source: ARCHITECTURE.md, "Modules".
  */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import test from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
-const fileLinesMax = 450;
+const fileLinesMax = 480;
 /** Tests are tables of cases, which do not get clearer by being cut. */
 const testLinesMax = 600;
 const columnsMax = 100;
@@ -86,7 +86,7 @@ test('tidy: one dependency, one file', () => {
     pino: ['shared/log.ts'],
     tldts: ['master/frontier/scope.ts'],
     undici: ['slave/fetch/exchange.ts', 'slave/fetch/fetcher.ts'],
-    yaml: ['master/config-file.ts', 'shared/cli.ts'],
+    yaml: ['master/config-file.ts'],
     // The schemas of the wire and of a crawl.
     zod: ['shared/crawl.ts', 'shared/protocol.ts'],
   };
