@@ -113,6 +113,7 @@ export class Crawl {
     return {
       robots: ignoreRobots ? undefined : productToken(this.spec.fetch.userAgent),
       crawlDelayMaxMs,
+      follows: this.spec.delayMs === undefined && base.delayMs > 0,
       attemptsMax,
       delayMs: this.spec.delayMs ?? base.delayMs,
       perHost: this.spec.perHost ?? base.perHost,

@@ -31,6 +31,7 @@ import {
   type Verdict,
 } from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';
+import type { Pace } from './pace.ts';
 import { type Host, Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
 import type { Access, RobotsAnswer } from './robots-gate.ts';
@@ -148,7 +149,7 @@ export class Frontier {
     id: Uint8Array,
     report: Report,
   ): Promise<Verdict> {
-    const task = this.dispatcher.claim(holder, leaseId, id);
+    const { task, host } = this.dispatcher.claim(holder, leaseId, id) ?? {};
     const crawl = task && this.crawls.of(task);
     if (task === undefined || crawl === undefined) return 'stale';
     if (task.kind === 'robots') {
@@ -157,6 +158,8 @@ export class Frontier {
       await this.#learn(task, { error });
       return 'done';
     }
+    if (host !== undefined)
+      this.#keepPace(host, (pace, now) => pace.answered(report.result.ms, now));
     const bytes = smallEntryBytes + report.links.length + report.images.length * 128;
     return await new Promise((done) =>
       this.#put({ kind: 'report', crawl, bytes, task, report, slave: holder.name, done }),
@@ -171,7 +174,7 @@ export class Frontier {
     answer: RobotsAnswer,
     file: Uint8Array,
   ): Promise<Verdict> {
-    const task = this.dispatcher.claim(holder, leaseId, id);
+    const { task } = this.dispatcher.claim(holder, leaseId, id) ?? {};
     if (task?.kind !== 'robots') return 'stale';
     await this.#learn(task, answer, file);
     return 'done';
@@ -185,8 +188,9 @@ export class Frontier {
     error: FetchErrorBody,
     retryAfterMs = 0,
   ): Promise<Verdict> {
-    const task = this.dispatcher.claim(holder, leaseId, id);
+    const { task, host } = this.dispatcher.claim(holder, leaseId, id) ?? {};
     if (task === undefined) return 'stale';
+    if (host !== undefined) this.#keepPace(host, failed(host, error, retryAfterMs));
     if (task.kind === 'robots') {
       await this.#learn(task, { error, retryAfterMs });
       return 'done';
@@ -258,6 +262,14 @@ export class Frontier {
     const error = { kind: 'lost', message: 'every slave that had it was lost' } as const;
     if (task.kind === 'robots') void this.#learn(task, { error });
     else void this.#fail({ task, error, retryAt: undefined, slave });
+  }
+
+  /** Something that the host did changes its pace. */
+  #keepPace(host: Host, change: (pace: Pace, now: number) => boolean): void {
+    const now = clockMs();
+    const isNew = change(host.pace, now);
+    if (isNew) this.#records.savePace(host);
+    if (isNew || host.follows) this.#politeness.learned(host, now);
   }
 
   /** What came of a robots.txt goes on record; then its host goes on. */
@@ -343,7 +355,7 @@ export class Frontier {
         for (const { key, value } of entry.rows) {
           const { url, depth, priority } = decodeBuried(value);
           const target = new URL(url);
-          this.#politeness.host(hostKeyOf(target)).robots.retry();
+          this.#politeness.host(hostKeyOf(target)).retry();
           gathering.replay(target, depth, priority, key);
         }
         if (crawl.state === 'finished') crawl.state = 'running';
@@ -365,7 +377,7 @@ export class Frontier {
       if (url === undefined) verdict.refused.push({ url: text, why: 'not an http or https URL' });
       else if (why) verdict.refused.push({ url: text, why: `left out by --${why}` });
       else if (gathering.seed(url, priority)) {
-        this.#politeness.host(hostKeyOf(url)).robots.retry();
+        this.#politeness.host(hostKeyOf(url)).retry();
         verdict.admitted++;
       } else verdict.known++;
     }
@@ -432,6 +444,18 @@ export class Frontier {
   #commit(changes: Change[]): Promise<void> {
     return new Promise((done) => this.#options.commits.submit(changes, done));
   }
+}
+
+/** What a failed fetch says of its host. */
+function failed({ delayMs }: Host, error: FetchErrorBody, retryAfterMs: number) {
+  return (pace: Pace, now: number): boolean => {
+    if (error.kind === 'dns' || error.kind === 'connect' || error.kind === 'timeout') {
+      return pace.failed(error, now);
+    }
+    const status = error.kind === 'status' ? Number.parseInt(error.message, 10) : 0;
+    if (status !== 429 && status !== 503) return false;
+    return pace.refused({ status, retryAfterMs, delayMs }, now, Math.random());
+  };
 }
 
 function answerCancelled(entry: Entry): void {

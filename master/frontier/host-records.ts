@@ -1,10 +1,10 @@
 /**
- * What is on record of hosts, so that a restart neither asks again nor forgets: their robots.txt
- * and what it meant. Read when a host comes into being, written when there is something new.
- * Called by the frontier; the only part of it that knows the hosts' tables.
+ * What is on record of hosts, so that a restart neither asks again nor forgets: their robots.txt,
+ * what it meant, and their pace. Read when a host comes into being, written when there is something
+ * new. Called by the frontier; the only part of it that knows the hosts' tables.
  */
 import { clockMs } from '../../shared/clock.ts';
-import { decodeRobots, encodeRobots } from '../store/records.ts';
+import { decodePace, decodeRobots, encodePace, encodeRobots } from '../store/records.ts';
 import type { Change, Store } from '../store/store.ts';
 import type { Host } from './politeness.ts';
 import type { RobotsAnswer } from './robots-gate.ts';
@@ -25,9 +25,17 @@ export class HostRecords {
   }
 
   /** Gives a host that came into being what is on record of it. */
-  restore({ hash, robots }: Host): void {
+  restore({ hash, robots, pace }: Host): void {
     const value = this.#store.get('robots', hash);
     if (value !== undefined) robots.learn(decodeRobots(value).record);
+    const paceValue = this.#store.get('hosts', hash);
+    if (paceValue !== undefined) pace.restore(decodePace(paceValue));
+  }
+
+  /** The host has taught us something about its pace. */
+  savePace({ hash, pace }: Host): void {
+    const value = pace.isPlain ? undefined : encodePace(pace.record);
+    void this.#commit([{ table: 'hosts', key: hash, value }]);
   }
 
   /** What came of a fetch of robots.txt goes on record; then `host()` learns it. The host is looked

@@ -10,6 +10,7 @@
  * concurrencies hold, and they take turns.
  */
 import { Heap } from './heap.ts';
+import { Pace } from './pace.ts';
 import { type Access, RobotsGate } from './robots-gate.ts';
 import type { Task, TaskQueue } from './tasks.ts';
 
@@ -17,6 +18,8 @@ import type { Task, TaskQueue } from './tasks.ts';
 export type Manners = {
   readonly delayMs: number;
   readonly perHost: number;
+  /** The delay is a default: it follows the response times. */
+  readonly follows?: boolean;
   /** Our name in a robots.txt; undefined: it is not asked for. */
   readonly robots?: string | undefined;
   /** A longer Crawl-delay counts as this. */
@@ -49,6 +52,9 @@ export class Host {
   heap: Heap<Host> | undefined;
   turn = 0;
   readonly robots: RobotsGate;
+  readonly pace = new Pace();
+  /** The delay is a default and follows the response times. */
+  follows = false;
   /** Tasks that were refused and are not yet on record as such. */
   refused = 0;
 
@@ -56,6 +62,12 @@ export class Host {
     this.key = key;
     this.hash = hash;
     this.robots = new RobotsGate(key, hash, load);
+  }
+
+  /** The operator asks for URLs of this host: what was given up is tried again. */
+  retry(): void {
+    this.robots.retry();
+    this.pace.retry();
   }
 }
 
@@ -104,7 +116,7 @@ export class Politeness {
     this.#agree(host);
   }
 
-  /** The host's robots.txt is known. */
+  /** The host's robots.txt is known, or its pace has changed. */
   learned(host: Host, now: number): void {
     this.#agree(host);
     this.wake(host, now);
@@ -170,7 +182,8 @@ export class Politeness {
   }
 
   #dueAt(host: Host, now: number): number | undefined {
-    if (host.inFlight >= host.perHost || host.refused >= refusedMax) return undefined;
+    const atOnceMax = host.pace.isProbing ? 1 : host.perHost;
+    if (host.inFlight >= atOnceMax || host.refused >= refusedMax) return undefined;
     const robotsAt = host.robots.waitsUntil(now);
     let earliest: number | undefined;
     for (const client of host.clients.values()) {
@@ -180,7 +193,9 @@ export class Politeness {
       if (client.manners.robots !== undefined) at = Math.max(at, robotsAt);
       if (at < (earliest ?? Number.POSITIVE_INFINITY)) earliest = at;
     }
-    return earliest === undefined ? undefined : Math.max(earliest, host.nextAt);
+    if (earliest === undefined) return undefined;
+    // What a dead host has is given up at once.
+    return host.pace.dead(now) ? earliest : Math.max(earliest, host.nextAt, host.pace.holdUntil);
   }
 
   /** The crawls of a host take turns. */
@@ -198,11 +213,18 @@ export class Politeness {
 
   /** The host's robots.txt first; then what it does not forbid. */
   #taskOf(host: Host, { queue, manners }: HostClient, now: number): Task | undefined {
+    const dead = host.pace.dead(now);
+    const { robots } = manners;
     let task = queue.peek(now);
-    if (manners.robots === undefined || task === undefined) return task;
-    if (!host.robots.isOpen(now)) return host.robots.task(queue.crawl, now);
+    if (task !== undefined && dead === undefined && robots !== undefined) {
+      if (!host.robots.isOpen(now)) return host.robots.task(queue.crawl, now);
+    }
     for (; task !== undefined && host.refused < refusedMax; task = queue.peek(now)) {
-      const access = host.robots.access(manners.robots, task.url);
+      const access: Access = dead
+        ? { error: dead, attempts: task.attempts }
+        : robots === undefined
+          ? 'fetch'
+          : host.robots.access(robots, task.url);
       if (access === 'fetch') return task;
       queue.commit(task);
       host.refused++;
@@ -214,6 +236,7 @@ export class Politeness {
   #agree(host: Host): void {
     host.delayMs = 0;
     host.perHost = Number.POSITIVE_INFINITY;
+    host.follows = host.clients.size > 0;
     for (const { manners } of host.clients.values()) {
       const { robots, crawlDelayMaxMs = Number.POSITIVE_INFINITY } = manners;
       const crawlDelayMs = robots === undefined ? 0 : host.robots.crawlDelayMs(robots);
@@ -223,7 +246,9 @@ export class Politeness {
         Math.min(crawlDelayMs, crawlDelayMaxMs),
       );
       host.perHost = Math.min(host.perHost, manners.perHost);
+      host.follows &&= manners.follows === true;
     }
+    host.delayMs = host.pace.delayMs(host.delayMs, host.follows);
   }
 
   #forget(host: Host, now: number): void {

@@ -10,6 +10,7 @@
  *     results  crawl u32 | commit u48                 -> lines of pages.jsonl, new image URLs
  *     buried   crawl u32 | fingerprint 16             -> BuriedRecord
  *     robots   host 8                                -> RobotsRecord, the file itself
+ *     hosts    host 8                                -> PaceRecord
  *     items    queue name | 0 | seq u48               -> the item's bytes
  *
  * Integers in keys are big-endian, so that bytes order as numbers.
@@ -84,6 +85,21 @@ export type RobotsRecord = {
   readonly error?: FetchErrorBody;
   /** Failed, but not often enough to give up: to be asked again at `askAt`. */
   readonly isTrying?: boolean;
+};
+
+/** How fast a host may be asked, as far as it has taught us; times are Unix times in ms. */
+export type PaceRecord = {
+  /** No fetch before. */
+  readonly holdUntil: number;
+  /** Refusals in a row (429, 503), counted once for each hold. */
+  readonly refusals: number;
+  /** A shorter delay was too short; 0: none was. */
+  readonly learnedMs: number;
+  readonly learnedAt: number;
+  /** How often it slept because nobody answered there. */
+  readonly sleeps: number;
+  /** It is dead until `holdUntil`, for this reason. */
+  readonly error?: FetchErrorBody;
 };
 
 /** As deep as a record can tell; what lies deeper counts as this. */
@@ -182,6 +198,9 @@ export const encodeRobots = (record: RobotsRecord, file: Uint8Array): Buffer =>
   encodeValue({ record, file });
 export const decodeRobots = (value: Buffer) =>
   decodeValue(value) as { record: RobotsRecord; file: Uint8Array };
+
+export const encodePace = (pace: PaceRecord): Buffer => encodeValue(pace);
+export const decodePace = (value: Buffer): PaceRecord => decodeValue(value) as PaceRecord;
 
 const itemPrefix = (queue: string) => Buffer.from(`${queue}\0`, 'latin1');
 

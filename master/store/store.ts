@@ -21,6 +21,8 @@ export const tables = [
   'buried',
   /** host -> what is known of its robots.txt, and the file. */
   'robots',
+  /** host -> its pace. */
+  'hosts',
   /** user queue, sequence -> item. */
   'items',
 ] as const;

@@ -141,3 +141,32 @@ worldTest('--ignore-robots asks for none', async (world) => {
   const slave = await begin(world, { ignoreRobots: true });
   assert.equal(slave.urls.length, 3);
 });
+
+worldTest('Retry-After holds the whole host, over a restart, too', async (world) => {
+  let slave = await begin(world, { ignoreRobots: true, perHost: 1 });
+  const [lease] = slave.leases;
+  assert.ok(lease);
+  const error = { kind: 'status', message: '429 Too Many Requests' } as const;
+  await world.done(world.frontier.fail(slave, lease.id, taskId(lease), error, 30_000));
+  assert.deepEqual(slave.urls, []);
+  await world.advance(20_000);
+  assert.deepEqual(slave.urls, []);
+  world.crash();
+  slave = world.slave('slave', 16);
+  await world.settle();
+  assert.deepEqual(slave.urls, []);
+  await world.advance(11_000);
+  assert.equal(slave.urls.length, 1);
+});
+
+worldTest('a host that died does not hold the crawl open', async (world) => {
+  const paths = Array.from({ length: 300 }, (_, i) => `/${i}`);
+  const slave = await begin(world, { ignoreRobots: true, attemptsMax: 50 }, paths);
+  for (let round = 0; round < 120 && world.crawl().counters.waiting > 0; round++) {
+    for (const url of slave.urls) await world.fail(slave, url);
+    await world.advance(30_000);
+  }
+  assert.equal(world.crawl().counters.waiting, 0);
+  assert.equal(world.crawl().counters.buried, 300);
+  assert.equal(world.lines()[0]?.error?.kind, 'connect');
+});
