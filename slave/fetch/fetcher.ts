@@ -6,6 +6,7 @@
 import type { FetchSpec } from '../../shared/crawl.ts';
 import type { FetchErrorBody, Result } from '../../shared/protocol.ts';
 import { type Client, Clients } from './clients.ts';
+import { CookieJar } from './cookies.ts';
 import { Exchange, type Hop } from './exchange.ts';
 import { checkUrl } from './guard.ts';
 import { type FetchOutcome, isTemporary, retryAfterMs, statusError } from './outcome.ts';
@@ -14,6 +15,15 @@ import { RedirectChain } from './redirects.ts';
 import { AddressCache } from './resolver.ts';
 
 const noLinks = new Uint8Array(0);
+
+type HopOptions = {
+  readonly spec: FetchSpec;
+  readonly signal: AbortSignal;
+  readonly leftMs: number;
+  /** Value of the Cookie header. */
+  readonly cookie: string;
+  readonly takeCookie: (header: string) => void;
+};
 
 export class PageFetcher {
   readonly #clients: Clients;
@@ -27,13 +37,14 @@ export class PageFetcher {
   /**
    * Fetch `url` (absolute http or https). Network failures and statuses are values; rejects only
    * with an AbortError when `signal` fires, at once. `open`: its host was named by the operator and
-   * may be at a private address.
+   * may be at a private address. `cookies`: those of its crawl; else of this fetch alone.
    */
   async fetch(
     url: string,
     spec: FetchSpec,
     signal: AbortSignal,
     open = false,
+    cookies = new CookieJar(),
   ): Promise<FetchOutcome> {
     const started = performance.now();
     const client = this.#clients.of(open ? 'all' : spec.allowPrivate);
@@ -47,7 +58,10 @@ export class PageFetcher {
     });
     for (;;) {
       const leftMs = started + spec.timeoutMs - performance.now();
-      const hop = await this.#hop(client, chain, spec, signal, leftMs);
+      const hopUrl = new URL(chain.url);
+      const cookie = cookies.header(hopUrl, Date.now());
+      const takeCookie = (header: string) => cookies.take(header, hopUrl, Date.now());
+      const hop = await this.#hop(client, chain, { spec, signal, leftMs, cookie, takeCookie });
       switch (hop.kind) {
         case 'failed':
           if (hop.error.kind === 'blocked')
@@ -61,7 +75,7 @@ export class PageFetcher {
         case 'answer':
           return answerOutcome(answer(hop), hop.retryAfter);
         case 'redirect': {
-          const step = chain.next(hop.location, hop.setCookies);
+          const step = chain.next(hop.location, cookie, (to) => cookies.header(to, Date.now()));
           if (step.kind === 'follow') break;
           if (step.kind === 'end')
             return definite(answer(hop), { kind: 'redirects', message: step.message });
@@ -86,18 +100,15 @@ export class PageFetcher {
   #hop(
     client: Client,
     chain: RedirectChain,
-    spec: FetchSpec,
-    signal: AbortSignal,
-    timeoutMs: number,
+    { spec, signal, leftMs, cookie, takeCookie }: HopOptions,
   ): Promise<Hop> {
-    const cookie = chain.cookies;
     return new Promise((resolve, reject) => {
       if (signal.aborted) {
         reject(abortError(signal));
         return;
       }
-      const exchange = new Exchange({ url: chain.url, spec, settle });
-      const timer = setTimeout(() => exchange.expire(), Math.max(timeoutMs, 1));
+      const exchange = new Exchange({ url: chain.url, spec, takeCookie, settle });
+      const timer = setTimeout(() => exchange.expire(), Math.max(leftMs, 1));
       const onAbort = (): void => {
         exchange.cancel();
         settled();
