@@ -19,6 +19,7 @@ const noLinks = new Uint8Array(0);
 type HopOptions = {
   readonly spec: FetchSpec;
   readonly signal: AbortSignal;
+  readonly open: boolean;
   readonly leftMs: number;
   /** Value of the Cookie header. */
   readonly cookie: string;
@@ -61,7 +62,14 @@ export class PageFetcher {
       const hopUrl = new URL(chain.url);
       const cookie = cookies.header(hopUrl, Date.now());
       const takeCookie = (header: string) => cookies.take(header, hopUrl, Date.now());
-      const hop = await this.#hop(client, chain, { spec, signal, leftMs, cookie, takeCookie });
+      const hop = await this.#hop(client, chain, {
+        spec,
+        signal,
+        open,
+        leftMs,
+        cookie,
+        takeCookie,
+      });
       switch (hop.kind) {
         case 'failed':
           if (hop.error.kind === 'blocked')
@@ -100,7 +108,7 @@ export class PageFetcher {
   #hop(
     client: Client,
     chain: RedirectChain,
-    { spec, signal, leftMs, cookie, takeCookie }: HopOptions,
+    { spec, signal, open, leftMs, cookie, takeCookie }: HopOptions,
   ): Promise<Hop> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) {
@@ -123,14 +131,7 @@ export class PageFetcher {
         resolve(hop);
       }
       signal.addEventListener('abort', onAbort, { once: true });
-      const headers = [
-        'user-agent',
-        spec.userAgent,
-        'accept',
-        'text/html,application/xhtml+xml;q=0.9,*/*;q=0.5',
-        'accept-encoding',
-        'gzip, deflate, br',
-      ];
+      const headers = requestHeaders(chain.url, spec, open);
       if (cookie !== '') headers.push('cookie', cookie);
       try {
         const blocked = checkUrl(new URL(chain.url), client.policy);
@@ -144,6 +145,35 @@ export class PageFetcher {
       }
     });
   }
+}
+
+/** Names and values in turn. `open`: the host of a seed, which may be told who asks. */
+function requestHeaders(url: string, spec: FetchSpec, open: boolean): string[] {
+  const headers = ['user-agent', spec.userAgent, 'accept-encoding', 'gzip, deflate, br'];
+  const { username, password } = new URL(url);
+  const hasUser = username !== '' || password !== '';
+  if (hasUser) headers.push('authorization', basicAuth(username, password));
+  let accepts = false;
+  for (const [name, value] of spec.headers) {
+    const isAuthorization = /^authorization$/i.test(name);
+    if (isAuthorization && (hasUser || !open)) continue;
+    accepts ||= /^accept$/i.test(name);
+    headers.push(name, value);
+  }
+  if (!accepts) headers.push('accept', 'text/html,application/xhtml+xml;q=0.9,*/*;q=0.5');
+  return headers;
+}
+
+/** Source: RFC 7617; the user of a URL is percent-encoded UTF-8. */
+function basicAuth(username: string, password: string): string {
+  const decode = (text: string) => {
+    try {
+      return decodeURIComponent(text);
+    } catch {
+      return text;
+    }
+  };
+  return `Basic ${Buffer.from(`${decode(username)}:${decode(password)}`).toString('base64')}`;
 }
 
 function pageOutcome(result: Result, page: Page): FetchOutcome {

@@ -406,3 +406,25 @@ test('fetch: cookies of a crawl are kept from page to page, and given by answers
   await get('/first');
   assert.deepEqual(seen, [undefined, 'first=1', 'first=1; second=1', undefined]);
 });
+
+test('fetch: own headers are sent; who asks is told to hosts of seeds, or by the URL, alone', async () => {
+  let sent: IncomingMessage['headers'] = {};
+  serve('/own', (request, response) => {
+    sent = request.headers;
+    response.writeHead(200, html).end();
+  });
+  const headers: [string, string][] = [
+    ['X-A', 'b'],
+    ['Accept', 'text/html'],
+    ['Authorization', 'Bearer t'],
+  ];
+  const ask = async (url: string, open: boolean) => {
+    await fetcher.fetch(url, { ...spec, headers, allowPrivate: 'all' }, never, open);
+    return [sent['x-a'], sent.accept, sent.authorization];
+  };
+  assert.deepEqual(await ask(`${origin}/own`, true), ['b', 'text/html', 'Bearer t']);
+  assert.deepEqual(await ask(`${origin}/own`, false), ['b', 'text/html', undefined]);
+  const basic = `Basic ${Buffer.from('ü:p@ss').toString('base64')}`;
+  const url = `${origin.replace('//', '//%C3%BC:p%40ss@')}/own`;
+  assert.deepEqual(await ask(url, true), ['b', 'text/html', basic]);
+});
