@@ -5,7 +5,13 @@
 import { InvalidArgumentError, type Option } from 'commander';
 import { isAddressRange } from '../shared/address.ts';
 import { flag, several, whole } from '../shared/cli.ts';
-import { type CrawlSpec, crawlSpecSchema, imageVias, lazyAttributes } from '../shared/crawl.ts';
+import {
+  type CrawlSpec,
+  crawlSpecSchema,
+  fetchSpecSchema,
+  imageVias,
+  lazyAttributes,
+} from '../shared/crawl.ts';
 import { ConfigError } from '../shared/errors.ts';
 import { version } from '../shared/version.ts';
 
@@ -64,6 +70,10 @@ export function specFlags(): Option[] {
     flag('--redirects <n>', 'redirects of one fetch').default(10).argParser(whole(0, 50)),
     flag('--user-agent <text>', 'how slaves introduce themselves').default(`Orbweaver/${version}`),
     flag(
+      '--header <name:value>',
+      'sent with every request (may be repeated); Authorization to the hosts of seeds alone; default: none',
+    ).argParser(headers),
+    flag(
       '--allow-private [cidr...]',
       'private addresses that links may lead to: all, or these; default: none, a seed opens its host',
     ).argParser(addressRanges),
@@ -96,6 +106,7 @@ const specFields: Readonly<
   pageBytes: ['fetch', 'bodyBytesMax'],
   redirects: ['fetch', 'redirectsMax'],
   userAgent: ['fetch', 'userAgent'],
+  header: ['fetch', 'headers'],
   allowPrivate: ['fetch', 'allowPrivate'],
 };
 
@@ -142,6 +153,20 @@ export function withRangesBound(argv: readonly string[]): string[] {
     }
   }
   return bound;
+}
+
+/** `NAME: VALUE`; one a line in the environment. */
+function headers(text: string, before: [string, string][] | undefined): [string, string][] {
+  const given = text.split('\n').filter((line) => line.trim() !== '');
+  const parsed = given.map((line): [string, string] => {
+    const colon = line.indexOf(':');
+    const pair: [string, string] = [line.slice(0, colon).trim(), line.slice(colon + 1).trim()];
+    const problem = fetchSpecSchema.safeParse({ headers: [pair] }).error?.issues[0]?.message;
+    if (colon < 1) throw new InvalidArgumentError('It must be NAME: VALUE.');
+    if (problem !== undefined) throw new InvalidArgumentError(`It ${problem}.`);
+    return pair;
+  });
+  return [...(before ?? []), ...parsed];
 }
 
 /** `img`, `all`, or classes parted by commas. */

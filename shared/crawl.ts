@@ -51,6 +51,18 @@ const attributeName = z.string().regex(/^[a-z][a-z0-9_:.-]{0,63}$/, {
   error: 'must be attribute names in lower case',
 });
 
+/** The client's own business, or set by another option. Source: Fetch Standard, "forbidden
+ *  request-header", with what a crawler sets itself. */
+const forbiddenHeader =
+  /^(?:accept-encoding|connection|content-length|cookie|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade|user-agent|via|(?:proxy|sec)-.*)$/i;
+const header = z.tuple([
+  z
+    .string()
+    .regex(/^[\w!#$%&'*+.^`|~-]{1,128}$/, { error: 'is no name of a header' })
+    .refine((name) => !forbiddenHeader.test(name), { error: 'is set by the slave itself' }),
+  z.string().regex(/^[\x20-\x7e]{0,4096}$/, { error: 'must be ASCII text of one line' }),
+]);
+
 /** Limits and manners of one fetch; the only part of a spec that a slave sees. */
 export const fetchSpecSchema = z.strictObject({
   /** `img`: img[src] alone; `all`: every class of image source that is known; or these. */
@@ -67,6 +79,8 @@ export const fetchSpecSchema = z.strictObject({
   bodyBytesMax: count(1 << 30).default(10 << 20),
   redirectsMax: z.int().min(0).max(50).default(10),
   userAgent: z.string().min(1).max(512).default('Orbweaver/0.1'),
+  /** Sent with every request, name and value; Authorization goes to the hosts of seeds alone. */
+  headers: z.array(header).max(64).default([]),
   /** Addresses that may be connected to beside the public ones: `all`, or ranges (`10.0.0.0/8`,
    *  `::1`). A host that was named as a seed is open whatever it resolves to. */
   allowPrivate: z

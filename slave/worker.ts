@@ -13,6 +13,7 @@ import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { CommandError, messageOf } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
 import { limits, type Push, type Requests, type TaskPush } from '../shared/protocol.ts';
+import { CookieJar } from './fetch/cookies.ts';
 import { PageFetcher } from './fetch/fetcher.ts';
 import type { FetchOutcome } from './fetch/outcome.ts';
 import type { RobotsOutcome } from './fetch/robots-file.ts';
@@ -46,6 +47,8 @@ export class Worker {
   readonly #link: MasterLink;
   readonly #fetcher: PageFetcher;
   readonly #specs = new Map<number, FetchSpec>();
+  /** By crawl: a host sees one visitor in each crawl and process. */
+  readonly #cookies = new Map<number, CookieJar>();
   #queued: TaskPush[] = [];
   readonly #fetching = new Map<TaskPush, AbortController>();
   /** A controller serves fetch after fetch until it has aborted one: they are slow to make. */
@@ -115,6 +118,7 @@ export class Worker {
     switch (push.verb) {
       case 'crawl.spec':
         this.#specs.set(push.crawl, fetchSpecSchema.parse(push.fetch));
+        if (!this.#cookies.has(push.crawl)) this.#cookies.set(push.crawl, new CookieJar());
         return;
       case 'task.push':
         if (this.#state === 'working') this.#queued.push(...push.tasks);
@@ -157,7 +161,8 @@ export class Worker {
         const outcome = await this.#fetcher.fetchRobots(task.url, spec, abort.signal, task.open);
         this.#concludeRobots(task, outcome);
       } else {
-        const outcome = await this.#fetcher.fetch(task.url, spec, abort.signal, task.open);
+        const jar = this.#cookies.get(task.crawl);
+        const outcome = await this.#fetcher.fetch(task.url, spec, abort.signal, task.open, jar);
         this.#conclude(task, outcome);
       }
     } catch (error) {

@@ -18,7 +18,7 @@ type Answer = { status: number; type?: string; bytes: number };
 export type Hop =
   | { kind: 'page'; status: number; type: string; page: Page }
   | ({ kind: 'answer'; retryAfter: string | undefined } & Answer)
-  | ({ kind: 'redirect'; location: string; setCookies: readonly string[] } & Answer)
+  | ({ kind: 'redirect'; location: string } & Answer)
   | { kind: 'failed'; error: FetchErrorBody };
 
 type Headers = Record<string, string | string[] | undefined>;
@@ -33,6 +33,8 @@ export type ExchangeOptions = {
   /** Canonical URL of this hop. */
   url: string;
   spec: FetchSpec;
+  /** A Set-Cookie header of the answer, whatever the answer is. */
+  takeCookie(header: string): void;
   settle(hop: Hop): void;
 };
 
@@ -57,6 +59,7 @@ export class Exchange {
 
   onResponseStart(_controller: Controller, status: number, headers: Headers): void {
     if (this.#state !== 'waiting' || status < 200) return;
+    for (const header of all(headers, 'set-cookie')) this.#options.takeCookie(header);
     const { essence, charset } = parseContentType(first(headers, 'content-type'));
     if (status === 200 && (essence === undefined || isHtml(essence))) {
       this.#read(headers, essence, charset);
@@ -66,7 +69,7 @@ export class Exchange {
     const location = first(headers, 'location');
     this.#drain(
       location !== undefined && isRedirect(status)
-        ? { kind: 'redirect', location, setCookies: all(headers, 'set-cookie'), ...answer }
+        ? { kind: 'redirect', location, ...answer }
         : { kind: 'answer', retryAfter: first(headers, 'retry-after'), ...answer },
     );
     if (Number(first(headers, 'content-length') ?? 0) > drainBytesMax) this.#settleAnswer();

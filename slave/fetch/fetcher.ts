@@ -6,6 +6,7 @@
 import type { FetchSpec } from '../../shared/crawl.ts';
 import type { FetchErrorBody, Result } from '../../shared/protocol.ts';
 import { type Client, Clients } from './clients.ts';
+import { CookieJar } from './cookies.ts';
 import { Exchange, type Hop } from './exchange.ts';
 import { checkUrl } from './guard.ts';
 import { type FetchOutcome, isTemporary, retryAfterMs, statusError } from './outcome.ts';
@@ -15,6 +16,16 @@ import { AddressCache } from './resolver.ts';
 import { type Dispatch, fetchRobots, type RobotsOutcome } from './robots-file.ts';
 
 const noLinks = new Uint8Array(0);
+
+type HopOptions = {
+  readonly spec: FetchSpec;
+  readonly signal: AbortSignal;
+  readonly open: boolean;
+  readonly leftMs: number;
+  /** Value of the Cookie header. */
+  readonly cookie: string;
+  readonly takeCookie: (header: string) => void;
+};
 
 export class PageFetcher {
   readonly #clients: Clients;
@@ -28,13 +39,14 @@ export class PageFetcher {
   /**
    * Fetch `url` (absolute http or https). Network failures and statuses are values; rejects only
    * with an AbortError when `signal` fires, at once. `open`: its host was named by the operator and
-   * may be at a private address.
+   * may be at a private address. `cookies`: those of its crawl; else of this fetch alone.
    */
   async fetch(
     url: string,
     spec: FetchSpec,
     signal: AbortSignal,
     open = false,
+    cookies = new CookieJar(),
   ): Promise<FetchOutcome> {
     const started = performance.now();
     const client = this.#clients.of(open ? 'all' : spec.allowPrivate);
@@ -48,7 +60,17 @@ export class PageFetcher {
     });
     for (;;) {
       const leftMs = started + spec.timeoutMs - performance.now();
-      const hop = await this.#hop(client, chain, spec, signal, leftMs);
+      const hopUrl = new URL(chain.url);
+      const cookie = cookies.header(hopUrl, Date.now());
+      const takeCookie = (header: string) => cookies.take(header, hopUrl, Date.now());
+      const hop = await this.#hop(client, chain, {
+        spec,
+        signal,
+        open,
+        leftMs,
+        cookie,
+        takeCookie,
+      });
       switch (hop.kind) {
         case 'failed':
           if (hop.error.kind === 'blocked')
@@ -62,7 +84,7 @@ export class PageFetcher {
         case 'answer':
           return answerOutcome(answer(hop), hop.retryAfter);
         case 'redirect': {
-          const step = chain.next(hop.location, hop.setCookies);
+          const step = chain.next(hop.location, cookie, (to) => cookies.header(to, Date.now()));
           if (step.kind === 'follow') break;
           if (step.kind === 'end')
             return definite(answer(hop), { kind: 'redirects', message: step.message });
@@ -106,18 +128,15 @@ export class PageFetcher {
   #hop(
     client: Client,
     chain: RedirectChain,
-    spec: FetchSpec,
-    signal: AbortSignal,
-    timeoutMs: number,
+    { spec, signal, open, leftMs, cookie, takeCookie }: HopOptions,
   ): Promise<Hop> {
-    const cookie = chain.cookies;
     return new Promise((resolve, reject) => {
       if (signal.aborted) {
         reject(abortError(signal));
         return;
       }
-      const exchange = new Exchange({ url: chain.url, spec, settle });
-      const timer = setTimeout(() => exchange.expire(), Math.max(timeoutMs, 1));
+      const exchange = new Exchange({ url: chain.url, spec, takeCookie, settle });
+      const timer = setTimeout(() => exchange.expire(), Math.max(leftMs, 1));
       const onAbort = (): void => {
         exchange.cancel();
         settled();
@@ -132,14 +151,7 @@ export class PageFetcher {
         resolve(hop);
       }
       signal.addEventListener('abort', onAbort, { once: true });
-      const headers = [
-        'user-agent',
-        spec.userAgent,
-        'accept',
-        'text/html,application/xhtml+xml;q=0.9,*/*;q=0.5',
-        'accept-encoding',
-        'gzip, deflate, br',
-      ];
+      const headers = requestHeaders(chain.url, spec, open);
       if (cookie !== '') headers.push('cookie', cookie);
       try {
         const blocked = checkUrl(new URL(chain.url), client.policy);
@@ -153,6 +165,35 @@ export class PageFetcher {
       }
     });
   }
+}
+
+/** Names and values in turn. `open`: the host of a seed, which may be told who asks. */
+function requestHeaders(url: string, spec: FetchSpec, open: boolean): string[] {
+  const headers = ['user-agent', spec.userAgent, 'accept-encoding', 'gzip, deflate, br'];
+  const { username, password } = new URL(url);
+  const hasUser = username !== '' || password !== '';
+  if (hasUser) headers.push('authorization', basicAuth(username, password));
+  let accepts = false;
+  for (const [name, value] of spec.headers) {
+    const isAuthorization = /^authorization$/i.test(name);
+    if (isAuthorization && (hasUser || !open)) continue;
+    accepts ||= /^accept$/i.test(name);
+    headers.push(name, value);
+  }
+  if (!accepts) headers.push('accept', 'text/html,application/xhtml+xml;q=0.9,*/*;q=0.5');
+  return headers;
+}
+
+/** Source: RFC 7617; the user of a URL is percent-encoded UTF-8. */
+function basicAuth(username: string, password: string): string {
+  const decode = (text: string) => {
+    try {
+      return decodeURIComponent(text);
+    } catch {
+      return text;
+    }
+  };
+  return `Basic ${Buffer.from(`${decode(username)}:${decode(password)}`).toString('base64')}`;
 }
 
 function pageOutcome(result: Result, page: Page): FetchOutcome {

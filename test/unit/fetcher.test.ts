@@ -6,6 +6,7 @@ import test, { after, before } from 'node:test';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { type FetchSpec, fetchSpecSchema } from '../../shared/crawl.ts';
 import { resultSchema } from '../../shared/protocol.ts';
+import { CookieJar } from '../../slave/fetch/cookies.ts';
 import { PageFetcher } from '../../slave/fetch/fetcher.ts';
 import type { FetchOutcome } from '../../slave/fetch/outcome.ts';
 
@@ -388,4 +389,42 @@ test('fetch: chunks arrive as the server sends them, and charset by meta still c
   const outcome = await get('/chunks');
   assert.equal(result(outcome).charset, 'shift_jis');
   assert.equal(text(outcome), `${origin}/chunks?%93%FA`);
+});
+
+test('fetch: cookies of a crawl are kept from page to page, and given by answers of any kind', async () => {
+  const seen: unknown[] = [];
+  for (const path of ['/first', '/second', '/third']) {
+    serve(path, (request, response) => {
+      seen.push(request.headers.cookie);
+      const cookie = { 'set-cookie': `${path.slice(1)}=1` };
+      response.writeHead(path === '/second' ? 404 : 200, { ...html, ...cookie }).end(page);
+    });
+  }
+  const jar = new CookieJar();
+  for (const path of ['/first', '/second', '/third'])
+    await fetcher.fetch(origin + path, spec, never, true, jar);
+  await get('/first');
+  assert.deepEqual(seen, [undefined, 'first=1', 'first=1; second=1', undefined]);
+});
+
+test('fetch: own headers are sent; who asks is told to hosts of seeds, or by the URL, alone', async () => {
+  let sent: IncomingMessage['headers'] = {};
+  serve('/own', (request, response) => {
+    sent = request.headers;
+    response.writeHead(200, html).end();
+  });
+  const headers: [string, string][] = [
+    ['X-A', 'b'],
+    ['Accept', 'text/html'],
+    ['Authorization', 'Bearer t'],
+  ];
+  const ask = async (url: string, open: boolean) => {
+    await fetcher.fetch(url, { ...spec, headers, allowPrivate: 'all' }, never, open);
+    return [sent['x-a'], sent.accept, sent.authorization];
+  };
+  assert.deepEqual(await ask(`${origin}/own`, true), ['b', 'text/html', 'Bearer t']);
+  assert.deepEqual(await ask(`${origin}/own`, false), ['b', 'text/html', undefined]);
+  const basic = `Basic ${Buffer.from('ü:p@ss').toString('base64')}`;
+  const url = `${origin.replace('//', '//%C3%BC:p%40ss@')}/own`;
+  assert.deepEqual(await ask(url, true), ['b', 'text/html', basic]);
 });

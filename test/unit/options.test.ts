@@ -32,3 +32,22 @@ test('options: --allow-private takes ranges, and leaves the seed behind it alone
   for (const args of [['--allow-private=host'], ['--allow-private', '10.0.0.0/33']])
     assert.throws(() => parse(args), /is not an address range/);
 });
+
+test("options: --header takes names and values, and none that are the slave's own", () => {
+  const { fetch } = parse([seed, '--header', 'X-A: b: c', '--header', 'accept:text/*']);
+  assert.deepEqual(fetch.headers, [
+    ['X-A', 'b: c'],
+    ['accept', 'text/*'],
+  ]);
+  for (const wrong of [
+    'X',
+    ': a',
+    'a b: c',
+    'Host: a',
+    'cookie: a',
+    'Sec-x: a',
+    'a: é',
+    'User-Agent: x',
+  ])
+    assert.throws(() => parse([seed, '--header', wrong]), /--header/, wrong);
+});

@@ -90,7 +90,7 @@ test('tidy: one dependency, one file', () => {
     'log-update': ['master/progress.ts'],
     msgpackr: ['shared/frame.ts'],
     pino: ['shared/log.ts'],
-    tldts: ['master/frontier/scope.ts'],
+    tldts: ['master/frontier/scope.ts', 'slave/fetch/cookies.ts'],
     undici: ['slave/fetch/clients.ts'],
     yaml: ['master/config-file.ts'],
     // The schemas of the wire and of a crawl.

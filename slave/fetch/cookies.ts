@@ -1,0 +1,163 @@
+/**
+ * The cookies of one crawl in one slave, kept as a browser keeps them for a session: host-only and
+ * domain cookies, paths, Secure, expiry, the name prefixes; none for a public suffix. Bounded, in
+ * memory alone. Pure: time is an argument. Source: RFC 6265, 5; draft-ietf-httpbis-rfc6265bis.
+ */
+import { isIP } from 'node:net';
+import { getPublicSuffix } from 'tldts';
+import { isLoopback } from '../../shared/url.ts';
+
+type Cookie = {
+  readonly name: string;
+  readonly value: string;
+  readonly domain: string;
+  readonly hostOnly: boolean;
+  readonly path: string;
+  readonly secure: boolean;
+  readonly expiresAt: number;
+};
+
+const perDomainMax = 50;
+const domainsMax = 3_000;
+const charsMax = 4_096;
+/** Of all cookies, names, values and paths; hostile domains could fill the memory otherwise. */
+const totalCharsMax = 4 << 20;
+/** Longer life than this is cut. Source: rfc6265bis, 5.5. */
+const lifeMsMax = 400 * 86_400_000;
+
+export class CookieJar {
+  /** By domain, then by name and path, in the order of creation. */
+  readonly #domains = new Map<string, Map<string, Cookie>>();
+  #chars = 0;
+
+  /** Value of the Cookie header for `url` at `now` (epoch ms), '' without cookies. */
+  header(url: URL, now: number): string {
+    if (this.#domains.size === 0) return '';
+    const host = url.hostname;
+    const found: Cookie[] = [];
+    for (let domain = host; domain !== ''; domain = parentOf(domain)) {
+      for (const [key, cookie] of this.#domains.get(domain) ?? []) {
+        if (cookie.expiresAt <= now) this.#delete(domain, key);
+        else if (fits(cookie, url)) found.push(cookie);
+      }
+      if (isIP(host) !== 0 || host.startsWith('[')) break;
+    }
+    // Longer paths first; the sort is stable, so older ones before newer ones.
+    found.sort((a, b) => b.path.length - a.path.length);
+    return found.map(({ name, value }) => (name === '' ? value : `${name}=${value}`)).join('; ');
+  }
+
+  /** Takes a Set-Cookie header of an answer from `url`; what breaks a rule is left out. */
+  take(header: string, url: URL, now: number): void {
+    const cookie = parse(header, url, now);
+    if (cookie === undefined) return;
+    const { domain, name, path } = cookie;
+    const key = `${name} ${path}`;
+    const cookies = this.#domains.get(domain) ?? new Map<string, Cookie>();
+    if (cookie.expiresAt <= now) {
+      this.#delete(domain, key);
+      return;
+    }
+    this.#chars += sizeOf(cookie) - sizeOf(cookies.get(key));
+    cookies.set(key, cookie);
+    // Moved to the end: the domain that was unused for longest goes first.
+    this.#domains.delete(domain);
+    this.#domains.set(domain, cookies);
+    if (cookies.size > perDomainMax) this.#delete(domain, cookies.keys().next().value ?? '');
+    while (this.#domains.size > domainsMax || this.#chars > totalCharsMax) this.#dropOldest();
+  }
+
+  #dropOldest(): void {
+    const [oldest] = this.#domains;
+    if (oldest === undefined) return;
+    for (const key of [...oldest[1].keys()]) this.#delete(oldest[0], key);
+  }
+
+  #delete(domain: string, key: string): void {
+    const cookies = this.#domains.get(domain);
+    this.#chars -= sizeOf(cookies?.get(key));
+    cookies?.delete(key);
+    if (cookies?.size === 0) this.#domains.delete(domain);
+  }
+}
+
+function parse(header: string, url: URL, now: number): Cookie | undefined {
+  const [pair = '', ...rest] = header.split(';');
+  const equals = pair.indexOf('=');
+  const name = pair.slice(0, Math.max(equals, 0)).trim();
+  const value = pair.slice(equals + 1).trim();
+  // Only what is fit to stand in a header again.
+  if (name === '' || pair.length > charsMax || !/^[\x20-\x7e]*$/.test(pair)) return undefined;
+  const attributes = new Map<string, string>();
+  for (const part of rest) {
+    const [key = '', text = ''] = part.split(/=(.*)/s);
+    attributes.set(key.trim().toLowerCase(), text.trim());
+  }
+  const secure = attributes.has('secure');
+  // As browsers do, this machine counts as a safe place.
+  if (secure && url.protocol !== 'https:' && !isLoopback(url.hostname)) return undefined;
+  const given = (attributes.get('domain') ?? '').replace(/^\./, '').toLowerCase();
+  const domain = domainOf(given, url.hostname);
+  if (domain === undefined) return undefined;
+  const path = (attributes.get('path') ?? '').slice(0, charsMax);
+  const cookie = {
+    name,
+    value,
+    ...domain,
+    path: path.startsWith('/') ? path : defaultPath(url.pathname),
+    secure,
+    expiresAt: expiryOf(attributes, now),
+  };
+  return keepsPrefix(cookie, path) ? cookie : undefined;
+}
+
+/** Undefined for a domain that is not the host's, or everybody's. */
+function domainOf(given: string, host: string): { domain: string; hostOnly: boolean } | undefined {
+  if (given === '' || given === host) {
+    const isShared = given !== '' && isIP(host) === 0 && getSuffix(given) !== given;
+    return { domain: host, hostOnly: !isShared };
+  }
+  if (!host.endsWith(`.${given}`) || isIP(host) !== 0 || getSuffix(given) === given)
+    return undefined;
+  return { domain: given, hostOnly: false };
+}
+
+function getSuffix(domain: string): string | null {
+  return getPublicSuffix(domain, { allowPrivateDomains: true });
+}
+
+function keepsPrefix({ name, secure, hostOnly, path }: Cookie, given: string): boolean {
+  if (/^__secure-/i.test(name)) return secure;
+  if (/^__host-/i.test(name)) return secure && hostOnly && path === '/' && given === '/';
+  return true;
+}
+
+function expiryOf(attributes: ReadonlyMap<string, string>, now: number): number {
+  const maxAge = attributes.get('max-age') ?? '';
+  if (/^-?[0-9]+$/.test(maxAge)) return now + Math.min(Number(maxAge) * 1000, lifeMsMax);
+  const expires = Date.parse(attributes.get('expires') ?? '');
+  return Number.isNaN(expires) ? now + lifeMsMax : Math.min(expires, now + lifeMsMax);
+}
+
+function fits({ domain, hostOnly, path, secure }: Cookie, url: URL): boolean {
+  if (hostOnly && domain !== url.hostname) return false;
+  if (secure && url.protocol !== 'https:' && !isLoopback(url.hostname)) return false;
+  const { pathname } = url;
+  if (!pathname.startsWith(path)) return false;
+  return path.endsWith('/') || pathname.length === path.length || pathname[path.length] === '/';
+}
+
+/** Source: RFC 6265, 5.1.4. */
+function defaultPath(pathname: string): string {
+  const end = pathname.lastIndexOf('/');
+  return end <= 0 ? '/' : pathname.slice(0, end);
+}
+
+function parentOf(domain: string): string {
+  const dot = domain.indexOf('.');
+  return dot < 0 ? '' : domain.slice(dot + 1);
+}
+
+function sizeOf(cookie: Cookie | undefined): number {
+  return cookie === undefined ? 0 : cookie.name.length + cookie.value.length + cookie.path.length;
+}

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { CookieJar } from '../../slave/fetch/cookies.ts';
+
+const here = 'https://www.shop.example/a/b';
+
+/** The header for each URL after the answers of `from` have set `cookies`. */
+function sent(cookies: readonly string[], to: string, from = here, laterMs = 0): string {
+  const jar = new CookieJar();
+  for (const cookie of cookies) jar.take(cookie, new URL(from), 0);
+  return jar.header(new URL(to), laterMs);
+}
+
+const cases: readonly (readonly [cookie: string, to: string, header: string, from?: string])[] = [
+  ['a=1', 'https://www.shop.example/a/x', 'a=1'],
+  ['a=1', 'https://www.shop.example/a', 'a=1'],
+  ['a=1', 'https://www.shop.example/ab', ''],
+  ['a=1', 'https://www.shop.example/', ''],
+  ['a=1; Path=/', 'https://www.shop.example/', 'a=1'],
+  ['a=1; path=x', 'https://www.shop.example/a/', 'a=1'],
+  ['a=1; Path=/', 'https://shop.example/', ''],
+  ['a=1; Path=/', 'https://x.www.shop.example/', ''],
+  ['a=1; Path=/; Domain=shop.example', 'https://x.shop.example/', 'a=1'],
+  ['a=1; Path=/; Domain=.SHOP.example', 'https://shop.example/', 'a=1'],
+  ['a=1; Path=/; Domain=other.example', 'https://www.shop.example/', ''],
+  ['a=1; Path=/; Domain=p.example', 'https://p.example/', ''],
+  ['a=1; Path=/; Domain=example', 'https://www.shop.example/', ''],
+  ['a=1; Path=/; Domain=co.uk', 'https://a.co.uk/', '', 'https://a.co.uk/'],
+  ['a=1; Path=/; Domain=github.io', 'https://b.github.io/', '', 'https://a.github.io/'],
+  ['a=1; Path=/; Domain=github.io', 'https://x.github.io/', '', 'https://github.io/'],
+  ['a=1; Path=/; Domain=0.0.1', 'http://127.0.0.1/', '', 'http://127.0.0.1/'],
+  ['a=1; Path=/; Domain=127.0.0.1', 'http://127.0.0.1/', 'a=1', 'http://127.0.0.1/'],
+  ['a=1; Path=/; Secure', 'http://www.shop.example/', ''],
+  ['a=1; Path=/; Secure', 'https://www.shop.example/', 'a=1'],
+  ['a=1; Path=/; Secure', 'https://www.shop.example/', '', 'http://www.shop.example/'],
+  ['a=1; Path=/; Secure', 'http://127.0.0.1/', 'a=1', 'http://127.0.0.1/'],
+  ['__Secure-a=1; Path=/', 'https://www.shop.example/', ''],
+  ['__Host-a=1; Path=/; Secure', 'https://www.shop.example/', '__Host-a=1'],
+  ['__Host-a=1; Path=/; Secure; Domain=shop.example', 'https://www.shop.example/', ''],
+  ['a="1; 2"; Path=/', 'https://www.shop.example/', 'a="1'],
+  [' a = 1 = 2 ;Path=/', 'https://www.shop.example/', 'a=1 = 2'],
+  ['a=; Path=/', 'https://www.shop.example/', 'a='],
+  ['=1; Path=/', 'https://www.shop.example/', ''],
+  ['a; Path=/', 'https://www.shop.example/', ''],
+  ['a=\x01; Path=/', 'https://www.shop.example/', ''],
+  [`a=${'x'.repeat(5000)}; Path=/`, 'https://www.shop.example/', ''],
+  ['a=1; Max-Age=0; Path=/', 'https://www.shop.example/', ''],
+  ['a=1; Expires=Thu, 01-Jan-1970 00:00:00 GMT; Path=/', 'https://www.shop.example/', ''],
+  [
+    'a=1; Max-Age=9; Expires=Thu, 01 Jan 1970 00:00:00 GMT; Path=/',
+    'https://www.shop.example/',
+    'a=1',
+  ],
+];
+
+test('cookies: go where a browser would send them', () => {
+  for (const [cookie, to, header, from] of cases)
+    assert.equal(sent([cookie], to, from), header, `${cookie} to ${to}`);
+});
+
+test('cookies: expire, are replaced, and stand in the order of their paths', () => {
+  assert.equal(sent(['a=1; Max-Age=9'], here, here, 8_999), 'a=1');
+  assert.equal(sent(['a=1; Max-Age=9'], here, here, 9_000), '');
+  assert.equal(sent(['a=1', 'b=1', 'a=2'], here), 'a=2; b=1');
+  assert.equal(sent(['a=1', 'a=; Max-Age=0'], here), '');
+  assert.equal(sent(['a=1; Path=/', 'b=1; Path=/a', 'c=1; Path=/'], here), 'b=1; a=1; c=1');
+});
+
+test('cookies: the jar is bounded', () => {
+  const many = Array.from({ length: 60 }, (_, i) => `c${i}=1`);
+  assert.equal(sent(many, here).split('; ').length, 50);
+  const jar = new CookieJar();
+  for (let i = 0; i < 3_010; i++) jar.take('a=1; Path=/', new URL(`http://h${i}.example/`), 0);
+  assert.equal(jar.header(new URL('http://h0.example/'), 0), '');
+  assert.equal(jar.header(new URL('http://h3009.example/'), 0), 'a=1');
+  const big = new CookieJar();
+  const value = 'x'.repeat(4_000);
+  for (let i = 0; i < 1_100; i++)
+    big.take(`a=${value}; Path=/`, new URL(`http://h${i}.example/`), 0);
+  const kept = (i: number) => big.header(new URL(`http://h${i}.example/`), 0) !== '';
+  assert.deepEqual([kept(0), kept(1_099)], [false, true]);
+});
