@@ -102,7 +102,7 @@ export class Session implements LeaseHolder {
 
   push(leases: readonly Lease[]): void {
     for (const { task } of leases) this.#sendSpec(task.queue.crawl);
-    const tasks = leases.map(({ id, task }) => ({
+    const tasks = leases.map(({ id, task, timing }) => ({
       task: keyOf(task),
       lease: id,
       crawl: task.queue.crawl,
@@ -110,6 +110,7 @@ export class Session implements LeaseHolder {
       depth: task.depth,
       attempt: task.attempts + 1,
       ...(task.kind === 'robots' ? { kind: task.kind } : {}),
+      ...(timing === 'awaited' ? { timed: true as const } : {}),
     }));
     this.send({ verb: 'task.push', tasks });
   }

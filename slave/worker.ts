@@ -152,12 +152,16 @@ export class Worker {
     if (spec === undefined) return; // the master tells it before the first task
     const abort = this.#spareAborts.pop() ?? new AbortController();
     this.#fetching.set(task, abort);
+    const { lease } = task;
+    const onStart = task.timed
+      ? () => this.#link.master?.notify('task.started', { lease })
+      : undefined;
     try {
       if (task.kind === 'robots') {
-        const outcome = await this.#fetcher.fetchRobots(task.url, spec, abort.signal);
+        const outcome = await this.#fetcher.fetchRobots(task.url, spec, abort.signal, onStart);
         this.#concludeRobots(task, outcome);
       } else {
-        const outcome = await this.#fetcher.fetch(task.url, spec, abort.signal);
+        const outcome = await this.#fetcher.fetch(task.url, spec, abort.signal, onStart);
         this.#conclude(task, outcome);
       }
     } catch (error) {

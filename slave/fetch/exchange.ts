@@ -34,6 +34,8 @@ export type ExchangeOptions = {
   url: string;
   spec: FetchSpec;
   settle(hop: Hop): void;
+  /** The request leaves. */
+  onStart?: (() => void) | undefined;
 };
 
 export class Exchange {
@@ -53,6 +55,7 @@ export class Exchange {
   onRequestStart(controller: Controller): void {
     this.#controller = controller;
     if (this.#state === 'settled') controller.abort(unwanted);
+    else this.#options.onStart?.();
   }
 
   onResponseStart(_controller: Controller, status: number, headers: Headers): void {

@@ -35,9 +35,15 @@ export class PageFetcher {
 
   /**
    * Fetch `url` (absolute http or https). Network failures and statuses are values; rejects only
-   * with an AbortError when `signal` fires, at once.
+   * with an AbortError when `signal` fires, at once. `onStart` is called when a request leaves, that
+   * of a redirect included.
    */
-  async fetch(url: string, spec: FetchSpec, signal: AbortSignal): Promise<FetchOutcome> {
+  async fetch(
+    url: string,
+    spec: FetchSpec,
+    signal: AbortSignal,
+    onStart?: () => void,
+  ): Promise<FetchOutcome> {
     const started = performance.now();
     const chain = new RedirectChain(url, spec.redirectsMax);
     const answer = (hop: { status: number; type?: string; bytes: number }): Result => ({
@@ -49,7 +55,7 @@ export class PageFetcher {
     });
     for (;;) {
       const leftMs = started + spec.timeoutMs - performance.now();
-      const hop = await this.#hop(chain, spec, signal, leftMs);
+      const hop = await this.#hop(chain, spec, signal, leftMs, onStart);
       switch (hop.kind) {
         case 'failed':
           return { ok: false, error: hop.error };
@@ -78,12 +84,17 @@ export class PageFetcher {
     }
   }
 
-  /** Fetch a robots.txt; rejects as `fetch` does. */
-  async fetchRobots(url: string, spec: FetchSpec, signal: AbortSignal): Promise<RobotsOutcome> {
+  /** Fetch a robots.txt; `onStart` and rejections as with `fetch`. */
+  async fetchRobots(
+    url: string,
+    spec: FetchSpec,
+    signal: AbortSignal,
+    onStart?: () => void,
+  ): Promise<RobotsOutcome> {
     const headers = ['user-agent', spec.userAgent, 'accept', 'text/plain,*/*;q=0.5'];
     const dispatch: Dispatch = ({ origin, pathname, search }, handler) =>
       this.#agent.dispatch({ origin, path: pathname + search, method: 'GET', headers }, handler);
-    return await fetchRobots(url, dispatch, spec.timeoutMs, signal);
+    return await fetchRobots(url, dispatch, { timeoutMs: spec.timeoutMs, signal, onStart });
   }
 
   /** Ends all fetches that are still running with a failure, and the sockets. */
@@ -97,6 +108,7 @@ export class PageFetcher {
     spec: FetchSpec,
     signal: AbortSignal,
     timeoutMs: number,
+    onStart: (() => void) | undefined,
   ): Promise<Hop> {
     const cookie = chain.cookies;
     return new Promise((resolve, reject) => {
@@ -104,7 +116,7 @@ export class PageFetcher {
         reject(abortError(signal));
         return;
       }
-      const exchange = new Exchange({ url: chain.url, spec, settle });
+      const exchange = new Exchange({ url: chain.url, spec, settle, onStart });
       const timer = setTimeout(() => exchange.expire(), Math.max(timeoutMs, 1));
       const onAbort = (): void => {
         exchange.cancel();
