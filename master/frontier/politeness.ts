@@ -88,7 +88,7 @@ export type PolitenessOptions = {
 /** Refused tasks of a host that may wait for the disk. */
 const refusedMax = 256;
 /** How much longer one request may take to its server than the next. */
-const guardMs = 10;
+const guardMs = 30;
 
 export class Politeness {
   readonly #hosts = new Map<string, Host>();
