@@ -1,6 +1,7 @@
 /**
  * Crawls the 24 virtual hosts of `shared/sites` with four slaves for a bounded time, kills the master
- * in the middle, and counts from nginx's own log what broke the manners: gaps shorter than the delay,
+ * Crawls the 24 virtual hosts of `shared/sites` with four slaves for a bounded time, kills the
+ * master
  * and more requests at once than allowed. Needs that folder beside the project:
  *
  *     node dist/test/bench/manners.js [seconds] [delay in ms]
