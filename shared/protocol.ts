@@ -150,6 +150,8 @@ export const requestSchemas = {
     /** Canonical absolute URLs, ASCII, each ended or parted by a line feed. */
     links,
   }),
+  /** The request of a timed task leaves now; the host's delay counts from here. [T-18] */
+  'task.started': z.strictObject({ verb: z.literal('task.started'), id, lease }),
   /** The answer to a task of kind `robots`, whatever its status; a failure is a release. [T-17] */
   'task.robots': z.strictObject({
     verb: z.literal('task.robots'),
@@ -295,6 +297,7 @@ export type Replies = {
   bye: Record<never, never>;
   'task.credit': Record<never, never>;
   'task.report': { state: 'done' | 'stale' };
+  'task.started': Record<never, never>;
   'task.robots': { state: 'done' | 'stale' };
   'task.release': { state: 'done' | 'stale' };
   'task.extend': { lost: number[] };
@@ -329,6 +332,8 @@ export type TaskPush = {
   open?: boolean;
   /** Absent: a page. `robots`: a robots.txt, answered by `task.robots`. [T-17] */
   kind?: 'robots';
+  /** The host has a delay: say `task.started` when the request leaves. [T-18] */
+  timed?: true;
 };
 
 /** What the master sends unasked. */

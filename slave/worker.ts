@@ -156,13 +156,19 @@ export class Worker {
     if (spec === undefined) return; // the master tells it before the first task
     const abort = this.#spareAborts.pop() ?? new AbortController();
     this.#fetching.set(task, abort);
+    const { lease } = task;
+    const onStart = task.timed
+      ? () => this.#link.master?.notify('task.started', { lease })
+      : undefined;
     try {
       if (task.kind === 'robots') {
-        const outcome = await this.#fetcher.fetchRobots(task.url, spec, abort.signal, task.open);
+        const context = { open: task.open, onStart };
+        const outcome = await this.#fetcher.fetchRobots(task.url, spec, abort.signal, context);
         this.#concludeRobots(task, outcome);
       } else {
-        const jar = this.#cookies.get(task.crawl);
-        const outcome = await this.#fetcher.fetch(task.url, spec, abort.signal, task.open, jar);
+        const cookies = this.#cookies.get(task.crawl);
+        const context = { open: task.open, cookies, onStart };
+        const outcome = await this.#fetcher.fetch(task.url, spec, abort.signal, context);
         this.#conclude(task, outcome);
       }
     } catch (error) {

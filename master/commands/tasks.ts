@@ -12,6 +12,15 @@ export function credit(
   return {};
 }
 
+export function started(
+  { frontier }: Services,
+  session: Session,
+  { lease }: Requests['task.started'],
+): Replies['task.started'] {
+  frontier.dispatcher.started(session, lease);
+  return {};
+}
+
 export async function report(
   { frontier }: Services,
   session: Session,

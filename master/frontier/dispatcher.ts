@@ -102,6 +102,15 @@ export class Dispatcher {
     return true;
   }
 
+  /** The request of this lease leaves now; or it was a redirect's next one. */
+  started(holder: LeaseHolder, leaseId: number): void {
+    const lease = this.#leases.held(leaseId, holder);
+    if (lease === undefined || lease.timing === 'free') return;
+    this.#options.politeness.started(lease.host, lease.timing === 'awaited', clockMs());
+    lease.timing = 'started';
+    this.dispatchSoon();
+  }
+
   /** More time for these; gives those that are not held any more. */
   extend(holder: LeaseHolder, leaseIds: readonly number[]): number[] {
     const now = clockMs();
@@ -158,6 +167,7 @@ export class Dispatcher {
       if (holder === undefined || taken === undefined) break;
       this.#nextHolder = (this.#holders.indexOf(holder) + 1) % this.#holders.length;
       const lease = this.#leases.give(taken.task, taken.host, holder, now);
+      if (lease.timing === 'awaited') politeness.starting(taken.host, now);
       const crawl = crawls.of(taken.task);
       if (crawl !== undefined) crawl.leased++;
       const list = pushes.get(holder);
@@ -186,7 +196,10 @@ export class Dispatcher {
     this.#leases.end(lease);
     const crawl = crawls.of(lease.task);
     if (crawl !== undefined) crawl.leased--;
-    politeness.ended(lease.host, clockMs());
+    const now = clockMs();
+    // It may have begun at the last moment.
+    if (lease.timing === 'awaited') politeness.started(lease.host, true, now);
+    politeness.ended(lease.host, now);
     this.dispatchSoon();
   }
 

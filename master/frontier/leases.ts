@@ -27,6 +27,8 @@ export type Lease = {
   readonly host: Host;
   readonly holder: LeaseHolder;
   deadline: number;
+  /** `awaited`: its host has a delay, which counts from when the slave says `started`. */
+  timing: 'free' | 'awaited' | 'started';
 };
 
 export class Leases {
@@ -45,7 +47,14 @@ export class Leases {
   }
 
   give(task: Task, host: Host, holder: LeaseHolder, now: number): Lease {
-    const lease: Lease = { id: ++this.#lastId, task, host, holder, deadline: now + this.#leaseMs };
+    const lease: Lease = {
+      id: ++this.#lastId,
+      task,
+      host,
+      holder,
+      deadline: now + this.#leaseMs,
+      timing: host.delayMs > 0 ? 'awaited' : 'free',
+    };
     this.#byId.set(lease.id, lease);
     holder.leases.add(lease);
     return lease;

@@ -45,6 +45,8 @@ export class Host {
   nextAt = 0;
   inFlight = 0;
   delayMs = 0;
+  /** Tasks at slaves whose request has not left. */
+  unstarted = 0;
   perHost = Number.POSITIVE_INFINITY;
   /** When it is looked at next; the order in the heap. */
   dueAt = 0;
@@ -85,6 +87,8 @@ export type PolitenessOptions = {
 
 /** Refused tasks of a host that may wait for the disk. */
 const refusedMax = 256;
+/** How much longer one request may take to its server than the next. */
+const guardMs = 30;
 
 export class Politeness {
   readonly #hosts = new Map<string, Host>();
@@ -167,6 +171,20 @@ export class Politeness {
     return undefined;
   }
 
+  /** A slave has the task, and will say when its request leaves: until then nobody else begins. */
+  starting(host: Host, now: number): void {
+    host.unstarted++;
+    this.wake(host, now);
+  }
+
+  /** A request has left: `isFirst` of what `starting` announced, else a redirect's. The delay counts
+   *  from here, so that the way to the slave, a look-up and a handshake shorten no gap. */
+  started(host: Host, isFirst: boolean, now: number): void {
+    if (isFirst) host.unstarted--;
+    host.nextAt = Math.max(host.nextAt, now + host.delayMs + guardMs);
+    this.wake(host, now);
+  }
+
   /** A fetch that `take` began has ended, whatever came of it. */
   ended(host: Host, now: number): void {
     host.inFlight--;
@@ -184,6 +202,7 @@ export class Politeness {
   #dueAt(host: Host, now: number): number | undefined {
     const atOnceMax = host.pace.isProbing ? 1 : host.perHost;
     if (host.inFlight >= atOnceMax || host.refused >= refusedMax) return undefined;
+    if (host.unstarted > 0) return undefined;
     const robotsAt = host.robots.waitsUntil(now);
     let earliest: number | undefined;
     for (const client of host.clients.values()) {

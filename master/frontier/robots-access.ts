@@ -67,7 +67,9 @@ type AnswerClass = 'found' | 'unchanged' | 'unavailable' | 'unreachable';
 
 function answerClass(answer: RobotsAnswer): AnswerClass {
   // Too many redirects: "crawlers MAY assume that the robots.txt file is unavailable".
-  if (typeof answer === 'string') return answer === 'redirects' ? 'unavailable' : 'unreachable';
+  // Blocked: no address of the host may be asked, and its pages say so themselves.
+  if (answer === 'redirects' || answer === 'blocked') return 'unavailable';
+  if (typeof answer === 'string') return 'unreachable';
   if (answer >= 200 && answer < 300) return 'found';
   if (answer === 304) return 'unchanged';
   // 429 is no word about the file. The RFC only permits access (MAY), and a host that is asked to

@@ -36,6 +36,8 @@ export type ExchangeOptions = {
   /** A Set-Cookie header of the answer, whatever the answer is. */
   takeCookie(header: string): void;
   settle(hop: Hop): void;
+  /** The request leaves. */
+  onStart?: (() => void) | undefined;
 };
 
 export class Exchange {
@@ -55,6 +57,7 @@ export class Exchange {
   onRequestStart(controller: Controller): void {
     this.#controller = controller;
     if (this.#state === 'settled') controller.abort(unwanted);
+    else this.#options.onStart?.();
   }
 
   onResponseStart(_controller: Controller, status: number, headers: Headers): void {

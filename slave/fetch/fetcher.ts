@@ -25,6 +25,17 @@ type HopOptions = {
   /** Value of the Cookie header. */
   readonly cookie: string;
   readonly takeCookie: (header: string) => void;
+  readonly onStart: (() => void) | undefined;
+};
+
+/** What a fetch has beside its spec. */
+export type FetchContext = {
+  /** Its host was named by the operator and may be at a private address. */
+  readonly open?: boolean | undefined;
+  /** The cookies of its crawl; else of this fetch alone. */
+  readonly cookies?: CookieJar | undefined;
+  /** Called when a request leaves, that of a redirect included. */
+  readonly onStart?: (() => void) | undefined;
 };
 
 export class PageFetcher {
@@ -38,15 +49,13 @@ export class PageFetcher {
 
   /**
    * Fetch `url` (absolute http or https). Network failures and statuses are values; rejects only
-   * with an AbortError when `signal` fires, at once. `open`: its host was named by the operator and
-   * may be at a private address. `cookies`: those of its crawl; else of this fetch alone.
+   * with an AbortError when `signal` fires, at once.
    */
   async fetch(
     url: string,
     spec: FetchSpec,
     signal: AbortSignal,
-    open = false,
-    cookies = new CookieJar(),
+    { open = false, cookies = new CookieJar(), onStart }: FetchContext = {},
   ): Promise<FetchOutcome> {
     const started = performance.now();
     const client = this.#clients.of(open ? 'all' : spec.allowPrivate);
@@ -70,6 +79,7 @@ export class PageFetcher {
         leftMs,
         cookie,
         takeCookie,
+        onStart,
       });
       switch (hop.kind) {
         case 'failed':
@@ -106,7 +116,7 @@ export class PageFetcher {
     url: string,
     spec: FetchSpec,
     signal: AbortSignal,
-    open = false,
+    { open = false, onStart }: FetchContext = {},
   ): Promise<RobotsOutcome> {
     const own = new URL(url).origin;
     const headers = ['user-agent', spec.userAgent, 'accept', 'text/plain,*/*;q=0.5'];
@@ -117,7 +127,7 @@ export class PageFetcher {
       if (blocked !== undefined) throw blocked;
       client.agent.dispatch({ origin, path: pathname + search, method: 'GET', headers }, handler);
     };
-    return await fetchRobots(url, dispatch, spec.timeoutMs, signal);
+    return await fetchRobots(url, dispatch, { timeoutMs: spec.timeoutMs, signal, onStart });
   }
 
   /** Ends all fetches that are still running with a failure, and the sockets. */
@@ -128,14 +138,14 @@ export class PageFetcher {
   #hop(
     client: Client,
     chain: RedirectChain,
-    { spec, signal, open, leftMs, cookie, takeCookie }: HopOptions,
+    { spec, signal, open, leftMs, cookie, takeCookie, onStart }: HopOptions,
   ): Promise<Hop> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) {
         reject(abortError(signal));
         return;
       }
-      const exchange = new Exchange({ url: chain.url, spec, takeCookie, settle });
+      const exchange = new Exchange({ url: chain.url, spec, takeCookie, settle, onStart });
       const timer = setTimeout(() => exchange.expire(), Math.max(leftMs, 1));
       const onAbort = (): void => {
         exchange.cancel();

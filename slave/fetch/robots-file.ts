@@ -25,20 +25,29 @@ type Controller = { abort(reason: Error): void; pause(): void; resume(): void };
 /** Begins a request for a URL; what comes of it goes to the handler. */
 export type Dispatch = (url: URL, handler: RobotsExchange) => void;
 
+export type RobotsOptions = {
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+  /** A request leaves. */
+  readonly onStart: (() => void) | undefined;
+};
+
 const redirectsMax = 5;
 const unwanted = new Error('no longer wanted');
 
-/** Fetches `url` within `timeoutMs`. Failures are values; rejects only when `signal` fires. */
+/** Fetches `url`. Failures are values; rejects only when `signal` fires. */
 export async function fetchRobots(
   url: string,
   dispatch: Dispatch,
-  timeoutMs: number,
-  signal: AbortSignal,
+  options: RobotsOptions,
 ): Promise<RobotsOutcome> {
-  const giveUpAt = performance.now() + timeoutMs;
+  const giveUpAt = performance.now() + options.timeoutMs;
   let target = new URL(url);
   for (let hops = 0; ; hops++) {
-    const answer = await hop(target, dispatch, giveUpAt - performance.now(), signal);
+    const answer = await hop(target, dispatch, {
+      ...options,
+      timeoutMs: giveUpAt - performance.now(),
+    });
     if (!answer.ok) return answer;
     const { location, ...file } = answer;
     const next = location === undefined ? undefined : resolve(location, target);
@@ -49,7 +58,11 @@ export async function fetchRobots(
 
 type Hop = ({ ok: true; location?: string } & RobotsFile) | { ok: false; error: FetchErrorBody };
 
-function hop(url: URL, dispatch: Dispatch, timeoutMs: number, signal: AbortSignal): Promise<Hop> {
+function hop(
+  url: URL,
+  dispatch: Dispatch,
+  { timeoutMs, signal, onStart }: RobotsOptions,
+): Promise<Hop> {
   return new Promise((settle, reject) => {
     signal.throwIfAborted();
     const timer = setTimeout(() => exchange.expire(), Math.max(timeoutMs, 1));
@@ -62,7 +75,7 @@ function hop(url: URL, dispatch: Dispatch, timeoutMs: number, signal: AbortSigna
       clearTimeout(timer);
       signal.removeEventListener('abort', onAbort);
       settle(answer);
-    });
+    }, onStart);
     signal.addEventListener('abort', onAbort, { once: true });
     try {
       dispatch(url, exchange);
@@ -75,6 +88,7 @@ function hop(url: URL, dispatch: Dispatch, timeoutMs: number, signal: AbortSigna
 /** One request and its answer, as undici's dispatcher calls it back; settles once. */
 export class RobotsExchange {
   readonly #settleWith: (hop: Hop) => void;
+  readonly #onStart: (() => void) | undefined;
   readonly #chunks: Uint8Array[] = [];
   #bytes = 0;
   #state: 'waiting' | 'reading' | 'settled' = 'waiting';
@@ -82,13 +96,15 @@ export class RobotsExchange {
   #answer: Omit<Extract<Hop, { ok: true }>, 'body'> | undefined;
   #inflater: Inflater | undefined;
 
-  constructor(settle: (hop: Hop) => void) {
+  constructor(settle: (hop: Hop) => void, onStart?: () => void) {
     this.#settleWith = settle;
+    this.#onStart = onStart;
   }
 
   onRequestStart(controller: Controller): void {
     this.#controller = controller;
     if (this.#state === 'settled') controller.abort(unwanted);
+    else this.#onStart?.();
   }
 
   onResponseStart(_controller: Controller, status: number, headers: Headers): void {

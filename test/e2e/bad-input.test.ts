@@ -334,7 +334,15 @@ describe('options: flags > environment > config file > defaults', { concurrency:
 describe('help: every option with its default, exit code 0', { concurrency: 2 }, () => {
   const crawl = ['scope', 'include', 'exclude', 'max-depth', 'max-pages', 'order', 'delay'].concat(
     ['per-host', 'images', 'attempts', 'fetch-timeout', 'page-bytes', 'redirects', 'user-agent'],
-    ['allow-private', 'urls-expected', 'srcset', 'lazy-attributes', 'header'],
+    [
+      'allow-private',
+      'crawl-delay-max',
+      'ignore-robots',
+      'urls-expected',
+      'srcset',
+      'lazy-attributes',
+      'header',
+    ],
   );
   const serve = [
     'listen',

@@ -207,7 +207,7 @@ test('slave: a report that was not acknowledged is sent again', { timeout }, asy
 test('report: one of an earlier master does not pass --max-pages', { timeout }, async (t) => {
   const site = await siteFor(t, flatSite(20));
   const cluster = new Cluster(t);
-  const args = [site.url, '--max-pages', '2', '--per-host', '2'];
+  const args = [site.url, '--max-pages', '2', '--per-host', '2', '--ignore-robots'];
   const first = await cluster.master(args);
   const { address } = cluster;
   const early = await taker(cluster, 2);

@@ -1,7 +1,8 @@
 /** Delay and concurrency as the asked server sees them: kept over the whole cluster. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { crawlToEnd, siteFor } from '../support/parts.ts';
+import { Cluster } from '../support/cluster.ts';
+import { assertLeaves, crawlToEnd, siteFor } from '../support/parts.ts';
 import { flatSite } from '../support/site.ts';
 
 const timeout = 60_000;
@@ -49,4 +50,31 @@ test('manners: with a slot for each, a slow site is asked by all slots', { timeo
   await crawlToEnd(t, [site.url], { slaves: 2 });
   assert.ok(site.atOnceMax <= 32, `${site.atOnceMax} at once`);
   assert.ok(site.atOnceMax >= 24, `only ${site.atOnceMax} at once`);
+});
+
+test('manners: no gap is shorter than the delay, over 4 slaves and a restart', {
+  timeout,
+}, async (t) => {
+  const delayMs = 120;
+  const sites = await Promise.all([1, 2, 3].map(() => siteFor(t, flatSite(15), { delayMs: 30 })));
+  const cluster = new Cluster(t);
+  const seeds = sites.map(({ url }) => url);
+  const flags = [...seeds, '--exit-when-done', '--delay', String(delayMs), '--per-host', '4'];
+  const first = await cluster.master(flags);
+  const { address } = cluster;
+  const slaves = [1, 2, 3, 4].map(() => cluster.slave());
+  await sites[0]?.requested(6);
+  await first.kill('SIGKILL');
+  const second = await cluster.master(flags, { listen: address });
+  await assertLeaves(second, ...slaves);
+  for (const site of sites) {
+    const all = [...site.robotsLog, ...site.log].map(({ at }) => at).sort((a, b) => a - b);
+    assert.ok(all.length >= 17);
+    const gaps = all.slice(1).map((at, i) => at - (all[i] ?? 0));
+    // A request is stamped when this process, which does other things, too, comes to read it; the
+    // exact check is test/bench/manners.ts, on the log of nginx.
+    const short = gaps.filter((gap) => gap < delayMs - 30).map(Math.round);
+    assert.deepEqual(short, [], `gaps: ${gaps.map(Math.round)}`);
+    assert.ok(site.atOnceMax <= 4);
+  }
 });

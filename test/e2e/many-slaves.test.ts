@@ -17,7 +17,7 @@ test('slaves: 200 at once share the work, none starves', { timeout: 60_000 }, as
   const slaves = await Promise.all(
     Array.from({ length: slavesCount }, (_, i) => joinSlave(cluster, `synthetic-${i}`, done)),
   );
-  const flags = ['--scope', 'any', '--delay', '0', '--per-host', '10000'];
+  const flags = ['--scope', 'any', '--delay', '0', '--per-host', '10000', '--ignore-robots'];
   await cluster.ask('add', urlOf(0), ...flags);
   assert.deepEqual(await master.exited, { code: 0, signal: null }, master.output);
   await Promise.all(slaves.map((slave) => slave.close()));

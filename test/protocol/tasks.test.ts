@@ -1,5 +1,5 @@
 /** Tasks: credit, push, report, release, extend, cancel, drain. Source: PROTOCOL.md
- *  [T-1]..[T-17]. */
+ *  [T-1]..[T-18]. */
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import { Cluster } from '../support/cluster.ts';
@@ -395,5 +395,21 @@ test('[T-17] a robots.txt comes as a task of its kind before any page', async (t
   const page = (await nextTask(slave)) as Task & { kind?: string };
   assert.deepEqual([page.kind, page.url], [undefined, seed]);
   await nothingPushed(slave);
+  await slave.close();
+});
+
+test('[T-18] the delay of a host counts from task.started', async (t) => {
+  const slave = await target.slave(t, 4);
+  if (slave === undefined) return;
+  await target.crawl(slave, paths(target.seed(), 2), { delayMs: 300, perHost: 10 });
+  const first = (await nextTask(slave)) as Task & { timed?: boolean };
+  assert.equal(first.timed, true);
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  await nothingPushed(slave);
+  const begun = performance.now();
+  await slave.must('task.started', { lease: first.lease });
+  await nextTask(slave);
+  const tookMs = performance.now() - begun;
+  assert.ok(tookMs > 290 && tookMs < 2_000, `${tookMs} ms`);
   await slave.close();
 });

@@ -44,7 +44,7 @@ function fetcherOver(t: TestContext, ...answers: string[][]) {
   const fetcher = new PageFetcher({ connections: 4, addresses });
   t.after(() => fetcher.close());
   return (url: string, spec: Partial<FetchSpec> = {}, open = false) =>
-    fetcher.fetch(url, { ...fetchSpecSchema.parse({}), ...spec }, never, open);
+    fetcher.fetch(url, { ...fetchSpecSchema.parse({}), ...spec }, never, { open });
 }
 
 function isBlocked(outcome: FetchOutcome): boolean {

@@ -49,7 +49,7 @@ async function listen(target: NetServer): Promise<number> {
 }
 
 function get(path: string, options: Partial<FetchSpec> = {}): Promise<FetchOutcome> {
-  return fetcher.fetch(origin + path, { ...spec, ...options }, never, true);
+  return fetcher.fetch(origin + path, { ...spec, ...options }, never, { open: true });
 }
 
 function serve(path: string, handler: Handler): void {
@@ -335,14 +335,21 @@ test('fetch: an answer that is no HTTP, no server and no host are failures of th
     socket.once('data', () => socket.end('220 mail ready\r\n'));
   });
   const there = `http://127.0.0.1:${await listen(junk)}/`;
-  assert.equal(failure(await fetcher.fetch(there, spec, never, true)).error.kind, 'protocol');
   assert.equal(
-    failure(await fetcher.fetch(there.replace('http', 'https'), spec, never, true)).error.kind,
+    failure(await fetcher.fetch(there, spec, never, { open: true })).error.kind,
+    'protocol',
+  );
+  assert.equal(
+    failure(await fetcher.fetch(there.replace('http', 'https'), spec, never, { open: true })).error
+      .kind,
     'tls',
   );
   junk.close();
   await once(junk, 'close');
-  assert.equal(failure(await fetcher.fetch(there, spec, never, true)).error.kind, 'connect');
+  assert.equal(
+    failure(await fetcher.fetch(there, spec, never, { open: true })).error.kind,
+    'connect',
+  );
   const nowhere = await fetcher.fetch('http://no-such-host.invalid/', spec, never);
   assert.equal(failure(nowhere).error.kind, 'dns');
 });
@@ -350,10 +357,10 @@ test('fetch: an answer that is no HTTP, no server and no host are failures of th
 test('fetch: an aborted signal rejects with an AbortError at once', async () => {
   serve('/hang', () => {});
   const abort = new AbortController();
-  const pending = fetcher.fetch(`${origin}/hang`, spec, abort.signal, true);
+  const pending = fetcher.fetch(`${origin}/hang`, spec, abort.signal, { open: true });
   setTimeout(() => abort.abort(), 20);
   await assert.rejects(pending, { name: 'AbortError' });
-  await assert.rejects(fetcher.fetch(`${origin}/page`, spec, abort.signal, true), {
+  await assert.rejects(fetcher.fetch(`${origin}/page`, spec, abort.signal, { open: true }), {
     name: 'AbortError',
   });
 });
@@ -365,7 +372,9 @@ test('fetch: connections are kept and bounded', async () => {
     response.writeHead(200, html).end(page);
   });
   const own = new PageFetcher({ connections: 2 });
-  const all = Array.from({ length: 40 }, () => own.fetch(`${origin}/kept`, spec, never, true));
+  const all = Array.from({ length: 40 }, () =>
+    own.fetch(`${origin}/kept`, spec, never, { open: true }),
+  );
   assert.ok((await Promise.all(all)).every((outcome) => outcome.ok));
   assert.ok(sockets.size <= 2, `${sockets.size} sockets`);
   await own.close();
@@ -374,7 +383,7 @@ test('fetch: connections are kept and bounded', async () => {
 test('fetch: closing ends what still runs', async () => {
   serve('/hang', () => {});
   const own = new PageFetcher({ connections: 2 });
-  const pending = own.fetch(`${origin}/hang`, spec, never, true);
+  const pending = own.fetch(`${origin}/hang`, spec, never, { open: true });
   setTimeout(() => own.close(), 20);
   failure(await pending);
 });
@@ -402,7 +411,7 @@ test('fetch: cookies of a crawl are kept from page to page, and given by answers
   }
   const jar = new CookieJar();
   for (const path of ['/first', '/second', '/third'])
-    await fetcher.fetch(origin + path, spec, never, true, jar);
+    await fetcher.fetch(origin + path, spec, never, { open: true, cookies: jar });
   await get('/first');
   assert.deepEqual(seen, [undefined, 'first=1', 'first=1; second=1', undefined]);
 });
@@ -419,7 +428,7 @@ test('fetch: own headers are sent; who asks is told to hosts of seeds, or by the
     ['Authorization', 'Bearer t'],
   ];
   const ask = async (url: string, open: boolean) => {
-    await fetcher.fetch(url, { ...spec, headers, allowPrivate: 'all' }, never, open);
+    await fetcher.fetch(url, { ...spec, headers, allowPrivate: 'all' }, never, { open });
     return [sent['x-a'], sent.accept, sent.authorization];
   };
   assert.deepEqual(await ask(`${origin}/own`, true), ['b', 'text/html', 'Bearer t']);

@@ -131,6 +131,7 @@ worldTest('Crawl-delay is honoured up to the limit', async (world) => {
   const slave = await begin(world, { crawlDelayMaxMs: 2_000 });
   await answer(world, slave, { status: 200 }, 'User-agent: *\nCrawl-delay: 30');
   assert.equal(slave.urls.length, 1);
+  for (const { id } of slave.leases) world.frontier.dispatcher.started(slave, id);
   await world.advance(1_000);
   assert.equal(slave.urls.length, 1);
   await world.advance(1_100);
