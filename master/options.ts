@@ -1,15 +1,16 @@
 /** The master's command line, environment and config file, frozen into plain options. */
 import { join } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { address, flag, givenAuthkey, makeCommand, several, whole } from '../shared/cli.ts';
+import { address, flag, givenAuthkey, makeCommand, whole } from '../shared/cli.ts';
 import { parseAddress } from '../shared/client.ts';
-import { type CrawlSpec, crawlNameSchema, crawlSpecSchema } from '../shared/crawl.ts';
+import { type CrawlSpec, crawlNameSchema } from '../shared/crawl.ts';
 import { ConfigError } from '../shared/errors.ts';
 import { type LogLevel, logLevels } from '../shared/log.ts';
 import { limits } from '../shared/protocol.ts';
 import { canonicalUrl } from '../shared/url.ts';
 import { version } from '../shared/version.ts';
 import { applyConfigFile } from './config-file.ts';
+import { makeSpec, type SpecPart, specFlags, specPart, withRangesBound } from './crawl-options.ts';
 import type { Timing } from './services.ts';
 
 export type ServeOptions = {
@@ -57,8 +58,6 @@ export type AskOptions = {
 export type MasterOptions = ServeOptions | AskOptions;
 
 type Values = Record<string, unknown>;
-/** Some fields of a CrawlSpec, unchecked. */
-type SpecPart = Record<string, unknown>;
 
 /** @throws ConfigError, or commander's own error, each one line. */
 export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessEnv): MasterOptions {
@@ -78,7 +77,7 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
     options = ask;
   };
   for (const command of subcommands(take, env)) program.addCommand(command);
-  program.parse(argv as string[]);
+  program.parse(withRangesBound(argv));
   if (options === undefined) throw new ConfigError('nothing to do; see --help');
   return options;
 }
@@ -132,55 +131,6 @@ function timingFlags(): Option[] {
   ].map((option) => option.hideHelp());
 }
 
-function specFlags(): Option[] {
-  return [
-    flag('--scope <scope>', "host: the seeds' hosts; domain: their registrable domains; any")
-      .choices(['host', 'domain', 'any'])
-      .default('host'),
-    flag('--include <regex>', 'only URLs that match (may be repeated)').argParser(several),
-    flag('--exclude <regex>', 'no URLs that match (may be repeated)').argParser(several),
-    flag('--max-depth <n>', 'links away from a seed; default: no limit').argParser(
-      whole(0, 65_535),
-    ),
-    flag('--max-pages <n>', 'pages before the crawl ends; default: no limit').argParser(
-      whole(1, Number.MAX_SAFE_INTEGER),
-    ),
-    flag('--order <order>', 'within a host: breadth first, depth first, or priority of the seed')
-      .choices(['bfs', 'dfs', 'priority'])
-      .default('bfs'),
-    flag(
-      '--delay <ms>',
-      'between two fetches of a host; default: 250, on this machine 0',
-    ).argParser(whole(0, 86_400_000)),
-    flag('--per-host <n>', 'fetches at once of a host; default: 2, on this machine 32').argParser(
-      whole(1, 10_000),
-    ),
-    flag('--crawl-delay-max <ms>', 'a longer Crawl-delay of a robots.txt counts as this')
-      .default(60_000)
-      .argParser(whole(0, 86_400_000)),
-    flag('--ignore-robots', 'fetch what robots.txt disallows: only on your own sites').default(
-      false,
-    ),
-    flag('--images <which>', 'img: img[src] alone; all: srcset candidates, too')
-      .choices(['img', 'all'])
-      .default('all'),
-    flag('--attempts <n>', 'fetches of a URL before it is buried')
-      .default(4)
-      .argParser(whole(1, 100)),
-    flag('--fetch-timeout <ms>', 'for one fetch with its redirects')
-      .default(30_000)
-      .argParser(whole(1, 600_000)),
-    flag('--page-bytes <n>', 'a longer page is cut there')
-      .default(10 << 20)
-      .argParser(whole(1, 1 << 30)),
-    flag('--redirects <n>', 'redirects of one fetch').default(10).argParser(whole(0, 50)),
-    flag('--user-agent <text>', 'how slaves introduce themselves').default(`Orbweaver/${version}`),
-    flag('--urls-expected <n>', 'sizes the Bloom filter; more is no harm')
-      .default(1_000_000)
-      .argParser(whole(1, 1_000_000_000)),
-  ];
-}
-
 function serveOptions(program: Command, seeds: string[], env: NodeJS.ProcessEnv): ServeOptions {
   const config = program.opts()['config'];
   if (typeof config === 'string') applyConfigFile(program, config);
@@ -219,57 +169,6 @@ function timing(values: Values): Timing {
     throw new ConfigError('--silence must be at least twice --heartbeat: a ping may be late');
   }
   return { leaseMs: ms('lease'), heartbeatMs, silenceMs, handshakeMs: ms('handshake') };
-}
-
-/** Where the value of each crawl option belongs in the spec. */
-const specFields: Readonly<
-  Record<string, readonly [keyof CrawlSpec] | readonly ['fetch', string]>
-> = {
-  scope: ['scope'],
-  include: ['include'],
-  exclude: ['exclude'],
-  maxDepth: ['maxDepth'],
-  maxPages: ['maxPages'],
-  order: ['order'],
-  delay: ['delayMs'],
-  perHost: ['perHost'],
-  crawlDelayMax: ['crawlDelayMaxMs'],
-  ignoreRobots: ['ignoreRobots'],
-  attempts: ['attemptsMax'],
-  urlsExpected: ['urlsExpected'],
-  images: ['fetch', 'images'],
-  fetchTimeout: ['fetch', 'timeoutMs'],
-  pageBytes: ['fetch', 'bodyBytesMax'],
-  redirects: ['fetch', 'redirectsMax'],
-  userAgent: ['fetch', 'userAgent'],
-};
-
-/** The part of a spec that these values give. What is not given is left out. */
-function specPart(values: Values): SpecPart {
-  const part: Values = {};
-  const fetch: Values = {};
-  for (const [name, [field, inner]] of Object.entries(specFields)) {
-    const value = values[name];
-    if (value === undefined) continue;
-    if (inner === undefined) part[field] = value;
-    else fetch[inner] = value;
-  }
-  return Object.keys(fetch).length > 0 ? { ...part, fetch } : part;
-}
-
-/** The whole spec of a crawl from the values of `specFlags`. @throws ConfigError */
-function makeSpec(values: Values): CrawlSpec {
-  const parsed = crawlSpecSchema.safeParse(specPart(values));
-  if (parsed.success) return parsed.data;
-  const issue = parsed.error.issues[0];
-  throw new ConfigError(`--${flagOf(issue?.path ?? [])}: ${issue?.message}`);
-}
-
-/** The flag behind a field of the spec. */
-function flagOf(path: readonly PropertyKey[]): string {
-  const field = String(path.findLast((step) => typeof step === 'string') ?? '');
-  const name = field.replace(/(Ms|Max)$/, '').replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`);
-  return { timeout: 'fetch-timeout', 'body-bytes': 'page-bytes' }[name] ?? name;
 }
 
 function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): Command[] {

@@ -102,6 +102,7 @@ export class Session implements LeaseHolder {
 
   push(leases: readonly Lease[]): void {
     for (const { task } of leases) this.#sendSpec(task.queue.crawl);
+    const { crawls } = this.#services.frontier;
     const tasks = leases.map(({ id, task, timing }) => ({
       task: keyOf(task),
       lease: id,
@@ -109,6 +110,7 @@ export class Session implements LeaseHolder {
       url: task.url,
       depth: task.depth,
       attempt: task.attempts + 1,
+      ...(crawls.of(task)?.scope.isSeedHost(new URL(task.url)) && { open: true }),
       ...(task.kind === 'robots' ? { kind: task.kind } : {}),
       ...(timing === 'awaited' ? { timed: true as const } : {}),
     }));

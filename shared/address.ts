@@ -57,6 +57,16 @@ export function hostLiteralAddress(hostname: string): string | undefined {
   return isIP(literal) === 0 ? undefined : literal;
 }
 
+/** Is it a CIDR range or a single address, as `AddressPolicy` takes them? */
+export function isAddressRange(text: string): boolean {
+  try {
+    rangeOf(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** What may be connected to: every public address, and what the operator allows besides. */
 export class AddressPolicy {
   readonly #all: boolean;

@@ -3,20 +3,80 @@
  * the crawl and sends the part that slaves need (`FetchSpec`) with the first task of a crawl.
  */
 import * as z from 'zod';
+import { isAddressRange } from './address.ts';
 
 export const crawlDelayMaxMsDefault = 60_000;
 const count = (max: number) => z.int().min(1).max(max);
 
+/** Where an image was found. README, "Images", says what each is. */
+export const imageVias = [
+  'img',
+  'srcset',
+  'source',
+  'lazy',
+  'preload',
+  'icon',
+  'poster',
+  'input',
+  'svg',
+  'css',
+  'og',
+  'twitter',
+  'jsonld',
+] as const;
+export type ImageVia = (typeof imageVias)[number];
+
+/** Where the usual scripts keep the addresses of images that they load later. */
+export const lazyAttributes: readonly string[] = [
+  'data-src',
+  'data-srcset',
+  'data-original',
+  'data-original-set',
+  'data-lazy',
+  'data-lazy-src',
+  'data-lazy-srcset',
+  'data-actualsrc',
+  'data-echo',
+  'data-hi-res-src',
+  'data-image',
+  'data-img-src',
+  'data-large-file',
+  'data-bg',
+  'data-bgset',
+  'data-background',
+  'data-background-image',
+  'data-poster',
+];
+const attributeName = z.string().regex(/^[a-z][a-z0-9_:.-]{0,63}$/, {
+  error: 'must be attribute names in lower case',
+});
+
 /** Limits and manners of one fetch; the only part of a spec that a slave sees. */
 export const fetchSpecSchema = z.strictObject({
-  /** `img`: img[src] alone; `all`: every class of image source that is known. */
-  images: z.enum(['img', 'all']).default('all'),
+  /** `img`: img[src] alone; `all`: every class of image source that is known; or these. */
+  images: z.union([z.enum(['img', 'all']), z.array(z.enum(imageVias)).min(1)]).default('all'),
+  /** Which candidates of a srcset: all, or the one with the most pixels. */
+  srcset: z.enum(['all', 'best']).default('all'),
+  lazyAttributes: z
+    .array(attributeName)
+    .max(64)
+    .default([...lazyAttributes]),
   /** Whole fetch, redirects and body included, in ms. */
   timeoutMs: count(600_000).default(30_000),
   /** Body after decompression; a longer page is cut there and still parsed. */
   bodyBytesMax: count(1 << 30).default(10 << 20),
   redirectsMax: z.int().min(0).max(50).default(10),
   userAgent: z.string().min(1).max(512).default('Orbweaver/0.1'),
+  /** Addresses that may be connected to beside the public ones: `all`, or ranges (`10.0.0.0/8`,
+   *  `::1`). A host that was named as a seed is open whatever it resolves to. */
+  allowPrivate: z
+    .union([
+      z.literal('all'),
+      z
+        .array(z.string().max(64).refine(isAddressRange, { error: 'is not an address range' }))
+        .max(1000),
+    ])
+    .default([]),
 });
 export type FetchSpec = z.infer<typeof fetchSpecSchema>;
 

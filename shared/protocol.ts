@@ -4,7 +4,7 @@
  * the same `id`; a message without an id gets none.
  */
 import * as z from 'zod';
-import { crawlNameSchema, type FetchSpec } from './crawl.ts';
+import { crawlNameSchema, type FetchSpec, type ImageVia, imageVias } from './crawl.ts';
 import type { ErrorCode } from './errors.ts';
 
 /** Goes up with every change that an older peer would misread. [V-1] */
@@ -102,13 +102,14 @@ export const resultSchema = z.strictObject({
   /** An answer that is no page (404 and its like): definite, not fetched again. */
   error: fetchErrorSchema.optional(),
   linksCut: z.int().min(0).optional(),
+  /** Images that are data: URLs. */
+  dataImages: z.int().min(0).optional(),
 });
 export type Result = z.infer<typeof resultSchema>;
 
-/** Found where: `img` is img[src]; `srcset` is a candidate of img[srcset]. */
-export type ImageVia = 'img' | 'srcset';
-/** `src` is absolute, http or https. */
-export type Image = { src: string; via: ImageVia; alt?: string };
+/** `src` is absolute, http or https; `width` and `height` in pixels, as the page says. */
+export type Image = { src: string; via: ImageVia; alt?: string; width?: number; height?: number };
+export const imagePixelsMax = 1_000_000;
 
 // Long arrays are checked by tight loops instead of zod: 1 µs for a page against 5.
 const images = z.custom<Image[]>(isImages, { error: 'images are not a list of {src, via, alt}' });
@@ -327,6 +328,8 @@ export type TaskPush = {
   url: string;
   depth: number;
   attempt: number;
+  /** True: the operator named its host as a seed, so it may be at a private address. */
+  open?: boolean;
   /** Absent: a page. `robots`: a robots.txt, answered by `task.robots`. [T-17] */
   kind?: 'robots';
   /** The host has a delay: say `task.started` when the request leaves. [T-18] */
@@ -348,18 +351,24 @@ export type Reply<V extends Verb = Verb> =
   | ({ id: number; ok: true } & Replies[V])
   | { id: number; ok: false; error: ErrorCode; message: string };
 
-const imageKeys = new Set(['src', 'via', 'alt']);
+const imageKeys = new Set(['src', 'via', 'alt', 'width', 'height']);
+const vias: ReadonlySet<unknown> = new Set(imageVias);
 
 function isImages(value: unknown): boolean {
   if (!Array.isArray(value) || value.length > limits.imagesMax) return false;
   for (const image of value) {
     if (typeof image !== 'object' || image === null) return false;
-    const { src, via, alt } = image as Record<string, unknown>;
+    const { src, via, alt, width, height } = image as Record<string, unknown>;
     if (typeof src !== 'string' || src.length === 0 || src.length > limits.urlChars) return false;
-    if (via !== 'img' && via !== 'srcset') return false;
+    if (!vias.has(via) || !isPixels(width) || !isPixels(height)) return false;
     if (alt !== undefined && (typeof alt !== 'string' || alt.length > limits.altChars))
       return false;
     for (const key in image) if (!imageKeys.has(key)) return false;
   }
   return true;
+}
+
+function isPixels(value: unknown): boolean {
+  if (value === undefined) return true;
+  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= imagePixelsMax;
 }

@@ -158,10 +158,16 @@ export class Worker {
       : undefined;
     try {
       if (task.kind === 'robots') {
-        const outcome = await this.#fetcher.fetchRobots(task.url, spec, abort.signal, onStart);
+        const outcome = await this.#fetcher.fetchRobots(
+          task.url,
+          spec,
+          abort.signal,
+          task.open,
+          onStart,
+        );
         this.#concludeRobots(task, outcome);
       } else {
-        const outcome = await this.#fetcher.fetch(task.url, spec, abort.signal, onStart);
+        const outcome = await this.#fetcher.fetch(task.url, spec, abort.signal, task.open, onStart);
         this.#conclude(task, outcome);
       }
     } catch (error) {

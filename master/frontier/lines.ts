@@ -20,7 +20,7 @@ export function resultLine(line: {
   readonly at: number;
 }): string {
   const { task, result, slave } = line;
-  const { finalUrl, status, type, charset, bytes, title, cut, linksCut } = result;
+  const { finalUrl, status, type, charset, bytes, title, cut, linksCut, dataImages } = result;
   const { url, depth } = task;
   const ms = Math.round(result.ms);
   const at = new Date(line.at).toISOString();
@@ -28,6 +28,8 @@ export function resultLine(line: {
   // One literal each: this runs for every page, and spreading is slow. Undefined is left out.
   if (result.error) {
     const error = { ...result.error, attempts: task.attempts + 1 };
+    // Nothing was asked: there is no answer to give the status of.
+    if (status === 0) return json({ url, finalUrl, depth, ms, error, slave, at });
     return json({ url, finalUrl, status, type, depth, bytes, ms, error, slave, at });
   }
   if (redirectedTo !== undefined) {
@@ -47,6 +49,7 @@ export function resultLine(line: {
     title,
     cut,
     images,
+    dataImages,
     links,
     linksCut,
     slave,

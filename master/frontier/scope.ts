@@ -13,14 +13,18 @@ export class Scope {
   readonly #kind: CrawlSpec['scope'];
   readonly #include: readonly RegExp[];
   readonly #exclude: readonly RegExp[];
+  /** Host and port of every seed; the port is empty on the default port of either scheme. */
   readonly #hosts = new Set<string>();
+  /** What a URL's host is compared with: the hosts, or in a scope of `domain` their domains. */
+  readonly #open: Set<string>;
   readonly #domains = new Map<string, string>();
 
   constructor(spec: Pick<CrawlSpec, 'scope' | 'include' | 'exclude'>, seedHosts: Iterable<string>) {
     this.#kind = spec.scope;
     this.#include = spec.include.map((source) => new RegExp(source, 'u'));
     this.#exclude = spec.exclude.map((source) => new RegExp(source, 'u'));
-    for (const host of seedHosts) this.#hosts.add(host);
+    this.#open = this.#kind === 'domain' ? new Set() : this.#hosts;
+    for (const host of seedHosts) this.addSeed(new URL(`http://${host}/`));
   }
 
   get seedHosts(): string[] {
@@ -30,14 +34,20 @@ export class Scope {
   /** Opens the scope for a seed; false when it was open for its host already. */
   addSeed(url: URL): boolean {
     const host = this.#hostOf(url);
-    if (this.#hosts.has(host)) return false;
-    this.#hosts.add(host);
-    return true;
+    const isNew = !this.#open.has(host);
+    this.#hosts.add(url.host);
+    this.#open.add(host);
+    return isNew;
+  }
+
+  /** Did the operator name this host and port, so that it may be at a private address? */
+  isSeedHost(url: URL): boolean {
+    return this.#hosts.has(url.host);
   }
 
   /** Why a canonical URL is left out; undefined when it belongs to the crawl. */
   refuses(url: URL): OutOfScope | undefined {
-    if (this.#kind !== 'any' && !this.#hosts.has(this.#hostOf(url))) return 'host';
+    if (this.#kind !== 'any' && !this.#open.has(this.#hostOf(url))) return 'host';
     const { href } = url;
     if (this.#include.length > 0 && !this.#include.some((pattern) => pattern.test(href))) {
       return 'include';
@@ -47,7 +57,6 @@ export class Scope {
   }
 
   #hostOf(url: URL): string {
-    // The port is empty on the default port of either scheme.
     return this.#kind === 'domain' ? this.#domainOf(url.hostname) : url.host;
   }
 

@@ -45,7 +45,7 @@ export type CrawlRecord = {
   readonly spec: CrawlSpec;
   /** Key of the fingerprints. */
   readonly secret: Uint8Array;
-  /** Hosts of the seeds as scope compares them. */
+  /** Hosts of the seeds, with their ports. */
   readonly seedHosts: readonly string[];
   /** Next sequence number of a task, and of a commit. */
   readonly nextSeq: number;

@@ -4,9 +4,50 @@
  * length.
  */
 
-export type Kind = 'other' | 'link' | 'image' | 'base' | 'raw' | 'script' | 'plaintext' | 'foreign';
+/** `extra`: an element that says something of images alone: source, link, video, input, meta. */
+export type Kind =
+  | 'other'
+  | 'link'
+  | 'image'
+  | 'base'
+  | 'raw'
+  | 'script'
+  | 'plaintext'
+  | 'foreign'
+  | 'extra';
 
-export const kinds = new Map<string, Kind>([
+export const href = 1 << 0;
+export const src = 1 << 1;
+export const srcset = 1 << 2;
+export const alt = 1 << 3;
+export const width = 1 << 4;
+export const height = 1 << 5;
+export const style = 1 << 6;
+export const rel = 1 << 7;
+export const as = 1 << 8;
+export const type = 1 << 9;
+export const content = 1 << 10;
+export const property = 1 << 11;
+export const metaName = 1 << 12;
+export const poster = 1 << 13;
+export const imagesrcset = 1 << 14;
+export const sizes = 1 << 15;
+export const xlinkHref = 1 << 16;
+/** Any of the lazy attributes, whose names are an option. */
+export const lazy = 1 << 17;
+
+/** What a scanner stops at: for `img` links and img elements, for `all` whatever names images. */
+export type Tables = {
+  readonly kinds: ReadonlyMap<string, Kind>;
+  /** By first letter, the lengths that a name in `kinds` can have, as bits: most tags end here. */
+  readonly lengthsByLetter: Uint16Array;
+  /** Attributes wanted of each kind, as bits. */
+  readonly wantedOf: Readonly<Record<Kind, number>>;
+  /** Attributes of elements that are wanted by their name. */
+  readonly wantedByName: ReadonlyMap<string, number>;
+};
+
+const plainKinds: readonly (readonly [string, Kind])[] = [
   ['a', 'link'],
   ['area', 'link'],
   ['img', 'image'],
@@ -20,30 +61,53 @@ export const kinds = new Map<string, Kind>([
   ...['title', 'textarea', 'style', 'xmp', 'iframe', 'noembed', 'noframes'].map(
     (name): [string, Kind] => [name, 'raw'],
   ),
-]);
-/** By first letter, the lengths that a name in `kinds` can have, as bits: most tags end here. */
-export const lengthsByLetter = new Uint16Array(128);
-for (const name of kinds.keys()) {
-  const bits = (lengthsByLetter[name.charCodeAt(0)] ?? 0) | (1 << name.length);
-  lengthsByLetter[name.charCodeAt(0)] = bits;
-  lengthsByLetter[name.charCodeAt(0) - 0x20] = bits;
-}
+];
+const extras: readonly (readonly [string, number])[] = [
+  ['source', srcset | lazy],
+  ['link', href | rel | as | imagesrcset | sizes],
+  ['video', poster | lazy],
+  ['input', type | src | alt | width | height | lazy],
+  ['meta', property | metaName | content],
+];
+/** In svg, what shows another file. */
+const shows = href | xlinkHref | width | height;
 
-export const href = 1;
-export const src = 2;
-export const srcset = 4;
-export const alt = 8;
-/** Attributes wanted of each kind, as bits. */
-export const wantedOf: Record<Kind, number> = {
-  other: 0,
-  link: href,
-  image: src | srcset | alt,
-  base: href,
-  raw: 0,
-  script: 0,
-  plaintext: 0,
-  foreign: 0,
-};
+export const plainTables = tables(plainKinds, 0, []);
+export const fullTables = tables(
+  [...plainKinds, ...extras.map(([name]): [string, Kind] => [name, 'extra'])],
+  style | lazy,
+  [...extras, ['image', shows], ['use', shows], ['feimage', shows]],
+);
+
+function tables(
+  kinds: readonly (readonly [string, Kind])[],
+  /** Wanted of every element. */
+  always: number,
+  byName: readonly (readonly [string, number])[],
+): Tables {
+  const lengthsByLetter = new Uint16Array(128);
+  for (const [name] of kinds) {
+    const bits = (lengthsByLetter[name.charCodeAt(0)] ?? 0) | (1 << name.length);
+    lengthsByLetter[name.charCodeAt(0)] = bits;
+    lengthsByLetter[name.charCodeAt(0) - 0x20] = bits;
+  }
+  return {
+    kinds: new Map(kinds),
+    lengthsByLetter,
+    wantedOf: {
+      other: always,
+      link: href | always,
+      image: src | srcset | alt | width | height | always,
+      base: href,
+      raw: 0,
+      script: always === 0 ? 0 : type,
+      plaintext: 0,
+      foreign: always,
+      extra: always,
+    },
+    wantedByName: new Map(byName.map(([name, bits]) => [name, bits | always])),
+  };
+}
 
 export const lt = 0x3c;
 export const gt = 0x3e;
@@ -88,15 +152,28 @@ export function isTag(buffer: string, start: number, name: string): boolean {
   return isName(buffer, start, name) && endsTagName(buffer.charCodeAt(start + name.length));
 }
 
-/** The bit of a wanted attribute, else 0. */
+/** The bit of a known attribute, else 0. */
 export function attributeName(buffer: string, start: number, end: number): number {
+  const is = (name: string) => isName(buffer, start, name);
   switch (end - start) {
+    case 2:
+      return is('as') ? as : 0;
     case 3:
-      return isName(buffer, start, 'src') ? src : isName(buffer, start, 'alt') ? alt : 0;
+      return is('src') ? src : is('alt') ? alt : is('rel') ? rel : 0;
     case 4:
-      return isName(buffer, start, 'href') ? href : 0;
+      return is('href') ? href : is('type') ? type : is('name') ? metaName : 0;
+    case 5:
+      return is('style') ? style : is('width') ? width : is('sizes') ? sizes : 0;
     case 6:
-      return isName(buffer, start, 'srcset') ? srcset : 0;
+      return is('srcset') ? srcset : is('height') ? height : is('poster') ? poster : 0;
+    case 7:
+      return is('content') ? content : 0;
+    case 8:
+      return is('property') ? property : 0;
+    case 10:
+      return is('xlink:href') ? xlinkHref : 0;
+    case 11:
+      return is('imagesrcset') ? imagesrcset : 0;
     default:
       return 0;
   }

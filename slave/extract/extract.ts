@@ -4,18 +4,25 @@
  * them wherever it stands, so URLs are resolved at the end. Pure; one extractor serves one page.
  * Source: HTML Standard, "document base URL".
  */
+import { type FetchSpec, type ImageVia, imageVias, lazyAttributes } from '../../shared/crawl.ts';
 import { type Image, limits } from '../../shared/protocol.ts';
 import { decodeAttribute, decodeTitle } from './entities.ts';
+import { cap, PageImages } from './images.ts';
+import { LazyNames } from './lazy.ts';
 import { Resolver } from './resolve.ts';
 import { Scanner, type ScannerSink } from './scanner.ts';
-import { parseSrcset } from './srcset.ts';
+import type { Tag } from './tag.ts';
 
 export type ExtractOptions = {
   /** Final URL of the page, canonical. */
   url: string;
   /** The page's charset; queries of links are written in it. */
   encoding: string;
-  images: 'img' | 'all';
+  images: FetchSpec['images'];
+  /** Which candidates of a srcset; all by default. */
+  srcset?: FetchSpec['srcset'];
+  /** Names of the attributes that scripts load images from. */
+  lazyAttributes?: readonly string[];
   /** Makes real text of a value, if what is written is not text yet but bytes as characters. */
   value?: (text: string) => string;
 };
@@ -25,13 +32,18 @@ export type Extract = {
   title?: string;
   /** Each (src, via) once, in document order, at most `limits.imagesMax`. */
   images: Image[];
+  /** Images that are data: URLs; they are not among `images`. */
+  dataImages: number;
   /** Canonical links without fragment, each once, ASCII, parted by line feeds. */
   links: Uint8Array;
   /** Links that `limits.linksBytesMax` left no room for. */
   linksCut: number;
 };
 
-type RawImage = { src: string | undefined; srcset: string | undefined; alt: string | undefined };
+const plainVias: ReadonlySet<ImageVia> = new Set(['img']);
+const allVias: ReadonlySet<ImageVia> = new Set(imageVias);
+/** Parsed lists of lazy attributes: each crawl has one, for all its pages. */
+const parsedNames = new WeakMap<readonly string[], LazyNames>();
 
 export class PageExtractor implements ScannerSink {
   readonly #options: ExtractOptions;
@@ -39,13 +51,18 @@ export class PageExtractor implements ScannerSink {
   #base: string | undefined;
   #title: string | undefined;
   readonly #links = new Set<string>();
-  readonly #images: RawImage[] = [];
-  /** Raw src seen already: an icon that stands 500 times on a page is kept once. */
-  readonly #sources = new Set<string>();
+  readonly #images: PageImages;
 
   constructor(options: ExtractOptions) {
     this.#options = options;
-    this.#scanner = new Scanner(this);
+    const vias = viasOf(options.images);
+    const value = options.value ?? ((text: string) => text);
+    this.#images = new PageImages({ vias, srcset: options.srcset ?? 'all', value });
+    const isPlain = [...vias].every((via) => via === 'img' || via === 'srcset');
+    this.#scanner = new Scanner(
+      this,
+      isPlain ? undefined : lazyNamesOf(options.lazyAttributes ?? lazyAttributes),
+    );
   }
 
   write(text: string): void {
@@ -59,23 +76,26 @@ export class PageExtractor implements ScannerSink {
     const title = cleanTitle(this.#options.value?.(text) ?? text);
     return {
       ...(title !== '' && { title }),
-      images: this.#resolveImages(resolver),
+      ...this.#images.resolve(resolver),
       ...this.#resolveLinks(resolver),
     };
   }
 
-  /** @internal Called by the scanner, like the three below. */
+  /** @internal Called by the scanner, like the five below. */
   link(href: string): void {
     this.#links.add(withoutFragment(href));
   }
 
-  image(src: string | undefined, srcset: string | undefined, alt: string | undefined): void {
-    const set = this.#options.images === 'all' ? srcset : undefined;
-    const source = src !== undefined && isWorthKeeping(src, this.#sources) ? src : undefined;
-    if (source === undefined && set === undefined) return;
-    if (source !== undefined) this.#sources.add(source);
-    if (this.#images.length < limits.imagesMax)
-      this.#images.push({ src: source, srcset: set, alt });
+  image(tag: Tag): void {
+    this.#images.tag(tag);
+  }
+
+  css(text: string, isAttribute: boolean): void {
+    this.#images.css(text, isAttribute);
+  }
+
+  data(text: string): void {
+    this.#images.jsonLd(text);
   }
 
   base(href: string): void {
@@ -115,28 +135,17 @@ export class PageExtractor implements ScannerSink {
     }
     return { links: Buffer.from([...urls].join('\n'), 'latin1'), linksCut };
   }
+}
 
-  #resolveImages(resolver: Resolver): Image[] {
-    const images: Image[] = [];
-    const seen = { img: new Set<string>(), srcset: new Set<string>() };
-    const add = (value: string, via: Image['via'], alt: string | undefined): void => {
-      const src = resolver.resolve(value);
-      if (src === undefined || src.length > limits.urlChars || seen[via].has(src)) return;
-      if (images.length >= limits.imagesMax) return;
-      seen[via].add(src);
-      images.push(alt === undefined ? { src, via } : { src, via, alt });
-    };
-    for (const image of this.#images) {
-      const alt = image.alt === undefined ? undefined : cleanAlt(this.#value(image.alt));
-      if (image.src !== undefined) {
-        const src = this.#value(image.src);
-        if (!isBlank(src)) add(src, 'img', alt);
-      }
-      if (image.srcset !== undefined)
-        for (const { url } of parseSrcset(this.#value(image.srcset))) add(url, 'srcset', alt);
-    }
-    return images;
-  }
+function viasOf(images: FetchSpec['images']): ReadonlySet<ImageVia> {
+  if (images === 'img') return plainVias;
+  return images === 'all' ? allVias : new Set(images);
+}
+
+function lazyNamesOf(names: readonly string[]): LazyNames {
+  const parsed = parsedNames.get(names) ?? new LazyNames(names);
+  parsedNames.set(names, parsed);
+  return parsed;
 }
 
 /** Cut at "#" where that provably leads to the same URL, so that `x#a` and `x#b` are one entry. */
@@ -148,27 +157,7 @@ function withoutFragment(href: string): string {
   return href.slice(0, hash);
 }
 
-function isWorthKeeping(src: string, known: ReadonlySet<string>): boolean {
-  return src !== '' && !src.startsWith('data:') && !known.has(src);
-}
-
-function isBlank(value: string): boolean {
-  for (let at = 0; at < value.length; at++) if (value.charCodeAt(at) > 0x20) return false;
-  return true;
-}
-
 function cleanTitle(raw: string): string {
   const text = decodeTitle(raw).replace(/[\t\n\f\r ]+/g, ' ');
   return cap(text.startsWith(' ') ? text.slice(1) : text, limits.titleChars).trimEnd();
-}
-
-function cleanAlt(text: string): string {
-  return cap(text.replace(/\r\n?/g, '\n'), limits.altChars);
-}
-
-/** At most `max` characters, without half a surrogate pair at the end. */
-function cap(text: string, max: number): string {
-  if (text.length <= max) return text;
-  const last = text.charCodeAt(max - 1);
-  return text.slice(0, last >= 0xd800 && last < 0xdc00 ? max - 1 : max);
 }

@@ -13,43 +13,52 @@
  * comment, ends `</a b=">">` too early, and takes twice the time.
  */
 import {
-  attributeName,
   endsAttributeName,
   endsTagName,
   endsUnquoted,
   equals,
+  fullTables,
   gt,
   href,
   isLetter,
   isName,
   isSpace,
-  type Kind,
-  kinds,
-  lengthsByLetter,
   lt,
   nameEnd,
+  plainTables,
   slash,
-  src,
-  srcset,
-  wantedOf,
+  style,
+  type Tables,
+  type,
+  xlinkHref,
 } from './elements.ts';
 import { ForeignStack } from './foreign.ts';
+import { LazyNames } from './lazy.ts';
 import { commentEnd, type ScriptDepth, scanScript } from './opaque.ts';
+import { Tag, valueCharsMax } from './tag.ts';
 
 /** What the scanner reports. Values are raw: character references are not decoded. */
 export type ScannerSink = {
   link(href: string): void;
-  image(src: string | undefined, srcset: string | undefined, alt: string | undefined): void;
+  /** An img element, or with `all` another one that may name images. */
+  image(tag: Tag): void;
   base(href: string): void;
   /** The text of the first title, at most `titleCharsMax` of it. */
   title(text: string): void;
+  /** With `all`: the text of a style element, or the value of a style attribute. */
+  css(text: string, isAttribute: boolean): void;
+  /** With `all`: the text of a script of type application/ld+json. */
+  data(text: string): void;
 };
 
-/** A longer attribute value is read over and dropped: it holds no URL that would be kept. */
-export const valueCharsMax = 1 << 20;
 const titleCharsMax = 1 << 16;
+/** Text of a style element or of JSON-LD. */
+const textCharsMax = 1 << 20;
+const jsonLd = /^\s*application\/ld\+json\s*(?:;|$)/i;
 /** A rest shorter than this is read again with every chunk. */
 const rescanCharsMin = 1 << 12;
+
+const noLazyNames = new LazyNames([]);
 
 type State =
   | 'text'
@@ -63,6 +72,8 @@ type State =
   | 'plaintext';
 export class Scanner {
   readonly #sink: ScannerSink;
+  readonly #tables: Tables;
+  readonly #tag: Tag;
   readonly #foreign = new ForeignStack();
   #state: State = 'text';
   #buffer = '';
@@ -73,26 +84,20 @@ export class Scanner {
   #held: string[] = [];
   #heldChars = 0;
 
-  #kind: Kind = 'other';
-  /** Lower-case name of the open tag where it matters: raw text and foreign content. */
-  #name = '';
-  #wanted = 0;
-  /** Attributes already seen on this tag; the first of a name wins. */
-  #seen = 0;
-  #href: string | undefined;
-  #src: string | undefined;
-  #srcset: string | undefined;
-  #alt: string | undefined;
   /** What ends the long value that is being dropped: a quote, or 0 for whitespace and ">". */
   #valueEnd = 0;
   /** Nothing of the comment has been consumed yet, so `<!-->` can still end it. */
   #commentFresh = false;
   #scriptDepth: ScriptDepth = 'plain';
-  #title: string | undefined;
+  /** Of a title, a style or a JSON-LD script that is open. */
+  #kept: string | undefined;
   #titleDone = false;
 
-  constructor(sink: ScannerSink) {
+  /** `lazy`: the lazy attributes, with `all` sources of images; undefined: img elements alone. */
+  constructor(sink: ScannerSink, lazy?: LazyNames) {
     this.#sink = sink;
+    this.#tables = lazy === undefined ? plainTables : fullTables;
+    this.#tag = new Tag(lazy ?? noLazyNames);
   }
 
   write(chunk: string): void {
@@ -106,10 +111,10 @@ export class Scanner {
     }
   }
 
-  /** The input is over: a tag that is still open is dropped, an open title counts. */
+  /** The input is over: a tag that is still open is dropped, an open title or style counts. */
   end(): void {
     this.#scan(this.#takeHeld(), true);
-    if (this.#title !== undefined) this.#endTitle();
+    this.#endKept();
   }
 
   #takeHeld(): string {
@@ -177,15 +182,24 @@ export class Scanner {
     const buffer = this.#buffer;
     const end = nameEnd(buffer, start);
     if (end >= buffer.length) return this.#wait(start - 1);
-    this.#kind = 'other';
+    const tag = this.#tag;
+    const { kinds, lengthsByLetter } = this.#tables;
+    tag.kind = 'other';
     if (this.#foreign.depth > 0) {
-      this.#name = buffer.slice(start, end).toLowerCase();
-      this.#kind = this.#foreign.open(this.#name) ? (kinds.get(this.#name) ?? 'other') : 'foreign';
+      tag.name = buffer.slice(start, end).toLowerCase();
+      tag.kind = this.#foreign.open(tag.name) ? (kinds.get(tag.name) ?? 'other') : 'foreign';
     } else if (((lengthsByLetter[buffer.charCodeAt(start)] ?? 0) >> (end - start)) & 1) {
-      this.#name = buffer.slice(start, end).toLowerCase();
-      this.#kind = kinds.get(this.#name) ?? 'other';
+      tag.name = buffer.slice(start, end).toLowerCase();
+      tag.kind = kinds.get(tag.name) ?? 'other';
     }
-    return this.#enterTag(end);
+    return this.#enterTag(end, this.#wantedOf(tag));
+  }
+
+  /** Bits of the attributes that are looked for. */
+  #wantedOf({ kind, name }: Tag): number {
+    const { wantedOf, wantedByName } = this.#tables;
+    const wanted = wantedOf[kind];
+    return kind === 'extra' || kind === 'foreign' ? (wantedByName.get(name) ?? wanted) : wanted;
   }
 
   #closeTag(start: number): boolean {
@@ -200,21 +214,20 @@ export class Scanner {
     const end = nameEnd(buffer, start);
     if (end >= buffer.length) return this.#wait(start - 2);
     if (this.#foreign.depth > 0) this.#foreign.close(buffer.slice(start, end).toLowerCase());
-    this.#kind = 'other';
-    return this.#enterTag(end);
+    return this.#enterEndTag(end);
   }
 
-  #enterTag(at: number): boolean {
-    if (this.#kind === 'other' && this.#buffer.charCodeAt(at) === gt) {
+  #enterEndTag(at: number): boolean {
+    this.#tag.kind = 'other';
+    return this.#enterTag(at, 0);
+  }
+
+  #enterTag(at: number, wanted: number): boolean {
+    if (this.#tag.kind === 'other' && this.#buffer.charCodeAt(at) === gt) {
       this.#enter('text', at + 1);
       return true;
     }
-    this.#wanted = wantedOf[this.#kind];
-    this.#seen = 0;
-    this.#href = undefined;
-    this.#src = undefined;
-    this.#srcset = undefined;
-    this.#alt = undefined;
+    this.#tag.begin(wanted);
     this.#enter('tag', at);
     return true;
   }
@@ -244,6 +257,7 @@ export class Scanner {
   #attributes(): boolean {
     const buffer = this.#buffer;
     const length = buffer.length;
+    const wanted = this.#tag.wanted !== 0;
     let at = this.#at;
     for (;;) {
       let solidus = false;
@@ -263,7 +277,7 @@ export class Scanner {
       while (at < length && isSpace(buffer.charCodeAt(at))) at++;
       if (at >= length) return this.#wait(start);
       if (buffer.charCodeAt(at) !== equals) {
-        this.#take(start, end, end, end);
+        if (wanted) this.#tag.take(buffer, start, end, end, end);
         continue;
       }
       at++;
@@ -273,51 +287,42 @@ export class Scanner {
       if (c === 0x22 || c === 0x27) {
         const close = buffer.indexOf(c === 0x22 ? '"' : "'", at + 1);
         if (close < 0) return this.#waitForValue(start, end, at + 1, c);
-        this.#take(start, end, at + 1, close);
+        if (wanted) this.#tag.take(buffer, start, end, at + 1, close);
         at = close + 1;
       } else {
         const value = at;
         while (at < length && !endsUnquoted(buffer.charCodeAt(at))) at++;
         if (at >= length) return this.#waitForValue(start, end, value, 0);
-        this.#take(start, end, value, at);
+        if (wanted) this.#tag.take(buffer, start, end, value, at);
       }
     }
   }
 
-  /** Keep the attribute if it is wanted and the first of its name. */
-  #take(start: number, end: number, valueStart: number, valueEnd: number): void {
-    if (this.#wanted === 0) return;
-    const name = attributeName(this.#buffer, start, end) & this.#wanted & ~this.#seen;
-    if (name === 0) return;
-    this.#seen |= name;
-    if (valueEnd - valueStart > valueCharsMax) return;
-    const value = this.#buffer.slice(valueStart, valueEnd);
-    if (name === href) this.#href = value;
-    else if (name === src) this.#src = value;
-    else if (name === srcset) this.#srcset = value;
-    else this.#alt = value;
-  }
-
   #endTag(at: number, selfClosing: boolean): boolean {
     this.#enter('text', at);
-    switch (this.#kind) {
+    const tag = this.#tag;
+    if (tag.wanted !== 0 && tag.has(style)) this.#sink.css(tag.value(style) ?? '', true);
+    switch (tag.kind) {
       case 'other':
-        break;
       case 'link':
-        if (this.#href !== undefined) this.#sink.link(this.#href);
+        if (tag.lazies.length > 0) this.#sink.image(tag);
+        if (tag.has(href)) this.#sink.link(tag.value(href) ?? '');
         break;
       case 'image':
-        if (this.#src !== undefined || this.#srcset !== undefined)
-          this.#sink.image(this.#src, this.#srcset, this.#alt);
+      case 'extra':
+        this.#sink.image(tag);
         break;
       case 'base':
-        if (this.#href !== undefined) this.#sink.base(this.#href);
+        if (tag.has(href)) this.#sink.base(tag.value(href) ?? '');
         break;
       case 'raw':
-        if (this.#name === 'title' && !this.#titleDone) this.#title = '';
+        if (tag.name === 'title' && !this.#titleDone) this.#kept = '';
+        if (tag.name === 'style' && this.#tables === fullTables) this.#kept = '';
         this.#state = 'raw';
         break;
       case 'script':
+        if (tag.wanted !== 0 && jsonLd.test(tag.value(type) ?? '')) this.#kept = '';
+        tag.name = 'script';
         this.#scriptDepth = 'plain';
         this.#state = 'script';
         break;
@@ -325,10 +330,11 @@ export class Scanner {
         this.#state = 'plaintext';
         break;
       case 'foreign':
-        if (!selfClosing) this.#foreign.push(this.#name);
+        if (tag.has(href | xlinkHref)) this.#sink.image(tag);
+        if (!selfClosing) this.#foreign.push(tag.name);
         break;
       default:
-        this.#kind satisfies never;
+        tag.kind satisfies never;
     }
     return true;
   }
@@ -356,47 +362,53 @@ export class Scanner {
     return true;
   }
 
-  /** Text up to the end tag of `#name`; a title's text is kept. */
+  /** Text up to the end tag of the open element; that of a title or style may be kept. */
   #raw(): boolean {
     const buffer = this.#buffer;
-    const name = this.#name;
+    const { name } = this.#tag;
     for (let at = buffer.indexOf('</', this.#at); at >= 0; at = buffer.indexOf('</', at + 2)) {
       const end = at + 2 + name.length;
       if (end >= buffer.length) {
-        if (!this.#last) return this.#keepTitle(at);
+        if (!this.#last) return this.#keep(at);
         break;
       }
       if (endsTagName(buffer.charCodeAt(end)) && isName(buffer, at + 2, name)) {
-        this.#keepTitle(at);
-        if (this.#title !== undefined) this.#endTitle();
-        this.#kind = 'other';
-        return this.#enterTag(end);
+        this.#keep(at);
+        this.#endKept();
+        return this.#enterEndTag(end);
       }
     }
     const cut = !this.#last && buffer.charCodeAt(buffer.length - 1) === lt;
-    return this.#keepTitle(Math.max(this.#at, cut ? buffer.length - 1 : buffer.length));
+    return this.#keep(Math.max(this.#at, cut ? buffer.length - 1 : buffer.length));
   }
 
-  #keepTitle(end: number): false {
-    if (this.#title !== undefined && this.#title.length < titleCharsMax)
-      this.#title += this.#buffer.slice(this.#at, end);
+  #keep(end: number): false {
+    if (this.#kept !== undefined && this.#kept.length < textCharsMax)
+      this.#kept += this.#buffer.slice(this.#at, end);
     this.#at = end;
     return false;
   }
 
-  #endTitle(): void {
-    this.#sink.title((this.#title ?? '').slice(0, titleCharsMax));
-    this.#title = undefined;
-    this.#titleDone = true;
+  #endKept(): void {
+    const text = this.#kept;
+    if (text === undefined) return;
+    this.#kept = undefined;
+    if (this.#tag.name === 'style') this.#sink.css(text.slice(0, textCharsMax), false);
+    else if (this.#tag.name === 'script') this.#sink.data(text.slice(0, textCharsMax));
+    else {
+      this.#sink.title(text.slice(0, titleCharsMax));
+      this.#titleDone = true;
+    }
   }
 
   #script(): boolean {
     const found = scanScript(this.#buffer, this.#at, this.#scriptDepth, this.#last);
     this.#scriptDepth = found.depth;
+    this.#keep(found.ended ? found.at - 8 : found.at);
     this.#at = found.at;
     if (!found.ended) return false;
-    this.#kind = 'other';
-    return this.#enterTag(found.at);
+    this.#endKept();
+    return this.#enterEndTag(found.at);
   }
 
   #longValue(): boolean {
@@ -415,7 +427,7 @@ export class Scanner {
 
   #waitForValue(start: number, end: number, valueStart: number, quote: number): false {
     if (this.#buffer.length - valueStart <= valueCharsMax) return this.#wait(start);
-    this.#seen |= attributeName(this.#buffer, start, end);
+    this.#tag.drop(this.#buffer, start, end);
     this.#valueEnd = quote;
     this.#enter('value', this.#buffer.length);
     return false;
@@ -427,8 +439,7 @@ export class Scanner {
       this.#at = at;
       return false;
     }
-    this.#kind = 'other';
-    this.#enterTag(this.#buffer.length);
+    this.#enterEndTag(this.#buffer.length);
     return false;
   }
 

@@ -22,7 +22,7 @@ export type Hop =
   | { kind: 'failed'; error: FetchErrorBody };
 
 type Headers = Record<string, string | string[] | undefined>;
-/** The part of undici's controller that is used; the types of the library stay in the fetcher. */
+/** The part of undici's controller that is used; the types of the library stay in `clients`. */
 type Controller = { abort(reason: Error): void; pause(): void; resume(): void };
 
 const drainBytesMax = 64 << 10;

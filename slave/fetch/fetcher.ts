@@ -1,50 +1,45 @@
 /**
  * Fetches one URL to its end: redirects inside the origin, decompression, extraction while the
- * body arrives, one deadline over all. The only file that imports undici; the worker calls it.
- * Sockets belong to the agent here; one fetch holds at most one of them.
+ * body arrives, one deadline over all. Every hop passes the address guard; what it refuses is a
+ * definite answer of kind `blocked`. The worker calls it.
  */
-import { Agent } from 'undici';
 import type { FetchSpec } from '../../shared/crawl.ts';
 import type { FetchErrorBody, Result } from '../../shared/protocol.ts';
+import { type Client, Clients } from './clients.ts';
 import { Exchange, type Hop } from './exchange.ts';
+import { checkUrl } from './guard.ts';
 import { type FetchOutcome, isTemporary, retryAfterMs, statusError } from './outcome.ts';
 import type { Page } from './page.ts';
 import { RedirectChain } from './redirects.ts';
+import { AddressCache } from './resolver.ts';
 import { type Dispatch, fetchRobots, type RobotsOutcome } from './robots-file.ts';
 
-const headerBytesMax = 32 << 10;
-const connectMs = 10_000;
 const noLinks = new Uint8Array(0);
 
 export class PageFetcher {
-  readonly #agent: Agent;
-  #closing: Promise<void> | undefined;
+  readonly #clients: Clients;
 
-  /** `connections`: sockets per origin at once, ≥ 1. */
-  constructor(options: { connections: number }) {
-    this.#agent = new Agent({
-      connections: options.connections,
-      pipelining: 1,
-      maxHeaderSize: headerBytesMax,
-      // The deadline of the whole fetch stands in for undici's timers.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      connect: { timeout: connectMs },
-    });
+  /** `connections`: sockets per origin at once, ≥ 1. `addresses`: a cache over another resolver. */
+  constructor(options: { connections: number; addresses?: AddressCache }) {
+    const { connections, addresses = new AddressCache() } = options;
+    this.#clients = new Clients({ connections, addresses });
   }
 
   /**
    * Fetch `url` (absolute http or https). Network failures and statuses are values; rejects only
-   * with an AbortError when `signal` fires, at once. `onStart` is called when a request leaves, that
-   * of a redirect included.
+   * with an AbortError when `signal` fires, at once. `open`: its host was named by the operator and
+   * may be at a private address. `onStart` is called when a request leaves, that of a redirect
+   * included.
    */
   async fetch(
     url: string,
     spec: FetchSpec,
     signal: AbortSignal,
+    open = false,
     onStart?: () => void,
   ): Promise<FetchOutcome> {
     const started = performance.now();
+    const client = this.#clients.of(open ? 'all' : spec.allowPrivate);
     const chain = new RedirectChain(url, spec.redirectsMax);
     const answer = (hop: { status: number; type?: string; bytes: number }): Result => ({
       finalUrl: chain.url,
@@ -55,9 +50,11 @@ export class PageFetcher {
     });
     for (;;) {
       const leftMs = started + spec.timeoutMs - performance.now();
-      const hop = await this.#hop(chain, spec, signal, leftMs, onStart);
+      const hop = await this.#hop(client, chain, spec, signal, leftMs, onStart);
       switch (hop.kind) {
         case 'failed':
+          if (hop.error.kind === 'blocked')
+            return definite(answer({ status: 0, bytes: 0 }), hop.error);
           return { ok: false, error: hop.error };
         case 'page':
           return pageOutcome(
@@ -84,26 +81,33 @@ export class PageFetcher {
     }
   }
 
-  /** Fetch a robots.txt; `onStart` and rejections as with `fetch`. */
+  /** Fetch a robots.txt; rejects as `fetch` does, and keeps to the same addresses. */
   async fetchRobots(
     url: string,
     spec: FetchSpec,
     signal: AbortSignal,
+    open = false,
     onStart?: () => void,
   ): Promise<RobotsOutcome> {
+    const own = new URL(url).origin;
     const headers = ['user-agent', spec.userAgent, 'accept', 'text/plain,*/*;q=0.5'];
-    const dispatch: Dispatch = ({ origin, pathname, search }, handler) =>
-      this.#agent.dispatch({ origin, path: pathname + search, method: 'GET', headers }, handler);
+    const dispatch: Dispatch = (target, handler) => {
+      const { origin, pathname, search } = target;
+      const client = this.#clients.of(open && origin === own ? 'all' : spec.allowPrivate);
+      const blocked = checkUrl(target, client.policy);
+      if (blocked !== undefined) throw blocked;
+      client.agent.dispatch({ origin, path: pathname + search, method: 'GET', headers }, handler);
+    };
     return await fetchRobots(url, dispatch, { timeoutMs: spec.timeoutMs, signal, onStart });
   }
 
   /** Ends all fetches that are still running with a failure, and the sockets. */
   close(): Promise<void> {
-    this.#closing ??= this.#agent.destroy();
-    return this.#closing;
+    return this.#clients.close();
   }
 
   #hop(
+    client: Client,
     chain: RedirectChain,
     spec: FetchSpec,
     signal: AbortSignal,
@@ -142,7 +146,9 @@ export class PageFetcher {
       ];
       if (cookie !== '') headers.push('cookie', cookie);
       try {
-        this.#agent.dispatch(
+        const blocked = checkUrl(new URL(chain.url), client.policy);
+        if (blocked !== undefined) throw blocked;
+        client.agent.dispatch(
           { origin: chain.origin, path: chain.path, method: 'GET', headers },
           exchange,
         );
@@ -154,7 +160,7 @@ export class PageFetcher {
 }
 
 function pageOutcome(result: Result, page: Page): FetchOutcome {
-  const { title, images, links, linksCut } = page.extract;
+  const { title, images, dataImages, links, linksCut } = page.extract;
   return {
     ok: true,
     result: {
@@ -163,6 +169,7 @@ function pageOutcome(result: Result, page: Page): FetchOutcome {
       ...(title !== undefined && { title }),
       ...(page.cut && { cut: true }),
       ...(linksCut > 0 && { linksCut }),
+      ...(dataImages > 0 && { dataImages }),
     },
     images,
     links,

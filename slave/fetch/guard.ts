@@ -29,7 +29,9 @@ export class BlockedError extends Error {
 
 function notPublic(host: string, address: string): BlockedError {
   const which = address === host ? host : `${host} (${address})`;
-  return new BlockedError(`${which} is not a public address; --allow-private opens it`);
+  return new BlockedError(
+    `${which.slice(0, 300)} is not a public address; --allow-private opens it`,
+  );
 }
 
 /**

@@ -5,6 +5,7 @@
  */
 import { STATUS_CODES } from 'node:http';
 import type { FetchErrorBody, FetchErrorKind, Image, Result } from '../../shared/protocol.ts';
+import { BlockedError } from './guard.ts';
 
 export type FetchOutcome =
   | { ok: true; result: Result; images: Image[]; links: Uint8Array }
@@ -52,6 +53,7 @@ const tlsCode =
 
 /** Kind and one short line of whatever the HTTP client or zlib threw. */
 export function fetchError(error: unknown): FetchErrorBody {
+  if (error instanceof BlockedError) return { kind: error.kind, message: error.message };
   const code = codeOf(error);
   const [kind, message] = causes.get(code) ?? [];
   if (kind !== undefined && message !== undefined) return { kind, message };

@@ -84,6 +84,8 @@ export class PageReader {
       url: this.#options.url,
       encoding: this.#decoder.encoding ?? 'windows-1252',
       images: this.#options.spec.images,
+      srcset: this.#options.spec.srcset,
+      lazyAttributes: this.#options.spec.lazyAttributes,
       value: (text) => this.#decoder.value(text),
     });
     return this.#extractor;

@@ -334,7 +334,7 @@ describe('options: flags > environment > config file > defaults', { concurrency:
 describe('help: every option with its default, exit code 0', { concurrency: 2 }, () => {
   const crawl = ['scope', 'include', 'exclude', 'max-depth', 'max-pages', 'order', 'delay'].concat(
     ['per-host', 'images', 'attempts', 'fetch-timeout', 'page-bytes', 'redirects', 'user-agent'],
-    ['urls-expected'],
+    ['allow-private', 'urls-expected', 'srcset', 'lazy-attributes'],
   );
   const serve = [
     'listen',

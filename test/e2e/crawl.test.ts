@@ -86,7 +86,7 @@ describe('crawl', { concurrency: 2 }, () => {
 
   test('scope: domain takes every port of the seed, no other name', { timeout }, async (t) => {
     const { home, port, address } = await neighbours(t);
-    await crawlToEnd(t, [home.url], { flags: ['--scope', 'domain'] });
+    await crawlToEnd(t, [home.url], { flags: ['--scope', 'domain', '--allow-private'] });
     assert.deepEqual(pathsOf(home), ['/', '/in']);
     assert.deepEqual(pathsOf(port), ['/', '/in']);
     assert.deepEqual(pathsOf(address), []);
@@ -94,8 +94,34 @@ describe('crawl', { concurrency: 2 }, () => {
 
   test('scope: any goes everywhere', { timeout }, async (t) => {
     const { home, port, address } = await neighbours(t);
-    await crawlToEnd(t, [home.url], { flags: ['--scope', 'any'] });
+    await crawlToEnd(t, [home.url], { flags: ['--scope', 'any', '--allow-private'] });
     for (const site of [home, port, address]) assert.deepEqual(pathsOf(site), ['/', '/in']);
+  });
+
+  test('guard: a link leads to no private address, whatever the scope', { timeout }, async (t) => {
+    const { home, port, address } = await neighbours(t);
+    const cluster = await crawlToEnd(t, [home.url], { flags: ['--scope', 'any'] });
+    assert.deepEqual(pathsOf(home), ['/', '/in']);
+    assert.deepEqual([pathsOf(port), pathsOf(address)], [[], []]);
+    const blocked = readPages(cluster).filter(({ error }) => error?.kind === 'blocked');
+    assertSame(
+      'blocked',
+      blocked.map(({ url }) => url),
+      [port.url, address.url],
+    );
+    for (const { error, status } of blocked)
+      assert.deepEqual([error?.attempts, status], [1, undefined]);
+  });
+
+  test('guard: what the operator names or allows is open', { timeout }, async (t) => {
+    const { home, port, address } = await neighbours(t);
+    const flags = ['--scope', 'any', '--allow-private', '127.0.0.2/31,10.0.0.0/8'];
+    await crawlToEnd(t, [home.url], { flags });
+    assert.deepEqual([pathsOf(port), pathsOf(address)], [[], ['/', '/in']]);
+    const second = await neighbours(t);
+    await crawlToEnd(t, [second.home.url, second.port.url], { flags: ['--scope', 'any'] });
+    assert.deepEqual(pathsOf(second.port), ['/', '/in']);
+    assert.deepEqual(pathsOf(second.address), []);
   });
 
   test('scope: include and exclude bound what is fetched', { timeout }, async (t) => {

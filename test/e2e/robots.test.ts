@@ -61,7 +61,7 @@ test('robots: the file may be redirected to another host', { timeout }, async (t
   target.robots = forbid;
   const site = await siteFor(t, all);
   site.robotsMovedTo = `${target.url}robots.txt`;
-  await crawlToEnd(t, [site.url]);
+  await crawlToEnd(t, [site.url], { flags: ['--allow-private'] });
   assert.equal(target.robotsLog.length, 1);
   assert.deepEqual(site.log.map(({ path }) => path).sort(), ['/', '/a']);
 });

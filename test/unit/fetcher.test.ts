@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
+import { once, setMaxListeners } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTcpServer, type Server as NetServer } from 'node:net';
 import test, { after, before } from 'node:test';
@@ -16,6 +16,7 @@ const html = { 'content-type': 'text/html; charset=utf-8' };
 const page = '<title>t</title><a href=next>n</a><img src=i.png alt=a>';
 const spec = fetchSpecSchema.parse({});
 const never = new AbortController().signal;
+setMaxListeners(0, never);
 let server: Server;
 let origin = '';
 let fetcher: PageFetcher;
@@ -47,7 +48,7 @@ async function listen(target: NetServer): Promise<number> {
 }
 
 function get(path: string, options: Partial<FetchSpec> = {}): Promise<FetchOutcome> {
-  return fetcher.fetch(origin + path, { ...spec, ...options }, never);
+  return fetcher.fetch(origin + path, { ...spec, ...options }, never, true);
 }
 
 function serve(path: string, handler: Handler): void {
@@ -333,14 +334,14 @@ test('fetch: an answer that is no HTTP, no server and no host are failures of th
     socket.once('data', () => socket.end('220 mail ready\r\n'));
   });
   const there = `http://127.0.0.1:${await listen(junk)}/`;
-  assert.equal(failure(await fetcher.fetch(there, spec, never)).error.kind, 'protocol');
+  assert.equal(failure(await fetcher.fetch(there, spec, never, true)).error.kind, 'protocol');
   assert.equal(
-    failure(await fetcher.fetch(there.replace('http', 'https'), spec, never)).error.kind,
+    failure(await fetcher.fetch(there.replace('http', 'https'), spec, never, true)).error.kind,
     'tls',
   );
   junk.close();
   await once(junk, 'close');
-  assert.equal(failure(await fetcher.fetch(there, spec, never)).error.kind, 'connect');
+  assert.equal(failure(await fetcher.fetch(there, spec, never, true)).error.kind, 'connect');
   const nowhere = await fetcher.fetch('http://no-such-host.invalid/', spec, never);
   assert.equal(failure(nowhere).error.kind, 'dns');
 });
@@ -348,10 +349,12 @@ test('fetch: an answer that is no HTTP, no server and no host are failures of th
 test('fetch: an aborted signal rejects with an AbortError at once', async () => {
   serve('/hang', () => {});
   const abort = new AbortController();
-  const pending = fetcher.fetch(`${origin}/hang`, spec, abort.signal);
+  const pending = fetcher.fetch(`${origin}/hang`, spec, abort.signal, true);
   setTimeout(() => abort.abort(), 20);
   await assert.rejects(pending, { name: 'AbortError' });
-  await assert.rejects(fetcher.fetch(`${origin}/page`, spec, abort.signal), { name: 'AbortError' });
+  await assert.rejects(fetcher.fetch(`${origin}/page`, spec, abort.signal, true), {
+    name: 'AbortError',
+  });
 });
 
 test('fetch: connections are kept and bounded', async () => {
@@ -361,7 +364,7 @@ test('fetch: connections are kept and bounded', async () => {
     response.writeHead(200, html).end(page);
   });
   const own = new PageFetcher({ connections: 2 });
-  const all = Array.from({ length: 40 }, () => own.fetch(`${origin}/kept`, spec, never));
+  const all = Array.from({ length: 40 }, () => own.fetch(`${origin}/kept`, spec, never, true));
   assert.ok((await Promise.all(all)).every((outcome) => outcome.ok));
   assert.ok(sockets.size <= 2, `${sockets.size} sockets`);
   await own.close();
@@ -370,7 +373,7 @@ test('fetch: connections are kept and bounded', async () => {
 test('fetch: closing ends what still runs', async () => {
   serve('/hang', () => {});
   const own = new PageFetcher({ connections: 2 });
-  const pending = own.fetch(`${origin}/hang`, spec, never);
+  const pending = own.fetch(`${origin}/hang`, spec, never, true);
   setTimeout(() => own.close(), 20);
   failure(await pending);
 });

@@ -99,3 +99,17 @@ test('lines: a page is a 200 answer of HTML', () => {
   const { type: _, ...untyped } = page;
   assert.ok(!isPage(untyped));
 });
+
+test('lines: what was refused before it was asked has no status', () => {
+  const error = { kind: 'blocked', message: 'no' } as const;
+  const line = resultLine({ ...rest, result: { ...page, status: 0, error } });
+  assert.deepEqual(Object.keys(parse(line) as object), [
+    'url',
+    'finalUrl',
+    'depth',
+    'ms',
+    'error',
+    'slave',
+    'at',
+  ]);
+});

@@ -104,3 +104,17 @@ test('scope: many domains are looked up without being kept for ever', () => {
   for (let i = 0; i < 10_005; i++) scope.refuses(new URL(`http://h${i}.example/`));
   assert.equal(scope.refuses(new URL('http://b.a.example/')), undefined);
 });
+
+test('scope: a seed opens its own host and port for private addresses, whatever the scope', () => {
+  for (const kind of ['host', 'domain', 'any'] as const) {
+    const scope = makeScope(['http://a.shop.example:8080/', 'http://10.0.0.1/'], { scope: kind });
+    const isOpen = (url: string) => scope.isSeedHost(new URL(url));
+    assert.ok(isOpen('http://a.shop.example:8080/x') && isOpen('https://10.0.0.1/y'));
+    for (const url of [
+      'http://a.shop.example/',
+      'http://shop.example:8080/',
+      'http://10.0.0.1:81/',
+    ])
+      assert.equal(isOpen(url), false, `${kind} ${url}`);
+  }
+});

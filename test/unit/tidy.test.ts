@@ -76,16 +76,22 @@ test('tidy: one dependency, one file', () => {
     // Decoding of pages; encoding of the queries of their links.
     '@exodus/bytes': ['slave/extract/resolve.ts', 'slave/fetch/charset.ts'],
     // One command line each, and what both share.
-    commander: ['master/config-file.ts', 'master/options.ts', 'shared/cli.ts', 'slave/options.ts'],
+    commander: [
+      'master/config-file.ts',
+      'master/crawl-options.ts',
+      'master/options.ts',
+      'shared/cli.ts',
+      'slave/options.ts',
+    ],
     'html-encoding-sniffer': ['slave/fetch/charset.ts'],
-    'ipaddr.js': ['shared/address.ts'],
     htmlparser2: ['master/frontier/sitemap.ts', 'slave/extract/entities.ts'],
+    'ipaddr.js': ['shared/address.ts'],
     lmdb: ['master/store/lmdb.ts'],
     'log-update': ['master/progress.ts'],
     msgpackr: ['shared/frame.ts'],
     pino: ['shared/log.ts'],
     tldts: ['master/frontier/scope.ts'],
-    undici: ['slave/fetch/exchange.ts', 'slave/fetch/fetcher.ts'],
+    undici: ['slave/fetch/clients.ts'],
     yaml: ['master/config-file.ts'],
     // The schemas of the wire and of a crawl.
     zod: ['shared/crawl.ts', 'shared/protocol.ts'],

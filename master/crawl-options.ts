@@ -1,0 +1,178 @@
+/**
+ * The options of a crawl on the master's command line: `node master.js` and `add` both have them.
+ * Their flags, how their values are read, and the spec that they make.
+ */
+import { InvalidArgumentError, type Option } from 'commander';
+import { isAddressRange } from '../shared/address.ts';
+import { flag, several, whole } from '../shared/cli.ts';
+import { type CrawlSpec, crawlSpecSchema, imageVias, lazyAttributes } from '../shared/crawl.ts';
+import { ConfigError } from '../shared/errors.ts';
+import { version } from '../shared/version.ts';
+
+type Values = Record<string, unknown>;
+/** Some fields of a CrawlSpec, unchecked. */
+export type SpecPart = Record<string, unknown>;
+
+export function specFlags(): Option[] {
+  return [
+    flag('--scope <scope>', "host: the seeds' hosts; domain: their registrable domains; any")
+      .choices(['host', 'domain', 'any'])
+      .default('host'),
+    flag('--include <regex>', 'only URLs that match (may be repeated)').argParser(several),
+    flag('--exclude <regex>', 'no URLs that match (may be repeated)').argParser(several),
+    flag('--max-depth <n>', 'links away from a seed; default: no limit').argParser(
+      whole(0, 65_535),
+    ),
+    flag('--max-pages <n>', 'pages before the crawl ends; default: no limit').argParser(
+      whole(1, Number.MAX_SAFE_INTEGER),
+    ),
+    flag('--order <order>', 'within a host: breadth first, depth first, or priority of the seed')
+      .choices(['bfs', 'dfs', 'priority'])
+      .default('bfs'),
+    flag(
+      '--delay <ms>',
+      'between two fetches of a host; default: 250, on this machine 0',
+    ).argParser(whole(0, 86_400_000)),
+    flag('--per-host <n>', 'fetches at once of a host; default: 2, on this machine 32').argParser(
+      whole(1, 10_000),
+    ),
+    flag('--crawl-delay-max <ms>', 'a longer Crawl-delay of a robots.txt counts as this')
+      .default(60_000)
+      .argParser(whole(0, 86_400_000)),
+    flag('--ignore-robots', 'fetch what robots.txt disallows: only on your own sites').default(
+      false,
+    ),
+    flag('--images <which>', 'img: img[src] alone; all: wherever an image can stand; or classes')
+      .argParser(imageClasses)
+      .default('all'),
+    flag('--srcset <which>', 'candidates that are taken: all, or the best of each')
+      .choices(['all', 'best'])
+      .default('all'),
+    flag(
+      '--lazy-attributes <names>',
+      'where scripts keep images, parted by commas; default: data-src and the like',
+    ).argParser(lazyNames),
+    flag('--attempts <n>', 'fetches of a URL before it is buried')
+      .default(4)
+      .argParser(whole(1, 100)),
+    flag('--fetch-timeout <ms>', 'for one fetch with its redirects')
+      .default(30_000)
+      .argParser(whole(1, 600_000)),
+    flag('--page-bytes <n>', 'a longer page is cut there')
+      .default(10 << 20)
+      .argParser(whole(1, 1 << 30)),
+    flag('--redirects <n>', 'redirects of one fetch').default(10).argParser(whole(0, 50)),
+    flag('--user-agent <text>', 'how slaves introduce themselves').default(`Orbweaver/${version}`),
+    flag(
+      '--allow-private [cidr...]',
+      'private addresses that links may lead to: all, or these; default: none, a seed opens its host',
+    ).argParser(addressRanges),
+    flag('--urls-expected <n>', 'sizes the Bloom filter; more is no harm')
+      .default(1_000_000)
+      .argParser(whole(1, 1_000_000_000)),
+  ];
+}
+
+/** Where the value of each crawl option belongs in the spec. */
+const specFields: Readonly<
+  Record<string, readonly [keyof CrawlSpec] | readonly ['fetch', string]>
+> = {
+  scope: ['scope'],
+  include: ['include'],
+  exclude: ['exclude'],
+  maxDepth: ['maxDepth'],
+  maxPages: ['maxPages'],
+  order: ['order'],
+  delay: ['delayMs'],
+  perHost: ['perHost'],
+  crawlDelayMax: ['crawlDelayMaxMs'],
+  ignoreRobots: ['ignoreRobots'],
+  attempts: ['attemptsMax'],
+  urlsExpected: ['urlsExpected'],
+  images: ['fetch', 'images'],
+  srcset: ['fetch', 'srcset'],
+  lazyAttributes: ['fetch', 'lazyAttributes'],
+  fetchTimeout: ['fetch', 'timeoutMs'],
+  pageBytes: ['fetch', 'bodyBytesMax'],
+  redirects: ['fetch', 'redirectsMax'],
+  userAgent: ['fetch', 'userAgent'],
+  allowPrivate: ['fetch', 'allowPrivate'],
+};
+
+/** The part of a spec that these values give. What is not given is left out. */
+export function specPart(values: Values): SpecPart {
+  const part: Values = {};
+  const fetch: Values = {};
+  for (const [name, [field, inner]] of Object.entries(specFields)) {
+    const value = values[name];
+    if (value === undefined) continue;
+    if (inner === undefined) part[field] = value;
+    else fetch[inner] = value;
+  }
+  return Object.keys(fetch).length > 0 ? { ...part, fetch } : part;
+}
+
+/** The whole spec of a crawl from the values of `specFlags`. @throws ConfigError */
+export function makeSpec(values: Values): CrawlSpec {
+  const parsed = crawlSpecSchema.safeParse(specPart(values));
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  throw new ConfigError(`--${flagOf(issue?.path ?? [])}: ${issue?.message}`);
+}
+
+/** The flag behind a field of the spec. */
+function flagOf(path: readonly PropertyKey[]): string {
+  const field = String(path.findLast((step) => typeof step === 'string') ?? '');
+  const name = field.replace(/(Ms|Max)$/, '').replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`);
+  return { timeout: 'fetch-timeout', 'body-bytes': 'page-bytes' }[name] ?? name;
+}
+
+/** Commander would take whatever follows `--allow-private` for its values, a seed, too: only what
+ *  looks like ranges is bound to it. */
+export function withRangesBound(argv: readonly string[]): string[] {
+  const bound: string[] = [];
+  for (const arg of argv) {
+    const before = bound.at(-1) ?? '';
+    if (arg === '--allow-private') bound.push(`${arg}=all`);
+    else if (!before.startsWith('--allow-private=') || !/^[\da-f.:]+(\/\d+)?(,|$)/i.test(arg)) {
+      bound.push(arg);
+    } else {
+      const ranges = before.slice(before.indexOf('=') + 1);
+      bound[bound.length - 1] = `--allow-private=${ranges === 'all' ? arg : `${ranges},${arg}`}`;
+    }
+  }
+  return bound;
+}
+
+/** `img`, `all`, or classes parted by commas. */
+function imageClasses(text: string): string | string[] {
+  if (text === 'img' || text === 'all') return text;
+  const classes = text.split(',').map((name) => name.trim());
+  const known: readonly string[] = imageVias;
+  if (classes.every((name) => known.includes(name))) return classes;
+  throw new InvalidArgumentError(`It must be img, all, or some of: ${known.join(',')}.`);
+}
+
+/** Names parted by commas; "+name" adds to those that are known. */
+function lazyNames(text: string): string[] {
+  const adds = text.startsWith('+');
+  const names = text
+    .replace('+', '')
+    .split(',')
+    .map((name) => name.trim().toLowerCase());
+  return [...(adds ? lazyAttributes : []), ...names.filter((name) => name !== '')];
+}
+
+/** `all` (or `true`), or ranges parted by commas or white space. */
+function addressRanges(text: string, before: string | string[] | undefined): 'all' | string[] {
+  const ranges = text.split(/[\s,]+/).filter((range) => range !== '');
+  if (before === 'all' || /^(all|true|1)$/i.test(text)) return 'all';
+  for (const range of ranges) {
+    if (!isAddressRange(range)) {
+      throw new InvalidArgumentError(
+        `${JSON.stringify(range.slice(0, 64))} is not an address range; write 10.0.0.0/8 or ::1.`,
+      );
+    }
+  }
+  return [...(Array.isArray(before) ? before : []), ...ranges];
+}

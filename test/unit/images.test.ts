@@ -1,0 +1,249 @@
+/** Every place where an image can stand, what is made of it, and what is none. */
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { fetchSpecSchema, type ImageVia } from '../../shared/crawl.ts';
+import { type Image, limits, requestSchemas } from '../../shared/protocol.ts';
+import { cssImages } from '../../slave/extract/css.ts';
+import { type ExtractOptions, PageExtractor } from '../../slave/extract/extract.ts';
+import { jsonLdImages } from '../../slave/extract/json-ld.ts';
+
+const url = 'http://h.test/d/p.html';
+
+function extract(chunks: readonly string[], options: Partial<ExtractOptions> = {}) {
+  const extractor = new PageExtractor({ url, encoding: 'utf-8', images: 'all', ...options });
+  for (const chunk of chunks) extractor.write(chunk);
+  return extractor.end();
+}
+
+/** `via:src`, and what else is known, of every image of a page. */
+function images(html: string, options?: Partial<ExtractOptions>): string[] {
+  return extract([html], options).images.map(({ src, via, alt, width, height }) => {
+    const size = width === undefined && height === undefined ? '' : ` ${width}x${height}`;
+    return `${via}:${src.replace('http://h.test/d/', '')}${size}${alt === undefined ? '' : ` "${alt}"`}`;
+  });
+}
+
+const cases: readonly (readonly [html: string, ...images: string[]])[] = [
+  ['<img src=a width=10 height="20px" alt=x>', 'img:a 10x20 "x"'],
+  ['<img src=a width=50% height=" 7.5">', 'img:a undefinedx7'],
+  ['<img src=a><img src=a><IMG SRC=b>', 'img:a', 'img:b'],
+  ['<img srcset="a 100w, b 2x" alt=t>', 'srcset:a 100xundefined "t"', 'srcset:b "t"'],
+  [
+    '<picture><source srcset="a, b 2x" type=image/webp><img src=c></picture>',
+    'source:a',
+    'source:b',
+    'img:c',
+  ],
+  ['<video poster=a><source src=film data-src=film></video>', 'poster:a'],
+  ['<img data-src=a.png>', 'lazy:a.png'],
+  ['<img src=data:,x data-original=/a alt=y>', 'lazy:http://h.test/a "y"'],
+  [
+    '<img DATA-SRCSET="a.png 1x, b.png 2x" data-src=c.png>',
+    'lazy:a.png',
+    'lazy:b.png',
+    'lazy:c.png',
+  ],
+  [
+    '<img data-src=true data-lazy=1 data-image="{&quot;a&quot;:&quot;b.png&quot;}" data-other=a.png>',
+  ],
+  [
+    '<div data-bg=a.png data-src=b.png></div><a href=x data-background="url(c.png)">',
+    'lazy:a.png',
+    'lazy:c.png',
+  ],
+  ['<source data-srcset="a.png 2x">', 'lazy:a.png'],
+  ['<video data-poster=a.png data-src=b.png>', 'lazy:a.png'],
+  ['<noscript><img src=a></noscript>', 'img:a'],
+  ['<template><img src=a></template>', 'img:a'],
+  [
+    '<link rel=preload as=image href=a imagesrcset="b 1x, c 2x">',
+    'preload:a',
+    'preload:b',
+    'preload:c',
+  ],
+  ['<link rel=preload as=font href=a><link rel=stylesheet href=b><link href=c>'],
+  ['<link rel="shortcut ICON" href=a sizes=16x32>', 'icon:a 16x32'],
+  [
+    '<link rel=apple-touch-icon href=a><link rel=mask-icon href=b><link rel=icon href=c sizes=any>',
+    'icon:a',
+    'icon:b',
+    'icon:c',
+  ],
+  ['<link rel=icon>'],
+  ['<input type=IMAGE src=a alt=go width=3><input type=text src=b>', 'input:a 3xundefined "go"'],
+  [
+    '<svg><image href=a width=2 height=3 /><use xlink:href="b#c"/><feImage href=d /></svg>',
+    'svg:a 2x3',
+    'svg:b#c',
+    'svg:d',
+  ],
+  ['<svg><image href=a xlink:href=b /><use href=#c /><a href=d></a></svg>', 'svg:a'],
+  ['<svg><g style="fill:url(#a);mask:url(b.svg#c)"/></svg>', 'css:b.svg#c'],
+  ['<svg><path style="background:url(a)"/></svg><img src=b>', 'css:a', 'img:b'],
+  ['<p style="background: url(&quot;a&quot;), URL( b )">', 'css:a', 'css:b'],
+  ["<a href=x style='background:url(a)'>", 'css:a'],
+  ['</p style="background:url(a)">'],
+  ['<style>p { background: url("a") } @import url(b); @font-face { src: url(c) }</style>', 'css:a'],
+  ['<style>/* url(a) */ q { content: "url(b)"; cursor: url(c.cur) }', 'css:c.cur'],
+  ['<script>a = "<style>url(a)</style>"</script><textarea style="background:url(b)"></textarea>'],
+  [
+    '<meta property=og:image content=a><meta property=og:image:width content=9><meta property=og:image:alt content="x &amp; y">',
+    'og:a 9xundefined "x & y"',
+  ],
+  ['<meta name=og:image content=a><meta property=og:image:secure_url content=b>', 'og:a', 'og:b'],
+  [
+    '<meta name=twitter:image content=a><meta name=twitter:image:alt content=x><meta property=Twitter:Image:Src content=b>',
+    'twitter:a "x"',
+    'twitter:b',
+  ],
+  ['<meta name=description content=a><meta property=og:title content=b><meta property=og:image>'],
+  [
+    '<script type="application/ld+json">{"image":["a",{"url":"b","width":3,"height":"4px"}]}</script>',
+    'jsonld:a',
+    'jsonld:b 3x4',
+  ],
+  [
+    '<script type=application/ld+json>{"logo":"a",}</script><script type=text/plain>{"logo":"b"}</script>',
+  ],
+  [
+    '<base href=/b/><img src=a><p style="background:url(c)">',
+    'img:http://h.test/b/a',
+    'css:http://h.test/b/c',
+  ],
+  ['<img src="ftp://h/a"><img src="http://["><p style="background:url(about:blank)">'],
+];
+
+test('images: every place where one can stand', () => {
+  for (const [html, ...expected] of cases) assert.deepEqual(images(html), expected, html);
+});
+
+test('images: cut at every position, a page gives the same', () => {
+  for (const [html] of cases) {
+    const whole = extract([html]);
+    for (let cut = 0; cut <= html.length; cut++)
+      assert.deepEqual(extract([html.slice(0, cut), html.slice(cut)]), whole, `${html} at ${cut}`);
+    assert.deepEqual(extract([...html]), whole, html);
+  }
+});
+
+test('images: classes can be chosen, and img is img[src] alone', () => {
+  const page = cases
+    .map(([html]) => html.replace(/<base[^>]*>|<\/?(svg|style|video|template)>/g, ''))
+    .join('</style>');
+  const vias = (choice: ExtractOptions['images']) =>
+    new Set(extract([page], { images: choice }).images.map(({ via }) => via));
+  assert.deepEqual([...vias('img')], ['img']);
+  const chosen: ImageVia[][] = [['og'], ['img', 'srcset'], ['css', 'icon', 'lazy'], ['jsonld']];
+  for (const classes of chosen) assert.deepEqual([...vias(classes)].sort(), classes.sort());
+  // The links are the same, whatever is looked for besides.
+  const links = (choice: ExtractOptions['images']) =>
+    Buffer.from(extract([page], { images: choice }).links).toString();
+  assert.equal(links('all'), links('img'));
+});
+
+test('images: data: URLs are counted, not stored', () => {
+  const html =
+    '<img src=data:,x><img src=" DATA:,y" srcset="data:,z 2x, a 1x"><p style="background:url(data:,u)"><link rel=icon href=data:,i>';
+  const { images: found, dataImages } = extract([html]);
+  assert.deepEqual([found.map(({ src }) => src), dataImages], [['http://h.test/d/a'], 5]);
+  assert.equal(extract([html], { images: 'img' }).dataImages, 2);
+});
+
+test('images: of a srcset all candidates, or the best one', () => {
+  const html = '<img src=s srcset="a 100w, b 300w, c 200w"><source srcset="d, e 2x, f 1.5x">';
+  assert.deepEqual(images(html, { srcset: 'best' }), [
+    'img:s',
+    'srcset:b 300xundefined',
+    'source:e',
+  ]);
+});
+
+test('images: the lazy attributes are those that are asked for', () => {
+  const html = '<img data-src=a.png data-own=b.png my-set="c.png, d.png 2x">';
+  const lazyAttributes = ['data-own', 'my-set'];
+  assert.deepEqual(images(html, { lazyAttributes }), ['lazy:b.png', 'lazy:c.png', 'lazy:d.png']);
+});
+
+test('images: text in the charset of the page is read in it', () => {
+  const value = (text: string) => Buffer.from(text, 'latin1').toString();
+  const bytes = (text: string) => Buffer.from(text).toString('latin1');
+  const html = bytes(
+    '<img src=a alt=é><p style="background:url(é)"><style>p{background:url(ü)}</style><script type=application/ld+json>{"image":"ö"}</script>',
+  );
+  const found = extract([html], { value }).images;
+  assert.deepEqual(
+    found.map(({ src, alt }) => alt ?? src.replace('http://h.test/d/', '')),
+    ['é', '%C3%A9', '%C3%BC', '%C3%B6'],
+  );
+});
+
+test('images: what is found passes the schema of the wire, and the limits hold', () => {
+  const page = cases.map(([html]) => html).join('</style></svg></textarea></script>');
+  const check = (found: Image[]) =>
+    requestSchemas['task.report'].shape.images.safeParse(found).success;
+  assert.ok(check(extract([page]).images));
+  assert.ok(check(extract(['<img src=a width=99999999999999999999 height=-1>']).images));
+  const many = Array.from({ length: 60_000 }, (_, i) => `<p style="background:url(${i})">`).join(
+    '',
+  );
+  assert.equal(extract([many]).images.length, limits.imagesMax);
+  for (const wrong of [
+    { via: 'hearsay' },
+    { width: -1 },
+    { height: 1.5 },
+    { width: '1' },
+    { width: 1e7 },
+  ])
+    assert.equal(check([{ src: 'http://h/', via: 'img', ...wrong } as Image]), false);
+});
+
+test('images: the spec of a crawl names classes and attributes', () => {
+  const ok = (spec: unknown) => fetchSpecSchema.safeParse(spec).success;
+  assert.ok(ok({ images: ['img', 'og'], srcset: 'best', lazyAttributes: ['data-x'] }));
+  for (const wrong of [
+    { images: [] },
+    { images: ['x'] },
+    { lazyAttributes: ['a b'] },
+    { srcset: 'src' },
+  ])
+    assert.equal(ok(wrong), false);
+});
+
+test('css: url() and the strings of image-set() are images', () => {
+  const list: readonly (readonly [css: string, ...urls: string[]])[] = [
+    ['a{b:url(x)}', 'x'],
+    ["a{b:url( 'x y' )}", 'x y'],
+    ['a{b:url(x\\)y)}', 'x)y'],
+    ['a{b:url("\\78 y\\\nz")}', 'xyz'],
+    ['a{b:image-set("x" 1x, url(y) 2x, "z" type("image/avif"))} c{d:"no"}', 'x', 'y', 'z'],
+    ['a{b:-webkit-image-set(url(x) 1x)}', 'x'],
+    ['@import "no";@import url("no2") print;a{b:url(x)}', 'x'],
+    ['@namespace svg url(no);a{b:url(x)}', 'x'],
+    ["@FONT-FACE{src:url(no)} a{b:url('x')}", 'x'],
+    ["/* it's url(no) */ a{b:url(x)}", 'x'],
+    ['a{b:url(#no)} c{d:myurl(no)} e{f:url()}'],
+    ['a{content:"\\"url(no)"} b{c:url(x)}', 'x'],
+    ['a{b:url(x', 'x'],
+    ['a{b:url("x', 'x'],
+    ['a{b:"bad\n;c:url(x)}', 'x'],
+    ['a{b:URL(x)}', 'x'],
+  ];
+  for (const [css, ...urls] of list) assert.deepEqual(cssImages(css), urls, css);
+});
+
+test('css, json-ld: hostile text takes linear time', () => {
+  const started = performance.now();
+  for (const piece of ['url(', '"', "'\\", '/*', '@import', 'image-set((', '@font-face', 'url("'])
+    cssImages(`url(a)${piece.repeat((1 << 20) / piece.length)}`);
+  jsonLdImages(`{"image":${'['.repeat(100_000)}${']'.repeat(100_000)}}`);
+  jsonLdImages(`{"image":${'{"image":'.repeat(20_000)}1${'}'.repeat(20_000)}}`);
+  assert.ok(performance.now() - started < 5000);
+});
+
+test('json-ld: images stand under their names, or are ImageObjects', () => {
+  const read = (value: unknown) => jsonLdImages(JSON.stringify(value)).map(({ src }) => src);
+  const graph = [{ '@type': 'ImageObject', contentUrl: 'c', url: 'no' }, { logo: { url: 'l' } }];
+  assert.deepEqual(read({ '@graph': graph, url: 'no', name: 'no' }), ['c', 'l']);
+  assert.deepEqual(read([{ thumbnailUrl: 't', author: { image: 'i' } }]), ['t', 'i']);
+  assert.deepEqual(read({ image: 7, logo: null, photo: [['p']] }), ['p']);
+});
