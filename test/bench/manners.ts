@@ -1,7 +1,6 @@
 /**
- * Crawls the 24 virtual hosts of `shared/sites` with four slaves for a bounded time, kills the master
  * Crawls the 24 virtual hosts of `shared/sites` with four slaves for a bounded time, kills the
- * master
+ * master in the middle, and counts from nginx's own log what broke the manners: gaps too short,
  * and more requests at once than allowed. Needs that folder beside the project:
  *
  *     node dist/test/bench/manners.js [seconds] [delay in ms]
