@@ -42,6 +42,12 @@ export function specFlags(): Option[] {
     flag('--per-host <n>', 'fetches at once of a host; default: 2, on this machine 32').argParser(
       whole(1, 10_000),
     ),
+    flag('--crawl-delay-max <ms>', 'a longer Crawl-delay of a robots.txt counts as this')
+      .default(60_000)
+      .argParser(whole(0, 86_400_000)),
+    flag('--ignore-robots', 'fetch what robots.txt disallows: only on your own sites').default(
+      false,
+    ),
     flag('--images <which>', 'img: img[src] alone; all: wherever an image can stand; or classes')
       .argParser(imageClasses)
       .default('all'),
@@ -89,6 +95,8 @@ const specFields: Readonly<
   order: ['order'],
   delay: ['delayMs'],
   perHost: ['perHost'],
+  crawlDelayMax: ['crawlDelayMaxMs'],
+  ignoreRobots: ['ignoreRobots'],
   attempts: ['attemptsMax'],
   urlsExpected: ['urlsExpected'],
   images: ['fetch', 'images'],

@@ -10,15 +10,16 @@ await runMain('master', async () => {
     await ask(options);
     return;
   }
-  const master = await Master.start(options);
+  const starting = Master.start(options);
   let asked = 0;
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
       // The second one means it: everything that was acknowledged is on the disk.
       if (++asked > 1) process.exit(1);
-      void master.stop();
+      starting.then((master) => master.stop()).catch(() => {}); // said below
     });
   }
+  const master = await starting;
   await master.stopped;
 });
 process.exit();

@@ -110,6 +110,7 @@ export class Master {
       hostSecret: this.#secret(),
       leaseMs: options.timing.leaseMs,
       recentEntries: options.recentUrls,
+      onUnmannerly: (crawl) => this.#warnOfManners(crawl),
       onEnded: (crawl) => this.#ended(crawl),
     });
     this.#queues = new UserQueues(store, this.#commits);
@@ -151,6 +152,9 @@ export class Master {
     this.#folder.publish(`${host || '127.0.0.1'}:${actualPort}`);
     this.#state = 'serving';
     this.#greet(actualPort);
+    for (const crawl of this.#frontier.crawls) {
+      if (crawl.spec.ignoreRobots && crawl.state === 'running') this.#warnOfManners(crawl);
+    }
     if (seeds.length > 0) await this.#seed(name, seeds, spec);
     this.#progress.start(this.#options.statusEveryMs);
     for (const crawl of this.#frontier.crawls) this.#frontier.settle(crawl);
@@ -228,6 +232,13 @@ export class Master {
     }
     const key = this.#options.authkey ? 'the same authkey' : authkeyFile;
     this.#log.info(`join a slave with: ${join} --authkey-file ${key}`);
+  }
+
+  #warnOfManners({ name }: Crawl): void {
+    this.#log.warn(
+      `crawl ${name} IGNORES robots.txt (--ignore-robots): it fetches what sites ask crawlers ` +
+        'not to; only do that to sites that are yours',
+    );
   }
 
   #ended(crawl: Crawl): void {

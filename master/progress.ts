@@ -99,10 +99,11 @@ function headOf(openCount: number, slaves: number): string {
 /** The line that a finished or cancelled crawl is reported with. */
 export function summary(crawl: CrawlStatus, tookMs: number, folder: string): string {
   const buried = crawl.buried > 0 ? ` (${number(crawl.buried)} buried: see \`buried\`)` : '';
+  const excluded = crawl.excluded > 0 ? `, ${number(crawl.excluded)} excluded` : '';
   const end = crawl.state === 'cancelled' ? 'was cancelled' : 'is done';
   return (
     `crawl ${crawl.name} ${end} after ${duration(tookMs)}: ${number(crawl.pages)} pages, ` +
-    `${number(crawl.images)} images, ${number(crawl.failed)} failed${buried}; ` +
+    `${number(crawl.images)} images, ${number(crawl.failed)} failed${buried}${excluded}; ` +
     `see ${folder}/pages.jsonl and ${folder}/img_src.txt`
   );
 }

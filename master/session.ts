@@ -111,6 +111,7 @@ export class Session implements LeaseHolder {
       depth: task.depth,
       attempt: task.attempts + 1,
       ...(crawls.of(task)?.scope.isSeedHost(new URL(task.url)) && { open: true }),
+      ...(task.kind === 'robots' ? { kind: task.kind } : {}),
     }));
     this.send({ verb: 'task.push', tasks });
   }

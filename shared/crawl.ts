@@ -5,6 +5,7 @@
 import * as z from 'zod';
 import { isAddressRange } from './address.ts';
 
+export const crawlDelayMaxMsDefault = 60_000;
 const count = (max: number) => z.int().min(1).max(max);
 
 /** Where an image was found. README, "Images", says what each is. */
@@ -110,6 +111,10 @@ export const crawlSpecSchema = z.strictObject({
   delayMs: z.int().min(0).max(86_400_000).optional(),
   /** Fetches at once on one host; unset: 2, on a loopback host 32. */
   perHost: count(10_000).optional(),
+  /** Fetch what robots.txt disallows, too, and as fast as the delay allows. */
+  ignoreRobots: z.boolean().default(false),
+  /** A longer Crawl-delay of a robots.txt counts as this, in ms. */
+  crawlDelayMaxMs: z.int().min(0).max(86_400_000).default(crawlDelayMaxMsDefault),
   /** Fetches of one URL before it is buried. */
   attemptsMax: count(100).default(4),
   /** Sizes the first Bloom filter; more URLs than that only add filters. */

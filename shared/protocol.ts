@@ -27,6 +27,8 @@ export const limits = {
   silenceMs: 25_000,
   /** A lease ends this long after it was given or extended. [T-4] */
   leaseMs: 120_000,
+  /** A robots.txt: what is beyond is not read. Source: RFC 9309, section 2.5. */
+  robotsBytesMax: 500 << 10,
   urlChars: 4096,
   titleChars: 1024,
   altChars: 1024,
@@ -148,6 +150,19 @@ export const requestSchemas = {
     /** Canonical absolute URLs, ASCII, each ended or parted by a line feed. */
     links,
   }),
+  /** The answer to a task of kind `robots`, whatever its status; a failure is a release. [T-17] */
+  'task.robots': z.strictObject({
+    verb: z.literal('task.robots'),
+    id: z.int().min(0),
+    task: taskId,
+    lease,
+    /** Of the last hop. */
+    status: z.int().min(100).max(999),
+    /** As it came, content codings undone. */
+    body: bytes.refine((body) => body.length <= limits.robotsBytesMax, { error: 'is too long' }),
+    cacheControl: z.string().max(1024).optional(),
+    retryAfterMs: z.int().min(0).max(86_400_000).optional(),
+  }),
   /** Give a task back. With `error` it counts as a failed attempt. [T-6] */
   'task.release': z.strictObject({
     verb: z.literal('task.release'),
@@ -257,6 +272,8 @@ export type CrawlStatus = {
   /** URLs that ended with an error, the buried ones included. */
   failed: number;
   buried: number;
+  /** URLs that robots.txt leaves out. */
+  excluded: number;
   /** URLs ever admitted. */
   known: number;
   bytes: number;
@@ -278,6 +295,7 @@ export type Replies = {
   bye: Record<never, never>;
   'task.credit': Record<never, never>;
   'task.report': { state: 'done' | 'stale' };
+  'task.robots': { state: 'done' | 'stale' };
   'task.release': { state: 'done' | 'stale' };
   'task.extend': { lost: number[] };
   'crawl.add': { admitted: number; known: number; refused: { url: string; why: string }[] };
@@ -309,6 +327,8 @@ export type TaskPush = {
   attempt: number;
   /** True: the operator named its host as a seed, so it may be at a private address. */
   open?: boolean;
+  /** Absent: a page. `robots`: a robots.txt, answered by `task.robots`. [T-17] */
+  kind?: 'robots';
 };
 
 /** What the master sends unasked. */

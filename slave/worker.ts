@@ -16,6 +16,7 @@ import { limits, type Push, type Requests, type TaskPush } from '../shared/proto
 import { CookieJar } from './fetch/cookies.ts';
 import { PageFetcher } from './fetch/fetcher.ts';
 import type { FetchOutcome } from './fetch/outcome.ts';
+import type { RobotsOutcome } from './fetch/robots-file.ts';
 import { MasterLink } from './master-link.ts';
 
 export type WorkerOptions = {
@@ -31,6 +32,7 @@ export type WorkerOptions = {
 /** What the master is told of one task; kept until it is acknowledged. */
 type Statement =
   | { readonly verb: 'task.report'; readonly body: Omit<Requests['task.report'], 'verb' | 'id'> }
+  | { readonly verb: 'task.robots'; readonly body: Omit<Requests['task.robots'], 'verb' | 'id'> }
   | { readonly verb: 'task.release'; readonly body: Omit<Requests['task.release'], 'verb' | 'id'> };
 
 /** Bytes of unacknowledged reports above which no fetch is begun. */
@@ -155,9 +157,14 @@ export class Worker {
     const abort = this.#spareAborts.pop() ?? new AbortController();
     this.#fetching.set(task, abort);
     try {
-      const jar = this.#cookies.get(task.crawl);
-      const outcome = await this.#fetcher.fetch(task.url, spec, abort.signal, task.open, jar);
-      this.#conclude(task, outcome);
+      if (task.kind === 'robots') {
+        const outcome = await this.#fetcher.fetchRobots(task.url, spec, abort.signal, task.open);
+        this.#concludeRobots(task, outcome);
+      } else {
+        const jar = this.#cookies.get(task.crawl);
+        const outcome = await this.#fetcher.fetch(task.url, spec, abort.signal, task.open, jar);
+        this.#conclude(task, outcome);
+      }
     } catch (error) {
       if (!abort.signal.aborted) {
         this.#options.log.error({ url: task.url }, `fetch: ${messageOf(error)}`);
@@ -182,6 +189,15 @@ export class Worker {
     this.#tell({ verb: 'task.release', body });
   }
 
+  #concludeRobots({ task, lease }: TaskPush, outcome: RobotsOutcome): void {
+    if (outcome.ok) {
+      const { ok: _, ...file } = outcome;
+      this.#tell({ verb: 'task.robots', body: { task, lease, ...file } });
+    } else {
+      this.#tell({ verb: 'task.release', body: { task, lease, error: outcome.error } });
+    }
+  }
+
   #tell(statement: Statement): void {
     this.#unacked.add(statement);
     this.#unackedBytes += sizeOf(statement);
@@ -190,11 +206,9 @@ export class Worker {
   }
 
   #send(master: MasterClient, statement: Statement): void {
-    const answer =
-      statement.verb === 'task.report'
-        ? master.request(statement.verb, statement.body, reportWithinMs)
-        : master.request(statement.verb, statement.body, reportWithinMs);
-    answer.then(
+    // The verb and the body of a statement belong together, which TypeScript cannot see of a union.
+    const { verb, body } = statement as Extract<Statement, { verb: 'task.report' }>;
+    master.request(verb, body, reportWithinMs).then(
       () => this.#forget(statement),
       (error: unknown) => {
         // Without an answer it is sent again when the master is back.
@@ -245,5 +259,6 @@ export class Worker {
 
 function sizeOf(statement: Statement): number {
   if (statement.verb === 'task.release') return 256;
+  if (statement.verb === 'task.robots') return statement.body.body.length + 256;
   return statement.body.links.length + statement.body.images.length * 128 + 512;
 }

@@ -94,7 +94,7 @@ export function buried(
   _session: Session,
   { crawl, after, limit }: Requests['crawl.buried'],
 ): Replies['crawl.buried'] {
-  return frontier.buried(frontier.crawls.named(crawl), after, limit);
+  return frontier.buried.list(frontier.crawls.named(crawl), after, limit);
 }
 
 export async function replay(
@@ -102,5 +102,5 @@ export async function replay(
   _session: Session,
   { crawl, url }: Requests['crawl.replay'],
 ): Promise<Replies['crawl.replay']> {
-  return { replayed: await frontier.replay(frontier.crawls.named(crawl), url) };
+  return { replayed: await frontier.buried.replay(frontier.crawls.named(crawl), url) };
 }

@@ -19,6 +19,7 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   bye: () => ({}),
   'task.credit': tasks.credit,
   'task.report': tasks.report,
+  'task.robots': tasks.robots,
   'task.release': tasks.release,
   'task.extend': tasks.extend,
   'crawl.add': crawls.add,

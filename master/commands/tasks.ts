@@ -1,4 +1,4 @@
-/** Verbs of slaves: credit, report, release, extend. Source: PROTOCOL.md [T-1]..[T-8]. */
+/** Verbs of slaves: credit, report, robots, release, extend. Source: PROTOCOL.md [T-1]..[T-8]. */
 import type { Replies, Requests } from '../../shared/protocol.ts';
 import type { Services } from '../services.ts';
 import type { Session } from '../session.ts';
@@ -18,6 +18,15 @@ export async function report(
   { task, lease, result, images, links }: Requests['task.report'],
 ): Promise<Replies['task.report']> {
   return { state: await frontier.report(session, lease, task, { result, images, links }) };
+}
+
+export async function robots(
+  { frontier }: Services,
+  session: Session,
+  { task, lease, status, body, cacheControl, retryAfterMs }: Requests['task.robots'],
+): Promise<Replies['task.robots']> {
+  const answer = { status, cacheControl, retryAfterMs };
+  return { state: await frontier.robots(session, lease, task, answer, body) };
 }
 
 export async function release(

@@ -2,6 +2,7 @@
  * One crawl: its spec, scope, filter, counters and queues. It decides what is admitted; the
  * frontier decides when anything happens.
  */
+import { crawlDelayMaxMsDefault } from '../../shared/crawl.ts';
 import type { CrawlStatus } from '../../shared/protocol.ts';
 import { isLoopback } from '../../shared/url.ts';
 import type { CrawlCounters, CrawlRecord, CrawlState } from '../store/records.ts';
@@ -10,9 +11,9 @@ import type { Host, Manners } from './politeness.ts';
 import { Scope } from './scope.ts';
 import type { TaskQueue } from './tasks.ts';
 
-const politeManners: Manners = { delayMs: 250, perHost: 2 };
+const politeManners = { delayMs: 250, perHost: 2 };
 /** A host of this machine disturbs nobody. */
-const loopbackManners: Manners = { delayMs: 0, perHost: 32 };
+const loopbackManners = { delayMs: 0, perHost: 32 };
 
 export const noCounters: CrawlCounters = {
   waiting: 0,
@@ -21,6 +22,7 @@ export const noCounters: CrawlCounters = {
   others: 0,
   failed: 0,
   buried: 0,
+  excluded: 0,
   known: 0,
   bytes: 0,
   seen: 0,
@@ -107,7 +109,12 @@ export class Crawl {
 
   manners(host: URL): Manners {
     const base = isLoopback(host.hostname) ? loopbackManners : politeManners;
+    const { ignoreRobots, crawlDelayMaxMs = crawlDelayMaxMsDefault, attemptsMax } = this.spec;
     return {
+      robots: ignoreRobots ? undefined : productToken(this.spec.fetch.userAgent),
+      crawlDelayMaxMs,
+      follows: this.spec.delayMs === undefined && base.delayMs > 0,
+      attemptsMax,
       delayMs: this.spec.delayMs ?? base.delayMs,
       perHost: this.spec.perHost ?? base.perHost,
     };
@@ -142,4 +149,9 @@ export class Crawl {
       ...counters,
     };
   }
+}
+
+/** Our name in a robots.txt: what the user agent begins with. Source: RFC 9309, section 2.2.1. */
+function productToken(userAgent: string): string {
+  return /^[A-Za-z_-]+/.exec(userAgent)?.[0] ?? 'Orbweaver';
 }

@@ -162,7 +162,10 @@ export class Crawls {
       const parts = row && parseTaskKey(row.key);
       if (row === undefined || parts === undefined) break;
       const url = new URL(decodeTask(row.value).url);
-      this.queue(crawl, this.#politeness.host(hostKeyOf(url)), url, false);
+      const host = this.#politeness.host(hostKeyOf(url));
+      this.queue(crawl, host, url, false);
+      // It may have been asked at the last moment of the master before.
+      host.nextAt = Math.max(host.nextAt, clockMs() + host.delayMs);
       from = afterPrefix(Buffer.concat([crawlKey(crawl.id), parts.host]));
     }
     this.wake(crawl);

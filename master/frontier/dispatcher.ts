@@ -9,7 +9,7 @@ import { clockMs } from '../../shared/clock.ts';
 import type { Crawls } from './crawls.ts';
 import { keyOf } from './gathering.ts';
 import { type Lease, type LeaseHolder, Leases } from './leases.ts';
-import type { Politeness } from './politeness.ts';
+import type { Host, Politeness } from './politeness.ts';
 import type { Task } from './tasks.ts';
 
 /** A lost lease counts against its page only when it happens again and again. */
@@ -71,8 +71,13 @@ export class Dispatcher {
   }
 
   /** The task that a report or failure is about, taken out of whatever state it was in, for its
-   *  end to be committed; undefined when it is done already or being committed. */
-  claim(holder: LeaseHolder, leaseId: number, id: Uint8Array): Task | undefined {
+   *  end to be committed, and the host if it was leased; undefined when it is done already or being
+   *  committed. */
+  claim(
+    holder: LeaseHolder,
+    leaseId: number,
+    id: Uint8Array,
+  ): { task: Task; host: Host | undefined } | undefined {
     const held = this.#leases.held(leaseId, holder);
     const isHeld = held !== undefined && keyOf(held.task).equals(id);
     // Without its lease (one of before a restart, or one that ran out) it counts if it is open.
@@ -85,7 +90,7 @@ export class Dispatcher {
       if (!isHeld) lease.holder.cancel([lease]);
       this.#end(lease);
     }
-    return task;
+    return { task, host: lease?.host };
   }
 
   /** A task comes back unfetched. False when the holder did not have it. */
@@ -112,6 +117,8 @@ export class Dispatcher {
     for (const lease of [...this.#leases]) {
       if (lease.task.queue.crawl !== crawlId) continue;
       lease.holder.cancel([lease]);
+      // Another crawl may need the robots.txt.
+      if (lease.task.kind === 'robots') lease.task.queue.release(lease.task, lease.task);
       this.#end(lease);
     }
   }

@@ -27,6 +27,9 @@ import { PendingSet, type RecentTable } from './recent.ts';
 /** Fingerprints since the last save before the Bloom filter is saved again. */
 const unsavedMax = 1 << 20;
 const digestBytes = 32;
+/** Rows read at once at the start: about as much memory of either table. */
+const recentRows = 8;
+const seenRows = 4096;
 /** Stands for the digest of a saved filter where there was none. */
 const noDigest = Buffer.alloc(digestBytes);
 
@@ -212,7 +215,8 @@ export class Filter {
     let from = first;
     const to = crawlKey(this.#crawl + 1);
     for (let after = false; ; after = true) {
-      const rows = this.#store.range(table, { from, after, to, limit: 4096 });
+      const limit = table === 'recent' ? recentRows : seenRows;
+      const rows = this.#store.range(table, { from, after, to, limit });
       for (const row of rows) this.#addAll(fingerprintsOf(row));
       const last = rows.at(-1);
       if (last === undefined) return;

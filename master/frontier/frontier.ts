@@ -11,23 +11,31 @@ import { clockMs } from '../../shared/clock.ts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError } from '../../shared/errors.ts';
 import { Fingerprinter } from '../../shared/fingerprint.ts';
-import type { FetchErrorBody, Replies } from '../../shared/protocol.ts';
+import type { FetchErrorBody } from '../../shared/protocol.ts';
 import { canonicalUrl, hostKeyOf } from '../../shared/url.ts';
 import type { GroupCommit, Part } from '../store/group-commit.ts';
 import { crawlKey, decodeBuried, encodeCrawl } from '../store/records.ts';
-import type { Change, Row, Store } from '../store/store.ts';
+import type { Change, Store } from '../store/store.ts';
+import { Buried } from './buried.ts';
 import type { Crawl } from './crawl.ts';
 import { Crawls } from './crawls.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Gathering, type Report } from './gathering.ts';
+import { HostRecords } from './host-records.ts';
+import {
+  type Entry,
+  type Failure,
+  Inbox,
+  type SeedVerdict,
+  smallEntryBytes,
+  type Verdict,
+} from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';
+import type { Pace } from './pace.ts';
 import { type Host, Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
+import type { Access, RobotsAnswer } from './robots-gate.ts';
 import type { Task } from './tasks.ts';
-
-/** What became of a report: `stale` when its task was done already. */
-export type Verdict = 'done' | 'stale';
-export type SeedVerdict = Replies['crawl.add'];
 
 /** Where findings go when they are on the disk. */
 export type Findings = {
@@ -48,54 +56,37 @@ export type FrontierOptions = {
   readonly leaseMs: number;
   /** Entries of the table of recent fingerprints, 16 bytes each. */
   readonly recentEntries: number;
+  /** It fetches what robots.txt forbids: at every start, and when it is made. */
+  readonly onUnmannerly: (crawl: Crawl) => void;
   /** It is finished or cancelled, and that is on the disk. */
   readonly onEnded: (crawl: Crawl) => void;
 };
 
-/** One thing that waits to be gathered. `bytes`: what it holds in memory, about. */
-type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
-  | { kind: 'report'; task: Task; report: Report; slave: string; done: (v: Verdict) => void }
-  | { kind: 'failure'; failure: Failure; done: (v: Verdict) => void }
-  | { kind: 'replay'; rows: readonly Row[]; done: () => void }
-  | { kind: 'seeds'; urls: readonly string[]; priority: number; done: (v: SeedVerdict) => void }
-);
-
-type Failure = {
-  readonly task: Task;
-  readonly error: FetchErrorBody;
-  /** Undefined: never again, whatever attempts it has left. */
-  readonly retryAt: number | undefined;
-  readonly slave: string;
-};
-
-/** Bytes of one commit's entries: bounds the time that one gathering takes. */
-const gatherBytesMax = 512 << 10;
-/** Bytes in the inbox above which senders have to wait. */
-const inboxBytesMax = 4 << 20;
-const smallEntryBytes = 512;
 const retryFirstMs = 1_000;
 const retryMaxMs = 300_000;
-const replayBatch = 1_000;
 
 export class Frontier {
   readonly crawls: Crawls;
   readonly dispatcher: Dispatcher;
+  readonly buried: Buried;
   readonly #options: FrontierOptions;
   readonly #fingerprinter = new Fingerprinter();
   readonly #politeness: Politeness;
   readonly #recent: RecentTable;
-  #replaying: Promise<unknown> = Promise.resolve();
-  #inbox: Entry[] = [];
-  #inboxBytes = 0;
-  #waitingForRoom: (() => void)[] = [];
+  readonly #inbox = new Inbox();
+  readonly #records: HostRecords;
 
   constructor(options: FrontierOptions) {
     this.#options = options;
     // A hasher of its own: hosts are hashed in the middle of hashing links.
     const hosts = new Fingerprinter();
-    this.#politeness = new Politeness((key) =>
-      Buffer.from(hosts.one(options.hostSecret, key).buffer, 0, 8),
-    );
+    this.#records = new HostRecords(options.store, (changes) => this.#commit(changes));
+    this.#politeness = new Politeness({
+      hashOf: (key) => Buffer.from(hosts.one(options.hostSecret, key).buffer, 0, 8),
+      robotsOf: (hash) => this.#records.robotsFile(hash),
+      onMade: (host) => this.#records.restore(host),
+      onRefused: (host, task, access) => this.#refuse(host, task, access),
+    });
     this.#recent = new RecentTable(options.recentEntries);
     this.crawls = new Crawls({
       store: options.store,
@@ -110,6 +101,7 @@ export class Frontier {
       mayFetch: () => !options.results.isFull,
       onHopeless: (task, slave) => this.#giveUp(task, slave),
     });
+    this.buried = new Buried(options.store, (entry) => this.#put(entry));
     options.commits.addGatherer(() => this.#gather());
     // A crash may have come in the middle of it.
     for (const crawl of this.crawls) {
@@ -119,14 +111,12 @@ export class Frontier {
 
   /** True when senders should wait: see `room`. */
   get isFull(): boolean {
-    return this.#inboxBytes > inboxBytesMax;
+    return this.#inbox.isFull;
   }
 
   /** Resolves when the inbox has room again. */
   room(): Promise<void> {
-    return this.isFull
-      ? new Promise((resolve) => this.#waitingForRoom.push(resolve))
-      : Promise.resolve();
+    return this.#inbox.room();
   }
 
   /** Offers seeds to a crawl, made if there is none of that name: they open its scope for their
@@ -137,7 +127,9 @@ export class Frontier {
     urls: readonly string[],
     priority = 0,
   ): Promise<SeedVerdict> {
+    const isNew = !this.crawls.has(name);
     const crawl = this.crawls.open(name, spec);
+    if (isNew && crawl.spec.ignoreRobots) this.#options.onUnmannerly(crawl);
     if (crawl.state === 'cancelled') {
       throw new CommandError(
         'E_BAD_REQUEST',
@@ -157,13 +149,35 @@ export class Frontier {
     id: Uint8Array,
     report: Report,
   ): Promise<Verdict> {
-    const task = this.dispatcher.claim(holder, leaseId, id);
+    const { task, host } = this.dispatcher.claim(holder, leaseId, id) ?? {};
     const crawl = task && this.crawls.of(task);
     if (task === undefined || crawl === undefined) return 'stale';
+    if (task.kind === 'robots') {
+      // Of a slave that does not know what this is.
+      const error = { kind: 'protocol', message: 'robots.txt was fetched as a page' } as const;
+      await this.#learn(task, { error });
+      return 'done';
+    }
+    if (host !== undefined)
+      this.#keepPace(host, (pace, now) => pace.answered(report.result.ms, now));
     const bytes = smallEntryBytes + report.links.length + report.images.length * 128;
     return await new Promise((done) =>
       this.#put({ kind: 'report', crawl, bytes, task, report, slave: holder.name, done }),
     );
+  }
+
+  /** Takes an answer to a request for robots.txt. Resolves when it is on the disk. */
+  async robots(
+    holder: LeaseHolder,
+    leaseId: number,
+    id: Uint8Array,
+    answer: RobotsAnswer,
+    file: Uint8Array,
+  ): Promise<Verdict> {
+    const { task } = this.dispatcher.claim(holder, leaseId, id) ?? {};
+    if (task?.kind !== 'robots') return 'stale';
+    await this.#learn(task, answer, file);
+    return 'done';
   }
 
   /** Takes a failed fetch: again later, or buried. Resolves when it is on the disk. */
@@ -174,8 +188,13 @@ export class Frontier {
     error: FetchErrorBody,
     retryAfterMs = 0,
   ): Promise<Verdict> {
-    const task = this.dispatcher.claim(holder, leaseId, id);
+    const { task, host } = this.dispatcher.claim(holder, leaseId, id) ?? {};
     if (task === undefined) return 'stale';
+    if (host !== undefined) this.#keepPace(host, failed(host, error, retryAfterMs));
+    if (task.kind === 'robots') {
+      await this.#learn(task, { error, retryAfterMs });
+      return 'done';
+    }
     const backOffMs = Math.min(retryMaxMs, retryFirstMs * 4 ** task.attempts);
     // Jitter, so that a host that was down is not asked for everything at once.
     const waitMs = Math.max(retryAfterMs, backOffMs * (0.75 + Math.random() / 2));
@@ -208,42 +227,6 @@ export class Frontier {
     await this.#save(crawl);
   }
 
-  /** Buried URLs in the order of their fingerprints, `limit` of them from beyond `after`. */
-  buried(crawl: Crawl, after: Uint8Array | undefined, limit: number): Replies['crawl.buried'] {
-    const rows = this.#buriedRows(crawl, after, limit);
-    const urls = rows.map(({ value }) => {
-      const { url, kind, message, attempts } = decodeBuried(value);
-      return { url, kind, message, attempts };
-    });
-    const last = rows.at(-1);
-    return last !== undefined && rows.length === limit ? { urls, next: last.key } : { urls };
-  }
-
-  /** Buried URLs back into the task queue: one, or all. Gives how many. */
-  replay(crawl: Crawl, url: string | undefined): Promise<number> {
-    // One after the other: two would read the same rows and admit their URLs twice.
-    const replayed = this.#replaying.then(() => this.#replay(crawl, url));
-    this.#replaying = replayed.catch(() => {});
-    return replayed;
-  }
-
-  async #replay(crawl: Crawl, url: string | undefined): Promise<number> {
-    let replayed = 0;
-    let after: Uint8Array | undefined;
-    while (crawl.state !== 'cancelled') {
-      const page = this.#buriedRows(crawl, after, replayBatch);
-      const rows = page.filter(({ value }) => url === undefined || decodeBuried(value).url === url);
-      if (rows.length > 0) {
-        const bytes = rows.length * smallEntryBytes;
-        await new Promise<void>((done) => this.#put({ kind: 'replay', crawl, bytes, rows, done }));
-      }
-      replayed += rows.length;
-      after = page.at(-1)?.key;
-      if (after === undefined || (url !== undefined && rows.length > 0)) break;
-    }
-    return replayed;
-  }
-
   /** Looks whether a crawl has ended: a sink has written, a commit is on the disk. */
   settle(crawl: Crawl): void {
     if (!crawl.isDone) return;
@@ -262,9 +245,7 @@ export class Frontier {
   }
 
   #put(entry: Entry): void {
-    entry.crawl.inbox++;
-    this.#inbox.push(entry);
-    this.#inboxBytes += entry.bytes;
+    this.#inbox.put(entry);
     this.#options.commits.request();
   }
 
@@ -279,19 +260,53 @@ export class Frontier {
   /** A page that takes its slaves with it is buried, whatever attempts it has left. */
   #giveUp(task: Task, slave: string): void {
     const error = { kind: 'lost', message: 'every slave that had it was lost' } as const;
-    void this.#fail({ task, error, retryAt: undefined, slave });
+    if (task.kind === 'robots') void this.#learn(task, { error });
+    else void this.#fail({ task, error, retryAt: undefined, slave });
+  }
+
+  /** Something that the host did changes its pace. */
+  #keepPace(host: Host, change: (pace: Pace, now: number) => boolean): void {
+    const now = clockMs();
+    const isNew = change(host.pace, now);
+    if (isNew) this.#records.savePace(host);
+    if (isNew || host.follows) this.#politeness.learned(host, now);
+  }
+
+  /** What came of a robots.txt goes on record; then its host goes on. */
+  async #learn(task: Task, answer: RobotsAnswer, file?: Uint8Array): Promise<void> {
+    const key = hostKeyOf(new URL(task.url));
+    const attemptsMax = this.crawls.of(task)?.spec.attemptsMax ?? 1;
+    const host = () => this.#politeness.host(key);
+    await this.#records.learnRobots(host, answer, file, attemptsMax);
+    this.#politeness.learned(host(), clockMs());
+    this.dispatcher.dispatchSoon();
+  }
+
+  /** A task that its host's robots.txt forbids, or whose host cannot be reached. */
+  #refuse(host: Host, task: Task, access: Exclude<Access, 'fetch'>): void {
+    const crawl = this.crawls.of(task);
+    const done = () => {
+      host.refused--;
+      this.#politeness.wake(host, clockMs());
+    };
+    if (crawl === undefined) {
+      done();
+      return;
+    }
+    if (access === 'excluded') {
+      this.#put({ kind: 'excluded', crawl, bytes: smallEntryBytes, task, done });
+      return;
+    }
+    const { error, attempts } = access;
+    const failure = { task, error, attempts, retryAt: undefined, slave: '' };
+    this.#put({ kind: 'failure', crawl, bytes: smallEntryBytes, failure, done });
   }
 
   /** Takes entries off the inbox, up to a batch, and makes one part of them. */
   #gather(): Part | undefined {
-    let bytes = 0;
-    const taken = this.#inbox.findIndex((entry) => {
-      bytes += entry.bytes;
-      return bytes > gatherBytesMax + entry.bytes;
-    });
-    const entries = this.#inbox.splice(0, taken < 0 ? this.#inbox.length : taken);
+    const entries = this.#inbox.take();
     if (entries.length === 0) return undefined;
-    if (this.#inbox.length > 0) this.#options.commits.request();
+    if (!this.#inbox.isEmpty) this.#options.commits.request();
     const gatherings = new Map<Crawl, Gathering>();
     const answers = entries.map((entry) => this.#handle(entry, gatherings));
     const sealed = [...gatherings.values()].map((gathering) => ({
@@ -304,14 +319,11 @@ export class Frontier {
       done: () => {
         for (const { unpend } of sealed) unpend();
         for (const answer of answers) answer();
-        for (const entry of entries) {
-          entry.crawl.inbox--;
-          this.#inboxBytes -= entry.bytes;
-        }
+        this.#inbox.settle(entries);
         for (const { gathering, commit, results } of sealed) {
           this.#apply(gathering, commit, results);
         }
-        this.#makeRoom();
+        this.#inbox.makeRoom();
         this.dispatcher.dispatchSoon();
       },
     };
@@ -328,10 +340,12 @@ export class Frontier {
         return () => entry.done(isTaken ? 'done' : 'stale');
       }
       case 'failure': {
-        const { task, error, retryAt, slave } = entry.failure;
-        gathering.failure(task, error, retryAt, slave, clockMs());
+        gathering.failure(entry.failure, clockMs());
         return () => entry.done('done');
       }
+      case 'excluded':
+        gathering.excluded(entry.task, clockMs());
+        return entry.done;
       case 'seeds': {
         const verdict = this.#takeSeeds(gathering, entry.urls, entry.priority);
         if (crawl.state === 'finished' && verdict.admitted > 0) crawl.state = 'running';
@@ -340,7 +354,9 @@ export class Frontier {
       case 'replay':
         for (const { key, value } of entry.rows) {
           const { url, depth, priority } = decodeBuried(value);
-          gathering.replay(new URL(url), depth, priority, key);
+          const target = new URL(url);
+          this.#politeness.host(hostKeyOf(target)).retry();
+          gathering.replay(target, depth, priority, key);
         }
         if (crawl.state === 'finished') crawl.state = 'running';
         return entry.done;
@@ -360,8 +376,10 @@ export class Frontier {
       const why = url && scope.refuses(url);
       if (url === undefined) verdict.refused.push({ url: text, why: 'not an http or https URL' });
       else if (why) verdict.refused.push({ url: text, why: `left out by --${why}` });
-      else if (gathering.seed(url, priority)) verdict.admitted++;
-      else verdict.known++;
+      else if (gathering.seed(url, priority)) {
+        this.#politeness.host(hostKeyOf(url)).retry();
+        verdict.admitted++;
+      } else verdict.known++;
     }
     return verdict;
   }
@@ -418,22 +436,6 @@ export class Frontier {
     );
   }
 
-  #makeRoom(): void {
-    if (this.#inboxBytes > inboxBytesMax / 2) return;
-    const waiting = this.#waitingForRoom;
-    this.#waitingForRoom = [];
-    for (const resolve of waiting) resolve();
-  }
-
-  #buriedRows(crawl: Crawl, after: Uint8Array | undefined, limit: number): Row[] {
-    return this.#options.store.range('buried', {
-      from: after ?? crawlKey(crawl.id),
-      after: after !== undefined,
-      to: crawlKey(crawl.id + 1),
-      limit,
-    });
-  }
-
   async #save(crawl: Crawl): Promise<void> {
     const value = encodeCrawl(crawl.record());
     await this.#commit([{ table: 'crawls', key: crawlKey(crawl.id), value }]);
@@ -444,8 +446,20 @@ export class Frontier {
   }
 }
 
+/** What a failed fetch says of its host. */
+function failed({ delayMs }: Host, error: FetchErrorBody, retryAfterMs: number) {
+  return (pace: Pace, now: number): boolean => {
+    if (error.kind === 'dns' || error.kind === 'connect' || error.kind === 'timeout') {
+      return pace.failed(error, now);
+    }
+    const status = error.kind === 'status' ? Number.parseInt(error.message, 10) : 0;
+    if (status !== 429 && status !== 503) return false;
+    return pace.refused({ status, retryAfterMs, delayMs }, now, Math.random());
+  };
+}
+
 function answerCancelled(entry: Entry): void {
   if (entry.kind === 'seeds') entry.done({ admitted: 0, known: 0, refused: [] });
-  else if (entry.kind === 'replay') entry.done();
+  else if (entry.kind === 'replay' || entry.kind === 'excluded') entry.done();
   else entry.done('stale');
 }

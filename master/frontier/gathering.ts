@@ -3,7 +3,7 @@
  * of the store, all in one transaction, and into what follows once they are on the disk.
  */
 import type { Fingerprinter } from '../../shared/fingerprint.ts';
-import type { FetchErrorBody, Requests } from '../../shared/protocol.ts';
+import type { Requests } from '../../shared/protocol.ts';
 import { parseCanonical } from '../../shared/url.ts';
 import {
   commitKey,
@@ -19,7 +19,8 @@ import {
 } from '../store/records.ts';
 import type { Change } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
-import { failureLine, isPage, resultLine } from './lines.ts';
+import type { Failure } from './inbox.ts';
+import { excludedLine, failureLine, isPage, resultLine } from './lines.ts';
 import type { Host } from './politeness.ts';
 import type { Task } from './tasks.ts';
 
@@ -79,15 +80,9 @@ export class Gathering {
   }
 
   /** A failed fetch: again at `retryAt`; buried if there is none, or it has failed too often. */
-  failure(
-    task: Task,
-    error: FetchErrorBody,
-    retryAt: number | undefined,
-    slave: string,
-    at: number,
-  ): void {
+  failure(failure: Failure, at: number): void {
     const { crawl } = this;
-    const attempts = task.attempts + 1;
+    const { task, error, retryAt, slave, attempts = task.attempts + 1 } = failure;
     const { url, depth, priority } = task;
     if (retryAt !== undefined && attempts < crawl.spec.attemptsMax) {
       const record = { url, depth, priority, attempts, notBefore: retryAt };
@@ -104,6 +99,13 @@ export class Gathering {
     this.#lines += failureLine({ task, error, attempts, slave, at });
     crawl.counters.failed++;
     crawl.counters.buried++;
+    this.#remove(task);
+  }
+
+  /** A URL that is left out without being fetched. */
+  excluded(task: Task, at: number): void {
+    this.#lines += excludedLine({ task, excluded: 'robots', at });
+    this.crawl.counters.excluded++;
     this.#remove(task);
   }
 

@@ -67,7 +67,24 @@ export function failureLine(line: {
 }): string {
   const { task, error, attempts, slave } = line;
   const at = new Date(line.at).toISOString();
-  return json({ url: task.url, depth: task.depth, error: { ...error, attempts }, slave, at });
+  return json({
+    url: task.url,
+    depth: task.depth,
+    error: { ...error, attempts },
+    slave: slave || undefined,
+    at,
+  });
+}
+
+/** The line of a URL that is left out. */
+export function excludedLine(line: {
+  readonly task: Fetched;
+  readonly excluded: 'robots';
+  readonly at: number;
+}): string {
+  const { task, excluded } = line;
+  const at = new Date(line.at).toISOString();
+  return json({ url: task.url, depth: task.depth, excluded, at });
 }
 
 function json(value: object): string {

@@ -10,10 +10,23 @@
  * concurrencies hold, and they take turns.
  */
 import { Heap } from './heap.ts';
+import { Pace } from './pace.ts';
+import { type Access, RobotsGate } from './robots-gate.ts';
 import type { Task, TaskQueue } from './tasks.ts';
 
 /** What one crawl wants for a host. */
-export type Manners = { readonly delayMs: number; readonly perHost: number };
+export type Manners = {
+  readonly delayMs: number;
+  readonly perHost: number;
+  /** The delay is a default: it follows the response times. */
+  readonly follows?: boolean;
+  /** Our name in a robots.txt; undefined: it is not asked for. */
+  readonly robots?: string | undefined;
+  /** A longer Crawl-delay counts as this. */
+  readonly crawlDelayMaxMs?: number;
+  /** Fetches of a robots.txt before its host counts as out of reach. */
+  readonly attemptsMax?: number;
+};
 
 /** A crawl's queue on a host; `active` is false while the crawl is paused or at its limit. */
 export type HostClient = {
@@ -38,22 +51,49 @@ export class Host {
   heapIndex = -1;
   heap: Heap<Host> | undefined;
   turn = 0;
+  readonly robots: RobotsGate;
+  readonly pace = new Pace();
+  /** The delay is a default and follows the response times. */
+  follows = false;
+  /** Tasks that were refused and are not yet on record as such. */
+  refused = 0;
 
-  constructor(key: string, hash: Buffer) {
+  constructor(key: string, hash: Buffer, load: () => Uint8Array | undefined) {
     this.key = key;
     this.hash = hash;
+    this.robots = new RobotsGate(key, hash, load);
+  }
+
+  /** The operator asks for URLs of this host: what was given up is tried again. */
+  retry(): void {
+    this.robots.retry();
+    this.pace.retry();
   }
 }
+
+export type PolitenessOptions = {
+  /** A host key's place in the store. */
+  readonly hashOf: (key: string) => Buffer;
+  /** The robots.txt of a host, from the store. */
+  readonly robotsOf: (hash: Buffer) => Uint8Array | undefined;
+  /** A host came into being: gives it what is on record of it. */
+  readonly onMade: (host: Host) => void;
+  /** A task that must not be fetched. It is out of its queue, and `refused` of its host counts it
+   *  until it is on the disk. */
+  readonly onRefused: (host: Host, task: Task, access: Exclude<Access, 'fetch'>) => void;
+};
+
+/** Refused tasks of a host that may wait for the disk. */
+const refusedMax = 256;
 
 export class Politeness {
   readonly #hosts = new Map<string, Host>();
   readonly #timed = new Heap<Host>((a, b) => a.dueAt < b.dueAt);
   readonly #free = new Heap<Host>((a, b) => a.dueAt < b.dueAt);
-  readonly #hashOf: (key: string) => Buffer;
+  readonly #options: PolitenessOptions;
 
-  /** `hashOf` gives a host key's place in the store. */
-  constructor(hashOf: (key: string) => Buffer) {
-    this.#hashOf = hashOf;
+  constructor(options: PolitenessOptions) {
+    this.#options = options;
   }
 
   get hostCount(): number {
@@ -63,8 +103,10 @@ export class Politeness {
   host(key: string): Host {
     let host = this.#hosts.get(key);
     if (host === undefined) {
-      host = new Host(key, this.#hashOf(key));
+      const hash = this.#options.hashOf(key);
+      host = new Host(key, hash, () => this.#options.robotsOf(hash));
       this.#hosts.set(key, host);
+      this.#options.onMade(host);
     }
     return host;
   }
@@ -72,6 +114,12 @@ export class Politeness {
   join(host: Host, crawl: number, client: HostClient): void {
     host.clients.set(crawl, client);
     this.#agree(host);
+  }
+
+  /** The host's robots.txt is known, or its pace has changed. */
+  learned(host: Host, now: number): void {
+    this.#agree(host);
+    this.wake(host, now);
   }
 
   /** The crawl has no tasks on this host any more. */
@@ -134,14 +182,20 @@ export class Politeness {
   }
 
   #dueAt(host: Host, now: number): number | undefined {
-    if (host.inFlight >= host.perHost) return undefined;
+    const atOnceMax = host.pace.isProbing ? 1 : host.perHost;
+    if (host.inFlight >= atOnceMax || host.refused >= refusedMax) return undefined;
+    const robotsAt = host.robots.waitsUntil(now);
     let earliest: number | undefined;
     for (const client of host.clients.values()) {
       if (!client.active()) continue;
-      const at = client.queue.dueAt(now);
-      if (at !== undefined && (earliest === undefined || at < earliest)) earliest = at;
+      let at = client.queue.dueAt(now);
+      if (at === undefined) continue;
+      if (client.manners.robots !== undefined) at = Math.max(at, robotsAt);
+      if (at < (earliest ?? Number.POSITIVE_INFINITY)) earliest = at;
     }
-    return earliest === undefined ? undefined : Math.max(earliest, host.nextAt);
+    if (earliest === undefined) return undefined;
+    // What a dead host has is given up at once.
+    return host.pace.dead(now) ? earliest : Math.max(earliest, host.nextAt, host.pace.holdUntil);
   }
 
   /** The crawls of a host take turns. */
@@ -149,7 +203,7 @@ export class Politeness {
     const clients = [...host.clients.values()];
     for (let i = 0; i < clients.length; i++) {
       const client = clients[(host.turn + i) % clients.length];
-      const task = client?.active() ? client.queue.peek(now) : undefined;
+      const task = client?.active() ? this.#taskOf(host, client, now) : undefined;
       if (task === undefined) continue;
       host.turn = (host.turn + i + 1) % clients.length;
       return task;
@@ -157,13 +211,44 @@ export class Politeness {
     return undefined;
   }
 
+  /** The host's robots.txt first; then what it does not forbid. */
+  #taskOf(host: Host, { queue, manners }: HostClient, now: number): Task | undefined {
+    const dead = host.pace.dead(now);
+    const { robots } = manners;
+    let task = queue.peek(now);
+    if (task !== undefined && dead === undefined && robots !== undefined) {
+      if (!host.robots.isOpen(now)) return host.robots.task(queue.crawl, now);
+    }
+    for (; task !== undefined && host.refused < refusedMax; task = queue.peek(now)) {
+      const access: Access = dead
+        ? { error: dead, attempts: task.attempts }
+        : robots === undefined
+          ? 'fetch'
+          : host.robots.access(robots, task.url);
+      if (access === 'fetch') return task;
+      queue.commit(task);
+      host.refused++;
+      this.#options.onRefused(host, task, access);
+    }
+    return undefined;
+  }
+
   #agree(host: Host): void {
     host.delayMs = 0;
     host.perHost = Number.POSITIVE_INFINITY;
+    host.follows = host.clients.size > 0;
     for (const { manners } of host.clients.values()) {
-      host.delayMs = Math.max(host.delayMs, manners.delayMs);
+      const { robots, crawlDelayMaxMs = Number.POSITIVE_INFINITY } = manners;
+      const crawlDelayMs = robots === undefined ? 0 : host.robots.crawlDelayMs(robots);
+      host.delayMs = Math.max(
+        host.delayMs,
+        manners.delayMs,
+        Math.min(crawlDelayMs, crawlDelayMaxMs),
+      );
       host.perHost = Math.min(host.perHost, manners.perHost);
+      host.follows &&= manners.follows === true;
     }
+    host.delayMs = host.pace.delayMs(host.delayMs, host.follows);
   }
 
   #forget(host: Host, now: number): void {

@@ -46,7 +46,8 @@ export type RobotsVerdict = {
 /**
  * What to do after `answer`. 2xx: parse. 304: keep. 4xx, or a redirect still after the last hop:
  * there is no file, all is allowed. 5xx, 429 and failures: all is disallowed, unless a copy is at
- * hand or the file has been out of reach for 30 days. Source: RFC 9309, sections 2.3.1.1 to 2.3.1.4.
+ * hand or the file has been out of reach for 30 days.
+ * Source: RFC 9309, sections 2.3.1.1 to 2.3.1.4.
  */
 export function robotsVerdict(answer: RobotsAnswer, history: RobotsHistory = {}): RobotsVerdict {
   const askAgainMs = robotsLifeMs(history.cacheControl);

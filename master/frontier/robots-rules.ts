@@ -46,6 +46,11 @@ export class RuleSet {
     this.#wild.push({ pattern, score, parts: partsOf(pattern, anchored), anchored });
   }
 
+  /** Everything is allowed. */
+  get isEmpty(): boolean {
+    return this.#literal.size === 0 && this.#wild.length === 0;
+  }
+
   /** To be called after the last `add`. */
   seal(): this {
     const lengths = new Set<number>();

@@ -13,8 +13,24 @@ import { decodeTask, parseTaskKey, type TaskRecord, taskKey } from '../store/rec
 import type { Row, Store } from '../store/store.ts';
 import { Heap } from './heap.ts';
 
+/** Where a task comes from and goes back to. */
+export interface TaskHome {
+  readonly crawl: number;
+  /** The host's hash: its place in the store. */
+  readonly host: Buffer;
+  lease(task: Task): void;
+  /** Back to waiting, as `record` says. The store already holds that record. */
+  release(task: Task, record: TaskRecord): void;
+  /** Its report is on the way to the disk: nobody else gets it. */
+  commit(task: Task): void;
+  /** It has left the store. */
+  remove(task: Task): void;
+}
+
 export type Task = TaskRecord & {
-  readonly queue: TaskQueue;
+  /** `robots`: the host's robots.txt, which is in no queue. */
+  readonly kind: 'page' | 'robots';
+  readonly queue: TaskHome;
   readonly rank: number;
   readonly seq: number;
   state: 'waiting' | 'leased' | 'committing';
@@ -32,9 +48,8 @@ const windowMax = 512;
 /** Tasks read from the store at once. */
 const refillCount = 32;
 
-export class TaskQueue {
+export class TaskQueue implements TaskHome {
   readonly crawl: number;
-  /** The host's hash: its place in the store. */
   readonly host: Buffer;
   readonly #store: Store;
   readonly #ready = new Heap<Task>(isBefore);
@@ -82,19 +97,16 @@ export class TaskQueue {
     task.state = 'leased';
   }
 
-  /** Back to waiting, as `record` says. The store already holds that record. */
   release(task: Task, record: TaskRecord): void {
     this.#enqueue(this.#make(record, task, task.losses));
   }
 
-  /** Its report is on the way to the disk: nobody else gets it. */
   commit(task: Task): void {
     this.#ready.remove(task);
     this.#delayed.remove(task);
     task.state = 'committing';
   }
 
-  /** It has left the store. */
   remove(task: Task): void {
     this.#live.delete(task.seq);
   }
@@ -121,6 +133,7 @@ export class TaskQueue {
   #make(record: TaskRecord, { rank, seq }: Position, losses = 0): Task {
     const { url, depth, priority, attempts, notBefore } = record;
     const task: Task = {
+      kind: 'page',
       url,
       depth,
       priority,

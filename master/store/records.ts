@@ -9,13 +9,15 @@
  *     tasks    crawl u32 | host 8 | rank u32 | seq u48 -> TaskRecord
  *     results  crawl u32 | commit u48                 -> lines of pages.jsonl, new image URLs
  *     buried   crawl u32 | fingerprint 16             -> BuriedRecord
+ *     robots   host 8                                -> RobotsRecord, the file itself
+ *     hosts    host 8                                -> PaceRecord
  *     items    queue name | 0 | seq u48               -> the item's bytes
  *
  * Integers in keys are big-endian, so that bytes order as numbers.
  */
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
-import type { FetchErrorKind } from '../../shared/protocol.ts';
+import type { FetchErrorBody, FetchErrorKind } from '../../shared/protocol.ts';
 
 export const formatVersion = 1;
 
@@ -28,6 +30,8 @@ export type CrawlCounters = {
   others: number;
   failed: number;
   buried: number;
+  /** Left out by robots.txt. */
+  excluded: number;
   known: number;
   bytes: number;
   /** Keys in `seen`: URLs and images. */
@@ -67,6 +71,35 @@ export type BuriedRecord = {
   readonly kind: FetchErrorKind;
   readonly message: string;
   readonly attempts: number;
+};
+
+/** What is known of a host's robots.txt. */
+export type RobotsRecord = {
+  /** `none`: there is none, all is allowed. `unreachable`: nothing is, for now. */
+  readonly access: 'rules' | 'none' | 'unreachable';
+  /** Unix time in ms: good until then. */
+  readonly askAt: number;
+  /** Failures in a row, and the time of the first. */
+  readonly failures: number;
+  readonly failingSince: number;
+  readonly error?: FetchErrorBody;
+  /** Failed, but not often enough to give up: to be asked again at `askAt`. */
+  readonly isTrying?: boolean;
+};
+
+/** How fast a host may be asked, as far as it has taught us; times are Unix times in ms. */
+export type PaceRecord = {
+  /** No fetch before. */
+  readonly holdUntil: number;
+  /** Refusals in a row (429, 503), counted once for each hold. */
+  readonly refusals: number;
+  /** A shorter delay was too short; 0: none was. */
+  readonly learnedMs: number;
+  readonly learnedAt: number;
+  /** How often it slept because nobody answered there. */
+  readonly sleeps: number;
+  /** It is dead until `holdUntil`, for this reason. */
+  readonly error?: FetchErrorBody;
 };
 
 /** As deep as a record can tell; what lies deeper counts as this. */
@@ -160,6 +193,14 @@ export const encodeCrawl = (crawl: CrawlRecord): Buffer => encodeValue(crawl);
 export const decodeCrawl = (value: Buffer): CrawlRecord => decodeValue(value) as CrawlRecord;
 export const encodeBuried = (buried: BuriedRecord): Buffer => encodeValue(buried);
 export const decodeBuried = (value: Buffer): BuriedRecord => decodeValue(value) as BuriedRecord;
+
+export const encodeRobots = (record: RobotsRecord, file: Uint8Array): Buffer =>
+  encodeValue({ record, file });
+export const decodeRobots = (value: Buffer) =>
+  decodeValue(value) as { record: RobotsRecord; file: Uint8Array };
+
+export const encodePace = (pace: PaceRecord): Buffer => encodeValue(pace);
+export const decodePace = (value: Buffer): PaceRecord => decodeValue(value) as PaceRecord;
 
 const itemPrefix = (queue: string) => Buffer.from(`${queue}\0`, 'latin1');
 

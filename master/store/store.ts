@@ -19,6 +19,10 @@ export const tables = [
   /** crawl, commit -> findings that a sink has not written yet. */
   'results',
   'buried',
+  /** host -> what is known of its robots.txt, and the file. */
+  'robots',
+  /** host -> its pace. */
+  'hosts',
   /** user queue, sequence -> item. */
   'items',
 ] as const;

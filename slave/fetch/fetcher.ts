@@ -13,6 +13,7 @@ import { type FetchOutcome, isTemporary, retryAfterMs, statusError } from './out
 import type { Page } from './page.ts';
 import { RedirectChain } from './redirects.ts';
 import { AddressCache } from './resolver.ts';
+import { type Dispatch, fetchRobots, type RobotsOutcome } from './robots-file.ts';
 
 const noLinks = new Uint8Array(0);
 
@@ -98,6 +99,30 @@ export class PageFetcher {
           return hop satisfies never;
       }
     }
+  }
+
+  /** Fetch a robots.txt; rejects as `fetch` does, and keeps to the same addresses. */
+  async fetchRobots(
+    url: string,
+    spec: FetchSpec,
+    signal: AbortSignal,
+    open = false,
+  ): Promise<RobotsOutcome> {
+    const own = new URL(url).origin;
+    const headers = ['user-agent', spec.userAgent, 'accept', 'text/plain,*/*;q=0.5'];
+    const dispatch: Dispatch = (target, handler) => {
+      const { origin, pathname, search } = target;
+      const client = this.#clients.of(open && origin === own ? 'all' : spec.allowPrivate);
+      const blocked = checkUrl(target, client.policy);
+      if (blocked !== undefined) throw blocked;
+      client.agent.dispatch({ origin, path: pathname + search, method: 'GET', headers }, handler);
+    };
+    const outcome = await fetchRobots(url, dispatch, spec.timeoutMs, signal);
+    // No rules to be had, and none needed: each page of the host is refused here as well, at once.
+    // As a failure it would be tried again and again.
+    if (!outcome.ok && outcome.error.kind === 'blocked')
+      return { ok: true, status: 404, body: noLinks };
+    return outcome;
   }
 
   /** Ends all fetches that are still running with a failure, and the sockets. */

@@ -167,7 +167,16 @@ async function restart(cluster: Cluster): Promise<{ master: Program; seconds: nu
 
 async function syntheticMaster(cluster: Cluster): Promise<Program> {
   const seeds = Array.from({ length: hosts }, (_, i) => `http://host-${i}.test/`);
-  return await cluster.master([...seeds, '--scope', 'any', '--delay', '0', '--per-host', '10000']);
+  return await cluster.master([
+    ...seeds,
+    '--scope',
+    'any',
+    '--ignore-robots',
+    '--delay',
+    '0',
+    '--per-host',
+    '10000',
+  ]);
 }
 
 async function synthetic(cluster: Cluster, options: Load): Promise<Measured> {

@@ -16,6 +16,7 @@ const tools =
   process.env['SITES'] ?? fileURLToPath(new URL('../../../../shared/sites', import.meta.url));
 const killSlaveEveryMs = 2_000;
 const masterKills = 3;
+const lastsMs = 8_000;
 
 type Fault = 'none' | 'slaves' | 'master';
 
@@ -24,7 +25,10 @@ async function crawl(site: string, fault: Fault): Promise<void> {
   const truth = truthOf(site, url);
   await using cluster = new Cluster();
   const started = performance.now();
-  const flags = ['--exit-when-done', '--delay', '0', '--per-host', '64', '--images', 'img'];
+  // Slow enough that several slaves are killed before the end.
+  const delay = fault === 'slaves' ? Math.ceil(lastsMs / truth.pages) : 0;
+  const flags = ['--exit-when-done', '--per-host', '64', '--images', 'img'];
+  flags.push('--delay', String(delay));
   let master = await cluster.master([url, ...flags]);
   const { address } = cluster;
   const slaves = [cluster.slave(), cluster.slave()];

@@ -63,6 +63,7 @@ test('[C-2] list has every crawl with its counters, and every session', async (t
     others: 0,
     failed: 0,
     buried: 0,
+    excluded: 0,
     known: 1,
     bytes: 0,
   });

@@ -1,5 +1,5 @@
 /** Tasks: credit, push, report, release, extend, cancel, drain. Source: PROTOCOL.md
- *  [T-1]..[T-16]. */
+ *  [T-1]..[T-17]. */
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import { Cluster } from '../support/cluster.ts';
@@ -361,7 +361,13 @@ test('[T-16] when all is done a master that leaves tells slaves to drain, then c
   if (target.process(t) === undefined) return;
   await using cluster = new Cluster();
   const seed = target.seed();
-  const master = await cluster.master([seed, '--delay', '0', '--exit-when-done']);
+  const master = await cluster.master([
+    seed,
+    '--ignore-robots',
+    '--delay',
+    '0',
+    '--exit-when-done',
+  ]);
   const [host = '', port] = cluster.address.split(':');
   const address = { host, port: Number(port), authkey: cluster.authkey };
   const slave = await Raw.join(address, 'slave');
@@ -370,4 +376,24 @@ test('[T-16] when all is done a master that leaves tells slaves to drain, then c
   assert.deepEqual(await slave.push('drain'), { verb: 'drain' });
   assert.equal(await slave.ended, 'fin');
   assert.deepEqual(await master.exited, { code: 0, signal: null });
+});
+
+test('[T-17] a robots.txt comes as a task of its kind before any page', async (t) => {
+  const slave = await target.slave(t, 4);
+  if (slave === undefined) return;
+  const seed = target.seed();
+  await target.crawl(slave, [seed, `${seed}private`], { ignoreRobots: false });
+  const { task, lease, kind, url } = (await nextTask(slave)) as Task & { kind?: string };
+  assert.deepEqual([kind, url], ['robots', `${seed}robots.txt`]);
+  await nothingPushed(slave);
+  const body = Buffer.from('User-agent: *\nDisallow: /private');
+  const answer = { task, lease, status: 200, body };
+  const refused = await slave.request('task.robots', { ...answer, body: Buffer.alloc(512_001) });
+  assert.equal(refused['error'], 'E_BAD_REQUEST');
+  assert.equal((await slave.must('task.robots', answer))['state'], 'done');
+  assert.equal((await slave.must('task.robots', answer))['state'], 'stale');
+  const page = (await nextTask(slave)) as Task & { kind?: string };
+  assert.deepEqual([page.kind, page.url], [undefined, seed]);
+  await nothingPushed(slave);
+  await slave.close();
 });

@@ -52,7 +52,12 @@ export type Truth = {
 
 export class TestSite {
   readonly resources: Resources;
+  /** Requests for anything but robots.txt, and those for it. */
   readonly log: Request[] = [];
+  readonly robotsLog: Request[] = [];
+  /** Body of robots.txt, or the status that is answered instead. */
+  robots: string | number = 404;
+  robotsMovedTo: string | undefined;
   /** Added to the wait of every answer, in ms; may be changed while it runs. */
   delayMs: number;
   /** Answers are 503 while this is true, and for `heals` of each resource otherwise. */
@@ -166,7 +171,7 @@ export class TestSite {
       atOnce: ++this.#atOnce,
       status: 0,
     };
-    this.log.push(entry);
+    (path === '/robots.txt' ? this.robotsLog : this.log).push(entry);
     response.on('close', () => {
       this.#atOnce--;
       if (response.writableFinished) entry.endedAt = performance.now();
@@ -186,6 +191,15 @@ export class TestSite {
   }
 
   #answer(entry: Request, resource: Resource | undefined, response: ServerResponse): void {
+    if (entry.path === '/robots.txt' && this.robotsMovedTo !== undefined) {
+      response.writeHead(301, { location: this.robotsMovedTo }).end();
+      return;
+    }
+    if (entry.path === '/robots.txt') {
+      entry.status = typeof this.robots === 'number' ? this.robots : 200;
+      response.writeHead(entry.status, { 'content-type': 'text/plain' }).end(`${this.robots}`);
+      return;
+    }
     const send = (status: number, type: string, body: string) => {
       entry.status = status;
       response.writeHead(status, { 'content-type': type }).end(body);

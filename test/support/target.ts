@@ -95,7 +95,7 @@ export class Target implements Address {
     const crawl = this.name();
     this.#crawls.push(crawl);
     // Nothing is fetched, so nobody is disturbed: no delay unless the test is about it.
-    const full = { delayMs: 0, perHost: 1_000, ...spec };
+    const full = { delayMs: 0, perHost: 1_000, ignoreRobots: true, ...spec };
     await by.must('crawl.add', { crawl, seeds: [...seeds], spec: full });
     return crawl;
   }

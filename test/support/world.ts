@@ -181,6 +181,7 @@ export class World {
       hostSecret: Buffer.alloc(16, 7),
       leaseMs,
       recentEntries: 64,
+      onUnmannerly: () => {},
       onEnded: ({ name, state }) => {
         if (state === 'finished') this.finished.push(name);
       },
@@ -211,7 +212,7 @@ export type Found = {
 };
 
 export function specOf(spec: CrawlSpecInput): CrawlSpec {
-  return crawlSpecSchema.parse({ delayMs: 0, perHost: 100, ...spec });
+  return crawlSpecSchema.parse({ delayMs: 0, perHost: 100, ignoreRobots: true, ...spec });
 }
 
 export function taskId(lease: Lease): Buffer {

@@ -73,13 +73,23 @@ test('crawl: ranks order as the order says, within 32 bits', () => {
 });
 
 test('crawl: is careful with hosts of others and quick with its own machine', () => {
-  const own = makeCrawl().manners(new URL('http://127.0.0.1:8000/'));
-  const other = makeCrawl().manners(new URL('http://a.example/'));
-  assert.deepEqual(own, { delayMs: 0, perHost: 32 });
-  assert.deepEqual(other, { delayMs: 250, perHost: 2 });
+  const paceOf = (crawl: Crawl, url: string) => {
+    const { delayMs, perHost } = crawl.manners(new URL(url));
+    return { delayMs, perHost };
+  };
+  assert.deepEqual(paceOf(makeCrawl(), 'http://127.0.0.1:8000/'), { delayMs: 0, perHost: 32 });
+  assert.deepEqual(paceOf(makeCrawl(), 'http://a.example/'), { delayMs: 250, perHost: 2 });
   const told = makeCrawl({ delayMs: 5, perHost: 7 });
-  assert.deepEqual(told.manners(new URL('http://a.example/')), { delayMs: 5, perHost: 7 });
-  assert.deepEqual(told.manners(new URL('http://localhost/')), { delayMs: 5, perHost: 7 });
+  assert.deepEqual(paceOf(told, 'http://a.example/'), { delayMs: 5, perHost: 7 });
+  assert.deepEqual(paceOf(told, 'http://localhost/'), { delayMs: 5, perHost: 7 });
+});
+
+test('crawl: its name in a robots.txt is what its user agent begins with', () => {
+  const nameOf = (spec: CrawlSpecInput) => makeCrawl(spec).manners(new URL('http://a/')).robots;
+  assert.equal(nameOf({}), 'Orbweaver');
+  assert.equal(nameOf({ fetch: { userAgent: 'my-bot/2 (+https://a.example)' } }), 'my-bot');
+  assert.equal(nameOf({ fetch: { userAgent: '42' } }), 'Orbweaver');
+  assert.equal(nameOf({ ignoreRobots: true }), undefined);
 });
 
 test('crawl: is done when nothing is offered, waiting, leased or unwritten', () => {
@@ -118,6 +128,7 @@ test('crawl: its status is what the wire names', () => {
   assert.deepEqual(Object.keys(crawl.status()).sort(), [
     'buried',
     'bytes',
+    'excluded',
     'failed',
     'images',
     'known',

@@ -25,7 +25,7 @@ worldTest('a failed fetch waits, longer every time, and is buried at last', asyn
     world.lines().map(({ error }) => error?.attempts),
     [3],
   );
-  const { urls } = world.frontier.buried(world.crawl(), undefined, 10);
+  const { urls } = world.frontier.buried.list(world.crawl(), undefined, 10);
   assert.deepEqual(urls, [{ url: `${a}/`, kind: 'connect', message: 'refused', attempts: 3 }]);
 });
 
@@ -62,11 +62,11 @@ worldTest('the buried are replayed, one or all, each once', async (world) => {
   await world.settle();
   for (const url of urls) await world.fail(slave, url);
   assert.equal(world.crawl().state, 'finished');
-  assert.equal(await world.done(world.frontier.replay(world.crawl(), `${a}/2`)), 1);
+  assert.equal(await world.done(world.frontier.buried.replay(world.crawl(), `${a}/2`)), 1);
   assert.deepEqual(slave.urls, [`${a}/2`]);
   assert.equal(world.crawl().state, 'running');
-  assert.equal(await world.done(world.frontier.replay(world.crawl(), `${a}/none`)), 0);
-  const both = [1, 2].map(() => world.frontier.replay(world.crawl(), undefined));
+  assert.equal(await world.done(world.frontier.buried.replay(world.crawl(), `${a}/none`)), 0);
+  const both = [1, 2].map(() => world.frontier.buried.replay(world.crawl(), undefined));
   const counts = await world.done(Promise.all(both));
   assert.deepEqual(counts, [3, 0], 'asked twice at once');
   assert.deepEqual(slave.urls.sort(), urls);
@@ -91,8 +91,8 @@ worldTest('the buried come in pages', async (world) => {
   const slave = world.slave();
   await world.settle();
   for (const url of urls) await world.fail(slave, url);
-  const first = world.frontier.buried(world.crawl(), undefined, 3);
-  const second = world.frontier.buried(world.crawl(), first.next, 3);
+  const first = world.frontier.buried.list(world.crawl(), undefined, 3);
+  const second = world.frontier.buried.list(world.crawl(), first.next, 3);
   assert.deepEqual([...first.urls, ...second.urls].map(({ url }) => url).sort(), urls);
   assert.equal(second.next, undefined);
 });

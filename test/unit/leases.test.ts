@@ -7,7 +7,7 @@ import { TaskQueue } from '../../master/frontier/tasks.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 import { FakeSlave } from '../support/fake-slave.ts';
 
-const host = new Host('http://a', Buffer.alloc(8));
+const host = new Host('http://a', Buffer.alloc(8), () => undefined);
 const queue = new TaskQueue({ crawl: 1, host: host.hash, store: new MemoryStore(), empty: true });
 let lastSeq = 0;
 

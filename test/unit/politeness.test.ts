@@ -9,6 +9,11 @@ const hashOf = (key: string) => Buffer.from(key.padEnd(8).slice(0, 8));
 const store = new MemoryStore();
 let lastSeq = 0;
 
+function makePoliteness(): Politeness {
+  const nothing = () => undefined;
+  return new Politeness({ hashOf, robotsOf: nothing, onMade: nothing, onRefused: nothing });
+}
+
 function makeQueue(crawl: number, key: string, tasks: number): TaskQueue {
   const queue = new TaskQueue({ crawl, host: hashOf(key), store, empty: true });
   for (let i = 0; i < tasks; i++) addTask(queue, key);
@@ -40,7 +45,7 @@ function takeAll(politeness: Politeness, now: number, prefetch = false): string[
 }
 
 test('politeness: a host gets no more fetches at once than it may have', () => {
-  const politeness = new Politeness(hashOf);
+  const politeness = makePoliteness();
   const { host } = addHost(politeness, 'a', { delayMs: 0, perHost: 3 });
   assert.equal(takeAll(politeness, 0).length, 3);
   assert.equal(politeness.nextDueAt(), undefined, 'only an end helps');
@@ -49,7 +54,7 @@ test('politeness: a host gets no more fetches at once than it may have', () => {
 });
 
 test('politeness: two starts are never nearer than the delay', () => {
-  const politeness = new Politeness(hashOf);
+  const politeness = makePoliteness();
   addHost(politeness, 'a', { delayMs: 100, perHost: 9 });
   assert.equal(takeAll(politeness, 0).length, 1);
   assert.equal(politeness.nextDueAt(), 100);
@@ -58,7 +63,7 @@ test('politeness: two starts are never nearer than the delay', () => {
 });
 
 test('politeness: a host that runs empty and comes back is still held to its delay', () => {
-  const politeness = new Politeness(hashOf);
+  const politeness = makePoliteness();
   const { host } = addHost(politeness, 'a', { delayMs: 100, perHost: 9 }, 1);
   assert.equal(takeAll(politeness, 0).length, 1);
   politeness.ended(host, 10);
@@ -71,7 +76,7 @@ test('politeness: a host that runs empty and comes back is still held to its del
 });
 
 test('politeness: hosts without tasks are forgotten when their delay is over', () => {
-  const politeness = new Politeness(hashOf);
+  const politeness = makePoliteness();
   const { host } = addHost(politeness, 'a', { delayMs: 100, perHost: 9 }, 1);
   takeAll(politeness, 0);
   politeness.leave(host, 1, 200);
@@ -83,7 +88,7 @@ test('politeness: hosts without tasks are forgotten when their delay is over', (
 });
 
 test('politeness: prefetch takes of hosts without a delay alone', () => {
-  const politeness = new Politeness(hashOf);
+  const politeness = makePoliteness();
   addHost(politeness, 'timed', { delayMs: 1, perHost: 9 });
   assert.deepEqual(takeAll(politeness, 1000, true), []);
   addHost(politeness, 'free', { delayMs: 0, perHost: 2 });
@@ -92,7 +97,7 @@ test('politeness: prefetch takes of hosts without a delay alone', () => {
 });
 
 test('politeness: crawls of a host take turns, under the manners of the more careful one', () => {
-  const politeness = new Politeness(hashOf);
+  const politeness = makePoliteness();
   addHost(politeness, 'a', { delayMs: 10, perHost: 5 }, 10, 1);
   const { host } = addHost(politeness, 'a', { delayMs: 30, perHost: 2 }, 10, 2);
   const crawls: (number | undefined)[] = [];
@@ -109,7 +114,7 @@ test('politeness: crawls of a host take turns, under the manners of the more car
 });
 
 test('politeness: a crawl that may not go on gives its turn away', () => {
-  const politeness = new Politeness(hashOf);
+  const politeness = makePoliteness();
   const { client, host } = addHost(politeness, 'a', { delayMs: 0, perHost: 99 }, 3, 1);
   addHost(politeness, 'a', { delayMs: 0, perHost: 99 }, 3, 2);
   client.isActive = false;
@@ -125,7 +130,7 @@ test('politeness: a crawl that may not go on gives its turn away', () => {
 });
 
 test('politeness: a host whose tasks wait is due when the first of them is', () => {
-  const politeness = new Politeness(hashOf);
+  const politeness = makePoliteness();
   const { host, queue } = addHost(politeness, 'a', { delayMs: 0, perHost: 9 }, 0);
   addTask(queue, 'a', 700);
   addTask(queue, 'a', 500);
@@ -148,7 +153,7 @@ test('politeness: in any run no host is asked too soon or too often, and none st
     fc.array(hostSpec, { minLength: 1, maxLength: 6 }),
     fc.infiniteStream(fc.nat(100)),
     (specs, random) => {
-      const politeness = new Politeness(hashOf);
+      const politeness = makePoliteness();
       const hosts = new Map<Host, (typeof specs)[number]>();
       for (const [i, spec] of specs.entries()) {
         for (let crawl = 1; crawl <= spec.crawls; crawl++) {

@@ -10,6 +10,8 @@ import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const fileLinesMax = 480;
+/** Tests are tables of cases, which do not get clearer by being cut. */
+const testLinesMax = 600;
 const columnsMax = 100;
 
 type Source = { readonly path: string; readonly lines: readonly string[]; readonly code: string };
@@ -145,7 +147,8 @@ test('tidy: the ways through the master go down', () => {
 });
 
 test('tidy: files and lines are short', () => {
-  nobody(({ lines }) => lines.length > fileLinesMax, all);
+  nobody(({ lines }) => lines.length > fileLinesMax);
+  nobody(({ lines }) => lines.length > testLinesMax, all);
   const long = all.flatMap(({ path, lines }) =>
     lines.flatMap((line, i) => (isLong(line) ? [`${path}:${i + 1}`] : [])),
   );
@@ -177,7 +180,7 @@ test('tidy: native code and scripts of packages stay out', () => {
 /** A literal or a drawing cannot be broken, so biome leaves them alone, too. */
 function isLong(line: string): boolean {
   if ([...line].length <= columnsMax) return false;
-  return !/'.{30,}'|`.{30,}|\/.{30,}\/i?[;,]|[─▶└┘]/.test(line);
+  return !/<loc>|'.{30,}'|`.{30,}|\/.{30,}\/i?[;,]|[─▶└┘]/.test(line);
 }
 
 function stringless(code: string): string {

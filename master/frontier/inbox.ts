@@ -1,0 +1,93 @@
+/**
+ * The filter queue: what was offered, reported or given up and is not yet in a commit. Bounded by
+ * the bytes that it holds; above the bound its senders have to wait. The frontier puts entries in
+ * and takes a batch of them into every commit.
+ */
+import type { FetchErrorBody, Replies } from '../../shared/protocol.ts';
+import type { Row } from '../store/store.ts';
+import type { Crawl } from './crawl.ts';
+import type { Report } from './gathering.ts';
+import type { Task } from './tasks.ts';
+
+/** What became of a report: `stale` when its task was done already. */
+export type Verdict = 'done' | 'stale';
+export type SeedVerdict = Replies['crawl.add'];
+
+/** One thing that waits to be gathered. `bytes`: what it holds in memory, about. */
+export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
+  | { kind: 'report'; task: Task; report: Report; slave: string; done: (v: Verdict) => void }
+  | { kind: 'failure'; failure: Failure; done: (v: Verdict) => void }
+  | { kind: 'excluded'; task: Task; done: () => void }
+  | { kind: 'replay'; rows: readonly Row[]; done: () => void }
+  | { kind: 'seeds'; urls: readonly string[]; priority: number; done: (v: SeedVerdict) => void }
+);
+
+export type Failure = {
+  readonly task: Task;
+  readonly error: FetchErrorBody;
+  /** Undefined: never again, whatever attempts it has left. */
+  readonly retryAt: number | undefined;
+  /** '' when no slave had it. */
+  readonly slave: string;
+  /** How often it was tried; by default once more than before. */
+  readonly attempts?: number;
+};
+
+/** What an entry without links takes, about. */
+export const smallEntryBytes = 512;
+/** Bytes of one commit's entries: bounds the time that one gathering takes. */
+const gatherBytesMax = 512 << 10;
+/** Bytes above which senders have to wait. */
+const bytesMax = 4 << 20;
+
+export class Inbox {
+  #entries: Entry[] = [];
+  #bytes = 0;
+  #waitingForRoom: (() => void)[] = [];
+
+  get isFull(): boolean {
+    return this.#bytes > bytesMax;
+  }
+
+  get isEmpty(): boolean {
+    return this.#entries.length === 0;
+  }
+
+  /** Resolves when there is room again. */
+  room(): Promise<void> {
+    return this.isFull
+      ? new Promise((resolve) => this.#waitingForRoom.push(resolve))
+      : Promise.resolve();
+  }
+
+  put(entry: Entry): void {
+    entry.crawl.inbox++;
+    this.#entries.push(entry);
+    this.#bytes += entry.bytes;
+  }
+
+  /** Takes out a batch, the oldest first. Its bytes count until `settle`. */
+  take(): Entry[] {
+    let bytes = 0;
+    const taken = this.#entries.findIndex((entry) => {
+      bytes += entry.bytes;
+      return bytes > gatherBytesMax + entry.bytes;
+    });
+    return this.#entries.splice(0, taken < 0 ? this.#entries.length : taken);
+  }
+
+  /** These are on the disk. */
+  settle(entries: readonly Entry[]): void {
+    for (const entry of entries) {
+      entry.crawl.inbox--;
+      this.#bytes -= entry.bytes;
+    }
+  }
+
+  makeRoom(): void {
+    if (this.#bytes > bytesMax / 2) return;
+    const waiting = this.#waitingForRoom;
+    this.#waitingForRoom = [];
+    for (const resolve of waiting) resolve();
+  }
+}

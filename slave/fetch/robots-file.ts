@@ -1,0 +1,190 @@
+/**
+ * Fetches a robots.txt as it is: any status, up to 500 KiB, five redirects over hosts, too. What it
+ * means is the master's to say. The fetcher lends its dispatcher, so that sockets and the guard of
+ * addresses are the same as for pages. Source: RFC 9309, sections 2.3.1 and 2.5.
+ */
+import type { FetchErrorBody } from '../../shared/protocol.ts';
+import { limits } from '../../shared/protocol.ts';
+import { canonicalUrl } from '../../shared/url.ts';
+import { contentCodings } from './content.ts';
+import { Inflater } from './inflate.ts';
+import { fetchError, retryAfterMs } from './outcome.ts';
+import { isRedirect } from './redirects.ts';
+
+export type RobotsFile = {
+  /** Of the last hop. */
+  readonly status: number;
+  readonly body: Uint8Array;
+  readonly cacheControl?: string;
+  readonly retryAfterMs?: number;
+};
+export type RobotsOutcome = ({ ok: true } & RobotsFile) | { ok: false; error: FetchErrorBody };
+
+type Headers = Record<string, string | string[] | undefined>;
+type Controller = { abort(reason: Error): void; pause(): void; resume(): void };
+/** Begins a request for a URL; what comes of it goes to the handler. */
+export type Dispatch = (url: URL, handler: RobotsExchange) => void;
+
+const redirectsMax = 5;
+const unwanted = new Error('no longer wanted');
+
+/** Fetches `url` within `timeoutMs`. Failures are values; rejects only when `signal` fires. */
+export async function fetchRobots(
+  url: string,
+  dispatch: Dispatch,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<RobotsOutcome> {
+  const giveUpAt = performance.now() + timeoutMs;
+  let target = new URL(url);
+  for (let hops = 0; ; hops++) {
+    const answer = await hop(target, dispatch, giveUpAt - performance.now(), signal);
+    if (!answer.ok) return answer;
+    const { location, ...file } = answer;
+    const next = location === undefined ? undefined : resolve(location, target);
+    if (next === undefined || hops >= redirectsMax) return file;
+    target = next;
+  }
+}
+
+type Hop = ({ ok: true; location?: string } & RobotsFile) | { ok: false; error: FetchErrorBody };
+
+function hop(url: URL, dispatch: Dispatch, timeoutMs: number, signal: AbortSignal): Promise<Hop> {
+  return new Promise((settle, reject) => {
+    signal.throwIfAborted();
+    const timer = setTimeout(() => exchange.expire(), Math.max(timeoutMs, 1));
+    const onAbort = (): void => {
+      clearTimeout(timer);
+      exchange.cancel();
+      reject(signal.reason);
+    };
+    const exchange = new RobotsExchange((answer) => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', onAbort);
+      settle(answer);
+    });
+    signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      dispatch(url, exchange);
+    } catch (error) {
+      exchange.fail(error);
+    }
+  });
+}
+
+/** One request and its answer, as undici's dispatcher calls it back; settles once. */
+export class RobotsExchange {
+  readonly #settleWith: (hop: Hop) => void;
+  readonly #chunks: Uint8Array[] = [];
+  #bytes = 0;
+  #state: 'waiting' | 'reading' | 'settled' = 'waiting';
+  #controller: Controller | undefined;
+  #answer: Omit<Extract<Hop, { ok: true }>, 'body'> | undefined;
+  #inflater: Inflater | undefined;
+
+  constructor(settle: (hop: Hop) => void) {
+    this.#settleWith = settle;
+  }
+
+  onRequestStart(controller: Controller): void {
+    this.#controller = controller;
+    if (this.#state === 'settled') controller.abort(unwanted);
+  }
+
+  onResponseStart(_controller: Controller, status: number, headers: Headers): void {
+    if (this.#state !== 'waiting' || status < 200) return;
+    this.#state = 'reading';
+    const cacheControl = all(headers, 'cache-control').join(', ').slice(0, 1024);
+    const waitMs = retryAfterMs(all(headers, 'retry-after')[0], Date.now());
+    const location = isRedirect(status) ? all(headers, 'location')[0] : undefined;
+    this.#answer = {
+      ok: true,
+      status,
+      ...(cacheControl === '' ? {} : { cacheControl }),
+      ...(waitMs === undefined ? {} : { retryAfterMs: waitMs }),
+      ...(location === undefined ? {} : { location }),
+    };
+    const codings = contentCodings(all(headers, 'content-encoding').join(','));
+    if (codings === undefined) this.fail(new Error('unknown content-encoding'));
+    else if (codings.length > 0) {
+      this.#inflater = new Inflater(codings, {
+        data: (chunk) => this.#take(chunk),
+        end: () => this.#end(),
+        error: (error) => this.fail(error),
+        drain: () => this.#controller?.resume(),
+      });
+    }
+  }
+
+  onResponseData(_controller: Controller, chunk: Buffer): void {
+    if (this.#state !== 'reading') return;
+    if (this.#inflater === undefined) this.#take(chunk);
+    else if (!this.#inflater.write(chunk)) this.#controller?.pause();
+  }
+
+  onResponseEnd(): void {
+    this.#controller = undefined;
+    if (this.#state !== 'reading') return;
+    if (this.#inflater === undefined) this.#end();
+    else this.#inflater.end();
+  }
+
+  onResponseError(_controller: Controller, error: Error): void {
+    this.#controller = undefined;
+    this.fail(error);
+  }
+
+  expire(): void {
+    this.#settle({ ok: false, error: { kind: 'timeout', message: 'took too long' } });
+  }
+
+  /** Nobody waits for it any more; it does not settle. */
+  cancel(): void {
+    this.#state = 'settled';
+    this.#close();
+  }
+
+  fail(error: unknown): void {
+    this.#settle({ ok: false, error: fetchError(error) });
+  }
+
+  #take(chunk: Uint8Array): void {
+    if (this.#state !== 'reading') return;
+    const room = limits.robotsBytesMax - this.#bytes;
+    this.#chunks.push(Buffer.from(chunk.subarray(0, room)));
+    this.#bytes += Math.min(chunk.length, room);
+    if (chunk.length > room) this.#end('cut');
+  }
+
+  #end(how: 'whole' | 'cut' = 'whole'): void {
+    if (this.#answer === undefined) return;
+    const read = Buffer.concat(this.#chunks);
+    // Half a path would be another rule.
+    const lastEnd = Math.max(read.lastIndexOf(0x0a), read.lastIndexOf(0x0d));
+    const body = how === 'cut' ? read.subarray(0, lastEnd + 1) : read;
+    this.#settle({ ...this.#answer, body });
+  }
+
+  #settle(hop: Hop): void {
+    if (this.#state === 'settled') return;
+    this.#state = 'settled';
+    this.#close();
+    this.#settleWith(hop);
+  }
+
+  #close(): void {
+    this.#inflater?.close();
+    // If the body is still coming, the connection cannot be used again anyway.
+    this.#controller?.abort(unwanted);
+    this.#controller = undefined;
+  }
+}
+
+function resolve(location: string, base: URL): URL | undefined {
+  return URL.canParse(location, base.href) ? canonicalUrl(new URL(location, base).href) : undefined;
+}
+
+function all(headers: Headers, name: string): readonly string[] {
+  const values = headers[name];
+  return values === undefined ? [] : Array.isArray(values) ? values : [values];
+}
