@@ -60,7 +60,7 @@ export class PageImages {
     this.#options = options;
   }
 
-  /** A start tag: img, an extra element, one of svg that shows another file, or a lazy background. */
+  /** A start tag: img, an extra element, one of svg that shows a file, or a lazy background. */
   tag(tag: Tag): void {
     switch (tag.kind) {
       case 'image':

@@ -1,5 +1,5 @@
 /**
- * The attributes in which scripts keep the address of a picture until it is scrolled to. Their names
+ * The attributes in which scripts keep the address of a picture until it is in view. Their names
  * are an option of the crawl; what a name says about its value is read from the name itself.
  */
 
