@@ -1,7 +1,7 @@
 /**
- * The redirects of one fetch: where the next hop leads, and when the chain must end. A page that sets
- * a cookie and redirects to itself is no loop, so cookies are a part of the state. Pure; a chain never
- * leaves its politeness group, the origin of its first URL.
+ * The redirects of one fetch: where the next hop leads, and when the chain must end. A page that
+ * sets a cookie and redirects to itself is no loop, so cookies are a part of the state. Pure; a
+ * chain never leaves its politeness group, the origin of its first URL.
  * Source: RFC 9110, 15.4.
  */
 import { limits } from '../../shared/protocol.ts';

@@ -1,5 +1,5 @@
 /**
- * A page in every encoding of the Encoding Standard comes out right: title, alternative text, links.
+ * A page in every encoding of the Encoding Standard comes out right: title, alt text, links.
  * The bytes are from Python's codecs, which share nothing with the decoders here.
  */
 import assert from 'node:assert/strict';
