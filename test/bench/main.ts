@@ -8,8 +8,8 @@
  *     slow      two slaves on a site that takes 50 ms an answer
  *     known     memory and restart time with 1 M and 10 M known URLs (some minutes)
  *
- * cost and slow crawl BENCH_URL and BENCH_SLOW_URL; by default `boost` and its slow twin of the
- * real sites in ../shared/sites.
+ * cost crawls the sites of BENCH_URL (parted by spaces), slow that of BENCH_SLOW_URL; by default
+ * `python` and `boost`, and the slow twin of `boost`, of the real sites in ../shared/sites.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -26,25 +26,40 @@ const rounds = 3;
 const hosts = 100;
 
 async function cost(): Promise<void> {
-  const url = siteUrl('BENCH_URL', 'boost');
-  const ratios: number[] = [];
-  const bares: number[] = [];
-  const clusters: number[] = [];
-  const rates: number[] = [];
-  for (let round = 0; round < rounds; round++) {
-    const bare = await bareLoop(url);
-    const whole = await crawl(url);
-    bares.push(bare.cpuMs / bare.pages);
-    clusters.push(whole.cpuMs / whole.pages);
-    rates.push(whole.pages / whole.seconds);
-    ratios.push(whole.cpuMs / whole.pages / (bare.cpuMs / bare.pages));
+  const urls = process.env['BENCH_URL']?.split(' ') ?? [siteUrl('python'), siteUrl('boost')];
+  say(`cost, ${rounds} rounds, medians, starting up included, CPU s per 1000 pages:`);
+  const all = { bare: 0, cluster: 0, pages: 0 };
+  for (const url of urls) {
+    const bares: number[] = [];
+    const clusters: number[] = [];
+    const rates: number[] = [];
+    let pages = 0;
+    for (let round = 0; round < rounds; round++) {
+      const bare = await bareLoop(url);
+      const whole = await crawl(url);
+      bares.push(bare.cpuMs);
+      clusters.push(whole.cpuMs);
+      rates.push(whole.pages / whole.seconds);
+      pages = whole.pages;
+    }
+    const bare = median(bares);
+    const cluster = median(clusters);
+    say(
+      `  ${url}, ${count(pages)} pages: ${costs(bare, cluster, pages)}, ` +
+        `${count(median(rates))} pages/s`,
+    );
+    all.bare += bare;
+    all.cluster += cluster;
+    all.pages += pages;
   }
-  say(`cost, ${url}, ${rounds} rounds, medians, starting up included:`);
-  say(`  bare undici + htmlparser2 loop: ${median(bares).toFixed(2)} CPU s per 1000 pages`);
-  say(
-    `  master and two slaves: ${median(clusters).toFixed(2)} CPU s per 1000 pages, ` +
-      `${count(median(rates))} pages/s; ratio ${median(ratios).toFixed(2)} (bar: 1.5)`,
-  );
+  say(`  all ${count(all.pages)} pages: ${costs(all.bare, all.cluster, all.pages)} (bar: 1.5)`);
+}
+
+/** CPU of the bare undici + htmlparser2 loop, of master and two slaves, and their ratio. */
+function costs(bareMs: number, clusterMs: number, pages: number): string {
+  const per1000 = (ms: number) => (ms / pages).toFixed(2);
+  const ratio = (clusterMs / bareMs).toFixed(2);
+  return `bare loop ${per1000(bareMs)}, master and two slaves ${per1000(clusterMs)}, ratio ${ratio}`;
 }
 
 type Crawled = { pages: number; fetched: number; seconds: number; cpuMs: number };
@@ -61,7 +76,9 @@ async function bareLoop(url: string): Promise<{ pages: number; cpuMs: number }> 
 async function crawl(url: string, slots = 16): Promise<Crawled> {
   await using cluster = new Cluster();
   const before = childrenCpuMs();
-  const flags = ['--exit-when-done', '--delay', '0', '--per-host', String(slots * 4)];
+  // The same job as the bare loop: img[src] and links.
+  const flags = ['--exit-when-done', '--delay', '0', '--images', 'img'];
+  flags.push('--per-host', String(slots * 4));
   const master = await cluster.master([url, ...flags]);
   const began = performance.now();
   const slaves = [0, 1].map(() => cluster.slave(['--slots', String(slots)]));
@@ -114,7 +131,7 @@ async function load(
 }
 
 async function slow(): Promise<void> {
-  const url = siteUrl('BENCH_SLOW_URL', 'boost-slow');
+  const url = process.env['BENCH_SLOW_URL'] ?? siteUrl('boost-slow');
   const { fetched, seconds } = await crawl(url);
   const limit = 32 / 0.05;
   say(
@@ -191,10 +208,9 @@ async function synthetic(cluster: Cluster, options: Load): Promise<Measured> {
   return JSON.parse(output) as Measured;
 }
 
-function siteUrl(variable: string, site: string): string {
-  const given = process.env[variable];
-  if (given !== undefined) return given;
-  if (!existsSync(sites)) throw new Error(`name a site to crawl with ${variable}`);
+/** The start URL of one of the real sites, which it starts if need be. */
+function siteUrl(site: string): string {
+  if (!existsSync(sites)) throw new Error('name sites to crawl with BENCH_URL, BENCH_SLOW_URL');
   execFileSync(sites, ['up'], { stdio: 'ignore' });
   return execFileSync(sites, ['url', site], { encoding: 'utf8' }).trim();
 }

@@ -28,7 +28,8 @@ test('robots access: 2.3.1.3 4xx allows everything', () => {
 });
 
 test('robots access: 2.3.1.4 5xx and failures disallow everything and are asked again', () => {
-  const failures = fetchErrorKinds.filter((kind) => kind !== 'redirects');
+  const definite = ['redirects', 'blocked'];
+  const failures = fetchErrorKinds.filter((kind) => !definite.includes(kind));
   for (const answer of [500, 502, 503, 504, 599, 429, 0, 199, 600, 999, ...failures]) {
     assert.deepEqual(
       robotsVerdict(answer),
