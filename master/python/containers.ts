@@ -82,11 +82,12 @@ export class PyDict {
   }
 
   /** Keys and values in turn. */
-  *parts(): IterableIterator<PyValue> {
-    for (const [key, value] of this) {
-      yield key;
-      yield value;
-    }
+  parts(): PyValue[] {
+    const parts: PyValue[] = [];
+    this.forEach((key, value) => {
+      parts.push(key, value);
+    });
+    return parts;
   }
 
   #keyOf(token: KeyToken): PyValue {

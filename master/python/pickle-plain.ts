@@ -9,8 +9,10 @@
  * | float                       | number                        | int if integral: 1.0 comes as 1   |
  * | bytes, bytearray            | Uint8Array                    | bytes                             |
  * | list, tuple, set, frozenset | array                         | list                              |
- * | dict, all keys str          | object without a prototype    | dict                              |
- * | other dict                  | Map                           | dict                              |
+ * | dict, all keys str          | object, or Map if a key is a  | dict                              |
+ * |                             | property that objects inherit |                                   |
+ * | dict, all keys scalars      | Map                           | dict                              |
+ * | other dict                  | array of [key, value] arrays  | list                              |
  * | complex                     | { real, imag }                | dict                              |
  * | range                       | { start, stop, step }         | dict                              |
  *
@@ -111,11 +113,9 @@ class PlainMaker {
       this.plain(key),
       this.plain(value),
     ]);
-    if (!entries.every(([key]) => typeof key === 'string')) return new Map(entries);
-    // Without a prototype, `__proto__` is a property like any other.
-    const object: { [key: string]: PlainValue } = Object.create(null);
-    for (const [key, value] of entries) object[String(key)] = value;
-    return object;
+    if (entries.every(([key]) => isPropertyName(key))) return Object.fromEntries(entries);
+    if (entries.every(([key]) => typeof key !== 'object' || key === null)) return new Map(entries);
+    return entries;
   }
 
   #bigint(value: bigint): bigint | number | string {
@@ -138,6 +138,11 @@ class PlainMaker {
       throw new PickleError('the value is too large, with its shared parts written out');
     }
   }
+}
+
+/** Names that msgpackr looks up on an object, and those that mean something to every object. */
+function isPropertyName(key: PlainValue): key is string {
+  return typeof key === 'string' && key !== 'toJSON' && !(key in Object.prototype);
 }
 
 /**

@@ -14,7 +14,7 @@ import { type PickleLimits, pickleLimits } from './pickle-limits.ts';
 import { PickleMachine } from './pickle-machine.ts';
 import { opcodes } from './pickle-opcodes.ts';
 import { decodeRawUnicodeEscape, decodeRepr, parseFloatText, parseInteger } from './pickle-text.ts';
-import { checkWeight } from './pickle-weight.ts';
+import { checkDepth, checkWeight } from './pickle-weight.ts';
 import { PickleError, PyByteArray, PyToken, PyTuple, type PyValue, pyFloat } from './values.ts';
 
 /** The value of a whole pickle. Errors: PickleError (E_BAD_REQUEST), whatever the bytes are. */
@@ -26,11 +26,10 @@ export function readPickle(bytes: Uint8Array, limits: PickleLimits = pickleLimit
   const machine = new PickleMachine(input, limits);
   const value = run(machine);
   if (machine.at !== input.length) throw new PickleError('there are bytes after the pickle');
-  // A value is nested no deeper than it has containers, and weighs what has been counted unless
-  // some of them are shared: few values need the walk.
-  if (machine.sharesContainers || machine.containerCount > limits.depthMax) {
-    checkWeight(value, limits);
-  }
+  // The machine has counted every container, so that a value weighs and nests no more than that
+  // unless some are shared: few values need a walk, and fewer the one that remembers its way.
+  if (machine.sharesContainers) checkWeight(value, limits);
+  else if (machine.containerCount > limits.depthMax) checkDepth(value, limits.depthMax);
   return value;
 }
 

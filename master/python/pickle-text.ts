@@ -99,7 +99,7 @@ export function encodeSurrogatePass(text: string): Buffer | null {
 /** UNICODE of protocol 0: Latin-1 with \uXXXX and \UXXXXXXXX after an odd run of backslashes. */
 export function decodeRawUnicodeEscape(line: string): string {
   if (!line.includes('\\')) return line;
-  return line.replace(/(\\+)(u[0-9a-f]{4}|U[0-9a-f]{8})?/gi, (run, slashes, escaped) => {
+  return line.replace(/(\\+)(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})?/g, (run, slashes, escaped) => {
     if (escaped === undefined || slashes.length % 2 === 0) return run;
     const code = Number.parseInt(escaped.slice(1), 16);
     if (code > 0x10ffff) throw new PickleError('a str has an escape beyond Unicode');

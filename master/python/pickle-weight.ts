@@ -14,6 +14,15 @@ export function checkWeight(value: PyValue, limits: PickleLimits): void {
   if (weight > limits.weightMax) throw new PickleError('the value is too large');
 }
 
+/** Throws PickleError if a value without shared containers is nested deeper than `depthMax`. */
+export function checkDepth(value: PyValue, depthMax: number): void {
+  if (typeof value !== 'object' || value === null) return;
+  const parts = partsOf(value);
+  if (parts === null) return;
+  if (depthMax <= 0) throw tooDeep();
+  for (const part of parts) checkDepth(part, depthMax - 1);
+}
+
 interface Measure {
   weight: number;
   /** Containers from here to the deepest one inside. */

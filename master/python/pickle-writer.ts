@@ -50,6 +50,8 @@ class PickleWriter {
   readonly #shared: ReadonlySet<unknown> | null;
   /** Index of each shared value that is written already. */
   readonly #memo = new Map<unknown, number>();
+  /** How many of the tuples that are being written occur elsewhere too, perhaps inside. */
+  #openShared = 0;
 
   constructor(output: PickleOutput, protocol: 2 | 3, shared: ReadonlySet<unknown> | null) {
     this.#output = output;
@@ -113,7 +115,7 @@ class PickleWriter {
   }
 
   #remember(value: unknown): void {
-    if (this.#shared === null || !this.#shared.has(value)) return;
+    if (this.#shared === null || !(this.#openShared > 0 || this.#shared.has(value))) return;
     const index = this.#memo.size;
     this.#memo.set(value, index);
     this.#output.indexed(opcodes.BINPUT, opcodes.LONG_BINPUT, index);
@@ -121,12 +123,19 @@ class PickleWriter {
 
   // --- containers ---
 
+  /**
+   * A tuple gets its memo entry only after its items. One that contains itself, in a list, is
+   * therefore written a second time in there, and all around it must have an entry by then.
+   */
   #tuple(tuple: PyTuple): void {
     const { items } = tuple;
+    const isShared = this.#shared?.has(tuple) ?? false;
+    if (isShared) this.#openShared += 1;
     if (items.length > 3) this.#output.byte(opcodes.MARK);
     for (const item of items) this.value(item);
+    if (isShared) this.#openShared -= 1;
     if (this.#shared !== null && this.#memo.has(tuple)) {
-      // A list among the items holds this tuple, so it is complete and written by now.
+      // The one inside was written by now: take that.
       if (items.length > 3) this.#output.byte(opcodes.POP_MARK);
       else for (const _ of items) this.#output.byte(opcodes.POP);
       this.#recall(tuple);
