@@ -167,7 +167,7 @@ function tokenOf(key: PyValue, depth: number): KeyToken {
       .join('')}`;
   if (key instanceof Uint8Array) return `\0b${latin1Of(key)}`;
   if (key instanceof PyComplex) return complexToken(key);
-  if (Array.isArray(key) || key instanceof PySet || key instanceof PyByteArray) {
+  if (Array.isArray(key) || [PyDict, PySet, PyByteArray].some((kind) => key instanceof kind)) {
     throw new PickleError(`unhashable type: '${typeName(key)}'`);
   }
   throw new PickleError(`a ${typeName(key)} cannot be a key`);
