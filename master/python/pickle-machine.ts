@@ -30,8 +30,9 @@ export class PickleMachine {
   /** Stack heights at the open MARKs; values below the last of them cannot be popped. */
   readonly #marks: number[] = [];
   #fence = 0;
-  readonly #memo: (Operand | undefined)[] = [];
-  #memoCount = 0;
+  /** The usual memo counts up from 0; what does not follow on is kept apart, without gaps. */
+  readonly #memo: Operand[] = [];
+  #scattered: Map<number, Operand> | null = null;
   #weight = 0;
   #hasGlobals = false;
 
@@ -58,21 +59,23 @@ export class PickleMachine {
   }
 
   uint16(): number {
-    return this.input.readUInt16LE(this.take(2));
+    const low = this.byte();
+    return low | (this.byte() << 8);
   }
 
   uint32(): number {
-    return this.input.readUInt32LE(this.take(4));
+    return this.int32() >>> 0;
   }
 
   int32(): number {
-    return this.input.readInt32LE(this.take(4));
+    const low = this.uint16();
+    return low | (this.uint16() << 16);
   }
 
   /** A length of eight bytes: what is too large for a number is certainly not there. */
   uint64(): number {
-    const start = this.take(8);
-    return this.input.readUInt32LE(start) + this.input.readUInt32LE(start + 4) * 2 ** 32;
+    const low = this.uint32();
+    return low + this.uint32() * 2 ** 32;
   }
 
   text(byteCount: number): string {
@@ -198,21 +201,26 @@ export class PickleMachine {
 
   // --- memo ---
 
+  /** MEMOIZE counts entries, whatever their indexes are. */
   get memoCount(): number {
-    return this.#memoCount;
+    return this.#memo.length + (this.#scattered?.size ?? 0);
   }
 
-  /** Indexes may have gaps, but none that the bytes read so far would not have paid for. */
+  /** Remember the top of the stack. An index never needs to exceed the bytes read so far. */
   remember(index: number): void {
     if (index > this.at) throw new PickleError(`memo index ${index} is out of range`);
     const operand = this.top();
-    while (this.#memo.length < index) this.#memo.push(undefined);
-    if (this.#memo[index] === undefined) this.#memoCount += 1;
-    this.#memo[index] = operand;
+    if (index > this.#memo.length || this.#scattered?.has(index)) {
+      this.#scattered ??= new Map();
+      this.#scattered.set(index, operand);
+    } else {
+      this.#memo[index] = operand;
+    }
   }
 
   recall(index: number): void {
-    const operand = this.#memo[index];
+    let operand = this.#memo[index];
+    if (operand === undefined) operand = this.#scattered?.get(index);
     if (operand === undefined) throw new PickleError(`memo index ${index} is empty`);
     this.push(operand);
     this.repeated(operand);

@@ -16,12 +16,14 @@ PY2 = sys.version_info[0] == 2
 if PY2:
     import cPickle
     import copy_reg as copyreg
+    import Queue as queue
 
     text_type, int_types, range_type = unicode, (int, long), xrange  # noqa: F821
     PICKLERS = [cPickle.Pickler, pickle.Pickler]
     STDIN, STDOUT = sys.stdin, sys.stdout
 else:
     import copyreg
+    import queue
 
     text_type, int_types, range_type = str, (int,), range
     PICKLERS = [pickle.Pickler, pickle._Pickler]
@@ -69,6 +71,9 @@ def describe(value, seen):
     if kind is bytearray:
         # Without its identity: the Python pickler loses it in protocol 5 (3.8 to 3.12).
         return "B" + hexed(value)
+    if isinstance(value, BaseException):
+        name = "queue.%s" % kind.__name__ if kind in (queue.Empty, queue.Full) else kind.__name__
+        return "!%s%s" % (name, describe(value.args, seen))
     if id(value) in seen:
         return "@%d" % seen[id(value)]
     seen[id(value)] = len(seen)
@@ -102,6 +107,8 @@ def protocols():
 def load(data):
     value = pickle.loads(data)
     parts = [describe(value, {}).encode("ascii")]
+    if isinstance(value, BaseException):
+        return parts
     for protocol in protocols():
         for pickler in PICKLERS:
             parts.append(dump(value, pickler, protocol))

@@ -208,6 +208,11 @@ suite('pickle: bombs', () => {
     assert.throws(() => writePickle([large]), /more than \d+ bytes/);
   });
 
+  test('memo indexes may have gaps, and hold None', () => {
+    const gaps = bytesOf('](K', 7, 'q', 3, 'Nq', 0, 'K', 1, 0x94, 'h', 3, 'h', 0, 'h', 2, 'e.');
+    assert.deepEqual(readPickle(gaps), [7, null, 1, 7, null, 1]);
+  });
+
   test('a key that comes twice has its last value and its first place', () => {
     const dict = readPickle(bytesOf('}(K', 1, 'NK', 2, 'N', 0x88, 'K', 9, 'u.'));
     assert(dict instanceof PyDict);

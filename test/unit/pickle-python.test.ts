@@ -8,7 +8,7 @@ import { after, suite, test } from 'node:test';
 import fc from 'fast-check';
 import { readPickle } from '../../master/python/pickle-reader.ts';
 import { writePickle } from '../../master/python/pickle-writer.ts';
-import { PickleError, type PyValue } from '../../master/python/values.ts';
+import { PickleError, PyException, type PyValue } from '../../master/python/values.ts';
 import { findPythons, PicklePeer, type Python } from '../support/python.ts';
 import { describe, pyValues } from '../support/python-values.ts';
 
@@ -18,6 +18,13 @@ const pythons = findPythons();
 if (pythons.length === 0) {
   test('pickle: the same as in Python', { skip: 'no python3 in PATH, none in ~/.pyenv' }, () => {});
 }
+
+const exceptions: readonly [string, string, PyValue[], string][] = [
+  ['queue', 'Empty', [], '!queue.Empty()'],
+  ['queue', 'Full', [], '!queue.Full()'],
+  ['builtins', 'TypeError', ['m'], '!TypeError(s006d)'],
+  ['builtins', 'OverflowError', ['m', 1], '!OverflowError(s006d,i1)'],
+];
 
 for (const python of pythons) {
   const python2 = python.version[0] === 2;
@@ -30,6 +37,16 @@ for (const python of pythons) {
         fc.asyncProperty(pyValues({ python2 }), (value) => roundTrip(peer, python, value)),
         { numRuns: runs, includeErrorInReport: true },
       );
+    });
+
+    test('our exceptions are its own', async () => {
+      for (const [module, name, args, expected] of exceptions) {
+        const pickle = writePickle(new PyException(module, name, args), {
+          protocol: python2 ? 2 : 3,
+        });
+        const { description } = await peer.load(pickle);
+        assert.equal(description, expected);
+      }
     });
 
     test('what asks for more than data is refused by name', async () => {
