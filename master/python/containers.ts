@@ -99,7 +99,7 @@ export class PyDict {
 /** A set or frozenset, in the order of insertion. Throws PickleError like PyDict. */
 export class PySet {
   readonly frozen: boolean;
-  readonly #items = new Map<KeyToken, PyValue>();
+  #items: Map<KeyToken, PyValue> | null = null;
 
   constructor(frozen: boolean, items: Iterable<PyValue> = []) {
     this.frozen = frozen;
@@ -107,11 +107,11 @@ export class PySet {
   }
 
   get size(): number {
-    return this.#items.size;
+    return this.#items === null ? 0 : this.#items.size;
   }
 
   has(item: PyValue): boolean {
-    return this.#items.has(keyToken(item));
+    return this.#items?.has(keyToken(item)) ?? false;
   }
 
   add(item: PyValue): void {
@@ -120,13 +120,16 @@ export class PySet {
 
   /** For a caller that has computed `keyToken(item)` already. */
   addByToken(token: KeyToken, item: PyValue): void {
+    this.#items ??= new Map();
     if (!this.#items.has(token)) this.#items.set(token, item);
   }
 
-  [Symbol.iterator](): IterableIterator<PyValue> {
-    return this.#items.values();
+  [Symbol.iterator](): Iterator<PyValue> {
+    return (this.#items ?? noItems).values();
   }
 }
+
+const noItems: ReadonlyMap<KeyToken, PyValue> = new Map();
 
 /** What Python calls the type of `value`, for messages. */
 export function typeName(value: PyValue): string {

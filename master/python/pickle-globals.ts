@@ -9,7 +9,7 @@
  * them; lxml `src/lxml/extensions.pxi`.
  */
 import { PySet } from './containers.ts';
-import { containerWeight, scalarWeight } from './pickle-limits.ts';
+import { containerWeight, hashedWeight, scalarWeight } from './pickle-limits.ts';
 import type { PickleMachine } from './pickle-machine.ts';
 import { printable } from './pickle-text.ts';
 import {
@@ -67,6 +67,7 @@ const list: Construct = (args, machine) => [...itemsOf('list', args, machine)];
 const setOf =
   (frozen: boolean): Construct =>
   (args, machine) => {
+    machine.charge(hashedWeight);
     const set = new PySet(frozen);
     for (const item of itemsOf('set', args, machine)) machine.addItem(set, item);
     return set;

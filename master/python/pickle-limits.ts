@@ -27,6 +27,8 @@ export const pickleLimits: PickleLimits = {
 
 export const scalarWeight = 8;
 export const containerWeight = 32;
+/** More for a dict or set, where an object as small as that has a hash table. */
+export const hashedWeight = 128;
 
 /** Digits of an int in text (protocol 0, JSON): the bound of CPython's own int(), since 3.11. */
 export const intDigitsMax = 4300;

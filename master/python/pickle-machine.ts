@@ -106,9 +106,9 @@ export class PickleMachine {
   }
 
   /** Push a container that was just made. */
-  pushContainer(container: PyValue): void {
+  pushContainer(container: PyValue, weight = containerWeight): void {
     this.containerCount += 1;
-    this.charge(containerWeight);
+    this.charge(weight);
     this.#stack.push(container);
   }
 

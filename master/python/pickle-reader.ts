@@ -10,7 +10,7 @@
  */
 import { PyDict, PySet, typeName } from './containers.ts';
 import { findGlobal, PyGlobal } from './pickle-globals.ts';
-import { type PickleLimits, pickleLimits } from './pickle-limits.ts';
+import { hashedWeight, type PickleLimits, pickleLimits } from './pickle-limits.ts';
 import { PickleMachine } from './pickle-machine.ts';
 import { opcodes } from './pickle-opcodes.ts';
 import { decodeRawUnicodeEscape, decodeRepr, parseFloatText, parseInteger } from './pickle-text.ts';
@@ -101,10 +101,15 @@ function readLong(machine: PickleMachine, byteCount: number): number | bigint {
   const start = machine.take(byteCount);
   if (byteCount === 0) return 0;
   if (byteCount <= 6) return machine.input.readIntLE(start, byteCount);
-  const bytes = Buffer.from(machine.input.subarray(start, machine.at)).reverse();
-  const value = BigInt.asIntN(byteCount * 8, BigInt(`0x${bytes.toString('hex')}`));
+  const value =
+    byteCount === 8 ? machine.input.readBigInt64LE(start) : twosComplement(machine, start);
   const small = Number(value);
   return Number.isSafeInteger(small) ? small : value;
+}
+
+function twosComplement(machine: PickleMachine, start: number): bigint {
+  const bytes = Buffer.from(machine.input.subarray(start, machine.at)).reverse();
+  return BigInt.asIntN(bytes.length * 8, BigInt(`0x${bytes.toString('hex')}`));
 }
 
 // --- text and bytes ---
@@ -168,11 +173,11 @@ on(opcodes.APPENDS, (machine) => {
   for (const item of items) list.push(item);
 });
 
-on(opcodes.EMPTY_DICT, (machine) => machine.pushContainer(new PyDict()));
+on(opcodes.EMPTY_DICT, (machine) => machine.pushContainer(new PyDict(), hashedWeight));
 on(opcodes.DICT, (machine) => {
   const items = machine.popMark();
   const dict = new PyDict();
-  machine.pushContainer(dict);
+  machine.pushContainer(dict, hashedWeight);
   setItems(machine, dict, items);
 });
 on(opcodes.SETITEM, (machine) => {
@@ -185,7 +190,7 @@ on(opcodes.SETITEMS, (machine) => {
   setItems(machine, topDict(machine), items);
 });
 
-on(opcodes.EMPTY_SET, (machine) => machine.pushContainer(new PySet(false)));
+on(opcodes.EMPTY_SET, (machine) => machine.pushContainer(new PySet(false), hashedWeight));
 on(opcodes.ADDITEMS, (machine) => {
   const items = machine.popMark();
   const set = machine.top();
@@ -195,7 +200,7 @@ on(opcodes.ADDITEMS, (machine) => {
 on(opcodes.FROZENSET, (machine) => {
   const set = new PySet(true);
   for (const item of machine.popMark()) machine.addItem(set, item);
-  machine.pushContainer(set);
+  machine.pushContainer(set, hashedWeight);
 });
 
 function topList(machine: PickleMachine): PyValue[] {

@@ -31,14 +31,33 @@ function decodeLong(input: Buffer, start: number, end: number): string {
 /** The smallest code point of a sequence of 1, 2, 3 and 4 bytes: anything below is overlong. */
 const sequenceMin = [0, 0x80, 0x800, 0x10000];
 
+/** Text put together unit by unit, where millions of them must not take seconds. */
+class Utf16 {
+  readonly #bytes: Buffer;
+  #length = 0;
+
+  constructor(unitsMax: number) {
+    this.#bytes = Buffer.allocUnsafe(unitsMax * 2);
+  }
+
+  put(code: number): void {
+    if (code >= 0x10000) {
+      this.put(0xd7c0 + (code >> 10));
+      this.put(0xdc00 | (code & 0x3ff));
+      return;
+    }
+    this.#bytes[this.#length] = code & 0xff;
+    this.#bytes[this.#length + 1] = code >> 8;
+    this.#length += 2;
+  }
+
+  text(): string {
+    return this.#bytes.toString('utf16le', 0, this.#length);
+  }
+}
+
 function decodeSurrogatePass(bytes: Buffer): string {
-  const units = Buffer.allocUnsafe(bytes.length * 2);
-  let length = 0;
-  const put = (unit: number): void => {
-    units[length] = unit & 0xff;
-    units[length + 1] = unit >> 8;
-    length += 2;
-  };
+  const units = new Utf16(bytes.length);
   for (let at = 0; at < bytes.length; ) {
     const lead = bytes[at] ?? 0;
     const more = lead < 0x80 ? 0 : lead < 0xc0 ? -1 : lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
@@ -52,14 +71,9 @@ function decodeSurrogatePass(bytes: Buffer): string {
       throw new PickleError('a str is not valid UTF-8');
     }
     at += more + 1;
-    if (code < 0x10000) {
-      put(code);
-    } else {
-      put(0xd7c0 + (code >> 10));
-      put(0xdc00 | (code & 0x3ff));
-    }
+    units.put(code);
   }
-  return units.toString('utf16le', 0, length);
+  return units.text();
 }
 
 // With the u flag a well-formed pair is one character, so only lone surrogates match.
@@ -96,29 +110,44 @@ export function encodeSurrogatePass(text: string): Buffer | null {
   return bytes.subarray(0, length);
 }
 
+const backslash = 0x5c;
+
+/** The number of `count` hexadecimal digits at `at`, or -1. */
+function hexAt(line: string, at: number, count: number): number {
+  let value = 0;
+  for (let index = at; index < at + count; index += 1) {
+    const unit = line.charCodeAt(index);
+    const digit = unit <= 0x39 ? unit - 0x30 : (unit | 0x20) - 0x57;
+    // A letter below "a" would pass for a digit, as would what is not there (NaN).
+    if (!(digit >= (unit <= 0x39 ? 0 : 10) && digit <= 15)) return -1;
+    value = value * 16 + digit;
+  }
+  return value;
+}
+
 /** UNICODE of protocol 0: Latin-1 with \uXXXX and \UXXXXXXXX after an odd run of backslashes. */
 export function decodeRawUnicodeEscape(line: string): string {
   if (!line.includes('\\')) return line;
-  return line.replace(/(\\+)(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})?/g, (run, slashes, escaped) => {
-    if (escaped === undefined || slashes.length % 2 === 0) return run;
-    const code = Number.parseInt(escaped.slice(1), 16);
+  const units = new Utf16(line.length);
+  let at = 0;
+  while (at < line.length) {
+    const unit = line.charCodeAt(at);
+    const kind = unit === backslash ? line.charAt(at + 1) : '';
+    const digits = kind === 'u' ? 4 : kind === 'U' ? 8 : 0;
+    const code = digits === 0 ? -1 : hexAt(line, at + 2, digits);
     if (code > 0x10ffff) throw new PickleError('a str has an escape beyond Unicode');
-    return slashes.slice(1) + String.fromCodePoint(code);
-  });
+    units.put(code < 0 ? unit : code);
+    // The second of two backslashes begins no escape.
+    if (kind === '\\') units.put(backslash);
+    at += code >= 0 ? 2 + digits : kind === '\\' ? 2 : 1;
+  }
+  return units.text();
 }
 
-const simpleEscapes = new Map([
-  ['\\', '\\'],
-  ["'", "'"],
-  ['"', '"'],
-  ['a', '\x07'],
-  ['b', '\b'],
-  ['f', '\f'],
-  ['n', '\n'],
-  ['r', '\r'],
-  ['t', '\t'],
-  ['v', '\v'],
-]);
+/** What follows a backslash in a repr, and what it stands for. */
+const simpleEscapes = new Map(
+  [...'\\\'"abfnrtv'].map((kind, index) => [kind, '\\\'"\x07\b\f\n\r\t\v'.charCodeAt(index)]),
+);
 
 /** STRING of protocol 0: the repr of a Python 2 str, as Latin-1 text. */
 export function decodeRepr(line: string): string {
@@ -128,14 +157,24 @@ export function decodeRepr(line: string): string {
   }
   const body = line.slice(1, -1);
   if (!body.includes('\\')) return body;
-  return body.replace(/\\(x[0-9a-fA-F]{2}|[0-7]{1,3}|[^x0-7]|.|$)/gs, (run, escaped) => {
-    const simple = simpleEscapes.get(escaped);
-    if (simple !== undefined) return simple;
-    if (escaped === 'x' || escaped === '') throw new PickleError('a STRING has a broken escape');
-    if (escaped.startsWith('x')) return String.fromCharCode(Number.parseInt(escaped.slice(1), 16));
-    if (/^[0-7]/.test(escaped)) return String.fromCharCode(Number.parseInt(escaped, 8) & 0xff);
-    return run;
-  });
+  const units = new Utf16(body.length);
+  let at = 0;
+  while (at < body.length) {
+    const unit = body.charCodeAt(at);
+    at += 1;
+    if (unit !== backslash) {
+      units.put(unit);
+      continue;
+    }
+    const kind = body.charAt(at);
+    const simple = simpleEscapes.get(kind);
+    const code = kind === 'x' ? hexAt(body, at + 1, 2) : simple;
+    // Python 2's repr writes no other escape.
+    if (code === undefined || code < 0) throw new PickleError('a STRING has a broken escape');
+    units.put(code);
+    at += kind === 'x' ? 3 : 1;
+  }
+  return units.text();
 }
 
 const decimal = /^[+-]?[0-9]+$/;
