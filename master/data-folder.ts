@@ -111,8 +111,10 @@ function isAlive(owner: Owner, lock: string): boolean {
 /** When a process began, as far as the system tells: its id may be another's by now. */
 function startOf(pid: number): string {
   try {
-    // Field 22, counted behind the command name, which may hold spaces. Source: proc(5).
-    return readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ')[19] ?? '';
+    // Fields 3 and 22, counted behind the command name, which may hold spaces. Source: proc(5).
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
+    // One that has ended but was not waited for yet holds nothing any more.
+    return fields[0] === 'Z' || fields[0] === 'X' ? '' : (fields[19] ?? '');
   } catch {
     return '';
   }

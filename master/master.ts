@@ -8,6 +8,7 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { authkeyBytesMin, readOrMakeAuthkey } from '../shared/authkey.ts';
 import { ConfigError, messageOf } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
@@ -157,6 +158,7 @@ export class Master {
   }
 
   async #seed(name: string, seeds: readonly string[], spec: ServeOptions['spec']): Promise<void> {
+    this.#warnOfOtherSpec(name, spec);
     const { admitted, refused } = await this.#frontier.seed(name, spec, seeds);
     const crawl = this.#frontier.crawls.named(name);
     for (const { url, why } of refused) this.#log.warn({ url }, `seed refused: ${why}`);
@@ -169,10 +171,21 @@ export class Master {
     }
   }
 
+  /** A crawl keeps the options that it was made with. */
+  #warnOfOtherSpec(name: string, spec: ServeOptions['spec']): void {
+    if (!this.#frontier.crawls.has(name)) return;
+    const kept = this.#frontier.crawls.named(name).spec;
+    const fields = Object.keys({ ...kept, ...spec }) as (keyof typeof spec)[];
+    const others = fields.filter((field) => !isDeepStrictEqual(kept[field], spec[field]));
+    if (others.length === 0) return;
+    this.#log.warn({ crawl: name, ignored: others }, 'the crawl goes on with the options it was made with');
+  }
+
   #services(authkey: Buffer): Services {
     return {
       authkey,
       version: `orbweaver/${version}`,
+      defaultSpec: this.#options.spec,
       timing: this.#options.timing,
       frontier: this.#frontier,
       results: this.#results,

@@ -48,7 +48,8 @@ export type AskOptions = {
         crawl: string;
         seeds: readonly string[];
         priority: number;
-        spec: Partial<CrawlSpec> | undefined;
+        /** Options of a crawl that is made by this; the master's own flags fill the rest. */
+        spec: SpecPart | undefined;
       }
     | { verb: 'buried'; crawl: string; replay: boolean; url: string | undefined };
 };
@@ -56,6 +57,8 @@ export type AskOptions = {
 export type MasterOptions = ServeOptions | AskOptions;
 
 type Values = Record<string, unknown>;
+/** Some fields of a CrawlSpec, unchecked. */
+type SpecPart = Record<string, unknown>;
 
 /** @throws ConfigError, or commander's own error, each one line. */
 export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessEnv): MasterOptions {
@@ -212,31 +215,43 @@ function timing(values: Values): Timing {
   return { leaseMs: ms('lease'), heartbeatMs, silenceMs, handshakeMs: ms('handshake') };
 }
 
+/** Where the value of each crawl option belongs in the spec. */
+const specFields: Readonly<
+  Record<string, readonly [keyof CrawlSpec] | readonly ['fetch', string]>
+> = {
+  scope: ['scope'],
+  include: ['include'],
+  exclude: ['exclude'],
+  maxDepth: ['maxDepth'],
+  maxPages: ['maxPages'],
+  order: ['order'],
+  delay: ['delayMs'],
+  perHost: ['perHost'],
+  attempts: ['attemptsMax'],
+  urlsExpected: ['urlsExpected'],
+  images: ['fetch', 'images'],
+  fetchTimeout: ['fetch', 'timeoutMs'],
+  pageBytes: ['fetch', 'bodyBytesMax'],
+  redirects: ['fetch', 'redirectsMax'],
+  userAgent: ['fetch', 'userAgent'],
+};
+
+/** The part of a spec that these values give. What is not given is left out. */
+function specPart(values: Values): SpecPart {
+  const part: Values = {};
+  const fetch: Values = {};
+  for (const [name, [field, inner]] of Object.entries(specFields)) {
+    const value = values[name];
+    if (value === undefined) continue;
+    if (inner === undefined) part[field] = value;
+    else fetch[inner] = value;
+  }
+  return Object.keys(fetch).length > 0 ? { ...part, fetch } : part;
+}
+
 /** The whole spec of a crawl from the values of `specFlags`. @throws ConfigError */
 function makeSpec(values: Values): CrawlSpec {
-  const given = {
-    scope: values['scope'],
-    include: values['include'],
-    exclude: values['exclude'],
-    maxDepth: values['maxDepth'],
-    maxPages: values['maxPages'],
-    order: values['order'],
-    delayMs: values['delay'],
-    perHost: values['perHost'],
-    attemptsMax: values['attempts'],
-    urlsExpected: values['urlsExpected'],
-    fetch: {
-      images: values['images'],
-      timeoutMs: values['fetchTimeout'],
-      bodyBytesMax: values['pageBytes'],
-      redirectsMax: values['redirects'],
-      userAgent: values['userAgent'],
-    },
-  };
-  // What is not given is left out: the wire has no word for undefined.
-  const parsed = crawlSpecSchema.safeParse(
-    Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
-  );
+  const parsed = crawlSpecSchema.safeParse(specPart(values));
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0];
   throw new ConfigError(`--${flagOf(issue?.path ?? [])}: ${issue?.message}`);
@@ -288,7 +303,7 @@ function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): C
         crawl: String(values['crawl']),
         seeds: seeds.map((seed) => seedUrl(seed, false)),
         priority: Number(values['priority']),
-        spec: isSpecGiven(add) ? makeSpec(values) : undefined,
+        spec: givenSpec(add),
       },
     });
   });
@@ -318,12 +333,16 @@ function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): C
   ];
 }
 
-/** Did the operator give any option of the crawl itself? */
-function isSpecGiven(command: Command): boolean {
-  return specFlags().some((option) => {
-    const source = command.getOptionValueSource(option.attributeName());
-    return source === 'cli' || source === 'env';
-  });
+/** What the operator gave of the spec with the command itself: the environment of a container and
+ *  the defaults are the master's. */
+function givenSpec(command: Command): SpecPart | undefined {
+  const given = Object.entries(command.opts() as Values).filter(
+    ([name]) => command.getOptionValueSource(name) === 'cli',
+  );
+  const values = Object.fromEntries(given);
+  makeSpec(values); // refused here rather than by the master
+  const part = specPart(values);
+  return Object.keys(part).length > 0 ? part : undefined;
 }
 
 /** `isFirst`: it stands where a command could. */

@@ -1,4 +1,4 @@
-/** A request as it came off the wire: from any value to a typed one, or to what is wrong with it. */
+/** A request off the wire: from any value to a typed one, or to what is wrong with it. */
 import { CommandError, ProtocolError } from '../shared/errors.ts';
 import { type Request, requestSchemas, type Verb } from '../shared/protocol.ts';
 

@@ -1,4 +1,5 @@
 /** What sessions and commands work with; made once, in main. */
+import type { CrawlSpec } from '../shared/crawl.ts';
 import type { OrbError } from '../shared/errors.ts';
 import type { Frontier } from './frontier/frontier.ts';
 import type { UserQueues } from './queues.ts';
@@ -19,6 +20,8 @@ export type Services = {
   /** Name and version, as `hello` tells it. */
   readonly version: string;
   readonly timing: Timing;
+  /** What a crawl gets that `add` says nothing about: the master's own options. */
+  readonly defaultSpec: CrawlSpec;
   readonly frontier: Frontier;
   readonly results: ResultQueue;
   readonly queues: UserQueues;

@@ -136,6 +136,7 @@ export class Session implements LeaseHolder {
   }
 
   #serve(payload: Buffer): void {
+    this.#services.frontier.dispatcher.heard(this);
     const message = decodeMessage(payload);
     const id = idOf(message);
     const refuse = (error: unknown) => this.#refuse(id, error);

@@ -2,7 +2,7 @@
  * What a crawl is told to do: its spec, fixed when the crawl is added. The master keeps it with
  * the crawl and sends the part that slaves need (`FetchSpec`) with the first task of a crawl.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 
 const count = (max: number) => z.int().min(1).max(max);
 

@@ -3,8 +3,8 @@
  * text of it; clause ids in brackets point there. Requests carry an `id` and get one reply with
  * the same `id`; a message without an id gets none.
  */
-import { z } from 'zod';
-import { crawlNameSchema, crawlSpecSchema, type FetchSpec } from './crawl.ts';
+import * as z from 'zod';
+import { crawlNameSchema, type FetchSpec } from './crawl.ts';
 import type { ErrorCode } from './errors.ts';
 
 /** Goes up with every change that an older peer would misread. [V-1] */
@@ -64,7 +64,7 @@ const url = z.string().min(1).max(limits.urlChars);
 const short = z.string().max(256);
 const queueName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/);
 
-/** Why a fetch failed. Source: DESIGN, "Errors by kind". */
+/** Why a fetch failed. Source: PROTOCOL.md, "task.release". */
 export const fetchErrorKinds = [
   'dns',
   'connect',
@@ -168,8 +168,9 @@ export const requestSchemas = {
     id: z.int().min(0),
     crawl: crawlNameSchema,
     seeds: z.array(url).max(limits.seedsMax),
-    /** For a crawl that is made by this; E_BAD_REQUEST for one that is there. */
-    spec: crawlSpecSchema.partial().optional(),
+    /** Fields of a CrawlSpec, for a crawl that is made by this; the master's own options fill the
+     *  rest. E_BAD_REQUEST for a crawl that is there. */
+    spec: z.record(z.string(), z.unknown()).optional(),
     /** Higher first in a crawl of `order: priority`; links inherit it. */
     priority: z.int().min(-1000).max(1000).default(0),
   }),

@@ -1,6 +1,6 @@
 /**
  * URLs: the canonical form that names a page everywhere, and the keys that are cut from it.
- * Source: WHATWG URL Standard; DESIGN, "Words".
+ * Source: WHATWG URL Standard.
  */
 import { limits } from './protocol.ts';
 

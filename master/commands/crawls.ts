@@ -1,24 +1,37 @@
 /** Verbs of operators: add, list, pause, resume, cancel, buried, replay. Source: PROTOCOL.md
  *  [C-1]..[C-7]. */
-import { crawlSpecSchema } from '../../shared/crawl.ts';
+import { type CrawlSpec, crawlSpecSchema } from '../../shared/crawl.ts';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import type { Replies, Requests } from '../../shared/protocol.ts';
 import type { Services } from '../services.ts';
 import type { Session } from '../session.ts';
 
 export async function add(
-  { frontier, results, isDraining }: Services,
+  { frontier, results, defaultSpec, isDraining }: Services,
   _session: Session,
   { crawl: name, seeds, spec, priority }: Requests['crawl.add'],
 ): Promise<Replies['crawl.add']> {
   if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again');
   refuseSpecOfKnown(frontier, name, spec);
+  const whole = wholeSpec(defaultSpec, spec);
   if (!frontier.crawls.has(name)) {
     await prepare(results, name);
     // Somebody else may have made it meanwhile.
     refuseSpecOfKnown(frontier, name, spec);
   }
-  return await frontier.seed(name, crawlSpecSchema.parse(spec ?? {}), seeds, priority);
+  return await frontier.seed(name, whole, seeds, priority);
+}
+
+function wholeSpec(defaults: CrawlSpec, part: Requests['crawl.add']['spec']): CrawlSpec {
+  const fetch = part?.['fetch'];
+  const parsed = crawlSpecSchema.safeParse({
+    ...defaults,
+    ...part,
+    fetch: typeof fetch === 'object' ? { ...defaults.fetch, ...fetch } : (fetch ?? defaults.fetch),
+  });
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  throw new CommandError('E_BAD_REQUEST', `spec: ${issue?.path.join('.')} ${issue?.message}`);
 }
 
 function refuseSpecOfKnown(

@@ -2,9 +2,9 @@
  * A Bloom filter that grows: says *surely new* or *maybe seen*. It errs on the side of *maybe*,
  * which costs its user one read of the store and never a page.
  *
- * It is a row of filters: when the last one holds as many keys as it was sized for, one of twice
- * the size is added. Each keeps to `rate`, so a row of n gives n times as many false *maybe*s at
- * the most: tightening the rate instead would cost memory to save a few reads.
+ * It is a row of filters: when the last one holds as many keys as it was sized for, one is added
+ * that doubles what the row can hold. Each keeps to `rate`, so a row of n gives n times as many
+ * false *maybe*s at the most: tightening the rate instead would cost memory to save a few reads.
  * Source: Bloom (1970); Almeida et al., "Scalable Bloom Filters" (2007); Kirsch & Mitzenmacher,
  * "Less Hashing, Same Performance" (2006).
  */
@@ -51,7 +51,7 @@ export class Bloom {
   add(words: Uint32Array, at: number): void {
     let filter = this.#filters.at(-1);
     if (filter === undefined || filter.count >= filter.capacity) {
-      filter = this.#grow(filter);
+      filter = this.#next();
       this.#filters.push(filter);
     }
     setAll(filter, words, at);
@@ -93,8 +93,9 @@ export class Bloom {
     this.#filters.splice(0, this.#filters.length, ...filters);
   }
 
-  #grow(last: Filter | undefined): Filter {
-    const capacity = last === undefined ? this.#expected : last.capacity * 2;
+  /** The next of the row: it doubles what the row holds. */
+  #next(): Filter {
+    const capacity = this.#filters.reduce((sum, last) => sum + last.capacity, 0) || this.#expected;
     const bitsPerKey = -Math.log(this.rate) / Math.LN2 ** 2;
     const bits = Math.min(bitsMax, Math.ceil((capacity * bitsPerKey) / 32) * 32);
     return {

@@ -37,6 +37,8 @@ export class Crawl {
   readonly counters: CrawlCounters;
   /** By host key. */
   readonly queues = new Map<string, { host: Host; queue: TaskQueue }>();
+  /** The same by the bytes of the host's hash: how a task on the wire names its host. */
+  readonly queuesByHash = new Map<string, TaskQueue>();
   state: CrawlState;
   /** Tasks at slaves. */
   leased = 0;

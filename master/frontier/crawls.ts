@@ -3,6 +3,7 @@
  * the store at the start, and erased from it when they are cancelled.
  */
 import { randomBytes } from 'node:crypto';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { clockMs } from '../../shared/clock.ts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
@@ -100,6 +101,7 @@ export class Crawls {
     if (known !== undefined) return known.queue;
     const queue = new TaskQueue({ crawl: crawl.id, host: host.hash, store: this.#store, empty });
     crawl.queues.set(host.key, { host, queue });
+    crawl.queuesByHash.set(host.hash.toString('latin1'), queue);
     const manners = crawl.manners(url);
     this.#politeness.join(host, crawl.id, { queue, manners, active: () => crawl.active });
     return queue;
@@ -109,6 +111,7 @@ export class Crawls {
   leaveIfEmpty(crawl: Crawl, host: Host): void {
     if (!crawl.queues.get(host.key)?.queue.isEmpty) return;
     crawl.queues.delete(host.key);
+    crawl.queuesByHash.delete(host.hash.toString('latin1'));
     this.#politeness.leave(host, crawl.id, clockMs());
   }
 
@@ -117,10 +120,7 @@ export class Crawls {
     const parts = parseTaskKey(Buffer.from(id));
     const crawl = parts && this.#byId.get(parts.crawl);
     if (parts === undefined || crawl === undefined || crawl.state === 'cancelled') return undefined;
-    for (const { host, queue } of crawl.queues.values()) {
-      if (host.hash.equals(parts.host)) return queue.find(parts);
-    }
-    return undefined;
+    return crawl.queuesByHash.get(parts.host.toString('latin1'))?.find(parts);
   }
 
   /** Looks at all hosts of a crawl again: it may hand out tasks now, or may not. */
@@ -137,6 +137,7 @@ export class Crawls {
       this.#politeness.wake(host, now);
     }
     crawl.queues.clear();
+    crawl.queuesByHash.clear();
   }
 
   /** Removes what a cancelled crawl has in the store, a batch at a time. */
@@ -148,7 +149,9 @@ export class Crawls {
         await commit(rows.map(({ key }) => ({ table, key, value: undefined })));
       }
     }
+    if (this.#folder !== undefined) rmSync(bloomPath(this.#folder, crawl.id), { force: true });
     crawl.counters.waiting = 0;
+    crawl.counters.seen = 0;
   }
 
   /** Finds the hosts that have tasks: one read each. */
@@ -166,13 +169,14 @@ export class Crawls {
   }
 
   #register(record: CrawlRecord): Crawl {
+    const isOver = record.state === 'cancelled';
     const filter = new Filter({
       crawl: record.id,
       store: this.#store,
       recent: this.#recent,
       urlsExpected: record.spec.urlsExpected,
-      path: this.#folder && join(this.#folder, `bloom-${record.id}`),
-      seenCount: record.counters.seen,
+      path: isOver ? undefined : this.#folder && bloomPath(this.#folder, record.id),
+      seenCount: isOver ? 0 : record.counters.seen,
     });
     const crawl = new Crawl(record, filter);
     this.#byName.set(crawl.name, crawl);
@@ -183,4 +187,8 @@ export class Crawls {
   #rows(table: Change['table'], from: Uint8Array, to: Uint8Array, limit?: number): Row[] {
     return this.#store.range(table, { from, to, ...(limit === undefined ? {} : { limit }) });
   }
+}
+
+function bloomPath(folder: string, crawl: number): string {
+  return join(folder, `bloom-${crawl}`);
 }

@@ -33,6 +33,8 @@ export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #leases: Leases;
   readonly #holders: LeaseHolder[] = [];
+  /** Whose leases ran out and who has not been heard of since: they would only keep tasks. */
+  readonly #late = new Set<LeaseHolder>();
   readonly #ticker = setInterval(() => this.#tick(), tickMs);
   #nextHolder = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -55,8 +57,14 @@ export class Dispatcher {
     this.dispatchSoon();
   }
 
+  /** It said something, whatever it was: it works. */
+  heard(holder: LeaseHolder): void {
+    if (this.#late.delete(holder)) this.dispatchSoon();
+  }
+
   /** Its session ended: its leases return at once. */
   remove(holder: LeaseHolder): void {
+    this.#late.delete(holder);
     const index = this.#holders.indexOf(holder);
     if (index >= 0) this.#holders.splice(index, 1);
     for (const lease of [...holder.leases]) this.#lost(lease);
@@ -160,7 +168,8 @@ export class Dispatcher {
     const { length } = this.#holders;
     for (let i = 0; i < length; i++) {
       const holder = this.#holders[(this.#nextHolder + i) % length];
-      if (holder !== undefined && holder.leases.size < room(holder)) return holder;
+      if (holder === undefined || this.#late.has(holder)) continue;
+      if (holder.leases.size < room(holder)) return holder;
     }
     return undefined;
   }
@@ -193,6 +202,7 @@ export class Dispatcher {
   #tick(): void {
     const now = clockMs();
     for (const lease of this.#leases.expired(now)) {
+      this.#late.add(lease.holder);
       lease.holder.cancel([lease]);
       this.#lost(lease);
     }

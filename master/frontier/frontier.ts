@@ -111,6 +111,10 @@ export class Frontier {
       onHopeless: (task, slave) => this.#giveUp(task, slave),
     });
     options.commits.addGatherer(() => this.#gather());
+    // A crash may have come in the middle of it.
+    for (const crawl of this.crawls) {
+      if (crawl.state === 'cancelled' && crawl.counters.seen > 0) void this.#erase(crawl);
+    }
   }
 
   /** True when senders should wait: see `room`. */
@@ -195,9 +199,13 @@ export class Frontier {
     this.crawls.leaveAll(crawl);
     // Commits end in order: with this one, all that was gathered for the crawl is on the disk.
     await this.#save(crawl);
+    await this.#erase(crawl);
+    this.#options.onEnded(crawl);
+  }
+
+  async #erase(crawl: Crawl): Promise<void> {
     await this.crawls.erase(crawl, (changes) => this.#commit(changes));
     await this.#save(crawl);
-    this.#options.onEnded(crawl);
   }
 
   /** Buried URLs in the order of their fingerprints, `limit` of them from beyond `after`. */
@@ -373,6 +381,8 @@ export class Frontier {
   #apply(gathering: Gathering, commit: number, results: Buffer | undefined): void {
     const { crawl, admitted, removed, released } = gathering;
     for (const task of removed) task.queue.remove(task);
+    // What was found before a crawl was cancelled is written all the same.
+    if (results !== undefined) this.#options.results.offer(crawl, commit, results);
     if (crawl.state === 'cancelled') return;
     const hosts = new Set<Host>();
     for (const {
@@ -394,12 +404,18 @@ export class Frontier {
     for (const task of removed) {
       this.crawls.leaveIfEmpty(crawl, this.#politeness.host(hostKeyOf(new URL(task.url))));
     }
-    if (results !== undefined) this.#options.results.offer(crawl, commit, results);
     // A page less under way: a crawl at its page limit may have room for another.
     if (crawl.spec.maxPages !== undefined && crawl.active) this.crawls.wake(crawl);
-    if (crawl.filter.wantsSave)
-      void crawl.filter.save(crawl.lastCommit).then((c) => this.#commit(c));
+    if (crawl.filter.wantsSave) this.#saveFilter(crawl);
     this.settle(crawl);
+  }
+
+  #saveFilter({ filter, lastCommit }: Crawl): void {
+    filter.save(lastCommit).then(
+      (changes) => this.#commit(changes),
+      // The rows that it would have replaced are still there: the next start reads them all.
+      () => {},
+    );
   }
 
   #makeRoom(): void {

@@ -138,7 +138,7 @@ export class Politeness {
     let earliest: number | undefined;
     for (const client of host.clients.values()) {
       if (!client.active()) continue;
-      const at = client.queue.peek(now) ? now : client.queue.delayedUntil;
+      const at = client.queue.dueAt(now);
       if (at !== undefined && (earliest === undefined || at < earliest)) earliest = at;
     }
     return earliest === undefined ? undefined : Math.max(earliest, host.nextAt);

@@ -30,7 +30,7 @@ const theStart: Position = { rank: -1, seq: 0 };
 /** Tasks of one host in memory, at most. */
 const windowMax = 512;
 /** Tasks read from the store at once. */
-const refillCount = 128;
+const refillCount = 32;
 
 export class TaskQueue {
   readonly crawl: number;
@@ -70,9 +70,11 @@ export class TaskQueue {
     return this.#ready.peek();
   }
 
-  /** When the first delayed task is due; undefined when none waits. */
-  get delayedUntil(): number | undefined {
-    return this.#delayed.peek()?.notBefore;
+  /** When `peek` may give a task, without reading the store for it: `now`, later, or undefined:
+   *  not before something is added. It errs towards `now`. */
+  dueAt(now: number): number | undefined {
+    const isMore = this.#loadedTo !== theEnd && this.#delayed.size < windowMax;
+    return this.#ready.size > 0 || isMore ? now : this.#delayed.peek()?.notBefore;
   }
 
   lease(task: Task): void {

@@ -60,12 +60,11 @@ export class ResultQueue {
   /** Takes up what an earlier master left unwritten, and opens the files of a running crawl, so
    *  that one that cannot be written is known at the start. */
   async restore(crawl: Crawl): Promise<void> {
-    if (crawl.state === 'cancelled') return;
     const rows = this.#options.store.range('results', {
       from: crawlKey(crawl.id),
       to: crawlKey(crawl.id + 1),
     });
-    if (rows.length === 0 && crawl.state === 'finished') return;
+    if (rows.length === 0 && (crawl.state === 'finished' || crawl.state === 'cancelled')) return;
     this.#outlet(crawl).sink = await this.#open(crawl);
     for (const { key, value } of rows) this.offer(crawl, commitOf(key), value);
   }

@@ -2,7 +2,7 @@
  * One page in, its title, images and links out. Text arrives in chunks of any size and is scanned
  * as it arrives; what is kept are the distinct raw values, because `<base href>` counts for all of
  * them wherever it stands, so URLs are resolved at the end. Pure; one extractor serves one page.
- * Source: HTML Standard, "document base URL"; DESIGN, "The walk of one URL".
+ * Source: HTML Standard, "document base URL".
  */
 import { type Image, limits } from '../../shared/protocol.ts';
 import { decodeAttribute, decodeTitle } from './entities.ts';

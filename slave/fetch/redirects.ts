@@ -2,7 +2,7 @@
  * The redirects of one fetch: where the next hop leads, when the chain must end, and the cookies
  * that it needs on the way (a page that sets a cookie and redirects to itself must work). Pure; a
  * chain never leaves its politeness group, the origin of its first URL.
- * Source: RFC 9110, 15.4; DESIGN, "The walk of one URL", 8.
+ * Source: RFC 9110, 15.4.
  */
 import { limits } from '../../shared/protocol.ts';
 

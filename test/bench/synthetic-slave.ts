@@ -63,7 +63,8 @@ function urlOf(n: number): string {
 function page(): Uint8Array {
   const urls: string[] = [];
   for (let i = 0; i < load.links; i++) {
-    const known = next > first && random() < load.known;
+    const isEnough = load.newLinks !== undefined && next - first >= load.newLinks;
+    const known = next > first && (isEnough || random() < load.known);
     urls.push(urlOf(known ? first + Math.floor(random() * (next - first)) : next++));
   }
   return Buffer.from(urls.join('\n'), 'latin1');

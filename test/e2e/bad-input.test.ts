@@ -158,7 +158,7 @@ const askCases: readonly Case[] = [
   {
     args: ['status', '--master', nowhere],
     env: { ORB_AUTHKEY: key },
-    says: /no master answers at 127\.0\.0\.1:1 .*start one or name it with --master/,
+    says: /no master answers at 127\.0\.0\.1:1 .*start one, or name it with --master/,
   },
   { args: ['status'], says: /no authkey/ },
   { args: ['status', 'extra'], says: /too many arguments/ },

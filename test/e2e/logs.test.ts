@@ -1,93 +1,106 @@
 /** What the programs say: plain lines, JSON lines, and a status block on a terminal. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 import { Cluster, Program, root } from '../support/cluster.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
 import { flatSite } from '../support/site.ts';
 
 const timeout = 60_000;
 
-test('logs: --json-logs is a JSON object a line, of both programs', { timeout }, async (t) => {
-  const site = await siteFor(t, flatSite(5), { delayMs: 300 });
-  const cluster = new Cluster(t);
-  const args = [site.url, '--exit-when-done', '--json-logs', '--status-every', '1'];
-  const master = await cluster.master([...args, '--per-host', '2']);
-  const slave = cluster.slave(['--json-logs']);
-  await assertLeaves(master, slave);
-  for (const { stdout, stderr } of [master, slave]) {
-    assert.equal(stderr, '');
-    const lines = stdout.trimEnd().split('\n');
-    assert.ok(lines.length > 0);
-    for (const line of lines) {
-      const entry = JSON.parse(line) as Record<string, unknown>;
-      assert.ok(typeof entry['msg'] === 'string' && entry['msg'].length > 0, line);
-      assert.match(String(entry['level']), /^(info|warn|error)$/);
-      assert.ok(!Number.isNaN(Date.parse(String(entry['time']))), line);
+describe('logs', { concurrency: 2 }, () => {
+  test('logs: --json-logs is a JSON object a line, of both programs', { timeout }, async (t) => {
+    const site = await siteFor(t, flatSite(5), { delayMs: 300 });
+    const cluster = new Cluster(t);
+    const args = [site.url, '--exit-when-done', '--json-logs', '--status-every', '1'];
+    const master = await cluster.master([...args, '--per-host', '2']);
+    const slave = cluster.slave(['--json-logs']);
+    await assertLeaves(master, slave);
+    for (const { stdout, stderr } of [master, slave]) {
+      assert.equal(stderr, '');
+      const lines = stdout.trimEnd().split('\n');
+      assert.ok(lines.length > 0);
+      for (const line of lines) {
+        const entry = JSON.parse(line) as Record<string, unknown>;
+        assert.ok(typeof entry['msg'] === 'string' && entry['msg'].length > 0, line);
+        assert.match(String(entry['level']), /^(info|warn|error)$/);
+        assert.ok(!Number.isNaN(Date.parse(String(entry['time']))), line);
+      }
     }
-  }
-});
+  });
 
-test('logs: without a terminal, plain lines and one status line an interval', {
-  timeout,
-}, async (t) => {
-  const site = await siteFor(t, flatSite(6), { delayMs: 500 });
-  const cluster = new Cluster(t);
-  const args = [site.url, '--exit-when-done', '--status-every', '1', '--per-host', '2'];
-  const master = await cluster.master(args);
-  await assertLeaves(master, cluster.slave());
-  const lines = master.stdout.trimEnd().split('\n');
-  for (const line of lines) {
-    assert.match(line, /^\d\d:\d\d:\d\d (info |warn |error) \S/);
-    assert.ok(isPlain(line), line);
-  }
-  assert.ok(lines.some((line) => /default: \d+ pages · .*\/s/.test(line)));
-  assert.match(master.stdout, /join a slave with: node slave\.js --master 127\.0\.0\.1:\d+ /);
-  assert.match(master.stdout, /crawl default is done after .*: 7 pages, 0 images, 0 failed; see /);
-});
+  test('logs: without a terminal, plain lines and one status line an interval', {
+    timeout,
+  }, async (t) => {
+    const site = await siteFor(t, flatSite(6), { delayMs: 500 });
+    const cluster = new Cluster(t);
+    const args = [site.url, '--exit-when-done', '--status-every', '1', '--per-host', '2'];
+    const master = await cluster.master(args);
+    await assertLeaves(master, cluster.slave());
+    const lines = master.stdout.trimEnd().split('\n');
+    for (const line of lines) {
+      assert.match(line, /^\d\d:\d\d:\d\d (info |warn |error) \S/);
+      assert.ok(isPlain(line), line);
+    }
+    assert.ok(lines.some((line) => /default: \d+ pages · .*\/s/.test(line)));
+    assert.match(master.stdout, /join a slave with: node slave\.js --master 127\.0\.0\.1:\d+ /);
+    assert.match(
+      master.stdout,
+      /crawl default is done after .*: 7 pages, 0 images, 0 failed; see /,
+    );
+  });
 
-test('logs: --log-level warn says nothing while all is well', { timeout }, async (t) => {
-  const site = await siteFor(t, flatSite(1));
-  const cluster = new Cluster(t);
-  const options = { env: { ORB_LOG_LEVEL: 'warn' } };
-  const master = cluster.run(
-    ['master.js', site.url, '--exit-when-done', '--listen', '127.0.0.1:0', '--data', cluster.data],
-    options,
-  );
-  await cluster.listening();
-  await assertLeaves(master, cluster.slave());
-  assert.equal(master.output, '');
-});
+  test('logs: --log-level warn says nothing while all is well', { timeout }, async (t) => {
+    const site = await siteFor(t, flatSite(1));
+    const cluster = new Cluster(t);
+    const options = { env: { ORB_LOG_LEVEL: 'warn' } };
+    const master = cluster.run(
+      [
+        'master.js',
+        site.url,
+        '--exit-when-done',
+        '--listen',
+        '127.0.0.1:0',
+        '--data',
+        cluster.data,
+      ],
+      options,
+    );
+    await cluster.listening();
+    await assertLeaves(master, cluster.slave());
+    assert.equal(master.output, '');
+  });
 
-const python = findPython();
+  const python = findPython();
 
-test('logs: on a terminal a status block repaints itself and ends clean', {
-  timeout,
-  skip: python === undefined && 'no python3 to make a terminal with',
-}, async (t) => {
-  const site = await siteFor(t, flatSite(12), { delayMs: 400 });
-  const cluster = new Cluster(t);
-  const args = [site.url, '--exit-when-done', '--listen', '127.0.0.1:0', '--per-host', '2'];
-  const onTerminal = `import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)`;
-  const folders = ['--data', cluster.data, '--out', cluster.out];
-  // A new terminal has no size.
-  const sized = ['sh', '-c', 'stty rows 30 cols 100; exec "$@"', 'sh'];
-  const command = [...sized, process.execPath, `${root}master.js`, ...args, ...folders];
-  const master = new Program(['-c', onTerminal, ...command], { program: python ?? '' });
-  t.after(() => master.kill());
-  await cluster.listening();
-  await master.said(/waiting for slaves to join/);
-  const slave = cluster.slave();
-  await master.said(/1 slave at work/);
-  await assertLeaves(master, slave);
-  const { stdout } = master;
-  const painted = new Set([...stdout.matchAll(/default: (\d+) pages/g)].map(([, n]) => n));
-  assert.ok(painted.size >= 3, 'painted again and again');
-  const screen = screenOf(stdout);
-  assert.ok(!/at work|waiting for slaves/.test(screen), `the block stayed:\n${screen}`);
-  assert.match(screen, /crawl default is done after .*: 13 pages/);
-  const hides = stdout.lastIndexOf('\u001b[?25l');
-  assert.ok(stdout.lastIndexOf('\u001b[?25h') > hides, 'the cursor is shown again');
+  test('logs: on a terminal a status block repaints itself and ends clean', {
+    timeout,
+    skip: python === undefined && 'no python3 to make a terminal with',
+  }, async (t) => {
+    const site = await siteFor(t, flatSite(12), { delayMs: 400 });
+    const cluster = new Cluster(t);
+    const args = [site.url, '--exit-when-done', '--listen', '127.0.0.1:0', '--per-host', '2'];
+    const onTerminal = `import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)`;
+    const folders = ['--data', cluster.data, '--out', cluster.out];
+    // A new terminal has no size.
+    const sized = ['sh', '-c', 'stty rows 30 cols 100; exec "$@"', 'sh'];
+    const command = [...sized, process.execPath, `${root}master.js`, ...args, ...folders];
+    const master = new Program(['-c', onTerminal, ...command], { program: python ?? '' });
+    t.after(() => master.kill());
+    await cluster.listening();
+    await master.said(/waiting for slaves to join/);
+    const slave = cluster.slave();
+    await master.said(/1 slave at work/);
+    await assertLeaves(master, slave);
+    const { stdout } = master;
+    const painted = new Set([...stdout.matchAll(/default: (\d+) pages/g)].map(([, n]) => n));
+    assert.ok(painted.size >= 3, 'painted again and again');
+    const screen = screenOf(stdout);
+    assert.ok(!/at work|waiting for slaves/.test(screen), `the block stayed:\n${screen}`);
+    assert.match(screen, /crawl default is done after .*: 13 pages/);
+    const hides = stdout.lastIndexOf('\u001b[?25l');
+    assert.ok(stdout.lastIndexOf('\u001b[?25h') > hides, 'the cursor is shown again');
+  });
 });
 
 /** No control characters. */

@@ -1,11 +1,13 @@
-/** Mutual challenge, dialect switch, versions. Source: PROTOCOL.md [H-2]..[H-8], [D-1], [V-1]. */
+/** Mutual challenge, dialect switch, versions. Source: PROTOCOL.md [H-2]..[H-8], [D-1], [V-1],
+ *  [V-2]. */
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { after, test } from 'node:test';
 import { connect } from '../../shared/client.ts';
-import { answerTo, frameOf, newNonce, RawPeer } from '../support/raw-peer.ts';
+import { pack, unpack } from '../support/msgpack.ts';
+import { answerTo, frameOf, type Message, newNonce, RawPeer } from '../support/raw-peer.ts';
 import { shortLimits, Target } from '../support/target.ts';
 
 const target = await Target.open({ handshake: shortLimits.handshake });
@@ -183,6 +185,35 @@ test('[V-1] another version is told E_VERSION, whatever else its hello holds', a
     assert.match(reply.message ?? '', /protocol 1, the peer 2/);
     assert.equal(await peer.ended, 'fin');
   }
+});
+
+test('[V-2] a client ignores fields and pushes that it does not know', async () => {
+  const { authkey } = target;
+  const pushes: unknown[] = [];
+  await using fake = await FakeMaster.listen(async (peer) => {
+    const ours = newNonce();
+    peer.frame(Buffer.concat([Buffer.from('#CHALLENGE#'), ours]));
+    await peer.frames(1);
+    peer.frame('#WELCOME#');
+    const theirs = (await peer.frames(2))[1]?.subarray(11) ?? Buffer.alloc(0);
+    peer.frame(answerTo(theirs, authkey));
+    const message = async (index: number) =>
+      unpack((await peer.frames(index + 1))[index] ?? Buffer.alloc(0)) as Message;
+    const hello = await message(3);
+    const mac = createHmac('sha256', authkey).update('orbweaver 1 master\0').update(ours);
+    const limits = { heartbeatMs: 1e4, silenceMs: 3e4, leaseMs: 1e5, frameBytesMax: 1e6 };
+    const proof = mac.update(theirs).digest();
+    peer.frame(pack({ id: hello['id'], ok: true, protocol: 1, ...limits, proof, weather: 'fine' }));
+    peer.frame(pack({ verb: 'news', text: 'of a later version' }));
+    peer.frame(pack({ id: 999_999, ok: true }));
+    peer.frame(pack({ id: (await message(4))['id'], ok: true, more: [1] }));
+    peer.frame(pack({ id: (await message(5))['id'], ok: true }));
+  });
+  const onPush = (push: unknown) => pushes.push(push);
+  const client = await connect({ host: '127.0.0.1', port: fake.port, authkey, onPush });
+  await client.request('ping', {});
+  await client.close();
+  assert.equal(pushes.length, 1);
 });
 
 /** Enough of a server to say wrong things to a client. */

@@ -1,6 +1,6 @@
 /**
  * Hostile peers: while they go on, a well-behaved session on the same master is served within
- * bounds, nothing of theirs has any effect, and the master's memory stays bounded. [X-1]..[X-3]
+ * bounds, nothing of theirs has any effect, and the master's memory stays bounded. [X-1] [X-2]
  */
 import assert from 'node:assert/strict';
 import { after, type TestContext, test } from 'node:test';

@@ -1,7 +1,7 @@
-/** Heartbeats, silence, leases that run out. Source: PROTOCOL.md [B-1]..[B-6], [T-4]. */
+/** Heartbeats, silence, leases that run out. Source: PROTOCOL.md [B-1]..[B-5], [T-4]. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { after, afterEach, test } from 'node:test';
+import { after, afterEach, describe, test } from 'node:test';
 import { connect } from '../../shared/client.ts';
 import { RawPeer } from '../support/raw-peer.ts';
 import { nextTask, report } from '../support/raw-slave.ts';
@@ -9,7 +9,6 @@ import { shortLimits, Target } from '../support/target.ts';
 
 const target = await Target.open(shortLimits);
 after(() => target.close());
-afterEach(() => target.clear());
 
 async function joined(): Promise<{ peer: RawPeer; hello: Record<string, unknown> }> {
   const peer = await RawPeer.dial(target);
@@ -24,127 +23,136 @@ function beating(peer: RawPeer): Disposable {
   return { [Symbol.dispose]: () => clearInterval(timer) };
 }
 
-test('[B-1] a peer that hears nothing else hears a ping every heartbeatMs', async (t) => {
-  const { peer, hello } = await joined();
-  if (!target.isShort(t, hello['heartbeatMs'])) return peer.abort();
-  using _ = beating(peer);
-  await peer.push('ping');
-  const begun = performance.now();
-  assert.deepEqual(await peer.push('ping'), { verb: 'ping' });
-  const waited = performance.now() - begun;
-  const heartbeatMs = Number(hello['heartbeatMs']);
-  assert.ok(waited > heartbeatMs * 0.8 && waited < heartbeatMs * 2.5, `${waited} ms`);
-  await peer.close();
-});
-
-test('[B-2] a peer that is silent for silenceMs is closed, and its leases return', async (t) => {
-  const { peer, hello } = await joined();
-  if (!target.isShort(t, hello['silenceMs'])) return peer.abort();
-  const begun = performance.now();
-  assert.equal(await peer.ended, 'fin');
-  const waited = performance.now() - begun;
-  const silenceMs = Number(hello['silenceMs']);
-  assert.ok(waited > silenceMs * 0.9 && waited < silenceMs * 2.5, `${waited} ms`);
-});
-
-test('[B-2] pings alone keep a session, and so do bytes of an unfinished frame', async (t) => {
-  const { peer, hello } = await joined();
-  if (!target.isShort(t, hello['silenceMs'])) return peer.abort();
-  const until = performance.now() + Number(hello['silenceMs']) * 2;
-  const { peer: slow } = await joined();
-  slow.write(Buffer.from([0, 0, 1, 0]));
-  while (performance.now() < until) {
+// They wait most of the time, so they wait together.
+describe('heartbeats', { concurrency: true }, () => {
+  test('[B-1] a peer that hears nothing else hears a ping every heartbeatMs', async (t) => {
+    const { peer, hello } = await joined();
+    if (!target.isShort(t, hello['heartbeatMs'])) return peer.abort();
+    using _ = beating(peer);
     await peer.push('ping');
-    peer.send({ verb: 'ping' });
-    slow.write(Buffer.from([0xc0]));
-  }
-  await peer.sync();
-  assert.equal(await Promise.race([slow.ended, Promise.resolve('open')]), 'open');
-  slow.abort();
-  await peer.close();
+    const begun = performance.now();
+    assert.deepEqual(await peer.push('ping'), { verb: 'ping' });
+    const waited = performance.now() - begun;
+    const heartbeatMs = Number(hello['heartbeatMs']);
+    assert.ok(waited > heartbeatMs * 0.5 && waited < heartbeatMs * 4, `${waited} ms`);
+    await peer.close();
+  });
+
+  test('[B-2] a peer that is silent for silenceMs is closed', async (t) => {
+    const { peer, hello } = await joined();
+    if (!target.isShort(t, hello['silenceMs'])) return peer.abort();
+    const begun = performance.now();
+    assert.equal(await peer.ended, 'fin');
+    const waited = performance.now() - begun;
+    const silenceMs = Number(hello['silenceMs']);
+    assert.ok(waited > silenceMs * 0.5 && waited < silenceMs * 4, `${waited} ms`);
+  });
+
+  test('[B-2] pings alone keep a session, and so do bytes of an unfinished frame', async (t) => {
+    const { peer, hello } = await joined();
+    if (!target.isShort(t, hello['silenceMs'])) return peer.abort();
+    const until = performance.now() + Number(hello['silenceMs']) * 2;
+    const { peer: slow } = await joined();
+    slow.write(Buffer.from([0, 0, 1, 0]));
+    while (performance.now() < until) {
+      await peer.push('ping');
+      peer.send({ verb: 'ping' });
+      slow.write(Buffer.from([0xc0]));
+    }
+    await peer.sync();
+    assert.equal(await Promise.race([slow.ended, Promise.resolve('open')]), 'open');
+    slow.abort();
+    await peer.close();
+  });
+
+  test('[B-3] a client keeps to the limits that hello announces', async (t) => {
+    if (target.process(t) === undefined) return;
+    // Idle for more than this master's silenceMs: the client of the product pings in time.
+    const ends: unknown[] = [];
+    const { host, port, authkey } = target;
+    const onClose = (error: unknown) => ends.push(error);
+    await using client = await connect({ host, port, authkey, onClose });
+    const { silenceMs } = client.hello;
+    const { peer } = await joined();
+    using _ = beating(peer);
+    const until = performance.now() + silenceMs * 2;
+    while (performance.now() < until) await peer.push('ping');
+    assert.deepEqual(ends, []);
+    await client.request('ping', {});
+    await peer.close();
+  });
+
+  test('[B-4] hello announces what the master was started with', async (t) => {
+    if (target.process(t) === undefined) return;
+    const { peer, hello } = await joined();
+    const { heartbeatMs, silenceMs, leaseMs } = hello;
+    assert.deepEqual([heartbeatMs, silenceMs, leaseMs], [400, 1_000, 1_000]);
+    await peer.close();
+  });
+
+  test('[B-5] a peer that does not take what it is sent is closed', async (t) => {
+    const { peer, hello } = await joined();
+    if (!target.isShort(t, hello['silenceMs'])) return peer.abort();
+    const queue = target.name();
+    const item = Buffer.alloc(1 << 20, 1);
+    using _ = beating(peer);
+    await peer.must('queue.put', { queue, items: new Array(30).fill(item) });
+    // Asks for far more than it reads: taken and given back again and again.
+    peer.socket.pause();
+    for (let i = 0; i < 60; i++) peer.send({ verb: 'queue.get', id: 1000 + i, queue, count: 1 });
+    const closed = once(peer.socket, 'close');
+    const heir = await target.join('client');
+    using __ = beating(heir);
+    // What it took comes back when its session is closed, and only then.
+    for (let count = 0; count < 30; ) {
+      const got = await heir.must('queue.get', { queue, count: 30, waitMs: 10_000 });
+      count += (got['items'] as unknown[]).length;
+    }
+    peer.socket.resume();
+    await closed;
+    await heir.close();
+  });
 });
 
-test('[B-3] a client keeps to the limits that hello announces', async (t) => {
-  if (target.process(t) === undefined) return;
-  // Idle for more than this master's silenceMs: the client of the product pings in time.
-  const ends: unknown[] = [];
-  const { host, port, authkey } = target;
-  const onClose = (error: unknown) => ends.push(error);
-  await using client = await connect({ host, port, authkey, onClose });
-  const { silenceMs } = client.hello;
-  const { peer } = await joined();
-  using _ = beating(peer);
-  const until = performance.now() + silenceMs * 2;
-  while (performance.now() < until) await peer.push('ping');
-  assert.deepEqual(ends, []);
-  await client.request('ping', {});
-  await peer.close();
-});
+describe('leases', () => {
+  afterEach(() => target.clear());
 
-test('[B-4] hello announces what the master was started with', async (t) => {
-  if (target.process(t) === undefined) return;
-  const { peer, hello } = await joined();
-  const { heartbeatMs, silenceMs, leaseMs } = hello;
-  assert.deepEqual([heartbeatMs, silenceMs, leaseMs], [400, 1_000, 1_000]);
-  await peer.close();
-});
+  test('[T-4] a lease ends leaseMs after it was given: cancelled, and offered again', async (t) => {
+    const { peer, hello } = await joined();
+    if (!target.isShort(t, hello['leaseMs'])) return peer.abort();
+    using _ = beating(peer);
+    await peer.must('task.credit', { count: 1 });
+    await target.crawl(peer, [target.seed()]);
+    const task = await nextTask(peer);
+    const begun = performance.now();
+    assert.deepEqual((await peer.push('task.cancel'))['leases'], [task.lease]);
+    const waited = performance.now() - begun;
+    const leaseMs = Number(hello['leaseMs']);
+    assert.ok(waited > leaseMs * 0.9 && waited < leaseMs + 2_000, `${waited} ms`);
+    const again = await nextTask(peer);
+    assert.deepEqual([again.url, again.attempt], [task.url, 1]);
+    // Late, but the task is open: it counts.
+    assert.equal((await report(peer, task))['state'], 'done');
+    await peer.close();
+  });
 
-test('[B-5] a peer that does not take what it is sent is closed', async (t) => {
-  const { peer, hello } = await joined();
-  if (!target.isShort(t, hello['silenceMs'])) return peer.abort();
-  const queue = target.name();
-  const item = Buffer.alloc(1 << 20, 1);
-  using _ = beating(peer);
-  await peer.must('queue.put', { queue, items: new Array(30).fill(item) });
-  // Asks for far more than it reads: taken and given back again and again.
-  peer.socket.pause();
-  for (let i = 0; i < 60; i++) peer.send({ verb: 'queue.get', id: 1000 + i, queue, count: 1 });
-  const closed = once(peer.socket, 'close');
-  const heir = await target.join('client');
-  using __ = beating(heir);
-  // They come back when the session is closed, and only then.
-  const back = await heir.must('queue.get', { queue, count: 30, waitMs: 10_000 });
-  assert.ok((back['items'] as unknown[]).length > 0);
-  peer.socket.resume();
-  await closed;
-  await heir.close();
-});
-
-test('[T-4] a lease ends leaseMs after it was given: cancelled, and offered again', async (t) => {
-  const { peer, hello } = await joined();
-  if (!target.isShort(t, hello['leaseMs'])) return peer.abort();
-  using _ = beating(peer);
-  await peer.must('task.credit', { count: 1 });
-  await target.crawl(peer, [target.seed()]);
-  const task = await nextTask(peer);
-  const begun = performance.now();
-  assert.deepEqual((await peer.push('task.cancel'))['leases'], [task.lease]);
-  const waited = performance.now() - begun;
-  const leaseMs = Number(hello['leaseMs']);
-  assert.ok(waited > leaseMs * 0.9 && waited < leaseMs + 2_000, `${waited} ms`);
-  const again = await nextTask(peer);
-  assert.deepEqual([again.url, again.attempt], [task.url, 1]);
-  // Late, but the task is open: it counts.
-  assert.equal((await report(peer, task))['state'], 'done');
-  await peer.close();
-});
-
-test('[T-7] an extended lease runs leaseMs from then', async (t) => {
-  const { peer, hello } = await joined();
-  if (!target.isShort(t, hello['leaseMs'])) return peer.abort();
-  using _ = beating(peer);
-  await peer.must('task.credit', { count: 1 });
-  await target.crawl(peer, [target.seed()]);
-  const task = await nextTask(peer);
-  const until = performance.now() + Number(hello['leaseMs']) * 2.5;
-  while (performance.now() < until) {
-    await peer.push('ping');
-    assert.deepEqual((await peer.must('task.extend', { leases: [task.lease] }))['lost'], []);
-  }
-  assert.equal(
-    peer.unread.find(({ verb }) => verb === 'task.cancel'),
-    undefined,
-  );
-  assert.equal((await report(peer, task))['state'], 'done');
-  await peer.close();
+  test('[T-7] an extended lease runs leaseMs from then', async (t) => {
+    const { peer, hello } = await joined();
+    if (!target.isShort(t, hello['leaseMs'])) return peer.abort();
+    using _ = beating(peer);
+    await peer.must('task.credit', { count: 1 });
+    await target.crawl(peer, [target.seed()]);
+    const task = await nextTask(peer);
+    const until = performance.now() + Number(hello['leaseMs']) * 2.5;
+    while (performance.now() < until) {
+      await peer.push('ping');
+      assert.deepEqual((await peer.must('task.extend', { leases: [task.lease] }))['lost'], []);
+    }
+    assert.equal(
+      peer.unread.find(({ verb }) => verb === 'task.cancel'),
+      undefined,
+    );
+    assert.equal((await report(peer, task))['state'], 'done');
+    await peer.close();
+  });
 });

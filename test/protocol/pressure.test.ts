@@ -1,4 +1,4 @@
-/** Flow control and limits of number. Source: PROTOCOL.md [P-1]..[P-4], [L-1]. */
+/** Flow control and limits of number. Source: PROTOCOL.md [P-1]..[P-3], [L-1]. */
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import { memoryPeak } from '../support/memory.ts';

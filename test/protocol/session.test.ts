@@ -2,7 +2,6 @@
  *  [V-2], [E-1], [E-2]. */
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
-import { connect } from '../../shared/client.ts';
 import { type Message, RawPeer } from '../support/raw-peer.ts';
 import { requests } from '../support/requests.ts';
 import { type Status, Target } from '../support/target.ts';
@@ -148,17 +147,6 @@ for (const { verb, good, bad } of requests) {
     await peer.close();
   });
 }
-
-test('[V-2] a client ignores fields and pushes it does not know', async () => {
-  // The other side of the rule: `crawl.spec` has more fields than a client needs to know, and a
-  // client (no slave) that is told of an unknown push goes on.
-  await using master = await connect({
-    host: target.host,
-    port: target.port,
-    authkey: target.authkey,
-  });
-  assert.deepEqual(Object.keys(await master.request('ping', {})).sort(), ['id', 'ok']);
-});
 
 test('[S-8] what is no map with a verb is told and ends the session', async () => {
   for (const message of [7, 'ping', null, [], ['verb', 'ping'], {}, { id: 1 }, Buffer.alloc(3)]) {

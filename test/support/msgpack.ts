@@ -10,7 +10,7 @@ export function pack(value: unknown): Buffer {
   return Buffer.concat(parts);
 }
 
-/** One whole value. @throws Error anything else: extensions, trailing bytes, keys that are no text */
+/** One whole value. @throws Error anything else: extensions, trailing bytes, keys not text */
 export function unpack(bytes: Buffer): unknown {
   const reader = new Reader(bytes);
   const value = reader.value();

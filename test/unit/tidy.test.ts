@@ -1,6 +1,6 @@
 /**
  * The house style, as far as a program can check it: who imports what, where a process is touched,
- * and how long things are. Source: STYLE.md, chapter 3; DESIGN, "The tree".
+ * and how long things are. Source: ARCHITECTURE.md, "Modules".
  */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import test from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
-const fileLinesMax = 450;
+const fileLinesMax = 480;
 const columnsMax = 100;
 
 type Source = { readonly path: string; readonly lines: readonly string[]; readonly code: string };
@@ -83,7 +83,7 @@ test('tidy: one dependency, one file', () => {
     pino: ['shared/log.ts'],
     tldts: ['master/frontier/scope.ts'],
     undici: ['slave/fetch/exchange.ts', 'slave/fetch/fetcher.ts'],
-    yaml: ['shared/cli.ts'],
+    yaml: ['master/config-file.ts'],
     // The schemas of the wire and of a crawl.
     zod: ['shared/crawl.ts', 'shared/protocol.ts'],
   };
@@ -148,7 +148,7 @@ test('tidy: files and lines are short', () => {
 test('tidy: no default exports, no any, no assertions that something is there', () => {
   nobody(({ code }) => /\bexport default\b|\bas default\b/.test(code), all);
   nobody(({ code }) => /(:|<|\bas|\|)\s*any\b(?!\w)/.test(stringless(code)), all);
-  nobody(({ code }) => /@ts-(ignore|nocheck|expect-error)/.test(code), all);
+  nobody(({ code }) => /@ts-(ignore|nocheck|expect-error)/.test(stringless(code)), all);
   nobody(({ code }) => /\b(enum|namespace)\s+\w+\s*\{/.test(stringless(code)));
 });
 
