@@ -1,20 +1,20 @@
 /**
  * Between Python's values and the plain ones that Node programs put into msgpack.
  *
- * | Python                      | plain                         | and back                          |
- * |-----------------------------|-------------------------------|-----------------------------------|
- * | None, bool, str             | the same                      | the same                          |
- * | int                         | number, beyond 2^53 bigint,   | int (the string stays a str)      |
- * |                             | beyond 64 bits decimal string |                                   |
- * | float                       | number                        | int if integral: 1.0 comes as 1   |
- * | bytes, bytearray            | Uint8Array                    | bytes                             |
- * | list, tuple, set, frozenset | array                         | list                              |
- * | dict, all keys str          | object, or Map if a key is a  | dict                              |
- * |                             | property that objects inherit |                                   |
- * | dict, all keys scalars      | Map                           | dict                              |
- * | other dict                  | array of [key, value] arrays  | list                              |
- * | complex                     | { real, imag }                | dict                              |
- * | range                       | { start, stop, step }         | dict                              |
+ * | Python                      | plain                         | and back                        |
+ * |-----------------------------|-------------------------------|---------------------------------|
+ * | None, bool, str             | the same                      | the same                        |
+ * | int                         | number, beyond 2^53 bigint,   | int (the string stays a str)    |
+ * |-----------------------------|-------------------------------|---------------------------------|
+ * | float                       | number                        | int if integral: 1.0 comes as 1 |
+ * | bytes, bytearray            | Uint8Array                    | bytes                           |
+ * | list, tuple, set, frozenset | array                         | list                            |
+ * | dict, all keys str          | object, or Map if a key is a  | dict                            |
+ * |-----------------------------|-------------------------------|---------------------------------|
+ * | dict, all keys scalars      | Map                           | dict                            |
+ * | other dict                  | array of [key, value] arrays  | list                            |
+ * | complex                     | { real, imag }                | dict                            |
+ * | range                       | { start, stop, step }         | dict                            |
  *
  * msgpack cannot hold a lone surrogate (it becomes U+FFFD) nor a reference: shared parts are
  * written out, within `weightMax`; what contains itself is refused.
