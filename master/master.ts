@@ -19,6 +19,7 @@ import type { Crawl } from './frontier/crawl.ts';
 import { Frontier } from './frontier/frontier.ts';
 import type { ServeOptions } from './options.ts';
 import { Progress, summary } from './progress.ts';
+import { Managed } from './python/managed.ts';
 import { UserQueues } from './queues.ts';
 import { MasterServer } from './server.ts';
 import type { Services } from './services.ts';
@@ -43,6 +44,7 @@ export class Master {
   readonly #results: ResultQueue;
   readonly #frontier: Frontier;
   readonly #queues: UserQueues;
+  readonly #managed: Managed;
   readonly #server: MasterServer;
   readonly #memory: SpareMemory;
   readonly #isNewKey: boolean;
@@ -113,9 +115,11 @@ export class Master {
       onUnmannerly: (crawl) => this.#warnOfManners(crawl),
       onEnded: (crawl) => this.#ended(crawl),
     });
-    this.#queues = new UserQueues(store, this.#commits);
+    this.#queues = new UserQueues(store, this.#commits, options.queues);
+    this.#managed = new Managed(() => services, { isDurable: options.durablePut });
     this.#memory = new SpareMemory(() => this.#commits.count);
-    this.#server = new MasterServer(this.#services(authkey));
+    const services = this.#services(authkey);
+    this.#server = new MasterServer(services);
   }
 
   /** Ends orderly: no more leases, what is under way comes in, all is written. Idempotent. */
@@ -191,12 +195,14 @@ export class Master {
   #services(authkey: Buffer): Services {
     return {
       authkey,
+      authDigest: this.#options.authDigest,
       version: `orbweaver/${version}`,
       defaultSpec: this.#options.spec,
       timing: this.#options.timing,
       frontier: this.#frontier,
       results: this.#results,
       queues: this.#queues,
+      managed: this.#managed,
       sessions: () => this.#server.sessions,
       isDraining: () => this.#state !== 'serving',
       onReady: (session) => {
@@ -212,6 +218,9 @@ export class Master {
         this.#log.info({ slave: session.name, returned: leases }, 'slave left');
       },
       onFault: (error) => this.#fail(error),
+      onRefusedPickle: (peer, error) => {
+        this.#log.warn({ peer }, `pickle refused: ${messageOf(error)}`);
+      },
       onRefused: (peer, error) => {
         this.#log.warn({ peer, code: error.code }, `connection ended: ${messageOf(error)}`);
       },

@@ -5,6 +5,7 @@ import { address, flag, givenAuthkey, makeCommand, whole } from '../shared/cli.t
 import { parseAddress } from '../shared/client.ts';
 import { type CrawlSpec, crawlNameSchema } from '../shared/crawl.ts';
 import { ConfigError } from '../shared/errors.ts';
+import type { AuthDigest } from '../shared/handshake.ts';
 import { type LogLevel, logLevels } from '../shared/log.ts';
 import { limits } from '../shared/protocol.ts';
 import { canonicalUrl } from '../shared/url.ts';
@@ -26,6 +27,12 @@ export type ServeOptions = {
   readonly authkey: Buffer | undefined;
   /** Made at the first start when it is missing. */
   readonly authkeyFile: string;
+  /** Which answers to the challenge are taken. */
+  readonly authDigest: AuthDigest;
+  /** Declared queues with the items that each may have; Infinity: any number. */
+  readonly queues: ReadonlyMap<string, number>;
+  /** Answers to a Python program's put wait for the commit. */
+  readonly durablePut: boolean;
   readonly exitWhenDone: boolean;
   readonly recentUrls: number;
   readonly timing: Timing;
@@ -98,6 +105,14 @@ function serveFlags(): Option[] {
       '--authkey-file <file>',
       'shared secret, made when missing (or ORB_AUTHKEY); default: <data>/authkey',
     ).env('ORB_AUTHKEY_FILE'),
+    flag('--auth-digest <which>', 'any; sha256 refuses the MD5 of Python up to 3.11')
+      .choices(['any', 'sha256'])
+      .default('any'),
+    flag(
+      '--queues <name[:max],…>',
+      'plain queues for your programs, at most so many items in each',
+    ).argParser(queues),
+    flag('--durable-put', 'answer a put of a Python program after its commit').default(false),
     flag('--config <file>', 'YAML or JSON file of options by their long names'),
     flag('--exit-when-done', 'leave with 0 when every crawl is finished').default(false),
     flag('--recent-urls <n>', 'known URLs kept in memory for speed, 16 bytes each')
@@ -151,6 +166,9 @@ function serveOptions(program: Command, seeds: string[], env: NodeJS.ProcessEnv)
     spec: makeSpec(values),
     authkey: isKeyFile ? undefined : givenAuthkey(undefined, env),
     authkeyFile: String(values['authkeyFile'] ?? join(String(values['data']), 'authkey')),
+    authDigest: values['authDigest'] as AuthDigest,
+    queues: (values['queues'] ?? new Map()) as ReadonlyMap<string, number>,
+    durablePut: values['durablePut'] === true,
     exitWhenDone: values['exitWhenDone'] === true,
     recentUrls: Number(values['recentUrls']),
     timing: timing(values),
@@ -276,6 +294,17 @@ function crawlName(text: string): string {
     );
   }
   return text;
+}
+
+function queues(text: string): Map<string, number> {
+  const entries = text.split(',').map((part): [string, number] => {
+    const [, name = '', max] = /^([A-Za-z_]\w{0,63})(?::([1-9]\d{0,9}))?$/.exec(part.trim()) ?? [];
+    if (name === '') {
+      throw new InvalidArgumentError('It must be names with or without a maximum: a,b:1000.');
+    }
+    return [name, max === undefined ? Number.POSITIVE_INFINITY : Number(max)];
+  });
+  return new Map(entries);
 }
 
 function seconds(text: string): number {

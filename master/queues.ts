@@ -5,7 +5,8 @@
  *                         ^                  |
  *                         +--- session ends -+
  *
- * The store holds all items; in memory is a window of those that come next.
+ * The store holds all items; in memory is a window of those that come next. A queue with a maximum
+ * has waiters for room, too; a put that is answered before its commit counts from its first moment.
  */
 import { CommandError } from '../shared/errors.ts';
 import { limits } from '../shared/protocol.ts';
@@ -30,16 +31,27 @@ const windowMax = 1024;
 const windowBytesMax = 8 << 20;
 const refillCount = 16;
 const queuesMax = 10_000;
+/** Bytes of one queue whose puts were answered and are not on the disk yet. */
+const committingBytesMax = 16 << 20;
+/** The longest wait that a timer knows; a longer one has no end. */
+const timerMsMax = 2 ** 31 - 1;
 
 export class UserQueues {
   readonly #store: Store;
   readonly #commits: GroupCommit;
   readonly #queues = new Map<string, UserQueue>();
   readonly #heldBytes = new HeldBytes();
+  readonly #maxima: ReadonlyMap<string, number>;
 
-  constructor(store: Store, commits: GroupCommit) {
+  /** `maxima`: how many items a queue may have; default: any number. */
+  constructor(
+    store: Store,
+    commits: GroupCommit,
+    maxima: ReadonlyMap<string, number> = new Map<string, number>(),
+  ) {
     this.#store = store;
     this.#commits = commits;
+    this.#maxima = maxima;
     this.#load();
   }
 
@@ -50,7 +62,8 @@ export class UserQueues {
       if (this.#queues.size >= queuesMax) {
         throw new CommandError('E_QUEUE_FULL', `there are ${queuesMax} queues already`);
       }
-      queue = new UserQueue(name, this.#store, this.#commits, this.#heldBytes);
+      const countMax = this.#maxima.get(name) ?? Number.POSITIVE_INFINITY;
+      queue = new UserQueue(name, this.#store, this.#commits, this.#heldBytes, countMax);
       this.#queues.set(name, queue);
     }
     return queue;
@@ -98,9 +111,23 @@ export class UserQueue {
   readonly #held = new Map<ItemHolder, Map<number, Item>>();
   readonly #waiters = new Set<Waiter>();
   readonly #heldBytes: HeldBytes;
+  readonly #countMax: number;
+  /** Items, and their bytes, that are on the way to the disk. */
+  #committing = 0;
+  #committingBytes = 0;
+  readonly #waitingForCommit: (() => void)[] = [];
+  readonly #waitingForRoom = new Set<() => void>();
+  #isClosed = false;
 
-  constructor(name: string, store: Store, commits: GroupCommit, heldBytes: HeldBytes) {
+  constructor(
+    name: string,
+    store: Store,
+    commits: GroupCommit,
+    heldBytes: HeldBytes,
+    countMax: number = Number.POSITIVE_INFINITY,
+  ) {
     this.name = name;
+    this.#countMax = countMax;
     this.#heldBytes = heldBytes;
     this.#store = store;
     this.#commits = commits;
@@ -110,6 +137,57 @@ export class UserQueue {
   get size(): number {
     // The store shows items a moment before their put is acknowledged and counted.
     return Math.max(0, this.#size);
+  }
+
+  /** Items that wait, those included whose put is on the way to the disk. */
+  get promised(): number {
+    return this.size + this.#committing;
+  }
+
+  /** Has as many items as it may have. */
+  get isFull(): boolean {
+    return this.promised >= this.#countMax;
+  }
+
+  /** Something is on the way to the disk. */
+  get isCommitting(): boolean {
+    return this.#committing > 0;
+  }
+
+  /** Resolves when a put has reached the disk. */
+  committed(): Promise<void> {
+    if (!this.isCommitting) return Promise.resolve();
+    return new Promise((resolve) => this.#waitingForCommit.push(resolve));
+  }
+
+  /** Appends one value as soon as there is room; false after `waitMs` without. Resolves when it is
+   *  on its way: before its commit, unless too much is under way already. */
+  async putWithin(value: Uint8Array, waitMs: number, signal: AbortSignal): Promise<boolean> {
+    const deadline = performance.now() + waitMs;
+    while (this.isFull) {
+      const leftMs = deadline - performance.now();
+      if (leftMs <= 0 || this.#isClosed || signal.aborted) return false;
+      await this.#roomMade(leftMs, signal);
+    }
+    // In the same turn: the next one who waits must see it.
+    const put = this.put([value]);
+    if (this.#committingBytes > committingBytesMax) await put;
+    return true;
+  }
+
+  /** Resolves when an item was taken, or the wait is over. */
+  #roomMade(waitMs: number, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = waitMs <= timerMsMax ? setTimeout(() => done(), waitMs) : undefined;
+      const done = () => {
+        clearTimeout(timer);
+        this.#waitingForRoom.delete(done);
+        signal.removeEventListener('abort', done);
+        resolve();
+      };
+      this.#waitingForRoom.add(done);
+      signal.addEventListener('abort', done);
+    });
   }
 
   /** Counts what is in the store. */
@@ -134,13 +212,19 @@ export class UserQueue {
       key: itemKey(this.name, id),
       value,
     }));
+    const bytes = items.reduce((sum, item) => sum + sizeOf(item), 0);
+    this.#committing += items.length;
+    this.#committingBytes += bytes;
     await new Promise<void>((done) => this.#commits.submit(changes, done));
+    this.#committing -= items.length;
+    this.#committingBytes -= bytes;
     this.#size += items.length;
     for (const item of items) {
       // Otherwise it is read from the store in its turn, or a refill was faster than we.
       if (this.#loadedTo + 1 === item.id && !this.#isWindowFull) this.#push(item);
     }
     this.#serve();
+    for (const resolve of this.#waitingForCommit.splice(0)) resolve();
   }
 
   /** Up to `count` items, now or when the first comes; [] after `waitMs`.
@@ -159,7 +243,7 @@ export class UserQueue {
         resolve([]);
       };
       if (waitMs === 0) giveUp();
-      else waiter.timer = setTimeout(giveUp, waitMs);
+      else if (waitMs <= timerMsMax) waiter.timer = setTimeout(giveUp, waitMs);
     });
   }
 
@@ -204,6 +288,13 @@ export class UserQueue {
       resolve([]);
     }
     this.#waiters.clear();
+    this.#isClosed = true;
+    this.#wakeForRoom();
+  }
+
+  /** Everybody who waits for room looks again, in turn. */
+  #wakeForRoom(): void {
+    for (const wake of this.#waitingForRoom) wake();
   }
 
   #serve(): void {
@@ -237,6 +328,7 @@ export class UserQueue {
     }
     for (const item of items) held.set(item.id, item);
     this.#heldBytes.add(holder, bytes);
+    if (this.#waitingForRoom.size > 0) this.#wakeForRoom();
     return items;
   }
 

@@ -76,7 +76,7 @@ export class MasterServer {
   #makeRoom(): void {
     for (const session of this.#strangers) {
       this.#strangers.delete(session);
-      if (session.isReady) {
+      if (!session.isStranger) {
         if (this.#strangers.size <= strangersMax) return;
         continue;
       }

@@ -1,7 +1,9 @@
 /** What sessions and commands work with; made once, in main. */
 import type { CrawlSpec } from '../shared/crawl.ts';
 import type { OrbError } from '../shared/errors.ts';
+import type { AuthDigest } from '../shared/handshake.ts';
 import type { Frontier } from './frontier/frontier.ts';
+import type { Managed } from './python/managed.ts';
 import type { UserQueues } from './queues.ts';
 import type { Session } from './session.ts';
 import type { ResultQueue } from './sinks/result-queue.ts';
@@ -17,6 +19,7 @@ export type Timing = {
 
 export type Services = {
   readonly authkey: Buffer;
+  readonly authDigest: AuthDigest;
   /** Name and version, as `hello` tells it. */
   readonly version: string;
   readonly timing: Timing;
@@ -25,6 +28,8 @@ export type Services = {
   readonly frontier: Frontier;
   readonly results: ResultQueue;
   readonly queues: UserQueues;
+  /** What Python's managers see. */
+  readonly managed: Managed;
   /** Sessions that have said hello. */
   readonly sessions: () => readonly Session[];
   readonly isDraining: () => boolean;
@@ -32,5 +37,7 @@ export type Services = {
   readonly onGone: (session: Session) => void;
   /** A fault of ours while serving a request: the master cannot go on. */
   readonly onFault: (error: unknown) => void;
+  /** A pickle that holds what is not allowed: nothing of it was done, the connection goes on. */
+  readonly onRefusedPickle: (peer: string, error: OrbError) => void;
   readonly onRefused: (peer: string, error: OrbError) => void;
 };

@@ -1,8 +1,11 @@
 /**
- * One connected peer of the native dialect: from the handshake to its end, and its requests in
- * between. The one place that decides between "reply and go on" and "reply and close".
+ * One connected peer: from the handshake to its end, and the requests of the native dialect in
+ * between. The one place that decides between "reply and go on" and "reply and close". A peer whose
+ * first message is a pickle speaks the Python dialect: its messages go to `python/dialect.ts`.
  *
  *     handshaking --authkey--> greeting --hello--> ready --bye, error, silence--> closed
+ *                                  |                                                ^
+ *                                  +---pickle--> python ---end----------------------+
  *
  * A session that is told to wait (the frontier is full, or the peer does not read its answers)
  * is not read from, so that TCP slows its peer.
@@ -22,6 +25,7 @@ import {
 import { perform } from './commands/perform.ts';
 import { keyOf } from './frontier/gathering.ts';
 import type { Lease, LeaseHolder } from './frontier/leases.ts';
+import { isPickle, PythonCaller } from './python/dialect.ts';
 import { idOf, parseRequest, versionOf } from './request.ts';
 import type { Services } from './services.ts';
 
@@ -35,7 +39,8 @@ export class Session implements LeaseHolder {
   readonly #onEnd: (session: Session, error: OrbError | undefined) => void;
   readonly #knownSpecs = new Set<number>();
   #nonces: Nonces | undefined;
-  #state: 'handshaking' | 'greeting' | 'ready' | 'closed' = 'handshaking';
+  #python: PythonCaller | undefined;
+  #state: 'handshaking' | 'greeting' | 'ready' | 'python' | 'closed' = 'handshaking';
   #role: Requests['hello']['role'] = 'client';
   #name = '?';
   #credit = 0;
@@ -54,15 +59,18 @@ export class Session implements LeaseHolder {
     this.id = id;
     this.#services = services;
     this.#onEnd = onEnd;
-    const handshake = new ServerHandshake(services.authkey);
+    const handshake = new ServerHandshake(services.authkey, services.authDigest);
     const handler = {
       onOpen: (nonces: Nonces) => {
         this.#nonces = nonces;
         this.#state = 'greeting';
+        this.#connection.sendHeadSoon();
       },
       onPayload: (payload: Buffer) => this.#receive(payload),
-      onBroken: ({ code, message }: ProtocolError) =>
-        this.send({ verb: 'error', error: code, message }),
+      onBroken: ({ code, message }: ProtocolError) => {
+        if (this.#python !== undefined) this.#python.broken(message);
+        else this.send({ verb: 'error', error: code, message });
+      },
       onClose: (error: OrbError | undefined) => this.#ended(error),
     };
     const { handshakeMs } = services.timing;
@@ -80,6 +88,11 @@ export class Session implements LeaseHolder {
 
   get peer(): string {
     return this.#connection.peer;
+  }
+
+  /** It has not said in which dialect it speaks. */
+  get isStranger(): boolean {
+    return this.#state === 'handshaking' || this.#state === 'greeting';
   }
 
   get isReady(): boolean {
@@ -135,7 +148,8 @@ export class Session implements LeaseHolder {
   }
 
   #receive(payload: Buffer): void {
-    if (this.#state === 'greeting') this.#greet(payload);
+    if (this.#python !== undefined) this.#python.receive(payload);
+    else if (this.#state === 'greeting') this.#greet(payload);
     else this.#serve(payload);
   }
 
@@ -174,9 +188,10 @@ export class Session implements LeaseHolder {
 
   /** The first message decides the dialect, and must be a `hello` that holds. [D-1] [S-1] */
   #greet(payload: Buffer): void {
-    // A pickle begins with 0x80 and its protocol number; msgpack's 0x80 is an empty map.
-    if (payload[0] === 0x80) {
-      this.#connection.close(new ProtocolError('this port does not speak the Python dialect'));
+    if (isPickle(payload)) {
+      this.#state = 'python';
+      this.#python = new PythonCaller(this.#connection, this.#services, payload);
+      this.#python.receive(payload);
       return;
     }
     const message = decodeMessage(payload);
@@ -284,6 +299,7 @@ export class Session implements LeaseHolder {
     const wasReady = this.#state === 'ready';
     this.#state = 'closed';
     this.#onAnswered();
+    this.#python?.ended();
     if (wasReady) this.#services.onGone(this);
     this.#onEnd(this, error);
   }

@@ -40,6 +40,8 @@ export const limits = {
   seedsMax: 10_000,
   queueItemsMax: 10_000,
   queueItemBytesMax: 1 << 20,
+  /** An item of a Python program, as a pickle. */
+  pythonItemBytesMax: 16 << 20,
   /** Items of one reply to `queue.get`, together; one item at least. [Q-6] */
   queueReplyBytesMax: 16 << 20,
   /** Items that one session has and has not said `queue.done` of, together. [Q-7] */

@@ -1,8 +1,16 @@
 /** Verbs of user queues. Source: PROTOCOL.md [Q-1]..[Q-4]. */
 import { CommandError } from '../../shared/errors.ts';
+import { encodeValue } from '../../shared/frame.ts';
 import { limits, type Replies, type Requests } from '../../shared/protocol.ts';
+import { decodeItem, isItemPickle } from '../python/pickle-item.ts';
+import { pickleLimits } from '../python/pickle-limits.ts';
+import { toPlain } from '../python/pickle-plain.ts';
+import { PickleError } from '../python/values.ts';
 import type { Services } from '../services.ts';
 import type { Session } from '../session.ts';
+
+/** Shared parts are written out for msgpack: no more than this. */
+const plainLimits = { ...pickleLimits, weightMax: limits.queueReplyBytesMax };
 
 export async function put(
   { queues, isDraining }: Services,
@@ -14,6 +22,7 @@ export async function put(
     throw new CommandError('E_BAD_REQUEST', 'an item of a queue is at most 1 MiB');
   }
   const queue = queues.queue(name);
+  if (queue.isFull) throw new CommandError('E_QUEUE_FULL', `the queue "${name}" is full`);
   await queue.put(items.map((item) => Buffer.from(item)));
   return { size: queue.size };
 }
@@ -29,9 +38,21 @@ export async function get(
   }
   session.waitingGets++;
   try {
-    return { items: await queues.queue(queue).get(session, count, waitMs) };
+    const items = await queues.queue(queue).get(session, count, waitMs);
+    return { items: items.map(({ id, value }) => ({ id, value: forNode(value) })) };
   } finally {
     session.waitingGets--;
+  }
+}
+
+/** An item as msgpack, whoever put it. A pickle that msgpack cannot hold comes as its bytes. */
+function forNode(value: Uint8Array): Uint8Array {
+  if (!isItemPickle(value)) return value;
+  try {
+    return encodeValue(toPlain(decodeItem(value), plainLimits));
+  } catch (error) {
+    if (error instanceof PickleError || error instanceof TypeError) return encodeValue(value);
+    throw error;
   }
 }
 

@@ -352,7 +352,10 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
     'authkey-file',
     'config',
     'exit-when-done',
-  ].concat(['recent-urls', 'status-every', 'json-logs', 'log-level', ...crawl]);
+  ].concat(
+    ['auth-digest', 'queues', 'durable-put'],
+    ['recent-urls', 'status-every', 'json-logs', 'log-level', ...crawl],
+  );
   const ask = ['master', 'authkey-file', 'json'];
   const slave = ['master', 'authkey-file', 'slots', 'processes', 'name', 'join-timeout'];
   const screens: readonly (readonly [string[], string[]])[] = [

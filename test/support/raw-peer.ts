@@ -98,10 +98,10 @@ export class RawPeer {
   }
 
   /** The whole handshake. */
-  async shake(authkey: Buffer): Promise<void> {
+  async shake(authkey: Buffer, mode: 'messages' | 'frames' = 'messages'): Promise<void> {
     this.frame(answerTo(await this.challenge(), authkey));
     await this.expect('#WELCOME#');
-    await this.challengeBack(authkey);
+    await this.challengeBack(authkey, newNonce(), mode);
   }
 
   /** Step 1: the master's challenge, without its mark. */
@@ -115,13 +115,17 @@ export class RawPeer {
   }
 
   /** Steps 4 to 6: our challenge, the master's answer (checked), our welcome. */
-  async challengeBack(authkey: Buffer, nonce = newNonce()): Promise<Buffer> {
+  async challengeBack(
+    authkey: Buffer,
+    nonce = newNonce(),
+    mode: 'messages' | 'frames' = 'messages',
+  ): Promise<Buffer> {
     this.clientNonce = nonce;
     this.frame(Buffer.concat([Buffer.from(challengeMark), nonce]));
     const answer = await this.nextFrame();
     if (!answer.equals(answerTo(nonce, authkey))) throw new Error('the answer is wrong');
     this.frame('#WELCOME#');
-    this.#mode = 'messages';
+    this.#mode = mode;
     return answer;
   }
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { once, setMaxListeners } from 'node:events';
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTcpServer, type Server as NetServer } from 'node:net';
 import test, { after, before } from 'node:test';
@@ -17,7 +17,6 @@ const html = { 'content-type': 'text/html; charset=utf-8' };
 const page = '<title>t</title><a href=next>n</a><img src=i.png alt=a>';
 const spec = fetchSpecSchema.parse({});
 const never = new AbortController().signal;
-setMaxListeners(0, never);
 let server: Server;
 let origin = '';
 let fetcher: PageFetcher;

@@ -1,0 +1,49 @@
+/**
+ * How a Python item of a user queue is kept: as a pickle of its own, written anew by our writer.
+ *
+ * - It cannot be cut out of the request: the memo of a pickle spans the envelope, so that
+ *   `q.put('put')` sends the item as a reference to the method's name.
+ * - A pickle keeps what JSON and msgpack lose: 1.0 is not 1, tuples, sets, bytes, shared parts.
+ * - Written anew it names no class but those of the closed list, holds nothing unread, and is the
+ *   same for every Python that put it: `pickle.loads` of any Python 3 reads what is on the disk.
+ * - A `get` needs no decoding: `returnOfItem` puts the kept bytes between those of the reply.
+ *
+ * The bytes are told from msgpack by their first one: 0x80 is a whole msgpack value (an empty
+ * map) only if it stands alone.
+ */
+import { type PickleLimits, pickleLimits } from './pickle-limits.ts';
+import { opcodes } from './pickle-opcodes.ts';
+import { readPickle } from './pickle-reader.ts';
+import { writePickle } from './pickle-writer.ts';
+import { PickleError, type PyValue } from './values.ts';
+
+const itemProtocol = 3;
+
+/** The bytes to keep. Errors: PickleError for what cannot be written, and beyond the limits. */
+export function encodeItem(value: PyValue, limits: PickleLimits = pickleLimits): Uint8Array {
+  return writePickle(value, { protocol: itemProtocol, limits });
+}
+
+/** The value of kept bytes. Errors: PickleError. */
+export function decodeItem(bytes: Uint8Array, limits: PickleLimits = pickleLimits): PyValue {
+  return readPickle(bytes, limits);
+}
+
+/** Whether kept bytes are a pickle (and not the msgpack of a Node program). */
+export function isItemPickle(bytes: Uint8Array): boolean {
+  return bytes.length > 1 && bytes[0] === opcodes.PROTO;
+}
+
+// PROTO 3, BINUNICODE '#RETURN'; what follows makes a tuple of it and the item.
+const returnHead = writePickle('#RETURN').subarray(0, -1);
+const returnTail = Buffer.from([opcodes.TUPLE2, opcodes.STOP]);
+
+/** The reply `('#RETURN', item)`, from bytes that `encodeItem` made, for a Python 3 client. */
+export function returnOfItem(bytes: Uint8Array): Buffer {
+  const isOurs = bytes[0] === opcodes.PROTO && bytes[1] === itemProtocol;
+  if (!isOurs || bytes[bytes.length - 1] !== opcodes.STOP) {
+    throw new PickleError('the item is not a pickle of ours');
+  }
+  // The head has no memo entry, so those of the item keep their numbers.
+  return Buffer.concat([returnHead, bytes.subarray(2, -1), returnTail]);
+}

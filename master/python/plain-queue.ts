@@ -1,0 +1,146 @@
+/**
+ * A user queue as Python's `queue.Queue`: any values, durable, shared with Node programs.
+ *
+ * An item that `get` hands out is held by the connection until its next request, which shows that
+ * the reply has arrived, or until its orderly end; if it dies before, the item goes back to the
+ * head of the queue. A `put` is answered before its commit unless `isDurable`; `qsize`, `empty` and
+ * `full` count it from its first moment, and `get_nowait` waits for its commit.
+ */
+import { decodeValue } from '../../shared/frame.ts';
+import { limits } from '../../shared/protocol.ts';
+import type { UserQueue } from '../queues.ts';
+import { bind, type PyRequest, waitMsOf } from './arguments.ts';
+import { decodeItem, encodeItem, isItemPickle, returnOfItem } from './pickle-item.ts';
+import { fromPlain } from './pickle-plain.ts';
+import type { Answer, Caller, Method, Proxied } from './proxied.ts';
+import { emptyError, fullError, valueError } from './replies.ts';
+import { PickleError, type PyValue } from './values.ts';
+
+const getParameters = [
+  ['block', true],
+  ['timeout', null],
+] as const;
+const putParameters = [['obj'], ...getParameters] as const;
+const no = new AbortController().signal;
+
+export class PlainQueue implements Proxied {
+  readonly ident: string;
+  readonly methods: ReadonlyMap<string, Method>;
+  readonly #queue: UserQueue;
+  readonly #isDurable: boolean;
+  readonly #isDraining: () => boolean;
+  /** The item that a connection was given last. */
+  readonly #given = new Map<Caller, number>();
+
+  constructor(queue: UserQueue, options: { isDurable: boolean; isDraining: () => boolean }) {
+    this.ident = queue.name;
+    this.#queue = queue;
+    this.#isDurable = options.isDurable;
+    this.#isDraining = options.isDraining;
+    this.methods = new Map<string, Method>([
+      ['empty', (caller, request) => this.#look('empty', caller, request, this.#isEmpty)],
+      ['full', (caller, request) => this.#look('full', caller, request, queue.isFull)],
+      ['get', (caller, request) => this.#get(caller, request)],
+      ['get_nowait', (caller, request) => this.#getNow(caller, request)],
+      ['put', (caller, request) => this.#put(caller, request)],
+      ['put_nowait', (caller, request) => this.#putNow(caller, request)],
+      ['qsize', (caller, request) => this.#look('qsize', caller, request, queue.promised)],
+    ]);
+  }
+
+  nextRequest(caller: Caller): void {
+    const id = this.#given.get(caller);
+    if (id === undefined) return;
+    this.#given.delete(caller);
+    void this.#queue.done(caller, [id]);
+  }
+
+  gone(caller: Caller, isOrderly: boolean): void {
+    if (isOrderly) this.nextRequest(caller);
+    this.#given.delete(caller);
+    this.#queue.removeHolder(caller);
+  }
+
+  describe(): string {
+    return `${this.ident}: ${this.#queue.promised} items`;
+  }
+
+  get #isEmpty(): boolean {
+    return this.#queue.promised === 0;
+  }
+
+  #look(name: string, caller: Caller, request: PyRequest, value: PyValue): Buffer {
+    bind(name, [], request);
+    return caller.returned(value);
+  }
+
+  #get(caller: Caller, request: PyRequest): Answer {
+    const [block = null, timeout = null] = bind('get', getParameters, request);
+    return this.#take(caller, waitMsOf(block, timeout));
+  }
+
+  #getNow(caller: Caller, request: PyRequest): Answer {
+    bind('get_nowait', [], request);
+    return this.#take(caller, 0);
+  }
+
+  async #take(caller: Caller, waitMs: number): Promise<Buffer | undefined> {
+    let [item] = await this.#queue.get(caller, 1, waitMs);
+    // What was put a moment ago is there for whoever looks, though not on the disk yet.
+    while (item === undefined && waitMs === 0 && this.#queue.isCommitting) {
+      await this.#queue.committed();
+      [item] = await this.#queue.get(caller, 1, 0);
+    }
+    if (item === undefined) {
+      // Not Empty: a worker would take its work for done.
+      if (this.#isDraining()) return undefined;
+      throw emptyError();
+    }
+    this.#given.set(caller, item.id);
+    return replyOf(item.value, caller);
+  }
+
+  #put(caller: Caller, request: PyRequest): Answer {
+    const [item = null, block = null, timeout = null] = bind('put', putParameters, request);
+    return this.#add(caller, item, waitMsOf(block, timeout));
+  }
+
+  #putNow(caller: Caller, request: PyRequest): Answer {
+    const [item = null] = bind('put_nowait', [['obj']], request);
+    return this.#add(caller, item, 0);
+  }
+
+  async #add(caller: Caller, item: PyValue, waitMs: number): Promise<Buffer | undefined> {
+    if (this.#isDraining()) return undefined;
+    const bytes = encodeItem(item);
+    if (bytes.length > limits.pythonItemBytesMax) {
+      const megabytes = limits.pythonItemBytesMax >> 20;
+      throw valueError(`an item of a queue is at most ${megabytes} MiB as a pickle`);
+    }
+    if (this.#isDurable && !this.#queue.isFull) {
+      await this.#queue.put([bytes]);
+      return caller.returned(null);
+    }
+    const isPut = await this.#queue.putWithin(bytes, waitMs, caller.signal ?? no);
+    if (!isPut && this.#isDraining()) return undefined;
+    if (!isPut) throw fullError();
+    if (this.#isDurable) await this.#queue.committed();
+    return caller.returned(null);
+  }
+}
+
+/** The reply with an item, whoever put it: its bytes as they are, if the client can read them. */
+function replyOf(bytes: Uint8Array, caller: Caller): Buffer {
+  if (!isItemPickle(bytes)) return caller.returned(fromNode(bytes));
+  return caller.protocol === 3 ? returnOfItem(bytes) : caller.returned(decodeItem(bytes));
+}
+
+/** The value of a Node program's item; one that is no msgpack comes as the bytes that it is. */
+function fromNode(bytes: Uint8Array): PyValue {
+  try {
+    return fromPlain(decodeValue(bytes));
+  } catch (error) {
+    if (error instanceof PickleError || error instanceof Error) return bytes;
+    throw error;
+  }
+}

@@ -1,0 +1,34 @@
+/** What a proxy of a client stands for: an object of the master with methods that it exposes. */
+import type { PyRequest } from './arguments.ts';
+import type { ReplyProtocol } from './replies.ts';
+import type { PyValue } from './values.ts';
+
+/** One connection of a client, as the objects see it. */
+export interface Caller {
+  /** Process and thread, as the client names them: `MainProcess|Thread-2`. */
+  readonly name: string;
+  /** Address and port. */
+  readonly peer: string;
+  readonly protocol: ReplyProtocol;
+  /** Aborted when the connection has ended. */
+  readonly signal: AbortSignal;
+  /** The payload of a reply. */
+  returned(value: PyValue): Buffer;
+}
+
+/** The payload to reply with; undefined: none, the connection is to be closed.
+ *  Errors: CommandError, for the client to raise. */
+export type Answer = Buffer | undefined | Promise<Buffer | undefined>;
+export type Method = (caller: Caller, request: PyRequest) => Answer;
+
+export interface Proxied {
+  /** Names it in every request; the same at every start. */
+  readonly ident: string;
+  readonly methods: ReadonlyMap<string, Method>;
+  /** The caller makes its next request: what it was given before has arrived. */
+  nextRequest(caller: Caller): void;
+  /** The caller is gone; `isOrderly`: it ended its work, nothing suggests that it died. */
+  gone(caller: Caller, isOrderly: boolean): void;
+  /** For `debug_info`. */
+  describe(): string;
+}
