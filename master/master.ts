@@ -115,7 +115,12 @@ export class Master {
       onEnded: (crawl) => this.#ended(crawl),
     });
     this.#queues = new UserQueues(store, this.#commits, options.queues);
-    this.#managed = new Managed(() => services, { isDurable: options.durablePut });
+    this.#managed = new Managed(() => services, {
+      isDurable: options.durablePut,
+      declared: options.queues,
+      crawl: options.crawl,
+      spec: options.spec,
+    });
     this.#memory = new SpareMemory(() => this.#commits.count);
     const services = this.#services(authkey);
     this.#server = new MasterServer(services);
@@ -135,6 +140,8 @@ export class Master {
     }
     await this.#leasesReturned();
     this.#queues.close();
+    await this.#commits.flushed();
+    await this.#managed.close(1_000);
     await this.#commits.flushed();
     await this.#results.close();
     await this.#frontier.close();
@@ -241,6 +248,7 @@ export class Master {
 
   #ended(crawl: Crawl): void {
     const folder = this.#results.folderOf(crawl.name);
+    this.#managed.settle();
     this.#log.info(summary(crawl.status(), Date.now() - crawl.startedAt, folder));
     // Who cancelled it gets the answer first.
     setImmediate(() => this.#leaveIfDone());

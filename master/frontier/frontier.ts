@@ -19,7 +19,7 @@ import type { Change, Row, Store } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
 import { Crawls } from './crawls.ts';
 import { Dispatcher } from './dispatcher.ts';
-import { Gathering, type Report } from './gathering.ts';
+import { Gathering, type Offer, type Report } from './gathering.ts';
 import type { LeaseHolder } from './leases.ts';
 import { type Host, Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
@@ -55,6 +55,7 @@ export type FrontierOptions = {
 /** One thing that waits to be gathered. `bytes`: what it holds in memory, about. */
 type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
   | { kind: 'report'; task: Task; report: Report; slave: string; done: (v: Verdict) => void }
+  | { kind: 'offer'; offer: Offer; done: () => void }
   | { kind: 'failure'; failure: Failure; done: (v: Verdict) => void }
   | { kind: 'replay'; rows: readonly Row[]; done: () => void }
   | { kind: 'seeds'; urls: readonly string[]; priority: number; done: (v: SeedVerdict) => void }
@@ -164,6 +165,12 @@ export class Frontier {
     return await new Promise((done) =>
       this.#put({ kind: 'report', crawl, bytes, task, report, slave: holder.name, done }),
     );
+  }
+
+  /** Takes links and images that come by themselves. Resolves when they are on the disk. */
+  async offer(crawl: Crawl, offer: Offer): Promise<void> {
+    const bytes = smallEntryBytes + offer.links.length + offer.images.length * 128;
+    await new Promise<void>((done) => this.#put({ kind: 'offer', crawl, bytes, offer, done }));
   }
 
   /** Takes a failed fetch: again later, or buried. Resolves when it is on the disk. */
@@ -327,6 +334,9 @@ export class Frontier {
         const isTaken = gathering.report(entry.task, entry.report, entry.slave, clockMs());
         return () => entry.done(isTaken ? 'done' : 'stale');
       }
+      case 'offer':
+        gathering.offer(entry.offer);
+        return entry.done;
       case 'failure': {
         const { task, error, retryAt, slave } = entry.failure;
         gathering.failure(task, error, retryAt, slave, clockMs());
@@ -446,6 +456,6 @@ export class Frontier {
 
 function answerCancelled(entry: Entry): void {
   if (entry.kind === 'seeds') entry.done({ admitted: 0, known: 0, refused: [] });
-  else if (entry.kind === 'replay') entry.done();
+  else if (entry.kind === 'replay' || entry.kind === 'offer') entry.done();
   else entry.done('stale');
 }

@@ -2,8 +2,10 @@
  * What the master shows to managers' clients: its objects by typeid, made by their first use, and
  * the server functions, one request a connection. Source: BASEMANAGER, chapter 3a.
  */
+import type { CrawlSpec } from '../../shared/crawl.ts';
 import type { Services } from '../services.ts';
 import { bind, type Parameter, type PyRequest } from './arguments.ts';
+import { type CrawlQueueName, CrawlQueues, crawlQueueNames } from './crawl-queues.ts';
 import { Farewells } from './farewells.ts';
 import { PlainQueue } from './plain-queue.ts';
 import type { Caller, Proxied } from './proxied.ts';
@@ -21,11 +23,17 @@ type ServerFunction = {
 export type ManagedOptions = {
   /** Every answer to a put waits for its commit. */
   readonly isDurable: boolean;
+  /** Names of plain queues. */
+  readonly declared: ReadonlyMap<string, number>;
+  /** Which crawl links belong to that no page is known of, and how it is made. */
+  readonly crawl: string;
+  readonly spec: CrawlSpec;
 };
 
 export class Managed {
   readonly #options: ManagedOptions;
   readonly #services: () => Services;
+  readonly #crawlQueues: CrawlQueues;
   readonly #objects = new Map<string, Proxied>();
   readonly #callers = new Set<Caller>();
   readonly #farewells = new Farewells(() => performance.now());
@@ -40,6 +48,7 @@ export class Managed {
 
   constructor(services: () => Services, options: ManagedOptions) {
     this.#services = services;
+    this.#crawlQueues = new CrawlQueues(services, options);
     this.#options = options;
   }
 
@@ -64,6 +73,21 @@ export class Managed {
     if (typeof ident === 'string' && typeid.test(ident)) return this.#open(ident);
     const shown = typeof ident === 'string' ? quoted(ident) : '?';
     throw new TracebackError('KeyError', `${shown}: no object has this ident`);
+  }
+
+  /** A crawl has ended: those who wait for its pages are told. */
+  settle(): void {
+    this.#crawlQueues.tick();
+  }
+
+  /** At the end: lets clients whose work is over say good-bye, at most so long. */
+  async close(timeoutMs: number): Promise<void> {
+    this.#crawlQueues.tick();
+    this.#crawlQueues.close();
+    const deadline = performance.now() + timeoutMs;
+    while (this.#callers.size > 0 && performance.now() < deadline) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
   }
 
   joined(caller: Caller): void {
@@ -106,10 +130,17 @@ export class Managed {
     if (object === undefined) {
       const { queues, isDraining } = this.#services();
       const { isDurable } = this.#options;
-      object = new PlainQueue(queues.queue(name), { isDurable, isDraining });
+      object = this.#isOfCrawl(name)
+        ? this.#crawlQueues.open(name)
+        : new PlainQueue(queues.queue(name), { isDurable, isDraining });
       this.#objects.set(name, object);
     }
     return object;
+  }
+
+  /** The three names, unless they were declared as plain queues. */
+  #isOfCrawl(name: string): name is CrawlQueueName {
+    return crawlQueueNames.includes(name) && !this.#options.declared.has(name);
   }
 
   #incref(ident: PyValue | undefined): null {
