@@ -277,7 +277,10 @@ export class UserQueue {
     if (held === undefined) return;
     this.#held.delete(holder);
     this.#size += held.size;
-    for (const item of held.values()) this.#windowBytes += sizeOf(item);
+    for (const item of held.values()) {
+      this.#windowBytes += sizeOf(item);
+      this.#heldBytes.add(holder, -sizeOf(item));
+    }
     this.#window = [...held.values(), ...this.#window].sort((a, b) => a.id - b.id);
     this.#serve();
   }
@@ -365,7 +368,9 @@ class HeldBytes {
   }
 
   add(holder: ItemHolder, bytes: number): void {
-    this.#bytes.set(holder, this.of(holder) + bytes);
+    const held = this.of(holder) + bytes;
+    if (held > 0) this.#bytes.set(holder, held);
+    else this.#bytes.delete(holder);
   }
 
   forget(holder: ItemHolder): void {
