@@ -110,7 +110,7 @@ function serveFlags(): Option[] {
       .default('any'),
     flag(
       '--queues <name[:max],…>',
-      'plain queues for your programs, at most so many items in each',
+      'plain queues, at most so many items in each; default: none',
     ).argParser(queues),
     flag('--durable-put', 'answer a put of a Python program after its commit').default(false),
     flag('--config <file>', 'YAML or JSON file of options by their long names'),
