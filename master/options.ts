@@ -1,7 +1,15 @@
 /** The master's command line, environment and config file, frozen into plain options. */
 import { join } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { address, flag, givenAuthkey, makeCommand, whole } from '../shared/cli.ts';
+import {
+  address,
+  authkeyFlag,
+  flag,
+  givenAuthkey,
+  makeCommand,
+  masterFlag,
+  whole,
+} from '../shared/cli.ts';
 import { parseAddress } from '../shared/client.ts';
 import { type CrawlSpec, crawlNameSchema } from '../shared/crawl.ts';
 import { ConfigError } from '../shared/errors.ts';
@@ -193,17 +201,8 @@ function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): C
   const make = (name: string, description: string) =>
     makeCommand(name, env)
       .description(description)
-      .addOption(
-        flag('--master <host:port>', 'the running master')
-          .default('127.0.0.1:6666')
-          .argParser(address),
-      )
-      .addOption(
-        new Option(
-          '--authkey-file <file>',
-          'shared secret (or ORB_AUTHKEY); default: ./orb-data/authkey',
-        ).env('ORB_AUTHKEY_FILE'),
-      )
+      .addOption(masterFlag('the running master'))
+      .addOption(authkeyFlag())
       .option('--json', 'print JSON', false);
   const common = (values: Values) => ({
     kind: 'ask' as const,

@@ -37,6 +37,17 @@ export function flag(flags: string, description: string): Option {
   return option.env(`ORB_${(option.long ?? '').slice(2).replaceAll('-', '_').toUpperCase()}`);
 }
 
+/** `--master`, for whoever connects to one. */
+export function masterFlag(description: string): Option {
+  return flag('--master <host:port>', description).default('127.0.0.1:6666').argParser(address);
+}
+
+/** `--authkey-file`, for whoever connects to a master. */
+export function authkeyFlag(): Option {
+  const text = 'shared secret (or ORB_AUTHKEY); default: ./orb-data/authkey';
+  return new Option('--authkey-file <file>', text).env('ORB_AUTHKEY_FILE');
+}
+
 /** Parses a whole number within bounds. */
 export function whole(min: number, max: number): (text: string) => number {
   return (text) => {

@@ -1,8 +1,7 @@
 /** The slave's command line and environment, frozen into plain options. */
 import { hostname } from 'node:os';
-import { Option } from 'commander';
 import { localAuthkey } from '../shared/authkey.ts';
-import { address, flag, givenAuthkey, makeCommand, whole } from '../shared/cli.ts';
+import { authkeyFlag, flag, givenAuthkey, makeCommand, masterFlag, whole } from '../shared/cli.ts';
 import { parseAddress } from '../shared/client.ts';
 import { ConfigError } from '../shared/errors.ts';
 import { type LogLevel, logLevels } from '../shared/log.ts';
@@ -27,17 +26,8 @@ export function parseSlaveOptions(argv: readonly string[], env: NodeJS.ProcessEn
     .description('Crawl slave: fetches the pages that a master hands out, and reports them.')
     .version(version)
     .allowExcessArguments(false)
-    .addOption(
-      flag('--master <host:port>', 'the master to work for')
-        .default('127.0.0.1:6666')
-        .argParser(address),
-    )
-    .addOption(
-      new Option(
-        '--authkey-file <file>',
-        'shared secret (or ORB_AUTHKEY); default: ./orb-data/authkey',
-      ).env('ORB_AUTHKEY_FILE'),
-    )
+    .addOption(masterFlag('the master to work for'))
+    .addOption(authkeyFlag())
     .addOption(
       flag('--slots <n>', 'fetches at once, of each process').default(16).argParser(whole(1, 1000)),
     )

@@ -22,6 +22,8 @@ type HopOptions = {
   readonly signal: AbortSignal;
   readonly open: boolean;
   readonly leftMs: number;
+  /** Of this hop, as the guard looks at it. */
+  readonly hopUrl: URL;
   /** Value of the Cookie header. */
   readonly cookie: string;
   readonly takeCookie: (header: string) => void;
@@ -77,6 +79,7 @@ export class PageFetcher {
         signal,
         open,
         leftMs,
+        hopUrl,
         cookie,
         takeCookie,
         onStart,
@@ -138,7 +141,7 @@ export class PageFetcher {
   #hop(
     client: Client,
     chain: RedirectChain,
-    { spec, signal, open, leftMs, cookie, takeCookie, onStart }: HopOptions,
+    { spec, signal, open, leftMs, hopUrl, cookie, takeCookie, onStart }: HopOptions,
   ): Promise<Hop> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) {
@@ -164,7 +167,7 @@ export class PageFetcher {
       const headers = requestHeaders(chain.url, spec, open);
       if (cookie !== '') headers.push('cookie', cookie);
       try {
-        const blocked = checkUrl(new URL(chain.url), client.policy);
+        const blocked = checkUrl(hopUrl, client.policy);
         if (blocked !== undefined) throw blocked;
         client.agent.dispatch(
           { origin: chain.origin, path: chain.path, method: 'GET', headers },

@@ -10,7 +10,7 @@
  * answer in between (DNS rebinding) gains nothing. A host that the operator opened by naming it as
  * a seed has an Agent of its own, over a policy of `all`; a lookup knows no port, so one Agent could
  * not tell `localhost:8000` from `localhost:6379`. Not behind a proxy: there the proxy resolves,
- * and must guard. Source: DESIGN, "Address guard"; DEPENDENCIES.md, chapter 2.
+ * and must guard. Source: README, "Private addresses".
  */
 import { isIP, type LookupFunction } from 'node:net';
 import { type AddressPolicy, hostLiteralAddress } from '../../shared/address.ts';
