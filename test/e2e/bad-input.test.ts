@@ -455,7 +455,7 @@ function talkOf(kind: 'silent' | 'ssh' | 'closing'): (socket: Socket) => void {
 
 /** A master of a version that is to come. */
 function refuseVersion(socket: Socket): void {
-  const handshake = new ServerHandshake(Buffer.from(key));
+  const handshake = new ServerHandshake([Buffer.from(key)]);
   const connection = new Connection(socket, handshake, {
     onOpen: () => {},
     onPayload: (payload) => {
