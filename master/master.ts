@@ -333,7 +333,7 @@ export class Master {
 }
 
 function refuseWeakKey(authkey: Buffer, host: string): void {
-  const isPublic = !isLoopback(host.includes(':') ? `[${host}]` : host);
+  const isPublic = !isLoopback(host);
   if (isPublic && authkey.length < authkeyBytesMin) {
     throw new ConfigError(
       `the authkey has ${authkey.length} bytes; on an address that others can reach it needs ` +

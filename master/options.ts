@@ -124,10 +124,10 @@ function serveFlags(): Option[] {
       .choices(['any', 'sha256'])
       .default('any'),
     flag('--tls', 'refuse peers that do not encrypt (stock Python does not)').default(false),
-    flag('--tls-cert <file>', 'certificate (PEM) for peers with --tls-ca; with --tls-key'),
-    flag('--tls-key <file>', 'its private key (PEM)'),
+    flag('--tls-cert <file>', 'certificate (PEM) for peers with --tls-ca; default: none'),
+    flag('--tls-key <file>', 'its private key (PEM); default: none'),
     flag('--connections <n>', 'connections at once').default(10_000).argParser(whole(1, 100_000)),
-    flag('--connections-per-address <n>', 'of them from one address (IPv6: one /64)')
+    flag('--connections-per-address <n>', 'of them with the key, from one address (IPv6: a /64)')
       .default(2_000)
       .argParser(whole(1, 100_000)),
     flag(
@@ -246,16 +246,14 @@ function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): C
     .option('--priority <n>', 'from -1000 to 1000; links inherit it', priority, 0);
   for (const option of specFlags()) add.addOption(option);
   add.action((seeds: string[], values: Values) => {
-    take({
-      ...common(values),
-      ask: {
-        verb: 'add',
-        crawl: String(values['crawl']),
-        seeds: seeds.map((seed) => seedUrl(seed, false)),
-        priority: Number(values['priority']),
-        spec: givenSpec(add),
-      },
-    });
+    const ask = {
+      verb: 'add' as const,
+      crawl: String(values['crawl']),
+      seeds: seeds.map((seed) => seedUrl(seed, false)),
+      priority: Number(values['priority']),
+      spec: givenSpec(add),
+    };
+    take({ ...common(values), ask });
   });
   return [
     add,

@@ -1,8 +1,8 @@
 /**
- * What the master remembers of the addresses that connect: how many connections each has, and how
+ * What the master remembers of the addresses that connect: how many sessions each has, and how
  * often it was refused. Whoever tries keys waits longer and longer for the next challenge, whoever
  * proves the key is forgiven. Pure: time is an argument, in ms. Its size is bounded: addresses
- * without connections are forgotten, the longest quiet ones first.
+ * without sessions are forgotten, those first that were quiet longest.
  */
 
 /** Wrong keys of an address that cost nothing: people mistype. */
@@ -13,14 +13,14 @@ const waitMsMax = 4_000;
 const forgetMs = 600_000;
 const addressesMax = 16_384;
 
-type Memory = { open: number; failures: number; refusals: number; refusedAt: number };
+type Memory = { sessions: number; failures: number; refusals: number; refusedAt: number };
 
 export class PeerAddresses {
   readonly #perAddress: number;
   /** Those that were refused last are at the end. */
   readonly #memories = new Map<string, Memory>();
 
-  /** `perAddress`: connections that one address may have at once. */
+  /** `perAddress`: sessions that one address may have at once, fewer than `addressesMax` in all. */
   constructor(perAddress: number) {
     this.#perAddress = perAddress;
   }
@@ -29,20 +29,28 @@ export class PeerAddresses {
     return this.#memories.size;
   }
 
-  /** A connection comes: how long its challenge has to wait, in ms; undefined: it has too many
-   *  already. `closed` ends what was not undefined. */
-  opened(address: string, now: number): number | undefined {
-    const memory = this.#recall(address, now);
-    if (memory.open >= this.#perAddress) return undefined;
-    memory.open++;
+  /** How long the challenge of a connection that comes now has to wait, in ms. */
+  waitMs(address: string, now: number): number {
+    const memory = this.#memories.get(address);
+    if (memory === undefined || now - memory.refusedAt > forgetMs) return 0;
     return waitMsAfter(memory.failures);
   }
 
-  closed(address: string): void {
+  /** A connection has proved the key; false: its address has too many. `left` undoes a true. */
+  joined(address: string, now: number): boolean {
+    const memory = this.#recall(address, now);
+    memory.failures = 0;
+    memory.refusals = 0;
+    if (memory.sessions >= this.#perAddress) return false;
+    memory.sessions++;
+    return true;
+  }
+
+  left(address: string): void {
     const memory = this.#memories.get(address);
     if (memory === undefined) return;
-    memory.open--;
-    if (memory.open === 0 && memory.refusals === 0) this.#memories.delete(address);
+    memory.sessions--;
+    if (memory.sessions === 0 && memory.refusals === 0) this.#memories.delete(address);
   }
 
   /** It was refused, for a wrong key or for something else; gives how often by now. */
@@ -56,14 +64,6 @@ export class PeerAddresses {
     return memory.refusals;
   }
 
-  /** It proved the key. */
-  proved(address: string): void {
-    const memory = this.#memories.get(address);
-    if (memory === undefined) return;
-    memory.failures = 0;
-    memory.refusals = 0;
-  }
-
   #recall(address: string, now: number): Memory {
     const known = this.#memories.get(address);
     if (known !== undefined) {
@@ -71,15 +71,15 @@ export class PeerAddresses {
       return known;
     }
     if (this.#memories.size >= addressesMax) this.#forgetOne();
-    const memory = { open: 0, failures: 0, refusals: 0, refusedAt: now };
+    const memory = { sessions: 0, failures: 0, refusals: 0, refusedAt: now };
     this.#memories.set(address, memory);
     return memory;
   }
 
-  /** There are fewer connections than addresses may be remembered, so one without any is there. */
+  /** There are fewer sessions than addresses may be remembered, so one without any is there. */
   #forgetOne(): void {
-    for (const [address, { open }] of this.#memories) {
-      if (open > 0) continue;
+    for (const [address, { sessions }] of this.#memories) {
+      if (sessions > 0) continue;
       this.#memories.delete(address);
       return;
     }

@@ -73,21 +73,17 @@ export class MasterServer {
 
   #accept(socket: Socket): void {
     const address = networkOf(socket.remoteAddress ?? '');
-    const waitMs = this.#addresses.opened(address, performance.now());
-    if (waitMs === undefined) {
-      socket.on('error', () => {});
-      socket.destroy();
-      const error = new ConnectionError('too many connections of this address');
-      this.#refused(socket.remoteAddress ?? '?', address, error);
-      return;
-    }
+    let hasJoined = false;
     const session = new Session(++this.#lastId, socket, this.#services, {
-      waitMs,
-      onAdmitted: () => this.#addresses.proved(address),
+      waitMs: this.#addresses.waitMs(address, performance.now()),
+      mayJoin: () => {
+        hasJoined = this.#addresses.joined(address, performance.now());
+        return hasJoined;
+      },
       onEnd: (error) => {
         this.#sessions.delete(session);
         this.#strangers.delete(session);
-        this.#addresses.closed(address);
+        if (hasJoined) this.#addresses.left(address);
         if (error !== undefined) this.#refused(session.peer, address, error);
       },
     });

@@ -12,7 +12,13 @@
  */
 import type { Socket } from 'node:net';
 import { Connection } from '../shared/connection.ts';
-import { CommandError, messageOf, type OrbError, ProtocolError } from '../shared/errors.ts';
+import {
+  CommandError,
+  ConnectionError,
+  messageOf,
+  type OrbError,
+  ProtocolError,
+} from '../shared/errors.ts';
 import { decodeMessage } from '../shared/frame.ts';
 import { type Agreement, roleProof, ServerHandshake, sameBytes } from '../shared/handshake.ts';
 import {
@@ -33,8 +39,8 @@ import type { Services } from './services.ts';
 export type SessionWatcher = {
   /** The challenge waits so long. */
   readonly waitMs: number;
-  /** The peer proved the authkey. */
-  readonly onAdmitted: () => void;
+  /** The peer has proved the authkey; false: it has to go all the same. */
+  readonly mayJoin: () => boolean;
   readonly onEnd: (error: OrbError | undefined) => void;
 };
 
@@ -71,7 +77,11 @@ export class Session implements LeaseHolder {
         this.#agreement = agreement;
         this.#channel = channel;
         this.#state = 'greeting';
-        watcher.onAdmitted();
+        if (!watcher.mayJoin()) {
+          // To be tried again: its other connections may be dead ones.
+          this.close(new ConnectionError('too many sessions of this address'));
+          return;
+        }
         this.#connection.sendHeadSoon();
       },
       onPayload: (payload: Buffer) => this.#receive(payload),

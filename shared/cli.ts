@@ -45,7 +45,7 @@ export type Joining = {
   readonly port: number;
   /** The key as it is now: its file may change. */
   readonly authkey: () => Buffer;
-  readonly tls: NonNullable<ConnectOptions['tls']>;
+  readonly tls: ConnectOptions['tls'];
 };
 
 /** The flags of whoever connects to a master. */
@@ -54,8 +54,9 @@ export function joinFlags(description: string): Option[] {
   return [
     flag('--master <host:port>', description).default('127.0.0.1:6666').argParser(address),
     new Option('--authkey-file <file>', keyText).env('ORB_AUTHKEY_FILE'),
-    flag('--tls', 'encrypt by the authkey; also: --master orbs://host:port').default(false),
-    flag('--tls-ca <file>', 'encrypt; the master shows a certificate of this CA (PEM)'),
+    flag('--tls', 'encrypt (as --master orbs://…); default: unless the master is on this machine'),
+    new Option('--no-tls', 'do not encrypt, wherever the master is; default: off'),
+    flag('--tls-ca <file>', 'encrypt, to a certificate of this CA (PEM); default: none'),
   ];
 }
 
@@ -69,7 +70,10 @@ export function joining(values: Record<string, unknown>, env: NodeJS.ProcessEnv)
     host: host || '127.0.0.1',
     port,
     authkey: key === undefined ? authkeyReader(file ?? localAuthkeyFile()) : () => key,
-    tls: ca === undefined ? isEncrypted || values['tls'] === true : { ca: readPem(ca) },
+    tls:
+      ca === undefined
+        ? isEncrypted || (values['tls'] as boolean | undefined)
+        : { ca: readPem(ca) },
   };
 }
 

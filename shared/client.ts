@@ -28,6 +28,7 @@ import {
   type Requests,
   type Verb,
 } from './protocol.ts';
+import { isLoopback } from './url.ts';
 
 export { AuthError, CommandError, ConnectionError, OrbError, ProtocolError } from './errors.ts';
 
@@ -44,9 +45,9 @@ export type ConnectOptions = {
   readonly role?: 'client' | 'slave';
   /** Connecting and handshake, in ms. Default: 10,000. */
   readonly timeoutMs?: number;
-  /** Encrypts with the authkey as the pre-shared key, or, with the PEM text of a CA, to a master
-   *  that shows a certificate for `host`. Default: false. */
-  readonly tls?: boolean | { readonly ca: string | Uint8Array };
+  /** True: encrypts with the authkey as the pre-shared key. With the PEM text of a CA: to a master
+   *  that shows a certificate for `host`. Default: true, unless `host` is this machine. */
+  readonly tls?: boolean | { readonly ca: string | Uint8Array } | undefined;
   readonly onPush?: (push: Push) => void;
   /** Once, when the connection is gone; undefined after `close()`. */
   readonly onClose?: (error: OrbError | undefined) => void;
@@ -166,7 +167,7 @@ export class MasterClient {
   }
 
   #tls(): Tls | undefined {
-    const { host, tls = false } = this.#options;
+    const { host, tls = !isLoopback(host) } = this.#options;
     if (tls === false) return undefined;
     const encryption =
       tls === true

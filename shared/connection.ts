@@ -34,7 +34,7 @@ const flushBytes = 32 << 10;
 type Handshake = { receive(payload: Buffer): HandshakeStep };
 
 /** A client begins TLS after the server's first frame; a server follows a client that does, and
- *  if it is `required` takes no other. [X-1]..[X-5] */
+ *  if it is `required` takes no other. [K-1]..[K-5] */
 export type Tls = {
   readonly encryption: Encryption;
   readonly as: 'client' | 'server' | 'server, required';
@@ -299,7 +299,7 @@ export class Connection {
     if (this.#tls?.as === 'client' && step.error === undefined) {
       const { encryption } = this.#tls;
       this.#tls = undefined;
-      // What came in plain after the challenge is from nobody that we trust. [X-4]
+      // What came in plain after the challenge is from nobody that we trust. [K-4]
       if (!this.#decoder.isEmpty) throw new ProtocolError('the master spoke twice before TLS');
       // Not a byte to whoever has not proved to be the master.
       this.#encrypt(encryption).once('secureConnect', () => this.#proceed(step));

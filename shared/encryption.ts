@@ -4,7 +4,7 @@
  * pre-shared key, together with an ephemeral key exchange, so that no certificate is needed and
  * traffic that was recorded stays closed to whoever learns the key later. A server may also show a
  * certificate to clients that ask for one.
- * Source: PROTOCOL.md [X-1]..[X-7]; RFC 8446, sections 2.2 and 4.2.9 (psk_dhe_ke).
+ * Source: PROTOCOL.md [K-1]..[K-7]; RFC 8446, sections 2.2 and 4.2.9 (psk_dhe_ke).
  */
 import { createHmac, hkdfSync } from 'node:crypto';
 import { isIP, type Socket } from 'node:net';
@@ -15,10 +15,10 @@ import {
   TLSSocket,
   type TLSSocketOptions,
 } from 'node:tls';
-import { AuthError, ConfigError, messageOf, type OrbError, ProtocolError } from './errors.ts';
+import { AuthError, ConfigError, messageOf, type OrbError } from './errors.ts';
 
 export type Encryption = {
-  /** Makes a TLS socket of a plain one, on which nothing but TLS is read and written from now on. */
+  /** Makes a TLS socket of a plain one, on which nothing but TLS is read and written any more. */
   begin(socket: Socket): TLSSocket;
   /** Why both sides did not agree on TLS; undefined for an error that has another reason. */
   explain(error: NodeJS.ErrnoException): OrbError | undefined;
@@ -37,7 +37,7 @@ export function makeCertificate(cert: Buffer, key: Buffer): Certificate {
   return { cert, key };
 }
 
-/** Type of a TLS record that carries a handshake; no frame of a client begins with it. [X-2] */
+/** Type of a TLS record that carries a handshake; no frame of a client begins with it. [K-2] */
 export const tlsFirstByte = 0x16;
 
 /** What `tls.createServer` takes and hands on to its TLSSockets; the types of these lack it. */
@@ -108,17 +108,17 @@ export function certificateEncryption(host: string, ca: Buffer): Encryption {
     begin: (socket) => connect({ ...options, socket }),
     explain: (error) => {
       if (isOfTls(error)) {
-        return new ProtocolError('the master shows no certificate; start it with --tls-cert');
+        return new ConfigError('the master shows no certificate; start it with --tls-cert');
       }
       if (!isOfCertificate(error)) return undefined;
       const why = messageOf(error);
-      return new ProtocolError(`the certificate of the master does not hold: ${why}; see --tls-ca`);
+      return new ConfigError(`the certificate of the master does not hold: ${why}; see --tls-ca`);
     },
   };
 }
 
 /** 32 bytes that only the two ends of this very TLS connection know; none of a plain one. What
- *  they are mixed into cannot be relayed from one connection into another. [X-6]
+ *  they are mixed into cannot be relayed from one connection into another. [K-6]
  *  Source: RFC 9266, with a label of our own. */
 export function channelBinding(socket: Socket): Buffer {
   if (!(socket instanceof TLSSocket)) return Buffer.alloc(0);
@@ -129,17 +129,17 @@ function isOfTls({ code = '' }: NodeJS.ErrnoException): boolean {
   return code.startsWith('ERR_SSL_');
 }
 
-/** OpenSSL's names of what is wrong with a certificate have no prefix; system errors begin with E. */
+/** OpenSSL's names of what is wrong with a certificate have no prefix. */
 function isOfCertificate({ code = '', syscall }: NodeJS.ErrnoException): boolean {
   return syscall === undefined && (/CERT|SIGNATURE|ISSUER|CRL/.test(code) || code === '');
 }
 
-/** Not the authkey itself: what one protocol does with a key must not help against another. [X-3] */
+/** Not the authkey itself: what one protocol does with it must not help against another. [K-3] */
 function presharedKey(authkey: Buffer): Buffer {
   return Buffer.from(hkdfSync('sha256', authkey, '', 'orbweaver tls psk', 32));
 }
 
-/** Says which of several keys is meant, and nothing about it. [X-3] */
+/** Says which of several keys is meant, and nothing about it. [K-3] */
 function identityOf(authkey: Buffer): string {
   const digest = createHmac('sha256', presharedKey(authkey)).update('identity').digest('hex');
   return `orbweaver ${digest.slice(0, 16)}`;

@@ -15,12 +15,12 @@
  * Source: PROTOCOL.md [H-1]..[H-7]; CPython Lib/multiprocessing/connection.py (3.12).
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import { AuthError, ProtocolError } from './errors.ts';
+import { AuthError, ConfigError, ProtocolError } from './errors.ts';
 
 const challengePrefix = Buffer.from('#CHALLENGE#');
 const welcome = Buffer.from('#WELCOME#');
 const failure = Buffer.from('#FAILURE#');
-/** Instead of a verdict, from a master that takes nothing in plain. [X-5] */
+/** Instead of a verdict, from a master that takes nothing in plain. [K-5] */
 export const encryptedOnly = Buffer.from('#TLS#');
 const oldChallengeBytes = 20;
 const randomPart = 40;
@@ -49,7 +49,7 @@ export type Agreement = {
 export type HandshakeStep = {
   readonly send: readonly Buffer[];
   readonly agreement?: Agreement;
-  readonly error?: AuthError | ProtocolError;
+  readonly error?: AuthError | ConfigError | ProtocolError;
 };
 
 /** The server's half. `start` gives the first frame; feed every frame after it to `receive`. */
@@ -133,7 +133,8 @@ export class ClientHandshake {
         this.#state = payload.equals(welcome) ? 'answer' : 'done';
         if (payload.equals(failure)) return refused('the master refused the authkey');
         if (payload.equals(encryptedOnly)) {
-          return broken('the master serves encrypted connections alone; give --tls');
+          const text = 'the master serves encrypted connections alone; give --tls';
+          return { send: [], error: new ConfigError(text) };
         }
         if (this.#state === 'done') return broken('this is not an Orbweaver master');
         return { send: [Buffer.concat([challengePrefix, this.#challenge])] };
@@ -159,7 +160,7 @@ export class ClientHandshake {
 
 /** Proves in `hello` and its reply that this side holds the key *and* means this role, this
  *  version, these two challenges, which the stock handshake leaves out, and this channel (the
- *  binding of an encrypted connection). [H-6] [X-6] */
+ *  binding of an encrypted connection). [H-6] [K-6] */
 export function roleProof(
   { authkey, server, client }: Agreement,
   role: string,

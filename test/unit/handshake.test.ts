@@ -52,7 +52,7 @@ function makeServer(digest: AuthDigest = 'any'): { server: ServerHandshake; chal
   return { server, challenge: challengeIn(server.start()) };
 }
 
-test('handshake: both sides of one key agree on the agreement', () => {
+test('handshake: both sides of one key agree', () => {
   for (const digest of ['any', 'sha256'] as const) {
     const { server, client } = talk(new ServerHandshake([key], digest), new ClientHandshake(key));
     assert.equal(server.error ?? client.error, undefined);
@@ -86,7 +86,7 @@ test('handshake: CPython 3.12 and later, byte for byte', () => {
   assert.deepEqual(proved, { send: [named('sha256', hmac('sha256', own))] });
   const { agreement, send } = server.receive(welcome);
   assert.deepEqual(send, []);
-  assert.deepEqual(agreement, { server: challenge, client: own });
+  assert.deepEqual(agreement, { authkey: key, server: challenge, client: own });
 });
 
 test('handshake: CPython up to 3.11, byte for byte', () => {
@@ -95,7 +95,11 @@ test('handshake: CPython up to 3.11, byte for byte', () => {
   const own = Buffer.alloc(20, 0x41);
   const proved = server.receive(Buffer.concat([Buffer.from(prefix), own]));
   assert.deepEqual(proved, { send: [hmac('md5', own)] });
-  assert.deepEqual(server.receive(welcome).agreement, { server: challenge, client: own });
+  assert.deepEqual(server.receive(welcome).agreement, {
+    authkey: key,
+    server: challenge,
+    client: own,
+  });
 });
 
 test('handshake: every digest of CPython is accepted and answered in kind', () => {
