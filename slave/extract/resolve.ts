@@ -36,6 +36,10 @@ export class Resolver {
   /** `parents[n]`: the folder that n times `../` leads to, ending in a slash. */
   readonly #parents: string[];
   readonly #rootLength: number;
+  /** With its colon. */
+  readonly #scheme: string;
+  /** Scheme and host that the last absolute URL began with: on most pages many do. */
+  #authority = '?';
 
   /** `base`: a canonical http(s) URL. `encoding`: any label of the Encoding Standard. */
   constructor(base: string, encoding: string) {
@@ -45,6 +49,7 @@ export class Resolver {
     const query = this.base.indexOf('?');
     const path = query < 0 ? this.base : this.base.slice(0, query);
     this.#rootLength = path.indexOf('/', path.indexOf('//') + 2) + 1;
+    this.#scheme = path.slice(0, path.indexOf(':') + 1);
     this.#parents = [path.slice(0, path.lastIndexOf('/') + 1)];
   }
 
@@ -58,6 +63,11 @@ export class Resolver {
     const url = this.#fast(href) ?? this.#slow(href);
     const hash = url === undefined ? -1 : url.indexOf('#');
     return hash < 0 ? url : url?.slice(0, hash);
+  }
+
+  /** The same for a raw value that needs no decoding; undefined says nothing: decode it first. */
+  resolveRaw(raw: string): string | undefined {
+    return raw.includes('&') ? undefined : this.#fast(raw);
   }
 
   #slow(href: string): string | undefined {
@@ -75,17 +85,16 @@ export class Resolver {
     let folder = this.#parents[0] ?? '';
     let schemeEnded = false;
     if (href.charCodeAt(0) === 0x2f) {
-      if (href.charCodeAt(1) === 0x2f) return undefined;
+      if (href.charCodeAt(1) === 0x2f) return this.#fastAbsolute(this.#scheme + href);
       folder = folder.slice(0, this.#rootLength);
       at = 1;
       schemeEnded = true;
     } else if (href.length === 0) {
       return undefined;
     } else {
-      const authority = href.startsWith('http') ? plainAuthority.exec(href)?.[0] : undefined;
-      if (authority !== undefined) {
-        if (authority.includes('xn--')) return undefined;
-        return isPlainPath(href, authority.length, true) ? href : undefined;
+      if (href.charCodeAt(0) === 0x68 && href.startsWith('http')) {
+        const url = this.#fastAbsolute(href);
+        if (url !== undefined) return url;
       }
       let ups = 0;
       for (; href.startsWith('../', at); at += 3) ups++;
@@ -94,6 +103,15 @@ export class Resolver {
     }
     if (!isPlainPath(href, at, schemeEnded)) return undefined;
     return folder + (at === 0 ? href : href.slice(at));
+  }
+
+  #fastAbsolute(href: string): string | undefined {
+    if (!href.startsWith(this.#authority)) {
+      const authority = plainAuthority.exec(href)?.[0];
+      if (authority === undefined || authority.includes('xn--')) return undefined;
+      this.#authority = authority;
+    }
+    return isPlainPath(href, this.#authority.length, true) ? href : undefined;
   }
 
   #parent(ups: number): string {
