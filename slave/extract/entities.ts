@@ -4,7 +4,7 @@
  * The page scanner leaves values as they stand and calls here for those that hold an ampersand.
  */
 import { Tokenizer, type TokenizerCallbacks } from 'htmlparser2';
-import { equals, isLetter } from './elements.ts';
+import { equals, isLetterOrDigit } from './elements.ts';
 
 let source = '';
 let decoded = '';
@@ -65,16 +65,12 @@ function decodeAmpersands(text: string): string | undefined {
       from = at + 6;
     } else {
       let end = at + 1;
-      while (end < text.length && isAlphanumeric(text.charCodeAt(end))) end++;
+      while (end < text.length && isLetterOrDigit(text.charCodeAt(end))) end++;
       // Before "=" no name without a semicolon counts, and "&=" is none.
       if (text.charCodeAt(end) !== equals) return undefined;
     }
   }
   return from === 0 ? text : result + text.slice(from);
-}
-
-function isAlphanumeric(c: number): boolean {
-  return isLetter(c) || (c >= 0x30 && c <= 0x39);
 }
 
 /** The text of a title (RCDATA: references count, tags do not). */

@@ -83,13 +83,12 @@ export class PageImages {
         break;
       default:
     }
-    for (const lazy of tag.lazies) {
-      if (lazy.use === 'background' || this.#takesLazy(tag, lazy.use, lazy.isSet)) {
-        if (!looksLikeAddress(lazy.value)) continue;
-        if (lazy.value.includes('url(')) this.#css(decodeAttribute(lazy.value), 'lazy');
-        else if (lazy.isSet) this.#keepSet('lazy', lazy.value, tag);
-        else this.#keepRaw('lazy', lazy.value, tag);
-      }
+    for (const { name, value } of tag.lazies) {
+      if (name.use !== 'background' && !this.#takesLazy(tag, name.use, name.isSet)) continue;
+      if (!looksLikeAddress(value)) continue;
+      if (value.includes('url(')) this.#css(decodeAttribute(value), 'lazy');
+      else if (name.isSet) this.#keepSet('lazy', value, tag);
+      else this.#keepRaw('lazy', value, tag);
     }
   }
 

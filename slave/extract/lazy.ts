@@ -6,13 +6,14 @@
 /** `background` counts on every element, `poster` on video, the others on elements of images. */
 export type LazyUse = 'url' | 'background' | 'poster';
 export type LazyName = { readonly use: LazyUse; readonly isSet: boolean };
-export type LazyValue = LazyName & { readonly value: string };
+export type LazyValue = { readonly name: LazyName; readonly value: string };
 
 export class LazyNames {
   readonly #names = new Map<string, LazyName>();
-  /** Lengths up to 31 as bits, and first letters: most attributes end here. */
+  /** Lengths modulo 32, first and last letters as bits: most attributes end here. */
   #lengths = 0;
   #letters = 0;
+  #lastLetters = 0;
 
   constructor(names: readonly string[]) {
     for (const name of names) {
@@ -24,6 +25,7 @@ export class LazyNames {
       this.#names.set(name, { use, isSet: name.endsWith('set') });
       this.#lengths |= 1 << (name.length & 31);
       this.#letters |= 1 << (name.charCodeAt(0) & 31);
+      this.#lastLetters |= 1 << (name.charCodeAt(name.length - 1) & 31);
     }
   }
 
@@ -31,11 +33,12 @@ export class LazyNames {
   find(buffer: string, start: number, end: number): LazyName | undefined {
     if (((this.#lengths >>> ((end - start) & 31)) & 1) === 0) return undefined;
     if (((this.#letters >>> (buffer.charCodeAt(start) & 31)) & 1) === 0) return undefined;
+    if (((this.#lastLetters >>> (buffer.charCodeAt(end - 1) & 31)) & 1) === 0) return undefined;
     return this.#names.get(buffer.slice(start, end).toLowerCase());
   }
 }
 
 /** Is it an address rather than `true`, a number or JSON? */
 export function looksLikeAddress(value: string): boolean {
-  return /[./]/.test(value) && !/^\s*[[{]/.test(value);
+  return (value.includes('/') || value.includes('.')) && !/^\s*[[{]/.test(value);
 }

@@ -21,6 +21,7 @@ import {
   gt,
   href,
   isLetter,
+  isLetterOrDigit,
   isName,
   isSpace,
   lt,
@@ -162,7 +163,18 @@ export class Scanner {
 
   #text(): boolean {
     const buffer = this.#buffer;
-    const at = buffer.indexOf('<', this.#at);
+    const isHtml = this.#foreign.depth === 0;
+    let at = buffer.indexOf('<', this.#at);
+    for (; at >= 0; at = buffer.indexOf('<', at)) {
+      const c = buffer.charCodeAt(at + 1);
+      if (c !== slash || !isHtml) break;
+      // A plain end tag says nothing.
+      let end = at + 2;
+      while (isLetterOrDigit(buffer.charCodeAt(end))) end++;
+      if (end === at + 2 || buffer.charCodeAt(end) !== gt || !isLetter(buffer.charCodeAt(at + 2)))
+        break;
+      at = end + 1;
+    }
     if (at < 0) {
       this.#at = buffer.length;
       return false;

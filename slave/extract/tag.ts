@@ -57,7 +57,7 @@ export class Tag {
     } else if ((this.wanted & lazy) !== 0) {
       const found = this.#lazyNames.find(buffer, start, end);
       if (found !== undefined && this.lazies.length < lazyCountMax)
-        this.lazies.push({ ...found, value: buffer.slice(valueStart, valueEnd) });
+        this.lazies.push({ name: found, value: buffer.slice(valueStart, valueEnd) });
     }
   }
 
