@@ -126,10 +126,8 @@ export class PageExtractor implements ScannerSink {
     let bytes = 0;
     let linksCut = 0;
     for (const href of this.#links) {
-      const url =
-        href === ''
-          ? resolver.base
-          : (resolver.resolveRaw(href) ?? resolver.resolveLink(this.#value(href)));
+      const plain = href.includes('&') ? undefined : resolver.resolvePlain(href);
+      const url = plain ?? (href === '' ? resolver.base : resolver.resolveLink(this.#value(href)));
       if (url === undefined || url.length > limits.urlChars || urls.has(url)) continue;
       if (bytes + url.length > limits.linksBytesMax) {
         linksCut++;

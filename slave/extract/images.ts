@@ -48,6 +48,23 @@ const metaVias: ReadonlyMap<string, ImageVia> = new Map([
   ['msapplication-tileimage', 'icon'],
 ]);
 
+/**
+ * Forms of addresses, as bits, such that two different texts of one form are two different URLs: as
+ * long as a class has one form alone, its URLs need not be compared once more.
+ */
+const otherForm = 1;
+const distinctForms: ReadonlySet<number> = new Set([2, 4, 8, 16, 32, 64, 128, 256]);
+
+/** Of an address that `resolvePlain` took. */
+function formOf(text: string, isRaw: boolean): number {
+  const c = text.charCodeAt(0);
+  if (c === 0x2e) return otherForm; // "../" may be folded
+  let form = 2;
+  if (c === 0x2f) form = text.charCodeAt(1) === 0x2f ? 4 : 8;
+  else if (c === 0x68 && /^https?:/.test(text)) form = 16;
+  return isRaw ? form : form << 4;
+}
+
 /** What an image takes of a report beside its address and alternative text, in bytes. */
 const entryBytes = 64;
 
@@ -57,6 +74,7 @@ export class PageImages {
   /** Seen already, by class, raw texts apart: an icon that stands 500 times is kept once. */
   readonly #knownRaw = new Map<ImageVia, Set<string>>();
   readonly #knownText = new Map<ImageVia, Set<string>>();
+  readonly #forms = new Map<ImageVia, number>();
   /** What og:image:width and its like speak of. */
   #lastMeta: Found | undefined;
   #dataCount = 0;
@@ -107,13 +125,15 @@ export class PageImages {
   /** Each (src, via) once, in document order, within the limits; how many went beyond them; how
    *  many data: URLs there were. */
   resolve(resolver: Resolver): { images: Image[]; imagesCut: number; dataImages: number } {
+    const urls = this.#found.map((found) => this.#address(found, resolver));
     const images: Image[] = [];
     const seen = new Map<ImageVia, Set<string>>();
     let bytes = 0;
-    for (const found of this.#found) {
-      const src = this.#address(found, resolver);
+    for (const [index, found] of this.#found.entries()) {
+      const src = urls[index];
       if (src === undefined || src.length > limits.urlChars) continue;
-      if (!isNew(seen, found.via, src)) continue;
+      const isDistinct = distinctForms.has(this.#forms.get(found.via) ?? 0);
+      if (!isDistinct && !isNew(seen, found.via, src)) continue;
       const image = this.#image(src, found);
       bytes += entryBytes + src.length + (image.alt === undefined ? 0 : image.alt.length * 3);
       if (bytes <= limits.imagesBytesMax) images.push(image);
@@ -236,9 +256,11 @@ export class PageImages {
     return true;
   }
 
-  #address({ text, isRaw }: Found, resolver: Resolver): string | undefined {
-    const known = isRaw ? resolver.resolveRaw(text) : undefined;
-    if (known !== undefined) return known;
+  #address({ via, text, isRaw }: Found, resolver: Resolver): string | undefined {
+    const plain = isRaw && text.includes('&') ? undefined : resolver.resolvePlain(text);
+    const form = plain === undefined ? otherForm : formOf(text, isRaw);
+    this.#forms.set(via, (this.#forms.get(via) ?? 0) | form);
+    if (plain !== undefined) return plain;
     const url = isRaw ? this.#decoded(text) : text;
     return isBlank(url) || this.#isData(url) ? undefined : resolver.resolve(url);
   }

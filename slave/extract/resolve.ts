@@ -65,9 +65,10 @@ export class Resolver {
     return hash < 0 ? url : url?.slice(0, hash);
   }
 
-  /** The same for a raw value that needs no decoding; undefined says nothing: decode it first. */
-  resolveRaw(raw: string): string | undefined {
-    return raw.includes('&') ? undefined : this.#fast(raw);
+  /** The same for one of the usual forms, else undefined, which says nothing yet. What it takes is
+   *  printable ASCII without a character that HTML would decode, but for "&". */
+  resolvePlain(href: string): string | undefined {
+    return this.#fast(href);
   }
 
   #slow(href: string): string | undefined {
@@ -146,10 +147,12 @@ function isPlainPath(href: string, from: number, schemeEnded: boolean): boolean 
   let firstSegment = !schemeEnded;
   for (let at = from; at < href.length; at++) {
     const c = href.charCodeAt(at);
-    switch (c < 128 ? classes[c] : 0) {
-      case plain:
-        segmentStart = false;
-        break;
+    const found = c < 128 ? classes[c] : 0;
+    if (found === plain) {
+      segmentStart = false;
+      continue;
+    }
+    switch (found) {
       case slash:
         segmentStart = true;
         firstSegment = false;
