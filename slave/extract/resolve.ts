@@ -6,22 +6,15 @@
  */
 import '@exodus/bytes/encoding.js';
 import { percentEncodeAfterEncoding } from '@exodus/bytes/whatwg.js';
+import { limits } from '../../shared/protocol.ts';
 
-// What a character may be in the fast path; 0 sends the URL to the parser.
-const plain = 1;
-const slash = 2;
-const dot = 3;
-const colon = 4;
-const percent = 5;
-const question = 6;
-const classes = new Uint8Array(128);
-for (const c of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~!$&()*+,;=@')
-  classes[c.charCodeAt(0)] = plain;
-classes[0x2f] = slash;
-classes[0x2e] = dot;
-classes[0x3a] = colon;
-classes[0x25] = percent;
-classes[0x3f] = question;
+// Paths and queries that the URL parser would leave as they stand. "." and ".." fold away, and "%2e"
+// counts as a dot in a path; what stands before a colon in the first segment could be a scheme; "?x"
+// alone keeps the base's path, not its folder. Each alternative begins with another character, so
+// that matching is linear.
+const plainRooted = /(?:[\w~!$&()*+,;=@:-]\.*|%(?!2)\.*|\/)*(?:\?[\w~!$&()*+,;=@:/.%?-]*)?$/y;
+const plainRelative =
+  /(?!\?)(?:[\w~!$&()*+,;=@-]\.*|%(?!2)\.*)*(?:\/(?:[\w~!$&()*+,;=@:-]\.*|%(?!2)\.*|\/)*)?(?:\?[\w~!$&()*+,;=@:/.%?-]*)?$/y;
 
 // A last label that begins with a letter is no IPv4 number; "xn--" needs IDNA's own checks.
 const plainAuthority = /^https?:\/\/(?:[a-z0-9][a-z0-9-]*\.)*[a-z][a-z0-9-]*\//;
@@ -84,12 +77,12 @@ export class Resolver {
   #fast(href: string): string | undefined {
     let at = 0;
     let folder = this.#parents[0] ?? '';
-    let schemeEnded = false;
+    let isRooted = false;
     if (href.charCodeAt(0) === 0x2f) {
       if (href.charCodeAt(1) === 0x2f) return this.#fastAbsolute(this.#scheme + href);
       folder = folder.slice(0, this.#rootLength);
       at = 1;
-      schemeEnded = true;
+      isRooted = true;
     } else if (href.length === 0) {
       return undefined;
     } else {
@@ -100,9 +93,9 @@ export class Resolver {
       let ups = 0;
       for (; href.startsWith('../', at); at += 3) ups++;
       if (ups > 0) folder = this.#parent(ups);
-      schemeEnded = ups > 0;
+      isRooted = ups > 0;
     }
-    if (!isPlainPath(href, at, schemeEnded)) return undefined;
+    if (!isPlain(href, at, isRooted)) return undefined;
     return folder + (at === 0 ? href : href.slice(at));
   }
 
@@ -112,7 +105,7 @@ export class Resolver {
       if (authority === undefined || authority.includes('xn--')) return undefined;
       this.#authority = authority;
     }
-    return isPlainPath(href, this.#authority.length, true) ? href : undefined;
+    return isPlain(href, this.#authority.length, true) ? href : undefined;
   }
 
   #parent(ups: number): string {
@@ -142,51 +135,12 @@ export class Resolver {
 }
 
 /** True when the URL parser would leave `href` from `from` on as it stands. */
-function isPlainPath(href: string, from: number, schemeEnded: boolean): boolean {
-  let segmentStart = true;
-  let firstSegment = !schemeEnded;
-  for (let at = from; at < href.length; at++) {
-    const c = href.charCodeAt(at);
-    const found = c < 128 ? classes[c] : 0;
-    if (found === plain) {
-      segmentStart = false;
-      continue;
-    }
-    switch (found) {
-      case slash:
-        segmentStart = true;
-        firstSegment = false;
-        break;
-      case dot:
-        // "." and ".." fold away.
-        if (segmentStart) return false;
-        break;
-      case colon:
-        // What stands before it could be a scheme.
-        if (firstSegment) return false;
-        segmentStart = false;
-        break;
-      case percent:
-        // "%2e" counts as a dot in a path.
-        if (href.charCodeAt(at + 1) === 0x32) return false;
-        segmentStart = false;
-        break;
-      case question:
-        // "?x" alone keeps the base's path, not its folder.
-        return (at > from || schemeEnded) && isPlainQuery(href, at + 1);
-      default:
-        return false;
-    }
-  }
-  return true;
-}
-
-function isPlainQuery(href: string, from: number): boolean {
-  for (let at = from; at < href.length; at++) {
-    const c = href.charCodeAt(at);
-    if (c >= 128 || classes[c] === 0) return false;
-  }
-  return true;
+function isPlain(href: string, from: number, isRooted: boolean): boolean {
+  // Also a bound on what the expressions put on their stack.
+  if (href.length > limits.urlChars) return false;
+  const plain = isRooted ? plainRooted : plainRelative;
+  plain.lastIndex = from;
+  return plain.test(href);
 }
 
 /** Source: Encoding Standard, "get an output encoding". */

@@ -25,7 +25,9 @@ export function parseSrcset(value: string): Candidate[] {
     while (at < value.length && isSpaceOrComma(value.charCodeAt(at))) at++;
     if (at >= value.length) return candidates;
     const start = at;
-    while (at < value.length && !isSpace(value.charCodeAt(at))) at++;
+    notSpace.lastIndex = at;
+    notSpace.test(value);
+    at = notSpace.lastIndex;
     let end = at;
     while (value.charCodeAt(end - 1) === comma) end--;
     const url = value.slice(start, end);
@@ -128,6 +130,8 @@ function withDescriptors(url: string, descriptors: readonly string[]): Candidate
   return candidate.height !== undefined && candidate.width === undefined ? undefined : candidate;
 }
 
+// Characters of a long address are read faster by an expression than one by one.
+const notSpace = /[^\t\n\f\r ]+/y;
 const plainDigitsMax = 9;
 const letterW = 0x77;
 const letterX = 0x78;
