@@ -120,6 +120,11 @@ export function isLetter(c: number): boolean {
   return lower >= 0x61 && lower <= 0x7a;
 }
 
+/** Letters as bits, without case. */
+export function letterBit(letter: string): number {
+  return 1 << (letter.charCodeAt(0) & 31);
+}
+
 export function isLetterOrDigit(c: number): boolean {
   return isLetter(c) || (c >= 0x30 && c <= 0x39);
 }

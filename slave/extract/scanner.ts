@@ -269,7 +269,7 @@ export class Scanner {
   #attributes(): boolean {
     const buffer = this.#buffer;
     const length = buffer.length;
-    const wanted = this.#tag.wanted !== 0;
+    const letters = this.#tag.wanted === 0 ? 0 : this.#tag.letters;
     let at = this.#at;
     for (;;) {
       let solidus = false;
@@ -284,6 +284,7 @@ export class Scanner {
       if (at >= length) return this.#wait(solidus ? length - 1 : length);
       if (c === gt) return this.#endTag(at + 1, solidus);
       const start = at++;
+      const wanted = ((letters >>> (c & 31)) & 1) !== 0;
       while (at < length && !endsAttributeName(buffer.charCodeAt(at))) at++;
       const end = at;
       while (at < length && isSpace(buffer.charCodeAt(at))) at++;
