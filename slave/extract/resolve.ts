@@ -8,13 +8,15 @@ import '@exodus/bytes/encoding.js';
 import { percentEncodeAfterEncoding } from '@exodus/bytes/whatwg.js';
 import { limits } from '../../shared/protocol.ts';
 
-// Paths and queries that the URL parser would leave as they stand. "." and ".." fold away, and "%2e"
-// counts as a dot in a path; what stands before a colon in the first segment could be a scheme; "?x"
-// alone keeps the base's path, not its folder. Each alternative begins with another character, so
-// that matching is linear.
-const plainRooted = /(?:[\w~!$&()*+,;=@:-]\.*|%(?!2)\.*|\/)*(?:\?[\w~!$&()*+,;=@:/.%?-]*)?$/y;
-const plainRelative =
-  /(?!\?)(?:[\w~!$&()*+,;=@-]\.*|%(?!2)\.*)*(?:\/(?:[\w~!$&()*+,;=@:-]\.*|%(?!2)\.*|\/)*)?(?:\?[\w~!$&()*+,;=@:/.%?-]*)?$/y;
+// Paths and queries that the URL parser would leave as they stand. "." and ".." fold away, and
+// "%2e" counts as a dot in a path; what stands before a colon in the first segment could be a
+// scheme; "?x" alone keeps the base's path, not its folder. Each alternative begins with another
+// character, so that matching is linear.
+const rooted = String.raw`(?:[\w~!$&()*+,;=@:-]\.*|%(?!2)\.*|\/)*`;
+const firstSegment = String.raw`(?!\?)(?:[\w~!$&()*+,;=@-]\.*|%(?!2)\.*)*`;
+const query = String.raw`(?:\?[\w~!$&()*+,;=@:/.%?-]*)?$`;
+const plainRooted = new RegExp(rooted + query, 'y');
+const plainRelative = new RegExp(`${firstSegment}(?:/${rooted})?${query}`, 'y');
 
 // A last label that begins with a letter is no IPv4 number; "xn--" needs IDNA's own checks.
 const plainAuthority = /^https?:\/\/(?:[a-z0-9][a-z0-9-]*\.)*[a-z][a-z0-9-]*\//;
