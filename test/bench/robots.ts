@@ -1,5 +1,5 @@
 /**
- * CPU time to parse 1 MB of robots.txt, uncut, of several kinds, and to ask about a path afterwards.
+ * CPU time to parse 1 MB of robots.txt, uncut, of several kinds, and to ask about a path after it.
  * A crawl reads 500 KiB of a file at most, so it pays half of this.
  * Run: `node dist/test/bench/robots.js`.
  */
