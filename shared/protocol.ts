@@ -32,8 +32,10 @@ export const limits = {
   urlChars: 4096,
   titleChars: 1024,
   altChars: 1024,
-  /** Image sources of one page. */
+  /** Image sources of one page, and what they take of its report; what does not fit is counted in
+   *  `imagesCut`. */
   imagesMax: 50_000,
+  imagesBytesMax: 8 << 20,
   /** Links of one page, joined; what does not fit is counted in `linksCut`. */
   linksBytesMax: 16 << 20,
   creditMax: 4096,
@@ -104,6 +106,7 @@ export const resultSchema = z.strictObject({
   /** An answer that is no page (404 and its like): definite, not fetched again. */
   error: fetchErrorSchema.optional(),
   linksCut: z.int().min(0).optional(),
+  imagesCut: z.int().min(0).optional(),
   /** Images that are data: URLs. */
   dataImages: z.int().min(0).optional(),
 });

@@ -20,7 +20,8 @@ export function resultLine(line: {
   readonly at: number;
 }): string {
   const { task, result, slave } = line;
-  const { finalUrl, status, type, charset, bytes, title, cut, linksCut, dataImages } = result;
+  const { finalUrl, status, type, charset, bytes, title, cut, linksCut } = result;
+  const { dataImages, imagesCut } = result;
   const { url, depth } = task;
   const ms = Math.round(result.ms);
   const at = new Date(line.at).toISOString();
@@ -49,6 +50,7 @@ export function resultLine(line: {
     title,
     cut,
     images,
+    imagesCut,
     dataImages,
     links,
     linksCut,
