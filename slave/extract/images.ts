@@ -72,6 +72,7 @@ export class PageImages {
         if (!href.startsWith('#')) this.#keep({ via: 'svg', value: href, form: 'raw' }, tag);
         break;
       }
+      case 'about':
       case 'extra':
         this.#extra(tag);
         break;
