@@ -4,7 +4,13 @@
  * the same `id`; a message without an id gets none.
  */
 import * as z from 'zod';
-import { crawlNameSchema, type FetchSpec, type ImageVia, imageVias } from './crawl.ts';
+import {
+  crawlNameSchema,
+  type FetchSpec,
+  type ImageVia,
+  imageVias,
+  robotsDirectives,
+} from './crawl.ts';
 import type { ErrorCode } from './errors.ts';
 
 /** Goes up with every change that an older peer would misread. [V-1] */
@@ -109,6 +115,14 @@ export const resultSchema = z.strictObject({
   imagesCut: z.int().min(0).optional(),
   /** Images that are data: URLs. */
   dataImages: z.int().min(0).optional(),
+  /** What the answer asks of this crawler, by meta elements and X-Robots-Tag; each once. */
+  directives: z.array(z.enum(robotsDirectives)).max(robotsDirectives.length).optional(),
+  /** Links that are not offered because the page asks for it. */
+  nofollowed: z.int().min(0).optional(),
+  /** Where a refresh leads to, if that is another URL; offered with the links. */
+  refresh: url.optional(),
+  /** What the page says is its preferred URL, if that is another one. */
+  canonical: url.optional(),
 });
 export type Result = z.infer<typeof resultSchema>;
 
@@ -279,7 +293,7 @@ export type CrawlStatus = {
   /** URLs that ended with an error, the buried ones included. */
   failed: number;
   buried: number;
-  /** URLs that robots.txt leaves out. */
+  /** URLs that are left out: by robots.txt, `noindex`, or as known by their canonical URL. */
   excluded: number;
   /** URLs ever admitted. */
   known: number;
