@@ -4,7 +4,7 @@
  * the same `id`; a message without an id gets none.
  */
 import * as z from 'zod';
-import { crawlNameSchema, type FetchSpec, type ImageVia, imageVias } from './crawl.ts';
+import { crawlNameSchema, type FetchSpec, type ImageVia, imageVias, trapRules } from './crawl.ts';
 import type { ErrorCode } from './errors.ts';
 
 /** Goes up with every change that an older peer would misread. [V-1] */
@@ -77,6 +77,7 @@ export const fetchErrorKinds = [
   'status',
   'redirects',
   'protocol',
+  'too-large',
   'blocked',
   'lost',
 ] as const;
@@ -87,6 +88,11 @@ export const fetchErrorSchema = z.strictObject({
   message: z.string().max(512),
 });
 export type FetchErrorBody = z.infer<typeof fetchErrorSchema>;
+
+/** Why a link was not taken: scope and patterns, `--max-depth`, a trap. Source: PROTOCOL.md [C-12]. */
+export const skipReasons = ['host', 'include', 'exclude', 'depth', ...trapRules] as const;
+export type SkipReason = (typeof skipReasons)[number];
+export type TrapRule = (typeof trapRules)[number];
 
 /** What came of one fetch; becomes the line in pages.jsonl. */
 export const resultSchema = z.strictObject({
@@ -278,6 +284,10 @@ export type CrawlStatus = {
   buried: number;
   /** URLs that robots.txt leaves out. */
   excluded: number;
+  /** Links that were not taken, by reason; those without any are left out. */
+  skipped: Partial<Record<SkipReason, number>>;
+  /** The failed ones by kind; those without any are left out. */
+  errors: Partial<Record<FetchErrorKind, number>>;
   /** URLs ever admitted. */
   known: number;
   bytes: number;

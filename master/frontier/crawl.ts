@@ -2,14 +2,15 @@
  * One crawl: its spec, scope, filter, counters and queues. It decides what is admitted; the
  * frontier decides when anything happens.
  */
-import { crawlDelayMaxMsDefault } from '../../shared/crawl.ts';
+import { crawlDelayMaxMsDefault, trapLimitsSchema } from '../../shared/crawl.ts';
 import type { CrawlStatus } from '../../shared/protocol.ts';
 import { isLoopback } from '../../shared/url.ts';
-import type { CrawlCounters, CrawlRecord, CrawlState } from '../store/records.ts';
+import type { CrawlCounters, CrawlRecord, CrawlState, TrapCounts } from '../store/records.ts';
 import type { Filter } from './filter.ts';
 import type { Host, Manners } from './politeness.ts';
 import { Scope } from './scope.ts';
 import type { TaskQueue } from './tasks.ts';
+import { Traps } from './traps.ts';
 
 const politeManners = { delayMs: 250, perHost: 2 };
 /** A host of this machine disturbs nobody. */
@@ -23,6 +24,8 @@ export const noCounters: CrawlCounters = {
   failed: 0,
   buried: 0,
   excluded: 0,
+  skipped: {},
+  errors: {},
   known: 0,
   bytes: 0,
   seen: 0,
@@ -36,6 +39,7 @@ export class Crawl {
   readonly startedAt: number;
   readonly filter: Filter;
   readonly scope: Scope;
+  readonly traps: Traps;
   readonly counters: CrawlCounters;
   /** By host key. */
   readonly queues = new Map<string, { host: Host; queue: TaskQueue }>();
@@ -51,16 +55,19 @@ export class Crawl {
   #nextSeq: number;
   #nextCommit: number;
 
-  constructor(record: CrawlRecord, filter: Filter) {
+  constructor(record: CrawlRecord, filter: Filter, trapCounts: TrapCounts = []) {
     this.id = record.id;
     this.name = record.name;
     this.spec = record.spec;
     this.secret = record.secret;
     this.startedAt = record.startedAt;
     this.state = record.state;
-    this.counters = { ...noCounters, ...record.counters };
+    const counters = { ...noCounters, ...record.counters };
+    const { skipped, errors } = counters;
+    this.counters = { ...counters, skipped: { ...skipped }, errors: { ...errors } };
     this.filter = filter;
     this.scope = new Scope(record.spec, record.seedHosts);
+    this.traps = new Traps(trapLimitsSchema.parse(record.spec.traps ?? {}), trapCounts);
     this.#nextSeq = record.nextSeq;
     this.#nextCommit = record.nextCommit;
   }

@@ -64,6 +64,8 @@ test('[C-2] list has every crawl with its counters, and every session', async (t
     failed: 0,
     buried: 0,
     excluded: 0,
+    skipped: {},
+    errors: {},
     known: 1,
     bytes: 0,
   });
