@@ -5,7 +5,15 @@
 import { crawlDelayMaxMsDefault, trapLimitsSchema } from '../../shared/crawl.ts';
 import type { CrawlStatus } from '../../shared/protocol.ts';
 import { isLoopback } from '../../shared/url.ts';
-import type { CrawlCounters, CrawlRecord, CrawlState, TrapCounts } from '../store/records.ts';
+import {
+  type CrawlCounters,
+  type CrawlRecord,
+  type CrawlState,
+  encodeTrapCounts,
+  type TrapCounts,
+  trapsKey,
+} from '../store/records.ts';
+import type { Change } from '../store/store.ts';
 import type { Filter } from './filter.ts';
 import type { Host, Manners } from './politeness.ts';
 import { Scope } from './scope.ts';
@@ -85,6 +93,13 @@ export class Crawl {
       counters: this.counters,
       startedAt: this.startedAt,
     };
+  }
+
+  /** What puts the counts of its trap rules on record, if that is due. */
+  trapChanges(atEnd = false): Change[] {
+    const counts = this.traps.unsaved(atEnd);
+    if (counts === undefined) return [];
+    return [{ table: 'meta', key: trapsKey(this.id), value: encodeTrapCounts(counts) }];
   }
 
   takeSeq(): number {

@@ -248,7 +248,8 @@ export class Frontier {
     await this.#options.commits.flushed();
     for (const crawl of this.crawls) {
       if (crawl.state === 'cancelled') continue;
-      await this.#options.store.commit(await crawl.filter.save(crawl.lastCommit));
+      const changes = await crawl.filter.save(crawl.lastCommit);
+      await this.#options.store.commit([...changes, ...crawl.trapChanges(true)]);
     }
   }
 

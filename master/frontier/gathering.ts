@@ -14,11 +14,9 @@ import {
   encodeCrawl,
   encodeResults,
   encodeTask,
-  encodeTrapCounts,
   fingerprintKey,
   type TaskRecord,
   taskKey,
-  trapsKey,
 } from '../store/records.ts';
 import type { Change } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
@@ -154,10 +152,7 @@ export class Gathering {
       results = encodeResults(lines);
       changes.push({ table: 'results', key: commitKey(crawl.id, commit), value: results });
     }
-    if (crawl.traps.wantsSave) {
-      const value = encodeTrapCounts(crawl.traps.record());
-      changes.push({ table: 'meta', key: trapsKey(crawl.id), value });
-    }
+    changes.push(...crawl.trapChanges());
     changes.push({ table: 'crawls', key: crawlKey(crawl.id), value: encodeCrawl(crawl.record()) });
     return { changes, commit, results };
   }

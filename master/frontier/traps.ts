@@ -33,7 +33,7 @@ export class Traps {
   readonly #counts: Map<string, number>;
   #unsaved = 0;
 
-  /** `counts`: what `record` gave before a restart. */
+  /** `counts`: what `unsaved` gave before a restart. */
   constructor(limits: TrapLimits, counts: Iterable<readonly [string, number]> = []) {
     this.#limits = limits;
     this.#counts = new Map(counts);
@@ -60,13 +60,10 @@ export class Traps {
     return this.#limits.session > 0 ? withoutSession(url) : undefined;
   }
 
-  /** True when so much was counted that a crash should not forget it. */
-  get wantsSave(): boolean {
-    return this.#unsaved >= unsavedMax;
-  }
-
-  /** The counts, to go on record. */
-  record(): [string, number][] {
+  /** The counts, to go on record; undefined while a crash would forget little of them.
+   *  `atEnd`: whatever is not on record yet. */
+  unsaved(atEnd = false): [string, number][] | undefined {
+    if (this.#unsaved < (atEnd ? 1 : unsavedMax)) return undefined;
     this.#unsaved = 0;
     return [...this.#counts];
   }
@@ -76,7 +73,8 @@ export class Traps {
     if (max === 0 || kind === undefined) return undefined;
     const count = this.#counts.get(kind) ?? 0;
     if (count >= max) return rule;
-    this.#unsaved++;
+    // That a kind is full must not be forgotten.
+    this.#unsaved += count + 1 === max ? unsavedMax : 1;
     if (count > 0 || this.#counts.size < kindsMax) this.#counts.set(kind, count + 1);
     else this.#lowerAll();
     return undefined;

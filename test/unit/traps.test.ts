@@ -157,11 +157,11 @@ test('traps: counts outlive a restart', () => {
     first,
     numbered((n) => `/calendar/${n}`, 499),
   );
-  assert.ok(!first.wantsSave);
+  assert.equal(first.unsaved(), undefined);
   takenOf(first, ['/calendar/500']);
-  assert.ok(first.wantsSave);
-  const record = first.record();
-  assert.ok(!first.wantsSave);
+  const record = first.unsaved();
+  assert.ok(record);
+  assert.equal(first.unsaved(true), undefined);
   const second = new Traps(limitsOf({ similar: 1000 }), record);
   assert.equal(
     takenOf(
@@ -170,6 +170,14 @@ test('traps: counts outlive a restart', () => {
     ),
     500,
   );
+});
+
+test('traps: that a kind is full goes on record at once', () => {
+  const traps = new Traps(limitsOf({ similar: 3 }));
+  assert.equal(takenOf(traps, ['/calendar/1', '/calendar/2']), 2);
+  assert.equal(traps.unsaved(), undefined);
+  assert.equal(takenOf(traps, ['/calendar/3', '/calendar/4']), 1);
+  assert.deepEqual(traps.unsaved(), [['site.example/calendar/0', 3]]);
 });
 
 test('traps: what is counted is bounded; a count may be too low, never too high', () => {
@@ -186,7 +194,7 @@ test('traps: what is counted is bounded; a count may be too low, never too high'
   }
   // The trap is half of all, so it is found in spite of the others; they are never held back.
   assert.ok(trapped >= 100 && trapped < 200, `${trapped}`);
-  assert.ok(traps.record().length <= 4_096);
+  assert.ok((traps.unsaved(true) ?? []).length <= 4_096);
 });
 
 test('traps: a session id is taken off, and nothing else', () => {
@@ -264,7 +272,10 @@ test('traps: without its session id a URL has none, and the rest of it is as it 
         [rest.origin, rest.username, rest.password],
         [url.origin, url.username, url.password],
       );
-      for (const part of rest.search.slice(1).split('&').filter((each) => each !== '')) {
+      for (const part of rest.search
+        .slice(1)
+        .split('&')
+        .filter((each) => each !== '')) {
         assert.ok(url.search.slice(1).split('&').includes(part));
       }
     }),
