@@ -34,7 +34,11 @@ export const limits = {
   altChars: 1024,
   /** Image sources of one page. */
   imagesMax: 50_000,
-  /** Links of one page, joined; what does not fit is counted in `linksCut`. */
+  /** Their addresses and texts, together. With links and titles they have to fit into a frame. */
+  imagesBytesMax: 8 << 20,
+  /** Distinct links of one page as written, and all of them made absolute and joined; what does
+   *  not fit is counted in `linksCut`. */
+  linksMax: 1_000_000,
   linksBytesMax: 16 << 20,
   creditMax: 4096,
   seedsMax: 10_000,

@@ -36,7 +36,7 @@ export type Extract = {
   dataImages: number;
   /** Canonical links without fragment, each once, ASCII, parted by line feeds. */
   links: Uint8Array;
-  /** Links that `limits.linksBytesMax` left no room for. */
+  /** Links longer than `limits.urlChars`, and those that the limits on all left no room for. */
   linksCut: number;
 };
 
@@ -51,6 +51,7 @@ export class PageExtractor implements ScannerSink {
   #base: string | undefined;
   #title: string | undefined;
   readonly #links = new Set<string>();
+  #linksCut = 0;
   readonly #images: PageImages;
 
   constructor(options: ExtractOptions) {
@@ -83,7 +84,8 @@ export class PageExtractor implements ScannerSink {
 
   /** @internal Called by the scanner, like the five below. */
   link(href: string): void {
-    this.#links.add(withoutFragment(href));
+    if (this.#links.size < limits.linksMax) this.#links.add(withoutFragment(href));
+    else this.#linksCut++;
   }
 
   image(tag: Tag): void {
@@ -122,11 +124,11 @@ export class PageExtractor implements ScannerSink {
   #resolveLinks(resolver: Resolver): { links: Uint8Array; linksCut: number } {
     const urls = new Set<string>();
     let bytes = 0;
-    let linksCut = 0;
+    let linksCut = this.#linksCut;
     for (const href of this.#links) {
       const url = href === '' ? resolver.base : resolver.resolveLink(this.#value(href));
-      if (url === undefined || url.length > limits.urlChars || urls.has(url)) continue;
-      if (bytes + url.length > limits.linksBytesMax) {
+      if (url === undefined || urls.has(url)) continue;
+      if (url.length > limits.urlChars || bytes + url.length > limits.linksBytesMax) {
         linksCut++;
         continue;
       }

@@ -35,6 +35,7 @@ type Found = {
   height?: number | undefined;
 };
 
+const utf8BytesMax = 3;
 const iconRels = new Set(
   'icon apple-touch-icon apple-touch-icon-precomposed mask-icon fluid-icon'.split(' '),
 );
@@ -98,10 +99,11 @@ export class PageImages {
       this.#keep({ via: 'jsonld', value: src, form: 'text', width, height });
   }
 
-  /** Each (src, via) once, in document order, at most `limits.imagesMax`; and how many data: URLs
-   *  there were. */
+  /** Each (src, via) once, in document order, within `limits`; and how many data: URLs there
+   *  were. */
   resolve(resolver: Resolver): { images: Image[]; dataImages: number } {
     const images: Image[] = [];
+    let bytes = 0;
     const seen = new Map<ImageVia, Set<string>>();
     for (const found of this.#found) {
       const known = seen.get(found.via) ?? new Set();
@@ -109,9 +111,11 @@ export class PageImages {
       for (const { url, width, height } of this.#addresses(found)) {
         const src = isBlank(url) || this.#isData(url) ? undefined : resolver.resolve(url);
         if (src === undefined || src.length > limits.urlChars || known.has(src)) continue;
-        if (images.length >= limits.imagesMax) break;
+        if (images.length >= limits.imagesMax || bytes > limits.imagesBytesMax) break;
         known.add(src);
-        images.push(this.#image(src, found, width, height));
+        const image = this.#image(src, found, width, height);
+        images.push(image);
+        bytes += src.length + (image.alt?.length ?? 0) * utf8BytesMax;
       }
     }
     return { images, dataImages: this.#dataCount };
