@@ -110,8 +110,8 @@ export const trapLimitsSchema = z.strictObject({
   session: trapLimit(1, 1),
   /** URLs of one path with three parameters or more. */
   queries: trapLimit(1_000_000_000, 10_000),
-  /** URLs that differ in their numbers alone, if they look like a calendar's or were found more
-   *  than 100 links away from a seed. */
+  /** URLs that differ in their numbers alone, far from a seed: 5 links if they look like a
+   *  calendar's, else 100. */
   similar: trapLimit(1_000_000_000, 10_000),
 });
 export type TrapLimits = z.infer<typeof trapLimitsSchema>;

@@ -3,8 +3,8 @@
  * two counts of URLs of a kind, for growth that no single URL shows:
  *
  *     queries   three parameters or more: all of a path are one kind. Combinations explode.
- *     similar   dated as a calendar is, or found far from the seeds: URLs that differ in nothing
- *               but numbers are one kind. Every page has a next one, a link deeper, for ever.
+ *     similar   far from the seeds, and nearer if dated as a calendar is: URLs that differ in
+ *               nothing but numbers are one kind. Every page has a next one, a link deeper.
  *
  * The kinds are counted by the algorithm of Misra and Gries, in bounded memory: with more kinds
  * than it has room for, a count may be too low, never too high, so it errs towards fetching.
@@ -14,6 +14,9 @@
 import type { TrapLimits } from '../../shared/crawl.ts';
 import type { TrapRule } from '../../shared/protocol.ts';
 
+const slash = 0x2f;
+/** "https://": no slash of a path stands before. */
+const schemeChars = 8;
 /** Kinds that are counted at once. */
 const kindsMax = 4_096;
 /** A longer kind counts by its beginning. */
@@ -24,6 +27,8 @@ const unsavedMax = 500;
 const manyParameters = 3;
 /** Links away from a seed beyond which pages only hang on a chain. */
 const deepAt = 100;
+/** Nearer to a seed no calendar has grown yet. */
+const calendarAt = 5;
 /** A year and a month at the end of a path, an ISO date, or a word or parameter of calendars. */
 const calendarLike =
   /\/[12]\d{3}\/[01]?\d(?:\/[0-3]?\d)?\/?(?:$|\?)|\d{4}-[01]\d|[ck]alend|\/(?:events?|agenda)\/|[?&](?:year|month|week|day|date)=/i;
@@ -43,16 +48,19 @@ export class Traps {
    *  none, and then it has been counted. */
   take(url: URL, depth: number): TrapRule | undefined {
     const { length, segments, repeats, parameters } = this.#limits;
-    if (length > 0 && url.href.length > length) return 'length';
-    if (segments > 0 || repeats > 0) {
-      const path = segmentsOf(url.pathname);
-      if (segments > 0 && path.length > segments) return 'segments';
-      if (repeats > 0 && path.length > repeats && repeatsOf(path) > repeats) return 'repeats';
+    const { href } = url;
+    if (length > 0 && href.length > length) return 'length';
+    // The parts of a URL are made when they are asked for, so the usual one is judged by its text.
+    const mark = href.indexOf('?');
+    const path = pathOf(href, mark < 0 ? href.length : mark);
+    if (segments > 0 && path.segments > segments) return 'segments';
+    if (repeats > 0 && path.repeatsMax > repeats && repeatsOf(url.pathname) > repeats) {
+      return 'repeats';
     }
-    const count = parametersOf(url.search);
+    const count = mark < 0 ? 0 : parametersOf(href, mark);
     if (parameters > 0 && count > parameters) return 'parameters';
     if (count >= manyParameters) return this.#count('queries', manyKind(url));
-    return this.#count('similar', similarKind(url, depth));
+    return depth > calendarAt ? this.#count('similar', similarKind(url, depth)) : undefined;
   }
 
   /** The same page without its session id; undefined when the URL has none, or none matters. */
@@ -89,19 +97,40 @@ export class Traps {
   }
 }
 
-function segmentsOf(pathname: string): string[] {
-  return pathname.slice(1, pathname.endsWith('/') ? -1 : undefined).split('/');
+/** By what a segment looks like: the number of the path that had one like it last. */
+const lookalikes = new Uint32Array(256);
+let pathNumber = 0;
+const path = { segments: 0, repeatsMax: 0 };
+
+/** How many segments the path of a URL has that ends at `end` (an empty last one does not count),
+ *  and how many of them may have stood there before: at least `repeatsOf`. Good until the next
+ *  call. */
+function pathOf(href: string, end: number): typeof path {
+  const last = href.charCodeAt(end - 1) === slash ? end - 1 : end;
+  path.segments = 0;
+  path.repeatsMax = 0;
+  pathNumber = (pathNumber + 1) >>> 0;
+  for (let at = href.indexOf('/', schemeChars); at >= 0 && at < last; path.segments++) {
+    const next = href.indexOf('/', at + 1);
+    const stop = next < 0 || next > last ? last : next;
+    const look = (href.charCodeAt(at + 1) * 31 + href.charCodeAt(stop - 1) * 7 + stop - at) & 255;
+    if (lookalikes[look] === pathNumber) path.repeatsMax++;
+    lookalikes[look] = pathNumber;
+    at = next;
+  }
+  return path;
 }
 
 /** Segments that the path has had before: 4 in /a/b/a/b/a/b. */
-function repeatsOf(path: readonly string[]): number {
+function repeatsOf(pathname: string): number {
+  const path = pathname.slice(1, pathname.endsWith('/') ? -1 : undefined).split('/');
   return path.length - new Set(path).size;
 }
 
-function parametersOf(search: string): number {
-  if (search === '') return 0;
+function parametersOf(href: string, mark: number): number {
+  if (mark + 1 === href.length) return 0;
   let count = 1;
-  for (let at = search.indexOf('&'); at >= 0; at = search.indexOf('&', at + 1)) count++;
+  for (let at = href.indexOf('&', mark); at >= 0; at = href.indexOf('&', at + 1)) count++;
   return count;
 }
 
@@ -128,8 +157,10 @@ const sessionToken =
   /^(?:sid|sessid|session_?id|zenid|oscsid|s_id)=(?=[a-z]*\d)(?=\d*[a-z])[0-9a-z]{24,128}$/i;
 
 /** The URL without what only names the visitor; undefined when it has nothing of that kind. */
-function withoutSession({ href, pathname, search }: URL): string | undefined {
-  if (search === '' && !pathname.includes(';') && !pathname.includes('(')) return undefined;
+function withoutSession(url: URL): string | undefined {
+  const { href } = url;
+  if (!href.includes('?') && !href.includes(';') && !href.includes('(')) return undefined;
+  const { pathname, search } = url;
   const path = pathname.replace(sessionInPath, '');
   const all = search.slice(1).split('&');
   const kept = all.filter((part) => !sessionName.test(part) && !sessionToken.test(part));

@@ -138,13 +138,13 @@ worldTest('a session id that is held back for another reason hides no page', asy
   assert.deepEqual(slave.urls, [`${a}/x?y=1`]);
 });
 
-worldTest('a calendar ends, also over crashes', async (world) => {
-  const day = (n: number) => `${a}/calendar/${1000 + n}`;
-  await world.seed(day(0), { traps: { similar: 1_200 } });
+worldTest('an explosion of queries ends, also over crashes', async (world) => {
+  const page = (n: number) => `${a}/shop?a=${n}&b=1&c=1`;
+  await world.seed(page(0), { traps: { queries: 1_200 } });
   let slave = world.slave();
   await world.settle();
   for (let n = 0; n < 60; n++) {
-    const links = Array.from({ length: 100 }, (_, i) => day(n * 100 + i + 1));
+    const links = Array.from({ length: 100 }, (_, i) => page(n * 100 + i + 1));
     await world.page(slave, slave.urls[0] ?? '', { links });
     if (n % 7 !== 6) continue;
     world.crash();
@@ -154,7 +154,7 @@ worldTest('a calendar ends, also over crashes', async (world) => {
   // A crash forgets less than 500 that were counted since the counts were last written.
   const { known } = world.crawl().counters;
   assert.ok(known > 1_200 && known < 1_200 + 500, `${known}`);
-  assert.ok((skipped(world).similar ?? 0) > 4_000);
+  assert.ok((skipped(world).queries ?? 0) > 4_000);
 });
 
 worldTest('an orderly stop forgets nothing that was counted', async (world) => {
@@ -191,4 +191,18 @@ worldTest('failures are counted by kind, and no more once they are replayed', as
   await world.done(world.frontier.buried.replay(world.crawl(), undefined));
   assert.deepEqual(world.crawl().status().errors, { status: 1 });
   assert.equal(world.crawl().counters.failed, 1);
+});
+
+worldTest('a calendar ends', async (world) => {
+  const day = (n: number) => `${a}/calendar/${1000 + n}`;
+  await world.seed(day(0), { traps: { similar: 10 } });
+  const slave = world.slave();
+  await world.settle();
+  for (let n = 0; world.finished.length === 0; n++) {
+    assert.ok(n < 100);
+    await world.page(slave, day(n), { links: [day(n + 1)] });
+  }
+  // Five links away from the seed it begins to count.
+  assert.equal(world.crawl().counters.pages, 1 + 5 + 10);
+  assert.deepEqual(skipped(world), { similar: 1 });
 });
