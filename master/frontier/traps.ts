@@ -37,6 +37,9 @@ export class Traps {
   readonly #limits: TrapLimits;
   readonly #counts: Map<string, number>;
   #unsaved = 0;
+  /** By what a segment looks like: the number of the path that had one like it last. */
+  readonly #lookalikes = new Uint32Array(256);
+  #pathNumber = 0;
 
   /** `counts`: what `unsaved` gave before a restart. */
   constructor(limits: TrapLimits, counts: Iterable<readonly [string, number]> = []) {
@@ -52,9 +55,9 @@ export class Traps {
     if (length > 0 && href.length > length) return 'length';
     // The parts of a URL are made when they are asked for, so the usual one is judged by its text.
     const mark = href.indexOf('?');
-    const path = pathOf(href, mark < 0 ? href.length : mark);
+    const path = this.#walk(href, mark < 0 ? href.length : mark);
     if (segments > 0 && path.segments > segments) return 'segments';
-    if (repeats > 0 && path.repeatsMax > repeats && repeatsOf(url.pathname) > repeats) {
+    if (repeats > 0 && path.lookalikes > repeats && repeatsOf(url.pathname) > repeats) {
       return 'repeats';
     }
     const count = mark < 0 ? 0 : parametersOf(href, mark);
@@ -76,6 +79,24 @@ export class Traps {
     return [...this.#counts];
   }
 
+  /** Segments of the path of a URL, which ends at `end` (an empty last one does not count), and how
+   *  many of them look like one before: repeats do, and now and then another one. */
+  #walk(href: string, end: number): { segments: number; lookalikes: number } {
+    const last = href.charCodeAt(end - 1) === slash ? end - 1 : end;
+    let segments = 0;
+    let lookalikes = 0;
+    this.#pathNumber = (this.#pathNumber + 1) >>> 0;
+    for (let at = href.indexOf('/', schemeChars); at >= 0 && at < last; segments++) {
+      const next = href.indexOf('/', at + 1);
+      const stop = next < 0 || next > last ? last : next;
+      const look = (href.charCodeAt(at + 1) * 31 + href.charCodeAt(stop - 1) * 7 + stop - at) & 255;
+      if (this.#lookalikes[look] === this.#pathNumber) lookalikes++;
+      this.#lookalikes[look] = this.#pathNumber;
+      at = next;
+    }
+    return { segments, lookalikes };
+  }
+
   #count(rule: 'queries' | 'similar', kind: string | undefined): TrapRule | undefined {
     const max = this.#limits[rule];
     if (max === 0 || kind === undefined) return undefined;
@@ -95,30 +116,6 @@ export class Traps {
       else this.#counts.delete(kind);
     }
   }
-}
-
-/** By what a segment looks like: the number of the path that had one like it last. */
-const lookalikes = new Uint32Array(256);
-let pathNumber = 0;
-const path = { segments: 0, repeatsMax: 0 };
-
-/** How many segments the path of a URL has that ends at `end` (an empty last one does not count),
- *  and how many of them may have stood there before: at least `repeatsOf`. Good until the next
- *  call. */
-function pathOf(href: string, end: number): typeof path {
-  const last = href.charCodeAt(end - 1) === slash ? end - 1 : end;
-  path.segments = 0;
-  path.repeatsMax = 0;
-  pathNumber = (pathNumber + 1) >>> 0;
-  for (let at = href.indexOf('/', schemeChars); at >= 0 && at < last; path.segments++) {
-    const next = href.indexOf('/', at + 1);
-    const stop = next < 0 || next > last ? last : next;
-    const look = (href.charCodeAt(at + 1) * 31 + href.charCodeAt(stop - 1) * 7 + stop - at) & 255;
-    if (lookalikes[look] === pathNumber) path.repeatsMax++;
-    lookalikes[look] = pathNumber;
-    at = next;
-  }
-  return path;
 }
 
 /** Segments that the path has had before: 4 in /a/b/a/b/a/b. */
