@@ -282,6 +282,19 @@ test('traps: without its session id a URL has none, and the rest of it is as it 
   );
 });
 
+test('traps: segments and repeats are what a plain count says', () => {
+  const traps = new Traps(limitsOf({ ...off, segments: 6, repeats: 2 }));
+  fc.assert(
+    fc.property(anyUrl, (url) => {
+      const path = url.pathname.replace(/^\//, '').replace(/\/$/, '').split('/');
+      const repeats = path.length - new Set(path).size;
+      const rule = path.length > 6 ? 'segments' : repeats > 2 ? 'repeats' : undefined;
+      assert.equal(traps.take(url, 1), url.pathname === '/' ? undefined : rule, url.href);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
 test('traps: an endless walk ends, whatever it is made of', () => {
   // The same step for ever, from any page: each rule that is on bounds it.
   const step = fc.constantFrom('a/', '../a/b/', 'x?p=1', '?p=', '2/', 'a//');
