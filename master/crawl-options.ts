@@ -12,6 +12,8 @@ import {
   imageVias,
   lazyAttributes,
   obeyable,
+  trapLimitsSchema,
+  trapRules,
 } from '../shared/crawl.ts';
 import { ConfigError } from '../shared/errors.ts';
 import { version } from '../shared/version.ts';
@@ -64,6 +66,10 @@ export function specFlags(): Option[] {
       '--lazy-attributes <names>',
       'where scripts keep images, parted by commas; default: data-src and the like',
     ).argParser(lazyNames),
+    flag(
+      '--traps <rule=n,…>',
+      'limits on links of endless sites, or off: see Traps; default: generous ones',
+    ).argParser(trapLimits),
     flag('--attempts <n>', 'fetches of a URL before it is buried')
       .default(4)
       .argParser(whole(1, 100)),
@@ -104,6 +110,7 @@ const specFields: Readonly<
   crawlDelayMax: ['crawlDelayMaxMs'],
   ignoreRobots: ['ignoreRobots'],
   canonical: ['canonical'],
+  traps: ['traps'],
   attempts: ['attemptsMax'],
   urlsExpected: ['urlsExpected'],
   obey: ['fetch', 'obey'],
@@ -177,6 +184,20 @@ function headers(text: string, before: [string, string][] | undefined): [string,
   });
   return [...(before ?? []), ...parsed];
 }
+
+/** `off`, or `RULE=N` and `RULE=off`, parted by commas; what comes later counts. */
+function trapLimits(text: string, before: Record<string, number> = {}): Record<string, number> {
+  let limits = before;
+  for (const part of text.split(',').map((word) => word.trim())) {
+    const [, rule = '', value = ''] = /^([a-z]+)=(\d+|off)$/.exec(part) ?? [];
+    const limit = { [rule]: value === 'off' ? 0 : Number(value) };
+    if (part === 'off') limits = Object.fromEntries(trapRules.map((name) => [name, 0]));
+    else if (trapLimitsSchema.safeParse(limit).success) limits = { ...limits, ...limit };
+    else throw new InvalidArgumentError(`It must be off, or limits like ${trapExample}.`);
+  }
+  return limits;
+}
+const trapExample = `segments=64,session=off; the rules: ${trapRules.join(' ')}`;
 
 /** `img`, `all`, or classes parted by commas. */
 function imageClasses(text: string): string | string[] {

@@ -116,6 +116,38 @@ export const fetchSpecSchema = z.strictObject({
 });
 export type FetchSpec = z.infer<typeof fetchSpecSchema>;
 
+const trapLimit = (max: number, value: number) => z.int().min(0).max(max).default(value);
+
+/** What keeps links out of endless sites, by rule; 0: that rule is off. README, "Traps". */
+export const trapLimitsSchema = z.strictObject({
+  /** Characters of a URL. */
+  length: trapLimit(4096, 2083),
+  /** Segments of a path. */
+  segments: trapLimit(2048, 32),
+  /** Segments that stood in the path before. */
+  repeats: trapLimit(2048, 5),
+  /** Parameters of a query. */
+  parameters: trapLimit(4096, 32),
+  /** URLs that differ in a session id alone. */
+  session: trapLimit(1, 1),
+  /** URLs of one path with three parameters or more. */
+  queries: trapLimit(1_000_000_000, 10_000),
+  /** URLs that differ in their numbers alone, far from a seed: 5 links if they look like a
+   *  calendar's, else 100. */
+  similar: trapLimit(1_000_000_000, 10_000),
+});
+export type TrapLimits = z.infer<typeof trapLimitsSchema>;
+/** In the order in which a link is held against them. */
+export const trapRules = [
+  'session',
+  'length',
+  'segments',
+  'repeats',
+  'parameters',
+  'queries',
+  'similar',
+] as const satisfies readonly (keyof TrapLimits)[];
+
 const pattern = z.string().max(1024).refine(isRegExp, { error: 'is not a regular expression' });
 
 export const crawlSpecSchema = z.strictObject({
@@ -139,6 +171,7 @@ export const crawlSpecSchema = z.strictObject({
   crawlDelayMaxMs: z.int().min(0).max(86_400_000).default(crawlDelayMaxMsDefault),
   /** A page is named by its canonical URL where that is in scope: one page for each. */
   canonical: z.boolean().default(false),
+  traps: trapLimitsSchema.prefault({}),
   /** Fetches of one URL before it is buried. */
   attemptsMax: count(100).default(4),
   /** Sizes the first Bloom filter; more URLs than that only add filters. */

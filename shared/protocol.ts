@@ -10,6 +10,7 @@ import {
   type ImageVia,
   imageVias,
   robotsDirectives,
+  trapRules,
 } from './crawl.ts';
 import type { ErrorCode } from './errors.ts';
 
@@ -42,7 +43,9 @@ export const limits = {
    *  `imagesCut`. */
   imagesMax: 50_000,
   imagesBytesMax: 8 << 20,
-  /** Links of one page, joined; what does not fit is counted in `linksCut`. */
+  /** Distinct links of one page as written, and all of them made absolute and joined; what does
+   *  not fit is counted in `linksCut`. */
+  linksMax: 1_000_000,
   linksBytesMax: 16 << 20,
   creditMax: 4096,
   seedsMax: 10_000,
@@ -85,6 +88,7 @@ export const fetchErrorKinds = [
   'status',
   'redirects',
   'protocol',
+  'too-large',
   'blocked',
   'lost',
 ] as const;
@@ -95,6 +99,11 @@ export const fetchErrorSchema = z.strictObject({
   message: z.string().max(512),
 });
 export type FetchErrorBody = z.infer<typeof fetchErrorSchema>;
+
+/** Why a link was not taken: scope and patterns, `--max-depth`, a trap. Source: PROTOCOL.md [C-12]. */
+export const skipReasons = ['host', 'include', 'exclude', 'depth', ...trapRules] as const;
+export type SkipReason = (typeof skipReasons)[number];
+export type TrapRule = (typeof trapRules)[number];
 
 /** What came of one fetch; becomes the line in pages.jsonl. */
 export const resultSchema = z.strictObject({
@@ -295,6 +304,10 @@ export type CrawlStatus = {
   buried: number;
   /** URLs that are left out: by robots.txt, `noindex`, or as known by their canonical URL. */
   excluded: number;
+  /** Links that were not taken, by reason; those without any are left out. */
+  skipped: Partial<Record<SkipReason, number>>;
+  /** The failed ones by kind; those without any are left out. */
+  errors: Partial<Record<FetchErrorKind, number>>;
   /** URLs ever admitted. */
   known: number;
   bytes: number;

@@ -1,5 +1,6 @@
-/** The lines of pages.jsonl, one object a fetched URL. Source: README, "What you get". */
-import type { FetchErrorBody, Image, Result } from '../../shared/protocol.ts';
+/** The lines of pages.jsonl, one object a fetched URL, and of skipped.jsonl, one a link that was
+ *  not taken. Source: README, "What you get" and "Traps". */
+import type { FetchErrorBody, Image, Result, SkipReason } from '../../shared/protocol.ts';
 
 type Fetched = { readonly url: string; readonly depth: number };
 /** Why a URL is left out: by robots.txt before it was asked for, by its page's own word, or
@@ -100,6 +101,15 @@ export function excludedLine(line: {
   const { task, excluded } = line;
   const at = new Date(line.at).toISOString();
   return json({ url: task.url, depth: task.depth, excluded, at });
+}
+
+/** The line of a link that was not taken; `from`: the page that has it. */
+export function skippedLine(
+  url: string,
+  skipped: SkipReason,
+  { from, depth, at }: { readonly from: string; readonly depth: number; readonly at: number },
+): string {
+  return json({ url, skipped, depth, from, at: new Date(at).toISOString() });
 }
 
 function json(value: object): string {

@@ -53,7 +53,7 @@ export type Extract = Declared & {
   dataImages: number;
   /** Canonical links without fragment, each once, ASCII, parted by line feeds. */
   links: Uint8Array;
-  /** Links that `limits.linksBytesMax` left no room for. */
+  /** Links longer than `limits.urlChars`, and those that the limits on all left no room for. */
   linksCut: number;
   /** Links that are not among `links`, because the page asks for it. */
   nofollowed: number;
@@ -75,6 +75,7 @@ export class PageExtractor implements ScannerSink {
   #base: string | undefined;
   #title: string | undefined;
   readonly #links = new Set<string>();
+  #linksCut = 0;
   /** Links that are not to be followed, unless they stand elsewhere, too. */
   readonly #unendorsed = new Set<string>();
   readonly #declarations: Declarations;
@@ -120,7 +121,8 @@ export class PageExtractor implements ScannerSink {
   link(href: string, rel: string | undefined): void {
     const isUnendorsed = rel !== undefined && this.#isUnendorsed(rel);
     const links = isUnendorsed ? this.#unendorsed : this.#links;
-    links.add(withoutFragment(href));
+    if (links.size < limits.linksMax) links.add(withoutFragment(href));
+    else this.#linksCut++;
   }
 
   about(tag: Tag): void {
@@ -168,7 +170,7 @@ export class PageExtractor implements ScannerSink {
     const { ignoreRefresh, obey } = this.#options;
     const urls = new Set<string>();
     let bytes = 0;
-    let linksCut = 0;
+    let linksCut = this.#linksCut;
     if (refresh !== undefined && !ignoreRefresh) {
       urls.add(refresh);
       bytes = refresh.length + 1;
@@ -176,7 +178,7 @@ export class PageExtractor implements ScannerSink {
     for (const href of this.#links) {
       const url = this.#linkUrl(href, resolver);
       if (url === undefined || urls.has(url)) continue;
-      if (bytes + url.length > limits.linksBytesMax) {
+      if (url.length > limits.urlChars || bytes + url.length > limits.linksBytesMax) {
         linksCut++;
         continue;
       }
@@ -206,8 +208,7 @@ export class PageExtractor implements ScannerSink {
 
   #linkUrl(href: string, resolver: Resolver): string | undefined {
     const plain = href.includes('&') ? undefined : resolver.resolvePlain(href);
-    const url = plain ?? (href === '' ? resolver.base : resolver.resolveLink(this.#value(href)));
-    return url === undefined || url.length > limits.urlChars ? undefined : url;
+    return plain ?? (href === '' ? resolver.base : resolver.resolveLink(this.#value(href)));
   }
 }
 

@@ -141,6 +141,18 @@ test('[T-6] a release with an error is an attempt: later again, at the last one 
   await slave.close();
 });
 
+test('[T-6] what no second try mends is buried at once', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const crawl = await target.crawl(slave, [target.seed(), target.seed()]);
+  for (const kind of ['tls', 'too-large']) {
+    await release(slave, await nextTask(slave), { kind, message: 'for good' });
+  }
+  const { buried, waiting, errors } = await statusOf(slave, crawl);
+  assert.deepEqual([buried, waiting, errors], [2, 0, { tls: 1, 'too-large': 1 }]);
+  await slave.close();
+});
+
 test('[T-6] retryAfterMs is the least wait before the next attempt', async (t) => {
   const slave = await target.slave(t, 1);
   if (slave === undefined) return;
