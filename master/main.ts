@@ -4,6 +4,9 @@ import { ask } from './ask.ts';
 import { Master } from './master.ts';
 import { parseMasterOptions } from './options.ts';
 
+// A log that finds no room, or no reader, ends no crawl.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+
 await runMain('master', async () => {
   const options = parseMasterOptions(process.argv, process.env);
   if (options.kind === 'ask') {

@@ -11,11 +11,12 @@ import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { AuthkeyFile, authkeyBytesMin, makeAuthkeyFile } from '../shared/authkey.ts';
 import { serverEncryption } from '../shared/encryption.ts';
-import { ConfigError, messageOf } from '../shared/errors.ts';
+import { ConfigError, messageOf, StoreError } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
 import { isLoopback } from '../shared/url.ts';
 import { version } from '../shared/version.ts';
-import { DataFolder } from './data-folder.ts';
+import { afterFault, DataFolder } from './data-folder.ts';
+import { DiskRoom, type Shortage, shortageOf } from './disk-room.ts';
 import type { Crawl } from './frontier/crawl.ts';
 import { Frontier } from './frontier/frontier.ts';
 import type { ServeOptions } from './options.ts';
@@ -34,10 +35,13 @@ import type { Store } from './store/store.ts';
 const commitEveryMs = 25;
 /** How long an orderly stop waits for the pages that slaves have under way. */
 const drainMs = 10_000;
+/** How long it waits for room on a full disk. */
+const fullMs = 10_000;
 
 export class Master {
   readonly #options: ServeOptions;
   readonly #folder: DataFolder;
+  readonly #room: DiskRoom;
   readonly #store: Store;
   readonly #log: Logger;
   readonly #progress: Progress;
@@ -58,6 +62,7 @@ export class Master {
   static async start(options: ServeOptions): Promise<Master> {
     const folder = DataFolder.open(options.dataFolder);
     try {
+      refuseFullDisk(options);
       const store = await openLmdbStore(join(options.dataFolder, 'store'));
       const master = new Master(options, folder, store);
       await master.#serve();
@@ -94,13 +99,23 @@ export class Master {
       repaints: isTerminal && !options.jsonLogs,
     });
     const onError = (error: unknown) => this.#fail(error);
-    this.#commits = new GroupCommit({ store, everyMs: commitEveryMs, onError });
+    folder.onFault = onError;
+    const room = new DiskRoom({
+      folders: [options.dataFolder, options.outFolder],
+      reserveBytes: options.diskReserveBytes,
+      onShort: (shortage) => this.#log.error(shortageText(shortage, options.diskReserveBytes)),
+      onRoom: () => this.#log.info('there is room on the disk again: going on'),
+      onError,
+    });
+    this.#room = room;
+    this.#commits = new GroupCommit({ store, everyMs: commitEveryMs, onError, room });
     this.#results = new ResultQueue({
       store,
       commits: this.#commits,
       folder: options.outFolder,
       onWritten: (crawl) => this.#frontier.settle(crawl),
       onError,
+      room,
     });
     this.#frontier = new Frontier({
       store,
@@ -114,7 +129,10 @@ export class Master {
       onEnded: (crawl) => this.#ended(crawl),
     });
     this.#queues = new UserQueues(store, this.#commits, options.queues);
-    this.#managed = new Managed(() => services, { isDurable: options.durablePut });
+    this.#managed = new Managed(() => services, {
+      // On a full disk a put waits, like everything.
+      isDurable: () => options.durablePut || room.isShort,
+    });
     this.#memory = new SpareMemory(() => this.#commits.count);
     const services = this.#services(this.#authkeys());
     this.#server = new MasterServer(services, options);
@@ -134,16 +152,31 @@ export class Master {
     }
     await this.#leasesReturned();
     this.#queues.close();
+    const full = this.#endIfFull();
     await this.#commits.flushed();
     await this.#results.close();
     await this.#frontier.close();
+    clearInterval(full);
     await this.#server.close(1_000);
     this.#progress.stop();
     this.#memory.close();
+    this.#room.close();
     await this.#store.close();
     this.#folder.close();
     this.#state = 'stopped';
     this.#settleStopped.resolve();
+  }
+
+  /** A stop does not wait for ever for room. */
+  #endIfFull(): NodeJS.Timeout {
+    return setInterval(() => {
+      if (this.#room.shortMs < fullMs) return;
+      this.#fail(
+        new ConfigError(
+          'stopped with the disk full: what was acknowledged is on it; make room, and start again',
+        ),
+      );
+    }, 250);
   }
 
   async #serve(): Promise<void> {
@@ -302,8 +335,9 @@ export class Master {
     if (this.#state === 'stopped') return;
     this.#state = 'stopped';
     this.#progress.stop();
+    this.#room.close();
     this.#folder.close();
-    this.#settleStopped.reject(error);
+    this.#settleStopped.reject(isDiskFault(error) ? diskFault(error) : error);
   }
 
   #slaveCount(): number {
@@ -330,6 +364,37 @@ export class Master {
     ]);
     return secret;
   }
+}
+
+/** Opening a store writes to it. @throws ConfigError */
+function refuseFullDisk({ dataFolder, outFolder, diskReserveBytes }: ServeOptions): void {
+  const shortage = shortageOf([dataFolder, outFolder], diskReserveBytes);
+  if (shortage === undefined) return;
+  const { folder, freeBytes } = shortage;
+  throw new ConfigError(
+    `only ${megabytes(freeBytes)} MB are free under ${folder}, and --disk-reserve is ` +
+      `${megabytes(diskReserveBytes)}; make room, or lower it`,
+  );
+}
+
+function shortageText({ folder, freeBytes }: Shortage, reserveBytes: number): string {
+  return (
+    `the disk is full: ${megabytes(freeBytes)} MB are free under ${folder}, --disk-reserve is ` +
+    `${megabytes(reserveBytes)}; nothing is fetched or acknowledged until there is room`
+  );
+}
+
+const megabytes = (bytes: number) => Math.floor(bytes / 1e6);
+
+/** Did the disk fail, rather than we? */
+function isDiskFault(error: unknown): boolean {
+  if (error instanceof StoreError) return true;
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return ['EIO', 'EROFS', 'ENODEV', 'ENXIO', 'ESTALE', 'ENOTCONN'].includes(String(code));
+}
+
+function diskFault(error: unknown): ConfigError {
+  return new ConfigError(`${messageOf(error)}; ${afterFault}`, error);
 }
 
 function refuseWeakKey(authkey: Buffer, host: string): void {

@@ -51,6 +51,8 @@ export type ServeOptions = {
   /** Answers to a Python program's put wait for the commit. */
   readonly durablePut: boolean;
   readonly exitWhenDone: boolean;
+  /** With less free on the disk, everything waits. */
+  readonly diskReserveBytes: number;
   readonly recentUrls: number;
   readonly timing: Timing;
   readonly statusEveryMs: number;
@@ -137,6 +139,9 @@ function serveFlags(): Option[] {
     flag('--durable-put', 'answer a put of a Python program after its commit').default(false),
     flag('--config <file>', 'YAML or JSON file of options by their long names'),
     flag('--exit-when-done', 'leave with 0 when every crawl is finished').default(false),
+    flag('--disk-reserve <mb>', 'free space on the disk, in MB, below which everything waits')
+      .default(256)
+      .argParser(whole(1, 1_000_000)),
     flag('--recent-urls <n>', 'known URLs kept in memory for speed, 16 bytes each')
       .default(1 << 18)
       .argParser(whole(1024, 1 << 28)),
@@ -196,6 +201,7 @@ function serveOptions(program: Command, seeds: string[], env: NodeJS.ProcessEnv)
     queues: (values['queues'] ?? new Map()) as ReadonlyMap<string, number>,
     durablePut: values['durablePut'] === true,
     exitWhenDone: values['exitWhenDone'] === true,
+    diskReserveBytes: Number(values['diskReserve']) * 1e6,
     recentUrls: Number(values['recentUrls']),
     timing: timing(values),
     statusEveryMs: Number(values['statusEvery']) * 1000,

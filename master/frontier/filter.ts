@@ -15,6 +15,7 @@ import {
   openSync,
   readSync,
   renameSync,
+  rmSync,
 } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -166,6 +167,9 @@ export class Filter {
       await file.write(this.#base);
       await file.write(own);
       await file.sync();
+    } catch (error) {
+      rmSync(`${path}.new`, { force: true }); // perhaps there was no room for it
+      throw error;
     } finally {
       await file.close();
     }

@@ -20,7 +20,7 @@ type ServerFunction = {
 
 export type ManagedOptions = {
   /** Every answer to a put waits for its commit. */
-  readonly isDurable: boolean;
+  readonly isDurable: () => boolean;
 };
 
 export class Managed {

@@ -27,12 +27,12 @@ export class PlainQueue implements Proxied {
   readonly ident: string;
   readonly methods: ReadonlyMap<string, Method>;
   readonly #queue: UserQueue;
-  readonly #isDurable: boolean;
+  readonly #isDurable: () => boolean;
   readonly #isDraining: () => boolean;
   /** The item that a connection was given last. */
   readonly #given = new Map<Caller, number>();
 
-  constructor(queue: UserQueue, options: { isDurable: boolean; isDraining: () => boolean }) {
+  constructor(queue: UserQueue, options: { isDurable: () => boolean; isDraining: () => boolean }) {
     this.ident = queue.name;
     this.#queue = queue;
     this.#isDurable = options.isDurable;
@@ -117,14 +117,14 @@ export class PlainQueue implements Proxied {
       const megabytes = limits.pythonItemBytesMax >> 20;
       throw valueError(`an item of a queue is at most ${megabytes} MiB as a pickle`);
     }
-    if (this.#isDurable && !this.#queue.isFull) {
+    if (this.#isDurable() && !this.#queue.isFull) {
       await this.#queue.put([bytes]);
       return caller.returned(null);
     }
     const isPut = await this.#queue.putWithin(bytes, waitMs, caller.signal ?? no);
     if (!isPut && this.#isDraining()) return undefined;
     if (!isPut) throw fullError();
-    if (this.#isDurable) await this.#queue.committed();
+    if (this.#isDurable()) await this.#queue.committed();
     return caller.returned(null);
   }
 }
