@@ -140,10 +140,9 @@ function canWrite(folder: string): boolean {
   const path = join(existing(folder), '.room');
   try {
     writeFileSync(path, Buffer.alloc(trialBytes), { flush: true });
+    rmSync(path);
     return true;
   } catch {
     return false;
-  } finally {
-    rmSync(path, { force: true });
   }
 }

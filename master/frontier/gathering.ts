@@ -19,6 +19,7 @@ import {
   taskKey,
 } from '../store/records.ts';
 import type { Change } from '../store/store.ts';
+import { addToSum } from '../store/sums.ts';
 import type { Crawl } from './crawl.ts';
 import type { Failure } from './inbox.ts';
 import { type Exclusion, excludedLine, failureLine, isPage, resultLine } from './lines.ts';
@@ -277,6 +278,7 @@ export class Gathering {
   #markSeen(words: Uint32Array, at: number): void {
     this.crawl.filter.admit(words, at);
     this.crawl.counters.seen++;
+    addToSum(this.crawl.seenSum, words, at);
     this.#seenKeys.push(fingerprintKey(this.crawl.id, words, at));
   }
 

@@ -5,18 +5,35 @@
  *   `commit` puts them all before it yields.
  * - A commit is acknowledged when it is *flushed* to the disk, not when it is visible.
  * - Random keys cost a page each, so the keys of `seen` are sorted before they are put.
+ * - Values carry a checksum, which is looked at before the store is opened: native code that meets a
+ *   damaged page takes the process with it.
  * - The write map is used: dirty pages are the kernel's, not anonymous memory of the process.
  */
 import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Database, RootDatabase } from 'lmdb';
 import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
+import { checkStore } from './check.ts';
 import { type Change, type Range, type Row, type Store, type Table, tables } from './store.ts';
+import { hasSum, sumBytes, withSum } from './sums.ts';
 
 /** Opens (or makes) the store under `folder`. Loaded on demand, so that nothing else of the
  *  master needs native code. @throws ConfigError when the folder cannot be used. */
-export async function openLmdbStore(folder: string): Promise<Store> {
-  const path = join(folder, 'store.mdb');
+export async function openLmdbStore(
+  folder: string,
+  options: {
+    /** For tests: a commit is made, and not flushed yet. */
+    readonly onCommitted?: () => void;
+  } = {},
+): Promise<BackedUpStore> {
+  const path = storeFile(folder);
+  const damage = checkStore(path);
+  if (damage !== undefined) {
+    throw new ConfigError(
+      `the store ${path} is damaged (${damage}); save what can be saved with: ` +
+        `node master.js repair --data ${dirname(folder)}`,
+    );
+  }
   try {
     mkdirSync(folder, { recursive: true });
     const { open } = await import('lmdb');
@@ -31,20 +48,29 @@ export async function openLmdbStore(folder: string): Promise<Store> {
       mapSize: 1 << 30,
       noMemInit: true,
     });
-    return new LmdbStore(root as RootDatabase<Buffer, Buffer>);
+    return new LmdbStore(root as RootDatabase<Buffer, Buffer>, options.onCommitted);
   } catch (error) {
     throw new ConfigError(`cannot open the store ${path}: ${messageOf(error)}`, error);
   }
 }
 
+/** A store that can be copied while it works. */
+export type BackedUpStore = Store & { backup(path: string): Promise<void> };
+
+export function storeFile(folder: string): string {
+  return join(folder, 'store.mdb');
+}
+
 type Bytes = Database<Buffer, Buffer>;
 
-class LmdbStore implements Store {
+class LmdbStore implements BackedUpStore {
   readonly #root: RootDatabase<Buffer, Buffer>;
+  readonly #onCommitted: (() => void) | undefined;
   readonly #tables: ReadonlyMap<Table, Bytes>;
 
-  constructor(root: RootDatabase<Buffer, Buffer>) {
+  constructor(root: RootDatabase<Buffer, Buffer>, onCommitted: (() => void) | undefined) {
     this.#root = root;
+    this.#onCommitted = onCommitted;
     this.#tables = new Map(
       tables.map((name) => [
         name,
@@ -58,7 +84,8 @@ class LmdbStore implements Store {
   }
 
   get(table: Table, key: Uint8Array): Buffer | undefined {
-    return this.#table(table).get(asBuffer(key));
+    const value = this.#table(table).get(asBuffer(key));
+    return value && hasSum(table) ? withoutSum(value) : value;
   }
 
   range(table: Table, range: Range): Row[] {
@@ -69,7 +96,10 @@ class LmdbStore implements Store {
       ...(range.after ? { exclusiveStart: true } : {}),
       ...(range.limit === undefined ? {} : { limit: range.limit }),
     };
-    for (const { key, value } of this.#table(table).getRange(options)) rows.push({ key, value });
+    const isSummed = hasSum(table);
+    for (const { key, value } of this.#table(table).getRange(options)) {
+      rows.push({ key, value: isSummed ? withoutSum(value) : value });
+    }
     return rows;
   }
 
@@ -82,15 +112,25 @@ class LmdbStore implements Store {
         committed =
           value === undefined
             ? target.remove(asBuffer(key))
-            : target.put(asBuffer(key), asBuffer(value));
+            : target.put(asBuffer(key), hasSum(table) ? withSum(key, value) : asBuffer(value));
       }
       const flushed = this.#root.flushed;
       await committed;
+      this.#onCommitted?.();
       await flushed;
       // A read of this turn may have opened a snapshot from before; the next one must not use it.
       this.#root.resetReadTxn();
     } catch (error) {
       throw new StoreError(`the store could not write: ${messageOf(error)}`, error);
+    }
+  }
+
+  async backup(path: string): Promise<void> {
+    try {
+      // With its free pages left out, and meta pages of its own.
+      await this.#root.backup(path, true);
+    } catch (error) {
+      throw new StoreError(`the store could not be copied: ${messageOf(error)}`, error);
     }
   }
 
@@ -103,6 +143,11 @@ class LmdbStore implements Store {
     if (table === undefined) throw new StoreError(`no table ${name}`);
     return table;
   }
+}
+
+/** It is not looked at here: see `check.ts`. */
+function withoutSum(value: Buffer): Buffer {
+  return value.subarray(0, value.length - sumBytes);
 }
 
 function asBuffer(bytes: Uint8Array): Buffer {

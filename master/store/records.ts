@@ -13,6 +13,7 @@
  *     hosts    host 8                                -> PaceRecord
  *     items    queue name | 0 | seq u48               -> the item's bytes
  *
+ * In the file every value but those of `seen` ends with a checksum: see `sums.ts`.
  * Integers in keys are big-endian, so that bytes order as numbers.
  */
 import type { CrawlSpec } from '../../shared/crawl.ts';
@@ -55,6 +56,8 @@ export type CrawlRecord = {
   readonly nextSeq: number;
   readonly nextCommit: number;
   readonly counters: CrawlCounters;
+  /** Its keys in `seen`, laid over each other by XOR: four words. */
+  readonly seenSum: readonly number[];
   readonly startedAt: number;
 };
 
