@@ -120,7 +120,7 @@ export function shortageOf(
   return least !== undefined && least.freeBytes < reserveBytes ? least : undefined;
 }
 
-function freeBytesOf(folder: string): number {
+export function freeBytesOf(folder: string): number {
   const { bavail, bsize } = statfsSync(existing(folder));
   return bavail * bsize;
 }

@@ -27,10 +27,12 @@ import { MasterServer } from './server.ts';
 import type { Services } from './services.ts';
 import { ResultQueue } from './sinks/result-queue.ts';
 import { SpareMemory } from './spare-memory.ts';
+import { refuseDamagedStore } from './store/check.ts';
 import { GroupCommit } from './store/group-commit.ts';
-import { openLmdbStore } from './store/lmdb.ts';
-import { formatVersion } from './store/records.ts';
+import { openLmdbStore, storeFile } from './store/lmdb.ts';
+import { secretKey } from './store/records.ts';
 import type { Store } from './store/store.ts';
+import { upgrade } from './store/upgrade.ts';
 
 const commitEveryMs = 25;
 /** How long an orderly stop waits for the pages that slaves have under way. */
@@ -63,7 +65,10 @@ export class Master {
     const folder = DataFolder.open(options.dataFolder);
     try {
       refuseFullDisk(options);
-      const store = await openLmdbStore(join(options.dataFolder, 'store'));
+      const storeFolder = join(options.dataFolder, 'store');
+      refuseDamagedStore(storeFile(storeFolder));
+      const store = await openLmdbStore(storeFolder);
+      await upgrade(store);
       const master = new Master(options, folder, store);
       await master.#serve();
       return master;
@@ -344,24 +349,12 @@ export class Master {
     return this.#server.sessions.filter(({ role }) => role === 'slave').length;
   }
 
-  /** The secret of the host hashes; with it the format version, which is checked. */
+  /** The secret of the host hashes. */
   #secret(): Buffer {
-    const formatKey = Buffer.from('format');
-    const secretKey = Buffer.from('secret');
-    const format = this.#store.get('meta', formatKey);
     const known = this.#store.get('meta', secretKey);
-    if (format !== undefined && format[0] !== formatVersion) {
-      throw new ConfigError(
-        `${this.#options.dataFolder} was written in format ${format[0]}, ` +
-          `this is ${formatVersion}; use the version of Orbweaver that wrote it`,
-      );
-    }
     if (known !== undefined) return known;
     const secret = randomBytes(16);
-    this.#commits.submit([
-      { table: 'meta', key: formatKey, value: Buffer.from([formatVersion]) },
-      { table: 'meta', key: secretKey, value: secret },
-    ]);
+    this.#commits.submit([{ table: 'meta', key: secretKey, value: secret }]);
     return secret;
   }
 }

@@ -79,7 +79,14 @@ export type AskOptions = {
     | { verb: 'buried'; crawl: string; replay: boolean; url: string | undefined };
 };
 
-export type MasterOptions = ServeOptions | AskOptions;
+/** A subcommand on the data folder of a master that does not run. */
+export type RepairOptions = {
+  readonly kind: 'repair';
+  readonly dataFolder: string;
+  readonly outFolder: string;
+};
+
+export type MasterOptions = ServeOptions | AskOptions | RepairOptions;
 
 type Values = Record<string, unknown>;
 
@@ -97,10 +104,11 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
   program.action((seeds: string[]) => {
     options = serveOptions(program, seeds, env);
   });
-  const take = (ask: AskOptions) => {
-    options = ask;
+  const take = (given: AskOptions | RepairOptions) => {
+    options = given;
   };
   for (const command of subcommands(take, env)) program.addCommand(command);
+  program.addCommand(repairCommand(take, env));
   program.parse(withRangesBound(argv));
   if (options === undefined) throw new ConfigError('nothing to do; see --help');
   return options;
@@ -111,10 +119,7 @@ function serveFlags(): Option[] {
     flag('--listen <[host]:port>', 'where slaves connect; no host: every address')
       .default(':6666')
       .argParser(address),
-    flag('--data <folder>', 'state: store, authkey, lock').default('./orb-data'),
-    flag('--out <folder>', 'results: <out>/<crawl>/pages.jsonl and img_src.txt').default(
-      './crawl-data',
-    ),
+    ...folderFlags(),
     flag('--crawl <name>', 'name of the crawl of the seeds')
       .default('default')
       .argParser(crawlName),
@@ -153,6 +158,29 @@ function serveFlags(): Option[] {
       .choices(logLevels)
       .default('info'),
   ];
+}
+
+function folderFlags(): Option[] {
+  return [
+    flag('--data <folder>', 'state: store, authkey, lock').default('./orb-data'),
+    flag('--out <folder>', 'results: <out>/<crawl>/pages.jsonl and img_src.txt').default(
+      './crawl-data',
+    ),
+  ];
+}
+
+function repairCommand(take: (options: RepairOptions) => void, env: NodeJS.ProcessEnv): Command {
+  const command = makeCommand('repair', env).description(
+    'make a new store of what can be read of a damaged one; the master must not run',
+  );
+  for (const option of folderFlags()) command.addOption(option);
+  return command.action((values: Values) =>
+    take({
+      kind: 'repair',
+      dataFolder: String(values['data']),
+      outFolder: String(values['out']),
+    }),
+  );
 }
 
 /** For tests and odd networks: the patience that `hello` announces, in seconds. [B-4] */

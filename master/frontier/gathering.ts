@@ -39,8 +39,8 @@ export type NewTask = {
 type Found = FoundAt & { readonly priority: number; readonly isTooDeep: boolean };
 
 /** Images and names of pages share the filter with URLs; the marks keep them apart. */
-const imageMark = '!';
-const nameMark = '=';
+export const imageMark = '!';
+export const nameMark = '=';
 
 export class Gathering {
   readonly crawl: Crawl;

@@ -3,13 +3,20 @@
  * Rows are written in the order of their commits, a batch at a time, and only then deleted.
  */
 import { join } from 'node:path';
-import { decodeValue, encodeValue } from '../../shared/frame.ts';
 import { isDiskFull } from '../disk-room.ts';
 import type { Crawl } from '../frontier/crawl.ts';
 import type { GroupCommit, Room } from '../store/group-commit.ts';
-import { commitKey, commitOf, crawlKey } from '../store/records.ts';
+import {
+  commitKey,
+  commitOf,
+  crawlKey,
+  decodeLengths,
+  encodeLengths,
+  type Lengths,
+  lengthsKey,
+} from '../store/records.ts';
 import type { Change, Store } from '../store/store.ts';
-import { FileSink, type Lengths, noLengths, refuseForeignFiles } from './files.ts';
+import { FileSink, noLengths, refuseForeignFiles } from './files.ts';
 
 type Row = { readonly commit: number; readonly bytes: Buffer };
 /** Where the files are. */
@@ -143,19 +150,15 @@ export class ResultQueue {
       key: commitKey(crawl.id, commit),
       value: undefined,
     }));
-    changes.push({ table: 'meta', key: lengthsKey(crawl.id), value: encodeValue(lengths) });
+    changes.push({ table: 'meta', key: lengthsKey(crawl.id), value: encodeLengths(lengths) });
     return new Promise((done) => this.#options.commits.submit(changes, done));
   }
 
   async #open(crawl: Crawl): Promise<FileSink> {
     const saved = this.#options.store.get('meta', lengthsKey(crawl.id));
-    const lengths = saved ? (decodeValue(saved) as Lengths) : noLengths;
-    return await FileSink.open(this.folderOf(crawl.name), { ...noLengths, ...lengths });
+    const lengths = saved ? decodeLengths(saved) : noLengths;
+    return await FileSink.open(this.folderOf(crawl.name), lengths);
   }
-}
-
-function lengthsKey(crawl: number): Buffer {
-  return Buffer.from(`sink/${crawl}`);
 }
 
 function pause(ms: number): Promise<void> {

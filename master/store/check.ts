@@ -4,7 +4,8 @@
  * What passes, LMDB can be trusted with.
  */
 import { existsSync } from 'node:fs';
-import { messageOf } from '../../shared/errors.ts';
+import { dirname } from 'node:path';
+import { ConfigError, messageOf } from '../../shared/errors.ts';
 import {
   current,
   freePages,
@@ -18,6 +19,16 @@ import {
 import { decodeCrawl } from './records.ts';
 import { isTable, type Table } from './store.ts';
 import { addToSum, hasSum, isSound, sumBytes } from './sums.ts';
+
+/** Before a store is opened. @throws ConfigError it is damaged */
+export function refuseDamagedStore(path: string): void {
+  const damage = checkStore(path);
+  if (damage === undefined) return;
+  throw new ConfigError(
+    `the store ${path} is damaged (${damage}); save what can be saved with: ` +
+      `node master.js repair --data ${dirname(dirname(path))}`,
+  );
+}
 
 /** What is wrong with the store file at `path`, in a few words; undefined: nothing, or there is
  *  none. */

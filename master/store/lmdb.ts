@@ -10,14 +10,13 @@
  * - The write map is used: dirty pages are the kernel's, not anonymous memory of the process.
  */
 import { mkdirSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import type { Database, RootDatabase } from 'lmdb';
 import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
-import { checkStore } from './check.ts';
 import { type Change, type Range, type Row, type Store, type Table, tables } from './store.ts';
 import { hasSum, sumBytes, withSum } from './sums.ts';
 
-/** Opens (or makes) the store under `folder`. Loaded on demand, so that nothing else of the
+/** Opens (or makes) the store under `folder`, which has to be whole: see `refuseDamagedStore`. Loaded on demand, so that nothing else of the
  *  master needs native code. @throws ConfigError when the folder cannot be used. */
 export async function openLmdbStore(
   folder: string,
@@ -25,15 +24,8 @@ export async function openLmdbStore(
     /** For tests: a commit is made, and not flushed yet. */
     readonly onCommitted?: () => void;
   } = {},
-): Promise<BackedUpStore> {
+): Promise<NativeStore> {
   const path = storeFile(folder);
-  const damage = checkStore(path);
-  if (damage !== undefined) {
-    throw new ConfigError(
-      `the store ${path} is damaged (${damage}); save what can be saved with: ` +
-        `node master.js repair --data ${dirname(folder)}`,
-    );
-  }
   try {
     mkdirSync(folder, { recursive: true });
     const { open } = await import('lmdb');
@@ -54,8 +46,12 @@ export async function openLmdbStore(
   }
 }
 
-/** A store that can be copied while it works. */
-export type BackedUpStore = Store & { backup(path: string): Promise<void> };
+export type NativeStore = Store & {
+  /** A consistent copy. @throws StoreError (as rejection) */
+  backup(path: string): Promise<void>;
+  /** Like `commit`, before it returns: for whoever has nothing else to do. */
+  commitSync(changes: readonly Change[]): void;
+};
 
 export function storeFile(folder: string): string {
   return join(folder, 'store.mdb');
@@ -63,7 +59,7 @@ export function storeFile(folder: string): string {
 
 type Bytes = Database<Buffer, Buffer>;
 
-class LmdbStore implements BackedUpStore {
+class LmdbStore implements NativeStore {
   readonly #root: RootDatabase<Buffer, Buffer>;
   readonly #onCommitted: (() => void) | undefined;
   readonly #tables: ReadonlyMap<Table, Bytes>;
@@ -106,14 +102,7 @@ class LmdbStore implements BackedUpStore {
   async commit(changes: readonly Change[]): Promise<void> {
     if (changes.length === 0) return;
     try {
-      let committed: Promise<boolean> | undefined;
-      for (const { table, key, value } of changes) {
-        const target = this.#table(table);
-        committed =
-          value === undefined
-            ? target.remove(asBuffer(key))
-            : target.put(asBuffer(key), hasSum(table) ? withSum(key, value) : asBuffer(value));
-      }
+      const committed = this.#put(changes);
       const flushed = this.#root.flushed;
       await committed;
       this.#onCommitted?.();
@@ -123,6 +112,10 @@ class LmdbStore implements BackedUpStore {
     } catch (error) {
       throw new StoreError(`the store could not write: ${messageOf(error)}`, error);
     }
+  }
+
+  commitSync(changes: readonly Change[]): void {
+    this.#root.transactionSync(() => this.#put(changes));
   }
 
   async backup(path: string): Promise<void> {
@@ -136,6 +129,19 @@ class LmdbStore implements BackedUpStore {
 
   async close(): Promise<void> {
     await this.#root.close();
+  }
+
+  /** Gives the promise of the last one: they are in one transaction. */
+  #put(changes: readonly Change[]): Promise<boolean> | undefined {
+    let last: Promise<boolean> | undefined;
+    for (const { table, key, value } of changes) {
+      const target = this.#table(table);
+      last =
+        value === undefined
+          ? target.remove(asBuffer(key))
+          : target.put(asBuffer(key), hasSum(table) ? withSum(key, value) : asBuffer(value));
+    }
+    return last;
   }
 
   #table(name: Table): Bytes {

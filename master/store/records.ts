@@ -208,6 +208,21 @@ export function decodeResults(value: Buffer): Record<keyof ResultLines, Buffer> 
   };
 }
 
+/** Bytes of each of a crawl's files that are accounted for. */
+export type Lengths = Readonly<Record<keyof ResultLines, number>>;
+
+/** Where they are, in `meta`. */
+export function lengthsKey(crawl: number): Buffer {
+  return Buffer.from(`sink/${crawl}`);
+}
+
+export const encodeLengths = (lengths: Lengths): Buffer => encodeValue(lengths);
+export const decodeLengths = (value: Buffer): Lengths => decodeValue(value) as Lengths;
+
+/** In `meta`: the format version, and the secret of the host hashes. */
+export const formatKey = Buffer.from('format');
+export const secretKey = Buffer.from('secret');
+
 /** Where the counts of a crawl's trap rules are, in `meta`. */
 export function trapsKey(crawl: number): Buffer {
   return Buffer.from(`traps/${crawl}`);
