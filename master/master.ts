@@ -15,6 +15,7 @@ import { ConfigError, messageOf, StoreError } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
 import { isLoopback } from '../shared/url.ts';
 import { version } from '../shared/version.ts';
+import { Backups } from './backup.ts';
 import { afterFault, DataFolder } from './data-folder.ts';
 import { DiskRoom, type Shortage, shortageOf } from './disk-room.ts';
 import type { Crawl } from './frontier/crawl.ts';
@@ -29,9 +30,8 @@ import { ResultQueue } from './sinks/result-queue.ts';
 import { SpareMemory } from './spare-memory.ts';
 import { refuseDamagedStore } from './store/check.ts';
 import { GroupCommit } from './store/group-commit.ts';
-import { openLmdbStore, storeFile } from './store/lmdb.ts';
+import { type NativeStore, openLmdbStore, storeFile } from './store/lmdb.ts';
 import { secretKey } from './store/records.ts';
-import type { Store } from './store/store.ts';
 import { upgrade } from './store/upgrade.ts';
 
 const commitEveryMs = 25;
@@ -44,13 +44,14 @@ export class Master {
   readonly #options: ServeOptions;
   readonly #folder: DataFolder;
   readonly #room: DiskRoom;
-  readonly #store: Store;
+  readonly #store: NativeStore;
   readonly #log: Logger;
   readonly #progress: Progress;
   readonly #commits: GroupCommit;
   readonly #results: ResultQueue;
   readonly #frontier: Frontier;
   readonly #queues: UserQueues;
+  readonly #backups: Backups;
   readonly #managed: Managed;
   readonly #server: MasterServer;
   readonly #memory: SpareMemory;
@@ -78,7 +79,7 @@ export class Master {
     }
   }
 
-  private constructor(options: ServeOptions, folder: DataFolder, store: Store) {
+  private constructor(options: ServeOptions, folder: DataFolder, store: NativeStore) {
     this.#options = options;
     this.#folder = folder;
     this.#store = store;
@@ -134,6 +135,15 @@ export class Master {
       onEnded: (crawl) => this.#ended(crawl),
     });
     this.#queues = new UserQueues(store, this.#commits, options.queues);
+    this.#backups = new Backups({
+      store,
+      dataFolder: options.dataFolder,
+      outFolder: options.outFolder,
+      reserveBytes: options.diskReserveBytes,
+      onMade: ({ folder, bytes }) => {
+        this.#log.info(`backup of ${(bytes / 1e6).toFixed(1)} MB is in ${folder}`);
+      },
+    });
     this.#managed = new Managed(() => services, {
       // On a full disk a put waits, like everything.
       isDurable: () => options.durablePut || room.isShort,
@@ -166,6 +176,7 @@ export class Master {
     this.#progress.stop();
     this.#memory.close();
     this.#room.close();
+    await this.#backups.idle();
     await this.#store.close();
     this.#folder.close();
     this.#state = 'stopped';
@@ -258,6 +269,7 @@ export class Master {
       frontier: this.#frontier,
       results: this.#results,
       queues: this.#queues,
+      backups: this.#backups,
       managed: this.#managed,
       sessions: () => this.#server.sessions,
       isDraining: () => this.#state !== 'serving',

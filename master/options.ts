@@ -67,6 +67,7 @@ export type AskOptions = {
   readonly json: boolean;
   readonly ask:
     | { verb: 'status' }
+    | { verb: 'backup'; name: string }
     | { verb: 'pause' | 'resume' | 'cancel'; crawl: string }
     | {
         verb: 'add';
@@ -297,6 +298,11 @@ function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): C
     simple('pause', 'stop handing out tasks of a crawl'),
     simple('resume', 'go on with a paused crawl'),
     simple('cancel', 'end a crawl for good; its files stay'),
+    make('backup', 'copy state and results, while the master works, to <data>/backups/<name>')
+      .argument('<name>', 'of the backup', crawlName)
+      .action((name: string, values: Values) =>
+        take({ ...common(values), ask: { verb: 'backup', name } }),
+      ),
     make('buried', 'list the URLs that were given up, or fetch them again')
       .argument('<crawl>', 'its name', crawlName)
       .option('--replay', 'put them back into the task queue', false)

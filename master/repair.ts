@@ -11,6 +11,7 @@ import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path';
 import { ConfigError } from '../shared/errors.ts';
 import { Fingerprinter } from '../shared/fingerprint.ts';
+import { decodeValue, encodeValue } from '../shared/frame.ts';
 import { hostKeyOf } from '../shared/url.ts';
 import { DataFolder } from './data-folder.ts';
 import { freeBytesOf } from './disk-room.ts';
@@ -18,7 +19,7 @@ import { imageMark, nameMark } from './frontier/gathering.ts';
 import { number } from './progress.ts';
 import { lengthsOfFiles, readWritten } from './sinks/written.ts';
 import { checkStore, SeenSums } from './store/check.ts';
-import { type NativeStore, openLmdbStore, storeFile } from './store/lmdb.ts';
+import { openLmdbStore, storeFile } from './store/lmdb.ts';
 import {
   type CrawlRecord,
   commitOf,
@@ -36,7 +37,7 @@ import {
   taskKey,
 } from './store/records.ts';
 import { Salvage, type Salvaged, type TakeRow } from './store/salvage.ts';
-import type { Change, Table } from './store/store.ts';
+import type { Change, Store, Table } from './store/store.ts';
 
 /** Rows of one commit. */
 const batchRows = 5_000;
@@ -85,7 +86,7 @@ async function rebuild(
   const store = await openLmdbStore(newFolder);
   const lines: string[] = [];
   try {
-    lines.push(...new Rebuilding(salvage, store, outFolder).run());
+    lines.push(...(await new Rebuilding(salvage, store, outFolder).run()));
   } finally {
     await store.close();
   }
@@ -104,7 +105,7 @@ async function rebuild(
 
 class Rebuilding {
   readonly #salvage: Salvage;
-  readonly #store: NativeStore;
+  readonly #store: Store;
   readonly #outFolder: string;
   readonly #crawls = new Map<number, CrawlRecord>();
   readonly #waiting = new Map<number, number>();
@@ -116,16 +117,17 @@ class Rebuilding {
   #secret: Buffer | undefined;
   #isNewSecret = false;
   #changes: Change[] = [];
+  readonly #packs: Buffer[] = [];
   readonly #report: string[][] = [];
   readonly #notes: string[] = [];
 
-  constructor(salvage: Salvage, store: NativeStore, outFolder: string) {
+  constructor(salvage: Salvage, store: Store, outFolder: string) {
     this.#salvage = salvage;
     this.#store = store;
     this.#outFolder = outFolder;
   }
 
-  run(): string[] {
+  async run(): Promise<string[]> {
     const lengths = this.#meta();
     this.#table('crawls', (_key, value) => {
       const record = decodeCrawl(value);
@@ -147,10 +149,10 @@ class Rebuilding {
       this.#table(table, (key, value) => (this.#isNewSecret ? undefined : { key, value }));
     }
     this.#table('items', (key, value) => ({ key, value }));
-    this.#seenKeys();
+    await this.#seenKeys();
     this.#lengths(lengths);
     for (const record of this.#crawls.values()) this.#crawl(record);
-    this.#flush();
+    await this.#flush();
     const head = ['table', 'saved', 'lost or dropped'];
     return [...columns([head, ...this.#report]), ...this.#notes];
   }
@@ -189,13 +191,13 @@ class Rebuilding {
   }
 
   /** What was seen, what waits, and what was written: none of it is to be fetched again. */
-  #seenKeys(): void {
+  async #seenKeys(): Promise<void> {
     const { damage } = this.#table('seen', (key, value) => {
       if (key.length !== 20 || !this.#crawls.has(key.readUInt32BE(0))) return undefined;
       this.#seen.add(key, 0, key.length);
       return { key, value };
     });
-    this.#flush();
+    await this.#flush();
     if (damage.length === 0) return;
     let added = 0;
     for (const crawl of this.#crawls.values()) {
@@ -220,7 +222,7 @@ class Rebuilding {
         },
         onImage: (src) => admit(imageMark + src),
       });
-      this.#flush();
+      await this.#flush();
     }
     if (added > 0) this.#notes.push(`${number(added)} keys of seen were found in tasks and files`);
   }
@@ -287,12 +289,20 @@ class Rebuilding {
 
   #put(table: Table, key: Uint8Array, value: Uint8Array): void {
     this.#changes.push({ table, key: Buffer.from(key), value: Buffer.from(value) });
-    if (this.#changes.length >= batchRows) this.#flush();
+    if (this.#changes.length >= batchRows) this.#pack();
   }
 
-  #flush(): void {
-    this.#store.commitSync(this.#changes);
+  /** Rows wait encoded: a table is read in one go, and may have millions. */
+  #pack(): void {
+    this.#packs.push(encodeValue(this.#changes));
     this.#changes = [];
+  }
+
+  async #flush(): Promise<void> {
+    this.#pack();
+    for (let pack = this.#packs.shift(); pack !== undefined; pack = this.#packs.shift()) {
+      await this.#store.commit(decodeValue(pack) as Change[]);
+    }
   }
 }
 

@@ -49,8 +49,6 @@ export async function openLmdbStore(
 export type NativeStore = Store & {
   /** A consistent copy. @throws StoreError (as rejection) */
   backup(path: string): Promise<void>;
-  /** Like `commit`, before it returns: for whoever has nothing else to do. */
-  commitSync(changes: readonly Change[]): void;
 };
 
 export function storeFile(folder: string): string {
@@ -112,10 +110,6 @@ class LmdbStore implements NativeStore {
     } catch (error) {
       throw new StoreError(`the store could not write: ${messageOf(error)}`, error);
     }
-  }
-
-  commitSync(changes: readonly Change[]): void {
-    this.#root.transactionSync(() => this.#put(changes));
   }
 
   async backup(path: string): Promise<void> {

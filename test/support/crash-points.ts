@@ -17,6 +17,8 @@ const program = fileURLToPath(new URL('./crash-child.js', import.meta.url));
 const pagesCount = 60;
 /** Points of one run of the child; another site comes next. */
 const pointsPerSite = 50;
+/** At once: most of the time is waiting. */
+const atOnce = 5;
 
 export type CrashReport = { readonly points: number; readonly violations: readonly string[] };
 
@@ -33,12 +35,19 @@ export async function crashAtPoints(
     const { boundaries } = await crashAt(site, 0);
     // Spread evenly over the run, with a part of chance.
     const step = boundaries / Math.min(pointsPerSite, points - done);
-    for (let at = 1 + random() * step; at <= boundaries && done < points; at += step) {
-      const point = Math.floor(at);
-      const { wrong } = await crashAt(site, point);
-      violations.push(...wrong.map((what) => `site ${site}, point ${point}: ${what}`));
-      onPoint(++done, violations);
-    }
+    const queue: number[] = [];
+    for (let at = 1 + random() * step; at <= boundaries; at += step) queue.push(Math.floor(at));
+    queue.length = Math.min(queue.length, points - done);
+    const work = async () => {
+      for (let point = queue.shift(); point !== undefined; point = queue.shift()) {
+        const { wrong, isReached } = await crashAt(site, point);
+        // Runs differ a little: it may have ended before.
+        if (!isReached) continue;
+        violations.push(...wrong.map((what) => `site ${site}, point ${point}: ${what}`));
+        onPoint(++done, violations);
+      }
+    };
+    await Promise.all(Array.from({ length: atOnce }, work));
   }
   return { points, violations };
 }
@@ -47,26 +56,33 @@ export async function crashAtPoints(
 export async function crashAt(
   seed: number,
   point: number,
-): Promise<{ boundaries: number; wrong: string[] }> {
+): Promise<{ boundaries: number; isReached: boolean; wrong: string[] }> {
   const folder = mkdtempSync(join(tmpdir(), 'orbweaver-crash-'));
   try {
     const { said, signal } = await runChild(folder, seed, point);
     const boundaries = Number(/^boundaries (\d+)$/m.exec(said)?.[1] ?? 0);
-    if (point === 0) return { boundaries, wrong: [] };
+    const isReached = boundaries === 0;
+    if (point === 0 || !isReached) return { boundaries, isReached, wrong: [] };
     const wrong: string[] = [];
     if (signal !== 'SIGKILL') wrong.push(`it ended by ${signal}`);
     const damage = checkStore(storeFile(join(folder, 'data/store')));
-    if (damage !== undefined) return { boundaries, wrong: [`the store is damaged: ${damage}`] };
+    if (damage !== undefined) return { boundaries, isReached, wrong: [`damaged: ${damage}`] };
     const acknowledged = new Set(said.split('\n'));
     const site = new ModelSite(seed, pagesCount);
     const onLease = (url: string) => {
       if (acknowledged.has(url)) wrong.push(`${url} was acknowledged and is asked for again`);
     };
     await runStoredCrawl({ folder, site, onLease });
-    return { boundaries, wrong: [...wrong, ...(await wrongWithEnd(folder, site))] };
+    return { boundaries, isReached, wrong: [...wrong, ...(await wrongWithEnd(folder, site))] };
   } finally {
     rmSync(folder, { recursive: true });
   }
+}
+
+/** A crawl that was killed when this part of its writes was done. */
+export async function killedCrawl(folder: string, seed: number, part: number): Promise<void> {
+  const { boundaries } = await crashAt(seed, 0);
+  await runChild(folder, seed, Math.ceil(boundaries * part));
 }
 
 async function runChild(folder: string, seed: number, point: number) {

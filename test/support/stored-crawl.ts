@@ -32,7 +32,8 @@ export class ModelSite {
   readonly images = new Set<string>();
   readonly missing = new Set<string>();
 
-  constructor(seed: number, count: number) {
+  /** `illPart` of the pages fail at first. */
+  constructor(seed: number, count: number, illPart = 0.03) {
     const random = randomOf(seed);
     const pick = (max: number) => Math.floor(random() * max);
     const urlOf = (page: number) => (page === 0 ? `${origin}/` : `${origin}/page/${page}`);
@@ -44,7 +45,7 @@ export class ModelSite {
       const images = Array.from({ length: pick(4) }, () => `${origin}/img/${pick(count)}.png`);
       for (const image of images) this.images.add(image);
       for (const link of links) if (link.includes('/missing/')) this.missing.add(link);
-      this.pages.set(urlOf(page), { links, images, ills: random() < 0.03 ? 1 : 0 });
+      this.pages.set(urlOf(page), { links, images, ills: random() < illPart ? 1 : 0 });
     }
   }
 }
