@@ -116,6 +116,7 @@ class Rebuilding {
   /** Keys of the hosts' places; with a new one tasks move. */
   #secret: Buffer | undefined;
   #isNewSecret = false;
+  #isMetaWhole = false;
   #changes: Change[] = [];
   readonly #packs: Buffer[] = [];
   readonly #report: string[][] = [];
@@ -130,7 +131,8 @@ class Rebuilding {
   async run(): Promise<string[]> {
     const lengths = this.#meta();
     this.#table('crawls', (_key, value) => {
-      const record = decodeCrawl(value);
+      // A copy: the secret would go on pointing into the page.
+      const record = decodeCrawl(Buffer.from(value));
       this.#crawls.set(record.id, record);
       return undefined;
     });
@@ -160,12 +162,13 @@ class Rebuilding {
   /** Format, secret, and the rest; gives the crawls whose files' lengths are known. */
   #meta(): Set<number> {
     const known = new Set<number>();
-    const { rows, of } = this.#salvage.table('meta', (key, value) => {
+    const { rows, of, damage } = this.#salvage.table('meta', (key, value) => {
       const [, id] = /^sink\/(\d+)$/.exec(key.toString()) ?? [];
       if (id !== undefined) known.add(Number(id));
       if (key.equals(secretKey)) this.#secret = Buffer.from(value);
       else this.#put('meta', key, value);
     });
+    this.#isMetaWhole = damage.length === 0;
     this.#say('meta', rows, of);
     this.#isNewSecret = this.#secret === undefined;
     this.#secret ??= randomBytes(16);
@@ -230,7 +233,7 @@ class Rebuilding {
   /** A crawl whose files' lengths are lost goes on behind their last whole line. */
   #lengths(known: ReadonlySet<number>): void {
     for (const { id, name } of this.#crawls.values()) {
-      if (known.has(id)) continue;
+      if (known.has(id) || this.#isMetaWhole) continue; // or nothing was written yet
       const lengths = lengthsOfFiles(join(this.#outFolder, name));
       this.#put('meta', lengthsKey(id), encodeLengths(lengths));
       if (lengths.pages > 0) {

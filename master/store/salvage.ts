@@ -1,9 +1,10 @@
 /**
- * What can still be read of a damaged store: of each table the rows that have kept their checksum,
- * by the newer of the two sets of roots, or by the older one where that gives more.
+ * What can still be read of a damaged store: of each table the rows that have kept their checksum.
+ * There are two sets of roots, of the last transaction and the one before. The newest one that is
+ * whole is the store of that moment; else the newest is read as far as it goes.
  */
 import { type Meta, StoreFile, type Tree, tableName, treeAt, treeBytes } from './pages.ts';
-import type { Table } from './store.ts';
+import { type Table, tables } from './store.ts';
 import { hasSum, isSound, sumBytes } from './sums.ts';
 
 export type Salvaged = {
@@ -14,6 +15,16 @@ export type Salvaged = {
   readonly damage: readonly string[];
 };
 
+/** Their rows may be of another moment than the rest. */
+const mixable: ReadonlySet<Table> = new Set([
+  'crawls',
+  'seen',
+  'buried',
+  'robots',
+  'hosts',
+  'items',
+]);
+
 /** A row, good until the next one. */
 export type TakeRow = (key: Buffer, value: Buffer) => void;
 
@@ -21,6 +32,8 @@ export class Salvage {
   readonly #file: StoreFile;
   readonly #metas: readonly Meta[];
   readonly #roots: readonly ReadonlyMap<string, Tree>[];
+  /** The newest that is whole; else the newest. */
+  readonly #best: number;
 
   /** @throws Error of the file system */
   constructor(path: string) {
@@ -30,6 +43,9 @@ export class Salvage {
       .sort((a, b) => b.transaction - a.transaction)
       .map((meta) => ({ ...meta, end: Math.min(meta.end, this.#pages) || 0 }));
     this.#roots = this.#metas.map((meta) => this.#rootsOf(meta));
+    const isWhole = (_: Meta, index: number) =>
+      tables.every((table) => this.#read(index, table, () => {}).damage.length === 0);
+    this.#best = Math.max(0, this.#metas.findIndex(isWhole));
   }
 
   /** False: no part of it is a store. */
@@ -44,12 +60,13 @@ export class Salvage {
 
   /** Gives what can be read of a table. */
   table(table: Table, take: TakeRow): Salvaged {
-    const readings = this.#metas.map((_, i) => this.#read(i, table, () => {}));
-    const [newer, older] = readings;
-    const best = (older?.rows ?? 0) > (newer?.rows ?? 0) && newer?.damage.length !== 0 ? 1 : 0;
-    if (newer === undefined) return { rows: 0, of: undefined, damage: ['no roots'] };
-    const { rows, of, damage } = this.#read(best, table, take);
-    return { rows, of: newer.of ?? of, damage: best === 0 ? damage : newer.damage };
+    const found = this.#read(this.#best, table, () => {});
+    const other = this.#metas.length - 1 - this.#best;
+    // Of the time before: a task would come back that is done, and a line that is written.
+    const isOther = found.rows === 0 && found.damage.length > 0 && mixable.has(table);
+    if (!isOther) return this.#read(this.#best, table, take);
+    const { rows, of } = this.#read(other, table, take);
+    return { rows, of: found.of ?? of, damage: found.damage };
   }
 
   close(): void {
