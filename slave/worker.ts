@@ -5,17 +5,24 @@
  *        |                      |            ^
  *        +-- cancelled ---------+            +-- sent again after a lost connection
  *
- * What was fetched is kept until the master has it on disk. What was only queued is dropped with
- * the connection: the master gives it to somebody again.
+ * What was fetched is kept until the master has it on disk. What was not is dropped with the
+ * connection, also in the middle of a fetch: the master gives it to somebody again, and a host must
+ * not be asked by both.
  */
 import type { MasterClient } from '../shared/client.ts';
 import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { CommandError, messageOf } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
-import { limits, type Push, type Requests, type TaskPush } from '../shared/protocol.ts';
+import {
+  limits,
+  type Push,
+  type Replies,
+  type Requests,
+  type TaskPush,
+} from '../shared/protocol.ts';
 import { CookieJar } from './fetch/cookies.ts';
 import { PageFetcher } from './fetch/fetcher.ts';
-import type { FetchOutcome } from './fetch/outcome.ts';
+import type { FetchOutcome, Turn } from './fetch/outcome.ts';
 import type { RobotsOutcome } from './fetch/robots-file.ts';
 import { MasterLink } from './master-link.ts';
 
@@ -65,9 +72,7 @@ export class Worker {
     this.#link = new MasterLink(options, {
       onJoined: (master) => this.#joined(master),
       onPush: (push) => this.#take(push),
-      onLost: () => {
-        this.#queued = [];
-      },
+      onLost: () => this.#stop(),
     });
   }
 
@@ -156,18 +161,25 @@ export class Worker {
     if (spec === undefined) return; // the master tells it before the first task
     const abort = this.#spareAborts.pop() ?? new AbortController();
     this.#fetching.set(task, abort);
-    const { lease } = task;
-    const onStart = task.timed
-      ? () => this.#link.master?.notify('task.started', { lease })
-      : undefined;
+    const { lease, open } = task;
+    let isTimed = task.timed === true;
+    const onStart = () => {
+      if (isTimed) this.#link.master?.notify('task.started', { lease });
+    };
+    const follow = async (url: string): Promise<Turn> => {
+      const { state, timed = false } = await this.#askTurn(lease, url);
+      if (state === 'lost') abort.abort();
+      isTimed = timed;
+      return state === 'go' || state === 'later' ? state : 'leave';
+    };
     try {
       if (task.kind === 'robots') {
-        const context = { open: task.open, onStart };
+        const context = { open, onStart, follow };
         const outcome = await this.#fetcher.fetchRobots(task.url, spec, abort.signal, context);
         this.#concludeRobots(task, outcome);
       } else {
         const cookies = this.#cookies.get(task.crawl);
-        const context = { open: task.open, cookies, onStart };
+        const context = { open, cookies, onStart, follow };
         const outcome = await this.#fetcher.fetch(task.url, spec, abort.signal, context);
         this.#conclude(task, outcome);
       }
@@ -183,6 +195,16 @@ export class Worker {
     }
   }
 
+  /** Asks whether a redirect may be followed; answered when it is its turn. */
+  async #askTurn(lease: number, url: string): Promise<Replies['task.hop']> {
+    try {
+      return (await this.#link.master?.request('task.hop', { lease, url })) ?? { state: 'lost' };
+    } catch (error) {
+      if (error instanceof CommandError) throw error;
+      return { state: 'lost' };
+    }
+  }
+
   #conclude(task: TaskPush, outcome: FetchOutcome): void {
     const { task: id, lease } = task;
     if (outcome.ok) {
@@ -190,8 +212,9 @@ export class Worker {
       this.#tell({ verb: 'task.report', body: { task: id, lease, result, images, links } });
       return;
     }
-    const { error, retryAfterMs } = outcome;
-    const body = { task: id, lease, error, ...(retryAfterMs ? { retryAfterMs } : {}) };
+    const { error, retryAfterMs, isPutOff } = outcome;
+    const why = isPutOff ? {} : { error, ...(retryAfterMs ? { retryAfterMs } : {}) };
+    const body = { task: id, lease, ...why };
     this.#tell({ verb: 'task.release', body });
   }
 
@@ -238,6 +261,12 @@ export class Worker {
   #cancel(leases: ReadonlySet<number>): void {
     this.#queued = this.#queued.filter(({ lease }) => !leases.has(lease));
     for (const [{ lease }, abort] of this.#fetching) if (leases.has(lease)) abort.abort();
+  }
+
+  /** The master is gone, and with it all leases. */
+  #stop(): void {
+    this.#queued = [];
+    for (const abort of this.#fetching.values()) abort.abort();
   }
 
   /** Asks for more time for everything that is still to be done. */

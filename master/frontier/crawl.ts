@@ -7,7 +7,7 @@ import type { CrawlStatus } from '../../shared/protocol.ts';
 import { isLoopback } from '../../shared/url.ts';
 import type { CrawlCounters, CrawlRecord, CrawlState } from '../store/records.ts';
 import type { Filter } from './filter.ts';
-import type { Host, Manners } from './politeness.ts';
+import type { Host, Manners } from './host.ts';
 import { Scope } from './scope.ts';
 import type { TaskQueue } from './tasks.ts';
 

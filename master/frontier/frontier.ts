@@ -18,9 +18,12 @@ import { crawlKey, decodeBuried, encodeCrawl } from '../store/records.ts';
 import type { Change, Store } from '../store/store.ts';
 import { Buried } from './buried.ts';
 import type { Crawl } from './crawl.ts';
-import { Crawls } from './crawls.ts';
+import { Crawls, hasCrawls } from './crawls.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Gathering, type Report } from './gathering.ts';
+import type { Grouping } from './grouping.ts';
+import { askHop, type HopVerdict } from './hops.ts';
+import type { Host } from './host.ts';
 import { HostRecords } from './host-records.ts';
 import {
   type Entry,
@@ -31,8 +34,8 @@ import {
   type Verdict,
 } from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';
-import type { Pace } from './pace.ts';
-import { type Host, Politeness } from './politeness.ts';
+import { Lessons } from './lessons.ts';
+import { Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
 import type { Access, RobotsAnswer } from './robots-gate.ts';
 import type { Task } from './tasks.ts';
@@ -53,6 +56,8 @@ export type FrontierOptions = {
   readonly folder: string | undefined;
   /** Keys the hosts' places in the store: 16 bytes, the same at every start. */
   readonly hostSecret: Buffer;
+  /** Which hosts share a delay and a concurrency. */
+  readonly grouping: Grouping;
   readonly leaseMs: number;
   /** Entries of the table of recent fingerprints, 16 bytes each. */
   readonly recentEntries: number;
@@ -75,6 +80,7 @@ export class Frontier {
   readonly #recent: RecentTable;
   readonly #inbox = new Inbox();
   readonly #records: HostRecords;
+  readonly #lessons: Lessons;
 
   constructor(options: FrontierOptions) {
     this.#options = options;
@@ -83,10 +89,14 @@ export class Frontier {
     this.#records = new HostRecords(options.store, (changes) => this.#commit(changes));
     this.#politeness = new Politeness({
       hashOf: (key) => Buffer.from(hosts.one(options.hostSecret, key).buffer, 0, 8),
+      groupOf: (key) => options.grouping.groupOf(key, clockMs()),
       robotsOf: (hash) => this.#records.robotsFile(hash),
-      onMade: (host) => this.#records.restore(host),
+      onHost: (host) => this.#meet(host),
+      onGroup: (group) => this.#records.restoreGroup(group),
+      askedUntil: hasCrawls(options.store) ? clockMs() : Number.NEGATIVE_INFINITY,
       onRefused: (host, task, access) => this.#refuse(host, task, access),
     });
+    this.#lessons = new Lessons(this.#politeness, this.#records);
     this.#recent = new RecentTable(options.recentEntries);
     this.crawls = new Crawls({
       store: options.store,
@@ -99,6 +109,7 @@ export class Frontier {
       politeness: this.#politeness,
       leaseMs: options.leaseMs,
       mayFetch: () => !options.results.isFull,
+      onTick: (now) => this.#records.sweep(now),
       onHopeless: (task, slave) => this.#giveUp(task, slave),
     });
     this.buried = new Buried(options.store, (entry) => this.#put(entry));
@@ -158,8 +169,7 @@ export class Frontier {
       await this.#learn(task, { error });
       return 'done';
     }
-    if (host !== undefined)
-      this.#keepPace(host, (pace, now) => pace.answered(report.result.ms, now));
+    if (host !== undefined) this.#lessons.reported(host, report.result);
     const bytes = smallEntryBytes + report.links.length + report.images.length * 128;
     return await new Promise((done) =>
       this.#put({ kind: 'report', crawl, bytes, task, report, slave: holder.name, done }),
@@ -174,10 +184,20 @@ export class Frontier {
     answer: RobotsAnswer,
     file: Uint8Array,
   ): Promise<Verdict> {
-    const { task } = this.dispatcher.claim(holder, leaseId, id) ?? {};
+    const { task, host } = this.dispatcher.claim(holder, leaseId, id) ?? {};
     if (task?.kind !== 'robots') return 'stale';
+    if (host !== undefined && 'status' in answer) {
+      this.#lessons.answered(host, answer.status, answer.retryAfterMs);
+    }
     await this.#learn(task, answer, file);
     return 'done';
+  }
+
+  /** The fetch of a lease was redirected to `text`: whether it may go on there, as soon as it is
+   *  its turn. @throws CommandError the URL is none, or not on the page's host; it waits already */
+  hop(holder: LeaseHolder, leaseId: number, text: string): Promise<HopVerdict> {
+    const { crawls, dispatcher } = this;
+    return askHop({ crawls, dispatcher, politeness: this.#politeness }, holder, leaseId, text);
   }
 
   /** Takes a failed fetch: again later, or buried. Resolves when it is on the disk. */
@@ -190,7 +210,7 @@ export class Frontier {
   ): Promise<Verdict> {
     const { task, host } = this.dispatcher.claim(holder, leaseId, id) ?? {};
     if (task === undefined) return 'stale';
-    if (host !== undefined) this.#keepPace(host, failed(host, error, retryAfterMs));
+    if (host !== undefined) this.#lessons.failed(host, error, retryAfterMs);
     if (task.kind === 'robots') {
       await this.#learn(task, { error, retryAfterMs });
       return 'done';
@@ -204,6 +224,7 @@ export class Frontier {
   async setPaused(crawl: Crawl, paused: boolean): Promise<void> {
     if (crawl.state !== (paused ? 'running' : 'paused')) return;
     crawl.state = paused ? 'paused' : 'running';
+    if (paused) this.dispatcher.putOffHops(crawl.id);
     this.crawls.wake(crawl);
     this.dispatcher.dispatchSoon();
     await this.#save(crawl);
@@ -244,6 +265,16 @@ export class Frontier {
     }
   }
 
+  /** A host came into being: what is on record of it, and its group, if that has to be asked for. */
+  #meet(host: Host): void {
+    this.#records.restore(host);
+    if (!host.isUnplaced) return;
+    this.#options.grouping.find(host.key, clockMs()).then((group) => {
+      this.#politeness.place(host, group, clockMs());
+      this.dispatcher.dispatchSoon();
+    });
+  }
+
   #put(entry: Entry): void {
     this.#inbox.put(entry);
     this.#options.commits.request();
@@ -262,14 +293,6 @@ export class Frontier {
     const error = { kind: 'lost', message: 'every slave that had it was lost' } as const;
     if (task.kind === 'robots') void this.#learn(task, { error });
     else void this.#fail({ task, error, retryAt: undefined, slave });
-  }
-
-  /** Something that the host did changes its pace. */
-  #keepPace(host: Host, change: (pace: Pace, now: number) => boolean): void {
-    const now = clockMs();
-    const isNew = change(host.pace, now);
-    if (isNew) this.#records.savePace(host);
-    if (isNew || host.follows) this.#politeness.learned(host, now);
   }
 
   /** What came of a robots.txt goes on record; then its host goes on. */
@@ -444,18 +467,6 @@ export class Frontier {
   #commit(changes: Change[]): Promise<void> {
     return new Promise((done) => this.#options.commits.submit(changes, done));
   }
-}
-
-/** What a failed fetch says of its host. */
-function failed({ delayMs }: Host, error: FetchErrorBody, retryAfterMs: number) {
-  return (pace: Pace, now: number): boolean => {
-    if (error.kind === 'dns' || error.kind === 'connect' || error.kind === 'timeout') {
-      return pace.failed(error, now);
-    }
-    const status = error.kind === 'status' ? Number.parseInt(error.message, 10) : 0;
-    if (status !== 429 && status !== 503) return false;
-    return pace.refused({ status, retryAfterMs, delayMs }, now, Math.random());
-  };
 }
 
 function answerCancelled(entry: Entry): void {

@@ -19,9 +19,9 @@ import {
 } from '../store/records.ts';
 import type { Change } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
+import type { Host } from './host.ts';
 import type { Failure } from './inbox.ts';
 import { excludedLine, failureLine, isPage, resultLine } from './lines.ts';
-import type { Host } from './politeness.ts';
 import type { Task } from './tasks.ts';
 
 export type Report = Pick<Requests['task.report'], 'result' | 'images' | 'links'>;

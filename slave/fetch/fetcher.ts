@@ -9,7 +9,14 @@ import { type Client, Clients } from './clients.ts';
 import { CookieJar } from './cookies.ts';
 import { Exchange, type Hop } from './exchange.ts';
 import { checkUrl } from './guard.ts';
-import { type FetchOutcome, isTemporary, retryAfterMs, statusError } from './outcome.ts';
+import {
+  type FetchOutcome,
+  type Follow,
+  isTemporary,
+  retryAfterMs,
+  statusError,
+  type Turn,
+} from './outcome.ts';
 import type { Page } from './page.ts';
 import { RedirectChain } from './redirects.ts';
 import { AddressCache } from './resolver.ts';
@@ -38,6 +45,8 @@ export type FetchContext = {
   readonly cookies?: CookieJar | undefined;
   /** Called when a request leaves, that of a redirect included. */
   readonly onStart?: (() => void) | undefined;
+  /** Asked before a redirect is followed; without it all are. */
+  readonly follow?: Follow | undefined;
 };
 
 export class PageFetcher {
@@ -57,9 +66,10 @@ export class PageFetcher {
     url: string,
     spec: FetchSpec,
     signal: AbortSignal,
-    { open = false, cookies = new CookieJar(), onStart }: FetchContext = {},
+    { open = false, cookies = new CookieJar(), onStart, follow = freely }: FetchContext = {},
   ): Promise<FetchOutcome> {
-    const started = performance.now();
+    // Without the time that redirects wait for their turns.
+    let started = performance.now();
     const client = this.#clients.of(open ? 'all' : spec.allowPrivate);
     const chain = new RedirectChain(url, spec.redirectsMax);
     const answer = (hop: { status: number; type?: string; bytes: number }): Result => ({
@@ -97,16 +107,18 @@ export class PageFetcher {
         case 'answer':
           return answerOutcome(answer(hop), hop.retryAfter);
         case 'redirect': {
+          const redirected = answer(hop);
           const step = chain.next(hop.location, cookie, (to) => cookies.header(to, Date.now()));
-          if (step.kind === 'follow') break;
           if (step.kind === 'end')
-            return definite(answer(hop), { kind: 'redirects', message: step.message });
-          return {
-            ok: true,
-            result: { ...answer(hop), redirectedTo: step.target },
-            images: [],
-            links: Buffer.from(step.target, 'latin1'),
-          };
+            return definite(redirected, { kind: 'redirects', message: step.message });
+          if (step.kind === 'leave') return leftBy(redirected, step.target);
+          const askedAt = performance.now();
+          const turn = await follow(chain.url);
+          signal.throwIfAborted();
+          started += performance.now() - askedAt;
+          if (turn === 'later') return putOff;
+          if (turn === 'leave') return leftBy(redirected, chain.url);
+          break;
         }
         default:
           return hop satisfies never;
@@ -119,7 +131,7 @@ export class PageFetcher {
     url: string,
     spec: FetchSpec,
     signal: AbortSignal,
-    { open = false, onStart }: FetchContext = {},
+    { open = false, onStart, follow = freely }: FetchContext = {},
   ): Promise<RobotsOutcome> {
     const own = new URL(url).origin;
     const headers = ['user-agent', spec.userAgent, 'accept', 'text/plain,*/*;q=0.5'];
@@ -130,7 +142,8 @@ export class PageFetcher {
       if (blocked !== undefined) throw blocked;
       client.agent.dispatch({ origin, path: pathname + search, method: 'GET', headers }, handler);
     };
-    return await fetchRobots(url, dispatch, { timeoutMs: spec.timeoutMs, signal, onStart });
+    const { timeoutMs } = spec;
+    return await fetchRobots(url, dispatch, { timeoutMs, signal, onStart, follow });
   }
 
   /** Ends all fetches that are still running with a failure, and the sockets. */
@@ -178,6 +191,24 @@ export class PageFetcher {
       }
     });
   }
+}
+
+const freely = (): Promise<Turn> => Promise.resolve('go');
+
+const putOff: FetchOutcome = {
+  ok: false,
+  error: { kind: 'redirects', message: 'the host must not be asked for a while' },
+  isPutOff: true,
+};
+
+/** A redirect that is not followed: its target is a link. */
+function leftBy(result: Result, target: string): FetchOutcome {
+  return {
+    ok: true,
+    result: { ...result, redirectedTo: target },
+    images: [],
+    links: Buffer.from(target, 'latin1'),
+  };
 }
 
 /** Names and values in turn. `open`: the host of a seed, which may be told who asks. */

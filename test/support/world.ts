@@ -6,6 +6,7 @@
 import test, { mock } from 'node:test';
 import { Frontier } from '../../master/frontier/frontier.ts';
 import { keyOf } from '../../master/frontier/gathering.ts';
+import { Grouping } from '../../master/frontier/grouping.ts';
 import type { Lease } from '../../master/frontier/leases.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import { crawlKey, decodeResults, decodeTask } from '../../master/store/records.ts';
@@ -179,6 +180,7 @@ export class World {
       results: { offer: () => {}, isFull: false },
       folder: this.folder,
       hostSecret: Buffer.alloc(16, 7),
+      grouping: new Grouping('host'),
       leaseMs,
       recentEntries: 64,
       onUnmannerly: () => {},
