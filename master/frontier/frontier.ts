@@ -265,7 +265,7 @@ export class Frontier {
     }
   }
 
-  /** A host came into being: what is on record of it, and its group, if that has to be asked for. */
+  /** A host came into being: it gets what is on record, and its group if that has to be found. */
   #meet(host: Host): void {
     this.#records.restore(host);
     if (!host.isUnplaced) return;

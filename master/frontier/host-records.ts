@@ -24,8 +24,8 @@ const beforeHashes = Buffer.alloc(1);
 const afterHashes = Buffer.alloc(hostBytes + 1, 0xff);
 /** Rows looked at in one `sweep`. */
 const sweptRows = 16;
-/** How much longer than it is needed a record is kept: a robots.txt may stand in for one that is out
- *  of reach. */
+/** How much longer than it is needed a record is kept: a robots.txt may stand in for one that is
+ *  out of reach. */
 const keptMs = 7 * 86_400_000;
 
 /** Until when the rows of these tables are needed, as Unix times in ms. */

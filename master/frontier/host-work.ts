@@ -1,14 +1,14 @@
 /**
  * What there is to do on one host, whatever its politeness group says: when, and which task is
- * next. The host's robots.txt comes first, then what it does not forbid; the crawls of a host take turns.
- * Called by the politeness. Pure: time is an argument.
+ * next. The host's robots.txt comes first, then what it does not forbid; the crawls of a host take
+ * turns. Called by the politeness. Pure: time is an argument.
  */
 import type { Host, HostClient } from './host.ts';
 import type { Access } from './robots-gate.ts';
 import type { Task } from './tasks.ts';
 
-/** Takes a task that must not be fetched. It is out of its queue, and `refused` of its host counts it
- *  until it is on the disk. */
+/** Takes a task that must not be fetched. It is out of its queue, and `refused` of its host counts
+ *  it until it is on the disk. */
 export type Refuse = (host: Host, task: Task, access: Exclude<Access, 'fetch'>) => void;
 
 /** Refused tasks of a host that may wait for the disk. */

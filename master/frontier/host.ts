@@ -86,8 +86,8 @@ export class Group {
   readonly waiting = new Heap<Host>((a, b) => a.dueAt < b.dueAt);
   readonly hops: Hop[] = [];
   readonly pace = new Pace();
-  /** Time of the next allowed start. */
-  nextAt = 0;
+  /** Time of the last start; the next one is a delay later, as long as that is by then. */
+  lastAt: number;
   /** Fetches that hold a slot. */
   inFlight = 0;
   /** Of them those whose request has not left its slave. */
@@ -101,14 +101,21 @@ export class Group {
   dueAt = 0;
   heapIndex = -1;
   heap: Heap<Group> | undefined;
+  #isIdle = false;
 
-  constructor(key: string, hash: Buffer) {
+  constructor(key: string, hash: Buffer, lastAt: number) {
     this.key = key;
     this.hash = hash;
+    this.lastAt = lastAt;
   }
 
   get delayMs(): number {
     return this.pace.delayMs(this.baseMs, this.follows);
+  }
+
+  /** Time of the next allowed start. */
+  get nextAt(): number {
+    return Math.max(this.lastAt + this.delayMs, this.pace.holdUntil);
   }
 
   get hasSlot(): boolean {
@@ -117,6 +124,7 @@ export class Group {
 
   /** One more crawl on one of its hosts: the longest delay and the smallest concurrency hold. */
   agree(host: Host, { delayMs, perHost, follows, robots, crawlDelayMaxMs }: Manners): void {
+    if (this.#isIdle) this.#disagree();
     const crawlDelayMs = robots === undefined ? 0 : host.robots.crawlDelayMs(robots);
     const limitedMs = Math.min(crawlDelayMs, crawlDelayMaxMs ?? Number.POSITIVE_INFINITY);
     this.baseMs = Math.max(this.baseMs, delayMs, limitedMs);
@@ -124,12 +132,22 @@ export class Group {
     this.follows &&= follows === true;
   }
 
+  /** A crawl is gone, or wants something else. When nobody is left, the last agreement holds until
+   *  somebody comes: the gap after the last request is still to be kept. */
   agreeAnew(): void {
+    const clients = [...this.members].flatMap((host) =>
+      [...host.clients.values()].map(({ manners }) => ({ host, manners })),
+    );
+    this.#isIdle = clients.length === 0;
+    if (this.#isIdle) return;
+    this.#disagree();
+    for (const { host, manners } of clients) this.agree(host, manners);
+  }
+
+  #disagree(): void {
+    this.#isIdle = false;
     this.baseMs = 0;
     this.perHost = Number.POSITIVE_INFINITY;
     this.follows = true;
-    for (const host of this.members) {
-      for (const { manners } of host.clients.values()) this.agree(host, manners);
-    }
   }
 }

@@ -17,7 +17,9 @@ import type { PaceRecord } from '../store/records.ts';
 const delayFactor = 1;
 const adaptedMsMax = 10_000;
 const smoothing = 1 / 8;
-const windowFirst = 4;
+const windowFirst = 2;
+/** Answers that open the window by one: fewer, and a limit is met by more fetches at once. */
+const answersPerStep = 4;
 const windowMax = 10_000;
 /** Retry-After beyond this does not hold the whole group; the URL itself waits that long. */
 const holdMsMax = 3_600_000;
@@ -61,7 +63,7 @@ export class Pace {
 
   /** Fetches at once, whatever the crawls allow. */
   get atOnceMax(): number {
-    return this.#window;
+    return Math.floor(this.#window);
   }
 
   /** The delay between two starts, where the crawls agreed on `baseMs`; `follows`: it is a default
@@ -78,7 +80,7 @@ export class Pace {
       this.#smoothedMs += (ms - this.#smoothedMs) * (this.#smoothedMs === 0 ? 1 : smoothing);
     }
     this.#unavailable = 0;
-    this.#window = Math.min(windowMax, this.#window + 1);
+    this.#window = Math.min(windowMax, this.#window + 1 / answersPerStep);
     const record = this.#record;
     const forgives = record.learnedMs > 0 && now - record.learnedAt > forgivenAfter(record);
     if (record.refusals === 0 && !forgives) return false;

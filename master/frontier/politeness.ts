@@ -80,14 +80,14 @@ export class Politeness {
       this.#forget(before, now);
       host.group = this.#group(groupKey);
       host.group.members.add(host);
-      for (const { manners } of host.clients.values()) this.#agree(host, manners);
+      for (const { manners } of host.clients.values()) host.group.agree(host, manners);
     }
     this.wake(host, now);
   }
 
   join(host: Host, crawl: number, client: HostClient): void {
     host.clients.set(crawl, client);
-    this.#agree(host, client.manners);
+    host.group.agree(host, client.manners);
   }
 
   /** The host's robots.txt is known. */
@@ -138,7 +138,7 @@ export class Politeness {
           task.queue.lease(task);
           host.inFlight++;
           group.inFlight++;
-          group.nextAt = now + group.delayMs;
+          group.lastAt = now;
           // To the end of the line.
           group.waiting.remove(host);
         }
@@ -173,7 +173,7 @@ export class Politeness {
         group.hops.splice(group.hops.indexOf(hop), 1);
         if (turn === 'go') {
           if (!hop.hasSlot) group.inFlight++;
-          group.nextAt = now + Math.max(group.delayMs, hop.delayMs);
+          group.lastAt = now + Math.max(0, hop.delayMs - group.delayMs);
         }
         hop.settle(turn);
       }
@@ -191,7 +191,7 @@ export class Politeness {
    *  so that the way to the slave, a look-up and a handshake shorten no gap. */
   started(group: Group, isAwaited: boolean, now: number): void {
     if (isAwaited) group.unstarted--;
-    group.nextAt = Math.max(group.nextAt, now + group.delayMs + guardMs);
+    group.lastAt = Math.max(group.lastAt, now + guardMs);
     this.#order(group, now);
   }
 
@@ -221,17 +221,12 @@ export class Politeness {
   #group(key: string): Group {
     let group = this.#groups.get(key);
     if (group === undefined) {
-      group = new Group(key, this.#options.hashOf(key));
+      const { hashOf, askedUntil } = this.#options;
+      group = new Group(key, hashOf(key), askedUntil);
       this.#groups.set(key, group);
       this.#options.onGroup(group);
     }
     return group;
-  }
-
-  #agree(host: Host, manners: HostClient['manners']): void {
-    const { group } = host;
-    group.agree(host, manners);
-    group.nextAt = Math.max(group.nextAt, this.#options.askedUntil + group.delayMs);
   }
 
   /** Puts the group where it belongs. */
@@ -251,7 +246,7 @@ export class Politeness {
   }
 
   #forget(group: Group, now: number): void {
-    if (group.inFlight > 0 || group.hops.length > 0 || group.nextAt > now) return;
+    if (group.inFlight > 0 || group.hops.length > 0 || group.lastAt + group.delayMs > now) return;
     for (const host of group.members) {
       if (host.clients.size > 0 || host.inFlight > 0) continue;
       group.members.delete(host);
@@ -265,7 +260,7 @@ export class Politeness {
 function taskDueAt(group: Group): number | undefined {
   const first = group.waiting.peek()?.dueAt;
   if (first === undefined || group.unstarted > 0 || !group.hasSlot) return undefined;
-  return Math.max(first, group.nextAt, group.pace.holdUntil);
+  return Math.max(first, group.nextAt);
 }
 
 /** When the first of its redirects may go on, or has to be told that it may not. */
@@ -273,5 +268,5 @@ function hopDueAt(group: Group, now: number): number | undefined {
   if (group.pace.holdUntil > now + holdMsMax) return now;
   const isStuck = !group.hasSlot && !group.hops.some(({ hasSlot }) => hasSlot);
   if (group.unstarted > 0 || isStuck) return undefined;
-  return Math.max(group.nextAt, group.pace.holdUntil);
+  return group.nextAt;
 }

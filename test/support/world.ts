@@ -8,6 +8,7 @@ import { Frontier } from '../../master/frontier/frontier.ts';
 import { keyOf } from '../../master/frontier/gathering.ts';
 import { Grouping } from '../../master/frontier/grouping.ts';
 import type { Lease } from '../../master/frontier/leases.ts';
+import { Pace } from '../../master/frontier/pace.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import { crawlKey, decodeResults, decodeTask } from '../../master/store/records.ts';
 import type { Table } from '../../master/store/store.ts';
@@ -43,6 +44,8 @@ export class World {
     this.folder = folder;
     mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
     mock.method(performance, 'now', () => this.#nowMs);
+    // Hosts trust at once: how they come to do so is a test of its own.
+    mock.getter(Pace.prototype, 'atOnceMax', () => 1_000);
     [this.commits, this.frontier] = this.#open();
   }
 

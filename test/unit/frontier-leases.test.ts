@@ -256,7 +256,7 @@ worldTest('a slave gets no more than its credit', async (world) => {
 
 worldTest('two slaves share the work in turn', async (world) => {
   const slaves = [world.slave('one', 100), world.slave('two', 100)];
-  await world.seed(Array.from({ length: 40 }, (_, i) => `http://host${i}.example/`));
+  await world.seed(Array.from({ length: 40 }, (_, i) => `${a}/${i}`));
   await world.settle();
   assert.deepEqual(
     slaves.map(({ leases }) => leases.size),

@@ -130,6 +130,8 @@ worldTest('5xx of robots.txt forbids all, for now', async (world) => {
 worldTest('Crawl-delay is honoured up to the limit', async (world) => {
   const slave = await begin(world, { crawlDelayMaxMs: 2_000 });
   await answer(world, slave, { status: 200 }, 'User-agent: *\nCrawl-delay: 30');
+  assert.equal(slave.urls.length, 0, 'the file was a request, too');
+  await world.advance(2_000);
   assert.equal(slave.urls.length, 1);
   for (const { id } of slave.leases) world.frontier.dispatcher.started(slave, id);
   await world.advance(1_000);

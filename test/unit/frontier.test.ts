@@ -171,7 +171,7 @@ worldTest('a higher priority goes first, and links inherit it', async (world) =>
 });
 
 worldTest('the page limit is never passed and ends the crawl', async (world) => {
-  const seeds = Array.from({ length: 12 }, (_, i) => `http://host${i}.example/`);
+  const seeds = Array.from({ length: 12 }, (_, i) => `${a}/${i}`);
   await world.seed(seeds, { maxPages: 5 });
   const slaves = [world.slave('one'), world.slave('two')];
   await world.settle();
@@ -317,7 +317,7 @@ worldTest('a host that was left while tasks for it were on the way is served', a
 });
 
 worldTest('senders wait when the inbox is full, and are let in again', async (world) => {
-  await world.seed(Array.from({ length: 80 }, (_, i) => `http://host${i}.example/`));
+  await world.seed(Array.from({ length: 80 }, (_, i) => `${a}/${i}`));
   const slave = world.slave('slave', 80);
   await world.settle();
   const links = `${b}/${'x'.repeat(1000)}\n`.repeat(1000);

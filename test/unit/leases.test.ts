@@ -7,7 +7,7 @@ import { TaskQueue } from '../../master/frontier/tasks.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 import { FakeSlave } from '../support/fake-slave.ts';
 
-const group = new Group('http://a', Buffer.alloc(8));
+const group = new Group('http://a', Buffer.alloc(8), 0);
 const host = new Host('http://a', Buffer.alloc(8), group, () => undefined);
 const queue = new TaskQueue({ crawl: 1, host: host.hash, store: new MemoryStore(), empty: true });
 let lastSeq = 0;
