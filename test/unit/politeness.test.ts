@@ -255,7 +255,8 @@ test('politeness: hosts of a group share delay and concurrency, and take turns',
     if (keys.length > 0) politeness.vacate(host.group, now);
     return keys;
   });
-  assert.deepEqual(order, ['a', 'b', 'c', 'a', 'b']);
+  assert.deepEqual(order.slice(0, 3).sort(), ['a', 'b', 'c']);
+  assert.deepEqual(order.slice(3).sort(), ['a', 'b'], 'c had one task');
   politeness.leave(host, 1, 500);
   assert.deepEqual([third.group.delayMs, third.group.perHost], [50, 3]);
 });
