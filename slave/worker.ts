@@ -9,6 +9,7 @@
  * connection, also in the middle of a fetch: the master gives it to somebody again, and a host must
  * not be asked by both.
  */
+import type { Joining } from '../shared/cli.ts';
 import type { MasterClient } from '../shared/client.ts';
 import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { CommandError, messageOf } from '../shared/errors.ts';
@@ -27,9 +28,7 @@ import type { RobotsOutcome } from './fetch/robots-file.ts';
 import { MasterLink } from './master-link.ts';
 
 export type WorkerOptions = {
-  readonly host: string;
-  readonly port: number;
-  readonly authkey: Buffer;
+  readonly master: Joining;
   readonly name: string;
   readonly slots: number;
   readonly joinTimeoutMs: number;
