@@ -15,11 +15,7 @@ import type { Politeness } from './politeness.ts';
 /** `isTimed`: the host has a delay, so the start of the request has to be told. */
 export type HopVerdict = { readonly state: Turn | 'robots' | 'scope'; readonly isTimed?: boolean };
 
-type Parts = {
-  readonly crawls: Crawls;
-  readonly dispatcher: Dispatcher;
-  readonly politeness: Politeness;
-};
+type Parts = { readonly crawls: Crawls; readonly dispatcher: Dispatcher };
 
 /** Hops of one session that may wait for their turns. */
 const hopsMax = 512;
@@ -27,7 +23,8 @@ const hopsMax = 512;
 /** May the fetch of this lease go on at `text`? Resolves when it may, or with why it may not.
  *  @throws CommandError E_BAD_REQUEST */
 export async function askHop(
-  { crawls, dispatcher, politeness }: Parts,
+  { crawls, dispatcher }: Parts,
+  politeness: Politeness,
   holder: LeaseHolder,
   leaseId: number,
   text: string,

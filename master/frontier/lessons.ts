@@ -7,6 +7,7 @@ import type { FetchErrorBody, Result } from '../../shared/protocol.ts';
 import type { Host } from './host.ts';
 import type { HostRecords } from './host-records.ts';
 import type { Politeness } from './politeness.ts';
+import type { RobotsAnswer } from './robots-gate.ts';
 
 export class Lessons {
   readonly #politeness: Politeness;
@@ -20,6 +21,10 @@ export class Lessons {
   /** A definite answer. A status of 0: nothing was asked. */
   reported(host: Host, { status, ms }: Pick<Result, 'status' | 'ms'>): void {
     if (status > 0) this.#served(host, ms);
+  }
+
+  robots(host: Host, answer: RobotsAnswer): void {
+    if ('status' in answer) this.answered(host, answer.status, answer.retryAfterMs);
   }
 
   /** An answer of which only the status counts; 429 and 503 ask to be left alone. */
