@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Cluster, type Line } from '../support/cluster.ts';
 import { assertLeaves, crawlToEnd, siteFor } from '../support/parts.ts';
-import { flatSite, sitePages } from '../support/site.ts';
+import { flatSite, type Resource, sitePages } from '../support/site.ts';
 
 const timeout = 60_000;
 /** Starts are spaced by the master; the way to the server and a busy machine blur them so much. */
@@ -144,18 +144,20 @@ test('manners: a redirect to what robots.txt or --exclude leaves out is not foll
 test('manners: --per-host holds while a master is killed and another one starts', {
   timeout,
 }, async (t) => {
-  const site = await siteFor(t, flatSite(8));
+  // The first answers take so long that they are under way when the next master hands out.
+  const quick = flatSite(8);
+  const slow = [...quick].map(([path, resource]): [string, Resource] =>
+    path === '/' ? [path, resource] : [path, { ...resource, delayMs: 5_000 }],
+  );
+  const site = await siteFor(t, new Map(slow));
   const cluster = new Cluster(t);
   const flags = [site.url, '--exit-when-done', '--per-host', '2', '--ignore-robots'];
   const first = await cluster.master(flags);
   const { address } = cluster;
   const slaves = [cluster.slave(), cluster.slave()];
-  await site.requested(1);
-  // From now on answers take so long that both are still under way when the next master hands out.
-  site.delayMs = 3_000;
   await site.requested(3);
   await first.kill('SIGKILL');
-  site.delayMs = 20;
+  for (const [path, resource] of quick) site.resources.set(path, resource);
   const second = await cluster.master(flags, { listen: address });
   await assertLeaves(second, ...slaves);
   assert.equal(site.atOnceMax, 2);
