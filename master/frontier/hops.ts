@@ -1,7 +1,7 @@
 /**
  * The hops of redirects: what a slave is answered before it follows one. A hop is checked as a link
  * would be (scope, robots.txt) and then waits in the dispatcher for its turn, since it is one more
- * request to its host. Called by the frontier. Source: PROTOCOL.md [T-19] [T-20].
+ * request to its host. Called by the frontier. Source: PROTOCOL.md [T-20] [T-22].
  */
 import { CommandError } from '../../shared/errors.ts';
 import { hostKeyOf, parseCanonical } from '../../shared/url.ts';

@@ -1,5 +1,5 @@
 /** Tasks: credit, push, report, release, extend, cancel, drain. Source: PROTOCOL.md
- *  [T-1]..[T-21]. */
+ *  [T-1]..[T-22]. */
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import { Cluster } from '../support/cluster.ts';
@@ -455,7 +455,7 @@ function hop(slave: RawPeer, { lease }: Task, url: string) {
   return { answer, asked };
 }
 
-test('[T-19] a hop goes on at once without a delay, and else when it is its turn', async (t) => {
+test('[T-22] a hop goes on at once without a delay, and else when it is its turn', async (t) => {
   const slave = await target.slave(t, 4);
   if (slave === undefined) return;
   const free = target.seed();
