@@ -48,6 +48,13 @@ export function specFlags(): Option[] {
     flag('--ignore-robots', 'fetch what robots.txt disallows: only on your own sites').default(
       false,
     ),
+    flag('--sitemaps <which>', 'robots: those that robots.txt names; all: /sitemap.xml, too; none')
+      .choices(['none', 'robots', 'all'])
+      .default('robots'),
+    flag(
+      '--sitemap-since <date>',
+      'of sitemaps, only what was modified since, and what has no date; default: all',
+    ).argParser(moment),
     flag('--images <which>', 'img: img[src] alone; all: wherever an image can stand; or classes')
       .argParser(imageClasses)
       .default('all'),
@@ -97,6 +104,8 @@ const specFields: Readonly<
   perHost: ['perHost'],
   crawlDelayMax: ['crawlDelayMaxMs'],
   ignoreRobots: ['ignoreRobots'],
+  sitemaps: ['sitemaps'],
+  sitemapSince: ['fetch', 'sitemapSinceMs'],
   attempts: ['attemptsMax'],
   urlsExpected: ['urlsExpected'],
   images: ['fetch', 'images'],
@@ -167,6 +176,17 @@ function headers(text: string, before: [string, string][] | undefined): [string,
     return pair;
   });
   return [...(before ?? []), ...parsed];
+}
+
+/** A day, or a moment: `2026-11-01`, `2026-11-01T08:00:00Z`. */
+function moment(text: string): number {
+  const ms = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d))?$/.test(text)
+    ? Date.parse(text)
+    : Number.NaN;
+  if (Number.isNaN(ms) || ms < 0) {
+    throw new InvalidArgumentError('It must be a date: 2026-11-01 or 2026-11-01T08:00:00Z.');
+  }
+  return ms;
 }
 
 /** `img`, `all`, or classes parted by commas. */

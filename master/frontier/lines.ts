@@ -1,7 +1,8 @@
 /** The lines of pages.jsonl, one object a fetched URL. Source: README, "What you get". */
-import type { FetchErrorBody, Image, Result } from '../../shared/protocol.ts';
+import type { FetchErrorBody, Image, Result, SitemapKind } from '../../shared/protocol.ts';
+import type { TaskRecord } from '../store/records.ts';
 
-type Fetched = { readonly url: string; readonly depth: number };
+type Fetched = Pick<TaskRecord, 'kind' | 'url' | 'depth'>;
 
 /** A page is a 200 answer of HTML. */
 export function isPage({ status, type, error, redirectedTo }: Result): boolean {
@@ -57,6 +58,35 @@ export function resultLine(line: {
   });
 }
 
+/** The line of a sitemap: how many URLs and images it lists, whoever knew them. */
+export function sitemapLine(line: {
+  readonly task: Fetched & { readonly attempts: number };
+  readonly result: Result;
+  readonly kind: SitemapKind;
+  readonly urls: number;
+  readonly images: number;
+  readonly slave: string;
+  readonly at: number;
+}): string {
+  const { task, result, kind, urls, images, slave } = line;
+  const { finalUrl, status, type, bytes, cut, redirectedTo } = result;
+  return json({
+    url: task.url,
+    finalUrl,
+    status: status === 0 ? undefined : status,
+    type,
+    depth: task.depth,
+    bytes,
+    ms: Math.round(result.ms),
+    sitemap: { kind, urls, images },
+    cut,
+    redirectedTo,
+    error: result.error && { ...result.error, attempts: task.attempts + 1 },
+    slave,
+    at: new Date(line.at).toISOString(),
+  });
+}
+
 /** The line of a URL that was given up. */
 export function failureLine(line: {
   readonly task: Fetched;
@@ -70,6 +100,7 @@ export function failureLine(line: {
   return json({
     url: task.url,
     depth: task.depth,
+    sitemap: task.kind === 'sitemap' ? { kind: 'none', urls: 0, images: 0 } : undefined,
     error: { ...error, attempts },
     slave: slave || undefined,
     at,

@@ -5,7 +5,8 @@
 import type { FetchSpec } from '../../shared/crawl.ts';
 import { type Extract, PageExtractor } from '../extract/extract.ts';
 import { PageDecoder } from './charset.ts';
-import { looksLikeHtml, sniffBytes } from './content.ts';
+import { isHtml, looksLikeHtml, sniffBytes } from './content.ts';
+import type { BodyReader, Reading } from './exchange.ts';
 
 export type Page = { extract: Extract; charset: string; bytes: number; cut: boolean };
 
@@ -19,7 +20,14 @@ export type PageOptions = {
   spec: FetchSpec;
 };
 
-export class PageReader {
+export const pageReading: Reading<Page> = {
+  accept: 'text/html,application/xhtml+xml;q=0.9,*/*;q=0.5',
+  type: 'text/html',
+  takes: (essence) => essence === undefined || isHtml(essence),
+  open: (options) => new PageReader(options),
+};
+
+export class PageReader implements BodyReader<Page> {
   readonly #options: PageOptions;
   readonly #decoder: PageDecoder;
   #extractor: PageExtractor | undefined;
