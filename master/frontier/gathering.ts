@@ -194,7 +194,7 @@ export class Gathering {
     const commit = crawl.takeCommit();
     const changes = [...crawl.filter.changes(this.#seenKeys, commit), ...this.#changes];
     let results: Buffer | undefined;
-    if (this.#lines !== '') {
+    if (this.#lines !== '' || this.#images !== '') {
       results = encodeResults(this.#lines, this.#images);
       changes.push({ table: 'results', key: commitKey(crawl.id, commit), value: results });
     }
