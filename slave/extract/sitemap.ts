@@ -1,8 +1,8 @@
 /**
  * Sitemaps while they arrive: `urlset` and `sitemapindex` in XML, RSS and Atom, and plain text with
  * a URL a line. Bytes in, entries out; no I/O, gzip is undone before. Nothing is believed:
- * entries, bytes, depth and lengths are bounded, what is no absolute http or https URL is dropped, and a
- * page that is no sitemap gives no entries. Which hosts the URLs may be on is for the master to say.
+ * entries, bytes, depth and lengths are bounded, what is no absolute http or https URL is dropped,
+ * and what is no sitemap gives no entries. On which hosts URLs may be is for the master to say.
  * Source: sitemaps.org protocol 0.9; Google's image extension 1.1; RSS 2.0; RFC 4287.
  */
 import { TextDecoder } from 'node:util';

@@ -80,9 +80,11 @@ test('sitemap body: a broken gzip file keeps what was read', async () => {
   assert.ok(cut.urls.length > 5_000 && cut.urls.length < 15_000);
   // Its checksum is another.
   const wrong = Buffer.from(whole);
-  wrong.writeUInt32LE(wrong.readUInt32LE(wrong.length - 8) ^ 1, wrong.length - 8);
+  const crcAt = wrong.length - 8;
+  wrong.writeUInt8(255 - wrong.readUInt8(crcAt), crcAt);
   const broken = await found({ body: wrong });
-  assert.deepEqual([broken.urls.length, broken.cut], [20_000, true]);
+  assert.ok(broken.urls.length > 15_000);
+  assert.equal(broken.cut, true);
 });
 
 test('sitemap body: a bomb ends at the limit, also a double one', async () => {

@@ -123,7 +123,8 @@ test('sitemap: the example of the protocol, with its entities', () => {
 test('sitemap: RSS and Atom feeds list pages', () => {
   const rss = `<rss version="2.0"><channel><title>t</title><link>http://a/home</link>
     <item><title>x</title><link>http://a/1</link><pubDate>Sat, 07 Sep 2002 00:00:01 GMT</pubDate>
-    <guid>http://a/guid</guid></item><item><link> http://a/2?x&amp;y </link></item></channel></rss>`;
+    <guid>http://a/guid</guid></item><item><link> http://a/2?x&amp;y </link></item>
+    </channel></rss>`;
   assert.deepEqual(parse(rss), {
     kind: 'feed',
     cut: false,
