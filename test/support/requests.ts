@@ -86,6 +86,7 @@ const wrongSpecs = [
   { urlsExpected: 1e12 },
   { fetch: { userAgent: '' } },
   { fetch: { timeoutMs: 0 } },
+  { sitemaps: 'some' },
   { fetch: { more: 1 } },
 ].map((spec) => ({ spec }));
 
@@ -113,6 +114,26 @@ export const requests: readonly {
       ...wrongResults,
       ...wrongImages,
       ...['', null, [], undefined, Buffer.alloc((16 << 20) + 1)].map((links) => ({ links })),
+    ],
+  },
+  {
+    verb: 'task.sitemap',
+    good: {
+      task,
+      lease: 1,
+      kind: 'urlset',
+      urls: Buffer.alloc(0),
+      images: Buffer.alloc(0),
+      end: { result, urls: 0, images: 0 },
+    },
+    bad: [
+      ...wrongTask,
+      ...wrongLease,
+      ...['', null, [], undefined, Buffer.alloc((16 << 20) + 1)].map((urls) => ({ urls })),
+      ...['', null, [], undefined].map((images) => ({ images })),
+      ...['', 'page', 7, null, undefined].map((kind) => ({ kind })),
+      ...[null, {}, { result }, { result, urls: -1, images: 0 }].map((end) => ({ end })),
+      ...wrongResults.map((wrong) => ({ end: { ...wrong, urls: 0, images: 0 } })),
     ],
   },
   {
