@@ -1,7 +1,7 @@
 /**
  * The body of a sitemap on its way in: a gzip file is known by its first bytes, whatever its
  * headers say; what it lists comes out canonical, each once. 50 MiB, before and after
- * decompression, and 50,000 entries bound it; what is broken or too long keeps what was read.
+ * decompression, and 200,000 entries bound it; what is broken or too long keeps what was read.
  *
  *     sniffing ─first two bytes─▶ plain | gzip ─limit─▶ full
  */

@@ -108,20 +108,20 @@ test('sitemaps: a master that is killed in the middle loses none', { timeout }, 
   assert.equal(site.robotsLog.length, 1);
 });
 
-test('sitemaps: 50,000 URLs of a longer file, in many parts', { timeout }, async (t) => {
+test('sitemaps: a long one comes in many parts, and whole', { timeout }, async (t) => {
   const site = await siteFor(t, sitePages({ '/': [] }));
   // Forbidden, so that they end as lines without a request each.
   site.robots = 'User-agent: *\nDisallow: /page/\nSitemap: /big.xml';
-  const paths = Array.from({ length: 60_000 }, (_, i) => `<loc>${site.origin}/page/${i}</loc>`);
+  const paths = Array.from({ length: 30_000 }, (_, i) => `<loc>${site.origin}/page/${i}</loc>`);
   site.resources.set('/big.xml', file(urlset(paths)));
   const cluster = await crawlToEnd(t, [site.url]);
   const found = lines(cluster);
   const [sitemap] = found.filter((line) => line.sitemap !== undefined);
-  assert.deepEqual(sitemap?.sitemap, { kind: 'urlset', urls: 50_000, images: 0 });
-  assert.equal(sitemap?.cut, true);
+  assert.deepEqual(sitemap?.sitemap, { kind: 'urlset', urls: 30_000, images: 0 });
+  assert.equal(sitemap?.cut, undefined);
   const excluded = found.filter(({ url }) => url.startsWith(`${site.origin}/page/`));
-  assert.equal(new Set(excluded.map(({ url }) => url)).size, 50_000);
-  assert.equal(excluded.length, 50_000);
+  assert.equal(new Set(excluded.map(({ url }) => url)).size, 30_000);
+  assert.equal(excluded.length, 30_000);
 });
 
 test('sitemaps: none costs no request, a missing one is no failure', { timeout }, async (t) => {

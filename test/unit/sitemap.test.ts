@@ -187,13 +187,13 @@ test('sitemap: what a page left open is still read', () => {
   assert.deepEqual(urls(parse(open)), ['http://a/1', 'http://a/2', 'http://a/3']);
 });
 
-test('sitemap: it ends at 50,000 entries, at the byte limit and below the depth limit', () => {
+test('sitemap: it ends at 200,000 entries, at the byte limit and below the depth limit', () => {
   const many = (count: number) =>
     `<urlset>${Array.from({ length: count }, (_, at) => `<url><loc>http://a/${at}</loc></url>`).join('')}</urlset>`;
-  const full = parse(many(50_000));
-  assert.deepEqual([full.entries.length, full.cut], [50_000, false]);
-  const over = parse(many(50_001));
-  assert.deepEqual([over.entries.length, over.cut], [50_000, true]);
+  const full = parse(many(200_000));
+  assert.deepEqual([full.entries.length, full.cut], [200_000, false]);
+  const over = parse(many(200_001));
+  assert.deepEqual([over.entries.length, over.cut], [200_000, true]);
   const reader = new SitemapReader({ bytesMax: 1000 });
   assert.equal(reader.write(Buffer.from(many(100))), false);
   assert.equal(reader.write(Buffer.from('x')), false);
