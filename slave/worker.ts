@@ -186,8 +186,11 @@ export class Worker {
         return this.#concludeRobots(task, await this.#fetcher.fetchRobots(...fetch));
       case 'sitemap':
         return this.#concludeSitemap(task, await this.#fetcher.fetchSitemap(...fetch));
-      default:
+      default: {
         task.kind satisfies never; // a newer master may say more
+        const error = { kind: 'protocol', message: 'not known to this slave' } as const;
+        this.#giveBack(task, { ok: false, error });
+      }
     }
   }
 

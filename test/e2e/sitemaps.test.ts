@@ -142,6 +142,23 @@ test('sitemaps: none costs no request, a missing one is no failure', { timeout }
   }
 });
 
+test('sitemaps: one on another host passes the address guard', { timeout }, async (t) => {
+  const site = await siteFor(t, hiddenPages());
+  const other = await siteFor(t, sitePages({}));
+  other.resources.set('/map.txt', file(`${site.origin}/a\n${other.origin}/b\n`, 'text/plain'));
+  site.robots = `Sitemap: ${other.origin}/map.txt`;
+  const guarded = await crawlToEnd(t, [site.url]);
+  assert.equal(other.log.length + other.robotsLog.length, 0);
+  const refused = lines(guarded).find(({ sitemap }) => sitemap !== undefined);
+  assert.equal(refused?.error?.kind, 'blocked');
+  const opened = await crawlToEnd(t, [site.url], { flags: ['--allow-private', '127.0.0.0/8'] });
+  assert.deepEqual([other.robotsLog.length, ...other.counts.entries()].flat(), [1, '/map.txt', 1]);
+  assert.deepEqual(
+    opened.pages().sort(),
+    ['/', '/a', '/linked'].map((path) => site.origin + path),
+  );
+});
+
 test('sitemaps: --sitemap-since leaves out what is older', { timeout }, async (t) => {
   const site = await siteFor(t, hiddenPages());
   const dated = (path: string, date: string) =>
