@@ -16,7 +16,7 @@ import { canonicalUrl, hostKeyOf } from '../../shared/url.ts';
 import type { GroupCommit, Part } from '../store/group-commit.ts';
 import { crawlKey, decodeBuried, encodeCrawl } from '../store/records.ts';
 import type { Change, Store } from '../store/store.ts';
-import { backOffMs } from './back-off.ts';
+import { backOffMs, isLasting } from './back-off.ts';
 import { Buried } from './buried.ts';
 import type { Crawl } from './crawl.ts';
 import { Crawls } from './crawls.ts';
@@ -33,7 +33,7 @@ import {
   type Verdict,
 } from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';
-import type { Pace } from './pace.ts';
+import { afterFailure, type Pace } from './pace.ts';
 import { type Host, Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
 import type { Access, RobotsAnswer } from './robots-gate.ts';
@@ -71,7 +71,11 @@ export class Frontier {
   readonly sitemaps: Sitemaps;
   readonly buried: Buried;
   readonly #options: FrontierOptions;
-  readonly #fingerprinter = new Fingerprinter();
+  readonly #hashers = {
+    fingerprinter: new Fingerprinter(),
+    /** For hosts, too, which are hashed in the middle of hashing links. */
+    nested: new Fingerprinter(),
+  };
   readonly #politeness: Politeness;
   readonly #recent: RecentTable;
   readonly #inbox = new Inbox();
@@ -79,11 +83,9 @@ export class Frontier {
 
   constructor(options: FrontierOptions) {
     this.#options = options;
-    // A hasher of its own: hosts are hashed in the middle of hashing links.
-    const hosts = new Fingerprinter();
     this.#records = new HostRecords(options.store, (changes) => this.#commit(changes));
     this.#politeness = new Politeness({
-      hashOf: (key) => Buffer.from(hosts.one(options.hostSecret, key).buffer, 0, 8),
+      hashOf: (key) => Buffer.from(this.#hashers.nested.one(options.hostSecret, key).buffer, 0, 8),
       robotsOf: (hash) => this.#records.robotsFile(hash),
       onMade: (host) => this.#records.restore(host),
       onMet: (host, crawl) => this.sitemaps.met(host, crawl),
@@ -201,7 +203,8 @@ export class Frontier {
   ): Promise<Verdict> {
     const { task, host } = this.dispatcher.claim(holder, leaseId, id) ?? {};
     if (task === undefined) return 'stale';
-    if (host !== undefined) this.#keepPace(host, failed(host, error, retryAfterMs));
+    if (host !== undefined)
+      this.#keepPace(host, afterFailure(host.delayMs, error, retryAfterMs, Math.random()));
     if (task.kind === 'robots') {
       await this.#learn(task, { error, retryAfterMs });
       return 'done';
@@ -248,7 +251,8 @@ export class Frontier {
     await this.#options.commits.flushed();
     for (const crawl of this.crawls) {
       if (crawl.state === 'cancelled') continue;
-      await this.#options.store.commit(await crawl.filter.save(crawl.lastCommit));
+      const changes = await crawl.filter.save(crawl.lastCommit);
+      await this.#options.store.commit([...changes, ...crawl.trapChanges(true)]);
     }
   }
 
@@ -259,7 +263,8 @@ export class Frontier {
 
   /** Later and later, or no more. */
   #retry(task: Task, error: FetchErrorBody, retryAfterMs: number, slave: string): Promise<Verdict> {
-    const retryAt = clockMs() + backOffMs(task.attempts, Math.random(), retryAfterMs);
+    const waitMs = backOffMs(task.attempts, Math.random(), retryAfterMs);
+    const retryAt = isLasting(error) ? undefined : clockMs() + waitMs;
     return this.#fail({ task, error, retryAt, slave });
   }
 
@@ -373,10 +378,9 @@ export class Frontier {
       }
       case 'replay':
         for (const { key, value } of entry.rows) {
-          const { url, depth, priority } = decodeBuried(value);
-          const target = new URL(url);
-          this.#politeness.host(hostKeyOf(target)).retry();
-          gathering.replay(target, depth, priority, key);
+          const record = decodeBuried(value);
+          this.#politeness.host(hostKeyOf(new URL(record.url))).retry();
+          gathering.replay(record, key);
         }
         if (crawl.state === 'finished') crawl.state = 'running';
         return entry.done;
@@ -407,7 +411,7 @@ export class Frontier {
   #gathering(crawl: Crawl, gatherings: Map<Crawl, Gathering>): Gathering {
     let gathering = gatherings.get(crawl);
     if (gathering === undefined) {
-      gathering = new Gathering(crawl, this.#fingerprinter, (url) =>
+      gathering = new Gathering(crawl, this.#hashers, (url) =>
         this.#politeness.host(hostKeyOf(url)),
       );
       gatherings.set(crawl, gathering);
@@ -464,16 +468,4 @@ export class Frontier {
   #commit(changes: Change[]): Promise<void> {
     return new Promise((done) => this.#options.commits.submit(changes, done));
   }
-}
-
-/** What a failed fetch says of its host. */
-function failed({ delayMs }: Host, error: FetchErrorBody, retryAfterMs: number) {
-  return (pace: Pace, now: number): boolean => {
-    if (error.kind === 'dns' || error.kind === 'connect' || error.kind === 'timeout') {
-      return pace.failed(error, now);
-    }
-    const status = error.kind === 'status' ? Number.parseInt(error.message, 10) : 0;
-    if (status !== 429 && status !== 503) return false;
-    return pace.refused({ status, retryAfterMs, delayMs }, now, Math.random());
-  };
 }

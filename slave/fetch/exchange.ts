@@ -6,8 +6,9 @@
  *   waiting ─headers─▶ reading (─end─▶ ending) | draining ─end, limit, error, deadline─▶ settled
  *      └──────────────error, deadline, cancel──────────────────────────────▶ settled
  */
-import type { FetchSpec } from '../../shared/crawl.ts';
+import { type FetchSpec, productToken, type RobotsDirective } from '../../shared/crawl.ts';
 import type { FetchErrorBody } from '../../shared/protocol.ts';
+import { addHeaderDirectives, listed } from '../extract/robots-directives.ts';
 import { contentCodings, parseContentType } from './content.ts';
 import { Inflater } from './inflate.ts';
 import { fetchError } from './outcome.ts';
@@ -39,6 +40,8 @@ export type Reading<Body> = {
     readonly spec: FetchSpec;
     /** Charset of Content-Type. */
     readonly charset: string | undefined;
+    /** The fields of that name, in lower case. */
+    header(name: string): readonly string[];
     /** No Content-Type was sent. */
     readonly sniff: boolean;
     onRoom(): void;
@@ -47,7 +50,12 @@ export type Reading<Body> = {
   }): BodyReader<Body>;
 };
 
-type Answer = { status: number; type?: string; bytes: number };
+export type Answer = {
+  status: number;
+  type?: string;
+  bytes: number;
+  directives?: RobotsDirective[];
+};
 export type Hop<Body> =
   | ({ kind: 'body'; body: Body } & Answer)
   | ({ kind: 'answer'; retryAfter: string | undefined } & Answer)
@@ -103,7 +111,13 @@ export class Exchange<Body> {
       this.#read(headers, essence, charset);
       return;
     }
-    const answer: Answer = { status, bytes: 0, ...(essence !== undefined && { type: essence }) };
+    const directives = this.#directives(headers);
+    const answer: Answer = {
+      status,
+      bytes: 0,
+      ...(essence !== undefined && { type: essence }),
+      ...(directives !== undefined && { directives }),
+    };
     const location = first(headers, 'location');
     this.#drain(
       location !== undefined && isRedirect(status)
@@ -166,6 +180,7 @@ export class Exchange<Body> {
     this.#type = essence ?? reading.type;
     this.#reader = reading.open({
       url,
+      header: (name) => all(headers, name),
       spec,
       charset,
       sniff: essence === undefined,
@@ -179,6 +194,16 @@ export class Exchange<Body> {
       error: (error) => this.fail(error),
       drain: () => this.#controller?.resume(),
     });
+  }
+
+  /** Of an answer that is no page. */
+  #directives(headers: Headers): RobotsDirective[] | undefined {
+    const fields = all(headers, 'x-robots-tag');
+    if (fields.length === 0) return undefined;
+    const found = new Set<RobotsDirective>();
+    const token = productToken(this.#options.spec.userAgent).toLowerCase();
+    for (const field of fields) addHeaderDirectives(found, field, token);
+    return listed(found);
   }
 
   #take(chunk: Uint8Array): void {
