@@ -11,6 +11,7 @@ import {
   fetchSpecSchema,
   imageVias,
   lazyAttributes,
+  obeyable,
   trapLimitsSchema,
   trapRules,
 } from '../shared/crawl.ts';
@@ -50,6 +51,11 @@ export function specFlags(): Option[] {
     flag('--ignore-robots', 'fetch what robots.txt disallows: only on your own sites').default(
       false,
     ),
+    flag('--obey <directives>', `what pages ask that is kept to: ${obeyable.join(',')}; all; none`)
+      .argParser(directives)
+      .default(['nofollow'], 'nofollow'),
+    flag('--ignore-refresh', 'do not follow where a meta refresh leads to').default(false),
+    flag('--canonical', 'name pages by their canonical link, and write each once').default(false),
     flag('--images <which>', 'img: img[src] alone; all: wherever an image can stand; or classes')
       .argParser(imageClasses)
       .default('all'),
@@ -103,9 +109,12 @@ const specFields: Readonly<
   perHost: ['perHost'],
   crawlDelayMax: ['crawlDelayMaxMs'],
   ignoreRobots: ['ignoreRobots'],
+  canonical: ['canonical'],
   traps: ['traps'],
   attempts: ['attemptsMax'],
   urlsExpected: ['urlsExpected'],
+  obey: ['fetch', 'obey'],
+  ignoreRefresh: ['fetch', 'ignoreRefresh'],
   images: ['fetch', 'images'],
   srcset: ['fetch', 'srcset'],
   lazyAttributes: ['fetch', 'lazyAttributes'],
@@ -197,6 +206,15 @@ function imageClasses(text: string): string | string[] {
   const known: readonly string[] = imageVias;
   if (classes.every((name) => known.includes(name))) return classes;
   throw new InvalidArgumentError(`It must be img, all, or some of: ${known.join(',')}.`);
+}
+
+/** `all`, `none`, or directives parted by commas. */
+function directives(text: string): string[] {
+  if (text === 'all') return [...obeyable];
+  const names = text === 'none' ? [] : text.split(',').map((name) => name.trim());
+  const known: readonly string[] = obeyable;
+  if (names.every((name) => known.includes(name))) return [...new Set(names)];
+  throw new InvalidArgumentError(`It must be all, none, or some of: ${known.join(',')}.`);
 }
 
 /** Names parted by commas; "+name" adds to those that are known. */

@@ -2,7 +2,7 @@
  * One crawl: its spec, scope, filter, counters and queues. It decides what is admitted; the
  * frontier decides when anything happens.
  */
-import { crawlDelayMaxMsDefault, trapLimitsSchema } from '../../shared/crawl.ts';
+import { crawlDelayMaxMsDefault, productToken, trapLimitsSchema } from '../../shared/crawl.ts';
 import type { CrawlStatus } from '../../shared/protocol.ts';
 import { isLoopback } from '../../shared/url.ts';
 import {
@@ -171,9 +171,4 @@ export class Crawl {
       ...counters,
     };
   }
-}
-
-/** Our name in a robots.txt: what the user agent begins with. Source: RFC 9309, section 2.2.1. */
-function productToken(userAgent: string): string {
-  return /^[A-Za-z_-]+/.exec(userAgent)?.[0] ?? 'Orbweaver';
 }

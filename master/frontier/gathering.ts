@@ -3,7 +3,7 @@
  * of the store, all in one transaction, and into what follows once they are on the disk.
  */
 import { type Fingerprinter, fingerprintWords } from '../../shared/fingerprint.ts';
-import type { FetchErrorKind, Requests, SkipReason } from '../../shared/protocol.ts';
+import type { FetchErrorKind, Requests, Result, SkipReason } from '../../shared/protocol.ts';
 import { parseCanonical } from '../../shared/url.ts';
 import {
   type BuriedRecord,
@@ -21,7 +21,7 @@ import {
 import type { Change } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
 import type { Failure } from './inbox.ts';
-import { excludedLine, failureLine, isPage, resultLine } from './lines.ts';
+import { type Exclusion, excludedLine, failureLine, isPage, resultLine } from './lines.ts';
 import type { Host } from './politeness.ts';
 import { type FoundAt, SkippedLinks } from './skipped.ts';
 import type { Task } from './tasks.ts';
@@ -37,8 +37,9 @@ export type NewTask = {
 
 type Found = FoundAt & { readonly priority: number; readonly isTooDeep: boolean };
 
-/** Images share the filter with pages; the mark keeps their fingerprints apart. */
+/** Images and names of pages share the filter with URLs; the marks keep them apart. */
 const imageMark = '!';
+const nameMark = '=';
 
 export class Gathering {
   readonly crawl: Crawl;
@@ -78,12 +79,15 @@ export class Gathering {
       return false;
     }
     const moved = result.finalUrl !== task.url && !this.#claim(result.finalUrl);
-    const page = isPage(result) && !moved;
+    const excluded = moved ? undefined : this.#exclusion(result);
+    const page = isPage(result) && !moved && excluded === undefined;
     const links = this.#links(report.links, task, at);
-    const images = page ? report.images : [];
-    this.#newImages(images);
-    this.#lines += resultLine({ task, result, images, links, moved, slave, at });
+    const { images } = report;
+    // A page of a known name may show other images than the one that was written.
+    if (page || excluded === 'canonical') this.#newImages(images);
+    this.#lines += resultLine({ task, result, images, links, moved, excluded, slave, at });
     if (page) counters.pages++;
+    else if (excluded !== undefined) counters.excluded++;
     else if (result.error) this.#failed(result.error.kind, 1);
     else counters.others++;
     counters.bytes += result.bytes;
@@ -167,6 +171,29 @@ export class Gathering {
     if (url === undefined || crawl.scope.refuses(url)) return false;
     this.#markSeen(words, 0);
     crawl.counters.known++;
+    return true;
+  }
+
+  /** Why an answer is no result, if it is none; a page takes its name. */
+  #exclusion(result: Result): Exclusion | undefined {
+    const { spec } = this.crawl;
+    if (result.error !== undefined || result.redirectedTo !== undefined) return undefined;
+    const isNoindex = result.directives?.includes('noindex') === true;
+    if (isNoindex && spec.fetch.obey.includes('noindex')) return 'noindex';
+    if (!spec.canonical || !isPage(result)) return undefined;
+    return this.#takeName(result) ? undefined : 'canonical';
+  }
+
+  /** A page is named by its canonical URL if that is in scope, else by its final URL. The name is
+   *  taken by the first page that has it, not by being seen: a canonical URL that is waiting may be
+   *  broken, or name this page in turn, and then neither would be written. */
+  #takeName({ finalUrl, canonical }: Result): boolean {
+    const { crawl } = this;
+    const url = canonical === undefined ? undefined : parseCanonical(canonical);
+    const name = url === undefined || crawl.scope.refuses(url) ? finalUrl : url.href;
+    const words = this.#fingerprinter.one(crawl.secret, nameMark + name);
+    if (crawl.filter.knows(words, 0)) return false;
+    this.#markSeen(words, 0);
     return true;
   }
 

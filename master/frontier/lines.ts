@@ -3,6 +3,9 @@
 import type { FetchErrorBody, Image, Result, SkipReason } from '../../shared/protocol.ts';
 
 type Fetched = { readonly url: string; readonly depth: number };
+/** Why a URL is left out: by robots.txt before it was asked for, by its page's own word, or
+ *  because a page of the same canonical URL has been written. */
+export type Exclusion = 'robots' | 'noindex' | 'canonical';
 
 /** A page is a 200 answer of HTML. */
 export function isPage({ status, type, error, redirectedTo }: Result): boolean {
@@ -10,18 +13,21 @@ export function isPage({ status, type, error, redirectedTo }: Result): boolean {
   return type === 'text/html' || type === 'application/xhtml+xml';
 }
 
-/** The line of an answer. `moved`: the final URL is a page of its own that was known before. */
+/** The line of an answer. `moved`: the final URL is a page of its own that was known before;
+ *  `excluded`: it was fetched, and yet is no result. */
 export function resultLine(line: {
   readonly task: Fetched & { readonly attempts: number };
   readonly result: Result;
   readonly images: readonly Image[];
   readonly links: number;
   readonly moved: boolean;
+  readonly excluded?: Exclusion | undefined;
   readonly slave: string;
   readonly at: number;
 }): string {
   const { task, result, slave } = line;
-  const { finalUrl, status, type, charset, bytes, title, cut, linksCut, dataImages } = result;
+  const { finalUrl, status, type, charset, bytes, title, cut, linksCut } = result;
+  const { dataImages, imagesCut, directives, nofollowed, refresh, canonical } = result;
   const { url, depth } = task;
   const ms = Math.round(result.ms);
   const at = new Date(line.at).toISOString();
@@ -36,8 +42,12 @@ export function resultLine(line: {
   if (redirectedTo !== undefined) {
     return json({ url, finalUrl, status, depth, ms, redirectedTo, slave, at });
   }
-  if (!isPage(result)) return json({ url, finalUrl, status, type, depth, bytes, ms, slave, at });
-  const { images, links } = line;
+  const { images, links, excluded } = line;
+  if (excluded !== undefined || !isPage(result)) {
+    const head = { url, finalUrl, status, type, depth, bytes, ms };
+    const said = { directives, nofollowed, refresh, canonical };
+    return json({ ...head, ...said, excluded, slave, at });
+  }
   return json({
     url,
     finalUrl,
@@ -50,9 +60,14 @@ export function resultLine(line: {
     title,
     cut,
     images,
+    imagesCut,
     dataImages,
     links,
     linksCut,
+    directives,
+    nofollowed,
+    refresh,
+    canonical,
     slave,
     at,
   });
@@ -77,10 +92,10 @@ export function failureLine(line: {
   });
 }
 
-/** The line of a URL that is left out. */
+/** The line of a URL that is left out without being asked for. */
 export function excludedLine(line: {
   readonly task: Fetched;
-  readonly excluded: 'robots';
+  readonly excluded: Exclusion;
   readonly at: number;
 }): string {
   const { task, excluded } = line;

@@ -369,6 +369,25 @@ test('[T-15] a page is named by its final URL and counted once', async (t) => {
   await slave.close();
 });
 
+test('[T-19] noindex is kept to on demand, and a name is taken once', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const seed = target.seed();
+  const spec = { canonical: true, fetch: { obey: ['noindex'] } };
+  const crawl = await target.crawl(slave, paths(seed, 4), spec);
+  const canonical = new URL('/name', seed).href;
+  const said = [{ canonical }, { canonical }, { directives: ['noindex'] }, {}];
+  for (const [i, words] of said.entries()) {
+    const task = await nextTask(slave);
+    const links = [new URL(`/next-${i}`, seed).href];
+    const images = [{ src: new URL(`/${i}.png`, seed).href, via: 'img' }];
+    await report(slave, task, { result: { ...page(task.url), ...words }, links, images });
+  }
+  const { pages, excluded, images, known } = await statusOf(slave, crawl);
+  assert.deepEqual([pages, excluded, images, known], [2, 2, 3, 8]);
+  await slave.close();
+});
+
 test('[T-16] when all is done a master that leaves tells slaves to drain, then closes', async (t) => {
   if (target.process(t) === undefined) return;
   await using cluster = new Cluster();
