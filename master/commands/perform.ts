@@ -22,6 +22,7 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'task.started': tasks.started,
   'task.hop': tasks.hop,
   'task.robots': tasks.robots,
+  'task.sitemap': tasks.sitemap,
   'task.release': tasks.release,
   'task.extend': tasks.extend,
   'crawl.add': crawls.add,

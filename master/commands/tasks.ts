@@ -47,6 +47,14 @@ export async function robots(
   return { state: await frontier.robots(session, lease, task, answer, body) };
 }
 
+export async function sitemap(
+  { frontier }: Services,
+  session: Session,
+  { task, lease, kind, urls, images, end }: Requests['task.sitemap'],
+): Promise<Replies['task.sitemap']> {
+  return { state: await frontier.sitemaps.take(session, lease, task, { kind, urls, images, end }) };
+}
+
 export async function release(
   { frontier }: Services,
   session: Session,

@@ -11,11 +11,12 @@ import { clockMs } from '../../shared/clock.ts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError } from '../../shared/errors.ts';
 import { Fingerprinter } from '../../shared/fingerprint.ts';
-import type { FetchErrorBody, FetchErrorKind } from '../../shared/protocol.ts';
+import type { FetchErrorBody } from '../../shared/protocol.ts';
 import { canonicalUrl, hostKeyOf } from '../../shared/url.ts';
 import type { GroupCommit, Part } from '../store/group-commit.ts';
 import { crawlKey, decodeBuried, encodeCrawl } from '../store/records.ts';
 import type { Change, Store } from '../store/store.ts';
+import { backOffMs, isLasting } from './back-off.ts';
 import { Buried } from './buried.ts';
 import type { Crawl } from './crawl.ts';
 import { Crawls, hasCrawls } from './crawls.ts';
@@ -26,6 +27,7 @@ import { askHop, type HopVerdict } from './hops.ts';
 import type { Host } from './host.ts';
 import { HostRecords } from './host-records.ts';
 import {
+  answerCancelled,
   type Entry,
   type Failure,
   Inbox,
@@ -38,6 +40,7 @@ import { Lessons } from './lessons.ts';
 import { Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
 import type { Access, RobotsAnswer } from './robots-gate.ts';
+import { Sitemaps } from './sitemaps.ts';
 import type { Task } from './tasks.ts';
 
 /** Where findings go when they are on the disk. */
@@ -67,14 +70,10 @@ export type FrontierOptions = {
   readonly onEnded: (crawl: Crawl) => void;
 };
 
-const retryFirstMs = 1_000;
-const retryMaxMs = 300_000;
-/** What no second try mends: a certificate, a header beyond all bounds. */
-const lastingKinds: ReadonlySet<FetchErrorKind> = new Set(['tls', 'too-large']);
-
 export class Frontier {
   readonly crawls: Crawls;
   readonly dispatcher: Dispatcher;
+  readonly sitemaps: Sitemaps;
   readonly buried: Buried;
   readonly #options: FrontierOptions;
   readonly #hashers = {
@@ -95,9 +94,13 @@ export class Frontier {
       hashOf: (key) => Buffer.from(this.#hashers.nested.one(options.hostSecret, key).buffer, 0, 8),
       groupOf: (key) => options.grouping.groupOf(key, clockMs()),
       robotsOf: (hash) => this.#records.robotsFile(hash),
-      onHost: (host) => this.#meet(host),
+      onHost: (host) => {
+        this.#records.restore(host);
+        if (host.isUnplaced) void this.#lessons.place(host, options.grouping);
+      },
       onGroup: (group) => this.#records.restoreGroup(group),
       askedUntil: hasCrawls(options.store) ? clockMs() : Number.NEGATIVE_INFINITY,
+      onMet: (host, crawl) => this.sitemaps.met(host, crawl),
       onRefused: (host, task, access) => this.#refuse(host, task, access),
     });
     this.#lessons = new Lessons(this.#politeness, this.#records);
@@ -115,6 +118,11 @@ export class Frontier {
       mayFetch: () => !options.results.isFull,
       onTick: (now) => this.#records.sweep(now),
       onHopeless: (task, slave) => this.#giveUp(task, slave),
+    });
+    this.sitemaps = new Sitemaps({
+      crawls: this.crawls,
+      dispatcher: this.dispatcher,
+      put: (entry) => this.#put(entry),
     });
     this.buried = new Buried(options.store, (entry) => this.#put(entry));
     options.commits.addGatherer(() => this.#gather());
@@ -173,6 +181,10 @@ export class Frontier {
       await this.#learn(task, { error });
       return 'done';
     }
+    if (task.kind === 'sitemap') {
+      const error = { kind: 'protocol', message: 'the sitemap was fetched as a page' } as const;
+      return await this.#retry(task, error, 0, holder.name);
+    }
     if (host !== undefined) this.#lessons.reported(host, report.result);
     const bytes = smallEntryBytes + report.links.length + report.images.length * 128;
     return await new Promise((done) =>
@@ -195,7 +207,7 @@ export class Frontier {
     return 'done';
   }
 
-  /** The fetch of a lease was redirected to `text`: may it go on? See `askHop`. */
+  /** See `askHop`. */
   hop(holder: LeaseHolder, leaseId: number, text: string): Promise<HopVerdict> {
     return askHop(this, this.#politeness, holder, leaseId, text);
   }
@@ -215,14 +227,7 @@ export class Frontier {
       await this.#learn(task, { error, retryAfterMs });
       return 'done';
     }
-    const slave = holder.name;
-    if (lastingKinds.has(error.kind)) {
-      return await this.#fail({ task, error, retryAt: undefined, slave });
-    }
-    const backOffMs = Math.min(retryMaxMs, retryFirstMs * 4 ** task.attempts);
-    // Jitter, so that a host that was down is not asked for everything at once.
-    const waitMs = Math.max(retryAfterMs, backOffMs * (0.75 + Math.random() / 2));
-    return await this.#fail({ task, error, retryAt: clockMs() + waitMs, slave });
+    return await this.#retry(task, error, retryAfterMs, holder.name);
   }
 
   async setPaused(crawl: Crawl, paused: boolean): Promise<void> {
@@ -270,19 +275,16 @@ export class Frontier {
     }
   }
 
-  /** A host came into being: it gets what is on record, and its group if that has to be found. */
-  #meet(host: Host): void {
-    this.#records.restore(host);
-    if (!host.isUnplaced) return;
-    this.#options.grouping.find(host.key, clockMs()).then((group) => {
-      this.#politeness.place(host, group, clockMs());
-      this.dispatcher.dispatchSoon();
-    });
-  }
-
   #put(entry: Entry): void {
     this.#inbox.put(entry);
     this.#options.commits.request();
+  }
+
+  /** Later and later, or no more. */
+  #retry(task: Task, error: FetchErrorBody, retryAfterMs: number, slave: string): Promise<Verdict> {
+    const waitMs = backOffMs(task.attempts, Math.random(), retryAfterMs);
+    const retryAt = isLasting(error) ? undefined : clockMs() + waitMs;
+    return this.#fail({ task, error, retryAt, slave });
   }
 
   async #fail(failure: Failure): Promise<Verdict> {
@@ -302,11 +304,8 @@ export class Frontier {
 
   /** What came of a robots.txt goes on record; then its host goes on. */
   async #learn(task: Task, answer: RobotsAnswer, file?: Uint8Array): Promise<void> {
-    const key = hostKeyOf(new URL(task.url));
     const attemptsMax = this.crawls.of(task)?.spec.attemptsMax ?? 1;
-    const host = () => this.#politeness.host(key);
-    await this.#records.learnRobots(host, answer, file, attemptsMax);
-    this.#politeness.learned(host(), clockMs());
+    await this.#lessons.learn(hostKeyOf(new URL(task.url)), answer, file, attemptsMax);
     this.dispatcher.dispatchSoon();
   }
 
@@ -371,6 +370,12 @@ export class Frontier {
         gathering.failure(entry.failure, clockMs());
         return () => entry.done('done');
       }
+      case 'sitemap':
+        gathering.sitemap(entry.task, entry.part, entry.slave, clockMs());
+        return () => entry.done('done');
+      case 'sitemaps':
+        gathering.sitemaps(entry.urls, entry.level);
+        return () => {};
       case 'excluded':
         gathering.excluded(entry.task, clockMs());
         return entry.done;
@@ -471,10 +476,4 @@ export class Frontier {
   #commit(changes: Change[]): Promise<void> {
     return new Promise((done) => this.#options.commits.submit(changes, done));
   }
-}
-
-function answerCancelled(entry: Entry): void {
-  if (entry.kind === 'seeds') entry.done({ admitted: 0, known: 0, refused: [] });
-  else if (entry.kind === 'replay' || entry.kind === 'excluded') entry.done();
-  else entry.done('stale');
 }

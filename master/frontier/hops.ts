@@ -1,7 +1,7 @@
 /**
  * The hops of redirects: what a slave is answered before it follows one. A hop is checked as a link
  * would be (scope, robots.txt) and then waits in the dispatcher for its turn, since it is one more
- * request to its host. Called by the frontier. Source: PROTOCOL.md [T-20] [T-22].
+ * request to its host. Called by the frontier. Source: PROTOCOL.md [T-22] [T-23].
  */
 import { CommandError } from '../../shared/errors.ts';
 import { hostKeyOf, parseCanonical } from '../../shared/url.ts';
@@ -35,13 +35,13 @@ export async function askHop(
   const { task, host } = lease;
   const url = parseCanonical(text);
   // A robots.txt may be redirected to any host.
-  if (url === undefined || (task.kind === 'page' && hostKeyOf(url) !== host.key)) {
+  if (url === undefined || (task.kind !== 'robots' && hostKeyOf(url) !== host.key)) {
     throw new CommandError('E_BAD_REQUEST', 'the hop is no canonical URL of the same host');
   }
   if (lease.hop !== undefined) {
     throw new CommandError('E_BAD_REQUEST', 'a hop of this lease waits already');
   }
-  const refusal = task.kind === 'page' ? refusalOf(crawl, lease, url) : undefined;
+  const refusal = task.kind === 'robots' ? undefined : refusalOf(crawl, lease, url);
   if (refusal !== undefined) return { state: refusal };
   const waiting = [...holder.leases].filter(({ hop }) => hop !== undefined);
   if (waiting.length >= hopsMax) return { state: 'later' };
@@ -51,8 +51,8 @@ export async function askHop(
   return { state, isTimed: state === 'go' && lease.timing === 'awaited' };
 }
 
-function refusalOf(crawl: Crawl, { host }: Lease, url: URL): HopVerdict['state'] | undefined {
-  if (crawl.scope.refuses(url) !== undefined) return 'scope';
+function refusalOf(crawl: Crawl, { host, task }: Lease, url: URL): HopVerdict['state'] | undefined {
+  if (task.kind === 'page' && crawl.scope.refuses(url) !== undefined) return 'scope';
   const { robots } = crawl.manners(url);
   if (robots !== undefined && host.robots.access(robots, url.href) !== 'fetch') return 'robots';
   return crawl.state === 'running' ? undefined : 'later';

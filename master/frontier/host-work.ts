@@ -7,9 +7,13 @@ import type { Host, HostClient } from './host.ts';
 import type { Access } from './robots-gate.ts';
 import type { Task } from './tasks.ts';
 
-/** Takes a task that must not be fetched. It is out of its queue, and `refused` of its host counts
- *  it until it is on the disk. */
-export type Refuse = (host: Host, task: Task, access: Exclude<Access, 'fetch'>) => void;
+export type WorkEvents = {
+  /** A task that must not be fetched. It is out of its queue, and `refused` of its host counts it
+   *  until it is on the disk. */
+  readonly onRefused: (host: Host, task: Task, access: Exclude<Access, 'fetch'>) => void;
+  /** A crawl is about to ask a host for the first time, or since its robots.txt is another. */
+  readonly onMet: (host: Host, crawl: number) => void;
+};
 
 /** Refused tasks of a host that may wait for the disk. */
 const refusedMax = 256;
@@ -32,11 +36,11 @@ export function workDueAt(host: Host, now: number): number | undefined {
 }
 
 /** The next task that may be fetched; it stays in its queue. */
-export function nextTask(host: Host, now: number, refuse: Refuse): Task | undefined {
+export function nextTask(host: Host, now: number, events: WorkEvents): Task | undefined {
   const clients = [...host.clients.values()];
   for (let i = 0; i < clients.length; i++) {
     const client = clients[(host.turn + i) % clients.length];
-    const task = client?.active() ? taskOf(host, client, now, refuse) : undefined;
+    const task = client?.active() ? taskOf(host, client, now, events) : undefined;
     if (task === undefined) continue;
     host.turn = (host.turn + i + 1) % clients.length;
     return task;
@@ -44,17 +48,17 @@ export function nextTask(host: Host, now: number, refuse: Refuse): Task | undefi
   return undefined;
 }
 
-function taskOf(
-  host: Host,
-  { queue, manners }: HostClient,
-  now: number,
-  refuse: Refuse,
-): Task | undefined {
+function taskOf(host: Host, client: HostClient, now: number, events: WorkEvents): Task | undefined {
+  const { queue, manners } = client;
   const dead = host.breaker.dead(now);
   const { robots } = manners;
   let task = queue.peek(now);
   if (task !== undefined && dead === undefined && robots !== undefined) {
     if (!host.robots.isOpen(now)) return host.robots.task(queue.crawl, now);
+  }
+  if (task !== undefined && client.told !== host.robots.edition) {
+    client.told = host.robots.edition;
+    events.onMet(host, queue.crawl);
   }
   for (; task !== undefined && host.refused < refusedMax; task = queue.peek(now)) {
     const access: Access = dead
@@ -65,7 +69,7 @@ function taskOf(
     if (access === 'fetch') return task;
     queue.commit(task);
     host.refused++;
-    refuse(host, task, access);
+    events.onRefused(host, task, access);
   }
   return undefined;
 }

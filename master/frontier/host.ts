@@ -26,6 +26,8 @@ export type Manners = {
 export type HostClient = {
   readonly queue: TaskQueue;
   readonly manners: Manners;
+  /** The edition of the host's robots.txt that it was told of. */
+  told?: number;
   active(): boolean;
 };
 

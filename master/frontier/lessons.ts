@@ -4,6 +4,7 @@
  */
 import { clockMs } from '../../shared/clock.ts';
 import type { FetchErrorBody, Result } from '../../shared/protocol.ts';
+import type { Grouping } from './grouping.ts';
 import type { Host } from './host.ts';
 import type { HostRecords } from './host-records.ts';
 import type { Politeness } from './politeness.ts';
@@ -25,6 +26,24 @@ export class Lessons {
 
   robots(host: Host, answer: RobotsAnswer): void {
     if ('status' in answer) this.answered(host, answer.status, answer.retryAfterMs);
+  }
+
+  /** What came of a robots.txt goes on record; then its host goes on. */
+  async learn(
+    hostKey: string,
+    answer: RobotsAnswer,
+    file: Uint8Array | undefined,
+    attemptsMax: number,
+  ): Promise<void> {
+    const host = () => this.#politeness.host(hostKey);
+    await this.#records.learnRobots(host, answer, file, attemptsMax);
+    this.#politeness.learned(host(), clockMs());
+  }
+
+  /** The group of a host is found. Its tasks are handed out with the dispatcher's next tick. */
+  async place(host: Host, grouping: Grouping): Promise<void> {
+    const group = await grouping.find(host.key, clockMs());
+    this.#politeness.place(host, group, clockMs());
   }
 
   /** An answer of which only the status counts; 429 and 503 ask to be left alone. */

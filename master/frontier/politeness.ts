@@ -15,7 +15,7 @@
  */
 import { Heap } from './heap.ts';
 import { Group, type Hop, Host, type HostClient } from './host.ts';
-import { nextTask, type Refuse, workDueAt } from './host-work.ts';
+import { nextTask, type WorkEvents, workDueAt } from './host-work.ts';
 import type { Task } from './tasks.ts';
 
 export type PolitenessOptions = {
@@ -28,7 +28,9 @@ export type PolitenessOptions = {
   /** These came into being: they are given what is on record of them. */
   readonly onHost: (host: Host) => void;
   readonly onGroup: (group: Group) => void;
-  readonly onRefused: Refuse;
+  /** What `host-work` tells: it is called in the middle of `take`. */
+  readonly onRefused: WorkEvents['onRefused'];
+  readonly onMet: WorkEvents['onMet'];
   /** Until then a master before this one may have asked any host; -Infinity: there was none. */
   readonly askedUntil: number;
 };
@@ -133,7 +135,7 @@ export class Politeness {
     for (const heap of prefetch ? [this.#free] : [this.#timed, this.#free]) {
       for (let group = heap.peek(); group && group.dueAt <= now; group = heap.peek()) {
         const host = group.waiting.peek();
-        const task = host && nextTask(host, now, this.#options.onRefused);
+        const task = host && nextTask(host, now, this.#options);
         if (host !== undefined && task !== undefined) {
           task.queue.lease(task);
           host.inFlight++;

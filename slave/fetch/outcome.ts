@@ -6,6 +6,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { FetchErrorBody, FetchErrorKind, Image, Result } from '../../shared/protocol.ts';
 import { BlockedError } from './guard.ts';
+import type { SitemapBody } from './sitemap-body.ts';
 
 export type FetchOutcome =
   | { ok: true; result: Result; images: Image[]; links: Uint8Array }
@@ -16,6 +17,11 @@ export type FetchOutcome =
 export type Turn = 'go' | 'leave' | 'later';
 /** Asks that for a canonical URL; settles when it is its turn. */
 export type Follow = (url: string) => Promise<Turn>;
+
+/** The same of a sitemap. */
+export type SitemapOutcome =
+  | { ok: true; result: Result; sitemap: SitemapBody }
+  | Extract<FetchOutcome, { ok: false }>;
 
 const retryAfterMsMax = 86_400_000;
 

@@ -346,6 +346,9 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
       'obey',
       'ignore-refresh',
       'canonical',
+      'traps',
+      'sitemaps',
+      'sitemap-since',
     ],
   );
   const serve = [

@@ -17,6 +17,7 @@ const defaults: PolitenessOptions = {
   robotsOf: nothing,
   onHost: nothing,
   onGroup: nothing,
+  onMet: nothing,
   onRefused: nothing,
   askedUntil: Number.NEGATIVE_INFINITY,
 };
@@ -40,7 +41,10 @@ function makeQueue(crawl: number, key: string, tasks: number): TaskQueue {
 function addTask(queue: TaskQueue, key: string, notBefore = 0): void {
   const seq = ++lastSeq;
   const url = `http://${key}/${seq}`;
-  queue.add({ url, depth: 0, priority: 0, attempts: 0, notBefore }, { rank: 0, seq });
+  queue.add(
+    { kind: 'page', level: 0, url, depth: 0, priority: 0, attempts: 0, notBefore },
+    { rank: 0, seq },
+  );
 }
 
 /** A host with one crawl's tasks, ready to be taken. */
