@@ -15,8 +15,8 @@ import { count, cpuMs, median, say } from './measure.ts';
 const script = (file: string) =>
   fileURLToPath(new URL(`../../../test/bench/${file}`, import.meta.url));
 const authkey = 'a key of this bench alone';
-const rounds = 5;
-const clientCounts = [1, 4, 16];
+const rounds = Number(process.env['ROUNDS'] ?? 5);
+const clientCounts = (process.env['COUNTS'] ?? '1 4 16').split(' ').map(Number);
 /** Of each verb in a round, over all clients. */
 const operations = 16_000;
 const serverCore = '0';

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { type Item, UserQueues } from '../../master/queues.ts';
+import { UserQueues } from '../../master/queues.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import type { MemoryStore } from '../../master/store/memory.ts';
+import type { Item } from '../../master/user-queue.ts';
 import { LaggingStore } from '../support/lagging-store.ts';
 
 function open(disk?: MemoryStore) {
