@@ -16,10 +16,12 @@ import type { Part } from './store/group-commit.ts';
 import { itemKeys, parseItemKey } from './store/records.ts';
 import type { Change, Store } from './store/store.ts';
 
-export type Item = { readonly id: number; readonly value: Uint8Array };
-
-/** `stored`: on the disk, or on its way. `done`: gone before it went there. */
-type KnownItem = Item & { state: 'fresh' | 'stored' | 'done' };
+export type Item = {
+  readonly id: number;
+  readonly value: Uint8Array;
+  /** `stored`: on the disk, or on its way. `done`: gone before it went there. Set here alone. */
+  state: 'fresh' | 'stored' | 'done';
+};
 
 /** Whoever can hold items: a session. */
 export type ItemHolder = object;
@@ -28,7 +30,8 @@ type Waiter = {
   readonly holder: ItemHolder;
   readonly count: number;
   timer: NodeJS.Timeout | undefined;
-  readonly resolve: (items: Item[]) => void;
+  /** Its wait is over: these are what it has taken. */
+  readonly settle: (items: Item[]) => void;
 };
 
 /** Items of one queue in memory that come next; and their bytes, exceeded by one refill. */
@@ -47,7 +50,7 @@ export class UserQueue {
   readonly #countMax: number;
   readonly #onChanged: (queue: UserQueue) => void;
   readonly #keyOf: (id: number) => Buffer;
-  #window: KnownItem[] = [];
+  #window: Item[] = [];
   #windowBytes = 0;
   /** Everything up to this one is in the window or held, or was. */
   #loadedTo = 0;
@@ -56,12 +59,12 @@ export class UserQueue {
   #nextId = 1;
   #size = 0;
   /** Every item beyond `storedTo`, in order; those of commits under way first. */
-  #fresh: KnownItem[] = [];
+  #fresh: Item[] = [];
   #freshBytes = 0;
   #gatheredCount = 0;
   /** Items in the store that the next commit deletes. */
   #doneIds: number[] = [];
-  readonly #held = new Map<ItemHolder, Map<number, KnownItem>>();
+  readonly #held = new Map<ItemHolder, Map<number, Item>>();
   readonly #waiters = new Set<Waiter>();
   #waitingForCommit: (() => void)[] = [];
   readonly #waitingForRoom = new Set<() => void>();
@@ -123,19 +126,24 @@ export class UserQueue {
 
   /** Appends a value, on the disk with the next commit. */
   add(value: Uint8Array): void {
-    const item: KnownItem = { id: this.#nextId++, value, state: 'fresh' };
+    this.#append(value);
+    if (this.#waiters.size > 0) this.#serve();
+    this.#onChanged(this);
+  }
+
+  #append(value: Uint8Array): void {
+    const item: Item = { id: this.#nextId++, value, state: 'fresh' };
     this.#fresh.push(item);
     this.#freshBytes += sizeOf(item);
     this.#size++;
     // Otherwise it is loaded in its turn.
     if (this.#loadedTo + 1 === item.id && !this.#isWindowFull) this.#push(item);
-    if (this.#waiters.size > 0) this.#serve();
-    this.#onChanged(this);
   }
 
   /** Appends values; resolves when they are on the disk. */
   put(values: readonly Uint8Array[]): Promise<void> {
-    for (const value of values) this.add(value);
+    for (const value of values) this.#append(value);
+    this.#serve();
     return this.committed();
   }
 
@@ -167,85 +175,115 @@ export class UserQueue {
     });
   }
 
-  /** Up to `count` items, now or when the first comes; [] after `waitMs`.
-   *  @throws CommandError E_QUEUE_FULL the holder has too much already [Q-7] */
-  get(holder: ItemHolder, count: number, waitMs: number): Promise<Item[]> {
-    this.#checkHeld(holder);
-    return new Promise((resolve) => {
-      const waiter: Waiter = { holder, count, resolve, timer: undefined };
-      this.#waiters.add(waiter);
-      this.#serve();
-      if (!this.#waiters.has(waiter)) return;
-      const giveUp = () => {
-        this.#waiters.delete(waiter);
-        resolve([]);
-      };
-      if (waitMs === 0) giveUp();
-      else if (waitMs <= timerMsMax) waiter.timer = setTimeout(giveUp, waitMs);
-    });
-  }
-
-  /** The next item, if there is one. @throws CommandError as `get` */
-  getNow(holder: ItemHolder): Item | undefined {
-    this.#checkHeld(holder);
+  /** The next item, if there is one: the caller has to `finish` it or to give it back. */
+  take(): Item | undefined {
     // Who waits has been given all that there is, so nobody is passed by.
-    if (this.#window.length === 0) this.#refill();
+    this.#fill(1);
     const item = this.#window.shift();
     if (item === undefined) return undefined;
     this.#windowBytes -= sizeOf(item);
-    this.#hand(holder, [item]);
+    this.#size--;
+    if (this.#waitingForRoom.size > 0) this.#wakeForRoom();
     return item;
   }
 
-  #checkHeld(holder: ItemHolder): void {
-    if (this.#heldBytes.of(holder) < limits.queueHeldBytesMax) return;
-    throw new CommandError('E_QUEUE_FULL', 'this session holds too much: say queue.done first');
+  /** As `take`, when the first one comes; undefined after `waitMs`. */
+  async takeWithin(waiter: ItemHolder, waitMs: number): Promise<Item | undefined> {
+    const [item] = await this.#wait(waiter, 1, waitMs);
+    return item;
+  }
+
+  /** Up to `count` items, now or when the first comes; [] after `waitMs`. The holder has them
+   *  until it says `done` or ends.
+   *  @throws CommandError E_QUEUE_FULL the holder has too much already [Q-7] */
+  get(holder: ItemHolder, count: number, waitMs: number): Promise<Item[]> {
+    if (this.#heldBytes.of(holder) >= limits.queueHeldBytesMax) {
+      throw new CommandError('E_QUEUE_FULL', 'this session holds too much: say queue.done first');
+    }
+    return this.#wait(holder, count, waitMs, (items) => this.#hold(holder, items));
+  }
+
+  /** `onTaken` is told in the same turn. */
+  #wait(
+    holder: ItemHolder,
+    count: number,
+    waitMs: number,
+    onTaken: (items: Item[]) => void = () => {},
+  ): Promise<Item[]> {
+    return new Promise((resolve) => {
+      const settle = (items: Item[]) => {
+        clearTimeout(waiter.timer);
+        this.#waiters.delete(waiter);
+        onTaken(items);
+        resolve(items);
+      };
+      const waiter: Waiter = { holder, count, settle, timer: undefined };
+      this.#waiters.add(waiter);
+      this.#serve();
+      if (!this.#waiters.has(waiter)) return;
+      if (waitMs === 0) settle([]);
+      else if (waitMs <= timerMsMax) waiter.timer = setTimeout(() => settle([]), waitMs);
+    });
+  }
+
+  #hold(holder: ItemHolder, items: readonly Item[]): void {
+    if (items.length === 0) return;
+    let held = this.#held.get(holder);
+    if (held === undefined) {
+      held = new Map();
+      this.#held.set(holder, held);
+    }
+    for (const item of items) {
+      held.set(item.id, item);
+      this.#heldBytes.add(holder, sizeOf(item));
+    }
   }
 
   /** Forgets items that the holder has; resolves when the disk has forgotten them. */
   done(holder: ItemHolder, ids: readonly number[]): Promise<void> {
-    for (const id of ids) this.finish(holder, id);
+    const held = this.#held.get(holder);
+    for (const id of ids) {
+      const item = held?.get(id);
+      if (item === undefined) continue;
+      held?.delete(id);
+      this.#heldBytes.add(holder, -sizeOf(item));
+      this.finish(item);
+    }
+    if (held?.size === 0) this.#held.delete(holder);
     return this.committed();
   }
 
-  /** Forgets an item that the holder has, on the disk with the next commit. */
-  finish(holder: ItemHolder, id: number): void {
-    const held = this.#held.get(holder);
-    const item = held?.get(id);
-    if (item === undefined) return;
-    held?.delete(id);
-    this.#heldBytes.add(holder, -sizeOf(item));
-    if (item.state === 'stored') this.#doneIds.push(id);
+  /** Forgets an item that was taken, on the disk with the next commit. */
+  finish(item: Item): void {
+    if (item.state === 'stored') this.#doneIds.push(item.id);
     else item.state = 'done';
     this.#onChanged(this);
+  }
+
+  /** Items that were taken wait again, before all that came later. */
+  giveBack(items: readonly Item[]): void {
+    this.#size += items.length;
+    for (const item of items) this.#windowBytes += sizeOf(item);
+    this.#window = [...items, ...this.#window].sort((a, b) => a.id - b.id);
+    this.#serve();
   }
 
   removeHolder(holder: ItemHolder): void {
     for (const waiter of this.#waiters) {
       if (waiter.holder !== holder) continue;
+      // Nobody is there to be told.
       clearTimeout(waiter.timer);
       this.#waiters.delete(waiter);
     }
     const held = this.#held.get(holder);
     if (held === undefined) return;
     this.#held.delete(holder);
-    this.#size += held.size;
-    for (const item of held.values()) {
-      this.#windowBytes += sizeOf(item);
-      this.#heldBytes.add(holder, -sizeOf(item));
-    }
-    if (this.#heldBytes.of(holder) === 0) this.#heldBytes.forget(holder);
-    if (held.size === 0) return;
-    this.#window = [...held.values(), ...this.#window].sort((a, b) => a.id - b.id);
-    this.#serve();
+    for (const item of held.values()) this.#heldBytes.add(holder, -sizeOf(item));
+    this.giveBack([...held.values()]);
   }
 
   close(): void {
-    for (const { timer, resolve } of this.#waiters) {
-      clearTimeout(timer);
-      resolve([]);
-    }
-    this.#waiters.clear();
+    for (const waiter of this.#waiters) waiter.settle([]);
     this.#isClosed = true;
     this.#wakeForRoom();
   }
@@ -285,16 +323,15 @@ export class UserQueue {
 
   #serve(): void {
     for (const waiter of this.#waiters) {
-      if (this.#window.length === 0) this.#refill();
-      if (this.#window.length === 0) return;
-      this.#waiters.delete(waiter);
-      clearTimeout(waiter.timer);
-      waiter.resolve(this.#take(waiter.holder, waiter.count));
+      const items = this.#takeUpTo(waiter.count);
+      if (items.length === 0) return;
+      waiter.settle(items);
     }
   }
 
-  /** The next items, as many as one reply takes; the holder has them now. */
-  #take(holder: ItemHolder, countMax: number): Item[] {
+  /** The next items, as many as one reply takes. */
+  #takeUpTo(countMax: number): Item[] {
+    this.#fill(countMax);
     let bytes = 0;
     let count = 0;
     for (const item of this.#window) {
@@ -306,39 +343,29 @@ export class UserQueue {
     }
     const items = this.#window.splice(0, count);
     this.#windowBytes -= bytes;
-    this.#hand(holder, items);
-    return items;
-  }
-
-  #hand(holder: ItemHolder, items: readonly KnownItem[]): void {
-    let held = this.#held.get(holder);
-    if (held === undefined) {
-      held = new Map();
-      this.#held.set(holder, held);
-    }
-    for (const item of items) {
-      held.set(item.id, item);
-      this.#heldBytes.add(holder, sizeOf(item));
-    }
-    this.#size -= items.length;
+    this.#size -= count;
     if (this.#waitingForRoom.size > 0) this.#wakeForRoom();
+    return items;
   }
 
   get #isWindowFull(): boolean {
     return this.#window.length >= windowMax || this.#windowBytes >= windowBytesMax;
   }
 
-  #push(item: KnownItem): void {
+  #push(item: Item): void {
     this.#window.push(item);
     this.#windowBytes += sizeOf(item);
     this.#loadedTo = item.id;
   }
 
-  #refill(): void {
-    while (!this.#isWindowFull && this.#loadedTo < this.#storedTo) this.#loadStored();
+  /** Brings the window to `count` items, if it may have and there are so many. */
+  #fill(count: number): void {
+    const isWanted = () => this.#window.length < count && !this.#isWindowFull;
+    if (!isWanted()) return;
+    while (isWanted() && this.#loadedTo < this.#storedTo) this.#loadStored();
     const [oldest] = this.#fresh;
     if (oldest === undefined) return;
-    for (let at = this.#loadedTo + 1 - oldest.id; !this.#isWindowFull; at++) {
+    for (let at = this.#loadedTo + 1 - oldest.id; isWanted(); at++) {
       const item = this.#fresh[at];
       if (item === undefined) return;
       this.#push(item);
@@ -369,7 +396,9 @@ export class HeldBytes {
   }
 
   add(holder: ItemHolder, bytes: number): void {
-    this.#bytes.set(holder, this.of(holder) + bytes);
+    const held = this.of(holder) + bytes;
+    if (held > 0) this.#bytes.set(holder, held);
+    else this.#bytes.delete(holder);
   }
 
   forget(holder: ItemHolder): void {

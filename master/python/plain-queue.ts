@@ -27,8 +27,8 @@ export class PlainQueue implements Proxied {
   readonly #queue: UserQueue;
   readonly #isDurable: boolean;
   readonly #isDraining: () => boolean;
-  /** The item that a connection was given last. */
-  readonly #given = new Map<Caller, number>();
+  /** The item that a connection was given last; undefined when that is done. */
+  readonly #given = new Map<Caller, Item | undefined>();
 
   constructor(queue: UserQueue, options: { isDurable: boolean; isDraining: () => boolean }) {
     this.ident = queue.name;
@@ -47,16 +47,18 @@ export class PlainQueue implements Proxied {
   }
 
   nextRequest(caller: Caller): void {
-    const id = this.#given.get(caller);
-    if (id === undefined) return;
-    this.#given.delete(caller);
-    this.#queue.finish(caller, id);
+    const item = this.#given.get(caller);
+    if (item === undefined) return;
+    this.#given.set(caller, undefined);
+    this.#queue.finish(item);
   }
 
   gone(caller: Caller, isOrderly: boolean): void {
     if (isOrderly) this.nextRequest(caller);
+    const item = this.#given.get(caller);
     this.#given.delete(caller);
     this.#queue.removeHolder(caller);
+    if (item !== undefined) this.#queue.giveBack([item]);
   }
 
   describe(): string {
@@ -83,18 +85,21 @@ export class PlainQueue implements Proxied {
   }
 
   #take(caller: Caller, waitMs: number): Answer {
-    const item = this.#queue.getNow(caller);
+    const item = this.#queue.take();
     if (item !== undefined) return this.#give(caller, item);
     return waitMs > 0 ? this.#takeWithin(caller, waitMs) : this.#nothing();
   }
 
   async #takeWithin(caller: Caller, waitMs: number): Promise<Buffer | undefined> {
-    const [item] = await this.#queue.get(caller, 1, waitMs);
-    return item === undefined ? this.#nothing() : this.#give(caller, item);
+    const item = await this.#queue.takeWithin(caller, waitMs);
+    if (item === undefined) return this.#nothing();
+    if (!caller.signal.aborted) return this.#give(caller, item);
+    this.#queue.giveBack([item]);
+    return undefined;
   }
 
   #give(caller: Caller, item: Item): Buffer {
-    this.#given.set(caller, item.id);
+    this.#given.set(caller, item);
     return replyOf(item.value, caller);
   }
 
