@@ -32,11 +32,6 @@ export class FrameDecoder {
     this.bytesMax = bytesMax;
   }
 
-  /** Nothing has been pushed that `next` has not given. */
-  get isEmpty(): boolean {
-    return this.#chunk.length === 0 && this.#filled === 0;
-  }
-
   push(chunk: Buffer): void {
     this.#chunk = this.#chunk.length === 0 ? chunk : Buffer.concat([this.#chunk, chunk]);
   }

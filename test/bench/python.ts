@@ -19,6 +19,8 @@ const rounds = Number(process.env['ROUNDS'] ?? 5);
 const clientCounts = (process.env['COUNTS'] ?? '1 4 16').split(' ').map(Number);
 /** Of each verb in a round, over all clients. */
 const operations = 16_000;
+/** Plain ones here, whatever they mean to a crawl. */
+const queues = 'task_queue,filter_queue,result_queue';
 const serverCore = '0';
 const clientCore = '1';
 
@@ -87,7 +89,7 @@ async function startPython(python: Python): Promise<Program> {
 }
 
 async function startMaster(cluster: Cluster): Promise<Program> {
-  const program = await cluster.master([], { env: { ORB_AUTHKEY: authkey } });
+  const program = await cluster.master(['--queues', queues], { env: { ORB_AUTHKEY: authkey } });
   execFileSync('taskset', ['-a', '-c', '-p', serverCore, String(program.pid)]);
   return program;
 }
