@@ -343,6 +343,9 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
       'srcset',
       'lazy-attributes',
       'header',
+      'obey',
+      'ignore-refresh',
+      'canonical',
     ],
   );
   const serve = [
