@@ -19,6 +19,9 @@ const rounds = Number(process.env['ROUNDS'] ?? 5);
 const clientCounts = (process.env['COUNTS'] ?? '1 4 16').split(' ').map(Number);
 /** Of each verb in a round, over all clients. */
 const operations = 16_000;
+const links = 16_000;
+const uniqueLinks = 4_000;
+const linkClients = 4;
 /** Plain ones here, whatever they mean to a crawl. */
 const queues = 'task_queue,filter_queue,result_queue';
 const serverCore = '0';
@@ -26,6 +29,7 @@ const clientCore = '1';
 
 type Server = { readonly pid: number; readonly address: readonly string[] };
 type Measured = { perSecond: number; serverUs: number; p99Ms: number };
+type LinkRound = { perSecond: number; serverUs: number };
 type Round = Record<'put' | 'get', Measured> & { startMs: number };
 
 /** The clients of one round; each takes orders by lines and answers them by lines. */
@@ -66,6 +70,13 @@ class Clients {
     };
   }
 
+  /** One of them says when so many wait in the task queue. */
+  async reached(size: number): Promise<void> {
+    const [first] = this.#clients;
+    first?.order(`await ${size}`);
+    await first?.lines.next();
+  }
+
   end(): void {
     for (const { end } of this.#clients) end();
   }
@@ -81,28 +92,30 @@ async function round(python: Python, server: Server, clientCount: number): Promi
   return { put, get, startMs: median(starts) };
 }
 
-async function startPython(python: Python): Promise<Program> {
-  const args = ['-c', serverCore, python.path, script('manager_server.py')];
+async function startPython(python: Python, ...collection: string[]): Promise<Program> {
+  const args = ['-c', serverCore, python.path, script('manager_server.py'), ...collection];
   const program = new Program(args, { program: 'taskset', env: { ORB_AUTHKEY: authkey } });
   await program.said(/listens on/);
   return program;
 }
 
-async function startMaster(cluster: Cluster): Promise<Program> {
-  const program = await cluster.master(['--queues', queues], { env: { ORB_AUTHKEY: authkey } });
+async function startMaster(cluster: Cluster, args: readonly string[]): Promise<Program> {
+  const program = await cluster.master(args, { env: { ORB_AUTHKEY: authkey } });
   execFileSync('taskset', ['-a', '-c', '-p', serverCore, String(program.pid)]);
   return program;
+}
+
+/** Where a server that was started listens: both say so alike. */
+function serverOf(program: Program): Server {
+  const [, host = '', port = ''] = /listens on ([\d.]+):(\d+)/.exec(program.output) ?? [];
+  return { pid: program.pid, address: [host, port] };
 }
 
 async function compare(python: Python): Promise<void> {
   await using cluster = new Cluster();
   const cpython = await startPython(python);
-  const master = await startMaster(cluster);
-  const [, port = ''] = await cpython.said(/listens on .*:(\d+)/);
-  const servers = {
-    theirs: { pid: cpython.pid, address: ['127.0.0.1', port] },
-    ours: { pid: master.pid, address: cluster.address.split(':') },
-  };
+  const master = await startMaster(cluster, ['--queues', queues]);
+  const servers = { theirs: serverOf(cpython), ours: serverOf(master) };
   say(`Python ${python.name}, ${rounds} rounds, medians; the master beside CPython's own server:`);
   for (const clientCount of clientCounts) {
     const theirs: Round[] = [];
@@ -131,6 +144,53 @@ async function compare(python: Python): Promise<void> {
   await cpython.kill('SIGKILL');
 }
 
+/** Links one by one by four clients, until the unique ones stand in the task queue. */
+async function offer(python: Python, server: Server, queued: number): Promise<LinkRound> {
+  const clients = new Clients(python, server, linkClients);
+  await clients.said<number>();
+  const before = { cpu: cpuMs(server.pid), at: performance.now() };
+  await clients.do(server, `offer ${links / linkClients}`, uniqueLinks / linkClients);
+  await clients.reached(queued);
+  const ms = performance.now() - before.at;
+  clients.end();
+  return {
+    perSecond: (links / ms) * 1000,
+    serverUs: ((cpuMs(server.pid) - before.cpu) / links) * 1000,
+  };
+}
+
+async function offerToPython(python: Python, collection: 'list' | 'set'): Promise<LinkRound> {
+  const program = await startPython(python, collection);
+  const round = await offer(python, serverOf(program), uniqueLinks);
+  await program.kill('SIGKILL');
+  return round;
+}
+
+async function offerToMaster(python: Python): Promise<LinkRound> {
+  await using cluster = new Cluster();
+  const seed = 'https://www.site.test/';
+  const program = await startMaster(cluster, [seed, '--ignore-robots']);
+  return await offer(python, serverOf(program), uniqueLinks + 1);
+}
+
+async function compareLinks(python: Python): Promise<void> {
+  const all: Record<'master' | 'list' | 'set', LinkRound[]> = { master: [], list: [], set: [] };
+  for (let number = 0; number < rounds; number++) {
+    all.list.push(await offerToPython(python, 'list'));
+    all.set.push(await offerToPython(python, 'set'));
+    all.master.push(await offerToMaster(python));
+  }
+  const rate = (rounds: LinkRound[]) => median(rounds.map(({ perSecond }) => perSecond));
+  for (const [name, rounds] of Object.entries(all)) {
+    const us = median(rounds.map(({ serverUs }) => serverUs));
+    const ratio = (rate(all.master) / rate(rounds)).toFixed(2);
+    say(
+      `  links by ${linkClients} clients, ${name}: ${count(rate(rounds))}/s, ` +
+        `server ${us.toFixed(1)} µs${name === 'master' ? '' : ` (the master ${ratio} times)`}`,
+    );
+  }
+}
+
 const wanted = process.argv.slice(2);
 const pythons = findPythons().filter(({ version: [major = 0] }) => major >= 3);
 const chosen =
@@ -138,4 +198,7 @@ const chosen =
     ? pythons.slice(-1)
     : pythons.filter(({ name }) => wanted.some((part) => name.startsWith(part)));
 if (chosen.length === 0) throw new Error('no such Python in PATH or ~/.pyenv');
-for (const python of chosen) await compare(python);
+for (const python of chosen) {
+  await compare(python);
+  await compareLinks(python);
+}
