@@ -372,7 +372,7 @@ export class UserQueue {
     }
   }
 
-  /** Some items more. The store may show what is still fresh here, so it is read only up to that. */
+  /** Some items more. The store may show what is still fresh here: it is read up to that. */
   #loadStored(): void {
     const rows = this.#store.range('items', {
       from: this.#keyOf(this.#loadedTo),

@@ -4,8 +4,8 @@
  *
  *     handshaking --both challenges met--> open --end, error, silence, close()--> closed
  *
- * All that is written in one turn of the event loop leaves in one write, the answers to a chunk when
- * that is read; what may wait a little waits for more.
+ * All that is written in one turn of the event loop leaves in one write, the answers to a chunk
+ * when that is read; what may wait a little waits for more.
  * Source: PROTOCOL.md, "Connection" and "Heartbeats".
  */
 import assert from 'node:assert/strict';

@@ -5,8 +5,9 @@
  *       |                                            ^
  *       +---any other server function: one reply-----+
  *
- * Requests are served one after the other, at once if nothing has to be waited for. Nobody is closed for being silent: a client keeps the
- * dead socket for as long as its thread lives. Source: BASEMANAGER, chapter 3.
+ * Requests are served one after the other, at once if nothing has to be waited for. Nobody is
+ * closed for being silent: a client keeps the dead socket for as long as its thread lives.
+ * Source: BASEMANAGER, chapter 3.
  */
 import type { Connection } from '../../shared/connection.ts';
 import { CommandError } from '../../shared/errors.ts';

@@ -160,6 +160,7 @@ except AuthenticationError as error: print(error)`;
     const client = await own.connect();
     const left = await client.queue('kept').size();
     assert.equal(left, 30);
+    await putter.kill();
     await client.close();
   });
 
