@@ -50,6 +50,8 @@ for line in sys.stdin:
         times = measured(links.put, [(page(index % counts[1]),) for index in range(counts[0])])
     else:
         times = []
+        deadline = clock() + 60
         while tasks.qsize() < counts[0]:
+            assert clock() < deadline, 'the links did not come into the task queue'
             time.sleep(0.01)
     print(json.dumps(times), flush=True)

@@ -3,7 +3,10 @@
  * `put` and `get` by 1, 4 and 16 client processes, and a worker's start. The server has one core
  * and the clients the other. Both servers take turns in each round; medians of the rounds.
  *
- *     node dist/test/bench/python.js [3.11 …]     the newest Python, or those named
+ *     node dist/test/bench/python.js [3.11 …] [links]
+ *
+ * With the newest Python, or those named. `links` measures instead how fast links that are put one
+ * by one are deduplicated, in a crawl of the master and in CPython with a list or a set.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -191,14 +194,12 @@ async function compareLinks(python: Python): Promise<void> {
   }
 }
 
-const wanted = process.argv.slice(2);
+const wanted = process.argv.slice(2).filter((word) => word !== 'links');
+const part = process.argv.includes('links') ? compareLinks : compare;
 const pythons = findPythons().filter(({ version: [major = 0] }) => major >= 3);
 const chosen =
   wanted.length === 0
     ? pythons.slice(-1)
     : pythons.filter(({ name }) => wanted.some((part) => name.startsWith(part)));
 if (chosen.length === 0) throw new Error('no such Python in PATH or ~/.pyenv');
-for (const python of chosen) {
-  await compare(python);
-  await compareLinks(python);
-}
+for (const python of chosen) await part(python);
