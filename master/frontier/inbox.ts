@@ -7,6 +7,7 @@ import type { FetchErrorBody, Replies } from '../../shared/protocol.ts';
 import type { Row } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
 import type { Report } from './gathering.ts';
+import type { SitemapPart } from './sitemaps.ts';
 import type { Task } from './tasks.ts';
 
 /** What became of a report: `stale` when its task was done already. */
@@ -17,6 +18,8 @@ export type SeedVerdict = Replies['crawl.add'];
 export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
   | { kind: 'report'; task: Task; report: Report; slave: string; done: (v: Verdict) => void }
   | { kind: 'failure'; failure: Failure; done: (v: Verdict) => void }
+  | { kind: 'sitemap'; task: Task; part: SitemapPart; slave: string; done: (v: Verdict) => void }
+  | { kind: 'sitemaps'; urls: readonly string[]; level: number }
   | { kind: 'excluded'; task: Task; done: () => void }
   | { kind: 'replay'; rows: readonly Row[]; done: () => void }
   | { kind: 'seeds'; urls: readonly string[]; priority: number; done: (v: SeedVerdict) => void }
@@ -89,5 +92,22 @@ export class Inbox {
     const waiting = this.#waitingForRoom;
     this.#waitingForRoom = [];
     for (const resolve of waiting) resolve();
+  }
+}
+
+/** The answer to what came for a crawl that is cancelled: nothing of it was done. */
+export function answerCancelled(entry: Entry): void {
+  switch (entry.kind) {
+    case 'seeds':
+      entry.done({ admitted: 0, known: 0, refused: [] });
+      return;
+    case 'replay':
+    case 'excluded':
+      entry.done();
+      return;
+    case 'sitemaps':
+      return;
+    default:
+      entry.done('stale');
   }
 }
