@@ -134,6 +134,11 @@ export class Session implements LeaseHolder {
     this.send({ verb: 'task.cancel', leases: leases.map(({ id }) => id) });
   }
 
+  /** The slave may forget what it keeps for a crawl. [T-19] */
+  endCrawl(crawl: number): void {
+    if (this.#knownSpecs.delete(crawl)) this.send({ verb: 'crawl.ended', crawl });
+  }
+
   send(push: Push): void {
     this.#connection.send(push);
   }

@@ -78,6 +78,7 @@ export const fetchErrorKinds = [
   'redirects',
   'protocol',
   'blocked',
+  'proxy',
   'lost',
 ] as const;
 export type FetchErrorKind = (typeof fetchErrorKinds)[number];
@@ -341,6 +342,8 @@ export type TaskPush = {
 /** What the master sends unasked. */
 export type Push =
   | { verb: 'crawl.spec'; crawl: number; name: string; fetch: FetchSpec }
+  /** It is finished or cancelled; its spec is said again if it should go on. [T-19] */
+  | { verb: 'crawl.ended'; crawl: number }
   | { verb: 'task.push'; tasks: TaskPush[] }
   /** The lease was taken away; its report would be stale. [T-8] */
   | { verb: 'task.cancel'; leases: number[] }

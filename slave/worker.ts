@@ -8,15 +8,17 @@
  * What was fetched is kept until the master has it on disk. What was only queued is dropped with
  * the connection: the master gives it to somebody again.
  */
+import { randomInt } from 'node:crypto';
 import type { MasterClient } from '../shared/client.ts';
 import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { CommandError, messageOf } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
 import { limits, type Push, type Requests, type TaskPush } from '../shared/protocol.ts';
-import { CookieJar } from './fetch/cookies.ts';
 import { PageFetcher } from './fetch/fetcher.ts';
-import type { FetchOutcome } from './fetch/outcome.ts';
+import type { FailedOutcome, FetchOutcome } from './fetch/outcome.ts';
+import { Proxies } from './fetch/proxies.ts';
 import type { RobotsOutcome } from './fetch/robots-file.ts';
+import { Visitors } from './fetch/visitors.ts';
 import { MasterLink } from './master-link.ts';
 
 export type WorkerOptions = {
@@ -46,9 +48,9 @@ export class Worker {
   readonly #options: WorkerOptions;
   readonly #link: MasterLink;
   readonly #fetcher: PageFetcher;
-  readonly #specs = new Map<number, FetchSpec>();
-  /** By crawl: a host sees one visitor in each crawl and process. */
-  readonly #cookies = new Map<number, CookieJar>();
+  readonly #proxies: Proxies;
+  /** What the master has told of crawls. `isStale`: not in this session yet. */
+  readonly #crawls = new Map<number, { spec: FetchSpec; visitors: Visitors; isStale: boolean }>();
   #queued: TaskPush[] = [];
   readonly #fetching = new Map<TaskPush, AbortController>();
   /** A controller serves fetch after fetch until it has aborted one: they are slow to make. */
@@ -62,6 +64,9 @@ export class Worker {
   constructor(options: WorkerOptions) {
     this.#options = options;
     this.#fetcher = new PageFetcher({ connections: options.slots });
+    this.#proxies = new Proxies(({ name }, reason, ms) => {
+      options.log.warn({ proxy: name, forS: Math.round(ms / 1000) }, `proxy set aside: ${reason}`);
+    });
     this.#link = new MasterLink(options, {
       onJoined: (master) => this.#joined(master),
       onPush: (push) => this.#take(push),
@@ -107,6 +112,11 @@ export class Worker {
   #joined(master: MasterClient): void {
     if (this.#state !== 'working') return;
     for (const statement of this.#unacked) this.#send(master, statement);
+    // A crawl of which a whole session said nothing ended while we were away.
+    for (const [id, crawl] of this.#crawls) {
+      if (crawl.isStale) this.#crawls.delete(id);
+      crawl.isStale = true;
+    }
     // As many again as there are slots, so that a slot never waits for the network.
     const { slots } = this.#options;
     clearInterval(this.#extender);
@@ -117,8 +127,10 @@ export class Worker {
   #take(push: Push): void {
     switch (push.verb) {
       case 'crawl.spec':
-        this.#specs.set(push.crawl, fetchSpecSchema.parse(push.fetch));
-        if (!this.#cookies.has(push.crawl)) this.#cookies.set(push.crawl, new CookieJar());
+        this.#learn(push.crawl, fetchSpecSchema.parse(push.fetch));
+        return;
+      case 'crawl.ended':
+        this.#crawls.delete(push.crawl);
         return;
       case 'task.push':
         if (this.#state === 'working') this.#queued.push(...push.tasks);
@@ -138,6 +150,12 @@ export class Worker {
     }
   }
 
+  #learn(id: number, spec: FetchSpec): void {
+    const visitors =
+      this.#crawls.get(id)?.visitors ?? new Visitors(spec, this.#proxies, randomInt(2 ** 16));
+    this.#crawls.set(id, { spec, visitors, isStale: false });
+  }
+
   #fill(): void {
     while (
       this.#fetching.size < this.#options.slots &&
@@ -152,23 +170,28 @@ export class Worker {
   }
 
   async #work(task: TaskPush): Promise<void> {
-    const spec = this.#specs.get(task.crawl);
-    if (spec === undefined) return; // the master tells it before the first task
+    const crawl = this.#crawls.get(task.crawl);
+    if (crawl === undefined) return; // the master tells it before the first task
+    const { spec, visitors } = crawl;
     const abort = this.#spareAborts.pop() ?? new AbortController();
     this.#fetching.set(task, abort);
-    const { lease } = task;
+    const { signal } = abort;
+    const { lease, url, open } = task;
     const onStart = task.timed
       ? () => this.#link.master?.notify('task.started', { lease })
       : undefined;
     try {
       if (task.kind === 'robots') {
-        const context = { open: task.open, onStart };
-        const outcome = await this.#fetcher.fetchRobots(task.url, spec, abort.signal, context);
+        const outcome = await visitors.through(
+          ({ proxy }) => this.#fetcher.fetchRobots(url, spec, signal, { open, proxy, onStart }),
+          signal,
+        );
         this.#concludeRobots(task, outcome);
       } else {
-        const cookies = this.#cookies.get(task.crawl);
-        const context = { open: task.open, cookies, onStart };
-        const outcome = await this.#fetcher.fetch(task.url, spec, abort.signal, context);
+        const outcome = await visitors.through(
+          (visitor) => this.#fetcher.fetch(url, spec, signal, { ...visitor, open, onStart }),
+          signal,
+        );
         this.#conclude(task, outcome);
       }
     } catch (error) {
@@ -190,18 +213,21 @@ export class Worker {
       this.#tell({ verb: 'task.report', body: { task: id, lease, result, images, links } });
       return;
     }
-    const { error, retryAfterMs } = outcome;
-    const body = { task: id, lease, error, ...(retryAfterMs ? { retryAfterMs } : {}) };
-    this.#tell({ verb: 'task.release', body });
+    this.#release(id, lease, outcome);
   }
 
-  #concludeRobots({ task, lease }: TaskPush, outcome: RobotsOutcome): void {
+  #concludeRobots({ task, lease }: TaskPush, outcome: RobotsOutcome | FailedOutcome): void {
     if (outcome.ok) {
       const { ok: _, ...file } = outcome;
       this.#tell({ verb: 'task.robots', body: { task, lease, ...file } });
     } else {
-      this.#tell({ verb: 'task.release', body: { task, lease, error: outcome.error } });
+      this.#release(task, lease, outcome);
     }
+  }
+
+  #release(task: Uint8Array, lease: number, { error, retryAfterMs }: FailedOutcome): void {
+    const body = { task, lease, error, ...(retryAfterMs ? { retryAfterMs } : {}) };
+    this.#tell({ verb: 'task.release', body });
   }
 
   #tell(statement: Statement): void {

@@ -127,6 +127,11 @@ export class Crawl {
     return maxPages === undefined || this.counters.pages + this.leased + this.inbox < maxPages;
   }
 
+  /** Neither finished nor cancelled. */
+  get isOpen(): boolean {
+    return this.state === 'running' || this.state === 'paused';
+  }
+
   /** Nothing offered, waiting, leased or unwritten; or the page limit is reached. */
   get isDone(): boolean {
     if (this.state !== 'running' || this.inbox > 0 || this.leased > 0 || this.unwritten > 0) {

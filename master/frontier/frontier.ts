@@ -56,8 +56,8 @@ export type FrontierOptions = {
   readonly leaseMs: number;
   /** Entries of the table of recent fingerprints, 16 bytes each. */
   readonly recentEntries: number;
-  /** It fetches what robots.txt forbids: at every start, and when it is made. */
-  readonly onUnmannerly: (crawl: Crawl) => void;
+  /** It is new, with these for its first seeds. */
+  readonly onMade: (crawl: Crawl, seeds: readonly string[]) => void;
   /** It is finished or cancelled, and that is on the disk. */
   readonly onEnded: (crawl: Crawl) => void;
 };
@@ -129,7 +129,7 @@ export class Frontier {
   ): Promise<SeedVerdict> {
     const isNew = !this.crawls.has(name);
     const crawl = this.crawls.open(name, spec);
-    if (isNew && crawl.spec.ignoreRobots) this.#options.onUnmannerly(crawl);
+    if (isNew) this.#options.onMade(crawl, urls);
     if (crawl.state === 'cancelled') {
       throw new CommandError(
         'E_BAD_REQUEST',
@@ -198,7 +198,11 @@ export class Frontier {
     const backOffMs = Math.min(retryMaxMs, retryFirstMs * 4 ** task.attempts);
     // Jitter, so that a host that was down is not asked for everything at once.
     const waitMs = Math.max(retryAfterMs, backOffMs * (0.75 + Math.random() / 2));
-    return await this.#fail({ task, error, retryAt: clockMs() + waitMs, slave: holder.name });
+    const failure = { task, error, retryAt: clockMs() + waitMs, slave: holder.name };
+    // What a proxy is to blame for is not held against the page.
+    return await this.#fail(
+      error.kind === 'proxy' ? { ...failure, attempts: task.attempts } : failure,
+    );
   }
 
   async setPaused(crawl: Crawl, paused: boolean): Promise<void> {

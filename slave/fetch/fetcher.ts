@@ -5,12 +5,14 @@
  */
 import type { FetchSpec } from '../../shared/crawl.ts';
 import type { FetchErrorBody, Result } from '../../shared/protocol.ts';
+import { basicAuth } from './basic-auth.ts';
 import { type Client, Clients } from './clients.ts';
 import { CookieJar } from './cookies.ts';
 import { Exchange, type Hop } from './exchange.ts';
 import { checkUrl } from './guard.ts';
 import { type FetchOutcome, isTemporary, retryAfterMs, statusError } from './outcome.ts';
 import type { Page } from './page.ts';
+import type { ProxyServer } from './proxies.ts';
 import { RedirectChain } from './redirects.ts';
 import { AddressCache } from './resolver.ts';
 import { type Dispatch, fetchRobots, type RobotsOutcome } from './robots-file.ts';
@@ -24,6 +26,7 @@ type HopOptions = {
   readonly leftMs: number;
   /** Of this hop, as the guard looks at it. */
   readonly hopUrl: URL;
+  readonly userAgent: string;
   /** Value of the Cookie header. */
   readonly cookie: string;
   readonly takeCookie: (header: string) => void;
@@ -34,8 +37,12 @@ type HopOptions = {
 export type FetchContext = {
   /** Its host was named by the operator and may be at a private address. */
   readonly open?: boolean | undefined;
-  /** The cookies of its crawl; else of this fetch alone. */
+  /** The cookies of its visitor; else of this fetch alone. */
   readonly cookies?: CookieJar | undefined;
+  /** Default: the spec's first. */
+  readonly userAgent?: string | undefined;
+  /** Go through this one; default: directly. */
+  readonly proxy?: ProxyServer | undefined;
   /** Called when a request leaves, that of a redirect included. */
   readonly onStart?: (() => void) | undefined;
 };
@@ -57,10 +64,13 @@ export class PageFetcher {
     url: string,
     spec: FetchSpec,
     signal: AbortSignal,
-    { open = false, cookies = new CookieJar(), onStart }: FetchContext = {},
+    context: FetchContext = {},
   ): Promise<FetchOutcome> {
+    const { open = false, cookies = new CookieJar(), userAgent = spec.userAgent } = context;
+    const { proxy, onStart } = context;
     const started = performance.now();
-    const client = this.#clients.of(open ? 'all' : spec.allowPrivate);
+    const { http2 } = spec;
+    const client = this.#clients.of({ allow: open ? 'all' : spec.allowPrivate, proxy, http2 });
     const chain = new RedirectChain(url, spec.redirectsMax);
     const answer = (hop: { status: number; type?: string; bytes: number }): Result => ({
       finalUrl: chain.url,
@@ -80,10 +90,15 @@ export class PageFetcher {
         open,
         leftMs,
         hopUrl,
+        userAgent,
         cookie,
         takeCookie,
         onStart,
       });
+      if (hop.kind !== 'failed') {
+        const refusal = proxy && judgeProxy(proxy, 'status' in hop ? hop.status : 0);
+        if (refusal !== undefined) return { ok: false, error: refusal };
+      }
       switch (hop.kind) {
         case 'failed':
           if (hop.error.kind === 'blocked')
@@ -119,18 +134,23 @@ export class PageFetcher {
     url: string,
     spec: FetchSpec,
     signal: AbortSignal,
-    { open = false, onStart }: FetchContext = {},
+    { open = false, proxy, onStart }: FetchContext = {},
   ): Promise<RobotsOutcome> {
     const own = new URL(url).origin;
+    const { http2 } = spec;
     const headers = ['user-agent', spec.userAgent, 'accept', 'text/plain,*/*;q=0.5'];
     const dispatch: Dispatch = (target, handler) => {
       const { origin, pathname, search } = target;
-      const client = this.#clients.of(open && origin === own ? 'all' : spec.allowPrivate);
-      const blocked = checkUrl(target, client.policy);
+      const allow = open && origin === own ? 'all' : spec.allowPrivate;
+      const client = this.#clients.of({ allow, proxy, http2 });
+      const blocked = checkUrl(target, client.policy, { isProxied: proxy !== undefined });
       if (blocked !== undefined) throw blocked;
       client.agent.dispatch({ origin, path: pathname + search, method: 'GET', headers }, handler);
     };
-    return await fetchRobots(url, dispatch, { timeoutMs: spec.timeoutMs, signal, onStart });
+    const { timeoutMs } = spec;
+    const outcome = await fetchRobots(url, dispatch, { timeoutMs, signal, onStart });
+    const refusal = outcome.ok && proxy ? judgeProxy(proxy, outcome.status) : undefined;
+    return refusal === undefined ? outcome : { ok: false, error: refusal };
   }
 
   /** Ends all fetches that are still running with a failure, and the sockets. */
@@ -141,7 +161,7 @@ export class PageFetcher {
   #hop(
     client: Client,
     chain: RedirectChain,
-    { spec, signal, open, leftMs, hopUrl, cookie, takeCookie, onStart }: HopOptions,
+    { spec, signal, open, leftMs, hopUrl, userAgent, cookie, takeCookie, onStart }: HopOptions,
   ): Promise<Hop> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) {
@@ -164,10 +184,11 @@ export class PageFetcher {
         resolve(hop);
       }
       signal.addEventListener('abort', onAbort, { once: true });
-      const headers = requestHeaders(chain.url, spec, open);
+      const headers = requestHeaders(chain.url, spec, userAgent, open);
       if (cookie !== '') headers.push('cookie', cookie);
       try {
-        const blocked = checkUrl(hopUrl, client.policy);
+        const isProxied = client.proxy !== undefined;
+        const blocked = checkUrl(hopUrl, client.policy, { isProxied });
         if (blocked !== undefined) throw blocked;
         client.agent.dispatch(
           { origin: chain.origin, path: chain.path, method: 'GET', headers },
@@ -181,11 +202,11 @@ export class PageFetcher {
 }
 
 /** Names and values in turn. `open`: the host of a seed, which may be told who asks. */
-function requestHeaders(url: string, spec: FetchSpec, open: boolean): string[] {
-  const headers = ['user-agent', spec.userAgent, 'accept-encoding', 'gzip, deflate, br'];
-  const { username, password } = new URL(url);
-  const hasUser = username !== '' || password !== '';
-  if (hasUser) headers.push('authorization', basicAuth(username, password));
+function requestHeaders(url: string, spec: FetchSpec, userAgent: string, open: boolean): string[] {
+  const headers = ['user-agent', userAgent, 'accept-encoding', 'gzip, deflate, br'];
+  const user = new URL(url);
+  const hasUser = user.username !== '' || user.password !== '';
+  if (hasUser) headers.push('authorization', basicAuth(user));
   let accepts = false;
   for (const [name, value] of spec.headers) {
     const isAuthorization = /^authorization$/i.test(name);
@@ -197,16 +218,16 @@ function requestHeaders(url: string, spec: FetchSpec, open: boolean): string[] {
   return headers;
 }
 
-/** Source: RFC 7617; the user of a URL is percent-encoded UTF-8. */
-function basicAuth(username: string, password: string): string {
-  const decode = (text: string) => {
-    try {
-      return decodeURIComponent(text);
-    } catch {
-      return text;
-    }
-  };
-  return `Basic ${Buffer.from(`${decode(username)}:${decode(password)}`).toString('base64')}`;
+/** What an answer says of the proxy that it came through: undefined, or why it did not pass on what
+ *  was asked. */
+function judgeProxy(proxy: ProxyServer, status: number): FetchErrorBody | undefined {
+  if (status !== 407) {
+    proxy.worked();
+    return undefined;
+  }
+  const message = 'the proxy wants other credentials';
+  proxy.failed(message, performance.now());
+  return { kind: 'proxy', message };
 }
 
 function pageOutcome(result: Result, page: Page): FetchOutcome {
