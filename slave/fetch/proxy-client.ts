@@ -5,7 +5,7 @@
  * its `ProxyServer` and becomes a ProxyError. The clients make it.
  * Source: RFC 9110, 9.3.6; RFC 9112, 3.2.2.
  */
-import { Socket } from 'node:net';
+import { isIP, Socket } from 'node:net';
 import { Agent, buildConnector, type Dispatcher, Pool } from 'undici';
 import type { ProxyServer } from './proxies.ts';
 import { SocksError, socksConnect } from './socks.ts';
@@ -72,7 +72,7 @@ export class ProxyClient {
     return this.#http.dispatch(
       {
         ...options,
-        origin: this.#options.proxy.url.origin,
+        ...this.#own(),
         path: target.origin + path,
         headers: ['host', target.host, ...given, ...this.#credentials()],
       },
@@ -104,6 +104,7 @@ export class ProxyClient {
 
   async #byHttp(pool: Pool, authority: string): Promise<Socket> {
     const { statusCode, socket } = await pool.connect({
+      ...this.#own(),
       path: authority,
       headers: ['host', authority, ...this.#credentials()],
       signal: AbortSignal.timeout(this.#options.connectMs),
@@ -120,7 +121,7 @@ export class ProxyClient {
     const { proxy, connectMs } = this.#options;
     const { hostname, port: proxyPort } = proxy.url;
     const socket = await new Promise<Socket>((resolve, reject) => {
-      const target = { hostname, host: hostname, protocol: 'http:', port: proxyPort || '1080' };
+      const target = { hostname, protocol: 'http:', port: proxyPort || '1080' };
       this.#connect(target, (error, made) => (made ? resolve(made) : reject(error)));
     });
     const timer = setTimeout(() => socket.destroy(), connectMs);
@@ -137,10 +138,19 @@ export class ProxyClient {
 
   /** A connection to the proxy itself. */
   #connect(target: buildConnector.Options, callback: buildConnector.Callback): void {
-    this.#toProxy({ ...target, hostname: unbracketed(target.hostname) }, (error, socket) => {
-      if (socket !== null) callback(null, socket);
+    const { hostname, host } = this.#options.proxy.url;
+    const to = { ...target, hostname: unbracketed(hostname), host, servername: nameOf(hostname) };
+    this.#toProxy(to, (error, socket) => {
+      if (error === null) callback(null, socket);
       else callback(this.#blame('proxy', `no connection to the proxy${codeOf(error)}`), null);
     });
+  }
+
+  /** A request for the proxy. By the Host header alone its connection would be taken for one to the
+   *  host, and its certificate, too. */
+  #own(): { origin: string; servername: string } {
+    const { origin, hostname } = this.#options.proxy.url;
+    return { origin, servername: hostname };
   }
 
   #credentials(): string[] {
@@ -162,6 +172,11 @@ function bracketed(hostname: string): string {
 
 function unbracketed(hostname: string): string {
   return hostname.startsWith('[') ? hostname.slice(1, -1) : hostname;
+}
+
+/** For TLS: an address is no server name. Source: RFC 6066, 3. */
+function nameOf(hostname: string): string {
+  return isIP(unbracketed(hostname)) === 0 ? hostname : '';
 }
 
 function codeOf(error: unknown): string {
