@@ -100,9 +100,10 @@ function headOf(openCount: number, slaves: number): string {
 export function summary(crawl: CrawlStatus, tookMs: number, folder: string): string {
   const buried = crawl.buried > 0 ? ` (${number(crawl.buried)} buried: see \`buried\`)` : '';
   const excluded = crawl.excluded > 0 ? `, ${number(crawl.excluded)} excluded` : '';
+  const same = crawl.unchanged > 0 ? ` (${number(crawl.unchanged)} unchanged)` : '';
   const end = crawl.state === 'cancelled' ? 'was cancelled' : 'is done';
   return (
-    `crawl ${crawl.name} ${end} after ${duration(tookMs)}: ${number(crawl.pages)} pages, ` +
+    `crawl ${crawl.name} ${end} after ${duration(tookMs)}: ${number(crawl.pages)} pages${same}, ` +
     `${number(crawl.images)} images, ${number(crawl.failed)} failed${buried}${excluded}; ` +
     `see ${folder}/pages.jsonl and ${folder}/img_src.txt`
   );

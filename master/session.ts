@@ -115,7 +115,7 @@ export class Session implements LeaseHolder {
 
   push(leases: readonly Lease[]): void {
     for (const { task } of leases) this.#sendSpec(task.queue.crawl);
-    const { crawls } = this.#services.frontier;
+    const { crawls, earlier } = this.#services.frontier;
     const tasks = leases.map(({ id, task, timing }) => ({
       task: keyOf(task),
       lease: id,
@@ -123,6 +123,7 @@ export class Session implements LeaseHolder {
       url: task.url,
       depth: task.depth,
       attempt: task.attempts + 1,
+      ...earlier.validators(crawls.of(task), task),
       ...(crawls.of(task)?.scope.isSeedHost(new URL(task.url)) && { open: true }),
       ...(task.kind === 'robots' ? { kind: task.kind } : {}),
       ...(timing === 'awaited' ? { timed: true as const } : {}),

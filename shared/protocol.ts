@@ -89,6 +89,12 @@ export const fetchErrorSchema = z.strictObject({
 });
 export type FetchErrorBody = z.infer<typeof fetchErrorSchema>;
 
+/** Header values that are sent back as they came: [T-20]. */
+const validators = {
+  etag: z.string().max(256).optional(),
+  lastModified: z.string().max(64).optional(),
+};
+
 /** What came of one fetch; becomes the line in pages.jsonl. */
 export const resultSchema = z.strictObject({
   finalUrl: url,
@@ -107,6 +113,7 @@ export const resultSchema = z.strictObject({
   linksCut: z.int().min(0).optional(),
   /** Images that are data: URLs. */
   dataImages: z.int().min(0).optional(),
+  ...validators,
 });
 export type Result = z.infer<typeof resultSchema>;
 
@@ -119,6 +126,20 @@ const images = z.custom<Image[]>(isImages, { error: 'images are not a list of {s
 const links = bytes.refine((joined) => joined.length <= limits.linksBytesMax, {
   error: 'are too long',
 });
+
+/** What an earlier crawl has on record of a URL whose answer had validators; the names are those of
+ *  a result. */
+const earlierPageSchema = resultSchema
+  .pick({ type: true, charset: true, bytes: true, title: true, cut: true, linksCut: true })
+  .extend({
+    ...validators,
+    /** Whose validators these are, where the URL redirects. */
+    finalUrl: url.optional(),
+    dataImages: z.int().min(0).optional(),
+    images,
+    links: z.int().min(0),
+  });
+export type EarlierPage = z.infer<typeof earlierPageSchema>;
 
 /** Every request, by verb. What is not here is refused as E_UNKNOWN_VERB. */
 export const requestSchemas = {
@@ -194,6 +215,24 @@ export const requestSchemas = {
     spec: z.record(z.string(), z.unknown()).optional(),
     /** Higher first in a crawl of `order: priority`; links inherit it. */
     priority: z.int().min(-1000).max(1000).default(0),
+  }),
+  /** URLs of an earlier crawl, to be fetched again if they changed. [C-12] */
+  'crawl.recrawl': z.strictObject({
+    verb: z.literal('crawl.recrawl'),
+    id: z.int().min(0),
+    crawl: crawlNameSchema,
+    /** A crawl that is made by this has the spec of this one, and then these fields. */
+    like: crawlNameSchema.optional(),
+    spec: z.record(z.string(), z.unknown()).optional(),
+    urls: z
+      .array(
+        z.strictObject({
+          url,
+          depth: z.int().min(0).max(65_535),
+          page: earlierPageSchema.optional(),
+        }),
+      )
+      .max(limits.seedsMax),
   }),
   'crawl.list': z.strictObject({ verb: z.literal('crawl.list'), id: z.int().min(0) }),
   'crawl.pause': z.strictObject({
@@ -277,6 +316,8 @@ export type CrawlStatus = {
   /** URLs that ended with an error, the buried ones included. */
   failed: number;
   buried: number;
+  /** Pages among them that are as an earlier crawl found them. */
+  unchanged: number;
   /** URLs that robots.txt leaves out. */
   excluded: number;
   /** URLs ever admitted. */
@@ -305,6 +346,7 @@ export type Replies = {
   'task.release': { state: 'done' | 'stale' };
   'task.extend': { lost: number[] };
   'crawl.add': { admitted: number; known: number; refused: { url: string; why: string }[] };
+  'crawl.recrawl': { admitted: number; known: number; refused: number };
   'crawl.list': {
     crawls: CrawlStatus[];
     sessions: { name: string; role: string; leases: number }[];
@@ -333,6 +375,11 @@ export type TaskPush = {
   attempt: number;
   /** True: the operator named its host as a seed, so it may be at a private address. */
   open?: boolean;
+  /** Ask whether it changed, by these. [T-20] */
+  etag?: string | undefined;
+  lastModified?: string | undefined;
+  /** Not the task's own URL but this one, where it redirects to it, is asked so. */
+  validatedUrl?: string | undefined;
   /** Absent: a page. `robots`: a robots.txt, answered by `task.robots`. [T-17] */
   kind?: 'robots';
   /** The host has a delay: say `task.started` when the request leaves. [T-18] */

@@ -176,7 +176,8 @@ export class Worker {
     const abort = this.#spareAborts.pop() ?? new AbortController();
     this.#fetching.set(task, abort);
     const { signal } = abort;
-    const { lease, url, open } = task;
+    const { lease, url, open, etag, lastModified, validatedUrl } = task;
+    const validators = etag || lastModified ? { etag, lastModified } : undefined;
     const onStart = task.timed
       ? () => this.#link.master?.notify('task.started', { lease })
       : undefined;
@@ -188,10 +189,10 @@ export class Worker {
         );
         this.#concludeRobots(task, outcome);
       } else {
-        const outcome = await visitors.through(
-          (visitor) => this.#fetcher.fetch(url, spec, signal, { ...visitor, open, onStart }),
-          signal,
-        );
+        const outcome = await visitors.through((visitor) => {
+          const context = { ...visitor, open, validators, validatedUrl, onStart };
+          return this.#fetcher.fetch(url, spec, signal, context);
+        }, signal);
         this.#conclude(task, outcome);
       }
     } catch (error) {

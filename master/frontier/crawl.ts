@@ -22,6 +22,8 @@ export const noCounters: CrawlCounters = {
   others: 0,
   failed: 0,
   buried: 0,
+  unchanged: 0,
+  earlier: 0,
   excluded: 0,
   known: 0,
   bytes: 0,
@@ -145,7 +147,7 @@ export class Crawl {
   }
 
   status(): CrawlStatus {
-    const { seen: _, ...counters } = this.counters;
+    const { seen: _, earlier: __, ...counters } = this.counters;
     return {
       name: this.name,
       state: this.state,

@@ -11,8 +11,8 @@ import { clockMs } from '../../shared/clock.ts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError } from '../../shared/errors.ts';
 import { Fingerprinter } from '../../shared/fingerprint.ts';
-import type { FetchErrorBody } from '../../shared/protocol.ts';
-import { canonicalUrl, hostKeyOf } from '../../shared/url.ts';
+import type { FetchErrorBody, Replies } from '../../shared/protocol.ts';
+import { hostKeyOf } from '../../shared/url.ts';
 import type { GroupCommit, Part } from '../store/group-commit.ts';
 import { crawlKey, decodeBuried, encodeCrawl } from '../store/records.ts';
 import type { Change, Store } from '../store/store.ts';
@@ -23,6 +23,8 @@ import { Dispatcher } from './dispatcher.ts';
 import { Gathering, type Report } from './gathering.ts';
 import { HostRecords } from './host-records.ts';
 import {
+  answerCancelled,
+  type EarlierUrl,
   type Entry,
   type Failure,
   Inbox,
@@ -31,9 +33,11 @@ import {
   type Verdict,
 } from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';
+import { Offers } from './offers.ts';
 import type { Pace } from './pace.ts';
 import { type Host, Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
+import { EarlierPages } from './recrawl.ts';
 import type { Access, RobotsAnswer } from './robots-gate.ts';
 import type { Task } from './tasks.ts';
 
@@ -69,15 +73,17 @@ export class Frontier {
   readonly crawls: Crawls;
   readonly dispatcher: Dispatcher;
   readonly buried: Buried;
+  readonly earlier: EarlierPages;
   readonly #options: FrontierOptions;
   readonly #fingerprinter = new Fingerprinter();
   readonly #politeness: Politeness;
-  readonly #recent: RecentTable;
   readonly #inbox = new Inbox();
   readonly #records: HostRecords;
+  readonly #offers: Offers;
 
   constructor(options: FrontierOptions) {
     this.#options = options;
+    this.earlier = new EarlierPages(options.store);
     // A hasher of its own: hosts are hashed in the middle of hashing links.
     const hosts = new Fingerprinter();
     this.#records = new HostRecords(options.store, (changes) => this.#commit(changes));
@@ -87,11 +93,12 @@ export class Frontier {
       onMade: (host) => this.#records.restore(host),
       onRefused: (host, task, access) => this.#refuse(host, task, access),
     });
-    this.#recent = new RecentTable(options.recentEntries);
+    const recent = new RecentTable(options.recentEntries);
+    this.#offers = new Offers(this.#politeness, recent);
     this.crawls = new Crawls({
       store: options.store,
       politeness: this.#politeness,
-      recent: this.#recent,
+      recent,
       folder: options.folder,
     });
     this.dispatcher = new Dispatcher({
@@ -127,19 +134,33 @@ export class Frontier {
     urls: readonly string[],
     priority = 0,
   ): Promise<SeedVerdict> {
-    const isNew = !this.crawls.has(name);
-    const crawl = this.crawls.open(name, spec);
+    const { crawl, isNew } = this.#openCrawl(name, spec);
     if (isNew) this.#options.onMade(crawl, urls);
-    if (crawl.state === 'cancelled') {
-      throw new CommandError(
-        'E_BAD_REQUEST',
-        `the crawl "${name}" was cancelled; use another name`,
-      );
-    }
     const bytes = urls.length * smallEntryBytes;
     return await new Promise((done) =>
       this.#put({ kind: 'seeds', crawl, bytes, urls, priority, done }),
     );
+  }
+
+  /** Offers URLs of an earlier crawl to one that is made, and paused, if there is none of that
+   *  name; those of depth 0 are its seeds. @throws CommandError the crawl was cancelled */
+  async again(
+    name: string,
+    spec: CrawlSpec,
+    urls: readonly EarlierUrl[],
+  ): Promise<Replies['crawl.recrawl']> {
+    const { crawl, isNew } = this.#openCrawl(name, spec);
+    if (isNew) {
+      // Else it could be done before the rest of its URLs comes.
+      crawl.state = 'paused';
+      this.#options.onMade(
+        crawl,
+        urls.map(({ url }) => url),
+      );
+    }
+    const images = urls.reduce((sum, { page }) => sum + (page?.images.length ?? 0), 0);
+    const bytes = urls.length * smallEntryBytes + images * 128;
+    return await new Promise((done) => this.#put({ kind: 'again', crawl, bytes, urls, done }));
   }
 
   /** Takes a report. Resolves when it is on the disk. */
@@ -248,6 +269,13 @@ export class Frontier {
     }
   }
 
+  #openCrawl(name: string, spec: CrawlSpec): { crawl: Crawl; isNew: boolean } {
+    const isNew = !this.crawls.has(name);
+    const crawl = this.crawls.open(name, spec);
+    if (crawl.state !== 'cancelled') return { crawl, isNew };
+    throw new CommandError('E_BAD_REQUEST', `the crawl "${name}" was cancelled; use another name`);
+  }
+
   #put(entry: Entry): void {
     this.#inbox.put(entry);
     this.#options.commits.request();
@@ -351,7 +379,12 @@ export class Frontier {
         gathering.excluded(entry.task, clockMs());
         return entry.done;
       case 'seeds': {
-        const verdict = this.#takeSeeds(gathering, entry.urls, entry.priority);
+        const verdict = this.#offers.seeds(gathering, entry.urls, entry.priority);
+        if (crawl.state === 'finished' && verdict.admitted > 0) crawl.state = 'running';
+        return () => entry.done(verdict);
+      }
+      case 'again': {
+        const verdict = this.#offers.again(gathering, entry.urls);
         if (crawl.state === 'finished' && verdict.admitted > 0) crawl.state = 'running';
         return () => entry.done(verdict);
       }
@@ -369,31 +402,11 @@ export class Frontier {
     }
   }
 
-  #takeSeeds(gathering: Gathering, texts: readonly string[], priority: number): SeedVerdict {
-    const verdict: SeedVerdict = { admitted: 0, known: 0, refused: [] };
-    const { scope, counters } = gathering.crawl;
-    const urls = texts.map((text) => ({ text, url: canonicalUrl(text) }));
-    const opened = urls.filter(({ url }) => url !== undefined && scope.addSeed(url));
-    // What was settled as out of scope may belong to the crawl now.
-    if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
-    for (const { text, url } of urls) {
-      const why = url && scope.refuses(url);
-      if (url === undefined) verdict.refused.push({ url: text, why: 'not an http or https URL' });
-      else if (why) verdict.refused.push({ url: text, why: `left out by --${why}` });
-      else if (gathering.seed(url, priority)) {
-        this.#politeness.host(hostKeyOf(url)).retry();
-        verdict.admitted++;
-      } else verdict.known++;
-    }
-    return verdict;
-  }
-
   #gathering(crawl: Crawl, gatherings: Map<Crawl, Gathering>): Gathering {
     let gathering = gatherings.get(crawl);
     if (gathering === undefined) {
-      gathering = new Gathering(crawl, this.#fingerprinter, (url) =>
-        this.#politeness.host(hostKeyOf(url)),
-      );
+      const hostOf = (url: URL) => this.#politeness.host(hostKeyOf(url));
+      gathering = new Gathering(crawl, this.#fingerprinter, hostOf, this.earlier);
       gatherings.set(crawl, gathering);
     }
     return gathering;
@@ -460,10 +473,4 @@ function failed({ delayMs }: Host, error: FetchErrorBody, retryAfterMs: number) 
     if (status !== 429 && status !== 503) return false;
     return pace.refused({ status, retryAfterMs, delayMs }, now, Math.random());
   };
-}
-
-function answerCancelled(entry: Entry): void {
-  if (entry.kind === 'seeds') entry.done({ admitted: 0, known: 0, refused: [] });
-  else if (entry.kind === 'replay' || entry.kind === 'excluded') entry.done();
-  else entry.done('stale');
 }

@@ -3,7 +3,7 @@
  * of the store, all in one transaction, and into what follows once they are on the disk.
  */
 import type { Fingerprinter } from '../../shared/fingerprint.ts';
-import type { Requests } from '../../shared/protocol.ts';
+import type { EarlierPage, Requests } from '../../shared/protocol.ts';
 import { parseCanonical } from '../../shared/url.ts';
 import {
   commitKey,
@@ -11,6 +11,7 @@ import {
   depthMax,
   encodeBuried,
   encodeCrawl,
+  encodeEarlier,
   encodeResults,
   encodeTask,
   fingerprintKey,
@@ -22,6 +23,7 @@ import type { Crawl } from './crawl.ts';
 import type { Failure } from './inbox.ts';
 import { excludedLine, failureLine, isPage, resultLine } from './lines.ts';
 import type { Host } from './politeness.ts';
+import { type EarlierPages, type Finding, isUnchanged } from './recrawl.ts';
 import type { Task } from './tasks.ts';
 
 export type Report = Pick<Requests['task.report'], 'result' | 'images' | 'links'>;
@@ -44,13 +46,20 @@ export class Gathering {
   readonly released: { task: Task; record: TaskRecord }[] = [];
   readonly #fingerprinter: Fingerprinter;
   readonly #hostOf: (url: URL) => Host;
+  readonly #earlier: EarlierPages;
   readonly #changes: Change[] = [];
   readonly #seenKeys: Buffer[] = [];
   #lines = '';
   #images = '';
 
-  constructor(crawl: Crawl, fingerprinter: Fingerprinter, hostOf: (url: URL) => Host) {
+  constructor(
+    crawl: Crawl,
+    fingerprinter: Fingerprinter,
+    hostOf: (url: URL) => Host,
+    earlier: EarlierPages,
+  ) {
     this.crawl = crawl;
+    this.#earlier = earlier;
     this.#fingerprinter = fingerprinter;
     this.#hostOf = hostOf;
   }
@@ -59,7 +68,9 @@ export class Gathering {
    *  (from a slave whose lease was over) is not taken: false, and its task waits again. */
   report(task: Task, report: Report, slave: string, at: number): boolean {
     const { counters } = this.crawl;
-    const { result } = report;
+    const unchanged = isUnchanged(report.result);
+    const found: Finding = unchanged ? this.#earlier.carryOver(this.crawl, task, report) : report;
+    const { result } = found;
     if (this.crawl.isFull && isPage(result)) {
       this.released.push({ task, record: task });
       return false;
@@ -67,14 +78,16 @@ export class Gathering {
     const moved = result.finalUrl !== task.url && !this.#claim(result.finalUrl);
     const page = isPage(result) && !moved;
     const depth = Math.min(task.depth + 1, depthMax);
-    const links = this.#links(report.links, depth, task.priority);
-    const images = page ? report.images : [];
+    const counted = this.#links(report.links, depth, task.priority);
+    const links = found.linkCount ?? counted;
+    const images = page ? found.images : [];
     this.#newImages(images);
     this.#lines += resultLine({ task, result, images, links, moved, slave, at });
     if (page) counters.pages++;
     else if (result.error) counters.failed++;
     else counters.others++;
-    counters.bytes += result.bytes;
+    if (page && unchanged) counters.unchanged++;
+    counters.bytes += report.result.bytes;
     this.#remove(task);
     return true;
   }
@@ -115,6 +128,15 @@ export class Gathering {
     if (this.crawl.filter.knows(words, 0)) return false;
     this.#markSeen(words, 0);
     this.#admit(url, 0, priority);
+    return true;
+  }
+
+  /** A URL of an earlier crawl, canonical and in the scope. False when it was known. */
+  again(url: URL, depth: number, page: EarlierPage | undefined): boolean {
+    const words = this.#fingerprinter.one(this.crawl.secret, url.href);
+    if (this.crawl.filter.knows(words, 0)) return false;
+    this.#markSeen(words, 0);
+    this.#admit(url, depth, 0, page);
     return true;
   }
 
@@ -202,16 +224,17 @@ export class Gathering {
     this.#seenKeys.push(fingerprintKey(this.crawl.id, words, at));
   }
 
-  #admit(url: URL, depth: number, priority: number): void {
+  #admit(url: URL, depth: number, priority: number, earlier?: EarlierPage): void {
     const { crawl } = this;
     const host = this.#hostOf(url);
     const position = { rank: crawl.rank(depth, priority), seq: crawl.takeSeq() };
     const record = { url: url.href, depth, priority, attempts: 0, notBefore: 0 };
-    this.#changes.push({
-      table: 'tasks',
-      key: taskKey(crawl.id, host.hash, position.rank, position.seq),
-      value: encodeTask(record),
-    });
+    const key = taskKey(crawl.id, host.hash, position.rank, position.seq);
+    this.#changes.push({ table: 'tasks', key, value: encodeTask(record) });
+    if (earlier !== undefined) {
+      this.#changes.push({ table: 'earlier', key, value: encodeEarlier(earlier) });
+      crawl.counters.earlier++;
+    }
     this.admitted.push({ host, record, ...position });
     crawl.counters.known++;
     crawl.counters.waiting++;
@@ -222,7 +245,11 @@ export class Gathering {
   }
 
   #remove(task: Task): void {
-    this.#changes.push({ table: 'tasks', key: keyOf(task), value: undefined });
+    const key = keyOf(task);
+    this.#changes.push({ table: 'tasks', key, value: undefined });
+    if (this.crawl.counters.earlier > 0) {
+      this.#changes.push({ table: 'earlier', key, value: undefined });
+    }
     this.removed.push(task);
     this.crawl.counters.waiting--;
   }

@@ -3,9 +3,10 @@ import type { FetchErrorBody, Image, Result } from '../../shared/protocol.ts';
 
 type Fetched = { readonly url: string; readonly depth: number };
 
-/** A page is a 200 answer of HTML. */
+/** A page is a 200 answer of HTML, or one that is unchanged. */
 export function isPage({ status, type, error, redirectedTo }: Result): boolean {
-  if (status !== 200 || error !== undefined || redirectedTo !== undefined) return false;
+  if ((status !== 200 && status !== 304) || error !== undefined || redirectedTo !== undefined)
+    return false;
   return type === 'text/html' || type === 'application/xhtml+xml';
 }
 
@@ -21,6 +22,7 @@ export function resultLine(line: {
 }): string {
   const { task, result, slave } = line;
   const { finalUrl, status, type, charset, bytes, title, cut, linksCut, dataImages } = result;
+  const { etag, lastModified } = result;
   const { url, depth } = task;
   const ms = Math.round(result.ms);
   const at = new Date(line.at).toISOString();
@@ -35,12 +37,17 @@ export function resultLine(line: {
   if (redirectedTo !== undefined) {
     return json({ url, finalUrl, status, depth, ms, redirectedTo, slave, at });
   }
-  if (!isPage(result)) return json({ url, finalUrl, status, type, depth, bytes, ms, slave, at });
+  const unchanged = status === 304 || undefined;
+  if (!isPage(result)) {
+    const line = { url, finalUrl, status, unchanged, type, depth, bytes, ms };
+    return json({ ...line, etag, lastModified, slave, at });
+  }
   const { images, links } = line;
   return json({
     url,
     finalUrl,
     status,
+    unchanged,
     type,
     charset,
     depth,
@@ -52,6 +59,8 @@ export function resultLine(line: {
     dataImages,
     links,
     linksCut,
+    etag,
+    lastModified,
     slave,
     at,
   });

@@ -1,6 +1,6 @@
 /**
- * What the headers say of a body: media type, charset, content codings, and the first bytes where
- * they say nothing. Pure.
+ * What the headers say of a body: media type, charset, content codings, validators, and the first
+ * bytes where they say nothing. Pure.
  * Source: RFC 9110, 8.3 and 8.4; MIME Sniffing Standard, 7.1.
  */
 
@@ -19,6 +19,21 @@ export function parseContentType(header: string | undefined): ContentType {
   return {
     essence: typePattern.exec(header)?.[1]?.toLowerCase(),
     charset: charset?.[1] ?? charset?.[2],
+  };
+}
+
+/** What a later request can ask by whether the answer changed; as it came. */
+export type Validators = {
+  readonly etag?: string | undefined;
+  readonly lastModified?: string | undefined;
+};
+
+/** The validators of an answer, without those that are too long or could not stand in a header.
+ *  Source: RFC 9110, 8.8. */
+export function validatorsOf(etag: string | undefined, lastModified: string | undefined) {
+  return {
+    ...(etag !== undefined && /^[\x21-\x7e]{1,256}$/.test(etag) && { etag }),
+    ...(lastModified !== undefined && /^[\x20-\x7e]{1,64}$/.test(lastModified) && { lastModified }),
   };
 }
 

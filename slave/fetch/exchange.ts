@@ -8,15 +8,21 @@
  */
 import type { FetchSpec } from '../../shared/crawl.ts';
 import type { FetchErrorBody } from '../../shared/protocol.ts';
-import { contentCodings, isHtml, parseContentType } from './content.ts';
+import {
+  contentCodings,
+  isHtml,
+  parseContentType,
+  type Validators,
+  validatorsOf,
+} from './content.ts';
 import { Inflater } from './inflate.ts';
 import { fetchError } from './outcome.ts';
 import { type Page, PageReader } from './page.ts';
 import { isRedirect } from './redirects.ts';
 
-type Answer = { status: number; type?: string; bytes: number };
+type Answer = { status: number; type?: string; bytes: number } & Validators;
 export type Hop =
-  | { kind: 'page'; status: number; type: string; page: Page }
+  | ({ kind: 'page'; status: number; type: string; page: Page } & Validators)
   | ({ kind: 'answer'; retryAfter: string | undefined } & Answer)
   | ({ kind: 'redirect'; location: string } & Answer)
   | { kind: 'failed'; error: FetchErrorBody };
@@ -47,6 +53,7 @@ export class Exchange {
   /** Known while draining. */
   #answer: Exclude<Hop, { kind: 'page' | 'failed' }> | undefined;
   #type = '';
+  #validators: Validators = {};
   #reader: PageReader | undefined;
   #inflater: Inflater | undefined;
 
@@ -63,12 +70,16 @@ export class Exchange {
   onResponseStart(_controller: Controller, status: number, headers: Headers): void {
     if (this.#state !== 'waiting' || status < 200) return;
     for (const header of all(headers, 'set-cookie')) this.#options.takeCookie(header);
+    if (status === 200 || status === 304) {
+      this.#validators = validatorsOf(first(headers, 'etag'), first(headers, 'last-modified'));
+    }
     const { essence, charset } = parseContentType(first(headers, 'content-type'));
     if (status === 200 && (essence === undefined || isHtml(essence))) {
       this.#read(headers, essence, charset);
       return;
     }
-    const answer: Answer = { status, bytes: 0, ...(essence !== undefined && { type: essence }) };
+    const type = essence !== undefined && { type: essence };
+    const answer: Answer = { status, bytes: 0, ...type, ...this.#validators };
     const location = first(headers, 'location');
     this.#drain(
       location !== undefined && isRedirect(status)
@@ -149,7 +160,7 @@ export class Exchange {
     if (this.#state !== 'reading' || this.#reader === undefined) return;
     const page = this.#reader.end();
     if (page === undefined) this.#settleUntyped();
-    else this.#settle({ kind: 'page', status: 200, type: this.#type, page });
+    else this.#settle({ kind: 'page', status: 200, type: this.#type, page, ...this.#validators });
   }
 
   /** 200 without Content-Type, and not HTML by its looks. */
@@ -157,7 +168,8 @@ export class Exchange {
     const bytes = this.#reader?.bytes ?? 0;
     this.#inflater?.close();
     this.#inflater = undefined;
-    this.#drain({ kind: 'answer', status: 200, bytes, retryAfter: undefined });
+    const answer = { status: 200, bytes, ...this.#validators };
+    this.#drain({ kind: 'answer', retryAfter: undefined, ...answer });
     if (this.#controller === undefined || bytes > drainBytesMax) this.#settleAnswer();
     else this.#controller.resume();
   }

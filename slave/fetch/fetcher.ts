@@ -7,6 +7,7 @@ import type { FetchSpec } from '../../shared/crawl.ts';
 import type { FetchErrorBody, Result } from '../../shared/protocol.ts';
 import { basicAuth } from './basic-auth.ts';
 import { type Client, Clients } from './clients.ts';
+import type { Validators } from './content.ts';
 import { CookieJar } from './cookies.ts';
 import { Exchange, type Hop } from './exchange.ts';
 import { checkUrl } from './guard.ts';
@@ -27,6 +28,7 @@ type HopOptions = {
   /** Of this hop, as the guard looks at it. */
   readonly hopUrl: URL;
   readonly userAgent: string;
+  readonly validators: Validators | undefined;
   /** Value of the Cookie header. */
   readonly cookie: string;
   readonly takeCookie: (header: string) => void;
@@ -41,6 +43,10 @@ export type FetchContext = {
   readonly cookies?: CookieJar | undefined;
   /** Default: the spec's first. */
   readonly userAgent?: string | undefined;
+  /** Of an earlier answer of the URL: 304 is then an answer, not an error. */
+  readonly validators?: Validators | undefined;
+  /** Whose they are, if it is not the URL itself. */
+  readonly validatedUrl?: string | undefined;
   /** Go through this one; default: directly. */
   readonly proxy?: ProxyServer | undefined;
   /** Called when a request leaves, that of a redirect included. */
@@ -68,20 +74,26 @@ export class PageFetcher {
   ): Promise<FetchOutcome> {
     const { open = false, cookies = new CookieJar(), userAgent = spec.userAgent } = context;
     const { proxy, onStart } = context;
+    const { validatedUrl = url } = context;
     const started = performance.now();
     const { http2 } = spec;
     const client = this.#clients.of({ allow: open ? 'all' : spec.allowPrivate, proxy, http2 });
     const chain = new RedirectChain(url, spec.redirectsMax);
-    const answer = (hop: { status: number; type?: string; bytes: number }): Result => ({
+    const answer = (
+      hop: { status: number; type?: string; bytes: number } & Validators,
+    ): Result => ({
       finalUrl: chain.url,
       status: hop.status,
       ...(hop.type !== undefined && { type: hop.type }),
       bytes: hop.bytes,
       ms: Math.round((performance.now() - started) * 10) / 10,
+      ...(hop.etag !== undefined && { etag: hop.etag }),
+      ...(hop.lastModified !== undefined && { lastModified: hop.lastModified }),
     });
     for (;;) {
       const leftMs = started + spec.timeoutMs - performance.now();
       const hopUrl = new URL(chain.url);
+      const validators = chain.url === validatedUrl ? context.validators : undefined;
       const cookie = cookies.header(hopUrl, Date.now());
       const takeCookie = (header: string) => cookies.take(header, hopUrl, Date.now());
       const hop = await this.#hop(client, chain, {
@@ -91,6 +103,7 @@ export class PageFetcher {
         leftMs,
         hopUrl,
         userAgent,
+        validators,
         cookie,
         takeCookie,
         onStart,
@@ -110,6 +123,7 @@ export class PageFetcher {
             hop.page,
           );
         case 'answer':
+          if (hop.status === 304 && validators) return definite(answer(hop), undefined);
           return answerOutcome(answer(hop), hop.retryAfter);
         case 'redirect': {
           const step = chain.next(hop.location, cookie, (to) => cookies.header(to, Date.now()));
@@ -158,11 +172,9 @@ export class PageFetcher {
     return this.#clients.close();
   }
 
-  #hop(
-    client: Client,
-    chain: RedirectChain,
-    { spec, signal, open, leftMs, hopUrl, userAgent, cookie, takeCookie, onStart }: HopOptions,
-  ): Promise<Hop> {
+  #hop(client: Client, chain: RedirectChain, options: HopOptions): Promise<Hop> {
+    const { spec, signal, open, leftMs, hopUrl, userAgent, validators, cookie } = options;
+    const { takeCookie, onStart } = options;
     return new Promise((resolve, reject) => {
       if (signal.aborted) {
         reject(abortError(signal));
@@ -186,6 +198,8 @@ export class PageFetcher {
       signal.addEventListener('abort', onAbort, { once: true });
       const headers = requestHeaders(chain.url, spec, userAgent, open);
       if (cookie !== '') headers.push('cookie', cookie);
+      if (validators?.etag) headers.push('if-none-match', validators.etag);
+      if (validators?.lastModified) headers.push('if-modified-since', validators.lastModified);
       try {
         const isProxied = client.proxy !== undefined;
         const blocked = checkUrl(hopUrl, client.policy, { isProxied });

@@ -9,8 +9,9 @@
  * The addresses that are checked are the ones that are connected to, so a name that changes its
  * answer in between (DNS rebinding) gains nothing. A host that the operator opened by naming it as
  * a seed has an Agent of its own, over a policy of `all`; a lookup knows no port, so one Agent could
- * not tell `localhost:8000` from `localhost:6379`. Behind a proxy there is no lookup: the proxy resolves,
- * and must guard; what is known to be local whoever resolves it is refused here all the same. Source: README, "Private addresses".
+ * not tell `localhost:8000` from `localhost:6379`. Behind a proxy there is no lookup: the proxy
+ * resolves, and must guard; what is local whoever resolves it is refused here all the same.
+ * Source: README, "Private addresses".
  */
 import { isIP, type LookupFunction } from 'node:net';
 import { type AddressPolicy, hostLiteralAddress } from '../../shared/address.ts';

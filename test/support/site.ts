@@ -29,6 +29,9 @@ export type Resource = (
   readonly heals?: number;
   /** Every answer waits so long. */
   readonly delayMs?: number;
+  /** Validators of the answer; 304 is answered to a request that has one of them. */
+  readonly etag?: string;
+  readonly lastModified?: string;
 };
 export type Resources = Map<string, Resource>;
 
@@ -235,9 +238,19 @@ export class TestSite {
       response.writeHead(entry.status, { 'content-type': 'text/plain' }).end(`${this.robots}`);
       return;
     }
+    const { etag, lastModified } = resource ?? {};
+    const validators = {
+      ...(etag === undefined ? {} : { etag }),
+      ...(lastModified === undefined ? {} : { 'last-modified': lastModified }),
+    };
+    if (entry.conditions.some((text) => text === etag || text === lastModified)) {
+      entry.status = 304;
+      response.writeHead(304, validators).end();
+      return;
+    }
     const send = (status: number, type: string, body: string) => {
       entry.status = status;
-      response.writeHead(status, { 'content-type': type }).end(body);
+      response.writeHead(status, { 'content-type': type, ...validators }).end(body);
     };
     const refused = this.#refusals.get(entry.path) ?? 0;
     if (this.isDown || (resource !== undefined && refused < (resource.heals ?? 0))) {
