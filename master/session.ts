@@ -135,7 +135,7 @@ export class Session implements LeaseHolder {
     this.send({ verb: 'task.cancel', leases: leases.map(({ id }) => id) });
   }
 
-  /** The slave may forget what it keeps for a crawl. [T-19] */
+  /** The slave may forget what it keeps for a crawl. [T-30] */
   endCrawl(crawl: number): void {
     if (this.#knownSpecs.delete(crawl)) this.send({ verb: 'crawl.ended', crawl });
   }

@@ -89,7 +89,7 @@ export const fetchErrorSchema = z.strictObject({
 });
 export type FetchErrorBody = z.infer<typeof fetchErrorSchema>;
 
-/** Header values that are sent back as they came: [T-20]. */
+/** Header values that are sent back as they came: [T-31]. */
 const validators = {
   etag: z.string().max(256).optional(),
   lastModified: z.string().max(64).optional(),
@@ -216,7 +216,7 @@ export const requestSchemas = {
     /** Higher first in a crawl of `order: priority`; links inherit it. */
     priority: z.int().min(-1000).max(1000).default(0),
   }),
-  /** URLs of an earlier crawl, to be fetched again if they changed. [C-12] */
+  /** URLs of an earlier crawl, to be fetched again if they changed. [C-20] */
   'crawl.recrawl': z.strictObject({
     verb: z.literal('crawl.recrawl'),
     id: z.int().min(0),
@@ -375,7 +375,7 @@ export type TaskPush = {
   attempt: number;
   /** True: the operator named its host as a seed, so it may be at a private address. */
   open?: boolean;
-  /** Ask whether it changed, by these. [T-20] */
+  /** Ask whether it changed, by these. [T-31] */
   etag?: string | undefined;
   lastModified?: string | undefined;
   /** Not the task's own URL but this one, where it redirects to it, is asked so. */
@@ -389,7 +389,7 @@ export type TaskPush = {
 /** What the master sends unasked. */
 export type Push =
   | { verb: 'crawl.spec'; crawl: number; name: string; fetch: FetchSpec }
-  /** It is finished or cancelled; its spec is said again if it should go on. [T-19] */
+  /** It is finished or cancelled; its spec is said again if it should go on. [T-30] */
   | { verb: 'crawl.ended'; crawl: number }
   | { verb: 'task.push'; tasks: TaskPush[] }
   /** The lease was taken away; its report would be stale. [T-8] */

@@ -1,5 +1,5 @@
 /** Verbs of operators: add, recrawl, list, pause, resume, cancel, buried, replay. Source:
- *  PROTOCOL.md [C-1]..[C-7], [C-12]. */
+ *  PROTOCOL.md [C-1]..[C-7], [C-20]. */
 import { type CrawlSpec, crawlSpecSchema } from '../../shared/crawl.ts';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import type { Replies, Requests } from '../../shared/protocol.ts';

@@ -7,7 +7,7 @@ import { Authority } from '../support/certificates.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertLeaves, crawlToEnd, siteFor } from '../support/parts.ts';
 import { TestProxy, type TestProxyOptions } from '../support/proxy.ts';
-import { flatSite, sitePages } from '../support/site.ts';
+import { flatSite, type Resource, sitePages } from '../support/site.ts';
 
 const timeout = 60_000;
 const secret = 'pa:ss word';
@@ -74,6 +74,39 @@ test('proxies: they take turns, each with its own agent and cookies', { timeout 
     site.robotsLog.map(({ userAgent }) => userAgent),
     [first],
   );
+});
+
+test('visitors: cookies are kept for each, and forgotten with their crawl', {
+  timeout,
+}, async (t) => {
+  const page = { kind: 'page', links: [], images: [] } as const;
+  const site = await siteFor(
+    t,
+    new Map<string, Resource>([
+      ['/', { ...page, links: ['/a', '/b'], setCookie: 'seen=1' }],
+      ['/a', page],
+      ['/b', page],
+      ['/later', page],
+    ]),
+  );
+  const cluster = new Cluster(t);
+  const agents = ['--user-agent', 'one', '--user-agent', 'two', '--per-host', '1'];
+  const master = await cluster.master([site.url, '--ignore-robots', ...agents]);
+  const slave = cluster.slave();
+  await master.said(/is done/);
+  const [start, ...pages] = site.log;
+  assert.equal(pages.length, 2);
+  for (const { userAgent, cookie } of pages) {
+    assert.equal(cookie, userAgent === start?.userAgent ? 'seen=1' : '');
+  }
+  assert.deepEqual(new Set(pages.map(({ userAgent }) => userAgent)), new Set(['one', 'two']));
+  for (let i = 0; i < 2; i++) await cluster.ask('add', `${site.url}later?${i}`);
+  await site.requested(5);
+  const later = site.log.slice(3).map(({ cookie }) => cookie);
+  assert.deepEqual(later, ['', '']);
+  master.signal('SIGTERM');
+  slave.signal('SIGTERM');
+  await assertLeaves(master, slave);
 });
 
 test('proxies: a dead one is set aside, no page fails by it', { timeout }, async (t) => {

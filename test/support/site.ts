@@ -32,6 +32,8 @@ export type Resource = (
   /** Validators of the answer; 304 is answered to a request that has one of them. */
   readonly etag?: string;
   readonly lastModified?: string;
+  /** Set-Cookie of every answer. */
+  readonly setCookie?: string;
 };
 export type Resources = Map<string, Resource>;
 
@@ -242,6 +244,7 @@ export class TestSite {
     const validators = {
       ...(etag === undefined ? {} : { etag }),
       ...(lastModified === undefined ? {} : { 'last-modified': lastModified }),
+      ...(resource?.setCookie === undefined ? {} : { 'set-cookie': resource.setCookie }),
     };
     if (entry.conditions.some((text) => text === etag || text === lastModified)) {
       entry.status = 304;

@@ -137,6 +137,7 @@ test('crawl: its status is what the wire names', () => {
     'others',
     'pages',
     'state',
+    'unchanged',
     'unwritten',
     'waiting',
   ]);
