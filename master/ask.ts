@@ -1,5 +1,4 @@
 /** The subcommands: they ask a running master over its port and print what it answers. */
-import { localAuthkey } from '../shared/authkey.ts';
 import { connect, type MasterClient } from '../shared/client.ts';
 import { CommandError, ConfigError, ConnectionError, ProtocolError } from '../shared/errors.ts';
 import type { CrawlStatus, Replies } from '../shared/protocol.ts';
@@ -21,10 +20,9 @@ export async function ask(options: AskOptions): Promise<void> {
   }
 }
 
-async function join({ host, port, authkey }: AskOptions): Promise<MasterClient> {
-  const key = authkey ?? localAuthkey();
+async function join({ master: { host, port, authkey, tls } }: AskOptions): Promise<MasterClient> {
   try {
-    return await connect({ host: host || '127.0.0.1', port, authkey: key, timeoutMs: connectMs });
+    return await connect({ host, port, authkey: authkey(), tls, timeoutMs: connectMs });
   } catch (error) {
     if (error instanceof ConnectionError) {
       throw new ConfigError(

@@ -9,6 +9,7 @@
  * the connection: the master gives it to somebody again.
  */
 import { randomInt } from 'node:crypto';
+import type { Joining } from '../shared/cli.ts';
 import type { MasterClient } from '../shared/client.ts';
 import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { CommandError, messageOf } from '../shared/errors.ts';
@@ -22,9 +23,7 @@ import { Visitors } from './fetch/visitors.ts';
 import { MasterLink } from './master-link.ts';
 
 export type WorkerOptions = {
-  readonly host: string;
-  readonly port: number;
-  readonly authkey: Buffer;
+  readonly master: Joining;
   readonly name: string;
   readonly slots: number;
   readonly joinTimeoutMs: number;
