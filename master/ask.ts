@@ -51,8 +51,10 @@ async function perform(master: MasterClient, question: AskOptions['ask']): Promi
       const answer = await recrawl(master, question);
       const { admitted, known, refused, conditional } = answer;
       const lines = [
-        `crawl ${question.crawl} is going on: ${admitted} URLs of ${question.like}, ` +
-          `${conditional} of them asked only whether they changed`,
+        admitted === 0
+          ? `nothing new for crawl ${question.crawl}`
+          : `crawl ${question.crawl} is going on: ${admitted} URLs of ${question.like}, ` +
+            `${conditional} of them asked only whether they changed`,
       ];
       if (known > 0) lines.push(`${known} known already`);
       if (refused > 0) lines.push(`${refused} left out by its scope`);

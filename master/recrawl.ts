@@ -114,8 +114,10 @@ function earlierPageOf(line: Line): EarlierUrl['page'] {
   const { status, error, redirectedTo, etag, lastModified } = line;
   const isAnswer = (status === 200 || status === 304) && !error && !redirectedTo;
   if (!isAnswer || (etag === undefined && lastModified === undefined)) return undefined;
-  const { type, charset, bytes, title, cut, linksCut, dataImages, images = [], links = 0 } = line;
-  const fields = { type, charset, title, cut, linksCut, dataImages, etag, lastModified };
+  const { type, charset, bytes, title, cut, images = [], links = 0 } = line;
+  const { linksCut, dataImages, imagesCut } = line;
+  const counts = { linksCut, dataImages, imagesCut };
+  const fields = { type, charset, title, cut, ...counts, etag, lastModified };
   const given = Object.entries(fields).filter(([, value]) => value !== undefined);
   // The master looks at every value.
   return { ...Object.fromEntries(given), bytes, images, links } as EarlierUrl['page'];

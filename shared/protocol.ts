@@ -32,8 +32,10 @@ export const limits = {
   urlChars: 4096,
   titleChars: 1024,
   altChars: 1024,
-  /** Image sources of one page. */
+  /** Image sources of one page, and what they take of its report; what does not fit is counted in
+   *  `imagesCut`. */
   imagesMax: 50_000,
+  imagesBytesMax: 8 << 20,
   /** Links of one page, joined; what does not fit is counted in `linksCut`. */
   linksBytesMax: 16 << 20,
   creditMax: 4096,
@@ -111,6 +113,7 @@ export const resultSchema = z.strictObject({
   /** An answer that is no page (404 and its like): definite, not fetched again. */
   error: fetchErrorSchema.optional(),
   linksCut: z.int().min(0).optional(),
+  imagesCut: z.int().min(0).optional(),
   /** Images that are data: URLs. */
   dataImages: z.int().min(0).optional(),
   ...validators,
@@ -130,9 +133,11 @@ const links = bytes.refine((joined) => joined.length <= limits.linksBytesMax, {
 /** What an earlier crawl has on record of a URL whose answer had validators; the names are those of
  *  a result. */
 const earlierPageSchema = resultSchema
-  .pick({ type: true, charset: true, bytes: true, title: true, cut: true, linksCut: true })
+  .pick({ type: true, charset: true, bytes: true, title: true, cut: true })
   .extend({
     ...validators,
+    linksCut: z.int().min(0).optional(),
+    imagesCut: z.int().min(0).optional(),
     /** Whose validators these are, where the URL redirects. */
     finalUrl: url.optional(),
     dataImages: z.int().min(0).optional(),

@@ -292,5 +292,8 @@ export class Worker {
 function sizeOf(statement: Statement): number {
   if (statement.verb === 'task.release') return 256;
   if (statement.verb === 'task.robots') return statement.body.body.length + 256;
-  return statement.body.links.length + statement.body.images.length * 128 + 512;
+  const { links, images } = statement.body;
+  let bytes = links.length + images.length * 128 + 512;
+  for (const { src, alt } of images) bytes += src.length + (alt?.length ?? 0);
+  return bytes;
 }

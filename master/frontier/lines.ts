@@ -21,8 +21,8 @@ export function resultLine(line: {
   readonly at: number;
 }): string {
   const { task, result, slave } = line;
-  const { finalUrl, status, type, charset, bytes, title, cut, linksCut, dataImages } = result;
-  const { etag, lastModified } = result;
+  const { finalUrl, status, type, charset, bytes, title, cut, linksCut } = result;
+  const { dataImages, imagesCut, etag, lastModified } = result;
   const { url, depth } = task;
   const ms = Math.round(result.ms);
   const at = new Date(line.at).toISOString();
@@ -56,6 +56,7 @@ export function resultLine(line: {
     title,
     cut,
     images,
+    imagesCut,
     dataImages,
     links,
     linksCut,

@@ -120,20 +120,30 @@ export function isLetter(c: number): boolean {
   return lower >= 0x61 && lower <= 0x7a;
 }
 
-export function isSpace(c: number): boolean {
-  return c === 0x20 || c === 0x0a || c === 0x09 || c === 0x0d || c === 0x0c;
+/** Letters as bits, without case. */
+export function letterBit(letter: string): number {
+  return 1 << (letter.charCodeAt(0) & 31);
 }
 
+export function isLetterOrDigit(c: number): boolean {
+  return isLetter(c) || (c >= 0x30 && c <= 0x39);
+}
+
+export function isSpace(c: number): boolean {
+  return c <= 0x20 && (c === 0x20 || c === 0x0a || c === 0x09 || c === 0x0d || c === 0x0c);
+}
+
+// Letters are above ">", so that one comparison tells most characters.
 export function endsTagName(c: number): boolean {
-  return c === gt || c === slash || isSpace(c);
+  return c <= gt && (c === gt || c === slash || isSpace(c));
 }
 
 export function endsAttributeName(c: number): boolean {
-  return c === equals || c === gt || c === slash || isSpace(c);
+  return c <= gt && (c === equals || c === gt || c === slash || isSpace(c));
 }
 
 export function endsUnquoted(c: number): boolean {
-  return c === gt || isSpace(c);
+  return c <= gt && (c === gt || isSpace(c));
 }
 
 export function nameEnd(buffer: string, start: number): number {
@@ -154,26 +164,49 @@ export function isTag(buffer: string, start: number, name: string): boolean {
 
 /** The bit of a known attribute, else 0. */
 export function attributeName(buffer: string, start: number, end: number): number {
-  const is = (name: string) => isName(buffer, start, name);
   switch (end - start) {
     case 2:
-      return is('as') ? as : 0;
+      return isName(buffer, start, 'as') ? as : 0;
     case 3:
-      return is('src') ? src : is('alt') ? alt : is('rel') ? rel : 0;
+      return isName(buffer, start, 'src')
+        ? src
+        : isName(buffer, start, 'alt')
+          ? alt
+          : isName(buffer, start, 'rel')
+            ? rel
+            : 0;
     case 4:
-      return is('href') ? href : is('type') ? type : is('name') ? metaName : 0;
+      return isName(buffer, start, 'href')
+        ? href
+        : isName(buffer, start, 'type')
+          ? type
+          : isName(buffer, start, 'name')
+            ? metaName
+            : 0;
     case 5:
-      return is('style') ? style : is('width') ? width : is('sizes') ? sizes : 0;
+      return isName(buffer, start, 'style')
+        ? style
+        : isName(buffer, start, 'width')
+          ? width
+          : isName(buffer, start, 'sizes')
+            ? sizes
+            : 0;
     case 6:
-      return is('srcset') ? srcset : is('height') ? height : is('poster') ? poster : 0;
+      return isName(buffer, start, 'srcset')
+        ? srcset
+        : isName(buffer, start, 'height')
+          ? height
+          : isName(buffer, start, 'poster')
+            ? poster
+            : 0;
     case 7:
-      return is('content') ? content : 0;
+      return isName(buffer, start, 'content') ? content : 0;
     case 8:
-      return is('property') ? property : 0;
+      return isName(buffer, start, 'property') ? property : 0;
     case 10:
-      return is('xlink:href') ? xlinkHref : 0;
+      return isName(buffer, start, 'xlink:href') ? xlinkHref : 0;
     case 11:
-      return is('imagesrcset') ? imagesrcset : 0;
+      return isName(buffer, start, 'imagesrcset') ? imagesrcset : 0;
     default:
       return 0;
   }

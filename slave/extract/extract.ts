@@ -30,8 +30,10 @@ export type ExtractOptions = {
 export type Extract = {
   /** First title, decoded, whitespace collapsed, at most `limits.titleChars`; absent if empty. */
   title?: string;
-  /** Each (src, via) once, in document order, at most `limits.imagesMax`. */
+  /** Each (src, via) once, in document order. */
   images: Image[];
+  /** Images that `limits.imagesMax` or `limits.imagesBytesMax` left no room for. */
+  imagesCut: number;
   /** Images that are data: URLs; they are not among `images`. */
   dataImages: number;
   /** Canonical links without fragment, each once, ASCII, parted by line feeds. */
@@ -124,7 +126,8 @@ export class PageExtractor implements ScannerSink {
     let bytes = 0;
     let linksCut = 0;
     for (const href of this.#links) {
-      const url = href === '' ? resolver.base : resolver.resolveLink(this.#value(href));
+      const plain = href.includes('&') ? undefined : resolver.resolvePlain(href);
+      const url = plain ?? (href === '' ? resolver.base : resolver.resolveLink(this.#value(href)));
       if (url === undefined || url.length > limits.urlChars || urls.has(url)) continue;
       if (bytes + url.length > limits.linksBytesMax) {
         linksCut++;

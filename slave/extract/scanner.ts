@@ -21,6 +21,7 @@ import {
   gt,
   href,
   isLetter,
+  isLetterOrDigit,
   isName,
   isSpace,
   lt,
@@ -162,7 +163,18 @@ export class Scanner {
 
   #text(): boolean {
     const buffer = this.#buffer;
-    const at = buffer.indexOf('<', this.#at);
+    const isHtml = this.#foreign.depth === 0;
+    let at = buffer.indexOf('<', this.#at);
+    for (; at >= 0; at = buffer.indexOf('<', at)) {
+      const c = buffer.charCodeAt(at + 1);
+      if (c !== slash || !isHtml) break;
+      // A plain end tag says nothing.
+      let end = at + 2;
+      while (isLetterOrDigit(buffer.charCodeAt(end))) end++;
+      if (end === at + 2 || buffer.charCodeAt(end) !== gt || !isLetter(buffer.charCodeAt(at + 2)))
+        break;
+      at = end + 1;
+    }
     if (at < 0) {
       this.#at = buffer.length;
       return false;
@@ -257,7 +269,7 @@ export class Scanner {
   #attributes(): boolean {
     const buffer = this.#buffer;
     const length = buffer.length;
-    const wanted = this.#tag.wanted !== 0;
+    const letters = this.#tag.wanted === 0 ? 0 : this.#tag.letters;
     let at = this.#at;
     for (;;) {
       let solidus = false;
@@ -272,6 +284,7 @@ export class Scanner {
       if (at >= length) return this.#wait(solidus ? length - 1 : length);
       if (c === gt) return this.#endTag(at + 1, solidus);
       const start = at++;
+      const wanted = ((letters >>> (c & 31)) & 1) !== 0;
       while (at < length && !endsAttributeName(buffer.charCodeAt(at))) at++;
       const end = at;
       while (at < length && isSpace(buffer.charCodeAt(at))) at++;

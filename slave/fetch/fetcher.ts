@@ -245,7 +245,7 @@ function judgeProxy(proxy: ProxyServer, status: number): FetchErrorBody | undefi
 }
 
 function pageOutcome(result: Result, page: Page): FetchOutcome {
-  const { title, images, dataImages, links, linksCut } = page.extract;
+  const { title, images, imagesCut, dataImages, links, linksCut } = page.extract;
   return {
     ok: true,
     result: {
@@ -254,6 +254,7 @@ function pageOutcome(result: Result, page: Page): FetchOutcome {
       ...(title !== undefined && { title }),
       ...(page.cut && { cut: true }),
       ...(linksCut > 0 && { linksCut }),
+      ...(imagesCut > 0 && { imagesCut }),
       ...(dataImages > 0 && { dataImages }),
     },
     images,

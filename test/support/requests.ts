@@ -49,6 +49,7 @@ const wrongResults = [
   { ...result, redirectedTo: '' },
   { ...result, error: 'x' },
   { ...result, linksCut: -1 },
+  { ...result, imagesCut: 0.5 },
   { ...result, more: 1 },
 ].map((value) => ({ result: value }));
 const image = { src: 'http://a.invalid/i.png', via: 'img', alt: '' };

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTcpServer, type Server as NetServer } from 'node:net';
 import test, { after, before } from 'node:test';
-import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
+import { brotliCompressSync, constants, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { type FetchSpec, fetchSpecSchema } from '../../shared/crawl.ts';
 import { resultSchema } from '../../shared/protocol.ts';
 import { CookieJar } from '../../slave/fetch/cookies.ts';
@@ -138,16 +138,26 @@ test('fetch: broken and unknown codings are protocol failures', async () => {
   }
 });
 
-test('fetch: a zip bomb is cut at the limit and costs no memory', async () => {
-  const bomb = gzipSync(Buffer.concat([Buffer.from(page), Buffer.alloc(300 << 20, 0x20)]));
-  serve('/bomb', (_, response) =>
-    response.writeHead(200, { ...html, 'content-encoding': 'gzip' }).end(bomb),
-  );
-  const before = process.memoryUsage().rss;
-  const outcome = await get('/bomb', { bodyBytesMax: 1 << 20 });
-  assert.ok(process.memoryUsage().rss - before < 64 << 20);
-  assert.deepEqual([result(outcome).bytes, result(outcome).cut], [1 << 20, true]);
-  assert.equal(text(outcome), `${origin}/next`);
+test('fetch: a bomb of any coding is cut at the limit and costs no memory', async () => {
+  const long = Buffer.concat([Buffer.from(page), Buffer.alloc(300 << 20, 0x20)]);
+  const fast = { params: { [constants.BROTLI_PARAM_QUALITY]: 3 } };
+  const zipped = gzipSync(long);
+  const bombs: [string, Buffer][] = [
+    ['gzip', zipped],
+    ['deflate', deflateSync(long)],
+    ['br', brotliCompressSync(long, fast)],
+    ['gzip, gzip', gzipSync(zipped)],
+  ];
+  for (const [coding, bomb] of bombs) {
+    serve('/bomb', (_, response) =>
+      response.writeHead(200, { ...html, 'content-encoding': coding }).end(bomb),
+    );
+    const before = process.memoryUsage().rss;
+    const outcome = await get('/bomb', { bodyBytesMax: 1 << 20 });
+    assert.ok(process.memoryUsage().rss - before < 64 << 20, coding);
+    assert.deepEqual([result(outcome).bytes, result(outcome).cut], [1 << 20, true], coding);
+    assert.equal(text(outcome), `${origin}/next`);
+  }
 });
 
 test('fetch: a body over the limit is cut and parsed, one of just that size is not cut', async () => {

@@ -40,9 +40,9 @@ test('lines: a page has what was found on it', () => {
 });
 
 test('lines: what was cut is said', () => {
-  const line = resultLine({ ...rest, result: { ...page, cut: true, linksCut: 7 } });
-  const { cut, linksCut } = parse(line) as Record<string, unknown>;
-  assert.deepEqual([cut, linksCut], [true, 7]);
+  const line = resultLine({ ...rest, result: { ...page, cut: true, linksCut: 7, imagesCut: 8 } });
+  const { cut, linksCut, imagesCut } = parse(line) as Record<string, unknown>;
+  assert.deepEqual([cut, linksCut, imagesCut], [true, 7, 8]);
 });
 
 test('lines: a redirect to a known page, or out of the group, is no page', () => {

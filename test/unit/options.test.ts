@@ -97,7 +97,8 @@ test('recrawl: a line gives what has to be asked again', () => {
   const url = 'http://a.example/';
   const line = (fields: object) => urlsOf(JSON.stringify({ url, depth: 2, ...fields }));
   const images = [{ src: 'http://a.example/i.png', via: 'img' }];
-  const page = { type: 'text/html', bytes: 7, title: 't', images, links: 3, etag: '"1"' };
+  const counts = { links: 3, linksCut: 1, imagesCut: 2, dataImages: 4 };
+  const page = { type: 'text/html', bytes: 7, title: 't', images, ...counts, etag: '"1"' };
   const answer = { status: 200, ms: 3, slave: 's', at: 'now', ...page };
   assert.deepEqual(line({ finalUrl: url, ...answer }), [{ url, depth: 2, page }]);
   assert.deepEqual(line({ finalUrl: url, ...answer, status: 304, unchanged: true }), [
