@@ -75,7 +75,7 @@ export function specFlags(): Option[] {
     flag(
       '--user-agent <text>',
       `how slaves introduce themselves (may be repeated: visitors in turn); default: ${product}`,
-    ).argParser(several),
+    ).argParser(userAgents),
     flag(
       '--contact <url-or-mail>',
       'told to hosts behind the user agent, so that they can reach you; default: none',
@@ -205,6 +205,11 @@ function contact(text: string): string {
     throw new InvalidArgumentError('It must be a URL or a mail address: https://you.example/bot.');
   }
   return text;
+}
+
+function userAgents(text: string, before: string[] | undefined): string[] {
+  if (text.trim() === '') throw new InvalidArgumentError('It must not be empty.');
+  return several(text, before);
 }
 
 function proxies(text: string, before: string[] | undefined): string[] {

@@ -3,6 +3,7 @@
  * bytes where they say nothing. Pure.
  * Source: RFC 9110, 8.3 and 8.4; MIME Sniffing Standard, 7.1.
  */
+import { createZstd } from './zstd.ts';
 
 export type ContentType = {
   /** Lower-case `type/subtype`; undefined if the header is missing or malformed. */
@@ -50,12 +51,16 @@ export function contentCodings(header: string | undefined): Coding[] | undefined
     if (coding === '' || coding === 'identity') continue;
     if (coding === 'gzip' || coding === 'x-gzip') codings.unshift('gzip');
     else if (coding === 'deflate' || coding === 'br') codings.unshift(coding);
+    else if (coding === 'zstd' && createZstd !== undefined) codings.unshift(coding);
     else return undefined;
   }
   // Each layer multiplies what a bomb can inflate to.
   return codings.length <= 2 ? codings : undefined;
 }
-export type Coding = 'gzip' | 'deflate' | 'br';
+export type Coding = 'gzip' | 'deflate' | 'br' | 'zstd';
+
+/** Value of Accept-Encoding. */
+export const acceptedCodings = `gzip, deflate, br${createZstd === undefined ? '' : ', zstd'}`;
 
 /** Bytes that `looksLikeHtml` needs at most. */
 export const sniffBytes = 512;

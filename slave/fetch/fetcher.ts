@@ -7,7 +7,7 @@ import type { FetchSpec } from '../../shared/crawl.ts';
 import type { FetchErrorBody, Result } from '../../shared/protocol.ts';
 import { basicAuth } from './basic-auth.ts';
 import { type Client, Clients } from './clients.ts';
-import type { Validators } from './content.ts';
+import { acceptedCodings, type Validators } from './content.ts';
 import { CookieJar } from './cookies.ts';
 import { Exchange, type Hop } from './exchange.ts';
 import { checkUrl } from './guard.ts';
@@ -217,7 +217,7 @@ export class PageFetcher {
 
 /** Names and values in turn. `open`: the host of a seed, which may be told who asks. */
 function requestHeaders(url: string, spec: FetchSpec, userAgent: string, open: boolean): string[] {
-  const headers = ['user-agent', userAgent, 'accept-encoding', 'gzip, deflate, br'];
+  const headers = ['user-agent', userAgent, 'accept-encoding', acceptedCodings];
   const user = new URL(url);
   const hasUser = user.username !== '' || user.password !== '';
   if (hasUser) headers.push('authorization', basicAuth(user));
