@@ -118,9 +118,19 @@ function statusText({ crawls, sessions }: Replies['crawl.list']): string {
   const head = ['crawl', 'state', 'pages', 'images', 'failed', 'buried', 'waiting', 'leased'];
   const rows = crawls.map((crawl) => [crawl.name, crawl.state, ...counts(crawl)]);
   const lines = rows.length === 0 ? ['no crawls'] : table([head, ...rows]);
+  for (const { name, failed, errors, skipped } of crawls) {
+    if (failed > 0) lines.push(`${name}: failed by kind: ${byName(errors)}`);
+    if (Object.keys(skipped).length > 0) lines.push(`${name}: links skipped: ${byName(skipped)}`);
+  }
   lines.push('', slavesText(slaves.length));
   for (const { name, leases } of slaves) lines.push(`  ${name}  ${leases} leased`);
   return lines.join('\n');
+}
+
+/** The largest first. */
+function byName(counts: Readonly<Record<string, number>>): string {
+  const entries = Object.entries(counts).sort(([, a], [, b]) => b - a);
+  return entries.map(([name, count]) => `${name} ${number(count)}`).join(', ');
 }
 
 function counts(crawl: CrawlStatus): string[] {

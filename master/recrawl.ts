@@ -111,13 +111,16 @@ export function urlsOf(text: string): EarlierUrl[] {
 }
 
 function earlierPageOf(line: Line): EarlierUrl['page'] {
-  const { status, error, redirectedTo, etag, lastModified } = line;
-  const isAnswer = (status === 200 || status === 304) && !error && !redirectedTo;
+  const { status, error, redirectedTo, excluded, etag, lastModified } = line;
+  const isLeftOut = error !== undefined || redirectedTo !== undefined || excluded !== undefined;
+  const isAnswer = (status === 200 || status === 304) && !isLeftOut;
   if (!isAnswer || (etag === undefined && lastModified === undefined)) return undefined;
   const { type, charset, bytes, title, cut, images = [], links = 0 } = line;
   const { linksCut, dataImages, imagesCut } = line;
+  const { directives, nofollowed, refresh, canonical } = line;
   const counts = { linksCut, dataImages, imagesCut };
-  const fields = { type, charset, title, cut, ...counts, etag, lastModified };
+  const said = { directives, nofollowed, refresh, canonical };
+  const fields = { type, charset, title, cut, ...counts, ...said, etag, lastModified };
   const given = Object.entries(fields).filter(([, value]) => value !== undefined);
   // The master looks at every value.
   return { ...Object.fromEntries(given), bytes, images, links } as EarlierUrl['page'];

@@ -4,7 +4,14 @@
  * the same `id`; a message without an id gets none.
  */
 import * as z from 'zod';
-import { crawlNameSchema, type FetchSpec, type ImageVia, imageVias } from './crawl.ts';
+import {
+  crawlNameSchema,
+  type FetchSpec,
+  type ImageVia,
+  imageVias,
+  robotsDirectives,
+  trapRules,
+} from './crawl.ts';
 import type { ErrorCode } from './errors.ts';
 
 /** Goes up with every change that an older peer would misread. [V-1] */
@@ -36,7 +43,9 @@ export const limits = {
    *  `imagesCut`. */
   imagesMax: 50_000,
   imagesBytesMax: 8 << 20,
-  /** Links of one page, joined; what does not fit is counted in `linksCut`. */
+  /** Distinct links of one page as written, and all of them made absolute and joined; what does
+   *  not fit is counted in `linksCut`. */
+  linksMax: 1_000_000,
   linksBytesMax: 16 << 20,
   creditMax: 4096,
   seedsMax: 10_000,
@@ -79,6 +88,7 @@ export const fetchErrorKinds = [
   'status',
   'redirects',
   'protocol',
+  'too-large',
   'blocked',
   'proxy',
   'lost',
@@ -90,6 +100,22 @@ export const fetchErrorSchema = z.strictObject({
   message: z.string().max(512),
 });
 export type FetchErrorBody = z.infer<typeof fetchErrorSchema>;
+
+/** Why a link was not taken: scope and patterns, `--max-depth`, a trap. Source: PROTOCOL.md [C-12]. */
+export const skipReasons = ['host', 'include', 'exclude', 'depth', ...trapRules] as const;
+export type SkipReason = (typeof skipReasons)[number];
+export type TrapRule = (typeof trapRules)[number];
+/** What a page says of itself to crawlers. */
+const declarations = {
+  /** What the answer asks of this crawler, by meta elements and X-Robots-Tag; each once. */
+  directives: z.array(z.enum(robotsDirectives)).max(robotsDirectives.length).optional(),
+  /** Links that are not offered because the page asks for it. */
+  nofollowed: z.int().min(0).optional(),
+  /** Where a refresh leads to, if that is another URL; offered with the links. */
+  refresh: url.optional(),
+  /** What the page says is its preferred URL, if that is another one. */
+  canonical: url.optional(),
+};
 
 /** Header values that are sent back as they came: [T-31]. */
 const validators = {
@@ -116,6 +142,7 @@ export const resultSchema = z.strictObject({
   imagesCut: z.int().min(0).optional(),
   /** Images that are data: URLs. */
   dataImages: z.int().min(0).optional(),
+  ...declarations,
   ...validators,
 });
 export type Result = z.infer<typeof resultSchema>;
@@ -138,6 +165,7 @@ const earlierPageSchema = resultSchema
     ...validators,
     linksCut: z.int().min(0).optional(),
     imagesCut: z.int().min(0).optional(),
+    ...declarations,
     /** Whose validators these are, where the URL redirects. */
     finalUrl: url.optional(),
     dataImages: z.int().min(0).optional(),
@@ -323,8 +351,12 @@ export type CrawlStatus = {
   buried: number;
   /** Pages among them that are as an earlier crawl found them. */
   unchanged: number;
-  /** URLs that robots.txt leaves out. */
+  /** URLs that are left out: by robots.txt, `noindex`, or as known by their canonical URL. */
   excluded: number;
+  /** Links that were not taken, by reason; those without any are left out. */
+  skipped: Partial<Record<SkipReason, number>>;
+  /** The failed ones by kind; those without any are left out. */
+  errors: Partial<Record<FetchErrorKind, number>>;
   /** URLs ever admitted. */
   known: number;
   bytes: number;

@@ -11,7 +11,7 @@ import { clockMs } from '../../shared/clock.ts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError } from '../../shared/errors.ts';
 import { Fingerprinter } from '../../shared/fingerprint.ts';
-import type { FetchErrorBody, Replies } from '../../shared/protocol.ts';
+import type { FetchErrorBody, FetchErrorKind, Replies } from '../../shared/protocol.ts';
 import { hostKeyOf } from '../../shared/url.ts';
 import type { GroupCommit, Part } from '../store/group-commit.ts';
 import { crawlKey, decodeBuried, encodeCrawl } from '../store/records.ts';
@@ -34,7 +34,7 @@ import {
 } from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';
 import { Offers } from './offers.ts';
-import type { Pace } from './pace.ts';
+import { failed, type Pace } from './pace.ts';
 import { type Host, Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
 import { EarlierPages } from './recrawl.ts';
@@ -68,6 +68,8 @@ export type FrontierOptions = {
 
 const retryFirstMs = 1_000;
 const retryMaxMs = 300_000;
+/** What no second try mends: a certificate, a header beyond all bounds. */
+const lastingKinds: ReadonlySet<FetchErrorKind> = new Set(['tls', 'too-large']);
 
 export class Frontier {
   readonly crawls: Crawls;
@@ -75,7 +77,11 @@ export class Frontier {
   readonly buried: Buried;
   readonly earlier: EarlierPages;
   readonly #options: FrontierOptions;
-  readonly #fingerprinter = new Fingerprinter();
+  readonly #hashers = {
+    fingerprinter: new Fingerprinter(),
+    /** For hosts, too, which are hashed in the middle of hashing links. */
+    nested: new Fingerprinter(),
+  };
   readonly #politeness: Politeness;
   readonly #inbox = new Inbox();
   readonly #records: HostRecords;
@@ -84,11 +90,9 @@ export class Frontier {
   constructor(options: FrontierOptions) {
     this.#options = options;
     this.earlier = new EarlierPages(options.store);
-    // A hasher of its own: hosts are hashed in the middle of hashing links.
-    const hosts = new Fingerprinter();
     this.#records = new HostRecords(options.store, (changes) => this.#commit(changes));
     this.#politeness = new Politeness({
-      hashOf: (key) => Buffer.from(hosts.one(options.hostSecret, key).buffer, 0, 8),
+      hashOf: (key) => Buffer.from(this.#hashers.nested.one(options.hostSecret, key).buffer, 0, 8),
       robotsOf: (hash) => this.#records.robotsFile(hash),
       onMade: (host) => this.#records.restore(host),
       onRefused: (host, task, access) => this.#refuse(host, task, access),
@@ -216,10 +220,14 @@ export class Frontier {
       await this.#learn(task, { error, retryAfterMs });
       return 'done';
     }
+    const slave = holder.name;
+    if (lastingKinds.has(error.kind)) {
+      return await this.#fail({ task, error, retryAt: undefined, slave });
+    }
     const backOffMs = Math.min(retryMaxMs, retryFirstMs * 4 ** task.attempts);
     // Jitter, so that a host that was down is not asked for everything at once.
     const waitMs = Math.max(retryAfterMs, backOffMs * (0.75 + Math.random() / 2));
-    const failure = { task, error, retryAt: clockMs() + waitMs, slave: holder.name };
+    const failure = { task, error, retryAt: clockMs() + waitMs, slave };
     // What a proxy is to blame for is not held against the page.
     return await this.#fail(
       error.kind === 'proxy' ? { ...failure, attempts: task.attempts } : failure,
@@ -265,7 +273,8 @@ export class Frontier {
     await this.#options.commits.flushed();
     for (const crawl of this.crawls) {
       if (crawl.state === 'cancelled') continue;
-      await this.#options.store.commit(await crawl.filter.save(crawl.lastCommit));
+      const changes = await crawl.filter.save(crawl.lastCommit);
+      await this.#options.store.commit([...changes, ...crawl.trapChanges(true)]);
     }
   }
 
@@ -390,10 +399,9 @@ export class Frontier {
       }
       case 'replay':
         for (const { key, value } of entry.rows) {
-          const { url, depth, priority } = decodeBuried(value);
-          const target = new URL(url);
-          this.#politeness.host(hostKeyOf(target)).retry();
-          gathering.replay(target, depth, priority, key);
+          const record = decodeBuried(value);
+          this.#politeness.host(hostKeyOf(new URL(record.url))).retry();
+          gathering.replay(record, key);
         }
         if (crawl.state === 'finished') crawl.state = 'running';
         return entry.done;
@@ -406,7 +414,7 @@ export class Frontier {
     let gathering = gatherings.get(crawl);
     if (gathering === undefined) {
       const hostOf = (url: URL) => this.#politeness.host(hostKeyOf(url));
-      gathering = new Gathering(crawl, this.#fingerprinter, hostOf, this.earlier);
+      gathering = new Gathering(crawl, this.#hashers, hostOf, this.earlier);
       gatherings.set(crawl, gathering);
     }
     return gathering;
@@ -461,16 +469,4 @@ export class Frontier {
   #commit(changes: Change[]): Promise<void> {
     return new Promise((done) => this.#options.commits.submit(changes, done));
   }
-}
-
-/** What a failed fetch says of its host. */
-function failed({ delayMs }: Host, error: FetchErrorBody, retryAfterMs: number) {
-  return (pace: Pace, now: number): boolean => {
-    if (error.kind === 'dns' || error.kind === 'connect' || error.kind === 'timeout') {
-      return pace.failed(error, now);
-    }
-    const status = error.kind === 'status' ? Number.parseInt(error.message, 10) : 0;
-    if (status !== 429 && status !== 503) return false;
-    return pace.refused({ status, retryAfterMs, delayMs }, now, Math.random());
-  };
 }

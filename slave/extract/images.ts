@@ -96,6 +96,7 @@ export class PageImages {
         if (!href.startsWith('#')) this.#keepRaw('svg', href, tag);
         break;
       }
+      case 'about':
       case 'extra':
         this.#extra(tag);
         break;

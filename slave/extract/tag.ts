@@ -13,7 +13,7 @@ const lazyCountMax = 64;
 
 export class Tag {
   kind: Kind = 'other';
-  /** Lower-case; only where it matters: kinds `raw` and `extra`, and foreign elements. */
+  /** Lower-case; only where it matters: kinds `raw`, `about` and `extra`, and foreign elements. */
   name = '';
   /** Bits of the attributes that are looked for. */
   wanted = 0;

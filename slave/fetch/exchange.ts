@@ -6,8 +6,9 @@
  *   waiting ─headers─▶ reading | draining ─end, limit, error, deadline─▶ settled
  *      └──────────────error, deadline, cancel──────────────────────────────▶ settled
  */
-import type { FetchSpec } from '../../shared/crawl.ts';
+import { type FetchSpec, productToken, type RobotsDirective } from '../../shared/crawl.ts';
 import type { FetchErrorBody } from '../../shared/protocol.ts';
+import { addHeaderDirectives, listed } from '../extract/robots-directives.ts';
 import {
   contentCodings,
   isHtml,
@@ -20,7 +21,12 @@ import { fetchError } from './outcome.ts';
 import { type Page, PageReader } from './page.ts';
 import { isRedirect } from './redirects.ts';
 
-type Answer = { status: number; type?: string; bytes: number } & Validators;
+export type Answer = {
+  status: number;
+  type?: string;
+  bytes: number;
+  directives?: RobotsDirective[];
+} & Validators;
 export type Hop =
   | ({ kind: 'page'; status: number; type: string; page: Page } & Validators)
   | ({ kind: 'answer'; retryAfter: string | undefined } & Answer)
@@ -78,8 +84,14 @@ export class Exchange {
       this.#read(headers, essence, charset);
       return;
     }
-    const type = essence !== undefined && { type: essence };
-    const answer: Answer = { status, bytes: 0, ...type, ...this.#validators };
+    const directives = this.#directives(headers);
+    const answer: Answer = {
+      status,
+      bytes: 0,
+      ...(essence !== undefined && { type: essence }),
+      ...(directives !== undefined && { directives }),
+      ...this.#validators,
+    };
     const location = first(headers, 'location');
     this.#drain(
       location !== undefined && isRedirect(status)
@@ -140,7 +152,17 @@ export class Exchange {
     const { url, spec } = this.#options;
     this.#state = 'reading';
     this.#type = essence ?? 'text/html';
-    this.#reader = new PageReader({ url, spec, charset, sniff: essence === undefined });
+    this.#reader = new PageReader({
+      url,
+      headers: {
+        robots: all(headers, 'x-robots-tag'),
+        refresh: first(headers, 'refresh'),
+        links: all(headers, 'link'),
+      },
+      spec,
+      charset,
+      sniff: essence === undefined,
+    });
     if (codings.length === 0) return;
     this.#inflater = new Inflater(codings, {
       data: (chunk) => this.#take(chunk),
@@ -148,6 +170,16 @@ export class Exchange {
       error: (error) => this.fail(error),
       drain: () => this.#controller?.resume(),
     });
+  }
+
+  /** Of an answer that is no page. */
+  #directives(headers: Headers): RobotsDirective[] | undefined {
+    const fields = all(headers, 'x-robots-tag');
+    if (fields.length === 0) return undefined;
+    const found = new Set<RobotsDirective>();
+    const token = productToken(this.#options.spec.userAgent).toLowerCase();
+    for (const field of fields) addHeaderDirectives(found, field, token);
+    return listed(found);
   }
 
   #take(chunk: Uint8Array): void {

@@ -9,7 +9,7 @@ import { basicAuth } from './basic-auth.ts';
 import { type Client, Clients } from './clients.ts';
 import { acceptedCodings, type Validators } from './content.ts';
 import { CookieJar } from './cookies.ts';
-import { Exchange, type Hop } from './exchange.ts';
+import { type Answer, Exchange, type Hop } from './exchange.ts';
 import { checkUrl } from './guard.ts';
 import { type FetchOutcome, isTemporary, retryAfterMs, statusError } from './outcome.ts';
 import type { Page } from './page.ts';
@@ -79,12 +79,11 @@ export class PageFetcher {
     const { http2 } = spec;
     const client = this.#clients.of({ allow: open ? 'all' : spec.allowPrivate, proxy, http2 });
     const chain = new RedirectChain(url, spec.redirectsMax);
-    const answer = (
-      hop: { status: number; type?: string; bytes: number } & Validators,
-    ): Result => ({
+    const answer = (hop: Answer): Result => ({
       finalUrl: chain.url,
       status: hop.status,
       ...(hop.type !== undefined && { type: hop.type }),
+      ...(hop.directives !== undefined && { directives: hop.directives }),
       bytes: hop.bytes,
       ms: Math.round((performance.now() - started) * 10) / 10,
       ...(hop.etag !== undefined && { etag: hop.etag }),
@@ -246,6 +245,7 @@ function judgeProxy(proxy: ProxyServer, status: number): FetchErrorBody | undefi
 
 function pageOutcome(result: Result, page: Page): FetchOutcome {
   const { title, images, imagesCut, dataImages, links, linksCut } = page.extract;
+  const { directives, nofollowed, refresh, canonical } = page.extract;
   return {
     ok: true,
     result: {
@@ -256,6 +256,10 @@ function pageOutcome(result: Result, page: Page): FetchOutcome {
       ...(linksCut > 0 && { linksCut }),
       ...(imagesCut > 0 && { imagesCut }),
       ...(dataImages > 0 && { dataImages }),
+      ...(directives !== undefined && { directives }),
+      ...(nofollowed > 0 && { nofollowed }),
+      ...(refresh !== undefined && { refresh }),
+      ...(canonical !== undefined && { canonical }),
     },
     images,
     links,

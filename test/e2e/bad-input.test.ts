@@ -348,6 +348,9 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
       'contact',
       'proxy',
       'http2',
+      'obey',
+      'ignore-refresh',
+      'canonical',
     ],
   );
   const serve = [
