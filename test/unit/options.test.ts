@@ -134,6 +134,7 @@ test('recrawl: a line gives what has to be asked again', () => {
   assert.deepEqual(line({ ...answer, finalUrl, redirectedTo: finalUrl }), plain);
   assert.deepEqual(line({ status: 404, error: { kind: 'status' }, etag: '"1"' }), plain);
   assert.deepEqual(line({ excluded: 'robots' }), plain);
+  assert.deepEqual(line({ finalUrl: url, ...answer, excluded: 'noindex' }), plain);
   // The last line of a file that is being written.
   assert.deepEqual(urlsOf('{"url":"http://a.ex'), []);
 });
