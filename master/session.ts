@@ -145,7 +145,7 @@ export class Session implements LeaseHolder {
       attempt: task.attempts + 1,
       ...earlier.validators(crawls.of(task), task),
       ...(crawls.of(task)?.scope.isSeedHost(new URL(task.url)) && { open: true }),
-      ...(task.kind === 'robots' ? { kind: task.kind } : {}),
+      ...(task.kind === 'page' ? {} : { kind: task.kind }),
       ...(timing === 'awaited' ? { timed: true as const } : {}),
     }));
     this.send({ verb: 'task.push', tasks });

@@ -69,6 +69,10 @@ export const limits = {
   waitMsMax: 3_600_000,
 } as const;
 
+/** What a sitemap can be. Source: PROTOCOL.md, "task.sitemap". */
+export const sitemapKinds = ['urlset', 'index', 'text', 'feed', 'none'] as const;
+export type SitemapKind = (typeof sitemapKinds)[number];
+
 const id = z.int().min(0).optional();
 const lease = z.int().min(0);
 const bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array, {
@@ -105,24 +109,6 @@ export type FetchErrorBody = z.infer<typeof fetchErrorSchema>;
 export const skipReasons = ['host', 'include', 'exclude', 'depth', ...trapRules] as const;
 export type SkipReason = (typeof skipReasons)[number];
 export type TrapRule = (typeof trapRules)[number];
-/** What a page says of itself to crawlers. */
-const declarations = {
-  /** What the answer asks of this crawler, by meta elements and X-Robots-Tag; each once. */
-  directives: z.array(z.enum(robotsDirectives)).max(robotsDirectives.length).optional(),
-  /** Links that are not offered because the page asks for it. */
-  nofollowed: z.int().min(0).optional(),
-  /** Where a refresh leads to, if that is another URL; offered with the links. */
-  refresh: url.optional(),
-  /** What the page says is its preferred URL, if that is another one. */
-  canonical: url.optional(),
-};
-
-/** Header values that are sent back as they came: [T-31]. */
-const validators = {
-  etag: z.string().max(256).optional(),
-  lastModified: z.string().max(64).optional(),
-};
-
 /** What came of one fetch; becomes the line in pages.jsonl. */
 export const resultSchema = z.strictObject({
   finalUrl: url,
@@ -142,8 +128,17 @@ export const resultSchema = z.strictObject({
   imagesCut: z.int().min(0).optional(),
   /** Images that are data: URLs. */
   dataImages: z.int().min(0).optional(),
-  ...declarations,
-  ...validators,
+  /** What the answer asks of this crawler, by meta elements and X-Robots-Tag; each once. */
+  directives: z.array(z.enum(robotsDirectives)).max(robotsDirectives.length).optional(),
+  /** Links that are not offered because the page asks for it. */
+  nofollowed: z.int().min(0).optional(),
+  /** Where a refresh leads to, if that is another URL; offered with the links. */
+  refresh: url.optional(),
+  /** What the page says is its preferred URL, if that is another one. */
+  canonical: url.optional(),
+  /** Headers that are sent back as they came: [T-31]. */
+  etag: z.string().max(256).optional(),
+  lastModified: z.string().max(64).optional(),
 });
 export type Result = z.infer<typeof resultSchema>;
 
@@ -160,15 +155,10 @@ const links = bytes.refine((joined) => joined.length <= limits.linksBytesMax, {
 /** What an earlier crawl has on record of a URL whose answer had validators; the names are those of
  *  a result. */
 const earlierPageSchema = resultSchema
-  .pick({ type: true, charset: true, bytes: true, title: true, cut: true })
+  .omit({ finalUrl: true, status: true, ms: true, redirectedTo: true, error: true })
   .extend({
-    ...validators,
-    linksCut: z.int().min(0).optional(),
-    imagesCut: z.int().min(0).optional(),
-    ...declarations,
     /** Whose validators these are, where the URL redirects. */
     finalUrl: url.optional(),
-    dataImages: z.int().min(0).optional(),
     images,
     links: z.int().min(0),
   });
@@ -221,6 +211,22 @@ export const requestSchemas = {
     body: bytes.refine((body) => body.length <= limits.robotsBytesMax, { error: 'is too long' }),
     cacheControl: z.string().max(1024).optional(),
     retryAfterMs: z.int().min(0).max(86_400_000).optional(),
+  }),
+  /** What a task of kind `sitemap` came to, in one part or several; a failed fetch is a release.
+   *  [T-20] */
+  'task.sitemap': z.strictObject({
+    verb: z.literal('task.sitemap'),
+    id: z.int().min(0),
+    task: taskId,
+    lease,
+    /** `index`: `urls` are sitemaps; `none`: no sitemap, or no answer 200. */
+    kind: z.enum(sitemapKinds),
+    urls: links,
+    images: links,
+    /** In the last part: the whole of it. Before, the task stays open. */
+    end: z
+      .strictObject({ result: resultSchema, urls: z.int().min(0), images: z.int().min(0) })
+      .optional(),
   }),
   /** Give a task back. With `error` it counts as a failed attempt. [T-6] */
   'task.release': z.strictObject({
@@ -380,6 +386,7 @@ export type Replies = {
   'task.report': { state: 'done' | 'stale' };
   'task.started': Record<never, never>;
   'task.robots': { state: 'done' | 'stale' };
+  'task.sitemap': { state: 'done' | 'stale' };
   'task.release': { state: 'done' | 'stale' };
   'task.extend': { lost: number[] };
   'crawl.add': { admitted: number; known: number; refused: { url: string; why: string }[] };
@@ -417,8 +424,9 @@ export type TaskPush = {
   lastModified?: string | undefined;
   /** Not the task's own URL but this one, where it redirects to it, is asked so. */
   validatedUrl?: string | undefined;
-  /** Absent: a page. `robots`: a robots.txt, answered by `task.robots`. [T-17] */
-  kind?: 'robots';
+  /** Absent: a page. `robots`: a robots.txt, answered by `task.robots` [T-17]; `sitemap`: answered by
+   *  `task.sitemap` [T-20]. */
+  kind?: 'robots' | 'sitemap';
   /** The host has a delay: say `task.started` when the request leaves. [T-18] */
   timed?: true;
 };

@@ -15,10 +15,11 @@ import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { CommandError, messageOf } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
 import { limits, type Push, type Requests, type TaskPush } from '../shared/protocol.ts';
-import { PageFetcher } from './fetch/fetcher.ts';
-import type { FailedOutcome, FetchOutcome } from './fetch/outcome.ts';
+import { type FetchContext, PageFetcher } from './fetch/fetcher.ts';
+import type { FailedOutcome, FetchOutcome, SitemapOutcome } from './fetch/outcome.ts';
 import { Proxies } from './fetch/proxies.ts';
 import type { RobotsOutcome } from './fetch/robots-file.ts';
+import { partsOf } from './fetch/sitemap-body.ts';
 import { Visitors } from './fetch/visitors.ts';
 import { MasterLink } from './master-link.ts';
 
@@ -34,10 +35,24 @@ export type WorkerOptions = {
 type Statement =
   | { readonly verb: 'task.report'; readonly body: Omit<Requests['task.report'], 'verb' | 'id'> }
   | { readonly verb: 'task.robots'; readonly body: Omit<Requests['task.robots'], 'verb' | 'id'> }
+  | { readonly verb: 'task.sitemap'; readonly body: Omit<Requests['task.sitemap'], 'verb' | 'id'> }
   | { readonly verb: 'task.release'; readonly body: Omit<Requests['task.release'], 'verb' | 'id'> };
+
+/** Runs one of the fetcher's ways as the next visitor of the crawl. */
+type ByVisitor = <O extends { readonly ok: true } | FailedOutcome>(
+  fetch: (
+    this: PageFetcher,
+    url: string,
+    spec: FetchSpec,
+    signal: AbortSignal,
+    context: FetchContext,
+  ) => Promise<O>,
+) => Promise<O | FailedOutcome>;
 
 /** Bytes of unacknowledged reports above which no fetch is begun. */
 const unackedBytesMax = 64 << 20;
+/** URLs, or images, of one part of a sitemap: a part of what a commit of the master's gathers. */
+const sitemapPartBytes = 128 << 10;
 /** A report may wait this long for others, so that they leave in one write. */
 const reportWithinMs = 5;
 /** How long a drain waits for what is being fetched. */
@@ -171,29 +186,22 @@ export class Worker {
   async #work(task: TaskPush): Promise<void> {
     const crawl = this.#crawls.get(task.crawl);
     if (crawl === undefined) return; // the master tells it before the first task
-    const { spec, visitors } = crawl;
     const abort = this.#spareAborts.pop() ?? new AbortController();
     this.#fetching.set(task, abort);
     const { signal } = abort;
-    const { lease, url, open, etag, lastModified, validatedUrl } = task;
+    const { lease, open, etag, lastModified, validatedUrl } = task;
     const validators = etag || lastModified ? { etag, lastModified } : undefined;
     const onStart = task.timed
       ? () => this.#link.master?.notify('task.started', { lease })
       : undefined;
     try {
-      if (task.kind === 'robots') {
-        const outcome = await visitors.through(
-          ({ proxy }) => this.#fetcher.fetchRobots(url, spec, signal, { open, proxy, onStart }),
-          signal,
-        );
-        this.#concludeRobots(task, outcome);
-      } else {
-        const outcome = await visitors.through((visitor) => {
+      const { spec, visitors } = crawl;
+      await this.#do(task, (fetch) =>
+        visitors.through((visitor) => {
           const context = { ...visitor, open, validators, validatedUrl, onStart };
-          return this.#fetcher.fetch(url, spec, signal, context);
-        }, signal);
-        this.#conclude(task, outcome);
-      }
+          return fetch.call(this.#fetcher, task.url, spec, signal, context);
+        }, signal),
+      );
     } catch (error) {
       if (!abort.signal.aborted) {
         this.#options.log.error({ url: task.url }, `fetch: ${messageOf(error)}`);
@@ -206,6 +214,23 @@ export class Worker {
     }
   }
 
+  async #do(task: TaskPush, by: ByVisitor): Promise<void> {
+    const { fetch, fetchRobots, fetchSitemap } = this.#fetcher;
+    switch (task.kind) {
+      case undefined:
+        return this.#conclude(task, await by(fetch));
+      case 'robots':
+        return this.#concludeRobots(task, await by(fetchRobots));
+      case 'sitemap':
+        return this.#concludeSitemap(task, await by(fetchSitemap));
+      default: {
+        task.kind satisfies never; // a newer master may say more
+        const error = { kind: 'protocol', message: 'not known to this slave' } as const;
+        this.#giveBack(task, { ok: false, error });
+      }
+    }
+  }
+
   #conclude(task: TaskPush, outcome: FetchOutcome): void {
     const { task: id, lease } = task;
     if (outcome.ok) {
@@ -213,21 +238,41 @@ export class Worker {
       this.#tell({ verb: 'task.report', body: { task: id, lease, result, images, links } });
       return;
     }
-    this.#release(id, lease, outcome);
+    this.#giveBack(task, outcome);
   }
 
-  #concludeRobots({ task, lease }: TaskPush, outcome: RobotsOutcome | FailedOutcome): void {
+  #giveBack({ task, lease }: TaskPush, failed: FailedOutcome): void {
+    const { error, retryAfterMs } = failed;
+    const body = { task, lease, error, ...(retryAfterMs ? { retryAfterMs } : {}) };
+    this.#tell({ verb: 'task.release', body });
+  }
+
+  /** In parts, so that no commit of the master's takes long; until the last one is there the task
+   *  is open, and whoever fetches it again says the same. */
+  #concludeSitemap(task: TaskPush, outcome: SitemapOutcome): void {
+    if (!outcome.ok) {
+      this.#giveBack(task, outcome);
+      return;
+    }
+    const { result, sitemap } = outcome;
+    const { kind, urls, images } = sitemap;
+    const parts = partsOf(sitemap, sitemapPartBytes);
+    for (const [i, part] of parts.entries()) {
+      const end = { result, urls: urls.length, images: images.length };
+      const isLast = i === parts.length - 1;
+      const body = { task: task.task, lease: task.lease, kind, ...part, ...(isLast && { end }) };
+      this.#tell({ verb: 'task.sitemap', body });
+    }
+  }
+
+  #concludeRobots(push: TaskPush, outcome: RobotsOutcome): void {
+    const { task, lease } = push;
     if (outcome.ok) {
       const { ok: _, ...file } = outcome;
       this.#tell({ verb: 'task.robots', body: { task, lease, ...file } });
     } else {
-      this.#release(task, lease, outcome);
+      this.#giveBack(push, outcome);
     }
-  }
-
-  #release(task: Uint8Array, lease: number, { error, retryAfterMs }: FailedOutcome): void {
-    const body = { task, lease, error, ...(retryAfterMs ? { retryAfterMs } : {}) };
-    this.#tell({ verb: 'task.release', body });
   }
 
   #tell(statement: Statement): void {
@@ -292,6 +337,8 @@ export class Worker {
 function sizeOf(statement: Statement): number {
   if (statement.verb === 'task.release') return 256;
   if (statement.verb === 'task.robots') return statement.body.body.length + 256;
+  if (statement.verb === 'task.sitemap')
+    return statement.body.urls.length + statement.body.images.length + 512;
   const { links, images } = statement.body;
   let bytes = links.length + images.length * 128 + 512;
   for (const { src, alt } of images) bytes += src.length + (alt?.length ?? 0);

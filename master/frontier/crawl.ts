@@ -39,6 +39,7 @@ export const noCounters: CrawlCounters = {
   known: 0,
   bytes: 0,
   seen: 0,
+  sitemaps: 0,
 };
 
 export class Crawl {
@@ -169,7 +170,7 @@ export class Crawl {
   }
 
   status(): CrawlStatus {
-    const { seen: _, earlier: __, ...counters } = this.counters;
+    const { seen: _, sitemaps: __, earlier: ___, ...counters } = this.counters;
     return {
       name: this.name,
       state: this.state,

@@ -11,11 +11,12 @@ import { clockMs } from '../../shared/clock.ts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError } from '../../shared/errors.ts';
 import { Fingerprinter } from '../../shared/fingerprint.ts';
-import type { FetchErrorBody, FetchErrorKind, Replies } from '../../shared/protocol.ts';
+import type { FetchErrorBody, Replies } from '../../shared/protocol.ts';
 import { hostKeyOf } from '../../shared/url.ts';
 import type { GroupCommit, Part } from '../store/group-commit.ts';
-import { crawlKey, decodeBuried, encodeCrawl } from '../store/records.ts';
+import { crawlKey, encodeCrawl } from '../store/records.ts';
 import type { Change, Store } from '../store/store.ts';
+import { backOffMs, isLasting } from './back-off.ts';
 import { Buried } from './buried.ts';
 import type { Crawl } from './crawl.ts';
 import { Crawls } from './crawls.ts';
@@ -34,11 +35,12 @@ import {
 } from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';
 import { Offers } from './offers.ts';
-import { failed, type Pace } from './pace.ts';
+import { afterFailure, type Pace } from './pace.ts';
 import { type Host, Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
 import { EarlierPages } from './recrawl.ts';
 import type { Access, RobotsAnswer } from './robots-gate.ts';
+import { Sitemaps } from './sitemaps.ts';
 import type { Task } from './tasks.ts';
 
 /** Where findings go when they are on the disk. */
@@ -66,14 +68,10 @@ export type FrontierOptions = {
   readonly onEnded: (crawl: Crawl) => void;
 };
 
-const retryFirstMs = 1_000;
-const retryMaxMs = 300_000;
-/** What no second try mends: a certificate, a header beyond all bounds. */
-const lastingKinds: ReadonlySet<FetchErrorKind> = new Set(['tls', 'too-large']);
-
 export class Frontier {
   readonly crawls: Crawls;
   readonly dispatcher: Dispatcher;
+  readonly sitemaps: Sitemaps;
   readonly buried: Buried;
   readonly earlier: EarlierPages;
   readonly #options: FrontierOptions;
@@ -95,6 +93,7 @@ export class Frontier {
       hashOf: (key) => Buffer.from(this.#hashers.nested.one(options.hostSecret, key).buffer, 0, 8),
       robotsOf: (hash) => this.#records.robotsFile(hash),
       onMade: (host) => this.#records.restore(host),
+      onMet: (host, crawl) => this.sitemaps.met(host, crawl),
       onRefused: (host, task, access) => this.#refuse(host, task, access),
     });
     const recent = new RecentTable(options.recentEntries);
@@ -111,6 +110,11 @@ export class Frontier {
       leaseMs: options.leaseMs,
       mayFetch: () => !options.results.isFull,
       onHopeless: (task, slave) => this.#giveUp(task, slave),
+    });
+    this.sitemaps = new Sitemaps({
+      crawls: this.crawls,
+      dispatcher: this.dispatcher,
+      put: (entry) => this.#put(entry),
     });
     this.buried = new Buried(options.store, (entry) => this.#put(entry));
     options.commits.addGatherer(() => this.#gather());
@@ -183,6 +187,10 @@ export class Frontier {
       await this.#learn(task, { error });
       return 'done';
     }
+    if (task.kind === 'sitemap') {
+      const error = { kind: 'protocol', message: 'the sitemap was fetched as a page' } as const;
+      return await this.#retry(task, error, 0, holder.name);
+    }
     if (host !== undefined)
       this.#keepPace(host, (pace, now) => pace.answered(report.result.ms, now));
     const bytes = smallEntryBytes + report.links.length + report.images.length * 128;
@@ -215,23 +223,13 @@ export class Frontier {
   ): Promise<Verdict> {
     const { task, host } = this.dispatcher.claim(holder, leaseId, id) ?? {};
     if (task === undefined) return 'stale';
-    if (host !== undefined) this.#keepPace(host, failed(host, error, retryAfterMs));
+    if (host !== undefined)
+      this.#keepPace(host, afterFailure(host.delayMs, error, retryAfterMs, Math.random()));
     if (task.kind === 'robots') {
       await this.#learn(task, { error, retryAfterMs });
       return 'done';
     }
-    const slave = holder.name;
-    if (lastingKinds.has(error.kind)) {
-      return await this.#fail({ task, error, retryAt: undefined, slave });
-    }
-    const backOffMs = Math.min(retryMaxMs, retryFirstMs * 4 ** task.attempts);
-    // Jitter, so that a host that was down is not asked for everything at once.
-    const waitMs = Math.max(retryAfterMs, backOffMs * (0.75 + Math.random() / 2));
-    const failure = { task, error, retryAt: clockMs() + waitMs, slave };
-    // What a proxy is to blame for is not held against the page.
-    return await this.#fail(
-      error.kind === 'proxy' ? { ...failure, attempts: task.attempts } : failure,
-    );
+    return await this.#retry(task, error, retryAfterMs, holder.name);
   }
 
   async setPaused(crawl: Crawl, paused: boolean): Promise<void> {
@@ -288,6 +286,15 @@ export class Frontier {
   #put(entry: Entry): void {
     this.#inbox.put(entry);
     this.#options.commits.request();
+  }
+
+  /** Later and later, or no more. */
+  #retry(task: Task, error: FetchErrorBody, retryAfterMs: number, slave: string): Promise<Verdict> {
+    const waitMs = backOffMs(task.attempts, Math.random(), retryAfterMs);
+    const retryAt = isLasting(error) ? undefined : clockMs() + waitMs;
+    // What a proxy is to blame for is not held against the page.
+    const attempts = task.attempts + (error.kind === 'proxy' ? 0 : 1);
+    return this.#fail({ task, error, retryAt, slave, attempts });
   }
 
   async #fail(failure: Failure): Promise<Verdict> {
@@ -384,26 +391,25 @@ export class Frontier {
         gathering.failure(entry.failure, clockMs());
         return () => entry.done('done');
       }
+      case 'sitemap':
+        gathering.sitemap(entry.task, entry.part, entry.slave, clockMs());
+        return () => entry.done('done');
+      case 'sitemaps':
+        gathering.sitemaps(entry.urls, entry.level);
+        return () => {};
       case 'excluded':
         gathering.excluded(entry.task, clockMs());
         return entry.done;
       case 'seeds': {
         const verdict = this.#offers.seeds(gathering, entry.urls, entry.priority);
-        if (crawl.state === 'finished' && verdict.admitted > 0) crawl.state = 'running';
         return () => entry.done(verdict);
       }
       case 'again': {
         const verdict = this.#offers.again(gathering, entry.urls);
-        if (crawl.state === 'finished' && verdict.admitted > 0) crawl.state = 'running';
         return () => entry.done(verdict);
       }
       case 'replay':
-        for (const { key, value } of entry.rows) {
-          const record = decodeBuried(value);
-          this.#politeness.host(hostKeyOf(new URL(record.url))).retry();
-          gathering.replay(record, key);
-        }
-        if (crawl.state === 'finished') crawl.state = 'running';
+        this.#offers.replay(gathering, entry.rows);
         return entry.done;
       default:
         return entry satisfies never;

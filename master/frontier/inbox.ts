@@ -7,6 +7,7 @@ import type { FetchErrorBody, Replies, Requests } from '../../shared/protocol.ts
 import type { Row } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
 import type { Report } from './gathering.ts';
+import type { SitemapPart } from './sitemaps.ts';
 import type { Task } from './tasks.ts';
 
 /** What became of a report: `stale` when its task was done already. */
@@ -18,6 +19,8 @@ export type EarlierUrl = Requests['crawl.recrawl']['urls'][number];
 export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
   | { kind: 'report'; task: Task; report: Report; slave: string; done: (v: Verdict) => void }
   | { kind: 'failure'; failure: Failure; done: (v: Verdict) => void }
+  | { kind: 'sitemap'; task: Task; part: SitemapPart; slave: string; done: (v: Verdict) => void }
+  | { kind: 'sitemaps'; urls: readonly string[]; level: number }
   | { kind: 'excluded'; task: Task; done: () => void }
   | { kind: 'again'; urls: readonly EarlierUrl[]; done: (v: Replies['crawl.recrawl']) => void }
   | { kind: 'replay'; rows: readonly Row[]; done: () => void }
@@ -94,10 +97,22 @@ export class Inbox {
   }
 }
 
-/** The answer to what was offered to a crawl that is cancelled meanwhile. */
+/** The answer to what came for a crawl that is cancelled: nothing of it was done. */
 export function answerCancelled(entry: Entry): void {
-  if (entry.kind === 'seeds') entry.done({ admitted: 0, known: 0, refused: [] });
-  else if (entry.kind === 'again') entry.done({ admitted: 0, known: 0, refused: 0 });
-  else if (entry.kind === 'replay' || entry.kind === 'excluded') entry.done();
-  else entry.done('stale');
+  switch (entry.kind) {
+    case 'seeds':
+      entry.done({ admitted: 0, known: 0, refused: [] });
+      return;
+    case 'again':
+      entry.done({ admitted: 0, known: 0, refused: 0 });
+      return;
+    case 'replay':
+    case 'excluded':
+      entry.done();
+      return;
+    case 'sitemaps':
+      return;
+    default:
+      entry.done('stale');
+  }
 }

@@ -1,9 +1,11 @@
 /**
- * What operators offer to a crawl: seeds, and the URLs of an earlier crawl. Decides which of them
- * belong to it and hands those to the gathering of the commit. The frontier calls it.
+ * What operators offer to a crawl: seeds, the URLs of an earlier crawl, and its buried ones. Decides
+ * which of them belong to it and hands those to the gathering of the commit. The frontier calls it.
  */
 import type { Replies } from '../../shared/protocol.ts';
 import { canonicalUrl, hostKeyOf } from '../../shared/url.ts';
+import { decodeBuried } from '../store/records.ts';
+import type { Row } from '../store/store.ts';
 import type { Gathering } from './gathering.ts';
 import type { EarlierUrl, SeedVerdict } from './inbox.ts';
 import type { Politeness } from './politeness.ts';
@@ -35,6 +37,7 @@ export class Offers {
         verdict.admitted++;
       } else verdict.known++;
     }
+    if (verdict.admitted > 0) goOn(gathering);
     return verdict;
   }
 
@@ -51,6 +54,22 @@ export class Offers {
       else if (gathering.again(url, depth, page)) verdict.admitted++;
       else verdict.known++;
     }
+    if (verdict.admitted > 0) goOn(gathering);
     return verdict;
   }
+
+  /** Buried URLs, to be fetched as if they were new. */
+  replay(gathering: Gathering, rows: readonly Row[]): void {
+    for (const { key, value } of rows) {
+      const record = decodeBuried(value);
+      this.#politeness.host(hostKeyOf(new URL(record.url))).retry();
+      gathering.replay(record, key);
+    }
+    goOn(gathering);
+  }
+}
+
+/** A crawl that was done has something to do again. */
+function goOn({ crawl }: Gathering): void {
+  if (crawl.state === 'finished') crawl.state = 'running';
 }

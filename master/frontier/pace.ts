@@ -139,11 +139,12 @@ export class Pace {
   }
 }
 
-/** What a failed fetch says of its host. */
-export function failed(
-  { delayMs }: { readonly delayMs: number },
+/** What a failed fetch says of its host; `random` from 0 to 1. */
+export function afterFailure(
+  delayMs: number,
   error: FetchErrorBody,
   retryAfterMs: number,
+  random: number,
 ) {
   return (pace: Pace, now: number): boolean => {
     if (error.kind === 'dns' || error.kind === 'connect' || error.kind === 'timeout') {
@@ -151,6 +152,6 @@ export function failed(
     }
     const status = error.kind === 'status' ? Number.parseInt(error.message, 10) : 0;
     if (status !== 429 && status !== 503) return false;
-    return pace.refused({ status, retryAfterMs, delayMs }, now, Math.random());
+    return pace.refused({ status, retryAfterMs, delayMs }, now, random);
   };
 }

@@ -9,18 +9,25 @@ import { basicAuth } from './basic-auth.ts';
 import { type Client, Clients } from './clients.ts';
 import { acceptedCodings, type Validators } from './content.ts';
 import { CookieJar } from './cookies.ts';
-import { type Answer, Exchange, type Hop } from './exchange.ts';
+import { type Answer, Exchange, type Hop, type Reading } from './exchange.ts';
 import { checkUrl } from './guard.ts';
-import { type FetchOutcome, isTemporary, retryAfterMs, statusError } from './outcome.ts';
-import type { Page } from './page.ts';
+import {
+  type FetchOutcome,
+  isTemporary,
+  retryAfterMs,
+  type SitemapOutcome,
+  statusError,
+} from './outcome.ts';
+import { type Page, pageReading } from './page.ts';
 import type { ProxyServer } from './proxies.ts';
 import { RedirectChain } from './redirects.ts';
 import { AddressCache } from './resolver.ts';
 import { type Dispatch, fetchRobots, type RobotsOutcome } from './robots-file.ts';
+import { emptySitemap, sitemapReading } from './sitemap-body.ts';
 
 const noLinks = new Uint8Array(0);
 
-type HopOptions = {
+type HopOptions<Body> = {
   readonly spec: FetchSpec;
   readonly signal: AbortSignal;
   readonly open: boolean;
@@ -33,7 +40,13 @@ type HopOptions = {
   readonly cookie: string;
   readonly takeCookie: (header: string) => void;
   readonly onStart: (() => void) | undefined;
+  readonly reading: Reading<Body>;
 };
+
+/** What a fetch came to: a body, or what is said without one. */
+type Ending<Body> =
+  | { kind: 'body'; result: Result; body: Body }
+  | { kind: 'over'; outcome: FetchOutcome };
 
 /** What a fetch has beside its spec. */
 export type FetchContext = {
@@ -72,9 +85,35 @@ export class PageFetcher {
     signal: AbortSignal,
     context: FetchContext = {},
   ): Promise<FetchOutcome> {
+    const ending = await this.#follow(url, spec, signal, context, pageReading);
+    return ending.kind === 'body' ? pageOutcome(ending.result, ending.body) : ending.outcome;
+  }
+
+  /** The same for a sitemap, of any type. Where it leads out of the origin, `redirectedTo` says. */
+  async fetchSitemap(
+    url: string,
+    spec: FetchSpec,
+    signal: AbortSignal,
+    context: FetchContext = {},
+  ): Promise<SitemapOutcome> {
+    const ending = await this.#follow(url, spec, signal, context, sitemapReading);
+    if (ending.kind === 'body') {
+      const { result, body: sitemap } = ending;
+      return { ok: true, result: sitemap.cut ? { ...result, cut: true } : result, sitemap };
+    }
+    const { outcome } = ending;
+    return outcome.ok ? { ok: true, result: outcome.result, sitemap: emptySitemap } : outcome;
+  }
+
+  async #follow<Body>(
+    url: string,
+    spec: FetchSpec,
+    signal: AbortSignal,
+    context: FetchContext,
+    reading: Reading<Body>,
+  ): Promise<Ending<Body>> {
     const { open = false, cookies = new CookieJar(), userAgent = spec.userAgent } = context;
-    const { proxy, onStart } = context;
-    const { validatedUrl = url } = context;
+    const { proxy, validatedUrl = url, onStart } = context;
     const started = performance.now();
     const { http2 } = spec;
     const client = this.#clients.of({ allow: open ? 'all' : spec.allowPrivate, proxy, http2 });
@@ -106,35 +145,33 @@ export class PageFetcher {
         cookie,
         takeCookie,
         onStart,
+        reading,
       });
       if (hop.kind !== 'failed') {
-        const refusal = proxy && judgeProxy(proxy, 'status' in hop ? hop.status : 0);
-        if (refusal !== undefined) return { ok: false, error: refusal };
+        const refusal = proxy && judgeProxy(proxy, hop.status);
+        if (refusal !== undefined) return over({ ok: false, error: refusal });
       }
       switch (hop.kind) {
         case 'failed':
           if (hop.error.kind === 'blocked')
-            return definite(answer({ status: 0, bytes: 0 }), hop.error);
-          return { ok: false, error: hop.error };
-        case 'page':
-          return pageOutcome(
-            { ...answer({ ...hop, bytes: hop.page.bytes }), status: 200 },
-            hop.page,
-          );
+            return over(definite(answer({ status: 0, bytes: 0 }), hop.error));
+          return over({ ok: false, error: hop.error });
+        case 'body':
+          return { kind: 'body', result: answer(hop), body: hop.body };
         case 'answer':
-          if (hop.status === 304 && validators) return definite(answer(hop), undefined);
-          return answerOutcome(answer(hop), hop.retryAfter);
+          if (hop.status === 304 && validators) return over(definite(answer(hop), undefined));
+          return over(answerOutcome(answer(hop), hop.retryAfter));
         case 'redirect': {
           const step = chain.next(hop.location, cookie, (to) => cookies.header(to, Date.now()));
           if (step.kind === 'follow') break;
           if (step.kind === 'end')
-            return definite(answer(hop), { kind: 'redirects', message: step.message });
-          return {
+            return over(definite(answer(hop), { kind: 'redirects', message: step.message }));
+          return over({
             ok: true,
             result: { ...answer(hop), redirectedTo: step.target },
             images: [],
             links: Buffer.from(step.target, 'latin1'),
-          };
+          });
         }
         default:
           return hop satisfies never;
@@ -150,7 +187,7 @@ export class PageFetcher {
     { open = false, proxy, onStart }: FetchContext = {},
   ): Promise<RobotsOutcome> {
     const own = new URL(url).origin;
-    const { http2 } = spec;
+    const { http2, timeoutMs } = spec;
     const headers = ['user-agent', spec.userAgent, 'accept', 'text/plain,*/*;q=0.5'];
     const dispatch: Dispatch = (target, handler) => {
       const { origin, pathname, search } = target;
@@ -160,7 +197,6 @@ export class PageFetcher {
       if (blocked !== undefined) throw blocked;
       client.agent.dispatch({ origin, path: pathname + search, method: 'GET', headers }, handler);
     };
-    const { timeoutMs } = spec;
     const outcome = await fetchRobots(url, dispatch, { timeoutMs, signal, onStart });
     const refusal = outcome.ok && proxy ? judgeProxy(proxy, outcome.status) : undefined;
     return refusal === undefined ? outcome : { ok: false, error: refusal };
@@ -171,15 +207,15 @@ export class PageFetcher {
     return this.#clients.close();
   }
 
-  #hop(client: Client, chain: RedirectChain, options: HopOptions): Promise<Hop> {
+  #hop<Body>(client: Client, chain: RedirectChain, options: HopOptions<Body>): Promise<Hop<Body>> {
     const { spec, signal, open, leftMs, hopUrl, userAgent, validators, cookie } = options;
-    const { takeCookie, onStart } = options;
+    const { takeCookie, onStart, reading } = options;
     return new Promise((resolve, reject) => {
       if (signal.aborted) {
         reject(abortError(signal));
         return;
       }
-      const exchange = new Exchange({ url: chain.url, spec, takeCookie, settle, onStart });
+      const exchange = new Exchange({ url: chain.url, spec, reading, takeCookie, settle, onStart });
       const timer = setTimeout(() => exchange.expire(), Math.max(leftMs, 1));
       const onAbort = (): void => {
         exchange.cancel();
@@ -190,12 +226,12 @@ export class PageFetcher {
         clearTimeout(timer);
         signal.removeEventListener('abort', onAbort);
       }
-      function settle(hop: Hop): void {
+      function settle(hop: Hop<Body>): void {
         settled();
         resolve(hop);
       }
       signal.addEventListener('abort', onAbort, { once: true });
-      const headers = requestHeaders(chain.url, spec, userAgent, open);
+      const headers = requestHeaders(chain.url, { spec, open, userAgent, accept: reading.accept });
       if (cookie !== '') headers.push('cookie', cookie);
       if (validators?.etag) headers.push('if-none-match', validators.etag);
       if (validators?.lastModified) headers.push('if-modified-since', validators.lastModified);
@@ -215,7 +251,11 @@ export class PageFetcher {
 }
 
 /** Names and values in turn. `open`: the host of a seed, which may be told who asks. */
-function requestHeaders(url: string, spec: FetchSpec, userAgent: string, open: boolean): string[] {
+function requestHeaders(
+  url: string,
+  options: { spec: FetchSpec; open: boolean; userAgent: string; accept: string },
+): string[] {
+  const { spec, open, userAgent, accept } = options;
   const headers = ['user-agent', userAgent, 'accept-encoding', acceptedCodings];
   const user = new URL(url);
   const hasUser = user.username !== '' || user.password !== '';
@@ -227,7 +267,7 @@ function requestHeaders(url: string, spec: FetchSpec, userAgent: string, open: b
     accepts ||= /^accept$/i.test(name);
     headers.push(name, value);
   }
-  if (!accepts) headers.push('accept', 'text/html,application/xhtml+xml;q=0.9,*/*;q=0.5');
+  if (!accepts) headers.push('accept', accept);
   return headers;
 }
 
@@ -241,6 +281,10 @@ function judgeProxy(proxy: ProxyServer, status: number): FetchErrorBody | undefi
   const message = 'the proxy wants other credentials';
   proxy.failed(message, performance.now());
   return { kind: 'proxy', message };
+}
+
+function over<Body>(outcome: FetchOutcome): Ending<Body> {
+  return { kind: 'over', outcome };
 }
 
 function pageOutcome(result: Result, page: Page): FetchOutcome {

@@ -7,11 +7,15 @@ import { STATUS_CODES } from 'node:http';
 import type { FetchErrorBody, FetchErrorKind, Image, Result } from '../../shared/protocol.ts';
 import { BlockedError } from './guard.ts';
 import { ProxyError } from './proxy-client.ts';
+import type { SitemapBody } from './sitemap-body.ts';
 
 export type FetchOutcome =
   | { ok: true; result: Result; images: Image[]; links: Uint8Array }
   | FailedOutcome;
 export type FailedOutcome = { ok: false; error: FetchErrorBody; retryAfterMs?: number };
+
+/** The same of a sitemap. */
+export type SitemapOutcome = { ok: true; result: Result; sitemap: SitemapBody } | FailedOutcome;
 
 const retryAfterMsMax = 86_400_000;
 

@@ -23,7 +23,7 @@ export type Page = {
 export type Resource = (
   | Page
   | { readonly kind: 'redirect'; readonly to: string }
-  | { readonly kind: 'file'; readonly type: string }
+  | { readonly kind: 'file'; readonly type: string; readonly body?: string | Buffer }
 ) & {
   /** The first so many answers are 503. */
   readonly heals?: number;
@@ -251,7 +251,7 @@ export class TestSite {
       response.writeHead(304, validators).end();
       return;
     }
-    const send = (status: number, type: string, body: string) => {
+    const send = (status: number, type: string, body: string | Buffer) => {
       entry.status = status;
       response.writeHead(status, { 'content-type': type, ...validators }).end(body);
     };
@@ -269,7 +269,7 @@ export class TestSite {
         send(200, 'text/html; charset=utf-8', htmlOf(entry.path, resource));
         return;
       case 'file':
-        send(200, resource.type, '<a href="/only-in-a-file">x</a>');
+        send(200, resource.type, resource.body ?? '<a href="/only-in-a-file">x</a>');
         return;
       case 'redirect':
         entry.status = 302;
