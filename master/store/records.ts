@@ -253,10 +253,15 @@ export const decodePace = (value: Buffer): PaceRecord => decodeValue(value) as P
 
 const itemPrefix = (queue: string) => Buffer.from(`${queue}\0`, 'latin1');
 
-export function itemKey(queue: string, seq: number): Buffer {
-  const tail = Buffer.allocUnsafe(6);
-  tail.writeUIntBE(seq, 0, 6);
-  return Buffer.concat([itemPrefix(queue), tail]);
+/** Makes the keys of a queue's items. */
+export function itemKeys(queue: string): (seq: number) => Buffer {
+  const prefix = itemPrefix(queue);
+  return (seq) => {
+    const key = Buffer.allocUnsafe(prefix.length + 6);
+    key.set(prefix);
+    key.writeUIntBE(seq, prefix.length, 6);
+    return key;
+  };
 }
 
 export function parseItemKey(key: Buffer): { queue: string; seq: number } {
