@@ -1,6 +1,7 @@
 /**
- * What operators offer to a crawl: seeds, the URLs of an earlier crawl, and its buried ones. Decides
- * which of them belong to it and hands those to the gathering of the commit. The frontier calls it.
+ * What operators offer to a crawl: seeds, the URLs of an earlier crawl, and its buried ones.
+ * Decides which of them belong to it and hands those to the gathering of the commit. The frontier
+ * calls it.
  */
 import type { Replies } from '../../shared/protocol.ts';
 import { canonicalUrl, hostKeyOf } from '../../shared/url.ts';
