@@ -187,7 +187,7 @@ export class World {
       hostSecret: Buffer.alloc(16, 7),
       leaseMs,
       recentEntries: 64,
-      onUnmannerly: () => {},
+      onMade: () => {},
       onEnded: ({ name, state }) => {
         if (state === 'finished') this.finished.push(name);
       },
