@@ -112,7 +112,10 @@ export class Master {
       grouping: new Grouping(options.grouping),
       leaseMs: options.timing.leaseMs,
       recentEntries: options.recentUrls,
-      onUnmannerly: (crawl) => this.#warnOfManners(crawl),
+      onMade: (crawl, seeds) => {
+        if (crawl.spec.ignoreRobots) this.#warnOfManners(crawl);
+        this.#hintAtContact(crawl, seeds);
+      },
       onEnded: (crawl) => this.#ended(crawl),
     });
     this.#queues = new UserQueues(store, this.#commits, options.queues);
@@ -274,7 +277,19 @@ export class Master {
     );
   }
 
+  /** Owners of sites turn away whom they cannot ask. */
+  #hintAtContact({ name, spec }: Crawl, seeds: readonly string[]): void {
+    const agents = [spec.fetch.userAgent, ...spec.fetch.otherUserAgents];
+    if (agents.some((agent) => /[@+]|:\/\//.test(agent)) || !seeds.some(isElsewhere)) return;
+    this.#log.info(
+      `crawl ${name} tells nobody whose it is: --contact https://you.example/bot (or a mail ` +
+        'address) lets the owners of sites reach you',
+    );
+  }
+
   #ended(crawl: Crawl): void {
+    // A seed may have come since: then it has not ended.
+    if (!crawl.isOpen) for (const session of this.#server.sessions) session.endCrawl(crawl.id);
     const folder = this.#results.folderOf(crawl.name);
     this.#log.info(summary(crawl.status(), Date.now() - crawl.startedAt, folder));
     // Who cancelled it gets the answer first.
@@ -332,6 +347,11 @@ export class Master {
     ]);
     return secret;
   }
+}
+
+/** A seed of another machine. */
+function isElsewhere(seed: string): boolean {
+  return URL.canParse(seed) && !isLoopback(new URL(seed).hostname);
 }
 
 function refuseWeakKey(authkey: Buffer, host: string): void {

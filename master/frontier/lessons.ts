@@ -40,8 +40,14 @@ export class Lessons {
     this.#politeness.learned(host(), clockMs());
   }
 
-  /** The group of a host is found. Its tasks are handed out with the dispatcher's next tick. */
-  async place(host: Host, grouping: Grouping): Promise<void> {
+  /** A host came into being: it gets what is on record, and its group, if that has to be found. */
+  met(host: Host, grouping: Grouping): void {
+    this.#records.restore(host);
+    if (host.isUnplaced) void this.#place(host, grouping);
+  }
+
+  /** Its tasks are handed out with the dispatcher's next tick. */
+  async #place(host: Host, grouping: Grouping): Promise<void> {
     const group = await grouping.find(host.key, clockMs());
     this.#politeness.place(host, group, clockMs());
   }

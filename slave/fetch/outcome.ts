@@ -6,12 +6,19 @@
 import { STATUS_CODES } from 'node:http';
 import type { FetchErrorBody, FetchErrorKind, Image, Result } from '../../shared/protocol.ts';
 import { BlockedError } from './guard.ts';
+import { ProxyError } from './proxy-client.ts';
 import type { SitemapBody } from './sitemap-body.ts';
 
 export type FetchOutcome =
   | { ok: true; result: Result; images: Image[]; links: Uint8Array }
-  /** `isPutOff`: a redirect cannot be followed for a while, which is nobody's failure. */
-  | { ok: false; error: FetchErrorBody; retryAfterMs?: number; isPutOff?: true };
+  | FailedOutcome;
+/** `isPutOff`: a redirect cannot be followed for a while, which is nobody's failure. */
+export type FailedOutcome = {
+  ok: false;
+  error: FetchErrorBody;
+  retryAfterMs?: number;
+  isPutOff?: true;
+};
 
 /** May a redirect be followed? `leave`: it is a link like any other. `later`: not in this fetch. */
 export type Turn = 'go' | 'leave' | 'later';
@@ -19,9 +26,7 @@ export type Turn = 'go' | 'leave' | 'later';
 export type Follow = (url: string) => Promise<Turn>;
 
 /** The same of a sitemap. */
-export type SitemapOutcome =
-  | { ok: true; result: Result; sitemap: SitemapBody }
-  | Extract<FetchOutcome, { ok: false }>;
+export type SitemapOutcome = { ok: true; result: Result; sitemap: SitemapBody } | FailedOutcome;
 
 const retryAfterMsMax = 86_400_000;
 
@@ -65,7 +70,8 @@ const tlsCode =
 
 /** Kind and one short line of whatever the HTTP client or zlib threw. */
 export function fetchError(error: unknown): FetchErrorBody {
-  if (error instanceof BlockedError) return { kind: error.kind, message: error.message };
+  if (error instanceof BlockedError || error instanceof ProxyError)
+    return { kind: error.kind, message: error.message };
   const code = codeOf(error);
   const [kind, message] = causes.get(code) ?? [];
   if (kind !== undefined && message !== undefined) return { kind, message };

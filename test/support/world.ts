@@ -192,7 +192,7 @@ export class World {
       grouping: new Grouping('host'),
       leaseMs,
       recentEntries: 64,
-      onUnmannerly: () => {},
+      onMade: () => {},
       onEnded: ({ name, state }) => {
         if (state === 'finished') this.finished.push(name);
       },
