@@ -141,7 +141,7 @@ export class UserQueue {
 
   /** Items that wait, those included whose put is on the way to the disk. */
   get promised(): number {
-    return this.size + this.#committing;
+    return Math.max(0, this.#size + this.#committing);
   }
 
   /** Has as many items as it may have. */

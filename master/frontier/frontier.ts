@@ -20,7 +20,7 @@ import { Buried } from './buried.ts';
 import type { Crawl } from './crawl.ts';
 import { Crawls } from './crawls.ts';
 import { Dispatcher } from './dispatcher.ts';
-import { Gathering, type Report } from './gathering.ts';
+import { Gathering, type Offer, type Report } from './gathering.ts';
 import { HostRecords } from './host-records.ts';
 import {
   type Entry,
@@ -60,6 +60,8 @@ export type FrontierOptions = {
   readonly onUnmannerly: (crawl: Crawl) => void;
   /** It is finished or cancelled, and that is on the disk. */
   readonly onEnded: (crawl: Crawl) => void;
+  /** Pages wait for a robots.txt, and nobody is there who takes such tasks. */
+  readonly onFilesWanted: () => void;
 };
 
 const retryFirstMs = 1_000;
@@ -99,6 +101,7 @@ export class Frontier {
       politeness: this.#politeness,
       leaseMs: options.leaseMs,
       mayFetch: () => !options.results.isFull,
+      onFilesWanted: options.onFilesWanted,
       onHopeless: (task, slave) => this.#giveUp(task, slave),
     });
     this.buried = new Buried(options.store, (entry) => this.#put(entry));
@@ -112,6 +115,11 @@ export class Frontier {
   /** True when senders should wait: see `room`. */
   get isFull(): boolean {
     return this.#inbox.isFull;
+  }
+
+  /** Some host may be asked for something, now or at a known time, without a fetch ending first. */
+  get hasDue(): boolean {
+    return this.#politeness.hasDue;
   }
 
   /** Resolves when the inbox has room again. */
@@ -164,6 +172,12 @@ export class Frontier {
     return await new Promise((done) =>
       this.#put({ kind: 'report', crawl, bytes, task, report, slave: holder.name, done }),
     );
+  }
+
+  /** Takes links and images that belong to no task. Resolves when they are on the disk. */
+  async offer(crawl: Crawl, offer: Offer): Promise<void> {
+    const bytes = smallEntryBytes + offer.links.length + offer.images.length * 128;
+    await new Promise<void>((done) => this.#put({ kind: 'offer', crawl, bytes, offer, done }));
   }
 
   /** Takes an answer to a request for robots.txt. Resolves when it is on the disk. */
@@ -343,6 +357,10 @@ export class Frontier {
         gathering.failure(entry.failure, clockMs());
         return () => entry.done('done');
       }
+      case 'offer':
+        gathering.offer(entry.offer);
+        if (crawl.state === 'finished' && gathering.admitted.length > 0) crawl.state = 'running';
+        return entry.done;
       case 'excluded':
         gathering.excluded(entry.task, clockMs());
         return entry.done;
@@ -460,6 +478,6 @@ function failed({ delayMs }: Host, error: FetchErrorBody, retryAfterMs: number) 
 
 function answerCancelled(entry: Entry): void {
   if (entry.kind === 'seeds') entry.done({ admitted: 0, known: 0, refused: [] });
-  else if (entry.kind === 'replay' || entry.kind === 'excluded') entry.done();
-  else entry.done('stale');
+  else if (entry.kind === 'report' || entry.kind === 'failure') entry.done('stale');
+  else entry.done();
 }

@@ -26,6 +26,14 @@ import type { Task } from './tasks.ts';
 
 export type Report = Pick<Requests['task.report'], 'result' | 'images' | 'links'>;
 
+/** Links and images without a report. `depth` is that of the links. */
+export type Offer = {
+  readonly links: Uint8Array;
+  readonly images: Report['images'];
+  readonly depth: number;
+  readonly priority: number;
+};
+
 export type NewTask = {
   readonly host: Host;
   readonly record: TaskRecord;
@@ -77,6 +85,12 @@ export class Gathering {
     counters.bytes += result.bytes;
     this.#remove(task);
     return true;
+  }
+
+  /** Links and images that come by themselves. */
+  offer({ links, images, depth, priority }: Offer): void {
+    this.#links(links, Math.min(depth, depthMax), priority);
+    this.#newImages(images);
   }
 
   /** A failed fetch: again at `retryAt`; buried if there is none, or it has failed too often. */
@@ -133,7 +147,7 @@ export class Gathering {
     const commit = crawl.takeCommit();
     const changes = [...crawl.filter.changes(this.#seenKeys, commit), ...this.#changes];
     let results: Buffer | undefined;
-    if (this.#lines !== '') {
+    if (this.#lines !== '' || this.#images !== '') {
       results = encodeResults(this.#lines, this.#images);
       changes.push({ table: 'results', key: commitKey(crawl.id, commit), value: results });
     }

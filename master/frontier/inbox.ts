@@ -6,7 +6,7 @@
 import type { FetchErrorBody, Replies } from '../../shared/protocol.ts';
 import type { Row } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
-import type { Report } from './gathering.ts';
+import type { Offer, Report } from './gathering.ts';
 import type { Task } from './tasks.ts';
 
 /** What became of a report: `stale` when its task was done already. */
@@ -16,6 +16,7 @@ export type SeedVerdict = Replies['crawl.add'];
 /** One thing that waits to be gathered. `bytes`: what it holds in memory, about. */
 export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
   | { kind: 'report'; task: Task; report: Report; slave: string; done: (v: Verdict) => void }
+  | { kind: 'offer'; offer: Offer; done: () => void }
   | { kind: 'failure'; failure: Failure; done: (v: Verdict) => void }
   | { kind: 'excluded'; task: Task; done: () => void }
   | { kind: 'replay'; rows: readonly Row[]; done: () => void }

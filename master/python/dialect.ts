@@ -44,6 +44,10 @@ export class PythonCaller implements Caller {
   #name = '?';
   #state: 'first' | 'object' | 'closed' = 'first';
   #isServing = false;
+  #repliedAt = 0;
+  /** The shortest time from an answer to the next request: that of the way there and back. */
+  #wayMs = Number.POSITIVE_INFINITY;
+  #thoughtMs = 0;
 
   constructor(connection: Connection, services: Services, first: Buffer) {
     this.#connection = connection;
@@ -57,6 +61,10 @@ export class PythonCaller implements Caller {
     return this.#name;
   }
 
+  get thoughtMs(): number {
+    return this.#thoughtMs;
+  }
+
   get signal(): AbortSignal {
     return this.#gone.signal;
   }
@@ -66,6 +74,9 @@ export class PythonCaller implements Caller {
   }
 
   receive(payload: Buffer): void {
+    const goneMs = performance.now() - this.#repliedAt;
+    this.#wayMs = Math.min(this.#wayMs, goneMs);
+    this.#thoughtMs = goneMs - this.#wayMs;
     this.#waiting.push(payload);
     if (this.#waiting.length > pipelineMax) this.#connection.pause();
     if (!this.#isServing) void this.#serveAll();
@@ -90,6 +101,7 @@ export class PythonCaller implements Caller {
       const reply = await this.#serve(payload);
       if (this.#connection.state === 'closed') break;
       if (reply !== undefined) this.#connection.sendPayload(reply);
+      this.#repliedAt = performance.now();
       if (reply === undefined || this.#state === 'first') {
         this.#connection.close();
         break;
@@ -122,6 +134,7 @@ export class PythonCaller implements Caller {
   }
 
   #call(request: PyRequest) {
+    this.#services.managed.heard(this);
     for (const object of this.#used) object.nextRequest(this);
     const object = this.#services.managed.object(request.ident);
     const { method } = request;

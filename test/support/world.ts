@@ -35,6 +35,8 @@ export class World {
   commits: GroupCommit;
   /** Crawls whose end was told since the last start. */
   finished: string[] = [];
+  /** How often somebody was missed who takes robots.txt. */
+  filesWanted = 0;
   readonly folder: string | undefined;
   #nowMs = 1_000_000;
 
@@ -182,6 +184,7 @@ export class World {
       leaseMs,
       recentEntries: 64,
       onUnmannerly: () => {},
+      onFilesWanted: () => this.filesWanted++,
       onEnded: ({ name, state }) => {
         if (state === 'finished') this.finished.push(name);
       },

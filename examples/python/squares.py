@@ -1,0 +1,54 @@
+"""Numbers squared by processes and threads that share two queues of the master.
+
+    python squares.py HOST PORT AUTHKEY_FILE COUNT
+"""
+import sys
+import threading
+from multiprocessing import Process
+from multiprocessing.managers import BaseManager
+
+
+class Manager(BaseManager):
+    pass
+
+
+Manager.register("numbers")
+Manager.register("squares")
+
+
+def connect(host, port, authkey_file):
+    with open(authkey_file, "rb") as file:
+        manager = Manager(address=(host, int(port)), authkey=file.read().strip())
+    manager.connect()
+    return manager.numbers(), manager.squares()
+
+
+def work(*where):
+    numbers, squares = connect(*where)
+    while True:
+        number = numbers.get()
+        if number is None:
+            return
+        squares.put((number, number * number))
+
+
+def main(host, port, authkey_file, count):
+    where, count = (host, port, authkey_file), int(count)
+    numbers, squares = connect(*where)
+    workers = [Process(target=work, args=where) for _ in range(2)]
+    workers += [threading.Thread(target=work, args=where) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for number in range(count):
+        numbers.put(number)
+    got = dict(squares.get(timeout=30) for _ in range(count))
+    for _ in workers:
+        numbers.put(None)
+    for worker in workers:
+        worker.join()
+    assert got == {number: number * number for number in range(count)}
+    print("%d squares, their sum is %d" % (count, sum(got.values())))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
