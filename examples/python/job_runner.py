@@ -1,6 +1,6 @@
 """Jobs by name with arguments; a job whose runner is killed is run by another one.
 
-    python job_runner.py HOST PORT AUTHKEY_FILE run
+    python job_runner.py HOST PORT AUTHKEY_FILE run SECONDS
     python job_runner.py HOST PORT AUTHKEY_FILE submit upper hello
 """
 import queue
@@ -14,13 +14,15 @@ class Manager(BaseManager):
 
 Manager.register("jobs")
 Manager.register("answers")
+# What may be run: a job names one of these, and never brings code of its own.
 known = {"upper": str.upper, "reverse": lambda text: text[::-1], "length": len}
 
 
-def run(jobs, answers):
+def run(jobs, answers, patience):
+    """Runs jobs until none has come for `patience` seconds."""
     while True:
         try:
-            job = jobs.get(timeout=5)
+            job = jobs.get(timeout=patience)
         except queue.Empty:
             return
         try:
@@ -36,7 +38,7 @@ def main(host, port, authkey_file, what, name="", *args):
     manager.connect()
     jobs, answers = manager.jobs(), manager.answers()
     if what == "run":
-        run(jobs, answers)
+        run(jobs, answers, float(name))
     else:
         jobs.put({"name": name, "args": args})
         print(answers.get(timeout=30))

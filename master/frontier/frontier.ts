@@ -23,6 +23,7 @@ import { Dispatcher } from './dispatcher.ts';
 import { Gathering, type Offer, type Report } from './gathering.ts';
 import { HostRecords } from './host-records.ts';
 import {
+  answerCancelled,
   type Entry,
   type Failure,
   Inbox,
@@ -474,10 +475,4 @@ function failed({ delayMs }: Host, error: FetchErrorBody, retryAfterMs: number) 
     if (status !== 429 && status !== 503) return false;
     return pace.refused({ status, retryAfterMs, delayMs }, now, Math.random());
   };
-}
-
-function answerCancelled(entry: Entry): void {
-  if (entry.kind === 'seeds') entry.done({ admitted: 0, known: 0, refused: [] });
-  else if (entry.kind === 'report' || entry.kind === 'failure') entry.done('stale');
-  else entry.done();
 }

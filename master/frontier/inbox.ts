@@ -34,6 +34,13 @@ export type Failure = {
   readonly attempts?: number;
 };
 
+/** The crawl of the entry was cancelled: nothing of it is done. */
+export function answerCancelled(entry: Entry): void {
+  if (entry.kind === 'seeds') entry.done({ admitted: 0, known: 0, refused: [] });
+  else if (entry.kind === 'report' || entry.kind === 'failure') entry.done('stale');
+  else entry.done();
+}
+
 /** What an entry without links takes, about. */
 export const smallEntryBytes = 512;
 /** Bytes of one commit's entries: bounds the time that one gathering takes. */
