@@ -8,7 +8,7 @@ names its page, so that the master knows which of them are done, however this pr
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.managers import BaseManager
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 import requests
 from lxml import html
@@ -20,8 +20,19 @@ class Manager(BaseManager):
 
 for name in ("task_queue", "filter_queue", "result_queue"):
     Manager.register(name)
+# Python's codecs for what the Web means by these names.
+codecs_of_the_web = {"shift_jis": "cp932", "sjis": "cp932", "x-sjis": "cp932", "gb2312": "gb18030",
+                     "gbk": "gb18030", "iso-8859-1": "cp1252", "us-ascii": "cp1252"}
 session = requests.Session()
 session.headers["User-Agent"] = "crawl-worker-lxml"
+
+
+def absolute(base, link, charset):
+    """The URL of a link: browsers write its query in the charset of the page."""
+    path, mark, query = urljoin(base, link.strip()).partition("?")
+    name = (charset or "utf-8").lower()
+    name = "utf-8" if name.startswith("utf") else codecs_of_the_web.get(name, name)
+    return path + mark + quote(query.encode(name, "replace"), safe="!$%&'()*+,-./:;=?@_~#[]|{}^`")
 
 
 def fetch(url):
@@ -45,8 +56,11 @@ def fetch(url):
     elif found["status"] == 200 and found["type"] == "text/html" and answer.content.strip():
         tree = html.fromstring(answer.content)
         base = urljoin(answer.url, (tree.xpath("//base/@href") or [""])[0])
-        found["links"] = [urljoin(base, link.strip()) for link in tree.xpath("//a/@href|//area/@href")]
-        found["images"] = [urljoin(base, src.strip()) for src in tree.xpath("//img/@src")]
+        charset = tree.getroottree().docinfo.encoding
+        hrefs = tree.xpath("//a/@href|//area/@href")
+        found["links"] = [absolute(base, href, charset) for href in hrefs]
+        sources = [src.strip() for src in tree.xpath("//img/@src")]
+        found["images"] = [urljoin(base, src) for src in sources if src]
         found["bytes"] = len(answer.content)
     return found
 

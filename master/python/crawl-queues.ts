@@ -43,6 +43,7 @@ export type CrawlQueuesOptions = {
 /** How long `empty()` waits to be sure. */
 const lookMs = 10_000;
 const tickMs = 100;
+const stuckMsMin = 500;
 
 const waitParameters = [
   ['block', true],
@@ -140,6 +141,14 @@ export class CrawlQueues {
     );
   }
 
+  /** All pages that are left are held by programs that wait for more: nothing can come. */
+  get #isStuck(): boolean {
+    const stuck = [...this.#workers.values()].filter(({ stuckMs }) => stuckMs > stuckMsMin);
+    const held = stuck.reduce((sum, { leases }) => sum + leases.size, 0);
+    const leased = this.#running.reduce((sum, crawl) => sum + crawl.leased, 0);
+    return held > 0 && held === leased && this.#running.every(({ inbox }) => inbox === 0);
+  }
+
   #sizeOf(name: CrawlQueueName): number {
     const sizes: Record<CrawlQueueName, (crawl: Crawl) => number> = {
       task_queue: ({ counters, leased }) => Math.max(0, counters.waiting - leased),
@@ -193,10 +202,12 @@ export class CrawlQueues {
     else if (frontier.hasDue) {
       // Whoever has never got a page may only be watching: none is kept for it.
       if (!worker.hasGot) worker.answer('timeout');
-    } else if (worker.hasWorked) {
-      // It put nothing for what it has: that may be all that is left.
-      void worker.finishAll().then(() => this.#settle(worker));
-    } else if (worker.isCollecting && mode === 'empty') worker.answer('busy');
+    } else {
+      const finished = worker.finishWorked();
+      if (finished !== undefined) void finished.then(() => this.#settle(worker));
+      else if (mode === 'empty' && worker.hasPages && !worker.isTelling) worker.answer('busy');
+      else if (this.#isStuck) worker.answer('over');
+    }
   }
 
   async #put(name: CrawlQueueName, caller: Caller, value: PyValue): Promise<Buffer | undefined> {
@@ -347,6 +358,7 @@ export function processOf({ name }: Caller): string {
 
 /** The canonical URL of a reference, or nothing when it is none that can be fetched. */
 function absolute(text: string, base: string | undefined): string[] {
+  if (text.trim() === '') return [];
   const whole = base !== undefined && URL.canParse(text, base) ? new URL(text, base).href : text;
   const url = canonicalUrl(whole.trim());
   return url === undefined ? [] : [url.href];

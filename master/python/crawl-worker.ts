@@ -3,7 +3,8 @@
  * protocol has no acknowledgement, so what a program does next has to tell:
  *
  *     kept --get--> in hand --put, then get or empty()--> done
- *      |               +--- asks for more after work, and nothing else can be had --> done
+ *      |               +--- asks for more after work, nothing else can be had, and it is known to
+ *      |               |    work on pages one by one --> done
  *      |               +--- ends in order: see `leave` --> done or back
  *      |               +--- dies, or is silent past the deadline --> back
  *      +--- not asked for within a second --> back
@@ -28,6 +29,8 @@ export type Told = Partial<Pick<Result, 'finalUrl' | 'status' | 'type' | 'title'
 export type PageInHand = {
   readonly lease: Lease;
   readonly since: number;
+  /** What the program did with itself before it asked for more, in ms. */
+  workedMs: number;
   readonly images: Image[];
   links: string;
   /** Undefined: nothing was put for it. */
@@ -48,10 +51,8 @@ export type NotedFinding = {
  *  what it has in hand. `stopping`: the master ends. */
 export type Outcome = 'page' | 'over' | 'busy' | 'timeout' | 'stopping';
 
-/** A program that asks for more sooner than this after a page has not fetched it. */
+/** A program that asks for more sooner than this after a page may be collecting pages. */
 const workMs = 20;
-/** The same of a program that may work on several pages at once. */
-const workAtOnceMs = 30_000;
 /** Nothing more is put for one of several pages when nothing was for so long. */
 const quietMs = 1_000;
 /** How long a page is kept for the get that follows an `empty()`. */
@@ -72,11 +73,14 @@ export class CrawlWorker implements LeaseHolder {
   #wait: { readonly mode: 'get' | 'empty'; readonly end: (outcome: Outcome) => void } | undefined;
   /** Fixed when the wait begins: leases are counted before they are pushed. */
   #room = 0;
+  /** Something was put since the pages in hand were got. */
   #isTold = false;
-  #hasWorkedMs = 0;
   /** It names pages, or other threads put for them. */
   #isExact = false;
+  /** Whether it works on a page before it gets the next, as far as is known. */
+  #habit: 'unknown' | 'one by one' | 'collects' = 'unknown';
   #extendedAt = 0;
+  #waitsSince = 0;
   /** It has called get: a program that only looks keeps no page. */
   hasGot = false;
   /** The last that it heard of the queue is that nothing is there. */
@@ -105,17 +109,15 @@ export class CrawlWorker implements LeaseHolder {
     return this.#inHand.size > 0;
   }
 
-  /** It asks for more so soon that it cannot have fetched what it has. */
-  get isCollecting(): boolean {
-    return this.hasPages && this.#hasWorkedMs < workMs;
+  /** Something was put for a page in hand: that may go on. */
+  get isTelling(): boolean {
+    return [...this.#inHand].some(({ told }) => told !== undefined);
   }
 
-  /** It has had the time to fetch what it has in hand. */
-  get hasWorked(): boolean {
-    if (!this.hasPages) return false;
-    if (!this.#isExact || this.#inHand.size === 1) return !this.isCollecting;
-    const since = performance.now() - workAtOnceMs;
-    return [...this.#inHand].every((page) => page.since < since);
+  /** Waits in `get` for this long, in ms, with pages in hand that nobody else works on. */
+  get stuckMs(): number {
+    const isStuck = this.#wait?.mode === 'get' && this.hasPages && !this.#isExact;
+    return isStuck ? performance.now() - this.#waitsSince : 0;
   }
 
   /** The page that was got last. */
@@ -150,7 +152,8 @@ export class CrawlWorker implements LeaseHolder {
 
   /** Any request: it is alive, so its leases run on. */
   heard(): void {
-    this.#hasWorkedMs += this.caller.thoughtMs;
+    const { latest } = this;
+    if (latest !== undefined) latest.workedMs += this.caller.thoughtMs;
     this.#frontier.dispatcher.heard(this);
     const now = performance.now();
     if (this.leases.size === 0 || now - this.#extendedAt < extendEveryMs) return;
@@ -171,6 +174,7 @@ export class CrawlWorker implements LeaseHolder {
         resolve(outcome);
       };
       this.#wait = { mode, end };
+      this.#waitsSince = performance.now();
       this.#room = this.leases.size + (this.hasGot ? 1 : 0);
       this.#frontier.dispatcher.dispatchSoon();
     });
@@ -188,9 +192,9 @@ export class CrawlWorker implements LeaseHolder {
     this.#kept = undefined;
     const { lease } = kept;
     const since = performance.now();
-    const page = { lease, since, images: [], links: '', told: undefined, toldAt: 0 };
+    if (!this.hasPages) this.#isTold = false;
+    const page = { lease, since, workedMs: 0, images: [], links: '', told: undefined, toldAt: 0 };
     this.#inHand.add({ ...page, isNamed: false });
-    this.#hasWorkedMs = 0;
     this.wasSentAway = false;
     this.#frontier.dispatcher.started(this, lease.id);
     return lease.task.url;
@@ -223,18 +227,34 @@ export class CrawlWorker implements LeaseHolder {
    *  disk. */
   async ask(): Promise<void> {
     if (!this.#isTold) return;
-    if (!this.#isExact || this.#inHand.size === 1) {
-      await this.finishAll();
+    if (!this.#isExact) {
+      this.#learnHabit();
+      this.#isTold = false;
+      await Promise.all([...this.#inHand].map((page) => this.finish(page)));
       return;
     }
+    const isAlone = this.#inHand.size === 1;
     const quietSince = performance.now() - quietMs;
-    const isDone = ({ told, toldAt }: PageInHand) => told !== undefined && toldAt <= quietSince;
+    const isDone = ({ told, toldAt }: PageInHand) =>
+      told !== undefined && (isAlone || toldAt <= quietSince);
     await Promise.all([...this.#inHand].filter(isDone).map((page) => this.finish(page)));
   }
 
-  async finishAll(): Promise<void> {
-    this.#isTold = false;
-    await Promise.all([...this.#inHand].map((page) => this.finish(page)));
+  /** Nothing else can be had. A program that works on pages one by one is through with those that it
+   *  had the time for, though it put nothing. Resolves when that is on the disk; undefined: there
+   *  are none. */
+  finishWorked(): Promise<unknown> | undefined {
+    if (this.#isExact || this.#habit !== 'one by one') return undefined;
+    const worked = [...this.#inHand].filter(({ workedMs }) => workedMs >= workMs);
+    if (worked.length === 0) return undefined;
+    return Promise.all(worked.map((page) => this.finish(page)));
+  }
+
+  #learnHabit(): void {
+    const pages = [...this.#inHand];
+    if (pages.length > 1 && pages.some(({ workedMs }) => workedMs < workMs)) {
+      this.#habit = 'collects';
+    } else if (this.#habit === 'unknown') this.#habit = 'one by one';
   }
 
   /** The page is done, or has failed by what was told of it. */
@@ -273,9 +293,10 @@ export class CrawlWorker implements LeaseHolder {
    *  those that were named: it may have stopped in the middle. Gives how many go back. */
   leave(isOrderly: boolean): number {
     this.#giveBack();
-    const isAll = this.wasSentAway || (this.#isTold && this.#inHand.size === 1);
+    const isAlone = this.#inHand.size === 1;
     for (const page of this.#inHand) {
-      if (isOrderly && (isAll || page.isNamed)) void this.finish(page);
+      const isDone = this.wasSentAway || (page.told !== undefined && (isAlone || page.isNamed));
+      if (isOrderly && isDone) void this.finish(page);
     }
     const returned = this.leases.size;
     this.#frontier.dispatcher.remove(this);

@@ -123,6 +123,20 @@ test('[Y-10] task_done and release say it at once, by the URL', async (t) => {
   assert.equal(await peer.call(tasks, 'get', true, 20), other);
 });
 
+test('[Y-10] after task_done the next page is not done before something is put for it', async (t) => {
+  const world = await crawlOf(t, 3);
+  if (world === undefined) return;
+  const peer = await worker(t);
+  const url = await peer.call(tasks, 'get');
+  await peer.call('result_queue', 'put', dict({ url, images: ['a.png'] }));
+  await peer.call(tasks, 'task_done', url);
+  await peer.call(tasks, 'get');
+  await fetched();
+  assert.equal(await peer.call(tasks, 'empty'), false);
+  const { pages, waiting } = await counts(world.operator, world.crawl);
+  assert.deepEqual([pages, waiting], [1, 2]);
+});
+
 test('[Y-11] empty keeps a page for the next get, and is true when nothing can come', async (t) => {
   const world = await crawlOf(t, 2, { perHost: 2 });
   if (world === undefined) return;
