@@ -1,5 +1,4 @@
 /** The subcommands: they ask a running master over its port and print what it answers. */
-import { localAuthkey } from '../shared/authkey.ts';
 import { connect, type MasterClient } from '../shared/client.ts';
 import { CommandError, ConfigError, ConnectionError, ProtocolError } from '../shared/errors.ts';
 import type { CrawlStatus, Replies } from '../shared/protocol.ts';
@@ -20,10 +19,9 @@ export async function ask(options: AskOptions): Promise<void> {
   }
 }
 
-async function join({ host, port, authkey }: AskOptions): Promise<MasterClient> {
-  const key = authkey ?? localAuthkey();
+async function join({ master: { host, port, authkey, tls } }: AskOptions): Promise<MasterClient> {
   try {
-    return await connect({ host: host || '127.0.0.1', port, authkey: key, timeoutMs: connectMs });
+    return await connect({ host, port, authkey: authkey(), tls, timeoutMs: connectMs });
   } catch (error) {
     if (error instanceof ConnectionError) {
       throw new ConfigError(
@@ -106,9 +104,19 @@ function statusText({ crawls, sessions }: Replies['crawl.list']): string {
   const head = ['crawl', 'state', 'pages', 'images', 'failed', 'buried', 'waiting', 'leased'];
   const rows = crawls.map((crawl) => [crawl.name, crawl.state, ...counts(crawl)]);
   const lines = rows.length === 0 ? ['no crawls'] : table([head, ...rows]);
+  for (const { name, failed, errors, skipped } of crawls) {
+    if (failed > 0) lines.push(`${name}: failed by kind: ${byName(errors)}`);
+    if (Object.keys(skipped).length > 0) lines.push(`${name}: links skipped: ${byName(skipped)}`);
+  }
   lines.push('', slavesText(slaves.length));
   for (const { name, leases } of slaves) lines.push(`  ${name}  ${leases} leased`);
   return lines.join('\n');
+}
+
+/** The largest first. */
+function byName(counts: Readonly<Record<string, number>>): string {
+  const entries = Object.entries(counts).sort(([, a], [, b]) => b - a);
+  return entries.map(([name, count]) => `${name} ${number(count)}`).join(', ');
 }
 
 function counts(crawl: CrawlStatus): string[] {

@@ -11,6 +11,9 @@ import {
   fetchSpecSchema,
   imageVias,
   lazyAttributes,
+  obeyable,
+  trapLimitsSchema,
+  trapRules,
 } from '../shared/crawl.ts';
 import { ConfigError } from '../shared/errors.ts';
 import { version } from '../shared/version.ts';
@@ -48,6 +51,11 @@ export function specFlags(): Option[] {
     flag('--ignore-robots', 'fetch what robots.txt disallows: only on your own sites').default(
       false,
     ),
+    flag('--obey <directives>', `what pages ask that is kept to: ${obeyable.join(',')}; all; none`)
+      .argParser(directives)
+      .default(['nofollow'], 'nofollow'),
+    flag('--ignore-refresh', 'do not follow where a meta refresh leads to').default(false),
+    flag('--canonical', 'name pages by their canonical link, and write each once').default(false),
     flag('--images <which>', 'img: img[src] alone; all: wherever an image can stand; or classes')
       .argParser(imageClasses)
       .default('all'),
@@ -58,6 +66,10 @@ export function specFlags(): Option[] {
       '--lazy-attributes <names>',
       'where scripts keep images, parted by commas; default: data-src and the like',
     ).argParser(lazyNames),
+    flag(
+      '--traps <rule=n,…>',
+      'limits on links of endless sites, or off: see Traps; default: generous ones',
+    ).argParser(trapLimits),
     flag('--attempts <n>', 'fetches of a URL before it is buried')
       .default(4)
       .argParser(whole(1, 100)),
@@ -97,8 +109,12 @@ const specFields: Readonly<
   perHost: ['perHost'],
   crawlDelayMax: ['crawlDelayMaxMs'],
   ignoreRobots: ['ignoreRobots'],
+  canonical: ['canonical'],
+  traps: ['traps'],
   attempts: ['attemptsMax'],
   urlsExpected: ['urlsExpected'],
+  obey: ['fetch', 'obey'],
+  ignoreRefresh: ['fetch', 'ignoreRefresh'],
   images: ['fetch', 'images'],
   srcset: ['fetch', 'srcset'],
   lazyAttributes: ['fetch', 'lazyAttributes'],
@@ -169,6 +185,20 @@ function headers(text: string, before: [string, string][] | undefined): [string,
   return [...(before ?? []), ...parsed];
 }
 
+/** `off`, or `RULE=N` and `RULE=off`, parted by commas; what comes later counts. */
+function trapLimits(text: string, before: Record<string, number> = {}): Record<string, number> {
+  let limits = before;
+  for (const part of text.split(',').map((word) => word.trim())) {
+    const [, rule = '', value = ''] = /^([a-z]+)=(\d+|off)$/.exec(part) ?? [];
+    const limit = { [rule]: value === 'off' ? 0 : Number(value) };
+    if (part === 'off') limits = Object.fromEntries(trapRules.map((name) => [name, 0]));
+    else if (trapLimitsSchema.safeParse(limit).success) limits = { ...limits, ...limit };
+    else throw new InvalidArgumentError(`It must be off, or limits like ${trapExample}.`);
+  }
+  return limits;
+}
+const trapExample = `segments=64,session=off; the rules: ${trapRules.join(' ')}`;
+
 /** `img`, `all`, or classes parted by commas. */
 function imageClasses(text: string): string | string[] {
   if (text === 'img' || text === 'all') return text;
@@ -176,6 +206,15 @@ function imageClasses(text: string): string | string[] {
   const known: readonly string[] = imageVias;
   if (classes.every((name) => known.includes(name))) return classes;
   throw new InvalidArgumentError(`It must be img, all, or some of: ${known.join(',')}.`);
+}
+
+/** `all`, `none`, or directives parted by commas. */
+function directives(text: string): string[] {
+  if (text === 'all') return [...obeyable];
+  const names = text === 'none' ? [] : text.split(',').map((name) => name.trim());
+  const known: readonly string[] = obeyable;
+  if (names.every((name) => known.includes(name))) return [...new Set(names)];
+  throw new InvalidArgumentError(`It must be all, none, or some of: ${known.join(',')}.`);
 }
 
 /** Names parted by commas; "+name" adds to those that are known. */

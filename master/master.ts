@@ -9,7 +9,8 @@ import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { authkeyBytesMin, readOrMakeAuthkey } from '../shared/authkey.ts';
+import { AuthkeyFile, authkeyBytesMin, makeAuthkeyFile } from '../shared/authkey.ts';
+import { serverEncryption } from '../shared/encryption.ts';
 import { ConfigError, messageOf } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
 import { isLoopback } from '../shared/url.ts';
@@ -76,10 +77,7 @@ export class Master {
     this.#options = options;
     this.#folder = folder;
     this.#store = store;
-    const made = options.authkey ?? readOrMakeAuthkey(options.authkeyFile);
-    const authkey = Buffer.isBuffer(made) ? made : made.authkey;
-    this.#isNewKey = !Buffer.isBuffer(made) && made.isNew;
-    refuseWeakKey(authkey, options.host);
+    this.#isNewKey = options.authkey === undefined && makeAuthkeyFile(options.authkeyFile);
     let settle: { resolve: () => void; reject: (error: unknown) => void } | undefined;
     this.stopped = new Promise((resolve, reject) => {
       settle = { resolve, reject };
@@ -128,14 +126,15 @@ export class Master {
       crawl: options.crawl,
       spec: options.spec,
     });
+    const authkeys = this.#authkeys();
     this.#robotsSlave = new RobotsSlave({
-      authkey,
+      authkeys,
       log: this.#log,
       address: () => `${localHost(options.host)}:${this.#port}`,
     });
     this.#memory = new SpareMemory(() => this.#commits.count);
-    const services = this.#services(authkey);
-    this.#server = new MasterServer(services);
+    const services = this.#services(authkeys);
+    this.#server = new MasterServer(services, options);
   }
 
   /** Ends orderly: no more leases, what is under way comes in, all is written. Idempotent. */
@@ -211,9 +210,29 @@ export class Master {
     );
   }
 
-  #services(authkey: Buffer): Services {
+  /** The keys that let a peer in, as the file has them now. @throws ConfigError */
+  #authkeys(): () => readonly Buffer[] {
+    const { authkey, authkeyFile, host } = this.#options;
+    if (authkey !== undefined) {
+      refuseWeakKey(authkey, host);
+      return () => [authkey];
+    }
+    const file = new AuthkeyFile(authkeyFile, (error) => {
+      this.#log.error(`${messageOf(error)}; the keys of before are still taken`);
+    });
+    const keys = () => file.keys;
+    for (const key of keys()) refuseWeakKey(key, host);
+    return keys;
+  }
+
+  #services(authkeys: () => readonly Buffer[]): Services {
+    const { tls, certificate } = this.#options;
     return {
-      authkey,
+      authkeys,
+      tls: {
+        encryption: serverEncryption(authkeys, certificate),
+        as: tls ? 'server, required' : 'server',
+      },
       authDigest: this.#options.authDigest,
       version: `orbweaver/${version}`,
       defaultSpec: this.#options.spec,
@@ -245,8 +264,12 @@ export class Master {
       onRefusedPickle: (peer, error) => {
         this.#log.warn({ peer }, `pickle refused: ${messageOf(error)}`);
       },
-      onRefused: (peer, error) => {
-        this.#log.warn({ peer, code: error.code }, `connection ended: ${messageOf(error)}`);
+      onRefused: (peer, error, times) => {
+        // A flood of them fills no disk.
+        if (times > 3 && (times & (times - 1)) !== 0) return;
+        const often = times > 3 ? { times } : {};
+        const fields = { peer, code: error.code, ...often };
+        this.#log.warn(fields, `connection ended: ${messageOf(error)}`);
       },
     };
   }
@@ -344,7 +367,7 @@ function localHost(host: string): string {
 }
 
 function refuseWeakKey(authkey: Buffer, host: string): void {
-  const isPublic = !isLoopback(host.includes(':') ? `[${host}]` : host);
+  const isPublic = !isLoopback(host);
   if (isPublic && authkey.length < authkeyBytesMin) {
     throw new ConfigError(
       `the authkey has ${authkey.length} bytes; on an address that others can reach it needs ` +

@@ -3,15 +3,18 @@ import { join } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import {
   address,
-  authkeyFlag,
+  environmentAuthkey,
   flag,
-  givenAuthkey,
+  type Joining,
+  joinFlags,
+  joining,
   makeCommand,
-  masterFlag,
+  readPem,
   whole,
 } from '../shared/cli.ts';
 import { parseAddress } from '../shared/client.ts';
 import { type CrawlSpec, crawlNameSchema } from '../shared/crawl.ts';
+import { type Certificate, makeCertificate } from '../shared/encryption.ts';
 import { ConfigError } from '../shared/errors.ts';
 import type { AuthDigest } from '../shared/handshake.ts';
 import { type LogLevel, logLevels } from '../shared/log.ts';
@@ -37,6 +40,12 @@ export type ServeOptions = {
   readonly authkeyFile: string;
   /** Which answers to the challenge are taken. */
   readonly authDigest: AuthDigest;
+  /** Nobody is served in plain. */
+  readonly tls: boolean;
+  /** Shown to whoever asks for one. */
+  readonly certificate: Certificate | undefined;
+  readonly connections: number;
+  readonly connectionsPerAddress: number;
   /** Declared queues with the items that each may have; Infinity: any number. */
   readonly queues: ReadonlyMap<string, number>;
   /** Answers to a Python program's put wait for the commit. */
@@ -52,9 +61,7 @@ export type ServeOptions = {
 /** A subcommand: asks a running master. */
 export type AskOptions = {
   readonly kind: 'ask';
-  readonly host: string;
-  readonly port: number;
-  readonly authkey: Buffer | undefined;
+  readonly master: Joining;
   readonly json: boolean;
   readonly ask:
     | { verb: 'status' }
@@ -116,6 +123,13 @@ function serveFlags(): Option[] {
     flag('--auth-digest <which>', 'any; sha256 refuses the MD5 of Python up to 3.11')
       .choices(['any', 'sha256'])
       .default('any'),
+    flag('--tls', 'refuse peers that do not encrypt (stock Python does not)').default(false),
+    flag('--tls-cert <file>', 'certificate (PEM) for peers with --tls-ca; default: none'),
+    flag('--tls-key <file>', 'its private key (PEM); default: none'),
+    flag('--connections <n>', 'connections at once').default(10_000).argParser(whole(1, 100_000)),
+    flag('--connections-per-address <n>', 'of them with the key, from one address (IPv6: a /64)')
+      .default(2_000)
+      .argParser(whole(1, 100_000)),
     flag(
       '--queues <name[:max],…>',
       'plain queues, at most so many items in each; default: none',
@@ -172,9 +186,13 @@ function serveOptions(program: Command, seeds: string[], env: NodeJS.ProcessEnv)
     outFolder: String(values['out']),
     crawl: String(values['crawl']),
     spec: makeSpec(values),
-    authkey: isKeyFile ? undefined : givenAuthkey(undefined, env),
+    authkey: isKeyFile ? undefined : environmentAuthkey(env),
     authkeyFile: String(values['authkeyFile'] ?? join(String(values['data']), 'authkey')),
     authDigest: values['authDigest'] as AuthDigest,
+    tls: values['tls'] === true,
+    certificate: certificate(values),
+    connections: Number(values['connections']),
+    connectionsPerAddress: Number(values['connectionsPerAddress']),
     queues: (values['queues'] ?? new Map()) as ReadonlyMap<string, number>,
     durablePut: values['durablePut'] === true,
     exitWhenDone: values['exitWhenDone'] === true,
@@ -184,6 +202,16 @@ function serveOptions(program: Command, seeds: string[], env: NodeJS.ProcessEnv)
     jsonLogs: values['jsonLogs'] === true,
     logLevel: values['logLevel'] as LogLevel,
   };
+}
+
+/** @throws ConfigError */
+function certificate(values: Values): Certificate | undefined {
+  const { tlsCert, tlsKey } = values as { tlsCert?: string; tlsKey?: string };
+  if (tlsCert === undefined && tlsKey === undefined) return undefined;
+  if (tlsCert === undefined || tlsKey === undefined) {
+    throw new ConfigError('--tls-cert and --tls-key go together: the certificate and its key');
+  }
+  return makeCertificate(readPem(tlsCert), readPem(tlsKey));
 }
 
 /** @throws ConfigError limits that would close every session. */
@@ -198,16 +226,14 @@ function timing(values: Values): Timing {
 }
 
 function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): Command[] {
-  const make = (name: string, description: string) =>
-    makeCommand(name, env)
-      .description(description)
-      .addOption(masterFlag('the running master'))
-      .addOption(authkeyFlag())
-      .option('--json', 'print JSON', false);
+  const make = (name: string, description: string) => {
+    const command = makeCommand(name, env).description(description);
+    for (const option of joinFlags('the running master')) command.addOption(option);
+    return command.option('--json', 'print JSON', false);
+  };
   const common = (values: Values) => ({
     kind: 'ask' as const,
-    ...parseAddress(String(values['master'])),
-    authkey: givenAuthkey(values['authkeyFile'] as string | undefined, env),
+    master: joining(values, env),
     json: values['json'] === true,
   });
   const simple = (verb: 'pause' | 'resume' | 'cancel', description: string) =>
@@ -220,16 +246,14 @@ function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): C
     .option('--priority <n>', 'from -1000 to 1000; links inherit it', priority, 0);
   for (const option of specFlags()) add.addOption(option);
   add.action((seeds: string[], values: Values) => {
-    take({
-      ...common(values),
-      ask: {
-        verb: 'add',
-        crawl: String(values['crawl']),
-        seeds: seeds.map((seed) => seedUrl(seed, false)),
-        priority: Number(values['priority']),
-        spec: givenSpec(add),
-      },
-    });
+    const ask = {
+      verb: 'add' as const,
+      crawl: String(values['crawl']),
+      seeds: seeds.map((seed) => seedUrl(seed, false)),
+      priority: Number(values['priority']),
+      spec: givenSpec(add),
+    };
+    take({ ...common(values), ask });
   });
   return [
     add,

@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import type { Logger } from '../shared/log.ts';
 
 export type RobotsSlaveOptions = {
-  readonly authkey: Buffer;
+  readonly authkeys: () => readonly Buffer[];
   readonly log: Logger;
   /** Where the master listens, for a program on this machine: `host:port`. */
   readonly address: () => string;
@@ -66,14 +66,14 @@ export class RobotsSlave {
 
   #start(): void {
     this.#startedAt = performance.now();
-    const { address, authkey, log } = this.#options;
+    const { address, authkeys, log } = this.#options;
     const flags = ['--robots-only', '--master', address(), '--name', this.name];
     const child = spawn(
       process.execPath,
       [program, ...flags, '--slots', '8', '--processes', '1', '--log-level', 'warn'],
       {
         stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-        env: { ...process.env, ORB_AUTHKEY: authkey.toString() },
+        env: { ...process.env, ORB_AUTHKEY: String(authkeys()[0]) },
         // Ctrl-C in a terminal is for the master, which says when it is time.
         detached: true,
       },

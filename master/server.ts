@@ -1,11 +1,17 @@
 /** The listening socket: accepts, bounds how many connections there are, and knows the sessions. */
 import { createServer, type Server, type Socket } from 'node:net';
-import { ConfigError, ConnectionError, messageOf, type OrbError } from '../shared/errors.ts';
+import { networkOf } from '../shared/address.ts';
+import {
+  AuthError,
+  ConfigError,
+  ConnectionError,
+  messageOf,
+  type OrbError,
+} from '../shared/errors.ts';
+import { PeerAddresses } from './peer-addresses.ts';
 import type { Services } from './services.ts';
 import { Session } from './session.ts';
 
-/** Connections of all kinds. */
-const connectionsMax = 10_000;
 /** Connections that have not said hello. */
 const strangersMax = 2_000;
 
@@ -15,12 +21,17 @@ export class MasterServer {
   readonly #sessions = new Set<Session>();
   /** Those that had not said hello when it was last looked, in the order they came. */
   readonly #strangers = new Set<Session>();
+  readonly #addresses: PeerAddresses;
   #lastId = 0;
 
-  constructor(services: Services) {
+  constructor(
+    services: Services,
+    limits: { readonly connections: number; readonly connectionsPerAddress: number },
+  ) {
     this.#services = services;
+    this.#addresses = new PeerAddresses(limits.connectionsPerAddress);
     this.#server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
-    this.#server.maxConnections = connectionsMax;
+    this.#server.maxConnections = limits.connections;
   }
 
   /** Resolves with the port. @throws ConfigError when it cannot listen there. */
@@ -61,10 +72,20 @@ export class MasterServer {
   }
 
   #accept(socket: Socket): void {
-    const session = new Session(++this.#lastId, socket, this.#services, (ended, error) => {
-      this.#sessions.delete(ended);
-      this.#strangers.delete(ended);
-      if (error !== undefined) this.#refused(ended, error);
+    const address = networkOf(socket.remoteAddress ?? '');
+    let hasJoined = false;
+    const session = new Session(++this.#lastId, socket, this.#services, {
+      waitMs: this.#addresses.waitMs(address, performance.now()),
+      mayJoin: () => {
+        hasJoined = this.#addresses.joined(address, performance.now());
+        return hasJoined;
+      },
+      onEnd: (error) => {
+        this.#sessions.delete(session);
+        this.#strangers.delete(session);
+        if (hasJoined) this.#addresses.left(address);
+        if (error !== undefined) this.#refused(session.peer, address, error);
+      },
     });
     this.#sessions.add(session);
     this.#strangers.add(session);
@@ -85,7 +106,9 @@ export class MasterServer {
     }
   }
 
-  #refused(session: Session, error: OrbError): void {
-    this.#services.onRefused(session.peer, error);
+  #refused(peer: string, address: string, error: OrbError): void {
+    const why = error instanceof AuthError ? 'key' : 'other';
+    const times = this.#addresses.refused(address, why, performance.now());
+    this.#services.onRefused(peer, error, times);
   }
 }

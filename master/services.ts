@@ -1,4 +1,5 @@
 /** What sessions and commands work with; made once, in main. */
+import type { Tls } from '../shared/connection.ts';
 import type { CrawlSpec } from '../shared/crawl.ts';
 import type { OrbError } from '../shared/errors.ts';
 import type { AuthDigest } from '../shared/handshake.ts';
@@ -19,8 +20,10 @@ export type Timing = {
 };
 
 export type Services = {
-  readonly authkey: Buffer;
+  /** Any of them lets a peer in. */
+  readonly authkeys: () => readonly Buffer[];
   readonly authDigest: AuthDigest;
+  readonly tls: Tls;
   /** Name and version, as `hello` tells it. */
   readonly version: string;
   readonly timing: Timing;
@@ -42,5 +45,6 @@ export type Services = {
   readonly onFault: (error: unknown) => void;
   /** A pickle that holds what is not allowed: nothing of it was done, the connection goes on. */
   readonly onRefusedPickle: (peer: string, error: OrbError) => void;
-  readonly onRefused: (peer: string, error: OrbError) => void;
+  /** `times`: so often was its address refused by now. */
+  readonly onRefused: (peer: string, error: OrbError, times: number) => void;
 };

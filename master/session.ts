@@ -12,9 +12,15 @@
  */
 import type { Socket } from 'node:net';
 import { Connection } from '../shared/connection.ts';
-import { CommandError, messageOf, type OrbError, ProtocolError } from '../shared/errors.ts';
+import {
+  CommandError,
+  ConnectionError,
+  messageOf,
+  type OrbError,
+  ProtocolError,
+} from '../shared/errors.ts';
 import { decodeMessage } from '../shared/frame.ts';
-import { type Nonces, roleProof, ServerHandshake, sameBytes } from '../shared/handshake.ts';
+import { type Agreement, roleProof, ServerHandshake, sameBytes } from '../shared/handshake.ts';
 import {
   limits,
   type Push,
@@ -29,6 +35,15 @@ import { isPickle, PythonCaller } from './python/dialect.ts';
 import { idOf, parseRequest, versionOf } from './request.ts';
 import type { Services } from './services.ts';
 
+/** What the server has to do with a session. */
+export type SessionWatcher = {
+  /** The challenge waits so long. */
+  readonly waitMs: number;
+  /** The peer has proved the authkey; false: it has to go all the same. */
+  readonly mayJoin: () => boolean;
+  readonly onEnd: (error: OrbError | undefined) => void;
+};
+
 export class Session implements LeaseHolder {
   readonly id: number;
   readonly leases = new Set<Lease>();
@@ -36,9 +51,11 @@ export class Session implements LeaseHolder {
   waitingGets = 0;
   readonly #services: Services;
   readonly #connection: Connection;
-  readonly #onEnd: (session: Session, error: OrbError | undefined) => void;
+  readonly #watcher: SessionWatcher;
+  readonly #welcome: NodeJS.Timeout;
   readonly #knownSpecs = new Set<number>();
-  #nonces: Nonces | undefined;
+  #agreement: Agreement | undefined;
+  #channel: Uint8Array = Buffer.alloc(0);
   #python: PythonCaller | undefined;
   #state: 'handshaking' | 'greeting' | 'ready' | 'python' | 'closed' = 'handshaking';
   #role: Requests['hello']['role'] = 'client';
@@ -51,20 +68,21 @@ export class Session implements LeaseHolder {
   #isHeldBack = false;
   #onAnswered: () => void = () => {};
 
-  constructor(
-    id: number,
-    socket: Socket,
-    services: Services,
-    onEnd: (session: Session, error: OrbError | undefined) => void,
-  ) {
+  constructor(id: number, socket: Socket, services: Services, watcher: SessionWatcher) {
     this.id = id;
     this.#services = services;
-    this.#onEnd = onEnd;
-    const handshake = new ServerHandshake(services.authkey, services.authDigest);
+    this.#watcher = watcher;
+    const handshake = new ServerHandshake(services.authkeys(), services.authDigest);
     const handler = {
-      onOpen: (nonces: Nonces) => {
-        this.#nonces = nonces;
+      onOpen: (agreement: Agreement, channel: Buffer) => {
+        this.#agreement = agreement;
+        this.#channel = channel;
         this.#state = 'greeting';
+        if (!watcher.mayJoin()) {
+          // To be tried again: its other connections may be dead ones.
+          this.close(new ConnectionError('too many sessions of this address'));
+          return;
+        }
         this.#connection.sendHeadSoon();
       },
       onPayload: (payload: Buffer) => this.#receive(payload),
@@ -74,9 +92,11 @@ export class Session implements LeaseHolder {
       },
       onClose: (error: OrbError | undefined) => this.#ended(error),
     };
-    const { handshakeMs } = services.timing;
-    this.#connection = new Connection(socket, handshake, handler, handshakeMs);
-    this.#connection.sendPayload(handshake.start());
+    const { timing, tls } = services;
+    const { waitMs } = watcher;
+    const handshakeMs = timing.handshakeMs + waitMs;
+    this.#connection = new Connection(socket, handshake, handler, { handshakeMs, tls });
+    this.#welcome = setTimeout(() => this.#connection.sendPayload(handshake.start()), waitMs);
   }
 
   get name(): string {
@@ -222,10 +242,12 @@ export class Session implements LeaseHolder {
     if (request.verb !== 'hello') {
       throw new CommandError('E_BAD_REQUEST', 'the first message is hello');
     }
-    const { authkey, timing } = this.#services;
+    const { timing } = this.#services;
     const { id, role, name, proof } = request;
-    const nonces = this.#nonces;
-    if (!nonces || !sameBytes(proof, roleProof(authkey, role, protocolVersion, nonces))) {
+    const proofOf = (of: string) =>
+      this.#agreement && roleProof(this.#agreement, of, protocolVersion, this.#channel);
+    const [expected, ours] = [proofOf(role), proofOf('master')];
+    if (!expected || !sameBytes(proof, expected)) {
       throw new CommandError('E_AUTH', 'the proof is wrong');
     }
     this.#role = role;
@@ -243,7 +265,7 @@ export class Session implements LeaseHolder {
       silenceMs: timing.silenceMs,
       leaseMs: timing.leaseMs,
       frameBytesMax: limits.frameBytesMax,
-      proof: roleProof(authkey, 'master', protocolVersion, nonces),
+      proof: ours,
     });
     this.#services.onReady(this);
   }
@@ -307,6 +329,7 @@ export class Session implements LeaseHolder {
     this.#onAnswered();
     this.#python?.ended();
     if (wasReady) this.#services.onGone(this);
-    this.#onEnd(this, error);
+    clearTimeout(this.#welcome);
+    this.#watcher.onEnd(error);
   }
 }

@@ -57,6 +57,15 @@ export function hostLiteralAddress(hostname: string): string | undefined {
   return isIP(literal) === 0 ? undefined : literal;
 }
 
+/** What one peer can choose its addresses from: an IPv4 address, or the first 64 bits of an IPv6
+ *  one (RFC 6177: a site has at least those). Text that is no address stays as it is. */
+export function networkOf(ip: string): string {
+  const address = parse(ip.split('%', 1)[0] ?? '');
+  if (address === undefined) return ip;
+  if (address instanceof ipaddr.IPv4) return address.toString();
+  return address.toNormalizedString().split(':', 4).join(':');
+}
+
 /** Is it a CIDR range or a single address, as `AddressPolicy` takes them? */
 export function isAddressRange(text: string): boolean {
   try {

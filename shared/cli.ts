@@ -2,9 +2,11 @@
  * What both command lines share: values with a unit and bounds, environment variables, one-line
  * errors.
  */
+
+import { readFileSync } from 'node:fs';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
-import { readAuthkey } from './authkey.ts';
-import { parseAddress } from './client.ts';
+import { authkeyReader, localAuthkeyFile } from './authkey.ts';
+import { type ConnectOptions, parseAddress } from './client.ts';
 import { AuthError, ConfigError, exitCodeOf, exitCodes, messageOf } from './errors.ts';
 
 /** A command without commander's own exits and multi-line errors. */
@@ -37,15 +39,53 @@ export function flag(flags: string, description: string): Option {
   return option.env(`ORB_${(option.long ?? '').slice(2).replaceAll('-', '_').toUpperCase()}`);
 }
 
-/** `--master`, for whoever connects to one. */
-export function masterFlag(description: string): Option {
-  return flag('--master <host:port>', description).default('127.0.0.1:6666').argParser(address);
+/** Where a master is, and how to be let in. */
+export type Joining = {
+  readonly host: string;
+  readonly port: number;
+  /** The key as it is now: its file may change. */
+  readonly authkey: () => Buffer;
+  readonly tls: ConnectOptions['tls'];
+};
+
+/** The flags of whoever connects to a master. */
+export function joinFlags(description: string): Option[] {
+  const keyText = 'shared secret (or ORB_AUTHKEY); default: ./orb-data/authkey';
+  return [
+    flag('--master <host:port>', description).default('127.0.0.1:6666').argParser(address),
+    new Option('--authkey-file <file>', keyText).env('ORB_AUTHKEY_FILE'),
+    flag('--tls', 'encrypt (as --master orbs://…); default: unless the master is on this machine'),
+    new Option('--no-tls', 'do not encrypt, wherever the master is; default: off'),
+    flag('--tls-ca <file>', 'encrypt, to a certificate of this CA (PEM); default: none'),
+  ];
 }
 
-/** `--authkey-file`, for whoever connects to a master. */
-export function authkeyFlag(): Option {
-  const text = 'shared secret (or ORB_AUTHKEY); default: ./orb-data/authkey';
-  return new Option('--authkey-file <file>', text).env('ORB_AUTHKEY_FILE');
+/** What these flags say. @throws ConfigError */
+export function joining(values: Record<string, unknown>, env: NodeJS.ProcessEnv): Joining {
+  const { host, port, isEncrypted } = parseAddress(String(values['master']));
+  const file = values['authkeyFile'] as string | undefined;
+  const key = file === undefined ? environmentAuthkey(env) : undefined;
+  const ca = values['tlsCa'] as string | undefined;
+  return {
+    host: host || '127.0.0.1',
+    port,
+    authkey: key === undefined ? authkeyReader(file ?? localAuthkeyFile()) : () => key,
+    tls:
+      ca === undefined
+        ? isEncrypted || (values['tls'] as boolean | undefined)
+        : { ca: readPem(ca) },
+  };
+}
+
+/** A file of certificates or keys. @throws ConfigError */
+export function readPem(path: string): Buffer {
+  try {
+    const pem = readFileSync(path);
+    if (pem.includes('-----BEGIN ')) return pem;
+  } catch (error) {
+    throw new ConfigError(`cannot read ${path}: ${messageOf(error)}`, error);
+  }
+  throw new ConfigError(`${path} is not PEM: it has no line that starts with -----BEGIN`);
 }
 
 /** Parses a whole number within bounds. */
@@ -74,9 +114,8 @@ export function several(text: string, before: string[] | undefined): string[] {
   return [...(before ?? []), ...text.split('\n').filter((line) => line !== '')];
 }
 
-/** The key of `--authkey-file` or ORB_AUTHKEY; undefined when neither is given. */
-export function givenAuthkey(file: string | undefined, env: NodeJS.ProcessEnv): Buffer | undefined {
-  if (file !== undefined) return readAuthkey(file);
+/** The key in ORB_AUTHKEY; undefined when it is not set. @throws ConfigError */
+export function environmentAuthkey(env: NodeJS.ProcessEnv): Buffer | undefined {
   const key = env['ORB_AUTHKEY'];
   if (key === '') throw new ConfigError('ORB_AUTHKEY is empty; give it a key, or unset it');
   return key === undefined ? undefined : Buffer.from(key);

@@ -8,7 +8,8 @@
  */
 import { createConnection } from 'node:net';
 import { hostname } from 'node:os';
-import { Connection } from './connection.ts';
+import { Connection, type ConnectionHandler, type Tls } from './connection.ts';
+import { certificateEncryption, keyEncryption } from './encryption.ts';
 import {
   AuthError,
   CommandError,
@@ -18,7 +19,7 @@ import {
   ProtocolError,
 } from './errors.ts';
 import { decodeMessage, decodeValue, encodeMessage, encodeValue } from './frame.ts';
-import { ClientHandshake, type Nonces, roleProof, sameBytes } from './handshake.ts';
+import { type Agreement, ClientHandshake, roleProof, sameBytes } from './handshake.ts';
 import {
   limits,
   type Push,
@@ -27,6 +28,7 @@ import {
   type Requests,
   type Verb,
 } from './protocol.ts';
+import { isLoopback } from './url.ts';
 
 export { AuthError, CommandError, ConnectionError, OrbError, ProtocolError } from './errors.ts';
 
@@ -43,6 +45,9 @@ export type ConnectOptions = {
   readonly role?: 'client' | 'slave';
   /** Connecting and handshake, in ms. Default: 10,000. */
   readonly timeoutMs?: number;
+  /** True: encrypts with the authkey as the pre-shared key. With the PEM text of a CA: to a master
+   *  that shows a certificate for `host`. Default: true, unless `host` is this machine. */
+  readonly tls?: boolean | { readonly ca: string | Uint8Array } | undefined;
   readonly onPush?: (push: Push) => void;
   /** Once, when the connection is gone; undefined after `close()`. */
   readonly onClose?: (error: OrbError | undefined) => void;
@@ -85,10 +90,10 @@ export class MasterClient {
       settle = { resolve, reject };
     }).finally(() => clearTimeout(deadline));
     this.opened.catch(() => {});
-    this.#connection = new Connection(socket, new ClientHandshake(this.#authkey), {
-      onOpen: (nonces) => {
+    const handler: ConnectionHandler = {
+      onOpen: (agreement, channel) => {
         this.#isGreeted = true;
-        this.#greet(nonces).then(settle.resolve, (error: OrbError) => {
+        this.#greet(agreement, channel).then(settle.resolve, (error: OrbError) => {
           settle.reject(error);
           this.#connection.close(error);
         });
@@ -102,7 +107,10 @@ export class MasterClient {
         this.#waiters.clear();
         options.onClose?.(error);
       },
-    });
+    };
+    const tls = this.#tls();
+    const handshake = new ClientHandshake(this.#authkey);
+    this.#connection = new Connection(socket, handshake, handler, { tls });
   }
 
   /** What the master announced: its limits, and this session's number. */
@@ -158,15 +166,25 @@ export class MasterClient {
     await this.close();
   }
 
-  async #greet(nonces: Nonces): Promise<Replies['hello']> {
+  #tls(): Tls | undefined {
+    const { host, tls = !isLoopback(host) } = this.#options;
+    if (tls === false) return undefined;
+    const encryption =
+      tls === true
+        ? keyEncryption(this.#authkey)
+        : certificateEncryption(host, Buffer.from(tls.ca));
+    return { encryption, as: 'client' };
+  }
+
+  async #greet(agreement: Agreement, channel: Buffer): Promise<Replies['hello']> {
     const role = this.#options.role ?? 'client';
     const hello = await this.request('hello', {
       protocol: protocolVersion,
       role,
       name: this.#options.name ?? `${hostname()}-${process.pid}`.slice(-64),
-      proof: roleProof(this.#authkey, role, protocolVersion, nonces),
+      proof: roleProof(agreement, role, protocolVersion, channel),
     });
-    const expected = roleProof(this.#authkey, 'master', protocolVersion, nonces);
+    const expected = roleProof(agreement, 'master', protocolVersion, channel);
     if (!sameBytes(expected, hello.proof)) throw new AuthError('the master gave a wrong proof');
     // The master's own limits hold, whatever this side was built with. [B-3]
     this.#connection.startHeartbeat({ verb: 'ping' }, hello);
@@ -245,10 +263,14 @@ export class SharedQueue {
   }
 }
 
-/** `host:port` of `--master`; the port may be left out. @throws ConfigError */
-export function parseAddress(text: string, defaultPort = 6666): { host: string; port: number } {
-  const match = /^(?:\[([^\]]+)\]|([^:[\]]*))(?::(\d{1,5}))?$/.exec(text);
-  const port = match?.[3] === undefined ? defaultPort : Number(match[3]);
+/** A master's address: `host:port`, where the port may be left out; `orbs://` before it asks for
+ *  encryption. @throws ConfigError */
+export function parseAddress(
+  text: string,
+  defaultPort = 6666,
+): { host: string; port: number; isEncrypted: boolean } {
+  const match = /^(?:orb(s?):\/\/)?(?:\[([^\]]+)\]|([^:[\]/]*))(?::(\d{1,5}))?$/.exec(text);
+  const port = match?.[4] === undefined ? defaultPort : Number(match[4]);
   // A number alone would be taken for an IPv4 address.
   if (/^\d+$/.test(text)) {
     throw new ConfigError(`"${text}" is not an address; write host:port, or :${text}`);
@@ -256,7 +278,7 @@ export function parseAddress(text: string, defaultPort = 6666): { host: string; 
   if (!match || port > 65_535) {
     throw new ConfigError(`"${text}" is not an address; write host:port, for example box:6666`);
   }
-  return { host: match[1] ?? match[2] ?? '', port };
+  return { host: match[2] ?? match[3] ?? '', port, isEncrypted: match[1] === 's' };
 }
 
 function fatalErrorOf(code: string, message: string): OrbError {

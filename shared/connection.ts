@@ -10,14 +10,15 @@
  */
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
+import { channelBinding, type Encryption, tlsFirstByte } from './encryption.ts';
 import { ConnectionError, type OrbError, ProtocolError } from './errors.ts';
 import { encodeFrame, encodeMessage, FrameDecoder } from './frame.ts';
-import type { HandshakeStep, Nonces } from './handshake.ts';
+import { type Agreement, encryptedOnly, type HandshakeStep } from './handshake.ts';
 import { limits } from './protocol.ts';
 
 export type ConnectionHandler = {
-  /** The peer is authenticated; `nonces` bind what follows. */
-  readonly onOpen: (nonces: Nonces) => void;
+  /** The peer is authenticated; agreement and channel bind what follows. */
+  readonly onOpen: (agreement: Agreement, channel: Buffer) => void;
   /** One payload. A throw of ProtocolError closes the connection with it. */
   readonly onPayload: (payload: Buffer) => void;
   /** The authenticated peer broke the protocol: the last moment to tell it. */
@@ -32,6 +33,19 @@ const flushBytes = 32 << 10;
 
 type Handshake = { receive(payload: Buffer): HandshakeStep };
 
+/** A client begins TLS after the server's first frame; a server follows a client that does, and
+ *  if it is `required` takes no other. [K-1]..[K-5] */
+export type Tls = {
+  readonly encryption: Encryption;
+  readonly as: 'client' | 'server' | 'server, required';
+};
+
+export type ConnectionOptions = {
+  /** Bounds the handshake and the first message. */
+  readonly handshakeMs?: number;
+  readonly tls?: Tls | undefined;
+};
+
 /** How often a side that has nothing to say says so, and how long it listens in vain, in ms. */
 export type Heartbeat = {
   readonly heartbeatMs: number;
@@ -43,10 +57,13 @@ export type Heartbeat = {
 
 export class Connection {
   readonly peer: string;
-  readonly #socket: Socket;
+  #socket: Socket;
   readonly #handler: ConnectionHandler;
   readonly #decoder = new FrameDecoder(limits.frameBytesBeforeAuthMax);
   #handshake: Handshake | undefined;
+  /** Undefined once it is decided. */
+  #tls: Tls | undefined;
+  #encryption: Encryption | undefined;
   #state: 'handshaking' | 'open' | 'closed' = 'handshaking';
   #error: OrbError | undefined;
   #flush: 'none' | 'later' | 'soon' = 'none';
@@ -64,26 +81,23 @@ export class Connection {
   readonly #deadline: NodeJS.Timeout;
   #heartbeat: NodeJS.Timeout | undefined;
 
-  /** `handshakeMs` bounds the handshake and the first message. */
   constructor(
     socket: Socket,
     handshake: Handshake,
     handler: ConnectionHandler,
-    handshakeMs: number = limits.handshakeMs,
+    { handshakeMs = limits.handshakeMs, tls }: ConnectionOptions = {},
   ) {
     this.#socket = socket;
     this.#handshake = handshake;
     this.#handler = handler;
+    this.#tls = tls;
     this.peer = `${socket.remoteAddress ?? '?'}:${socket.remotePort ?? 0}`;
     this.#deadline = setTimeout(() => {
       this.close(new ProtocolError(`no handshake within ${handshakeMs / 1000} s`));
     }, handshakeMs);
     socket.setNoDelay(true);
     socket.setKeepAlive(true, 30_000);
-    socket.on('data', (chunk: Buffer) => this.#receive(chunk));
-    socket.on('error', (error) => this.close(new ConnectionError(error.message, error)));
-    socket.on('end', () => this.close());
-    socket.on('close', () => this.close());
+    this.#listen(socket);
   }
 
   get state(): 'handshaking' | 'open' | 'closed' {
@@ -220,11 +234,46 @@ export class Connection {
     return this.#takenAt;
   }
 
+  #listen(socket: Socket): void {
+    socket.on('data', (chunk: Buffer) => this.#receive(chunk));
+    socket.on('error', (error) => this.close(this.#reasonOf(error)));
+    socket.on('end', () => this.close());
+    socket.on('close', () => this.close());
+  }
+
   #receive(chunk: Buffer): void {
     if (this.#state === 'closed') return;
+    if (this.#tls !== undefined && this.#tls.as !== 'client') {
+      const { encryption, as } = this.#tls;
+      this.#tls = undefined;
+      if (chunk[0] === tlsFirstByte) {
+        this.#encrypt(encryption, chunk);
+        return;
+      }
+      if (as === 'server, required') {
+        this.sendPayload(encryptedOnly);
+        this.close(new ProtocolError('it did not encrypt, and --tls asks for it'));
+        return;
+      }
+    }
     this.#heardAt = performance.now();
     this.#decoder.push(chunk);
     this.#drainDecoder();
+  }
+
+  /** From here on everything is inside TLS; `head` of it has been read already. */
+  #encrypt(encryption: Encryption, head?: Buffer): Socket {
+    const plain = this.#socket;
+    if (this.#flush !== 'none') this.#flushNow();
+    for (const event of ['data', 'error', 'end', 'close']) plain.removeAllListeners(event);
+    // Its errors come by the TLS socket.
+    plain.on('error', () => {});
+    plain.pause();
+    if (head !== undefined) plain.unshift(head);
+    this.#encryption = encryption;
+    this.#socket = encryption.begin(plain);
+    this.#listen(this.#socket);
+    return this.#socket;
   }
 
   #drainDecoder(): void {
@@ -247,12 +296,28 @@ export class Connection {
 
   #shake(handshake: Handshake, payload: Buffer): void {
     const step = handshake.receive(payload);
-    for (const payload of step.send) this.sendPayload(payload);
-    if (step.error) this.close(step.error);
-    if (!step.nonces) return;
+    if (this.#tls?.as === 'client' && step.error === undefined) {
+      const { encryption } = this.#tls;
+      this.#tls = undefined;
+      // What came in plain after the challenge is from nobody that we trust. [K-4]
+      if (!this.#decoder.isEmpty) throw new ProtocolError('the master spoke twice before TLS');
+      // Not a byte to whoever has not proved to be the master.
+      this.#encrypt(encryption).once('secureConnect', () => this.#proceed(step));
+    } else this.#proceed(step);
+  }
+
+  #proceed({ send, error, agreement }: HandshakeStep): void {
+    for (const payload of send) this.sendPayload(payload);
+    if (error) this.close(error);
+    if (agreement === undefined) return;
     this.#handshake = undefined;
     this.#state = 'open';
     this.#decoder.bytesMax = limits.frameBytesMax;
-    this.#handler.onOpen(step.nonces);
+    this.#handler.onOpen(agreement, channelBinding(this.#socket));
+  }
+
+  #reasonOf(error: NodeJS.ErrnoException): OrbError {
+    const ofTls = this.#state === 'handshaking' ? this.#encryption?.explain(error) : undefined;
+    return ofTls ?? new ConnectionError(error.message, error);
   }
 }

@@ -26,6 +26,24 @@ export const imageVias = [
 ] as const;
 export type ImageVia = (typeof imageVias)[number];
 
+/** What a page may ask of crawlers that is recorded; `none` and `nocache` stand for some of them.
+ *  Source: Google Search Central, "Robots meta tag"; RFC 9309 leaves this open. */
+export const robotsDirectives = [
+  'noindex',
+  'nofollow',
+  'noarchive',
+  'nosnippet',
+  'noimageindex',
+  'notranslate',
+  'noai',
+  'noimageai',
+] as const;
+export type RobotsDirective = (typeof robotsDirectives)[number];
+
+/** What a crawl can keep to. `nofollow` is a page's word on all of its links; `rel-nofollow` that
+ *  of one link (`rel=nofollow`, `ugc` or `sponsored`). */
+export const obeyable = ['nofollow', 'rel-nofollow', 'noindex'] as const;
+
 /** Where the usual scripts keep the addresses of images that they load later. */
 export const lazyAttributes: readonly string[] = [
   'data-src',
@@ -78,6 +96,10 @@ export const fetchSpecSchema = z.strictObject({
   /** Body after decompression; a longer page is cut there and still parsed. */
   bodyBytesMax: count(1 << 30).default(10 << 20),
   redirectsMax: z.int().min(0).max(50).default(10),
+  /** What pages ask of crawlers that is kept to. */
+  obey: z.array(z.enum(obeyable)).max(obeyable.length).default(['nofollow']),
+  /** Where a meta refresh leads to is recorded, but no link. */
+  ignoreRefresh: z.boolean().default(false),
   userAgent: z.string().min(1).max(512).default('Orbweaver/0.1'),
   /** Sent with every request, name and value; Authorization goes to the hosts of seeds alone. */
   headers: z.array(header).max(64).default([]),
@@ -93,6 +115,38 @@ export const fetchSpecSchema = z.strictObject({
     .default([]),
 });
 export type FetchSpec = z.infer<typeof fetchSpecSchema>;
+
+const trapLimit = (max: number, value: number) => z.int().min(0).max(max).default(value);
+
+/** What keeps links out of endless sites, by rule; 0: that rule is off. README, "Traps". */
+export const trapLimitsSchema = z.strictObject({
+  /** Characters of a URL. */
+  length: trapLimit(4096, 2083),
+  /** Segments of a path. */
+  segments: trapLimit(2048, 32),
+  /** Segments that stood in the path before. */
+  repeats: trapLimit(2048, 5),
+  /** Parameters of a query. */
+  parameters: trapLimit(4096, 32),
+  /** URLs that differ in a session id alone. */
+  session: trapLimit(1, 1),
+  /** URLs of one path with three parameters or more. */
+  queries: trapLimit(1_000_000_000, 10_000),
+  /** URLs that differ in their numbers alone, far from a seed: 5 links if they look like a
+   *  calendar's, else 100. */
+  similar: trapLimit(1_000_000_000, 10_000),
+});
+export type TrapLimits = z.infer<typeof trapLimitsSchema>;
+/** In the order in which a link is held against them. */
+export const trapRules = [
+  'session',
+  'length',
+  'segments',
+  'repeats',
+  'parameters',
+  'queries',
+  'similar',
+] as const satisfies readonly (keyof TrapLimits)[];
 
 const pattern = z.string().max(1024).refine(isRegExp, { error: 'is not a regular expression' });
 
@@ -115,6 +169,9 @@ export const crawlSpecSchema = z.strictObject({
   ignoreRobots: z.boolean().default(false),
   /** A longer Crawl-delay of a robots.txt counts as this, in ms. */
   crawlDelayMaxMs: z.int().min(0).max(86_400_000).default(crawlDelayMaxMsDefault),
+  /** A page is named by its canonical URL where that is in scope: one page for each. */
+  canonical: z.boolean().default(false),
+  traps: trapLimitsSchema.prefault({}),
   /** Fetches of one URL before it is buried. */
   attemptsMax: count(100).default(4),
   /** Sizes the first Bloom filter; more URLs than that only add filters. */
@@ -128,6 +185,12 @@ export type CrawlSpecInput = z.input<typeof crawlSpecSchema>;
 export const crawlNameSchema = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, {
   error: 'must be 1 to 64 letters, digits, dots, dashes or underscores, a letter or digit first',
 });
+
+/** Our name in a robots.txt, a robots meta element and X-Robots-Tag: what the user agent begins
+ *  with. Source: RFC 9309, section 2.2.1. */
+export function productToken(userAgent: string): string {
+  return /^[A-Za-z_-]+/.exec(userAgent)?.[0] ?? 'Orbweaver';
+}
 
 function isRegExp(source: string): boolean {
   try {

@@ -65,6 +65,11 @@ export class FrameDecoder {
     }
   }
 
+  /** Nothing of a frame is there. */
+  get isEmpty(): boolean {
+    return this.#chunk.length === 0 && this.#filled === 0;
+  }
+
   /** Moves the first `count` bytes of the chunk to the partial frame. */
   #keep(count: number): void {
     const filled = this.#filled + count;

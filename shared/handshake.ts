@@ -15,11 +15,13 @@
  * Source: PROTOCOL.md [H-1]..[H-7]; CPython Lib/multiprocessing/connection.py (3.12).
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import { AuthError, ProtocolError } from './errors.ts';
+import { AuthError, ConfigError, ProtocolError } from './errors.ts';
 
 const challengePrefix = Buffer.from('#CHALLENGE#');
 const welcome = Buffer.from('#WELCOME#');
 const failure = Buffer.from('#FAILURE#');
+/** Instead of a verdict, from a master that takes nothing in plain. [K-5] */
+export const encryptedOnly = Buffer.from('#TLS#');
 const oldChallengeBytes = 20;
 const randomPart = 40;
 
@@ -35,26 +37,34 @@ const digests = new Map([
 /** `any`: what Python offers, the MD5 of versions up to 3.11 included; `sha256`: nothing else. */
 export type AuthDigest = 'any' | 'sha256';
 
-/** What both sides have challenged each other with; binds what is agreed later. [H-6] */
-export type Nonces = { readonly server: Buffer; readonly client: Buffer };
+/** The key that both sides hold, and what they have challenged each other with; binds what is
+ *  agreed later. [H-6] */
+export type Agreement = {
+  readonly authkey: Buffer;
+  readonly server: Buffer;
+  readonly client: Buffer;
+};
 
 /** What to do after a frame: send these, and go on, be done, or close with the error. */
 export type HandshakeStep = {
   readonly send: readonly Buffer[];
-  readonly nonces?: Nonces;
-  readonly error?: AuthError | ProtocolError;
+  readonly agreement?: Agreement;
+  readonly error?: AuthError | ConfigError | ProtocolError;
 };
 
 /** The server's half. `start` gives the first frame; feed every frame after it to `receive`. */
 export class ServerHandshake {
-  readonly #authkey: Buffer;
+  readonly #authkeys: readonly Buffer[];
   readonly #digest: AuthDigest;
   readonly #challenge = makeChallenge();
+  /** The one of the keys that the client holds. */
+  #authkey: Buffer | undefined;
   #clientChallenge: Buffer | undefined;
   #state: 'answer' | 'challenge' | 'welcome' | 'done' = 'answer';
 
-  constructor(authkey: Buffer, digest: AuthDigest = 'any') {
-    this.#authkey = authkey;
+  /** `authkeys`: any of them is welcome. */
+  constructor(authkeys: readonly Buffer[], digest: AuthDigest = 'any') {
+    this.#authkeys = authkeys;
     this.#digest = digest;
   }
 
@@ -65,7 +75,10 @@ export class ServerHandshake {
   receive(payload: Buffer): HandshakeStep {
     switch (this.#state) {
       case 'answer':
-        if (!verify(this.#authkey, this.#challenge, payload, this.#digest)) {
+        this.#authkey = this.#authkeys.find((authkey) =>
+          verify(authkey, this.#challenge, payload, this.#digest),
+        );
+        if (this.#authkey === undefined) {
           this.#state = 'done';
           return { send: [failure], error: new AuthError('the authkey was refused') };
         }
@@ -73,7 +86,8 @@ export class ServerHandshake {
         return { send: [welcome] };
       case 'challenge': {
         this.#clientChallenge = challengeOf(payload);
-        const answer = this.#clientChallenge && answerTo(this.#authkey, this.#clientChallenge);
+        const answer =
+          this.#authkey && this.#clientChallenge && answerTo(this.#authkey, this.#clientChallenge);
         this.#state = answer === undefined ? 'done' : 'welcome';
         if (answer === undefined) return broken('the client sent no challenge');
         return { send: [answer] };
@@ -81,10 +95,11 @@ export class ServerHandshake {
       case 'welcome': {
         this.#state = 'done';
         const client = this.#clientChallenge;
-        if (client === undefined || !payload.equals(welcome)) {
+        const authkey = this.#authkey;
+        if (authkey === undefined || client === undefined || !payload.equals(welcome)) {
           return { send: [], error: new AuthError('the client refused the digest') };
         }
-        return { send: [], nonces: { server: this.#challenge, client } };
+        return { send: [], agreement: { authkey, server: this.#challenge, client } };
       }
       case 'done':
         return broken('the handshake is over');
@@ -117,6 +132,10 @@ export class ClientHandshake {
       case 'verdict':
         this.#state = payload.equals(welcome) ? 'answer' : 'done';
         if (payload.equals(failure)) return refused('the master refused the authkey');
+        if (payload.equals(encryptedOnly)) {
+          const text = 'the master serves encrypted connections alone; give --tls';
+          return { send: [], error: new ConfigError(text) };
+        }
         if (this.#state === 'done') return broken('this is not an Orbweaver master');
         return { send: [Buffer.concat([challengePrefix, this.#challenge])] };
       case 'answer': {
@@ -128,7 +147,8 @@ export class ClientHandshake {
             error: new AuthError('the master could not prove that it holds the authkey'),
           };
         }
-        return { send: [welcome], nonces: { server, client: this.#challenge } };
+        const agreement = { authkey: this.#authkey, server, client: this.#challenge };
+        return { send: [welcome], agreement };
       }
       case 'done':
         return broken('the handshake is over');
@@ -139,12 +159,19 @@ export class ClientHandshake {
 }
 
 /** Proves in `hello` and its reply that this side holds the key *and* means this role, this
- *  version and these two challenges, which the stock handshake leaves out. [H-6] */
-export function roleProof(authkey: Buffer, role: string, version: number, nonces: Nonces): Buffer {
+ *  version, these two challenges, which the stock handshake leaves out, and this channel (the
+ *  binding of an encrypted connection). [H-6] [K-6] */
+export function roleProof(
+  { authkey, server, client }: Agreement,
+  role: string,
+  version: number,
+  channel: Uint8Array,
+): Buffer {
   return createHmac('sha256', authkey)
     .update(`orbweaver ${version} ${role}\0`)
-    .update(nonces.server)
-    .update(nonces.client)
+    .update(server)
+    .update(client)
+    .update(channel)
     .digest();
 }
 

@@ -4,7 +4,14 @@
  * the same `id`; a message without an id gets none.
  */
 import * as z from 'zod';
-import { crawlNameSchema, type FetchSpec, type ImageVia, imageVias } from './crawl.ts';
+import {
+  crawlNameSchema,
+  type FetchSpec,
+  type ImageVia,
+  imageVias,
+  robotsDirectives,
+  trapRules,
+} from './crawl.ts';
 import type { ErrorCode } from './errors.ts';
 
 /** Goes up with every change that an older peer would misread. [V-1] */
@@ -32,9 +39,13 @@ export const limits = {
   urlChars: 4096,
   titleChars: 1024,
   altChars: 1024,
-  /** Image sources of one page. */
+  /** Image sources of one page, and what they take of its report; what does not fit is counted in
+   *  `imagesCut`. */
   imagesMax: 50_000,
-  /** Links of one page, joined; what does not fit is counted in `linksCut`. */
+  imagesBytesMax: 8 << 20,
+  /** Distinct links of one page as written, and all of them made absolute and joined; what does
+   *  not fit is counted in `linksCut`. */
+  linksMax: 1_000_000,
   linksBytesMax: 16 << 20,
   creditMax: 4096,
   seedsMax: 10_000,
@@ -77,6 +88,7 @@ export const fetchErrorKinds = [
   'status',
   'redirects',
   'protocol',
+  'too-large',
   'blocked',
   'lost',
 ] as const;
@@ -87,6 +99,11 @@ export const fetchErrorSchema = z.strictObject({
   message: z.string().max(512),
 });
 export type FetchErrorBody = z.infer<typeof fetchErrorSchema>;
+
+/** Why a link was not taken: scope and patterns, `--max-depth`, a trap. Source: PROTOCOL.md [C-12]. */
+export const skipReasons = ['host', 'include', 'exclude', 'depth', ...trapRules] as const;
+export type SkipReason = (typeof skipReasons)[number];
+export type TrapRule = (typeof trapRules)[number];
 
 /** What came of one fetch; becomes the line in pages.jsonl. */
 export const resultSchema = z.strictObject({
@@ -104,8 +121,17 @@ export const resultSchema = z.strictObject({
   /** An answer that is no page (404 and its like): definite, not fetched again. */
   error: fetchErrorSchema.optional(),
   linksCut: z.int().min(0).optional(),
+  imagesCut: z.int().min(0).optional(),
   /** Images that are data: URLs. */
   dataImages: z.int().min(0).optional(),
+  /** What the answer asks of this crawler, by meta elements and X-Robots-Tag; each once. */
+  directives: z.array(z.enum(robotsDirectives)).max(robotsDirectives.length).optional(),
+  /** Links that are not offered because the page asks for it. */
+  nofollowed: z.int().min(0).optional(),
+  /** Where a refresh leads to, if that is another URL; offered with the links. */
+  refresh: url.optional(),
+  /** What the page says is its preferred URL, if that is another one. */
+  canonical: url.optional(),
 });
 export type Result = z.infer<typeof resultSchema>;
 
@@ -278,8 +304,12 @@ export type CrawlStatus = {
   /** URLs that ended with an error, the buried ones included. */
   failed: number;
   buried: number;
-  /** URLs that robots.txt leaves out. */
+  /** URLs that are left out: by robots.txt, `noindex`, or as known by their canonical URL. */
   excluded: number;
+  /** Links that were not taken, by reason; those without any are left out. */
+  skipped: Partial<Record<SkipReason, number>>;
+  /** The failed ones by kind; those without any are left out. */
+  errors: Partial<Record<FetchErrorKind, number>>;
   /** URLs ever admitted. */
   known: number;
   bytes: number;

@@ -33,5 +33,5 @@ export function hostKeyOf(url: URL): string {
 
 /** True for hosts of this machine, where nobody else is disturbed. */
 export function isLoopback(hostname: string): boolean {
-  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname);
+  return /^(localhost|\[::1\]|::1)$/.test(hostname) || /^127(\.\d{1,3}){3}$/.test(hostname);
 }

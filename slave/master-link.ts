@@ -7,6 +7,7 @@
  * master comes back.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Joining } from '../shared/cli.ts';
 import { MasterClient } from '../shared/client.ts';
 import {
   ConfigError,
@@ -30,30 +31,20 @@ export type LinkHandler = {
   readonly onLost: () => void;
 };
 
+export type LinkOptions = {
+  readonly master: Joining;
+  readonly name: string;
+  readonly joinTimeoutMs: number;
+  readonly log: Logger;
+};
+
 export class MasterLink {
-  readonly #options: {
-    readonly host: string;
-    readonly port: number;
-    readonly authkey: Buffer;
-    readonly name: string;
-    readonly joinTimeoutMs: number;
-    readonly log: Logger;
-  };
+  readonly #options: LinkOptions;
   readonly #handler: LinkHandler;
   readonly #closed = new AbortController();
   #master: MasterClient | undefined;
 
-  constructor(
-    options: {
-      host: string;
-      port: number;
-      authkey: Buffer;
-      name: string;
-      joinTimeoutMs: number;
-      log: Logger;
-    },
-    handler: LinkHandler,
-  ) {
+  constructor(options: LinkOptions, handler: LinkHandler) {
     this.#options = options;
     this.#handler = handler;
   }
@@ -65,7 +56,8 @@ export class MasterLink {
 
   /** Keeps the connection until `close`. @throws AuthError · ConfigError: no use to try again */
   async run(): Promise<void> {
-    const { host, port, joinTimeoutMs, log } = this.#options;
+    const { joinTimeoutMs, log } = this.#options;
+    const { host, port } = this.#options.master;
     let giveUpAt = performance.now() + joinTimeoutMs;
     for (let attempt = 0; !this.#closed.signal.aborted; attempt++) {
       try {
@@ -103,7 +95,8 @@ export class MasterLink {
 
   /** One connection, from its beginning to its end. */
   async #session(leftMs: number): Promise<void> {
-    const { host, port, authkey, name, log } = this.#options;
+    const { name, log } = this.#options;
+    const { host, port, authkey, tls } = this.#options.master;
     let ended: (error: OrbError | undefined) => void = () => {};
     const end = new Promise<OrbError | undefined>((resolve) => {
       ended = resolve;
@@ -111,7 +104,8 @@ export class MasterLink {
     const master = new MasterClient({
       host,
       port,
-      authkey,
+      authkey: authkey(),
+      tls,
       name,
       role: 'slave',
       timeoutMs: Math.min(connectMsMax, leftMs),

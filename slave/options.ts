@@ -1,16 +1,12 @@
 /** The slave's command line and environment, frozen into plain options. */
 import { hostname } from 'node:os';
-import { localAuthkey } from '../shared/authkey.ts';
-import { authkeyFlag, flag, givenAuthkey, makeCommand, masterFlag, whole } from '../shared/cli.ts';
-import { parseAddress } from '../shared/client.ts';
+import { flag, type Joining, joinFlags, joining, makeCommand, whole } from '../shared/cli.ts';
 import { ConfigError } from '../shared/errors.ts';
 import { type LogLevel, logLevels } from '../shared/log.ts';
 import { version } from '../shared/version.ts';
 
 export type SlaveOptions = {
-  readonly host: string;
-  readonly port: number;
-  readonly authkey: Buffer;
+  readonly master: Joining;
   readonly slots: number;
   readonly processes: number;
   readonly name: string;
@@ -27,9 +23,9 @@ export function parseSlaveOptions(argv: readonly string[], env: NodeJS.ProcessEn
   const program = makeCommand('node slave.js', env)
     .description('Crawl slave: fetches the pages that a master hands out, and reports them.')
     .version(version)
-    .allowExcessArguments(false)
-    .addOption(masterFlag('the master to work for'))
-    .addOption(authkeyFlag())
+    .allowExcessArguments(false);
+  for (const option of joinFlags('the master to work for')) program.addOption(option);
+  program
     .addOption(
       flag('--slots <n>', 'fetches at once, of each process').default(16).argParser(whole(1, 1000)),
     )
@@ -62,11 +58,8 @@ export function parseSlaveOptions(argv: readonly string[], env: NodeJS.ProcessEn
   if (name.length === 0 || name.length > 64) {
     throw new ConfigError('--name must have 1 to 64 characters');
   }
-  const { host, port } = parseAddress(String(values['master']));
   return {
-    host: host || '127.0.0.1',
-    port,
-    authkey: givenAuthkey(values['authkeyFile'] as string | undefined, env) ?? localAuthkey(),
+    master: joining(values, env),
     slots: Number(values['slots']),
     processes: Number(values['processes']),
     name,

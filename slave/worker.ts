@@ -8,6 +8,7 @@
  * What was fetched is kept until the master has it on disk. What was only queued is dropped with
  * the connection: the master gives it to somebody again.
  */
+import type { Joining } from '../shared/cli.ts';
 import type { MasterClient } from '../shared/client.ts';
 import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { CommandError, messageOf } from '../shared/errors.ts';
@@ -20,9 +21,7 @@ import type { RobotsOutcome } from './fetch/robots-file.ts';
 import { MasterLink } from './master-link.ts';
 
 export type WorkerOptions = {
-  readonly host: string;
-  readonly port: number;
-  readonly authkey: Buffer;
+  readonly master: Joining;
   readonly name: string;
   readonly slots: number;
   readonly takes: 'all' | 'files';
@@ -268,5 +267,8 @@ export class Worker {
 function sizeOf(statement: Statement): number {
   if (statement.verb === 'task.release') return 256;
   if (statement.verb === 'task.robots') return statement.body.body.length + 256;
-  return statement.body.links.length + statement.body.images.length * 128 + 512;
+  const { links, images } = statement.body;
+  let bytes = links.length + images.length * 128 + 512;
+  for (const { src, alt } of images) bytes += src.length + (alt?.length ?? 0);
+  return bytes;
 }

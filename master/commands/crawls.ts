@@ -31,11 +31,15 @@ export async function addSeeds(
 }
 
 function wholeSpec(defaults: CrawlSpec, part: Requests['crawl.add']['spec']): CrawlSpec {
-  const fetch = part?.['fetch'];
+  const inner = (name: 'fetch' | 'traps') => {
+    const given = part?.[name];
+    return typeof given === 'object' ? { ...defaults[name], ...given } : (given ?? defaults[name]);
+  };
   const parsed = crawlSpecSchema.safeParse({
     ...defaults,
     ...part,
-    fetch: typeof fetch === 'object' ? { ...defaults.fetch, ...fetch } : (fetch ?? defaults.fetch),
+    fetch: inner('fetch'),
+    traps: inner('traps'),
   });
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0];

@@ -2,14 +2,23 @@
  * One crawl: its spec, scope, filter, counters and queues. It decides what is admitted; the
  * frontier decides when anything happens.
  */
-import { crawlDelayMaxMsDefault } from '../../shared/crawl.ts';
+import { crawlDelayMaxMsDefault, productToken, trapLimitsSchema } from '../../shared/crawl.ts';
 import type { CrawlStatus } from '../../shared/protocol.ts';
 import { isLoopback } from '../../shared/url.ts';
-import type { CrawlCounters, CrawlRecord, CrawlState } from '../store/records.ts';
+import {
+  type CrawlCounters,
+  type CrawlRecord,
+  type CrawlState,
+  encodeTrapCounts,
+  type TrapCounts,
+  trapsKey,
+} from '../store/records.ts';
+import type { Change } from '../store/store.ts';
 import type { Filter } from './filter.ts';
 import type { Host, Manners } from './politeness.ts';
 import { Scope } from './scope.ts';
 import type { TaskQueue } from './tasks.ts';
+import { Traps } from './traps.ts';
 
 const politeManners = { delayMs: 250, perHost: 2 };
 /** A host of this machine disturbs nobody. */
@@ -23,6 +32,8 @@ export const noCounters: CrawlCounters = {
   failed: 0,
   buried: 0,
   excluded: 0,
+  skipped: {},
+  errors: {},
   known: 0,
   bytes: 0,
   seen: 0,
@@ -36,6 +47,7 @@ export class Crawl {
   readonly startedAt: number;
   readonly filter: Filter;
   readonly scope: Scope;
+  readonly traps: Traps;
   readonly counters: CrawlCounters;
   /** By host key. */
   readonly queues = new Map<string, { host: Host; queue: TaskQueue }>();
@@ -51,16 +63,19 @@ export class Crawl {
   #nextSeq: number;
   #nextCommit: number;
 
-  constructor(record: CrawlRecord, filter: Filter) {
+  constructor(record: CrawlRecord, filter: Filter, trapCounts: TrapCounts = []) {
     this.id = record.id;
     this.name = record.name;
     this.spec = record.spec;
     this.secret = record.secret;
     this.startedAt = record.startedAt;
     this.state = record.state;
-    this.counters = { ...noCounters, ...record.counters };
+    const counters = { ...noCounters, ...record.counters };
+    const { skipped, errors } = counters;
+    this.counters = { ...counters, skipped: { ...skipped }, errors: { ...errors } };
     this.filter = filter;
     this.scope = new Scope(record.spec, record.seedHosts);
+    this.traps = new Traps(trapLimitsSchema.parse(record.spec.traps ?? {}), trapCounts);
     this.#nextSeq = record.nextSeq;
     this.#nextCommit = record.nextCommit;
   }
@@ -78,6 +93,13 @@ export class Crawl {
       counters: this.counters,
       startedAt: this.startedAt,
     };
+  }
+
+  /** What puts the counts of its trap rules on record, if that is due. */
+  trapChanges(atEnd = false): Change[] {
+    const counts = this.traps.unsaved(atEnd);
+    if (counts === undefined) return [];
+    return [{ table: 'meta', key: trapsKey(this.id), value: encodeTrapCounts(counts) }];
   }
 
   takeSeq(): number {
@@ -149,9 +171,4 @@ export class Crawl {
       ...counters,
     };
   }
-}
-
-/** Our name in a robots.txt: what the user agent begins with. Source: RFC 9309, section 2.2.1. */
-function productToken(userAgent: string): string {
-  return /^[A-Za-z_-]+/.exec(userAgent)?.[0] ?? 'Orbweaver';
 }

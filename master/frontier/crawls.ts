@@ -15,7 +15,9 @@ import {
   crawlKey,
   decodeCrawl,
   decodeTask,
+  decodeTrapCounts,
   parseTaskKey,
+  trapsKey,
 } from '../store/records.ts';
 import type { Change, Row, Store } from '../store/store.ts';
 import { Crawl, noCounters } from './crawl.ts';
@@ -149,6 +151,7 @@ export class Crawls {
         await commit(rows.map(({ key }) => ({ table, key, value: undefined })));
       }
     }
+    await commit([{ table: 'meta', key: trapsKey(crawl.id), value: undefined }]);
     if (this.#folder !== undefined) rmSync(bloomPath(this.#folder, crawl.id), { force: true });
     crawl.counters.waiting = 0;
     crawl.counters.seen = 0;
@@ -181,7 +184,8 @@ export class Crawls {
       path: isOver ? undefined : this.#folder && bloomPath(this.#folder, record.id),
       seenCount: isOver ? 0 : record.counters.seen,
     });
-    const crawl = new Crawl(record, filter);
+    const counts = this.#store.get('meta', trapsKey(record.id));
+    const crawl = new Crawl(record, filter, counts && decodeTrapCounts(counts));
     this.#byName.set(crawl.name, crawl);
     this.#byId.set(crawl.id, crawl);
     return crawl;

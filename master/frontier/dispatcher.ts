@@ -32,7 +32,7 @@ export type DispatcherOptions = {
   readonly mayFetch: () => boolean;
   /** A task whose slaves are lost again and again; it is claimed already. */
   readonly onHopeless: (task: Task, slave: string) => void;
-  /** A file is parked, and no holder takes files. */
+  /** Pages wait for a robots.txt, and nobody is there who takes such tasks. */
   readonly onFilesWanted: () => void;
 };
 
@@ -60,6 +60,11 @@ export class Dispatcher {
 
   get leaseCount(): number {
     return this.#leases.count;
+  }
+
+  /** Some host may be asked for something, now or at a known time, without a fetch ending first. */
+  get hasDue(): boolean {
+    return this.#options.politeness.hasDue;
   }
 
   /** From now on gets tasks as its credit allows. */

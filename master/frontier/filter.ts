@@ -72,7 +72,11 @@ export class Filter {
 
   /** True when the fingerprint was admitted before, or settled. */
   knows(words: Uint32Array, at: number): boolean {
-    if (this.#recent.has(words, at)) return true;
+    return this.#recent.has(words, at) || this.hasAdmitted(words, at);
+  }
+
+  /** True when it was admitted before. */
+  hasAdmitted(words: Uint32Array, at: number): boolean {
     for (const pending of this.#pending) if (pending.has(words, at)) return true;
     if (!this.#bloom.maybeHas(words, at)) return false;
     if (!this.#store.has('seen', fingerprintKey(this.#crawl, words, at))) return false;

@@ -11,7 +11,7 @@ import { clockMs } from '../../shared/clock.ts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError } from '../../shared/errors.ts';
 import { Fingerprinter } from '../../shared/fingerprint.ts';
-import type { FetchErrorBody } from '../../shared/protocol.ts';
+import type { FetchErrorBody, FetchErrorKind } from '../../shared/protocol.ts';
 import { canonicalUrl, hostKeyOf } from '../../shared/url.ts';
 import type { GroupCommit, Part } from '../store/group-commit.ts';
 import { crawlKey, decodeBuried, encodeCrawl } from '../store/records.ts';
@@ -19,7 +19,7 @@ import type { Change, Store } from '../store/store.ts';
 import { Buried } from './buried.ts';
 import type { Crawl } from './crawl.ts';
 import { Crawls } from './crawls.ts';
-import { Dispatcher } from './dispatcher.ts';
+import { Dispatcher, type DispatcherOptions } from './dispatcher.ts';
 import { Gathering, type Offer, type Report } from './gathering.ts';
 import { HostRecords } from './host-records.ts';
 import {
@@ -46,7 +46,7 @@ export type Findings = {
   readonly isFull: boolean;
 };
 
-export type FrontierOptions = {
+export type FrontierOptions = Pick<DispatcherOptions, 'onFilesWanted'> & {
   readonly store: Store;
   readonly commits: GroupCommit;
   readonly results: Findings;
@@ -61,19 +61,23 @@ export type FrontierOptions = {
   readonly onUnmannerly: (crawl: Crawl) => void;
   /** It is finished or cancelled, and that is on the disk. */
   readonly onEnded: (crawl: Crawl) => void;
-  /** Pages wait for a robots.txt, and nobody is there who takes such tasks. */
-  readonly onFilesWanted: () => void;
 };
 
 const retryFirstMs = 1_000;
 const retryMaxMs = 300_000;
+/** What no second try mends: a certificate, a header beyond all bounds. */
+const lastingKinds: ReadonlySet<FetchErrorKind> = new Set(['tls', 'too-large']);
 
 export class Frontier {
   readonly crawls: Crawls;
   readonly dispatcher: Dispatcher;
   readonly buried: Buried;
   readonly #options: FrontierOptions;
-  readonly #fingerprinter = new Fingerprinter();
+  readonly #hashers = {
+    fingerprinter: new Fingerprinter(),
+    /** For hosts, too, which are hashed in the middle of hashing links. */
+    nested: new Fingerprinter(),
+  };
   readonly #politeness: Politeness;
   readonly #recent: RecentTable;
   readonly #inbox = new Inbox();
@@ -81,11 +85,9 @@ export class Frontier {
 
   constructor(options: FrontierOptions) {
     this.#options = options;
-    // A hasher of its own: hosts are hashed in the middle of hashing links.
-    const hosts = new Fingerprinter();
     this.#records = new HostRecords(options.store, (changes) => this.#commit(changes));
     this.#politeness = new Politeness({
-      hashOf: (key) => Buffer.from(hosts.one(options.hostSecret, key).buffer, 0, 8),
+      hashOf: (key) => Buffer.from(this.#hashers.nested.one(options.hostSecret, key).buffer, 0, 8),
       robotsOf: (hash) => this.#records.robotsFile(hash),
       onMade: (host) => this.#records.restore(host),
       onRefused: (host, task, access) => this.#refuse(host, task, access),
@@ -116,11 +118,6 @@ export class Frontier {
   /** True when senders should wait: see `room`. */
   get isFull(): boolean {
     return this.#inbox.isFull;
-  }
-
-  /** Some host may be asked for something, now or at a known time, without a fetch ending first. */
-  get hasDue(): boolean {
-    return this.#politeness.hasDue;
   }
 
   /** Resolves when the inbox has room again. */
@@ -210,10 +207,14 @@ export class Frontier {
       await this.#learn(task, { error, retryAfterMs });
       return 'done';
     }
+    const slave = holder.name;
+    if (lastingKinds.has(error.kind)) {
+      return await this.#fail({ task, error, retryAt: undefined, slave });
+    }
     const backOffMs = Math.min(retryMaxMs, retryFirstMs * 4 ** task.attempts);
     // Jitter, so that a host that was down is not asked for everything at once.
     const waitMs = Math.max(retryAfterMs, backOffMs * (0.75 + Math.random() / 2));
-    return await this.#fail({ task, error, retryAt: clockMs() + waitMs, slave: holder.name });
+    return await this.#fail({ task, error, retryAt: clockMs() + waitMs, slave });
   }
 
   async setPaused(crawl: Crawl, paused: boolean): Promise<void> {
@@ -255,7 +256,8 @@ export class Frontier {
     await this.#options.commits.flushed();
     for (const crawl of this.crawls) {
       if (crawl.state === 'cancelled') continue;
-      await this.#options.store.commit(await crawl.filter.save(crawl.lastCommit));
+      const changes = await crawl.filter.save(crawl.lastCommit);
+      await this.#options.store.commit([...changes, ...crawl.trapChanges(true)]);
     }
   }
 
@@ -359,7 +361,7 @@ export class Frontier {
         return () => entry.done('done');
       }
       case 'offer':
-        gathering.offer(entry.offer);
+        gathering.offer(entry.offer, clockMs());
         if (crawl.state === 'finished' && gathering.admitted.length > 0) crawl.state = 'running';
         return entry.done;
       case 'excluded':
@@ -372,10 +374,9 @@ export class Frontier {
       }
       case 'replay':
         for (const { key, value } of entry.rows) {
-          const { url, depth, priority } = decodeBuried(value);
-          const target = new URL(url);
-          this.#politeness.host(hostKeyOf(target)).retry();
-          gathering.replay(target, depth, priority, key);
+          const record = decodeBuried(value);
+          this.#politeness.host(hostKeyOf(new URL(record.url))).retry();
+          gathering.replay(record, key);
         }
         if (crawl.state === 'finished') crawl.state = 'running';
         return entry.done;
@@ -406,7 +407,7 @@ export class Frontier {
   #gathering(crawl: Crawl, gatherings: Map<Crawl, Gathering>): Gathering {
     let gathering = gatherings.get(crawl);
     if (gathering === undefined) {
-      gathering = new Gathering(crawl, this.#fingerprinter, (url) =>
+      gathering = new Gathering(crawl, this.#hashers, (url) =>
         this.#politeness.host(hostKeyOf(url)),
       );
       gatherings.set(crawl, gathering);

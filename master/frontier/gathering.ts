@@ -2,10 +2,11 @@
  * What one commit does to one crawl: reports, failures and offered links are turned into changes
  * of the store, all in one transaction, and into what follows once they are on the disk.
  */
-import type { Fingerprinter } from '../../shared/fingerprint.ts';
-import type { Requests } from '../../shared/protocol.ts';
+import { type Fingerprinter, fingerprintWords } from '../../shared/fingerprint.ts';
+import type { FetchErrorKind, Requests, Result, SkipReason } from '../../shared/protocol.ts';
 import { parseCanonical } from '../../shared/url.ts';
 import {
+  type BuriedRecord,
   commitKey,
   crawlKey,
   depthMax,
@@ -20,18 +21,21 @@ import {
 import type { Change } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
 import type { Failure } from './inbox.ts';
-import { excludedLine, failureLine, isPage, resultLine } from './lines.ts';
+import { type Exclusion, excludedLine, failureLine, isPage, resultLine } from './lines.ts';
 import type { Host } from './politeness.ts';
+import { type FoundAt, SkippedLinks } from './skipped.ts';
 import type { Task } from './tasks.ts';
 
 export type Report = Pick<Requests['task.report'], 'result' | 'images' | 'links'>;
 
-/** Links and images without a report. `depth` is that of the links. */
+/** Where links come from; `url` is '' when that is not known. */
+export type Origin = Pick<Task, 'url' | 'depth' | 'priority'>;
+
+/** Links and images without a report. */
 export type Offer = {
   readonly links: Uint8Array;
   readonly images: Report['images'];
-  readonly depth: number;
-  readonly priority: number;
+  readonly from: Origin;
 };
 
 export type NewTask = {
@@ -41,8 +45,11 @@ export type NewTask = {
   readonly seq: number;
 };
 
-/** Images share the filter with pages; the mark keeps their fingerprints apart. */
+type Found = FoundAt & { readonly priority: number; readonly isTooDeep: boolean };
+
+/** Images and names of pages share the filter with URLs; the marks keep them apart. */
 const imageMark = '!';
+const nameMark = '=';
 
 export class Gathering {
   readonly crawl: Crawl;
@@ -51,16 +58,25 @@ export class Gathering {
   readonly removed: Task[] = [];
   readonly released: { task: Task; record: TaskRecord }[] = [];
   readonly #fingerprinter: Fingerprinter;
+  /** For a URL while links are hashed. */
+  readonly #nested: Fingerprinter;
   readonly #hostOf: (url: URL) => Host;
   readonly #changes: Change[] = [];
   readonly #seenKeys: Buffer[] = [];
+  readonly #skipped: SkippedLinks;
   #lines = '';
   #images = '';
 
-  constructor(crawl: Crawl, fingerprinter: Fingerprinter, hostOf: (url: URL) => Host) {
+  constructor(
+    crawl: Crawl,
+    hashers: { readonly fingerprinter: Fingerprinter; readonly nested: Fingerprinter },
+    hostOf: (url: URL) => Host,
+  ) {
     this.crawl = crawl;
-    this.#fingerprinter = fingerprinter;
+    this.#fingerprinter = hashers.fingerprinter;
+    this.#nested = hashers.nested;
     this.#hostOf = hostOf;
+    this.#skipped = new SkippedLinks(crawl, (words) => this.#markSeen(words, 0));
   }
 
   /** A fetched task: its line, its images, its links; the task is gone. A page over the page limit
@@ -73,14 +89,16 @@ export class Gathering {
       return false;
     }
     const moved = result.finalUrl !== task.url && !this.#claim(result.finalUrl);
-    const page = isPage(result) && !moved;
-    const depth = Math.min(task.depth + 1, depthMax);
-    const links = this.#links(report.links, depth, task.priority);
-    const images = page ? report.images : [];
-    this.#newImages(images);
-    this.#lines += resultLine({ task, result, images, links, moved, slave, at });
+    const excluded = moved ? undefined : this.#exclusion(result);
+    const page = isPage(result) && !moved && excluded === undefined;
+    const links = this.#links(report.links, task, at);
+    const { images } = report;
+    // A page of a known name may show other images than the one that was written.
+    if (page || excluded === 'canonical') this.#newImages(images);
+    this.#lines += resultLine({ task, result, images, links, moved, excluded, slave, at });
     if (page) counters.pages++;
-    else if (result.error) counters.failed++;
+    else if (excluded !== undefined) counters.excluded++;
+    else if (result.error) this.#failed(result.error.kind, 1);
     else counters.others++;
     counters.bytes += result.bytes;
     this.#remove(task);
@@ -88,8 +106,8 @@ export class Gathering {
   }
 
   /** Links and images that come by themselves. */
-  offer({ links, images, depth, priority }: Offer): void {
-    this.#links(links, Math.min(depth, depthMax), priority);
+  offer({ links, images, from }: Offer, at: number): void {
+    this.#links(links, from, at);
     this.#newImages(images);
   }
 
@@ -111,7 +129,7 @@ export class Gathering {
       value: encodeBuried({ url, depth, priority, attempts, ...error }),
     });
     this.#lines += failureLine({ task, error, attempts, slave, at });
-    crawl.counters.failed++;
+    this.#failed(error.kind, 1);
     crawl.counters.buried++;
     this.#remove(task);
   }
@@ -123,22 +141,24 @@ export class Gathering {
     this.#remove(task);
   }
 
-  /** A URL that the operator named, canonical and open to the scope. False when it was known. */
+  /** A URL that the operator named, canonical and open to the scope: no trap rule is asked. False
+   *  when it was known. */
   seed(url: URL, priority: number): boolean {
     const words = this.#fingerprinter.one(this.crawl.secret, url.href);
-    if (this.crawl.filter.knows(words, 0)) return false;
+    // Not `knows`: a link of that name may have been settled as a trap.
+    if (this.crawl.filter.hasAdmitted(words, 0)) return false;
     this.#markSeen(words, 0);
     this.#admit(url, 0, priority);
     return true;
   }
 
   /** Back from the buried: to be fetched as if it were new. */
-  replay(url: URL, depth: number, priority: number, buriedKey: Buffer): void {
+  replay({ url, depth, priority, kind }: BuriedRecord, buriedKey: Buffer): void {
     this.#changes.push({ table: 'buried', key: buriedKey, value: undefined });
     this.crawl.counters.buried--;
-    this.crawl.counters.failed--;
+    this.#failed(kind, -1);
     this.crawl.counters.known--;
-    this.#admit(url, depth, priority);
+    this.#admit(new URL(url), depth, priority);
   }
 
   /** Ends the gathering: all changes, for one transaction, and the row of the result queue. */
@@ -147,10 +167,12 @@ export class Gathering {
     const commit = crawl.takeCommit();
     const changes = [...crawl.filter.changes(this.#seenKeys, commit), ...this.#changes];
     let results: Buffer | undefined;
-    if (this.#lines !== '' || this.#images !== '') {
-      results = encodeResults(this.#lines, this.#images);
+    const lines = { pages: this.#lines, images: this.#images, skipped: this.#skipped.lines };
+    if (lines.pages !== '' || lines.images !== '' || lines.skipped !== '') {
+      results = encodeResults(lines);
       changes.push({ table: 'results', key: commitKey(crawl.id, commit), value: results });
     }
+    changes.push(...crawl.trapChanges());
     changes.push({ table: 'crawls', key: crawlKey(crawl.id), value: encodeCrawl(crawl.record()) });
     return { changes, commit, results };
   }
@@ -168,27 +190,86 @@ export class Gathering {
     return true;
   }
 
-  /** Admits the new ones among the links; gives how many there were in all. */
-  #links(links: Uint8Array, depth: number, priority: number): number {
+  /** Why an answer is no result, if it is none; a page takes its name. */
+  #exclusion(result: Result): Exclusion | undefined {
+    const { spec } = this.crawl;
+    if (result.error !== undefined || result.redirectedTo !== undefined) return undefined;
+    const isNoindex = result.directives?.includes('noindex') === true;
+    if (isNoindex && spec.fetch.obey.includes('noindex')) return 'noindex';
+    if (!spec.canonical || !isPage(result)) return undefined;
+    return this.#takeName(result) ? undefined : 'canonical';
+  }
+
+  /** A page is named by its canonical URL if that is in scope, else by its final URL. The name is
+   *  taken by the first page that has it, not by being seen: a canonical URL that is waiting may be
+   *  broken, or name this page in turn, and then neither would be written. */
+  #takeName({ finalUrl, canonical }: Result): boolean {
     const { crawl } = this;
-    const tooDeep = crawl.spec.maxDepth !== undefined && depth > crawl.spec.maxDepth;
+    const url = canonical === undefined ? undefined : parseCanonical(canonical);
+    const name = url === undefined || crawl.scope.refuses(url) ? finalUrl : url.href;
+    const words = this.#fingerprinter.one(crawl.secret, nameMark + name);
+    if (crawl.filter.knows(words, 0)) return false;
+    this.#markSeen(words, 0);
+    return true;
+  }
+
+  /** Admits the new ones among the links; gives how many there were in all. */
+  #links(links: Uint8Array, origin: Origin, now: number): number {
+    const { crawl } = this;
+    const depth = Math.min(origin.depth + 1, depthMax);
+    const isTooDeep = crawl.spec.maxDepth !== undefined && depth > crawl.spec.maxDepth;
+    const { url: from, priority } = origin;
+    const found = { from, depth, priority, at: now, isTooDeep };
     const text = Buffer.from(links.buffer, links.byteOffset, links.byteLength);
     let total = 0;
     this.#fingerprinter.hash(crawl.secret, text, ({ count, words, start, end }) => {
       total += count;
-      if (tooDeep) return;
       for (let i = 0; i < count; i++) {
-        if (crawl.filter.knows(words, i * 4)) continue;
-        const url = parseCanonical(text.toString('latin1', start(i), end(i)));
-        if (url === undefined || crawl.scope.refuses(url)) {
-          crawl.filter.settle(words, i * 4);
-          continue;
-        }
-        this.#markSeen(words, i * 4);
-        this.#admit(url, depth, priority);
+        const at = i * fingerprintWords;
+        if (crawl.filter.knows(words, at)) continue;
+        // Counted before, and no nearer this time: not worth a string.
+        if (isTooDeep && this.#skipped.has(words, at)) continue;
+        this.#offer(text.toString('latin1', start(i), end(i)), words, at, found);
       }
     });
     return total;
+  }
+
+  /** A link that is not known: admitted, or skipped with a reason. */
+  #offer(text: string, words: Uint32Array, at: number, found: Found): void {
+    const { filter } = this.crawl;
+    const url = parseCanonical(text);
+    const reason = url && this.#refuses(url, found);
+    if (url === undefined) filter.settle(words, at);
+    else if (reason === undefined) {
+      this.#markSeen(words, at);
+      this.#admit(url, found.depth, found.priority);
+    } else {
+      // Nearer to a seed it would be taken.
+      if (reason !== 'depth' && reason !== 'similar') filter.settle(words, at);
+      this.#skipped.add(url.href, reason, words, at, found);
+    }
+  }
+
+  #refuses(url: URL, { depth, isTooDeep }: Found): SkipReason | undefined {
+    const { scope, traps, filter, secret } = this.crawl;
+    const outside = scope.refuses(url) ?? (isTooDeep ? 'depth' : undefined);
+    if (outside !== undefined) return outside;
+    const plain = traps.withoutSession(url);
+    const words = plain === undefined ? undefined : this.#nested.one(secret, plain);
+    if (words !== undefined && filter.hasAdmitted(words, 0)) return 'session';
+    const rule = traps.take(url, depth);
+    // The first of them stands for the page by all its names.
+    if (rule === undefined && words !== undefined) this.#markSeen(words, 0);
+    return rule;
+  }
+
+  #failed(kind: FetchErrorKind, by: 1 | -1): void {
+    const { counters } = this.crawl;
+    counters.failed += by;
+    const count = (counters.errors[kind] ?? 0) + by;
+    if (count > 0) counters.errors[kind] = count;
+    else delete counters.errors[kind];
   }
 
   #newImages(images: Report['images']): void {

@@ -1,7 +1,11 @@
-/** The lines of pages.jsonl, one object a fetched URL. Source: README, "What you get". */
-import type { FetchErrorBody, Image, Result } from '../../shared/protocol.ts';
+/** The lines of pages.jsonl, one object a fetched URL, and of skipped.jsonl, one a link that was
+ *  not taken. Source: README, "What you get" and "Traps". */
+import type { FetchErrorBody, Image, Result, SkipReason } from '../../shared/protocol.ts';
 
 type Fetched = { readonly url: string; readonly depth: number };
+/** Why a URL is left out: by robots.txt before it was asked for, by its page's own word, or
+ *  because a page of the same canonical URL has been written. */
+export type Exclusion = 'robots' | 'noindex' | 'canonical';
 
 /** A page is a 200 answer of HTML. */
 export function isPage({ status, type, error, redirectedTo }: Result): boolean {
@@ -9,18 +13,21 @@ export function isPage({ status, type, error, redirectedTo }: Result): boolean {
   return type === 'text/html' || type === 'application/xhtml+xml';
 }
 
-/** The line of an answer. `moved`: the final URL is a page of its own that was known before. */
+/** The line of an answer. `moved`: the final URL is a page of its own that was known before;
+ *  `excluded`: it was fetched, and yet is no result. */
 export function resultLine(line: {
   readonly task: Fetched & { readonly attempts: number };
   readonly result: Result;
   readonly images: readonly Image[];
   readonly links: number;
   readonly moved: boolean;
+  readonly excluded?: Exclusion | undefined;
   readonly slave: string;
   readonly at: number;
 }): string {
   const { task, result, slave } = line;
-  const { finalUrl, status, type, charset, bytes, title, cut, linksCut, dataImages } = result;
+  const { finalUrl, status, type, charset, bytes, title, cut, linksCut } = result;
+  const { dataImages, imagesCut, directives, nofollowed, refresh, canonical } = result;
   const { url, depth } = task;
   const ms = Math.round(result.ms);
   const at = new Date(line.at).toISOString();
@@ -35,8 +42,12 @@ export function resultLine(line: {
   if (redirectedTo !== undefined) {
     return json({ url, finalUrl, status, depth, ms, redirectedTo, slave, at });
   }
-  if (!isPage(result)) return json({ url, finalUrl, status, type, depth, bytes, ms, slave, at });
-  const { images, links } = line;
+  const { images, links, excluded } = line;
+  if (excluded !== undefined || !isPage(result)) {
+    const head = { url, finalUrl, status, type, depth, bytes, ms };
+    const said = { directives, nofollowed, refresh, canonical };
+    return json({ ...head, ...said, excluded, slave, at });
+  }
   return json({
     url,
     finalUrl,
@@ -49,9 +60,14 @@ export function resultLine(line: {
     title,
     cut,
     images,
+    imagesCut,
     dataImages,
     links,
     linksCut,
+    directives,
+    nofollowed,
+    refresh,
+    canonical,
     slave,
     at,
   });
@@ -76,15 +92,24 @@ export function failureLine(line: {
   });
 }
 
-/** The line of a URL that is left out. */
+/** The line of a URL that is left out without being asked for. */
 export function excludedLine(line: {
   readonly task: Fetched;
-  readonly excluded: 'robots';
+  readonly excluded: Exclusion;
   readonly at: number;
 }): string {
   const { task, excluded } = line;
   const at = new Date(line.at).toISOString();
   return json({ url: task.url, depth: task.depth, excluded, at });
+}
+
+/** The line of a link that was not taken; `from`: the page that has it. */
+export function skippedLine(
+  url: string,
+  skipped: SkipReason,
+  { from, depth, at }: { readonly from: string; readonly depth: number; readonly at: number },
+): string {
+  return json({ url, skipped, depth, from, at: new Date(at).toISOString() });
 }
 
 function json(value: object): string {

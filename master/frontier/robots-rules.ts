@@ -23,8 +23,8 @@ const stepsMax = 1 << 23;
 type WildRule = {
   readonly pattern: string;
   readonly score: number;
-  /** What stands between the stars; the first is a prefix. */
-  readonly parts: readonly string[];
+  /** What stands between the stars; the first is a prefix. Made when a path first comes here. */
+  parts?: readonly string[];
   /** The pattern ends with `$`: the last part is a suffix. */
   readonly anchored: boolean;
 };
@@ -43,7 +43,7 @@ export class RuleSet {
       return;
     }
     const score = scoreOf(pattern.length, allow);
-    this.#wild.push({ pattern, score, parts: partsOf(pattern, anchored), anchored });
+    this.#wild.push({ pattern, score, anchored });
   }
 
   /** Everything is allowed. */
@@ -106,8 +106,11 @@ function partsOf(pattern: string, anchored: boolean): string[] {
 type Walk = { readonly path: string; steps: number };
 
 /** Each part is taken at its leftmost place: if any choice of places fits, the leftmost does. */
-function matches({ parts, anchored }: WildRule, walk: Walk): boolean {
+function matches(rule: WildRule, walk: Walk): boolean {
   const { path } = walk;
+  const { pattern, anchored } = rule;
+  rule.parts ??= partsOf(pattern, anchored);
+  const { parts } = rule;
   const first = parts[0] ?? '';
   if (!path.startsWith(first)) return false;
   const last = parts.length - 1;

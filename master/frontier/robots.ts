@@ -124,9 +124,12 @@ class File {
     if (!isPattern(bytes, from, end)) return;
     const pattern = normalPattern(bytes, from, end);
     const encoded = encodedQuery(pattern);
+    const hasTwoReadings = encoded !== pattern;
+    // What begins with a literal does so in the other reading, too, and that is the longer one.
+    const isRedundant = hasTwoReadings && !pattern.includes('*');
     for (const { rules } of this.#open) {
-      rules.add(pattern, allow);
-      if (encoded !== pattern) rules.add(encoded, allow);
+      if (!isRedundant) rules.add(pattern, allow);
+      if (hasTwoReadings) rules.add(encoded, allow);
     }
   }
 

@@ -199,7 +199,7 @@ export class CrawlQueues {
     void worker.ask();
     if (this.#isOver) worker.answer('over');
     else if (isDraining()) worker.answer('stopping');
-    else if (frontier.hasDue) {
+    else if (frontier.dispatcher.hasDue) {
       // Whoever has never got a page may only be watching: none is kept for it.
       if (!worker.hasGot) worker.answer('timeout');
     } else {
@@ -296,12 +296,10 @@ export class CrawlQueues {
     if (crawl === undefined && !frontier.crawls.has(name)) {
       throw runtimeError(`there is no crawl "${name}" yet: put its first URL into task_queue`);
     }
-    const { depth = 0, priority = 0 } = page?.lease.task ?? {};
     const offered = frontier.offer(crawl ?? frontier.crawls.named(name), {
       links: Buffer.from(links, 'latin1'),
       images: [...images],
-      depth: depth + 1,
-      priority,
+      from: page?.lease.task ?? { url: '', depth: 0, priority: 0 },
     });
     if (this.#options.isDurable) await offered;
   }

@@ -240,9 +240,9 @@ export class CrawlWorker implements LeaseHolder {
     await Promise.all([...this.#inHand].filter(isDone).map((page) => this.finish(page)));
   }
 
-  /** Nothing else can be had. A program that works on pages one by one is through with those that it
-   *  had the time for, though it put nothing. Resolves when that is on the disk; undefined: there
-   *  are none. */
+  /** Nothing else can be had. A program that works on pages one by one is through with those that
+   *  it had the time for, though it put nothing. Resolves when that is on the disk; undefined:
+   *  there are none. */
   finishWorked(): Promise<unknown> | undefined {
     if (this.#isExact || this.#habit !== 'one by one') return undefined;
     const worked = [...this.#inHand].filter(({ workedMs }) => workedMs >= workMs);

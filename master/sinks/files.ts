@@ -1,7 +1,8 @@
 /**
- * The file sink of one crawl: `pages.jsonl` and `img_src.txt` under `<out>/<crawl>/`.
+ * The file sink of one crawl: `pages.jsonl`, `img_src.txt` and `skipped.jsonl` under
+ * `<out>/<crawl>/`.
  *
- * The length of both files is kept in the store, in the transaction that takes the written rows
+ * The length of each file is kept in the store, in the transaction that takes the written rows
  * out of the result queue. After a crash the files are cut back to those lengths and the rows
  * are written again, so that a file holds every line once.
  */
@@ -11,17 +12,19 @@ import { join } from 'node:path';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { decodeResults } from '../store/records.ts';
 
+const names = { pages: 'pages.jsonl', images: 'img_src.txt', skipped: 'skipped.jsonl' } as const;
+
 /** Bytes of each file that are accounted for. */
-export type Lengths = { readonly pages: number; readonly images: number };
+export type Lengths = Readonly<Record<keyof typeof names, number>>;
+export const noLengths: Lengths = { pages: 0, images: 0, skipped: 0 };
+type Files = Readonly<Record<keyof typeof names, FileHandle>>;
 
 export class FileSink {
-  readonly #pages: FileHandle;
-  readonly #images: FileHandle;
+  readonly #files: Files;
   #lengths: Lengths;
 
-  private constructor(pages: FileHandle, images: FileHandle, lengths: Lengths) {
-    this.#pages = pages;
-    this.#images = images;
+  private constructor(files: Files, lengths: Lengths) {
+    this.#files = files;
     this.#lengths = lengths;
   }
 
@@ -34,33 +37,35 @@ export class FileSink {
         error,
       );
     });
-    const pages = await openAt(join(folder, 'pages.jsonl'), lengths.pages);
-    const images = await openAt(join(folder, 'img_src.txt'), lengths.images);
-    return new FileSink(pages, images, lengths);
+    const pages = await openAt(join(folder, names.pages), lengths.pages);
+    const images = await openAt(join(folder, names.images), lengths.images);
+    const skipped = await openAt(join(folder, names.skipped), lengths.skipped);
+    return new FileSink({ pages, images, skipped }, lengths);
   }
 
-  /** Appends the rows to both files and syncs them; gives the new lengths. */
+  /** Appends the rows to the files and syncs them; gives the new lengths. */
   async write(rows: readonly Buffer[]): Promise<Lengths> {
     const results = rows.map(decodeResults);
-    const pages = results.map((result) => result.pages);
-    const images = results.map((result) => result.images).filter(({ length }) => length > 0);
-    const lengths = {
-      pages: await append(this.#pages, pages, this.#lengths.pages),
-      images: await append(this.#images, images, this.#lengths.images),
+    const add = (file: keyof Files) => {
+      const buffers = results.map((result) => result[file]).filter(({ length }) => length > 0);
+      return append(this.#files[file], buffers, this.#lengths[file]);
     };
-    this.#lengths = lengths;
-    return lengths;
+    this.#lengths = {
+      pages: await add('pages'),
+      images: await add('images'),
+      skipped: await add('skipped'),
+    };
+    return this.#lengths;
   }
 
   async close(): Promise<void> {
-    await this.#pages.close();
-    await this.#images.close();
+    for (const file of Object.values(this.#files)) await file.close();
   }
 }
 
 /** @throws ConfigError when a crawl that has written nothing would write over somebody's file. */
 export async function refuseForeignFiles(folder: string): Promise<void> {
-  for (const name of ['pages.jsonl', 'img_src.txt']) {
+  for (const name of Object.values(names)) {
     const path = join(folder, name);
     const found = await stat(path).catch(() => undefined);
     if (found !== undefined && found.size > 0) {

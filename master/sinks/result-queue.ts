@@ -8,7 +8,7 @@ import type { Crawl } from '../frontier/crawl.ts';
 import type { GroupCommit } from '../store/group-commit.ts';
 import { commitKey, commitOf, crawlKey } from '../store/records.ts';
 import type { Change, Store } from '../store/store.ts';
-import { FileSink, type Lengths, refuseForeignFiles } from './files.ts';
+import { FileSink, type Lengths, noLengths, refuseForeignFiles } from './files.ts';
 
 type Row = { readonly commit: number; readonly bytes: Buffer };
 type Outlet = { rows: Row[]; sink: FileSink | undefined; writing: Promise<void> | undefined };
@@ -54,7 +54,7 @@ export class ResultQueue {
   async prepare(crawlName: string): Promise<void> {
     const folder = this.folderOf(crawlName);
     await refuseForeignFiles(folder);
-    await (await FileSink.open(folder, { pages: 0, images: 0 })).close();
+    await (await FileSink.open(folder, noLengths)).close();
   }
 
   /** Takes up what an earlier master left unwritten, and opens the files of a running crawl, so
@@ -129,8 +129,8 @@ export class ResultQueue {
 
   async #open(crawl: Crawl): Promise<FileSink> {
     const saved = this.#options.store.get('meta', lengthsKey(crawl.id));
-    const lengths = saved ? (decodeValue(saved) as Lengths) : { pages: 0, images: 0 };
-    return await FileSink.open(this.folderOf(crawl.name), lengths);
+    const lengths = saved ? (decodeValue(saved) as Lengths) : noLengths;
+    return await FileSink.open(this.folderOf(crawl.name), { ...noLengths, ...lengths });
   }
 }
 

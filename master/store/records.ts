@@ -7,7 +7,7 @@
  *     recent   crawl u32 | commit u48                 -> fingerprints, 16 bytes each
  *              crawl u32 | 0                          -> digest of the saved Bloom filter
  *     tasks    crawl u32 | host 8 | rank u32 | seq u48 -> TaskRecord
- *     results  crawl u32 | commit u48                 -> lines of pages.jsonl, new image URLs
+ *     results  crawl u32 | commit u48                 -> lines of all three files
  *     buried   crawl u32 | fingerprint 16             -> BuriedRecord
  *     robots   host 8                                -> RobotsRecord, the file itself
  *     hosts    host 8                                -> PaceRecord
@@ -17,7 +17,7 @@
  */
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
-import type { FetchErrorBody, FetchErrorKind } from '../../shared/protocol.ts';
+import type { FetchErrorBody, FetchErrorKind, SkipReason } from '../../shared/protocol.ts';
 
 export const formatVersion = 1;
 
@@ -32,9 +32,13 @@ export type CrawlCounters = {
   buried: number;
   /** Left out by robots.txt. */
   excluded: number;
+  /** Links that were not taken. */
+  skipped: Partial<Record<SkipReason, number>>;
+  /** The failed ones. */
+  errors: Partial<Record<FetchErrorKind, number>>;
   known: number;
   bytes: number;
-  /** Keys in `seen`: URLs and images. */
+  /** Keys in `seen`: URLs, images, and links that were not taken. */
   seen: number;
 };
 
@@ -175,19 +179,40 @@ export function decodeTask(value: Buffer): TaskRecord {
   };
 }
 
-export function encodeResults(pages: string, images: string): Buffer {
+/** Lines for each file of a crawl. */
+export type ResultLines = { pages: string; images: string; skipped: string };
+
+export function encodeResults({ pages, images, skipped }: ResultLines): Buffer {
   const pagesBytes = Buffer.byteLength(pages);
-  const value = Buffer.allocUnsafe(4 + pagesBytes + images.length);
+  const imagesEnd = 8 + pagesBytes + images.length;
+  const value = Buffer.allocUnsafe(imagesEnd + skipped.length);
   value.writeUInt32BE(pagesBytes, 0);
-  value.write(pages, 4);
-  value.write(images, 4 + pagesBytes, 'latin1');
+  value.writeUInt32BE(images.length, 4);
+  value.write(pages, 8);
+  // Both are ASCII: nothing but URLs, numbers and our own words.
+  value.write(images, 8 + pagesBytes, 'latin1');
+  value.write(skipped, imagesEnd, 'latin1');
   return value;
 }
 
-export function decodeResults(value: Buffer): { pages: Buffer; images: Buffer } {
-  const pagesEnd = 4 + value.readUInt32BE(0);
-  return { pages: value.subarray(4, pagesEnd), images: value.subarray(pagesEnd) };
+export function decodeResults(value: Buffer): Record<keyof ResultLines, Buffer> {
+  const pagesEnd = 8 + value.readUInt32BE(0);
+  const imagesEnd = pagesEnd + value.readUInt32BE(4);
+  return {
+    pages: value.subarray(8, pagesEnd),
+    images: value.subarray(pagesEnd, imagesEnd),
+    skipped: value.subarray(imagesEnd),
+  };
 }
+
+/** Where the counts of a crawl's trap rules are, in `meta`. */
+export function trapsKey(crawl: number): Buffer {
+  return Buffer.from(`traps/${crawl}`);
+}
+
+export type TrapCounts = [string, number][];
+export const encodeTrapCounts = (counts: TrapCounts): Buffer => encodeValue(counts);
+export const decodeTrapCounts = (value: Buffer) => decodeValue(value) as TrapCounts;
 
 export const encodeCrawl = (crawl: CrawlRecord): Buffer => encodeValue(crawl);
 export const decodeCrawl = (value: Buffer): CrawlRecord => decodeValue(value) as CrawlRecord;

@@ -4,7 +4,8 @@
  * length.
  */
 
-/** `extra`: an element that says something of images alone: source, link, video, input, meta. */
+/** `about`: link and meta, which speak of the page and name images, too; `extra`: an element that
+ *  says something of images alone: source, video, input. */
 export type Kind =
   | 'other'
   | 'link'
@@ -14,6 +15,7 @@ export type Kind =
   | 'script'
   | 'plaintext'
   | 'foreign'
+  | 'about'
   | 'extra';
 
 export const href = 1 << 0;
@@ -35,8 +37,10 @@ export const sizes = 1 << 15;
 export const xlinkHref = 1 << 16;
 /** Any of the lazy attributes, whose names are an option. */
 export const lazy = 1 << 17;
+export const httpEquiv = 1 << 18;
 
-/** What a scanner stops at: for `img` links and img elements, for `all` whatever names images. */
+/** What a scanner stops at: for `img` links, img elements and what is said of the page, for `all`
+ *  whatever names images. */
 export type Tables = {
   readonly kinds: ReadonlyMap<string, Kind>;
   /** By first letter, the lengths that a name in `kinds` can have, as bits: most tags end here. */
@@ -54,6 +58,8 @@ const plainKinds: readonly (readonly [string, Kind])[] = [
   // The tree builder renames this start tag.
   ['image', 'image'],
   ['base', 'base'],
+  ['link', 'about'],
+  ['meta', 'about'],
   ['script', 'script'],
   ['plaintext', 'plaintext'],
   ['svg', 'foreign'],
@@ -62,22 +68,43 @@ const plainKinds: readonly (readonly [string, Kind])[] = [
     (name): [string, Kind] => [name, 'raw'],
   ),
 ];
+/** What link and meta say of the page. */
+const abouts: readonly (readonly [string, number])[] = [
+  ['link', href | rel],
+  ['meta', metaName | httpEquiv | content],
+];
 const extras: readonly (readonly [string, number])[] = [
   ['source', srcset | lazy],
-  ['link', href | rel | as | imagesrcset | sizes],
   ['video', poster | lazy],
   ['input', type | src | alt | width | height | lazy],
-  ['meta', property | metaName | content],
+];
+/** And what they say of images. */
+const aboutImages: readonly (readonly [string, number])[] = [
+  ['link', href | rel | as | imagesrcset | sizes],
+  ['meta', metaName | httpEquiv | content | property],
 ];
 /** In svg, what shows another file. */
 const shows = href | xlinkHref | width | height;
 
-export const plainTables = tables(plainKinds, 0, []);
-export const fullTables = tables(
+const plainTables = tables(plainKinds, 0, abouts);
+const fullTables = tables(
   [...plainKinds, ...extras.map(([name]): [string, Kind] => [name, 'extra'])],
   style | lazy,
-  [...extras, ['image', shows], ['use', shows], ['feimage', shows]],
+  [...extras, ...aboutImages, ['image', shows], ['use', shows], ['feimage', shows]],
 );
+const plainTablesWithRel = withRel(plainTables);
+const fullTablesWithRel = withRel(fullTables);
+
+/** `all`: wherever an image can stand; `rel`: the rel of links, too. */
+export function tablesFor({ all, rel }: { all: boolean; rel: boolean }): Tables {
+  if (rel) return all ? fullTablesWithRel : plainTablesWithRel;
+  return all ? fullTables : plainTables;
+}
+
+function withRel(base: Tables): Tables {
+  const { wantedOf } = base;
+  return { ...base, wantedOf: { ...wantedOf, link: wantedOf.link | rel } };
+}
 
 function tables(
   kinds: readonly (readonly [string, Kind])[],
@@ -103,6 +130,7 @@ function tables(
       script: always === 0 ? 0 : type,
       plaintext: 0,
       foreign: always,
+      about: always,
       extra: always,
     },
     wantedByName: new Map(byName.map(([name, bits]) => [name, bits | always])),
@@ -120,20 +148,30 @@ export function isLetter(c: number): boolean {
   return lower >= 0x61 && lower <= 0x7a;
 }
 
-export function isSpace(c: number): boolean {
-  return c === 0x20 || c === 0x0a || c === 0x09 || c === 0x0d || c === 0x0c;
+/** Letters as bits, without case. */
+export function letterBit(letter: string): number {
+  return 1 << (letter.charCodeAt(0) & 31);
 }
 
+export function isLetterOrDigit(c: number): boolean {
+  return isLetter(c) || (c >= 0x30 && c <= 0x39);
+}
+
+export function isSpace(c: number): boolean {
+  return c <= 0x20 && (c === 0x20 || c === 0x0a || c === 0x09 || c === 0x0d || c === 0x0c);
+}
+
+// Letters are above ">", so that one comparison tells most characters.
 export function endsTagName(c: number): boolean {
-  return c === gt || c === slash || isSpace(c);
+  return c <= gt && (c === gt || c === slash || isSpace(c));
 }
 
 export function endsAttributeName(c: number): boolean {
-  return c === equals || c === gt || c === slash || isSpace(c);
+  return c <= gt && (c === equals || c === gt || c === slash || isSpace(c));
 }
 
 export function endsUnquoted(c: number): boolean {
-  return c === gt || isSpace(c);
+  return c <= gt && (c === gt || isSpace(c));
 }
 
 export function nameEnd(buffer: string, start: number): number {
@@ -154,26 +192,53 @@ export function isTag(buffer: string, start: number, name: string): boolean {
 
 /** The bit of a known attribute, else 0. */
 export function attributeName(buffer: string, start: number, end: number): number {
-  const is = (name: string) => isName(buffer, start, name);
   switch (end - start) {
     case 2:
-      return is('as') ? as : 0;
+      return isName(buffer, start, 'as') ? as : 0;
     case 3:
-      return is('src') ? src : is('alt') ? alt : is('rel') ? rel : 0;
+      return isName(buffer, start, 'src')
+        ? src
+        : isName(buffer, start, 'alt')
+          ? alt
+          : isName(buffer, start, 'rel')
+            ? rel
+            : 0;
     case 4:
-      return is('href') ? href : is('type') ? type : is('name') ? metaName : 0;
+      return isName(buffer, start, 'href')
+        ? href
+        : isName(buffer, start, 'type')
+          ? type
+          : isName(buffer, start, 'name')
+            ? metaName
+            : 0;
     case 5:
-      return is('style') ? style : is('width') ? width : is('sizes') ? sizes : 0;
+      return isName(buffer, start, 'style')
+        ? style
+        : isName(buffer, start, 'width')
+          ? width
+          : isName(buffer, start, 'sizes')
+            ? sizes
+            : 0;
     case 6:
-      return is('srcset') ? srcset : is('height') ? height : is('poster') ? poster : 0;
+      return isName(buffer, start, 'srcset')
+        ? srcset
+        : isName(buffer, start, 'height')
+          ? height
+          : isName(buffer, start, 'poster')
+            ? poster
+            : 0;
     case 7:
-      return is('content') ? content : 0;
+      return isName(buffer, start, 'content') ? content : 0;
     case 8:
-      return is('property') ? property : 0;
+      return isName(buffer, start, 'property') ? property : 0;
     case 10:
-      return is('xlink:href') ? xlinkHref : 0;
+      return isName(buffer, start, 'xlink:href')
+        ? xlinkHref
+        : isName(buffer, start, 'http-equiv')
+          ? httpEquiv
+          : 0;
     case 11:
-      return is('imagesrcset') ? imagesrcset : 0;
+      return isName(buffer, start, 'imagesrcset') ? imagesrcset : 0;
     default:
       return 0;
   }

@@ -4,6 +4,7 @@
  * The page scanner leaves values as they stand and calls here for those that hold an ampersand.
  */
 import { Tokenizer, type TokenizerCallbacks } from 'htmlparser2';
+import { equals, isLetterOrDigit } from './elements.ts';
 
 let source = '';
 let decoded = '';
@@ -39,8 +40,37 @@ const tokenizer = new Tokenizer({ decodeEntities: true }, callbacks);
 export function decodeAttribute(value: string): string {
   const text = value.includes('\0') ? value.replaceAll('\0', '\ufffd') : value;
   if (!text.includes('&')) return text;
+  const plain = decodeAmpersands(text);
+  if (plain !== undefined) return plain;
   // A quote in a value that stood in single quotes must not end the attribute here.
   return run(`<a b="${text.replaceAll('"', '&quot;')}">`);
+}
+
+/**
+ * What nearly all addresses hold: `&amp;`, `&#38;`, and ampersands that stand for themselves, as in
+ * `?a=1&b=2`. undefined if any is something else, which is the tokenizer's to read.
+ */
+function decodeAmpersands(text: string): string | undefined {
+  let result = '';
+  let from = 0;
+  for (let at = text.indexOf('&'); at >= 0; at = text.indexOf('&', at + 1)) {
+    if (text.startsWith('amp;', at + 1)) {
+      result += text.slice(from, at + 1);
+      from = at + 5;
+    } else if (text.startsWith('#38;', at + 1)) {
+      result += text.slice(from, at + 1);
+      from = at + 5;
+    } else if (text.startsWith('#038;', at + 1)) {
+      result += text.slice(from, at + 1);
+      from = at + 6;
+    } else {
+      let end = at + 1;
+      while (end < text.length && isLetterOrDigit(text.charCodeAt(end))) end++;
+      // Before "=" no name without a semicolon counts, and "&=" is none.
+      if (text.charCodeAt(end) !== equals) return undefined;
+    }
+  }
+  return from === 0 ? text : result + text.slice(from);
 }
 
 /** The text of a title (RCDATA: references count, tags do not). */

@@ -6,6 +6,13 @@
  */
 import { type FetchSpec, type ImageVia, imageVias, lazyAttributes } from '../../shared/crawl.ts';
 import { type Image, limits } from '../../shared/protocol.ts';
+import {
+  Declarations,
+  type Declared,
+  hasToken,
+  noHeaders,
+  type PageHeaders,
+} from './declarations.ts';
 import { decodeAttribute, decodeTitle } from './entities.ts';
 import { cap, PageImages } from './images.ts';
 import { LazyNames } from './lazy.ts';
@@ -23,22 +30,39 @@ export type ExtractOptions = {
   srcset?: FetchSpec['srcset'];
   /** Names of the attributes that scripts load images from. */
   lazyAttributes?: readonly string[];
+  /** Of the answer; none by default. */
+  headers?: PageHeaders;
+  /** Rules for crawlers may name it. */
+  userAgent?: string;
+  /** What the page asks that is kept to; nothing by default. */
+  obey?: FetchSpec['obey'];
+  /** The target of a refresh is no link. */
+  ignoreRefresh?: boolean;
   /** Makes real text of a value, if what is written is not text yet but bytes as characters. */
   value?: (text: string) => string;
 };
 
-export type Extract = {
+export type Extract = Declared & {
   /** First title, decoded, whitespace collapsed, at most `limits.titleChars`; absent if empty. */
   title?: string;
-  /** Each (src, via) once, in document order, at most `limits.imagesMax`. */
+  /** Each (src, via) once, in document order. */
   images: Image[];
+  /** Images that `limits.imagesMax` or `limits.imagesBytesMax` left no room for. */
+  imagesCut: number;
   /** Images that are data: URLs; they are not among `images`. */
   dataImages: number;
   /** Canonical links without fragment, each once, ASCII, parted by line feeds. */
   links: Uint8Array;
-  /** Links that `limits.linksBytesMax` left no room for. */
+  /** Links longer than `limits.urlChars`, and those that the limits on all left no room for. */
   linksCut: number;
+  /** Links that are not among `links`, because the page asks for it. */
+  nofollowed: number;
 };
+
+/** Of a link: its author does not vouch for it. Source: HTML Standard 4.6.8; Google Search Central,
+ *  "Qualify your outbound links". */
+const unendorsed = ['nofollow', 'ugc', 'sponsored'];
+const noLinks = new Uint8Array(0);
 
 const plainVias: ReadonlySet<ImageVia> = new Set(['img']);
 const allVias: ReadonlySet<ImageVia> = new Set(imageVias);
@@ -51,6 +75,10 @@ export class PageExtractor implements ScannerSink {
   #base: string | undefined;
   #title: string | undefined;
   readonly #links = new Set<string>();
+  #linksCut = 0;
+  /** Links that are not to be followed, unless they stand elsewhere, too. */
+  readonly #unendorsed = new Set<string>();
+  readonly #declarations: Declarations;
   readonly #images: PageImages;
 
   constructor(options: ExtractOptions) {
@@ -59,10 +87,16 @@ export class PageExtractor implements ScannerSink {
     const value = options.value ?? ((text: string) => text);
     this.#images = new PageImages({ vias, srcset: options.srcset ?? 'all', value });
     const isPlain = [...vias].every((via) => via === 'img' || via === 'srcset');
-    this.#scanner = new Scanner(
-      this,
-      isPlain ? undefined : lazyNamesOf(options.lazyAttributes ?? lazyAttributes),
-    );
+    this.#scanner = new Scanner(this, {
+      lazy: isPlain ? undefined : lazyNamesOf(options.lazyAttributes ?? lazyAttributes),
+      rel: options.obey?.includes('rel-nofollow') === true,
+    });
+    this.#declarations = new Declarations({
+      headers: options.headers ?? noHeaders,
+      userAgent: options.userAgent ?? '',
+      text: (raw) => this.#value(raw),
+      resolver: () => this.#resolver(),
+    });
   }
 
   write(text: string): void {
@@ -74,16 +108,26 @@ export class PageExtractor implements ScannerSink {
     const resolver = this.#resolver();
     const text = this.#title ?? '';
     const title = cleanTitle(this.#options.value?.(text) ?? text);
+    const declared = this.#declarations.end(resolver, this.#options.url);
     return {
+      ...declared,
       ...(title !== '' && { title }),
       ...this.#images.resolve(resolver),
-      ...this.#resolveLinks(resolver),
+      ...this.#resolveLinks(resolver, declared),
     };
   }
 
-  /** @internal Called by the scanner, like the five below. */
-  link(href: string): void {
-    this.#links.add(withoutFragment(href));
+  /** @internal Called by the scanner, like the six below. */
+  link(href: string, rel: string | undefined): void {
+    const isUnendorsed = rel !== undefined && this.#isUnendorsed(rel);
+    const links = isUnendorsed ? this.#unendorsed : this.#links;
+    if (links.size < limits.linksMax) links.add(withoutFragment(href));
+    else this.#linksCut++;
+  }
+
+  about(tag: Tag): void {
+    this.#declarations.tag(tag);
+    this.#images.tag(tag);
   }
 
   image(tag: Tag): void {
@@ -119,21 +163,52 @@ export class PageExtractor implements ScannerSink {
     return decodeAttribute(this.#options.value?.(raw) ?? raw);
   }
 
-  #resolveLinks(resolver: Resolver): { links: Uint8Array; linksCut: number } {
+  #resolveLinks(
+    resolver: Resolver,
+    { refresh, directives }: Declared,
+  ): Pick<Extract, 'links' | 'linksCut' | 'nofollowed'> {
+    const { ignoreRefresh, obey } = this.#options;
     const urls = new Set<string>();
     let bytes = 0;
-    let linksCut = 0;
+    let linksCut = this.#linksCut;
+    if (refresh !== undefined && !ignoreRefresh) {
+      urls.add(refresh);
+      bytes = refresh.length + 1;
+    }
     for (const href of this.#links) {
-      const url = href === '' ? resolver.base : resolver.resolveLink(this.#value(href));
-      if (url === undefined || url.length > limits.urlChars || urls.has(url)) continue;
-      if (bytes + url.length > limits.linksBytesMax) {
+      const url = this.#linkUrl(href, resolver);
+      if (url === undefined || urls.has(url)) continue;
+      if (url.length > limits.urlChars || bytes + url.length > limits.linksBytesMax) {
         linksCut++;
         continue;
       }
       bytes += url.length + 1;
       urls.add(url);
     }
-    return { links: Buffer.from([...urls].join('\n'), 'latin1'), linksCut };
+    const nofollowed = this.#unfollowed(resolver, urls);
+    if (directives?.includes('nofollow') && obey?.includes('nofollow'))
+      return { links: noLinks, linksCut: 0, nofollowed: nofollowed + urls.size + linksCut };
+    return { links: Buffer.from([...urls].join('\n'), 'latin1'), linksCut, nofollowed };
+  }
+
+  /** How many links are not to be followed and stand nowhere else. */
+  #unfollowed(resolver: Resolver, followed: ReadonlySet<string>): number {
+    const urls = new Set<string>();
+    for (const href of this.#unendorsed) {
+      const url = this.#linkUrl(href, resolver);
+      if (url !== undefined && !followed.has(url)) urls.add(url);
+    }
+    return urls.size;
+  }
+
+  #isUnendorsed(rel: string): boolean {
+    const value = this.#value(rel);
+    return unendorsed.some((token) => hasToken(value, token));
+  }
+
+  #linkUrl(href: string, resolver: Resolver): string | undefined {
+    const plain = href.includes('&') ? undefined : resolver.resolvePlain(href);
+    return plain ?? (href === '' ? resolver.base : resolver.resolveLink(this.#value(href)));
   }
 }
 

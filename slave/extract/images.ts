@@ -1,8 +1,8 @@
 /**
  * The images of one page, gathered while it is scanned: every place where a browser or one of the
- * usual scripts finds one, each with the class (`via`) that it belongs to. Values are kept as they
- * stand and resolved at the end, because `<base>` counts for all of them; CSS and JSON-LD are read at
- * once, so that their text is not held. data: URLs are counted, not kept.
+ * usual scripts finds one, each with the class (`via`) that it belongs to. Sets, CSS and JSON-LD are
+ * read at once, so that their text is not held; each distinct address is kept as it stands and
+ * resolved at the end, because `<base>` counts for all of them. data: URLs are counted, not kept.
  * Source: HTML Standard (img, picture, link, video, input, meta); README, "Images".
  */
 import type { ImageVia } from '../../shared/crawl.ts';
@@ -24,15 +24,16 @@ export type ImageOptions = {
   readonly value: (text: string) => string;
 };
 
+/** One distinct address as the page has it. */
 type Found = {
   readonly via: ImageVia;
-  readonly value: string;
-  /** `raw` and `set` are as in the page; `text` is decoded already. */
-  readonly form: 'raw' | 'set' | 'text';
-  /** Raw, unless the form is `text`. */
-  alt?: string | undefined;
-  width?: number | undefined;
-  height?: number | undefined;
+  readonly text: string;
+  /** As scanned, neither decoded nor free of character references. */
+  readonly isRaw: boolean;
+  /** Raw. */
+  alt: string | undefined;
+  width: number | undefined;
+  height: number | undefined;
 };
 
 const iconRels = new Set(
@@ -47,14 +48,37 @@ const metaVias: ReadonlyMap<string, ImageVia> = new Map([
   ['msapplication-tileimage', 'icon'],
 ]);
 
+/**
+ * Forms of addresses, as bits, such that two different texts of one form are two different URLs: as
+ * long as a class has one form alone, its URLs need not be compared once more.
+ */
+const otherForm = 1;
+const distinctForms: ReadonlySet<number> = new Set([2, 4, 8, 16, 32, 64, 128, 256]);
+
+/** Of an address that `resolvePlain` took. */
+function formOf(text: string, isRaw: boolean): number {
+  const c = text.charCodeAt(0);
+  if (c === 0x2e) return otherForm; // "../" may be folded
+  let form = 2;
+  if (c === 0x2f) form = text.charCodeAt(1) === 0x2f ? 4 : 8;
+  else if (c === 0x68 && /^https?:/.test(text)) form = 16;
+  return isRaw ? form : form << 4;
+}
+
+/** What an image takes of a report beside its address and alternative text, in bytes. */
+const entryBytes = 64;
+
 export class PageImages {
   readonly #options: ImageOptions;
   readonly #found: Found[] = [];
-  /** Raw values seen already, by class: an icon that stands 500 times on a page is kept once. */
-  readonly #known = new Map<ImageVia, Set<string>>();
+  /** Seen already, by class, raw texts apart: an icon that stands 500 times is kept once. */
+  readonly #knownRaw = new Map<ImageVia, Set<string>>();
+  readonly #knownText = new Map<ImageVia, Set<string>>();
+  readonly #forms = new Map<ImageVia, number>();
   /** What og:image:width and its like speak of. */
   #lastMeta: Found | undefined;
   #dataCount = 0;
+  #cutCount = 0;
 
   constructor(options: ImageOptions) {
     this.#options = options;
@@ -69,20 +93,21 @@ export class PageImages {
       case 'foreign': {
         const href = tag.value(attribute.href) ?? tag.value(attribute.xlinkHref) ?? '';
         // A fragment alone is a part of this document.
-        if (!href.startsWith('#')) this.#keep({ via: 'svg', value: href, form: 'raw' }, tag);
+        if (!href.startsWith('#')) this.#keepRaw('svg', href, tag);
         break;
       }
+      case 'about':
       case 'extra':
         this.#extra(tag);
         break;
       default:
     }
-    for (const lazy of tag.lazies) {
-      if (lazy.use === 'background' || this.#takesLazy(tag, lazy.use, lazy.isSet)) {
-        if (!looksLikeAddress(lazy.value)) continue;
-        if (lazy.value.includes('url(')) this.#css(decodeAttribute(lazy.value), 'lazy');
-        else this.#keep({ via: 'lazy', value: lazy.value, form: lazy.isSet ? 'set' : 'raw' }, tag);
-      }
+    for (const { name, value } of tag.lazies) {
+      if (name.use !== 'background' && !this.#takesLazy(tag, name.use, name.isSet)) continue;
+      if (!looksLikeAddress(value)) continue;
+      if (value.includes('url(')) this.#css(decodeAttribute(value), 'lazy');
+      else if (name.isSet) this.#keepSet('lazy', value, tag);
+      else this.#keepRaw('lazy', value, tag);
     }
   }
 
@@ -95,26 +120,27 @@ export class PageImages {
   jsonLd(text: string): void {
     if (!this.#options.vias.has('jsonld')) return;
     for (const { src, width, height } of jsonLdImages(this.#options.value(text)))
-      this.#keep({ via: 'jsonld', value: src, form: 'text', width, height });
+      this.#keep(newFound('jsonld', src, false, width, height));
   }
 
-  /** Each (src, via) once, in document order, at most `limits.imagesMax`; and how many data: URLs
-   *  there were. */
-  resolve(resolver: Resolver): { images: Image[]; dataImages: number } {
+  /** Each (src, via) once, in document order, within the limits; how many went beyond them; how
+   *  many data: URLs there were. */
+  resolve(resolver: Resolver): { images: Image[]; imagesCut: number; dataImages: number } {
+    const urls = this.#found.map((found) => this.#address(found, resolver));
     const images: Image[] = [];
     const seen = new Map<ImageVia, Set<string>>();
-    for (const found of this.#found) {
-      const known = seen.get(found.via) ?? new Set();
-      seen.set(found.via, known);
-      for (const { url, width, height } of this.#addresses(found)) {
-        const src = isBlank(url) || this.#isData(url) ? undefined : resolver.resolve(url);
-        if (src === undefined || src.length > limits.urlChars || known.has(src)) continue;
-        if (images.length >= limits.imagesMax) break;
-        known.add(src);
-        images.push(this.#image(src, found, width, height));
-      }
+    let bytes = 0;
+    for (const [index, found] of this.#found.entries()) {
+      const src = urls[index];
+      if (src === undefined || src.length > limits.urlChars) continue;
+      const isDistinct = distinctForms.has(this.#forms.get(found.via) ?? 0);
+      if (!isDistinct && !isNew(seen, found.via, src)) continue;
+      const image = this.#image(src, found);
+      bytes += entryBytes + src.length + (image.alt === undefined ? 0 : image.alt.length * 3);
+      if (bytes <= limits.imagesBytesMax) images.push(image);
+      else this.#cutCount++;
     }
-    return { images, dataImages: this.#dataCount };
+    return { images, imagesCut: this.#cutCount, dataImages: this.#dataCount };
   }
 
   #extra(tag: Tag): void {
@@ -139,24 +165,20 @@ export class PageImages {
   }
 
   #pictureOf(tag: Tag, src: ImageVia | undefined, set: ImageVia | undefined): void {
-    const value = tag.value(attribute.src);
-    if (src !== undefined && value !== undefined) this.#keep({ via: src, value, form: 'raw' }, tag);
-    const candidates = tag.value(attribute.srcset);
-    if (set !== undefined && candidates !== undefined)
-      this.#keep({ via: set, value: candidates, form: 'set' }, tag);
+    if (src !== undefined) this.#keepRaw(src, tag.value(attribute.src), tag);
+    if (set !== undefined) this.#keepSet(set, tag.value(attribute.srcset), tag);
   }
 
   #link(tag: Tag): void {
     const rels = (tag.value(attribute.rel) ?? '').toLowerCase().split(/[\t\n\f\r ]+/);
     if (rels.includes('preload') && tag.value(attribute.as)?.toLowerCase() === 'image') {
       this.#keepRaw('preload', tag.value(attribute.href));
-      const value = tag.value(attribute.imagesrcset);
-      if (value !== undefined) this.#keep({ via: 'preload', value, form: 'set' });
+      this.#keepSet('preload', tag.value(attribute.imagesrcset));
     }
     if (!rels.some((rel) => iconRels.has(rel))) return;
     const [, width, height] = /^\s*(\d+)x(\d+)/i.exec(tag.value(attribute.sizes) ?? '') ?? [];
-    const size = { width: pixels(width), height: pixels(height) };
-    this.#keep({ via: 'icon', value: tag.value(attribute.href) ?? '', form: 'raw', ...size });
+    const href = tag.value(attribute.href) ?? '';
+    this.#keep(newFound('icon', href, true, pixels(width), pixels(height)));
   }
 
   #meta(tag: Tag): void {
@@ -167,7 +189,7 @@ export class PageImages {
       const via = metaVias.get(name);
       const last = this.#lastMeta;
       if (via !== undefined) {
-        this.#lastMeta = { via, value: content, form: 'raw' };
+        this.#lastMeta = newFound(via, content, true);
         this.#keep(this.#lastMeta);
         return;
       }
@@ -189,28 +211,41 @@ export class PageImages {
   /** `raw`: as scanned, but for character references. */
   #css(raw: string, via: ImageVia): void {
     if (!this.#options.vias.has(via)) return;
-    for (const value of cssImages(this.#options.value(raw)))
-      this.#keep({ via, value, form: 'text' });
+    for (const text of cssImages(this.#options.value(raw))) this.#keep(newFound(via, text, false));
   }
 
-  #keepRaw(via: ImageVia, value: string | undefined): void {
-    if (value !== undefined) this.#keep({ via, value, form: 'raw' });
+  #keepRaw(via: ImageVia, value: string | undefined, tag?: Tag): void {
+    if (value === undefined || value === '') return;
+    const found = newFound(via, value, true);
+    if (!this.#keep(found) || tag === undefined) return;
+    found.alt = tag.value(attribute.alt);
+    found.width = pixels(tag.value(attribute.width));
+    found.height = pixels(tag.value(attribute.height));
   }
 
-  #keep(found: Found, tag?: Tag): void {
-    const { via, value, form } = found;
-    if (value === '' || !this.#options.vias.has(via)) return;
-    if (form !== 'set' && this.#isData(value)) return;
-    const known = this.#known.get(via) ?? new Set();
-    if (known.size === 0) this.#known.set(via, known);
-    if (known.has(value) || this.#found.length >= limits.imagesMax) return;
-    known.add(value);
-    if (tag !== undefined) {
-      found.alt = tag.value(attribute.alt);
-      found.width = pixels(tag.value(attribute.width));
-      found.height = pixels(tag.value(attribute.height));
+  /** Candidates are parted where they stand: what parts them is ASCII, in the page's bytes, too. */
+  #keepSet(via: ImageVia, value: string | undefined, tag?: Tag): void {
+    if (value === undefined || !this.#options.vias.has(via)) return;
+    const isRaw = !value.includes('&');
+    const all = parseSrcset(isRaw ? value : this.#decoded(value));
+    for (const { url, width, height } of this.#options.srcset === 'best' ? best(all) : all) {
+      const found = newFound(via, url, isRaw, width, height);
+      if (this.#keep(found) && tag !== undefined) found.alt = tag.value(attribute.alt);
     }
+  }
+
+  /** False when it is not wanted, none, known, or too much. */
+  #keep(found: Found): boolean {
+    const { via, text, isRaw } = found;
+    if (text === '' || !this.#options.vias.has(via) || this.#isData(text)) return false;
+    const known = isRaw ? this.#knownRaw : this.#knownText;
+    if (this.#found.length >= limits.imagesMax) {
+      if (known.get(via)?.has(text) !== true) this.#cutCount++;
+      return false;
+    }
+    if (!isNew(known, via, text)) return false;
     this.#found.push(found);
+    return true;
   }
 
   /** Counts a data: URL. */
@@ -222,32 +257,49 @@ export class PageImages {
     return true;
   }
 
-  #addresses({ value, form, width, height }: Found): readonly Candidate[] {
-    const text = form === 'text' ? value : decodeAttribute(this.#options.value(value));
-    if (form !== 'set') {
-      return [
-        {
-          url: text,
-          ...(width !== undefined && { width }),
-          ...(height !== undefined && { height }),
-        },
-      ];
-    }
-    const candidates = parseSrcset(text);
-    return this.#options.srcset === 'best' ? best(candidates) : candidates;
+  #address({ via, text, isRaw }: Found, resolver: Resolver): string | undefined {
+    const plain = isRaw && text.includes('&') ? undefined : resolver.resolvePlain(text);
+    const form = plain === undefined ? otherForm : formOf(text, isRaw);
+    this.#forms.set(via, (this.#forms.get(via) ?? 0) | form);
+    if (plain !== undefined) return plain;
+    const url = isRaw ? this.#decoded(text) : text;
+    return isBlank(url) || this.#isData(url) ? undefined : resolver.resolve(url);
   }
 
-  #image(src: string, found: Found, width: number | undefined, height: number | undefined): Image {
-    const image: Image = { src, via: found.via };
-    if (found.alt !== undefined) {
-      const alt =
-        found.form === 'text' ? found.alt : decodeAttribute(this.#options.value(found.alt));
-      image.alt = cap(alt.replace(/\r\n?/g, '\n'), limits.altChars);
-    }
+  #image(src: string, { via, alt, width, height }: Found): Image {
+    const image: Image = { src, via };
+    if (alt !== undefined)
+      image.alt = cap(this.#decoded(alt).replace(/\r\n?/g, '\n'), limits.altChars);
     if (width !== undefined && width <= imagePixelsMax) image.width = width;
     if (height !== undefined && height <= imagePixelsMax) image.height = height;
     return image;
   }
+
+  #decoded(raw: string): string {
+    return decodeAttribute(this.#options.value(raw));
+  }
+}
+
+function newFound(
+  via: ImageVia,
+  text: string,
+  isRaw: boolean,
+  width?: number,
+  height?: number,
+): Found {
+  return { via, text, isRaw, alt: undefined, width, height };
+}
+
+/** Adds `text` to the set of its class. */
+function isNew(known: Map<ImageVia, Set<string>>, via: ImageVia, text: string): boolean {
+  let texts = known.get(via);
+  if (texts === undefined) {
+    texts = new Set();
+    known.set(via, texts);
+  }
+  const before = texts.size;
+  texts.add(text);
+  return texts.size > before;
 }
 
 /** The candidate with the most pixels, as far as its descriptor tells. */
@@ -266,8 +318,24 @@ function isImageInput(tag: Tag): boolean {
 
 /** A length in pixels; undefined for a percentage. Source: HTML Standard, "dimension values". */
 function pixels(value: string | undefined): number | undefined {
-  const [, digits, unit] = /^[\t\n\f\r ]*\+?([0-9]+)(?:\.[0-9]*)?(%?)/.exec(value ?? '') ?? [];
+  if (value === undefined) return undefined;
+  if (value.length <= 4) {
+    const plain = plainNumber(value);
+    if (plain !== undefined) return plain;
+  }
+  const [, digits, unit] = /^[\t\n\f\r ]*\+?([0-9]+)(?:\.[0-9]*)?(%?)/.exec(value) ?? [];
   return digits === undefined || unit === '%' ? undefined : Number(digits);
+}
+
+/** What most sizes are: digits alone. */
+function plainNumber(value: string): number | undefined {
+  let number = 0;
+  for (let at = 0; at < value.length; at++) {
+    const digit = value.charCodeAt(at) - 0x30;
+    if (digit < 0 || digit > 9) return undefined;
+    number = number * 10 + digit;
+  }
+  return value === '' ? undefined : number;
 }
 
 function isBlank(value: string): boolean {

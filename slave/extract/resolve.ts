@@ -6,22 +6,17 @@
  */
 import '@exodus/bytes/encoding.js';
 import { percentEncodeAfterEncoding } from '@exodus/bytes/whatwg.js';
+import { limits } from '../../shared/protocol.ts';
 
-// What a character may be in the fast path; 0 sends the URL to the parser.
-const plain = 1;
-const slash = 2;
-const dot = 3;
-const colon = 4;
-const percent = 5;
-const question = 6;
-const classes = new Uint8Array(128);
-for (const c of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~!$&()*+,;=@')
-  classes[c.charCodeAt(0)] = plain;
-classes[0x2f] = slash;
-classes[0x2e] = dot;
-classes[0x3a] = colon;
-classes[0x25] = percent;
-classes[0x3f] = question;
+// Paths and queries that the URL parser would leave as they stand. "." and ".." fold away, and
+// "%2e" counts as a dot in a path; what stands before a colon in the first segment could be a
+// scheme; "?x" alone keeps the base's path, not its folder. Each alternative begins with another
+// character, so that matching is linear.
+const rooted = String.raw`(?:[\w~!$&()*+,;=@:-]\.*|%(?!2)\.*|\/)*`;
+const firstSegment = String.raw`(?!\?)(?:[\w~!$&()*+,;=@-]\.*|%(?!2)\.*)*`;
+const query = String.raw`(?:\?[\w~!$&()*+,;=@:/.%?-]*)?$`;
+const plainRooted = new RegExp(rooted + query, 'y');
+const plainRelative = new RegExp(`${firstSegment}(?:/${rooted})?${query}`, 'y');
 
 // A last label that begins with a letter is no IPv4 number; "xn--" needs IDNA's own checks.
 const plainAuthority = /^https?:\/\/(?:[a-z0-9][a-z0-9-]*\.)*[a-z][a-z0-9-]*\//;
@@ -36,6 +31,10 @@ export class Resolver {
   /** `parents[n]`: the folder that n times `../` leads to, ending in a slash. */
   readonly #parents: string[];
   readonly #rootLength: number;
+  /** With its colon. */
+  readonly #scheme: string;
+  /** Scheme and host that the last absolute URL began with: on most pages many do. */
+  #authority = '?';
 
   /** `base`: a canonical http(s) URL. `encoding`: any label of the Encoding Standard. */
   constructor(base: string, encoding: string) {
@@ -45,6 +44,7 @@ export class Resolver {
     const query = this.base.indexOf('?');
     const path = query < 0 ? this.base : this.base.slice(0, query);
     this.#rootLength = path.indexOf('/', path.indexOf('//') + 2) + 1;
+    this.#scheme = path.slice(0, path.indexOf(':') + 1);
     this.#parents = [path.slice(0, path.lastIndexOf('/') + 1)];
   }
 
@@ -60,6 +60,12 @@ export class Resolver {
     return hash < 0 ? url : url?.slice(0, hash);
   }
 
+  /** The same for one of the usual forms, else undefined, which says nothing yet. What it takes is
+   *  printable ASCII without a character that HTML would decode, but for "&". */
+  resolvePlain(href: string): string | undefined {
+    return this.#fast(href);
+  }
+
   #slow(href: string): string | undefined {
     if (otherScheme.test(href)) return undefined;
     try {
@@ -73,27 +79,35 @@ export class Resolver {
   #fast(href: string): string | undefined {
     let at = 0;
     let folder = this.#parents[0] ?? '';
-    let schemeEnded = false;
+    let isRooted = false;
     if (href.charCodeAt(0) === 0x2f) {
-      if (href.charCodeAt(1) === 0x2f) return undefined;
+      if (href.charCodeAt(1) === 0x2f) return this.#fastAbsolute(this.#scheme + href);
       folder = folder.slice(0, this.#rootLength);
       at = 1;
-      schemeEnded = true;
+      isRooted = true;
     } else if (href.length === 0) {
       return undefined;
     } else {
-      const authority = href.startsWith('http') ? plainAuthority.exec(href)?.[0] : undefined;
-      if (authority !== undefined) {
-        if (authority.includes('xn--')) return undefined;
-        return isPlainPath(href, authority.length, true) ? href : undefined;
+      if (href.charCodeAt(0) === 0x68 && href.startsWith('http')) {
+        const url = this.#fastAbsolute(href);
+        if (url !== undefined) return url;
       }
       let ups = 0;
       for (; href.startsWith('../', at); at += 3) ups++;
       if (ups > 0) folder = this.#parent(ups);
-      schemeEnded = ups > 0;
+      isRooted = ups > 0;
     }
-    if (!isPlainPath(href, at, schemeEnded)) return undefined;
+    if (!isPlain(href, at, isRooted)) return undefined;
     return folder + (at === 0 ? href : href.slice(at));
+  }
+
+  #fastAbsolute(href: string): string | undefined {
+    if (!href.startsWith(this.#authority)) {
+      const authority = plainAuthority.exec(href)?.[0];
+      if (authority === undefined || authority.includes('xn--')) return undefined;
+      this.#authority = authority;
+    }
+    return isPlain(href, this.#authority.length, true) ? href : undefined;
   }
 
   #parent(ups: number): string {
@@ -123,49 +137,12 @@ export class Resolver {
 }
 
 /** True when the URL parser would leave `href` from `from` on as it stands. */
-function isPlainPath(href: string, from: number, schemeEnded: boolean): boolean {
-  let segmentStart = true;
-  let firstSegment = !schemeEnded;
-  for (let at = from; at < href.length; at++) {
-    const c = href.charCodeAt(at);
-    switch (c < 128 ? classes[c] : 0) {
-      case plain:
-        segmentStart = false;
-        break;
-      case slash:
-        segmentStart = true;
-        firstSegment = false;
-        break;
-      case dot:
-        // "." and ".." fold away.
-        if (segmentStart) return false;
-        break;
-      case colon:
-        // What stands before it could be a scheme.
-        if (firstSegment) return false;
-        segmentStart = false;
-        break;
-      case percent:
-        // "%2e" counts as a dot in a path.
-        if (href.charCodeAt(at + 1) === 0x32) return false;
-        segmentStart = false;
-        break;
-      case question:
-        // "?x" alone keeps the base's path, not its folder.
-        return (at > from || schemeEnded) && isPlainQuery(href, at + 1);
-      default:
-        return false;
-    }
-  }
-  return true;
-}
-
-function isPlainQuery(href: string, from: number): boolean {
-  for (let at = from; at < href.length; at++) {
-    const c = href.charCodeAt(at);
-    if (c >= 128 || classes[c] === 0) return false;
-  }
-  return true;
+function isPlain(href: string, from: number, isRooted: boolean): boolean {
+  // Also a bound on what the expressions put on their stack.
+  if (href.length > limits.urlChars) return false;
+  const plain = isRooted ? plainRooted : plainRelative;
+  plain.lastIndex = from;
+  return plain.test(href);
 }
 
 /** Source: Encoding Standard, "get an output encoding". */

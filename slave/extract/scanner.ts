@@ -17,18 +17,19 @@ import {
   endsTagName,
   endsUnquoted,
   equals,
-  fullTables,
   gt,
   href,
   isLetter,
+  isLetterOrDigit,
   isName,
   isSpace,
   lt,
   nameEnd,
-  plainTables,
+  rel,
   slash,
   style,
   type Tables,
+  tablesFor,
   type,
   xlinkHref,
 } from './elements.ts';
@@ -39,9 +40,12 @@ import { Tag, valueCharsMax } from './tag.ts';
 
 /** What the scanner reports. Values are raw: character references are not decoded. */
 export type ScannerSink = {
-  link(href: string): void;
+  /** `rel` only with the option of that name. */
+  link(href: string, rel: string | undefined): void;
   /** An img element, or with `all` another one that may name images. */
   image(tag: Tag): void;
+  /** A link or meta element. */
+  about(tag: Tag): void;
   base(href: string): void;
   /** The text of the first title, at most `titleCharsMax` of it. */
   title(text: string): void;
@@ -72,6 +76,7 @@ type State =
   | 'plaintext';
 export class Scanner {
   readonly #sink: ScannerSink;
+  readonly #all: boolean;
   readonly #tables: Tables;
   readonly #tag: Tag;
   readonly #foreign = new ForeignStack();
@@ -93,10 +98,12 @@ export class Scanner {
   #kept: string | undefined;
   #titleDone = false;
 
-  /** `lazy`: the lazy attributes, with `all` sources of images; undefined: img elements alone. */
-  constructor(sink: ScannerSink, lazy?: LazyNames) {
+  /** `lazy`: the lazy attributes, with `all` sources of images; undefined: img elements alone.
+   *  `rel`: links are told with theirs. */
+  constructor(sink: ScannerSink, { lazy, rel }: { lazy?: LazyNames | undefined; rel: boolean }) {
     this.#sink = sink;
-    this.#tables = lazy === undefined ? plainTables : fullTables;
+    this.#all = lazy !== undefined;
+    this.#tables = tablesFor({ all: this.#all, rel });
     this.#tag = new Tag(lazy ?? noLazyNames);
   }
 
@@ -162,7 +169,18 @@ export class Scanner {
 
   #text(): boolean {
     const buffer = this.#buffer;
-    const at = buffer.indexOf('<', this.#at);
+    const isHtml = this.#foreign.depth === 0;
+    let at = buffer.indexOf('<', this.#at);
+    for (; at >= 0; at = buffer.indexOf('<', at)) {
+      const c = buffer.charCodeAt(at + 1);
+      if (c !== slash || !isHtml) break;
+      // A plain end tag says nothing.
+      let end = at + 2;
+      while (isLetterOrDigit(buffer.charCodeAt(end))) end++;
+      if (end === at + 2 || buffer.charCodeAt(end) !== gt || !isLetter(buffer.charCodeAt(at + 2)))
+        break;
+      at = end + 1;
+    }
     if (at < 0) {
       this.#at = buffer.length;
       return false;
@@ -199,7 +217,8 @@ export class Scanner {
   #wantedOf({ kind, name }: Tag): number {
     const { wantedOf, wantedByName } = this.#tables;
     const wanted = wantedOf[kind];
-    return kind === 'extra' || kind === 'foreign' ? (wantedByName.get(name) ?? wanted) : wanted;
+    const isNamed = kind === 'about' || kind === 'extra' || kind === 'foreign';
+    return isNamed ? (wantedByName.get(name) ?? wanted) : wanted;
   }
 
   #closeTag(start: number): boolean {
@@ -257,7 +276,7 @@ export class Scanner {
   #attributes(): boolean {
     const buffer = this.#buffer;
     const length = buffer.length;
-    const wanted = this.#tag.wanted !== 0;
+    const letters = this.#tag.wanted === 0 ? 0 : this.#tag.letters;
     let at = this.#at;
     for (;;) {
       let solidus = false;
@@ -272,6 +291,7 @@ export class Scanner {
       if (at >= length) return this.#wait(solidus ? length - 1 : length);
       if (c === gt) return this.#endTag(at + 1, solidus);
       const start = at++;
+      const wanted = ((letters >>> (c & 31)) & 1) !== 0;
       while (at < length && !endsAttributeName(buffer.charCodeAt(at))) at++;
       const end = at;
       while (at < length && isSpace(buffer.charCodeAt(at))) at++;
@@ -306,18 +326,21 @@ export class Scanner {
       case 'other':
       case 'link':
         if (tag.lazies.length > 0) this.#sink.image(tag);
-        if (tag.has(href)) this.#sink.link(tag.value(href) ?? '');
+        if (tag.has(href)) this.#sink.link(tag.value(href) ?? '', tag.value(rel));
         break;
       case 'image':
       case 'extra':
         this.#sink.image(tag);
+        break;
+      case 'about':
+        this.#sink.about(tag);
         break;
       case 'base':
         if (tag.has(href)) this.#sink.base(tag.value(href) ?? '');
         break;
       case 'raw':
         if (tag.name === 'title' && !this.#titleDone) this.#kept = '';
-        if (tag.name === 'style' && this.#tables === fullTables) this.#kept = '';
+        if (tag.name === 'style' && this.#all) this.#kept = '';
         this.#state = 'raw';
         break;
       case 'script':

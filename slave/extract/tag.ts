@@ -3,7 +3,7 @@
  * they stand in the page. One tag serves all elements of a page, one after the other; whoever is
  * given it looks at once.
  */
-import { attributeName, type Kind, lazy } from './elements.ts';
+import { attributeName, href, type Kind, lazy, letterBit, style } from './elements.ts';
 import type { LazyNames, LazyValue } from './lazy.ts';
 
 /** A longer attribute value is read over and dropped: it holds no URL that would be kept. */
@@ -13,13 +13,17 @@ const lazyCountMax = 64;
 
 export class Tag {
   kind: Kind = 'other';
-  /** Lower-case; only where it matters: kinds `raw` and `extra`, and foreign elements. */
+  /** Lower-case; only where it matters: kinds `raw`, `about` and `extra`, and foreign elements. */
   name = '';
   /** Bits of the attributes that are looked for. */
   wanted = 0;
+  /** First letters that a wanted attribute can have, as bits: those of most tags are few. */
+  letters = 0;
   /** In the order of the tag; a name that stands twice is there twice. */
   lazies: LazyValue[] = [];
   readonly #lazyNames: LazyNames;
+  /** Of href, style and the lazy attributes. */
+  readonly #usualLetters: number;
   /** Attributes already seen; the first of a name wins. */
   #seen = 0;
   #kept = 0;
@@ -27,10 +31,12 @@ export class Tag {
 
   constructor(lazyNames: LazyNames) {
     this.#lazyNames = lazyNames;
+    this.#usualLetters = lazyNames.letters | letterBit('h') | letterBit('s');
   }
 
   begin(wanted: number): void {
     this.wanted = wanted;
+    this.letters = (wanted & ~(style | lazy | href)) === 0 ? this.#usualLetters : -1;
     this.#seen = 0;
     this.#kept = 0;
     if (this.lazies.length > 0) this.lazies = [];
@@ -57,7 +63,7 @@ export class Tag {
     } else if ((this.wanted & lazy) !== 0) {
       const found = this.#lazyNames.find(buffer, start, end);
       if (found !== undefined && this.lazies.length < lazyCountMax)
-        this.lazies.push({ ...found, value: buffer.slice(valueStart, valueEnd) });
+        this.lazies.push({ name: found, value: buffer.slice(valueStart, valueEnd) });
     }
   }
 

@@ -6,15 +6,21 @@
  *   waiting ─headers─▶ reading | draining ─end, limit, error, deadline─▶ settled
  *      └──────────────error, deadline, cancel──────────────────────────────▶ settled
  */
-import type { FetchSpec } from '../../shared/crawl.ts';
+import { type FetchSpec, productToken, type RobotsDirective } from '../../shared/crawl.ts';
 import type { FetchErrorBody } from '../../shared/protocol.ts';
+import { addHeaderDirectives, listed } from '../extract/robots-directives.ts';
 import { contentCodings, isHtml, parseContentType } from './content.ts';
 import { Inflater } from './inflate.ts';
 import { fetchError } from './outcome.ts';
 import { type Page, PageReader } from './page.ts';
 import { isRedirect } from './redirects.ts';
 
-type Answer = { status: number; type?: string; bytes: number };
+export type Answer = {
+  status: number;
+  type?: string;
+  bytes: number;
+  directives?: RobotsDirective[];
+};
 export type Hop =
   | { kind: 'page'; status: number; type: string; page: Page }
   | ({ kind: 'answer'; retryAfter: string | undefined } & Answer)
@@ -68,7 +74,13 @@ export class Exchange {
       this.#read(headers, essence, charset);
       return;
     }
-    const answer: Answer = { status, bytes: 0, ...(essence !== undefined && { type: essence }) };
+    const directives = this.#directives(headers);
+    const answer: Answer = {
+      status,
+      bytes: 0,
+      ...(essence !== undefined && { type: essence }),
+      ...(directives !== undefined && { directives }),
+    };
     const location = first(headers, 'location');
     this.#drain(
       location !== undefined && isRedirect(status)
@@ -129,7 +141,17 @@ export class Exchange {
     const { url, spec } = this.#options;
     this.#state = 'reading';
     this.#type = essence ?? 'text/html';
-    this.#reader = new PageReader({ url, spec, charset, sniff: essence === undefined });
+    this.#reader = new PageReader({
+      url,
+      headers: {
+        robots: all(headers, 'x-robots-tag'),
+        refresh: first(headers, 'refresh'),
+        links: all(headers, 'link'),
+      },
+      spec,
+      charset,
+      sniff: essence === undefined,
+    });
     if (codings.length === 0) return;
     this.#inflater = new Inflater(codings, {
       data: (chunk) => this.#take(chunk),
@@ -137,6 +159,16 @@ export class Exchange {
       error: (error) => this.fail(error),
       drain: () => this.#controller?.resume(),
     });
+  }
+
+  /** Of an answer that is no page. */
+  #directives(headers: Headers): RobotsDirective[] | undefined {
+    const fields = all(headers, 'x-robots-tag');
+    if (fields.length === 0) return undefined;
+    const found = new Set<RobotsDirective>();
+    const token = productToken(this.#options.spec.userAgent).toLowerCase();
+    for (const field of fields) addHeaderDirectives(found, field, token);
+    return listed(found);
   }
 
   #take(chunk: Uint8Array): void {

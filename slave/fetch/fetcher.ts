@@ -7,7 +7,7 @@ import type { FetchSpec } from '../../shared/crawl.ts';
 import type { FetchErrorBody, Result } from '../../shared/protocol.ts';
 import { type Client, Clients } from './clients.ts';
 import { CookieJar } from './cookies.ts';
-import { Exchange, type Hop } from './exchange.ts';
+import { type Answer, Exchange, type Hop } from './exchange.ts';
 import { checkUrl } from './guard.ts';
 import { type FetchOutcome, isTemporary, retryAfterMs, statusError } from './outcome.ts';
 import type { Page } from './page.ts';
@@ -62,10 +62,11 @@ export class PageFetcher {
     const started = performance.now();
     const client = this.#clients.of(open ? 'all' : spec.allowPrivate);
     const chain = new RedirectChain(url, spec.redirectsMax);
-    const answer = (hop: { status: number; type?: string; bytes: number }): Result => ({
+    const answer = (hop: Answer): Result => ({
       finalUrl: chain.url,
       status: hop.status,
       ...(hop.type !== undefined && { type: hop.type }),
+      ...(hop.directives !== undefined && { directives: hop.directives }),
       bytes: hop.bytes,
       ms: Math.round((performance.now() - started) * 10) / 10,
     });
@@ -210,7 +211,8 @@ function basicAuth(username: string, password: string): string {
 }
 
 function pageOutcome(result: Result, page: Page): FetchOutcome {
-  const { title, images, dataImages, links, linksCut } = page.extract;
+  const { title, images, imagesCut, dataImages, links, linksCut } = page.extract;
+  const { directives, nofollowed, refresh, canonical } = page.extract;
   return {
     ok: true,
     result: {
@@ -219,7 +221,12 @@ function pageOutcome(result: Result, page: Page): FetchOutcome {
       ...(title !== undefined && { title }),
       ...(page.cut && { cut: true }),
       ...(linksCut > 0 && { linksCut }),
+      ...(imagesCut > 0 && { imagesCut }),
       ...(dataImages > 0 && { dataImages }),
+      ...(directives !== undefined && { directives }),
+      ...(nofollowed > 0 && { nofollowed }),
+      ...(refresh !== undefined && { refresh }),
+      ...(canonical !== undefined && { canonical }),
     },
     images,
     links,

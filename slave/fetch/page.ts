@@ -3,6 +3,7 @@
  * and extracts chunk by chunk. Nothing of the body is kept but what its first 1024 bytes say.
  */
 import type { FetchSpec } from '../../shared/crawl.ts';
+import type { PageHeaders } from '../extract/declarations.ts';
 import { type Extract, PageExtractor } from '../extract/extract.ts';
 import { PageDecoder } from './charset.ts';
 import { looksLikeHtml, sniffBytes } from './content.ts';
@@ -14,6 +15,8 @@ export type PageOptions = {
   url: string;
   /** Charset of Content-Type. */
   charset: string | undefined;
+  /** Those that say something of the page; none by default. */
+  headers?: PageHeaders;
   /** No Content-Type was sent: the first bytes decide whether this is a page at all. */
   sniff: boolean;
   spec: FetchSpec;
@@ -80,14 +83,23 @@ export class PageReader {
   }
 
   #extractorOf(): PageExtractor {
-    this.#extractor ??= new PageExtractor({
-      url: this.#options.url,
+    this.#extractor ??= this.#newExtractor();
+    return this.#extractor;
+  }
+
+  #newExtractor(): PageExtractor {
+    const { url, headers, spec } = this.#options;
+    return new PageExtractor({
+      url,
       encoding: this.#decoder.encoding ?? 'windows-1252',
-      images: this.#options.spec.images,
-      srcset: this.#options.spec.srcset,
-      lazyAttributes: this.#options.spec.lazyAttributes,
+      images: spec.images,
+      srcset: spec.srcset,
+      lazyAttributes: spec.lazyAttributes,
+      ...(headers !== undefined && { headers }),
+      userAgent: spec.userAgent,
+      obey: spec.obey,
+      ignoreRefresh: spec.ignoreRefresh,
       value: (text) => this.#decoder.value(text),
     });
-    return this.#extractor;
   }
 }

@@ -4,18 +4,20 @@
  *
  *     node dist/test/bench/extract.js [start URL …]      default: the sites of shared/sites
  *
- * Pages are taken into memory first, up to 400 a site; two synthetic kinds are added.
+ * Pages are taken into memory first, up to 400 a site; those of `page-types.ts` are added. Each line
+ * ends with a hash of all that was extracted, so that two builds can be held against each other.
  */
+import { createHash } from 'node:crypto';
 import { fetchSpecSchema } from '../../shared/crawl.ts';
 import { PageReader } from '../../slave/fetch/page.ts';
 import { say } from './measure.ts';
+import { type Page, pageTypes } from './page-types.ts';
 
 const pagesMax = 400;
+const madeMax = 50;
 const rounds = 15;
 const defaults = [18301, 18302, 18303, 18304].map((port) => `http://127.0.0.1:${port}/`);
 const starts: Record<number, string> = { 18302: 'doc/html/index.html', 18304: 'zh_CN/index.html' };
-
-type Page = { readonly url: string; readonly body: Buffer };
 
 function read({ url, body }: Page, images: 'img' | 'all') {
   const spec = fetchSpecSchema.parse({ images });
@@ -48,32 +50,6 @@ async function pagesOf(start: string): Promise<Page[]> {
   return pages;
 }
 
-/** A shop: every image with srcset, lazy attributes and sizes, inline styles, JSON-LD. */
-function shopPage(items: number): Page {
-  const item = (i: number) =>
-    `<li class="product" style="background:url(/tile/${i}.png)"><a href="/item/${i}?ref=list">` +
-    `<picture><source type="image/webp" srcset="/i/${i}-1.webp 1x, /i/${i}-2.webp 2x">` +
-    `<img class="lazy" src="/i/${i}.jpg" data-src="/i/${i}-big.jpg" width="300" height="200" ` +
-    `srcset="/i/${i}-300.jpg 300w, /i/${i}-600.jpg 600w" alt="Item ${i}"></picture></a>` +
-    `<p>${'Some text that says what it is. '.repeat(8)}</p></li>`;
-  const json = JSON.stringify({ image: Array.from({ length: items }, (_, i) => `/i/${i}.jpg`) });
-  const html =
-    '<!doctype html><meta charset=utf-8><title>Shop</title><link rel=icon href=/icon.png>' +
-    '<meta property=og:image content=/og.png><style>.a{background:url(/bg.png)}</style>' +
-    `<script type="application/ld+json">${json}</script>` +
-    `<ul>${Array.from({ length: items }, (_, i) => item(i)).join('\n')}</ul>`;
-  return { url: 'http://shop.example/list/', body: Buffer.from(html) };
-}
-
-/** Text with a picture now and then: what most pages are. */
-function articlePage(): Page {
-  const part = (i: number) =>
-    `<p class="text" id="p${i}">${'Words of an article, with a <a href="/w/x">link</a>. '.repeat(6)}</p>` +
-    (i % 5 === 0 ? `<img src="/a/${i}.jpg" data-src="/a/${i}-2.jpg" alt="">` : '');
-  const html = `<title>A</title>${Array.from({ length: 60 }, (_, i) => part(i)).join('\n')}`;
-  return { url: 'http://paper.example/a/', body: Buffer.from(html) };
-}
-
 function measure(name: string, pages: readonly Page[]): void {
   const specs = {
     img: fetchSpecSchema.parse({ images: 'img' }),
@@ -91,11 +67,18 @@ function measure(name: string, pages: readonly Page[]): void {
       best[images] = Math.min(best[images], (user + system) / 1000);
     }
   }
+  const hash = createHash('sha256');
+  for (const { url, body } of pages)
+    for (const spec of Object.values(specs)) {
+      const extract = readWith(spec, url, body)?.extract;
+      hash.update(JSON.stringify({ ...extract, links: undefined }));
+      hash.update(extract?.links ?? '');
+    }
   const megabytes = pages.reduce((sum, { body }) => sum + body.length, 0) / 1e6;
   say(
     `${name.padEnd(34)} ${pages.length} pages, ${megabytes.toFixed(1)} MB: ` +
       `img ${best.img.toFixed(1)} ms (${found.img}), all ${best.all.toFixed(1)} ms (${found.all}), ` +
-      `ratio ${(best.all / best.img).toFixed(2)}`,
+      `ratio ${(best.all / best.img).toFixed(2)}, ${hash.digest('hex').slice(0, 8)}`,
   );
 }
 
@@ -105,11 +88,7 @@ const urls =
     ? given
     : defaults.map((url) => url + (starts[Number(new URL(url).port)] ?? 'index.html'));
 for (const url of urls) measure(url, await pagesOf(url));
-measure(
-  'synthetic shop, 60 items',
-  Array.from({ length: 50 }, () => shopPage(60)),
-);
-measure(
-  'synthetic article',
-  Array.from({ length: 200 }, () => articlePage()),
-);
+for (const [name, pageOf] of Object.entries(pageTypes)) {
+  const pages = Array.from({ length: madeMax }, (_, number) => pageOf(number));
+  measure(name, pages);
+}

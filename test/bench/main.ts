@@ -6,6 +6,8 @@
  *     ingest    links a second that one master takes in, durable and exact
  *     leases    leases and reports a second
  *     slow      two slaves on a site that takes 50 ms an answer
+ *     tls       the same ingest in plain and encrypted
+ *     crowd     1,000 idle sessions and 1,000 half-open handshakes beside a slave that joins
  *     known     memory and restart time with 1 M and 10 M known URLs (some minutes)
  *
  * cost crawls the sites of BENCH_URL (parted by spaces), slow that of BENCH_SLOW_URL; by default
@@ -14,8 +16,10 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { createConnection, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { connect, type MasterClient, parseAddress } from '../../shared/client.ts';
 import { Cluster, Program } from '../support/cluster.ts';
 import { anonymousBytes, childrenCpuMs, count, cpuMs, median, pause, say } from './measure.ts';
 import type { Load, Measured } from './synthetic-slave.ts';
@@ -104,6 +108,72 @@ async function ingest(): Promise<void> {
   }
 }
 
+async function tls(): Promise<void> {
+  const figures = { plain: [] as Rates[], tls: [] as Rates[] };
+  for (let round = 0; round < rounds; round++) {
+    for (const name of ['plain', 'tls'] as const) {
+      const options = { links: 100, known: 0.9, credit: 16, seconds: 6, tls: name === 'tls' };
+      figures[name].push((await load(options)).rate);
+    }
+  }
+  const of = (rates: Rates[]) => ({
+    links: median(rates.map(({ links }) => links)),
+    cpu: median(rates.map(({ cpu, links }) => (cpu / links) * 1e6)),
+  });
+  const [plain, encrypted] = [of(figures.plain), of(figures.tls)];
+  say(
+    `tls, ingest, 9 of 10 known: plain ${count(plain.links)} links/s, ` +
+      `${plain.cpu.toFixed(2)} CPU us a link of the master; TLS ${count(encrypted.links)}, ` +
+      `${encrypted.cpu.toFixed(2)}; ratios ${(encrypted.links / plain.links).toFixed(2)} and ` +
+      `${(encrypted.cpu / plain.cpu).toFixed(2)}`,
+  );
+}
+
+async function crowd(): Promise<void> {
+  for (const isEncrypted of [false, true]) {
+    await using cluster = new Cluster();
+    const master = await cluster.master([]);
+    const { host, port } = parseAddress(cluster.address);
+    const { authkey } = cluster;
+    const joinMs = async () => {
+      const began = performance.now();
+      await (await connect({ host, port, authkey })).close();
+      return performance.now() - began;
+    };
+    const joined: MasterClient[] = [];
+    const half: Socket[] = [];
+    const alone = median(await inTurn(20, joinMs));
+    const before = anonymousBytes(master.pid);
+    await inTurn(1_000, async () => {
+      joined.push(await connect({ host, port, authkey, tls: isEncrypted, timeoutMs: 60_000 }));
+    });
+    const withSessions = anonymousBytes(master.pid);
+    // Accepted and challenged; they never answer.
+    await inTurn(1_000, async () => {
+      const socket = createConnection({ host, port });
+      socket.on('error', () => {});
+      half.push(socket);
+      await once(socket, 'data');
+    });
+    const withAll = anonymousBytes(master.pid);
+    const joins = (await inTurn(50, joinMs)).toSorted((a, b) => a - b);
+    say(
+      `crowd, 1,000 idle ${isEncrypted ? 'TLS' : 'plain'} sessions: ` +
+        `${mb(withSessions - before)}; 1,000 half-open handshakes: ${mb(withAll - withSessions)}; ` +
+        `a client joins in ${median(joins).toFixed(1)} ms (alone ${alone.toFixed(1)}), ` +
+        `slowest of 50 ${joins.at(-1)?.toFixed(1)} (bar: 1,000)`,
+    );
+    for (const socket of half) socket.destroy();
+    await Promise.all(joined.map((client) => client.close()));
+  }
+}
+
+async function inTurn<T>(times: number, what: () => Promise<T>): Promise<T[]> {
+  const results: T[] = [];
+  for (let i = 0; i < times; i++) results.push(await what());
+  return results;
+}
+
 async function leases(): Promise<void> {
   const { rate } = await load({ links: 10, known: 0.8, credit: 32, seconds: 10 });
   say(
@@ -116,7 +186,7 @@ type Rates = { links: number; reports: number; cpu: number };
 
 /** Loads a fresh master with synthetic slaves. */
 async function load(
-  options: Pick<Load, 'links' | 'known' | 'credit' | 'seconds'>,
+  options: Pick<Load, 'links' | 'known' | 'credit' | 'seconds' | 'tls'>,
 ): Promise<{ rate: Rates; measured: Measured }> {
   await using cluster = new Cluster();
   const master = await syntheticMaster(cluster);
@@ -219,7 +289,7 @@ function mb(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-const parts = { cost, ingest, leases, slow, known };
+const parts = { cost, ingest, leases, slow, tls, crowd, known };
 const chosen = process.argv.slice(2);
 for (const [name, part] of Object.entries(parts)) {
   if (chosen.length === 0 || chosen.includes(name)) await part();

@@ -5,8 +5,8 @@
  *
  *     node dist/test/bench/sites.js [python boost …] [--python-workers 2]
  *
- * With Python workers one of the two slaves works, too, and the workers take the place of the other:
- * by themselves, and with one of them killed every few seconds.
+ * With Python workers one slave works beside them: undisturbed, and with one of the workers killed
+ * every two seconds.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';

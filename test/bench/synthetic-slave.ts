@@ -26,6 +26,7 @@ export type Load = {
   readonly warmUpSeconds?: number;
   /** Number of the first new URL: another than in an earlier run. */
   readonly first?: number;
+  readonly tls?: boolean;
 };
 
 export type Measured = {
@@ -91,6 +92,7 @@ const masters = await Promise.all(
       host,
       port,
       authkey,
+      tls: load.tls ?? false,
       role: 'slave',
       name: `synthetic-${i}`,
       onPush: (push) => {

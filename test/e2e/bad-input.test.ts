@@ -184,7 +184,7 @@ describe('bad input: one line, the right exit code', { concurrency: 2, timeout }
       const cluster = new Cluster(t);
       for (const [path, text] of Object.entries(files ?? {})) {
         mkdirSync(join(cluster.folder, path, '..'), { recursive: true });
-        writeFileSync(join(cluster.folder, path), text);
+        writeFileSync(join(cluster.folder, path), text, { mode: 0o600 });
       }
       const options: RunOptions = env === undefined ? {} : { env };
       const isServing = program === 'master.js' && !commands.has(args[0] ?? '');
@@ -306,8 +306,9 @@ describe('options: flags > environment > config file > defaults', { concurrency:
     timeout,
   }, async (t) => {
     const { cluster } = alone(t);
-    writeFileSync(join(cluster.folder, 'env.key'), 'the-key-of-the-environment');
-    writeFileSync(join(cluster.folder, 'config.key'), 'the-key-of-the-config-file');
+    const mode = 0o600;
+    writeFileSync(join(cluster.folder, 'env.key'), 'the-key-of-the-environment', { mode });
+    writeFileSync(join(cluster.folder, 'config.key'), 'the-key-of-the-config-file', { mode });
     writeFileSync(join(cluster.folder, 'c.yaml'), 'authkey-file: config.key\n');
     const args = ['--listen', '127.0.0.1:0', '--data', 'data', '--config', 'c.yaml'];
     const env = { ORB_AUTHKEY: 'the-key-of-the-environment' };
@@ -342,6 +343,9 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
       'srcset',
       'lazy-attributes',
       'header',
+      'obey',
+      'ignore-refresh',
+      'canonical',
     ],
   );
   const serve = [
@@ -353,11 +357,13 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
     'config',
     'exit-when-done',
   ].concat(
-    ['auth-digest', 'queues', 'durable-put'],
+    ['auth-digest', 'tls', 'tls-cert', 'tls-key', 'connections', 'connections-per-address'],
+    ['queues', 'durable-put'],
     ['recent-urls', 'status-every', 'json-logs', 'log-level', ...crawl],
   );
-  const ask = ['master', 'authkey-file', 'json'];
-  const slave = ['master', 'authkey-file', 'slots', 'processes', 'name', 'join-timeout'];
+  const join = ['master', 'authkey-file', 'tls', 'no-tls', 'tls-ca'];
+  const ask = [...join, 'json'];
+  const slave = [...join, 'slots', 'processes', 'name', 'join-timeout'];
   const screens: readonly (readonly [string[], string[]])[] = [
     [['master.js'], serve],
     [['slave.js'], [...slave, 'json-logs', 'log-level']],
@@ -455,7 +461,7 @@ function talkOf(kind: 'silent' | 'ssh' | 'closing'): (socket: Socket) => void {
 
 /** A master of a version that is to come. */
 function refuseVersion(socket: Socket): void {
-  const handshake = new ServerHandshake(Buffer.from(key));
+  const handshake = new ServerHandshake([Buffer.from(key)]);
   const connection = new Connection(socket, handshake, {
     onOpen: () => {},
     onPayload: (payload) => {

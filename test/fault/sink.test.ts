@@ -15,7 +15,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { FileSink } from '../../master/sinks/files.ts';
+import { FileSink, noLengths } from '../../master/sinks/files.ts';
 import { encodeResults } from '../../master/store/records.ts';
 import { ConfigError } from '../../shared/errors.ts';
 import { Cluster } from '../support/cluster.ts';
@@ -24,11 +24,16 @@ import { assertLeaves, siteFor } from '../support/parts.ts';
 import { generateSite } from '../support/site.ts';
 
 const timeout = 60_000;
-const row = (n: number) => encodeResults(`{"page":${n}}\n`, `http://host/${n}.png\n`);
+const row = (n: number) =>
+  encodeResults({
+    pages: `{"page":${n}}\n`,
+    images: `http://host/${n}.png\n`,
+    skipped: n % 2 === 0 ? `{"skipped":${n}}\n` : '',
+  });
 
 test('sink: what was written but not accounted for is cut and written once', async (t) => {
   const folder = temporary(t);
-  const first = await FileSink.open(folder, { pages: 0, images: 0 });
+  const first = await FileSink.open(folder, noLengths);
   const lengths = await first.write([row(1), row(2)]);
   await first.write([row(3)]); // the crash comes before the store hears of it
   await first.close();
@@ -43,6 +48,10 @@ test('sink: what was written but not accounted for is cut and written once', asy
     readFileSync(join(folder, 'img_src.txt'), 'utf8'),
     [1, 2, 3, 4].map((n) => `http://host/${n}.png\n`).join(''),
   );
+  assert.equal(
+    readFileSync(join(folder, 'skipped.jsonl'), 'utf8'),
+    [2, 4].map((n) => `{"skipped":${n}}\n`).join(''),
+  );
 });
 
 for (const torn of [
@@ -53,7 +62,7 @@ for (const torn of [
 ]) {
   test(`sink: a torn tail of ${torn.length} bytes is cut`, async (t) => {
     const folder = temporary(t);
-    const first = await FileSink.open(folder, { pages: 0, images: 0 });
+    const first = await FileSink.open(folder, noLengths);
     const lengths = await first.write([row(1)]);
     await first.close();
     appendFileSync(join(folder, 'pages.jsonl'), torn);
@@ -67,7 +76,7 @@ for (const torn of [
 
 test('sink: one file may be ahead of the other', async (t) => {
   const folder = temporary(t);
-  const first = await FileSink.open(folder, { pages: 0, images: 0 });
+  const first = await FileSink.open(folder, noLengths);
   const lengths = await first.write([row(1)]);
   await first.close();
   appendFileSync(join(folder, 'pages.jsonl'), '{"page":2}\n');
@@ -75,13 +84,14 @@ test('sink: one file may be ahead of the other', async (t) => {
   assert.deepEqual(await second.write([row(2)]), {
     pages: lengths.pages * 2,
     images: lengths.images * 2,
+    skipped: '{"skipped":2}\n'.length,
   });
   await second.close();
 });
 
 test('sink: a file that is shorter than it was is refused, not filled with zeros', async (t) => {
   const folder = temporary(t);
-  const first = await FileSink.open(folder, { pages: 0, images: 0 });
+  const first = await FileSink.open(folder, noLengths);
   const lengths = await first.write([row(1), row(2)]);
   await first.close();
   truncateSync(join(folder, 'pages.jsonl'), 3);

@@ -5,6 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { fetchSpecSchema } from '../../shared/crawl.ts';
 import { requestSchemas, type Verb } from '../../shared/protocol.ts';
 import { unpack } from '../support/msgpack.ts';
 
@@ -46,7 +47,37 @@ test('every clause id that text, code and tests cite is in PROTOCOL.md', () => {
   assert.deepEqual([...new Set(cited)].filter((id) => !clauses.includes(id)).sort(), []);
 });
 
-test('every example is one frame of plain msgpack, and requests are right', () => {
+/** What an example says in words: `{verb: "x", proof: <1ff8…>}`, over its comment lines. */
+function saidBy(lines: readonly string[]): unknown {
+  const words = lines.map((line) => line.replace(/^# (?:->|<-)?\s*/, '')).join(' ');
+  const json = words
+    .replace(/<("(?:[^"\\]|\\.)*"|[0-9a-f]+…?)>/g, (_, bytes) => JSON.stringify({ bytes }))
+    .replace(/([{,] ?)(\w+):/g, '$1"$2":');
+  return JSON.parse(json);
+}
+
+/** `said` has bytes as `<"text">`, `<hex>`, or `<hex…>` for their beginning. */
+function assertSaid(value: unknown, said: unknown, where: string): void {
+  if (value instanceof Uint8Array) {
+    const { bytes } = said as { bytes: string };
+    const hex = Buffer.from(value).toString('hex');
+    if (bytes.startsWith('"')) assert.equal(Buffer.from(value).toString(), JSON.parse(bytes));
+    else if (bytes.endsWith('…')) assert.ok(hex.startsWith(bytes.slice(0, -1)), where);
+    else assert.equal(hex, bytes, where);
+  } else if (typeof value === 'object' && value !== null) {
+    const [fields, words] = [Object.entries(value), Object.entries(said ?? {})];
+    assert.deepEqual(
+      fields.map(([name]) => name),
+      words.map(([name]) => name),
+      where,
+    );
+    for (const [i, [name, field]] of fields.entries()) assertSaid(field, words[i]?.[1], name);
+  } else {
+    assert.equal(value, said, where);
+  }
+}
+
+test('every example is one frame of plain msgpack, as it says, and requests are right', () => {
   const blocks = [...text.matchAll(/^```hex\n([\s\S]*?)^```$/gm)].map(([, block]) => block ?? '');
   const verbs = new Set<string>();
   for (const example of blocks.flatMap((block) => block.split(/^(?=# (?:->|<-))/m))) {
@@ -58,7 +89,12 @@ test('every example is one frame of plain msgpack, and requests are right', () =
     const bytes = Buffer.from(hex, 'hex');
     assert.equal(bytes.length * 2, hex.length, example);
     assert.equal(bytes.readInt32BE(0), bytes.length - 4, example);
-    const message = unpack(bytes.subarray(4)) as { verb?: string };
+    const message = unpack(bytes.subarray(4)) as { verb?: string; fetch?: unknown };
+    const comment = lines.filter((line) => line.startsWith('#'));
+    assertSaid(message, saidBy(comment), example);
+    // A master fills in every field.
+    if (message.verb === 'crawl.spec')
+      assert.deepEqual(fetchSpecSchema.parse(message.fetch), message.fetch);
     if (!lines[0]?.startsWith('# ->')) continue;
     const verb = message.verb as Verb;
     assert.ok(requestSchemas[verb].safeParse(message).success, example);

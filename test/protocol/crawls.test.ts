@@ -1,4 +1,4 @@
-/** Verbs of operators. Source: PROTOCOL.md [C-1]..[C-11]. */
+/** Verbs of operators. Source: PROTOCOL.md [C-1]..[C-12]. */
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import type { Message, RawPeer } from '../support/raw-peer.ts';
@@ -64,6 +64,8 @@ test('[C-2] list has every crawl with its counters, and every session', async (t
     failed: 0,
     buried: 0,
     excluded: 0,
+    skipped: {},
+    errors: {},
     known: 1,
     bytes: 0,
   });
@@ -216,6 +218,32 @@ test('[C-10] maxPages ends a crawl with that many pages', async (t) => {
   let now = await statusOf(slave, crawl);
   while (now['state'] !== 'finished') now = await statusOf(slave, crawl);
   assert.deepEqual([now['pages'], now['waiting']], [2, 4]);
+  await slave.close();
+});
+
+test('[C-12] a link that is not taken is counted once, by its reason; a seed is taken', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const seed = target.seed();
+  const spec = { maxDepth: 1, include: ['^http'], exclude: ['/no'], traps: { segments: 2 } };
+  const crawl = await target.crawl(slave, [seed], spec);
+  const at = (path: string) => new URL(path, seed).href;
+  const links = [
+    at('/yes'),
+    at('/no'),
+    at('/a/b/c'),
+    at('/yes;jsessionid=1'),
+    'http://elsewhere.invalid/',
+  ];
+  await report(slave, await nextTask(slave), { links });
+  await report(slave, await nextTask(slave), { links: [...links, at('/deeper'), at('/deeper')] });
+  const now = await statusOf(slave, crawl);
+  assert.deepEqual(now['skipped'], { exclude: 1, segments: 1, session: 1, host: 1, depth: 1 });
+  const { admitted } = await slave.must('crawl.add', { crawl, seeds: [at('/a/b/c')] });
+  assert.equal(admitted, 1);
+  assert.equal((await nextTask(slave)).url, at('/a/b/c'));
+  const bad = { crawl: target.name(), seeds: [], spec: { traps: { segments: -1 } } };
+  assert.equal((await slave.request('crawl.add', bad)).error, 'E_BAD_REQUEST');
   await slave.close();
 });
 

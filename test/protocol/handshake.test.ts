@@ -56,6 +56,8 @@ for (const [what, answer] of wrongAnswers) {
     await peer.expect('#FAILURE#');
     await assert.rejects(peer.nextFrame());
     assert.equal(await peer.ended, 'fin');
+    // Else the next tests would wait longer and longer. [H-7]
+    await (await target.join()).close();
   });
 }
 
@@ -132,6 +134,37 @@ test('[H-7] a peer that has not said hello in time is closed, wherever it stoppe
   for (const peer of [silent, half, welcomed, shaken]) assert.equal(await peer.ended, 'fin');
   const waited = performance.now() - begun;
   assert.ok(waited > 500 && waited < 3_000, `closed after ${waited} ms`);
+});
+
+test('[H-7] who guesses keys waits longer and longer, and a right answer ends that', async (t) => {
+  const own = await Target.open();
+  t.after(() => own.close());
+  if (own.cluster === undefined) {
+    t.skip('would slow down others at this address');
+    return;
+  }
+  const challengeMs = async (key: Buffer) => {
+    const peer = await RawPeer.dial(own);
+    const asked = performance.now();
+    const challenge = await peer.challenge();
+    const ms = performance.now() - asked;
+    peer.frame(answerTo(challenge, key));
+    if (key === own.authkey) {
+      await peer.expect('#WELCOME#');
+      await peer.challengeBack(key);
+      await peer.hello(key);
+    } else {
+      await peer.expect('#FAILURE#');
+      await peer.ended; // and so it is counted
+    }
+    await peer.close();
+    return ms;
+  };
+  for (let i = 0; i < 5; i++) await challengeMs(wrongKey);
+  // A timer may fire a millisecond early.
+  assert.ok((await challengeMs(wrongKey)) >= 499, 'after five wrong ones');
+  assert.ok((await challengeMs(own.authkey)) >= 999, 'after six');
+  assert.ok((await challengeMs(own.authkey)) < 999, 'after a right one');
 });
 
 test('[H-7] bytes that drip do not put the deadline off', async (t) => {

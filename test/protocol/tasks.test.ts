@@ -141,6 +141,18 @@ test('[T-6] a release with an error is an attempt: later again, at the last one 
   await slave.close();
 });
 
+test('[T-6] what no second try mends is buried at once', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const crawl = await target.crawl(slave, [target.seed(), target.seed()]);
+  for (const kind of ['tls', 'too-large']) {
+    await release(slave, await nextTask(slave), { kind, message: 'for good' });
+  }
+  const { buried, waiting, errors } = await statusOf(slave, crawl);
+  assert.deepEqual([buried, waiting, errors], [2, 0, { tls: 1, 'too-large': 1 }]);
+  await slave.close();
+});
+
 test('[T-6] retryAfterMs is the least wait before the next attempt', async (t) => {
   const slave = await target.slave(t, 1);
   if (slave === undefined) return;
@@ -354,6 +366,25 @@ test('[T-15] a page is named by its final URL and counted once', async (t) => {
   await report(slave, await nextTask(slave), { result: page(new URL('/final', seed).href) });
   const { pages, others } = await statusOf(slave, crawl);
   assert.deepEqual([pages, others], [1, 1]);
+  await slave.close();
+});
+
+test('[T-19] noindex is kept to on demand, and a name is taken once', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const seed = target.seed();
+  const spec = { canonical: true, fetch: { obey: ['noindex'] } };
+  const crawl = await target.crawl(slave, paths(seed, 4), spec);
+  const canonical = new URL('/name', seed).href;
+  const said = [{ canonical }, { canonical }, { directives: ['noindex'] }, {}];
+  for (const [i, words] of said.entries()) {
+    const task = await nextTask(slave);
+    const links = [new URL(`/next-${i}`, seed).href];
+    const images = [{ src: new URL(`/${i}.png`, seed).href, via: 'img' }];
+    await report(slave, task, { result: { ...page(task.url), ...words }, links, images });
+  }
+  const { pages, excluded, images, known } = await statusOf(slave, crawl);
+  assert.deepEqual([pages, excluded, images, known], [2, 2, 3, 8]);
   await slave.close();
 });
 

@@ -6,9 +6,10 @@
  *     await peer.shake(authkey);                     // both challenges
  *     await peer.hello({ role: 'slave' });           // messages
  */
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHmac, hkdfSync, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createConnection, type Socket } from 'node:net';
+import { type ConnectionOptions, connect, TLSSocket } from 'node:tls';
 import { pack, unpack } from './msgpack.ts';
 
 export type Address = { readonly host: string; readonly port: number };
@@ -25,7 +26,7 @@ type Waiting = {
 const challengeMark = '#CHALLENGE#';
 
 export class RawPeer {
-  readonly socket: Socket;
+  socket: Socket;
   /** How the connection ended: FIN or RST. */
   readonly ended: Promise<'fin' | 'reset'>;
   /** Challenges of both sides once they are made; the proofs of `hello` cover them. */
@@ -72,6 +73,27 @@ export class RawPeer {
     });
     void this.ended.then(() => this.#over());
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
+  }
+
+  /** Begins TLS after the challenge: by the authkey, or as `options` say. [K-3] */
+  async encrypt(authkey: Buffer, options: ConnectionOptions = {}): Promise<TLSSocket> {
+    const psk = Buffer.from(hkdfSync('sha256', authkey, '', 'orbweaver tls psk', 32));
+    const digest = createHmac('sha256', psk).update('identity').digest('hex');
+    const identity = `orbweaver ${digest.slice(0, 16)}`;
+    const plain = this.socket;
+    plain.removeAllListeners('data');
+    const socket = connect({
+      socket: plain,
+      minVersion: 'TLSv1.3',
+      ciphers: 'TLS_AES_128_GCM_SHA256',
+      checkServerIdentity: () => undefined,
+      pskCallback: () => ({ psk, identity }),
+      ...options,
+    });
+    this.socket = socket;
+    socket.on('data', (chunk: Buffer) => this.#receive(chunk));
+    await once(socket, 'secureConnect');
+    return socket;
   }
 
   /** Bytes as they are. */
@@ -144,11 +166,28 @@ export class RawPeer {
 
   /** The proof of [H-6] for a role over both challenges of this connection. */
   proof(authkey: Buffer, role: string, version = 1): Buffer {
+    return this.plainProof(authkey, role, version, this.#binding());
+  }
+
+  /** What it would be on a plain connection. */
+  plainProof(
+    authkey: Buffer,
+    role: string,
+    version = 1,
+    binding: Uint8Array = Buffer.alloc(0),
+  ): Buffer {
     return createHmac('sha256', authkey)
       .update(`orbweaver ${version} ${role}\0`)
       .update(this.serverNonce)
       .update(this.clientNonce)
+      .update(binding)
       .digest();
+  }
+
+  /** What only the ends of this TLS connection know. [K-6] */
+  #binding(): Buffer {
+    if (!(this.socket instanceof TLSSocket)) return Buffer.alloc(0);
+    return this.socket.exportKeyingMaterial(32, 'EXPORTER-orbweaver', Buffer.alloc(0));
   }
 
   /** Asks; gives the reply, whatever it says. */

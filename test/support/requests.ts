@@ -49,6 +49,13 @@ const wrongResults = [
   { ...result, redirectedTo: '' },
   { ...result, error: 'x' },
   { ...result, linksCut: -1 },
+  { ...result, imagesCut: 0.5 },
+  { ...result, directives: 'noindex' },
+  { ...result, directives: ['nonsense'] },
+  { ...result, directives: new Array(9).fill('noindex') },
+  { ...result, nofollowed: -1 },
+  { ...result, refresh: '' },
+  { ...result, canonical: `http://a.invalid/${'x'.repeat(4096)}` },
   { ...result, more: 1 },
 ].map((value) => ({ result: value }));
 const image = { src: 'http://a.invalid/i.png', via: 'img', alt: '' };
@@ -86,6 +93,9 @@ const wrongSpecs = [
   { urlsExpected: 1e12 },
   { fetch: { userAgent: '' } },
   { fetch: { timeoutMs: 0 } },
+  { fetch: { obey: ['nonsense'] } },
+  { fetch: { ignoreRefresh: 1 } },
+  { canonical: 1 },
   { fetch: { more: 1 } },
 ].map((spec) => ({ spec }));
 

@@ -40,12 +40,16 @@ export class Target implements Address {
     this.#flags = own?.flags ?? [];
   }
 
-  /** `limits` for a master of its own; a live one keeps what it has. */
-  static async open(limits: Partial<typeof shortLimits> = {}): Promise<Target> {
+  /** `limits` and `more` flags for a master of its own; a live one keeps what it has. */
+  static async open(
+    limits: Partial<typeof shortLimits> = {},
+    more: readonly string[] = [],
+  ): Promise<Target> {
     const live = process.env['MASTER'];
     if (live) return new Target(live, Buffer.from(process.env['ORB_AUTHKEY'] ?? ''));
     const cluster = new Cluster();
-    const flags = Object.entries(limits).flatMap(([name, s]) => [`--${name}`, String(s)]);
+    const times = Object.entries(limits).flatMap(([name, s]) => [`--${name}`, String(s)]);
+    const flags = [...times, ...more];
     const program = await cluster.master(flags);
     return new Target(cluster.address, cluster.authkey, { cluster, program, flags });
   }

@@ -10,7 +10,12 @@ import type { Lease } from '../../master/frontier/leases.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import { crawlKey, decodeResults, decodeTask } from '../../master/store/records.ts';
 import type { Table } from '../../master/store/store.ts';
-import { type CrawlSpec, type CrawlSpecInput, crawlSpecSchema } from '../../shared/crawl.ts';
+import {
+  type CrawlSpec,
+  type CrawlSpecInput,
+  crawlSpecSchema,
+  type RobotsDirective,
+} from '../../shared/crawl.ts';
 import type { Requests } from '../../shared/protocol.ts';
 import { FakeSlave } from './fake-slave.ts';
 import { LaggingStore } from './lagging-store.ts';
@@ -24,6 +29,7 @@ export type Line = {
   readonly depth: number;
   readonly images?: readonly unknown[];
   readonly redirectedTo?: string;
+  readonly excluded?: string;
   readonly error?: { readonly kind: string; readonly attempts: number };
 };
 
@@ -212,6 +218,9 @@ export type Found = {
   readonly images: readonly string[];
   readonly status: number;
   readonly redirectedTo: string;
+  readonly type: string;
+  readonly directives: readonly RobotsDirective[];
+  readonly canonical: string;
 };
 
 export function specOf(spec: CrawlSpecInput): CrawlSpec {
@@ -228,14 +237,17 @@ export function leaseOf(slave: FakeSlave, url: string): Lease | undefined {
 
 export function reportOf(url: string, found: Partial<Found> = {}): Report {
   const { finalUrl = url, links = [], images = [], status = 200, redirectedTo } = found;
+  const { type = 'text/html', directives, canonical } = found;
   return {
     result: {
       finalUrl,
       status,
-      type: 'text/html',
+      type,
       bytes: 10,
       ms: 1,
       ...(redirectedTo === undefined ? {} : { redirectedTo }),
+      ...(directives === undefined ? {} : { directives: [...directives] }),
+      ...(canonical === undefined ? {} : { canonical }),
       ...(status === 200 ? {} : { error: { kind: 'status', message: `${status}` } }),
     },
     images: images.map((src) => ({ src, via: 'img' })),

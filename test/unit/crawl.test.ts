@@ -128,6 +128,7 @@ test('crawl: its status is what the wire names', () => {
   assert.deepEqual(Object.keys(crawl.status()).sort(), [
     'buried',
     'bytes',
+    'errors',
     'excluded',
     'failed',
     'images',
@@ -136,6 +137,7 @@ test('crawl: its status is what the wire names', () => {
     'name',
     'others',
     'pages',
+    'skipped',
     'state',
     'unwritten',
     'waiting',

@@ -171,3 +171,38 @@ test('encodings: labels stand for their names', () => {
     assert.deepEqual(read(pageOf(name, hex), label), expected(name, text, hex), label);
   }
 });
+
+test('encodings: x-user-defined, which only a header can name', () => {
+  const [text, hex] = ['\uf780\uf7e9\uf7ff', '80e9ff'];
+  const body = pageOf('x-user-defined', hex);
+  assert.deepEqual(read(body, 'x-user-defined'), expected('x-user-defined', text, hex));
+});
+
+test('encodings: windows-1252 is what the standard says, byte by byte', () => {
+  // Its index, 0x80 to 0x9f; the bytes above are those of Unicode.
+  const index =
+    '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ' +
+    String.fromCharCode(...Array.from({ length: 96 }, (_, i) => 0xa0 + i));
+  const bytes = Buffer.from(Array.from({ length: 128 }, (_, i) => 0x80 + i));
+  for (const label of [undefined, 'windows-1252', 'iso-8859-1', 'ascii'])
+    assert.equal(read(pageOf('windows-1252', bytes.toString('hex')), label).title, index, label);
+});
+
+test('encodings: what is only used to attack shows nothing', () => {
+  for (const label of ['replacement', 'hz-gb-2312', 'iso-2022-kr', 'csiso2022kr', 'iso-2022-cn']) {
+    const { charset, title, alt, path } = read(pageOf('windows-1252', '41'), label);
+    assert.deepEqual([charset, title, alt, path], ['replacement', undefined, undefined, '']);
+  }
+});
+
+test('encodings: a byte order mark names UTF-16, whatever else is said', () => {
+  for (const [name, mark] of [
+    ['utf-16le', 'fffe'],
+    ['utf-16be', 'feff'],
+  ] as const) {
+    const [, text, hex] = encodings.find(([known]) => known === name) ?? ['', '', ''];
+    const body = Buffer.concat([Buffer.from(mark, 'hex'), pageOf(name, hex)]);
+    for (const label of [undefined, 'windows-1252', 'utf-8'])
+      assert.deepEqual(read(body, label), expected(name, text, hex), `${name} ${label}`);
+  }
+});

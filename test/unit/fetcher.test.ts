@@ -325,7 +325,7 @@ test('fetch: a lost connection, a short body and huge headers are failures of th
   });
   assert.ok(['connect', 'protocol'].includes(failure(await get('/short')).error.kind));
   send('/headers', 200, { ...html, 'x-huge': 'x'.repeat(100_000) });
-  assert.equal(failure(await get('/headers')).error.kind, 'protocol');
+  assert.equal(failure(await get('/headers')).error.kind, 'too-large');
 });
 
 test('fetch: an answer that is no HTTP, no server and no host are failures of their kind', async () => {

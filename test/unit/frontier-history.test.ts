@@ -65,7 +65,10 @@ function targetOf({ pages }: Site, page: number): number {
   return isTaken && pages[page]?.kind !== 'down' ? redirect : page;
 }
 
-function foundOn(site: Site, page: number): Omit<Found, 'redirectedTo'> {
+function foundOn(
+  site: Site,
+  page: number,
+): Pick<Found, 'finalUrl' | 'status' | 'links' | 'images'> {
   const target = targetOf(site, page);
   const { links = [], kind } = site.pages[target] ?? {};
   return {

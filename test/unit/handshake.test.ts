@@ -4,9 +4,9 @@ import test from 'node:test';
 import fc from 'fast-check';
 import { AuthError, ProtocolError } from '../../shared/errors.ts';
 import {
+  type Agreement,
   type AuthDigest,
   ClientHandshake,
-  type Nonces,
   roleProof,
   ServerHandshake,
   sameBytes,
@@ -22,13 +22,13 @@ const hmac = (digest: string, message: Uint8Array, authkey: Buffer = key) =>
 const challengeIn = (frame: Buffer) => frame.subarray(prefix.length);
 const named = (name: string, mac: Buffer) => Buffer.concat([Buffer.from(`{${name}}`), mac]);
 
-type Ended = { nonces: Nonces | undefined; error: Error | undefined };
+type Ended = { agreement: Agreement | undefined; error: Error | undefined };
 
 /** Lets both sides talk to each other until neither has anything to say. */
 function talk(server: ServerHandshake, client: ClientHandshake): { server: Ended; client: Ended } {
   const ended = {
-    server: { nonces: undefined, error: undefined } as Ended,
-    client: { nonces: undefined, error: undefined } as Ended,
+    server: { agreement: undefined, error: undefined } as Ended,
+    client: { agreement: undefined, error: undefined } as Ended,
   };
   let toClient: readonly Buffer[] = [server.start()];
   let toServer: readonly Buffer[] = [];
@@ -41,39 +41,39 @@ function talk(server: ServerHandshake, client: ClientHandshake): { server: Ended
 }
 
 function stepOf(step: ReturnType<ServerHandshake['receive']>, ended: Ended): readonly Buffer[] {
-  ended.nonces ??= step.nonces;
+  ended.agreement ??= step.agreement;
   ended.error ??= step.error;
   return step.send;
 }
 
 /** A server that is about to hear the answer to the challenge that is given, too. */
 function makeServer(digest: AuthDigest = 'any'): { server: ServerHandshake; challenge: Buffer } {
-  const server = new ServerHandshake(key, digest);
+  const server = new ServerHandshake([key], digest);
   return { server, challenge: challengeIn(server.start()) };
 }
 
-test('handshake: both sides of one key agree on the nonces', () => {
+test('handshake: both sides of one key agree', () => {
   for (const digest of ['any', 'sha256'] as const) {
-    const { server, client } = talk(new ServerHandshake(key, digest), new ClientHandshake(key));
+    const { server, client } = talk(new ServerHandshake([key], digest), new ClientHandshake(key));
     assert.equal(server.error ?? client.error, undefined);
-    assert.deepEqual(server.nonces, client.nonces);
-    assert.equal(server.nonces?.server.length, 48);
-    assert.notDeepEqual(server.nonces?.server, server.nonces?.client);
+    assert.deepEqual(server.agreement, client.agreement);
+    assert.equal(server.agreement?.server.length, 48);
+    assert.notDeepEqual(server.agreement?.server, server.agreement?.client);
   }
 });
 
 test('handshake: challenges are new every time and frames stay under 256 bytes', () => {
-  const frames = Array.from({ length: 50 }, () => new ServerHandshake(key).start());
+  const frames = Array.from({ length: 50 }, () => new ServerHandshake([key]).start());
   assert.equal(new Set(frames.map((frame) => frame.toString('hex'))).size, 50);
   assert.ok(frames.every(({ length }) => length === prefix.length + 48));
 });
 
 test('handshake: another key is refused on both sides', () => {
   const other = Buffer.from('another key');
-  const { server, client } = talk(new ServerHandshake(key), new ClientHandshake(other));
+  const { server, client } = talk(new ServerHandshake([key]), new ClientHandshake(other));
   assert.ok(server.error instanceof AuthError);
   assert.ok(client.error instanceof AuthError);
-  assert.equal(server.nonces ?? client.nonces, undefined);
+  assert.equal(server.agreement ?? client.agreement, undefined);
 });
 
 test('handshake: CPython 3.12 and later, byte for byte', () => {
@@ -84,9 +84,9 @@ test('handshake: CPython 3.12 and later, byte for byte', () => {
   const own = Buffer.concat([Buffer.from('{sha256}'), Buffer.alloc(40, 0x5a)]);
   const proved = server.receive(Buffer.concat([Buffer.from(prefix), own]));
   assert.deepEqual(proved, { send: [named('sha256', hmac('sha256', own))] });
-  const { nonces, send } = server.receive(welcome);
+  const { agreement, send } = server.receive(welcome);
   assert.deepEqual(send, []);
-  assert.deepEqual(nonces, { server: challenge, client: own });
+  assert.deepEqual(agreement, { authkey: key, server: challenge, client: own });
 });
 
 test('handshake: CPython up to 3.11, byte for byte', () => {
@@ -95,7 +95,11 @@ test('handshake: CPython up to 3.11, byte for byte', () => {
   const own = Buffer.alloc(20, 0x41);
   const proved = server.receive(Buffer.concat([Buffer.from(prefix), own]));
   assert.deepEqual(proved, { send: [hmac('md5', own)] });
-  assert.deepEqual(server.receive(welcome).nonces, { server: challenge, client: own });
+  assert.deepEqual(server.receive(welcome).agreement, {
+    authkey: key,
+    server: challenge,
+    client: own,
+  });
 });
 
 test('handshake: every digest of CPython is accepted and answered in kind', () => {
@@ -184,10 +188,10 @@ test('handshake: challenges that cannot be answered end it', () => {
     const step = server.receive(Buffer.from(text));
     assert.ok(step.error instanceof ProtocolError, text);
     assert.deepEqual(step.send, [], text);
-    assert.equal(server.receive(welcome).nonces, undefined, text);
+    assert.equal(server.receive(welcome).agreement, undefined, text);
     const client = new ClientHandshake(key);
     assert.ok(client.receive(Buffer.from(text)).error instanceof ProtocolError, text);
-    assert.equal(client.receive(welcome).nonces, undefined, text);
+    assert.equal(client.receive(welcome).agreement, undefined, text);
   }
 });
 
@@ -198,14 +202,14 @@ test('handshake: a client that refuses our digest is not welcome', () => {
     server.receive(Buffer.concat([Buffer.from(prefix), Buffer.alloc(20)]));
     const step = server.receive(Buffer.from(verdict));
     assert.ok(step.error instanceof AuthError);
-    assert.equal(step.nonces, undefined);
+    assert.equal(step.agreement, undefined);
   }
 });
 
 /** A client that has met the server's challenge and was welcomed; and its own challenge. */
 function welcomedClient(): { client: ClientHandshake; challenge: Buffer } {
   const client = new ClientHandshake(key);
-  client.receive(new ServerHandshake(key).start());
+  client.receive(new ServerHandshake([key]).start());
   const [frame] = client.receive(welcome).send;
   assert.ok(frame);
   return { client, challenge: challengeIn(frame) };
@@ -225,17 +229,17 @@ test('handshake: a client trusts no server without the key', () => {
     const step = client.receive(answer(challenge));
     assert.ok(step.error instanceof AuthError);
     assert.deepEqual(step.send, [failure]);
-    assert.equal(step.nonces, undefined);
+    assert.equal(step.agreement, undefined);
   }
   const { client, challenge } = welcomedClient();
   const step = client.receive(named('sha256', hmac('sha256', challenge)));
   assert.deepEqual(step.send, [welcome]);
-  assert.deepEqual(step.nonces?.client, challenge);
+  assert.deepEqual(step.agreement?.client, challenge);
 });
 
 test('handshake: a client that is told to go leaves with AuthError', () => {
   const client = new ClientHandshake(key);
-  client.receive(new ServerHandshake(key).start());
+  client.receive(new ServerHandshake([key]).start());
   assert.ok(client.receive(failure).error instanceof AuthError);
 });
 
@@ -243,11 +247,11 @@ test('handshake: nothing is taken after its end', () => {
   const { server, challenge } = makeServer();
   server.receive(hmac('md5', challenge));
   server.receive(Buffer.concat([Buffer.from(prefix), Buffer.alloc(20)]));
-  assert.ok(server.receive(welcome).nonces);
+  assert.ok(server.receive(welcome).agreement);
   for (const frame of [welcome, hmac('md5', challenge), Buffer.alloc(0)]) {
     const step = server.receive(frame);
     assert.ok(step.error instanceof ProtocolError);
-    assert.equal(step.nonces, undefined);
+    assert.equal(step.agreement, undefined);
     assert.deepEqual(step.send, []);
   }
 });
@@ -262,28 +266,46 @@ test('handshake: random frames without the key never open either side', () => {
   );
   fc.assert(
     fc.property(fc.array(frame, { maxLength: 8 }), (frames) => {
-      const sides = [new ServerHandshake(key), new ClientHandshake(key)];
+      const sides = [new ServerHandshake([key]), new ClientHandshake(key)];
       for (const side of sides) {
-        for (const bytes of frames) assert.equal(side.receive(bytes).nonces, undefined);
+        for (const bytes of frames) assert.equal(side.receive(bytes).agreement, undefined);
       }
     }),
   );
 });
 
-test('handshake: a role proof binds key, role, version and both challenges', () => {
-  const nonces = { server: Buffer.alloc(48, 1), client: Buffer.alloc(48, 2) };
-  const swapped = { server: nonces.client, client: nonces.server };
+test('handshake: a role proof binds key, role, version, both challenges and the channel', () => {
+  const agreement = { authkey: key, server: Buffer.alloc(48, 1), client: Buffer.alloc(48, 2) };
+  const swapped = { authkey: key, server: agreement.client, client: agreement.server };
+  const plain = Buffer.alloc(0);
   const proofs = [
-    roleProof(key, 'slave', 1, nonces),
-    roleProof(Buffer.from('other'), 'slave', 1, nonces),
-    roleProof(key, 'master', 1, nonces),
-    roleProof(key, 'client', 1, nonces),
-    roleProof(key, 'slave', 2, nonces),
-    roleProof(key, 'slave', 1, swapped),
-    roleProof(key, 'slave', 1, { ...nonces, client: Buffer.alloc(48, 3) }),
+    roleProof(agreement, 'slave', 1, plain),
+    roleProof({ ...agreement, authkey: Buffer.from('other') }, 'slave', 1, plain),
+    roleProof(agreement, 'master', 1, plain),
+    roleProof(agreement, 'client', 1, plain),
+    roleProof(agreement, 'slave', 2, plain),
+    roleProof(swapped, 'slave', 1, plain),
+    roleProof({ ...agreement, client: Buffer.alloc(48, 3) }, 'slave', 1, plain),
+    roleProof(agreement, 'slave', 1, Buffer.alloc(32, 4)),
+    roleProof(agreement, 'slave', 1, Buffer.alloc(32, 5)),
   ];
   assert.equal(new Set(proofs.map((proof) => proof.toString('hex'))).size, proofs.length);
-  assert.deepEqual(roleProof(key, 'slave', 1, nonces), proofs[0]);
+  assert.deepEqual(roleProof(agreement, 'slave', 1, plain), proofs[0]);
+});
+
+test('handshake: any of the keys of a server lets in, and the agreement says which', () => {
+  const older = Buffer.from('the key of last year, still good');
+  for (const authkey of [key, older]) {
+    const { server, client } = talk(
+      new ServerHandshake([key, older]),
+      new ClientHandshake(authkey),
+    );
+    assert.equal(server.error ?? client.error, undefined);
+    assert.deepEqual(server.agreement?.authkey, authkey);
+    assert.deepEqual(server.agreement, client.agreement);
+  }
+  const other = talk(new ServerHandshake([key, older]), new ClientHandshake(Buffer.from('other')));
+  assert.equal(other.server.error?.message, 'the authkey was refused');
 });
 
 test('handshake: a role proof is nothing that a challenge could be answered with', () => {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { fetchSpecSchema, type ImageVia } from '../../shared/crawl.ts';
+import { encodeMessage } from '../../shared/frame.ts';
 import { type Image, limits, requestSchemas } from '../../shared/protocol.ts';
 import { cssImages } from '../../slave/extract/css.ts';
 import { type ExtractOptions, PageExtractor } from '../../slave/extract/extract.ts';
@@ -186,7 +187,8 @@ test('images: what is found passes the schema of the wire, and the limits hold',
   const many = Array.from({ length: 60_000 }, (_, i) => `<p style="background:url(${i})">`).join(
     '',
   );
-  assert.equal(extract([many]).images.length, limits.imagesMax);
+  const { images: kept, imagesCut } = extract([many]);
+  assert.deepEqual([kept.length, imagesCut], [limits.imagesMax, 10_000]);
   for (const wrong of [
     { via: 'hearsay' },
     { width: -1 },
@@ -195,6 +197,29 @@ test('images: what is found passes the schema of the wire, and the limits hold',
     { width: 1e7 },
   ])
     assert.equal(check([{ src: 'http://h/', via: 'img', ...wrong } as Image]), false);
+});
+
+test('images: a report of them stays within its bytes, and what is left out is counted', () => {
+  // Short in the page, long when resolved; each with a text of three bytes a character.
+  const base = `<base href="http://h.test/${'d'.repeat(3900)}/">`;
+  const one = (i: number) => `<img src=${i} alt="${'語'.repeat(1100)}">`;
+  const few = extract([base, ...Array.from({ length: 1000 }, (_, i) => one(i))]);
+  assert.deepEqual([few.images.length, few.imagesCut], [1000, 0]);
+  const page = [base, ...Array.from({ length: 5000 }, (_, i) => one(i)), one(7)];
+  const { images: found, imagesCut } = extract(page);
+  assert.equal(found.length + imagesCut, 5000);
+  assert.ok(imagesCut > 0);
+  const bytes = encodeMessage({ images: found }).length;
+  assert.ok(bytes <= limits.imagesBytesMax && bytes > limits.imagesBytesMax * 0.9, `${bytes}`);
+});
+
+test('images: two texts of one address in one class are one image', () => {
+  const html =
+    '<img src=a.png><img src=./a.png><img src=/d/a.png><img src=//h.test/d/a.png>' +
+    '<img src=http://h.test/d/a.png><img src=x/../a.png><img src="a.png ">' +
+    '<img src="b?x&amp;y"><img src="b?x&y"><img src="b?x&#38;y">' +
+    '<img srcset="c 1x, ./c 2x"><img srcset="c&#32;3x, c?x&amp;y 4x"><img srcset="c?x&y">';
+  assert.deepEqual(images(html), ['img:a.png', 'img:b?x&y', 'srcset:c', 'srcset:c?x&y']);
 });
 
 test('images: the spec of a crawl names classes and attributes', () => {

@@ -40,9 +40,42 @@ test('lines: a page has what was found on it', () => {
 });
 
 test('lines: what was cut is said', () => {
-  const line = resultLine({ ...rest, result: { ...page, cut: true, linksCut: 7 } });
-  const { cut, linksCut } = parse(line) as Record<string, unknown>;
-  assert.deepEqual([cut, linksCut], [true, 7]);
+  const line = resultLine({ ...rest, result: { ...page, cut: true, linksCut: 7, imagesCut: 8 } });
+  const { cut, linksCut, imagesCut } = parse(line) as Record<string, unknown>;
+  assert.deepEqual([cut, linksCut, imagesCut], [true, 7, 8]);
+});
+
+test('lines: a page says what it asks of crawlers, and where else it sends them', () => {
+  const said = {
+    directives: ['noindex'] as const,
+    nofollowed: 3,
+    refresh: 'http://a/next',
+    canonical: 'http://a/c',
+  };
+  const result = { ...page, ...said, directives: [...said.directives] };
+  const line = resultLine({ ...rest, result });
+  const { directives, nofollowed, refresh, canonical } = parse(line) as Record<string, unknown>;
+  assert.deepEqual({ directives, nofollowed, refresh, canonical }, said);
+});
+
+test('lines: what is left out after all has the fields of an answer, and why', () => {
+  const said = { nofollowed: 2, refresh: 'http://a/next', canonical: 'http://a/c' };
+  const result: Result = { ...page, directives: ['noindex'], ...said };
+  for (const excluded of ['noindex', 'canonical'] as const)
+    assert.deepEqual(parse(resultLine({ ...rest, result, excluded })), {
+      url: 'http://a/',
+      finalUrl: 'http://a/',
+      status: 200,
+      type: 'text/html',
+      depth: 2,
+      bytes: 1234,
+      ms: 13,
+      directives: ['noindex'],
+      ...said,
+      excluded,
+      slave: 's',
+      at: '1970-01-01T00:00:00.000Z',
+    });
 });
 
 test('lines: a redirect to a known page, or out of the group, is no page', () => {

@@ -33,6 +33,25 @@ test('options: --allow-private takes ranges, and leaves the seed behind it alone
     assert.throws(() => parse(args), /is not an address range/);
 });
 
+test('options: --obey takes directives, all, or none', () => {
+  const cases: [args: string[], obey: string[]][] = [
+    [[], ['nofollow']],
+    [['--obey', 'none'], []],
+    [
+      ['--obey', 'all'],
+      ['nofollow', 'rel-nofollow', 'noindex'],
+    ],
+    [
+      ['--obey', 'noindex, nofollow,noindex'],
+      ['noindex', 'nofollow'],
+    ],
+  ];
+  for (const [args, obey] of cases)
+    assert.deepEqual(parse([seed, ...args]).fetch.obey, obey, args.join(' '));
+  for (const wrong of ['', 'noarchive', 'nofollow,', 'none,nofollow'])
+    assert.throws(() => parse([seed, '--obey', wrong]), /It must be all, none/, wrong);
+});
+
 test("options: --header takes names and values, and none that are the slave's own", () => {
   const { fetch } = parse([seed, '--header', 'X-A: b: c', '--header', 'accept:text/*']);
   assert.deepEqual(fetch.headers, [

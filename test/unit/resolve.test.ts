@@ -48,6 +48,26 @@ test('resolve: equals new URL for random strings', () => {
   );
 });
 
+test('resolve: what was resolved before changes nothing', () => {
+  const href = fc.array(fc.constantFrom(...bits), { maxLength: 6 }).map((parts) => parts.join(''));
+  const heads = fc.constantFrom('http://h.test/', '//i.test/', 'https://h.test:80/', '');
+  const hrefs = fc.array(fc.tuple(heads, href), { maxLength: 8 });
+  fc.assert(
+    fc.property(fc.constantFrom(...bases), hrefs, (base, list) => {
+      const resolver = new Resolver(base, 'utf-8');
+      for (const [head, rest] of list)
+        assert.equal(resolver.resolve(head + rest), expected(head + rest, base), head + rest);
+    }),
+    { numRuns: 5000 },
+  );
+});
+
+test('resolve: a path without end takes linear time and little stack', () => {
+  const resolver = new Resolver('http://h.test/a', 'utf-8');
+  for (const piece of ['a', '.', 'a.', '%41', '/', 'a?'])
+    resolver.resolve(`${piece.repeat(1 << 20)}"`);
+});
+
 test('resolve: links lose their fragment', () => {
   const resolver = new Resolver('http://h.test/a/b', 'utf-8');
   assert.equal(resolver.resolveLink('c#d'), 'http://h.test/a/c');

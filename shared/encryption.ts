@@ -1,0 +1,146 @@
+/**
+ * TLS 1.3 for a connection that the server has greeted in plain: the client, having read the
+ * server's challenge, begins TLS, and everything from there on is inside it. The authkey is the
+ * pre-shared key, together with an ephemeral key exchange, so that no certificate is needed and
+ * traffic that was recorded stays closed to whoever learns the key later. A server may also show a
+ * certificate to clients that ask for one.
+ * Source: PROTOCOL.md [K-1]..[K-7]; RFC 8446, sections 2.2 and 4.2.9 (psk_dhe_ke).
+ */
+import { createHmac, hkdfSync } from 'node:crypto';
+import { isIP, type Socket } from 'node:net';
+import {
+  type ConnectionOptions,
+  connect,
+  createSecureContext,
+  TLSSocket,
+  type TLSSocketOptions,
+} from 'node:tls';
+import { AuthError, ConfigError, messageOf, type OrbError } from './errors.ts';
+
+export type Encryption = {
+  /** Makes a TLS socket of a plain one, on which nothing but TLS is read and written any more. */
+  begin(socket: Socket): TLSSocket;
+  /** Why both sides did not agree on TLS; undefined for an error that has another reason. */
+  explain(error: NodeJS.ErrnoException): OrbError | undefined;
+};
+
+/** Certificate and private key, both PEM. */
+export type Certificate = { readonly cert: Buffer; readonly key: Buffer };
+
+/** Certificate and key, both PEM. @throws ConfigError when they do not hold together. */
+export function makeCertificate(cert: Buffer, key: Buffer): Certificate {
+  try {
+    createSecureContext({ ...versions, cert, key });
+  } catch (error) {
+    throw new ConfigError(`--tls-cert and --tls-key cannot be used: ${messageOf(error)}`, error);
+  }
+  return { cert, key };
+}
+
+/** Type of a TLS record that carries a handshake; no frame of a client begins with it. [K-2] */
+export const tlsFirstByte = 0x16;
+
+/** What `tls.createServer` takes and hands on to its TLSSockets; the types of these lack it. */
+type PskServerOptions = {
+  readonly pskCallback: (socket: TLSSocket, identity: string) => Buffer | null;
+};
+
+const versions = { minVersion: 'TLSv1.3', maxVersion: 'TLSv1.3' } as const;
+/** A pre-shared key is bound to a hash, and OpenSSL takes such keys for SHA-256 alone. */
+const pskCiphers = 'TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256';
+const bindingBytes = 32;
+
+/** The server's side. `authkeys` are asked for each connection, so that they may change. */
+export function serverEncryption(
+  authkeys: () => readonly Buffer[],
+  certificate?: Certificate,
+): Encryption {
+  const options: TLSSocketOptions & PskServerOptions = {
+    isServer: true,
+    secureContext: createSecureContext({
+      ...versions,
+      ...(certificate ?? { ciphers: pskCiphers }),
+    }),
+    pskCallback: (_socket: TLSSocket, identity: string) => {
+      const authkey = authkeys().find((key) => identityOf(key) === identity);
+      // Without a key OpenSSL goes on as if none had been offered: to the certificate, or the end.
+      return authkey === undefined ? null : presharedKey(authkey);
+    },
+  };
+  return {
+    begin: (socket) => new TLSSocket(socket, options),
+    explain: (error) => {
+      if (!isOfTls(error)) return undefined;
+      return new AuthError('it does not hold the authkey, or TLS failed');
+    },
+  };
+}
+
+/** The client's side with the authkey as the pre-shared key: both sides prove that they hold it. */
+export function keyEncryption(authkey: Buffer): Encryption {
+  const psk = presharedKey(authkey);
+  const options: ConnectionOptions = {
+    ...versions,
+    ciphers: pskCiphers,
+    pskCallback: () => ({ psk, identity: identityOf(authkey) }),
+    // A server that does not hold the key may show a certificate instead: none is good enough,
+    // whoever signed it.
+    ca: [],
+    rejectUnauthorized: true,
+    checkServerIdentity: () => new Error('a certificate instead of the authkey'),
+  };
+  return {
+    begin: (socket) => connect({ ...options, socket }),
+    explain: (error) => {
+      if (!isOfTls(error) && !isOfCertificate(error)) return undefined;
+      return new AuthError('the master refused the authkey');
+    },
+  };
+}
+
+/** The client's side with a certificate: the server must show one for `host` that `ca` (PEM) has
+ *  signed. */
+export function certificateEncryption(host: string, ca: Buffer): Encryption {
+  const options: ConnectionOptions = { ...versions, ca, host, rejectUnauthorized: true };
+  // A name of digits may not be asked for; it is still compared with the certificate's.
+  if (isIP(host) === 0) options.servername = host;
+  return {
+    begin: (socket) => connect({ ...options, socket }),
+    explain: (error) => {
+      if (isOfTls(error)) {
+        return new ConfigError('the master shows no certificate; start it with --tls-cert');
+      }
+      if (!isOfCertificate(error)) return undefined;
+      const why = messageOf(error);
+      return new ConfigError(`the certificate of the master does not hold: ${why}; see --tls-ca`);
+    },
+  };
+}
+
+/** 32 bytes that only the two ends of this very TLS connection know; none of a plain one. What
+ *  they are mixed into cannot be relayed from one connection into another. [K-6]
+ *  Source: RFC 9266, with a label of our own. */
+export function channelBinding(socket: Socket): Buffer {
+  if (!(socket instanceof TLSSocket)) return Buffer.alloc(0);
+  return socket.exportKeyingMaterial(bindingBytes, 'EXPORTER-orbweaver', Buffer.alloc(0));
+}
+
+function isOfTls({ code = '' }: NodeJS.ErrnoException): boolean {
+  return code.startsWith('ERR_SSL_');
+}
+
+/** OpenSSL's names of what is wrong with a certificate have no prefix. */
+function isOfCertificate({ code = '', syscall }: NodeJS.ErrnoException): boolean {
+  return syscall === undefined && (/CERT|SIGNATURE|ISSUER|CRL/.test(code) || code === '');
+}
+
+/** Not the authkey itself: what one protocol does with it must not help against another. [K-3] */
+function presharedKey(authkey: Buffer): Buffer {
+  return Buffer.from(hkdfSync('sha256', authkey, '', 'orbweaver tls psk', 32));
+}
+
+/** Says which of several keys is meant, and nothing about it. [K-3] */
+function identityOf(authkey: Buffer): string {
+  const digest = createHmac('sha256', presharedKey(authkey)).update('identity').digest('hex');
+  return `orbweaver ${digest.slice(0, 16)}`;
+}

@@ -1,0 +1,142 @@
+/**
+ * What a page says about itself, by its headers and in its head: what crawlers should not do, where
+ * it refreshes to, and its preferred URL. Gathered while the page is scanned; what counts is
+ * decided at the end. Pure; one serves one page.
+ * Source: HTML Standard 4.2.5.3 (refresh), 4.6.8 (canonical); RFC 6596; RFC 8288.
+ */
+import { productToken, type RobotsDirective } from '../../shared/crawl.ts';
+import { limits } from '../../shared/protocol.ts';
+import * as attribute from './elements.ts';
+import { parseLinkHeader } from './link-header.ts';
+import { parseRefresh } from './refresh.ts';
+import type { Resolver } from './resolve.ts';
+import { addDirectives, addHeaderDirectives, isForUs, listed } from './robots-directives.ts';
+import type { Tag } from './tag.ts';
+
+/** Header fields of the answer, each line as it came. */
+export type PageHeaders = {
+  readonly robots: readonly string[];
+  readonly refresh: string | undefined;
+  readonly links: readonly string[];
+};
+export const noHeaders: PageHeaders = { robots: [], refresh: undefined, links: [] };
+
+export type Declared = {
+  /** Each once, in the order of `robotsDirectives`. */
+  directives?: RobotsDirective[];
+  /** Absolute, without fragment, and another URL than the page's own. */
+  refresh?: string;
+  canonical?: string;
+};
+
+export type DeclarationOptions = {
+  readonly headers: PageHeaders;
+  readonly userAgent: string;
+  /** Makes text of a raw attribute value. */
+  readonly text: (raw: string) => string;
+  /** Against the base as far as it is known now. */
+  readonly resolver: () => Resolver;
+};
+
+/** Canonical links that are looked at: two that differ make all others void. */
+const canonicalsMax = 8;
+
+export class Declarations {
+  readonly #options: DeclarationOptions;
+  /** Our name in rules, lower-case. */
+  readonly #token: string;
+  readonly #directives = new Set<RobotsDirective>();
+  /** Absolute; `''` when it is the page itself. The first one counts. */
+  #refresh: string | undefined;
+  /** Of the headers, absolute. */
+  readonly #headerCanonicals: string[] = [];
+  /** Of the page, as text. */
+  readonly #canonicals: string[] = [];
+
+  /** `options.resolver` is called here already: headers are resolved against the page's URL. */
+  constructor(options: DeclarationOptions) {
+    this.#options = options;
+    this.#token = productToken(options.userAgent).toLowerCase();
+    const { robots, refresh, links } = options.headers;
+    for (const field of robots) addHeaderDirectives(this.#directives, field, this.#token);
+    if (refresh !== undefined) this.#takeRefresh(refresh);
+    for (const field of links) if (/canonical/i.test(field)) this.#takeLinkHeader(field);
+  }
+
+  /** A meta or link element. */
+  tag(tag: Tag): void {
+    if (tag.name === 'meta') this.#meta(tag);
+    else if (hasToken(this.#options.text(tag.value(attribute.rel) ?? ''), 'canonical'))
+      this.#takeCanonical(tag.value(attribute.href) ?? '');
+  }
+
+  /** `resolver`: of the whole page, with its base. `url`: the page's own. */
+  end(resolver: Resolver, url: string): Declared {
+    const directives = listed(this.#directives);
+    const refresh = this.#refresh === '' ? undefined : this.#refresh;
+    const canonical = this.#canonical(resolver);
+    return {
+      ...(directives !== undefined && { directives }),
+      ...(refresh !== undefined && refresh !== url && { refresh }),
+      ...(canonical !== undefined && canonical !== url && { canonical }),
+    };
+  }
+
+  #meta(tag: Tag): void {
+    const content = tag.value(attribute.content);
+    if (content === undefined) return;
+    const { text } = this.#options;
+    const name = tag.value(attribute.metaName);
+    if (name !== undefined && isForUs(text(name), this.#token))
+      addDirectives(this.#directives, text(content));
+    const pragma = tag.value(attribute.httpEquiv);
+    if (pragma !== undefined && text(pragma).toLowerCase() === 'refresh')
+      this.#takeRefresh(text(content));
+  }
+
+  /** What leads nowhere is as if it were not there. */
+  #takeRefresh(value: string): void {
+    if (this.#refresh !== undefined) return;
+    const target = parseRefresh(value);
+    if (target === undefined) return;
+    this.#refresh = target.trim() === '' ? '' : this.#absolute(target);
+  }
+
+  #absolute(target: string): string | undefined {
+    return fitting(this.#options.resolver().resolveLink(target));
+  }
+
+  #takeLinkHeader(field: string): void {
+    for (const { target, rels, isAnchored } of parseLinkHeader(field)) {
+      if (isAnchored || !rels.includes('canonical')) continue;
+      const url = this.#absolute(target);
+      if (url !== undefined && this.#headerCanonicals.length < canonicalsMax)
+        this.#headerCanonicals.push(url);
+    }
+  }
+
+  #takeCanonical(href: string): void {
+    if (href !== '' && this.#canonicals.length < canonicalsMax)
+      this.#canonicals.push(this.#options.text(href));
+  }
+
+  /** Canonical links that contradict each other count for nothing. */
+  #canonical(resolver: Resolver): string | undefined {
+    const [first, ...others] = [
+      ...this.#headerCanonicals,
+      ...this.#canonicals.map((href) => fitting(resolver.resolveLink(href))),
+    ].filter((url) => url !== undefined);
+    return others.every((url) => url === first) ? first : undefined;
+  }
+}
+
+/** True if one of the words of an attribute's value is `token`. */
+export function hasToken(value: string, token: string): boolean {
+  if (value.length < token.length) return false;
+  const lower = value.toLowerCase();
+  return lower === token || lower.split(/[\t\n\f\r ]+/).includes(token);
+}
+
+function fitting(url: string | undefined): string | undefined {
+  return url === undefined || url.length > limits.urlChars ? undefined : url;
+}

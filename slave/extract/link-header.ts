@@ -1,0 +1,77 @@
+/**
+ * The header `Link: <https://a.example/>; rel="canonical"`, as far as its relations go. Pure.
+ * Source: RFC 8288, section 3 and appendix B.2.
+ */
+
+export type HeaderLink = {
+  /** As it stands, to be resolved against the URL of the answer. */
+  readonly target: string;
+  /** Lower-case. */
+  readonly rels: readonly string[];
+  /** It speaks of another resource than the one it came with. */
+  readonly isAnchored: boolean;
+};
+
+/** What comes before the first thing that is no link. */
+export function parseLinkHeader(field: string): HeaderLink[] {
+  const links: HeaderLink[] = [];
+  let at = skip(field, 0, ', \t');
+  while (field[at] === '<') {
+    const close = field.indexOf('>', at);
+    if (close < 0) break;
+    const parameters = new Map<string, string>();
+    const target = field.slice(at + 1, close);
+    at = skip(field, readParameters(field, close + 1, parameters), ', \t');
+    const rels = (parameters.get('rel') ?? '').toLowerCase().split(/\s+/);
+    links.push({ target, rels, isAnchored: parameters.has('anchor') });
+  }
+  return links;
+}
+
+/** Reads `; name=value` pairs, of which the first of a name counts; gives where they end. */
+function readParameters(field: string, start: number, found: Map<string, string>): number {
+  let at = skip(field, start, ' \t');
+  while (field[at] === ';') {
+    const nameStart = skip(field, at + 1, ' \t');
+    const nameEnd = until(field, nameStart, ' \t=;,');
+    const name = field.slice(nameStart, nameEnd).toLowerCase();
+    at = skip(field, nameEnd, ' \t');
+    let value = '';
+    if (field[at] === '=') {
+      at = skip(field, at + 1, ' \t');
+      if (field[at] === '"') {
+        [value, at] = quoted(field, at + 1);
+      } else {
+        const valueStart = at;
+        at = until(field, at, ';,');
+        value = field.slice(valueStart, at).trimEnd();
+      }
+    }
+    if (!found.has(name)) found.set(name, value);
+    at = skip(field, at, ' \t');
+  }
+  return at;
+}
+
+/** The text up to the closing quote, and the place after it. */
+function quoted(field: string, start: number): [text: string, end: number] {
+  let text = '';
+  let at = start;
+  for (; at < field.length && field[at] !== '"'; at++) {
+    if (field[at] === '\\') at++;
+    text += field[at] ?? '';
+  }
+  return [text, at + 1];
+}
+
+function skip(text: string, start: number, chars: string): number {
+  let at = start;
+  while (at < text.length && chars.includes(text.charAt(at))) at++;
+  return at;
+}
+
+function until(text: string, start: number, chars: string): number {
+  let at = start;
+  while (at < text.length && !chars.includes(text.charAt(at))) at++;
+  return at;
+}

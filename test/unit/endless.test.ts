@@ -1,0 +1,172 @@
+/**
+ * Pages without end, or as good as: what came before the limit counts, and what they hold fits
+ * into a report, whatever the limit of the page is.
+ */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type Socket } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { fetchSpecSchema } from '../../shared/crawl.ts';
+import { encodeValue } from '../../shared/frame.ts';
+import { limits } from '../../shared/protocol.ts';
+import { type Extract, PageExtractor } from '../../slave/extract/extract.ts';
+import { PageFetcher } from '../../slave/fetch/fetcher.ts';
+
+const before = '<title>t</title><a href=before>x</a><img src=i.png>';
+
+/** Gives the page in pieces until a whole page has come: 10 MiB. */
+function extract(pieces: Iterable<string>, bytesMax = 10 << 20): Extract {
+  const extractor = new PageExtractor({
+    url: 'http://h.test/d/',
+    encoding: 'utf-8',
+    images: 'all',
+  });
+  let bytes = 0;
+  for (const piece of pieces) {
+    extractor.write(piece);
+    bytes += piece.length;
+    if (bytes >= bytesMax) break;
+  }
+  return extractor.end();
+}
+
+const linksOf = ({ links }: Extract) => Buffer.from(links).toString('latin1').split('\n');
+
+function* endless(first: string, more: string): Generator<string> {
+  yield first;
+  const piece = more.repeat(Math.ceil(65_536 / more.length));
+  for (;;) yield piece;
+}
+
+const endings: readonly (readonly [what: string, first: string, more: string])[] = [
+  ['text', '', 'and so on '],
+  ['tags', '', '<p>'],
+  ['a tag of attributes', '<a ', 'x="y" '],
+  ['a tag name', '<a', 'x'],
+  ['an attribute name', '<a ', 'x'],
+  ['an attribute value', '<a href="', 'x'],
+  ['an unquoted value', '<img src=', 'x'],
+  ['a style', '<style>', 'a{b:url(c)}'],
+  ['a style attribute', '<p style="', 'b:url(c);'],
+  ['a srcset', '<img srcset="', 'a.png 1x, '],
+  ['a comment', '<!--', '-- >'],
+  ['a script', '<script>', 'if (a < b) {} '],
+  ['JSON-LD', '<script type="application/ld+json">', '[{"image":'],
+  ['a title', '<title>', 'long '],
+  ['a text area', '<textarea>', '</text'],
+  ['open elements', '', '<div><b>'],
+  ['open foreign elements', '', '<svg><g>'],
+  ['references', '', '&amp;&#1;&notit'],
+  ['an entity', '<a href="&', 'x'],
+];
+
+for (const [what, first, more] of endings) {
+  test(`endless: ${what} does not hide what came before`, () => {
+    const found = extract(endless(before + first, more));
+    assert.equal(found.title, 't');
+    assert.ok(linksOf(found).includes('http://h.test/d/before'));
+    assert.ok(found.images.some(({ src }) => src === 'http://h.test/d/i.png'));
+  });
+}
+
+test('endless: more than a million links are cut, and what is left out is counted', () => {
+  const count = 1_200_000;
+  function* pieces() {
+    for (let n = 0; n < count; n += 1_000) {
+      yield Array.from({ length: 1_000 }, (_, i) => `<a href=${n + i}>`).join('');
+    }
+  }
+  const found = extract(pieces(), 1 << 30);
+  const links = linksOf(found);
+  assert.ok(found.links.length <= limits.linksBytesMax);
+  assert.ok(links.length > 500_000, `${links.length}`);
+  assert.equal(links.length + found.linksCut, count);
+});
+
+test('endless: a link that is too long is counted, not dropped without a word', () => {
+  const found = extract([`<a href="/${'x'.repeat(limits.urlChars)}"><a href=y>`]);
+  assert.deepEqual([linksOf(found), found.linksCut], [['http://h.test/d/y'], 1]);
+});
+
+test('endless: all that a page can hold fits into one report', () => {
+  const base = `<base href="http://h.test/${'b'.repeat(4_000)}/">`;
+  const alt = '\u4e2d'.repeat(limits.altChars);
+  function* pieces() {
+    yield base;
+    for (let n = 0; n < 20_000; n++) yield `<a href=${n}><img src=${n} alt=${alt}>`;
+  }
+  const { links, images } = extract(pieces(), 1 << 30);
+  const report = encodeValue({ verb: 'task.report', images, links, result: {} });
+  assert.ok(links.length > 1 << 20 && images.length > 1_000);
+  assert.ok(report.length < limits.frameBytesMax, `${report.length}`);
+});
+
+/** A server that answers every request by `answer`, with sockets that end with the test. */
+async function serve(t: TestContext, answer: (socket: Socket) => void): Promise<string> {
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    t.after(() => socket.destroy());
+    socket.once('data', () => answer(socket));
+  });
+  t.after(() => server.close());
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  return `http://127.0.0.1:${address.port}/`;
+}
+
+/** Writes for ever, as fast as it is read. */
+function pour(socket: Socket, piece: string): void {
+  const more = () => {
+    while (!socket.destroyed && socket.write(piece));
+    if (!socket.destroyed) socket.once('drain', more);
+  };
+  more();
+}
+
+const bodies: readonly (readonly [what: string, first: string, more: string])[] = [
+  ['one header', 'HTTP/1.1 200 OK\r\nx-long: ', 'x'.repeat(1_000)],
+  ['headers', 'HTTP/1.1 200 OK\r\n', `x: ${'y'.repeat(100)}\r\n`],
+];
+for (const [what, first, more] of bodies) {
+  test(`endless: ${what} without end are too large`, { timeout: 20_000 }, async (t) => {
+    const url = await serve(t, (socket) => {
+      socket.write(first);
+      pour(socket, more);
+    });
+    const fetcher = new PageFetcher({ connections: 1 });
+    t.after(() => fetcher.close());
+    const never = new AbortController().signal;
+    const outcome = await fetcher.fetch(url, fetchSpecSchema.parse({}), never, { open: true });
+    assert.ok(!outcome.ok);
+    assert.equal(outcome.error.kind, 'too-large');
+  });
+}
+
+test('endless: a body of any framing is cut at the limit and parsed', {
+  timeout: 20_000,
+}, async (t) => {
+  const html = 'HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n';
+  const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`;
+  const filler = '<p>and so on'.repeat(1_000);
+  const framings: [string, string][] = [
+    [`${html}\r\n${before}`, filler],
+    [`${html}transfer-encoding: chunked\r\n\r\n${chunk(before)}`, chunk(filler)],
+    [`${html}content-length: 9007199254740991\r\n\r\n${before}`, filler],
+  ];
+  for (const [first, more] of framings) {
+    const url = await serve(t, (socket) => {
+      socket.write(first);
+      pour(socket, more);
+    });
+    const fetcher = new PageFetcher({ connections: 1 });
+    t.after(() => fetcher.close());
+    const never = new AbortController().signal;
+    const spec = fetchSpecSchema.parse({ bodyBytesMax: 300_000 });
+    const outcome = await fetcher.fetch(url, spec, never, { open: true });
+    assert.ok(outcome.ok, JSON.stringify(outcome));
+    assert.deepEqual([outcome.result.cut, outcome.result.bytes], [true, 300_000]);
+    assert.equal(Buffer.from(outcome.links).toString('latin1'), `${url}before`);
+  }
+});
