@@ -346,6 +346,7 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
       'obey',
       'ignore-refresh',
       'canonical',
+      'traps',
     ],
   );
   const serve = [
