@@ -123,6 +123,26 @@ test('python: workers killed all the time lose nothing', { timeout, skip }, asyn
   assert.ok(kills > 2, `${kills} kills`);
 });
 
+test('python: a master killed under its workers loses nothing', { timeout, skip }, async (t) => {
+  const demo = await startDemo({ delayMs: 20 });
+  t.after(() => demo.close());
+  const cluster = new Cluster(t);
+  const flags = [demo.url, '--images', 'img', '--exit-when-done'];
+  const first = await cluster.master(flags);
+  const { address } = cluster;
+  const cut = example(cluster, newest, 'crawl_worker');
+  await cluster.grown('pages.jsonl', 5);
+  await first.kill('SIGKILL');
+  // A manager's client does not find back: its program has to be started again.
+  assert.notEqual((await cut.exited).code, 0);
+  const second = await cluster.master(flags, { listen: address });
+  await assertEnded(example(cluster, oldest, 'crawl_worker'));
+  assert.equal((await second.exited).code, 0, second.output);
+  const truth = await demoTruth(demo.url);
+  assertSame('pages', pagesOf(readPages(cluster)), truth.pages);
+  assertSame('images', readImages(cluster), truth.images);
+});
+
 test('python: a worker that collects pages, with requests and lxml', { timeout }, async (t) => {
   const python = pythons.find(hasLxml) ?? systemPython();
   if (python === undefined) return t.skip('no Python here has requests and lxml');
