@@ -51,6 +51,13 @@ export function specFlags(): Option[] {
     flag('--ignore-robots', 'fetch what robots.txt disallows: only on your own sites').default(
       false,
     ),
+    flag('--sitemaps <which>', 'robots: those that robots.txt names; all: /sitemap.xml, too; none')
+      .choices(['none', 'robots', 'all'])
+      .default('robots'),
+    flag(
+      '--sitemap-since <date>',
+      'of sitemaps, only what was modified since, and what has no date; default: all',
+    ).argParser(moment),
     flag('--obey <directives>', `what pages ask that is kept to: ${obeyable.join(',')}; all; none`)
       .argParser(directives)
       .default(['nofollow'], 'nofollow'),
@@ -109,6 +116,8 @@ const specFields: Readonly<
   perHost: ['perHost'],
   crawlDelayMax: ['crawlDelayMaxMs'],
   ignoreRobots: ['ignoreRobots'],
+  sitemaps: ['sitemaps'],
+  sitemapSince: ['fetch', 'sitemapSinceMs'],
   canonical: ['canonical'],
   traps: ['traps'],
   attempts: ['attemptsMax'],
@@ -183,6 +192,17 @@ function headers(text: string, before: [string, string][] | undefined): [string,
     return pair;
   });
   return [...(before ?? []), ...parsed];
+}
+
+/** A day, or a moment: `2026-11-01`, `2026-11-01T08:00:00Z`. */
+function moment(text: string): number {
+  const ms = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d))?$/.test(text)
+    ? Date.parse(text)
+    : Number.NaN;
+  if (Number.isNaN(ms) || ms < 0) {
+    throw new InvalidArgumentError('It must be a date: 2026-11-01 or 2026-11-01T08:00:00Z.');
+  }
+  return ms;
 }
 
 /** `off`, or `RULE=N` and `RULE=off`, parted by commas; what comes later counts. */

@@ -150,7 +150,7 @@ export class Session implements LeaseHolder {
       depth: task.depth,
       attempt: task.attempts + 1,
       ...(crawls.of(task)?.scope.isSeedHost(new URL(task.url)) && { open: true }),
-      ...(task.kind === 'robots' ? { kind: task.kind } : {}),
+      ...(task.kind === 'page' ? {} : { kind: task.kind }),
       ...(timing === 'awaited' ? { timed: true as const } : {}),
     }));
     this.send({ verb: 'task.push', tasks });

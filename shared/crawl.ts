@@ -23,6 +23,7 @@ export const imageVias = [
   'og',
   'twitter',
   'jsonld',
+  'sitemap',
 ] as const;
 export type ImageVia = (typeof imageVias)[number];
 
@@ -113,6 +114,8 @@ export const fetchSpecSchema = z.strictObject({
         .max(1000),
     ])
     .default([]),
+  /** What a sitemap says was last modified before is left out; Unix time in ms. */
+  sitemapSinceMs: z.int().min(0).optional(),
 });
 export type FetchSpec = z.infer<typeof fetchSpecSchema>;
 
@@ -167,6 +170,9 @@ export const crawlSpecSchema = z.strictObject({
   perHost: count(10_000).optional(),
   /** Fetch what robots.txt disallows, too, and as fast as the delay allows. */
   ignoreRobots: z.boolean().default(false),
+  /** `robots`: the sitemaps that a host's robots.txt names; `all`: `/sitemap.xml`, too, where it names
+   *  none. */
+  sitemaps: z.enum(['none', 'robots', 'all']).default('robots'),
   /** A longer Crawl-delay of a robots.txt counts as this, in ms. */
   crawlDelayMaxMs: z.int().min(0).max(86_400_000).default(crawlDelayMaxMsDefault),
   /** A page is named by its canonical URL where that is in scope: one page for each. */

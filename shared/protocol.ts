@@ -69,6 +69,10 @@ export const limits = {
   waitMsMax: 3_600_000,
 } as const;
 
+/** What a sitemap can be. Source: PROTOCOL.md, "task.sitemap". */
+export const sitemapKinds = ['urlset', 'index', 'text', 'feed', 'none'] as const;
+export type SitemapKind = (typeof sitemapKinds)[number];
+
 const id = z.int().min(0).optional();
 const lease = z.int().min(0);
 const bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array, {
@@ -194,6 +198,22 @@ export const requestSchemas = {
     body: bytes.refine((body) => body.length <= limits.robotsBytesMax, { error: 'is too long' }),
     cacheControl: z.string().max(1024).optional(),
     retryAfterMs: z.int().min(0).max(86_400_000).optional(),
+  }),
+  /** What a task of kind `sitemap` came to, in one part or several; a failed fetch is a release.
+   *  [T-20] */
+  'task.sitemap': z.strictObject({
+    verb: z.literal('task.sitemap'),
+    id: z.int().min(0),
+    task: taskId,
+    lease,
+    /** `index`: `urls` are sitemaps; `none`: no sitemap, or no answer 200. */
+    kind: z.enum(sitemapKinds),
+    urls: links,
+    images: links,
+    /** In the last part: the whole of it. Before, the task stays open. */
+    end: z
+      .strictObject({ result: resultSchema, urls: z.int().min(0), images: z.int().min(0) })
+      .optional(),
   }),
   /** Give a task back. With `error` it counts as a failed attempt. [T-6] */
   'task.release': z.strictObject({
@@ -333,6 +353,7 @@ export type Replies = {
   'task.report': { state: 'done' | 'stale' };
   'task.started': Record<never, never>;
   'task.robots': { state: 'done' | 'stale' };
+  'task.sitemap': { state: 'done' | 'stale' };
   'task.release': { state: 'done' | 'stale' };
   'task.extend': { lost: number[] };
   'crawl.add': { admitted: number; known: number; refused: { url: string; why: string }[] };
@@ -364,8 +385,9 @@ export type TaskPush = {
   attempt: number;
   /** True: the operator named its host as a seed, so it may be at a private address. */
   open?: boolean;
-  /** Absent: a page. `robots`: a robots.txt, answered by `task.robots`. [T-17] */
-  kind?: 'robots';
+  /** Absent: a page. `robots`: a robots.txt, answered by `task.robots` [T-17]; `sitemap`: answered by
+   *  `task.sitemap` [T-20]. */
+  kind?: 'robots' | 'sitemap';
   /** The host has a delay: say `task.started` when the request leaves. [T-18] */
   timed?: true;
 };

@@ -16,8 +16,9 @@ import type { Logger } from '../shared/log.ts';
 import { limits, type Push, type Requests, type TaskPush } from '../shared/protocol.ts';
 import { CookieJar } from './fetch/cookies.ts';
 import { PageFetcher } from './fetch/fetcher.ts';
-import type { FetchOutcome } from './fetch/outcome.ts';
+import type { FetchOutcome, SitemapOutcome } from './fetch/outcome.ts';
 import type { RobotsOutcome } from './fetch/robots-file.ts';
+import { partsOf } from './fetch/sitemap-body.ts';
 import { MasterLink } from './master-link.ts';
 
 export type WorkerOptions = {
@@ -33,10 +34,13 @@ export type WorkerOptions = {
 type Statement =
   | { readonly verb: 'task.report'; readonly body: Omit<Requests['task.report'], 'verb' | 'id'> }
   | { readonly verb: 'task.robots'; readonly body: Omit<Requests['task.robots'], 'verb' | 'id'> }
+  | { readonly verb: 'task.sitemap'; readonly body: Omit<Requests['task.sitemap'], 'verb' | 'id'> }
   | { readonly verb: 'task.release'; readonly body: Omit<Requests['task.release'], 'verb' | 'id'> };
 
 /** Bytes of unacknowledged reports above which no fetch is begun. */
 const unackedBytesMax = 64 << 20;
+/** URLs, or images, of one part of a sitemap: a part of what a commit of the master's gathers. */
+const sitemapPartBytes = 128 << 10;
 /** A report may wait this long for others, so that they leave in one write. */
 const reportWithinMs = 5;
 /** How long a drain waits for what is being fetched. */
@@ -162,16 +166,8 @@ export class Worker {
       ? () => this.#link.master?.notify('task.started', { lease })
       : undefined;
     try {
-      if (task.kind === 'robots') {
-        const context = { open: task.open, onStart };
-        const outcome = await this.#fetcher.fetchRobots(task.url, spec, abort.signal, context);
-        this.#concludeRobots(task, outcome);
-      } else {
-        const cookies = this.#cookies.get(task.crawl);
-        const context = { open: task.open, cookies, onStart };
-        const outcome = await this.#fetcher.fetch(task.url, spec, abort.signal, context);
-        this.#conclude(task, outcome);
-      }
+      const context = { open: task.open, cookies: this.#cookies.get(task.crawl), onStart };
+      await this.#do(task, [task.url, spec, abort.signal, context]);
     } catch (error) {
       if (!abort.signal.aborted) {
         this.#options.log.error({ url: task.url }, `fetch: ${messageOf(error)}`);
@@ -184,6 +180,22 @@ export class Worker {
     }
   }
 
+  async #do(task: TaskPush, fetch: Parameters<PageFetcher['fetch']>): Promise<void> {
+    switch (task.kind) {
+      case undefined:
+        return this.#conclude(task, await this.#fetcher.fetch(...fetch));
+      case 'robots':
+        return this.#concludeRobots(task, await this.#fetcher.fetchRobots(...fetch));
+      case 'sitemap':
+        return this.#concludeSitemap(task, await this.#fetcher.fetchSitemap(...fetch));
+      default: {
+        task.kind satisfies never; // a newer master may say more
+        const error = { kind: 'protocol', message: 'not known to this slave' } as const;
+        this.#giveBack(task, { ok: false, error });
+      }
+    }
+  }
+
   #conclude(task: TaskPush, outcome: FetchOutcome): void {
     const { task: id, lease } = task;
     if (outcome.ok) {
@@ -191,9 +203,31 @@ export class Worker {
       this.#tell({ verb: 'task.report', body: { task: id, lease, result, images, links } });
       return;
     }
-    const { error, retryAfterMs } = outcome;
-    const body = { task: id, lease, error, ...(retryAfterMs ? { retryAfterMs } : {}) };
+    this.#giveBack(task, outcome);
+  }
+
+  #giveBack({ task, lease }: TaskPush, failed: Extract<FetchOutcome, { ok: false }>): void {
+    const { error, retryAfterMs } = failed;
+    const body = { task, lease, error, ...(retryAfterMs ? { retryAfterMs } : {}) };
     this.#tell({ verb: 'task.release', body });
+  }
+
+  /** In parts, so that no commit of the master's takes long; until the last one is there the task
+   *  is open, and whoever fetches it again says the same. */
+  #concludeSitemap(task: TaskPush, outcome: SitemapOutcome): void {
+    if (!outcome.ok) {
+      this.#giveBack(task, outcome);
+      return;
+    }
+    const { result, sitemap } = outcome;
+    const { kind, urls, images } = sitemap;
+    const parts = partsOf(sitemap, sitemapPartBytes);
+    for (const [i, part] of parts.entries()) {
+      const end = { result, urls: urls.length, images: images.length };
+      const isLast = i === parts.length - 1;
+      const body = { task: task.task, lease: task.lease, kind, ...part, ...(isLast && { end }) };
+      this.#tell({ verb: 'task.sitemap', body });
+    }
   }
 
   #concludeRobots({ task, lease }: TaskPush, outcome: RobotsOutcome): void {
@@ -267,6 +301,8 @@ export class Worker {
 function sizeOf(statement: Statement): number {
   if (statement.verb === 'task.release') return 256;
   if (statement.verb === 'task.robots') return statement.body.body.length + 256;
+  if (statement.verb === 'task.sitemap')
+    return statement.body.urls.length + statement.body.images.length + 512;
   const { links, images } = statement.body;
   let bytes = links.length + images.length * 128 + 512;
   for (const { src, alt } of images) bytes += src.length + (alt?.length ?? 0);

@@ -21,6 +21,7 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'task.report': tasks.report,
   'task.started': tasks.started,
   'task.robots': tasks.robots,
+  'task.sitemap': tasks.sitemap,
   'task.release': tasks.release,
   'task.extend': tasks.extend,
   'crawl.add': crawls.add,

@@ -37,6 +37,7 @@ export const noCounters: CrawlCounters = {
   known: 0,
   bytes: 0,
   seen: 0,
+  sitemaps: 0,
 };
 
 export class Crawl {
@@ -162,7 +163,7 @@ export class Crawl {
   }
 
   status(): CrawlStatus {
-    const { seen: _, ...counters } = this.counters;
+    const { seen: _, sitemaps: __, ...counters } = this.counters;
     return {
       name: this.name,
       state: this.state,

@@ -109,6 +109,14 @@ export class Dispatcher {
     return { task, host: lease?.host };
   }
 
+  /** The task that such a word is about, left as it is; undefined when it is done already. */
+  open(holder: LeaseHolder, leaseId: number, id: Uint8Array): Task | undefined {
+    const held = this.#leases.held(leaseId, holder);
+    const isHeld = held !== undefined && keyOf(held.task).equals(id);
+    const task = isHeld ? held.task : this.#options.crawls.find(id);
+    return task?.state === 'committing' ? undefined : task;
+  }
+
   /** A task comes back unfetched. False when the holder did not have it. */
   release(holder: LeaseHolder, leaseId: number): boolean {
     const lease = this.#leases.held(leaseId, holder);

@@ -11,11 +11,12 @@ import { clockMs } from '../../shared/clock.ts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError } from '../../shared/errors.ts';
 import { Fingerprinter } from '../../shared/fingerprint.ts';
-import type { FetchErrorBody, FetchErrorKind } from '../../shared/protocol.ts';
+import type { FetchErrorBody } from '../../shared/protocol.ts';
 import { canonicalUrl, hostKeyOf } from '../../shared/url.ts';
 import type { GroupCommit, Part } from '../store/group-commit.ts';
 import { crawlKey, decodeBuried, encodeCrawl } from '../store/records.ts';
 import type { Change, Store } from '../store/store.ts';
+import { backOffMs, isLasting } from './back-off.ts';
 import { Buried } from './buried.ts';
 import type { Crawl } from './crawl.ts';
 import { Crawls } from './crawls.ts';
@@ -32,10 +33,11 @@ import {
   type Verdict,
 } from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';
-import type { Pace } from './pace.ts';
+import { afterFailure, type Pace } from './pace.ts';
 import { type Host, Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
 import type { Access, RobotsAnswer } from './robots-gate.ts';
+import { Sitemaps } from './sitemaps.ts';
 import type { Task } from './tasks.ts';
 
 /** Where findings go when they are on the disk. */
@@ -63,14 +65,10 @@ export type FrontierOptions = Pick<DispatcherOptions, 'onFilesWanted'> & {
   readonly onEnded: (crawl: Crawl) => void;
 };
 
-const retryFirstMs = 1_000;
-const retryMaxMs = 300_000;
-/** What no second try mends: a certificate, a header beyond all bounds. */
-const lastingKinds: ReadonlySet<FetchErrorKind> = new Set(['tls', 'too-large']);
-
 export class Frontier {
   readonly crawls: Crawls;
   readonly dispatcher: Dispatcher;
+  readonly sitemaps: Sitemaps;
   readonly buried: Buried;
   readonly #options: FrontierOptions;
   readonly #hashers = {
@@ -90,6 +88,7 @@ export class Frontier {
       hashOf: (key) => Buffer.from(this.#hashers.nested.one(options.hostSecret, key).buffer, 0, 8),
       robotsOf: (hash) => this.#records.robotsFile(hash),
       onMade: (host) => this.#records.restore(host),
+      onMet: (host, crawl) => this.sitemaps.met(host, crawl),
       onRefused: (host, task, access) => this.#refuse(host, task, access),
     });
     this.#recent = new RecentTable(options.recentEntries);
@@ -106,6 +105,11 @@ export class Frontier {
       mayFetch: () => !options.results.isFull,
       onFilesWanted: options.onFilesWanted,
       onHopeless: (task, slave) => this.#giveUp(task, slave),
+    });
+    this.sitemaps = new Sitemaps({
+      crawls: this.crawls,
+      dispatcher: this.dispatcher,
+      put: (entry) => this.#put(entry),
     });
     this.buried = new Buried(options.store, (entry) => this.#put(entry));
     options.commits.addGatherer(() => this.#gather());
@@ -164,6 +168,10 @@ export class Frontier {
       await this.#learn(task, { error });
       return 'done';
     }
+    if (task.kind === 'sitemap') {
+      const error = { kind: 'protocol', message: 'the sitemap was fetched as a page' } as const;
+      return await this.#retry(task, error, 0, holder.name);
+    }
     if (host !== undefined)
       this.#keepPace(host, (pace, now) => pace.answered(report.result.ms, now));
     const bytes = smallEntryBytes + report.links.length + report.images.length * 128;
@@ -202,19 +210,13 @@ export class Frontier {
   ): Promise<Verdict> {
     const { task, host } = this.dispatcher.claim(holder, leaseId, id) ?? {};
     if (task === undefined) return 'stale';
-    if (host !== undefined) this.#keepPace(host, failed(host, error, retryAfterMs));
+    if (host !== undefined)
+      this.#keepPace(host, afterFailure(host.delayMs, error, retryAfterMs, Math.random()));
     if (task.kind === 'robots') {
       await this.#learn(task, { error, retryAfterMs });
       return 'done';
     }
-    const slave = holder.name;
-    if (lastingKinds.has(error.kind)) {
-      return await this.#fail({ task, error, retryAt: undefined, slave });
-    }
-    const backOffMs = Math.min(retryMaxMs, retryFirstMs * 4 ** task.attempts);
-    // Jitter, so that a host that was down is not asked for everything at once.
-    const waitMs = Math.max(retryAfterMs, backOffMs * (0.75 + Math.random() / 2));
-    return await this.#fail({ task, error, retryAt: clockMs() + waitMs, slave });
+    return await this.#retry(task, error, retryAfterMs, holder.name);
   }
 
   async setPaused(crawl: Crawl, paused: boolean): Promise<void> {
@@ -264,6 +266,13 @@ export class Frontier {
   #put(entry: Entry): void {
     this.#inbox.put(entry);
     this.#options.commits.request();
+  }
+
+  /** Later and later, or no more. */
+  #retry(task: Task, error: FetchErrorBody, retryAfterMs: number, slave: string): Promise<Verdict> {
+    const waitMs = backOffMs(task.attempts, Math.random(), retryAfterMs);
+    const retryAt = isLasting(error) ? undefined : clockMs() + waitMs;
+    return this.#fail({ task, error, retryAt, slave });
   }
 
   async #fail(failure: Failure): Promise<Verdict> {
@@ -364,6 +373,12 @@ export class Frontier {
         gathering.offer(entry.offer, clockMs());
         if (crawl.state === 'finished' && gathering.admitted.length > 0) crawl.state = 'running';
         return entry.done;
+      case 'sitemap':
+        gathering.sitemap(entry.task, entry.part, entry.slave, clockMs());
+        return () => entry.done('done');
+      case 'sitemaps':
+        gathering.sitemaps(entry.urls, entry.level);
+        return () => {};
       case 'excluded':
         gathering.excluded(entry.task, clockMs());
         return entry.done;
@@ -464,16 +479,4 @@ export class Frontier {
   #commit(changes: Change[]): Promise<void> {
     return new Promise((done) => this.#options.commits.submit(changes, done));
   }
-}
-
-/** What a failed fetch says of its host. */
-function failed({ delayMs }: Host, error: FetchErrorBody, retryAfterMs: number) {
-  return (pace: Pace, now: number): boolean => {
-    if (error.kind === 'dns' || error.kind === 'connect' || error.kind === 'timeout') {
-      return pace.failed(error, now);
-    }
-    const status = error.kind === 'status' ? Number.parseInt(error.message, 10) : 0;
-    if (status !== 429 && status !== 503) return false;
-    return pace.refused({ status, retryAfterMs, delayMs }, now, Math.random());
-  };
 }

@@ -21,8 +21,16 @@ import {
 import type { Change } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
 import type { Failure } from './inbox.ts';
-import { type Exclusion, excludedLine, failureLine, isPage, resultLine } from './lines.ts';
+import {
+  type Exclusion,
+  excludedLine,
+  failureLine,
+  isPage,
+  resultLine,
+  sitemapLine,
+} from './lines.ts';
 import type { Host } from './politeness.ts';
+import { guessedLevel, levelBelow, mayName, type SitemapPart, sitemapsMax } from './sitemaps.ts';
 import { type FoundAt, SkippedLinks } from './skipped.ts';
 import type { Task } from './tasks.ts';
 
@@ -47,8 +55,9 @@ export type NewTask = {
 
 type Found = FoundAt & { readonly priority: number; readonly isTooDeep: boolean };
 
-/** Images and names of pages share the filter with URLs; the marks keep them apart. */
+/** Images, sitemaps and names of pages share the filter with URLs; the marks keep them apart. */
 const imageMark = '!';
+const sitemapMark = '^';
 const nameMark = '=';
 
 export class Gathering {
@@ -94,7 +103,9 @@ export class Gathering {
     const links = this.#links(report.links, task, at);
     const { images } = report;
     // A page of a known name may show other images than the one that was written.
-    if (page || excluded === 'canonical') this.#newImages(images);
+    if ((page || excluded === 'canonical') && images.length > 0) {
+      this.#newImages(images.map(({ src }) => withoutFragment(src)).join('\n'));
+    }
     this.#lines += resultLine({ task, result, images, links, moved, excluded, slave, at });
     if (page) counters.pages++;
     else if (excluded !== undefined) counters.excluded++;
@@ -108,7 +119,8 @@ export class Gathering {
   /** Links and images that come by themselves. */
   offer({ links, images, from }: Offer, at: number): void {
     this.#links(links, from, at);
-    this.#newImages(images);
+    if (images.length > 0)
+      this.#newImages(images.map(({ src }) => withoutFragment(src)).join('\n'));
   }
 
   /** A failed fetch: again at `retryAt`; buried if there is none, or it has failed too often. */
@@ -117,9 +129,15 @@ export class Gathering {
     const { task, error, retryAt, slave, attempts = task.attempts + 1 } = failure;
     const { url, depth, priority } = task;
     if (retryAt !== undefined && attempts < crawl.spec.attemptsMax) {
-      const record = { url, depth, priority, attempts, notBefore: retryAt };
+      const { kind, level } = task;
+      const record = { kind, level, url, depth, priority, attempts, notBefore: retryAt };
       this.#putTask(task, record);
       this.released.push({ task, record });
+      return;
+    }
+    const line = failureLine({ task, error, attempts, slave, at });
+    if (task.kind === 'sitemap') {
+      this.#sitemapEnds(task, line);
       return;
     }
     const words = this.#fingerprinter.one(crawl.secret, url);
@@ -128,7 +146,7 @@ export class Gathering {
       key: fingerprintKey(crawl.id, words, 0),
       value: encodeBuried({ url, depth, priority, attempts, ...error }),
     });
-    this.#lines += failureLine({ task, error, attempts, slave, at });
+    this.#lines += line;
     this.#failed(error.kind, 1);
     crawl.counters.buried++;
     this.#remove(task);
@@ -136,8 +154,59 @@ export class Gathering {
 
   /** A URL that is left out without being fetched. */
   excluded(task: Task, at: number): void {
+    if (isGuess(task)) {
+      this.#sitemapEnds(task, undefined);
+      return;
+    }
     this.#lines += excludedLine({ task, excluded: 'robots', at });
     this.crawl.counters.excluded++;
+    this.#remove(task);
+  }
+
+  /** A part of a fetched sitemap: what it lists; with the last one the task is gone. */
+  sitemap(task: Task, { kind, urls, images, end }: SitemapPart, slave: string, at: number): void {
+    if (kind === 'index') this.#sitemapsIn(task, Buffer.from(urls).toString('latin1').split('\n'));
+    else this.#links(urls, task, at);
+    if (images.length > 0) this.#newImages(Buffer.from(images).toString('latin1'));
+    if (end === undefined) return;
+    const { redirectedTo, bytes } = end.result;
+    if (redirectedTo !== undefined) this.#sitemapsIn(task, [redirectedTo], true);
+    this.crawl.counters.bytes += bytes;
+    const isMissing = kind === 'none' && isGuess(task);
+    const line = { task, result: end.result, kind, urls: end.urls, images: end.images, slave, at };
+    this.#sitemapEnds(task, isMissing ? undefined : sitemapLine(line));
+  }
+
+  /** Sitemaps that were found; each is admitted once. */
+  sitemaps(urls: readonly string[], level: number, depth = 0, priority = 0): void {
+    const { crawl } = this;
+    for (const text of urls) {
+      const url = parseCanonical(text);
+      if (url === undefined || crawl.counters.sitemaps >= sitemapsMax) continue;
+      const words = this.#fingerprinter.one(crawl.secret, sitemapMark + text);
+      if (crawl.filter.knows(words, 0)) continue;
+      this.#markSeen(words, 0);
+      crawl.counters.sitemaps++;
+      this.#admit(url, { kind: 'sitemap', level, depth, priority });
+    }
+  }
+
+  /** Those that a sitemap itself leads to. */
+  #sitemapsIn(task: Task, texts: readonly string[], isRedirect = false): void {
+    const level = levelBelow(task, isRedirect);
+    if (level === undefined) return;
+    const urls = texts.filter((text) => {
+      const url = parseCanonical(text);
+      return url !== undefined && mayName(this.crawl, task, url);
+    });
+    this.sitemaps(urls, level, task.depth, task.priority);
+  }
+
+  /** Without a line it is as if it had never been known. */
+  #sitemapEnds(task: Task, line: string | undefined): void {
+    if (line === undefined) this.crawl.counters.known--;
+    else this.crawl.counters.others++;
+    this.#lines += line ?? '';
     this.#remove(task);
   }
 
@@ -148,7 +217,7 @@ export class Gathering {
     // Not `knows`: a link of that name may have been settled as a trap.
     if (this.crawl.filter.hasAdmitted(words, 0)) return false;
     this.#markSeen(words, 0);
-    this.#admit(url, 0, priority);
+    this.#admit(url, { depth: 0, priority });
     return true;
   }
 
@@ -158,7 +227,7 @@ export class Gathering {
     this.crawl.counters.buried--;
     this.#failed(kind, -1);
     this.crawl.counters.known--;
-    this.#admit(new URL(url), depth, priority);
+    this.#admit(new URL(url), { depth, priority });
   }
 
   /** Ends the gathering: all changes, for one transaction, and the row of the result queue. */
@@ -243,7 +312,7 @@ export class Gathering {
     if (url === undefined) filter.settle(words, at);
     else if (reason === undefined) {
       this.#markSeen(words, at);
-      this.#admit(url, found.depth, found.priority);
+      this.#admit(url, { depth: found.depth, priority: found.priority });
     } else {
       // Nearer to a seed it would be taken.
       if (reason !== 'depth' && reason !== 'similar') filter.settle(words, at);
@@ -272,13 +341,10 @@ export class Gathering {
     else delete counters.errors[kind];
   }
 
-  #newImages(images: Report['images']): void {
-    if (images.length === 0) return;
+  /** `urls`: without fragments, joined by line feeds. */
+  #newImages(urls: string): void {
     const { crawl } = this;
-    const text = Buffer.from(
-      images.map(({ src }) => imageMark + withoutFragment(src)).join('\n'),
-      'latin1',
-    );
+    const text = Buffer.from(imageMark + urls.replaceAll('\n', `\n${imageMark}`), 'latin1');
     this.#fingerprinter.hash(crawl.secret, text, ({ count, words, start, end }) => {
       for (let i = 0; i < count; i++) {
         if (crawl.filter.knows(words, i * 4)) continue;
@@ -297,11 +363,12 @@ export class Gathering {
     this.#seenKeys.push(fingerprintKey(this.crawl.id, words, at));
   }
 
-  #admit(url: URL, depth: number, priority: number): void {
+  #admit(url: URL, found: Pick<TaskRecord, 'depth' | 'priority'> & Partial<TaskRecord>): void {
     const { crawl } = this;
+    const { kind = 'page', level = 0, depth, priority } = found;
     const host = this.#hostOf(url);
     const position = { rank: crawl.rank(depth, priority), seq: crawl.takeSeq() };
-    const record = { url: url.href, depth, priority, attempts: 0, notBefore: 0 };
+    const record = { kind, level, url: url.href, depth, priority, attempts: 0, notBefore: 0 };
     this.#changes.push({
       table: 'tasks',
       key: taskKey(crawl.id, host.hash, position.rank, position.seq),
@@ -326,6 +393,10 @@ export class Gathering {
 /** A task's key in the store, and its name on the wire. */
 export function keyOf({ queue, rank, seq }: Task): Buffer {
   return taskKey(queue.crawl, queue.host, rank, seq);
+}
+
+function isGuess({ kind, level }: Task): boolean {
+  return kind === 'sitemap' && level === guessedLevel;
 }
 
 function withoutFragment(src: string): string {

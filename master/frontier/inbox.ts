@@ -7,6 +7,7 @@ import type { FetchErrorBody, Replies } from '../../shared/protocol.ts';
 import type { Row } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
 import type { Offer, Report } from './gathering.ts';
+import type { SitemapPart } from './sitemaps.ts';
 import type { Task } from './tasks.ts';
 
 /** What became of a report: `stale` when its task was done already. */
@@ -18,6 +19,8 @@ export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
   | { kind: 'report'; task: Task; report: Report; slave: string; done: (v: Verdict) => void }
   | { kind: 'offer'; offer: Offer; done: () => void }
   | { kind: 'failure'; failure: Failure; done: (v: Verdict) => void }
+  | { kind: 'sitemap'; task: Task; part: SitemapPart; slave: string; done: (v: Verdict) => void }
+  | { kind: 'sitemaps'; urls: readonly string[]; level: number }
   | { kind: 'excluded'; task: Task; done: () => void }
   | { kind: 'replay'; rows: readonly Row[]; done: () => void }
   | { kind: 'seeds'; urls: readonly string[]; priority: number; done: (v: SeedVerdict) => void }
@@ -33,13 +36,6 @@ export type Failure = {
   /** How often it was tried; by default once more than before. */
   readonly attempts?: number;
 };
-
-/** The crawl of the entry was cancelled: nothing of it is done. */
-export function answerCancelled(entry: Entry): void {
-  if (entry.kind === 'seeds') entry.done({ admitted: 0, known: 0, refused: [] });
-  else if (entry.kind === 'report' || entry.kind === 'failure') entry.done('stale');
-  else entry.done();
-}
 
 /** What an entry without links takes, about. */
 export const smallEntryBytes = 512;
@@ -97,5 +93,23 @@ export class Inbox {
     const waiting = this.#waitingForRoom;
     this.#waitingForRoom = [];
     for (const resolve of waiting) resolve();
+  }
+}
+
+/** The answer to what came for a crawl that is cancelled: nothing of it was done. */
+export function answerCancelled(entry: Entry): void {
+  switch (entry.kind) {
+    case 'seeds':
+      entry.done({ admitted: 0, known: 0, refused: [] });
+      return;
+    case 'offer':
+    case 'replay':
+    case 'excluded':
+      entry.done();
+      return;
+    case 'sitemaps':
+      return;
+    default:
+      entry.done('stale');
   }
 }

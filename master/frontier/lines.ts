@@ -1,8 +1,15 @@
 /** The lines of pages.jsonl, one object a fetched URL, and of skipped.jsonl, one a link that was
  *  not taken. Source: README, "What you get" and "Traps". */
-import type { FetchErrorBody, Image, Result, SkipReason } from '../../shared/protocol.ts';
+import type {
+  FetchErrorBody,
+  Image,
+  Result,
+  SitemapKind,
+  SkipReason,
+} from '../../shared/protocol.ts';
+import type { TaskRecord } from '../store/records.ts';
 
-type Fetched = { readonly url: string; readonly depth: number };
+type Fetched = Pick<TaskRecord, 'kind' | 'url' | 'depth'>;
 /** Why a URL is left out: by robots.txt before it was asked for, by its page's own word, or
  *  because a page of the same canonical URL has been written. */
 export type Exclusion = 'robots' | 'noindex' | 'canonical';
@@ -73,6 +80,35 @@ export function resultLine(line: {
   });
 }
 
+/** The line of a sitemap: how many URLs and images it lists, whoever knew them. */
+export function sitemapLine(line: {
+  readonly task: Fetched & { readonly attempts: number };
+  readonly result: Result;
+  readonly kind: SitemapKind;
+  readonly urls: number;
+  readonly images: number;
+  readonly slave: string;
+  readonly at: number;
+}): string {
+  const { task, result, kind, urls, images, slave } = line;
+  const { finalUrl, status, type, bytes, cut, redirectedTo } = result;
+  return json({
+    url: task.url,
+    finalUrl,
+    status: status === 0 ? undefined : status,
+    type,
+    depth: task.depth,
+    bytes,
+    ms: Math.round(result.ms),
+    sitemap: { kind, urls, images },
+    cut,
+    redirectedTo,
+    error: result.error && { ...result.error, attempts: task.attempts + 1 },
+    slave,
+    at: new Date(line.at).toISOString(),
+  });
+}
+
 /** The line of a URL that was given up. */
 export function failureLine(line: {
   readonly task: Fetched;
@@ -86,6 +122,7 @@ export function failureLine(line: {
   return json({
     url: task.url,
     depth: task.depth,
+    sitemap: task.kind === 'sitemap' ? { kind: 'none', urls: 0, images: 0 } : undefined,
     error: { ...error, attempts },
     slave: slave || undefined,
     at,

@@ -40,6 +40,8 @@ export type CrawlCounters = {
   bytes: number;
   /** Keys in `seen`: URLs, images, and links that were not taken. */
   seen: number;
+  /** Sitemaps ever admitted. */
+  sitemaps: number;
 };
 
 export type CrawlRecord = {
@@ -58,7 +60,14 @@ export type CrawlRecord = {
   readonly startedAt: number;
 };
 
+/** In the order of their numbers in the store. `robots`: a host's robots.txt, which is in no queue and
+ *  never there. */
+const taskKinds = ['page', 'sitemap', 'robots'] as const;
+
 export type TaskRecord = {
+  readonly kind: (typeof taskKinds)[number];
+  /** Of a sitemap: how it was found, see frontier/sitemaps.ts; else 0. */
+  readonly level: number;
   readonly url: string;
   readonly depth: number;
   readonly priority: number;
@@ -110,7 +119,7 @@ export type PaceRecord = {
 export const depthMax = 0xffff;
 export const hostBytes = 8;
 const taskKeyBytes = 4 + hostBytes + 4 + 6;
-const taskHeadBytes = 16;
+const taskHeadBytes = 18;
 
 export function crawlKey(crawl: number): Buffer {
   const key = Buffer.allocUnsafe(4);
@@ -165,6 +174,8 @@ export function encodeTask(task: TaskRecord): Buffer {
   value.writeInt16BE(task.priority, 2);
   value.writeUInt32BE(task.attempts, 4);
   value.writeDoubleBE(task.notBefore, 8);
+  value.writeUInt8(taskKinds.indexOf(task.kind), 16);
+  value.writeUInt8(task.level, 17);
   value.write(task.url, taskHeadBytes, 'latin1');
   return value;
 }
@@ -175,6 +186,8 @@ export function decodeTask(value: Buffer): TaskRecord {
     priority: value.readInt16BE(2),
     attempts: value.readUInt32BE(4),
     notBefore: value.readDoubleBE(8),
+    kind: taskKinds[value.readUInt8(16)] ?? 'page',
+    level: value.readUInt8(17),
     url: value.toString('latin1', taskHeadBytes),
   };
 }

@@ -7,17 +7,24 @@ import type { FetchSpec } from '../../shared/crawl.ts';
 import type { FetchErrorBody, Result } from '../../shared/protocol.ts';
 import { type Client, Clients } from './clients.ts';
 import { CookieJar } from './cookies.ts';
-import { type Answer, Exchange, type Hop } from './exchange.ts';
+import { type Answer, Exchange, type Hop, type Reading } from './exchange.ts';
 import { checkUrl } from './guard.ts';
-import { type FetchOutcome, isTemporary, retryAfterMs, statusError } from './outcome.ts';
-import type { Page } from './page.ts';
+import {
+  type FetchOutcome,
+  isTemporary,
+  retryAfterMs,
+  type SitemapOutcome,
+  statusError,
+} from './outcome.ts';
+import { type Page, pageReading } from './page.ts';
 import { RedirectChain } from './redirects.ts';
 import { AddressCache } from './resolver.ts';
 import { type Dispatch, fetchRobots, type RobotsOutcome } from './robots-file.ts';
+import { emptySitemap, sitemapReading } from './sitemap-body.ts';
 
 const noLinks = new Uint8Array(0);
 
-type HopOptions = {
+type HopOptions<Body> = {
   readonly spec: FetchSpec;
   readonly signal: AbortSignal;
   readonly open: boolean;
@@ -28,7 +35,13 @@ type HopOptions = {
   readonly cookie: string;
   readonly takeCookie: (header: string) => void;
   readonly onStart: (() => void) | undefined;
+  readonly reading: Reading<Body>;
 };
+
+/** What a fetch came to: a body, or what is said without one. */
+type Ending<Body> =
+  | { kind: 'body'; result: Result; body: Body }
+  | { kind: 'over'; outcome: FetchOutcome };
 
 /** What a fetch has beside its spec. */
 export type FetchContext = {
@@ -57,8 +70,35 @@ export class PageFetcher {
     url: string,
     spec: FetchSpec,
     signal: AbortSignal,
-    { open = false, cookies = new CookieJar(), onStart }: FetchContext = {},
+    context: FetchContext = {},
   ): Promise<FetchOutcome> {
+    const ending = await this.#follow(url, spec, signal, context, pageReading);
+    return ending.kind === 'body' ? pageOutcome(ending.result, ending.body) : ending.outcome;
+  }
+
+  /** The same for a sitemap, of any type. Where it leads out of the origin, `redirectedTo` says. */
+  async fetchSitemap(
+    url: string,
+    spec: FetchSpec,
+    signal: AbortSignal,
+    context: FetchContext = {},
+  ): Promise<SitemapOutcome> {
+    const ending = await this.#follow(url, spec, signal, context, sitemapReading);
+    if (ending.kind === 'body') {
+      const { result, body: sitemap } = ending;
+      return { ok: true, result: sitemap.cut ? { ...result, cut: true } : result, sitemap };
+    }
+    const { outcome } = ending;
+    return outcome.ok ? { ok: true, result: outcome.result, sitemap: emptySitemap } : outcome;
+  }
+
+  async #follow<Body>(
+    url: string,
+    spec: FetchSpec,
+    signal: AbortSignal,
+    { open = false, cookies = new CookieJar(), onStart }: FetchContext,
+    reading: Reading<Body>,
+  ): Promise<Ending<Body>> {
     const started = performance.now();
     const client = this.#clients.of(open ? 'all' : spec.allowPrivate);
     const chain = new RedirectChain(url, spec.redirectsMax);
@@ -84,30 +124,28 @@ export class PageFetcher {
         cookie,
         takeCookie,
         onStart,
+        reading,
       });
       switch (hop.kind) {
         case 'failed':
           if (hop.error.kind === 'blocked')
-            return definite(answer({ status: 0, bytes: 0 }), hop.error);
-          return { ok: false, error: hop.error };
-        case 'page':
-          return pageOutcome(
-            { ...answer({ ...hop, bytes: hop.page.bytes }), status: 200 },
-            hop.page,
-          );
+            return over(definite(answer({ status: 0, bytes: 0 }), hop.error));
+          return over({ ok: false, error: hop.error });
+        case 'body':
+          return { kind: 'body', result: answer(hop), body: hop.body };
         case 'answer':
-          return answerOutcome(answer(hop), hop.retryAfter);
+          return over(answerOutcome(answer(hop), hop.retryAfter));
         case 'redirect': {
           const step = chain.next(hop.location, cookie, (to) => cookies.header(to, Date.now()));
           if (step.kind === 'follow') break;
           if (step.kind === 'end')
-            return definite(answer(hop), { kind: 'redirects', message: step.message });
-          return {
+            return over(definite(answer(hop), { kind: 'redirects', message: step.message }));
+          return over({
             ok: true,
             result: { ...answer(hop), redirectedTo: step.target },
             images: [],
             links: Buffer.from(step.target, 'latin1'),
-          };
+          });
         }
         default:
           return hop satisfies never;
@@ -139,17 +177,17 @@ export class PageFetcher {
     return this.#clients.close();
   }
 
-  #hop(
+  #hop<Body>(
     client: Client,
     chain: RedirectChain,
-    { spec, signal, open, leftMs, hopUrl, cookie, takeCookie, onStart }: HopOptions,
-  ): Promise<Hop> {
+    { spec, signal, open, leftMs, hopUrl, cookie, takeCookie, onStart, reading }: HopOptions<Body>,
+  ): Promise<Hop<Body>> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) {
         reject(abortError(signal));
         return;
       }
-      const exchange = new Exchange({ url: chain.url, spec, takeCookie, settle, onStart });
+      const exchange = new Exchange({ url: chain.url, spec, reading, takeCookie, settle, onStart });
       const timer = setTimeout(() => exchange.expire(), Math.max(leftMs, 1));
       const onAbort = (): void => {
         exchange.cancel();
@@ -160,12 +198,12 @@ export class PageFetcher {
         clearTimeout(timer);
         signal.removeEventListener('abort', onAbort);
       }
-      function settle(hop: Hop): void {
+      function settle(hop: Hop<Body>): void {
         settled();
         resolve(hop);
       }
       signal.addEventListener('abort', onAbort, { once: true });
-      const headers = requestHeaders(chain.url, spec, open);
+      const headers = requestHeaders(chain.url, spec, open, reading.accept);
       if (cookie !== '') headers.push('cookie', cookie);
       try {
         const blocked = checkUrl(hopUrl, client.policy);
@@ -182,7 +220,7 @@ export class PageFetcher {
 }
 
 /** Names and values in turn. `open`: the host of a seed, which may be told who asks. */
-function requestHeaders(url: string, spec: FetchSpec, open: boolean): string[] {
+function requestHeaders(url: string, spec: FetchSpec, open: boolean, accept: string): string[] {
   const headers = ['user-agent', spec.userAgent, 'accept-encoding', 'gzip, deflate, br'];
   const { username, password } = new URL(url);
   const hasUser = username !== '' || password !== '';
@@ -194,7 +232,7 @@ function requestHeaders(url: string, spec: FetchSpec, open: boolean): string[] {
     accepts ||= /^accept$/i.test(name);
     headers.push(name, value);
   }
-  if (!accepts) headers.push('accept', 'text/html,application/xhtml+xml;q=0.9,*/*;q=0.5');
+  if (!accepts) headers.push('accept', accept);
   return headers;
 }
 
@@ -208,6 +246,10 @@ function basicAuth(username: string, password: string): string {
     }
   };
   return `Basic ${Buffer.from(`${decode(username)}:${decode(password)}`).toString('base64')}`;
+}
+
+function over<Body>(outcome: FetchOutcome): Ending<Body> {
+  return { kind: 'over', outcome };
 }
 
 function pageOutcome(result: Result, page: Page): FetchOutcome {

@@ -6,10 +6,16 @@
 import { STATUS_CODES } from 'node:http';
 import type { FetchErrorBody, FetchErrorKind, Image, Result } from '../../shared/protocol.ts';
 import { BlockedError } from './guard.ts';
+import type { SitemapBody } from './sitemap-body.ts';
 
 export type FetchOutcome =
   | { ok: true; result: Result; images: Image[]; links: Uint8Array }
   | { ok: false; error: FetchErrorBody; retryAfterMs?: number };
+
+/** The same of a sitemap. */
+export type SitemapOutcome =
+  | { ok: true; result: Result; sitemap: SitemapBody }
+  | Extract<FetchOutcome, { ok: false }>;
 
 const retryAfterMsMax = 86_400_000;
 

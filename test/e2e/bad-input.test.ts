@@ -347,6 +347,8 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
       'ignore-refresh',
       'canonical',
       'traps',
+      'sitemaps',
+      'sitemap-since',
     ],
   );
   const serve = [

@@ -20,7 +20,7 @@ export type Page = {
 export type Resource = (
   | Page
   | { readonly kind: 'redirect'; readonly to: string }
-  | { readonly kind: 'file'; readonly type: string }
+  | { readonly kind: 'file'; readonly type: string; readonly body?: string | Buffer }
 ) & {
   /** The first so many answers are 503. */
   readonly heals?: number;
@@ -200,7 +200,7 @@ export class TestSite {
       response.writeHead(entry.status, { 'content-type': 'text/plain' }).end(`${this.robots}`);
       return;
     }
-    const send = (status: number, type: string, body: string) => {
+    const send = (status: number, type: string, body: string | Buffer) => {
       entry.status = status;
       response.writeHead(status, { 'content-type': type }).end(body);
     };
@@ -218,7 +218,7 @@ export class TestSite {
         send(200, 'text/html; charset=utf-8', htmlOf(entry.path, resource));
         return;
       case 'file':
-        send(200, resource.type, '<a href="/only-in-a-file">x</a>');
+        send(200, resource.type, resource.body ?? '<a href="/only-in-a-file">x</a>');
         return;
       case 'redirect':
         entry.status = 302;

@@ -84,7 +84,7 @@ test('tidy: one dependency, one file', () => {
       'slave/options.ts',
     ],
     'html-encoding-sniffer': ['slave/fetch/charset.ts'],
-    htmlparser2: ['master/frontier/sitemap.ts', 'slave/extract/entities.ts'],
+    htmlparser2: ['slave/extract/entities.ts', 'slave/extract/sitemap.ts'],
     'ipaddr.js': ['shared/address.ts'],
     lmdb: ['master/store/lmdb.ts'],
     'log-update': ['master/progress.ts'],
