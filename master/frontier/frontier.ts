@@ -48,7 +48,7 @@ export type Findings = {
   readonly isFull: boolean;
 };
 
-export type FrontierOptions = Pick<DispatcherOptions, 'onFilesWanted'> & {
+export type FrontierOptions = Pick<DispatcherOptions, 'leaseMs' | 'onFilesWanted'> & {
   readonly store: Store;
   readonly commits: GroupCommit;
   readonly results: Findings;
@@ -56,7 +56,6 @@ export type FrontierOptions = Pick<DispatcherOptions, 'onFilesWanted'> & {
   readonly folder: string | undefined;
   /** Keys the hosts' places in the store: 16 bytes, the same at every start. */
   readonly hostSecret: Buffer;
-  readonly leaseMs: number;
   /** Entries of the table of recent fingerprints, 16 bytes each. */
   readonly recentEntries: number;
   /** It fetches what robots.txt forbids: at every start, and when it is made. */
@@ -371,7 +370,6 @@ export class Frontier {
       }
       case 'offer':
         gathering.offer(entry.offer, clockMs());
-        if (crawl.state === 'finished' && gathering.admitted.length > 0) crawl.state = 'running';
         return entry.done;
       case 'sitemap':
         gathering.sitemap(entry.task, entry.part, entry.slave, clockMs());

@@ -116,9 +116,10 @@ export class Gathering {
     return true;
   }
 
-  /** Links and images that come by themselves. */
+  /** Links and images that come by themselves; a finished crawl goes on for new ones. */
   offer({ links, images, from }: Offer, at: number): void {
     this.#links(links, from, at);
+    if (this.crawl.state === 'finished' && this.admitted.length > 0) this.crawl.state = 'running';
     if (images.length > 0)
       this.#newImages(images.map(({ src }) => withoutFragment(src)).join('\n'));
   }
