@@ -115,7 +115,10 @@ export class Master {
       hostSecret: this.#secret(),
       leaseMs: options.timing.leaseMs,
       recentEntries: options.recentUrls,
-      onUnmannerly: (crawl) => this.#warnOfManners(crawl),
+      onMade: (crawl, seeds) => {
+        if (crawl.spec.ignoreRobots) this.#warnOfManners(crawl);
+        this.#hintAtContact(crawl, seeds);
+      },
       onEnded: (crawl) => this.#ended(crawl),
       onFilesWanted: () => this.#robotsSlave.want(),
     });
@@ -297,7 +300,19 @@ export class Master {
     );
   }
 
+  /** Owners of sites turn away whom they cannot ask. */
+  #hintAtContact({ name, spec }: Crawl, seeds: readonly string[]): void {
+    const agents = [spec.fetch.userAgent, ...spec.fetch.otherUserAgents];
+    if (agents.some((agent) => /[@+]|:\/\//.test(agent)) || !seeds.some(isElsewhere)) return;
+    this.#log.info(
+      `crawl ${name} tells nobody whose it is: --contact https://you.example/bot (or a mail ` +
+        'address) lets the owners of sites reach you',
+    );
+  }
+
   #ended(crawl: Crawl): void {
+    // A seed may have come since: then it has not ended.
+    if (!crawl.isOpen) for (const session of this.#server.sessions) session.endCrawl(crawl.id);
     const folder = this.#results.folderOf(crawl.name);
     this.#log.info(summary(crawl.status(), Date.now() - crawl.startedAt, folder));
     this.#managed.crawlEnded();
@@ -364,6 +379,11 @@ function localHost(host: string): string {
   if (host === '' || host === '0.0.0.0') return '127.0.0.1';
   if (host === '::') return '[::1]';
   return host.includes(':') ? `[${host}]` : host;
+}
+
+/** A seed of another machine. */
+function isElsewhere(seed: string): boolean {
+  return URL.canParse(seed) && !isLoopback(new URL(seed).hostname);
 }
 
 function refuseWeakKey(authkey: Buffer, host: string): void {

@@ -141,7 +141,7 @@ export class Session implements LeaseHolder {
 
   push(leases: readonly Lease[]): void {
     for (const { task } of leases) this.#sendSpec(task.queue.crawl);
-    const { crawls } = this.#services.frontier;
+    const { crawls, earlier } = this.#services.frontier;
     const tasks = leases.map(({ id, task, timing }) => ({
       task: keyOf(task),
       lease: id,
@@ -149,6 +149,7 @@ export class Session implements LeaseHolder {
       url: task.url,
       depth: task.depth,
       attempt: task.attempts + 1,
+      ...earlier.validators(crawls.of(task), task),
       ...(crawls.of(task)?.scope.isSeedHost(new URL(task.url)) && { open: true }),
       ...(task.kind === 'page' ? {} : { kind: task.kind }),
       ...(timing === 'awaited' ? { timed: true as const } : {}),
@@ -158,6 +159,11 @@ export class Session implements LeaseHolder {
 
   cancel(leases: readonly Lease[]): void {
     this.send({ verb: 'task.cancel', leases: leases.map(({ id }) => id) });
+  }
+
+  /** The slave may forget what it keeps for a crawl. [T-30] */
+  endCrawl(crawl: number): void {
+    if (this.#knownSpecs.delete(crawl)) this.send({ verb: 'crawl.ended', crawl });
   }
 
   send(push: Push): void {

@@ -8,17 +8,19 @@
  * What was fetched is kept until the master has it on disk. What was only queued is dropped with
  * the connection: the master gives it to somebody again.
  */
+import { randomInt } from 'node:crypto';
 import type { Joining } from '../shared/cli.ts';
 import type { MasterClient } from '../shared/client.ts';
 import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { CommandError, messageOf } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
 import { limits, type Push, type Requests, type TaskPush } from '../shared/protocol.ts';
-import { CookieJar } from './fetch/cookies.ts';
-import { PageFetcher } from './fetch/fetcher.ts';
-import type { FetchOutcome, SitemapOutcome } from './fetch/outcome.ts';
+import { type FetchContext, PageFetcher } from './fetch/fetcher.ts';
+import type { FailedOutcome, FetchOutcome, SitemapOutcome } from './fetch/outcome.ts';
+import { Proxies } from './fetch/proxies.ts';
 import type { RobotsOutcome } from './fetch/robots-file.ts';
 import { partsOf } from './fetch/sitemap-body.ts';
+import { Visitors } from './fetch/visitors.ts';
 import { MasterLink } from './master-link.ts';
 
 export type WorkerOptions = {
@@ -37,6 +39,17 @@ type Statement =
   | { readonly verb: 'task.sitemap'; readonly body: Omit<Requests['task.sitemap'], 'verb' | 'id'> }
   | { readonly verb: 'task.release'; readonly body: Omit<Requests['task.release'], 'verb' | 'id'> };
 
+/** Runs one of the fetcher's ways as the next visitor of the crawl. */
+type ByVisitor = <O extends { readonly ok: true } | FailedOutcome>(
+  fetch: (
+    this: PageFetcher,
+    url: string,
+    spec: FetchSpec,
+    signal: AbortSignal,
+    context: FetchContext,
+  ) => Promise<O>,
+) => Promise<O | FailedOutcome>;
+
 /** Bytes of unacknowledged reports above which no fetch is begun. */
 const unackedBytesMax = 64 << 20;
 /** URLs, or images, of one part of a sitemap: a part of what a commit of the master's gathers. */
@@ -50,9 +63,9 @@ export class Worker {
   readonly #options: WorkerOptions;
   readonly #link: MasterLink;
   readonly #fetcher: PageFetcher;
-  readonly #specs = new Map<number, FetchSpec>();
-  /** By crawl: a host sees one visitor in each crawl and process. */
-  readonly #cookies = new Map<number, CookieJar>();
+  readonly #proxies: Proxies;
+  /** What the master has told of crawls. `isStale`: not in this session yet. */
+  readonly #crawls = new Map<number, { spec: FetchSpec; visitors: Visitors; isStale: boolean }>();
   #queued: TaskPush[] = [];
   readonly #fetching = new Map<TaskPush, AbortController>();
   /** A controller serves fetch after fetch until it has aborted one: they are slow to make. */
@@ -66,6 +79,9 @@ export class Worker {
   constructor(options: WorkerOptions) {
     this.#options = options;
     this.#fetcher = new PageFetcher({ connections: options.slots });
+    this.#proxies = new Proxies(({ name }, reason, ms) => {
+      options.log.warn({ proxy: name, forS: Math.round(ms / 1000) }, `proxy set aside: ${reason}`);
+    });
     this.#link = new MasterLink(options, {
       onJoined: (master) => this.#joined(master),
       onPush: (push) => this.#take(push),
@@ -111,6 +127,11 @@ export class Worker {
   #joined(master: MasterClient): void {
     if (this.#state !== 'working') return;
     for (const statement of this.#unacked) this.#send(master, statement);
+    // A crawl of which a whole session said nothing ended while we were away.
+    for (const [id, crawl] of this.#crawls) {
+      if (crawl.isStale) this.#crawls.delete(id);
+      crawl.isStale = true;
+    }
     // As many again as there are slots, so that a slot never waits for the network.
     const { slots, takes } = this.#options;
     clearInterval(this.#extender);
@@ -122,8 +143,10 @@ export class Worker {
   #take(push: Push): void {
     switch (push.verb) {
       case 'crawl.spec':
-        this.#specs.set(push.crawl, fetchSpecSchema.parse(push.fetch));
-        if (!this.#cookies.has(push.crawl)) this.#cookies.set(push.crawl, new CookieJar());
+        this.#learn(push.crawl, fetchSpecSchema.parse(push.fetch));
+        return;
+      case 'crawl.ended':
+        this.#crawls.delete(push.crawl);
         return;
       case 'task.push':
         if (this.#state === 'working') this.#queued.push(...push.tasks);
@@ -143,6 +166,12 @@ export class Worker {
     }
   }
 
+  #learn(id: number, spec: FetchSpec): void {
+    const visitors =
+      this.#crawls.get(id)?.visitors ?? new Visitors(spec, this.#proxies, randomInt(2 ** 16));
+    this.#crawls.set(id, { spec, visitors, isStale: false });
+  }
+
   #fill(): void {
     while (
       this.#fetching.size < this.#options.slots &&
@@ -157,17 +186,24 @@ export class Worker {
   }
 
   async #work(task: TaskPush): Promise<void> {
-    const spec = this.#specs.get(task.crawl);
-    if (spec === undefined) return; // the master tells it before the first task
+    const crawl = this.#crawls.get(task.crawl);
+    if (crawl === undefined) return; // the master tells it before the first task
     const abort = this.#spareAborts.pop() ?? new AbortController();
     this.#fetching.set(task, abort);
-    const { lease } = task;
+    const { signal } = abort;
+    const { lease, open, etag, lastModified, validatedUrl } = task;
+    const validators = etag || lastModified ? { etag, lastModified } : undefined;
     const onStart = task.timed
       ? () => this.#link.master?.notify('task.started', { lease })
       : undefined;
     try {
-      const context = { open: task.open, cookies: this.#cookies.get(task.crawl), onStart };
-      await this.#do(task, [task.url, spec, abort.signal, context]);
+      const { spec, visitors } = crawl;
+      await this.#do(task, (fetch) =>
+        visitors.through((visitor) => {
+          const context = { ...visitor, open, validators, validatedUrl, onStart };
+          return fetch.call(this.#fetcher, task.url, spec, signal, context);
+        }, signal),
+      );
     } catch (error) {
       if (!abort.signal.aborted) {
         this.#options.log.error({ url: task.url }, `fetch: ${messageOf(error)}`);
@@ -180,14 +216,15 @@ export class Worker {
     }
   }
 
-  async #do(task: TaskPush, fetch: Parameters<PageFetcher['fetch']>): Promise<void> {
+  async #do(task: TaskPush, by: ByVisitor): Promise<void> {
+    const { fetch, fetchRobots, fetchSitemap } = this.#fetcher;
     switch (task.kind) {
       case undefined:
-        return this.#conclude(task, await this.#fetcher.fetch(...fetch));
+        return this.#conclude(task, await by(fetch));
       case 'robots':
-        return this.#concludeRobots(task, await this.#fetcher.fetchRobots(...fetch));
+        return this.#concludeRobots(task, await by(fetchRobots));
       case 'sitemap':
-        return this.#concludeSitemap(task, await this.#fetcher.fetchSitemap(...fetch));
+        return this.#concludeSitemap(task, await by(fetchSitemap));
       default: {
         task.kind satisfies never; // a newer master may say more
         const error = { kind: 'protocol', message: 'not known to this slave' } as const;
@@ -206,7 +243,7 @@ export class Worker {
     this.#giveBack(task, outcome);
   }
 
-  #giveBack({ task, lease }: TaskPush, failed: Extract<FetchOutcome, { ok: false }>): void {
+  #giveBack({ task, lease }: TaskPush, failed: FailedOutcome): void {
     const { error, retryAfterMs } = failed;
     const body = { task, lease, error, ...(retryAfterMs ? { retryAfterMs } : {}) };
     this.#tell({ verb: 'task.release', body });
@@ -230,12 +267,13 @@ export class Worker {
     }
   }
 
-  #concludeRobots({ task, lease }: TaskPush, outcome: RobotsOutcome): void {
+  #concludeRobots(push: TaskPush, outcome: RobotsOutcome): void {
+    const { task, lease } = push;
     if (outcome.ok) {
       const { ok: _, ...file } = outcome;
       this.#tell({ verb: 'task.robots', body: { task, lease, ...file } });
     } else {
-      this.#tell({ verb: 'task.release', body: { task, lease, error: outcome.error } });
+      this.#giveBack(push, outcome);
     }
   }
 

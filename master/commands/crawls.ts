@@ -1,5 +1,5 @@
-/** Verbs of operators: add, list, pause, resume, cancel, buried, replay. Source: PROTOCOL.md
- *  [C-1]..[C-7]. */
+/** Verbs of operators: add, recrawl, list, pause, resume, cancel, buried, replay. Source:
+ *  PROTOCOL.md [C-1]..[C-7], [C-20]. */
 import { type CrawlSpec, crawlSpecSchema } from '../../shared/crawl.ts';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import type { Replies, Requests } from '../../shared/protocol.ts';
@@ -28,6 +28,22 @@ export async function addSeeds(
     refuseSpecOfKnown(frontier, name, spec);
   }
   return await frontier.seed(name, whole, seeds, priority);
+}
+
+export async function recrawl(
+  { frontier, results, defaultSpec, isDraining }: Services,
+  _session: Session,
+  { crawl: name, like, spec, urls }: Requests['crawl.recrawl'],
+): Promise<Replies['crawl.recrawl']> {
+  if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again');
+  refuseSpecOfKnown(frontier, name, spec);
+  const base = like === undefined ? defaultSpec : frontier.crawls.named(like).spec;
+  const whole = wholeSpec(base, spec);
+  if (!frontier.crawls.has(name)) {
+    await prepare(results, name);
+    refuseSpecOfKnown(frontier, name, spec);
+  }
+  return await frontier.again(name, whole, urls);
 }
 
 function wholeSpec(defaults: CrawlSpec, part: Requests['crawl.add']['spec']): CrawlSpec {

@@ -25,6 +25,7 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'task.release': tasks.release,
   'task.extend': tasks.extend,
   'crawl.add': crawls.add,
+  'crawl.recrawl': crawls.recrawl,
   'crawl.list': crawls.list,
   'crawl.pause': crawls.pause,
   'crawl.resume': crawls.resume,

@@ -31,6 +31,8 @@ export const noCounters: CrawlCounters = {
   others: 0,
   failed: 0,
   buried: 0,
+  unchanged: 0,
+  earlier: 0,
   excluded: 0,
   skipped: {},
   errors: {},
@@ -150,6 +152,11 @@ export class Crawl {
     return maxPages === undefined || this.counters.pages + this.leased + this.inbox < maxPages;
   }
 
+  /** Neither finished nor cancelled. */
+  get isOpen(): boolean {
+    return this.state === 'running' || this.state === 'paused';
+  }
+
   /** Nothing offered, waiting, leased or unwritten; or the page limit is reached. */
   get isDone(): boolean {
     if (this.state !== 'running' || this.inbox > 0 || this.leased > 0 || this.unwritten > 0) {
@@ -163,7 +170,7 @@ export class Crawl {
   }
 
   status(): CrawlStatus {
-    const { seen: _, sitemaps: __, ...counters } = this.counters;
+    const { seen: _, sitemaps: __, earlier: ___, ...counters } = this.counters;
     return {
       name: this.name,
       state: this.state,

@@ -11,20 +11,22 @@ import { clockMs } from '../../shared/clock.ts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError } from '../../shared/errors.ts';
 import { Fingerprinter } from '../../shared/fingerprint.ts';
-import type { FetchErrorBody } from '../../shared/protocol.ts';
-import { canonicalUrl, hostKeyOf } from '../../shared/url.ts';
+import type { FetchErrorBody, Replies } from '../../shared/protocol.ts';
+import { hostKeyOf } from '../../shared/url.ts';
 import type { GroupCommit, Part } from '../store/group-commit.ts';
-import { crawlKey, decodeBuried, encodeCrawl } from '../store/records.ts';
+import { crawlKey, encodeCrawl } from '../store/records.ts';
 import type { Change, Store } from '../store/store.ts';
 import { backOffMs, isLasting } from './back-off.ts';
 import { Buried } from './buried.ts';
 import type { Crawl } from './crawl.ts';
 import { Crawls } from './crawls.ts';
 import { Dispatcher, type DispatcherOptions } from './dispatcher.ts';
+import type { Findings } from './findings.ts';
 import { Gathering, type Offer, type Report } from './gathering.ts';
 import { HostRecords } from './host-records.ts';
 import {
   answerCancelled,
+  type EarlierUrl,
   type Entry,
   type Failure,
   Inbox,
@@ -33,20 +35,14 @@ import {
   type Verdict,
 } from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';
+import { Offers } from './offers.ts';
 import { afterFailure, type Pace } from './pace.ts';
 import { type Host, Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
+import { EarlierPages } from './recrawl.ts';
 import type { Access, RobotsAnswer } from './robots-gate.ts';
 import { Sitemaps } from './sitemaps.ts';
 import type { Task } from './tasks.ts';
-
-/** Where findings go when they are on the disk. */
-export type Findings = {
-  /** Takes over a row of the result queue. */
-  offer(crawl: Crawl, commit: number, row: Buffer): void;
-  /** True while sinks lag so far behind that no more should be fetched. */
-  readonly isFull: boolean;
-};
 
 export type FrontierOptions = Pick<DispatcherOptions, 'leaseMs' | 'onFilesWanted'> & {
   readonly store: Store;
@@ -58,8 +54,8 @@ export type FrontierOptions = Pick<DispatcherOptions, 'leaseMs' | 'onFilesWanted
   readonly hostSecret: Buffer;
   /** Entries of the table of recent fingerprints, 16 bytes each. */
   readonly recentEntries: number;
-  /** It fetches what robots.txt forbids: at every start, and when it is made. */
-  readonly onUnmannerly: (crawl: Crawl) => void;
+  /** It is new, with these for its first seeds. */
+  readonly onMade: (crawl: Crawl, seeds: readonly string[]) => void;
   /** It is finished or cancelled, and that is on the disk. */
   readonly onEnded: (crawl: Crawl) => void;
 };
@@ -69,6 +65,7 @@ export class Frontier {
   readonly dispatcher: Dispatcher;
   readonly sitemaps: Sitemaps;
   readonly buried: Buried;
+  readonly earlier: EarlierPages;
   readonly #options: FrontierOptions;
   readonly #hashers = {
     fingerprinter: new Fingerprinter(),
@@ -76,12 +73,13 @@ export class Frontier {
     nested: new Fingerprinter(),
   };
   readonly #politeness: Politeness;
-  readonly #recent: RecentTable;
   readonly #inbox = new Inbox();
   readonly #records: HostRecords;
+  readonly #offers: Offers;
 
   constructor(options: FrontierOptions) {
     this.#options = options;
+    this.earlier = new EarlierPages(options.store);
     this.#records = new HostRecords(options.store, (changes) => this.#commit(changes));
     this.#politeness = new Politeness({
       hashOf: (key) => Buffer.from(this.#hashers.nested.one(options.hostSecret, key).buffer, 0, 8),
@@ -90,11 +88,12 @@ export class Frontier {
       onMet: (host, crawl) => this.sitemaps.met(host, crawl),
       onRefused: (host, task, access) => this.#refuse(host, task, access),
     });
-    this.#recent = new RecentTable(options.recentEntries);
+    const recent = new RecentTable(options.recentEntries);
+    this.#offers = new Offers(this.#politeness, recent);
     this.crawls = new Crawls({
       store: options.store,
       politeness: this.#politeness,
-      recent: this.#recent,
+      recent,
       folder: options.folder,
     });
     this.dispatcher = new Dispatcher({
@@ -136,19 +135,33 @@ export class Frontier {
     urls: readonly string[],
     priority = 0,
   ): Promise<SeedVerdict> {
-    const isNew = !this.crawls.has(name);
-    const crawl = this.crawls.open(name, spec);
-    if (isNew && crawl.spec.ignoreRobots) this.#options.onUnmannerly(crawl);
-    if (crawl.state === 'cancelled') {
-      throw new CommandError(
-        'E_BAD_REQUEST',
-        `the crawl "${name}" was cancelled; use another name`,
-      );
-    }
+    const { crawl, isNew } = this.#openCrawl(name, spec);
+    if (isNew) this.#options.onMade(crawl, urls);
     const bytes = urls.length * smallEntryBytes;
     return await new Promise((done) =>
       this.#put({ kind: 'seeds', crawl, bytes, urls, priority, done }),
     );
+  }
+
+  /** Offers URLs of an earlier crawl to one that is made, and paused, if there is none of that
+   *  name; those of depth 0 are its seeds. @throws CommandError the crawl was cancelled */
+  async again(
+    name: string,
+    spec: CrawlSpec,
+    urls: readonly EarlierUrl[],
+  ): Promise<Replies['crawl.recrawl']> {
+    const { crawl, isNew } = this.#openCrawl(name, spec);
+    if (isNew) {
+      // Else it could be done before the rest of its URLs comes.
+      crawl.state = 'paused';
+      this.#options.onMade(
+        crawl,
+        urls.map(({ url }) => url),
+      );
+    }
+    const images = urls.reduce((sum, { page }) => sum + (page?.images.length ?? 0), 0);
+    const bytes = urls.length * smallEntryBytes + images * 128;
+    return await new Promise((done) => this.#put({ kind: 'again', crawl, bytes, urls, done }));
   }
 
   /** Takes a report. Resolves when it is on the disk. */
@@ -262,6 +275,13 @@ export class Frontier {
     }
   }
 
+  #openCrawl(name: string, spec: CrawlSpec): { crawl: Crawl; isNew: boolean } {
+    const isNew = !this.crawls.has(name);
+    const crawl = this.crawls.open(name, spec);
+    if (crawl.state !== 'cancelled') return { crawl, isNew };
+    throw new CommandError('E_BAD_REQUEST', `the crawl "${name}" was cancelled; use another name`);
+  }
+
   #put(entry: Entry): void {
     this.#inbox.put(entry);
     this.#options.commits.request();
@@ -271,7 +291,9 @@ export class Frontier {
   #retry(task: Task, error: FetchErrorBody, retryAfterMs: number, slave: string): Promise<Verdict> {
     const waitMs = backOffMs(task.attempts, Math.random(), retryAfterMs);
     const retryAt = isLasting(error) ? undefined : clockMs() + waitMs;
-    return this.#fail({ task, error, retryAt, slave });
+    // What a proxy is to blame for is not held against the page.
+    const attempts = task.attempts + (error.kind === 'proxy' ? 0 : 1);
+    return this.#fail({ task, error, retryAt, slave, attempts });
   }
 
   async #fail(failure: Failure): Promise<Verdict> {
@@ -381,48 +403,26 @@ export class Frontier {
         gathering.excluded(entry.task, clockMs());
         return entry.done;
       case 'seeds': {
-        const verdict = this.#takeSeeds(gathering, entry.urls, entry.priority);
-        if (crawl.state === 'finished' && verdict.admitted > 0) crawl.state = 'running';
+        const verdict = this.#offers.seeds(gathering, entry.urls, entry.priority);
+        return () => entry.done(verdict);
+      }
+      case 'again': {
+        const verdict = this.#offers.again(gathering, entry.urls);
         return () => entry.done(verdict);
       }
       case 'replay':
-        for (const { key, value } of entry.rows) {
-          const record = decodeBuried(value);
-          this.#politeness.host(hostKeyOf(new URL(record.url))).retry();
-          gathering.replay(record, key);
-        }
-        if (crawl.state === 'finished') crawl.state = 'running';
+        this.#offers.replay(gathering, entry.rows);
         return entry.done;
       default:
         return entry satisfies never;
     }
   }
 
-  #takeSeeds(gathering: Gathering, texts: readonly string[], priority: number): SeedVerdict {
-    const verdict: SeedVerdict = { admitted: 0, known: 0, refused: [] };
-    const { scope, counters } = gathering.crawl;
-    const urls = texts.map((text) => ({ text, url: canonicalUrl(text) }));
-    const opened = urls.filter(({ url }) => url !== undefined && scope.addSeed(url));
-    // What was settled as out of scope may belong to the crawl now.
-    if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
-    for (const { text, url } of urls) {
-      const why = url && scope.refuses(url);
-      if (url === undefined) verdict.refused.push({ url: text, why: 'not an http or https URL' });
-      else if (why) verdict.refused.push({ url: text, why: `left out by --${why}` });
-      else if (gathering.seed(url, priority)) {
-        this.#politeness.host(hostKeyOf(url)).retry();
-        verdict.admitted++;
-      } else verdict.known++;
-    }
-    return verdict;
-  }
-
   #gathering(crawl: Crawl, gatherings: Map<Crawl, Gathering>): Gathering {
     let gathering = gatherings.get(crawl);
     if (gathering === undefined) {
-      gathering = new Gathering(crawl, this.#hashers, (url) =>
-        this.#politeness.host(hostKeyOf(url)),
-      );
+      const hostOf = (url: URL) => this.#politeness.host(hostKeyOf(url));
+      gathering = new Gathering(crawl, this.#hashers, hostOf, this.earlier);
       gatherings.set(crawl, gathering);
     }
     return gathering;

@@ -3,7 +3,13 @@
  * of the store, all in one transaction, and into what follows once they are on the disk.
  */
 import { type Fingerprinter, fingerprintWords } from '../../shared/fingerprint.ts';
-import type { FetchErrorKind, Requests, Result, SkipReason } from '../../shared/protocol.ts';
+import type {
+  EarlierPage,
+  FetchErrorKind,
+  Requests,
+  Result,
+  SkipReason,
+} from '../../shared/protocol.ts';
 import { parseCanonical } from '../../shared/url.ts';
 import {
   type BuriedRecord,
@@ -12,6 +18,7 @@ import {
   depthMax,
   encodeBuried,
   encodeCrawl,
+  encodeEarlier,
   encodeResults,
   encodeTask,
   fingerprintKey,
@@ -30,6 +37,7 @@ import {
   sitemapLine,
 } from './lines.ts';
 import type { Host } from './politeness.ts';
+import { type EarlierPages, type Finding, isUnchanged } from './recrawl.ts';
 import { guessedLevel, levelBelow, mayName, type SitemapPart, sitemapsMax } from './sitemaps.ts';
 import { type FoundAt, SkippedLinks } from './skipped.ts';
 import type { Task } from './tasks.ts';
@@ -70,6 +78,7 @@ export class Gathering {
   /** For a URL while links are hashed. */
   readonly #nested: Fingerprinter;
   readonly #hostOf: (url: URL) => Host;
+  readonly #earlier: EarlierPages;
   readonly #changes: Change[] = [];
   readonly #seenKeys: Buffer[] = [];
   readonly #skipped: SkippedLinks;
@@ -80,8 +89,10 @@ export class Gathering {
     crawl: Crawl,
     hashers: { readonly fingerprinter: Fingerprinter; readonly nested: Fingerprinter },
     hostOf: (url: URL) => Host,
+    earlier: EarlierPages,
   ) {
     this.crawl = crawl;
+    this.#earlier = earlier;
     this.#fingerprinter = hashers.fingerprinter;
     this.#nested = hashers.nested;
     this.#hostOf = hostOf;
@@ -92,7 +103,9 @@ export class Gathering {
    *  (from a slave whose lease was over) is not taken: false, and its task waits again. */
   report(task: Task, report: Report, slave: string, at: number): boolean {
     const { counters } = this.crawl;
-    const { result } = report;
+    const unchanged = isUnchanged(report.result);
+    const found: Finding = unchanged ? this.#earlier.carryOver(this.crawl, task, report) : report;
+    const { result } = found;
     if (this.crawl.isFull && isPage(result)) {
       this.released.push({ task, record: task });
       return false;
@@ -100,8 +113,9 @@ export class Gathering {
     const moved = result.finalUrl !== task.url && !this.#claim(result.finalUrl);
     const excluded = moved ? undefined : this.#exclusion(result);
     const page = isPage(result) && !moved && excluded === undefined;
-    const links = this.#links(report.links, task, at);
-    const { images } = report;
+    const counted = this.#links(report.links, task, at);
+    const links = found.linkCount ?? counted;
+    const { images } = found;
     // A page of a known name may show other images than the one that was written.
     if ((page || excluded === 'canonical') && images.length > 0) {
       this.#newImages(images.map(({ src }) => withoutFragment(src)).join('\n'));
@@ -111,7 +125,8 @@ export class Gathering {
     else if (excluded !== undefined) counters.excluded++;
     else if (result.error) this.#failed(result.error.kind, 1);
     else counters.others++;
-    counters.bytes += result.bytes;
+    if (page && unchanged) counters.unchanged++;
+    counters.bytes += report.result.bytes;
     this.#remove(task);
     return true;
   }
@@ -219,6 +234,15 @@ export class Gathering {
     if (this.crawl.filter.hasAdmitted(words, 0)) return false;
     this.#markSeen(words, 0);
     this.#admit(url, { depth: 0, priority });
+    return true;
+  }
+
+  /** A URL of an earlier crawl, canonical and in the scope. False when it was known. */
+  again(url: URL, depth: number, page: EarlierPage | undefined): boolean {
+    const words = this.#fingerprinter.one(this.crawl.secret, url.href);
+    if (this.crawl.filter.knows(words, 0)) return false;
+    this.#markSeen(words, 0);
+    this.#admit(url, { depth, priority: 0 }, page);
     return true;
   }
 
@@ -364,17 +388,22 @@ export class Gathering {
     this.#seenKeys.push(fingerprintKey(this.crawl.id, words, at));
   }
 
-  #admit(url: URL, found: Pick<TaskRecord, 'depth' | 'priority'> & Partial<TaskRecord>): void {
+  #admit(
+    url: URL,
+    found: Pick<TaskRecord, 'depth' | 'priority'> & Partial<TaskRecord>,
+    earlier?: EarlierPage,
+  ): void {
     const { crawl } = this;
     const { kind = 'page', level = 0, depth, priority } = found;
     const host = this.#hostOf(url);
     const position = { rank: crawl.rank(depth, priority), seq: crawl.takeSeq() };
     const record = { kind, level, url: url.href, depth, priority, attempts: 0, notBefore: 0 };
-    this.#changes.push({
-      table: 'tasks',
-      key: taskKey(crawl.id, host.hash, position.rank, position.seq),
-      value: encodeTask(record),
-    });
+    const key = taskKey(crawl.id, host.hash, position.rank, position.seq);
+    this.#changes.push({ table: 'tasks', key, value: encodeTask(record) });
+    if (earlier !== undefined) {
+      this.#changes.push({ table: 'earlier', key, value: encodeEarlier(earlier) });
+      crawl.counters.earlier++;
+    }
     this.admitted.push({ host, record, ...position });
     crawl.counters.known++;
     crawl.counters.waiting++;
@@ -385,7 +414,11 @@ export class Gathering {
   }
 
   #remove(task: Task): void {
-    this.#changes.push({ table: 'tasks', key: keyOf(task), value: undefined });
+    const key = keyOf(task);
+    this.#changes.push({ table: 'tasks', key, value: undefined });
+    if (this.crawl.counters.earlier > 0) {
+      this.#changes.push({ table: 'earlier', key, value: undefined });
+    }
     this.removed.push(task);
     this.crawl.counters.waiting--;
   }

@@ -14,9 +14,10 @@ type Fetched = Pick<TaskRecord, 'kind' | 'url' | 'depth'>;
  *  because a page of the same canonical URL has been written. */
 export type Exclusion = 'robots' | 'noindex' | 'canonical';
 
-/** A page is a 200 answer of HTML. */
+/** A page is a 200 answer of HTML, or one that is unchanged. */
 export function isPage({ status, type, error, redirectedTo }: Result): boolean {
-  if (status !== 200 || error !== undefined || redirectedTo !== undefined) return false;
+  if ((status !== 200 && status !== 304) || error !== undefined || redirectedTo !== undefined)
+    return false;
   return type === 'text/html' || type === 'application/xhtml+xml';
 }
 
@@ -34,6 +35,7 @@ export function resultLine(line: {
 }): string {
   const { task, result, slave } = line;
   const { finalUrl, status, type, charset, bytes, title, cut, linksCut } = result;
+  const { etag, lastModified } = result;
   const { dataImages, imagesCut, directives, nofollowed, refresh, canonical } = result;
   const { url, depth } = task;
   const ms = Math.round(result.ms);
@@ -49,16 +51,18 @@ export function resultLine(line: {
   if (redirectedTo !== undefined) {
     return json({ url, finalUrl, status, depth, ms, redirectedTo, slave, at });
   }
+  const unchanged = status === 304 || undefined;
   const { images, links, excluded } = line;
   if (excluded !== undefined || !isPage(result)) {
-    const head = { url, finalUrl, status, type, depth, bytes, ms };
+    const head = { url, finalUrl, status, unchanged, type, depth, bytes, ms };
     const said = { directives, nofollowed, refresh, canonical };
-    return json({ ...head, ...said, excluded, slave, at });
+    return json({ ...head, ...said, excluded, etag, lastModified, slave, at });
   }
   return json({
     url,
     finalUrl,
     status,
+    unchanged,
     type,
     charset,
     depth,
@@ -75,6 +79,8 @@ export function resultLine(line: {
     nofollowed,
     refresh,
     canonical,
+    etag,
+    lastModified,
     slave,
     at,
   });

@@ -91,6 +91,11 @@ export class RobotsGate {
    *  reach; `random` from 0 to 1 spreads the attempts. */
   judge(answer: RobotsAnswer, attemptsMax: number, now: number, random: number): RobotsRecord {
     const { access, failures: before, failingSince } = this.#record;
+    if ('error' in answer && answer.error.kind === 'proxy') {
+      // The host is not to blame, so nothing is counted.
+      const waitMs = backOffMs(0, random, answer.retryAfterMs ?? 0);
+      return { ...this.#record, askAt: now + waitMs, isTrying: true };
+    }
     const hasCopy = access === 'rules';
     const verdict = robotsVerdict('status' in answer ? answer.status : answer.error.kind, {
       failureCount: Math.max(0, before + 1 - attemptsMax),

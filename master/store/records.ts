@@ -7,6 +7,7 @@
  *     recent   crawl u32 | commit u48                 -> fingerprints, 16 bytes each
  *              crawl u32 | 0                          -> digest of the saved Bloom filter
  *     tasks    crawl u32 | host 8 | rank u32 | seq u48 -> TaskRecord
+ *     earlier  the same as of tasks                   -> EarlierPage
  *     results  crawl u32 | commit u48                 -> lines of all three files
  *     buried   crawl u32 | fingerprint 16             -> BuriedRecord
  *     robots   host 8                                -> RobotsRecord, the file itself
@@ -17,7 +18,12 @@
  */
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
-import type { FetchErrorBody, FetchErrorKind, SkipReason } from '../../shared/protocol.ts';
+import type {
+  EarlierPage,
+  FetchErrorBody,
+  FetchErrorKind,
+  SkipReason,
+} from '../../shared/protocol.ts';
 
 export const formatVersion = 1;
 
@@ -30,6 +36,9 @@ export type CrawlCounters = {
   others: number;
   failed: number;
   buried: number;
+  unchanged: number;
+  /** Tasks that ever came with a record in `earlier`. */
+  earlier: number;
   /** Left out by robots.txt. */
   excluded: number;
   /** Links that were not taken. */
@@ -229,6 +238,8 @@ export const decodeTrapCounts = (value: Buffer) => decodeValue(value) as TrapCou
 
 export const encodeCrawl = (crawl: CrawlRecord): Buffer => encodeValue(crawl);
 export const decodeCrawl = (value: Buffer): CrawlRecord => decodeValue(value) as CrawlRecord;
+export const encodeEarlier = (page: EarlierPage): Buffer => encodeValue(page);
+export const decodeEarlier = (value: Buffer): EarlierPage => decodeValue(value) as EarlierPage;
 export const encodeBuried = (buried: BuriedRecord): Buffer => encodeValue(buried);
 export const decodeBuried = (value: Buffer): BuriedRecord => decodeValue(value) as BuriedRecord;
 
@@ -242,10 +253,15 @@ export const decodePace = (value: Buffer): PaceRecord => decodeValue(value) as P
 
 const itemPrefix = (queue: string) => Buffer.from(`${queue}\0`, 'latin1');
 
-export function itemKey(queue: string, seq: number): Buffer {
-  const tail = Buffer.allocUnsafe(6);
-  tail.writeUIntBE(seq, 0, 6);
-  return Buffer.concat([itemPrefix(queue), tail]);
+/** Makes the keys of a queue's items. */
+export function itemKeys(queue: string): (seq: number) => Buffer {
+  const prefix = itemPrefix(queue);
+  return (seq) => {
+    const key = Buffer.allocUnsafe(prefix.length + 6);
+    key.set(prefix);
+    key.writeUIntBE(seq, prefix.length, 6);
+    return key;
+  };
 }
 
 export function parseItemKey(key: Buffer): { queue: string; seq: number } {

@@ -9,7 +9,7 @@
 import { type FetchSpec, productToken, type RobotsDirective } from '../../shared/crawl.ts';
 import type { FetchErrorBody } from '../../shared/protocol.ts';
 import { addHeaderDirectives, listed } from '../extract/robots-directives.ts';
-import { contentCodings, parseContentType } from './content.ts';
+import { contentCodings, parseContentType, type Validators, validatorsOf } from './content.ts';
 import { Inflater } from './inflate.ts';
 import { fetchError } from './outcome.ts';
 import { isRedirect } from './redirects.ts';
@@ -55,7 +55,7 @@ export type Answer = {
   type?: string;
   bytes: number;
   directives?: RobotsDirective[];
-};
+} & Validators;
 export type Hop<Body> =
   | ({ kind: 'body'; body: Body } & Answer)
   | ({ kind: 'answer'; retryAfter: string | undefined } & Answer)
@@ -90,6 +90,7 @@ export class Exchange<Body> {
   /** Known while draining. */
   #answer: Unread | undefined;
   #type: string | undefined;
+  #validators: Validators = {};
   #reader: BodyReader<Body> | undefined;
   #inflater: Inflater | undefined;
 
@@ -106,6 +107,9 @@ export class Exchange<Body> {
   onResponseStart(_controller: Controller, status: number, headers: Headers): void {
     if (this.#state !== 'waiting' || status < 200) return;
     for (const header of all(headers, 'set-cookie')) this.#options.takeCookie(header);
+    if (status === 200 || status === 304) {
+      this.#validators = validatorsOf(first(headers, 'etag'), first(headers, 'last-modified'));
+    }
     const { essence, charset } = parseContentType(first(headers, 'content-type'));
     if (status === 200 && this.#options.reading.takes(essence)) {
       this.#read(headers, essence, charset);
@@ -117,6 +121,7 @@ export class Exchange<Body> {
       bytes: 0,
       ...(essence !== undefined && { type: essence }),
       ...(directives !== undefined && { directives }),
+      ...this.#validators,
     };
     const location = first(headers, 'location');
     this.#drain(
@@ -231,7 +236,8 @@ export class Exchange<Body> {
 
   #settleRead(body: Body): void {
     const type = this.#type === undefined ? {} : { type: this.#type };
-    this.#settle({ kind: 'body', status: 200, ...type, bytes: this.#reader?.bytes ?? 0, body });
+    const answer = { status: 200, ...type, bytes: this.#reader?.bytes ?? 0, ...this.#validators };
+    this.#settle({ kind: 'body', ...answer, body });
   }
 
   /** 200 without Content-Type, and not HTML by its looks. */
@@ -239,7 +245,8 @@ export class Exchange<Body> {
     const bytes = this.#reader?.bytes ?? 0;
     this.#inflater?.close();
     this.#inflater = undefined;
-    this.#drain({ kind: 'answer', status: 200, bytes, retryAfter: undefined });
+    const answer = { status: 200, bytes, ...this.#validators };
+    this.#drain({ kind: 'answer', retryAfter: undefined, ...answer });
     if (this.#controller === undefined || bytes > drainBytesMax) this.#settleAnswer();
     else this.#controller.resume();
   }

@@ -158,6 +158,27 @@ except AuthenticationError as error: print(error)`;
     await client.close();
   });
 
+  test('python: --durable-put answers when the item is on the disk', async (t) => {
+    const own = new Cluster(t);
+    const first = await own.master(['--durable-put']);
+    const where = own.address.split(':');
+    const code =
+      'q = m.kept()\nfor n in range(30): q.put(n)\nprint("put", flush=True)\ntime.sleep(60)';
+    const env = { ORB_AUTHKEY: own.authkey.toString() };
+    const putter = new Program(['-c', `${head}${code}`, ...where, 'kept'], {
+      program: newest.path,
+      env,
+    });
+    await putter.said(/put/);
+    await first.kill('SIGKILL');
+    await own.master([]);
+    const client = await own.connect();
+    const left = await client.queue('kept').size();
+    assert.equal(left, 30);
+    await putter.kill();
+    await client.close();
+  });
+
   test('python: --auth-digest sha256 refuses MD5', async (t) => {
     const own = new Cluster(t);
     await own.master(['--auth-digest', 'sha256']);

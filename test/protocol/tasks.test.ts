@@ -445,6 +445,57 @@ test('[T-18] the delay of a host counts from task.started', async (t) => {
   await slave.close();
 });
 
+test('[T-30] a slave is told that a crawl has ended, and its spec again if it goes on', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const crawl = await target.crawl(slave, [target.seed()]);
+  const spec = await slave.push('crawl.spec');
+  await report(slave, await nextTask(slave));
+  assert.equal((await slave.push('crawl.ended'))['crawl'], spec['crawl']);
+  await slave.must('crawl.add', { crawl, seeds: [target.seed()] });
+  assert.equal((await slave.push('crawl.spec'))['crawl'], spec['crawl']);
+  await nextTask(slave);
+  await slave.must('crawl.cancel', { crawl });
+  assert.equal((await slave.push('crawl.ended'))['crawl'], spec['crawl']);
+  await slave.close();
+});
+
+test('[T-31] a report of status 304 that nobody asked for is no page', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const seed = target.seed();
+  const crawl = await target.crawl(slave, [seed]);
+  const result = { finalUrl: seed, status: 304, bytes: 0, ms: 1 };
+  await report(slave, await nextTask(slave), { result });
+  const { pages, failed, unchanged } = await statusOf(slave, crawl);
+  assert.deepEqual([pages, failed, unchanged], [0, 1, 0]);
+  await slave.close();
+});
+
+test('[T-32] the spec has the proxies and user agents of its crawl', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const proxies = ['http://a:b@proxy.example:8080', 'socks5://[::1]:1080'];
+  const fetch = { userAgent: 'one', otherUserAgents: ['two'], proxies };
+  await target.crawl(slave, [target.seed()], { fetch });
+  const spec = (await slave.push('crawl.spec'))['fetch'] as Message;
+  for (const [name, value] of Object.entries(fetch)) assert.deepEqual(spec[name], value, name);
+  await slave.close();
+});
+
+test('[T-6] an error of kind proxy is no attempt of the page', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const crawl = await target.crawl(slave, [target.seed()], { attemptsMax: 1 });
+  const error = { kind: 'proxy', message: 'no connection to the proxy' };
+  await release(slave, await nextTask(slave), error);
+  const again = await nextTask(slave);
+  assert.equal(again.attempt, 1);
+  const { buried, waiting } = await statusOf(slave, crawl);
+  assert.deepEqual([buried, waiting], [0, 1]);
+  await slave.close();
+});
+
 /** A slave that has the page and the sitemap that a robots.txt of the test's own names. */
 async function withSitemap(t: Parameters<typeof target.slave>[0], spec: Message = {}) {
   const slave = await target.slave(t, 4);

@@ -189,8 +189,8 @@ export class World {
       hostSecret: Buffer.alloc(16, 7),
       leaseMs,
       recentEntries: 64,
-      onUnmannerly: () => {},
       onFilesWanted: () => this.filesWanted++,
+      onMade: () => {},
       onEnded: ({ name, state }) => {
         if (state === 'finished') this.finished.push(name);
       },
