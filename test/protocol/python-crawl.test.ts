@@ -180,7 +180,7 @@ test('[Y-12] what another thread of the process puts belongs to the page', async
   assert.deepEqual([pages, images], [2, 1]);
 });
 
-test('[Y-13] [T-30] robots.txt goes to who takes files, pages to who takes them', async (t) => {
+test('[Y-13] [T-40] robots.txt goes to who takes files, pages to who takes them', async (t) => {
   const world = await crawlOf(t, 1, { ignoreRobots: false });
   if (world === undefined) return;
   const files = await target.join('slave', `conformance-files-${process.pid}`);
