@@ -20,8 +20,9 @@ import { backOffMs, isLasting } from './back-off.ts';
 import { Buried } from './buried.ts';
 import type { Crawl } from './crawl.ts';
 import { Crawls } from './crawls.ts';
-import { Dispatcher } from './dispatcher.ts';
-import { Gathering, type Report } from './gathering.ts';
+import { Dispatcher, type DispatcherOptions } from './dispatcher.ts';
+import type { Findings } from './findings.ts';
+import { Gathering, type Offer, type Report } from './gathering.ts';
 import { HostRecords } from './host-records.ts';
 import {
   answerCancelled,
@@ -43,15 +44,7 @@ import type { Access, RobotsAnswer } from './robots-gate.ts';
 import { Sitemaps } from './sitemaps.ts';
 import type { Task } from './tasks.ts';
 
-/** Where findings go when they are on the disk. */
-export type Findings = {
-  /** Takes over a row of the result queue. */
-  offer(crawl: Crawl, commit: number, row: Buffer): void;
-  /** True while sinks lag so far behind that no more should be fetched. */
-  readonly isFull: boolean;
-};
-
-export type FrontierOptions = {
+export type FrontierOptions = Pick<DispatcherOptions, 'leaseMs' | 'onFilesWanted'> & {
   readonly store: Store;
   readonly commits: GroupCommit;
   readonly results: Findings;
@@ -59,7 +52,6 @@ export type FrontierOptions = {
   readonly folder: string | undefined;
   /** Keys the hosts' places in the store: 16 bytes, the same at every start. */
   readonly hostSecret: Buffer;
-  readonly leaseMs: number;
   /** Entries of the table of recent fingerprints, 16 bytes each. */
   readonly recentEntries: number;
   /** It is new, with these for its first seeds. */
@@ -109,6 +101,7 @@ export class Frontier {
       politeness: this.#politeness,
       leaseMs: options.leaseMs,
       mayFetch: () => !options.results.isFull,
+      onFilesWanted: options.onFilesWanted,
       onHopeless: (task, slave) => this.#giveUp(task, slave),
     });
     this.sitemaps = new Sitemaps({
@@ -197,6 +190,12 @@ export class Frontier {
     return await new Promise((done) =>
       this.#put({ kind: 'report', crawl, bytes, task, report, slave: holder.name, done }),
     );
+  }
+
+  /** Takes links and images that belong to no task. Resolves when they are on the disk. */
+  async offer(crawl: Crawl, offer: Offer): Promise<void> {
+    const bytes = smallEntryBytes + offer.links.length + offer.images.length * 128;
+    await new Promise<void>((done) => this.#put({ kind: 'offer', crawl, bytes, offer, done }));
   }
 
   /** Takes an answer to a request for robots.txt. Resolves when it is on the disk. */
@@ -391,6 +390,9 @@ export class Frontier {
         gathering.failure(entry.failure, clockMs());
         return () => entry.done('done');
       }
+      case 'offer':
+        gathering.offer(entry.offer, clockMs());
+        return entry.done;
       case 'sitemap':
         gathering.sitemap(entry.task, entry.part, entry.slave, clockMs());
         return () => entry.done('done');

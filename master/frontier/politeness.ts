@@ -195,6 +195,11 @@ export class Politeness {
     this.wake(host, now);
   }
 
+  /** `take` may have something, now or at a known time, without a fetch ending first. */
+  get hasDue(): boolean {
+    return this.#timed.peek() !== undefined || this.#free.peek() !== undefined;
+  }
+
   /** When `take` may have something again; undefined: only after a `wake`. */
   nextDueAt(): number | undefined {
     const timed = this.#timed.peek()?.dueAt;
