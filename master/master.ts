@@ -23,6 +23,7 @@ import type { ServeOptions } from './options.ts';
 import { Progress, summary } from './progress.ts';
 import { Managed } from './python/managed.ts';
 import { UserQueues } from './queues.ts';
+import { RobotsSlave } from './robots-slave.ts';
 import { MasterServer } from './server.ts';
 import type { Services } from './services.ts';
 import { ResultQueue } from './sinks/result-queue.ts';
@@ -35,6 +36,8 @@ import type { Store } from './store/store.ts';
 const commitEveryMs = 25;
 /** How long an orderly stop waits for the pages that slaves have under way. */
 const drainMs = 10_000;
+/** How long programs whose work is over have to say good-bye. */
+const leaveMs = 1_000;
 
 export class Master {
   readonly #options: ServeOptions;
@@ -48,11 +51,13 @@ export class Master {
   readonly #queues: UserQueues;
   readonly #managed: Managed;
   readonly #server: MasterServer;
+  readonly #robotsSlave: RobotsSlave;
   readonly #memory: SpareMemory;
   readonly #isNewKey: boolean;
   readonly #settleStopped: { resolve: () => void; reject: (error: unknown) => void };
   /** Resolves after an orderly stop; rejects with the fault that ended the master. */
   readonly stopped: Promise<void>;
+  #port = 0;
   #state: 'starting' | 'serving' | 'draining' | 'stopped' = 'starting';
 
   /** @throws ConfigError what the operator has to do. */
@@ -117,11 +122,23 @@ export class Master {
         this.#hintAtContact(crawl, seeds);
       },
       onEnded: (crawl) => this.#ended(crawl),
+      onFilesWanted: () => this.#robotsSlave.want(),
     });
     this.#queues = new UserQueues(store, this.#commits, options.queues);
-    this.#managed = new Managed(() => services, { isDurable: options.durablePut });
+    this.#managed = new Managed(() => services, {
+      isDurable: options.durablePut,
+      plain: options.queues,
+      crawl: options.crawl,
+      spec: options.spec,
+    });
+    const authkeys = this.#authkeys();
+    this.#robotsSlave = new RobotsSlave({
+      authkeys,
+      log: this.#log,
+      address: () => `${localHost(options.host)}:${this.#port}`,
+    });
     this.#memory = new SpareMemory(() => this.#commits.count);
-    const services = this.#services(this.#authkeys());
+    const services = this.#services(authkeys);
     this.#server = new MasterServer(services, options);
   }
 
@@ -138,7 +155,9 @@ export class Master {
       );
     }
     await this.#leasesReturned();
+    this.#robotsSlave.close();
     this.#queues.close();
+    await this.#managed.close(leaveMs);
     await this.#commits.flushed();
     await this.#results.close();
     await this.#frontier.close();
@@ -156,6 +175,7 @@ export class Master {
     for (const crawl of this.#frontier.crawls) await this.#results.restore(crawl);
     if (seeds.length > 0 && !this.#frontier.crawls.has(name)) await this.#results.prepare(name);
     const actualPort = await this.#server.listen(host, port);
+    this.#port = actualPort;
     this.#folder.publish(`${host || '127.0.0.1'}:${actualPort}`);
     this.#state = 'serving';
     this.#greet(actualPort);
@@ -231,6 +251,7 @@ export class Master {
       onReady: (session) => {
         if (session.role !== 'slave') return;
         this.#log.info({ slave: session.name, peer: session.peer }, 'slave joined');
+        if (session.name !== this.#robotsSlave.name) this.#robotsSlave.retire();
         this.#frontier.dispatcher.add(session);
       },
       onGone: (session) => {
@@ -239,6 +260,10 @@ export class Master {
         const leases = session.leases.size;
         this.#frontier.dispatcher.remove(session);
         this.#log.info({ slave: session.name, returned: leases }, 'slave left');
+      },
+      onWorker: ({ name: worker }, returned) => {
+        if (returned === undefined) this.#log.info({ worker }, 'Python worker joined');
+        else this.#log.info({ worker, returned }, 'Python worker left');
       },
       onFault: (error) => this.#fail(error),
       onRefusedPickle: (peer, error) => {
@@ -292,6 +317,7 @@ export class Master {
     if (!crawl.isOpen) for (const session of this.#server.sessions) session.endCrawl(crawl.id);
     const folder = this.#results.folderOf(crawl.name);
     this.#log.info(summary(crawl.status(), Date.now() - crawl.startedAt, folder));
+    this.#managed.crawlEnded();
     // Who cancelled it gets the answer first.
     setImmediate(() => this.#leaveIfDone());
   }
@@ -319,6 +345,7 @@ export class Master {
     if (this.#state === 'stopped') return;
     this.#state = 'stopped';
     this.#progress.stop();
+    this.#robotsSlave.close();
     this.#folder.close();
     this.#settleStopped.reject(error);
   }
@@ -347,6 +374,13 @@ export class Master {
     ]);
     return secret;
   }
+}
+
+/** How programs on this machine reach a master that listens there. */
+function localHost(host: string): string {
+  if (host === '' || host === '0.0.0.0') return '127.0.0.1';
+  if (host === '::') return '[::1]';
+  return host.includes(':') ? `[${host}]` : host;
 }
 
 /** A seed of another machine. */

@@ -62,6 +62,7 @@ export class Session implements LeaseHolder {
   #name = '?';
   #credit = 0;
   #slots = 0;
+  #takes: LeaseHolder['takes'] = 'all';
   #unanswered = 0;
   #unansweredBytes = 0;
   #isHeldBack = false;
@@ -127,9 +128,14 @@ export class Session implements LeaseHolder {
     return this.#slots;
   }
 
-  setCredit(count: number, slots: number): void {
+  get takes(): LeaseHolder['takes'] {
+    return this.#takes;
+  }
+
+  setCredit(count: number, slots: number, takes: LeaseHolder['takes']): void {
     this.#credit = count;
     this.#slots = slots;
+    this.#takes = takes;
     this.#services.frontier.dispatcher.dispatchSoon();
   }
 

@@ -34,6 +34,7 @@ export type WorkerOptions = {
   readonly master: Joining;
   readonly name: string;
   readonly slots: number;
+  readonly takes: 'all' | 'files';
   readonly joinTimeoutMs: number;
   readonly log: Logger;
 };
@@ -137,10 +138,11 @@ export class Worker {
       crawl.isStale = true;
     }
     // As many again as there are slots, so that a slot never waits for the network.
-    const { slots } = this.#options;
+    const { slots, takes } = this.#options;
     clearInterval(this.#extender);
     this.#extender = setInterval(() => this.#extend(), master.hello.leaseMs / 4);
-    master.notify('task.credit', { count: Math.min(slots * 2, limits.creditMax), slots });
+    const count = Math.min(slots * 2, limits.creditMax);
+    master.notify('task.credit', { count, slots, takes });
   }
 
   #take(push: Push): void {

@@ -7,9 +7,17 @@ import type { Services } from '../services.ts';
 import type { Session } from '../session.ts';
 
 export async function add(
-  { frontier, results, defaultSpec, isDraining }: Services,
+  services: Services,
   _session: Session,
-  { crawl: name, seeds, spec, priority }: Requests['crawl.add'],
+  request: Requests['crawl.add'],
+): Promise<Replies['crawl.add']> {
+  return await addSeeds(services, request);
+}
+
+/** Errors: CommandError E_DRAINING, E_BAD_REQUEST. */
+export async function addSeeds(
+  { frontier, results, defaultSpec, isDraining }: Services,
+  { crawl: name, seeds, spec, priority }: Omit<Requests['crawl.add'], 'verb' | 'id'>,
 ): Promise<Replies['crawl.add']> {
   if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again');
   refuseSpecOfKnown(frontier, name, spec);

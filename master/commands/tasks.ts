@@ -8,7 +8,8 @@ export function credit(
   session: Session,
   request: Requests['task.credit'],
 ): Replies['task.credit'] {
-  session.setCredit(request.count, request.slots ?? request.count);
+  const { count, slots = count, takes = 'all' } = request;
+  session.setCredit(count, slots, takes);
   return {};
 }
 

@@ -20,8 +20,9 @@ import { backOffMs, isLasting } from './back-off.ts';
 import { Buried } from './buried.ts';
 import type { Crawl } from './crawl.ts';
 import { Crawls, hasCrawls } from './crawls.ts';
-import { Dispatcher } from './dispatcher.ts';
-import { Gathering, type Report } from './gathering.ts';
+import { Dispatcher, type DispatcherOptions } from './dispatcher.ts';
+import type { Findings } from './findings.ts';
+import { Gathering, type Offer, type Report } from './gathering.ts';
 import type { Grouping } from './grouping.ts';
 import { askHop, type HopVerdict } from './hops.ts';
 import type { Host } from './host.ts';
@@ -46,15 +47,7 @@ import type { Access, RobotsAnswer } from './robots-gate.ts';
 import { Sitemaps } from './sitemaps.ts';
 import type { Task } from './tasks.ts';
 
-/** Where findings go when they are on the disk. */
-export type Findings = {
-  /** Takes over a row of the result queue. */
-  offer(crawl: Crawl, commit: number, row: Buffer): void;
-  /** True while sinks lag so far behind that no more should be fetched. */
-  readonly isFull: boolean;
-};
-
-export type FrontierOptions = {
+export type FrontierOptions = Pick<DispatcherOptions, 'leaseMs' | 'onFilesWanted'> & {
   readonly store: Store;
   readonly commits: GroupCommit;
   readonly results: Findings;
@@ -64,7 +57,6 @@ export type FrontierOptions = {
   readonly hostSecret: Buffer;
   /** Which hosts share a delay and a concurrency. */
   readonly grouping: Grouping;
-  readonly leaseMs: number;
   /** Entries of the table of recent fingerprints, 16 bytes each. */
   readonly recentEntries: number;
   /** It is new, with these for its first seeds. */
@@ -120,6 +112,7 @@ export class Frontier {
       leaseMs: options.leaseMs,
       mayFetch: () => !options.results.isFull,
       onTick: (now) => this.#records.sweep(now),
+      onFilesWanted: options.onFilesWanted,
       onHopeless: (task, slave) => this.#giveUp(task, slave),
     });
     this.sitemaps = new Sitemaps({
@@ -207,6 +200,12 @@ export class Frontier {
     return await new Promise((done) =>
       this.#put({ kind: 'report', crawl, bytes, task, report, slave: holder.name, done }),
     );
+  }
+
+  /** Takes links and images that belong to no task. Resolves when they are on the disk. */
+  async offer(crawl: Crawl, offer: Offer): Promise<void> {
+    const bytes = smallEntryBytes + offer.links.length + offer.images.length * 128;
+    await new Promise<void>((done) => this.#put({ kind: 'offer', crawl, bytes, offer, done }));
   }
 
   /** Takes an answer to a request for robots.txt. Resolves when it is on the disk. */
@@ -342,14 +341,13 @@ export class Frontier {
       host.refused--;
       this.#politeness.wake(host, clockMs());
     };
-    if (crawl === undefined) return done();
-    if (access === 'excluded') {
-      this.#put({ kind: 'excluded', crawl, bytes: smallEntryBytes, task, done });
-      return;
+    const bytes = smallEntryBytes;
+    if (crawl === undefined) done();
+    else if (access === 'excluded') this.#put({ kind: 'excluded', crawl, bytes, task, done });
+    else {
+      const failure = { ...access, task, retryAt: undefined, slave: '' };
+      this.#put({ kind: 'failure', crawl, bytes, failure, done });
     }
-    const { error, attempts } = access;
-    const failure = { task, error, attempts, retryAt: undefined, slave: '' };
-    this.#put({ kind: 'failure', crawl, bytes: smallEntryBytes, failure, done });
   }
 
   /** Takes entries off the inbox, up to a batch, and makes one part of them. */
@@ -393,6 +391,9 @@ export class Frontier {
         gathering.failure(entry.failure, clockMs());
         return () => entry.done('done');
       }
+      case 'offer':
+        gathering.offer(entry.offer, clockMs());
+        return entry.done;
       case 'sitemap':
         gathering.sitemap(entry.task, entry.part, entry.slave, clockMs());
         return () => entry.done('done');

@@ -44,6 +44,16 @@ import type { Task } from './tasks.ts';
 
 export type Report = Pick<Requests['task.report'], 'result' | 'images' | 'links'>;
 
+/** Where links come from; `url` is '' when that is not known. */
+export type Origin = Pick<Task, 'url' | 'depth' | 'priority'>;
+
+/** Links and images without a report. */
+export type Offer = {
+  readonly links: Uint8Array;
+  readonly images: Report['images'];
+  readonly from: Origin;
+};
+
 export type NewTask = {
   readonly host: Host;
   readonly record: TaskRecord;
@@ -119,6 +129,14 @@ export class Gathering {
     counters.bytes += report.result.bytes;
     this.#remove(task);
     return true;
+  }
+
+  /** Links and images that come by themselves; a finished crawl goes on for new ones. */
+  offer({ links, images, from }: Offer, at: number): void {
+    this.#links(links, from, at);
+    if (this.crawl.state === 'finished' && this.admitted.length > 0) this.crawl.state = 'running';
+    if (images.length > 0)
+      this.#newImages(images.map(({ src }) => withoutFragment(src)).join('\n'));
   }
 
   /** A failed fetch: again at `retryAt`; buried if there is none, or it has failed too often. */
@@ -290,11 +308,12 @@ export class Gathering {
   }
 
   /** Admits the new ones among the links; gives how many there were in all. */
-  #links(links: Uint8Array, task: Task, now: number): number {
+  #links(links: Uint8Array, origin: Origin, now: number): number {
     const { crawl } = this;
-    const depth = Math.min(task.depth + 1, depthMax);
+    const depth = Math.min(origin.depth + 1, depthMax);
     const isTooDeep = crawl.spec.maxDepth !== undefined && depth > crawl.spec.maxDepth;
-    const found = { from: task.url, depth, priority: task.priority, at: now, isTooDeep };
+    const { url: from, priority } = origin;
+    const found = { from, depth, priority, at: now, isTooDeep };
     const text = Buffer.from(links.buffer, links.byteOffset, links.byteLength);
     let total = 0;
     this.#fingerprinter.hash(crawl.secret, text, ({ count, words, start, end }) => {

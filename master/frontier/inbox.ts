@@ -6,7 +6,7 @@
 import type { FetchErrorBody, Replies, Requests } from '../../shared/protocol.ts';
 import type { Row } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
-import type { Report } from './gathering.ts';
+import type { Offer, Report } from './gathering.ts';
 import type { SitemapPart } from './sitemaps.ts';
 import type { Task } from './tasks.ts';
 
@@ -18,6 +18,7 @@ export type EarlierUrl = Requests['crawl.recrawl']['urls'][number];
 /** One thing that waits to be gathered. `bytes`: what it holds in memory, about. */
 export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
   | { kind: 'report'; task: Task; report: Report; slave: string; done: (v: Verdict) => void }
+  | { kind: 'offer'; offer: Offer; done: () => void }
   | { kind: 'failure'; failure: Failure; done: (v: Verdict) => void }
   | { kind: 'sitemap'; task: Task; part: SitemapPart; slave: string; done: (v: Verdict) => void }
   | { kind: 'sitemaps'; urls: readonly string[]; level: number }
@@ -106,6 +107,7 @@ export function answerCancelled(entry: Entry): void {
     case 'again':
       entry.done({ admitted: 0, known: 0, refused: 0 });
       return;
+    case 'offer':
     case 'replay':
     case 'excluded':
       entry.done();

@@ -209,6 +209,11 @@ export class Politeness {
     this.wake(host, now);
   }
 
+  /** `take` may have something, now or at a known time, without a fetch ending first. */
+  get hasDue(): boolean {
+    return [this.#hops, this.#timed, this.#free].some(({ size }) => size > 0);
+  }
+
   /** When after `now` `take` or `serveHops` may have something more; undefined: only after a
    *  `wake`. */
   nextDueAt(now: number): number | undefined {

@@ -47,6 +47,10 @@ export class PythonCaller implements Caller {
   #name = '?';
   #state: 'first' | 'object' | 'closed' = 'first';
   #isServing = false;
+  #repliedAt = 0;
+  /** The shortest time from an answer to the next request: that of the way there and back. */
+  #wayMs = Number.POSITIVE_INFINITY;
+  #thoughtMs = 0;
 
   constructor(connection: Connection, services: Services, first: Buffer) {
     this.#connection = connection;
@@ -60,6 +64,10 @@ export class PythonCaller implements Caller {
     return this.#name;
   }
 
+  get thoughtMs(): number {
+    return this.#thoughtMs;
+  }
+
   get signal(): AbortSignal {
     return this.#gone.signal;
   }
@@ -69,6 +77,9 @@ export class PythonCaller implements Caller {
   }
 
   receive(payload: Buffer): void {
+    const goneMs = performance.now() - this.#repliedAt;
+    this.#wayMs = Math.min(this.#wayMs, goneMs);
+    this.#thoughtMs = goneMs - this.#wayMs;
     if (!this.#isServing) {
       this.#serve(payload);
       return;
@@ -121,6 +132,7 @@ export class PythonCaller implements Caller {
   #reply(reply: Buffer | undefined): void {
     if (this.#connection.state === 'closed') return;
     if (reply !== undefined) this.#connection.sendFrame(reply);
+    this.#repliedAt = performance.now();
     if (reply === undefined || this.#state === 'first') this.#connection.close();
     else if (this.#connection.unsentBytes > limits.untakenBytesMax) void this.#untilTaken();
   }
@@ -153,6 +165,7 @@ export class PythonCaller implements Caller {
   }
 
   #call(request: PyRequest): Answer {
+    this.#services.managed.heard(this);
     for (const object of this.#used) object.nextRequest(this);
     const object = this.#services.managed.object(request.ident);
     const { method } = request;

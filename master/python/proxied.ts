@@ -10,6 +10,9 @@ export interface Caller {
   /** Address and port. */
   readonly peer: string;
   readonly protocol: ReplyProtocol;
+  /** How long the client did something else between its last answer and this request, in ms: the
+   *  time on the way is left out. */
+  readonly thoughtMs: number;
   /** Aborted when the connection has ended. */
   readonly signal: AbortSignal;
   /** The frame of a reply. */

@@ -371,7 +371,7 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
   );
   const join = ['master', 'authkey-file', 'tls', 'no-tls', 'tls-ca'];
   const ask = [...join, 'json'];
-  const slave = [...join, 'slots', 'processes', 'name', 'join-timeout'];
+  const slave = [...join, 'slots', 'processes', 'robots-only', 'name', 'join-timeout'];
   const screens: readonly (readonly [string[], string[]])[] = [
     [['master.js'], serve],
     [['slave.js'], [...slave, 'json-logs', 'log-level']],

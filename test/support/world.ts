@@ -43,6 +43,8 @@ export class World {
   commits: GroupCommit;
   /** Crawls whose end was told since the last start. */
   finished: string[] = [];
+  /** How often somebody was missed who takes robots.txt. */
+  filesWanted = 0;
   readonly folder: string | undefined;
   #nowMs = 1_000_000;
 
@@ -192,6 +194,7 @@ export class World {
       grouping: new Grouping('host'),
       leaseMs,
       recentEntries: 64,
+      onFilesWanted: () => this.filesWanted++,
       onMade: () => {},
       onEnded: ({ name, state }) => {
         if (state === 'finished') this.finished.push(name);

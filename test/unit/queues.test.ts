@@ -264,3 +264,18 @@ test('queue: random histories lose nothing and give nothing twice', async () => 
     { numRuns: 40 },
   );
 });
+
+test('queue: is empty as soon as its only item is taken, be its put on the way', async () => {
+  const { queues, store } = open();
+  const queue = queues.queue('jobs');
+  const put = queue.put(bytes('a'));
+  // The store shows it before the put is told so.
+  while (
+    store.range('items', { from: Buffer.from('j'), to: Buffer.from('k'), limit: 1 }).length < 1
+  )
+    await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(texts(await queue.get({}, 1, 0)), ['a']);
+  assert.equal(queue.size, 0);
+  await put;
+  assert.equal(queue.size, 0);
+});

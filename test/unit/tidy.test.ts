@@ -113,6 +113,7 @@ test('tidy: one dependency, one file', () => {
 test('tidy: a process is touched by its options and its main alone', () => {
   const exceptions = [
     'shared/cli.ts', // runMain: exit codes of both programs
+    'master/robots-slave.ts', // gives its environment to a slave
     'slave/supervisor.ts', // starts its own program again, once a process
   ];
   nobody((source) => {
