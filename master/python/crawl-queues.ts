@@ -226,7 +226,7 @@ export class CrawlQueues {
     return this.#putInTurn(name, caller, value, frontier);
   }
 
-  /** A link of this connection can be of no page, is for a crawl that there is, and needs no wait. */
+  /** A link put by this connection is of no page, and needs not wait for anything. */
   #isLoose(caller: Caller): boolean {
     const { frontier } = this.#services();
     if (this.#options.isDurable || frontier.isFull) return false;
