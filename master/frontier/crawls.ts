@@ -59,6 +59,10 @@ export class Crawls {
     return this.#byName.values();
   }
 
+  get size(): number {
+    return this.#byName.size;
+  }
+
   has(name: string): boolean {
     return this.#byName.has(name);
   }
