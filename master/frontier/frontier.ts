@@ -223,7 +223,6 @@ export class Frontier {
     return 'done';
   }
 
-  /** See `askHop`. */
   hop(holder: LeaseHolder, leaseId: number, text: string): Promise<HopVerdict> {
     return askHop(this, this.#politeness, holder, leaseId, text);
   }
