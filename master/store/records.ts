@@ -11,7 +11,8 @@
  *     results  crawl u32 | commit u48                 -> lines of all three files
  *     buried   crawl u32 | fingerprint 16             -> BuriedRecord
  *     robots   host 8                                -> RobotsRecord, the file itself
- *     hosts    host 8                                -> PaceRecord
+ *     breakers host 8                                -> BreakerRecord
+ *     paces    group 8                               -> PaceRecord
  *     items    queue name | 0 | seq u48               -> the item's bytes
  *
  * Integers in keys are big-endian, so that bytes order as numbers.
@@ -109,7 +110,8 @@ export type RobotsRecord = {
   readonly isTrying?: boolean;
 };
 
-/** How fast a host may be asked, as far as it has taught us; times are Unix times in ms. */
+/** How fast a politeness group may be asked, as far as it has taught us; times are Unix times in
+ *  ms. */
 export type PaceRecord = {
   /** No fetch before. */
   readonly holdUntil: number;
@@ -118,9 +120,17 @@ export type PaceRecord = {
   /** A shorter delay was too short; 0: none was. */
   readonly learnedMs: number;
   readonly learnedAt: number;
-  /** How often it slept because nobody answered there. */
+  /** How often a delay was too short. */
+  readonly lessons: number;
+};
+
+/** A host where nobody answered. */
+export type BreakerRecord = {
+  /** How often it slept since somebody did. */
   readonly sleeps: number;
-  /** It is dead until `holdUntil`, for this reason. */
+  /** Unix time in ms: it sleeps, or is dead, until then. */
+  readonly until: number;
+  /** It is dead, for this reason. */
   readonly error?: FetchErrorBody;
 };
 
@@ -250,6 +260,8 @@ export const decodeRobots = (value: Buffer) =>
 
 export const encodePace = (pace: PaceRecord): Buffer => encodeValue(pace);
 export const decodePace = (value: Buffer): PaceRecord => decodeValue(value) as PaceRecord;
+export const encodeBreaker = (breaker: BreakerRecord): Buffer => encodeValue(breaker);
+export const decodeBreaker = (value: Buffer): BreakerRecord => decodeValue(value) as BreakerRecord;
 
 const itemPrefix = (queue: string) => Buffer.from(`${queue}\0`, 'latin1');
 
