@@ -2,9 +2,9 @@
  * How fast one politeness group may be asked, learned from what it answers. Pure: time is an
  * argument.
  *
- *     answers      the smoothed response time, which a default delay follows; and each opens the
- *                  window of fetches at once by one, so that a host whose limit nobody knows is not
- *                  met by all slots of all slaves (slow start, as in RFC 5681)
+ *     answers      the smoothed response time, which a default delay follows; and they open the
+ *                  window of fetches at once, so that a host whose limit nobody knows is not met
+ *                  by all slots of all slaves (slow start, as in RFC 5681)
  *     429, 503     the group holds: as long as Retry-After says, else longer and longer; the window
  *                  closes; after a 429 the delay stays longer than the one that was too short, and
  *                  shrinks by a quarter now and then, the more rarely the oftener it was too short
