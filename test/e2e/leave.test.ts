@@ -195,9 +195,10 @@ test('slave: a report that was not acknowledged is sent again', { timeout }, asy
   const { address } = cluster;
   const slave = cluster.slave();
   await site.until((log) => log.length === 2);
-  await first.kill('SIGKILL');
-  // The page comes while there is no master to report it to.
+  // The page comes while the master is there and takes nothing.
+  first.signal('SIGSTOP');
   await site.until((log) => log[1]?.endedAt !== undefined);
+  await first.kill('SIGKILL');
   const second = await cluster.master(args, { listen: address });
   await assertLeaves(second, slave);
   assertExact(cluster, site.truth());
