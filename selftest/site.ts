@@ -1,8 +1,8 @@
 /**
- * A small web site on 127.0.0.1 for end-to-end tests: pages, images, redirects, missing pages,
- * answers that heal after a while, slow ones, and files that are no HTML. It keeps a log of who
- * asked what and when, and the truth about itself is walked from the description that its pages
- * are made from: no HTML is read for it.
+ * A small web site on 127.0.0.1 for the selftest and the tests: pages, images, redirects, missing
+ * pages, answers that heal after a while, slow ones, and files that are no HTML. It keeps a log of
+ * who asked what and when, and the truth about itself is walked from the description that its
+ * pages are made from: no HTML is read for it.
  */
 import { EventEmitter, once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -48,6 +48,8 @@ export type Truth = {
   readonly images: readonly string[];
   readonly broken: readonly string[];
   readonly files: readonly string[];
+  /** Redirects, wherever they lead. */
+  readonly moved: readonly string[];
 };
 
 export class TestSite {
@@ -130,6 +132,7 @@ export class TestSite {
     const found = { pages: new Set<string>(), images: new Set<string>() };
     const broken = new Set<string>();
     const files = new Set<string>();
+    const moved = new Set<string>();
     const depths = new Map([[start, 0]]);
     const absolute = (target: string) => new URL(target, this.origin).href;
     for (const [path, depth] of depths) {
@@ -142,6 +145,7 @@ export class TestSite {
       } else if (resource.kind === 'file') {
         files.add(absolute(path));
       } else if (resource.kind === 'redirect') {
+        moved.add(absolute(path));
         reach(resource.to, depth);
       } else {
         found.pages.add(absolute(path));
@@ -157,6 +161,7 @@ export class TestSite {
       images: [...found.images].sort(),
       broken: [...broken].sort(),
       files: [...files].sort(),
+      moved: [...moved].sort(),
     };
   }
 
