@@ -102,7 +102,7 @@ export class Gathering {
     const { url, depth, priority } = task;
     if (retryAt !== undefined && attempts < crawl.spec.attemptsMax) {
       const record = { url, depth, priority, attempts, notBefore: retryAt };
-      this.#putTask(task, record);
+      this.#putTask(task, record, at);
       this.released.push({ task, record });
       return;
     }
@@ -295,8 +295,8 @@ export class Gathering {
     crawl.counters.waiting++;
   }
 
-  #putTask(task: Task, record: TaskRecord): void {
-    this.#changes.push({ table: 'tasks', key: keyOf(task), value: encodeTask(record) });
+  #putTask(task: Task, record: TaskRecord, at: number): void {
+    this.#changes.push({ table: 'tasks', key: keyOf(task), value: encodeTask(record, at) });
   }
 
   #remove(task: Task): void {

@@ -21,20 +21,20 @@ export class HostRecords {
   /** The robots.txt of a host. */
   robotsFile(hash: Buffer): Uint8Array | undefined {
     const value = this.#store.get('robots', hash);
-    return value && decodeRobots(value).file;
+    return value && decodeRobots(value, clockMs()).file;
   }
 
   /** Gives a host that came into being what is on record of it. */
   restore({ hash, robots, pace }: Host): void {
     const value = this.#store.get('robots', hash);
-    if (value !== undefined) robots.learn(decodeRobots(value).record);
+    if (value !== undefined) robots.learn(decodeRobots(value, clockMs()).record);
     const paceValue = this.#store.get('hosts', hash);
-    if (paceValue !== undefined) pace.restore(decodePace(paceValue));
+    if (paceValue !== undefined) pace.restore(decodePace(paceValue, clockMs()));
   }
 
   /** The host has taught us something about its pace. */
   savePace({ hash, pace }: Host): void {
-    const value = pace.isPlain ? undefined : encodePace(pace.record);
+    const value = pace.isPlain ? undefined : encodePace(pace.record, clockMs());
     void this.#commit([{ table: 'hosts', key: hash, value }]);
   }
 
@@ -47,10 +47,11 @@ export class HostRecords {
     attemptsMax: number,
   ): Promise<void> {
     const { hash, robots } = host();
-    const record = robots.judge(answer, attemptsMax, clockMs(), Math.random());
+    const now = clockMs();
+    const record = robots.judge(answer, attemptsMax, now, Math.random());
     const isNew = 'status' in answer && answer.status < 300;
     const kept = record.access === 'rules' ? (isNew ? file : this.robotsFile(hash)) : undefined;
-    const value = encodeRobots(record, kept ?? nothing);
+    const value = encodeRobots(record, kept ?? nothing, now);
     await this.#commit([{ table: 'robots', key: hash, value }]);
     host().robots.learn(record);
   }

@@ -110,7 +110,8 @@ export type PaceRecord = {
 export const depthMax = 0xffff;
 export const hostBytes = 8;
 const taskKeyBytes = 4 + hostBytes + 4 + 6;
-const taskHeadBytes = 16;
+const taskHeadBytes = 20;
+const waitMsMax = 2 ** 32 - 1;
 
 export function crawlKey(crawl: number): Buffer {
   const key = Buffer.allocUnsafe(4);
@@ -159,22 +160,27 @@ export function parseTaskKey(key: Buffer): TaskKeyParts | undefined {
   };
 }
 
-export function encodeTask(task: TaskRecord): Buffer {
+/** `now`: when it is written, so that its wait is known beside its end. */
+export function encodeTask(task: TaskRecord, now = 0): Buffer {
   const value = Buffer.allocUnsafe(taskHeadBytes + task.url.length);
   value.writeUInt16BE(task.depth, 0);
   value.writeInt16BE(task.priority, 2);
   value.writeUInt32BE(task.attempts, 4);
   value.writeDoubleBE(task.notBefore, 8);
+  const waitMs = Math.ceil(Math.max(0, task.notBefore - now));
+  value.writeUInt32BE(Math.min(waitMs, waitMsMax), 16);
   value.write(task.url, taskHeadBytes, 'latin1');
   return value;
 }
 
-export function decodeTask(value: Buffer): TaskRecord {
+/** With `now` it waits from then on no longer than it was told to, so that a clock that was put back
+ *  does not hold it. */
+export function decodeTask(value: Buffer, now = Number.POSITIVE_INFINITY): TaskRecord {
   return {
     depth: value.readUInt16BE(0),
     priority: value.readInt16BE(2),
     attempts: value.readUInt32BE(4),
-    notBefore: value.readDoubleBE(8),
+    notBefore: Math.min(value.readDoubleBE(8), now + value.readUInt32BE(16)),
     url: value.toString('latin1', taskHeadBytes),
   };
 }
@@ -219,13 +225,38 @@ export const decodeCrawl = (value: Buffer): CrawlRecord => decodeValue(value) as
 export const encodeBuried = (buried: BuriedRecord): Buffer => encodeValue(buried);
 export const decodeBuried = (value: Buffer): BuriedRecord => decodeValue(value) as BuriedRecord;
 
-export const encodeRobots = (record: RobotsRecord, file: Uint8Array): Buffer =>
-  encodeValue({ record, file });
-export const decodeRobots = (value: Buffer) =>
-  decodeValue(value) as { record: RobotsRecord; file: Uint8Array };
+/** `now`: when it is written. */
+export const encodeRobots = (record: RobotsRecord, file: Uint8Array, now: number): Buffer =>
+  encodeValue({ record, file, at: now });
 
-export const encodePace = (pace: PaceRecord): Buffer => encodeValue(pace);
-export const decodePace = (value: Buffer): PaceRecord => decodeValue(value) as PaceRecord;
+/** If the clock was put back since it was written, its times are, too: nothing waits longer. */
+export function decodeRobots(
+  value: Buffer,
+  now: number,
+): { record: RobotsRecord; file: Uint8Array } {
+  const { record, file, at } = decodeValue(value) as {
+    record: RobotsRecord;
+    file: Uint8Array;
+    at: number;
+  };
+  const backMs = Math.max(0, at - now);
+  const { askAt, failingSince } = record;
+  return {
+    record: { ...record, askAt: askAt - backMs, failingSince: failingSince - backMs },
+    file,
+  };
+}
+
+/** The same for what it holds. */
+export const encodePace = (pace: PaceRecord, now: number): Buffer =>
+  encodeValue({ pace, at: now });
+
+export function decodePace(value: Buffer, now: number): PaceRecord {
+  const { pace, at } = decodeValue(value) as { pace: PaceRecord; at: number };
+  const backMs = Math.max(0, at - now);
+  const { holdUntil, learnedAt } = pace;
+  return { ...pace, holdUntil: holdUntil - backMs, learnedAt: learnedAt - backMs };
+}
 
 const itemPrefix = (queue: string) => Buffer.from(`${queue}\0`, 'latin1');
 
