@@ -42,6 +42,7 @@ const progressMs = 5_000;
 /** Without faults a crawl and the queue have to come to their end within this. */
 const calmMs = 180_000;
 const violationsShownMax = 50;
+const diskDeathMs = 5_000;
 
 type Crawl = { readonly name: string; readonly site: TestSite; readonly truth: Truth };
 
@@ -146,7 +147,7 @@ class Chaos {
     }
     this.#calmDeadlineMs = performance.now() + calmMs;
     this.#proxy.heal();
-    this.#clearDisk();
+    this.#disk?.clear();
   }
 
   #do({ fault }: Due): void {
@@ -170,18 +171,14 @@ class Chaos {
         return this.#proxy.apply(fault.cut, fault.pick);
       case 'full':
         if (!this.#disk?.fill(fault.spareBytes)) return false;
-        cluster.isDiskFull = true;
+        // One that starts then may find out a little later.
+        cluster.mayDieUntilMs = performance.now() + fault.ms + diskDeathMs;
         clearTimeout(this.#diskTimer);
-        this.#diskTimer = setTimeout(() => this.#clearDisk(), fault.ms);
+        this.#diskTimer = setTimeout(() => this.#disk?.clear(), fault.ms);
         return true;
       default:
         return fault satisfies never;
     }
-  }
-
-  #clearDisk(): void {
-    this.#disk?.clear();
-    this.#cluster.isDiskFull = false;
   }
 
   // ---------------------------------------------------------------- crawls

@@ -42,8 +42,8 @@ export class Cluster {
   #state: 'running' | 'ending' = 'running';
   /** The next master's clock is so far off. */
   shiftMs = 0;
-  /** The master may die of what is done to its disk. */
-  isDiskFull = false;
+  /** Of `performance.now()`: until then the master may die of what is done to its disk. */
+  mayDieUntilMs = 0;
 
   constructor(options: ClusterOptions) {
     this.#options = options;
@@ -187,14 +187,15 @@ export class Cluster {
     const { code, signal } = await program.exited;
     const start = gone();
     if (this.#state === 'ending') return;
-    if (!this.#ended.delete(program) && !(program === this.#master && this.isDiskFull)) {
+    const mayDie = program === this.#master && performance.now() < this.mayDieUntilMs;
+    if (!this.#ended.delete(program) && !mayDie) {
       const last = program.output.trimEnd().split('\n').slice(-5).join('\n    ');
       this.#options.onDied(
         `process ${program.pid} ended by itself (${code ?? signal}):\n    ${last}`,
       );
       await sleep(1_000);
     }
-    if (this.isDiskFull) await sleep(againMs);
+    if (mayDie) await sleep(againMs);
     start();
   }
 

@@ -18,18 +18,18 @@ const unitsMs = { s: 1_000, m: 60_000, h: 3_600_000 } as const;
 export function parseOptions(args: readonly string[]): SelftestOptions {
   const program = makeCommand('node master.js selftest', {})
     .description(
-      'Proves on this machine that nothing is lost or doubled: crawls generated sites while it\n' +
-        'kills and stops master and slaves, cuts their connections, fills a disk (as root, in a\n' +
-        'file system of its own) and puts clocks off, and compares all that was written with the\n' +
-        'truth. Ends with 0 if all is right, else with 1.',
+      'Proves on this machine that nothing is lost and nothing doubled: crawls generated sites ' +
+        'while it kills and stops master and slaves, cuts their connections, fills a disk (one of ' +
+        'its own, as root on Linux) and puts clocks off; then compares all that was written with ' +
+        'the truth. Ends with 0 if it is the same, else with 1.',
     )
     .option('--chaos', 'do so', false)
-    .option('--for <time>', 'how long: seconds, or 30m, 2h', duration, 300_000)
     .addOption(
-      new Option('--seed <n>', 'the same sites and faults again; default: any').argParser(
-        whole(0, 2 ** 31),
-      ),
+      new Option('--for <time>', 'how long: seconds, or 30m, 2h')
+        .argParser(duration)
+        .default(5 * unitsMs.m, '5m'),
     )
+    .option('--seed <n>', 'the same sites and faults again; default: any', whole(0, 2 ** 31))
     .option('--slaves <n>', 'slaves at once', whole(1, 64), 3)
     .option('--pages <n>', 'of one crawl, at most', whole(10, 100_000), 2_000)
     .option('--every <ms>', 'between two faults, on average', whole(10, 600_000), 1_500)

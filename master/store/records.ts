@@ -248,8 +248,7 @@ export function decodeRobots(
 }
 
 /** The same for what it holds. */
-export const encodePace = (pace: PaceRecord, now: number): Buffer =>
-  encodeValue({ pace, at: now });
+export const encodePace = (pace: PaceRecord, now: number): Buffer => encodeValue({ pace, at: now });
 
 export function decodePace(value: Buffer, now: number): PaceRecord {
   const { pace, at } = decodeValue(value) as { pace: PaceRecord; at: number };
