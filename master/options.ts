@@ -23,6 +23,7 @@ import { canonicalUrl } from '../shared/url.ts';
 import { version } from '../shared/version.ts';
 import { applyConfigFile } from './config-file.ts';
 import { makeSpec, type SpecPart, specFlags, specPart, withRangesBound } from './crawl-options.ts';
+import type { Recrawl } from './recrawl.ts';
 import type { Timing } from './services.ts';
 
 export type ServeOptions = {
@@ -74,6 +75,7 @@ export type AskOptions = {
         /** Options of a crawl that is made by this; the master's own flags fill the rest. */
         spec: SpecPart | undefined;
       }
+    | ({ verb: 'recrawl' } & Recrawl)
     | { verb: 'buried'; crawl: string; replay: boolean; url: string | undefined };
 };
 
@@ -267,8 +269,22 @@ function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): C
     };
     take({ ...common(values), ask });
   });
+  const again = make('recrawl', 'crawl again what an earlier crawl fetched, if it changed')
+    .argument('<crawl>', 'name of the earlier crawl, whose options it has', crawlName)
+    .requiredOption('--as <name>', 'name of the new crawl', crawlName)
+    .option('--pages <file>', 'what it fetched; default: ./crawl-data/<crawl>/pages.jsonl');
+  for (const option of specFlags()) again.addOption(option);
+  again.action((like: string, values: Values) => {
+    const file = String(values['pages'] ?? join('crawl-data', like, 'pages.jsonl'));
+    const crawl = String(values['as']);
+    take({
+      ...common(values),
+      ask: { verb: 'recrawl', like, crawl, file, spec: givenSpec(again) },
+    });
+  });
   return [
     add,
+    again,
     make('status', 'show crawls and connected slaves').action((values: Values) =>
       take({ ...common(values), ask: { verb: 'status' } }),
     ),

@@ -274,7 +274,7 @@ class Chaos {
   }
 
   #verdict(): boolean {
-    const { print, seed, forMs } = this.#options;
+    const { print, seed, forMs, slaves, pagesMax, everyMs } = this.#options;
     const { isClean, lost, duplicated, wrong, crawls, pages, images } = this.#tally;
     const number = (value: number) => value.toLocaleString('en-US');
     print(
@@ -283,8 +283,9 @@ class Chaos {
     );
     print(`lost=${lost} duplicated=${duplicated}${wrong > 0 ? ` wrong=${wrong}` : ''}`);
     if (!isClean) {
-      print(`the state is kept in ${this.#folder}; the same faults again:`);
-      print(`  node master.js selftest --chaos --seed ${seed} --for ${Math.round(forMs / 1000)}`);
+      print(`the state is kept in ${this.#folder}; the same sites and faults again:`);
+      const more = `--slaves ${slaves} --pages ${pagesMax} --every ${everyMs}`;
+      print(`  node master.js selftest --chaos --seed ${seed} --for ${forMs / 1000} ${more}`);
     }
     return isClean;
   }

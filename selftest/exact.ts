@@ -19,9 +19,11 @@ export type Line = {
   readonly images?: readonly { src: string; alt?: string; via: string }[];
   readonly links?: number;
   readonly redirectedTo?: string;
+  readonly unchanged?: boolean;
+  readonly etag?: string;
+  readonly lastModified?: string;
   readonly error?: { kind: string; message: string; attempts: number };
   readonly slave: string;
-  readonly at: string;
 };
 
 export type Difference = {

@@ -144,7 +144,7 @@ export class Crawls {
 
   /** Removes what a cancelled crawl has in the store, a batch at a time. */
   async erase(crawl: Crawl, commit: (changes: Change[]) => Promise<void>): Promise<void> {
-    for (const table of ['tasks', 'seen', 'recent', 'buried'] as const) {
+    for (const table of ['tasks', 'earlier', 'seen', 'recent', 'buried'] as const) {
       while (true) {
         const rows = this.#rows(table, crawlKey(crawl.id), crawlKey(crawl.id + 1), eraseBatch);
         if (rows.length === 0) break;

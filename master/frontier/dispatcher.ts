@@ -3,6 +3,9 @@
  * takes leases back however they end.
  *
  *     due host + slave with room --> lease --> claim (report, failure) | release | lost | expired
+ *
+ * A host's robots.txt goes to a holder who takes such tasks; until one has room it is parked, and
+ * the pages of its host wait for it as they would if it were under way.
  */
 import { randomBytes } from 'node:crypto';
 import { clockMs } from '../../shared/clock.ts';
@@ -18,6 +21,8 @@ const lossesMax = 12;
 const lossFirstMs = 1_000;
 const tickMs = 1_000;
 const timerMsMax = 60_000;
+/** Files that wait for a holder, at most. */
+const parkedMax = 1_024;
 
 export type DispatcherOptions = {
   readonly crawls: Crawls;
@@ -27,12 +32,18 @@ export type DispatcherOptions = {
   readonly mayFetch: () => boolean;
   /** A task whose slaves are lost again and again; it is claimed already. */
   readonly onHopeless: (task: Task, slave: string) => void;
+  /** Pages wait for a robots.txt, and nobody is there who takes such tasks. */
+  readonly onFilesWanted: () => void;
 };
+
+/** A file that nobody could take yet. */
+type Parked = { readonly host: Host; readonly task: Task; readonly isTimed: boolean };
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #leases: Leases;
   readonly #holders: LeaseHolder[] = [];
+  #parked: Parked[] = [];
   /** Whose leases ran out and who has not been heard of since: they would only keep tasks. */
   readonly #late = new Set<LeaseHolder>();
   readonly #ticker = setInterval(() => this.#tick(), tickMs);
@@ -49,6 +60,11 @@ export class Dispatcher {
 
   get leaseCount(): number {
     return this.#leases.count;
+  }
+
+  /** Some host may be asked for something, now or at a known time, without a fetch ending first. */
+  get hasDue(): boolean {
+    return this.#options.politeness.hasDue;
   }
 
   /** From now on gets tasks as its credit allows. */
@@ -93,6 +109,14 @@ export class Dispatcher {
     return { task, host: lease?.host };
   }
 
+  /** The task that such a word is about, left as it is; undefined when it is done already. */
+  open(holder: LeaseHolder, leaseId: number, id: Uint8Array): Task | undefined {
+    const held = this.#leases.held(leaseId, holder);
+    const isHeld = held !== undefined && keyOf(held.task).equals(id);
+    const task = isHeld ? held.task : this.#options.crawls.find(id);
+    return task?.state === 'committing' ? undefined : task;
+  }
+
   /** A task comes back unfetched. False when the holder did not have it. */
   release(holder: LeaseHolder, leaseId: number): boolean {
     const lease = this.#leases.held(leaseId, holder);
@@ -130,6 +154,9 @@ export class Dispatcher {
       if (lease.task.kind === 'robots') lease.task.queue.release(lease.task, lease.task);
       this.#end(lease);
     }
+    const parked = this.#parked;
+    this.#parked = parked.filter(({ task }) => task.queue.crawl !== crawlId);
+    for (const one of parked) if (one.task.queue.crawl === crawlId) this.#unpark(one);
   }
 
   /** No more leases; those that there are may end as they do. */
@@ -155,37 +182,87 @@ export class Dispatcher {
 
   #dispatch(): void {
     clearTimeout(this.#timer);
-    const { politeness, crawls, mayFetch } = this.#options;
+    const { politeness, crawls, mayFetch, onFilesWanted } = this.#options;
     if (this.#state !== 'working' || this.#holders.length === 0 || !mayFetch()) return;
     const now = clockMs();
     const pushes = new Map<LeaseHolder, Lease[]>();
-    while (true) {
-      // A host with a delay needs a slave that begins at once; others may wait in the slave.
-      const timely = this.#holderWith((holder) => Math.min(holder.slots, holder.credit));
-      const holder = timely ?? this.#holderWith(({ credit }) => credit);
-      const taken = holder && politeness.take(now, timely === undefined);
-      if (holder === undefined || taken === undefined) break;
+    const give = (holder: LeaseHolder, { task, host, isTimed }: Parked) => {
       this.#nextHolder = (this.#holders.indexOf(holder) + 1) % this.#holders.length;
-      const lease = this.#leases.give(taken.task, taken.host, holder, now);
-      if (lease.timing === 'awaited') politeness.starting(taken.host, now);
-      const crawl = crawls.of(taken.task);
+      const lease = this.#leases.give(task, host, holder, now);
+      if (isTimed) lease.timing = 'awaited';
+      else if (lease.timing === 'awaited') politeness.starting(host, now);
+      const crawl = crawls.of(task);
       if (crawl !== undefined) crawl.leased++;
       const list = pushes.get(holder);
       if (list === undefined) pushes.set(holder, [lease]);
       else list.push(lease);
+    };
+    this.#giveParked(give);
+    while (this.#parked.length < parkedMax) {
+      // A host with a delay needs a slave that begins at once; others may wait in the slave.
+      const timely = this.#holderWith(startsAtOnce, 'pages');
+      const holder = timely ?? this.#holderWith(({ credit }) => credit, 'pages');
+      const taken = holder && politeness.take(now, timely === undefined);
+      if (holder === undefined || taken === undefined) break;
+      const isFile = taken.task.kind !== 'page';
+      const taker = isFile && holder.takes === 'pages' ? this.#fileTaker() : holder;
+      if (taker === undefined) this.#park(taken, now);
+      else give(taker, { ...taken, isTimed: false });
     }
     for (const [holder, leases] of pushes) holder.push(leases);
+    const isMissed = this.#parked.length > 0;
+    if (isMissed && this.#holders.every(({ takes }) => takes === 'pages')) onFilesWanted();
     const dueAt = politeness.nextDueAt();
     if (dueAt === undefined || dueAt <= now) return;
     this.#timer = setTimeout(() => this.#dispatch(), Math.min(dueAt - now, timerMsMax));
   }
 
-  /** The next holder in turn that has room. */
-  #holderWith(room: (holder: LeaseHolder) => number): LeaseHolder | undefined {
+  #fileTaker(): LeaseHolder | undefined {
+    return this.#holderWith(startsAtOnce, 'files');
+  }
+
+  #park(taken: { host: Host; task: Task }, now: number): void {
+    const { politeness } = this.#options;
+    const isTimed = taken.host.delayMs > 0;
+    // Nobody else begins there until it has begun.
+    if (isTimed) politeness.starting(taken.host, now);
+    this.#parked.push({ ...taken, isTimed });
+  }
+
+  #giveParked(give: (holder: LeaseHolder, parked: Parked) => void): void {
+    while (this.#parked.length > 0) {
+      const holder = this.#fileTaker();
+      if (holder === undefined) return;
+      const parked = this.#parked.shift() as Parked;
+      // A report of an older lease may have come.
+      if (parked.task.state === 'leased') give(holder, parked);
+      else this.#leaveHost(parked);
+    }
+  }
+
+  /** A parked task that nobody needs for its crawl; another crawl may ask for the file. */
+  #unpark(parked: Parked): void {
+    const { task } = parked;
+    if (task.kind === 'robots' && task.state === 'leased') task.queue.release(task, task);
+    this.#leaveHost(parked);
+  }
+
+  #leaveHost({ host, isTimed }: Parked): void {
+    const now = clockMs();
+    if (isTimed) this.#options.politeness.started(host, true, now);
+    this.#options.politeness.ended(host, now);
+  }
+
+  /** The next holder in turn that has room and takes such tasks. */
+  #holderWith(
+    room: (holder: LeaseHolder) => number,
+    what: 'pages' | 'files',
+  ): LeaseHolder | undefined {
     const { length } = this.#holders;
     for (let i = 0; i < length; i++) {
       const holder = this.#holders[(this.#nextHolder + i) % length];
       if (holder === undefined || this.#late.has(holder)) continue;
+      if (holder.takes !== 'all' && holder.takes !== what) continue;
       if (holder.leases.size < room(holder)) return holder;
     }
     return undefined;
@@ -229,4 +306,9 @@ export class Dispatcher {
     this.#options.politeness.sweep(now);
     this.dispatchSoon();
   }
+}
+
+/** How many of its leases a holder can begin at once. */
+function startsAtOnce({ slots, credit }: LeaseHolder): number {
+  return Math.min(slots, credit);
 }

@@ -14,6 +14,8 @@ export interface LeaseHolder {
   readonly credit: number;
   /** Fetches it can run at once: a task whose start time matters must not wait in the slave. */
   readonly slots: number;
+  /** Which tasks it takes: `files` are those that tell of a host, as robots.txt does. */
+  readonly takes: 'all' | 'pages' | 'files';
   readonly leases: Set<Lease>;
   /** New leases: tell the slave. */
   push(leases: readonly Lease[]): void;

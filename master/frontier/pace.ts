@@ -138,3 +138,20 @@ export class Pace {
     this.#failures = 0;
   }
 }
+
+/** What a failed fetch says of its host; `random` from 0 to 1. */
+export function afterFailure(
+  delayMs: number,
+  error: FetchErrorBody,
+  retryAfterMs: number,
+  random: number,
+) {
+  return (pace: Pace, now: number): boolean => {
+    if (error.kind === 'dns' || error.kind === 'connect' || error.kind === 'timeout') {
+      return pace.failed(error, now);
+    }
+    const status = error.kind === 'status' ? Number.parseInt(error.message, 10) : 0;
+    if (status !== 429 && status !== 503) return false;
+    return pace.refused({ status, retryAfterMs, delayMs }, now, random);
+  };
+}

@@ -32,6 +32,8 @@ export type Manners = {
 export type HostClient = {
   readonly queue: TaskQueue;
   readonly manners: Manners;
+  /** The edition of the host's robots.txt that it was told of. */
+  told?: number;
   active(): boolean;
 };
 
@@ -80,6 +82,8 @@ export type PolitenessOptions = {
   readonly robotsOf: (hash: Buffer) => Uint8Array | undefined;
   /** A host came into being: gives it what is on record of it. */
   readonly onMade: (host: Host) => void;
+  /** A crawl is about to ask a host for the first time, or since its robots.txt is another. */
+  readonly onMet: (host: Host, crawl: number) => void;
   /** A task that must not be fetched. It is out of its queue, and `refused` of its host counts it
    *  until it is on the disk. */
   readonly onRefused: (host: Host, task: Task, access: Exclude<Access, 'fetch'>) => void;
@@ -191,6 +195,11 @@ export class Politeness {
     this.wake(host, now);
   }
 
+  /** `take` may have something, now or at a known time, without a fetch ending first. */
+  get hasDue(): boolean {
+    return this.#timed.peek() !== undefined || this.#free.peek() !== undefined;
+  }
+
   /** When `take` may have something again; undefined: only after a `wake`. */
   nextDueAt(): number | undefined {
     const timed = this.#timed.peek()?.dueAt;
@@ -231,12 +240,17 @@ export class Politeness {
   }
 
   /** The host's robots.txt first; then what it does not forbid. */
-  #taskOf(host: Host, { queue, manners }: HostClient, now: number): Task | undefined {
+  #taskOf(host: Host, client: HostClient, now: number): Task | undefined {
+    const { queue, manners } = client;
     const dead = host.pace.dead(now);
     const { robots } = manners;
     let task = queue.peek(now);
     if (task !== undefined && dead === undefined && robots !== undefined) {
       if (!host.robots.isOpen(now)) return host.robots.task(queue.crawl, now);
+    }
+    if (task !== undefined && client.told !== host.robots.edition) {
+      client.told = host.robots.edition;
+      this.#options.onMet(host, queue.crawl);
     }
     for (; task !== undefined && host.refused < refusedMax; task = queue.peek(now)) {
       const access: Access = dead

@@ -45,6 +45,11 @@ export class Scope {
     return this.#hosts.has(url.host);
   }
 
+  /** Is it on a host that the crawl is about: a seed's, or one of its domain? */
+  owns(url: URL): boolean {
+    return this.#open.has(this.#hostOf(url));
+  }
+
   /** Why a canonical URL is left out; undefined when it belongs to the crawl. */
   refuses(url: URL): OutOfScope | undefined {
     if (this.#kind !== 'any' && !this.#open.has(this.#hostOf(url))) return 'host';

@@ -28,8 +28,6 @@ export interface TaskHome {
 }
 
 export type Task = TaskRecord & {
-  /** `robots`: the host's robots.txt, which is in no queue. */
-  readonly kind: 'page' | 'robots';
   readonly queue: TaskHome;
   readonly rank: number;
   readonly seq: number;
@@ -131,9 +129,10 @@ export class TaskQueue implements TaskHome {
   }
 
   #make(record: TaskRecord, { rank, seq }: Position, losses = 0): Task {
-    const { url, depth, priority, attempts, notBefore } = record;
+    const { kind, level, url, depth, priority, attempts, notBefore } = record;
     const task: Task = {
-      kind: 'page',
+      kind,
+      level,
       url,
       depth,
       priority,

@@ -7,6 +7,7 @@
  *     recent   crawl u32 | commit u48                 -> fingerprints, 16 bytes each
  *              crawl u32 | 0                          -> digest of the saved Bloom filter
  *     tasks    crawl u32 | host 8 | rank u32 | seq u48 -> TaskRecord
+ *     earlier  the same as of tasks                   -> EarlierPage
  *     results  crawl u32 | commit u48                 -> lines of all three files
  *     buried   crawl u32 | fingerprint 16             -> BuriedRecord
  *     robots   host 8                                -> RobotsRecord, the file itself
@@ -17,7 +18,12 @@
  */
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
-import type { FetchErrorBody, FetchErrorKind, SkipReason } from '../../shared/protocol.ts';
+import type {
+  EarlierPage,
+  FetchErrorBody,
+  FetchErrorKind,
+  SkipReason,
+} from '../../shared/protocol.ts';
 
 export const formatVersion = 1;
 
@@ -30,6 +36,9 @@ export type CrawlCounters = {
   others: number;
   failed: number;
   buried: number;
+  unchanged: number;
+  /** Tasks that ever came with a record in `earlier`. */
+  earlier: number;
   /** Left out by robots.txt. */
   excluded: number;
   /** Links that were not taken. */
@@ -40,6 +49,8 @@ export type CrawlCounters = {
   bytes: number;
   /** Keys in `seen`: URLs, images, and links that were not taken. */
   seen: number;
+  /** Sitemaps ever admitted. */
+  sitemaps: number;
 };
 
 export type CrawlRecord = {
@@ -58,7 +69,14 @@ export type CrawlRecord = {
   readonly startedAt: number;
 };
 
+/** In the order of their numbers in the store. `robots`: a host's robots.txt, which is in no queue and
+ *  never there. */
+const taskKinds = ['page', 'sitemap', 'robots'] as const;
+
 export type TaskRecord = {
+  readonly kind: (typeof taskKinds)[number];
+  /** Of a sitemap: how it was found, see frontier/sitemaps.ts; else 0. */
+  readonly level: number;
   readonly url: string;
   readonly depth: number;
   readonly priority: number;
@@ -110,7 +128,7 @@ export type PaceRecord = {
 export const depthMax = 0xffff;
 export const hostBytes = 8;
 const taskKeyBytes = 4 + hostBytes + 4 + 6;
-const taskHeadBytes = 20;
+const taskHeadBytes = 22;
 const waitMsMax = 2 ** 32 - 1;
 
 export function crawlKey(crawl: number): Buffer {
@@ -167,8 +185,10 @@ export function encodeTask(task: TaskRecord, now = 0): Buffer {
   value.writeInt16BE(task.priority, 2);
   value.writeUInt32BE(task.attempts, 4);
   value.writeDoubleBE(task.notBefore, 8);
+  value.writeUInt8(taskKinds.indexOf(task.kind), 16);
+  value.writeUInt8(task.level, 17);
   const waitMs = Math.ceil(Math.max(0, task.notBefore - now));
-  value.writeUInt32BE(Math.min(waitMs, waitMsMax), 16);
+  value.writeUInt32BE(Math.min(waitMs, waitMsMax), 18);
   value.write(task.url, taskHeadBytes, 'latin1');
   return value;
 }
@@ -180,7 +200,9 @@ export function decodeTask(value: Buffer, now = Number.POSITIVE_INFINITY): TaskR
     depth: value.readUInt16BE(0),
     priority: value.readInt16BE(2),
     attempts: value.readUInt32BE(4),
-    notBefore: Math.min(value.readDoubleBE(8), now + value.readUInt32BE(16)),
+    notBefore: Math.min(value.readDoubleBE(8), now + value.readUInt32BE(18)),
+    kind: taskKinds[value.readUInt8(16)] ?? 'page',
+    level: value.readUInt8(17),
     url: value.toString('latin1', taskHeadBytes),
   };
 }
@@ -222,6 +244,8 @@ export const decodeTrapCounts = (value: Buffer) => decodeValue(value) as TrapCou
 
 export const encodeCrawl = (crawl: CrawlRecord): Buffer => encodeValue(crawl);
 export const decodeCrawl = (value: Buffer): CrawlRecord => decodeValue(value) as CrawlRecord;
+export const encodeEarlier = (page: EarlierPage): Buffer => encodeValue(page);
+export const decodeEarlier = (value: Buffer): EarlierPage => decodeValue(value) as EarlierPage;
 export const encodeBuried = (buried: BuriedRecord): Buffer => encodeValue(buried);
 export const decodeBuried = (value: Buffer): BuriedRecord => decodeValue(value) as BuriedRecord;
 
@@ -259,10 +283,15 @@ export function decodePace(value: Buffer, now: number): PaceRecord {
 
 const itemPrefix = (queue: string) => Buffer.from(`${queue}\0`, 'latin1');
 
-export function itemKey(queue: string, seq: number): Buffer {
-  const tail = Buffer.allocUnsafe(6);
-  tail.writeUIntBE(seq, 0, 6);
-  return Buffer.concat([itemPrefix(queue), tail]);
+/** Makes the keys of a queue's items. */
+export function itemKeys(queue: string): (seq: number) => Buffer {
+  const prefix = itemPrefix(queue);
+  return (seq) => {
+    const key = Buffer.allocUnsafe(prefix.length + 6);
+    key.set(prefix);
+    key.writeUIntBE(seq, prefix.length, 6);
+    return key;
+  };
 }
 
 export function parseItemKey(key: Buffer): { queue: string; seq: number } {

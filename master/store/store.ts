@@ -16,6 +16,8 @@ export const tables = [
   'recent',
   /** crawl, host, rank, sequence -> task. */
   'tasks',
+  /** The key of a task -> what an earlier crawl knew of its URL. */
+  'earlier',
   /** crawl, commit -> findings that a sink has not written yet. */
   'results',
   'buried',

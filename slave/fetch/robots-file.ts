@@ -8,7 +8,7 @@ import { limits } from '../../shared/protocol.ts';
 import { canonicalUrl } from '../../shared/url.ts';
 import { contentCodings } from './content.ts';
 import { Inflater } from './inflate.ts';
-import { fetchError, retryAfterMs } from './outcome.ts';
+import { type FailedOutcome, fetchError, retryAfterMs } from './outcome.ts';
 import { isRedirect } from './redirects.ts';
 
 export type RobotsFile = {
@@ -18,7 +18,7 @@ export type RobotsFile = {
   readonly cacheControl?: string;
   readonly retryAfterMs?: number;
 };
-export type RobotsOutcome = ({ ok: true } & RobotsFile) | { ok: false; error: FetchErrorBody };
+export type RobotsOutcome = ({ ok: true } & RobotsFile) | FailedOutcome;
 
 type Headers = Record<string, string | string[] | undefined>;
 type Controller = { abort(reason: Error): void; pause(): void; resume(): void };

@@ -61,6 +61,8 @@ const masterCases: readonly Case[] = [
   { args: ['--include', '('], says: /--include.*is not a regular expression/ },
   { args: ['--exclude', '[a'], says: /--exclude.*is not a regular expression/ },
   { args: ['--user-agent', ''], says: /--user-agent/ },
+  { args: ['--contact', 'me'], says: /--contact.*URL or a mail address/ },
+  { args: ['--proxy', 'box:3128'], says: /--proxy.*http:\/\/, https:\/\/ or socks5/ },
   { args: ['--crawl', '../up'], says: /--crawl.*letters, digits/ },
   { args: ['--crawl', ''], says: /--crawl.*letters, digits/ },
   { args: ['--no-such-flag'], says: /unknown option '--no-such-flag'.*see --help/ },
@@ -343,9 +345,15 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
       'srcset',
       'lazy-attributes',
       'header',
+      'contact',
+      'proxy',
+      'http2',
       'obey',
       'ignore-refresh',
       'canonical',
+      'traps',
+      'sitemaps',
+      'sitemap-since',
     ],
   );
   const serve = [
@@ -363,13 +371,17 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
   );
   const join = ['master', 'authkey-file', 'tls', 'no-tls', 'tls-ca'];
   const ask = [...join, 'json'];
-  const slave = [...join, 'slots', 'processes', 'name', 'join-timeout'];
+  const slave = [...join, 'slots', 'processes', 'robots-only', 'name', 'join-timeout'];
   const screens: readonly (readonly [string[], string[]])[] = [
     [['master.js'], serve],
     [['slave.js'], [...slave, 'json-logs', 'log-level']],
     [
       ['master.js', 'add'],
       [...ask, 'priority', 'crawl', ...crawl],
+    ],
+    [
+      ['master.js', 'recrawl'],
+      [...ask, 'as', 'pages', ...crawl],
     ],
     [['master.js', 'status'], ask],
     [['master.js', 'pause'], ask],
@@ -386,11 +398,12 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
       const help = cluster.run([...command, '--help'], {});
       assert.deepEqual(await help.exited, { code: 0, signal: null });
       assert.equal(help.stderr, '');
-      const listed = [...help.stdout.matchAll(/^ {2}(?:-\w, )?--([a-z-]+)/gm)].map(([, n]) => n);
+      const listed = [...help.stdout.matchAll(/^ {2}(?:-\w, )?--([a-z\d-]+)/gm)].map(([, n]) => n);
       const expected = [...options, 'help', ...(command.length === 1 ? ['version'] : [])];
       assert.deepEqual(listed.toSorted(), expected.toSorted(), 'each once, and no other');
       for (const entry of entriesOf(help.stdout)) {
-        if (/ -h| -V|--config|--include|--exclude|--url <|--replay|--json /.test(entry)) continue;
+        if (/ -h| -V|--config|--include|--exclude|--url <|--replay|--json |--as /.test(entry))
+          continue;
         assert.match(entry, /default|ORB_AUTHKEY/, `${entry} has no default`);
       }
     });

@@ -41,6 +41,8 @@ export class World {
   commits: GroupCommit;
   /** Crawls whose end was told since the last start. */
   finished: string[] = [];
+  /** How often somebody was missed who takes robots.txt. */
+  filesWanted = 0;
   readonly folder: string | undefined;
   #nowMs = 1_000_000;
 
@@ -189,7 +191,8 @@ export class World {
       hostSecret: Buffer.alloc(16, 7),
       leaseMs,
       recentEntries: 64,
-      onUnmannerly: () => {},
+      onFilesWanted: () => this.filesWanted++,
+      onMade: () => {},
       onEnded: ({ name, state }) => {
         if (state === 'finished') this.finished.push(name);
       },

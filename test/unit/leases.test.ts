@@ -14,7 +14,10 @@ let lastSeq = 0;
 function makeTask() {
   const seq = ++lastSeq;
   const url = `http://a/${seq}`;
-  queue.add({ url, depth: 0, priority: 0, attempts: 0, notBefore: 0 }, { rank: 0, seq });
+  queue.add(
+    { kind: 'page', level: 0, url, depth: 0, priority: 0, attempts: 0, notBefore: 0 },
+    { rank: 0, seq },
+  );
   const task = queue.peek(0);
   assert.ok(task);
   queue.lease(task);

@@ -11,7 +11,13 @@ let lastSeq = 0;
 
 function makePoliteness(): Politeness {
   const nothing = () => undefined;
-  return new Politeness({ hashOf, robotsOf: nothing, onMade: nothing, onRefused: nothing });
+  return new Politeness({
+    hashOf,
+    robotsOf: nothing,
+    onMade: nothing,
+    onMet: nothing,
+    onRefused: nothing,
+  });
 }
 
 function makeQueue(crawl: number, key: string, tasks: number): TaskQueue {
@@ -23,7 +29,10 @@ function makeQueue(crawl: number, key: string, tasks: number): TaskQueue {
 function addTask(queue: TaskQueue, key: string, notBefore = 0): void {
   const seq = ++lastSeq;
   const url = `http://${key}/${seq}`;
-  queue.add({ url, depth: 0, priority: 0, attempts: 0, notBefore }, { rank: 0, seq });
+  queue.add(
+    { kind: 'page', level: 0, url, depth: 0, priority: 0, attempts: 0, notBefore },
+    { rank: 0, seq },
+  );
 }
 
 /** A host with one crawl's tasks, ready to be taken. */

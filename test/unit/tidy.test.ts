@@ -86,14 +86,14 @@ test('tidy: one dependency, one file', () => {
       'slave/options.ts',
     ],
     'html-encoding-sniffer': ['slave/fetch/charset.ts'],
-    htmlparser2: ['master/frontier/sitemap.ts', 'slave/extract/entities.ts'],
+    htmlparser2: ['slave/extract/entities.ts', 'slave/extract/sitemap.ts'],
     'ipaddr.js': ['shared/address.ts'],
     lmdb: ['master/store/lmdb.ts'],
     'log-update': ['master/progress.ts'],
     msgpackr: ['shared/frame.ts'],
     pino: ['shared/log.ts'],
     tldts: ['master/frontier/scope.ts', 'slave/fetch/cookies.ts'],
-    undici: ['slave/fetch/clients.ts'],
+    undici: ['slave/fetch/clients.ts', 'slave/fetch/proxy-client.ts'],
     yaml: ['master/config-file.ts'],
     // The schemas of the wire and of a crawl.
     zod: ['shared/crawl.ts', 'shared/protocol.ts'],
@@ -116,6 +116,7 @@ test('tidy: a process is touched by its options and its main alone', () => {
   const exceptions = [
     'selftest/program.ts', // a child inherits the environment
     'shared/cli.ts', // runMain: exit codes of both programs
+    'master/robots-slave.ts', // gives its environment to a slave
     'slave/supervisor.ts', // starts its own program again, once a process
   ];
   nobody((source) => {
