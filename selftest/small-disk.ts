@@ -24,11 +24,11 @@ export class SmallDisk {
   fill(spareBytes: number): boolean {
     const { blocks, bfree, bsize } = statfsSync(this.folder);
     // It may grow until the size is set.
-    return this.#resize((blocks - bfree) * bsize + spareBytes);
+    return this.#resize(String((blocks - bfree) * bsize + spareBytes));
   }
 
   clear(): void {
-    this.#resize(roomMb << 20);
+    this.#resize(`${roomMb}m`);
   }
 
   /** Copies everything to `folder`, holes included, and goes. */
@@ -41,8 +41,8 @@ export class SmallDisk {
     run('umount', [this.folder]);
   }
 
-  #resize(bytes: number): boolean {
-    return run('mount', ['-o', `remount,size=${bytes}`, this.folder]);
+  #resize(size: string): boolean {
+    return run('mount', ['-o', `remount,size=${size}`, this.folder]);
   }
 }
 
