@@ -18,6 +18,7 @@ import { version } from '../shared/version.ts';
 import { DataFolder } from './data-folder.ts';
 import type { Crawl } from './frontier/crawl.ts';
 import { Frontier } from './frontier/frontier.ts';
+import { Grouping } from './frontier/grouping.ts';
 import type { ServeOptions } from './options.ts';
 import { Progress, summary } from './progress.ts';
 import { Managed } from './python/managed.ts';
@@ -113,6 +114,7 @@ export class Master {
       results: this.#results,
       folder: options.dataFolder,
       hostSecret: this.#secret(),
+      grouping: new Grouping(options.grouping),
       leaseMs: options.timing.leaseMs,
       recentEntries: options.recentUrls,
       onMade: (crawl, seeds) => {

@@ -23,6 +23,7 @@ import { canonicalUrl } from '../shared/url.ts';
 import { version } from '../shared/version.ts';
 import { applyConfigFile } from './config-file.ts';
 import { makeSpec, type SpecPart, specFlags, specPart, withRangesBound } from './crawl-options.ts';
+import { type GroupingKind, groupings } from './frontier/grouping.ts';
 import type { Recrawl } from './recrawl.ts';
 import type { Timing } from './services.ts';
 
@@ -51,6 +52,8 @@ export type ServeOptions = {
   readonly queues: ReadonlyMap<string, number>;
   /** Answers to a Python program's put wait for the commit. */
   readonly durablePut: boolean;
+  /** Which hosts share a delay and a concurrency. */
+  readonly grouping: GroupingKind;
   readonly exitWhenDone: boolean;
   readonly recentUrls: number;
   readonly timing: Timing;
@@ -149,6 +152,9 @@ function serveFlags(): Option[] {
       'plain queues, at most so many items in each; default: none',
     ).argParser(queues),
     flag('--durable-put', 'answer a put of a Python program after its commit').default(false),
+    flag('--politeness-group <kind>', 'what shares delay and concurrency: host, domain, or ip')
+      .choices(groupings)
+      .default('host'),
     flag('--config <file>', 'YAML or JSON file of options by their long names'),
     flag('--exit-when-done', 'leave with 0 when every crawl is finished').default(false),
     flag('--recent-urls <n>', 'known URLs kept in memory for speed, 16 bytes each')
@@ -209,6 +215,7 @@ function serveOptions(program: Command, seeds: string[], env: NodeJS.ProcessEnv)
     connectionsPerAddress: Number(values['connectionsPerAddress']),
     queues: (values['queues'] ?? new Map()) as ReadonlyMap<string, number>,
     durablePut: values['durablePut'] === true,
+    grouping: values['politenessGroup'] as GroupingKind,
     exitWhenDone: values['exitWhenDone'] === true,
     recentUrls: Number(values['recentUrls']),
     timing: timing(values),

@@ -269,7 +269,9 @@ class Chaos {
 
   #progress(): string {
     const of = this.#crawl?.truth.pages.length ?? 0;
-    const now = this.#crawl ? `${this.#crawl.name} ${this.#last?.pages ?? 0} of ${of} pages` : '';
+    const now = this.#crawl
+      ? `${this.#crawl.name} ${this.#last?.pages ?? 0} of ${of} pages`
+      : 'between crawls';
     return `${clock(performance.now() - this.#startedAt)}  ${now}  ${this.#tally.text}`;
   }
 

@@ -201,6 +201,8 @@ export const requestSchemas = {
   }),
   /** The request of a timed task leaves now; the host's delay counts from here. [T-18] */
   'task.started': z.strictObject({ verb: z.literal('task.started'), id, lease }),
+  /** A redirect leads to `url`: may it be followed? Answered when it is its turn. [T-22] */
+  'task.hop': z.strictObject({ verb: z.literal('task.hop'), id: z.int().min(0), lease, url }),
   /** The answer to a task of kind `robots`, whatever its status; a failure is a release. [T-17] */
   'task.robots': z.strictObject({
     verb: z.literal('task.robots'),
@@ -387,6 +389,7 @@ export type Replies = {
   'task.credit': Record<never, never>;
   'task.report': { state: 'done' | 'stale' };
   'task.started': Record<never, never>;
+  'task.hop': { state: 'go' | 'robots' | 'scope' | 'later' | 'lost'; timed?: true };
   'task.robots': { state: 'done' | 'stale' };
   'task.sitemap': { state: 'done' | 'stale' };
   'task.release': { state: 'done' | 'stale' };

@@ -5,8 +5,9 @@
  *        |                      |            ^
  *        +-- cancelled ---------+            +-- sent again after a lost connection
  *
- * What was fetched is kept until the master has it on disk. What was only queued is dropped with
- * the connection: the master gives it to somebody again.
+ * What was fetched is kept until the master has it on disk. What was not is dropped with the
+ * connection, also in the middle of a fetch: the master gives it to somebody again, and a host must
+ * not be asked by both.
  */
 import { randomInt } from 'node:crypto';
 import type { Joining } from '../shared/cli.ts';
@@ -14,9 +15,15 @@ import type { MasterClient } from '../shared/client.ts';
 import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { CommandError, messageOf } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
-import { limits, type Push, type Requests, type TaskPush } from '../shared/protocol.ts';
+import {
+  limits,
+  type Push,
+  type Replies,
+  type Requests,
+  type TaskPush,
+} from '../shared/protocol.ts';
 import { type FetchContext, PageFetcher } from './fetch/fetcher.ts';
-import type { FailedOutcome, FetchOutcome, SitemapOutcome } from './fetch/outcome.ts';
+import type { FailedOutcome, FetchOutcome, SitemapOutcome, Turn } from './fetch/outcome.ts';
 import { Proxies } from './fetch/proxies.ts';
 import type { RobotsOutcome } from './fetch/robots-file.ts';
 import { partsOf } from './fetch/sitemap-body.ts';
@@ -85,9 +92,7 @@ export class Worker {
     this.#link = new MasterLink(options, {
       onJoined: (master) => this.#joined(master),
       onPush: (push) => this.#take(push),
-      onLost: () => {
-        this.#queued = [];
-      },
+      onLost: () => this.#stop(),
     });
   }
 
@@ -193,14 +198,21 @@ export class Worker {
     const { signal } = abort;
     const { lease, open, etag, lastModified, validatedUrl } = task;
     const validators = etag || lastModified ? { etag, lastModified } : undefined;
-    const onStart = task.timed
-      ? () => this.#link.master?.notify('task.started', { lease })
-      : undefined;
+    let isTimed = task.timed === true;
+    const onStart = () => {
+      if (isTimed) this.#link.master?.notify('task.started', { lease });
+    };
+    const follow = async (url: string): Promise<Turn> => {
+      const { state, timed = false } = await this.#askTurn(lease, url);
+      if (state === 'lost') abort.abort();
+      isTimed = timed;
+      return state === 'go' || state === 'later' ? state : 'leave';
+    };
     try {
       const { spec, visitors } = crawl;
       await this.#do(task, (fetch) =>
         visitors.through((visitor) => {
-          const context = { ...visitor, open, validators, validatedUrl, onStart };
+          const context = { ...visitor, open, validators, validatedUrl, onStart, follow };
           return fetch.call(this.#fetcher, task.url, spec, signal, context);
         }, signal),
       );
@@ -213,6 +225,16 @@ export class Worker {
       this.#fetching.delete(task);
       if (!abort.signal.aborted) this.#spareAborts.push(abort);
       this.#fill();
+    }
+  }
+
+  /** Asks whether a redirect may be followed; answered when it is its turn. */
+  async #askTurn(lease: number, url: string): Promise<Replies['task.hop']> {
+    try {
+      return (await this.#link.master?.request('task.hop', { lease, url })) ?? { state: 'lost' };
+    } catch (error) {
+      if (error instanceof CommandError) throw error;
+      return { state: 'lost' };
     }
   }
 
@@ -244,8 +266,9 @@ export class Worker {
   }
 
   #giveBack({ task, lease }: TaskPush, failed: FailedOutcome): void {
-    const { error, retryAfterMs } = failed;
-    const body = { task, lease, error, ...(retryAfterMs ? { retryAfterMs } : {}) };
+    const { error, retryAfterMs, isPutOff } = failed;
+    const why = isPutOff ? {} : { error, ...(retryAfterMs ? { retryAfterMs } : {}) };
+    const body = { task, lease, ...why };
     this.#tell({ verb: 'task.release', body });
   }
 
@@ -311,6 +334,12 @@ export class Worker {
   #cancel(leases: ReadonlySet<number>): void {
     this.#queued = this.#queued.filter(({ lease }) => !leases.has(lease));
     for (const [{ lease }, abort] of this.#fetching) if (leases.has(lease)) abort.abort();
+  }
+
+  /** The master is gone, and with it all leases. */
+  #stop(): void {
+    this.#queued = [];
+    for (const abort of this.#fetching.values()) abort.abort();
   }
 
   /** Asks for more time for everything that is still to be done. */

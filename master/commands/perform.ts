@@ -20,6 +20,7 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'task.credit': tasks.credit,
   'task.report': tasks.report,
   'task.started': tasks.started,
+  'task.hop': tasks.hop,
   'task.robots': tasks.robots,
   'task.sitemap': tasks.sitemap,
   'task.release': tasks.release,

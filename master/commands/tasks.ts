@@ -1,5 +1,4 @@
-/** Verbs of slaves: credit, report, robots, sitemap, release, extend. Source: PROTOCOL.md,
- *  chapter 7. */
+/** Verbs of slaves. Source: PROTOCOL.md, chapter 7. */
 import type { Replies, Requests } from '../../shared/protocol.ts';
 import type { Services } from '../services.ts';
 import type { Session } from '../session.ts';
@@ -21,6 +20,15 @@ export function started(
 ): Replies['task.started'] {
   frontier.dispatcher.started(session, lease);
   return {};
+}
+
+export async function hop(
+  { frontier }: Services,
+  session: Session,
+  { lease, url }: Requests['task.hop'],
+): Promise<Replies['task.hop']> {
+  const { state, isTimed } = await frontier.hop(session, lease, url);
+  return isTimed ? { state, timed: true } : { state };
 }
 
 export async function report(

@@ -15,7 +15,7 @@ import {
 } from '../store/records.ts';
 import type { Change } from '../store/store.ts';
 import type { Filter } from './filter.ts';
-import type { Host, Manners } from './politeness.ts';
+import type { Host, Manners } from './host.ts';
 import { Scope } from './scope.ts';
 import type { TaskQueue } from './tasks.ts';
 import { Traps } from './traps.ts';

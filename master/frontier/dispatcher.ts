@@ -11,8 +11,9 @@ import { randomBytes } from 'node:crypto';
 import { clockMs } from '../../shared/clock.ts';
 import type { Crawls } from './crawls.ts';
 import { keyOf } from './gathering.ts';
+import type { Host, Turn } from './host.ts';
 import { type Lease, type LeaseHolder, Leases } from './leases.ts';
-import type { Host, Politeness } from './politeness.ts';
+import type { Politeness } from './politeness.ts';
 import type { Task } from './tasks.ts';
 
 /** A lost lease counts against its page only when it happens again and again. */
@@ -30,6 +31,8 @@ export type DispatcherOptions = {
   readonly leaseMs: number;
   /** False while nothing should be fetched: sinks lag behind. */
   readonly mayFetch: () => boolean;
+  /** About once a second. */
+  readonly onTick: (now: number) => void;
   /** A task whose slaves are lost again and again; it is claimed already. */
   readonly onHopeless: (task: Task, slave: string) => void;
   /** Pages wait for a robots.txt, and nobody is there who takes such tasks. */
@@ -129,10 +132,53 @@ export class Dispatcher {
   /** The request of this lease leaves now; or it was a redirect's next one. */
   started(holder: LeaseHolder, leaseId: number): void {
     const lease = this.#leases.held(leaseId, holder);
-    if (lease === undefined || lease.timing === 'free') return;
-    this.#options.politeness.started(lease.host, lease.timing === 'awaited', clockMs());
+    if (lease?.group === undefined || lease.timing === 'free') return;
+    this.#options.politeness.started(lease.group, lease.timing === 'awaited', clockMs());
     lease.timing = 'started';
     this.dispatchSoon();
+  }
+
+  /** The lease if this holder has it. */
+  held(holder: LeaseHolder, leaseId: number): Lease | undefined {
+    return this.#leases.held(leaseId, holder);
+  }
+
+  /** The fetch of a lease was redirected to this host, where its crawl wants a delay of `delayMs`.
+   *  Resolves when it may go on, or with why it may not. A slot elsewhere is given back first, so
+   *  that two hosts which redirect to each other do not wait for each other. */
+  hop(lease: Lease, { group }: Host, delayMs: number): Promise<Turn> {
+    if (this.#state !== 'working') return Promise.resolve('later');
+    const { politeness } = this.#options;
+    const now = clockMs();
+    this.#settleStart(lease, now);
+    if (lease.group !== undefined && lease.group !== group) {
+      politeness.vacate(lease.group, now);
+      lease.group = undefined;
+    }
+    return new Promise((resolve) => {
+      const hasSlot = lease.group === group;
+      const settle = (turn: Turn) => {
+        lease.hop = undefined;
+        if (turn === 'go') {
+          lease.group = group;
+          lease.timing = group.delayMs > 0 ? 'awaited' : 'free';
+          if (lease.timing === 'awaited') politeness.starting(group, clockMs());
+        }
+        resolve(turn);
+      };
+      lease.hop = { group, hasSlot, delayMs, settle };
+      politeness.addHop(lease.hop, now);
+      this.dispatchSoon();
+    });
+  }
+
+  /** No redirect of this crawl (of any, without one) waits any longer. */
+  putOffHops(crawlId?: number): void {
+    for (const { task, hop } of this.#leases) {
+      if (hop === undefined || (crawlId !== undefined && task.queue.crawl !== crawlId)) continue;
+      this.#options.politeness.dropHop(hop, clockMs());
+      hop.settle('later');
+    }
   }
 
   /** More time for these; gives those that are not held any more. */
@@ -163,6 +209,7 @@ export class Dispatcher {
   drain(): void {
     this.#state = 'draining';
     clearTimeout(this.#timer);
+    this.putOffHops();
   }
 
   close(): void {
@@ -182,15 +229,24 @@ export class Dispatcher {
 
   #dispatch(): void {
     clearTimeout(this.#timer);
-    const { politeness, crawls, mayFetch, onFilesWanted } = this.#options;
-    if (this.#state !== 'working' || this.#holders.length === 0 || !mayFetch()) return;
+    const { politeness, mayFetch } = this.#options;
+    if (this.#state !== 'working') return;
     const now = clockMs();
+    politeness.serveHops(now);
+    if (this.#holders.length > 0 && mayFetch()) this.#handOut(now);
+    const dueAt = politeness.nextDueAt(now);
+    if (dueAt === undefined) return;
+    this.#timer = setTimeout(() => this.#dispatch(), Math.min(dueAt - now, timerMsMax));
+  }
+
+  #handOut(now: number): void {
+    const { politeness, crawls, onFilesWanted } = this.#options;
     const pushes = new Map<LeaseHolder, Lease[]>();
     const give = (holder: LeaseHolder, { task, host, isTimed }: Parked) => {
       this.#nextHolder = (this.#holders.indexOf(holder) + 1) % this.#holders.length;
       const lease = this.#leases.give(task, host, holder, now);
       if (isTimed) lease.timing = 'awaited';
-      else if (lease.timing === 'awaited') politeness.starting(host, now);
+      else if (lease.timing === 'awaited') politeness.starting(host.group, now);
       const crawl = crawls.of(task);
       if (crawl !== undefined) crawl.leased++;
       const list = pushes.get(holder);
@@ -212,9 +268,6 @@ export class Dispatcher {
     for (const [holder, leases] of pushes) holder.push(leases);
     const isMissed = this.#parked.length > 0;
     if (isMissed && this.#holders.every(({ takes }) => takes === 'pages')) onFilesWanted();
-    const dueAt = politeness.nextDueAt();
-    if (dueAt === undefined || dueAt <= now) return;
-    this.#timer = setTimeout(() => this.#dispatch(), Math.min(dueAt - now, timerMsMax));
   }
 
   #fileTaker(): LeaseHolder | undefined {
@@ -223,9 +276,10 @@ export class Dispatcher {
 
   #park(taken: { host: Host; task: Task }, now: number): void {
     const { politeness } = this.#options;
-    const isTimed = taken.host.delayMs > 0;
+    const { group } = taken.host;
+    const isTimed = group.delayMs > 0;
     // Nobody else begins there until it has begun.
-    if (isTimed) politeness.starting(taken.host, now);
+    if (isTimed) politeness.starting(group, now);
     this.#parked.push({ ...taken, isTimed });
   }
 
@@ -249,8 +303,10 @@ export class Dispatcher {
 
   #leaveHost({ host, isTimed }: Parked): void {
     const now = clockMs();
-    if (isTimed) this.#options.politeness.started(host, true, now);
-    this.#options.politeness.ended(host, now);
+    const { politeness } = this.#options;
+    if (isTimed) politeness.started(host.group, true, now);
+    politeness.vacate(host.group, now);
+    politeness.ended(host, now);
   }
 
   /** The next holder in turn that has room and takes such tasks. */
@@ -274,10 +330,21 @@ export class Dispatcher {
     const crawl = crawls.of(lease.task);
     if (crawl !== undefined) crawl.leased--;
     const now = clockMs();
-    // It may have begun at the last moment.
-    if (lease.timing === 'awaited') politeness.started(lease.host, true, now);
+    if (lease.hop !== undefined) {
+      politeness.dropHop(lease.hop, now);
+      lease.hop.settle('lost');
+    }
+    this.#settleStart(lease, now);
+    if (lease.group !== undefined) politeness.vacate(lease.group, now);
     politeness.ended(lease.host, now);
     this.dispatchSoon();
+  }
+
+  /** Its slave never said that the request leaves: it may have begun at the last moment. */
+  #settleStart(lease: Lease, now: number): void {
+    if (lease.timing !== 'awaited' || lease.group === undefined) return;
+    this.#options.politeness.started(lease.group, true, now);
+    lease.timing = 'started';
   }
 
   /** A lease ended without a word. The task waits again; a page that keeps losing its slaves waits
@@ -304,6 +371,7 @@ export class Dispatcher {
       this.#lost(lease);
     }
     this.#options.politeness.sweep(now);
+    this.#options.onTick(now);
     this.dispatchSoon();
   }
 }

@@ -19,10 +19,13 @@ import type { Change, Store } from '../store/store.ts';
 import { backOffMs, isLasting } from './back-off.ts';
 import { Buried } from './buried.ts';
 import type { Crawl } from './crawl.ts';
-import { Crawls } from './crawls.ts';
+import { Crawls, hasCrawls } from './crawls.ts';
 import { Dispatcher, type DispatcherOptions } from './dispatcher.ts';
 import type { Findings } from './findings.ts';
 import { Gathering, type Offer, type Report } from './gathering.ts';
+import type { Grouping } from './grouping.ts';
+import { askHop, type HopVerdict } from './hops.ts';
+import type { Host } from './host.ts';
 import { HostRecords } from './host-records.ts';
 import {
   answerCancelled,
@@ -35,9 +38,9 @@ import {
   type Verdict,
 } from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';
+import { Lessons } from './lessons.ts';
 import { Offers } from './offers.ts';
-import { afterFailure, type Pace } from './pace.ts';
-import { type Host, Politeness } from './politeness.ts';
+import { Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
 import { EarlierPages } from './recrawl.ts';
 import type { Access, RobotsAnswer } from './robots-gate.ts';
@@ -52,6 +55,8 @@ export type FrontierOptions = Pick<DispatcherOptions, 'leaseMs' | 'onFilesWanted
   readonly folder: string | undefined;
   /** Keys the hosts' places in the store: 16 bytes, the same at every start. */
   readonly hostSecret: Buffer;
+  /** Which hosts share a delay and a concurrency. */
+  readonly grouping: Grouping;
   /** Entries of the table of recent fingerprints, 16 bytes each. */
   readonly recentEntries: number;
   /** It is new, with these for its first seeds. */
@@ -75,6 +80,7 @@ export class Frontier {
   readonly #politeness: Politeness;
   readonly #inbox = new Inbox();
   readonly #records: HostRecords;
+  readonly #lessons: Lessons;
   readonly #offers: Offers;
 
   constructor(options: FrontierOptions) {
@@ -83,11 +89,15 @@ export class Frontier {
     this.#records = new HostRecords(options.store, (changes) => this.#commit(changes));
     this.#politeness = new Politeness({
       hashOf: (key) => Buffer.from(this.#hashers.nested.one(options.hostSecret, key).buffer, 0, 8),
+      groupOf: (key) => options.grouping.groupOf(key, clockMs()),
       robotsOf: (hash) => this.#records.robotsFile(hash),
-      onMade: (host) => this.#records.restore(host),
+      onHost: (host) => this.#lessons.met(host, options.grouping),
+      onGroup: (group) => this.#records.restoreGroup(group),
+      askedUntil: hasCrawls(options.store) ? clockMs() : Number.NEGATIVE_INFINITY,
       onMet: (host, crawl) => this.sitemaps.met(host, crawl),
       onRefused: (host, task, access) => this.#refuse(host, task, access),
     });
+    this.#lessons = new Lessons(this.#politeness, this.#records);
     const recent = new RecentTable(options.recentEntries);
     this.#offers = new Offers(this.#politeness, recent);
     this.crawls = new Crawls({
@@ -101,6 +111,7 @@ export class Frontier {
       politeness: this.#politeness,
       leaseMs: options.leaseMs,
       mayFetch: () => !options.results.isFull,
+      onTick: (now) => this.#records.sweep(now),
       onFilesWanted: options.onFilesWanted,
       onHopeless: (task, slave) => this.#giveUp(task, slave),
     });
@@ -184,8 +195,7 @@ export class Frontier {
       const error = { kind: 'protocol', message: 'the sitemap was fetched as a page' } as const;
       return await this.#retry(task, error, 0, holder.name);
     }
-    if (host !== undefined)
-      this.#keepPace(host, (pace, now) => pace.answered(report.result.ms, now));
+    if (host !== undefined) this.#lessons.reported(host, report.result);
     const bytes = smallEntryBytes + report.links.length + report.images.length * 128;
     return await new Promise((done) =>
       this.#put({ kind: 'report', crawl, bytes, task, report, slave: holder.name, done }),
@@ -206,10 +216,15 @@ export class Frontier {
     answer: RobotsAnswer,
     file: Uint8Array,
   ): Promise<Verdict> {
-    const { task } = this.dispatcher.claim(holder, leaseId, id) ?? {};
+    const { task, host } = this.dispatcher.claim(holder, leaseId, id) ?? {};
     if (task?.kind !== 'robots') return 'stale';
+    if (host !== undefined) this.#lessons.robots(host, answer);
     await this.#learn(task, answer, file);
     return 'done';
+  }
+
+  hop(holder: LeaseHolder, leaseId: number, text: string): Promise<HopVerdict> {
+    return askHop(this, this.#politeness, holder, leaseId, text);
   }
 
   /** Takes a failed fetch: again later, or buried. Resolves when it is on the disk. */
@@ -222,8 +237,7 @@ export class Frontier {
   ): Promise<Verdict> {
     const { task, host } = this.dispatcher.claim(holder, leaseId, id) ?? {};
     if (task === undefined) return 'stale';
-    if (host !== undefined)
-      this.#keepPace(host, afterFailure(host.delayMs, error, retryAfterMs, Math.random()));
+    if (host !== undefined) this.#lessons.failed(host, error, retryAfterMs);
     if (task.kind === 'robots') {
       await this.#learn(task, { error, retryAfterMs });
       return 'done';
@@ -234,6 +248,7 @@ export class Frontier {
   async setPaused(crawl: Crawl, paused: boolean): Promise<void> {
     if (crawl.state !== (paused ? 'running' : 'paused')) return;
     crawl.state = paused ? 'paused' : 'running';
+    if (paused) this.dispatcher.putOffHops(crawl.id);
     this.crawls.wake(crawl);
     this.dispatcher.dispatchSoon();
     await this.#save(crawl);
@@ -311,21 +326,10 @@ export class Frontier {
     else void this.#fail({ task, error, retryAt: undefined, slave });
   }
 
-  /** Something that the host did changes its pace. */
-  #keepPace(host: Host, change: (pace: Pace, now: number) => boolean): void {
-    const now = clockMs();
-    const isNew = change(host.pace, now);
-    if (isNew) this.#records.savePace(host);
-    if (isNew || host.follows) this.#politeness.learned(host, now);
-  }
-
   /** What came of a robots.txt goes on record; then its host goes on. */
   async #learn(task: Task, answer: RobotsAnswer, file?: Uint8Array): Promise<void> {
-    const key = hostKeyOf(new URL(task.url));
     const attemptsMax = this.crawls.of(task)?.spec.attemptsMax ?? 1;
-    const host = () => this.#politeness.host(key);
-    await this.#records.learnRobots(host, answer, file, attemptsMax);
-    this.#politeness.learned(host(), clockMs());
+    await this.#lessons.learn(hostKeyOf(new URL(task.url)), answer, file, attemptsMax);
     this.dispatcher.dispatchSoon();
   }
 
@@ -336,17 +340,13 @@ export class Frontier {
       host.refused--;
       this.#politeness.wake(host, clockMs());
     };
-    if (crawl === undefined) {
-      done();
-      return;
+    const bytes = smallEntryBytes;
+    if (crawl === undefined) done();
+    else if (access === 'excluded') this.#put({ kind: 'excluded', crawl, bytes, task, done });
+    else {
+      const failure = { ...access, task, retryAt: undefined, slave: '' };
+      this.#put({ kind: 'failure', crawl, bytes, failure, done });
     }
-    if (access === 'excluded') {
-      this.#put({ kind: 'excluded', crawl, bytes: smallEntryBytes, task, done });
-      return;
-    }
-    const { error, attempts } = access;
-    const failure = { task, error, attempts, retryAt: undefined, slave: '' };
-    this.#put({ kind: 'failure', crawl, bytes: smallEntryBytes, failure, done });
   }
 
   /** Takes entries off the inbox, up to a batch, and makes one part of them. */

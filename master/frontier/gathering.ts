@@ -27,6 +27,7 @@ import {
 } from '../store/records.ts';
 import type { Change } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
+import type { Host } from './host.ts';
 import type { Failure } from './inbox.ts';
 import {
   type Exclusion,
@@ -36,7 +37,6 @@ import {
   resultLine,
   sitemapLine,
 } from './lines.ts';
-import type { Host } from './politeness.ts';
 import { type EarlierPages, type Finding, isUnchanged } from './recrawl.ts';
 import { guessedLevel, levelBelow, mayName, type SitemapPart, sitemapsMax } from './sitemaps.ts';
 import { type FoundAt, SkippedLinks } from './skipped.ts';

@@ -68,10 +68,15 @@ export class Scope {
   #domainOf(hostname: string): string {
     let domain = this.#domains.get(hostname);
     if (domain === undefined) {
-      domain = getDomain(hostname, { allowPrivateDomains: true }) ?? hostname;
+      domain = registrableDomain(hostname);
       if (this.#domains.size > 10_000) this.#domains.clear();
       this.#domains.set(hostname, domain);
     }
     return domain;
   }
+}
+
+/** The registrable domain of a name; an address or a name without one stands for itself. */
+export function registrableDomain(hostname: string): string {
+  return getDomain(hostname, { allowPrivateDomains: true }) ?? hostname;
 }

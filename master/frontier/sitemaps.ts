@@ -14,9 +14,9 @@ import { canonicalUrl } from '../../shared/url.ts';
 import type { Crawl } from './crawl.ts';
 import type { Crawls } from './crawls.ts';
 import type { Dispatcher } from './dispatcher.ts';
+import type { Host } from './host.ts';
 import { type Entry, smallEntryBytes, type Verdict } from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';
-import type { Host } from './politeness.ts';
 import type { Task } from './tasks.ts';
 
 export type SitemapPart = Pick<Requests['task.sitemap'], 'kind' | 'urls' | 'images' | 'end'>;

@@ -17,10 +17,12 @@ import { limits } from '../../shared/protocol.ts';
 import { canonicalUrl } from '../../shared/url.ts';
 import { addSeeds } from '../commands/crawls.ts';
 import type { Crawl } from '../frontier/crawl.ts';
+import type { Frontier } from '../frontier/frontier.ts';
 import type { Services } from '../services.ts';
 import { bind, type Parameter, type PyRequest, waitMsOf } from './arguments.ts';
 import { CrawlWorker, type Outcome, type PageInHand } from './crawl-worker.ts';
 import { type Finding, readFindings } from './findings.ts';
+import { LooseLinks } from './loose-links.ts';
 import type { Answer, Caller, Method, Proxied } from './proxied.ts';
 import { emptyError, runtimeError, typeError, valueError } from './replies.ts';
 import type { PyValue } from './values.ts';
@@ -55,6 +57,7 @@ export class CrawlQueues {
   readonly #services: () => Services;
   readonly #options: CrawlQueuesOptions;
   readonly #workers = new Map<Caller, CrawlWorker>();
+  readonly #loose = new LooseLinks((links) => void this.#offer(undefined, links, []));
   readonly #ticker = setInterval(() => this.tick(), tickMs).unref();
 
   constructor(services: () => Services, options: CrawlQueuesOptions) {
@@ -115,6 +118,7 @@ export class CrawlQueues {
 
   close(): void {
     clearInterval(this.#ticker);
+    this.#loose.flush();
   }
 
   /** Tells those who wait whether anything can come. To be called when a crawl has ended. */
@@ -128,13 +132,14 @@ export class CrawlQueues {
   }
 
   get #running(): Crawl[] {
+    this.#loose.flush();
     const { crawls } = this.#services().frontier;
     return [...crawls].filter(({ state }) => state === 'running' || state === 'paused');
   }
 
   /** There were crawls, and nothing of any is offered, waiting or leased. */
   get #isOver(): boolean {
-    if ([...this.#services().frontier.crawls].length === 0) return false;
+    if (this.#services().frontier.crawls.size === 0) return false;
     return this.#running.every(
       ({ inbox, leased, counters, isFull }) =>
         inbox === 0 && leased === 0 && (counters.waiting === 0 || isFull),
@@ -210,9 +215,33 @@ export class CrawlQueues {
     }
   }
 
-  async #put(name: CrawlQueueName, caller: Caller, value: PyValue): Promise<Buffer | undefined> {
+  #put(name: CrawlQueueName, caller: Caller, value: PyValue): Answer {
     const { frontier, isDraining } = this.#services();
     if (isDraining()) return undefined;
+    if (name === 'filter_queue' && typeof value === 'string' && this.#isLoose(caller)) {
+      const url = canonicalUrl(value.trim());
+      if (url !== undefined) this.#loose.add(url.href);
+      return caller.returned(null);
+    }
+    return this.#putInTurn(name, caller, value, frontier);
+  }
+
+  /** A link put by this connection is of no page, and needs not wait for anything. */
+  #isLoose(caller: Caller): boolean {
+    const { frontier } = this.#services();
+    if (this.#options.isDurable || frontier.isFull) return false;
+    if (!frontier.crawls.has(this.#options.crawl)) return false;
+    if (this.#workers.size === 0) return true;
+    const { page, worker } = this.#pageOf(caller, undefined);
+    return page === undefined && worker === undefined;
+  }
+
+  async #putInTurn(
+    name: CrawlQueueName,
+    caller: Caller,
+    value: PyValue,
+    frontier: Frontier,
+  ): Promise<Buffer | undefined> {
     if (name === 'task_queue') await this.#seed(value);
     else {
       for (const found of readFindings(value, name === 'filter_queue' ? 'links' : 'images')) {

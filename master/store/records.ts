@@ -11,7 +11,8 @@
  *     results  crawl u32 | commit u48                 -> lines of all three files
  *     buried   crawl u32 | fingerprint 16             -> BuriedRecord
  *     robots   host 8                                -> RobotsRecord, the file itself
- *     hosts    host 8                                -> PaceRecord
+ *     breakers host 8                                -> BreakerRecord
+ *     paces    group 8                               -> PaceRecord
  *     items    queue name | 0 | seq u48               -> the item's bytes
  *
  * Integers in keys are big-endian, so that bytes order as numbers.
@@ -109,7 +110,8 @@ export type RobotsRecord = {
   readonly isTrying?: boolean;
 };
 
-/** How fast a host may be asked, as far as it has taught us; times are Unix times in ms. */
+/** How fast a politeness group may be asked, as far as it has taught us; times are Unix times in
+ *  ms. */
 export type PaceRecord = {
   /** No fetch before. */
   readonly holdUntil: number;
@@ -118,9 +120,17 @@ export type PaceRecord = {
   /** A shorter delay was too short; 0: none was. */
   readonly learnedMs: number;
   readonly learnedAt: number;
-  /** How often it slept because nobody answered there. */
+  /** How often a delay was too short. */
+  readonly lessons: number;
+};
+
+/** A host where nobody answered. */
+export type BreakerRecord = {
+  /** How often it slept since somebody did. */
   readonly sleeps: number;
-  /** It is dead until `holdUntil`, for this reason. */
+  /** Unix time in ms: it sleeps, or is dead, until then. */
+  readonly until: number;
+  /** It is dead, for this reason. */
   readonly error?: FetchErrorBody;
 };
 
@@ -249,20 +259,17 @@ export const decodeEarlier = (value: Buffer): EarlierPage => decodeValue(value) 
 export const encodeBuried = (buried: BuriedRecord): Buffer => encodeValue(buried);
 export const decodeBuried = (value: Buffer): BuriedRecord => decodeValue(value) as BuriedRecord;
 
-/** `now`: when it is written. */
-export const encodeRobots = (record: RobotsRecord, file: Uint8Array, now: number): Buffer =>
-  encodeValue({ record, file, at: now });
+// What holds a host is on record with the time `at` which it was written. If the clock was put back
+// since, its times are, too: nothing waits longer.
 
-/** If the clock was put back since it was written, its times are, too: nothing waits longer. */
+export const encodeRobots = (record: RobotsRecord, file: Uint8Array, at: number): Buffer =>
+  encodeValue({ record, file, at });
+
 export function decodeRobots(
   value: Buffer,
   now: number,
 ): { record: RobotsRecord; file: Uint8Array } {
-  const { record, file, at } = decodeValue(value) as {
-    record: RobotsRecord;
-    file: Uint8Array;
-    at: number;
-  };
+  const { record, file, at } = decodeValue(value) as Dated<RobotsRecord> & { file: Uint8Array };
   const backMs = Math.max(0, at - now);
   const { askAt, failingSince } = record;
   return {
@@ -271,15 +278,24 @@ export function decodeRobots(
   };
 }
 
-/** The same for what it holds. */
-export const encodePace = (pace: PaceRecord, now: number): Buffer => encodeValue({ pace, at: now });
+export const encodePace = (record: PaceRecord, at: number): Buffer => encodeValue({ record, at });
 
 export function decodePace(value: Buffer, now: number): PaceRecord {
-  const { pace, at } = decodeValue(value) as { pace: PaceRecord; at: number };
+  const { record, at } = decodeValue(value) as Dated<PaceRecord>;
   const backMs = Math.max(0, at - now);
-  const { holdUntil, learnedAt } = pace;
-  return { ...pace, holdUntil: holdUntil - backMs, learnedAt: learnedAt - backMs };
+  const { holdUntil, learnedAt } = record;
+  return { ...record, holdUntil: holdUntil - backMs, learnedAt: learnedAt - backMs };
 }
+
+export const encodeBreaker = (record: BreakerRecord, at: number): Buffer =>
+  encodeValue({ record, at });
+
+export function decodeBreaker(value: Buffer, now: number): BreakerRecord {
+  const { record, at } = decodeValue(value) as Dated<BreakerRecord>;
+  return { ...record, until: record.until - Math.max(0, at - now) };
+}
+
+type Dated<T> = { readonly record: T; readonly at: number };
 
 const itemPrefix = (queue: string) => Buffer.from(`${queue}\0`, 'latin1');
 

@@ -23,8 +23,10 @@ export const tables = [
   'buried',
   /** host -> what is known of its robots.txt, and the file. */
   'robots',
-  /** host -> its pace. */
-  'hosts',
+  /** host -> its circuit breaker. */
+  'breakers',
+  /** politeness group -> its pace. */
+  'paces',
   /** user queue, sequence -> item. */
   'items',
 ] as const;

@@ -13,10 +13,12 @@ import { type Answer, Exchange, type Hop, type Reading } from './exchange.ts';
 import { checkUrl } from './guard.ts';
 import {
   type FetchOutcome,
+  type Follow,
   isTemporary,
   retryAfterMs,
   type SitemapOutcome,
   statusError,
+  type Turn,
 } from './outcome.ts';
 import { type Page, pageReading } from './page.ts';
 import type { ProxyServer } from './proxies.ts';
@@ -64,6 +66,8 @@ export type FetchContext = {
   readonly proxy?: ProxyServer | undefined;
   /** Called when a request leaves, that of a redirect included. */
   readonly onStart?: (() => void) | undefined;
+  /** Asked before a redirect is followed; without it all are. */
+  readonly follow?: Follow | undefined;
 };
 
 export class PageFetcher {
@@ -113,8 +117,9 @@ export class PageFetcher {
     reading: Reading<Body>,
   ): Promise<Ending<Body>> {
     const { open = false, cookies = new CookieJar(), userAgent = spec.userAgent } = context;
-    const { proxy, validatedUrl = url, onStart } = context;
-    const started = performance.now();
+    const { proxy, validatedUrl = url, onStart, follow = freely } = context;
+    // Without the time that redirects wait for their turns.
+    let started = performance.now();
     const { http2 } = spec;
     const client = this.#clients.of({ allow: open ? 'all' : spec.allowPrivate, proxy, http2 });
     const chain = new RedirectChain(url, spec.redirectsMax);
@@ -162,16 +167,18 @@ export class PageFetcher {
           if (hop.status === 304 && validators) return over(definite(answer(hop), undefined));
           return over(answerOutcome(answer(hop), hop.retryAfter));
         case 'redirect': {
+          const redirected = answer(hop);
           const step = chain.next(hop.location, cookie, (to) => cookies.header(to, Date.now()));
-          if (step.kind === 'follow') break;
           if (step.kind === 'end')
-            return over(definite(answer(hop), { kind: 'redirects', message: step.message }));
-          return over({
-            ok: true,
-            result: { ...answer(hop), redirectedTo: step.target },
-            images: [],
-            links: Buffer.from(step.target, 'latin1'),
-          });
+            return over(definite(redirected, { kind: 'redirects', message: step.message }));
+          if (step.kind === 'leave') return over(leftBy(redirected, step.target));
+          const askedAt = performance.now();
+          const turn = await follow(chain.url);
+          signal.throwIfAborted();
+          started += performance.now() - askedAt;
+          if (turn === 'later') return over(putOff);
+          if (turn === 'leave') return over(leftBy(redirected, chain.url));
+          break;
         }
         default:
           return hop satisfies never;
@@ -184,7 +191,7 @@ export class PageFetcher {
     url: string,
     spec: FetchSpec,
     signal: AbortSignal,
-    { open = false, proxy, onStart }: FetchContext = {},
+    { open = false, proxy, onStart, follow = freely }: FetchContext = {},
   ): Promise<RobotsOutcome> {
     const own = new URL(url).origin;
     const { http2, timeoutMs } = spec;
@@ -197,7 +204,7 @@ export class PageFetcher {
       if (blocked !== undefined) throw blocked;
       client.agent.dispatch({ origin, path: pathname + search, method: 'GET', headers }, handler);
     };
-    const outcome = await fetchRobots(url, dispatch, { timeoutMs, signal, onStart });
+    const outcome = await fetchRobots(url, dispatch, { timeoutMs, signal, onStart, follow });
     const refusal = outcome.ok && proxy ? judgeProxy(proxy, outcome.status) : undefined;
     return refusal === undefined ? outcome : { ok: false, error: refusal };
   }
@@ -248,6 +255,24 @@ export class PageFetcher {
       }
     });
   }
+}
+
+const freely = (): Promise<Turn> => Promise.resolve('go');
+
+const putOff: FetchOutcome = {
+  ok: false,
+  error: { kind: 'redirects', message: 'the host must not be asked for a while' },
+  isPutOff: true,
+};
+
+/** A redirect that is not followed: its target is a link. */
+function leftBy(result: Result, target: string): FetchOutcome {
+  return {
+    ok: true,
+    result: { ...result, redirectedTo: target },
+    images: [],
+    links: Buffer.from(target, 'latin1'),
+  };
 }
 
 /** Names and values in turn. `open`: the host of a seed, which may be told who asks. */

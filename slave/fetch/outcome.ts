@@ -12,7 +12,18 @@ import type { SitemapBody } from './sitemap-body.ts';
 export type FetchOutcome =
   | { ok: true; result: Result; images: Image[]; links: Uint8Array }
   | FailedOutcome;
-export type FailedOutcome = { ok: false; error: FetchErrorBody; retryAfterMs?: number };
+/** `isPutOff`: a redirect cannot be followed for a while, which is nobody's failure. */
+export type FailedOutcome = {
+  ok: false;
+  error: FetchErrorBody;
+  retryAfterMs?: number;
+  isPutOff?: true;
+};
+
+/** May a redirect be followed? `leave`: it is a link like any other. `later`: not in this fetch. */
+export type Turn = 'go' | 'leave' | 'later';
+/** Asks that for a canonical URL; settles when it is its turn. */
+export type Follow = (url: string) => Promise<Turn>;
 
 /** The same of a sitemap. */
 export type SitemapOutcome = { ok: true; result: Result; sitemap: SitemapBody } | FailedOutcome;

@@ -6,7 +6,9 @@
 import test, { mock } from 'node:test';
 import { Frontier } from '../../master/frontier/frontier.ts';
 import { keyOf } from '../../master/frontier/gathering.ts';
+import { Grouping } from '../../master/frontier/grouping.ts';
 import type { Lease } from '../../master/frontier/leases.ts';
+import { Pace } from '../../master/frontier/pace.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import { crawlKey, decodeResults, decodeTask } from '../../master/store/records.ts';
 import type { Table } from '../../master/store/store.ts';
@@ -50,6 +52,8 @@ export class World {
     this.folder = folder;
     mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
     mock.method(performance, 'now', () => this.#nowMs);
+    // Hosts trust at once: how they come to do so is a test of its own.
+    mock.getter(Pace.prototype, 'atOnceMax', () => 1_000);
     [this.commits, this.frontier] = this.#open();
   }
 
@@ -189,6 +193,7 @@ export class World {
       results: { offer: () => {}, isFull: false },
       folder: this.folder,
       hostSecret: Buffer.alloc(16, 7),
+      grouping: new Grouping('host'),
       leaseMs,
       recentEntries: 64,
       onFilesWanted: () => this.filesWanted++,

@@ -19,7 +19,7 @@ import { type FetchSpec, fetchSpecSchema } from '../../shared/crawl.ts';
 import { resultSchema } from '../../shared/protocol.ts';
 import { CookieJar } from '../../slave/fetch/cookies.ts';
 import { PageFetcher } from '../../slave/fetch/fetcher.ts';
-import type { FetchOutcome } from '../../slave/fetch/outcome.ts';
+import type { FetchOutcome, Turn } from '../../slave/fetch/outcome.ts';
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -219,6 +219,30 @@ test('fetch: a redirect out of the origin ends with its target as the only link'
   assert.deepEqual([status, redirectedTo, error], [302, 'http://other.test/b', undefined]);
   assert.equal(finalUrl, `${origin}/out`);
   assert.equal(text(outcome), 'http://other.test/b');
+});
+
+test('fetch: a redirect is followed only if the context says so, and the wait is free', async () => {
+  send('/asks', 302, { location: '/asked?x=1#y' });
+  serve('/asked', (_, response) => response.writeHead(200, html).end(page));
+  const asked: string[] = [];
+  const brief = { ...spec, timeoutMs: 1_000 };
+  const go = async (turn: Turn, waitMs = 0) => {
+    const follow = async (url: string) => {
+      asked.push(url);
+      await new Promise((resolve) => setTimeout(resolve, waitMs));
+      return turn;
+    };
+    return await fetcher.fetch(`${origin}/asks`, brief, never, { open: true, follow });
+  };
+  const followed = result(await go('go', 1_100));
+  assert.deepEqual([followed.status, followed.finalUrl], [200, `${origin}/asked?x=1`]);
+  assert.ok(followed.ms < 1_000, `${followed.ms} ms`);
+  const left = await go('leave');
+  assert.equal(result(left).redirectedTo, `${origin}/asked?x=1`);
+  assert.equal(text(left), `${origin}/asked?x=1`);
+  const later = await go('later');
+  assert.equal(!later.ok && later.isPutOff, true);
+  assert.deepEqual(new Set(asked), new Set([`${origin}/asked?x=1`]));
 });
 
 test('fetch: loops, too many hops and bad targets are definite redirect errors', async () => {

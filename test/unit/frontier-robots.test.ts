@@ -130,6 +130,8 @@ worldTest('5xx of robots.txt forbids all, for now', async (world) => {
 worldTest('Crawl-delay is honoured up to the limit', async (world) => {
   const slave = await begin(world, { crawlDelayMaxMs: 2_000 });
   await answer(world, slave, { status: 200 }, 'User-agent: *\nCrawl-delay: 30');
+  assert.equal(slave.urls.length, 0, 'the file was a request, too');
+  await world.advance(2_000);
   assert.equal(slave.urls.length, 1);
   for (const { id } of slave.leases) world.frontier.dispatcher.started(slave, id);
   await world.advance(1_000);
@@ -199,4 +201,30 @@ worldTest('a host that died does not hold the crawl open', async (world) => {
   assert.equal(world.crawl().counters.waiting, 0);
   assert.equal(world.crawl().counters.buried, 300);
   assert.equal(world.lines()[0]?.error?.kind, 'connect');
+});
+
+worldTest('records of hosts are swept when nobody needs them any more', async (world) => {
+  const slave = await begin(world, {}, ['/']);
+  await answer(world, slave, { status: 404 });
+  const [lease] = slave.leases;
+  assert.ok(lease);
+  const error = { kind: 'status', message: '429 Too Many Requests' } as const;
+  await world.done(world.frontier.fail(slave, lease.id, taskId(lease), error, 30_000));
+  const rows = () =>
+    (['robots', 'paces'] as const).map((table) => {
+      const all = { from: Buffer.alloc(1), to: Buffer.alloc(9, 0xff) };
+      return world.store.range(table, all).length;
+    });
+  const sweep = async () => {
+    for (let i = 0; i < 8; i++) await world.advance(1_000);
+  };
+  await sweep();
+  assert.deepEqual(rows(), [1, 1]);
+  await world.done(world.frontier.cancel(world.crawl()));
+  await world.advance(7 * 86_400_000 + 700_000);
+  await sweep();
+  assert.deepEqual(rows(), [1, 0], 'the robots.txt was good for a day longer');
+  await world.advance(86_400_000);
+  await sweep();
+  assert.deepEqual(rows(), [0, 0]);
 });
