@@ -82,7 +82,10 @@ export type AskOptions = {
     | { verb: 'buried'; crawl: string; replay: boolean; url: string | undefined };
 };
 
-export type MasterOptions = ServeOptions | AskOptions;
+/** Another program's command line: `selftest.js` reads it. */
+export type SelftestOptions = { readonly kind: 'selftest' };
+
+export type MasterOptions = ServeOptions | AskOptions | SelftestOptions;
 
 type Values = Record<string, unknown>;
 
@@ -104,6 +107,15 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
     options = ask;
   };
   for (const command of subcommands(take, env)) program.addCommand(command);
+  program
+    .command('selftest')
+    .description('prove on this machine that nothing is lost, whatever is killed')
+    .helpOption(false)
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .action(() => {
+      options = { kind: 'selftest' };
+    });
   program.parse(withRangesBound(argv));
   if (options === undefined) throw new ConfigError('nothing to do; see --help');
   return options;

@@ -147,7 +147,7 @@ export class Gathering {
     if (retryAt !== undefined && attempts < crawl.spec.attemptsMax) {
       const { kind, level } = task;
       const record = { kind, level, url, depth, priority, attempts, notBefore: retryAt };
-      this.#putTask(task, record);
+      this.#putTask(task, record, at);
       this.released.push({ task, record });
       return;
     }
@@ -409,8 +409,8 @@ export class Gathering {
     crawl.counters.waiting++;
   }
 
-  #putTask(task: Task, record: TaskRecord): void {
-    this.#changes.push({ table: 'tasks', key: keyOf(task), value: encodeTask(record) });
+  #putTask(task: Task, record: TaskRecord, at: number): void {
+    this.#changes.push({ table: 'tasks', key: keyOf(task), value: encodeTask(record, at) });
   }
 
   #remove(task: Task): void {

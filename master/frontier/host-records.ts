@@ -30,10 +30,10 @@ const keptMs = 7 * 86_400_000;
 
 /** Until when the rows of these tables are needed, as Unix times in ms. */
 const needed = {
-  robots: (value: Buffer) => decodeRobots(value).record.askAt,
-  breakers: (value: Buffer) => decodeBreaker(value).until,
-  paces: (value: Buffer) => {
-    const pace = decodePace(value);
+  robots: (value: Buffer, now: number) => decodeRobots(value, now).record.askAt,
+  breakers: (value: Buffer, now: number) => decodeBreaker(value, now).until,
+  paces: (value: Buffer, now: number) => {
+    const pace = decodePace(value, now);
     return Math.max(pace.holdUntil, pace.learnedAt + forgivenAfter(pace));
   },
 } as const;
@@ -56,30 +56,30 @@ export class HostRecords {
   /** The robots.txt of a host. */
   robotsFile(hash: Buffer): Uint8Array | undefined {
     const value = this.#store.get('robots', hash);
-    return value && decodeRobots(value).file;
+    return value && decodeRobots(value, clockMs()).file;
   }
 
   /** Gives a host that came into being what is on record of it. */
   restore({ hash, robots, breaker }: Host): void {
     const value = this.#store.get('robots', hash);
-    if (value !== undefined) robots.learn(decodeRobots(value).record);
+    if (value !== undefined) robots.learn(decodeRobots(value, clockMs()).record);
     const breakerValue = this.#store.get('breakers', hash);
-    if (breakerValue !== undefined) breaker.restore(decodeBreaker(breakerValue));
+    if (breakerValue !== undefined) breaker.restore(decodeBreaker(breakerValue, clockMs()));
   }
 
   /** Gives a group that came into being what is on record of it. */
   restoreGroup({ hash, pace }: Group): void {
     const value = this.#store.get('paces', hash);
-    if (value !== undefined) pace.restore(decodePace(value));
+    if (value !== undefined) pace.restore(decodePace(value, clockMs()));
   }
 
   savePace({ hash, pace }: Group): void {
-    const value = pace.isPlain ? undefined : encodePace(pace.record);
+    const value = pace.isPlain ? undefined : encodePace(pace.record, clockMs());
     void this.#commit([{ table: 'paces', key: hash, value }]);
   }
 
   saveBreaker({ hash, breaker }: Host): void {
-    const value = breaker.isPlain ? undefined : encodeBreaker(breaker.record);
+    const value = breaker.isPlain ? undefined : encodeBreaker(breaker.record, clockMs());
     void this.#commit([{ table: 'breakers', key: hash, value }]);
   }
 
@@ -92,7 +92,7 @@ export class HostRecords {
       to: afterHashes,
       limit: sweptRows,
     });
-    const old = rows.filter(({ value }) => needed[table](value) + keptMs < now);
+    const old = rows.filter(({ value }) => needed[table](value, now) + keptMs < now);
     if (old.length > 0) {
       void this.#commit(old.map((row) => ({ table, key: row.key, value: undefined })));
     }
@@ -110,10 +110,11 @@ export class HostRecords {
     attemptsMax: number,
   ): Promise<void> {
     const { hash, robots } = host();
-    const record = robots.judge(answer, attemptsMax, clockMs(), Math.random());
+    const now = clockMs();
+    const record = robots.judge(answer, attemptsMax, now, Math.random());
     const isNew = 'status' in answer && answer.status < 300;
     const kept = record.access === 'rules' ? (isNew ? file : this.robotsFile(hash)) : undefined;
-    const value = encodeRobots(record, kept ?? nothing);
+    const value = encodeRobots(record, kept ?? nothing, now);
     await this.#commit([{ table: 'robots', key: hash, value }]);
     host().robots.learn(record);
   }

@@ -166,7 +166,7 @@ export class TaskQueue implements TaskHome {
       for (const { key, value } of rows) {
         const parts = parseTaskKey(key);
         if (parts === undefined || this.#live.has(parts.seq)) continue;
-        const record = decodeTask(value);
+        const record = decodeTask(value, now);
         this.#enqueue(
           this.#make(record.notBefore > now ? record : { ...record, notBefore: 0 }, parts),
         );

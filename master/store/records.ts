@@ -138,7 +138,8 @@ export type BreakerRecord = {
 export const depthMax = 0xffff;
 export const hostBytes = 8;
 const taskKeyBytes = 4 + hostBytes + 4 + 6;
-const taskHeadBytes = 18;
+const taskHeadBytes = 22;
+const waitMsMax = 2 ** 32 - 1;
 
 export function crawlKey(crawl: number): Buffer {
   const key = Buffer.allocUnsafe(4);
@@ -187,7 +188,8 @@ export function parseTaskKey(key: Buffer): TaskKeyParts | undefined {
   };
 }
 
-export function encodeTask(task: TaskRecord): Buffer {
+/** `now`: when it is written, so that its wait is known beside its end. */
+export function encodeTask(task: TaskRecord, now = 0): Buffer {
   const value = Buffer.allocUnsafe(taskHeadBytes + task.url.length);
   value.writeUInt16BE(task.depth, 0);
   value.writeInt16BE(task.priority, 2);
@@ -195,16 +197,20 @@ export function encodeTask(task: TaskRecord): Buffer {
   value.writeDoubleBE(task.notBefore, 8);
   value.writeUInt8(taskKinds.indexOf(task.kind), 16);
   value.writeUInt8(task.level, 17);
+  const waitMs = Math.ceil(Math.max(0, task.notBefore - now));
+  value.writeUInt32BE(Math.min(waitMs, waitMsMax), 18);
   value.write(task.url, taskHeadBytes, 'latin1');
   return value;
 }
 
-export function decodeTask(value: Buffer): TaskRecord {
+/** With `now` it waits from then on no longer than it was told to, so that a clock that was put back
+ *  does not hold it. */
+export function decodeTask(value: Buffer, now = Number.POSITIVE_INFINITY): TaskRecord {
   return {
     depth: value.readUInt16BE(0),
     priority: value.readInt16BE(2),
     attempts: value.readUInt32BE(4),
-    notBefore: value.readDoubleBE(8),
+    notBefore: Math.min(value.readDoubleBE(8), now + value.readUInt32BE(18)),
     kind: taskKinds[value.readUInt8(16)] ?? 'page',
     level: value.readUInt8(17),
     url: value.toString('latin1', taskHeadBytes),
@@ -253,15 +259,43 @@ export const decodeEarlier = (value: Buffer): EarlierPage => decodeValue(value) 
 export const encodeBuried = (buried: BuriedRecord): Buffer => encodeValue(buried);
 export const decodeBuried = (value: Buffer): BuriedRecord => decodeValue(value) as BuriedRecord;
 
-export const encodeRobots = (record: RobotsRecord, file: Uint8Array): Buffer =>
-  encodeValue({ record, file });
-export const decodeRobots = (value: Buffer) =>
-  decodeValue(value) as { record: RobotsRecord; file: Uint8Array };
+// What holds a host is on record with the time `at` which it was written. If the clock was put back
+// since, its times are, too: nothing waits longer.
 
-export const encodePace = (pace: PaceRecord): Buffer => encodeValue(pace);
-export const decodePace = (value: Buffer): PaceRecord => decodeValue(value) as PaceRecord;
-export const encodeBreaker = (breaker: BreakerRecord): Buffer => encodeValue(breaker);
-export const decodeBreaker = (value: Buffer): BreakerRecord => decodeValue(value) as BreakerRecord;
+export const encodeRobots = (record: RobotsRecord, file: Uint8Array, at: number): Buffer =>
+  encodeValue({ record, file, at });
+
+export function decodeRobots(
+  value: Buffer,
+  now: number,
+): { record: RobotsRecord; file: Uint8Array } {
+  const { record, file, at } = decodeValue(value) as Dated<RobotsRecord> & { file: Uint8Array };
+  const backMs = Math.max(0, at - now);
+  const { askAt, failingSince } = record;
+  return {
+    record: { ...record, askAt: askAt - backMs, failingSince: failingSince - backMs },
+    file,
+  };
+}
+
+export const encodePace = (record: PaceRecord, at: number): Buffer => encodeValue({ record, at });
+
+export function decodePace(value: Buffer, now: number): PaceRecord {
+  const { record, at } = decodeValue(value) as Dated<PaceRecord>;
+  const backMs = Math.max(0, at - now);
+  const { holdUntil, learnedAt } = record;
+  return { ...record, holdUntil: holdUntil - backMs, learnedAt: learnedAt - backMs };
+}
+
+export const encodeBreaker = (record: BreakerRecord, at: number): Buffer =>
+  encodeValue({ record, at });
+
+export function decodeBreaker(value: Buffer, now: number): BreakerRecord {
+  const { record, at } = decodeValue(value) as Dated<BreakerRecord>;
+  return { ...record, until: record.until - Math.max(0, at - now) };
+}
+
+type Dated<T> = { readonly record: T; readonly at: number };
 
 const itemPrefix = (queue: string) => Buffer.from(`${queue}\0`, 'latin1');
 

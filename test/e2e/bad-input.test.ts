@@ -9,12 +9,12 @@ import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { before, describe, type TestContext, test } from 'node:test';
+import { flatSite } from '../../selftest/site.ts';
 import { Connection } from '../../shared/connection.ts';
 import { decodeValue } from '../../shared/frame.ts';
 import { ServerHandshake } from '../../shared/handshake.ts';
 import { Cluster, type Program, type RunOptions } from '../support/cluster.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
-import { flatSite } from '../support/site.ts';
 
 const timeout = 60_000;
 const key = 'a-key-that-is-long-enough';

@@ -4,10 +4,10 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { flatSite, sitePages } from '../../selftest/site.ts';
 import { Authority, selfSigned } from '../support/certificates.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
-import { flatSite, sitePages } from '../support/site.ts';
 
 const timeout = 60_000;
 

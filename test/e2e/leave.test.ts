@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
+import { flatSite, generateSite, sitePages, type TestSite } from '../../selftest/site.ts';
 import type { MasterClient } from '../../shared/client.ts';
 import type { TaskPush } from '../../shared/protocol.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertExact, pagesOf, readPages } from '../support/exact.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
-import { flatSite, generateSite, sitePages, type TestSite } from '../support/site.ts';
 
 const timeout = 60_000;
 

@@ -1,9 +1,9 @@
 /** Delay and concurrency as the asked server sees them: kept over the whole cluster. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { flatSite, type Resource, sitePages } from '../../selftest/site.ts';
 import { Cluster, type Line } from '../support/cluster.ts';
 import { assertLeaves, crawlToEnd, siteFor } from '../support/parts.ts';
-import { flatSite, type Resource, sitePages } from '../support/site.ts';
 
 const timeout = 60_000;
 /** Starts are spaced by the master; the way to the server and a busy machine blur them so much. */

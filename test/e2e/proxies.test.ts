@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { flatSite, type Resource, sitePages } from '../../selftest/site.ts';
 import { Authority } from '../support/certificates.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertLeaves, crawlToEnd, siteFor } from '../support/parts.ts';
 import { TestProxy, type TestProxyOptions } from '../support/proxy.ts';
-import { flatSite, type Resource, sitePages } from '../support/site.ts';
 
 const timeout = 60_000;
 const secret = 'pa:ss word';

@@ -6,9 +6,9 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import type { Resources, TestSite } from '../../selftest/site.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
-import type { Resources, TestSite } from '../support/site.ts';
 
 const timeout = 60_000;
 const date = 'Fri, 20 Nov 2026 10:00:00 GMT';

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { gzipSync } from 'node:zlib';
+import { type Resource, type Resources, sitePages, type TestSite } from '../../selftest/site.ts';
 import { Cluster, type Line } from '../support/cluster.ts';
 import { assertLeaves, crawlToEnd, siteFor } from '../support/parts.ts';
-import { type Resource, type Resources, sitePages, type TestSite } from '../support/site.ts';
 
 const timeout = 60_000;
 const images = 'xmlns:image="http://www.google.com/schemas/sitemap-image/1.1"';

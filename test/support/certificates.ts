@@ -4,8 +4,7 @@
  * Source: RFC 5280, 4.1; RFC 5480 (keys); X.690 (DER).
  */
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
-
-export type Identity = { readonly key: string; readonly cert: string };
+import type { Identity } from '../../selftest/site.ts';
 
 type Wanted = {
   /** DNS names and IPv4 addresses. */

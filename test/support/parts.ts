@@ -1,8 +1,8 @@
 /** What most end-to-end tests begin with: a site and a cluster that end with their test. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
+import { type Resources, TestSite } from '../../selftest/site.ts';
 import { Cluster, type Program } from './cluster.ts';
-import { type Resources, TestSite } from './site.ts';
 
 export async function siteFor(
   test: TestContext,

@@ -19,7 +19,7 @@ import {
   type Server,
   type Socket,
 } from 'node:net';
-import type { Identity } from './certificates.ts';
+import type { Identity } from '../../selftest/site.ts';
 
 export type Passage = {
   readonly kind: 'forward' | 'tunnel' | 'socks';

@@ -57,8 +57,10 @@ export class World {
     [this.commits, this.frontier] = this.#open();
   }
 
-  /** A crash and a start; of the commits under way, `applied` reach the disk. */
-  crash(applied = 0): void {
+  /** A crash and a start; of the commits under way, `applied` reach the disk. The clock is put back
+   *  meanwhile by `backMs`. */
+  crash(applied = 0, backMs = 0): void {
+    this.#nowMs -= backMs;
     this.frontier.dispatcher.close();
     this.store.crash(applied);
     this.store = new LaggingStore(this.store.disk);

@@ -162,6 +162,35 @@ worldTest('Retry-After holds the whole host, over a restart, too', async (world)
   assert.equal(slave.urls.length, 1);
 });
 
+const hourMs = 3_600_000;
+
+worldTest('a clock that is put back makes no hold and no wait longer', async (world) => {
+  await world.advance(2 * hourMs);
+  let slave = await begin(world, { ignoreRobots: true, perHost: 1 }, ['/']);
+  const [lease] = slave.leases;
+  assert.ok(lease);
+  const error = { kind: 'status', message: '429 Too Many Requests' } as const;
+  await world.done(world.frontier.fail(slave, lease.id, taskId(lease), error, 30_000));
+  world.crash(0, hourMs);
+  slave = world.slave('slave', 16);
+  await world.advance(20_000);
+  assert.deepEqual(slave.urls, []);
+  // The hold of the host, and then what the page was told, seen when it is read.
+  await world.advance(11_000);
+  await world.advance(30_000);
+  assert.deepEqual(slave.urls, [`${site}/`]);
+});
+
+worldTest('a clock that is put back does not put off robots.txt', async (world) => {
+  await world.advance(2 * hourMs);
+  let slave = await begin(world, { attemptsMax: 9 }, ['/']);
+  await answer(world, slave, { error: { kind: 'timeout', message: 'no answer' } });
+  world.crash(0, hourMs);
+  slave = world.slave('slave', 16);
+  await world.advance(2_000);
+  assert.deepEqual(slave.urls, [robots]);
+});
+
 worldTest('a host that died does not hold the crawl open', async (world) => {
   const paths = Array.from({ length: 300 }, (_, i) => `/${i}`);
   const slave = await begin(world, { ignoreRobots: true, attemptsMax: 50 }, paths);

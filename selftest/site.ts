@@ -1,15 +1,17 @@
 /**
- * A small web site on 127.0.0.1 for end-to-end tests: pages, images, redirects, missing pages,
- * answers that heal after a while, slow ones, and files that are no HTML. It keeps a log of who
- * asked what and when, and the truth about itself is walked from the description that its pages
- * are made from: no HTML is read for it.
+ * A small web site on 127.0.0.1 for the selftest and the tests: pages, images, redirects, missing
+ * pages, answers that heal after a while, slow ones, and files that are no HTML. It keeps a log of
+ * who asked what and when, and the truth about itself is walked from the description that its
+ * pages are made from: no HTML is read for it.
  */
 import { EventEmitter, once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createSecureServer, type Http2ServerRequest, type Http2ServerResponse } from 'node:http2';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo, Server, Socket } from 'node:net';
-import type { Identity } from './certificates.ts';
+
+/** Private key and certificate, PEM. */
+export type Identity = { readonly key: string; readonly cert: string };
 
 export type Page = {
   readonly kind: 'page';
@@ -69,6 +71,8 @@ export type Truth = {
   readonly images: readonly string[];
   readonly broken: readonly string[];
   readonly files: readonly string[];
+  /** Redirects, wherever they lead. */
+  readonly moved: readonly string[];
 };
 
 export class TestSite {
@@ -165,6 +169,7 @@ export class TestSite {
     const found = { pages: new Set<string>(), images: new Set<string>() };
     const broken = new Set<string>();
     const files = new Set<string>();
+    const moved = new Set<string>();
     const depths = new Map([[start, 0]]);
     const absolute = (target: string) => new URL(target, this.origin).href;
     for (const [path, depth] of depths) {
@@ -177,6 +182,7 @@ export class TestSite {
       } else if (resource.kind === 'file') {
         files.add(absolute(path));
       } else if (resource.kind === 'redirect') {
+        moved.add(absolute(path));
         reach(resource.to, depth);
       } else {
         found.pages.add(absolute(path));
@@ -192,6 +198,7 @@ export class TestSite {
       images: [...found.images].sort(),
       broken: [...broken].sort(),
       files: [...files].sort(),
+      moved: [...moved].sort(),
     };
   }
 
