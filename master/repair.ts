@@ -147,7 +147,7 @@ class Rebuilding {
       add(this.#buried, key.readUInt32BE(0));
       return { key, value };
     });
-    for (const table of ['robots', 'hosts'] as const) {
+    for (const table of ['earlier', 'robots', 'breakers', 'paces'] as const) {
       this.#table(table, (key, value) => (this.#isNewSecret ? undefined : { key, value }));
     }
     this.#table('items', (key, value) => ({ key, value }));

@@ -62,6 +62,7 @@ export class Session implements LeaseHolder {
   #name = '?';
   #credit = 0;
   #slots = 0;
+  #takes: LeaseHolder['takes'] = 'all';
   #unanswered = 0;
   #unansweredBytes = 0;
   #isHeldBack = false;
@@ -127,15 +128,20 @@ export class Session implements LeaseHolder {
     return this.#slots;
   }
 
-  setCredit(count: number, slots: number): void {
+  get takes(): LeaseHolder['takes'] {
+    return this.#takes;
+  }
+
+  setCredit(count: number, slots: number, takes: LeaseHolder['takes']): void {
     this.#credit = count;
     this.#slots = slots;
+    this.#takes = takes;
     this.#services.frontier.dispatcher.dispatchSoon();
   }
 
   push(leases: readonly Lease[]): void {
     for (const { task } of leases) this.#sendSpec(task.queue.crawl);
-    const { crawls } = this.#services.frontier;
+    const { crawls, earlier } = this.#services.frontier;
     const tasks = leases.map(({ id, task, timing }) => ({
       task: keyOf(task),
       lease: id,
@@ -143,8 +149,9 @@ export class Session implements LeaseHolder {
       url: task.url,
       depth: task.depth,
       attempt: task.attempts + 1,
+      ...earlier.validators(crawls.of(task), task),
       ...(crawls.of(task)?.scope.isSeedHost(new URL(task.url)) && { open: true }),
-      ...(task.kind === 'robots' ? { kind: task.kind } : {}),
+      ...(task.kind === 'page' ? {} : { kind: task.kind }),
       ...(timing === 'awaited' ? { timed: true as const } : {}),
     }));
     this.send({ verb: 'task.push', tasks });
@@ -152,6 +159,11 @@ export class Session implements LeaseHolder {
 
   cancel(leases: readonly Lease[]): void {
     this.send({ verb: 'task.cancel', leases: leases.map(({ id }) => id) });
+  }
+
+  /** The slave may forget what it keeps for a crawl. [T-30] */
+  endCrawl(crawl: number): void {
+    if (this.#knownSpecs.delete(crawl)) this.send({ verb: 'crawl.ended', crawl });
   }
 
   send(push: Push): void {

@@ -10,9 +10,12 @@
  * - The write map is used: dirty pages are the kernel's, not anonymous memory of the process.
  */
 import { mkdirSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+
 import { join } from 'node:path';
 import type { Database, RootDatabase } from 'lmdb';
 import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
+import { flagsAt, unflushedFlag } from './pages.ts';
 import { type Change, type Range, type Row, type Store, type Table, tables } from './store.ts';
 import { hasSum, sumBytes, withSum } from './sums.ts';
 
@@ -28,8 +31,8 @@ export async function openLmdbStore(
   const path = storeFile(folder);
   try {
     mkdirSync(folder, { recursive: true });
-    const { open } = await import('lmdb');
-    const root = open({
+    const lmdb = await import('lmdb');
+    const root = lmdb.open({
       path,
       noSubdir: true,
       keyEncoding: 'binary',
@@ -114,8 +117,9 @@ class LmdbStore implements NativeStore {
 
   async backup(path: string): Promise<void> {
     try {
-      // With its free pages left out, and meta pages of its own.
-      await this.#root.backup(path, true);
+      // Not compacted: LMDB's writer aborts on what its compaction leaves.
+      await this.#root.backup(path, false);
+      await markFlushed(path);
     } catch (error) {
       throw new StoreError(`the store could not be copied: ${messageOf(error)}`, error);
     }
@@ -142,6 +146,22 @@ class LmdbStore implements NativeStore {
     const table = this.#tables.get(name);
     if (table === undefined) throw new StoreError(`no table ${name}`);
     return table;
+  }
+}
+
+/** A copy has all pages of its last transaction, flushed or not: that one counts, also on another
+ *  machine. */
+async function markFlushed(path: string): Promise<void> {
+  const file = await open(path, 'r+');
+  try {
+    const flags = Buffer.alloc(2);
+    for (const at of flagsAt) {
+      await file.read(flags, 0, 2, at);
+      flags.writeUInt16LE(flags.readUInt16LE(0) & ~unflushedFlag);
+      await file.write(flags, 0, 2, at);
+    }
+  } finally {
+    await file.close();
   }
 }
 

@@ -57,7 +57,9 @@ const magic = 0xbeefc0de;
 /** What the data is: 2 for the LMDB of lmdb-js 3. */
 const dataVersion = 2;
 const metaFlags = 0x4008;
-const unflushedFlag = 0x1000;
+/** Of a meta page, and where they are: its pages may not have reached the disk. */
+export const unflushedFlag = 0x1000;
+export const flagsAt = [52, pageBytes + 52] as const;
 const branchFlag = 1;
 const leafFlag = 2;
 const overflowFlag = 4;

@@ -21,7 +21,8 @@ const mixable: ReadonlySet<Table> = new Set([
   'seen',
   'buried',
   'robots',
-  'hosts',
+  'breakers',
+  'paces',
   'items',
 ]);
 

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { cpSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { generateSite } from '../../selftest/site.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertExact } from '../support/exact.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
-import { generateSite } from '../support/site.ts';
 
 const timeout = 90_000;
 

@@ -23,9 +23,9 @@ import { type TestContext, test } from 'node:test';
 import { repair } from '../../master/repair.ts';
 import { checkStore } from '../../master/store/check.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
+import { randomOf } from '../../selftest/site.ts';
 import { Cluster } from '../support/cluster.ts';
 import { killedCrawl } from '../support/crash-points.ts';
-import { randomOf } from '../support/site.ts';
 import { linesOf, ModelSite, runStoredCrawl, wrongWithEnd } from '../support/stored-crawl.ts';
 
 /** SEED=n runs the same again. */

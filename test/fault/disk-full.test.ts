@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { generateSite } from '../../selftest/site.ts';
 import { makeAuthkeyFile } from '../../shared/authkey.ts';
 import { Cluster, Program, root } from '../support/cluster.ts';
 import { assertExact } from '../support/exact.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
-import { generateSite } from '../support/site.ts';
 import { SmallDisk } from '../support/small-disk.ts';
 
 const timeout = 90_000;

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { checkStore } from '../../master/store/check.ts';
 import { storeFile } from '../../master/store/lmdb.ts';
-import { randomOf } from './site.ts';
+import { randomOf } from '../../selftest/site.ts';
 import { ModelSite, runStoredCrawl, wrongWithEnd } from './stored-crawl.ts';
 
 const program = fileURLToPath(new URL('./crash-child.js', import.meta.url));

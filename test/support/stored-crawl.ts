@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Frontier } from '../../master/frontier/frontier.ts';
 import { keyOf } from '../../master/frontier/gathering.ts';
+import { Grouping } from '../../master/frontier/grouping.ts';
 import type { Lease } from '../../master/frontier/leases.ts';
 import { ResultQueue } from '../../master/sinks/result-queue.ts';
 import { checkStore } from '../../master/store/check.ts';
@@ -20,8 +21,8 @@ import {
 } from '../../master/store/records.ts';
 import type { Store } from '../../master/store/store.ts';
 import { upgrade } from '../../master/store/upgrade.ts';
+import { randomOf } from '../../selftest/site.ts';
 import { FakeSlave } from './fake-slave.ts';
-import { randomOf } from './site.ts';
 import { reportOf, specOf } from './world.ts';
 
 export const origin = 'http://model.example';
@@ -95,9 +96,11 @@ export async function runStoredCrawl(options: StoredOptions): Promise<void> {
     results,
     folder: data,
     hostSecret,
+    grouping: new Grouping('host'),
     leaseMs: 60_000,
     recentEntries: 64,
-    onUnmannerly: () => {},
+    onMade: () => {},
+    onFilesWanted: () => {},
     onEnded: () => end?.resolve(),
   });
   const slave = new ModelSlave((lease) => {
