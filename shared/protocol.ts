@@ -309,11 +309,7 @@ export const requestSchemas = {
     url: url.optional(),
   }),
   /** A copy of the state and the files, below the master's data folder. [C-13] */
-  backup: z.strictObject({
-    verb: z.literal('backup'),
-    id: z.int().min(0),
-    name: crawlNameSchema,
-  }),
+  backup: z.strictObject({ verb: z.literal('backup'), id: z.int().min(0), name: crawlNameSchema }),
   'queue.put': z.strictObject({
     verb: z.literal('queue.put'),
     id: z.int().min(0),

@@ -285,7 +285,6 @@ export class Frontier {
     await this.#options.commits.flushed();
     for (const crawl of this.crawls) {
       if (crawl.state === 'cancelled') continue;
-      // Without it the next start reads the rows that it would have replaced.
       const changes = await crawl.filter.save(crawl.lastCommit).catch(() => []);
       await this.#commit([...changes, ...crawl.trapChanges(true)]);
     }
