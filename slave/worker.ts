@@ -115,8 +115,9 @@ export class Worker {
   }
 
   #joined(master: MasterClient): void {
-    if (this.#state !== 'working') return;
+    // Whoever leaves says first what it has found.
     this.#outbox.tellAll(master);
+    if (this.#state !== 'working') return;
     // A crawl of which a whole session said nothing ended while we were away.
     for (const [id, crawl] of this.#crawls) {
       if (crawl.isStale) this.#crawls.delete(id);
