@@ -11,11 +11,13 @@ import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { AuthkeyFile, authkeyBytesMin, makeAuthkeyFile } from '../shared/authkey.ts';
 import { serverEncryption } from '../shared/encryption.ts';
-import { ConfigError, messageOf } from '../shared/errors.ts';
+import { ConfigError, messageOf, StoreError } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
 import { isLoopback } from '../shared/url.ts';
 import { version } from '../shared/version.ts';
-import { DataFolder } from './data-folder.ts';
+import { Backups } from './backup.ts';
+import { afterFault, DataFolder } from './data-folder.ts';
+import { DiskRoom, type Shortage, shortageOf } from './disk-room.ts';
 import type { Crawl } from './frontier/crawl.ts';
 import { Frontier } from './frontier/frontier.ts';
 import { Grouping } from './frontier/grouping.ts';
@@ -28,27 +30,32 @@ import { MasterServer } from './server.ts';
 import type { Services } from './services.ts';
 import { ResultQueue } from './sinks/result-queue.ts';
 import { SpareMemory } from './spare-memory.ts';
+import { refuseDamagedStore } from './store/check.ts';
 import { GroupCommit } from './store/group-commit.ts';
-import { openLmdbStore } from './store/lmdb.ts';
-import { formatVersion } from './store/records.ts';
-import type { Store } from './store/store.ts';
+import { type NativeStore, openLmdbStore, storeFile } from './store/lmdb.ts';
+import { secretKey } from './store/records.ts';
+import { upgrade } from './store/upgrade.ts';
 
 const commitEveryMs = 25;
 /** How long an orderly stop waits for the pages that slaves have under way. */
 const drainMs = 10_000;
+/** How long it waits for room on a full disk. */
+const fullMs = 10_000;
 /** How long programs whose work is over have to say good-bye. */
 const leaveMs = 1_000;
 
 export class Master {
   readonly #options: ServeOptions;
   readonly #folder: DataFolder;
-  readonly #store: Store;
+  readonly #room: DiskRoom;
+  readonly #store: NativeStore;
   readonly #log: Logger;
   readonly #progress: Progress;
   readonly #commits: GroupCommit;
   readonly #results: ResultQueue;
   readonly #frontier: Frontier;
   readonly #queues: UserQueues;
+  readonly #backups: Backups;
   readonly #managed: Managed;
   readonly #server: MasterServer;
   readonly #robotsSlave: RobotsSlave;
@@ -64,7 +71,11 @@ export class Master {
   static async start(options: ServeOptions): Promise<Master> {
     const folder = DataFolder.open(options.dataFolder);
     try {
-      const store = await openLmdbStore(join(options.dataFolder, 'store'));
+      refuseFullDisk(options);
+      const storeFolder = join(options.dataFolder, 'store');
+      refuseDamagedStore(storeFile(storeFolder));
+      const store = await openLmdbStore(storeFolder);
+      await upgrade(store);
       const master = new Master(options, folder, store);
       await master.#serve();
       return master;
@@ -74,7 +85,7 @@ export class Master {
     }
   }
 
-  private constructor(options: ServeOptions, folder: DataFolder, store: Store) {
+  private constructor(options: ServeOptions, folder: DataFolder, store: NativeStore) {
     this.#options = options;
     this.#folder = folder;
     this.#store = store;
@@ -100,13 +111,23 @@ export class Master {
       repaints: isTerminal && !options.jsonLogs,
     });
     const onError = (error: unknown) => this.#fail(error);
-    this.#commits = new GroupCommit({ store, everyMs: commitEveryMs, onError });
+    folder.onFault = onError;
+    const room = new DiskRoom({
+      folders: [options.dataFolder, options.outFolder],
+      reserveBytes: options.diskReserveBytes,
+      onShort: (shortage) => this.#log.error(shortageText(shortage, options.diskReserveBytes)),
+      onRoom: () => this.#log.info('there is room on the disk again: going on'),
+      onError,
+    });
+    this.#room = room;
+    this.#commits = new GroupCommit({ store, everyMs: commitEveryMs, onError, room });
     this.#results = new ResultQueue({
       store,
       commits: this.#commits,
       folder: options.outFolder,
       onWritten: (crawl) => this.#frontier.settle(crawl),
       onError,
+      room,
     });
     this.#frontier = new Frontier({
       store,
@@ -125,6 +146,15 @@ export class Master {
       onFilesWanted: () => this.#robotsSlave.want(),
     });
     this.#queues = new UserQueues(store, this.#commits, options.queues);
+    this.#backups = new Backups({
+      store,
+      dataFolder: options.dataFolder,
+      outFolder: options.outFolder,
+      reserveBytes: options.diskReserveBytes,
+      onMade: ({ folder, bytes }) => {
+        this.#log.info(`backup of ${(bytes / 1e6).toFixed(1)} MB is in ${folder}`);
+      },
+    });
     this.#managed = new Managed(() => services, {
       isDurable: options.durablePut,
       plain: options.queues,
@@ -157,17 +187,33 @@ export class Master {
     await this.#leasesReturned();
     this.#robotsSlave.close();
     this.#queues.close();
+    const full = this.#endIfFull();
     await this.#managed.close(leaveMs);
     await this.#commits.flushed();
     await this.#results.close();
     await this.#frontier.close();
+    clearInterval(full);
     await this.#server.close(1_000);
     this.#progress.stop();
     this.#memory.close();
+    this.#room.close();
+    await this.#backups.idle();
     await this.#store.close();
     this.#folder.close();
     this.#state = 'stopped';
     this.#settleStopped.resolve();
+  }
+
+  /** A stop does not wait for ever for room. */
+  #endIfFull(): NodeJS.Timeout {
+    return setInterval(() => {
+      if (this.#room.shortMs < fullMs) return;
+      this.#fail(
+        new ConfigError(
+          'stopped with the disk full: what was acknowledged is on it; make room, and start again',
+        ),
+      );
+    }, 250);
   }
 
   async #serve(): Promise<void> {
@@ -245,6 +291,7 @@ export class Master {
       frontier: this.#frontier,
       results: this.#results,
       queues: this.#queues,
+      backups: this.#backups,
       managed: this.#managed,
       sessions: () => this.#server.sessions,
       isDraining: () => this.#state !== 'serving',
@@ -345,35 +392,55 @@ export class Master {
     if (this.#state === 'stopped') return;
     this.#state = 'stopped';
     this.#progress.stop();
+    this.#room.close();
     this.#robotsSlave.close();
     this.#folder.close();
-    this.#settleStopped.reject(error);
+    this.#settleStopped.reject(isDiskFault(error) ? diskFault(error) : error);
   }
 
   #slaveCount(): number {
     return this.#server.sessions.filter(({ role }) => role === 'slave').length;
   }
 
-  /** The secret of the host hashes; with it the format version, which is checked. */
+  /** The secret of the host hashes. */
   #secret(): Buffer {
-    const formatKey = Buffer.from('format');
-    const secretKey = Buffer.from('secret');
-    const format = this.#store.get('meta', formatKey);
     const known = this.#store.get('meta', secretKey);
-    if (format !== undefined && format[0] !== formatVersion) {
-      throw new ConfigError(
-        `${this.#options.dataFolder} was written in format ${format[0]}, ` +
-          `this is ${formatVersion}; use the version of Orbweaver that wrote it`,
-      );
-    }
     if (known !== undefined) return known;
     const secret = randomBytes(16);
-    this.#commits.submit([
-      { table: 'meta', key: formatKey, value: Buffer.from([formatVersion]) },
-      { table: 'meta', key: secretKey, value: secret },
-    ]);
+    this.#commits.submit([{ table: 'meta', key: secretKey, value: secret }]);
     return secret;
   }
+}
+
+/** Opening a store writes to it. @throws ConfigError */
+function refuseFullDisk({ dataFolder, outFolder, diskReserveBytes }: ServeOptions): void {
+  const shortage = shortageOf([dataFolder, outFolder], diskReserveBytes);
+  if (shortage === undefined) return;
+  const { folder, freeBytes } = shortage;
+  throw new ConfigError(
+    `only ${megabytes(freeBytes)} MB are free under ${folder}, and --disk-reserve is ` +
+      `${megabytes(diskReserveBytes)}; make room, or lower it`,
+  );
+}
+
+function shortageText({ folder, freeBytes }: Shortage, reserveBytes: number): string {
+  return (
+    `the disk is full: ${megabytes(freeBytes)} MB are free under ${folder}, --disk-reserve is ` +
+    `${megabytes(reserveBytes)}; nothing is fetched or acknowledged until there is room`
+  );
+}
+
+const megabytes = (bytes: number) => Math.floor(bytes / 1e6);
+
+/** Did the disk fail, rather than we? */
+function isDiskFault(error: unknown): boolean {
+  if (error instanceof StoreError) return true;
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return ['EIO', 'EROFS', 'ENODEV', 'ENXIO', 'ESTALE', 'ENOTCONN'].includes(String(code));
+}
+
+function diskFault(error: unknown): ConfigError {
+  return new ConfigError(`${messageOf(error)}; ${afterFault}`, error);
 }
 
 /** How programs on this machine reach a master that listens there. */

@@ -97,6 +97,7 @@ export class Crawls {
         nextSeq: 1,
         nextCommit: 1,
         counters: { ...noCounters },
+        seenSum: [0, 0, 0, 0],
         startedAt: Date.now(),
       })
     );
@@ -160,6 +161,7 @@ export class Crawls {
     if (this.#folder !== undefined) rmSync(bloomPath(this.#folder, crawl.id), { force: true });
     crawl.counters.waiting = 0;
     crawl.counters.seen = 0;
+    crawl.seenSum.fill(0);
   }
 
   /** Finds the hosts that have tasks: one read each. */

@@ -285,8 +285,8 @@ export class Frontier {
     await this.#options.commits.flushed();
     for (const crawl of this.crawls) {
       if (crawl.state === 'cancelled') continue;
-      const changes = await crawl.filter.save(crawl.lastCommit);
-      await this.#options.store.commit([...changes, ...crawl.trapChanges(true)]);
+      const changes = await crawl.filter.save(crawl.lastCommit).catch(() => []);
+      await this.#commit([...changes, ...crawl.trapChanges(true)]);
     }
   }
 
