@@ -1,10 +1,10 @@
 /**
- * Backups: a consistent copy of the store, made while the master works, and of each crawl's files up
- * to the lengths that this copy records. A master starts from it with `--data <backup>/data --out
- * <backup>/out`. The authkey is not in it: a backup goes where a key should not.
+ * Backups: a consistent copy of the store, made while the master works, and of each crawl's files
+ * up to the lengths that this copy records. A master starts from it with `--data <backup>/data
+ * --out <backup>/out`. The authkey is not in it: a backup goes where a key should not.
  *
- * A backup is below `<data>/backups/` and nowhere else, whoever asks; one at a time, so many at most,
- * and none that would fill the disk. It has its name when it is whole and on the disk.
+ * A backup is below `<data>/backups/` and nowhere else, whoever asks; one at a time, so many at
+ * most, and none that would fill the disk. It has its name when it is whole and on the disk.
  */
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { copyFile, mkdir, open, rename, rm, truncate } from 'node:fs/promises';

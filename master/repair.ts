@@ -2,9 +2,9 @@
  * `repair`: makes a new store of what can be read of a damaged one, drops what does not fit
  * together, and says what it saved and what it could not. The damaged file is kept aside.
  *
- * Saved rows are made consistent again: counts and sums follow the rows; a task or a line of a crawl
- * that is lost goes; what waits or was written counts as seen. The Bloom filters are made anew at
- * the next start.
+ * Saved rows are made consistent again: counts and sums follow the rows; a task or a line of a
+ * crawl that is lost goes; what waits or was written counts as seen. The Bloom filters are made
+ * anew at the next start.
  */
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';

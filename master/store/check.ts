@@ -1,7 +1,7 @@
 /**
- * Is the store whole? Looked at before every start, by reading the file: all pages of all trees, the
- * order of their rows, every value's checksum, and each crawl's keys in `seen` against its record.
- * What passes, LMDB can be trusted with.
+ * Is the store whole? Looked at before every start, by reading the file: all pages of all trees,
+ * the order of their rows, every value's checksum, and each crawl's keys in `seen` against its
+ * record. What passes, LMDB can be trusted with.
  */
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';

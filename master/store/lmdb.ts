@@ -5,8 +5,8 @@
  *   `commit` puts them all before it yields.
  * - A commit is acknowledged when it is *flushed* to the disk, not when it is visible.
  * - Random keys cost a page each, so the keys of `seen` are sorted before they are put.
- * - Values carry a checksum, which is looked at before the store is opened: native code that meets a
- *   damaged page takes the process with it.
+ * - Values carry a checksum, which is looked at before the store is opened: native code that meets
+ *   a damaged page takes the process with it.
  * - The write map is used: dirty pages are the kernel's, not anonymous memory of the process.
  */
 import { mkdirSync } from 'node:fs';

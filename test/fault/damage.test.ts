@@ -1,6 +1,7 @@
 /**
- * A store of a crawl that was killed, damaged at random: a start refuses it or runs right, and after
- * a repair the crawl goes on with what repair says it has saved. Native code never sees damage.
+ * A store of a crawl that was killed, damaged at random: a start refuses it or runs right, and
+ * after a repair the crawl goes on with what repair says it has saved. Native code never sees
+ * damage.
  */
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
