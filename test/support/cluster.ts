@@ -30,6 +30,9 @@ export type RunOptions = {
   readonly program?: string;
 };
 
+/** A program that says more is known by its last words. */
+const outputCharsMax = 8 << 20;
+
 /** A program that was started: its output so far, and how it ended. */
 export class Program {
   readonly child: ChildProcess;
@@ -50,8 +53,8 @@ export class Program {
     });
     for (const name of ['stdout', 'stderr'] as const) {
       this.child[name]?.setEncoding('utf8').on('data', (text: string) => {
-        this.output += text;
-        this[name] += text;
+        this.output = lastOf(this.output + text);
+        this[name] = lastOf(this[name] + text);
         this.#events.emit('output');
       });
     }
@@ -93,6 +96,11 @@ export class Program {
       }
     }
   }
+}
+
+/** Cut now and then, because a cut copies. */
+function lastOf(text: string): string {
+  return text.length > 2 * outputCharsMax ? text.slice(-outputCharsMax) : text;
 }
 
 /** Children of this process, so that none outlives it, however a test file ends. */
