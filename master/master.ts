@@ -18,6 +18,7 @@ import { version } from '../shared/version.ts';
 import { DataFolder } from './data-folder.ts';
 import type { Crawl } from './frontier/crawl.ts';
 import { Frontier } from './frontier/frontier.ts';
+import { MemoryWatch } from './memory-watch.ts';
 import type { ServeOptions } from './options.ts';
 import { Progress, summary } from './progress.ts';
 import { Managed } from './python/managed.ts';
@@ -25,13 +26,17 @@ import { UserQueues } from './queues.ts';
 import { MasterServer } from './server.ts';
 import type { Services } from './services.ts';
 import { ResultQueue } from './sinks/result-queue.ts';
-import { SpareMemory } from './spare-memory.ts';
 import { GroupCommit } from './store/group-commit.ts';
 import { openLmdbStore } from './store/lmdb.ts';
 import { formatVersion } from './store/records.ts';
 import type { Store } from './store/store.ts';
 
 const commitEveryMs = 25;
+/** Shares of the memory limit: Bloom filters, and results that are not yet written. */
+const bloomShare = 3 / 8;
+const resultShare = 1 / 16;
+/** Of results, while memory is tight. */
+const tightResultBytes = 1 << 20;
 /** How long an orderly stop waits for the pages that slaves have under way. */
 const drainMs = 10_000;
 
@@ -47,7 +52,7 @@ export class Master {
   readonly #queues: UserQueues;
   readonly #managed: Managed;
   readonly #server: MasterServer;
-  readonly #memory: SpareMemory;
+  readonly #memory: MemoryWatch;
   readonly #isNewKey: boolean;
   readonly #settleStopped: { resolve: () => void; reject: (error: unknown) => void };
   /** Resolves after an orderly stop; rejects with the fault that ended the master. */
@@ -95,10 +100,22 @@ export class Master {
     });
     const onError = (error: unknown) => this.#fail(error);
     this.#commits = new GroupCommit({ store, everyMs: commitEveryMs, onError });
+    const bytesMax = options.memoryBytes;
+    this.#memory = new MemoryWatch({
+      bytesMax,
+      commits: () => this.#commits.count,
+      onTight: (used) => {
+        const mib = Math.round(used / 2 ** 20);
+        this.#log.warn({ MiB: mib }, 'memory is short: peers wait; see --memory-limit');
+      },
+      onExceeded: () => this.#server.closeHeaviest(),
+    });
+    const isTight = () => this.#memory.isTight;
     this.#results = new ResultQueue({
       store,
       commits: this.#commits,
       folder: options.outFolder,
+      waitingBytesMax: () => (isTight() ? tightResultBytes : bytesMax * resultShare),
       onWritten: (crawl) => this.#frontier.settle(crawl),
       onError,
     });
@@ -110,12 +127,13 @@ export class Master {
       hostSecret: this.#secret(),
       leaseMs: options.timing.leaseMs,
       recentEntries: options.recentUrls,
+      bloomBytesMax: bytesMax * bloomShare,
+      isTight,
       onUnmannerly: (crawl) => this.#warnOfManners(crawl),
       onEnded: (crawl) => this.#ended(crawl),
     });
     this.#queues = new UserQueues(store, this.#commits, options.queues);
     this.#managed = new Managed(() => services, { isDurable: options.durablePut });
-    this.#memory = new SpareMemory(() => this.#commits.count);
     const services = this.#services(this.#authkeys());
     this.#server = new MasterServer(services, options);
   }
@@ -217,6 +235,7 @@ export class Master {
       version: `orbweaver/${version}`,
       defaultSpec: this.#options.spec,
       timing: this.#options.timing,
+      memory: this.#memory,
       frontier: this.#frontier,
       results: this.#results,
       queues: this.#queues,

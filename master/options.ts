@@ -52,6 +52,7 @@ export type ServeOptions = {
   readonly durablePut: boolean;
   readonly exitWhenDone: boolean;
   readonly recentUrls: number;
+  readonly memoryBytes: number;
   readonly timing: Timing;
   readonly statusEveryMs: number;
   readonly jsonLogs: boolean;
@@ -137,6 +138,9 @@ function serveFlags(): Option[] {
     flag('--durable-put', 'answer a put of a Python program after its commit').default(false),
     flag('--config <file>', 'YAML or JSON file of options by their long names'),
     flag('--exit-when-done', 'leave with 0 when every crawl is finished').default(false),
+    flag('--memory-limit <MB>', "what the master may take of memory, without the kernel's cache")
+      .default(1024)
+      .argParser(whole(256, 1 << 20)),
     flag('--recent-urls <n>', 'known URLs kept in memory for speed, 16 bytes each')
       .default(1 << 18)
       .argParser(whole(1024, 1 << 28)),
@@ -197,6 +201,7 @@ function serveOptions(program: Command, seeds: string[], env: NodeJS.ProcessEnv)
     durablePut: values['durablePut'] === true,
     exitWhenDone: values['exitWhenDone'] === true,
     recentUrls: Number(values['recentUrls']),
+    memoryBytes: Number(values['memoryLimit']) * 2 ** 20,
     timing: timing(values),
     statusEveryMs: Number(values['statusEvery']) * 1000,
     jsonLogs: values['jsonLogs'] === true,

@@ -4,6 +4,7 @@ import type { CrawlSpec } from '../shared/crawl.ts';
 import type { OrbError } from '../shared/errors.ts';
 import type { AuthDigest } from '../shared/handshake.ts';
 import type { Frontier } from './frontier/frontier.ts';
+import type { MemoryWatch } from './memory-watch.ts';
 import type { Managed } from './python/managed.ts';
 import type { UserQueues } from './queues.ts';
 import type { Session } from './session.ts';
@@ -28,6 +29,7 @@ export type Services = {
   readonly timing: Timing;
   /** What a crawl gets that `add` says nothing about: the master's own options. */
   readonly defaultSpec: CrawlSpec;
+  readonly memory: MemoryWatch;
   readonly frontier: Frontier;
   readonly results: ResultQueue;
   readonly queues: UserQueues;

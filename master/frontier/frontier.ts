@@ -35,6 +35,7 @@ import type { Pace } from './pace.ts';
 import { type Host, Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
 import type { Access, RobotsAnswer } from './robots-gate.ts';
+import { TaskNames } from './task-names.ts';
 import type { Task } from './tasks.ts';
 
 /** Where findings go when they are on the disk. */
@@ -56,12 +57,19 @@ export type FrontierOptions = {
   readonly leaseMs: number;
   /** Entries of the table of recent fingerprints, 16 bytes each. */
   readonly recentEntries: number;
+  /** What the Bloom filters of all crawls may take. */
+  readonly bloomBytesMax: number;
+  /** True while memory is short: little may wait for the disk then. */
+  readonly isTight: () => boolean;
   /** It fetches what robots.txt forbids: at every start, and when it is made. */
   readonly onUnmannerly: (crawl: Crawl) => void;
   /** It is finished or cancelled, and that is on the disk. */
   readonly onEnded: (crawl: Crawl) => void;
 };
 
+/** Links of one page that are taken in one commit. */
+const linkBytesMax = 256 << 10;
+const lineFeed = 10;
 const retryFirstMs = 1_000;
 const retryMaxMs = 300_000;
 /** What no second try mends: a certificate, a header beyond all bounds. */
@@ -70,6 +78,7 @@ const lastingKinds: ReadonlySet<FetchErrorKind> = new Set(['tls', 'too-large']);
 export class Frontier {
   readonly crawls: Crawls;
   readonly dispatcher: Dispatcher;
+  readonly names: TaskNames;
   readonly buried: Buried;
   readonly #options: FrontierOptions;
   readonly #hashers = {
@@ -79,11 +88,13 @@ export class Frontier {
   };
   readonly #politeness: Politeness;
   readonly #recent: RecentTable;
-  readonly #inbox = new Inbox();
+  readonly #inbox: Inbox;
   readonly #records: HostRecords;
 
   constructor(options: FrontierOptions) {
     this.#options = options;
+    this.#inbox = new Inbox(options.isTight);
+    this.names = new TaskNames(options.hostSecret, this.#hashers.nested);
     this.#records = new HostRecords(options.store, (changes) => this.#commit(changes));
     this.#politeness = new Politeness({
       hashOf: (key) => Buffer.from(this.#hashers.nested.one(options.hostSecret, key).buffer, 0, 8),
@@ -97,10 +108,12 @@ export class Frontier {
       politeness: this.#politeness,
       recent: this.#recent,
       folder: options.folder,
+      bloomBytesMax: options.bloomBytesMax,
     });
     this.dispatcher = new Dispatcher({
       crawls: this.crawls,
       politeness: this.#politeness,
+      names: this.names,
       leaseMs: options.leaseMs,
       mayFetch: () => !options.results.isFull,
       onHopeless: (task, slave) => this.#giveUp(task, slave),
@@ -164,10 +177,43 @@ export class Frontier {
     }
     if (host !== undefined)
       this.#keepPace(host, (pace, now) => pace.answered(report.result.ms, now));
-    const bytes = smallEntryBytes + report.links.length + report.images.length * 128;
+    const links = { total: 0 };
+    const rest = this.#putFirstLinks(crawl, task, report.links, links);
+    const bytes = smallEntryBytes + rest.length + report.images.length * 128;
+    const last = { ...report, links: rest };
     return await new Promise((done) =>
-      this.#put({ kind: 'report', crawl, bytes, task, report, slave: holder.name, done }),
+      this.#put({
+        kind: 'report',
+        crawl,
+        bytes,
+        task,
+        report: last,
+        links,
+        slave: holder.name,
+        done,
+      }),
     );
+  }
+
+  /** Of a page with very many links, all but the last ones are offered first, in commits of their
+   *  own, so that no commit takes long. The page ends with the last of them: after a crash in
+   *  between it is fetched again, and finds some of its links known. */
+  #putFirstLinks(
+    crawl: Crawl,
+    task: Task,
+    links: Uint8Array,
+    found: { total: number },
+  ): Uint8Array {
+    let rest = links;
+    while (rest.length > linkBytesMax) {
+      const cut = rest.lastIndexOf(lineFeed, linkBytesMax - 1) + 1;
+      // Longer than any URL: nothing will come of it.
+      if (cut === 0) break;
+      const part = rest.subarray(0, cut);
+      this.#put({ kind: 'links', crawl, bytes: part.length, task, part, links: found });
+      rest = rest.subarray(cut);
+    }
+    return rest;
   }
 
   /** Takes an answer to a request for robots.txt. Resolves when it is on the disk. */
@@ -345,9 +391,13 @@ export class Frontier {
     const gathering = this.#gathering(crawl, gatherings);
     switch (kind) {
       case 'report': {
-        const isTaken = gathering.report(entry.task, entry.report, entry.slave, clockMs());
+        const { task, report, links, slave } = entry;
+        const isTaken = gathering.report(task, report, { before: links.total, slave }, clockMs());
         return () => entry.done(isTaken ? 'done' : 'stale');
       }
+      case 'links':
+        entry.links.total += gathering.links(entry.part, entry.task, clockMs());
+        return () => {};
       case 'failure': {
         gathering.failure(entry.failure, clockMs());
         return () => entry.done('done');
@@ -469,5 +519,5 @@ function failed({ delayMs }: Host, error: FetchErrorBody, retryAfterMs: number) 
 function answerCancelled(entry: Entry): void {
   if (entry.kind === 'seeds') entry.done({ admitted: 0, known: 0, refused: [] });
   else if (entry.kind === 'replay' || entry.kind === 'excluded') entry.done();
-  else entry.done('stale');
+  else if (entry.kind !== 'links') entry.done('stale');
 }

@@ -69,9 +69,15 @@ export class Gathering {
     this.#skipped = new SkippedLinks(crawl, (words) => this.#markSeen(words, 0));
   }
 
-  /** A fetched task: its line, its images, its links; the task is gone. A page over the page limit
+  /** A fetched task: its line, its images, its links; the task is gone. `before`: how many links of
+   *  it were taken in earlier commits. A page over the page limit
    *  (from a slave whose lease was over) is not taken: false, and its task waits again. */
-  report(task: Task, report: Report, slave: string, at: number): boolean {
+  report(
+    task: Task,
+    report: Report,
+    { before, slave }: { readonly before: number; readonly slave: string },
+    at: number,
+  ): boolean {
     const { counters } = this.crawl;
     const { result } = report;
     if (this.crawl.isFull && isPage(result)) {
@@ -81,7 +87,7 @@ export class Gathering {
     const moved = result.finalUrl !== task.url && !this.#claim(result.finalUrl);
     const excluded = moved ? undefined : this.#exclusion(result);
     const page = isPage(result) && !moved && excluded === undefined;
-    const links = this.#links(report.links, task, at);
+    const links = before + this.links(report.links, task, at);
     const { images } = report;
     // A page of a known name may show other images than the one that was written.
     if (page || excluded === 'canonical') this.#newImages(images);
@@ -93,6 +99,27 @@ export class Gathering {
     counters.bytes += result.bytes;
     this.#remove(task);
     return true;
+  }
+
+  /** Admits the new ones among the links; gives how many there were in all. */
+  links(links: Uint8Array, task: Task, now: number): number {
+    const { crawl } = this;
+    const depth = Math.min(task.depth + 1, depthMax);
+    const isTooDeep = crawl.spec.maxDepth !== undefined && depth > crawl.spec.maxDepth;
+    const found = { from: task.url, depth, priority: task.priority, at: now, isTooDeep };
+    const text = Buffer.from(links.buffer, links.byteOffset, links.byteLength);
+    let total = 0;
+    this.#fingerprinter.hash(crawl.secret, text, ({ count, words, start, end }) => {
+      total += count;
+      for (let i = 0; i < count; i++) {
+        const at = i * fingerprintWords;
+        if (crawl.filter.knows(words, at)) continue;
+        // Counted before, and no nearer this time: not worth a string.
+        if (isTooDeep && this.#skipped.has(words, at)) continue;
+        this.#offer(text.toString('latin1', start(i), end(i)), words, at, found);
+      }
+    });
+    return total;
   }
 
   /** A failed fetch: again at `retryAt`; buried if there is none, or it has failed too often. */
@@ -195,27 +222,6 @@ export class Gathering {
     if (crawl.filter.knows(words, 0)) return false;
     this.#markSeen(words, 0);
     return true;
-  }
-
-  /** Admits the new ones among the links; gives how many there were in all. */
-  #links(links: Uint8Array, task: Task, now: number): number {
-    const { crawl } = this;
-    const depth = Math.min(task.depth + 1, depthMax);
-    const isTooDeep = crawl.spec.maxDepth !== undefined && depth > crawl.spec.maxDepth;
-    const found = { from: task.url, depth, priority: task.priority, at: now, isTooDeep };
-    const text = Buffer.from(links.buffer, links.byteOffset, links.byteLength);
-    let total = 0;
-    this.#fingerprinter.hash(crawl.secret, text, ({ count, words, start, end }) => {
-      total += count;
-      for (let i = 0; i < count; i++) {
-        const at = i * fingerprintWords;
-        if (crawl.filter.knows(words, at)) continue;
-        // Counted before, and no nearer this time: not worth a string.
-        if (isTooDeep && this.#skipped.has(words, at)) continue;
-        this.#offer(text.toString('latin1', start(i), end(i)), words, at, found);
-      }
-    });
-    return total;
   }
 
   /** A link that is not known: admitted, or skipped with a reason. */

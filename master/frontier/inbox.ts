@@ -15,12 +15,23 @@ export type SeedVerdict = Replies['crawl.add'];
 
 /** One thing that waits to be gathered. `bytes`: what it holds in memory, about. */
 export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
-  | { kind: 'report'; task: Task; report: Report; slave: string; done: (v: Verdict) => void }
+  | {
+      kind: 'report';
+      task: Task;
+      report: Report;
+      links: LinkCount;
+      slave: string;
+      done: (v: Verdict) => void;
+    }
+  | { kind: 'links'; task: Task; part: Uint8Array; links: LinkCount }
   | { kind: 'failure'; failure: Failure; done: (v: Verdict) => void }
   | { kind: 'excluded'; task: Task; done: () => void }
   | { kind: 'replay'; rows: readonly Row[]; done: () => void }
   | { kind: 'seeds'; urls: readonly string[]; priority: number; done: (v: SeedVerdict) => void }
 );
+
+/** How many links of one report were taken so far, over the entries that it was cut into. */
+export type LinkCount = { total: number };
 
 export type Failure = {
   readonly task: Task;
@@ -37,16 +48,26 @@ export type Failure = {
 export const smallEntryBytes = 512;
 /** Bytes of one commit's entries: bounds the time that one gathering takes. */
 const gatherBytesMax = 512 << 10;
-/** Bytes above which senders have to wait. */
+/** Bytes above which senders have to wait; while memory is tight. */
 const bytesMax = 4 << 20;
+const tightBytesMax = 256 << 10;
 
 export class Inbox {
+  readonly #isTight: () => boolean;
   #entries: Entry[] = [];
   #bytes = 0;
   #waitingForRoom: (() => void)[] = [];
 
+  constructor(isTight: () => boolean) {
+    this.#isTight = isTight;
+  }
+
   get isFull(): boolean {
-    return this.#bytes > bytesMax;
+    return this.#bytes > this.#bytesMax;
+  }
+
+  get #bytesMax(): number {
+    return this.#isTight() ? tightBytesMax : bytesMax;
   }
 
   get isEmpty(): boolean {
@@ -85,7 +106,7 @@ export class Inbox {
   }
 
   makeRoom(): void {
-    if (this.#bytes > bytesMax / 2) return;
+    if (this.#bytes > this.#bytesMax / 2) return;
     const waiting = this.#waitingForRoom;
     this.#waitingForRoom = [];
     for (const resolve of waiting) resolve();

@@ -27,6 +27,7 @@ import { PickleError, type PyValue } from './values.ts';
 
 /** Requests that a client may send before it has read the answers: none does, but one may. */
 const pipelineMax = 64;
+const pipelineBytesMax = 32 << 20;
 
 /** True for the first payload of a client of this dialect: a pickle of protocol 0x80 0..5. */
 export function isPickle(payload: Buffer): boolean {
@@ -40,6 +41,7 @@ export class PythonCaller implements Caller {
   readonly #connection: Connection;
   readonly #gone = new AbortController();
   readonly #waiting: Buffer[] = [];
+  #waitingBytes = 0;
   readonly #used = new Set<Proxied>();
   #name = '?';
   #state: 'first' | 'object' | 'closed' = 'first';
@@ -57,6 +59,11 @@ export class PythonCaller implements Caller {
     return this.#name;
   }
 
+  /** Bytes of requests that are not answered. */
+  get waitingBytes(): number {
+    return this.#waitingBytes;
+  }
+
   get signal(): AbortSignal {
     return this.#gone.signal;
   }
@@ -67,7 +74,10 @@ export class PythonCaller implements Caller {
 
   receive(payload: Buffer): void {
     this.#waiting.push(payload);
-    if (this.#waiting.length > pipelineMax) this.#connection.pause();
+    this.#waitingBytes += payload.length;
+    if (this.#waiting.length > pipelineMax || this.#waitingBytes > pipelineBytesMax) {
+      this.#connection.pause();
+    }
     if (!this.#isServing) void this.#serveAll();
   }
 
@@ -80,6 +90,7 @@ export class PythonCaller implements Caller {
     const wasObject = this.#state === 'object';
     this.#state = 'closed';
     this.#waiting.length = 0;
+    this.#waitingBytes = 0;
     this.#gone.abort();
     if (wasObject) this.#services.managed.left(this, this.#used);
   }
@@ -88,6 +99,7 @@ export class PythonCaller implements Caller {
     this.#isServing = true;
     for (let payload = this.#waiting.shift(); payload; payload = this.#waiting.shift()) {
       const reply = await this.#serve(payload);
+      this.#waitingBytes -= payload.length;
       if (this.#connection.state === 'closed') break;
       if (reply !== undefined) this.#connection.sendPayload(reply);
       if (reply === undefined || this.#state === 'first') {

@@ -13,8 +13,6 @@ import { FileSink, type Lengths, noLengths, refuseForeignFiles } from './files.t
 type Row = { readonly commit: number; readonly bytes: Buffer };
 type Outlet = { rows: Row[]; sink: FileSink | undefined; writing: Promise<void> | undefined };
 
-/** Bytes that wait for a sink before no more is fetched. */
-const waitingBytesMax = 64 << 20;
 /** A sink writes this often while a crawl runs; at its end, at once. */
 const writeEveryMs = 200;
 
@@ -24,6 +22,8 @@ export class ResultQueue {
     readonly commits: GroupCommit;
     /** `<out>`. */
     readonly folder: string;
+    /** Bytes that wait for a sink before no more is fetched. */
+    readonly waitingBytesMax: () => number;
     readonly onWritten: (crawl: Crawl) => void;
     readonly onError: (error: unknown) => void;
   };
@@ -35,6 +35,7 @@ export class ResultQueue {
     store: Store;
     commits: GroupCommit;
     folder: string;
+    waitingBytesMax: () => number;
     onWritten: (crawl: Crawl) => void;
     onError: (error: unknown) => void;
   }) {
@@ -42,7 +43,7 @@ export class ResultQueue {
   }
 
   get isFull(): boolean {
-    return this.#waitingBytes > waitingBytesMax;
+    return this.#waitingBytes > this.#options.waitingBytesMax();
   }
 
   folderOf(crawlName: string): string {

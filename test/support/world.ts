@@ -5,8 +5,8 @@
  */
 import test, { mock } from 'node:test';
 import { Frontier } from '../../master/frontier/frontier.ts';
-import { keyOf } from '../../master/frontier/gathering.ts';
 import type { Lease } from '../../master/frontier/leases.ts';
+import { TaskNames } from '../../master/frontier/task-names.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import { crawlKey, decodeResults, decodeTask } from '../../master/store/records.ts';
 import type { Table } from '../../master/store/store.ts';
@@ -16,11 +16,14 @@ import {
   crawlSpecSchema,
   type RobotsDirective,
 } from '../../shared/crawl.ts';
+import { Fingerprinter } from '../../shared/fingerprint.ts';
 import type { Requests } from '../../shared/protocol.ts';
 import { FakeSlave } from './fake-slave.ts';
 import { LaggingStore } from './lagging-store.ts';
 
 export const leaseMs = 60_000;
+const hostSecret = Buffer.alloc(16, 7);
+const names = new TaskNames(hostSecret, new Fingerprinter());
 
 /** A line of pages.jsonl, as far as tests look at it. */
 export type Line = {
@@ -184,9 +187,11 @@ export class World {
       commits,
       results: { offer: () => {}, isFull: false },
       folder: this.folder,
-      hostSecret: Buffer.alloc(16, 7),
+      hostSecret,
       leaseMs,
       recentEntries: 64,
+      bloomBytesMax: 1 << 26,
+      isTight: () => false,
       onUnmannerly: () => {},
       onEnded: ({ name, state }) => {
         if (state === 'finished') this.finished.push(name);
@@ -225,7 +230,7 @@ export function specOf(spec: CrawlSpecInput): CrawlSpec {
 }
 
 export function taskId(lease: Lease): Buffer {
-  return keyOf(lease.task);
+  return names.of(lease.task);
 }
 
 export function leaseOf(slave: FakeSlave, url: string): Lease | undefined {
