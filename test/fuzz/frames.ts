@@ -1,31 +1,52 @@
 /**
  * Mutated traffic against a real master, over real sockets, beside a well-behaved session:
  *
- *     node dist/test/fuzz/frames.js --frames 10000000 --seed 7
+ *     node dist/test/fuzz/frames.js --frames 1000000 --decoded 10000000 --seed 7
  *
+ * `--decoded` mutants more go through decoder and schemas alone, in this process.
  * Prints what was tried, how fast, what memory the master took and how long a ping of the
  * well-behaved session took, ten times on the way. Ends with 1 when the master ends, hangs, or
  * something of that session has changed.
  */
 import { parseArgs } from 'node:util';
 import { anonymousBytes, count, say } from '../bench/measure.ts';
+import { decodeMutants } from './decoding.ts';
 import { fuzz } from './fuzz.ts';
+import { record } from './recording.ts';
 
 const { values } = parseArgs({
   options: {
     frames: { type: 'string', default: '1000000' },
     seed: { type: 'string', default: `${Date.now() % 1e9}` },
+    decoded: { type: 'string', default: '0' },
     lanes: { type: 'string', default: '8' },
   },
 });
 const frames = Number(values.frames);
 say(`seed ${values.seed}`);
+const seed = Number(values.seed);
+const traffic = await record();
+if (Number(values.decoded) > 0) {
+  const before = { at: performance.now(), rss: process.memoryUsage.rss() };
+  // Warm, so that growth is growth.
+  decodeMutants({ frames: 100_000, seed: seed + 1, traffic });
+  const warm = process.memoryUsage.rss();
+  const decoded = decodeMutants({ frames: Number(values.decoded), seed, traffic });
+  const mb = (bytes: number) => `${(bytes / 1e6).toFixed(0)} MB`;
+  say(
+    `decoded ${count(decoded.frames)} frames, ${count(decoded.requests)} of them requests, in ` +
+      `${((performance.now() - before.at) / 1000).toFixed(0)} s; slowest ` +
+      `${decoded.slowestMs.toFixed(1)} ms; this process ${mb(warm)}, then ` +
+      `${mb(process.memoryUsage.rss())}`,
+  );
+}
 let shown = 0;
 let lastPings = 0;
 const began = performance.now();
 const { counts, pings, verbs } = await fuzz({
   frames,
-  seed: Number(values.seed),
+  seed,
+  traffic,
   lanes: Number(values.lanes),
   onProgress: ({ native, python, connections }, times, pid) => {
     const tried = native + python;

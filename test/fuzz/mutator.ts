@@ -92,19 +92,20 @@ export class Mutator {
     switch (this.below(8)) {
       case 0:
         // Without a verb it is no message, which ends the session: now and then.
-        if (field !== 'verb' || this.below(20) === 0) delete target[field];
+        if (Array.isArray(target)) target.pop();
+        else if (field !== 'verb' || this.below(20) === 0) delete target[field];
         break;
       case 1:
-        target[this.pick(Object.keys(other))] = this.pick(Object.values(other));
+        target[this.pick(Object.keys(other))] = this.pick(Object.values(other)) ?? null;
         break;
       case 2:
         message['verb'] = other['verb'];
         break;
       case 3:
-        target[`${field}${this.below(9)}`] = target[field];
+        target[`${field}${this.below(9)}`] = target[field] ?? null;
         break;
       case 4:
-        target[field] = this.pick(Object.values(other));
+        target[field] = this.pick(Object.values(other)) ?? null;
         break;
       default:
         target[field] = this.#value();
@@ -147,7 +148,7 @@ export class Mutator {
       case 9:
         return this.below(5_000);
       default:
-        return this.pick(Object.values(this.pick(this.#messages)));
+        return this.pick(Object.values(this.pick(this.#messages))) ?? null;
     }
   }
 
