@@ -150,7 +150,8 @@ class Wire {
   }
 
   abort(): void {
-    this.peer.abort();
+    // Not `abort` of the peer: that waits for what the master will never read.
+    this.peer.socket.destroy();
   }
 
   #change(): Promise<void> {
