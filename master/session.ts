@@ -310,7 +310,8 @@ export class Session implements LeaseHolder {
     const part = this.#isHeldBack ? 0.5 : 1;
     const { unansweredBytesMax, untakenBytesMax } = this.#bytesMax;
     return (
-      this.#services.frontier.isFull ||
+      // Not who waits for nothing: a ping, a look at the status.
+      (this.#unanswered > 0 && this.#services.frontier.isFull) ||
       this.#unanswered > limits.unansweredMax * part ||
       this.#unansweredBytes > unansweredBytesMax * part ||
       this.#connection.unsentBytes > untakenBytesMax
