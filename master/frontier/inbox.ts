@@ -46,7 +46,7 @@ export type Failure = {
 
 /** What an entry without links takes, about. */
 export const smallEntryBytes = 512;
-/** Bytes of one commit's entries: bounds the time that one gathering takes. */
+/** Bytes of one commit's entries. */
 const gatherBytesMax = 512 << 10;
 /** Bytes above which senders have to wait; while memory is tight. */
 const bytesMax = 4 << 20;
@@ -87,14 +87,21 @@ export class Inbox {
     this.#bytes += entry.bytes;
   }
 
-  /** Takes out a batch, the oldest first. Its bytes count until `settle`. */
-  take(): Entry[] {
+  /** Takes out a batch, the oldest first; who wants fewer stops early. Their bytes count until
+   *  `settle`. */
+  *take(): Generator<Entry> {
     let bytes = 0;
-    const taken = this.#entries.findIndex((entry) => {
-      bytes += entry.bytes;
-      return bytes > gatherBytesMax + entry.bytes;
-    });
-    return this.#entries.splice(0, taken < 0 ? this.#entries.length : taken);
+    let taken = 0;
+    try {
+      for (const entry of this.#entries) {
+        if (bytes > gatherBytesMax) return;
+        bytes += entry.bytes;
+        taken++;
+        yield entry;
+      }
+    } finally {
+      this.#entries.splice(0, taken);
+    }
   }
 
   /** These are on the disk. */
