@@ -4,6 +4,7 @@ import { CommandError, ConfigError, ConnectionError, ProtocolError } from '../sh
 import type { CrawlStatus, Replies } from '../shared/protocol.ts';
 import type { AskOptions } from './options.ts';
 import { number, slavesText } from './progress.ts';
+import { recrawl } from './recrawl.ts';
 
 /** @throws ConfigError what the operator has to do · AuthError */
 export async function ask(options: AskOptions): Promise<void> {
@@ -46,6 +47,19 @@ async function perform(master: MasterClient, question: AskOptions['ask']): Promi
     }
     case 'add':
       return await add(master, question);
+    case 'recrawl': {
+      const answer = await recrawl(master, question);
+      const { admitted, known, refused, conditional } = answer;
+      const lines = [
+        admitted === 0
+          ? `nothing new for crawl ${question.crawl}`
+          : `crawl ${question.crawl} is going on: ${admitted} URLs of ${question.like}, ` +
+            `${conditional} of them asked only whether they changed`,
+      ];
+      if (known > 0) lines.push(`${known} known already`);
+      if (refused > 0) lines.push(`${refused} left out by its scope`);
+      return { text: lines.join('\n'), answer };
+    }
     case 'pause':
     case 'resume':
     case 'cancel': {

@@ -10,13 +10,17 @@ import {
   crawlSpecSchema,
   fetchSpecSchema,
   imageVias,
+  isProxyUrl,
   lazyAttributes,
   obeyable,
+  proxyUrlForm,
   trapLimitsSchema,
   trapRules,
 } from '../shared/crawl.ts';
 import { ConfigError } from '../shared/errors.ts';
 import { version } from '../shared/version.ts';
+
+const product = `Orbweaver/${version}`;
 
 type Values = Record<string, unknown>;
 /** Some fields of a CrawlSpec, unchecked. */
@@ -51,6 +55,13 @@ export function specFlags(): Option[] {
     flag('--ignore-robots', 'fetch what robots.txt disallows: only on your own sites').default(
       false,
     ),
+    flag('--sitemaps <which>', 'robots: those that robots.txt names; all: /sitemap.xml, too; none')
+      .choices(['none', 'robots', 'all'])
+      .default('robots'),
+    flag(
+      '--sitemap-since <date>',
+      'of sitemaps, only what was modified since, and what has no date; default: all',
+    ).argParser(moment),
     flag('--obey <directives>', `what pages ask that is kept to: ${obeyable.join(',')}; all; none`)
       .argParser(directives)
       .default(['nofollow'], 'nofollow'),
@@ -80,7 +91,19 @@ export function specFlags(): Option[] {
       .default(10 << 20)
       .argParser(whole(1, 1 << 30)),
     flag('--redirects <n>', 'redirects of one fetch').default(10).argParser(whole(0, 50)),
-    flag('--user-agent <text>', 'how slaves introduce themselves').default(`Orbweaver/${version}`),
+    flag(
+      '--user-agent <text>',
+      `how slaves introduce themselves (may be repeated: visitors in turn); default: ${product}`,
+    ).argParser(userAgents),
+    flag(
+      '--contact <url-or-mail>',
+      'told to hosts behind the user agent, so that they can reach you; default: none',
+    ).argParser(contact),
+    flag(
+      '--proxy <url>',
+      'http, https or socks5 proxy, user:password@ if need be (may be repeated: in turn); default: none',
+    ).argParser(proxies),
+    flag('--http2', 'offer HTTP/2 to https hosts').default(false),
     flag(
       '--header <name:value>',
       'sent with every request (may be repeated); Authorization to the hosts of seeds alone; default: none',
@@ -109,6 +132,8 @@ const specFields: Readonly<
   perHost: ['perHost'],
   crawlDelayMax: ['crawlDelayMaxMs'],
   ignoreRobots: ['ignoreRobots'],
+  sitemaps: ['sitemaps'],
+  sitemapSince: ['fetch', 'sitemapSinceMs'],
   canonical: ['canonical'],
   traps: ['traps'],
   attempts: ['attemptsMax'],
@@ -121,7 +146,8 @@ const specFields: Readonly<
   fetchTimeout: ['fetch', 'timeoutMs'],
   pageBytes: ['fetch', 'bodyBytesMax'],
   redirects: ['fetch', 'redirectsMax'],
-  userAgent: ['fetch', 'userAgent'],
+  proxy: ['fetch', 'proxies'],
+  http2: ['fetch', 'http2'],
   header: ['fetch', 'headers'],
   allowPrivate: ['fetch', 'allowPrivate'],
 };
@@ -136,7 +162,18 @@ export function specPart(values: Values): SpecPart {
     if (inner === undefined) part[field] = value;
     else fetch[inner] = value;
   }
+  Object.assign(fetch, agents(values));
   return Object.keys(fetch).length > 0 ? { ...part, fetch } : part;
+}
+
+/** The user agents, each with the contact behind it. */
+function agents({ userAgent, contact }: Values): Values {
+  if (userAgent === undefined && contact === undefined) return {};
+  const given = Array.isArray(userAgent) ? userAgent.map(String) : [product];
+  const [first = product, ...others] = given.map((agent) =>
+    contact === undefined ? agent : `${agent} (+${contact})`,
+  );
+  return { userAgent: first, otherUserAgents: others };
 }
 
 /** The whole spec of a crawl from the values of `specFlags`. @throws ConfigError */
@@ -183,6 +220,38 @@ function headers(text: string, before: [string, string][] | undefined): [string,
     return pair;
   });
   return [...(before ?? []), ...parsed];
+}
+
+/** A page about the crawler, or a mail address; it becomes a comment of the user agent. */
+function contact(text: string): string {
+  const isMail = /^[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[\w-]+(\.[\w-]+)+$/.test(text);
+  const isUrl = /^https?:\/\/[\x21-\x7e]+$/.test(text) && URL.canParse(text);
+  if (text.length > 200 || /[()\\]/.test(text) || !(isMail || isUrl)) {
+    throw new InvalidArgumentError('It must be a URL or a mail address: https://you.example/bot.');
+  }
+  return text;
+}
+
+function userAgents(text: string, before: string[] | undefined): string[] {
+  if (text.trim() === '') throw new InvalidArgumentError('It must not be empty.');
+  return several(text, before);
+}
+
+function proxies(text: string, before: string[] | undefined): string[] {
+  const urls = several(text, before);
+  if (!urls.every(isProxyUrl)) throw new InvalidArgumentError(`It ${proxyUrlForm}.`);
+  return urls;
+}
+
+/** A day, or a moment: `2026-11-01`, `2026-11-01T08:00:00Z`. */
+function moment(text: string): number {
+  const ms = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d))?$/.test(text)
+    ? Date.parse(text)
+    : Number.NaN;
+  if (Number.isNaN(ms) || ms < 0) {
+    throw new InvalidArgumentError('It must be a date: 2026-11-01 or 2026-11-01T08:00:00Z.');
+  }
+  return ms;
 }
 
 /** `off`, or `RULE=N` and `RULE=off`, parted by commas; what comes later counts. */

@@ -1,4 +1,4 @@
-/** `node master.js`: serves, or asks a running master. */
+/** `node master.js`: serves, asks a running master, or runs the selftest that was built beside it. */
 import { runMain } from '../shared/cli.ts';
 import { ask } from './ask.ts';
 import { Master } from './master.ts';
@@ -8,6 +8,11 @@ await runMain('master', async () => {
   const options = parseMasterOptions(process.argv, process.env);
   if (options.kind === 'ask') {
     await ask(options);
+    return;
+  }
+  if (options.kind === 'selftest') {
+    // A program of its own, in a file of its own: a master that serves does not load it.
+    await import(new URL('selftest.js', import.meta.url).href);
     return;
   }
   const starting = Master.start(options);

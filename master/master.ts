@@ -18,11 +18,13 @@ import { version } from '../shared/version.ts';
 import { DataFolder } from './data-folder.ts';
 import type { Crawl } from './frontier/crawl.ts';
 import { Frontier } from './frontier/frontier.ts';
+import { Grouping } from './frontier/grouping.ts';
 import { MemoryWatch } from './memory-watch.ts';
 import type { ServeOptions } from './options.ts';
 import { Progress, summary } from './progress.ts';
 import { Managed } from './python/managed.ts';
 import { UserQueues } from './queues.ts';
+import { RobotsSlave } from './robots-slave.ts';
 import { MasterServer } from './server.ts';
 import type { Services } from './services.ts';
 import { ResultQueue } from './sinks/result-queue.ts';
@@ -39,6 +41,8 @@ const resultShare = 1 / 16;
 const tightResultBytes = 1 << 20;
 /** How long an orderly stop waits for the pages that slaves have under way. */
 const drainMs = 10_000;
+/** How long programs whose work is over have to say good-bye. */
+const leaveMs = 1_000;
 
 export class Master {
   readonly #options: ServeOptions;
@@ -52,11 +56,13 @@ export class Master {
   readonly #queues: UserQueues;
   readonly #managed: Managed;
   readonly #server: MasterServer;
+  readonly #robotsSlave: RobotsSlave;
   readonly #memory: MemoryWatch;
   readonly #isNewKey: boolean;
   readonly #settleStopped: { resolve: () => void; reject: (error: unknown) => void };
   /** Resolves after an orderly stop; rejects with the fault that ended the master. */
   readonly stopped: Promise<void>;
+  #port = 0;
   #state: 'starting' | 'serving' | 'draining' | 'stopped' = 'starting';
 
   /** @throws ConfigError what the operator has to do. */
@@ -125,16 +131,32 @@ export class Master {
       results: this.#results,
       folder: options.dataFolder,
       hostSecret: this.#secret(),
+      grouping: new Grouping(options.grouping),
       leaseMs: options.timing.leaseMs,
       recentEntries: options.recentUrls,
       bloomBytesMax: bytesMax * bloomShare,
       isTight,
-      onUnmannerly: (crawl) => this.#warnOfManners(crawl),
+      onMade: (crawl, seeds) => {
+        if (crawl.spec.ignoreRobots) this.#warnOfManners(crawl);
+        this.#hintAtContact(crawl, seeds);
+      },
       onEnded: (crawl) => this.#ended(crawl),
+      onFilesWanted: () => this.#robotsSlave.want(),
     });
     this.#queues = new UserQueues(store, this.#commits, options.queues);
-    this.#managed = new Managed(() => services, { isDurable: options.durablePut });
-    const services = this.#services(this.#authkeys());
+    this.#managed = new Managed(() => services, {
+      isDurable: options.durablePut,
+      plain: options.queues,
+      crawl: options.crawl,
+      spec: options.spec,
+    });
+    const authkeys = this.#authkeys();
+    this.#robotsSlave = new RobotsSlave({
+      authkeys,
+      log: this.#log,
+      address: () => `${localHost(options.host)}:${this.#port}`,
+    });
+    const services = this.#services(authkeys);
     this.#server = new MasterServer(services, options);
   }
 
@@ -151,7 +173,9 @@ export class Master {
       );
     }
     await this.#leasesReturned();
+    this.#robotsSlave.close();
     this.#queues.close();
+    await this.#managed.close(leaveMs);
     await this.#commits.flushed();
     await this.#results.close();
     await this.#frontier.close();
@@ -169,6 +193,7 @@ export class Master {
     for (const crawl of this.#frontier.crawls) await this.#results.restore(crawl);
     if (seeds.length > 0 && !this.#frontier.crawls.has(name)) await this.#results.prepare(name);
     const actualPort = await this.#server.listen(host, port);
+    this.#port = actualPort;
     this.#folder.publish(`${host || '127.0.0.1'}:${actualPort}`);
     this.#state = 'serving';
     this.#greet(actualPort);
@@ -245,6 +270,7 @@ export class Master {
       onReady: (session) => {
         if (session.role !== 'slave') return;
         this.#log.info({ slave: session.name, peer: session.peer }, 'slave joined');
+        if (session.name !== this.#robotsSlave.name) this.#robotsSlave.retire();
         this.#frontier.dispatcher.add(session);
       },
       onGone: (session) => {
@@ -253,6 +279,10 @@ export class Master {
         const leases = session.leases.size;
         this.#frontier.dispatcher.remove(session);
         this.#log.info({ slave: session.name, returned: leases }, 'slave left');
+      },
+      onWorker: ({ name: worker }, returned) => {
+        if (returned === undefined) this.#log.info({ worker }, 'Python worker joined');
+        else this.#log.info({ worker, returned }, 'Python worker left');
       },
       onFault: (error) => this.#fail(error),
       onRefusedPickle: (peer, error) => {
@@ -291,9 +321,22 @@ export class Master {
     );
   }
 
+  /** Owners of sites turn away whom they cannot ask. */
+  #hintAtContact({ name, spec }: Crawl, seeds: readonly string[]): void {
+    const agents = [spec.fetch.userAgent, ...spec.fetch.otherUserAgents];
+    if (agents.some((agent) => /[@+]|:\/\//.test(agent)) || !seeds.some(isElsewhere)) return;
+    this.#log.info(
+      `crawl ${name} tells nobody whose it is: --contact https://you.example/bot (or a mail ` +
+        'address) lets the owners of sites reach you',
+    );
+  }
+
   #ended(crawl: Crawl): void {
+    // A seed may have come since: then it has not ended.
+    if (!crawl.isOpen) for (const session of this.#server.sessions) session.endCrawl(crawl.id);
     const folder = this.#results.folderOf(crawl.name);
     this.#log.info(summary(crawl.status(), Date.now() - crawl.startedAt, folder));
+    this.#managed.crawlEnded();
     // Who cancelled it gets the answer first.
     setImmediate(() => this.#leaveIfDone());
   }
@@ -321,6 +364,7 @@ export class Master {
     if (this.#state === 'stopped') return;
     this.#state = 'stopped';
     this.#progress.stop();
+    this.#robotsSlave.close();
     this.#folder.close();
     this.#settleStopped.reject(error);
   }
@@ -349,6 +393,18 @@ export class Master {
     ]);
     return secret;
   }
+}
+
+/** How programs on this machine reach a master that listens there. */
+function localHost(host: string): string {
+  if (host === '' || host === '0.0.0.0') return '127.0.0.1';
+  if (host === '::') return '[::1]';
+  return host.includes(':') ? `[${host}]` : host;
+}
+
+/** A seed of another machine. */
+function isElsewhere(seed: string): boolean {
+  return URL.canParse(seed) && !isLoopback(new URL(seed).hostname);
 }
 
 function refuseWeakKey(authkey: Buffer, host: string): void {

@@ -23,6 +23,8 @@ import { canonicalUrl } from '../shared/url.ts';
 import { version } from '../shared/version.ts';
 import { applyConfigFile } from './config-file.ts';
 import { makeSpec, type SpecPart, specFlags, specPart, withRangesBound } from './crawl-options.ts';
+import { type GroupingKind, groupings } from './frontier/grouping.ts';
+import type { Recrawl } from './recrawl.ts';
 import type { Timing } from './services.ts';
 
 export type ServeOptions = {
@@ -50,6 +52,8 @@ export type ServeOptions = {
   readonly queues: ReadonlyMap<string, number>;
   /** Answers to a Python program's put wait for the commit. */
   readonly durablePut: boolean;
+  /** Which hosts share a delay and a concurrency. */
+  readonly grouping: GroupingKind;
   readonly exitWhenDone: boolean;
   readonly recentUrls: number;
   readonly memoryBytes: number;
@@ -75,10 +79,14 @@ export type AskOptions = {
         /** Options of a crawl that is made by this; the master's own flags fill the rest. */
         spec: SpecPart | undefined;
       }
+    | ({ verb: 'recrawl' } & Recrawl)
     | { verb: 'buried'; crawl: string; replay: boolean; url: string | undefined };
 };
 
-export type MasterOptions = ServeOptions | AskOptions;
+/** Another program's command line: `selftest.js` reads it. */
+export type SelftestOptions = { readonly kind: 'selftest' };
+
+export type MasterOptions = ServeOptions | AskOptions | SelftestOptions;
 
 type Values = Record<string, unknown>;
 
@@ -100,6 +108,15 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
     options = ask;
   };
   for (const command of subcommands(take, env)) program.addCommand(command);
+  program
+    .command('selftest')
+    .description('prove on this machine that nothing is lost, whatever is killed')
+    .helpOption(false)
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .action(() => {
+      options = { kind: 'selftest' };
+    });
   program.parse(withRangesBound(argv));
   if (options === undefined) throw new ConfigError('nothing to do; see --help');
   return options;
@@ -136,6 +153,9 @@ function serveFlags(): Option[] {
       'plain queues, at most so many items in each; default: none',
     ).argParser(queues),
     flag('--durable-put', 'answer a put of a Python program after its commit').default(false),
+    flag('--politeness-group <kind>', 'what shares delay and concurrency: host, domain, or ip')
+      .choices(groupings)
+      .default('host'),
     flag('--config <file>', 'YAML or JSON file of options by their long names'),
     flag('--exit-when-done', 'leave with 0 when every crawl is finished').default(false),
     flag('--memory-limit <MB>', "what the master may take of memory, without the kernel's cache")
@@ -199,6 +219,7 @@ function serveOptions(program: Command, seeds: string[], env: NodeJS.ProcessEnv)
     connectionsPerAddress: Number(values['connectionsPerAddress']),
     queues: (values['queues'] ?? new Map()) as ReadonlyMap<string, number>,
     durablePut: values['durablePut'] === true,
+    grouping: values['politenessGroup'] as GroupingKind,
     exitWhenDone: values['exitWhenDone'] === true,
     recentUrls: Number(values['recentUrls']),
     memoryBytes: Number(values['memoryLimit']) * 2 ** 20,
@@ -260,8 +281,22 @@ function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): C
     };
     take({ ...common(values), ask });
   });
+  const again = make('recrawl', 'crawl again what an earlier crawl fetched, if it changed')
+    .argument('<crawl>', 'name of the earlier crawl, whose options it has', crawlName)
+    .requiredOption('--as <name>', 'name of the new crawl', crawlName)
+    .option('--pages <file>', 'what it fetched; default: ./crawl-data/<crawl>/pages.jsonl');
+  for (const option of specFlags()) again.addOption(option);
+  again.action((like: string, values: Values) => {
+    const file = String(values['pages'] ?? join('crawl-data', like, 'pages.jsonl'));
+    const crawl = String(values['as']);
+    take({
+      ...common(values),
+      ask: { verb: 'recrawl', like, crawl, file, spec: givenSpec(again) },
+    });
+  });
   return [
     add,
+    again,
     make('status', 'show crawls and connected slaves').action((values: Values) =>
       take({ ...common(values), ask: { verb: 'status' } }),
     ),

@@ -101,12 +101,13 @@ function headOf(openCount: number, slaves: number): string {
 export function summary(crawl: CrawlStatus, tookMs: number, folder: string): string {
   const buried = crawl.buried > 0 ? ` (${number(crawl.buried)} buried: see \`buried\`)` : '';
   const excluded = crawl.excluded > 0 ? `, ${number(crawl.excluded)} excluded` : '';
+  const same = crawl.unchanged > 0 ? ` (${number(crawl.unchanged)} unchanged)` : '';
   const traps = trapRules.reduce((sum, rule) => sum + (crawl.skipped[rule] ?? 0), 0);
   // Links out of scope are no news; a trap is.
   const trapped = traps > 0 ? `, ${number(traps)} links skipped as traps` : '';
   const end = crawl.state === 'cancelled' ? 'was cancelled' : 'is done';
   return (
-    `crawl ${crawl.name} ${end} after ${duration(tookMs)}: ${number(crawl.pages)} pages, ` +
+    `crawl ${crawl.name} ${end} after ${duration(tookMs)}: ${number(crawl.pages)} pages${same}, ` +
     `${number(crawl.images)} images, ${number(crawl.failed)} failed${buried}${excluded}${trapped}; ` +
     `see ${folder}/pages.jsonl and ${folder}/img_src.txt`
   );

@@ -5,6 +5,7 @@ import type { OrbError } from '../shared/errors.ts';
 import type { AuthDigest } from '../shared/handshake.ts';
 import type { Frontier } from './frontier/frontier.ts';
 import type { MemoryWatch } from './memory-watch.ts';
+import type { CrawlWorker } from './python/crawl-worker.ts';
 import type { Managed } from './python/managed.ts';
 import type { UserQueues } from './queues.ts';
 import type { Session } from './session.ts';
@@ -40,6 +41,8 @@ export type Services = {
   readonly isDraining: () => boolean;
   readonly onReady: (session: Session) => void;
   readonly onGone: (session: Session) => void;
+  /** A Python connection got its first page, or has ended and `returned` so many. */
+  readonly onWorker: (worker: CrawlWorker, returned?: number) => void;
   /** A fault of ours while serving a request: the master cannot go on. */
   readonly onFault: (error: unknown) => void;
   /** A pickle that holds what is not allowed: nothing of it was done, the connection goes on. */

@@ -64,6 +64,7 @@ export class Session implements LeaseHolder {
   #name = '?';
   #credit = 0;
   #slots = 0;
+  #takes: LeaseHolder['takes'] = 'all';
   #unanswered = 0;
   #unansweredBytes = 0;
   #isHeldBack = false;
@@ -134,15 +135,20 @@ export class Session implements LeaseHolder {
     return this.#connection.heldBytes + this.#unansweredBytes + (this.#python?.waitingBytes ?? 0);
   }
 
-  setCredit(count: number, slots: number): void {
+  get takes(): LeaseHolder['takes'] {
+    return this.#takes;
+  }
+
+  setCredit(count: number, slots: number, takes: LeaseHolder['takes']): void {
     this.#credit = count;
     this.#slots = slots;
+    this.#takes = takes;
     this.#services.frontier.dispatcher.dispatchSoon();
   }
 
   push(leases: readonly Lease[]): void {
     for (const { task } of leases) this.#sendSpec(task.queue.crawl);
-    const { crawls, names } = this.#services.frontier;
+    const { crawls, earlier, names } = this.#services.frontier;
     const tasks = leases.map(({ id, task, timing }) => ({
       task: names.of(task),
       lease: id,
@@ -150,8 +156,9 @@ export class Session implements LeaseHolder {
       url: task.url,
       depth: task.depth,
       attempt: task.attempts + 1,
+      ...earlier.validators(crawls.of(task), task),
       ...(crawls.of(task)?.scope.isSeedHost(new URL(task.url)) && { open: true }),
-      ...(task.kind === 'robots' ? { kind: task.kind } : {}),
+      ...(task.kind === 'page' ? {} : { kind: task.kind }),
       ...(timing === 'awaited' ? { timed: true as const } : {}),
     }));
     this.send({ verb: 'task.push', tasks });
@@ -159,6 +166,11 @@ export class Session implements LeaseHolder {
 
   cancel(leases: readonly Lease[]): void {
     this.send({ verb: 'task.cancel', leases: leases.map(({ id }) => id) });
+  }
+
+  /** The slave may forget what it keeps for a crawl. [T-30] */
+  endCrawl(crawl: number): void {
+    if (this.#knownSpecs.delete(crawl)) this.send({ verb: 'crawl.ended', crawl });
   }
 
   send(push: Push): void {

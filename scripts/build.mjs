@@ -1,5 +1,6 @@
-// Builds everything: `dist/` (compiled modules, types, tests) by tsc, and the two programs
-// `master.js` and `slave.js` in the root by esbuild. `npm install` runs it through `prepare`.
+// Builds everything: `dist/` (compiled modules, types, tests) by tsc, and in the root by
+// esbuild the programs `master.js` and `slave.js`, and `selftest.js`, which the master's subcommand
+// loads. `npm install` runs it through `prepare`.
 // slave.js carries all it needs; master.js leaves only the native store (lmdb) outside.
 import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
@@ -37,4 +38,4 @@ const program = (name, external) =>
     },
   });
 
-await Promise.all([program('master', ['lmdb']), program('slave', [])]);
+await Promise.all([program('master', ['lmdb']), program('slave', []), program('selftest', [])]);

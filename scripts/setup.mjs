@@ -44,11 +44,11 @@ if (changedMs('node_modules/.package-lock.json') < changedMs('package-lock.json'
   run('npm ci --loglevel=error', 'mend that (is the npm registry in reach?) and start again');
 }
 const sourceMs = Math.max(
-  ...['master', 'slave', 'shared', 'test'].map(newestMs),
+  ...['master', 'slave', 'shared', 'selftest', 'test'].map(newestMs),
   changedMs('tsconfig.json'),
   changedMs('scripts/build.mjs'),
 );
-const builtMs = Math.min(...['master.js', 'slave.js', 'dist'].map(changedMs));
+const builtMs = Math.min(...['master.js', 'slave.js', 'selftest.js', 'dist'].map(changedMs));
 if (builtMs < sourceMs) {
   console.error('orbweaver: building …');
   run('node scripts/build.mjs', 'mend the sources and start again');

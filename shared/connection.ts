@@ -4,8 +4,8 @@
  *
  *     handshaking --both challenges met--> open --end, error, silence, close()--> closed
  *
- * All that is written in one turn of the event loop leaves in one write; what may wait a little
- * waits for more.
+ * All that is written in one turn of the event loop leaves in one write, the answers to a chunk
+ * when that is read; what may wait a little waits for more.
  * Source: PROTOCOL.md, "Connection" and "Heartbeats".
  */
 import assert from 'node:assert/strict';
@@ -68,6 +68,7 @@ export class Connection {
   #error: OrbError | undefined;
   #flush: 'none' | 'later' | 'soon' = 'none';
   #flushTimer: NodeJS.Timeout | undefined;
+  #isReceiving = false;
   #heldBack = false;
   #heardAt = performance.now();
   #sentAt = performance.now();
@@ -152,14 +153,17 @@ export class Connection {
 
   /** Corks the socket until the flush; a flush that is due sooner replaces one that is later. */
   #flushWithin(ms: number): void {
+    // The only frame of a chunk is answered at once.
+    if (this.#isReceiving && ms === 0 && this.#flush === 'none' && this.#decoder.isEmpty) return;
     if (this.#flush === 'soon' || (this.#flush === 'later' && ms > 0)) return;
     if (this.#flush === 'none') this.#socket.cork();
     this.#flush = ms > 0 ? 'later' : 'soon';
     if (ms > 0) this.#flushTimer = setTimeout(() => this.#flushNow(), ms);
-    else setImmediate(() => this.#flushNow());
+    else if (!this.#isReceiving) setImmediate(() => this.#flushNow());
   }
 
   #flushNow(): void {
+    if (this.#flush === 'none') return;
     clearTimeout(this.#flushTimer);
     this.#flush = 'none';
     this.#socket.uncork();
@@ -219,7 +223,7 @@ export class Connection {
     this.#error = error;
     clearTimeout(this.#deadline);
     clearInterval(this.#heartbeat);
-    if (this.#flush !== 'none') this.#flushNow();
+    this.#flushNow();
     this.#socket.resume();
     this.#socket.end();
     // A peer that does not close its side must not keep ours.
@@ -263,7 +267,10 @@ export class Connection {
     }
     this.#heardAt = performance.now();
     this.#decoder.push(chunk);
+    this.#isReceiving = true;
     this.#drainDecoder();
+    this.#isReceiving = false;
+    if (this.#flush === 'soon') this.#flushNow();
   }
 
   /** From here on everything is inside TLS; `head` of it has been read already. */

@@ -4,6 +4,7 @@
  */
 import * as z from 'zod';
 import { isAddressRange } from './address.ts';
+import { version } from './version.ts';
 
 export const crawlDelayMaxMsDefault = 60_000;
 const count = (max: number) => z.int().min(1).max(max);
@@ -23,6 +24,7 @@ export const imageVias = [
   'og',
   'twitter',
   'jsonld',
+  'sitemap',
 ] as const;
 export type ImageVia = (typeof imageVias)[number];
 
@@ -65,6 +67,15 @@ export const lazyAttributes: readonly string[] = [
   'data-background-image',
   'data-poster',
 ];
+/** What `isProxyUrl` takes, in words. */
+export const proxyUrlForm = 'must be http://, https:// or socks5://[user:password@]host[:port]';
+
+/** Is it the address of a proxy, without a path? */
+export function isProxyUrl(text: string): boolean {
+  if (!/^(?:https?|socks5):\/\/[^/?#]+\/?$/i.test(text) || !URL.canParse(text)) return false;
+  return new URL(text).hostname !== '';
+}
+
 const attributeName = z.string().regex(/^[a-z][a-z0-9_:.-]{0,63}$/, {
   error: 'must be attribute names in lower case',
 });
@@ -80,6 +91,10 @@ const header = z.tuple([
     .refine((name) => !forbiddenHeader.test(name), { error: 'is set by the slave itself' }),
   z.string().regex(/^[\x20-\x7e]{0,4096}$/, { error: 'must be ASCII text of one line' }),
 ]);
+
+const userAgent = z
+  .string()
+  .regex(/^[\x20-\x7e]{1,512}$/, { error: 'must be ASCII text of one line' });
 
 /** Limits and manners of one fetch; the only part of a spec that a slave sees. */
 export const fetchSpecSchema = z.strictObject({
@@ -100,7 +115,17 @@ export const fetchSpecSchema = z.strictObject({
   obey: z.array(z.enum(obeyable)).max(obeyable.length).default(['nofollow']),
   /** Where a meta refresh leads to is recorded, but no link. */
   ignoreRefresh: z.boolean().default(false),
-  userAgent: z.string().min(1).max(512).default('Orbweaver/0.1'),
+  /** Its first word is our name in robots.txt. */
+  userAgent: userAgent.default(`Orbweaver/${version}`),
+  /** Visitors beside the first introduce themselves as these, in turn. */
+  otherUserAgents: z.array(userAgent).max(99).default([]),
+  /** Fetch through these, in turn; none: directly. */
+  proxies: z
+    .array(z.string().max(1024).refine(isProxyUrl, { error: proxyUrlForm }))
+    .max(100)
+    .default([]),
+  /** Offer HTTP/2 to https hosts. */
+  http2: z.boolean().default(false),
   /** Sent with every request, name and value; Authorization goes to the hosts of seeds alone. */
   headers: z.array(header).max(64).default([]),
   /** Addresses that may be connected to beside the public ones: `all`, or ranges (`10.0.0.0/8`,
@@ -113,6 +138,8 @@ export const fetchSpecSchema = z.strictObject({
         .max(1000),
     ])
     .default([]),
+  /** What a sitemap says was last modified before is left out; Unix time in ms. */
+  sitemapSinceMs: z.int().min(0).optional(),
 });
 export type FetchSpec = z.infer<typeof fetchSpecSchema>;
 
@@ -167,6 +194,9 @@ export const crawlSpecSchema = z.strictObject({
   perHost: count(10_000).optional(),
   /** Fetch what robots.txt disallows, too, and as fast as the delay allows. */
   ignoreRobots: z.boolean().default(false),
+  /** `robots`: the sitemaps that a host's robots.txt names; `all`: `/sitemap.xml`, too, where it names
+   *  none. */
+  sitemaps: z.enum(['none', 'robots', 'all']).default('robots'),
   /** A longer Crawl-delay of a robots.txt counts as this, in ms. */
   crawlDelayMaxMs: z.int().min(0).max(86_400_000).default(crawlDelayMaxMsDefault),
   /** A page is named by its canonical URL where that is in scope: one page for each. */

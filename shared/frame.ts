@@ -13,7 +13,8 @@ import { ProtocolError } from './errors.ts';
 import { assertPlain } from './plain-value.ts';
 import { limits } from './protocol.ts';
 
-const headerBytes = 4;
+/** Of a short header, which all frames that we send have. */
+export const frameHeaderBytes = 4;
 const longHeaderBytes = 12;
 const empty = Buffer.alloc(0);
 
@@ -40,6 +41,7 @@ export class FrameDecoder {
    *  @throws ProtocolError E_BAD_FRAME on a negative or over-long length. */
   next(): Buffer | undefined {
     if (this.#filled > 0) return this.#nextOfPartial();
+    if (this.#chunk.length === 0) return undefined;
     const size = this.#frameSize(this.#chunk);
     if (size !== undefined && this.#chunk.length >= size.total) {
       const payload = this.#chunk.subarray(size.header, size.total);
@@ -90,9 +92,9 @@ export class FrameDecoder {
 
   /** Header and whole size of the frame that `bytes` begins with; undefined if that is cut. */
   #frameSize(bytes: Buffer): { header: number; total: number } | undefined {
-    if (bytes.length < headerBytes) return undefined;
+    if (bytes.length < frameHeaderBytes) return undefined;
     let length = bytes.readInt32BE(0);
-    let header = headerBytes;
+    let header = frameHeaderBytes;
     if (length === -1) {
       if (bytes.length < longHeaderBytes) return undefined;
       length = bytes.readUInt32BE(4) * 0x1_0000_0000 + bytes.readUInt32BE(8);
@@ -108,9 +110,9 @@ export class FrameDecoder {
 
 /** Header and payload in one buffer, short form. */
 export function encodeFrame(payload: Uint8Array): Buffer {
-  const frame = Buffer.allocUnsafe(headerBytes + payload.length);
+  const frame = Buffer.allocUnsafe(frameHeaderBytes + payload.length);
   frame.writeInt32BE(payload.length, 0);
-  frame.set(payload, headerBytes);
+  frame.set(payload, frameHeaderBytes);
   return frame;
 }
 

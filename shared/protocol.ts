@@ -69,6 +69,10 @@ export const limits = {
   waitMsMax: 3_600_000,
 } as const;
 
+/** What a sitemap can be. Source: PROTOCOL.md, "task.sitemap". */
+export const sitemapKinds = ['urlset', 'index', 'text', 'feed', 'none'] as const;
+export type SitemapKind = (typeof sitemapKinds)[number];
+
 const id = z.int().min(0).optional();
 const lease = z.int().min(0);
 const bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array, {
@@ -90,6 +94,7 @@ export const fetchErrorKinds = [
   'protocol',
   'too-large',
   'blocked',
+  'proxy',
   'lost',
 ] as const;
 export type FetchErrorKind = (typeof fetchErrorKinds)[number];
@@ -104,7 +109,6 @@ export type FetchErrorBody = z.infer<typeof fetchErrorSchema>;
 export const skipReasons = ['host', 'include', 'exclude', 'depth', ...trapRules] as const;
 export type SkipReason = (typeof skipReasons)[number];
 export type TrapRule = (typeof trapRules)[number];
-
 /** What came of one fetch; becomes the line in pages.jsonl. */
 export const resultSchema = z.strictObject({
   finalUrl: url,
@@ -132,6 +136,9 @@ export const resultSchema = z.strictObject({
   refresh: url.optional(),
   /** What the page says is its preferred URL, if that is another one. */
   canonical: url.optional(),
+  /** Headers that are sent back as they came: [T-31]. */
+  etag: z.string().max(256).optional(),
+  lastModified: z.string().max(64).optional(),
 });
 export type Result = z.infer<typeof resultSchema>;
 
@@ -144,6 +151,18 @@ const images = z.custom<Image[]>(isImages, { error: 'images are not a list of {s
 const links = bytes.refine((joined) => joined.length <= limits.linksBytesMax, {
   error: 'are too long',
 });
+
+/** What an earlier crawl has on record of a URL whose answer had validators; the names are those of
+ *  a result. */
+const earlierPageSchema = resultSchema
+  .omit({ finalUrl: true, status: true, ms: true, redirectedTo: true, error: true })
+  .extend({
+    /** Whose validators these are, where the URL redirects. */
+    finalUrl: url.optional(),
+    images,
+    links: z.int().min(0),
+  });
+export type EarlierPage = z.infer<typeof earlierPageSchema>;
 
 /** Every request, by verb. What is not here is refused as E_UNKNOWN_VERB. */
 export const requestSchemas = {
@@ -166,6 +185,8 @@ export const requestSchemas = {
     count: z.int().min(0).max(limits.creditMax),
     /** Fetches at once; a task whose start time matters is not given beyond it. Default: count. */
     slots: z.int().min(0).max(limits.creditMax).optional(),
+    /** `files`: no pages, only what tells of a host, as robots.txt does. Default: all. [T-40] */
+    takes: z.enum(['all', 'files']).optional(),
   }),
   /** Result and discovered links together; acknowledged after the commit. [T-5] */
   'task.report': z.strictObject({
@@ -180,6 +201,8 @@ export const requestSchemas = {
   }),
   /** The request of a timed task leaves now; the host's delay counts from here. [T-18] */
   'task.started': z.strictObject({ verb: z.literal('task.started'), id, lease }),
+  /** A redirect leads to `url`: may it be followed? Answered when it is its turn. [T-22] */
+  'task.hop': z.strictObject({ verb: z.literal('task.hop'), id: z.int().min(0), lease, url }),
   /** The answer to a task of kind `robots`, whatever its status; a failure is a release. [T-17] */
   'task.robots': z.strictObject({
     verb: z.literal('task.robots'),
@@ -192,6 +215,22 @@ export const requestSchemas = {
     body: bytes.refine((body) => body.length <= limits.robotsBytesMax, { error: 'is too long' }),
     cacheControl: z.string().max(1024).optional(),
     retryAfterMs: z.int().min(0).max(86_400_000).optional(),
+  }),
+  /** What a task of kind `sitemap` came to, in one part or several; a failed fetch is a release.
+   *  [T-20] */
+  'task.sitemap': z.strictObject({
+    verb: z.literal('task.sitemap'),
+    id: z.int().min(0),
+    task: taskId,
+    lease,
+    /** `index`: `urls` are sitemaps; `none`: no sitemap, or no answer 200. */
+    kind: z.enum(sitemapKinds),
+    urls: links,
+    images: links,
+    /** In the last part: the whole of it. Before, the task stays open. */
+    end: z
+      .strictObject({ result: resultSchema, urls: z.int().min(0), images: z.int().min(0) })
+      .optional(),
   }),
   /** Give a task back. With `error` it counts as a failed attempt. [T-6] */
   'task.release': z.strictObject({
@@ -219,6 +258,24 @@ export const requestSchemas = {
     spec: z.record(z.string(), z.unknown()).optional(),
     /** Higher first in a crawl of `order: priority`; links inherit it. */
     priority: z.int().min(-1000).max(1000).default(0),
+  }),
+  /** URLs of an earlier crawl, to be fetched again if they changed. [C-20] */
+  'crawl.recrawl': z.strictObject({
+    verb: z.literal('crawl.recrawl'),
+    id: z.int().min(0),
+    crawl: crawlNameSchema,
+    /** A crawl that is made by this has the spec of this one, and then these fields. */
+    like: crawlNameSchema.optional(),
+    spec: z.record(z.string(), z.unknown()).optional(),
+    urls: z
+      .array(
+        z.strictObject({
+          url,
+          depth: z.int().min(0).max(65_535),
+          page: earlierPageSchema.optional(),
+        }),
+      )
+      .max(limits.seedsMax),
   }),
   'crawl.list': z.strictObject({ verb: z.literal('crawl.list'), id: z.int().min(0) }),
   'crawl.pause': z.strictObject({
@@ -302,6 +359,8 @@ export type CrawlStatus = {
   /** URLs that ended with an error, the buried ones included. */
   failed: number;
   buried: number;
+  /** Pages among them that are as an earlier crawl found them. */
+  unchanged: number;
   /** URLs that are left out: by robots.txt, `noindex`, or as known by their canonical URL. */
   excluded: number;
   /** Links that were not taken, by reason; those without any are left out. */
@@ -330,10 +389,13 @@ export type Replies = {
   'task.credit': Record<never, never>;
   'task.report': { state: 'done' | 'stale' };
   'task.started': Record<never, never>;
+  'task.hop': { state: 'go' | 'robots' | 'scope' | 'later' | 'lost'; timed?: true };
   'task.robots': { state: 'done' | 'stale' };
+  'task.sitemap': { state: 'done' | 'stale' };
   'task.release': { state: 'done' | 'stale' };
   'task.extend': { lost: number[] };
   'crawl.add': { admitted: number; known: number; refused: { url: string; why: string }[] };
+  'crawl.recrawl': { admitted: number; known: number; refused: number };
   'crawl.list': {
     crawls: CrawlStatus[];
     sessions: { name: string; role: string; leases: number }[];
@@ -362,8 +424,14 @@ export type TaskPush = {
   attempt: number;
   /** True: the operator named its host as a seed, so it may be at a private address. */
   open?: boolean;
-  /** Absent: a page. `robots`: a robots.txt, answered by `task.robots`. [T-17] */
-  kind?: 'robots';
+  /** Ask whether it changed, by these. [T-31] */
+  etag?: string | undefined;
+  lastModified?: string | undefined;
+  /** Not the task's own URL but this one, where it redirects to it, is asked so. */
+  validatedUrl?: string | undefined;
+  /** Absent: a page. `robots`: a robots.txt, answered by `task.robots` [T-17]; `sitemap`: answered by
+   *  `task.sitemap` [T-20]. */
+  kind?: 'robots' | 'sitemap';
   /** The host has a delay: say `task.started` when the request leaves. [T-18] */
   timed?: true;
 };
@@ -371,6 +439,8 @@ export type TaskPush = {
 /** What the master sends unasked. */
 export type Push =
   | { verb: 'crawl.spec'; crawl: number; name: string; fetch: FetchSpec }
+  /** It is finished or cancelled; its spec is said again if it should go on. [T-30] */
+  | { verb: 'crawl.ended'; crawl: number }
   | { verb: 'task.push'; tasks: TaskPush[] }
   /** The lease was taken away; its report would be stale. [T-8] */
   | { verb: 'task.cancel'; leases: number[] }

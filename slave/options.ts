@@ -10,6 +10,8 @@ export type SlaveOptions = {
   readonly slots: number;
   readonly processes: number;
   readonly name: string;
+  /** `files`: robots.txt only, and what else tells of a host. */
+  readonly takes: 'all' | 'files';
   /** How long the first connection may take; afterwards the slave tries for ever. */
   readonly joinTimeoutMs: number;
   readonly jsonLogs: boolean;
@@ -31,6 +33,11 @@ export function parseSlaveOptions(argv: readonly string[], env: NodeJS.ProcessEn
       flag('--processes <n>', 'processes with a connection each; one per core is right')
         .default(1)
         .argParser(whole(1, 256)),
+    )
+    .addOption(
+      flag('--robots-only', 'fetch robots.txt for workers of other kinds, but no pages').default(
+        false,
+      ),
     )
     .addOption(flag('--name <name>', 'shown by the master; default: host name and process id'))
     .addOption(
@@ -56,6 +63,7 @@ export function parseSlaveOptions(argv: readonly string[], env: NodeJS.ProcessEn
     slots: Number(values['slots']),
     processes: Number(values['processes']),
     name,
+    takes: values['robotsOnly'] === true ? 'files' : 'all',
     joinTimeoutMs: Number(values['joinTimeout']) * 1000,
     jsonLogs: values['jsonLogs'] === true,
     logLevel: values['logLevel'] as LogLevel,

@@ -1,5 +1,5 @@
-/** Verbs of operators: add, list, pause, resume, cancel, buried, replay. Source: PROTOCOL.md
- *  [C-1]..[C-7]. */
+/** Verbs of operators: add, recrawl, list, pause, resume, cancel, buried, replay. Source:
+ *  PROTOCOL.md [C-1]..[C-7], [C-20]. */
 import { type CrawlSpec, crawlSpecSchema } from '../../shared/crawl.ts';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import type { Replies, Requests } from '../../shared/protocol.ts';
@@ -7,9 +7,17 @@ import type { Services } from '../services.ts';
 import type { Session } from '../session.ts';
 
 export async function add(
-  { frontier, results, defaultSpec, isDraining }: Services,
+  services: Services,
   _session: Session,
-  { crawl: name, seeds, spec, priority }: Requests['crawl.add'],
+  request: Requests['crawl.add'],
+): Promise<Replies['crawl.add']> {
+  return await addSeeds(services, request);
+}
+
+/** Errors: CommandError E_DRAINING, E_BAD_REQUEST. */
+export async function addSeeds(
+  { frontier, results, defaultSpec, isDraining }: Services,
+  { crawl: name, seeds, spec, priority }: Omit<Requests['crawl.add'], 'verb' | 'id'>,
 ): Promise<Replies['crawl.add']> {
   if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again');
   refuseSpecOfKnown(frontier, name, spec);
@@ -21,6 +29,22 @@ export async function add(
     refuseSpecOfKnown(frontier, name, spec);
   }
   return await frontier.seed(name, whole, seeds, priority);
+}
+
+export async function recrawl(
+  { frontier, results, defaultSpec, isDraining }: Services,
+  _session: Session,
+  { crawl: name, like, spec, urls }: Requests['crawl.recrawl'],
+): Promise<Replies['crawl.recrawl']> {
+  if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again');
+  refuseSpecOfKnown(frontier, name, spec);
+  const base = like === undefined ? defaultSpec : frontier.crawls.named(like).spec;
+  const whole = wholeSpec(base, spec);
+  if (!frontier.crawls.has(name)) {
+    await prepare(results, name);
+    refuseSpecOfKnown(frontier, name, spec);
+  }
+  return await frontier.again(name, whole, urls);
 }
 
 function wholeSpec(defaults: CrawlSpec, part: Requests['crawl.add']['spec']): CrawlSpec {

@@ -1,4 +1,4 @@
-/** Verbs of slaves: credit, report, robots, release, extend. Source: PROTOCOL.md [T-1]..[T-8]. */
+/** Verbs of slaves. Source: PROTOCOL.md, chapter 7. */
 import type { Replies, Requests } from '../../shared/protocol.ts';
 import type { Services } from '../services.ts';
 import type { Session } from '../session.ts';
@@ -8,7 +8,8 @@ export function credit(
   session: Session,
   request: Requests['task.credit'],
 ): Replies['task.credit'] {
-  session.setCredit(request.count, request.slots ?? request.count);
+  const { count, slots = count, takes = 'all' } = request;
+  session.setCredit(count, slots, takes);
   return {};
 }
 
@@ -19,6 +20,15 @@ export function started(
 ): Replies['task.started'] {
   frontier.dispatcher.started(session, lease);
   return {};
+}
+
+export async function hop(
+  { frontier }: Services,
+  session: Session,
+  { lease, url }: Requests['task.hop'],
+): Promise<Replies['task.hop']> {
+  const { state, isTimed } = await frontier.hop(session, lease, url);
+  return isTimed ? { state, timed: true } : { state };
 }
 
 export async function report(
@@ -36,6 +46,14 @@ export async function robots(
 ): Promise<Replies['task.robots']> {
   const answer = { status, cacheControl, retryAfterMs };
   return { state: await frontier.robots(session, lease, task, answer, body) };
+}
+
+export async function sitemap(
+  { frontier }: Services,
+  session: Session,
+  { task, lease, kind, urls, images, end }: Requests['task.sitemap'],
+): Promise<Replies['task.sitemap']> {
+  return { state: await frontier.sitemaps.take(session, lease, task, { kind, urls, images, end }) };
 }
 
 export async function release(

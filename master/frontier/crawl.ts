@@ -15,7 +15,7 @@ import {
 } from '../store/records.ts';
 import type { Change } from '../store/store.ts';
 import type { Filter } from './filter.ts';
-import type { Host, Manners } from './politeness.ts';
+import type { Host, Manners } from './host.ts';
 import { Scope } from './scope.ts';
 import type { TaskQueue } from './tasks.ts';
 import { Traps } from './traps.ts';
@@ -31,12 +31,15 @@ export const noCounters: CrawlCounters = {
   others: 0,
   failed: 0,
   buried: 0,
+  unchanged: 0,
+  earlier: 0,
   excluded: 0,
   skipped: {},
   errors: {},
   known: 0,
   bytes: 0,
   seen: 0,
+  sitemaps: 0,
 };
 
 export class Crawl {
@@ -149,6 +152,11 @@ export class Crawl {
     return maxPages === undefined || this.counters.pages + this.leased + this.inbox < maxPages;
   }
 
+  /** Neither finished nor cancelled. */
+  get isOpen(): boolean {
+    return this.state === 'running' || this.state === 'paused';
+  }
+
   /** Nothing offered, waiting, leased or unwritten; or the page limit is reached. */
   get isDone(): boolean {
     if (this.state !== 'running' || this.inbox > 0 || this.leased > 0 || this.unwritten > 0) {
@@ -162,7 +170,7 @@ export class Crawl {
   }
 
   status(): CrawlStatus {
-    const { seen: _, ...counters } = this.counters;
+    const { seen: _, sitemaps: __, earlier: ___, ...counters } = this.counters;
     return {
       name: this.name,
       state: this.state,

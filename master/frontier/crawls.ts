@@ -23,7 +23,8 @@ import type { Change, Row, Store } from '../store/store.ts';
 import { bloomBytesFor } from './bloom.ts';
 import { Crawl, noCounters } from './crawl.ts';
 import { Filter } from './filter.ts';
-import type { Host, Politeness } from './politeness.ts';
+import type { Host } from './host.ts';
+import type { Politeness } from './politeness.ts';
 import type { RecentTable } from './recent.ts';
 import { type Task, TaskQueue } from './tasks.ts';
 
@@ -63,6 +64,10 @@ export class Crawls {
 
   [Symbol.iterator](): IterableIterator<Crawl> {
     return this.#byName.values();
+  }
+
+  get size(): number {
+    return this.#byName.size;
   }
 
   has(name: string): boolean {
@@ -172,7 +177,7 @@ export class Crawls {
 
   /** Removes what a cancelled crawl has in the store, a batch at a time. */
   async erase(crawl: Crawl, commit: (changes: Change[]) => Promise<void>): Promise<void> {
-    for (const table of ['tasks', 'seen', 'recent', 'buried'] as const) {
+    for (const table of ['tasks', 'earlier', 'seen', 'recent', 'buried'] as const) {
       while (true) {
         const rows = this.#rows(table, crawlKey(crawl.id), crawlKey(crawl.id + 1), eraseBatch);
         if (rows.length === 0) break;
@@ -196,8 +201,6 @@ export class Crawls {
       const url = new URL(decodeTask(row.value).url);
       const host = this.#politeness.host(hostKeyOf(url));
       this.queue(crawl, host, url, false);
-      // It may have been asked at the last moment of the master before.
-      host.nextAt = Math.max(host.nextAt, clockMs() + host.delayMs);
       from = afterPrefix(Buffer.concat([crawlKey(crawl.id), parts.host]));
     }
     this.wake(crawl);
@@ -231,4 +234,10 @@ export class Crawls {
 
 function bloomPath(folder: string, crawl: number): string {
   return join(folder, `bloom-${crawl}`);
+}
+
+/** A master has worked on this store before. */
+export function hasCrawls(store: Store): boolean {
+  const all = { from: crawlKey(0), to: crawlKey(2 ** 32 - 1), limit: 1 };
+  return store.range('crawls', all).length > 0;
 }

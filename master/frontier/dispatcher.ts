@@ -3,13 +3,17 @@
  * takes leases back however they end.
  *
  *     due host + slave with room --> lease --> claim (report, failure) | release | lost | expired
+ *
+ * A host's robots.txt goes to a holder who takes such tasks; until one has room it is parked, and
+ * the pages of its host wait for it as they would if it were under way.
  */
 import { randomBytes } from 'node:crypto';
 import { clockMs } from '../../shared/clock.ts';
 import type { Crawls } from './crawls.ts';
 import { keyOf } from './gathering.ts';
+import type { Host, Turn } from './host.ts';
 import { type Lease, type LeaseHolder, Leases } from './leases.ts';
-import type { Host, Politeness } from './politeness.ts';
+import type { Politeness } from './politeness.ts';
 import type { TaskNames } from './task-names.ts';
 import type { Task } from './tasks.ts';
 
@@ -19,6 +23,8 @@ const lossesMax = 12;
 const lossFirstMs = 1_000;
 const tickMs = 1_000;
 const timerMsMax = 60_000;
+/** Files that wait for a holder, at most. */
+const parkedMax = 1_024;
 
 export type DispatcherOptions = {
   readonly crawls: Crawls;
@@ -27,14 +33,22 @@ export type DispatcherOptions = {
   readonly leaseMs: number;
   /** False while nothing should be fetched: sinks lag behind. */
   readonly mayFetch: () => boolean;
+  /** About once a second. */
+  readonly onTick: (now: number) => void;
   /** A task whose slaves are lost again and again; it is claimed already. */
   readonly onHopeless: (task: Task, slave: string) => void;
+  /** Pages wait for a robots.txt, and nobody is there who takes such tasks. */
+  readonly onFilesWanted: () => void;
 };
+
+/** A file that nobody could take yet. */
+type Parked = { readonly host: Host; readonly task: Task; readonly isTimed: boolean };
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #leases: Leases;
   readonly #holders: LeaseHolder[] = [];
+  #parked: Parked[] = [];
   /** Whose leases ran out and who has not been heard of since: they would only keep tasks. */
   readonly #late = new Set<LeaseHolder>();
   readonly #ticker = setInterval(() => this.#tick(), tickMs);
@@ -51,6 +65,11 @@ export class Dispatcher {
 
   get leaseCount(): number {
     return this.#leases.count;
+  }
+
+  /** Some host may be asked for something, now or at a known time, without a fetch ending first. */
+  get hasDue(): boolean {
+    return this.#options.politeness.hasDue;
   }
 
   /** From now on gets tasks as its credit allows. */
@@ -97,6 +116,16 @@ export class Dispatcher {
     return { task, host: lease?.host };
   }
 
+  /** The task that such a word is about, left as it is; undefined when it is done already. */
+  open(holder: LeaseHolder, leaseId: number, name: Uint8Array): Task | undefined {
+    const key = this.#options.names.keyIn(name);
+    if (key === undefined) return undefined;
+    const held = this.#leases.held(leaseId, holder);
+    const isHeld = held !== undefined && keyOf(held.task).equals(key);
+    const task = isHeld ? held.task : this.#options.crawls.find(key);
+    return task?.state === 'committing' ? undefined : task;
+  }
+
   /** A task comes back unfetched. False when the holder did not have it. */
   release(holder: LeaseHolder, leaseId: number): boolean {
     const lease = this.#leases.held(leaseId, holder);
@@ -109,10 +138,53 @@ export class Dispatcher {
   /** The request of this lease leaves now; or it was a redirect's next one. */
   started(holder: LeaseHolder, leaseId: number): void {
     const lease = this.#leases.held(leaseId, holder);
-    if (lease === undefined || lease.timing === 'free') return;
-    this.#options.politeness.started(lease.host, lease.timing === 'awaited', clockMs());
+    if (lease?.group === undefined || lease.timing === 'free') return;
+    this.#options.politeness.started(lease.group, lease.timing === 'awaited', clockMs());
     lease.timing = 'started';
     this.dispatchSoon();
+  }
+
+  /** The lease if this holder has it. */
+  held(holder: LeaseHolder, leaseId: number): Lease | undefined {
+    return this.#leases.held(leaseId, holder);
+  }
+
+  /** The fetch of a lease was redirected to this host, where its crawl wants a delay of `delayMs`.
+   *  Resolves when it may go on, or with why it may not. A slot elsewhere is given back first, so
+   *  that two hosts which redirect to each other do not wait for each other. */
+  hop(lease: Lease, { group }: Host, delayMs: number): Promise<Turn> {
+    if (this.#state !== 'working') return Promise.resolve('later');
+    const { politeness } = this.#options;
+    const now = clockMs();
+    this.#settleStart(lease, now);
+    if (lease.group !== undefined && lease.group !== group) {
+      politeness.vacate(lease.group, now);
+      lease.group = undefined;
+    }
+    return new Promise((resolve) => {
+      const hasSlot = lease.group === group;
+      const settle = (turn: Turn) => {
+        lease.hop = undefined;
+        if (turn === 'go') {
+          lease.group = group;
+          lease.timing = group.delayMs > 0 ? 'awaited' : 'free';
+          if (lease.timing === 'awaited') politeness.starting(group, clockMs());
+        }
+        resolve(turn);
+      };
+      lease.hop = { group, hasSlot, delayMs, settle };
+      politeness.addHop(lease.hop, now);
+      this.dispatchSoon();
+    });
+  }
+
+  /** No redirect of this crawl (of any, without one) waits any longer. */
+  putOffHops(crawlId?: number): void {
+    for (const { task, hop } of this.#leases) {
+      if (hop === undefined || (crawlId !== undefined && task.queue.crawl !== crawlId)) continue;
+      this.#options.politeness.dropHop(hop, clockMs());
+      hop.settle('later');
+    }
   }
 
   /** More time for these; gives those that are not held any more. */
@@ -134,12 +206,16 @@ export class Dispatcher {
       if (lease.task.kind === 'robots') lease.task.queue.release(lease.task, lease.task);
       this.#end(lease);
     }
+    const parked = this.#parked;
+    this.#parked = parked.filter(({ task }) => task.queue.crawl !== crawlId);
+    for (const one of parked) if (one.task.queue.crawl === crawlId) this.#unpark(one);
   }
 
   /** No more leases; those that there are may end as they do. */
   drain(): void {
     this.#state = 'draining';
     clearTimeout(this.#timer);
+    this.putOffHops();
   }
 
   close(): void {
@@ -159,37 +235,96 @@ export class Dispatcher {
 
   #dispatch(): void {
     clearTimeout(this.#timer);
-    const { politeness, crawls, mayFetch } = this.#options;
-    if (this.#state !== 'working' || this.#holders.length === 0 || !mayFetch()) return;
+    const { politeness, mayFetch } = this.#options;
+    if (this.#state !== 'working') return;
     const now = clockMs();
+    politeness.serveHops(now);
+    if (this.#holders.length > 0 && mayFetch()) this.#handOut(now);
+    const dueAt = politeness.nextDueAt(now);
+    if (dueAt === undefined) return;
+    this.#timer = setTimeout(() => this.#dispatch(), Math.min(dueAt - now, timerMsMax));
+  }
+
+  #handOut(now: number): void {
+    const { politeness, crawls, onFilesWanted } = this.#options;
     const pushes = new Map<LeaseHolder, Lease[]>();
-    while (true) {
-      // A host with a delay needs a slave that begins at once; others may wait in the slave.
-      const timely = this.#holderWith((holder) => Math.min(holder.slots, holder.credit));
-      const holder = timely ?? this.#holderWith(({ credit }) => credit);
-      const taken = holder && politeness.take(now, timely === undefined);
-      if (holder === undefined || taken === undefined) break;
+    const give = (holder: LeaseHolder, { task, host, isTimed }: Parked) => {
       this.#nextHolder = (this.#holders.indexOf(holder) + 1) % this.#holders.length;
-      const lease = this.#leases.give(taken.task, taken.host, holder, now);
-      if (lease.timing === 'awaited') politeness.starting(taken.host, now);
-      const crawl = crawls.of(taken.task);
+      const lease = this.#leases.give(task, host, holder, now);
+      if (isTimed) lease.timing = 'awaited';
+      else if (lease.timing === 'awaited') politeness.starting(host.group, now);
+      const crawl = crawls.of(task);
       if (crawl !== undefined) crawl.leased++;
       const list = pushes.get(holder);
       if (list === undefined) pushes.set(holder, [lease]);
       else list.push(lease);
+    };
+    this.#giveParked(give);
+    while (this.#parked.length < parkedMax) {
+      // A host with a delay needs a slave that begins at once; others may wait in the slave.
+      const timely = this.#holderWith(startsAtOnce, 'pages');
+      const holder = timely ?? this.#holderWith(({ credit }) => credit, 'pages');
+      const taken = holder && politeness.take(now, timely === undefined);
+      if (holder === undefined || taken === undefined) break;
+      const isFile = taken.task.kind !== 'page';
+      const taker = isFile && holder.takes === 'pages' ? this.#fileTaker() : holder;
+      if (taker === undefined) this.#park(taken, now);
+      else give(taker, { ...taken, isTimed: false });
     }
     for (const [holder, leases] of pushes) holder.push(leases);
-    const dueAt = politeness.nextDueAt();
-    if (dueAt === undefined || dueAt <= now) return;
-    this.#timer = setTimeout(() => this.#dispatch(), Math.min(dueAt - now, timerMsMax));
+    const isMissed = this.#parked.length > 0;
+    if (isMissed && this.#holders.every(({ takes }) => takes === 'pages')) onFilesWanted();
   }
 
-  /** The next holder in turn that has room. */
-  #holderWith(room: (holder: LeaseHolder) => number): LeaseHolder | undefined {
+  #fileTaker(): LeaseHolder | undefined {
+    return this.#holderWith(startsAtOnce, 'files');
+  }
+
+  #park(taken: { host: Host; task: Task }, now: number): void {
+    const { politeness } = this.#options;
+    const { group } = taken.host;
+    const isTimed = group.delayMs > 0;
+    // Nobody else begins there until it has begun.
+    if (isTimed) politeness.starting(group, now);
+    this.#parked.push({ ...taken, isTimed });
+  }
+
+  #giveParked(give: (holder: LeaseHolder, parked: Parked) => void): void {
+    while (this.#parked.length > 0) {
+      const holder = this.#fileTaker();
+      if (holder === undefined) return;
+      const parked = this.#parked.shift() as Parked;
+      // A report of an older lease may have come.
+      if (parked.task.state === 'leased') give(holder, parked);
+      else this.#leaveHost(parked);
+    }
+  }
+
+  /** A parked task that nobody needs for its crawl; another crawl may ask for the file. */
+  #unpark(parked: Parked): void {
+    const { task } = parked;
+    if (task.kind === 'robots' && task.state === 'leased') task.queue.release(task, task);
+    this.#leaveHost(parked);
+  }
+
+  #leaveHost({ host, isTimed }: Parked): void {
+    const now = clockMs();
+    const { politeness } = this.#options;
+    if (isTimed) politeness.started(host.group, true, now);
+    politeness.vacate(host.group, now);
+    politeness.ended(host, now);
+  }
+
+  /** The next holder in turn that has room and takes such tasks. */
+  #holderWith(
+    room: (holder: LeaseHolder) => number,
+    what: 'pages' | 'files',
+  ): LeaseHolder | undefined {
     const { length } = this.#holders;
     for (let i = 0; i < length; i++) {
       const holder = this.#holders[(this.#nextHolder + i) % length];
       if (holder === undefined || this.#late.has(holder)) continue;
+      if (holder.takes !== 'all' && holder.takes !== what) continue;
       if (holder.leases.size < room(holder)) return holder;
     }
     return undefined;
@@ -201,10 +336,21 @@ export class Dispatcher {
     const crawl = crawls.of(lease.task);
     if (crawl !== undefined) crawl.leased--;
     const now = clockMs();
-    // It may have begun at the last moment.
-    if (lease.timing === 'awaited') politeness.started(lease.host, true, now);
+    if (lease.hop !== undefined) {
+      politeness.dropHop(lease.hop, now);
+      lease.hop.settle('lost');
+    }
+    this.#settleStart(lease, now);
+    if (lease.group !== undefined) politeness.vacate(lease.group, now);
     politeness.ended(lease.host, now);
     this.dispatchSoon();
+  }
+
+  /** Its slave never said that the request leaves: it may have begun at the last moment. */
+  #settleStart(lease: Lease, now: number): void {
+    if (lease.timing !== 'awaited' || lease.group === undefined) return;
+    this.#options.politeness.started(lease.group, true, now);
+    lease.timing = 'started';
   }
 
   /** A lease ended without a word. The task waits again; a page that keeps losing its slaves waits
@@ -231,6 +377,12 @@ export class Dispatcher {
       this.#lost(lease);
     }
     this.#options.politeness.sweep(now);
+    this.#options.onTick(now);
     this.dispatchSoon();
   }
+}
+
+/** How many of its leases a holder can begin at once. */
+function startsAtOnce({ slots, credit }: LeaseHolder): number {
+  return Math.min(slots, credit);
 }

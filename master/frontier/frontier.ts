@@ -11,18 +11,25 @@ import { clockMs } from '../../shared/clock.ts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError } from '../../shared/errors.ts';
 import { Fingerprinter } from '../../shared/fingerprint.ts';
-import type { FetchErrorBody, FetchErrorKind } from '../../shared/protocol.ts';
-import { canonicalUrl, hostKeyOf } from '../../shared/url.ts';
+import type { FetchErrorBody, Replies } from '../../shared/protocol.ts';
+import { hostKeyOf } from '../../shared/url.ts';
 import type { GroupCommit, Part } from '../store/group-commit.ts';
-import { crawlKey, decodeBuried, encodeCrawl } from '../store/records.ts';
+import { crawlKey, encodeCrawl } from '../store/records.ts';
 import type { Change, Store } from '../store/store.ts';
+import { backOffMs, isLasting } from './back-off.ts';
 import { Buried } from './buried.ts';
 import type { Crawl } from './crawl.ts';
-import { Crawls } from './crawls.ts';
-import { Dispatcher } from './dispatcher.ts';
-import { Gathering, type Report } from './gathering.ts';
+import { Crawls, hasCrawls } from './crawls.ts';
+import { Dispatcher, type DispatcherOptions } from './dispatcher.ts';
+import type { Findings } from './findings.ts';
+import { Gathering, type Offer, type Report } from './gathering.ts';
+import type { Grouping } from './grouping.ts';
+import { askHop, type HopVerdict } from './hops.ts';
+import type { Host } from './host.ts';
 import { HostRecords } from './host-records.ts';
 import {
+  answerCancelled,
+  type EarlierUrl,
   type Entry,
   type Failure,
   Inbox,
@@ -31,22 +38,17 @@ import {
   type Verdict,
 } from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';
-import type { Pace } from './pace.ts';
-import { type Host, Politeness } from './politeness.ts';
+import { Lessons } from './lessons.ts';
+import { Offers } from './offers.ts';
+import { Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
+import { EarlierPages } from './recrawl.ts';
 import type { Access, RobotsAnswer } from './robots-gate.ts';
+import { Sitemaps } from './sitemaps.ts';
 import { TaskNames } from './task-names.ts';
 import type { Task } from './tasks.ts';
 
-/** Where findings go when they are on the disk. */
-export type Findings = {
-  /** Takes over a row of the result queue. */
-  offer(crawl: Crawl, commit: number, row: Buffer): void;
-  /** True while sinks lag so far behind that no more should be fetched. */
-  readonly isFull: boolean;
-};
-
-export type FrontierOptions = {
+export type FrontierOptions = Pick<DispatcherOptions, 'leaseMs' | 'onFilesWanted'> & {
   readonly store: Store;
   readonly commits: GroupCommit;
   readonly results: Findings;
@@ -54,15 +56,16 @@ export type FrontierOptions = {
   readonly folder: string | undefined;
   /** Keys the hosts' places in the store: 16 bytes, the same at every start. */
   readonly hostSecret: Buffer;
-  readonly leaseMs: number;
+  /** Which hosts share a delay and a concurrency. */
+  readonly grouping: Grouping;
   /** Entries of the table of recent fingerprints, 16 bytes each. */
   readonly recentEntries: number;
   /** What the Bloom filters of all crawls may take. */
   readonly bloomBytesMax: number;
   /** True while memory is short: little may wait for the disk then. */
   readonly isTight: () => boolean;
-  /** It fetches what robots.txt forbids: at every start, and when it is made. */
-  readonly onUnmannerly: (crawl: Crawl) => void;
+  /** It is new, with these for its first seeds. */
+  readonly onMade: (crawl: Crawl, seeds: readonly string[]) => void;
   /** It is finished or cancelled, and that is on the disk. */
   readonly onEnded: (crawl: Crawl) => void;
 };
@@ -73,16 +76,14 @@ const gatherMsMax = 15;
 /** Links of one page that are taken at once. */
 const linkBytesMax = 64 << 10;
 const lineFeed = 10;
-const retryFirstMs = 1_000;
-const retryMaxMs = 300_000;
-/** What no second try mends: a certificate, a header beyond all bounds. */
-const lastingKinds: ReadonlySet<FetchErrorKind> = new Set(['tls', 'too-large']);
 
 export class Frontier {
   readonly crawls: Crawls;
   readonly dispatcher: Dispatcher;
   readonly names: TaskNames;
+  readonly sitemaps: Sitemaps;
   readonly buried: Buried;
+  readonly earlier: EarlierPages;
   readonly #options: FrontierOptions;
   readonly #hashers = {
     fingerprinter: new Fingerprinter(),
@@ -90,26 +91,34 @@ export class Frontier {
     nested: new Fingerprinter(),
   };
   readonly #politeness: Politeness;
-  readonly #recent: RecentTable;
   readonly #inbox: Inbox;
   readonly #records: HostRecords;
+  readonly #lessons: Lessons;
+  readonly #offers: Offers;
 
   constructor(options: FrontierOptions) {
     this.#options = options;
     this.#inbox = new Inbox(options.isTight);
     this.names = new TaskNames(options.hostSecret, this.#hashers.nested);
+    this.earlier = new EarlierPages(options.store);
     this.#records = new HostRecords(options.store, (changes) => this.#commit(changes));
     this.#politeness = new Politeness({
       hashOf: (key) => Buffer.from(this.#hashers.nested.one(options.hostSecret, key).buffer, 0, 8),
+      groupOf: (key) => options.grouping.groupOf(key, clockMs()),
       robotsOf: (hash) => this.#records.robotsFile(hash),
-      onMade: (host) => this.#records.restore(host),
+      onHost: (host) => this.#lessons.met(host, options.grouping),
+      onGroup: (group) => this.#records.restoreGroup(group),
+      askedUntil: hasCrawls(options.store) ? clockMs() : Number.NEGATIVE_INFINITY,
+      onMet: (host, crawl) => this.sitemaps.met(host, crawl),
       onRefused: (host, task, access) => this.#refuse(host, task, access),
     });
-    this.#recent = new RecentTable(options.recentEntries);
+    this.#lessons = new Lessons(this.#politeness, this.#records);
+    const recent = new RecentTable(options.recentEntries);
+    this.#offers = new Offers(this.#politeness, recent);
     this.crawls = new Crawls({
       store: options.store,
       politeness: this.#politeness,
-      recent: this.#recent,
+      recent,
       folder: options.folder,
       bloomBytesMax: options.bloomBytesMax,
     });
@@ -119,7 +128,14 @@ export class Frontier {
       names: this.names,
       leaseMs: options.leaseMs,
       mayFetch: () => !options.results.isFull,
+      onTick: (now) => this.#records.sweep(now),
+      onFilesWanted: options.onFilesWanted,
       onHopeless: (task, slave) => this.#giveUp(task, slave),
+    });
+    this.sitemaps = new Sitemaps({
+      crawls: this.crawls,
+      dispatcher: this.dispatcher,
+      put: (entry) => this.#put(entry),
     });
     this.buried = new Buried(options.store, (entry) => this.#put(entry));
     options.commits.addGatherer(() => this.#gather());
@@ -147,19 +163,33 @@ export class Frontier {
     urls: readonly string[],
     priority = 0,
   ): Promise<SeedVerdict> {
-    const isNew = !this.crawls.has(name);
-    const crawl = this.crawls.open(name, spec);
-    if (isNew && crawl.spec.ignoreRobots) this.#options.onUnmannerly(crawl);
-    if (crawl.state === 'cancelled') {
-      throw new CommandError(
-        'E_BAD_REQUEST',
-        `the crawl "${name}" was cancelled; use another name`,
-      );
-    }
+    const { crawl, isNew } = this.#openCrawl(name, spec);
+    if (isNew) this.#options.onMade(crawl, urls);
     const bytes = urls.length * smallEntryBytes;
     return await new Promise((done) =>
       this.#put({ kind: 'seeds', crawl, bytes, urls, priority, done }),
     );
+  }
+
+  /** Offers URLs of an earlier crawl to one that is made, and paused, if there is none of that
+   *  name; those of depth 0 are its seeds. @throws CommandError the crawl was cancelled */
+  async again(
+    name: string,
+    spec: CrawlSpec,
+    urls: readonly EarlierUrl[],
+  ): Promise<Replies['crawl.recrawl']> {
+    const { crawl, isNew } = this.#openCrawl(name, spec);
+    if (isNew) {
+      // Else it could be done before the rest of its URLs comes.
+      crawl.state = 'paused';
+      this.#options.onMade(
+        crawl,
+        urls.map(({ url }) => url),
+      );
+    }
+    const images = urls.reduce((sum, { page }) => sum + (page?.images.length ?? 0), 0);
+    const bytes = urls.length * smallEntryBytes + images * 128;
+    return await new Promise((done) => this.#put({ kind: 'again', crawl, bytes, urls, done }));
   }
 
   /** Takes a report. Resolves when it is on the disk. */
@@ -178,8 +208,11 @@ export class Frontier {
       await this.#learn(task, { error });
       return 'done';
     }
-    if (host !== undefined)
-      this.#keepPace(host, (pace, now) => pace.answered(report.result.ms, now));
+    if (task.kind === 'sitemap') {
+      const error = { kind: 'protocol', message: 'the sitemap was fetched as a page' } as const;
+      return await this.#retry(task, error, 0, holder.name);
+    }
+    if (host !== undefined) this.#lessons.reported(host, report.result);
     const links = { total: 0 };
     const rest = this.#putFirstLinks(crawl, task, report.links, links);
     const bytes = smallEntryBytes + rest.length + report.images.length * 128;
@@ -218,6 +251,12 @@ export class Frontier {
     return rest;
   }
 
+  /** Takes links and images that belong to no task. Resolves when they are on the disk. */
+  async offer(crawl: Crawl, offer: Offer): Promise<void> {
+    const bytes = smallEntryBytes + offer.links.length + offer.images.length * 128;
+    await new Promise<void>((done) => this.#put({ kind: 'offer', crawl, bytes, offer, done }));
+  }
+
   /** Takes an answer to a request for robots.txt. Resolves when it is on the disk. */
   async robots(
     holder: LeaseHolder,
@@ -226,10 +265,15 @@ export class Frontier {
     answer: RobotsAnswer,
     file: Uint8Array,
   ): Promise<Verdict> {
-    const { task } = this.dispatcher.claim(holder, leaseId, id) ?? {};
+    const { task, host } = this.dispatcher.claim(holder, leaseId, id) ?? {};
     if (task?.kind !== 'robots') return 'stale';
+    if (host !== undefined) this.#lessons.robots(host, answer);
     await this.#learn(task, answer, file);
     return 'done';
+  }
+
+  hop(holder: LeaseHolder, leaseId: number, text: string): Promise<HopVerdict> {
+    return askHop(this, this.#politeness, holder, leaseId, text);
   }
 
   /** Takes a failed fetch: again later, or buried. Resolves when it is on the disk. */
@@ -242,24 +286,18 @@ export class Frontier {
   ): Promise<Verdict> {
     const { task, host } = this.dispatcher.claim(holder, leaseId, id) ?? {};
     if (task === undefined) return 'stale';
-    if (host !== undefined) this.#keepPace(host, failed(host, error, retryAfterMs));
+    if (host !== undefined) this.#lessons.failed(host, error, retryAfterMs);
     if (task.kind === 'robots') {
       await this.#learn(task, { error, retryAfterMs });
       return 'done';
     }
-    const slave = holder.name;
-    if (lastingKinds.has(error.kind)) {
-      return await this.#fail({ task, error, retryAt: undefined, slave });
-    }
-    const backOffMs = Math.min(retryMaxMs, retryFirstMs * 4 ** task.attempts);
-    // Jitter, so that a host that was down is not asked for everything at once.
-    const waitMs = Math.max(retryAfterMs, backOffMs * (0.75 + Math.random() / 2));
-    return await this.#fail({ task, error, retryAt: clockMs() + waitMs, slave });
+    return await this.#retry(task, error, retryAfterMs, holder.name);
   }
 
   async setPaused(crawl: Crawl, paused: boolean): Promise<void> {
     if (crawl.state !== (paused ? 'running' : 'paused')) return;
     crawl.state = paused ? 'paused' : 'running';
+    if (paused) this.dispatcher.putOffHops(crawl.id);
     this.crawls.wake(crawl);
     this.dispatcher.dispatchSoon();
     await this.#save(crawl);
@@ -301,9 +339,25 @@ export class Frontier {
     }
   }
 
+  #openCrawl(name: string, spec: CrawlSpec): { crawl: Crawl; isNew: boolean } {
+    const isNew = !this.crawls.has(name);
+    const crawl = this.crawls.open(name, spec);
+    if (crawl.state !== 'cancelled') return { crawl, isNew };
+    throw new CommandError('E_BAD_REQUEST', `the crawl "${name}" was cancelled; use another name`);
+  }
+
   #put(entry: Entry): void {
     this.#inbox.put(entry);
     this.#options.commits.request();
+  }
+
+  /** Later and later, or no more. */
+  #retry(task: Task, error: FetchErrorBody, retryAfterMs: number, slave: string): Promise<Verdict> {
+    const waitMs = backOffMs(task.attempts, Math.random(), retryAfterMs);
+    const retryAt = isLasting(error) ? undefined : clockMs() + waitMs;
+    // What a proxy is to blame for is not held against the page.
+    const attempts = task.attempts + (error.kind === 'proxy' ? 0 : 1);
+    return this.#fail({ task, error, retryAt, slave, attempts });
   }
 
   async #fail(failure: Failure): Promise<Verdict> {
@@ -321,21 +375,10 @@ export class Frontier {
     else void this.#fail({ task, error, retryAt: undefined, slave });
   }
 
-  /** Something that the host did changes its pace. */
-  #keepPace(host: Host, change: (pace: Pace, now: number) => boolean): void {
-    const now = clockMs();
-    const isNew = change(host.pace, now);
-    if (isNew) this.#records.savePace(host);
-    if (isNew || host.follows) this.#politeness.learned(host, now);
-  }
-
   /** What came of a robots.txt goes on record; then its host goes on. */
   async #learn(task: Task, answer: RobotsAnswer, file?: Uint8Array): Promise<void> {
-    const key = hostKeyOf(new URL(task.url));
     const attemptsMax = this.crawls.of(task)?.spec.attemptsMax ?? 1;
-    const host = () => this.#politeness.host(key);
-    await this.#records.learnRobots(host, answer, file, attemptsMax);
-    this.#politeness.learned(host(), clockMs());
+    await this.#lessons.learn(hostKeyOf(new URL(task.url)), answer, file, attemptsMax);
     this.dispatcher.dispatchSoon();
   }
 
@@ -346,17 +389,13 @@ export class Frontier {
       host.refused--;
       this.#politeness.wake(host, clockMs());
     };
-    if (crawl === undefined) {
-      done();
-      return;
+    const bytes = smallEntryBytes;
+    if (crawl === undefined) done();
+    else if (access === 'excluded') this.#put({ kind: 'excluded', crawl, bytes, task, done });
+    else {
+      const failure = { ...access, task, retryAt: undefined, slave: '' };
+      this.#put({ kind: 'failure', crawl, bytes, failure, done });
     }
-    if (access === 'excluded') {
-      this.#put({ kind: 'excluded', crawl, bytes: smallEntryBytes, task, done });
-      return;
-    }
-    const { error, attempts } = access;
-    const failure = { task, error, attempts, retryAt: undefined, slave: '' };
-    this.#put({ kind: 'failure', crawl, bytes: smallEntryBytes, failure, done });
   }
 
   /** Takes entries off the inbox, up to a batch, and makes one part of them. */
@@ -410,52 +449,39 @@ export class Frontier {
         gathering.failure(entry.failure, clockMs());
         return () => entry.done('done');
       }
+      case 'offer':
+        gathering.offer(entry.offer, clockMs());
+        return entry.done;
+      case 'sitemap':
+        gathering.sitemap(entry.task, entry.part, entry.slave, clockMs());
+        return () => entry.done('done');
+      case 'sitemaps':
+        gathering.sitemaps(entry.urls, entry.level);
+        return () => {};
       case 'excluded':
         gathering.excluded(entry.task, clockMs());
         return entry.done;
       case 'seeds': {
-        const verdict = this.#takeSeeds(gathering, entry.urls, entry.priority);
-        if (crawl.state === 'finished' && verdict.admitted > 0) crawl.state = 'running';
+        const verdict = this.#offers.seeds(gathering, entry.urls, entry.priority);
+        return () => entry.done(verdict);
+      }
+      case 'again': {
+        const verdict = this.#offers.again(gathering, entry.urls);
         return () => entry.done(verdict);
       }
       case 'replay':
-        for (const { key, value } of entry.rows) {
-          const record = decodeBuried(value);
-          this.#politeness.host(hostKeyOf(new URL(record.url))).retry();
-          gathering.replay(record, key);
-        }
-        if (crawl.state === 'finished') crawl.state = 'running';
+        this.#offers.replay(gathering, entry.rows);
         return entry.done;
       default:
         return entry satisfies never;
     }
   }
 
-  #takeSeeds(gathering: Gathering, texts: readonly string[], priority: number): SeedVerdict {
-    const verdict: SeedVerdict = { admitted: 0, known: 0, refused: [] };
-    const { scope, counters } = gathering.crawl;
-    const urls = texts.map((text) => ({ text, url: canonicalUrl(text) }));
-    const opened = urls.filter(({ url }) => url !== undefined && scope.addSeed(url));
-    // What was settled as out of scope may belong to the crawl now.
-    if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
-    for (const { text, url } of urls) {
-      const why = url && scope.refuses(url);
-      if (url === undefined) verdict.refused.push({ url: text, why: 'not an http or https URL' });
-      else if (why) verdict.refused.push({ url: text, why: `left out by --${why}` });
-      else if (gathering.seed(url, priority)) {
-        this.#politeness.host(hostKeyOf(url)).retry();
-        verdict.admitted++;
-      } else verdict.known++;
-    }
-    return verdict;
-  }
-
   #gathering(crawl: Crawl, gatherings: Map<Crawl, Gathering>): Gathering {
     let gathering = gatherings.get(crawl);
     if (gathering === undefined) {
-      gathering = new Gathering(crawl, this.#hashers, (url) =>
-        this.#politeness.host(hostKeyOf(url)),
-      );
+      const hostOf = (url: URL) => this.#politeness.host(hostKeyOf(url));
+      gathering = new Gathering(crawl, this.#hashers, hostOf, this.earlier);
       gatherings.set(crawl, gathering);
     }
     return gathering;
@@ -510,22 +536,4 @@ export class Frontier {
   #commit(changes: Change[]): Promise<void> {
     return new Promise((done) => this.#options.commits.submit(changes, done));
   }
-}
-
-/** What a failed fetch says of its host. */
-function failed({ delayMs }: Host, error: FetchErrorBody, retryAfterMs: number) {
-  return (pace: Pace, now: number): boolean => {
-    if (error.kind === 'dns' || error.kind === 'connect' || error.kind === 'timeout') {
-      return pace.failed(error, now);
-    }
-    const status = error.kind === 'status' ? Number.parseInt(error.message, 10) : 0;
-    if (status !== 429 && status !== 503) return false;
-    return pace.refused({ status, retryAfterMs, delayMs }, now, Math.random());
-  };
-}
-
-function answerCancelled(entry: Entry): void {
-  if (entry.kind === 'seeds') entry.done({ admitted: 0, known: 0, refused: [] });
-  else if (entry.kind === 'replay' || entry.kind === 'excluded') entry.done();
-  else if (entry.kind !== 'links') entry.done('stale');
 }

@@ -3,7 +3,13 @@
  * of the store, all in one transaction, and into what follows once they are on the disk.
  */
 import { type Fingerprinter, fingerprintWords } from '../../shared/fingerprint.ts';
-import type { FetchErrorKind, Requests, Result, SkipReason } from '../../shared/protocol.ts';
+import type {
+  EarlierPage,
+  FetchErrorKind,
+  Requests,
+  Result,
+  SkipReason,
+} from '../../shared/protocol.ts';
 import { parseCanonical } from '../../shared/url.ts';
 import {
   type BuriedRecord,
@@ -12,6 +18,7 @@ import {
   depthMax,
   encodeBuried,
   encodeCrawl,
+  encodeEarlier,
   encodeResults,
   encodeTask,
   fingerprintKey,
@@ -20,13 +27,32 @@ import {
 } from '../store/records.ts';
 import type { Change } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
+import type { Host } from './host.ts';
 import type { Failure } from './inbox.ts';
-import { type Exclusion, excludedLine, failureLine, isPage, resultLine } from './lines.ts';
-import type { Host } from './politeness.ts';
+import {
+  type Exclusion,
+  excludedLine,
+  failureLine,
+  isPage,
+  resultLine,
+  sitemapLine,
+} from './lines.ts';
+import { type EarlierPages, type Finding, isUnchanged } from './recrawl.ts';
+import { guessedLevel, levelBelow, mayName, type SitemapPart, sitemapsMax } from './sitemaps.ts';
 import { type FoundAt, SkippedLinks } from './skipped.ts';
 import type { Task } from './tasks.ts';
 
 export type Report = Pick<Requests['task.report'], 'result' | 'images' | 'links'>;
+
+/** Where links come from; `url` is '' when that is not known. */
+export type Origin = Pick<Task, 'url' | 'depth' | 'priority'>;
+
+/** Links and images without a report. */
+export type Offer = {
+  readonly links: Uint8Array;
+  readonly images: Report['images'];
+  readonly from: Origin;
+};
 
 export type NewTask = {
   readonly host: Host;
@@ -37,8 +63,9 @@ export type NewTask = {
 
 type Found = FoundAt & { readonly priority: number; readonly isTooDeep: boolean };
 
-/** Images and names of pages share the filter with URLs; the marks keep them apart. */
+/** Images, sitemaps and names of pages share the filter with URLs; the marks keep them apart. */
 const imageMark = '!';
+const sitemapMark = '^';
 const nameMark = '=';
 
 export class Gathering {
@@ -51,6 +78,7 @@ export class Gathering {
   /** For a URL while links are hashed. */
   readonly #nested: Fingerprinter;
   readonly #hostOf: (url: URL) => Host;
+  readonly #earlier: EarlierPages;
   readonly #changes: Change[] = [];
   readonly #seenKeys: Buffer[] = [];
   readonly #skipped: SkippedLinks;
@@ -61,8 +89,10 @@ export class Gathering {
     crawl: Crawl,
     hashers: { readonly fingerprinter: Fingerprinter; readonly nested: Fingerprinter },
     hostOf: (url: URL) => Host,
+    earlier: EarlierPages,
   ) {
     this.crawl = crawl;
+    this.#earlier = earlier;
     this.#fingerprinter = hashers.fingerprinter;
     this.#nested = hashers.nested;
     this.#hostOf = hostOf;
@@ -79,7 +109,9 @@ export class Gathering {
     at: number,
   ): boolean {
     const { counters } = this.crawl;
-    const { result } = report;
+    const unchanged = isUnchanged(report.result);
+    const found: Finding = unchanged ? this.#earlier.carryOver(this.crawl, task, report) : report;
+    const { result } = found;
     if (this.crawl.isFull && isPage(result)) {
       this.released.push({ task, record: task });
       return false;
@@ -87,26 +119,31 @@ export class Gathering {
     const moved = result.finalUrl !== task.url && !this.#claim(result.finalUrl);
     const excluded = moved ? undefined : this.#exclusion(result);
     const page = isPage(result) && !moved && excluded === undefined;
-    const links = before + this.links(report.links, task, at);
-    const { images } = report;
+    const counted = before + this.links(report.links, task, at);
+    const links = found.linkCount ?? counted;
+    const { images } = found;
     // A page of a known name may show other images than the one that was written.
-    if (page || excluded === 'canonical') this.#newImages(images);
+    if ((page || excluded === 'canonical') && images.length > 0) {
+      this.#newImages(images.map(({ src }) => withoutFragment(src)).join('\n'));
+    }
     this.#lines += resultLine({ task, result, images, links, moved, excluded, slave, at });
     if (page) counters.pages++;
     else if (excluded !== undefined) counters.excluded++;
     else if (result.error) this.#failed(result.error.kind, 1);
     else counters.others++;
-    counters.bytes += result.bytes;
+    if (page && unchanged) counters.unchanged++;
+    counters.bytes += report.result.bytes;
     this.#remove(task);
     return true;
   }
 
   /** Admits the new ones among the links; gives how many there were in all. */
-  links(links: Uint8Array, task: Task, now: number): number {
+  links(links: Uint8Array, origin: Origin, now: number): number {
     const { crawl } = this;
-    const depth = Math.min(task.depth + 1, depthMax);
+    const depth = Math.min(origin.depth + 1, depthMax);
     const isTooDeep = crawl.spec.maxDepth !== undefined && depth > crawl.spec.maxDepth;
-    const found = { from: task.url, depth, priority: task.priority, at: now, isTooDeep };
+    const { url: from, priority } = origin;
+    const found = { from, depth, priority, at: now, isTooDeep };
     const text = Buffer.from(links.buffer, links.byteOffset, links.byteLength);
     let total = 0;
     this.#fingerprinter.hash(crawl.secret, text, ({ count, words, start, end }) => {
@@ -122,15 +159,29 @@ export class Gathering {
     return total;
   }
 
+  /** Links and images that come by themselves; a finished crawl goes on for new ones. */
+  offer({ links, images, from }: Offer, at: number): void {
+    this.links(links, from, at);
+    if (this.crawl.state === 'finished' && this.admitted.length > 0) this.crawl.state = 'running';
+    if (images.length > 0)
+      this.#newImages(images.map(({ src }) => withoutFragment(src)).join('\n'));
+  }
+
   /** A failed fetch: again at `retryAt`; buried if there is none, or it has failed too often. */
   failure(failure: Failure, at: number): void {
     const { crawl } = this;
     const { task, error, retryAt, slave, attempts = task.attempts + 1 } = failure;
     const { url, depth, priority } = task;
     if (retryAt !== undefined && attempts < crawl.spec.attemptsMax) {
-      const record = { url, depth, priority, attempts, notBefore: retryAt };
-      this.#putTask(task, record);
+      const { kind, level } = task;
+      const record = { kind, level, url, depth, priority, attempts, notBefore: retryAt };
+      this.#putTask(task, record, at);
       this.released.push({ task, record });
+      return;
+    }
+    const line = failureLine({ task, error, attempts, slave, at });
+    if (task.kind === 'sitemap') {
+      this.#sitemapEnds(task, line);
       return;
     }
     const words = this.#fingerprinter.one(crawl.secret, url);
@@ -139,7 +190,7 @@ export class Gathering {
       key: fingerprintKey(crawl.id, words, 0),
       value: encodeBuried({ url, depth, priority, attempts, ...error }),
     });
-    this.#lines += failureLine({ task, error, attempts, slave, at });
+    this.#lines += line;
     this.#failed(error.kind, 1);
     crawl.counters.buried++;
     this.#remove(task);
@@ -147,8 +198,59 @@ export class Gathering {
 
   /** A URL that is left out without being fetched. */
   excluded(task: Task, at: number): void {
+    if (isGuess(task)) {
+      this.#sitemapEnds(task, undefined);
+      return;
+    }
     this.#lines += excludedLine({ task, excluded: 'robots', at });
     this.crawl.counters.excluded++;
+    this.#remove(task);
+  }
+
+  /** A part of a fetched sitemap: what it lists; with the last one the task is gone. */
+  sitemap(task: Task, { kind, urls, images, end }: SitemapPart, slave: string, at: number): void {
+    if (kind === 'index') this.#sitemapsIn(task, Buffer.from(urls).toString('latin1').split('\n'));
+    else this.links(urls, task, at);
+    if (images.length > 0) this.#newImages(Buffer.from(images).toString('latin1'));
+    if (end === undefined) return;
+    const { redirectedTo, bytes } = end.result;
+    if (redirectedTo !== undefined) this.#sitemapsIn(task, [redirectedTo], true);
+    this.crawl.counters.bytes += bytes;
+    const isMissing = kind === 'none' && isGuess(task);
+    const line = { task, result: end.result, kind, urls: end.urls, images: end.images, slave, at };
+    this.#sitemapEnds(task, isMissing ? undefined : sitemapLine(line));
+  }
+
+  /** Sitemaps that were found; each is admitted once. */
+  sitemaps(urls: readonly string[], level: number, depth = 0, priority = 0): void {
+    const { crawl } = this;
+    for (const text of urls) {
+      const url = parseCanonical(text);
+      if (url === undefined || crawl.counters.sitemaps >= sitemapsMax) continue;
+      const words = this.#fingerprinter.one(crawl.secret, sitemapMark + text);
+      if (crawl.filter.knows(words, 0)) continue;
+      this.#markSeen(words, 0);
+      crawl.counters.sitemaps++;
+      this.#admit(url, { kind: 'sitemap', level, depth, priority });
+    }
+  }
+
+  /** Those that a sitemap itself leads to. */
+  #sitemapsIn(task: Task, texts: readonly string[], isRedirect = false): void {
+    const level = levelBelow(task, isRedirect);
+    if (level === undefined) return;
+    const urls = texts.filter((text) => {
+      const url = parseCanonical(text);
+      return url !== undefined && mayName(this.crawl, task, url);
+    });
+    this.sitemaps(urls, level, task.depth, task.priority);
+  }
+
+  /** Without a line it is as if it had never been known. */
+  #sitemapEnds(task: Task, line: string | undefined): void {
+    if (line === undefined) this.crawl.counters.known--;
+    else this.crawl.counters.others++;
+    this.#lines += line ?? '';
     this.#remove(task);
   }
 
@@ -159,7 +261,16 @@ export class Gathering {
     // Not `knows`: a link of that name may have been settled as a trap.
     if (this.crawl.filter.hasAdmitted(words, 0)) return false;
     this.#markSeen(words, 0);
-    this.#admit(url, 0, priority);
+    this.#admit(url, { depth: 0, priority });
+    return true;
+  }
+
+  /** A URL of an earlier crawl, canonical and in the scope. False when it was known. */
+  again(url: URL, depth: number, page: EarlierPage | undefined): boolean {
+    const words = this.#fingerprinter.one(this.crawl.secret, url.href);
+    if (this.crawl.filter.knows(words, 0)) return false;
+    this.#markSeen(words, 0);
+    this.#admit(url, { depth, priority: 0 }, page);
     return true;
   }
 
@@ -169,7 +280,7 @@ export class Gathering {
     this.crawl.counters.buried--;
     this.#failed(kind, -1);
     this.crawl.counters.known--;
-    this.#admit(new URL(url), depth, priority);
+    this.#admit(new URL(url), { depth, priority });
   }
 
   /** Ends the gathering: all changes, for one transaction, and the row of the result queue. */
@@ -179,7 +290,7 @@ export class Gathering {
     const changes = [...crawl.filter.changes(this.#seenKeys, commit), ...this.#changes];
     let results: Buffer | undefined;
     const lines = { pages: this.#lines, images: this.#images, skipped: this.#skipped.lines };
-    if (lines.pages !== '' || lines.skipped !== '') {
+    if (lines.pages !== '' || lines.images !== '' || lines.skipped !== '') {
       results = encodeResults(lines);
       changes.push({ table: 'results', key: commitKey(crawl.id, commit), value: results });
     }
@@ -232,7 +343,7 @@ export class Gathering {
     if (url === undefined) filter.settle(words, at);
     else if (reason === undefined) {
       this.#markSeen(words, at);
-      this.#admit(url, found.depth, found.priority);
+      this.#admit(url, { depth: found.depth, priority: found.priority });
     } else {
       // Nearer to a seed it would be taken.
       if (reason !== 'depth' && reason !== 'similar') filter.settle(words, at);
@@ -261,13 +372,10 @@ export class Gathering {
     else delete counters.errors[kind];
   }
 
-  #newImages(images: Report['images']): void {
-    if (images.length === 0) return;
+  /** `urls`: without fragments, joined by line feeds. */
+  #newImages(urls: string): void {
     const { crawl } = this;
-    const text = Buffer.from(
-      images.map(({ src }) => imageMark + withoutFragment(src)).join('\n'),
-      'latin1',
-    );
+    const text = Buffer.from(imageMark + urls.replaceAll('\n', `\n${imageMark}`), 'latin1');
     this.#fingerprinter.hash(crawl.secret, text, ({ count, words, start, end }) => {
       for (let i = 0; i < count; i++) {
         if (crawl.filter.knows(words, i * 4)) continue;
@@ -286,27 +394,37 @@ export class Gathering {
     this.#seenKeys.push(fingerprintKey(this.crawl.id, words, at));
   }
 
-  #admit(url: URL, depth: number, priority: number): void {
+  #admit(
+    url: URL,
+    found: Pick<TaskRecord, 'depth' | 'priority'> & Partial<TaskRecord>,
+    earlier?: EarlierPage,
+  ): void {
     const { crawl } = this;
+    const { kind = 'page', level = 0, depth, priority } = found;
     const host = this.#hostOf(url);
     const position = { rank: crawl.rank(depth, priority), seq: crawl.takeSeq() };
-    const record = { url: url.href, depth, priority, attempts: 0, notBefore: 0 };
-    this.#changes.push({
-      table: 'tasks',
-      key: taskKey(crawl.id, host.hash, position.rank, position.seq),
-      value: encodeTask(record),
-    });
+    const record = { kind, level, url: url.href, depth, priority, attempts: 0, notBefore: 0 };
+    const key = taskKey(crawl.id, host.hash, position.rank, position.seq);
+    this.#changes.push({ table: 'tasks', key, value: encodeTask(record) });
+    if (earlier !== undefined) {
+      this.#changes.push({ table: 'earlier', key, value: encodeEarlier(earlier) });
+      crawl.counters.earlier++;
+    }
     this.admitted.push({ host, record, ...position });
     crawl.counters.known++;
     crawl.counters.waiting++;
   }
 
-  #putTask(task: Task, record: TaskRecord): void {
-    this.#changes.push({ table: 'tasks', key: keyOf(task), value: encodeTask(record) });
+  #putTask(task: Task, record: TaskRecord, at: number): void {
+    this.#changes.push({ table: 'tasks', key: keyOf(task), value: encodeTask(record, at) });
   }
 
   #remove(task: Task): void {
-    this.#changes.push({ table: 'tasks', key: keyOf(task), value: undefined });
+    const key = keyOf(task);
+    this.#changes.push({ table: 'tasks', key, value: undefined });
+    if (this.crawl.counters.earlier > 0) {
+      this.#changes.push({ table: 'earlier', key, value: undefined });
+    }
     this.removed.push(task);
     this.crawl.counters.waiting--;
   }
@@ -315,6 +433,10 @@ export class Gathering {
 /** A task's key in the store, and its name on the wire. */
 export function keyOf({ queue, rank, seq }: Task): Buffer {
   return taskKey(queue.crawl, queue.host, rank, seq);
+}
+
+function isGuess({ kind, level }: Task): boolean {
+  return kind === 'sitemap' && level === guessedLevel;
 }
 
 function withoutFragment(src: string): string {

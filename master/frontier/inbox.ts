@@ -3,15 +3,17 @@
  * the bytes that it holds; above the bound its senders have to wait. The frontier puts entries in
  * and takes a batch of them into every commit.
  */
-import type { FetchErrorBody, Replies } from '../../shared/protocol.ts';
+import type { FetchErrorBody, Replies, Requests } from '../../shared/protocol.ts';
 import type { Row } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
-import type { Report } from './gathering.ts';
+import type { Offer, Report } from './gathering.ts';
+import type { SitemapPart } from './sitemaps.ts';
 import type { Task } from './tasks.ts';
 
 /** What became of a report: `stale` when its task was done already. */
 export type Verdict = 'done' | 'stale';
 export type SeedVerdict = Replies['crawl.add'];
+export type EarlierUrl = Requests['crawl.recrawl']['urls'][number];
 
 /** One thing that waits to be gathered. `bytes`: what it holds in memory, about. */
 export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
@@ -24,8 +26,12 @@ export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
       done: (v: Verdict) => void;
     }
   | { kind: 'links'; task: Task; part: Uint8Array; links: LinkCount }
+  | { kind: 'offer'; offer: Offer; done: () => void }
   | { kind: 'failure'; failure: Failure; done: (v: Verdict) => void }
+  | { kind: 'sitemap'; task: Task; part: SitemapPart; slave: string; done: (v: Verdict) => void }
+  | { kind: 'sitemaps'; urls: readonly string[]; level: number }
   | { kind: 'excluded'; task: Task; done: () => void }
+  | { kind: 'again'; urls: readonly EarlierUrl[]; done: (v: Replies['crawl.recrawl']) => void }
   | { kind: 'replay'; rows: readonly Row[]; done: () => void }
   | { kind: 'seeds'; urls: readonly string[]; priority: number; done: (v: SeedVerdict) => void }
 );
@@ -117,5 +123,27 @@ export class Inbox {
     const waiting = this.#waitingForRoom;
     this.#waitingForRoom = [];
     for (const resolve of waiting) resolve();
+  }
+}
+
+/** The answer to what came for a crawl that is cancelled: nothing of it was done. */
+export function answerCancelled(entry: Entry): void {
+  switch (entry.kind) {
+    case 'seeds':
+      entry.done({ admitted: 0, known: 0, refused: [] });
+      return;
+    case 'again':
+      entry.done({ admitted: 0, known: 0, refused: 0 });
+      return;
+    case 'offer':
+    case 'replay':
+    case 'excluded':
+      entry.done();
+      return;
+    case 'links':
+    case 'sitemaps':
+      return;
+    default:
+      entry.done('stale');
   }
 }

@@ -4,7 +4,7 @@
  * Every lease runs equally long from when it was given or extended, so the order of a Map is the
  * order of the deadlines.
  */
-import type { Host } from './politeness.ts';
+import type { Group, Hop, Host } from './host.ts';
 import type { Task } from './tasks.ts';
 
 /** Whoever can hold leases: a session of a slave. */
@@ -14,6 +14,8 @@ export interface LeaseHolder {
   readonly credit: number;
   /** Fetches it can run at once: a task whose start time matters must not wait in the slave. */
   readonly slots: number;
+  /** Which tasks it takes: `files` are those that tell of a host, as robots.txt does. */
+  readonly takes: 'all' | 'pages' | 'files';
   readonly leases: Set<Lease>;
   /** New leases: tell the slave. */
   push(leases: readonly Lease[]): void;
@@ -27,8 +29,12 @@ export type Lease = {
   readonly host: Host;
   readonly holder: LeaseHolder;
   deadline: number;
+  /** Where it holds a slot; undefined while a redirect waits for one elsewhere. */
+  group: Group | undefined;
   /** `awaited`: its host has a delay, which counts from when the slave says `started`. */
   timing: 'free' | 'awaited' | 'started';
+  /** A redirect of it that waits for its turn. */
+  hop: Hop | undefined;
 };
 
 export class Leases {
@@ -53,7 +59,9 @@ export class Leases {
       host,
       holder,
       deadline: now + this.#leaseMs,
-      timing: host.delayMs > 0 ? 'awaited' : 'free',
+      group: host.group,
+      timing: host.group.delayMs > 0 ? 'awaited' : 'free',
+      hop: undefined,
     };
     this.#byId.set(lease.id, lease);
     holder.leases.add(lease);

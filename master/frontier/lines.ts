@@ -1,15 +1,23 @@
 /** The lines of pages.jsonl, one object a fetched URL, and of skipped.jsonl, one a link that was
  *  not taken. Source: README, "What you get" and "Traps". */
-import type { FetchErrorBody, Image, Result, SkipReason } from '../../shared/protocol.ts';
+import type {
+  FetchErrorBody,
+  Image,
+  Result,
+  SitemapKind,
+  SkipReason,
+} from '../../shared/protocol.ts';
+import type { TaskRecord } from '../store/records.ts';
 
-type Fetched = { readonly url: string; readonly depth: number };
+type Fetched = Pick<TaskRecord, 'kind' | 'url' | 'depth'>;
 /** Why a URL is left out: by robots.txt before it was asked for, by its page's own word, or
  *  because a page of the same canonical URL has been written. */
 export type Exclusion = 'robots' | 'noindex' | 'canonical';
 
-/** A page is a 200 answer of HTML. */
+/** A page is a 200 answer of HTML, or one that is unchanged. */
 export function isPage({ status, type, error, redirectedTo }: Result): boolean {
-  if (status !== 200 || error !== undefined || redirectedTo !== undefined) return false;
+  if ((status !== 200 && status !== 304) || error !== undefined || redirectedTo !== undefined)
+    return false;
   return type === 'text/html' || type === 'application/xhtml+xml';
 }
 
@@ -27,6 +35,7 @@ export function resultLine(line: {
 }): string {
   const { task, result, slave } = line;
   const { finalUrl, status, type, charset, bytes, title, cut, linksCut } = result;
+  const { etag, lastModified } = result;
   const { dataImages, imagesCut, directives, nofollowed, refresh, canonical } = result;
   const { url, depth } = task;
   const ms = Math.round(result.ms);
@@ -42,16 +51,18 @@ export function resultLine(line: {
   if (redirectedTo !== undefined) {
     return json({ url, finalUrl, status, depth, ms, redirectedTo, slave, at });
   }
+  const unchanged = status === 304 || undefined;
   const { images, links, excluded } = line;
   if (excluded !== undefined || !isPage(result)) {
-    const head = { url, finalUrl, status, type, depth, bytes, ms };
+    const head = { url, finalUrl, status, unchanged, type, depth, bytes, ms };
     const said = { directives, nofollowed, refresh, canonical };
-    return json({ ...head, ...said, excluded, slave, at });
+    return json({ ...head, ...said, excluded, etag, lastModified, slave, at });
   }
   return json({
     url,
     finalUrl,
     status,
+    unchanged,
     type,
     charset,
     depth,
@@ -68,8 +79,39 @@ export function resultLine(line: {
     nofollowed,
     refresh,
     canonical,
+    etag,
+    lastModified,
     slave,
     at,
+  });
+}
+
+/** The line of a sitemap: how many URLs and images it lists, whoever knew them. */
+export function sitemapLine(line: {
+  readonly task: Fetched & { readonly attempts: number };
+  readonly result: Result;
+  readonly kind: SitemapKind;
+  readonly urls: number;
+  readonly images: number;
+  readonly slave: string;
+  readonly at: number;
+}): string {
+  const { task, result, kind, urls, images, slave } = line;
+  const { finalUrl, status, type, bytes, cut, redirectedTo } = result;
+  return json({
+    url: task.url,
+    finalUrl,
+    status: status === 0 ? undefined : status,
+    type,
+    depth: task.depth,
+    bytes,
+    ms: Math.round(result.ms),
+    sitemap: { kind, urls, images },
+    cut,
+    redirectedTo,
+    error: result.error && { ...result.error, attempts: task.attempts + 1 },
+    slave,
+    at: new Date(line.at).toISOString(),
   });
 }
 
@@ -86,6 +128,7 @@ export function failureLine(line: {
   return json({
     url: task.url,
     depth: task.depth,
+    sitemap: task.kind === 'sitemap' ? { kind: 'none', urls: 0, images: 0 } : undefined,
     error: { ...error, attempts },
     slave: slave || undefined,
     at,

@@ -1,41 +1,45 @@
 /**
- * How fast one host may be asked, learned from what it answers. Pure: time is an argument.
+ * How fast one politeness group may be asked, learned from what it answers. Pure: time is an
+ * argument.
  *
- *     answers      the smoothed response time, which a default delay follows
- *     429, 503     the whole host holds: as long as Retry-After says, else longer and longer;
- *                  after a 429 its delay stays longer than the one that was too short
- *     dns, connect in a row: the host sleeps longer and longer and is then tried by one fetch at a
- *                  time; after `sleepsMax` sleeps it is dead, and its tasks are given up
+ *     answers      the smoothed response time, which a default delay follows; and they open the
+ *                  window of fetches at once, so that a host whose limit nobody knows is not met
+ *                  by all slots of all slaves (slow start, as in RFC 5681)
+ *     429, 503     the group holds: as long as Retry-After says, else longer and longer; the window
+ *                  closes; after a 429 the delay stays longer than the one that was too short, and
+ *                  shrinks by a quarter now and then, the more rarely the oftener it was too short
  *
- * Errs to the slow side. Owned by a Host; `record` is what a restart has to know.
+ * Errs to the slow side. Owned by a Group; `record` is what a restart has to know.
  */
-import type { FetchErrorBody } from '../../shared/protocol.ts';
 import type { PaceRecord } from '../store/records.ts';
 
 /** A default delay is at least this much of the response time, up to a limit. */
 const delayFactor = 1;
 const adaptedMsMax = 10_000;
 const smoothing = 1 / 8;
-/** Retry-After beyond this does not hold the whole host; the URL itself waits that long. */
+const windowFirst = 2;
+/** Answers that open the window by one: fewer, and a limit is met by more fetches at once. */
+const answersPerStep = 4;
+const windowMax = 10_000;
+/** Retry-After beyond this does not hold the whole group; the URL itself waits that long. */
 const holdMsMax = 3_600_000;
 const backOffFirstMs = 1_000;
 const backOffMsMax = 300_000;
-/** A 429 doubles the delay, from here to there; half of it is forgiven after a while. */
+/** A 429 doubles the delay, from here to there. */
 const learnedMsMin = 125;
 const learnedMsMax = 30_000;
+const forgivenPart = 3 / 4;
+/** Shorter than this it is none. */
+const forgottenMs = learnedMsMin / 4;
 const forgivenAfterMs = 600_000;
-/** Failures to connect in a row that say nothing of the host yet. */
-const failuresFree = 4;
-const sleepMsMax = 60_000;
-const sleepsMax = 8;
-const deadMs = 600_000;
+const forgivenAfterMsMax = 86_400_000;
 
-const newRecord: PaceRecord = { holdUntil: 0, refusals: 0, learnedMs: 0, learnedAt: 0, sleeps: 0 };
+const newRecord: PaceRecord = { holdUntil: 0, refusals: 0, learnedMs: 0, learnedAt: 0, lessons: 0 };
 
 export class Pace {
   #record = newRecord;
   #smoothedMs = 0;
-  #failures = 0;
+  #window = windowFirst;
   /** A 503 alone may be one page's own. */
   #unavailable = 0;
 
@@ -43,7 +47,7 @@ export class Pace {
     return this.#record;
   }
 
-  /** Nothing that a host without a past would not have. */
+  /** Nothing that a group without a past would not have. */
   get isPlain(): boolean {
     return this.#record === newRecord;
   }
@@ -52,14 +56,14 @@ export class Pace {
     this.#record = record;
   }
 
-  /** No fetch of the host may start before this time. */
+  /** No fetch of the group may start before this time. */
   get holdUntil(): number {
     return this.#record.holdUntil;
   }
 
-  /** The host did not let anybody in: one fetch at a time finds out whether it does again. */
-  get isProbing(): boolean {
-    return this.#record.sleeps > 0;
+  /** Fetches at once, whatever the crawls allow. */
+  get atOnceMax(): number {
+    return Math.floor(this.#window);
   }
 
   /** The delay between two starts, where the crawls agreed on `baseMs`; `follows`: it is a default
@@ -69,24 +73,20 @@ export class Pace {
     return Math.max(baseMs, Math.round(followedMs), this.#record.learnedMs);
   }
 
-  /** Why tasks are given up at once; undefined while there is hope. */
-  dead(now: number): FetchErrorBody | undefined {
-    const { error, holdUntil } = this.#record;
-    return error !== undefined && now < holdUntil ? error : undefined;
-  }
-
-  /** An answer of the host, be it a page or a 404, that took `ms`. True when it changes the record. */
-  answered(ms: number, now: number): boolean {
-    this.#smoothedMs += (ms - this.#smoothedMs) * (this.#smoothedMs === 0 ? 1 : smoothing);
-    this.#failures = 0;
+  /** An answer, be it a page or a 404; it took `ms` where that says something of the host. True
+   *  when it changes the record. */
+  answered(ms: number | undefined, now: number): boolean {
+    if (ms !== undefined) {
+      this.#smoothedMs += (ms - this.#smoothedMs) * (this.#smoothedMs === 0 ? 1 : smoothing);
+    }
     this.#unavailable = 0;
-    const { refusals, sleeps, learnedMs, learnedAt } = this.#record;
-    const isForgiven = learnedMs > 0 && now - learnedAt > forgivenAfterMs;
-    if (refusals === 0 && sleeps === 0 && !isForgiven) return false;
-    const lessMs = learnedMs / 2 < learnedMsMin ? 0 : learnedMs / 2;
-    const kept = isForgiven ? { learnedMs: lessMs, learnedAt: now } : { learnedMs, learnedAt };
-    const { holdUntil } = this.#record;
-    this.#record = { ...newRecord, holdUntil: sleeps > 0 ? 0 : holdUntil, ...kept };
+    this.#window = Math.min(windowMax, this.#window + 1 / answersPerStep);
+    const record = this.#record;
+    const forgives = record.learnedMs > 0 && now - record.learnedAt > forgivenAfter(record);
+    if (record.refusals === 0 && !forgives) return false;
+    const lessMs = Math.round(record.learnedMs * forgivenPart);
+    const learnedMs = lessMs < forgottenMs ? 0 : lessMs;
+    this.#record = { ...record, refusals: 0, ...(forgives ? { learnedMs, learnedAt: now } : {}) };
     return true;
   }
 
@@ -108,33 +108,18 @@ export class Pace {
     const isNew = now >= record.holdUntil;
     const learns = status === 429 && isNew;
     const learnedMs = Math.min(learnedMsMax, Math.max(learnedMsMin, delayMs * 2));
+    this.#window = 1;
     this.#record = {
       ...record,
       holdUntil: Math.max(record.holdUntil, now + holdMs),
       refusals: record.refusals + (isNew ? 1 : 0),
-      ...(learns ? { learnedMs, learnedAt: now } : {}),
+      ...(learns ? { learnedMs, learnedAt: now, lessons: record.lessons + 1 } : {}),
     };
     return true;
   }
+}
 
-  /** Nobody answers there: dns or connect. True when it changes the record. */
-  failed(error: FetchErrorBody, now: number): boolean {
-    const record = this.#record;
-    if (now < record.holdUntil) return false;
-    if (record.sleeps === 0 && ++this.#failures <= failuresFree) return false;
-    const sleeps = record.sleeps + 1;
-    if (sleeps > sleepsMax) {
-      this.#record = { ...record, sleeps, error, holdUntil: now + deadMs };
-    } else {
-      const sleepMs = Math.min(sleepMsMax, backOffFirstMs * 4 ** (sleeps - 1));
-      this.#record = { ...record, sleeps, holdUntil: now + sleepMs };
-    }
-    return true;
-  }
-
-  /** The operator asks for URLs of this host: what seemed dead is tried again at once. */
-  retry(): void {
-    if (this.#record.sleeps > 0) this.#record = newRecord;
-    this.#failures = 0;
-  }
+/** How long a learned delay stays as it is. */
+export function forgivenAfter({ lessons }: PaceRecord): number {
+  return Math.min(forgivenAfterMsMax, forgivenAfterMs * 2 ** Math.max(0, lessons - 1));
 }

@@ -2,98 +2,50 @@
  * Good manners, kept for the whole cluster: which host may be asked next, and when. Pure: time is
  * an argument, tasks are handed out by `take` and come back by `ended`.
  *
- * A host is in one of two heaps, ordered by the next time it may be asked, while it has tasks and
- * fewer fetches under way than it may have. Hosts with a delay are apart from those without:
- * their tasks must start when they are handed out, so they only go to a slave with a free slot.
+ * Delay and concurrency hold for a group of hosts. A group is in one of three heaps, ordered by the
+ * next time it may be asked, while it has something to do and may have one more fetch under way:
  *
- * When several crawls ask the same host, the longest of their delays and the smallest of their
- * concurrencies hold, and they take turns.
+ *     hops    a redirect of one of its fetches waits: it goes before any new task
+ *     timed   it has a delay: its tasks must start when they are handed out, so they only go to a
+ *             slave with a free slot
+ *     free    it has none
+ *
+ * Within a group the host that has waited longest is next. When several crawls ask the same group,
+ * the longest of their delays and the smallest of their concurrencies hold, and they take turns.
  */
 import { Heap } from './heap.ts';
-import { Pace } from './pace.ts';
-import { type Access, RobotsGate } from './robots-gate.ts';
-import type { Task, TaskQueue } from './tasks.ts';
-
-/** What one crawl wants for a host. */
-export type Manners = {
-  readonly delayMs: number;
-  readonly perHost: number;
-  /** The delay is a default: it follows the response times. */
-  readonly follows?: boolean;
-  /** Our name in a robots.txt; undefined: it is not asked for. */
-  readonly robots?: string | undefined;
-  /** A longer Crawl-delay counts as this. */
-  readonly crawlDelayMaxMs?: number;
-  /** Fetches of a robots.txt before its host counts as out of reach. */
-  readonly attemptsMax?: number;
-};
-
-/** A crawl's queue on a host; `active` is false while the crawl is paused or at its limit. */
-export type HostClient = {
-  readonly queue: TaskQueue;
-  readonly manners: Manners;
-  active(): boolean;
-};
-
-export class Host {
-  /** Scheme, host and port. */
-  readonly key: string;
-  /** Its place in the store. */
-  readonly hash: Buffer;
-  readonly clients = new Map<number, HostClient>();
-  /** Time of the next allowed start. */
-  nextAt = 0;
-  inFlight = 0;
-  delayMs = 0;
-  /** Tasks at slaves whose request has not left. */
-  unstarted = 0;
-  perHost = Number.POSITIVE_INFINITY;
-  /** When it is looked at next; the order in the heap. */
-  dueAt = 0;
-  heapIndex = -1;
-  heap: Heap<Host> | undefined;
-  turn = 0;
-  readonly robots: RobotsGate;
-  readonly pace = new Pace();
-  /** The delay is a default and follows the response times. */
-  follows = false;
-  /** Tasks that were refused and are not yet on record as such. */
-  refused = 0;
-
-  constructor(key: string, hash: Buffer, load: () => Uint8Array | undefined) {
-    this.key = key;
-    this.hash = hash;
-    this.robots = new RobotsGate(key, hash, load);
-  }
-
-  /** The operator asks for URLs of this host: what was given up is tried again. */
-  retry(): void {
-    this.robots.retry();
-    this.pace.retry();
-  }
-}
+import { Group, type Hop, Host, type HostClient } from './host.ts';
+import { nextTask, type WorkEvents, workDueAt } from './host-work.ts';
+import type { Task } from './tasks.ts';
 
 export type PolitenessOptions = {
-  /** A host key's place in the store. */
+  /** A host's or group's place in the store, by its key. */
   readonly hashOf: (key: string) => Buffer;
+  /** The group of a host, by its key; undefined: it will be told by `place`. */
+  readonly groupOf: (hostKey: string) => string | undefined;
   /** The robots.txt of a host, from the store. */
   readonly robotsOf: (hash: Buffer) => Uint8Array | undefined;
-  /** A host came into being: gives it what is on record of it. */
-  readonly onMade: (host: Host) => void;
-  /** A task that must not be fetched. It is out of its queue, and `refused` of its host counts it
-   *  until it is on the disk. */
-  readonly onRefused: (host: Host, task: Task, access: Exclude<Access, 'fetch'>) => void;
+  /** These came into being: they are given what is on record of them. */
+  readonly onHost: (host: Host) => void;
+  readonly onGroup: (group: Group) => void;
+  /** What `host-work` tells: it is called in the middle of `take`. */
+  readonly onRefused: WorkEvents['onRefused'];
+  readonly onMet: WorkEvents['onMet'];
+  /** Until then a master before this one may have asked any host; -Infinity: there was none. */
+  readonly askedUntil: number;
 };
 
-/** Refused tasks of a host that may wait for the disk. */
-const refusedMax = 256;
 /** How much longer one request may take to its server than the next. */
 const guardMs = 30;
+/** A redirect waits through a hold as long as this; it keeps a slot of its slave. */
+const holdMsMax = 10_000;
 
 export class Politeness {
   readonly #hosts = new Map<string, Host>();
-  readonly #timed = new Heap<Host>((a, b) => a.dueAt < b.dueAt);
-  readonly #free = new Heap<Host>((a, b) => a.dueAt < b.dueAt);
+  readonly #groups = new Map<string, Group>();
+  readonly #hops = new Heap<Group>((a, b) => a.dueAt < b.dueAt);
+  readonly #timed = new Heap<Group>((a, b) => a.dueAt < b.dueAt);
+  readonly #free = new Heap<Group>((a, b) => a.dueAt < b.dueAt);
   readonly #options: PolitenessOptions;
 
   constructor(options: PolitenessOptions) {
@@ -107,172 +59,221 @@ export class Politeness {
   host(key: string): Host {
     let host = this.#hosts.get(key);
     if (host === undefined) {
-      const hash = this.#options.hashOf(key);
-      host = new Host(key, hash, () => this.#options.robotsOf(hash));
+      const { hashOf, groupOf, robotsOf, onHost } = this.#options;
+      const hash = hashOf(key);
+      const groupKey = groupOf(key);
+      host = new Host(key, hash, this.#group(groupKey ?? key), () => robotsOf(hash));
+      host.isUnplaced = groupKey === undefined;
+      host.group.members.add(host);
       this.#hosts.set(key, host);
-      this.#options.onMade(host);
+      onHost(host);
     }
     return host;
   }
 
-  join(host: Host, crawl: number, client: HostClient): void {
-    host.clients.set(crawl, client);
-    this.#agree(host);
+  /** The host belongs to this group; until now nothing of it was handed out. */
+  place(host: Host, groupKey: string, now: number): void {
+    const before = host.group;
+    host.isUnplaced = false;
+    if (before.key !== groupKey && this.#hosts.get(host.key) === host) {
+      before.waiting.remove(host);
+      before.members.delete(host);
+      before.agreeAnew();
+      this.#forget(before, now);
+      host.group = this.#group(groupKey);
+      host.group.members.add(host);
+      for (const { manners } of host.clients.values()) host.group.agree(host, manners);
+    }
+    this.wake(host, now);
   }
 
-  /** The host's robots.txt is known, or its pace has changed. */
+  join(host: Host, crawl: number, client: HostClient): void {
+    host.clients.set(crawl, client);
+    host.group.agree(host, client.manners);
+  }
+
+  /** The host's robots.txt is known. */
   learned(host: Host, now: number): void {
-    this.#agree(host);
+    host.group.agreeAnew();
     this.wake(host, now);
   }
 
   /** The crawl has no tasks on this host any more. */
   leave(host: Host, crawl: number, now: number): void {
     host.clients.delete(crawl);
-    this.#agree(host);
-    this.#forget(host, now);
+    host.group.agreeAnew();
+    this.wake(host, now);
+    this.#forget(host.group, now);
   }
 
-  /** Forgets hosts without tasks whose delay is over. To be called now and then. */
+  /** Forgets groups without tasks whose delay is over. To be called now and then. */
   sweep(now: number): void {
-    for (const host of this.#hosts.values()) this.#forget(host, now);
+    for (const group of this.#groups.values()) this.#forget(group, now);
   }
 
-  /** Looks at the host again: it has new tasks, or a fetch of it has ended. */
+  /** Looks at the host again: it has new tasks, or a fetch of it has ended, or its pace changed. */
   wake(host: Host, now: number): void {
-    const dueAt = this.#dueAt(host, now);
-    if (dueAt === undefined) {
-      host.heap?.remove(host);
-      host.heap = undefined;
-      return;
+    const { waiting } = host.group;
+    const dueAt = workDueAt(host, now);
+    if (dueAt === undefined) waiting.remove(host);
+    else {
+      // Its turn in the group does not get later by being woken.
+      if (host.heapIndex < 0 || dueAt > now || host.dueAt > dueAt) host.dueAt = dueAt;
+      waiting.set(host);
     }
-    const heap = host.delayMs > 0 ? this.#timed : this.#free;
-    if (host.heap !== heap) host.heap?.remove(host);
-    host.dueAt = dueAt;
-    host.heap = heap;
-    heap.set(host);
+    this.#order(host.group, now);
   }
 
-  /** A task that may start now, and its host; undefined when none may. `prefetch`: only of hosts
+  /** The group's pace has changed. */
+  paced(group: Group, now: number): void {
+    this.#order(group, now);
+  }
+
+  /** A task that may start now, and its host; undefined when none may. `prefetch`: only of groups
    *  without a delay. */
   take(now: number, prefetch: boolean): { host: Host; task: Task } | undefined {
     for (const heap of prefetch ? [this.#free] : [this.#timed, this.#free]) {
-      for (let host = heap.peek(); host && host.dueAt <= now; host = heap.peek()) {
-        const task = this.#nextTask(host, now);
-        if (task !== undefined) {
+      for (let group = heap.peek(); group && group.dueAt <= now; group = heap.peek()) {
+        const host = group.waiting.peek();
+        const task = host && nextTask(host, now, this.#options);
+        if (host !== undefined && task !== undefined) {
           task.queue.lease(task);
           host.inFlight++;
-          host.nextAt = now + host.delayMs;
+          group.inFlight++;
+          group.lastAt = now;
+          // To the end of the line.
+          group.waiting.remove(host);
         }
-        this.wake(host, now);
-        if (task !== undefined) return { host, task };
+        if (host === undefined) this.#order(group, now);
+        else this.wake(host, now);
+        if (host !== undefined && task !== undefined) return { host, task };
       }
     }
     return undefined;
   }
 
+  /** A fetch was redirected: `settle` is called when it may go on, by `serveHops`. */
+  addHop(hop: Hop, now: number): void {
+    hop.group.hops.push(hop);
+    this.#order(hop.group, now);
+  }
+
+  /** Nobody waits for this one any more. */
+  dropHop(hop: Hop, now: number): void {
+    const { group } = hop;
+    const index = group.hops.indexOf(hop);
+    if (index >= 0) group.hops.splice(index, 1);
+    this.#order(group, now);
+  }
+
+  /** Lets redirects go on whose turn it is; those of a group that holds for long are put off. */
+  serveHops(now: number): void {
+    for (let group = this.#hops.peek(); group && group.dueAt <= now; group = this.#hops.peek()) {
+      const turn = group.pace.holdUntil > now + holdMsMax ? 'later' : 'go';
+      const hop = group.hops.find(({ hasSlot }) => hasSlot || group.hasSlot || turn === 'later');
+      if (hop !== undefined) {
+        group.hops.splice(group.hops.indexOf(hop), 1);
+        if (turn === 'go') {
+          if (!hop.hasSlot) group.inFlight++;
+          group.lastAt = now + Math.max(0, hop.delayMs - group.delayMs);
+        }
+        hop.settle(turn);
+      }
+      this.#order(group, now);
+    }
+  }
+
   /** A slave has the task, and will say when its request leaves: until then nobody else begins. */
-  starting(host: Host, now: number): void {
-    host.unstarted++;
-    this.wake(host, now);
+  starting(group: Group, now: number): void {
+    group.unstarted++;
+    this.#order(group, now);
   }
 
-  /** A request has left: `isFirst` of what `starting` announced, else a redirect's. The delay counts
-   *  from here, so that the way to the slave, a look-up and a handshake shorten no gap. */
-  started(host: Host, isFirst: boolean, now: number): void {
-    if (isFirst) host.unstarted--;
-    host.nextAt = Math.max(host.nextAt, now + host.delayMs + guardMs);
-    this.wake(host, now);
+  /** A request has left: `isAwaited` is one that `starting` announced. The delay counts from here,
+   *  so that the way to the slave, a look-up and a handshake shorten no gap. */
+  started(group: Group, isAwaited: boolean, now: number): void {
+    if (isAwaited) group.unstarted--;
+    group.lastAt = Math.max(group.lastAt, now + guardMs);
+    this.#order(group, now);
   }
 
-  /** A fetch that `take` began has ended, whatever came of it. */
+  /** A fetch gives its slot back: it has ended, or a redirect leads it to another group. */
+  vacate(group: Group, now: number): void {
+    group.inFlight--;
+    this.#order(group, now);
+  }
+
+  /** A task that `take` gave has ended, whatever came of it. */
   ended(host: Host, now: number): void {
     host.inFlight--;
     this.wake(host, now);
   }
 
-  /** When `take` may have something again; undefined: only after a `wake`. */
-  nextDueAt(): number | undefined {
-    const timed = this.#timed.peek()?.dueAt;
-    const free = this.#free.peek()?.dueAt;
-    if (timed === undefined || free === undefined) return timed ?? free;
-    return Math.min(timed, free);
+  /** `take` may have something, now or at a known time, without a fetch ending first. */
+  get hasDue(): boolean {
+    return [this.#hops, this.#timed, this.#free].some(({ size }) => size > 0);
   }
 
-  #dueAt(host: Host, now: number): number | undefined {
-    const atOnceMax = host.pace.isProbing ? 1 : host.perHost;
-    if (host.inFlight >= atOnceMax || host.refused >= refusedMax) return undefined;
-    if (host.unstarted > 0) return undefined;
-    const robotsAt = host.robots.waitsUntil(now);
-    let earliest: number | undefined;
-    for (const client of host.clients.values()) {
-      if (!client.active()) continue;
-      let at = client.queue.dueAt(now);
-      if (at === undefined) continue;
-      if (client.manners.robots !== undefined) at = Math.max(at, robotsAt);
-      if (at < (earliest ?? Number.POSITIVE_INFINITY)) earliest = at;
+  /** When after `now` `take` or `serveHops` may have something more; undefined: only after a
+   *  `wake`. */
+  nextDueAt(now: number): number | undefined {
+    let first: number | undefined;
+    for (const heap of [this.#hops, this.#timed, this.#free]) {
+      const dueAt = heap.peek()?.dueAt;
+      if (dueAt !== undefined && dueAt > now && dueAt < (first ?? dueAt + 1)) first = dueAt;
     }
-    if (earliest === undefined) return undefined;
-    // What a dead host has is given up at once.
-    return host.pace.dead(now) ? earliest : Math.max(earliest, host.nextAt, host.pace.holdUntil);
+    return first;
   }
 
-  /** The crawls of a host take turns. */
-  #nextTask(host: Host, now: number): Task | undefined {
-    const clients = [...host.clients.values()];
-    for (let i = 0; i < clients.length; i++) {
-      const client = clients[(host.turn + i) % clients.length];
-      const task = client?.active() ? this.#taskOf(host, client, now) : undefined;
-      if (task === undefined) continue;
-      host.turn = (host.turn + i + 1) % clients.length;
-      return task;
+  #group(key: string): Group {
+    let group = this.#groups.get(key);
+    if (group === undefined) {
+      const { hashOf, askedUntil } = this.#options;
+      group = new Group(key, hashOf(key), askedUntil);
+      this.#groups.set(key, group);
+      this.#options.onGroup(group);
     }
-    return undefined;
+    return group;
   }
 
-  /** The host's robots.txt first; then what it does not forbid. */
-  #taskOf(host: Host, { queue, manners }: HostClient, now: number): Task | undefined {
-    const dead = host.pace.dead(now);
-    const { robots } = manners;
-    let task = queue.peek(now);
-    if (task !== undefined && dead === undefined && robots !== undefined) {
-      if (!host.robots.isOpen(now)) return host.robots.task(queue.crawl, now);
+  /** Puts the group where it belongs. */
+  #order(group: Group, now: number): void {
+    const isHopping = group.hops.length > 0;
+    const dueAt = isHopping ? hopDueAt(group, now) : taskDueAt(group);
+    if (dueAt === undefined) {
+      group.heap?.remove(group);
+      group.heap = undefined;
+      return;
     }
-    for (; task !== undefined && host.refused < refusedMax; task = queue.peek(now)) {
-      const access: Access = dead
-        ? { error: dead, attempts: task.attempts }
-        : robots === undefined
-          ? 'fetch'
-          : host.robots.access(robots, task.url);
-      if (access === 'fetch') return task;
-      queue.commit(task);
-      host.refused++;
-      this.#options.onRefused(host, task, access);
-    }
-    return undefined;
+    const heap = isHopping ? this.#hops : group.delayMs > 0 ? this.#timed : this.#free;
+    if (group.heap !== heap) group.heap?.remove(group);
+    group.dueAt = dueAt;
+    group.heap = heap;
+    heap.set(group);
   }
 
-  #agree(host: Host): void {
-    host.delayMs = 0;
-    host.perHost = Number.POSITIVE_INFINITY;
-    host.follows = host.clients.size > 0;
-    for (const { manners } of host.clients.values()) {
-      const { robots, crawlDelayMaxMs = Number.POSITIVE_INFINITY } = manners;
-      const crawlDelayMs = robots === undefined ? 0 : host.robots.crawlDelayMs(robots);
-      host.delayMs = Math.max(
-        host.delayMs,
-        manners.delayMs,
-        Math.min(crawlDelayMs, crawlDelayMaxMs),
-      );
-      host.perHost = Math.min(host.perHost, manners.perHost);
-      host.follows &&= manners.follows === true;
-    }
-    host.delayMs = host.pace.delayMs(host.delayMs, host.follows);
-  }
-
-  #forget(host: Host, now: number): void {
-    if (host.clients.size === 0 && host.inFlight === 0 && host.nextAt <= now) {
+  #forget(group: Group, now: number): void {
+    if (group.inFlight > 0 || group.hops.length > 0 || group.lastAt + group.delayMs > now) return;
+    for (const host of group.members) {
+      if (host.clients.size > 0 || host.inFlight > 0) continue;
+      group.members.delete(host);
       this.#hosts.delete(host.key);
     }
+    if (group.members.size === 0) this.#groups.delete(group.key);
   }
+}
+
+/** When the group may be asked for its next task. */
+function taskDueAt(group: Group): number | undefined {
+  const first = group.waiting.peek()?.dueAt;
+  if (first === undefined || group.unstarted > 0 || !group.hasSlot) return undefined;
+  return Math.max(first, group.nextAt);
+}
+
+/** When the first of its redirects may go on, or has to be told that it may not. */
+function hopDueAt(group: Group, now: number): number | undefined {
+  if (group.pace.holdUntil > now + holdMsMax) return now;
+  const isStuck = !group.hasSlot && !group.hops.some(({ hasSlot }) => hasSlot);
+  if (group.unstarted > 0 || isStuck) return undefined;
+  return group.nextAt;
 }

@@ -12,6 +12,7 @@
  */
 import type { FetchErrorBody } from '../../shared/protocol.ts';
 import type { RobotsRecord, TaskRecord } from '../store/records.ts';
+import { backOffMs } from './back-off.ts';
 import { parseRobots, type Robots } from './robots.ts';
 import { robotsVerdict } from './robots-access.ts';
 import type { Task, TaskHome } from './tasks.ts';
@@ -25,8 +26,6 @@ export type RobotsAnswer = { readonly retryAfterMs?: number | undefined } & (
 /** What may be done with a URL: fetch it, leave it out, or give it up for this reason. */
 export type Access = 'fetch' | 'excluded' | { readonly error: FetchErrorBody; attempts: number };
 
-const retryFirstMs = 1_000;
-const retryMaxMs = 300_000;
 const unknownRecord: RobotsRecord = { access: 'none', askAt: 0, failures: 0, failingSince: 0 };
 
 export class RobotsGate {
@@ -37,6 +36,8 @@ export class RobotsGate {
   #state: 'unknown' | 'asking' | 'known' = 'unknown';
   #record = unknownRecord;
   #task: Task | undefined;
+  /** How often something was learned. */
+  edition = 0;
 
   /** `hostKey`: scheme, host and port. `load` reads the file, once a record says that it is there. */
   constructor(hostKey: string, host: Buffer, load: () => Uint8Array | undefined) {
@@ -77,6 +78,11 @@ export class RobotsGate {
     return robots.allows(path) ? 'fetch' : 'excluded';
   }
 
+  /** Sitemaps that the file names, as written; only while pages may go on. */
+  sitemaps(token: string): readonly string[] {
+    return this.#record.access === 'rules' ? this.#robots(token).sitemaps : [];
+  }
+
   crawlDelayMs(token: string): number {
     return this.#record.access === 'rules' ? (this.#robots(token).crawlDelayMs ?? 0) : 0;
   }
@@ -85,6 +91,11 @@ export class RobotsGate {
    *  reach; `random` from 0 to 1 spreads the attempts. */
   judge(answer: RobotsAnswer, attemptsMax: number, now: number, random: number): RobotsRecord {
     const { access, failures: before, failingSince } = this.#record;
+    if ('error' in answer && answer.error.kind === 'proxy') {
+      // The host is not to blame, so nothing is counted.
+      const waitMs = backOffMs(0, random, answer.retryAfterMs ?? 0);
+      return { ...this.#record, askAt: now + waitMs, isTrying: true };
+    }
     const hasCopy = access === 'rules';
     const verdict = robotsVerdict('status' in answer ? answer.status : answer.error.kind, {
       failureCount: Math.max(0, before + 1 - attemptsMax),
@@ -107,8 +118,7 @@ export class RobotsGate {
         const error = 'status' in answer ? statusError(answer.status) : answer.error;
         const record = { access: 'unreachable', failures, failingSince: since, error } as const;
         if (failures >= attemptsMax) return { ...record, askAt };
-        const backOffMs = Math.min(retryMaxMs, retryFirstMs * 4 ** before);
-        const waitMs = Math.max(answer.retryAfterMs ?? 0, backOffMs * (0.75 + random / 2));
+        const waitMs = backOffMs(before, random, answer.retryAfterMs);
         return { ...record, askAt: now + waitMs, isTrying: true };
       }
       default:
@@ -119,6 +129,7 @@ export class RobotsGate {
   /** An answer is on record, or was before the restart. */
   learn(record: RobotsRecord): void {
     this.#record = record;
+    this.edition++;
     this.#parsed.clear();
     this.#task = undefined;
     this.#state = record.isTrying ? 'unknown' : 'known';
@@ -152,6 +163,7 @@ export class RobotsGate {
     };
     return {
       kind: 'robots',
+      level: 0,
       url: this.#url,
       depth: 0,
       priority: 0,

@@ -45,6 +45,11 @@ export class Scope {
     return this.#hosts.has(url.host);
   }
 
+  /** Is it on a host that the crawl is about: a seed's, or one of its domain? */
+  owns(url: URL): boolean {
+    return this.#open.has(this.#hostOf(url));
+  }
+
   /** Why a canonical URL is left out; undefined when it belongs to the crawl. */
   refuses(url: URL): OutOfScope | undefined {
     if (this.#kind !== 'any' && !this.#open.has(this.#hostOf(url))) return 'host';
@@ -63,10 +68,15 @@ export class Scope {
   #domainOf(hostname: string): string {
     let domain = this.#domains.get(hostname);
     if (domain === undefined) {
-      domain = getDomain(hostname, { allowPrivateDomains: true }) ?? hostname;
+      domain = registrableDomain(hostname);
       if (this.#domains.size > 10_000) this.#domains.clear();
       this.#domains.set(hostname, domain);
     }
     return domain;
   }
+}
+
+/** The registrable domain of a name; an address or a name without one stands for itself. */
+export function registrableDomain(hostname: string): string {
+  return getDomain(hostname, { allowPrivateDomains: true }) ?? hostname;
 }

@@ -28,8 +28,6 @@ export interface TaskHome {
 }
 
 export type Task = TaskRecord & {
-  /** `robots`: the host's robots.txt, which is in no queue. */
-  readonly kind: 'page' | 'robots';
   readonly queue: TaskHome;
   readonly rank: number;
   readonly seq: number;
@@ -131,9 +129,10 @@ export class TaskQueue implements TaskHome {
   }
 
   #make(record: TaskRecord, { rank, seq }: Position, losses = 0): Task {
-    const { url, depth, priority, attempts, notBefore } = record;
+    const { kind, level, url, depth, priority, attempts, notBefore } = record;
     const task: Task = {
-      kind: 'page',
+      kind,
+      level,
       url,
       depth,
       priority,
@@ -167,7 +166,7 @@ export class TaskQueue implements TaskHome {
       for (const { key, value } of rows) {
         const parts = parseTaskKey(key);
         if (parts === undefined || this.#live.has(parts.seq)) continue;
-        const record = decodeTask(value);
+        const record = decodeTask(value, now);
         this.#enqueue(
           this.#make(record.notBefore > now ? record : { ...record, notBefore: 0 }, parts),
         );

@@ -5,16 +5,17 @@
  *       |                                            ^
  *       +---any other server function: one reply-----+
  *
- * Requests are served one after the other. Nobody is closed for being silent: a client keeps the
- * dead socket for as long as its thread lives. Source: BASEMANAGER, chapter 3.
+ * Requests are served one after the other, at once if nothing has to be waited for. Nobody is
+ * closed for being silent: a client keeps the dead socket for as long as its thread lives.
+ * Source: BASEMANAGER, chapter 3.
  */
 import type { Connection } from '../../shared/connection.ts';
 import { CommandError } from '../../shared/errors.ts';
 import { limits } from '../../shared/protocol.ts';
 import type { Services } from '../services.ts';
-import { bind, type PyRequest, readRequest } from './arguments.ts';
+import { bind, type PyRequest } from './arguments.ts';
 import { printable } from './pickle-text.ts';
-import type { Caller, Proxied } from './proxied.ts';
+import type { Answer, Caller, Proxied } from './proxied.ts';
 import {
   quoted,
   type ReplyProtocol,
@@ -23,6 +24,7 @@ import {
   TracebackError,
   unpicklable,
 } from './replies.ts';
+import { RequestReader } from './request-reader.ts';
 import { PickleError, type PyValue } from './values.ts';
 
 /** Requests that a client may send before it has read the answers: none does, but one may. */
@@ -40,12 +42,17 @@ export class PythonCaller implements Caller {
   readonly #services: Services;
   readonly #connection: Connection;
   readonly #gone = new AbortController();
+  readonly #requests = new RequestReader();
   readonly #waiting: Buffer[] = [];
   #waitingBytes = 0;
   readonly #used = new Set<Proxied>();
   #name = '?';
   #state: 'first' | 'object' | 'closed' = 'first';
   #isServing = false;
+  #repliedAt = 0;
+  /** The shortest time from an answer to the next request: that of the way there and back. */
+  #wayMs = Number.POSITIVE_INFINITY;
+  #thoughtMs = 0;
 
   constructor(connection: Connection, services: Services, first: Buffer) {
     this.#connection = connection;
@@ -64,6 +71,10 @@ export class PythonCaller implements Caller {
     return this.#waitingBytes;
   }
 
+  get thoughtMs(): number {
+    return this.#thoughtMs;
+  }
+
   get signal(): AbortSignal {
     return this.#gone.signal;
   }
@@ -73,17 +84,23 @@ export class PythonCaller implements Caller {
   }
 
   receive(payload: Buffer): void {
+    const goneMs = performance.now() - this.#repliedAt;
+    this.#wayMs = Math.min(this.#wayMs, goneMs);
+    this.#thoughtMs = goneMs - this.#wayMs;
+    if (!this.#isServing) {
+      this.#serve(payload);
+      return;
+    }
     this.#waiting.push(payload);
     this.#waitingBytes += payload.length;
     if (this.#waiting.length > pipelineMax || this.#waitingBytes > pipelineBytesMax) {
       this.#connection.pause();
     }
-    if (!this.#isServing) void this.#serveAll();
   }
 
   /** The last word to a client that broke the framing. */
   broken(message: string): void {
-    this.#connection.sendPayload(unpicklable(message, this.protocol));
+    this.#connection.sendFrame(unpicklable(message, this.protocol));
   }
 
   ended(): void {
@@ -95,28 +112,54 @@ export class PythonCaller implements Caller {
     if (wasObject) this.#services.managed.left(this, this.#used);
   }
 
-  async #serveAll(): Promise<void> {
-    this.#isServing = true;
-    for (let payload = this.#waiting.shift(); payload; payload = this.#waiting.shift()) {
-      const reply = await this.#serve(payload);
-      this.#waitingBytes -= payload.length;
-      if (this.#connection.state === 'closed') break;
-      if (reply !== undefined) this.#connection.sendPayload(reply);
-      if (reply === undefined || this.#state === 'first') {
-        this.#connection.close();
-        break;
-      }
-      if (this.#connection.unsentBytes > limits.untakenBytesMax) await this.#connection.drained();
-      if (this.#waiting.length === 0) this.#connection.resume();
+  /** Answers at once what can be answered at once: no promise is made for it. */
+  #serve(payload: Buffer): void {
+    const answer = this.#answer(payload);
+    if (!(answer instanceof Promise)) {
+      this.#reply(answer);
+      return;
     }
-    this.#isServing = false;
+    this.#isServing = true;
+    void answer
+      .catch((error: unknown) => this.#refuse(error))
+      .then((reply) => {
+        this.#isServing = false;
+        this.#reply(reply);
+        this.#serveWaiting();
+      });
   }
 
-  async #serve(payload: Buffer): Promise<Buffer | undefined> {
+  #serveWaiting(): void {
+    while (!this.#isServing && this.#connection.state !== 'closed') {
+      const payload = this.#waiting.shift();
+      if (payload === undefined) {
+        this.#connection.resume();
+        return;
+      }
+      this.#waitingBytes -= payload.length;
+      this.#serve(payload);
+    }
+  }
+
+  #reply(reply: Buffer | undefined): void {
+    if (this.#connection.state === 'closed') return;
+    if (reply !== undefined) this.#connection.sendFrame(reply);
+    this.#repliedAt = performance.now();
+    if (reply === undefined || this.#state === 'first') this.#connection.close();
+    else if (this.#connection.unsentBytes > limits.untakenBytesMax) void this.#untilTaken();
+  }
+
+  async #untilTaken(): Promise<void> {
+    this.#isServing = true;
+    await this.#connection.drained();
+    this.#isServing = false;
+    this.#serveWaiting();
+  }
+
+  #answer(payload: Buffer): Answer {
     try {
-      const request = readRequest(payload);
-      if (this.#state === 'first') return this.#first(request);
-      return await this.#call(request);
+      const request = this.#requests.read(payload);
+      return this.#state === 'first' ? this.#first(request) : this.#call(request);
     } catch (error) {
       return this.#refuse(error);
     }
@@ -133,7 +176,8 @@ export class PythonCaller implements Caller {
     return this.returned(null);
   }
 
-  #call(request: PyRequest) {
+  #call(request: PyRequest): Answer {
+    this.#services.managed.heard(this);
     for (const object of this.#used) object.nextRequest(this);
     const object = this.#services.managed.object(request.ident);
     const { method } = request;

@@ -4,6 +4,13 @@
  */
 import type { Services } from '../services.ts';
 import { bind, type Parameter, type PyRequest } from './arguments.ts';
+import {
+  addressOf,
+  CrawlQueues,
+  type CrawlQueuesOptions,
+  isCrawlQueue,
+  processOf,
+} from './crawl-queues.ts';
 import { Farewells } from './farewells.ts';
 import { PlainQueue } from './plain-queue.ts';
 import type { Caller, Proxied } from './proxied.ts';
@@ -18,16 +25,18 @@ type ServerFunction = {
   readonly run: (caller: Caller, args: readonly PyValue[]) => PyValue;
 };
 
-export type ManagedOptions = {
-  /** Every answer to a put waits for its commit. */
-  readonly isDurable: boolean;
+export type ManagedOptions = CrawlQueuesOptions & {
+  /** Names of plain queues: they win over those of the crawls. */
+  readonly plain: ReadonlyMap<string, number>;
 };
 
 export class Managed {
   readonly #options: ManagedOptions;
   readonly #services: () => Services;
+  readonly #crawlQueues: CrawlQueues;
   readonly #objects = new Map<string, Proxied>();
   readonly #callers = new Set<Caller>();
+  readonly #settling = new Set<NodeJS.Timeout>();
   readonly #farewells = new Farewells(() => performance.now());
   readonly #functions = new Map<string, ServerFunction>([
     ['dummy', { parameters: [], run: () => null }],
@@ -41,6 +50,7 @@ export class Managed {
   constructor(services: () => Services, options: ManagedOptions) {
     this.#services = services;
     this.#options = options;
+    this.#crawlQueues = new CrawlQueues(services, options);
   }
 
   /** What a server function gives. Errors: TracebackError as CPython tells it. */
@@ -70,23 +80,50 @@ export class Managed {
     this.#callers.add(caller);
   }
 
+  /** It makes a request, to whichever object. */
+  heard(caller: Caller): void {
+    this.#crawlQueues.heard(caller);
+  }
+
   /** It is gone; what it had of these is settled when it is known how it ended. */
   left(caller: Caller, used: Iterable<Proxied>): void {
     this.#callers.delete(caller);
-    // Its farewell, or the end of its process's other connections, may be under way.
-    setTimeout(() => {
-      for (const object of used) {
-        object.gone(caller, this.#isOrderly(caller, object.ident));
-      }
-    }, graceMs);
+    const objects = [...used];
+    const settle = () => {
+      for (const object of objects) object.gone(caller, this.#isOrderly(caller, object.ident));
+    };
+    // A process says farewell before it closes anything; but its connections end one by one.
+    if (!isThread(caller)) settle();
+    else {
+      const timer = setTimeout(() => {
+        this.#settling.delete(timer);
+        settle();
+      }, threadGraceMs);
+      this.#settling.add(timer);
+    }
+  }
+
+  /** A crawl has ended: those who wait for its pages are told. */
+  crawlEnded(): void {
+    this.#crawlQueues.tick();
+  }
+
+  /** Lets programs whose crawls are over end by themselves, for `timeoutMs` at most. */
+  async close(timeoutMs: number): Promise<void> {
+    this.#crawlQueues.tick();
+    const deadline = performance.now() + timeoutMs;
+    while (this.#crawlQueues.hasGuests && performance.now() < deadline) {
+      await new Promise((resolve) => setTimeout(resolve, closeTickMs));
+    }
+    this.#crawlQueues.close();
+    for (const timer of this.#settling) clearTimeout(timer);
   }
 
   #isOrderly(caller: Caller, ident: string): boolean {
     const address = addressOf(caller);
-    const [process = '', thread] = caller.name.split('|', 2);
     const isSibling = (other: Caller) =>
-      addressOf(other) === address && other.name.split('|', 1)[0] === process;
-    if (thread !== undefined && [...this.#callers].some(isSibling)) return true;
+      addressOf(other) === address && processOf(other) === processOf(caller);
+    if (isThread(caller) && [...this.#callers].some(isSibling)) return true;
     return this.#farewells.take(address, ident);
   }
 
@@ -105,8 +142,11 @@ export class Managed {
     let object = this.#objects.get(name);
     if (object === undefined) {
       const { queues, isDraining } = this.#services();
-      const { isDurable } = this.#options;
-      object = new PlainQueue(queues.queue(name), { isDurable, isDraining });
+      const { isDurable, plain } = this.#options;
+      object =
+        isCrawlQueue(name) && !plain.has(name)
+          ? this.#crawlQueues.open(name)
+          : new PlainQueue(queues.queue(name), { isDurable, isDraining });
       this.#objects.set(name, object);
     }
     return object;
@@ -136,13 +176,15 @@ export class Managed {
   }
 }
 
-/** How long after a connection's end a farewell may come, in ms. */
-const graceMs = 500;
+/** How long the connections of one process that dies may take to end, in ms. */
+const threadGraceMs = 500;
+const closeTickMs = 20;
 
 function exposed(object: Proxied): PyTuple {
   return new PyTuple([...object.methods.keys()]);
 }
 
-function addressOf({ peer }: Caller): string {
-  return peer.slice(0, peer.lastIndexOf(':'));
+/** The connection of a thread that is not its process's main one. */
+function isThread({ name }: Caller): boolean {
+  return name.includes('|');
 }

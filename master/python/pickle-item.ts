@@ -11,6 +11,7 @@
  * The bytes are told from msgpack by their first one: 0x80 is a whole msgpack value (an empty
  * map) only if it stands alone.
  */
+import { encodeFrame, frameHeaderBytes } from '../../shared/frame.ts';
 import { type PickleLimits, pickleLimits } from './pickle-limits.ts';
 import { opcodes } from './pickle-opcodes.ts';
 import { readPickle } from './pickle-reader.ts';
@@ -20,8 +21,27 @@ import { PickleError, type PyValue } from './values.ts';
 const itemProtocol = 3;
 
 /** The bytes to keep. Errors: PickleError for what cannot be written, and beyond the limits. */
-export function encodeItem(value: PyValue, limits: PickleLimits = pickleLimits): Uint8Array {
+export function encodeItem(value: PyValue, limits: PickleLimits = pickleLimits): Buffer {
+  if (typeof value === 'string' && isShortAscii(value)) return textItem(value);
   return writePickle(value, { protocol: itemProtocol, limits });
+}
+
+const shortCharsMax = 1024;
+
+function isShortAscii(text: string): boolean {
+  return text.length <= shortCharsMax && Buffer.byteLength(text) === text.length;
+}
+
+/** What `writePickle` would write, in one step: the usual item is a URL. */
+function textItem(text: string): Buffer {
+  const bytes = Buffer.allocUnsafe(text.length + 8);
+  bytes[0] = opcodes.PROTO;
+  bytes[1] = itemProtocol;
+  bytes[2] = opcodes.BINUNICODE;
+  bytes.writeUInt32LE(text.length, 3);
+  bytes.write(text, 7, 'latin1');
+  bytes[text.length + 7] = opcodes.STOP;
+  return bytes;
 }
 
 /** The value of kept bytes. Errors: PickleError. */
@@ -34,16 +54,21 @@ export function isItemPickle(bytes: Uint8Array): boolean {
   return bytes.length > 1 && bytes[0] === opcodes.PROTO;
 }
 
-// PROTO 3, BINUNICODE '#RETURN'; what follows makes a tuple of it and the item.
-const returnHead = writePickle('#RETURN').subarray(0, -1);
-const returnTail = Buffer.from([opcodes.TUPLE2, opcodes.STOP]);
+// A frame's header, PROTO 3, BINUNICODE '#RETURN'; TUPLE2 makes a tuple of that and the item.
+const returnHead = encodeFrame(writePickle('#RETURN').subarray(0, -1));
 
-/** The reply `('#RETURN', item)`, from bytes that `encodeItem` made, for a Python 3 client. */
+/** The frame of the reply `('#RETURN', item)`, from bytes that `encodeItem` made, for a Python 3 client. */
 export function returnOfItem(bytes: Uint8Array): Buffer {
   const isOurs = bytes[0] === opcodes.PROTO && bytes[1] === itemProtocol;
   if (!isOurs || bytes[bytes.length - 1] !== opcodes.STOP) {
     throw new PickleError('the item is not a pickle of ours');
   }
   // The head has no memo entry, so those of the item keep their numbers.
-  return Buffer.concat([returnHead, bytes.subarray(2, -1), returnTail]);
+  const frame = Buffer.allocUnsafe(returnHead.length + bytes.length - 1);
+  frame.set(returnHead);
+  frame.set(bytes.subarray(2), returnHead.length);
+  frame[frame.length - 2] = opcodes.TUPLE2;
+  frame[frame.length - 1] = opcodes.STOP;
+  frame.writeInt32BE(frame.length - frameHeaderBytes, 0);
+  return frame;
 }

@@ -3,12 +3,11 @@
  *
  * An item that `get` hands out is held by the connection until its next request, which shows that
  * the reply has arrived, or until its orderly end; if it dies before, the item goes back to the
- * head of the queue. A `put` is answered before its commit unless `isDurable`; `qsize`, `empty` and
- * `full` count it from its first moment, and `get_nowait` waits for its commit.
+ * head of the queue. A `put` is answered before its commit unless `isDurable`.
  */
 import { decodeValue } from '../../shared/frame.ts';
 import { limits } from '../../shared/protocol.ts';
-import type { UserQueue } from '../queues.ts';
+import type { Item, UserQueue } from '../user-queue.ts';
 import { bind, type PyRequest, waitMsOf } from './arguments.ts';
 import { decodeItem, encodeItem, isItemPickle, returnOfItem } from './pickle-item.ts';
 import { fromPlain } from './pickle-plain.ts';
@@ -21,7 +20,6 @@ const getParameters = [
   ['timeout', null],
 ] as const;
 const putParameters = [['obj'], ...getParameters] as const;
-const no = new AbortController().signal;
 
 export class PlainQueue implements Proxied {
   readonly ident: string;
@@ -29,8 +27,8 @@ export class PlainQueue implements Proxied {
   readonly #queue: UserQueue;
   readonly #isDurable: boolean;
   readonly #isDraining: () => boolean;
-  /** The item that a connection was given last. */
-  readonly #given = new Map<Caller, number>();
+  /** The item that a connection was given last; undefined when that is done. */
+  readonly #given = new Map<Caller, Item | undefined>();
 
   constructor(queue: UserQueue, options: { isDurable: boolean; isDraining: () => boolean }) {
     this.ident = queue.name;
@@ -44,29 +42,31 @@ export class PlainQueue implements Proxied {
       ['get_nowait', (caller, request) => this.#getNow(caller, request)],
       ['put', (caller, request) => this.#put(caller, request)],
       ['put_nowait', (caller, request) => this.#putNow(caller, request)],
-      ['qsize', (caller, request) => this.#look('qsize', caller, request, queue.promised)],
+      ['qsize', (caller, request) => this.#look('qsize', caller, request, queue.size)],
     ]);
   }
 
   nextRequest(caller: Caller): void {
-    const id = this.#given.get(caller);
-    if (id === undefined) return;
-    this.#given.delete(caller);
-    void this.#queue.done(caller, [id]);
+    const item = this.#given.get(caller);
+    if (item === undefined) return;
+    this.#given.set(caller, undefined);
+    this.#queue.finish(item);
   }
 
   gone(caller: Caller, isOrderly: boolean): void {
     if (isOrderly) this.nextRequest(caller);
+    const item = this.#given.get(caller);
     this.#given.delete(caller);
     this.#queue.removeHolder(caller);
+    if (item !== undefined) this.#queue.giveBack([item]);
   }
 
   describe(): string {
-    return `${this.ident}: ${this.#queue.promised} items`;
+    return `${this.ident}: ${this.#queue.size} items`;
   }
 
   get #isEmpty(): boolean {
-    return this.#queue.promised === 0;
+    return this.#queue.size === 0;
   }
 
   #look(name: string, caller: Caller, request: PyRequest, value: PyValue): Buffer {
@@ -84,20 +84,29 @@ export class PlainQueue implements Proxied {
     return this.#take(caller, 0);
   }
 
-  async #take(caller: Caller, waitMs: number): Promise<Buffer | undefined> {
-    let [item] = await this.#queue.get(caller, 1, waitMs);
-    // What was put a moment ago is there for whoever looks, though not on the disk yet.
-    while (item === undefined && waitMs === 0 && this.#queue.isCommitting) {
-      await this.#queue.committed();
-      [item] = await this.#queue.get(caller, 1, 0);
-    }
-    if (item === undefined) {
-      // Not Empty: a worker would take its work for done.
-      if (this.#isDraining()) return undefined;
-      throw emptyError();
-    }
-    this.#given.set(caller, item.id);
+  #take(caller: Caller, waitMs: number): Answer {
+    const item = this.#queue.take();
+    if (item !== undefined) return this.#give(caller, item);
+    return waitMs > 0 ? this.#takeWithin(caller, waitMs) : this.#nothing();
+  }
+
+  async #takeWithin(caller: Caller, waitMs: number): Promise<Buffer | undefined> {
+    const item = await this.#queue.takeWithin(caller, waitMs);
+    if (item === undefined) return this.#nothing();
+    if (!caller.signal.aborted) return this.#give(caller, item);
+    this.#queue.giveBack([item]);
+    return undefined;
+  }
+
+  #give(caller: Caller, item: Item): Buffer {
+    this.#given.set(caller, item);
     return replyOf(item.value, caller);
+  }
+
+  #nothing(): undefined {
+    // Not Empty: a worker would take its work for done.
+    if (this.#isDraining()) return undefined;
+    throw emptyError();
   }
 
   #put(caller: Caller, request: PyRequest): Answer {
@@ -110,21 +119,32 @@ export class PlainQueue implements Proxied {
     return this.#add(caller, item, 0);
   }
 
-  async #add(caller: Caller, item: PyValue, waitMs: number): Promise<Buffer | undefined> {
+  #add(caller: Caller, item: PyValue, waitMs: number): Answer {
     if (this.#isDraining()) return undefined;
     const bytes = encodeItem(item);
     if (bytes.length > limits.pythonItemBytesMax) {
       const megabytes = limits.pythonItemBytesMax >> 20;
       throw valueError(`an item of a queue is at most ${megabytes} MiB as a pickle`);
     }
-    if (this.#isDurable && !this.#queue.isFull) {
-      await this.#queue.put([bytes]);
-      return caller.returned(null);
-    }
-    const isPut = await this.#queue.putWithin(bytes, waitMs, caller.signal ?? no);
+    if (this.#queue.isFull) return this.#addWithin(caller, bytes, waitMs);
+    this.#queue.add(bytes);
+    return this.#isLate ? this.#afterCommit(caller) : caller.returned(null);
+  }
+
+  async #addWithin(caller: Caller, bytes: Buffer, waitMs: number): Promise<Buffer | undefined> {
+    const isPut = await this.#queue.addWithin(bytes, waitMs, caller.signal);
     if (!isPut && this.#isDraining()) return undefined;
     if (!isPut) throw fullError();
-    if (this.#isDurable) await this.#queue.committed();
+    return this.#isLate ? await this.#afterCommit(caller) : caller.returned(null);
+  }
+
+  /** Answers to a put wait for its commit. */
+  get #isLate(): boolean {
+    return this.#isDurable || this.#queue.isBehind;
+  }
+
+  async #afterCommit(caller: Caller): Promise<Buffer> {
+    await this.#queue.committed();
     return caller.returned(null);
   }
 }

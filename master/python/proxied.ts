@@ -10,13 +10,16 @@ export interface Caller {
   /** Address and port. */
   readonly peer: string;
   readonly protocol: ReplyProtocol;
+  /** How long the client did something else between its last answer and this request, in ms: the
+   *  time on the way is left out. */
+  readonly thoughtMs: number;
   /** Aborted when the connection has ended. */
   readonly signal: AbortSignal;
-  /** The payload of a reply. */
+  /** The frame of a reply. */
   returned(value: PyValue): Buffer;
 }
 
-/** The payload to reply with; undefined: none, the connection is to be closed.
+/** The frame to reply with; undefined: none, the connection is to be closed.
  *  Errors: CommandError, for the client to raise. */
 export type Answer = Buffer | undefined | Promise<Buffer | undefined>;
 export type Method = (caller: Caller, request: PyRequest) => Answer;

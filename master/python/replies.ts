@@ -1,9 +1,10 @@
 /**
- * What a manager's client is answered with, as payloads: `('#RETURN', value)`, `('#ERROR',
+ * What a manager's client is answered with, as frames: `('#RETURN', value)`, `('#ERROR',
  * exception)`, which it raises, and `('#TRACEBACK', text)`, which it raises as RemoteError.
  * The text is ours: no stack, no path of this machine. Source: BASEMANAGER, chapter 3.
  */
 import { CommandError } from '../../shared/errors.ts';
+import { encodeFrame } from '../../shared/frame.ts';
 import { printable } from './pickle-text.ts';
 import { writePickle } from './pickle-writer.ts';
 import { PyException, PyTuple, type PyValue } from './values.ts';
@@ -68,5 +69,5 @@ export function quoted(name: string): string {
 }
 
 function write(parts: PyValue[], protocol: ReplyProtocol): Buffer {
-  return writePickle(new PyTuple(parts), { protocol });
+  return encodeFrame(writePickle(new PyTuple(parts), { protocol }));
 }

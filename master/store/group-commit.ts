@@ -28,6 +28,8 @@ export class GroupCommit {
   #wanted = false;
   #startedAt = 0;
   #idle: (() => void)[] = [];
+  /** The end of the last commit that was started. */
+  #last: Promise<void> = Promise.resolve();
 
   constructor(options: { store: Store; everyMs: number; onError: (error: unknown) => void }) {
     this.#store = options.store;
@@ -84,7 +86,9 @@ export class GroupCommit {
     this.#count++;
     const changes =
       parts.length === 1 ? (parts[0]?.changes ?? []) : parts.flatMap((p) => p.changes);
-    this.#store.commit(changes).then(
+    // One that changes nothing ends with the one before it.
+    if (changes.length > 0) this.#last = this.#store.commit(changes);
+    this.#last.then(
       () => {
         this.#underWay--;
         for (const part of parts) part.done();

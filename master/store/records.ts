@@ -7,17 +7,24 @@
  *     recent   crawl u32 | commit u48                 -> fingerprints, 16 bytes each
  *              crawl u32 | 0                          -> digest of the saved Bloom filter
  *     tasks    crawl u32 | host 8 | rank u32 | seq u48 -> TaskRecord
+ *     earlier  the same as of tasks                   -> EarlierPage
  *     results  crawl u32 | commit u48                 -> lines of all three files
  *     buried   crawl u32 | fingerprint 16             -> BuriedRecord
  *     robots   host 8                                -> RobotsRecord, the file itself
- *     hosts    host 8                                -> PaceRecord
+ *     breakers host 8                                -> BreakerRecord
+ *     paces    group 8                               -> PaceRecord
  *     items    queue name | 0 | seq u48               -> the item's bytes
  *
  * Integers in keys are big-endian, so that bytes order as numbers.
  */
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
-import type { FetchErrorBody, FetchErrorKind, SkipReason } from '../../shared/protocol.ts';
+import type {
+  EarlierPage,
+  FetchErrorBody,
+  FetchErrorKind,
+  SkipReason,
+} from '../../shared/protocol.ts';
 
 export const formatVersion = 1;
 
@@ -30,6 +37,9 @@ export type CrawlCounters = {
   others: number;
   failed: number;
   buried: number;
+  unchanged: number;
+  /** Tasks that ever came with a record in `earlier`. */
+  earlier: number;
   /** Left out by robots.txt. */
   excluded: number;
   /** Links that were not taken. */
@@ -40,6 +50,8 @@ export type CrawlCounters = {
   bytes: number;
   /** Keys in `seen`: URLs, images, and links that were not taken. */
   seen: number;
+  /** Sitemaps ever admitted. */
+  sitemaps: number;
 };
 
 export type CrawlRecord = {
@@ -58,7 +70,14 @@ export type CrawlRecord = {
   readonly startedAt: number;
 };
 
+/** In the order of their numbers in the store. `robots`: a host's robots.txt, which is in no queue and
+ *  never there. */
+const taskKinds = ['page', 'sitemap', 'robots'] as const;
+
 export type TaskRecord = {
+  readonly kind: (typeof taskKinds)[number];
+  /** Of a sitemap: how it was found, see frontier/sitemaps.ts; else 0. */
+  readonly level: number;
   readonly url: string;
   readonly depth: number;
   readonly priority: number;
@@ -91,7 +110,8 @@ export type RobotsRecord = {
   readonly isTrying?: boolean;
 };
 
-/** How fast a host may be asked, as far as it has taught us; times are Unix times in ms. */
+/** How fast a politeness group may be asked, as far as it has taught us; times are Unix times in
+ *  ms. */
 export type PaceRecord = {
   /** No fetch before. */
   readonly holdUntil: number;
@@ -100,9 +120,17 @@ export type PaceRecord = {
   /** A shorter delay was too short; 0: none was. */
   readonly learnedMs: number;
   readonly learnedAt: number;
-  /** How often it slept because nobody answered there. */
+  /** How often a delay was too short. */
+  readonly lessons: number;
+};
+
+/** A host where nobody answered. */
+export type BreakerRecord = {
+  /** How often it slept since somebody did. */
   readonly sleeps: number;
-  /** It is dead until `holdUntil`, for this reason. */
+  /** Unix time in ms: it sleeps, or is dead, until then. */
+  readonly until: number;
+  /** It is dead, for this reason. */
   readonly error?: FetchErrorBody;
 };
 
@@ -110,7 +138,8 @@ export type PaceRecord = {
 export const depthMax = 0xffff;
 export const hostBytes = 8;
 export const taskKeyBytes = 4 + hostBytes + 4 + 6;
-const taskHeadBytes = 16;
+const taskHeadBytes = 22;
+const waitMsMax = 2 ** 32 - 1;
 
 export function crawlKey(crawl: number): Buffer {
   const key = Buffer.allocUnsafe(4);
@@ -161,22 +190,31 @@ export function parseTaskKey(key: Buffer): TaskKeyParts | undefined {
   };
 }
 
-export function encodeTask(task: TaskRecord): Buffer {
+/** `now`: when it is written, so that its wait is known beside its end. */
+export function encodeTask(task: TaskRecord, now = 0): Buffer {
   const value = Buffer.allocUnsafe(taskHeadBytes + task.url.length);
   value.writeUInt16BE(task.depth, 0);
   value.writeInt16BE(task.priority, 2);
   value.writeUInt32BE(task.attempts, 4);
   value.writeDoubleBE(task.notBefore, 8);
+  value.writeUInt8(taskKinds.indexOf(task.kind), 16);
+  value.writeUInt8(task.level, 17);
+  const waitMs = Math.ceil(Math.max(0, task.notBefore - now));
+  value.writeUInt32BE(Math.min(waitMs, waitMsMax), 18);
   value.write(task.url, taskHeadBytes, 'latin1');
   return value;
 }
 
-export function decodeTask(value: Buffer): TaskRecord {
+/** With `now` it waits from then on no longer than it was told to, so that a clock that was put back
+ *  does not hold it. */
+export function decodeTask(value: Buffer, now = Number.POSITIVE_INFINITY): TaskRecord {
   return {
     depth: value.readUInt16BE(0),
     priority: value.readInt16BE(2),
     attempts: value.readUInt32BE(4),
-    notBefore: value.readDoubleBE(8),
+    notBefore: Math.min(value.readDoubleBE(8), now + value.readUInt32BE(18)),
+    kind: taskKinds[value.readUInt8(16)] ?? 'page',
+    level: value.readUInt8(17),
     url: value.toString('latin1', taskHeadBytes),
   };
 }
@@ -218,23 +256,60 @@ export const decodeTrapCounts = (value: Buffer) => decodeValue(value) as TrapCou
 
 export const encodeCrawl = (crawl: CrawlRecord): Buffer => encodeValue(crawl);
 export const decodeCrawl = (value: Buffer): CrawlRecord => decodeValue(value) as CrawlRecord;
+export const encodeEarlier = (page: EarlierPage): Buffer => encodeValue(page);
+export const decodeEarlier = (value: Buffer): EarlierPage => decodeValue(value) as EarlierPage;
 export const encodeBuried = (buried: BuriedRecord): Buffer => encodeValue(buried);
 export const decodeBuried = (value: Buffer): BuriedRecord => decodeValue(value) as BuriedRecord;
 
-export const encodeRobots = (record: RobotsRecord, file: Uint8Array): Buffer =>
-  encodeValue({ record, file });
-export const decodeRobots = (value: Buffer) =>
-  decodeValue(value) as { record: RobotsRecord; file: Uint8Array };
+// What holds a host is on record with the time `at` which it was written. If the clock was put back
+// since, its times are, too: nothing waits longer.
 
-export const encodePace = (pace: PaceRecord): Buffer => encodeValue(pace);
-export const decodePace = (value: Buffer): PaceRecord => decodeValue(value) as PaceRecord;
+export const encodeRobots = (record: RobotsRecord, file: Uint8Array, at: number): Buffer =>
+  encodeValue({ record, file, at });
+
+export function decodeRobots(
+  value: Buffer,
+  now: number,
+): { record: RobotsRecord; file: Uint8Array } {
+  const { record, file, at } = decodeValue(value) as Dated<RobotsRecord> & { file: Uint8Array };
+  const backMs = Math.max(0, at - now);
+  const { askAt, failingSince } = record;
+  return {
+    record: { ...record, askAt: askAt - backMs, failingSince: failingSince - backMs },
+    file,
+  };
+}
+
+export const encodePace = (record: PaceRecord, at: number): Buffer => encodeValue({ record, at });
+
+export function decodePace(value: Buffer, now: number): PaceRecord {
+  const { record, at } = decodeValue(value) as Dated<PaceRecord>;
+  const backMs = Math.max(0, at - now);
+  const { holdUntil, learnedAt } = record;
+  return { ...record, holdUntil: holdUntil - backMs, learnedAt: learnedAt - backMs };
+}
+
+export const encodeBreaker = (record: BreakerRecord, at: number): Buffer =>
+  encodeValue({ record, at });
+
+export function decodeBreaker(value: Buffer, now: number): BreakerRecord {
+  const { record, at } = decodeValue(value) as Dated<BreakerRecord>;
+  return { ...record, until: record.until - Math.max(0, at - now) };
+}
+
+type Dated<T> = { readonly record: T; readonly at: number };
 
 const itemPrefix = (queue: string) => Buffer.from(`${queue}\0`, 'latin1');
 
-export function itemKey(queue: string, seq: number): Buffer {
-  const tail = Buffer.allocUnsafe(6);
-  tail.writeUIntBE(seq, 0, 6);
-  return Buffer.concat([itemPrefix(queue), tail]);
+/** Makes the keys of a queue's items. */
+export function itemKeys(queue: string): (seq: number) => Buffer {
+  const prefix = itemPrefix(queue);
+  return (seq) => {
+    const key = Buffer.allocUnsafe(prefix.length + 6);
+    key.set(prefix);
+    key.writeUIntBE(seq, prefix.length, 6);
+    return key;
+  };
 }
 
 export function parseItemKey(key: Buffer): { queue: string; seq: number } {

@@ -16,13 +16,17 @@ export const tables = [
   'recent',
   /** crawl, host, rank, sequence -> task. */
   'tasks',
+  /** The key of a task -> what an earlier crawl knew of its URL. */
+  'earlier',
   /** crawl, commit -> findings that a sink has not written yet. */
   'results',
   'buried',
   /** host -> what is known of its robots.txt, and the file. */
   'robots',
-  /** host -> its pace. */
-  'hosts',
+  /** host -> its circuit breaker. */
+  'breakers',
+  /** politeness group -> its pace. */
+  'paces',
   /** user queue, sequence -> item. */
   'items',
 ] as const;

@@ -1,18 +1,37 @@
 /**
- * The HTTP clients of a slave, one for each address policy: a socket that one policy allowed is
- * never reused under another. Bounded; the one unused for longest ends when its fetches have. The
- * only file that imports undici; the fetcher calls it.
+ * The HTTP clients of a slave, one for each address policy and proxy: a socket that one policy
+ * allowed is never reused under another. Bounded; the one unused for longest ends when its fetches
+ * have. The fetcher calls it.
  */
-import { Agent } from 'undici';
+import { Agent, type Dispatcher } from 'undici';
 import { AddressPolicy } from '../../shared/address.ts';
 import type { FetchSpec } from '../../shared/crawl.ts';
 import { guardedLookup } from './guard.ts';
+import type { ProxyServer } from './proxies.ts';
+import { ProxyClient } from './proxy-client.ts';
 import type { AddressCache } from './resolver.ts';
 
-export type Client = { readonly agent: Agent; readonly policy: AddressPolicy };
+/** The part of undici's dispatchers that is used. */
+type HttpClient = {
+  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean;
+  close(): Promise<void>;
+  destroy(): Promise<void>;
+};
+export type Client = {
+  readonly agent: HttpClient;
+  readonly policy: AddressPolicy;
+  readonly proxy: ProxyServer | undefined;
+};
+/** What tells one client from another. */
+export type ClientKind = {
+  /** Connects to public addresses and to these. */
+  readonly allow: FetchSpec['allowPrivate'];
+  readonly proxy?: ProxyServer | undefined;
+  readonly http2?: boolean;
+};
 
-/** Policies at once: one a crawl at most, and nearly all crawls share two. */
-const countMax = 16;
+/** Kinds at once: nearly all crawls share two, or with proxies two for each of these. */
+const countMax = 256;
 const headerBytesMax = 32 << 10;
 const connectMs = 10_000;
 
@@ -27,10 +46,11 @@ export class Clients {
     this.#options = options;
   }
 
-  /** The client that connects to public addresses and to `allow`. */
-  of(allow: FetchSpec['allowPrivate']): Client {
-    const key = allow === 'all' ? allow : allow.join(' ');
-    const client = this.#clients.get(key) ?? this.#make(allow);
+  of(kind: ClientKind): Client {
+    const { allow, proxy, http2 } = kind;
+    const ranges = allow === 'all' ? allow : allow.join(' ');
+    const key = proxy || http2 ? `${ranges} ${http2 ? 2 : 1} ${proxy?.url.href}` : ranges;
+    const client = this.#clients.get(key) ?? this.#make(kind);
     this.#clients.delete(key);
     this.#clients.set(key, client);
     if (this.#clients.size > countMax) this.#dropOldest();
@@ -43,19 +63,26 @@ export class Clients {
     await this.#closing;
   }
 
-  #make(allow: FetchSpec['allowPrivate']): Client {
+  #make({ allow, proxy, http2 = false }: ClientKind): Client {
     const { connections, addresses } = this.#options;
     const policy = new AddressPolicy(allow);
-    const agent = new Agent({
+    const agent = {
       connections,
       pipelining: 1,
       maxHeaderSize: headerBytesMax,
       // The deadline of the whole fetch stands in for undici's timers.
       headersTimeout: 0,
       bodyTimeout: 0,
-      connect: { timeout: connectMs, lookup: guardedLookup(addresses, policy) },
-    });
-    return { agent, policy };
+      allowH2: http2,
+    };
+    if (proxy !== undefined) {
+      const lookup = guardedLookup(addresses, new AddressPolicy('all'));
+      const connect = { allowH2: http2 };
+      const through = new ProxyClient({ proxy, agent, connect, lookup, connectMs });
+      return { agent: through, policy, proxy };
+    }
+    const connect = { timeout: connectMs, lookup: guardedLookup(addresses, policy) };
+    return { agent: new Agent({ ...agent, connect }), policy, proxy };
   }
 
   #dropOldest(): void {

@@ -1,8 +1,9 @@
 /**
- * What the headers say of a body: media type, charset, content codings, and the first bytes where
- * they say nothing. Pure.
+ * What the headers say of a body: media type, charset, content codings, validators, and the first
+ * bytes where they say nothing. Pure.
  * Source: RFC 9110, 8.3 and 8.4; MIME Sniffing Standard, 7.1.
  */
+import { createZstd } from './zstd.ts';
 
 export type ContentType = {
   /** Lower-case `type/subtype`; undefined if the header is missing or malformed. */
@@ -22,6 +23,21 @@ export function parseContentType(header: string | undefined): ContentType {
   };
 }
 
+/** What a later request can ask by whether the answer changed; as it came. */
+export type Validators = {
+  readonly etag?: string | undefined;
+  readonly lastModified?: string | undefined;
+};
+
+/** The validators of an answer, without those that are too long or could not stand in a header.
+ *  Source: RFC 9110, 8.8. */
+export function validatorsOf(etag: string | undefined, lastModified: string | undefined) {
+  return {
+    ...(etag !== undefined && /^[\x21-\x7e]{1,256}$/.test(etag) && { etag }),
+    ...(lastModified !== undefined && /^[\x20-\x7e]{1,64}$/.test(lastModified) && { lastModified }),
+  };
+}
+
 /** Types that are parsed as a page. */
 export function isHtml(essence: string): boolean {
   return essence === 'text/html' || essence === 'application/xhtml+xml';
@@ -35,12 +51,16 @@ export function contentCodings(header: string | undefined): Coding[] | undefined
     if (coding === '' || coding === 'identity') continue;
     if (coding === 'gzip' || coding === 'x-gzip') codings.unshift('gzip');
     else if (coding === 'deflate' || coding === 'br') codings.unshift(coding);
+    else if (coding === 'zstd' && createZstd !== undefined) codings.unshift(coding);
     else return undefined;
   }
   // Each layer multiplies what a bomb can inflate to.
   return codings.length <= 2 ? codings : undefined;
 }
-export type Coding = 'gzip' | 'deflate' | 'br';
+export type Coding = 'gzip' | 'deflate' | 'br' | 'zstd';
+
+/** Value of Accept-Encoding. */
+export const acceptedCodings = `gzip, deflate, br${createZstd === undefined ? '' : ', zstd'}`;
 
 /** Bytes that `looksLikeHtml` needs at most. */
 export const sniffBytes = 512;

@@ -26,9 +26,17 @@ const totalCharsMax = 4 << 20;
 const lifeMsMax = 400 * 86_400_000;
 
 export class CookieJar {
+  /** Characters that a jar holds by default. */
+  static readonly totalCharsMax = totalCharsMax;
   /** By domain, then by name and path, in the order of creation. */
   readonly #domains = new Map<string, Map<string, Cookie>>();
+  readonly #totalCharsMax: number;
   #chars = 0;
+
+  /** `charsMax`: of all cookies together. */
+  constructor(charsMax = CookieJar.totalCharsMax) {
+    this.#totalCharsMax = charsMax;
+  }
 
   /** Value of the Cookie header for `url` at `now` (epoch ms), '' without cookies. */
   header(url: URL, now: number): string {
@@ -64,7 +72,7 @@ export class CookieJar {
     this.#domains.delete(domain);
     this.#domains.set(domain, cookies);
     if (cookies.size > perDomainMax) this.#delete(domain, cookies.keys().next().value ?? '');
-    while (this.#domains.size > domainsMax || this.#chars > totalCharsMax) this.#dropOldest();
+    while (this.#domains.size > domainsMax || this.#chars > this.#totalCharsMax) this.#dropOldest();
   }
 
   #dropOldest(): void {

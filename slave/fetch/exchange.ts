@@ -1,31 +1,67 @@
 /**
- * One request and its answer, as undici's dispatcher calls it back. It settles just once: a page,
- * an answer that is none, a redirect, or a failure. What is no page is read to its end only if it
+ * One request and its answer, as undici's dispatcher calls it back. It settles just once: a body,
+ * an answer without one, a redirect, or a failure. What is no page is read to its end only if it
  * is small, so that the connection lives on.
  *
- *   waiting ─headers─▶ reading | draining ─end, limit, error, deadline─▶ settled
+ *   waiting ─headers─▶ reading (─end─▶ ending) | draining ─end, limit, error, deadline─▶ settled
  *      └──────────────error, deadline, cancel──────────────────────────────▶ settled
  */
 import { type FetchSpec, productToken, type RobotsDirective } from '../../shared/crawl.ts';
 import type { FetchErrorBody } from '../../shared/protocol.ts';
 import { addHeaderDirectives, listed } from '../extract/robots-directives.ts';
-import { contentCodings, isHtml, parseContentType } from './content.ts';
+import { contentCodings, parseContentType, type Validators, validatorsOf } from './content.ts';
 import { Inflater } from './inflate.ts';
 import { fetchError } from './outcome.ts';
-import { type Page, PageReader } from './page.ts';
 import { isRedirect } from './redirects.ts';
+
+/** Takes a body as it arrives, content codings undone. */
+export interface BodyReader<Body> {
+  /** Taken so far. */
+  readonly bytes: number;
+  /** `wait`: no more before `onRoom`; `enough`: at a limit; `not-html`: the body is another's. */
+  write(chunk: Uint8Array): 'more' | 'wait' | 'enough' | 'not-html';
+  /** What became of it; undefined: the body is another's. */
+  end(): Body | undefined | Promise<Body>;
+  /** Nobody waits for it any more. */
+  close?(): void;
+}
+
+/** Which answers 200 are read, and into what. */
+export type Reading<Body> = {
+  /** The Accept header, where the crawl has none. */
+  readonly accept: string;
+  /** Type of a body without Content-Type. */
+  readonly type?: string;
+  /** Is a body of this type read? Undefined: none was sent. */
+  takes(essence: string | undefined): boolean;
+  open(options: {
+    /** Canonical URL of the body. */
+    readonly url: string;
+    readonly spec: FetchSpec;
+    /** Charset of Content-Type. */
+    readonly charset: string | undefined;
+    /** The fields of that name, in lower case. */
+    header(name: string): readonly string[];
+    /** No Content-Type was sent. */
+    readonly sniff: boolean;
+    onRoom(): void;
+    /** It needs no more, though `write` did not say so. */
+    onEnough(): void;
+  }): BodyReader<Body>;
+};
 
 export type Answer = {
   status: number;
   type?: string;
   bytes: number;
   directives?: RobotsDirective[];
-};
-export type Hop =
-  | { kind: 'page'; status: number; type: string; page: Page }
+} & Validators;
+export type Hop<Body> =
+  | ({ kind: 'body'; body: Body } & Answer)
   | ({ kind: 'answer'; retryAfter: string | undefined } & Answer)
   | ({ kind: 'redirect'; location: string } & Answer)
   | { kind: 'failed'; error: FetchErrorBody };
+type Unread = Exclude<Hop<never>, { kind: 'body' | 'failed' }>;
 
 type Headers = Record<string, string | string[] | undefined>;
 /** The part of undici's controller that is used; the types of the library stay in `clients`. */
@@ -35,28 +71,30 @@ const drainBytesMax = 64 << 10;
 // One object for all: nobody looks at its stack, and a new one costs microseconds.
 const unwanted = new Error('no longer wanted');
 
-export type ExchangeOptions = {
+export type ExchangeOptions<Body> = {
   /** Canonical URL of this hop. */
   url: string;
   spec: FetchSpec;
+  reading: Reading<Body>;
   /** A Set-Cookie header of the answer, whatever the answer is. */
   takeCookie(header: string): void;
-  settle(hop: Hop): void;
+  settle(hop: Hop<Body>): void;
   /** The request leaves. */
   onStart?: (() => void) | undefined;
 };
 
-export class Exchange {
-  readonly #options: ExchangeOptions;
-  #state: 'waiting' | 'reading' | 'draining' | 'settled' = 'waiting';
+export class Exchange<Body> {
+  readonly #options: ExchangeOptions<Body>;
+  #state: 'waiting' | 'reading' | 'ending' | 'draining' | 'settled' = 'waiting';
   #controller: Controller | undefined;
   /** Known while draining. */
-  #answer: Exclude<Hop, { kind: 'page' | 'failed' }> | undefined;
-  #type = '';
-  #reader: PageReader | undefined;
+  #answer: Unread | undefined;
+  #type: string | undefined;
+  #validators: Validators = {};
+  #reader: BodyReader<Body> | undefined;
   #inflater: Inflater | undefined;
 
-  constructor(options: ExchangeOptions) {
+  constructor(options: ExchangeOptions<Body>) {
     this.#options = options;
   }
 
@@ -69,8 +107,11 @@ export class Exchange {
   onResponseStart(_controller: Controller, status: number, headers: Headers): void {
     if (this.#state !== 'waiting' || status < 200) return;
     for (const header of all(headers, 'set-cookie')) this.#options.takeCookie(header);
+    if (status === 200 || status === 304) {
+      this.#validators = validatorsOf(first(headers, 'etag'), first(headers, 'last-modified'));
+    }
     const { essence, charset } = parseContentType(first(headers, 'content-type'));
-    if (status === 200 && (essence === undefined || isHtml(essence))) {
+    if (status === 200 && this.#options.reading.takes(essence)) {
       this.#read(headers, essence, charset);
       return;
     }
@@ -80,6 +121,7 @@ export class Exchange {
       bytes: 0,
       ...(essence !== undefined && { type: essence }),
       ...(directives !== undefined && { directives }),
+      ...this.#validators,
     };
     const location = first(headers, 'location');
     this.#drain(
@@ -105,7 +147,7 @@ export class Exchange {
     this.#controller = undefined;
     if (this.#state === 'draining') this.#settleAnswer();
     else if (this.#state !== 'reading') return;
-    else if (this.#inflater === undefined) this.#settlePage();
+    else if (this.#inflater === undefined) this.#settleBody();
     else this.#inflater.end();
   }
 
@@ -138,24 +180,22 @@ export class Exchange {
       this.#settle({ kind: 'failed', error: { kind: 'protocol', message } });
       return;
     }
-    const { url, spec } = this.#options;
+    const { url, spec, reading } = this.#options;
     this.#state = 'reading';
-    this.#type = essence ?? 'text/html';
-    this.#reader = new PageReader({
+    this.#type = essence ?? reading.type;
+    this.#reader = reading.open({
       url,
-      headers: {
-        robots: all(headers, 'x-robots-tag'),
-        refresh: first(headers, 'refresh'),
-        links: all(headers, 'link'),
-      },
+      header: (name) => all(headers, name),
       spec,
       charset,
       sniff: essence === undefined,
+      onRoom: () => this.#controller?.resume(),
+      onEnough: () => this.#settleBody(),
     });
     if (codings.length === 0) return;
     this.#inflater = new Inflater(codings, {
       data: (chunk) => this.#take(chunk),
-      end: () => this.#settlePage(),
+      end: () => this.#settleBody(),
       error: (error) => this.fail(error),
       drain: () => this.#controller?.resume(),
     });
@@ -173,15 +213,31 @@ export class Exchange {
 
   #take(chunk: Uint8Array): void {
     const verdict = this.#reader?.write(chunk);
-    if (verdict === 'enough') this.#settlePage();
+    if (verdict === 'enough') this.#settleBody();
+    else if (verdict === 'wait') this.#controller?.pause();
     else if (verdict === 'not-html') this.#settleUntyped();
   }
 
-  #settlePage(): void {
+  #settleBody(): void {
     if (this.#state !== 'reading' || this.#reader === undefined) return;
-    const page = this.#reader.end();
-    if (page === undefined) this.#settleUntyped();
-    else this.#settle({ kind: 'page', status: 200, type: this.#type, page });
+    const body = this.#reader.end();
+    if (body === undefined) {
+      this.#settleUntyped();
+    } else if (body instanceof Promise) {
+      this.#state = 'ending';
+      body.then(
+        (done) => this.#settleRead(done),
+        (error: unknown) => this.fail(error),
+      );
+    } else {
+      this.#settleRead(body);
+    }
+  }
+
+  #settleRead(body: Body): void {
+    const type = this.#type === undefined ? {} : { type: this.#type };
+    const answer = { status: 200, ...type, bytes: this.#reader?.bytes ?? 0, ...this.#validators };
+    this.#settle({ kind: 'body', ...answer, body });
   }
 
   /** 200 without Content-Type, and not HTML by its looks. */
@@ -189,12 +245,13 @@ export class Exchange {
     const bytes = this.#reader?.bytes ?? 0;
     this.#inflater?.close();
     this.#inflater = undefined;
-    this.#drain({ kind: 'answer', status: 200, bytes, retryAfter: undefined });
+    const answer = { status: 200, bytes, ...this.#validators };
+    this.#drain({ kind: 'answer', retryAfter: undefined, ...answer });
     if (this.#controller === undefined || bytes > drainBytesMax) this.#settleAnswer();
     else this.#controller.resume();
   }
 
-  #drain(answer: Exclude<Hop, { kind: 'page' | 'failed' }>): void {
+  #drain(answer: Unread): void {
     this.#state = 'draining';
     this.#answer = answer;
   }
@@ -203,7 +260,7 @@ export class Exchange {
     if (this.#answer !== undefined) this.#settle(this.#answer);
   }
 
-  #settle(hop: Hop): void {
+  #settle(hop: Hop<Body>): void {
     if (this.#state === 'settled') return;
     this.#end();
     this.#options.settle(hop);
@@ -212,6 +269,7 @@ export class Exchange {
   #end(): void {
     this.#state = 'settled';
     this.#inflater?.close();
+    this.#reader?.close?.();
     // If the body is still coming, the connection cannot be used again anyway.
     this.#controller?.abort(unwanted);
     this.#controller = undefined;

@@ -5,39 +5,69 @@
  */
 import type { FetchSpec } from '../../shared/crawl.ts';
 import type { FetchErrorBody, Result } from '../../shared/protocol.ts';
+import { basicAuth } from './basic-auth.ts';
 import { type Client, Clients } from './clients.ts';
+import { acceptedCodings, type Validators } from './content.ts';
 import { CookieJar } from './cookies.ts';
-import { type Answer, Exchange, type Hop } from './exchange.ts';
+import { type Answer, Exchange, type Hop, type Reading } from './exchange.ts';
 import { checkUrl } from './guard.ts';
-import { type FetchOutcome, isTemporary, retryAfterMs, statusError } from './outcome.ts';
-import type { Page } from './page.ts';
+import {
+  type FetchOutcome,
+  type Follow,
+  isTemporary,
+  retryAfterMs,
+  type SitemapOutcome,
+  statusError,
+  type Turn,
+} from './outcome.ts';
+import { type Page, pageReading } from './page.ts';
+import type { ProxyServer } from './proxies.ts';
 import { RedirectChain } from './redirects.ts';
 import { AddressCache } from './resolver.ts';
 import { type Dispatch, fetchRobots, type RobotsOutcome } from './robots-file.ts';
+import { emptySitemap, sitemapReading } from './sitemap-body.ts';
 
 const noLinks = new Uint8Array(0);
 
-type HopOptions = {
+type HopOptions<Body> = {
   readonly spec: FetchSpec;
   readonly signal: AbortSignal;
   readonly open: boolean;
   readonly leftMs: number;
   /** Of this hop, as the guard looks at it. */
   readonly hopUrl: URL;
+  readonly userAgent: string;
+  readonly validators: Validators | undefined;
   /** Value of the Cookie header. */
   readonly cookie: string;
   readonly takeCookie: (header: string) => void;
   readonly onStart: (() => void) | undefined;
+  readonly reading: Reading<Body>;
 };
+
+/** What a fetch came to: a body, or what is said without one. */
+type Ending<Body> =
+  | { kind: 'body'; result: Result; body: Body }
+  | { kind: 'over'; outcome: FetchOutcome };
 
 /** What a fetch has beside its spec. */
 export type FetchContext = {
   /** Its host was named by the operator and may be at a private address. */
   readonly open?: boolean | undefined;
-  /** The cookies of its crawl; else of this fetch alone. */
+  /** The cookies of its visitor; else of this fetch alone. */
   readonly cookies?: CookieJar | undefined;
+  /** Default: the spec's first. */
+  readonly userAgent?: string | undefined;
+  /** Of an earlier answer of the URL: 304 is then an answer, not an error. */
+  readonly validators?: Validators | undefined;
+  /** Whose they are, if it is not the URL itself. */
+  readonly validatedUrl?: string | undefined;
+  /** Go through this one; default: directly. */
+  readonly proxy?: ProxyServer | undefined;
   /** Called when a request leaves, that of a redirect included. */
   readonly onStart?: (() => void) | undefined;
+  /** Asked before a redirect is followed; without it all are. */
+  readonly follow?: Follow | undefined;
 };
 
 export class PageFetcher {
@@ -57,10 +87,41 @@ export class PageFetcher {
     url: string,
     spec: FetchSpec,
     signal: AbortSignal,
-    { open = false, cookies = new CookieJar(), onStart }: FetchContext = {},
+    context: FetchContext = {},
   ): Promise<FetchOutcome> {
-    const started = performance.now();
-    const client = this.#clients.of(open ? 'all' : spec.allowPrivate);
+    const ending = await this.#follow(url, spec, signal, context, pageReading);
+    return ending.kind === 'body' ? pageOutcome(ending.result, ending.body) : ending.outcome;
+  }
+
+  /** The same for a sitemap, of any type. Where it leads out of the origin, `redirectedTo` says. */
+  async fetchSitemap(
+    url: string,
+    spec: FetchSpec,
+    signal: AbortSignal,
+    context: FetchContext = {},
+  ): Promise<SitemapOutcome> {
+    const ending = await this.#follow(url, spec, signal, context, sitemapReading);
+    if (ending.kind === 'body') {
+      const { result, body: sitemap } = ending;
+      return { ok: true, result: sitemap.cut ? { ...result, cut: true } : result, sitemap };
+    }
+    const { outcome } = ending;
+    return outcome.ok ? { ok: true, result: outcome.result, sitemap: emptySitemap } : outcome;
+  }
+
+  async #follow<Body>(
+    url: string,
+    spec: FetchSpec,
+    signal: AbortSignal,
+    context: FetchContext,
+    reading: Reading<Body>,
+  ): Promise<Ending<Body>> {
+    const { open = false, cookies = new CookieJar(), userAgent = spec.userAgent } = context;
+    const { proxy, validatedUrl = url, onStart, follow = freely } = context;
+    // Without the time that redirects wait for their turns.
+    let started = performance.now();
+    const { http2 } = spec;
+    const client = this.#clients.of({ allow: open ? 'all' : spec.allowPrivate, proxy, http2 });
     const chain = new RedirectChain(url, spec.redirectsMax);
     const answer = (hop: Answer): Result => ({
       finalUrl: chain.url,
@@ -69,10 +130,13 @@ export class PageFetcher {
       ...(hop.directives !== undefined && { directives: hop.directives }),
       bytes: hop.bytes,
       ms: Math.round((performance.now() - started) * 10) / 10,
+      ...(hop.etag !== undefined && { etag: hop.etag }),
+      ...(hop.lastModified !== undefined && { lastModified: hop.lastModified }),
     });
     for (;;) {
       const leftMs = started + spec.timeoutMs - performance.now();
       const hopUrl = new URL(chain.url);
+      const validators = chain.url === validatedUrl ? context.validators : undefined;
       const cookie = cookies.header(hopUrl, Date.now());
       const takeCookie = (header: string) => cookies.take(header, hopUrl, Date.now());
       const hop = await this.#hop(client, chain, {
@@ -81,33 +145,40 @@ export class PageFetcher {
         open,
         leftMs,
         hopUrl,
+        userAgent,
+        validators,
         cookie,
         takeCookie,
         onStart,
+        reading,
       });
+      if (hop.kind !== 'failed') {
+        const refusal = proxy && judgeProxy(proxy, hop.status);
+        if (refusal !== undefined) return over({ ok: false, error: refusal });
+      }
       switch (hop.kind) {
         case 'failed':
           if (hop.error.kind === 'blocked')
-            return definite(answer({ status: 0, bytes: 0 }), hop.error);
-          return { ok: false, error: hop.error };
-        case 'page':
-          return pageOutcome(
-            { ...answer({ ...hop, bytes: hop.page.bytes }), status: 200 },
-            hop.page,
-          );
+            return over(definite(answer({ status: 0, bytes: 0 }), hop.error));
+          return over({ ok: false, error: hop.error });
+        case 'body':
+          return { kind: 'body', result: answer(hop), body: hop.body };
         case 'answer':
-          return answerOutcome(answer(hop), hop.retryAfter);
+          if (hop.status === 304 && validators) return over(definite(answer(hop), undefined));
+          return over(answerOutcome(answer(hop), hop.retryAfter));
         case 'redirect': {
+          const redirected = answer(hop);
           const step = chain.next(hop.location, cookie, (to) => cookies.header(to, Date.now()));
-          if (step.kind === 'follow') break;
           if (step.kind === 'end')
-            return definite(answer(hop), { kind: 'redirects', message: step.message });
-          return {
-            ok: true,
-            result: { ...answer(hop), redirectedTo: step.target },
-            images: [],
-            links: Buffer.from(step.target, 'latin1'),
-          };
+            return over(definite(redirected, { kind: 'redirects', message: step.message }));
+          if (step.kind === 'leave') return over(leftBy(redirected, step.target));
+          const askedAt = performance.now();
+          const turn = await follow(chain.url);
+          signal.throwIfAborted();
+          started += performance.now() - askedAt;
+          if (turn === 'later') return over(putOff);
+          if (turn === 'leave') return over(leftBy(redirected, chain.url));
+          break;
         }
         default:
           return hop satisfies never;
@@ -120,18 +191,22 @@ export class PageFetcher {
     url: string,
     spec: FetchSpec,
     signal: AbortSignal,
-    { open = false, onStart }: FetchContext = {},
+    { open = false, proxy, onStart, follow = freely }: FetchContext = {},
   ): Promise<RobotsOutcome> {
     const own = new URL(url).origin;
+    const { http2, timeoutMs } = spec;
     const headers = ['user-agent', spec.userAgent, 'accept', 'text/plain,*/*;q=0.5'];
     const dispatch: Dispatch = (target, handler) => {
       const { origin, pathname, search } = target;
-      const client = this.#clients.of(open && origin === own ? 'all' : spec.allowPrivate);
-      const blocked = checkUrl(target, client.policy);
+      const allow = open && origin === own ? 'all' : spec.allowPrivate;
+      const client = this.#clients.of({ allow, proxy, http2 });
+      const blocked = checkUrl(target, client.policy, { isProxied: proxy !== undefined });
       if (blocked !== undefined) throw blocked;
       client.agent.dispatch({ origin, path: pathname + search, method: 'GET', headers }, handler);
     };
-    return await fetchRobots(url, dispatch, { timeoutMs: spec.timeoutMs, signal, onStart });
+    const outcome = await fetchRobots(url, dispatch, { timeoutMs, signal, onStart, follow });
+    const refusal = outcome.ok && proxy ? judgeProxy(proxy, outcome.status) : undefined;
+    return refusal === undefined ? outcome : { ok: false, error: refusal };
   }
 
   /** Ends all fetches that are still running with a failure, and the sockets. */
@@ -139,17 +214,15 @@ export class PageFetcher {
     return this.#clients.close();
   }
 
-  #hop(
-    client: Client,
-    chain: RedirectChain,
-    { spec, signal, open, leftMs, hopUrl, cookie, takeCookie, onStart }: HopOptions,
-  ): Promise<Hop> {
+  #hop<Body>(client: Client, chain: RedirectChain, options: HopOptions<Body>): Promise<Hop<Body>> {
+    const { spec, signal, open, leftMs, hopUrl, userAgent, validators, cookie } = options;
+    const { takeCookie, onStart, reading } = options;
     return new Promise((resolve, reject) => {
       if (signal.aborted) {
         reject(abortError(signal));
         return;
       }
-      const exchange = new Exchange({ url: chain.url, spec, takeCookie, settle, onStart });
+      const exchange = new Exchange({ url: chain.url, spec, reading, takeCookie, settle, onStart });
       const timer = setTimeout(() => exchange.expire(), Math.max(leftMs, 1));
       const onAbort = (): void => {
         exchange.cancel();
@@ -160,15 +233,18 @@ export class PageFetcher {
         clearTimeout(timer);
         signal.removeEventListener('abort', onAbort);
       }
-      function settle(hop: Hop): void {
+      function settle(hop: Hop<Body>): void {
         settled();
         resolve(hop);
       }
       signal.addEventListener('abort', onAbort, { once: true });
-      const headers = requestHeaders(chain.url, spec, open);
+      const headers = requestHeaders(chain.url, { spec, open, userAgent, accept: reading.accept });
       if (cookie !== '') headers.push('cookie', cookie);
+      if (validators?.etag) headers.push('if-none-match', validators.etag);
+      if (validators?.lastModified) headers.push('if-modified-since', validators.lastModified);
       try {
-        const blocked = checkUrl(hopUrl, client.policy);
+        const isProxied = client.proxy !== undefined;
+        const blocked = checkUrl(hopUrl, client.policy, { isProxied });
         if (blocked !== undefined) throw blocked;
         client.agent.dispatch(
           { origin: chain.origin, path: chain.path, method: 'GET', headers },
@@ -181,12 +257,34 @@ export class PageFetcher {
   }
 }
 
+const freely = (): Promise<Turn> => Promise.resolve('go');
+
+const putOff: FetchOutcome = {
+  ok: false,
+  error: { kind: 'redirects', message: 'the host must not be asked for a while' },
+  isPutOff: true,
+};
+
+/** A redirect that is not followed: its target is a link. */
+function leftBy(result: Result, target: string): FetchOutcome {
+  return {
+    ok: true,
+    result: { ...result, redirectedTo: target },
+    images: [],
+    links: Buffer.from(target, 'latin1'),
+  };
+}
+
 /** Names and values in turn. `open`: the host of a seed, which may be told who asks. */
-function requestHeaders(url: string, spec: FetchSpec, open: boolean): string[] {
-  const headers = ['user-agent', spec.userAgent, 'accept-encoding', 'gzip, deflate, br'];
-  const { username, password } = new URL(url);
-  const hasUser = username !== '' || password !== '';
-  if (hasUser) headers.push('authorization', basicAuth(username, password));
+function requestHeaders(
+  url: string,
+  options: { spec: FetchSpec; open: boolean; userAgent: string; accept: string },
+): string[] {
+  const { spec, open, userAgent, accept } = options;
+  const headers = ['user-agent', userAgent, 'accept-encoding', acceptedCodings];
+  const user = new URL(url);
+  const hasUser = user.username !== '' || user.password !== '';
+  if (hasUser) headers.push('authorization', basicAuth(user));
   let accepts = false;
   for (const [name, value] of spec.headers) {
     const isAuthorization = /^authorization$/i.test(name);
@@ -194,20 +292,24 @@ function requestHeaders(url: string, spec: FetchSpec, open: boolean): string[] {
     accepts ||= /^accept$/i.test(name);
     headers.push(name, value);
   }
-  if (!accepts) headers.push('accept', 'text/html,application/xhtml+xml;q=0.9,*/*;q=0.5');
+  if (!accepts) headers.push('accept', accept);
   return headers;
 }
 
-/** Source: RFC 7617; the user of a URL is percent-encoded UTF-8. */
-function basicAuth(username: string, password: string): string {
-  const decode = (text: string) => {
-    try {
-      return decodeURIComponent(text);
-    } catch {
-      return text;
-    }
-  };
-  return `Basic ${Buffer.from(`${decode(username)}:${decode(password)}`).toString('base64')}`;
+/** What an answer says of the proxy that it came through: undefined, or why it did not pass on what
+ *  was asked. */
+function judgeProxy(proxy: ProxyServer, status: number): FetchErrorBody | undefined {
+  if (status !== 407) {
+    proxy.worked();
+    return undefined;
+  }
+  const message = 'the proxy wants other credentials';
+  proxy.failed(message, performance.now());
+  return { kind: 'proxy', message };
+}
+
+function over<Body>(outcome: FetchOutcome): Ending<Body> {
+  return { kind: 'over', outcome };
 }
 
 function pageOutcome(result: Result, page: Page): FetchOutcome {

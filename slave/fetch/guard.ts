@@ -9,8 +9,9 @@
  * The addresses that are checked are the ones that are connected to, so a name that changes its
  * answer in between (DNS rebinding) gains nothing. A host that the operator opened by naming it as
  * a seed has an Agent of its own, over a policy of `all`; a lookup knows no port, so one Agent could
- * not tell `localhost:8000` from `localhost:6379`. Not behind a proxy: there the proxy resolves,
- * and must guard. Source: README, "Private addresses".
+ * not tell `localhost:8000` from `localhost:6379`. Behind a proxy there is no lookup: the proxy
+ * resolves, and must guard; what is local whoever resolves it is refused here all the same.
+ * Source: README, "Private addresses".
  */
 import { isIP, type LookupFunction } from 'node:net';
 import { type AddressPolicy, hostLiteralAddress } from '../../shared/address.ts';
@@ -34,14 +35,22 @@ function notPublic(host: string, address: string): BlockedError {
   );
 }
 
+/** Names of the machine that resolves them. Source: RFC 6761, 6.3. */
+const localName = /(^|\.)localhost\.?$/i;
+
 /**
  * Why `url` must not be requested, or undefined if the lookup may decide. To be asked before every
- * request: the first, each redirect, meta refresh and image.
+ * request: the first, each redirect, meta refresh and image. `isProxied`: nobody else looks at names.
  */
-export function checkUrl(url: URL, policy: AddressPolicy): BlockedError | undefined {
+export function checkUrl(
+  url: URL,
+  policy: AddressPolicy,
+  { isProxied = false } = {},
+): BlockedError | undefined {
   if (url.protocol !== 'http:' && url.protocol !== 'https:')
     return new BlockedError(`${url.protocol} is not http or https`);
-  const address = hostLiteralAddress(url.hostname);
+  const isLocal = isProxied && localName.test(url.hostname);
+  const address = isLocal ? '127.0.0.1' : hostLiteralAddress(url.hostname);
   if (address === undefined || policy.allows(address)) return undefined;
   return notPublic(url.hostname, address);
 }

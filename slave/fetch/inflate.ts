@@ -3,7 +3,7 @@
  * output goes out in pieces, so that a bomb is stopped by whoever counts them.
  * Source: RFC 9110, 8.4.1.
  */
-import type { Transform } from 'node:stream';
+import { PassThrough, type Transform } from 'node:stream';
 import {
   constants,
   createBrotliDecompress,
@@ -12,6 +12,7 @@ import {
   createInflateRaw,
 } from 'node:zlib';
 import type { Coding } from './content.ts';
+import { createZstd } from './zstd.ts';
 
 export type InflaterEvents = {
   data(chunk: Uint8Array): void;
@@ -93,6 +94,8 @@ function stream(coding: Coding, first: Uint8Array | undefined): Transform {
       return first === undefined || ((first[0] ?? 8) & 0x0f) === 8
         ? createInflate(zlibOptions)
         : createInflateRaw(zlibOptions);
+    case 'zstd':
+      return createZstd?.(chunkSize) ?? new PassThrough();
     default:
       return coding satisfies never;
   }

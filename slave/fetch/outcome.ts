@@ -6,10 +6,27 @@
 import { STATUS_CODES } from 'node:http';
 import type { FetchErrorBody, FetchErrorKind, Image, Result } from '../../shared/protocol.ts';
 import { BlockedError } from './guard.ts';
+import { ProxyError } from './proxy-client.ts';
+import type { SitemapBody } from './sitemap-body.ts';
 
 export type FetchOutcome =
   | { ok: true; result: Result; images: Image[]; links: Uint8Array }
-  | { ok: false; error: FetchErrorBody; retryAfterMs?: number };
+  | FailedOutcome;
+/** `isPutOff`: a redirect cannot be followed for a while, which is nobody's failure. */
+export type FailedOutcome = {
+  ok: false;
+  error: FetchErrorBody;
+  retryAfterMs?: number;
+  isPutOff?: true;
+};
+
+/** May a redirect be followed? `leave`: it is a link like any other. `later`: not in this fetch. */
+export type Turn = 'go' | 'leave' | 'later';
+/** Asks that for a canonical URL; settles when it is its turn. */
+export type Follow = (url: string) => Promise<Turn>;
+
+/** The same of a sitemap. */
+export type SitemapOutcome = { ok: true; result: Result; sitemap: SitemapBody } | FailedOutcome;
 
 const retryAfterMsMax = 86_400_000;
 
@@ -53,7 +70,8 @@ const tlsCode =
 
 /** Kind and one short line of whatever the HTTP client or zlib threw. */
 export function fetchError(error: unknown): FetchErrorBody {
-  if (error instanceof BlockedError) return { kind: error.kind, message: error.message };
+  if (error instanceof BlockedError || error instanceof ProxyError)
+    return { kind: error.kind, message: error.message };
   const code = codeOf(error);
   const [kind, message] = causes.get(code) ?? [];
   if (kind !== undefined && message !== undefined) return { kind, message };

@@ -6,7 +6,8 @@ import type { FetchSpec } from '../../shared/crawl.ts';
 import type { PageHeaders } from '../extract/declarations.ts';
 import { type Extract, PageExtractor } from '../extract/extract.ts';
 import { PageDecoder } from './charset.ts';
-import { looksLikeHtml, sniffBytes } from './content.ts';
+import { isHtml, looksLikeHtml, sniffBytes } from './content.ts';
+import type { BodyReader, Reading } from './exchange.ts';
 
 export type Page = { extract: Extract; charset: string; bytes: number; cut: boolean };
 
@@ -22,7 +23,21 @@ export type PageOptions = {
   spec: FetchSpec;
 };
 
-export class PageReader {
+export const pageReading: Reading<Page> = {
+  accept: 'text/html,application/xhtml+xml;q=0.9,*/*;q=0.5',
+  type: 'text/html',
+  takes: (essence) => essence === undefined || isHtml(essence),
+  open: ({ url, spec, charset, sniff, header }) => {
+    const headers = {
+      robots: header('x-robots-tag'),
+      refresh: header('refresh')[0],
+      links: header('link'),
+    };
+    return new PageReader({ url, spec, charset, sniff, headers });
+  },
+};
+
+export class PageReader implements BodyReader<Page> {
   readonly #options: PageOptions;
   readonly #decoder: PageDecoder;
   #extractor: PageExtractor | undefined;

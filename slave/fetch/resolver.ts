@@ -4,7 +4,9 @@
  * under way at a time. The guard filters afterwards, so what is cached is the DNS's answer as it
  * is. Source: DEPENDENCIES.md, chapter 2, "DNS cache".
  */
+
 import { lookup, Resolver } from 'node:dns/promises';
+import { readFileSync } from 'node:fs';
 
 export type ResolvedAddress = { readonly address: string; readonly family: number };
 export type Resolved = {
@@ -93,11 +95,16 @@ const systemName = /^[^.]*\.?$|\.(localhost|local|test|internal|home\.arpa)\.?$/
 
 /**
  * The resolver of a real slave: c-ares for both families at once; the system's own (hosts file,
- * search list) for names that are no DNS names and for those that the DNS does not know.
+ * search list) for names that the hosts file has, that are no DNS names, and that the DNS does not
+ * know. The hosts file is read once. Source: hosts(5).
  */
-export function systemResolve(resolver = new Resolver({ timeout: 2000, tries: 2 })): Resolve {
+export function systemResolve(
+  resolver = new Resolver({ timeout: 2000, tries: 2 }),
+  hosts = '/etc/hosts',
+): Resolve {
+  const own = namesIn(hosts);
   return async (hostname) => {
-    if (systemName.test(hostname)) return askSystem(hostname);
+    if (systemName.test(hostname) || own.has(hostname)) return askSystem(hostname);
     const answers = await Promise.allSettled([
       resolver.resolve4(hostname, { ttl: true }),
       resolver.resolve6(hostname, { ttl: true }),
@@ -117,6 +124,18 @@ export function systemResolve(resolver = new Resolver({ timeout: 2000, tries: 2 
       if (answer.status === 'rejected' && !isUnknownName(answer.reason)) throw answer.reason;
     return askSystem(hostname);
   };
+}
+
+/** The names of a hosts file, in lower case; none if it cannot be read. */
+function namesIn(path: string): ReadonlySet<string> {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch {
+    return new Set();
+  }
+  const lines = text.split('\n').map((line) => line.replace(/#.*/, '').trim());
+  return new Set(lines.flatMap((line) => line.toLowerCase().split(/\s+/).slice(1)));
 }
 
 async function askSystem(hostname: string): Promise<Resolved> {

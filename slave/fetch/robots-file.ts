@@ -8,7 +8,7 @@ import { limits } from '../../shared/protocol.ts';
 import { canonicalUrl } from '../../shared/url.ts';
 import { contentCodings } from './content.ts';
 import { Inflater } from './inflate.ts';
-import { fetchError, retryAfterMs } from './outcome.ts';
+import { type FailedOutcome, type Follow, fetchError, retryAfterMs } from './outcome.ts';
 import { isRedirect } from './redirects.ts';
 
 export type RobotsFile = {
@@ -18,7 +18,7 @@ export type RobotsFile = {
   readonly cacheControl?: string;
   readonly retryAfterMs?: number;
 };
-export type RobotsOutcome = ({ ok: true } & RobotsFile) | { ok: false; error: FetchErrorBody };
+export type RobotsOutcome = ({ ok: true } & RobotsFile) | FailedOutcome;
 
 type Headers = Record<string, string | string[] | undefined>;
 type Controller = { abort(reason: Error): void; pause(): void; resume(): void };
@@ -30,6 +30,7 @@ export type RobotsOptions = {
   readonly signal: AbortSignal;
   /** A request leaves. */
   readonly onStart: (() => void) | undefined;
+  readonly follow: Follow;
 };
 
 const redirectsMax = 5;
@@ -41,7 +42,7 @@ export async function fetchRobots(
   dispatch: Dispatch,
   options: RobotsOptions,
 ): Promise<RobotsOutcome> {
-  const giveUpAt = performance.now() + options.timeoutMs;
+  let giveUpAt = performance.now() + options.timeoutMs;
   let target = new URL(url);
   for (let hops = 0; ; hops++) {
     const answer = await hop(target, dispatch, {
@@ -52,6 +53,15 @@ export async function fetchRobots(
     const { location, ...file } = answer;
     const next = location === undefined ? undefined : resolve(location, target);
     if (next === undefined || hops >= redirectsMax) return file;
+    const askedAt = performance.now();
+    const turn = await options.follow(next.href);
+    options.signal.throwIfAborted();
+    // The wait for its turn does not count.
+    giveUpAt += performance.now() - askedAt;
+    if (turn !== 'go') {
+      const message = 'robots.txt: the host that it is redirected to must not be asked now';
+      return { ok: false, error: { kind: 'redirects', message } };
+    }
     target = next;
   }
 }

@@ -3,14 +3,19 @@
  * truth lists of the independent crawler there; by itself, with slaves killed, with the master
  * killed. Needs that folder beside the project:
  *
- *     node dist/test/bench/sites.js [python boost …]
+ *     node dist/test/bench/sites.js [python boost …] [--python-workers 2]
+ *
+ * With Python workers one slave works beside them: undisturbed, and with one of the workers killed
+ * every two seconds.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { Cluster, type Program } from '../support/cluster.ts';
+import { findPythons } from '../support/python.ts';
 
 const tools =
   process.env['SITES'] ?? fileURLToPath(new URL('../../../../shared/sites', import.meta.url));
@@ -18,7 +23,13 @@ const killSlaveEveryMs = 2_000;
 const masterKills = 3;
 const lastsMs = 8_000;
 
-type Fault = 'none' | 'slaves' | 'master';
+type Fault = 'none' | 'slaves' | 'master' | 'workers';
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { 'python-workers': { type: 'string', default: '0' } },
+});
+const workerCount = Number(values['python-workers']);
 
 async function crawl(site: string, fault: Fault): Promise<void> {
   const url = tool('sites.sh', 'url', site);
@@ -26,13 +37,16 @@ async function crawl(site: string, fault: Fault): Promise<void> {
   await using cluster = new Cluster();
   const started = performance.now();
   // Slow enough that several slaves are killed before the end.
-  const delay = fault === 'slaves' ? Math.ceil(lastsMs / truth.pages) : 0;
+  const delay = fault === 'slaves' || fault === 'workers' ? Math.ceil(lastsMs / truth.pages) : 0;
   const flags = ['--exit-when-done', '--per-host', '64', '--images', 'img'];
   flags.push('--delay', String(delay));
   let master = await cluster.master([url, ...flags]);
   const { address } = cluster;
-  const slaves = [cluster.slave(), cluster.slave()];
-  const keep = keepSlaves(cluster, slaves, address, fault === 'slaves');
+  const start = workerCount > 0 ? () => pythonWorker(cluster) : () => cluster.slave([], address);
+  const slaves = Array.from({ length: workerCount || 2 }, start);
+  // As slow as a worker, so that it leaves them something to do.
+  if (workerCount > 0) cluster.slave(['--slots', '1']);
+  const keep = keepSlaves(slaves, start, fault === 'slaves' || fault === 'workers');
   let killed = 0;
   while (fault === 'master' && killed < masterKills) {
     // At a third, at two thirds, and close to the end.
@@ -66,10 +80,12 @@ function report(
     wrong.every((name) => verdict[name] === 0) &&
     new Set(lines).size === lines.length &&
     run.code === 0;
+  const byPython = cluster.fetched().filter(({ slave }) => slave.startsWith('MainProcess'));
+  const share = workerCount > 0 ? `, ${byPython.length} of ${all.length} by Python` : '';
   console.log(
     `${equal ? 'EQUAL' : 'DIFFERENT'} ${site}, ${run.kills} ${fault === 'none' ? 'kills' : `${fault} killed`}: ` +
       `${verdict['pages_ok']}/${verdict['pages_truth']} pages, ` +
-      `${verdict['images_ok']}/${verdict['images_truth']} images, ${run.seconds.toFixed(1)} s`,
+      `${verdict['images_ok']}/${verdict['images_truth']} images, ${run.seconds.toFixed(1)} s${share}`,
   );
   if (!equal) {
     console.log(JSON.stringify(verdict));
@@ -77,15 +93,15 @@ function report(
   }
 }
 
-/** Keeps two slaves running; with `kill`, ends one every 2 seconds. */
-function keepSlaves(cluster: Cluster, slaves: Program[], address: string, kill: boolean) {
+/** Keeps as many running as there are; with `kill`, ends one every 2 seconds. */
+function keepSlaves(slaves: Program[], start: () => Program, kill: boolean) {
   let kills = 0;
   let stopped = false;
   const timer = setInterval(() => {
     if (stopped || !kill) return;
     const victim = slaves.shift();
     void victim?.kill('SIGKILL');
-    slaves.push(cluster.slave([], address));
+    slaves.push(start());
     kills++;
   }, killSlaveEveryMs);
   return {
@@ -95,6 +111,13 @@ function keepSlaves(cluster: Cluster, slaves: Program[], address: string, kill: 
       return kills;
     },
   };
+}
+
+function pythonWorker(cluster: Cluster): Program {
+  const program = findPythons().at(-1)?.path;
+  if (program === undefined) throw new Error('there is no python3');
+  const where = [...cluster.address.split(':'), join(cluster.data, 'authkey')];
+  return cluster.run(['examples/python/crawl_worker.py', ...where], { program });
 }
 
 async function untilPages(cluster: Cluster, count: number, master: Program): Promise<void> {
@@ -122,7 +145,7 @@ if (!existsSync(tools)) {
   process.exit(2);
 }
 tool('sites.sh', 'up');
-const sites = process.argv.length > 2 ? process.argv.slice(2) : ['python', 'boost'];
-for (const site of sites) {
-  for (const fault of ['none', 'slaves', 'master'] as const) await crawl(site, fault);
-}
+const sites = positionals.length > 0 ? positionals : ['python', 'boost'];
+const faults =
+  workerCount > 0 ? (['none', 'workers'] as const) : (['none', 'slaves', 'master'] as const);
+for (const site of sites) for (const fault of faults) await crawl(site, fault);

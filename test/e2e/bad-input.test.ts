@@ -9,12 +9,12 @@ import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { before, describe, type TestContext, test } from 'node:test';
+import { flatSite } from '../../selftest/site.ts';
 import { Connection } from '../../shared/connection.ts';
 import { decodeValue } from '../../shared/frame.ts';
 import { ServerHandshake } from '../../shared/handshake.ts';
 import { Cluster, type Program, type RunOptions } from '../support/cluster.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
-import { flatSite } from '../support/site.ts';
 
 const timeout = 60_000;
 const key = 'a-key-that-is-long-enough';
@@ -61,6 +61,8 @@ const masterCases: readonly Case[] = [
   { args: ['--include', '('], says: /--include.*is not a regular expression/ },
   { args: ['--exclude', '[a'], says: /--exclude.*is not a regular expression/ },
   { args: ['--user-agent', ''], says: /--user-agent/ },
+  { args: ['--contact', 'me'], says: /--contact.*URL or a mail address/ },
+  { args: ['--proxy', 'box:3128'], says: /--proxy.*http:\/\/, https:\/\/ or socks5/ },
   { args: ['--crawl', '../up'], says: /--crawl.*letters, digits/ },
   { args: ['--crawl', ''], says: /--crawl.*letters, digits/ },
   { args: ['--no-such-flag'], says: /unknown option '--no-such-flag'.*see --help/ },
@@ -343,10 +345,15 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
       'srcset',
       'lazy-attributes',
       'header',
+      'contact',
+      'proxy',
+      'http2',
       'obey',
       'ignore-refresh',
       'canonical',
       'traps',
+      'sitemaps',
+      'sitemap-since',
     ],
   );
   const serve = [
@@ -359,18 +366,22 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
     'exit-when-done',
   ].concat(
     ['auth-digest', 'tls', 'tls-cert', 'tls-key', 'connections', 'connections-per-address'],
-    ['queues', 'durable-put'],
+    ['queues', 'durable-put', 'politeness-group'],
     ['recent-urls', 'status-every', 'json-logs', 'log-level', ...crawl],
   );
   const join = ['master', 'authkey-file', 'tls', 'no-tls', 'tls-ca'];
   const ask = [...join, 'json'];
-  const slave = [...join, 'slots', 'processes', 'name', 'join-timeout'];
+  const slave = [...join, 'slots', 'processes', 'robots-only', 'name', 'join-timeout'];
   const screens: readonly (readonly [string[], string[]])[] = [
     [['master.js'], serve],
     [['slave.js'], [...slave, 'json-logs', 'log-level']],
     [
       ['master.js', 'add'],
       [...ask, 'priority', 'crawl', ...crawl],
+    ],
+    [
+      ['master.js', 'recrawl'],
+      [...ask, 'as', 'pages', ...crawl],
     ],
     [['master.js', 'status'], ask],
     [['master.js', 'pause'], ask],
@@ -387,11 +398,12 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
       const help = cluster.run([...command, '--help'], {});
       assert.deepEqual(await help.exited, { code: 0, signal: null });
       assert.equal(help.stderr, '');
-      const listed = [...help.stdout.matchAll(/^ {2}(?:-\w, )?--([a-z-]+)/gm)].map(([, n]) => n);
+      const listed = [...help.stdout.matchAll(/^ {2}(?:-\w, )?--([a-z\d-]+)/gm)].map(([, n]) => n);
       const expected = [...options, 'help', ...(command.length === 1 ? ['version'] : [])];
       assert.deepEqual(listed.toSorted(), expected.toSorted(), 'each once, and no other');
       for (const entry of entriesOf(help.stdout)) {
-        if (/ -h| -V|--config|--include|--exclude|--url <|--replay|--json /.test(entry)) continue;
+        if (/ -h| -V|--config|--include|--exclude|--url <|--replay|--json |--as /.test(entry))
+          continue;
         assert.match(entry, /default|ORB_AUTHKEY/, `${entry} has no default`);
       }
     });

@@ -2,16 +2,16 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { Cluster, root } from '../support/cluster.ts';
-import { assertExact, assertSame, pagesOf, readImages, readPages } from '../support/exact.ts';
-import { crawlToEnd, siteFor } from '../support/parts.ts';
 import {
   flatSite,
   generateSite,
   type Resources,
   sitePages,
   type TestSite,
-} from '../support/site.ts';
+} from '../../selftest/site.ts';
+import { Cluster, root } from '../support/cluster.ts';
+import { assertExact, assertSame, pagesOf, readImages, readPages } from '../support/exact.ts';
+import { crawlToEnd, siteFor } from '../support/parts.ts';
 
 const timeout = 60_000;
 const seed = Number(process.env['SEED'] ?? 20_26);

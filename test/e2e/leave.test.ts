@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
+import { flatSite, generateSite, sitePages, type TestSite } from '../../selftest/site.ts';
 import type { MasterClient } from '../../shared/client.ts';
 import type { TaskPush } from '../../shared/protocol.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertExact, pagesOf, readPages } from '../support/exact.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
-import { flatSite, generateSite, sitePages, type TestSite } from '../support/site.ts';
 
 const timeout = 60_000;
 
@@ -195,9 +195,10 @@ test('slave: a report that was not acknowledged is sent again', { timeout }, asy
   const { address } = cluster;
   const slave = cluster.slave();
   await site.until((log) => log.length === 2);
-  await first.kill('SIGKILL');
-  // The page comes while there is no master to report it to.
+  // The page comes while the master is there and takes nothing.
+  first.signal('SIGSTOP');
   await site.until((log) => log[1]?.endedAt !== undefined);
+  await first.kill('SIGKILL');
   const second = await cluster.master(args, { listen: address });
   await assertLeaves(second, slave);
   assertExact(cluster, site.truth());

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { describe, test } from 'node:test';
+import { flatSite } from '../../selftest/site.ts';
 import { Cluster, Program, root } from '../support/cluster.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
-import { flatSite } from '../support/site.ts';
 
 const timeout = 60_000;
 

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { describe, test } from 'node:test';
+import { flatSite, generateSite, sitePages } from '../../selftest/site.ts';
 import type { Replies } from '../../shared/protocol.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertExact, pagesOf, readPages } from '../support/exact.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
-import { flatSite, generateSite, sitePages } from '../support/site.ts';
 
 const timeout = 60_000;
 

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { sitePages } from '../../selftest/site.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertLeaves, crawlToEnd, siteFor } from '../support/parts.ts';
-import { sitePages } from '../support/site.ts';
 
 const timeout = 60_000;
 const pages = { '/': ['/a', '/private/b', '/private/c'], '/a': [] };

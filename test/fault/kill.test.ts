@@ -5,10 +5,10 @@
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
 import { type TestContext, test } from 'node:test';
+import { flatSite, generateSite, randomOf, sitePages } from '../../selftest/site.ts';
 import { Cluster, type Program } from '../support/cluster.ts';
 import { assertExact } from '../support/exact.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
-import { flatSite, generateSite, randomOf, sitePages } from '../support/site.ts';
 
 const timeout = 90_000;
 /** Printed with each test: SEED=n runs the same again. */

@@ -17,11 +17,11 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { FileSink, noLengths } from '../../master/sinks/files.ts';
 import { encodeResults } from '../../master/store/records.ts';
+import { generateSite } from '../../selftest/site.ts';
 import { ConfigError } from '../../shared/errors.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertExact } from '../support/exact.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
-import { generateSite } from '../support/site.ts';
 
 const timeout = 60_000;
 const row = (n: number) =>

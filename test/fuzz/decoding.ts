@@ -3,8 +3,8 @@
  * against the schemas or read as a pickled request. Each has to end in a request or in an error of
  * the protocol, soon.
  */
-import { readRequest } from '../../master/python/arguments.ts';
 import { TracebackError } from '../../master/python/replies.ts';
+import { RequestReader } from '../../master/python/request-reader.ts';
 import { PickleError } from '../../master/python/values.ts';
 import { parseRequest } from '../../master/request.ts';
 import { CommandError, ProtocolError } from '../../shared/errors.ts';
@@ -42,9 +42,11 @@ export function decodeMutants(options: {
   return decoded;
 }
 
+const reader = new RequestReader();
+
 function isRequest(payload: Buffer, isPython: boolean): boolean {
   try {
-    if (isPython) readRequest(payload);
+    if (isPython) reader.read(payload);
     else parseRequest(decodeMessage(payload));
     return true;
   } catch (error) {

@@ -198,6 +198,18 @@ export class Mutator {
       'task.release': { task, lease: 1, error: { kind: 'timeout', message: 'x' } },
       'task.robots': { task, lease: 1, status: 200, body: Buffer.from('User-agent: *\n') },
     };
+    const result = { finalUrl: 'http://a.invalid/', status: 200, bytes: 1, ms: 1 };
+    const url = 'http://a.invalid/b';
+    own['task.hop'] = { lease: 1, url };
+    own['task.sitemap'] = {
+      task,
+      lease: 1,
+      kind: 'urlset',
+      urls: Buffer.from(url),
+      images: Buffer.from(url),
+      end: { result, urls: 1, images: 1 },
+    };
+    own['crawl.recrawl'] = { crawl: 'demo', like: 'demo', spec: {}, urls: [{ url, depth: 0 }] };
     const fields = own[verb];
     if (fields === undefined) throw new Error(`${verb} was not recorded`);
     this.#messages.push({ verb, id: 1, ...fields });

@@ -1,8 +1,8 @@
-/** Verbs of operators. Source: PROTOCOL.md [C-1]..[C-12]. */
+/** Verbs of operators. Source: PROTOCOL.md [C-1]..[C-12], [C-20]. */
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import type { Message, RawPeer } from '../support/raw-peer.ts';
-import { nextTask, release, report, timeout } from '../support/raw-slave.ts';
+import { nextTask, release, report, type Task, timeout } from '../support/raw-slave.ts';
 import { type Status, statusOf, Target } from '../support/target.ts';
 
 const target = await Target.open();
@@ -63,6 +63,7 @@ test('[C-2] list has every crawl with its counters, and every session', async (t
     others: 0,
     failed: 0,
     buried: 0,
+    unchanged: 0,
     excluded: 0,
     skipped: {},
     errors: {},
@@ -279,4 +280,41 @@ test('[C-11] a master that stops lets what is under way come in and makes nothin
   );
   assert.deepEqual(await program.exited, { code: 0, signal: null });
   await target.restart();
+});
+
+test('[C-20] recrawl makes a paused crawl, whose unchanged pages are written as before', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const seed = target.seed();
+  const first = await target.crawl(slave, [], { maxDepth: 3 });
+  const crawl = target.name();
+  const image = { src: `${seed}i.png`, via: 'img' };
+  const known = { type: 'text/html', bytes: 9, title: 'before', images: [image], links: 4 };
+  const urls = [
+    { url: seed, depth: 0, page: { etag: '"1"', lastModified: 'yesterday', ...known } },
+    { url: `${seed}deep`, depth: 2, page: { etag: 'W/"2"', finalUrl: `${seed}f`, ...known } },
+    { url: `${seed}deeper`, depth: 4 },
+    { url: 'no URL', depth: 0 },
+  ];
+  const { id: _, ok, ...verdict } = await slave.must('crawl.recrawl', { crawl, like: first, urls });
+  assert.ok(ok);
+  assert.deepEqual(verdict, { admitted: 2, known: 0, refused: 2 });
+  assert.equal((await statusOf(slave, crawl))['state'], 'paused');
+  await slave.must('crawl.resume', { crawl });
+  const task = (await nextTask(slave)) as unknown as Message;
+  assert.deepEqual([task['etag'], task['lastModified']], ['"1"', 'yesterday']);
+  const result = { finalUrl: seed, status: 304, bytes: 0, ms: 1 };
+  await report(slave, task as unknown as Task, { result });
+  const { pages, images, unchanged, bytes } = await statusOf(slave, crawl);
+  assert.deepEqual([pages, images, unchanged, bytes], [1, 1, 1, 0]);
+  const second = (await nextTask(slave)) as unknown as Message;
+  assert.deepEqual([second['etag'], second['validatedUrl']], ['W/"2"', `${seed}f`]);
+  const missing = await slave.request('crawl.recrawl', {
+    crawl: target.name(),
+    like: target.name(),
+    urls,
+  });
+  assert.equal(missing.error, 'E_NO_CRAWL');
+  await slave.must('crawl.cancel', { crawl });
+  await slave.close();
 });

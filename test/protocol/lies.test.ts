@@ -24,6 +24,14 @@ async function seeded(by: RawPeer, count: number, spec = {}): Promise<string> {
   return await target.crawl(by, urls, spec);
 }
 
+/** A crawl with so many hosts: all its tasks can be leased at once. */
+function spread(by: RawPeer, count: number): Promise<string> {
+  return target.crawl(
+    by,
+    Array.from({ length: count }, () => target.seed()),
+  );
+}
+
 /** So many tasks, and no more. */
 async function take(slave: RawPeer, count: number): Promise<Task[]> {
   await slave.must('task.credit', { count });
@@ -197,7 +205,7 @@ test('[X-3] every page a 404: its own tasks end so, nothing else does', async (t
   const other = await seeded(liar, 2);
   await liar.must('crawl.pause', { crawl: other });
   const before = await statusOf(liar, other);
-  const crawl = await seeded(liar, 8);
+  const crawl = await spread(liar, 8);
   const error = { kind: 'status', message: '404' };
   for (const task of await take(liar, 8)) {
     const result = { ...page(task.url), status: 404, error };
@@ -235,7 +243,7 @@ test('[X-3] credit as it likes: a greedy slave does not starve a modest one', as
   await modest.must('task.credit', { count: 2 });
   for (const count of [4096, 0, 4096, 1, 4096]) greedy.send({ verb: 'task.credit', count });
   await greedy.sync();
-  const crawl = await seeded(greedy, 100);
+  const crawl = await spread(greedy, 100);
   assert.ok((await pushed(modest)).length > 0);
   await greedy.sync();
   assert.equal((await statusOf(greedy, crawl))['leased'], 100);

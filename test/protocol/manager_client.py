@@ -9,7 +9,7 @@ import queue
 import sys
 import threading
 import time
-from multiprocessing import Process
+from multiprocessing import Pool, Process
 from multiprocessing.managers import BaseManager, RemoteError
 
 host, port, suffix = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -95,6 +95,23 @@ def semantics(manager, jobs):
     getattr(manager, "__proto__")().put(1)
 
 
+def cube(number):
+    pool_results.put((number, number ** 3))
+    return pool_results.qsize() > 0
+
+
+def pool(results):
+    """Forked children use the proxies that they inherit, each over a connection of its own."""
+    global pool_results
+    pool_results = results
+    with Pool(3) as children:
+        assert all(children.map(cube, range(30)))
+        children.close()
+        children.join()
+    got = dict(results.get(timeout=10) for _ in range(30))
+    assert got == {number: number ** 3 for number in range(30)}
+
+
 def bounded(manager):
     small = manager.small()
     small.put(1)
@@ -135,5 +152,6 @@ if __name__ == "__main__":
     values(jobs)
     semantics(manager, jobs)
     bounded(manager)
+    pool(results)
     workers(jobs, results)
     print("ok %.1f" % start_ms)

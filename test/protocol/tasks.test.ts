@@ -1,5 +1,5 @@
 /** Tasks: credit, push, report, release, extend, cancel, drain. Source: PROTOCOL.md
- *  [T-1]..[T-18]. */
+ *  [T-1]..[T-21]. */
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import { Cluster } from '../support/cluster.ts';
@@ -36,8 +36,8 @@ const paths = (seed: string, count: number) =>
 test('[T-1] a slave holds at most as many leases as its credit, counted over pushes', async (t) => {
   const slave = await target.slave(t);
   if (slave === undefined) return;
-  const seed = target.seed();
-  await target.crawl(slave, paths(seed, 10));
+  const seeds = Array.from({ length: 10 }, () => target.seed());
+  await target.crawl(slave, seeds);
   await nothingPushed(slave);
   await slave.must('task.credit', { count: 3 });
   const held = await pushed(slave);
@@ -442,5 +442,120 @@ test('[T-18] the delay of a host counts from task.started', async (t) => {
   await nextTask(slave);
   const tookMs = performance.now() - begun;
   assert.ok(tookMs > 290 && tookMs < 2_000, `${tookMs} ms`);
+  await slave.close();
+});
+
+test('[T-30] a slave is told that a crawl has ended, and its spec again if it goes on', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const crawl = await target.crawl(slave, [target.seed()]);
+  const spec = await slave.push('crawl.spec');
+  await report(slave, await nextTask(slave));
+  assert.equal((await slave.push('crawl.ended'))['crawl'], spec['crawl']);
+  await slave.must('crawl.add', { crawl, seeds: [target.seed()] });
+  assert.equal((await slave.push('crawl.spec'))['crawl'], spec['crawl']);
+  await nextTask(slave);
+  await slave.must('crawl.cancel', { crawl });
+  assert.equal((await slave.push('crawl.ended'))['crawl'], spec['crawl']);
+  await slave.close();
+});
+
+test('[T-31] a report of status 304 that nobody asked for is no page', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const seed = target.seed();
+  const crawl = await target.crawl(slave, [seed]);
+  const result = { finalUrl: seed, status: 304, bytes: 0, ms: 1 };
+  await report(slave, await nextTask(slave), { result });
+  const { pages, failed, unchanged } = await statusOf(slave, crawl);
+  assert.deepEqual([pages, failed, unchanged], [0, 1, 0]);
+  await slave.close();
+});
+
+test('[T-32] the spec has the proxies and user agents of its crawl', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const proxies = ['http://a:b@proxy.example:8080', 'socks5://[::1]:1080'];
+  const fetch = { userAgent: 'one', otherUserAgents: ['two'], proxies };
+  await target.crawl(slave, [target.seed()], { fetch });
+  const spec = (await slave.push('crawl.spec'))['fetch'] as Message;
+  for (const [name, value] of Object.entries(fetch)) assert.deepEqual(spec[name], value, name);
+  await slave.close();
+});
+
+test('[T-6] an error of kind proxy is no attempt of the page', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const crawl = await target.crawl(slave, [target.seed()], { attemptsMax: 1 });
+  const error = { kind: 'proxy', message: 'no connection to the proxy' };
+  await release(slave, await nextTask(slave), error);
+  const again = await nextTask(slave);
+  assert.equal(again.attempt, 1);
+  const { buried, waiting } = await statusOf(slave, crawl);
+  assert.deepEqual([buried, waiting], [0, 1]);
+  await slave.close();
+});
+
+/** A slave that has the page and the sitemap that a robots.txt of the test's own names. */
+async function withSitemap(t: Parameters<typeof target.slave>[0], spec: Message = {}) {
+  const slave = await target.slave(t, 4);
+  if (slave === undefined) return undefined;
+  const seed = target.seed();
+  const crawl = await target.crawl(slave, [seed], { ignoreRobots: false, ...spec });
+  const { task, lease } = await nextTask(slave);
+  const body = Buffer.from(`Sitemap: ${seed}map.xml`);
+  await slave.must('task.robots', { task, lease, status: 200, body });
+  const tasks = [...(await pushed(slave))] as (Task & { kind?: string })[];
+  while (tasks.length < 2) tasks.push(...((await pushed(slave)) as Task[]));
+  const sitemap = tasks.find(({ kind }) => kind === 'sitemap') as Task;
+  const home = tasks.find(({ kind }) => kind === undefined) as Task;
+  return { slave, seed, crawl, sitemap, home };
+}
+
+const end = (url: string) => ({ result: page(url), urls: 1, images: 0 });
+const none = Buffer.alloc(0);
+
+test('[T-20] a sitemap that robots.txt names comes as a task; its URLs are one deep', async (t) => {
+  const { slave, seed, crawl, sitemap } = (await withSitemap(t)) ?? {};
+  if (slave === undefined || sitemap === undefined || crawl === undefined) return;
+  assert.deepEqual([sitemap.url, sitemap.depth, sitemap.attempt], [`${seed}map.xml`, 0, 1]);
+  const { task, lease, url } = sitemap;
+  const said = { task, lease, kind: 'urlset', urls: Buffer.from(`${seed}x`), images: none };
+  const answer = { ...said, end: end(url) };
+  assert.equal((await slave.must('task.sitemap', answer))['state'], 'done');
+  assert.equal((await slave.must('task.sitemap', answer))['state'], 'stale');
+  const listed = await nextTask(slave);
+  assert.deepEqual([listed.url, listed.depth], [`${seed}x`, 1]);
+  const { others, failed } = await statusOf(slave, crawl);
+  assert.deepEqual([others, failed], [1, 0]);
+  await slave.close();
+});
+
+test('[T-20] a sitemap that was reported as a page has failed, and is not buried', async (t) => {
+  const { slave, crawl, sitemap } = (await withSitemap(t, { attemptsMax: 1 })) ?? {};
+  if (slave === undefined || sitemap === undefined || crawl === undefined) return;
+  assert.equal((await report(slave, sitemap, { links: [`${sitemap.url}x`] }))['state'], 'done');
+  await nothingPushed(slave);
+  const { others, failed, buried } = await statusOf(slave, crawl);
+  assert.deepEqual([others, failed, buried], [1, 0, 0]);
+  await slave.close();
+});
+
+test('[T-21] a sitemap may come in parts; until the last one its task is open', async (t) => {
+  const { slave, seed, crawl, sitemap, home } = (await withSitemap(t)) ?? {};
+  if (slave === undefined || sitemap === undefined || crawl === undefined) return;
+  // A new host has two tasks at once. [T-24]
+  await report(slave, home as Task);
+  const { task, lease, url } = sitemap;
+  const images = Buffer.from(`${seed}1.png`);
+  const part = { task, lease, kind: 'index', urls: Buffer.from(`${seed}2.xml`), images };
+  assert.equal((await slave.must('task.sitemap', part))['state'], 'done');
+  const below = (await nextTask(slave)) as Task & { kind?: string };
+  assert.deepEqual([below.kind, below.url, below.depth], ['sitemap', `${seed}2.xml`, 0]);
+  assert.equal((await statusOf(slave, crawl))['images'], 1);
+  assert.deepEqual((await slave.must('task.extend', { leases: [lease] }))['lost'], []);
+  const last = { ...part, urls: none, images: none, end: end(url) };
+  assert.equal((await slave.must('task.sitemap', last))['state'], 'done');
+  assert.deepEqual((await slave.must('task.extend', { leases: [lease] }))['lost'], [lease]);
   await slave.close();
 });

@@ -127,3 +127,16 @@ test('group commit: a failure is told, and nothing of it is done', async () => {
   assert.deepEqual(errors, [error]);
   assert.ok(!isDone);
 });
+
+test('group commit: one that changes nothing ends with those that are under way', async () => {
+  const { store, commits } = bench();
+  const done: string[] = [];
+  commits.submit([change('a')], () => done.push('a'));
+  await store.reached(1);
+  commits.submit([], () => done.push('nothing'));
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  assert.deepEqual(done, []);
+  store.commits[0]?.end();
+  await turn();
+  assert.deepEqual(done, ['a', 'nothing']);
+});

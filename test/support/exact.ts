@@ -1,9 +1,12 @@
 /** Compares the files of a crawl with the truth: nothing missing, nothing extra, nothing twice. */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Cluster, Line } from './cluster.ts';
-import type { Truth } from './site.ts';
+import { type CrawlFile, compare, type Line, pagesOf, readLines } from '../../selftest/exact.ts';
+
+import type { Truth } from '../../selftest/site.ts';
+import type { Cluster } from './cluster.ts';
+
+export { pagesOf } from '../../selftest/exact.ts';
 
 /** The lines of pages.jsonl; fails on a torn or invalid one. */
 export function readPages(cluster: Cluster, crawl = 'default'): Line[] {
@@ -27,18 +30,9 @@ export function assertExact(cluster: Cluster, truth: Truth, crawl = 'default'): 
   assertSame('lines', urlsOf(lines), [...new Set(urlsOf(lines))]);
 }
 
-/** Final URLs of the pages. */
-export function pagesOf(lines: readonly Line[]): string[] {
-  return lines.filter(({ images }) => images !== undefined).map(({ finalUrl }) => finalUrl);
-}
-
 /** The same members, each once on both sides. */
 export function assertSame(what: string, found: readonly string[], truth: readonly string[]): void {
-  const [isFound, isTrue] = [new Set(found), new Set(truth)];
-  const missing = truth.filter((item) => !isFound.has(item));
-  const extra = found.filter((item) => !isTrue.has(item));
-  const twice = found.filter((item, i) => found.indexOf(item) !== i);
-  assert.deepEqual({ missing, extra, twice }, { missing: [], extra: [], twice: [] }, what);
+  assert.deepEqual(compare(found, truth), { missing: [], extra: [], twice: [] }, what);
 }
 
 function parseLine(line: string): Line {
@@ -53,10 +47,8 @@ function urlsOf(lines: readonly Line[]): string[] {
   return lines.map(({ url }) => url);
 }
 
-function wholeLines(cluster: Cluster, file: string, crawl: string): string[] {
-  const path = join(cluster.out, crawl, file);
-  if (!existsSync(path)) return [];
-  const text = readFileSync(path, 'utf8');
-  assert.ok(text === '' || text.endsWith('\n'), `${file} ends in a torn line`);
-  return text.split('\n').slice(0, -1);
+function wholeLines(cluster: Cluster, file: CrawlFile, crawl: string): string[] {
+  const { lines, torn } = readLines(join(cluster.out, crawl), file);
+  assert.equal(torn, '', `${file} ends in a torn line`);
+  return lines;
 }

@@ -1,13 +1,13 @@
 /** What most end-to-end tests begin with: a site and a cluster that end with their test. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
+import { type Resources, TestSite } from '../../selftest/site.ts';
 import { Cluster, type Program } from './cluster.ts';
-import { type Resources, TestSite } from './site.ts';
 
 export async function siteFor(
   test: TestContext,
   resources: Resources,
-  options: { delayMs?: number; host?: string } = {},
+  options: Parameters<typeof TestSite.start>[1] = {},
 ): Promise<TestSite> {
   const site = await TestSite.start(resources, options);
   test.after(() => site.close());
@@ -18,7 +18,12 @@ export async function siteFor(
 export async function crawlToEnd(
   test: TestContext,
   seeds: readonly string[],
-  options: { flags?: readonly string[]; slaves?: number; slave?: readonly string[] } = {},
+  options: {
+    flags?: readonly string[];
+    slaves?: number;
+    slave?: readonly string[];
+    env?: NodeJS.ProcessEnv;
+  } = {},
 ): Promise<Cluster> {
   const cluster = new Cluster(test);
   const { flags = [], slaves: count = 1 } = options;
@@ -26,7 +31,9 @@ export async function crawlToEnd(
   const isAlone = count === 1;
   const first = isAlone ? [...seeds, ...flags] : [];
   const master = await cluster.master([...first, '--exit-when-done']);
-  const slaves = Array.from({ length: count }, () => cluster.slave(options.slave));
+  const slaves = Array.from({ length: count }, () =>
+    cluster.slave(options.slave, undefined, options.env ? { env: options.env } : {}),
+  );
   if (!isAlone) {
     for (const slave of slaves) await slave.said(/joined/);
     await cluster.ask('add', ...seeds, ...flags);

@@ -74,6 +74,7 @@ const wrongImages = [
   [{ ...image, more: 1 }],
   new Array(50_001).fill(image),
 ].map((images) => ({ images }));
+const earlier = { etag: '"x"', bytes: 1, images: [], links: 1 };
 const wrongSpecs = [
   null,
   7,
@@ -92,7 +93,12 @@ const wrongSpecs = [
   { attemptsMax: 101 },
   { urlsExpected: 1e12 },
   { fetch: { userAgent: '' } },
+  { fetch: { userAgent: 'two\nlines' } },
+  { fetch: { otherUserAgents: [''] } },
+  { fetch: { proxies: ['ftp://a.example/'] } },
+  { fetch: { proxies: ['http://a.example/path'] } },
   { fetch: { timeoutMs: 0 } },
+  { sitemaps: 'some' },
   { fetch: { obey: ['nonsense'] } },
   { fetch: { ignoreRefresh: 1 } },
   { canonical: 1 },
@@ -126,6 +132,26 @@ export const requests: readonly {
     ],
   },
   {
+    verb: 'task.sitemap',
+    good: {
+      task,
+      lease: 1,
+      kind: 'urlset',
+      urls: Buffer.alloc(0),
+      images: Buffer.alloc(0),
+      end: { result, urls: 0, images: 0 },
+    },
+    bad: [
+      ...wrongTask,
+      ...wrongLease,
+      ...['', null, [], undefined, Buffer.alloc((16 << 20) + 1)].map((urls) => ({ urls })),
+      ...['', null, [], undefined].map((images) => ({ images })),
+      ...['', 'page', 7, null, undefined].map((kind) => ({ kind })),
+      ...[null, {}, { result }, { result, urls: -1, images: 0 }].map((end) => ({ end })),
+      ...wrongResults.map((wrong) => ({ end: { ...wrong, urls: 0, images: 0 } })),
+    ],
+  },
+  {
     verb: 'task.release',
     good: { task, lease: 1, error },
     bad: [
@@ -150,6 +176,20 @@ export const requests: readonly {
         seeds,
       })),
       ...[-1001, 1001, 1.5, '1', null].map((priority) => ({ priority })),
+    ],
+  },
+  {
+    verb: 'crawl.recrawl',
+    good: { crawl: 'conformance-never', urls: [] },
+    bad: [
+      ...wrongCrawl,
+      ...wrongSpecs,
+      ...[null, 'x', ['x'], [{ url: 'x' }], [{ url: '', depth: 0 }], [{ url: 'x', depth: -1 }]].map(
+        (urls) => ({ urls }),
+      ),
+      ...[null, { etag: 7 }, { ...earlier, images: 7 }, { ...earlier, more: 1 }].map((page) => ({
+        urls: [{ url: 'x', depth: 0, page }],
+      })),
     ],
   },
   { verb: 'crawl.list', good: {}, bad: [{ crawl: 'x' }] },

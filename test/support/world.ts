@@ -5,7 +5,9 @@
  */
 import test, { mock } from 'node:test';
 import { Frontier } from '../../master/frontier/frontier.ts';
+import { Grouping } from '../../master/frontier/grouping.ts';
 import type { Lease } from '../../master/frontier/leases.ts';
+import { Pace } from '../../master/frontier/pace.ts';
 import { TaskNames } from '../../master/frontier/task-names.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import { crawlKey, decodeResults, decodeTask } from '../../master/store/records.ts';
@@ -44,6 +46,8 @@ export class World {
   commits: GroupCommit;
   /** Crawls whose end was told since the last start. */
   finished: string[] = [];
+  /** How often somebody was missed who takes robots.txt. */
+  filesWanted = 0;
   readonly folder: string | undefined;
   #nowMs = 1_000_000;
 
@@ -51,11 +55,15 @@ export class World {
     this.folder = folder;
     mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
     mock.method(performance, 'now', () => this.#nowMs);
+    // Hosts trust at once: how they come to do so is a test of its own.
+    mock.getter(Pace.prototype, 'atOnceMax', () => 1_000);
     [this.commits, this.frontier] = this.#open();
   }
 
-  /** A crash and a start; of the commits under way, `applied` reach the disk. */
-  crash(applied = 0): void {
+  /** A crash and a start; of the commits under way, `applied` reach the disk. The clock is put back
+   *  meanwhile by `backMs`. */
+  crash(applied = 0, backMs = 0): void {
+    this.#nowMs -= backMs;
     this.frontier.dispatcher.close();
     this.store.crash(applied);
     this.store = new LaggingStore(this.store.disk);
@@ -188,11 +196,13 @@ export class World {
       results: { offer: () => {}, isFull: false },
       folder: this.folder,
       hostSecret,
+      grouping: new Grouping('host'),
       leaseMs,
       recentEntries: 64,
       bloomBytesMax: 1 << 26,
       isTight: () => false,
-      onUnmannerly: () => {},
+      onFilesWanted: () => this.filesWanted++,
+      onMade: () => {},
       onEnded: ({ name, state }) => {
         if (state === 'finished') this.finished.push(name);
       },

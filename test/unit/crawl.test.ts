@@ -139,6 +139,7 @@ test('crawl: its status is what the wire names', () => {
     'pages',
     'skipped',
     'state',
+    'unchanged',
     'unwritten',
     'waiting',
   ]);

@@ -130,6 +130,8 @@ worldTest('5xx of robots.txt forbids all, for now', async (world) => {
 worldTest('Crawl-delay is honoured up to the limit', async (world) => {
   const slave = await begin(world, { crawlDelayMaxMs: 2_000 });
   await answer(world, slave, { status: 200 }, 'User-agent: *\nCrawl-delay: 30');
+  assert.equal(slave.urls.length, 0, 'the file was a request, too');
+  await world.advance(2_000);
   assert.equal(slave.urls.length, 1);
   for (const { id } of slave.leases) world.frontier.dispatcher.started(slave, id);
   await world.advance(1_000);
@@ -160,6 +162,35 @@ worldTest('Retry-After holds the whole host, over a restart, too', async (world)
   assert.equal(slave.urls.length, 1);
 });
 
+const hourMs = 3_600_000;
+
+worldTest('a clock that is put back makes no hold and no wait longer', async (world) => {
+  await world.advance(2 * hourMs);
+  let slave = await begin(world, { ignoreRobots: true, perHost: 1 }, ['/']);
+  const [lease] = slave.leases;
+  assert.ok(lease);
+  const error = { kind: 'status', message: '429 Too Many Requests' } as const;
+  await world.done(world.frontier.fail(slave, lease.id, taskId(lease), error, 30_000));
+  world.crash(0, hourMs);
+  slave = world.slave('slave', 16);
+  await world.advance(20_000);
+  assert.deepEqual(slave.urls, []);
+  // The hold of the host, and then what the page was told, seen when it is read.
+  await world.advance(11_000);
+  await world.advance(30_000);
+  assert.deepEqual(slave.urls, [`${site}/`]);
+});
+
+worldTest('a clock that is put back does not put off robots.txt', async (world) => {
+  await world.advance(2 * hourMs);
+  let slave = await begin(world, { attemptsMax: 9 }, ['/']);
+  await answer(world, slave, { error: { kind: 'timeout', message: 'no answer' } });
+  world.crash(0, hourMs);
+  slave = world.slave('slave', 16);
+  await world.advance(2_000);
+  assert.deepEqual(slave.urls, [robots]);
+});
+
 worldTest('a host that died does not hold the crawl open', async (world) => {
   const paths = Array.from({ length: 300 }, (_, i) => `/${i}`);
   const slave = await begin(world, { ignoreRobots: true, attemptsMax: 50 }, paths);
@@ -170,4 +201,30 @@ worldTest('a host that died does not hold the crawl open', async (world) => {
   assert.equal(world.crawl().counters.waiting, 0);
   assert.equal(world.crawl().counters.buried, 300);
   assert.equal(world.lines()[0]?.error?.kind, 'connect');
+});
+
+worldTest('records of hosts are swept when nobody needs them any more', async (world) => {
+  const slave = await begin(world, {}, ['/']);
+  await answer(world, slave, { status: 404 });
+  const [lease] = slave.leases;
+  assert.ok(lease);
+  const error = { kind: 'status', message: '429 Too Many Requests' } as const;
+  await world.done(world.frontier.fail(slave, lease.id, taskId(lease), error, 30_000));
+  const rows = () =>
+    (['robots', 'paces'] as const).map((table) => {
+      const all = { from: Buffer.alloc(1), to: Buffer.alloc(9, 0xff) };
+      return world.store.range(table, all).length;
+    });
+  const sweep = async () => {
+    for (let i = 0; i < 8; i++) await world.advance(1_000);
+  };
+  await sweep();
+  assert.deepEqual(rows(), [1, 1]);
+  await world.done(world.frontier.cancel(world.crawl()));
+  await world.advance(7 * 86_400_000 + 700_000);
+  await sweep();
+  assert.deepEqual(rows(), [1, 0], 'the robots.txt was good for a day longer');
+  await world.advance(86_400_000);
+  await sweep();
+  assert.deepEqual(rows(), [0, 0]);
 });

@@ -1,6 +1,12 @@
 /** The address guard over real sockets: what it refuses is never connected to. */
 import assert from 'node:assert/strict';
+import { createSocket } from 'node:dgram';
+import { Resolver } from 'node:dns/promises';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Agent, request } from 'undici';
 import { AddressPolicy } from '../../shared/address.ts';
@@ -228,4 +234,67 @@ test('resolver: one question at a time for a name, and a bounded number of names
 test('resolver: a question that nobody answers ends at its deadline', async () => {
   const cache = new AddressCache(() => new Promise(() => undefined), { deadlineMs: 20 });
   await assert.rejects(cache.resolve('a'), { code: 'ETIMEOUT' });
+});
+
+/** The name that a question is about: labels, each behind its length. */
+function nameIn(question: Buffer): string {
+  const labels: string[] = [];
+  for (let at = 0; question[at]; at += 1 + (question[at] ?? 0)) {
+    labels.push(question.toString('latin1', at + 1, at + 1 + (question[at] ?? 0)));
+  }
+  return labels.join('.');
+}
+
+/** A name server on loopback: every name has this address, for so many seconds. */
+async function nameServer(t: TestContext, address: string, ttlS: number) {
+  const server = createSocket('udp4');
+  const asked: string[] = [];
+  server.on('message', (query, { port }) => {
+    const end = query.indexOf(0, 12) + 5;
+    const question = query.subarray(12, end);
+    asked.push(nameIn(question));
+    const isA = question.readUInt16BE(question.length - 4) === 1;
+    const head = Buffer.alloc(12);
+    head.writeUInt16BE(query.readUInt16BE(0), 0);
+    head.writeUInt16BE(0x8180, 2);
+    head.writeUInt16BE(1, 4);
+    head.writeUInt16BE(isA ? 1 : 0, 6);
+    const answer = Buffer.from([
+      0xc0,
+      12,
+      0,
+      1,
+      0,
+      1,
+      0,
+      0,
+      0,
+      0,
+      0,
+      4,
+      ...address.split('.').map(Number),
+    ]);
+    answer.writeUInt32BE(ttlS, 6);
+    server.send(Buffer.concat([head, question, ...(isA ? [answer] : [])]), port, '127.0.0.1');
+  });
+  server.bind(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const resolver = new Resolver({ timeout: 2000, tries: 1 });
+  resolver.setServers([`127.0.0.1:${server.address().port}`]);
+  return { resolver, asked };
+}
+
+test('resolver: the DNS tells addresses and their TTL; the hosts file comes first', async (t) => {
+  const { resolver, asked } = await nameServer(t, '8.8.4.4', 77);
+  const folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const hosts = join(folder, 'hosts');
+  writeFileSync(hosts, '# a.example\n127.0.0.1\tlocalhost  Own.invalid # b.example\n');
+  const resolve = systemResolve(resolver, hosts);
+  for (const host of ['a.example', 'b.example'])
+    assert.deepEqual(await resolve(host), { addresses: at('8.8.4.4'), ttlMs: 77_000 });
+  await resolve('own.invalid').catch(() => {});
+  await resolve('localhost');
+  assert.deepEqual(new Set(asked), new Set(['a.example', 'b.example']));
 });

@@ -1,20 +1,24 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
+import { Group, Host } from '../../master/frontier/host.ts';
 import { type Lease, Leases } from '../../master/frontier/leases.ts';
-import { Host } from '../../master/frontier/politeness.ts';
 import { TaskQueue } from '../../master/frontier/tasks.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 import { FakeSlave } from '../support/fake-slave.ts';
 
-const host = new Host('http://a', Buffer.alloc(8), () => undefined);
+const group = new Group('http://a', Buffer.alloc(8), 0);
+const host = new Host('http://a', Buffer.alloc(8), group, () => undefined);
 const queue = new TaskQueue({ crawl: 1, host: host.hash, store: new MemoryStore(), empty: true });
 let lastSeq = 0;
 
 function makeTask() {
   const seq = ++lastSeq;
   const url = `http://a/${seq}`;
-  queue.add({ url, depth: 0, priority: 0, attempts: 0, notBefore: 0 }, { rank: 0, seq });
+  queue.add(
+    { kind: 'page', level: 0, url, depth: 0, priority: 0, attempts: 0, notBefore: 0 },
+    { rank: 0, seq },
+  );
   const task = queue.peek(0);
   assert.ok(task);
   queue.lease(task);

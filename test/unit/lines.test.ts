@@ -3,7 +3,7 @@ import test from 'node:test';
 import { failureLine, isPage, resultLine } from '../../master/frontier/lines.ts';
 import type { Result } from '../../shared/protocol.ts';
 
-const task = { url: 'http://a/', depth: 2, attempts: 1 };
+const task = { kind: 'page', url: 'http://a/', depth: 2, attempts: 1 } as const;
 const page: Result = {
   finalUrl: 'http://a/',
   status: 200,

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { parseMasterOptions } from '../../master/options.ts';
+import { urlsOf } from '../../master/recrawl.ts';
+import { version } from '../../shared/version.ts';
 
 const seed = 'http://a.example/';
 
@@ -69,4 +71,70 @@ test("options: --header takes names and values, and none that are the slave's ow
     'User-Agent: x',
   ])
     assert.throws(() => parse([seed, '--header', wrong]), /--header/, wrong);
+});
+
+test('options: --contact stands behind every user agent', () => {
+  const agents = (...args: string[]) => {
+    const { userAgent, otherUserAgents } = parse([seed, ...args]).fetch;
+    return [userAgent, ...otherUserAgents];
+  };
+  const url = 'https://you.example/bot';
+  assert.deepEqual(agents(), [`Orbweaver/${version}`]);
+  assert.deepEqual(agents('--contact', url), [`Orbweaver/${version} (+${url})`]);
+  assert.deepEqual(
+    agents('--contact', 'me@you.example', '--user-agent', 'a/1', '--user-agent', 'b'),
+    ['a/1 (+me@you.example)', 'b (+me@you.example)'],
+  );
+  for (const wrong of [
+    '',
+    'me',
+    'you.example',
+    'ftp://you.example/',
+    'a b@c.example',
+    'http://a/(b)',
+    'a@b\nc.d',
+  ])
+    assert.throws(() => parse([seed, '--contact', wrong]), /--contact/, wrong);
+  assert.throws(() => parse([seed, '--user-agent', 'a\tb']), /--user-agent/);
+});
+
+test('options: --proxy takes http, https and socks5, with a user', () => {
+  const urls = ['http://a.example', 'https://me:pw@a.example:8443/', 'socks5://[::1]:1080'];
+  const { fetch } = parse([seed, ...urls.flatMap((url) => ['--proxy', url])]);
+  assert.deepEqual(fetch.proxies, urls);
+  for (const wrong of [
+    'a.example:8080',
+    'ftp://a.example',
+    'http://a.example/path',
+    'http://a b/',
+    'http://',
+  ])
+    assert.throws(() => parse([seed, '--proxy', wrong]), /--proxy.* must be http:/s, wrong);
+});
+
+test('recrawl: a line gives what has to be asked again', () => {
+  const url = 'http://a.example/';
+  const line = (fields: object) => urlsOf(JSON.stringify({ url, depth: 2, ...fields }));
+  const images = [{ src: 'http://a.example/i.png', via: 'img' }];
+  const counts = { links: 3, linksCut: 1, imagesCut: 2, dataImages: 4 };
+  const page = { type: 'text/html', bytes: 7, title: 't', images, ...counts, etag: '"1"' };
+  const answer = { status: 200, ms: 3, slave: 's', at: 'now', ...page };
+  assert.deepEqual(line({ finalUrl: url, ...answer }), [{ url, depth: 2, page }]);
+  assert.deepEqual(line({ finalUrl: url, ...answer, status: 304, unchanged: true }), [
+    { url, depth: 2, page },
+  ]);
+  const finalUrl = `${url}b`;
+  const way = { etag: '"1"', finalUrl, bytes: 0, images: [], links: 0 };
+  assert.deepEqual(line({ finalUrl, ...answer }), [
+    { url: finalUrl, depth: 2, page },
+    { url, depth: 2, page: way },
+  ]);
+  const plain = [{ url, depth: 2 }];
+  assert.deepEqual(line({ finalUrl: url, ...answer, etag: undefined }), plain);
+  assert.deepEqual(line({ ...answer, finalUrl, redirectedTo: finalUrl }), plain);
+  assert.deepEqual(line({ status: 404, error: { kind: 'status' }, etag: '"1"' }), plain);
+  assert.deepEqual(line({ excluded: 'robots' }), plain);
+  assert.deepEqual(line({ finalUrl: url, ...answer, excluded: 'noindex' }), plain);
+  // The last line of a file that is being written.
+  assert.deepEqual(urlsOf('{"url":"http://a.ex'), []);
 });

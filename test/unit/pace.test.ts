@@ -2,8 +2,6 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Pace } from '../../master/frontier/pace.ts';
 
-const refused = { kind: 'connect', message: 'connection refused' } as const;
-
 test('pace: a default delay follows the response times, an explicit one does not', () => {
   const pace = new Pace();
   assert.equal(pace.delayMs(250, true), 250);
@@ -39,7 +37,39 @@ test('pace: 429 without a word backs off longer and longer, and doubles the dela
   pace.answered(5, now);
   assert.equal(pace.delayMs(0, false), 1_000, 'it is not forgotten by the first answer');
   pace.answered(5, now + 600_001);
-  assert.equal(pace.delayMs(0, false), 500);
+  assert.equal(pace.delayMs(0, false), 1_000, 'too short so often');
+  pace.answered(5, now + 4_800_001);
+  assert.equal(pace.delayMs(0, false), 750);
+});
+
+test('pace: a learned delay shrinks slowly to nothing, and is learned anew', () => {
+  const pace = new Pace();
+  pace.refused({ status: 429, retryAfterMs: 0, delayMs: 0 }, 0, 0);
+  const delays: number[] = [];
+  let now = 0;
+  while (pace.delayMs(0, false) > 0) {
+    delays.push(pace.delayMs(0, false));
+    now += 600_001;
+    pace.answered(5, now);
+  }
+  assert.deepEqual(delays, [125, 94, 71, 53, 40]);
+  pace.refused({ status: 429, retryAfterMs: 0, delayMs: 94 }, now, 0);
+  assert.equal(pace.delayMs(0, false), 188);
+  pace.answered(5, now + 600_001);
+  assert.equal(pace.delayMs(0, false), 188, 'the second lesson is kept for longer');
+  pace.answered(5, now + 1_200_001);
+  assert.equal(pace.delayMs(0, false), 141);
+});
+
+test('pace: the window opens with the answers, and closes when the host refuses', () => {
+  const pace = new Pace();
+  assert.equal(pace.atOnceMax, 2);
+  for (let i = 0; i < 40; i++) pace.answered(5, i);
+  assert.equal(pace.atOnceMax, 12);
+  pace.refused({ status: 429, retryAfterMs: 0, delayMs: 0 }, 50, 0);
+  assert.equal(pace.atOnceMax, 1);
+  for (let i = 0; i < 4; i++) pace.answered(undefined, 2_000);
+  assert.equal(pace.atOnceMax, 2);
 });
 
 test('pace: one 503 alone is the page, two are the host', () => {
@@ -49,30 +79,4 @@ test('pace: one 503 alone is the page, two are the host', () => {
   assert.ok(!pace.refused({ status: 503, retryAfterMs: 0, delayMs: 0 }, 2, 0));
   assert.ok(pace.refused({ status: 503, retryAfterMs: 0, delayMs: 0 }, 3, 0));
   assert.equal(pace.holdUntil, 1_003);
-});
-
-test('pace: a host where nobody answers sleeps, is tried, is dead, is tried again', () => {
-  const pace = new Pace();
-  for (let i = 0; i < 4; i++) assert.ok(!pace.failed(refused, i));
-  let now = 10;
-  const sleeps: number[] = [];
-  while (pace.dead(now) === undefined) {
-    assert.ok(pace.failed(refused, now));
-    sleeps.push(pace.holdUntil - now);
-    if (pace.dead(now) === undefined) now = pace.holdUntil;
-  }
-  assert.deepEqual(
-    sleeps,
-    [1, 4, 16, 60, 60, 60, 60, 60, 600].map((s) => s * 1000),
-  );
-  assert.deepEqual(pace.dead(now), refused);
-  const copy = new Pace();
-  copy.restore(pace.record);
-  assert.deepEqual(copy.dead(now), refused, 'over a restart, too');
-  assert.ok(pace.isProbing);
-  assert.equal(pace.dead(now + 600_000), undefined);
-  assert.ok(pace.answered(1, now + 600_001));
-  assert.ok(!pace.isProbing);
-  copy.retry();
-  assert.equal(copy.dead(now), undefined);
 });

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { type Host, type Manners, Politeness } from '../../master/frontier/politeness.ts';
+import type { Hop, Host, Manners, Turn } from '../../master/frontier/host.ts';
+import { Politeness, type PolitenessOptions } from '../../master/frontier/politeness.ts';
 import { TaskQueue } from '../../master/frontier/tasks.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 
@@ -9,9 +10,26 @@ const hashOf = (key: string) => Buffer.from(key.padEnd(8).slice(0, 8));
 const store = new MemoryStore();
 let lastSeq = 0;
 
-function makePoliteness(): Politeness {
-  const nothing = () => undefined;
-  return new Politeness({ hashOf, robotsOf: nothing, onMade: nothing, onRefused: nothing });
+const nothing = () => undefined;
+const defaults: PolitenessOptions = {
+  hashOf,
+  groupOf: (key) => key,
+  robotsOf: nothing,
+  onHost: nothing,
+  onGroup: nothing,
+  onMet: nothing,
+  onRefused: nothing,
+  askedUntil: Number.NEGATIVE_INFINITY,
+};
+
+function makePoliteness(options: Partial<PolitenessOptions> = {}): Politeness {
+  return new Politeness({ ...defaults, ...options });
+}
+
+/** A fetch of the host is over. */
+function end(politeness: Politeness, host: Host, now: number): void {
+  politeness.vacate(host.group, now);
+  politeness.ended(host, now);
 }
 
 function makeQueue(crawl: number, key: string, tasks: number): TaskQueue {
@@ -23,7 +41,10 @@ function makeQueue(crawl: number, key: string, tasks: number): TaskQueue {
 function addTask(queue: TaskQueue, key: string, notBefore = 0): void {
   const seq = ++lastSeq;
   const url = `http://${key}/${seq}`;
-  queue.add({ url, depth: 0, priority: 0, attempts: 0, notBefore }, { rank: 0, seq });
+  queue.add(
+    { kind: 'page', level: 0, url, depth: 0, priority: 0, attempts: 0, notBefore },
+    { rank: 0, seq },
+  );
 }
 
 /** A host with one crawl's tasks, ready to be taken. */
@@ -32,6 +53,8 @@ function addHost(politeness: Politeness, key: string, manners: Manners, tasks = 
   const queue = makeQueue(crawl, key, tasks);
   const client = { queue, manners, isActive: true, active: () => client.isActive };
   politeness.join(host, crawl, client);
+  // Its limit is not found out by small steps in every test.
+  while (host.group.pace.atOnceMax < manners.perHost) host.group.pace.answered(undefined, 0);
   politeness.wake(host, 0);
   return { host, queue, client };
 }
@@ -48,8 +71,8 @@ test('politeness: a host gets no more fetches at once than it may have', () => {
   const politeness = makePoliteness();
   const { host } = addHost(politeness, 'a', { delayMs: 0, perHost: 3 });
   assert.equal(takeAll(politeness, 0).length, 3);
-  assert.equal(politeness.nextDueAt(), undefined, 'only an end helps');
-  politeness.ended(host, 5);
+  assert.equal(politeness.nextDueAt(0), undefined, 'only an end helps');
+  end(politeness, host, 5);
   assert.equal(takeAll(politeness, 5).length, 1);
 });
 
@@ -57,7 +80,7 @@ test('politeness: two starts are never nearer than the delay', () => {
   const politeness = makePoliteness();
   addHost(politeness, 'a', { delayMs: 100, perHost: 9 });
   assert.equal(takeAll(politeness, 0).length, 1);
-  assert.equal(politeness.nextDueAt(), 100);
+  assert.equal(politeness.nextDueAt(0), 100);
   assert.equal(takeAll(politeness, 99).length, 0);
   assert.equal(takeAll(politeness, 100).length, 1);
 });
@@ -66,7 +89,7 @@ test('politeness: a host that runs empty and comes back is still held to its del
   const politeness = makePoliteness();
   const { host } = addHost(politeness, 'a', { delayMs: 100, perHost: 9 }, 1);
   assert.equal(takeAll(politeness, 0).length, 1);
-  politeness.ended(host, 10);
+  end(politeness, host, 10);
   politeness.leave(host, 1, 10);
   politeness.sweep(50);
   assert.equal(politeness.hostCount, 1, 'remembered while the delay lasts');
@@ -82,7 +105,7 @@ test('politeness: hosts without tasks are forgotten when their delay is over', (
   politeness.leave(host, 1, 200);
   politeness.sweep(200);
   assert.equal(politeness.hostCount, 1, 'a fetch is under way');
-  politeness.ended(host, 300);
+  end(politeness, host, 300);
   politeness.sweep(300);
   assert.equal(politeness.hostCount, 0);
 });
@@ -106,11 +129,11 @@ test('politeness: crawls of a host take turns, under the manners of the more car
     if (taken === undefined) continue;
     assert.equal(now % 30, 0);
     crawls.push(taken.task.queue.crawl);
-    politeness.ended(host, now);
+    end(politeness, host, now);
   }
   assert.deepEqual(crawls, [1, 2, 1, 2, 1, 2, 1, 2]);
   politeness.leave(host, 2, 300);
-  assert.deepEqual([host.delayMs, host.perHost], [10, 5]);
+  assert.deepEqual([host.group.delayMs, host.group.perHost], [10, 5]);
 });
 
 test('politeness: a crawl that may not go on gives its turn away', () => {
@@ -123,7 +146,8 @@ test('politeness: a crawl that may not go on gives its turn away', () => {
     crawls.push(taken.task.queue.crawl);
   }
   assert.deepEqual(crawls, [2, 2, 2]);
-  assert.equal(politeness.nextDueAt(), undefined);
+  assert.equal(politeness.nextDueAt(0), undefined);
+  for (const _ of crawls) end(politeness, host, 0);
   client.isActive = true;
   politeness.wake(host, 0);
   assert.equal(takeAll(politeness, 0).length, 3);
@@ -135,10 +159,162 @@ test('politeness: a host whose tasks wait is due when the first of them is', () 
   addTask(queue, 'a', 700);
   addTask(queue, 'a', 500);
   politeness.wake(host, 0);
-  assert.equal(politeness.nextDueAt(), 500);
+  assert.equal(politeness.nextDueAt(0), 500);
   assert.equal(takeAll(politeness, 499).length, 0);
   assert.equal(takeAll(politeness, 500).length, 1);
-  assert.equal(politeness.nextDueAt(), 700);
+  assert.equal(politeness.nextDueAt(500), 700);
+});
+
+/** A redirect of a fetch that holds a slot; tells its turns. */
+function addHop(politeness: Politeness, host: Host, now: number, more: Partial<Hop> = {}) {
+  const turns: Turn[] = [];
+  const settle = (turn: Turn) => turns.push(turn);
+  const hop: Hop = { group: host.group, hasSlot: true, delayMs: 0, settle, ...more };
+  politeness.addHop(hop, now);
+  return { hop, turns };
+}
+
+test('politeness: a redirect waits for the delay and goes before any new task', () => {
+  const politeness = makePoliteness();
+  const { host } = addHost(politeness, 'a', { delayMs: 100, perHost: 9 });
+  assert.equal(takeAll(politeness, 0).length, 1);
+  const { turns } = addHop(politeness, host, 10);
+  politeness.serveHops(99);
+  assert.deepEqual([turns, takeAll(politeness, 99)], [[], []]);
+  assert.equal(politeness.nextDueAt(99), 100);
+  assert.deepEqual(takeAll(politeness, 100), [], 'the redirect is first');
+  politeness.serveHops(100);
+  assert.deepEqual(turns, ['go']);
+  assert.deepEqual(takeAll(politeness, 199), []);
+  assert.deepEqual(takeAll(politeness, 200), ['a']);
+  assert.equal(host.group.inFlight, 2, 'it kept its slot');
+});
+
+test('politeness: a redirect waits until the request before it has left', () => {
+  const politeness = makePoliteness();
+  const { host } = addHost(politeness, 'a', { delayMs: 100, perHost: 9 });
+  takeAll(politeness, 0);
+  politeness.starting(host.group, 0);
+  const { turns } = addHop(politeness, host, 10);
+  politeness.serveHops(500);
+  assert.deepEqual(turns, []);
+  politeness.started(host.group, true, 500);
+  politeness.serveHops(629);
+  assert.deepEqual(turns, []);
+  politeness.serveHops(630);
+  assert.deepEqual(turns, ['go']);
+});
+
+test('politeness: without a delay a redirect goes on at once', () => {
+  const politeness = makePoliteness();
+  const { host } = addHost(politeness, 'a', { delayMs: 0, perHost: 1 });
+  takeAll(politeness, 5);
+  const { turns } = addHop(politeness, host, 5);
+  politeness.serveHops(5);
+  assert.deepEqual(turns, ['go']);
+  assert.equal(host.group.inFlight, 1);
+});
+
+test('politeness: a redirect from another group needs a slot, one of its own does not', () => {
+  const politeness = makePoliteness();
+  const { host } = addHost(politeness, 'a', { delayMs: 0, perHost: 1 });
+  takeAll(politeness, 0);
+  const stranger = addHop(politeness, host, 0, { hasSlot: false, delayMs: 50 });
+  const own = addHop(politeness, host, 0);
+  politeness.serveHops(0);
+  assert.deepEqual([stranger.turns, own.turns], [[], ['go']]);
+  end(politeness, host, 10);
+  politeness.serveHops(10);
+  assert.deepEqual(stranger.turns, ['go']);
+  assert.equal(host.group.inFlight, 1);
+  politeness.vacate(host.group, 20);
+  assert.deepEqual(takeAll(politeness, 59), [], 'it kept to the delay of its crawl');
+  assert.deepEqual(takeAll(politeness, 60), ['a']);
+});
+
+test('politeness: a long hold puts redirects off, a dropped one holds up nobody', () => {
+  const politeness = makePoliteness();
+  const { host } = addHost(politeness, 'a', { delayMs: 10, perHost: 9 });
+  takeAll(politeness, 0);
+  const { hop, turns } = addHop(politeness, host, 0);
+  politeness.dropHop(hop, 1);
+  politeness.serveHops(100);
+  assert.deepEqual(turns, []);
+  assert.deepEqual(takeAll(politeness, 100), ['a']);
+  const second = addHop(politeness, host, 100);
+  const refusal = { status: 429, retryAfterMs: 60_000, delayMs: 10 } as const;
+  host.group.pace.refused(refusal, 100, 0);
+  politeness.paced(host.group, 100);
+  politeness.serveHops(100);
+  assert.deepEqual(second.turns, ['later']);
+});
+
+test('politeness: hosts of a group share delay and concurrency, and take turns', () => {
+  const politeness = makePoliteness({ groupOf: () => 'all' });
+  const { host } = addHost(politeness, 'a', { delayMs: 100, perHost: 2 });
+  addHost(politeness, 'b', { delayMs: 50, perHost: 3 });
+  const { host: third } = addHost(politeness, 'c', { delayMs: 0, perHost: 9 }, 1);
+  const order = [1, 51, 101, 151, 201, 301, 401].flatMap((now) => {
+    const keys = takeAll(politeness, now);
+    if (keys.length > 0) politeness.vacate(host.group, now);
+    return keys;
+  });
+  assert.deepEqual(order.slice(0, 3).sort(), ['a', 'b', 'c']);
+  assert.deepEqual(order.slice(3).sort(), ['a', 'b'], 'c had one task');
+  politeness.leave(host, 1, 500);
+  assert.deepEqual([third.group.delayMs, third.group.perHost], [50, 3]);
+});
+
+test('politeness: nothing of a host starts before its group is known', () => {
+  const politeness = makePoliteness({ groupOf: (key) => (key === 'b' ? undefined : 'all') });
+  addHost(politeness, 'a', { delayMs: 100, perHost: 1 });
+  const { host } = addHost(politeness, 'b', { delayMs: 100, perHost: 1 });
+  assert.deepEqual(takeAll(politeness, 0), ['a']);
+  assert.deepEqual(takeAll(politeness, 1_000), [], 'one at once, and b has no group');
+  politeness.place(host, 'all', 1_000);
+  politeness.vacate(host.group, 1_020);
+  assert.deepEqual(takeAll(politeness, 1_020), ['a']);
+  politeness.vacate(host.group, 1_030);
+  assert.deepEqual(takeAll(politeness, 1_119), []);
+  assert.deepEqual(takeAll(politeness, 1_120), ['b']);
+});
+
+test('politeness: a host that dies does not hold up the others of its group', () => {
+  const refused: string[] = [];
+  const politeness = makePoliteness({
+    groupOf: () => 'all',
+    onRefused: ({ key }) => refused.push(key),
+  });
+  const { host } = addHost(politeness, 'a', { delayMs: 10, perHost: 9 }, 3);
+  addHost(politeness, 'b', { delayMs: 10, perHost: 9 }, 3);
+  const error = { kind: 'dns', message: 'none' } as const;
+  const { breaker } = host;
+  while (breaker.record.error === undefined) breaker.failed(error, breaker.record.until);
+  const now = breaker.record.until - 1;
+  politeness.wake(host, now);
+  assert.deepEqual(takeAll(politeness, now), ['b']);
+  assert.deepEqual(refused, ['a', 'a', 'a']);
+});
+
+test('politeness: after a restart every host waits a delay, whenever it comes', () => {
+  const politeness = makePoliteness({ askedUntil: 1_000 });
+  addHost(politeness, 'a', { delayMs: 100, perHost: 9 });
+  assert.deepEqual(takeAll(politeness, 1_099), []);
+  assert.deepEqual(takeAll(politeness, 1_100), ['a']);
+  addHost(politeness, 'late', { delayMs: 300, perHost: 9 });
+  assert.deepEqual(takeAll(politeness, 1_299).includes('late'), false);
+  assert.ok(takeAll(politeness, 1_300).includes('late'));
+});
+
+test('politeness: a delay that grows counts from the last start', () => {
+  const politeness = makePoliteness();
+  const { host } = addHost(politeness, 'a', { delayMs: 100, perHost: 9 });
+  takeAll(politeness, 0);
+  host.group.pace.refused({ status: 429, retryAfterMs: 1, delayMs: 100 }, 10, 0);
+  for (let i = 0; i < 8; i++) host.group.pace.answered(undefined, 20);
+  politeness.paced(host.group, 20);
+  assert.deepEqual(takeAll(politeness, 199), []);
+  assert.deepEqual(takeAll(politeness, 200), ['a']);
 });
 
 const hostSpec = fc.record({
@@ -170,7 +346,7 @@ test('politeness: in any run no host is asked too soon or too often, and none st
       for (; count < total; now++) {
         assert.ok(now < 12 * 3 * 60 * 6, 'a host starves');
         for (const { host } of fetches.filter(({ endsAt }) => endsAt <= now)) {
-          politeness.ended(host, now);
+          end(politeness, host, now);
         }
         fetches = fetches.filter(({ endsAt }) => endsAt > now);
         const prefetch = draw() < 20;
@@ -190,7 +366,7 @@ test('politeness: in any run no host is asked too soon or too often, and none st
           assert.equal(host.inFlight, inFlight);
           count++;
         }
-        if (!prefetch) assert.ok((politeness.nextDueAt() ?? now + 1) > now, 'something was due');
+        if (!prefetch) assert.equal(politeness.take(now, false), undefined, 'something was due');
       }
     },
   );

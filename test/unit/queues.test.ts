@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { type Item, UserQueues } from '../../master/queues.ts';
+import { UserQueues } from '../../master/queues.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import type { MemoryStore } from '../../master/store/memory.ts';
+import type { Item } from '../../master/user-queue.ts';
 import { LaggingStore } from '../support/lagging-store.ts';
 
 function open(disk?: MemoryStore) {
@@ -153,6 +154,68 @@ test('queue: its size is never below nothing, also while a put is on its way', a
   assert.equal(queue.size, 0);
 });
 
+const rowsOf = ({ disk }: LaggingStore) =>
+  disk.range('items', { from: Buffer.alloc(1), to: Buffer.alloc(64, 0xff) }).length;
+
+test('queue: an item can be had before its commit, and is never written when done by then', async () => {
+  const { store, queues } = open();
+  const queue = queues.queue('jobs');
+  queue.add(Buffer.from('a'));
+  queue.add(Buffer.from('b'));
+  const item = queue.take();
+  assert.ok(item);
+  assert.deepEqual(texts([item]), ['a']);
+  queue.finish(item);
+  await queue.committed();
+  assert.equal(rowsOf(store), 1);
+  const next = queue.take();
+  assert.ok(next);
+  queue.finish(next);
+  await queue.committed();
+  assert.equal(rowsOf(store), 0);
+});
+
+test('queue: what was taken and given back comes first, and is on the disk all the time', async () => {
+  const { store, queues } = open();
+  const queue = queues.queue('jobs');
+  queue.add(Buffer.from('a'));
+  const item = queue.take();
+  assert.ok(item);
+  await queue.put(bytes('b'));
+  assert.equal(rowsOf(store), 2);
+  queue.giveBack([item]);
+  assert.deepEqual(texts(await queue.get({}, 9, 0)), ['a', 'b']);
+});
+
+test('queue: bursts and takers at any pace keep the order, through memory and the disk', async () => {
+  const burst = fc.record({ puts: fc.nat(1500), takes: fc.nat(1500), turns: fc.nat(3) });
+  await fc.assert(
+    fc.asyncProperty(fc.array(burst, { maxLength: 6 }), async (bursts) => {
+      const { store, queues } = open();
+      const queue = queues.queue('jobs');
+      let [last, taken] = [0, 0];
+      const takeOne = () => {
+        const item = queue.take();
+        if (item === undefined) return false;
+        assert.equal(Buffer.from(item.value).toString(), `${++taken}`);
+        queue.finish(item);
+        return true;
+      };
+      for (const { puts, takes, turns } of bursts) {
+        for (let n = 0; n < puts; n++) queue.add(Buffer.from(`${++last}`));
+        for (let n = 0; n < takes && takeOne(); n++);
+        assert.equal(queue.size, last - taken);
+        for (let n = 0; n < turns; n++) await new Promise((resolve) => setImmediate(resolve));
+      }
+      while (takeOne());
+      assert.equal(taken, last);
+      await queue.committed();
+      assert.equal(rowsOf(store), 0);
+    }),
+    { numRuns: 60 },
+  );
+});
+
 const step = fc.record({
   kind: fc.constantFrom('put', 'put', 'get', 'get', 'done', 'leave', 'crash'),
   pick: fc.nat(50),
@@ -200,4 +263,19 @@ test('queue: random histories lose nothing and give nothing twice', async () => 
     }),
     { numRuns: 40 },
   );
+});
+
+test('queue: is empty as soon as its only item is taken, be its put on the way', async () => {
+  const { queues, store } = open();
+  const queue = queues.queue('jobs');
+  const put = queue.put(bytes('a'));
+  // The store shows it before the put is told so.
+  while (
+    store.range('items', { from: Buffer.from('j'), to: Buffer.from('k'), limit: 1 }).length < 1
+  )
+    await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(texts(await queue.get({}, 1, 0)), ['a']);
+  assert.equal(queue.size, 0);
+  await put;
+  assert.equal(queue.size, 0);
 });

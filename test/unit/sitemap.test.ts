@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { parseSitemap, type Sitemap, SitemapReader } from '../../master/frontier/sitemap.ts';
+import { parseSitemap, type Sitemap, SitemapReader } from '../../slave/extract/sitemap.ts';
 
 const parse = (text: string): Sitemap => parseSitemap([Buffer.from(text)]);
 const urls = (sitemap: Sitemap) => sitemap.entries.map((entry) => entry.url);
@@ -22,7 +22,7 @@ const expected: Sitemap = {
   kind: 'urlset',
   cut: false,
   entries: [
-    { url: 'http://a.example/?x=1&y=2', lastmodMs: Date.UTC(2005, 0, 1) },
+    { url: 'http://a.example/?x=1&y=2', lastmodMs: Date.UTC(2005, 0, 2) - 1 },
     { url: 'https://a.example/é', images: ['http://a.example/1.png'] },
     { url: 'http://a.example/c?a&b', lastmodMs: Date.UTC(2004, 11, 23, 18, 0, 15) },
   ],
@@ -43,7 +43,7 @@ test('sitemap: an index gives sitemaps, with a prefix too', () => {
   const index = (p: string) =>
     `<${p}sitemapindex xmlns="x"><${p}sitemap><${p}loc>http://a/1.gz</${p}loc>` +
     `<${p}lastmod>2020</${p}lastmod></${p}sitemap></${p}sitemapindex>`;
-  const entries = [{ url: 'http://a/1.gz', lastmodMs: Date.UTC(2020, 0, 1) }];
+  const entries = [{ url: 'http://a/1.gz', lastmodMs: Date.UTC(2021, 0, 1) - 1 }];
   for (const prefix of ['', 'sm:'])
     assert.deepEqual(parse(index(prefix)), { kind: 'index', entries, cut: false });
 });
@@ -81,11 +81,100 @@ test('sitemap: only absolute http and https URLs of a sane length', () => {
   assert.deepEqual(urls(parse(`<urlset>${body}</urlset>`)), ['http://ok.example/']);
 });
 
+// Source: sitemaps.org, "Sample XML Sitemap", "Entity escaping".
+const sample = `<?xml version="1.0" encoding="UTF-8"?>
+<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">
+   <url>
+      <loc>http://www.example.com/</loc>
+      <lastmod>2005-01-01</lastmod>
+      <changefreq>monthly</changefreq>
+      <priority>0.8</priority>
+   </url>
+   <url>
+      <loc>http://www.example.com/catalog?item=12&amp;desc=vacation_hawaii</loc>
+      <changefreq>weekly</changefreq>
+   </url>
+   <url>
+      <loc>http://www.example.com/catalog?item=74&amp;desc=vacation_newfoundland</loc>
+      <lastmod>2004-12-23T18:00:15+00:00</lastmod>
+      <priority>0.3</priority>
+   </url>
+   <url>
+      <loc>http://www.example.com/%C3%BCmlat.php&amp;q=name</loc>
+   </url>
+   <url>
+      <loc>http://www.example.com/&#252;mlat.html&#x26;a&apos;b&quot;c&gt;d&lt;e</loc>
+   </url>
+</urlset>`;
+
+test('sitemap: the example of the protocol, with its entities', () => {
+  assert.deepEqual(urls(parse(sample)), [
+    'http://www.example.com/',
+    'http://www.example.com/catalog?item=12&desc=vacation_hawaii',
+    'http://www.example.com/catalog?item=74&desc=vacation_newfoundland',
+    'http://www.example.com/%C3%BCmlat.php&q=name',
+    `http://www.example.com/ümlat.html&a'b"c>d<e`,
+  ]);
+  assert.deepEqual(urls(parse(`\uFEFF\n${sample}`)), urls(parse(sample)));
+  const doctype = sample.replace('<urlset', '<!DOCTYPE urlset [<!ENTITY a "http://x/">]><urlset');
+  assert.deepEqual(urls(parse(doctype)), urls(parse(sample)));
+});
+
+test('sitemap: RSS and Atom feeds list pages', () => {
+  const rss = `<rss version="2.0"><channel><title>t</title><link>http://a/home</link>
+    <item><title>x</title><link>http://a/1</link><pubDate>Sat, 07 Sep 2002 00:00:01 GMT</pubDate>
+    <guid>http://a/guid</guid></item><item><link> http://a/2?x&amp;y </link></item>
+    </channel></rss>`;
+  assert.deepEqual(parse(rss), {
+    kind: 'feed',
+    cut: false,
+    entries: [
+      { url: 'http://a/1', lastmodMs: Date.UTC(2002, 8, 7, 0, 0, 1) },
+      { url: 'http://a/2?x&y' },
+    ],
+  });
+  const atom = (p: string) => `<${p}feed xmlns="http://www.w3.org/2005/Atom">
+    <${p}link href="http://a/home"/><${p}entry><${p}link rel="self" href="http://a/self"/>
+    <${p}link href="http://a/1?x&amp;y"/><${p}updated>2003-12-13T18:30:02Z</${p}updated>
+    </${p}entry>
+    <${p}entry><${p}link rel="alternate" href="http://a/2"/></${p}entry></${p}feed>`;
+  for (const prefix of ['', 'atom:'])
+    assert.deepEqual(parse(atom(prefix)), {
+      kind: 'feed',
+      cut: false,
+      entries: [
+        { url: 'http://a/1?x&y', lastmodMs: Date.UTC(2003, 11, 13, 18, 30, 2) },
+        { url: 'http://a/2' },
+      ],
+    });
+  const rdf = `<rdf:RDF><channel/><item rdf:about="x"><link>http://a/1</link></item></rdf:RDF>`;
+  assert.deepEqual(urls(parse(rdf)), ['http://a/1']);
+});
+
+test('sitemap: the image extension is known by its namespace', () => {
+  const google = 'http://www.google.com/schemas/sitemap-image/1.1';
+  const map = (declared: string, p: string) =>
+    `<urlset ${declared}><url><loc>http://a/</loc><${p}:image><${p}:loc>http://b/1.png</${p}:loc>` +
+    `</${p}:image></url></urlset>`;
+  for (const [declared, p] of [
+    [`xmlns:image="${google}"`, 'image'],
+    [`xmlns:pic="${google}"`, 'pic'],
+    ['', 'image'],
+  ] as const)
+    assert.deepEqual(parse(map(declared, p)).entries, [
+      { url: 'http://a/', images: ['http://b/1.png'] },
+    ]);
+  assert.deepEqual(parse(map('xmlns:pic="http://other"', 'pic')).entries, [{ url: 'http://a/' }]);
+});
+
 test('sitemap: dates that are none are left out', () => {
   const date = (text: string) =>
     parse(`<urlset><url><loc>http://a/</loc><lastmod>${text}</lastmod></url></urlset>`).entries[0]
       ?.lastmodMs;
-  assert.equal(date('1997-07'), Date.UTC(1997, 6, 1));
+  assert.equal(date('1997'), Date.UTC(1998, 0, 1) - 1);
+  assert.equal(date('1997-07'), Date.UTC(1997, 7, 1) - 1);
+  assert.equal(date('1997-12'), Date.UTC(1998, 0, 1) - 1);
+  assert.equal(date('1997-07-16'), Date.UTC(1997, 6, 17) - 1);
   assert.equal(date(' 1997-07-16T19:20+01:00 '), Date.UTC(1997, 6, 16, 18, 20));
   assert.equal(date('1997-07-16T19:20:30.45Z'), Date.UTC(1997, 6, 16, 19, 20, 30, 450));
   for (const bad of ['', 'yesterday', '16/07/1997', '1997-13-01', '1997-07-16T19:20', '1e9'])
@@ -98,13 +187,13 @@ test('sitemap: what a page left open is still read', () => {
   assert.deepEqual(urls(parse(open)), ['http://a/1', 'http://a/2', 'http://a/3']);
 });
 
-test('sitemap: it ends at 50,000 entries, at the byte limit and below the depth limit', () => {
+test('sitemap: it ends at 200,000 entries, at the byte limit and below the depth limit', () => {
   const many = (count: number) =>
     `<urlset>${Array.from({ length: count }, (_, at) => `<url><loc>http://a/${at}</loc></url>`).join('')}</urlset>`;
-  const full = parse(many(50_000));
-  assert.deepEqual([full.entries.length, full.cut], [50_000, false]);
-  const over = parse(many(50_001));
-  assert.deepEqual([over.entries.length, over.cut], [50_000, true]);
+  const full = parse(many(200_000));
+  assert.deepEqual([full.entries.length, full.cut], [200_000, false]);
+  const over = parse(many(200_001));
+  assert.deepEqual([over.entries.length, over.cut], [200_000, true]);
   const reader = new SitemapReader({ bytesMax: 1000 });
   assert.equal(reader.write(Buffer.from(many(100))), false);
   assert.equal(reader.write(Buffer.from('x')), false);

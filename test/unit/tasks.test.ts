@@ -6,6 +6,14 @@ import { MemoryStore } from '../../master/store/memory.ts';
 import { encodeTask, type TaskRecord, taskKey } from '../../master/store/records.ts';
 
 const host = Buffer.from('hosthost');
+const blank = {
+  kind: 'page',
+  level: 0,
+  depth: 0,
+  priority: 0,
+  attempts: 0,
+  notBefore: 0,
+} as const;
 type Position = { readonly rank: number; readonly seq: number };
 
 /** A task queue over a store, and a plain list of what it should hold. */
@@ -29,7 +37,7 @@ class Bench {
   /** The row reaches the store; the queue is told of it later, or at once. */
   async put(rank: number, later = false): Promise<number> {
     const seq = ++this.#lastSeq;
-    const record = { url: `http://a/${seq}`, depth: 0, priority: 0, attempts: 0, notBefore: 0 };
+    const record = { ...blank, url: `http://a/${seq}` };
     await this.#write({ rank, seq }, record);
     this.model.set(seq, { rank, seq, record, state: 'waiting' });
     this.#unadded.push({ rank, seq, record });
@@ -67,8 +75,9 @@ class Bench {
   }
 
   async retry(task: Task, waitMs: number): Promise<void> {
-    const { url, depth, priority, attempts } = task;
-    const record = { url, depth, priority, attempts: attempts + 1, notBefore: this.now + waitMs };
+    const { kind, level, url, depth, priority, attempts: before } = task;
+    const notBefore = this.now + waitMs;
+    const record = { kind, level, url, depth, priority, attempts: before + 1, notBefore };
     this.queue.commit(task);
     await this.#write(task, record);
     this.queue.release(task, record);
@@ -218,7 +227,7 @@ test('tasks: a host of delayed tasks alone is not read through', async () => {
   const bench = new Bench();
   const count = 1500;
   const rows = Array.from({ length: count }, (_, i) => {
-    const record = { url: `http://a/${i}`, depth: 0, priority: 0, attempts: 1, notBefore: 9000 };
+    const record = { ...blank, url: `http://a/${i}`, attempts: 1, notBefore: 9000 };
     return {
       table: 'tasks' as const,
       key: keyAt({ rank: 0, seq: i + 1 }),

@@ -30,7 +30,7 @@ function withoutComments(text: string): string {
   return text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/(^|\s)\/\/.*$/gm, '$1');
 }
 
-const programs = ['shared', 'master', 'slave'].flatMap(sourcesIn);
+const programs = ['shared', 'master', 'slave', 'selftest'].flatMap(sourcesIn);
 const all = [...programs, ...sourcesIn('test')];
 
 /** What a source imports, static and dynamic: paths from the root, or names of packages. */
@@ -63,6 +63,7 @@ test('tidy: master and slave never import each other, shared imports neither', (
     shared: ['shared'],
     master: ['shared', 'master'],
     slave: ['shared', 'slave'],
+    selftest: ['shared', 'selftest'],
   };
   nobody((source) => {
     const [folder = ''] = source.path.split('/');
@@ -80,18 +81,19 @@ test('tidy: one dependency, one file', () => {
       'master/config-file.ts',
       'master/crawl-options.ts',
       'master/options.ts',
+      'selftest/options.ts',
       'shared/cli.ts',
       'slave/options.ts',
     ],
     'html-encoding-sniffer': ['slave/fetch/charset.ts'],
-    htmlparser2: ['master/frontier/sitemap.ts', 'slave/extract/entities.ts'],
+    htmlparser2: ['slave/extract/entities.ts', 'slave/extract/sitemap.ts'],
     'ipaddr.js': ['shared/address.ts'],
     lmdb: ['master/store/lmdb.ts'],
     'log-update': ['master/progress.ts'],
     msgpackr: ['shared/frame.ts'],
     pino: ['shared/log.ts'],
     tldts: ['master/frontier/scope.ts', 'slave/fetch/cookies.ts'],
-    undici: ['slave/fetch/clients.ts'],
+    undici: ['slave/fetch/clients.ts', 'slave/fetch/proxy-client.ts'],
     yaml: ['master/config-file.ts'],
     // The schemas of the wire and of a crawl.
     zod: ['shared/crawl.ts', 'shared/protocol.ts'],
@@ -100,7 +102,7 @@ test('tidy: one dependency, one file', () => {
   for (const source of programs) {
     for (const name of new Set(importsOf(source).map(packageOf))) {
       if (source.path.startsWith(name) || name.startsWith('node:')) continue;
-      if (/^(shared|master|slave)$/.test(name)) continue;
+      if (/^(shared|master|slave|selftest)$/.test(name)) continue;
       found[name] = [...(found[name] ?? []), source.path].sort();
     }
   }
@@ -112,7 +114,9 @@ test('tidy: one dependency, one file', () => {
 
 test('tidy: a process is touched by its options and its main alone', () => {
   const exceptions = [
+    'selftest/program.ts', // a child inherits the environment
     'shared/cli.ts', // runMain: exit codes of both programs
+    'master/robots-slave.ts', // gives its environment to a slave
     'slave/supervisor.ts', // starts its own program again, once a process
   ];
   nobody((source) => {

@@ -1,12 +1,17 @@
 /**
- * A small web site on 127.0.0.1 for end-to-end tests: pages, images, redirects, missing pages,
- * answers that heal after a while, slow ones, and files that are no HTML. It keeps a log of who
- * asked what and when, and the truth about itself is walked from the description that its pages
- * are made from: no HTML is read for it.
+ * A small web site on 127.0.0.1 for the selftest and the tests: pages, images, redirects, missing
+ * pages, answers that heal after a while, slow ones, and files that are no HTML. It keeps a log of
+ * who asked what and when, and the truth about itself is walked from the description that its
+ * pages are made from: no HTML is read for it.
  */
 import { EventEmitter, once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createSecureServer, type Http2ServerRequest, type Http2ServerResponse } from 'node:http2';
+import { createServer as createHttpsServer } from 'node:https';
+import type { AddressInfo, Server, Socket } from 'node:net';
+
+/** Private key and certificate, PEM. */
+export type Identity = { readonly key: string; readonly cert: string };
 
 export type Page = {
   readonly kind: 'page';
@@ -20,12 +25,17 @@ export type Page = {
 export type Resource = (
   | Page
   | { readonly kind: 'redirect'; readonly to: string }
-  | { readonly kind: 'file'; readonly type: string }
+  | { readonly kind: 'file'; readonly type: string; readonly body?: string | Buffer }
 ) & {
   /** The first so many answers are 503. */
   readonly heals?: number;
   /** Every answer waits so long. */
   readonly delayMs?: number;
+  /** Validators of the answer; 304 is answered to a request that has one of them. */
+  readonly etag?: string;
+  readonly lastModified?: string;
+  /** Set-Cookie of every answer. */
+  readonly setCookie?: string;
 };
 export type Resources = Map<string, Resource>;
 
@@ -35,11 +45,24 @@ export type Request = {
   /** Port of the client's socket. */
   readonly client: number;
   readonly userAgent: string;
+  readonly cookie: string;
+  readonly httpVersion: string;
+  /** If-None-Match and If-Modified-Since, where they came. */
+  readonly conditions: readonly string[];
   /** Requests under way when this one came, itself included. */
   readonly atOnce: number;
   status: number;
   /** Undefined while it is being answered, or when its client went away before. */
   endedAt?: number;
+};
+
+type SiteOptions = {
+  readonly delayMs?: number;
+  readonly host?: string;
+  /** https with this identity; http without. */
+  readonly identity?: Identity;
+  /** Speaks HTTP/2, too. */
+  readonly http2?: boolean;
 };
 
 /** What a right crawl finds: absolute URLs, sorted, each once. */
@@ -48,6 +71,8 @@ export type Truth = {
   readonly images: readonly string[];
   readonly broken: readonly string[];
   readonly files: readonly string[];
+  /** Redirects, wherever they lead. */
+  readonly moved: readonly string[];
 };
 
 export class TestSite {
@@ -63,23 +88,33 @@ export class TestSite {
   /** Answers are 503 while this is true, and for `heals` of each resource otherwise. */
   isDown = false;
   readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  readonly #scheme: 'http' | 'https';
   readonly #events = new EventEmitter().setMaxListeners(0);
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #refusals = new Map<string, number>();
   #atOnce = 0;
   #host = '';
 
-  private constructor(resources: Resources, delayMs: number) {
+  private constructor(resources: Resources, { delayMs = 0, identity, http2 }: SiteOptions) {
     this.resources = resources;
     this.delayMs = delayMs;
-    this.#server = createServer((request, response) => this.#take(request, response));
+    const take = (
+      request: IncomingMessage | Http2ServerRequest,
+      response: ServerResponse | Http2ServerResponse,
+    ) => this.#take(request, response as ServerResponse);
+    this.#scheme = identity === undefined ? 'http' : 'https';
+    if (identity === undefined) this.#server = createServer(take);
+    else if (http2) this.#server = createSecureServer({ ...identity, allowHTTP1: true }, take);
+    else this.#server = createHttpsServer({ ...identity }, take);
+    this.#server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.on('close', () => this.#sockets.delete(socket));
+    });
   }
 
-  static async start(
-    resources: Resources,
-    options: { delayMs?: number; host?: string } = {},
-  ): Promise<TestSite> {
-    const site = new TestSite(resources, options.delayMs ?? 0);
+  static async start(resources: Resources, options: SiteOptions = {}): Promise<TestSite> {
+    const site = new TestSite(resources, options);
     site.#host = options.host ?? '127.0.0.1';
     site.#server.listen(0, site.#host);
     await once(site.#server, 'listening');
@@ -87,7 +122,11 @@ export class TestSite {
   }
 
   get origin(): string {
-    return `http://${this.#host}:${(this.#server.address() as AddressInfo).port}`;
+    return `${this.#scheme}://${this.#host}:${this.port}`;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
   }
 
   /** The start page. */
@@ -120,7 +159,7 @@ export class TestSite {
   async close(): Promise<void> {
     for (const timer of this.#timers) clearTimeout(timer);
     this.#server.close();
-    this.#server.closeAllConnections();
+    for (const socket of this.#sockets) socket.destroy();
     await once(this.#server, 'close');
   }
 
@@ -130,6 +169,7 @@ export class TestSite {
     const found = { pages: new Set<string>(), images: new Set<string>() };
     const broken = new Set<string>();
     const files = new Set<string>();
+    const moved = new Set<string>();
     const depths = new Map([[start, 0]]);
     const absolute = (target: string) => new URL(target, this.origin).href;
     for (const [path, depth] of depths) {
@@ -142,6 +182,7 @@ export class TestSite {
       } else if (resource.kind === 'file') {
         files.add(absolute(path));
       } else if (resource.kind === 'redirect') {
+        moved.add(absolute(path));
         reach(resource.to, depth);
       } else {
         found.pages.add(absolute(path));
@@ -157,10 +198,11 @@ export class TestSite {
       images: [...found.images].sort(),
       broken: [...broken].sort(),
       files: [...files].sort(),
+      moved: [...moved].sort(),
     };
   }
 
-  #take(request: IncomingMessage, response: ServerResponse): void {
+  #take(request: IncomingMessage | Http2ServerRequest, response: ServerResponse): void {
     const path = request.url ?? '/';
     const resource = this.resources.get(path);
     const entry: Request = {
@@ -168,6 +210,11 @@ export class TestSite {
       at: performance.now(),
       client: request.socket.remotePort ?? 0,
       userAgent: request.headers['user-agent'] ?? '',
+      cookie: request.headers.cookie ?? '',
+      httpVersion: request.httpVersion,
+      conditions: ['if-none-match', 'if-modified-since'].flatMap(
+        (name) => request.headers[name] ?? [],
+      ),
       atOnce: ++this.#atOnce,
       status: 0,
     };
@@ -200,9 +247,20 @@ export class TestSite {
       response.writeHead(entry.status, { 'content-type': 'text/plain' }).end(`${this.robots}`);
       return;
     }
-    const send = (status: number, type: string, body: string) => {
+    const { etag, lastModified } = resource ?? {};
+    const validators = {
+      ...(etag === undefined ? {} : { etag }),
+      ...(lastModified === undefined ? {} : { 'last-modified': lastModified }),
+      ...(resource?.setCookie === undefined ? {} : { 'set-cookie': resource.setCookie }),
+    };
+    if (entry.conditions.some((text) => text === etag || text === lastModified)) {
+      entry.status = 304;
+      response.writeHead(304, validators).end();
+      return;
+    }
+    const send = (status: number, type: string, body: string | Buffer) => {
       entry.status = status;
-      response.writeHead(status, { 'content-type': type }).end(body);
+      response.writeHead(status, { 'content-type': type, ...validators }).end(body);
     };
     const refused = this.#refusals.get(entry.path) ?? 0;
     if (this.isDown || (resource !== undefined && refused < (resource.heals ?? 0))) {
@@ -218,7 +276,7 @@ export class TestSite {
         send(200, 'text/html; charset=utf-8', htmlOf(entry.path, resource));
         return;
       case 'file':
-        send(200, resource.type, '<a href="/only-in-a-file">x</a>');
+        send(200, resource.type, resource.body ?? '<a href="/only-in-a-file">x</a>');
         return;
       case 'redirect':
         entry.status = 302;

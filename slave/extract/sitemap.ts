@@ -1,16 +1,17 @@
 /**
- * Sitemaps while they arrive: `urlset` and `sitemapindex` in XML, and plain text with a URL a line.
- * Bytes in, entries out; no I/O, gzip is undone before. Nothing is believed: entries, bytes, depth
- * and lengths are bounded, what is no absolute http or https URL is dropped, and a page that is no
- * sitemap gives no entries. Which hosts the URLs may be on is for the caller's scope to say.
- * Source: sitemaps.org protocol 0.9; Google's image extension 1.1.
+ * Sitemaps while they arrive: `urlset` and `sitemapindex` in XML, RSS and Atom, and plain text with
+ * a URL a line. Bytes in, entries out; no I/O, gzip is undone before. Nothing is believed:
+ * entries, bytes, depth and lengths are bounded, what is no absolute http or https URL is dropped,
+ * and what is no sitemap gives no entries. On which hosts URLs may be is for the master to say.
+ * Source: sitemaps.org protocol 0.9; Google's image extension 1.1; RSS 2.0; RFC 4287.
  */
 import { TextDecoder } from 'node:util';
 import { Parser } from 'htmlparser2';
-import { limits } from '../../shared/protocol.ts';
+import { limits, type SitemapKind } from '../../shared/protocol.ts';
 
-/** Source: sitemaps.org, "Using Sitemap index files": 50,000 URLs and 50 MiB a file. */
-export const sitemapEntriesMax = 50_000;
+/** The protocol allows 50,000 URLs and 50 MiB a file; not everybody counts. Source: sitemaps.org,
+ *  "Using Sitemap index files". */
+export const sitemapEntriesMax = 200_000;
 export const sitemapBytesMax = 50 << 20;
 /** A real sitemap is five deep; htmlparser2 looks for a closing tag through all open ones. */
 const depthMax = 32;
@@ -22,15 +23,15 @@ const pieceChars = 1 << 16;
 export type SitemapEntry = {
   /** As written, trimmed: absolute, http or https, at most `limits.urlChars`. */
   readonly url: string;
-  /** When it was last modified, in ms since 1970; absent if not a W3C date. */
+  /** The latest moment that its date of modification can mean, in ms since 1970. */
   readonly lastmodMs?: number;
   /** `image:loc` of the entry. */
   readonly images?: readonly string[];
 };
 
 export type Sitemap = {
-  /** `urlset` and `text` list pages, `index` lists sitemaps, `none` is something else. */
-  readonly kind: 'urlset' | 'index' | 'text' | 'none';
+  /** `index` lists sitemaps, `none` is something else, the others list pages. */
+  readonly kind: SitemapKind;
   readonly entries: readonly SitemapEntry[];
   /** A limit ended it before its end. */
   readonly cut: boolean;
@@ -153,36 +154,52 @@ function textFormat(add: (entry: SitemapEntry) => void): Format {
 }
 
 type XmlEvents = {
-  root: (kind: 'urlset' | 'index') => void;
+  root: (kind: SitemapKind) => void;
   entry: (entry: SitemapEntry) => void;
   tooDeep: () => void;
 };
 type Leaf = 'loc' | 'lastmod' | 'image';
+type Written = { loc: string; lastmod: string; images: string[] };
+
+/** What each root is, what its entries are called, and what is looked for in them. */
+const roots: ReadonlyMap<string, { kind: SitemapKind; entry: string; leaves: Leaves }> = new Map([
+  ['urlset', { kind: 'urlset', entry: 'url', leaves: { loc: 'loc', lastmod: 'lastmod' } }],
+  ['sitemapindex', { kind: 'index', entry: 'sitemap', leaves: { loc: 'loc', lastmod: 'lastmod' } }],
+  ['rss', { kind: 'feed', entry: 'item', leaves: { link: 'loc', pubDate: 'lastmod' } }],
+  ['RDF', { kind: 'feed', entry: 'item', leaves: { link: 'loc', 'dc:date': 'lastmod' } }],
+  // An Atom link has its URL in an attribute.
+  ['feed', { kind: 'feed', entry: 'entry', leaves: { updated: 'lastmod' } }],
+]);
+type Leaves = Readonly<Record<string, Leaf>>;
 
 /**
- * `<urlset><url><loc/><lastmod/><image:image><image:loc/></image:image></url>…`, and the same with
- * `sitemapindex` and `sitemap`. Other elements are passed over wherever they stand.
+ * `<urlset><url><loc/><lastmod/><image:image><image:loc/></image:image></url>…`, and what the other
+ * roots have in its place. Other elements are passed over wherever they stand.
  */
 function xmlFormat(events: XmlEvents): Format {
   let depth = 0;
-  /** Namespace prefix of the root, as `sm:`; its own `loc` carries the same one. */
+  /** Namespace prefix of the root, as `sm:`; its own elements carry the same one. */
   let prefix = '';
+  let imageLoc = 'image:loc';
   let entryName: string | undefined;
-  let entry: { loc: string; lastmod: string; images: string[] } | undefined;
+  let leaves: Leaves = {};
+  let entry: Written | undefined;
   let leaf: Leaf | undefined;
   let text = '';
 
   const root = (name: string) => {
     const local = name.slice(name.indexOf(':') + 1);
-    if (local !== 'urlset' && local !== 'sitemapindex') return;
-    prefix = name.slice(0, name.length - local.length);
-    entryName = `${prefix}${local === 'urlset' ? 'url' : 'sitemap'}`;
-    events.root(local === 'urlset' ? 'urlset' : 'index');
+    const known = roots.get(local);
+    if (known === undefined) return;
+    // The items of RDF are not of its own namespace.
+    prefix = local === 'RDF' ? '' : name.slice(0, name.length - local.length);
+    entryName = prefix + known.entry;
+    leaves = known.leaves;
+    events.root(known.kind);
   };
   const leafOf = (name: string): Leaf | undefined => {
-    if (name === `${prefix}loc`) return 'loc';
-    if (name === `${prefix}lastmod`) return 'lastmod';
-    return name === 'image:loc' ? 'image' : undefined;
+    if (name === imageLoc) return 'image';
+    return name.startsWith(prefix) ? leaves[name.slice(prefix.length)] : undefined;
   };
   const closeLeaf = () => {
     if (entry !== undefined && leaf === 'image') {
@@ -211,6 +228,14 @@ function xmlFormat(events: XmlEvents): Format {
         leaf = entry === undefined ? undefined : leafOf(name);
         text = '';
       },
+      onattribute(name, value) {
+        if (depth !== 1 || !name.startsWith('xmlns:')) return;
+        if (imageNamespace.test(value)) imageLoc = `${name.slice('xmlns:'.length)}:loc`;
+      },
+      onopentag(name, { href, rel = 'alternate' }) {
+        if (entry === undefined || name !== `${prefix}link` || rel !== 'alternate') return;
+        if (href !== undefined) entry.loc ||= href;
+      },
       ontext(data) {
         if (leaf !== undefined && text.length <= 2 * limits.urlChars) text += data;
       },
@@ -225,10 +250,9 @@ function xmlFormat(events: XmlEvents): Format {
   return { write: (data) => parser.write(data), end: () => parser.end() };
 }
 
-function emit(
-  { loc, lastmod, images }: { loc: string; lastmod: string; images: string[] },
-  add: (entry: SitemapEntry) => void,
-): void {
+const imageNamespace = /^https?:\/\/www\.google\.com\/schemas\/sitemap-image\/1\.\d$/;
+
+function emit({ loc, lastmod, images }: Written, add: (entry: SitemapEntry) => void): void {
   const url = urlOf(loc);
   if (url === undefined) return;
   const lastmodMs = dateOf(lastmod);
@@ -245,11 +269,24 @@ function urlOf(text: string): string | undefined {
   return URL.canParse(url) ? url : undefined;
 }
 
-const w3cDate = /^\d{4}(-\d\d(-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?)?)?$/;
+const w3cDate =
+  /^(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?)?)?$/;
+/** RFC 822, as feeds write it: `Sat, 07 Sep 2002 00:00:01 GMT`. */
+const mailDate =
+  /^(?:[A-Za-z]{3}, )?\d{1,2} [A-Za-z]{3} \d{4} \d\d:\d\d(?::\d\d)? (?:[A-Z]{1,3}|[+-]\d{4})$/;
 
-/** Source: sitemaps.org, "lastmod"; W3C note on date and time formats. */
-function dateOf(text: string): number | undefined {
-  const date = text.trim();
-  const ms = w3cDate.test(date) ? Date.parse(date) : Number.NaN;
-  return Number.isNaN(ms) ? undefined : ms;
+/** The latest moment that a date can mean: of a day, its end. A word that is no date is none.
+ *  Source: sitemaps.org, "lastmod"; W3C note on date and time formats. */
+export function dateOf(written: string): number | undefined {
+  const text = written.trim();
+  const date = w3cDate.exec(text);
+  const ms = date !== null || mailDate.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(ms)) return undefined;
+  const [, year, month, day, zone] = date ?? [];
+  if (date === null || zone !== undefined) return ms;
+  if (day !== undefined) return ms + dayMs - 1;
+  if (month !== undefined) return Date.UTC(Number(year), Number(month), 1) - 1;
+  return Date.UTC(Number(year) + 1, 0, 1) - 1;
 }
+
+const dayMs = 86_400_000;

@@ -1,0 +1,155 @@
+/**
+ * What the politeness knows of a host, and of the group of hosts that share one delay and one
+ * concurrency (by default each host is a group of its own). Data: the rules are in `politeness`.
+ */
+import { Breaker } from './breaker.ts';
+import { Heap } from './heap.ts';
+import { Pace } from './pace.ts';
+import { RobotsGate } from './robots-gate.ts';
+import type { TaskQueue } from './tasks.ts';
+
+/** What one crawl wants for a host. */
+export type Manners = {
+  readonly delayMs: number;
+  readonly perHost: number;
+  /** The delay is a default: it follows the response times. */
+  readonly follows?: boolean;
+  /** Our name in a robots.txt; undefined: it is not asked for. */
+  readonly robots?: string | undefined;
+  /** A longer Crawl-delay counts as this. */
+  readonly crawlDelayMaxMs?: number;
+  /** Fetches of a robots.txt before its host counts as out of reach. */
+  readonly attemptsMax?: number;
+};
+
+/** A crawl's queue on a host; `active` is false while the crawl is paused or at its limit. */
+export type HostClient = {
+  readonly queue: TaskQueue;
+  readonly manners: Manners;
+  /** The edition of the host's robots.txt that it was told of. */
+  told?: number;
+  active(): boolean;
+};
+
+/** What becomes of a redirect: `go`: it may start. `later`: its group holds for too long to wait for
+ *  it. `lost`: its lease has ended. */
+export type Turn = 'go' | 'later' | 'lost';
+
+/** The next request of a fetch that was redirected; it waits for its turn. */
+export type Hop = {
+  readonly group: Group;
+  /** Its fetch holds a slot of the group already. */
+  readonly hasSlot: boolean;
+  /** Of the crawl that asks, which need not have tasks there. */
+  readonly delayMs: number;
+  readonly settle: (turn: Turn) => void;
+};
+
+export class Host {
+  /** Scheme, host and port. */
+  readonly key: string;
+  /** Its place in the store. */
+  readonly hash: Buffer;
+  readonly clients = new Map<number, HostClient>();
+  readonly robots: RobotsGate;
+  readonly breaker = new Breaker();
+  group: Group;
+  /** Its group is being looked up: nothing of it may start. */
+  isUnplaced = false;
+  /** Tasks at slaves. */
+  inFlight = 0;
+  /** Tasks that were refused and are not yet on record as such. */
+  refused = 0;
+  turn = 0;
+  /** When it may have something to do, whatever its group says; the order in the group. */
+  dueAt = 0;
+  heapIndex = -1;
+
+  constructor(key: string, hash: Buffer, group: Group, load: () => Uint8Array | undefined) {
+    this.key = key;
+    this.hash = hash;
+    this.group = group;
+    this.robots = new RobotsGate(key, hash, load);
+  }
+
+  /** The operator asks for URLs of this host: what was given up is tried again. */
+  retry(): void {
+    this.robots.retry();
+    this.breaker.retry();
+  }
+}
+
+export class Group {
+  readonly key: string;
+  /** Its place in the store. */
+  readonly hash: Buffer;
+  readonly members = new Set<Host>();
+  /** Those that have something to do, in the order of their turns. */
+  readonly waiting = new Heap<Host>((a, b) => a.dueAt < b.dueAt);
+  readonly hops: Hop[] = [];
+  readonly pace = new Pace();
+  /** Time of the last start; the next one is a delay later, as long as that is by then. */
+  lastAt: number;
+  /** Fetches that hold a slot. */
+  inFlight = 0;
+  /** Of them those whose request has not left its slave. */
+  unstarted = 0;
+  /** What the crawls agreed on. */
+  baseMs = 0;
+  perHost = Number.POSITIVE_INFINITY;
+  /** The delay is a default and follows the response times. */
+  follows = true;
+  /** When it is looked at next; the order in its heap. */
+  dueAt = 0;
+  heapIndex = -1;
+  heap: Heap<Group> | undefined;
+  #isIdle = false;
+
+  constructor(key: string, hash: Buffer, lastAt: number) {
+    this.key = key;
+    this.hash = hash;
+    this.lastAt = lastAt;
+  }
+
+  get delayMs(): number {
+    return this.pace.delayMs(this.baseMs, this.follows);
+  }
+
+  /** Time of the next allowed start. */
+  get nextAt(): number {
+    return Math.max(this.lastAt + this.delayMs, this.pace.holdUntil);
+  }
+
+  get hasSlot(): boolean {
+    return this.inFlight < Math.min(this.perHost, this.pace.atOnceMax);
+  }
+
+  /** One more crawl on one of its hosts: the longest delay and the smallest concurrency hold. */
+  agree(host: Host, { delayMs, perHost, follows, robots, crawlDelayMaxMs }: Manners): void {
+    if (this.#isIdle) this.#disagree();
+    const crawlDelayMs = robots === undefined ? 0 : host.robots.crawlDelayMs(robots);
+    const limitedMs = Math.min(crawlDelayMs, crawlDelayMaxMs ?? Number.POSITIVE_INFINITY);
+    this.baseMs = Math.max(this.baseMs, delayMs, limitedMs);
+    this.perHost = Math.min(this.perHost, perHost);
+    this.follows &&= follows === true;
+  }
+
+  /** A crawl is gone, or wants something else. When nobody is left, the last agreement holds until
+   *  somebody comes: the gap after the last request is still to be kept. */
+  agreeAnew(): void {
+    const clients = [...this.members].flatMap((host) =>
+      [...host.clients.values()].map(({ manners }) => ({ host, manners })),
+    );
+    this.#isIdle = clients.length === 0;
+    if (this.#isIdle) return;
+    this.#disagree();
+    for (const { host, manners } of clients) this.agree(host, manners);
+  }
+
+  #disagree(): void {
+    this.#isIdle = false;
+    this.baseMs = 0;
+    this.perHost = Number.POSITIVE_INFINITY;
+    this.follows = true;
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * What operators offer to a crawl: seeds, the URLs of an earlier crawl, and its buried ones.
+ * Decides which of them belong to it and hands those to the gathering of the commit. The frontier
+ * calls it.
+ */
+import type { Replies } from '../../shared/protocol.ts';
+import { canonicalUrl, hostKeyOf } from '../../shared/url.ts';
+import { decodeBuried } from '../store/records.ts';
+import type { Row } from '../store/store.ts';
+import type { Gathering } from './gathering.ts';
+import type { EarlierUrl, SeedVerdict } from './inbox.ts';
+import type { Politeness } from './politeness.ts';
+import type { RecentTable } from './recent.ts';
+
+export class Offers {
+  readonly #politeness: Politeness;
+  readonly #recent: RecentTable;
+
+  constructor(politeness: Politeness, recent: RecentTable) {
+    this.#politeness = politeness;
+    this.#recent = recent;
+  }
+
+  /** Seeds, which open the scope for their hosts. */
+  seeds(gathering: Gathering, texts: readonly string[], priority: number): SeedVerdict {
+    const verdict: SeedVerdict = { admitted: 0, known: 0, refused: [] };
+    const { scope, counters } = gathering.crawl;
+    const urls = texts.map((text) => ({ text, url: canonicalUrl(text) }));
+    const opened = urls.filter(({ url }) => url !== undefined && scope.addSeed(url));
+    // What was settled as out of scope may belong to the crawl now.
+    if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
+    for (const { text, url } of urls) {
+      const why = url && scope.refuses(url);
+      if (url === undefined) verdict.refused.push({ url: text, why: 'not an http or https URL' });
+      else if (why) verdict.refused.push({ url: text, why: `left out by --${why}` });
+      else if (gathering.seed(url, priority)) {
+        this.#politeness.host(hostKeyOf(url)).retry();
+        verdict.admitted++;
+      } else verdict.known++;
+    }
+    if (verdict.admitted > 0) goOn(gathering);
+    return verdict;
+  }
+
+  /** URLs of an earlier crawl; those of depth 0 are seeds. */
+  again(gathering: Gathering, again: readonly EarlierUrl[]): Replies['crawl.recrawl'] {
+    const verdict = { admitted: 0, known: 0, refused: 0 };
+    const { scope, spec, counters } = gathering.crawl;
+    const offers = again.map(({ url, ...rest }) => ({ url: canonicalUrl(url), ...rest }));
+    const opened = offers.filter(({ url, depth }) => url && depth === 0 && scope.addSeed(url));
+    if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
+    for (const { url, depth, page } of offers) {
+      const isLeftOut = depth > (spec.maxDepth ?? depth) || (url && scope.refuses(url));
+      if (url === undefined || isLeftOut) verdict.refused++;
+      else if (gathering.again(url, depth, page)) verdict.admitted++;
+      else verdict.known++;
+    }
+    if (verdict.admitted > 0) goOn(gathering);
+    return verdict;
+  }
+
+  /** Buried URLs, to be fetched as if they were new. */
+  replay(gathering: Gathering, rows: readonly Row[]): void {
+    for (const { key, value } of rows) {
+      const record = decodeBuried(value);
+      this.#politeness.host(hostKeyOf(new URL(record.url))).retry();
+      gathering.replay(record, key);
+    }
+    goOn(gathering);
+  }
+}
+
+/** A crawl that was done has something to do again. */
+function goOn({ crawl }: Gathering): void {
+  if (crawl.state === 'finished') crawl.state = 'running';
+}

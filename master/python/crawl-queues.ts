@@ -1,0 +1,392 @@
+/**
+ * The three queues of the crawls, as Python sees them: `task_queue.get()` leases a page,
+ * `filter_queue.put(url)` offers a link, `result_queue.put(src)` reports an image. When a page
+ * counts as done is told in `crawl-worker`; what is put belongs to the page that it names, or to
+ * the one that its connection got last, or to that of the only other connection of its process
+ * that has pages (a thread gets, others put). Else it is offered by itself.
+ *
+ * `empty()` of the task queue answers what the next `get` would come to: False when a page is kept
+ * for this connection, which its next `get` returns; True when the crawls are done, or when the
+ * program has pages in hand that it has not worked on and nothing else can be had. As long as
+ * others may still find pages it waits, `lookMs` at most, so that a loop on it neither ends early
+ * nor spins nor meets `queue.Empty`.
+ */
+import type { CrawlSpec } from '../../shared/crawl.ts';
+import type { Image } from '../../shared/protocol.ts';
+import { limits } from '../../shared/protocol.ts';
+import { canonicalUrl } from '../../shared/url.ts';
+import { addSeeds } from '../commands/crawls.ts';
+import type { Crawl } from '../frontier/crawl.ts';
+import type { Frontier } from '../frontier/frontier.ts';
+import type { Services } from '../services.ts';
+import { bind, type Parameter, type PyRequest, waitMsOf } from './arguments.ts';
+import { CrawlWorker, type Outcome, type PageInHand } from './crawl-worker.ts';
+import { type Finding, readFindings } from './findings.ts';
+import { LooseLinks } from './loose-links.ts';
+import type { Answer, Caller, Method, Proxied } from './proxied.ts';
+import { emptyError, runtimeError, typeError, valueError } from './replies.ts';
+import type { PyValue } from './values.ts';
+
+const names = ['task_queue', 'filter_queue', 'result_queue'] as const;
+export type CrawlQueueName = (typeof names)[number];
+
+export function isCrawlQueue(name: string): name is CrawlQueueName {
+  return (names as readonly string[]).includes(name);
+}
+
+export type CrawlQueuesOptions = {
+  /** Every answer to a put waits for its commit. */
+  readonly isDurable: boolean;
+  /** The crawl that seeds belong to, and links that no page is known of; how it is made. */
+  readonly crawl: string;
+  readonly spec: CrawlSpec;
+};
+
+/** How long `empty()` waits to be sure. */
+const lookMs = 10_000;
+const tickMs = 100;
+const stuckMsMin = 500;
+
+const waitParameters = [
+  ['block', true],
+  ['timeout', null],
+] as const;
+const putParameters: readonly Parameter[] = [['obj'], ...waitParameters];
+
+export class CrawlQueues {
+  readonly #services: () => Services;
+  readonly #options: CrawlQueuesOptions;
+  readonly #workers = new Map<Caller, CrawlWorker>();
+  readonly #loose = new LooseLinks((links) => void this.#offer(undefined, links, []));
+  readonly #ticker = setInterval(() => this.tick(), tickMs).unref();
+
+  constructor(services: () => Services, options: CrawlQueuesOptions) {
+    this.#services = services;
+    this.#options = options;
+  }
+
+  open(name: CrawlQueueName): Proxied {
+    const methods = new Map<string, Method>();
+    const look = (method: string, value: (caller: Caller) => Answer) =>
+      methods.set(method, (caller, request) => {
+        bind(method, [], request);
+        return value(caller);
+      });
+    const isTasks = name === 'task_queue';
+    const get = (caller: Caller, waitMs: number) =>
+      isTasks ? this.#get(caller, waitMs) : this.#refuseGet(name);
+    const put = (caller: Caller, value: PyValue) => this.#put(name, caller, value);
+    look('empty', (caller) =>
+      isTasks ? this.#isEmpty(caller) : caller.returned(this.#sizeOf(name) === 0),
+    );
+    look('full', (caller) => caller.returned(false));
+    methods.set('get', (caller, request) => {
+      const [block = null, timeout = null] = bind('get', waitParameters, request);
+      return get(caller, waitMsOf(block, timeout));
+    });
+    look('get_nowait', (caller) => get(caller, 0));
+    methods.set('put', (caller, request) => {
+      const [value = null, block = null, timeout = null] = bind('put', putParameters, request);
+      waitMsOf(block, timeout);
+      return put(caller, value);
+    });
+    methods.set('put_nowait', (caller, request) => {
+      const [value = null] = bind('put_nowait', [['obj']], request);
+      return put(caller, value);
+    });
+    look('qsize', (caller) => caller.returned(this.#sizeOf(name)));
+    if (isTasks) {
+      for (const method of ['task_done', 'release'] as const) {
+        methods.set(method, (caller, request) => this.#end(method, caller, request));
+      }
+    }
+    return {
+      ident: name,
+      methods,
+      nextRequest: () => {},
+      gone: (caller, isOrderly) => {
+        if (isTasks) this.#gone(caller, isOrderly);
+      },
+      describe: () => `${name}: ${this.#sizeOf(name)}`,
+    };
+  }
+
+  /** A request of this connection, whatever it asks for. */
+  heard(caller: Caller): void {
+    this.#workers.get(caller)?.heard();
+  }
+
+  close(): void {
+    clearInterval(this.#ticker);
+    this.#loose.flush();
+  }
+
+  /** Tells those who wait whether anything can come. To be called when a crawl has ended. */
+  tick(): void {
+    for (const worker of this.#workers.values()) this.#settle(worker);
+  }
+
+  /** Programs that are about to see that all is done. */
+  get hasGuests(): boolean {
+    return this.#workers.size > 0 && this.#isOver;
+  }
+
+  get #running(): Crawl[] {
+    this.#loose.flush();
+    const { crawls } = this.#services().frontier;
+    return [...crawls].filter(({ state }) => state === 'running' || state === 'paused');
+  }
+
+  /** There were crawls, and nothing of any is offered, waiting or leased. */
+  get #isOver(): boolean {
+    if (this.#services().frontier.crawls.size === 0) return false;
+    return this.#running.every(
+      ({ inbox, leased, counters, isFull }) =>
+        inbox === 0 && leased === 0 && (counters.waiting === 0 || isFull),
+    );
+  }
+
+  /** All pages that are left are held by programs that wait for more: nothing can come. */
+  get #isStuck(): boolean {
+    const stuck = [...this.#workers.values()].filter(({ stuckMs }) => stuckMs > stuckMsMin);
+    const held = stuck.reduce((sum, { leases }) => sum + leases.size, 0);
+    const leased = this.#running.reduce((sum, crawl) => sum + crawl.leased, 0);
+    return held > 0 && held === leased && this.#running.every(({ inbox }) => inbox === 0);
+  }
+
+  #sizeOf(name: CrawlQueueName): number {
+    const sizes: Record<CrawlQueueName, (crawl: Crawl) => number> = {
+      task_queue: ({ counters, leased }) => Math.max(0, counters.waiting - leased),
+      filter_queue: ({ inbox }) => inbox,
+      result_queue: ({ unwritten }) => unwritten,
+    };
+    return this.#running.map(sizes[name]).reduce((sum, count) => sum + count, 0);
+  }
+
+  async #get(caller: Caller, waitMs: number): Promise<Buffer | undefined> {
+    const worker = this.#worker(caller);
+    if (!worker.hasGot) this.#services().onWorker(worker);
+    worker.hasGot = true;
+    const outcome = await this.#wait(worker, 'get', waitMs);
+    if (outcome === 'stopping') return undefined;
+    const url = worker.hand();
+    if (url !== undefined) return caller.returned(url);
+    worker.wasSentAway = true;
+    throw emptyError();
+  }
+
+  async #isEmpty(caller: Caller): Promise<Buffer | undefined> {
+    const worker = this.#worker(caller);
+    const outcome = await this.#wait(worker, 'empty', lookMs);
+    if (outcome === 'stopping') return undefined;
+    const isEmpty = outcome === 'over' || outcome === 'busy';
+    worker.wasSentAway = isEmpty;
+    return caller.returned(isEmpty);
+  }
+
+  async #wait(worker: CrawlWorker, mode: 'get' | 'empty', waitMs: number): Promise<Outcome> {
+    const asked = worker.ask();
+    const outcome = worker.wait(mode, waitMs > 0 ? waitMs : Number.POSITIVE_INFINITY);
+    // When the dispatcher has looked whether there is a page.
+    setImmediate(() => {
+      this.#settle(worker);
+      if (waitMs === 0) worker.answer('timeout');
+    });
+    void asked.then(() => this.#settle(worker));
+    return await outcome;
+  }
+
+  /** Ends the wait of a program for which nothing can come. */
+  #settle(worker: CrawlWorker): void {
+    const mode = worker.waitsFor;
+    if (mode === undefined) return;
+    const { frontier, isDraining } = this.#services();
+    void worker.ask();
+    if (this.#isOver) worker.answer('over');
+    else if (isDraining()) worker.answer('stopping');
+    else if (frontier.dispatcher.hasDue) {
+      // Whoever has never got a page may only be watching: none is kept for it.
+      if (!worker.hasGot) worker.answer('timeout');
+    } else {
+      const finished = worker.finishWorked();
+      if (finished !== undefined) void finished.then(() => this.#settle(worker));
+      else if (mode === 'empty' && worker.hasPages && !worker.isTelling) worker.answer('busy');
+      else if (this.#isStuck) worker.answer('over');
+    }
+  }
+
+  #put(name: CrawlQueueName, caller: Caller, value: PyValue): Answer {
+    const { frontier, isDraining } = this.#services();
+    if (isDraining()) return undefined;
+    if (name === 'filter_queue' && typeof value === 'string' && this.#isLoose(caller)) {
+      const url = canonicalUrl(value.trim());
+      if (url !== undefined) this.#loose.add(url.href);
+      return caller.returned(null);
+    }
+    return this.#putInTurn(name, caller, value, frontier);
+  }
+
+  /** A link put by this connection is of no page, and needs not wait for anything. */
+  #isLoose(caller: Caller): boolean {
+    const { frontier } = this.#services();
+    if (this.#options.isDurable || frontier.isFull) return false;
+    if (!frontier.crawls.has(this.#options.crawl)) return false;
+    if (this.#workers.size === 0) return true;
+    const { page, worker } = this.#pageOf(caller, undefined);
+    return page === undefined && worker === undefined;
+  }
+
+  async #putInTurn(
+    name: CrawlQueueName,
+    caller: Caller,
+    value: PyValue,
+    frontier: Frontier,
+  ): Promise<Buffer | undefined> {
+    if (name === 'task_queue') await this.#seed(value);
+    else {
+      for (const found of readFindings(value, name === 'filter_queue' ? 'links' : 'images')) {
+        if (frontier.isFull) await frontier.room();
+        await this.#take(caller, found);
+      }
+    }
+    return caller.returned(null);
+  }
+
+  /** A URL that a program names itself is a seed: it opens the scope for its host. */
+  async #seed(value: PyValue): Promise<void> {
+    const urls = Array.isArray(value) ? value : [value];
+    if (urls.length === 0 || urls.length > limits.seedsMax) {
+      throw valueError(`task_queue.put takes 1 to ${limits.seedsMax} URLs`);
+    }
+    const seeds = urls.map((url) => {
+      if (typeof url !== 'string') throw typeError('task_queue.put takes a URL, or a list of them');
+      return url;
+    });
+    const services = this.#services();
+    const { crawl, spec } = this.#options;
+    const isNew = !services.frontier.crawls.has(crawl);
+    const added = { crawl, seeds, priority: 0, ...(isNew && { spec }) };
+    const [refused] = (await addSeeds(services, added)).refused;
+    if (refused !== undefined) throw valueError(`${refused.url.slice(0, 200)}: ${refused.why}`);
+  }
+
+  async #take(caller: Caller, found: Finding): Promise<void> {
+    const named = found.url === undefined ? undefined : canonicalUrl(found.url)?.href;
+    const { worker, page } = this.#pageOf(caller, named);
+    const base = found.told.finalUrl ?? page?.lease.task.url ?? named;
+    const links = found.links.flatMap((link) => absolute(link, base));
+    const images = found.images
+      .flatMap((src) => absolute(src, base))
+      .map((src): Image => ({ src, via: 'img' }));
+    const text = links.map((link) => `${link}\n`).join('');
+    if (worker === undefined || page === undefined) {
+      await this.#offer(undefined, text, images);
+      return;
+    }
+    const isNamed = page.lease.task.url === named;
+    const exactly = isNamed ? 'named' : worker.caller === caller ? undefined : 'helped';
+    const rest = worker.note(page, { links: text, images, told: found.told }, exactly);
+    await this.#offer(page, rest.links, rest.images);
+  }
+
+  /** The page that something put by this connection belongs to. */
+  #pageOf(
+    caller: Caller,
+    url: string | undefined,
+  ): { worker?: CrawlWorker | undefined; page?: PageInHand | undefined } {
+    const own = this.#workers.get(caller);
+    const neighbours = [...this.#workers.values()].filter(
+      (worker) => worker.hasPages && addressOf(worker.caller) === addressOf(caller),
+    );
+    if (url !== undefined) {
+      for (const worker of own === undefined ? neighbours : [own, ...neighbours]) {
+        const page = worker.page(url);
+        if (page !== undefined) return { worker, page };
+      }
+    }
+    if (own?.hasPages) return { worker: own, page: own.latest };
+    const siblings = neighbours.filter((worker) => processOf(worker.caller) === processOf(caller));
+    const [only, ...others] = siblings;
+    if (others.length === 0) return { worker: only, page: only?.latest };
+    // Of whichever it is: it is at work.
+    for (const worker of siblings) worker.tell();
+    return {};
+  }
+
+  async #offer(
+    page: PageInHand | undefined,
+    links: string,
+    images: readonly Image[],
+  ): Promise<void> {
+    if (links === '' && images.length === 0) return;
+    const { frontier } = this.#services();
+    const name = this.#options.crawl;
+    const crawl = page && frontier.crawls.of(page.lease.task);
+    if (crawl === undefined && !frontier.crawls.has(name)) {
+      throw runtimeError(`there is no crawl "${name}" yet: put its first URL into task_queue`);
+    }
+    const offered = frontier.offer(crawl ?? frontier.crawls.named(name), {
+      links: Buffer.from(links, 'latin1'),
+      images: [...images],
+      from: page?.lease.task ?? { url: '', depth: 0, priority: 0 },
+    });
+    if (this.#options.isDurable) await offered;
+  }
+
+  async #end(method: 'task_done' | 'release', caller: Caller, request: PyRequest): Promise<Buffer> {
+    const [url = null] = bind(method, [['url']], request);
+    if (typeof url !== 'string') throw typeError(`${method} takes the URL that get gave`);
+    const own = this.#workers.get(caller);
+    const address = addressOf(caller);
+    const workers = [...this.#workers.values()].filter(
+      (worker) => addressOf(worker.caller) === address,
+    );
+    for (const worker of own === undefined ? workers : [own, ...workers]) {
+      const page = worker.page(url);
+      if (page === undefined) continue;
+      await (method === 'release' ? worker.release(page) : worker.finish(page));
+      return caller.returned(true);
+    }
+    return caller.returned(false);
+  }
+
+  #refuseGet(name: string): never {
+    throw runtimeError(`only the master takes from ${name}; see pages.jsonl and img_src.txt`);
+  }
+
+  #worker(caller: Caller): CrawlWorker {
+    let worker = this.#workers.get(caller);
+    if (worker === undefined) {
+      const { frontier } = this.#services();
+      worker = new CrawlWorker(caller, frontier);
+      this.#workers.set(caller, worker);
+      frontier.dispatcher.add(worker);
+    }
+    return worker;
+  }
+
+  #gone(caller: Caller, isOrderly: boolean): void {
+    const worker = this.#workers.get(caller);
+    if (worker === undefined) return;
+    this.#workers.delete(caller);
+    const returned = worker.leave(isOrderly);
+    if (worker.hasGot) this.#services().onWorker(worker, returned);
+  }
+}
+
+export function addressOf({ peer }: Caller): string {
+  return peer.slice(0, peer.lastIndexOf(':'));
+}
+
+/** The process, as the client names it. */
+export function processOf({ name }: Caller): string {
+  return name.split('|', 1)[0] ?? '';
+}
+
+/** The canonical URL of a reference, or nothing when it is none that can be fetched. */
+function absolute(text: string, base: string | undefined): string[] {
+  if (text.trim() === '') return [];
+  const whole = base !== undefined && URL.canParse(text, base) ? new URL(text, base).href : text;
+  const url = canonicalUrl(whole.trim());
+  return url === undefined ? [] : [url.href];
+}

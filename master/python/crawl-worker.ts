@@ -1,0 +1,312 @@
+/**
+ * A connection of a Python program as a holder of leases, and when its pages count as done. The
+ * protocol has no acknowledgement, so what a program does next has to tell:
+ *
+ *     kept --get--> in hand --put, then get or empty()--> done
+ *      |               +--- asks for more after work, nothing else can be had, and it is known to
+ *      |               |    work on pages one by one --> done
+ *      |               +--- ends in order: see `leave` --> done or back
+ *      |               +--- dies, or is silent past the deadline --> back
+ *      +--- not asked for within a second --> back
+ *
+ * Pages that were got without a put in between are done together, by the first request for more
+ * after a put: a get right after a get proves nothing, because programs collect pages before they
+ * fetch them. A program that names pages, or puts by other threads, may work on several at once:
+ * there each page is judged by itself. It errs towards "not done": a page may be fetched twice, but
+ * none is lost.
+ */
+import type { Image, Result } from '../../shared/protocol.ts';
+import { limits } from '../../shared/protocol.ts';
+import type { Frontier } from '../frontier/frontier.ts';
+import type { Lease, LeaseHolder } from '../frontier/leases.ts';
+import type { Caller } from './proxied.ts';
+
+/** What a program may tell of a page beside its images and links. */
+export type Told = Partial<Pick<Result, 'finalUrl' | 'status' | 'type' | 'title' | 'bytes'>>;
+
+/** A page in the program's hands, and what was put for it. */
+export type PageInHand = {
+  readonly lease: Lease;
+  readonly since: number;
+  /** What the program did with itself before it asked for more, in ms. */
+  workedMs: number;
+  readonly images: Image[];
+  links: string;
+  /** Undefined: nothing was put for it. */
+  told: Told | undefined;
+  toldAt: number;
+  /** Something was put that named it. */
+  isNamed: boolean;
+};
+
+/** What was put for a page; `links`: canonical, each ended by a line feed. */
+export type NotedFinding = {
+  readonly links: string;
+  readonly images: readonly Image[];
+  readonly told: Told;
+};
+
+/** What a wait for a page came to. `over`: none will come. `busy`: none before the program does
+ *  what it has in hand. `stopping`: the master ends. */
+export type Outcome = 'page' | 'over' | 'busy' | 'timeout' | 'stopping';
+
+/** A program that asks for more sooner than this after a page may be collecting pages. */
+const workMs = 20;
+/** Nothing more is put for one of several pages when nothing was for so long. */
+const quietMs = 1_000;
+/** How long a page is kept for the get that follows an `empty()`. */
+const keptMs = 1_000;
+const extendEveryMs = 5_000;
+/** Of one page; what is beyond is offered at once. */
+const linkCharsMax = 1 << 20;
+const timerMsMax = 2 ** 31 - 1;
+
+export class CrawlWorker implements LeaseHolder {
+  readonly name: string;
+  readonly takes = 'pages';
+  readonly leases = new Set<Lease>();
+  readonly caller: Caller;
+  readonly #frontier: Frontier;
+  readonly #inHand = new Set<PageInHand>();
+  #kept: { readonly lease: Lease; readonly timer: NodeJS.Timeout } | undefined;
+  #wait: { readonly mode: 'get' | 'empty'; readonly end: (outcome: Outcome) => void } | undefined;
+  /** Fixed when the wait begins: leases are counted before they are pushed. */
+  #room = 0;
+  /** Something was put since the pages in hand were got. */
+  #isTold = false;
+  /** It names pages, or other threads put for them. */
+  #isExact = false;
+  /** Whether it works on a page before it gets the next, as far as is known. */
+  #habit: 'unknown' | 'one by one' | 'collects' = 'unknown';
+  #extendedAt = 0;
+  #waitsSince = 0;
+  /** It has called get: a program that only looks keeps no page. */
+  hasGot = false;
+  /** The last that it heard of the queue is that nothing is there. */
+  wasSentAway = false;
+
+  constructor(caller: Caller, frontier: Frontier) {
+    this.name = `${caller.name}@${caller.peer}`.slice(-64);
+    this.caller = caller;
+    this.#frontier = frontier;
+    caller.signal.addEventListener('abort', () => this.answer('stopping'));
+  }
+
+  get credit(): number {
+    return this.#wait === undefined ? 0 : this.#room;
+  }
+
+  get slots(): number {
+    return this.credit;
+  }
+
+  get waitsFor(): 'get' | 'empty' | undefined {
+    return this.#wait?.mode;
+  }
+
+  get hasPages(): boolean {
+    return this.#inHand.size > 0;
+  }
+
+  /** Something was put for a page in hand: that may go on. */
+  get isTelling(): boolean {
+    return [...this.#inHand].some(({ told }) => told !== undefined);
+  }
+
+  /** Waits in `get` for this long, in ms, with pages in hand that nobody else works on. */
+  get stuckMs(): number {
+    const isStuck = this.#wait?.mode === 'get' && this.hasPages && !this.#isExact;
+    return isStuck ? performance.now() - this.#waitsSince : 0;
+  }
+
+  /** The page that was got last. */
+  get latest(): PageInHand | undefined {
+    return [...this.#inHand].at(-1);
+  }
+
+  page(url: string): PageInHand | undefined {
+    return [...this.#inHand].find(({ lease }) => lease.task.url === url);
+  }
+
+  push(leases: readonly Lease[]): void {
+    for (const lease of leases) {
+      if (this.#wait === undefined || this.#kept !== undefined) {
+        this.#frontier.dispatcher.release(this, lease.id);
+        continue;
+      }
+      this.#kept = { lease, timer: setTimeout(() => this.#giveBack(), keptMs) };
+      this.answer('page');
+    }
+  }
+
+  cancel(leases: readonly Lease[]): void {
+    for (const page of this.#inHand) if (leases.includes(page.lease)) this.#inHand.delete(page);
+    if (this.#kept !== undefined && leases.includes(this.#kept.lease)) {
+      clearTimeout(this.#kept.timer);
+      this.#kept = undefined;
+    }
+    // It has waited as long as a lease runs: whatever it waits for does not come.
+    this.answer('timeout');
+  }
+
+  /** Any request: it is alive, so its leases run on. */
+  heard(): void {
+    const { latest } = this;
+    if (latest !== undefined) latest.workedMs += this.caller.thoughtMs;
+    this.#frontier.dispatcher.heard(this);
+    const now = performance.now();
+    if (this.leases.size === 0 || now - this.#extendedAt < extendEveryMs) return;
+    this.#extendedAt = now;
+    const ids = [...this.leases].map(({ id }) => id);
+    this.#frontier.dispatcher.extend(this, ids);
+  }
+
+  /** Waits until a page is kept for it; `answer` may end the wait before. */
+  wait(mode: 'get' | 'empty', waitMs: number): Promise<Outcome> {
+    if (this.#kept !== undefined) return Promise.resolve('page');
+    return new Promise((resolve) => {
+      const isTimed = waitMs <= timerMsMax;
+      const timer = isTimed ? setTimeout(() => this.answer('timeout'), waitMs) : undefined;
+      const end = (outcome: Outcome) => {
+        clearTimeout(timer);
+        this.#wait = undefined;
+        resolve(outcome);
+      };
+      this.#wait = { mode, end };
+      this.#waitsSince = performance.now();
+      this.#room = this.leases.size + (this.hasGot ? 1 : 0);
+      this.#frontier.dispatcher.dispatchSoon();
+    });
+  }
+
+  answer(outcome: Outcome): void {
+    this.#wait?.end(outcome);
+  }
+
+  /** The page that is kept goes into the program's hands: its request leaves now. */
+  hand(): string | undefined {
+    const kept = this.#kept;
+    if (kept === undefined) return undefined;
+    clearTimeout(kept.timer);
+    this.#kept = undefined;
+    const { lease } = kept;
+    const since = performance.now();
+    if (!this.hasPages) this.#isTold = false;
+    const page = { lease, since, workedMs: 0, images: [], links: '', told: undefined, toldAt: 0 };
+    this.#inHand.add({ ...page, isNamed: false });
+    this.wasSentAway = false;
+    this.#frontier.dispatcher.started(this, lease.id);
+    return lease.task.url;
+  }
+
+  /** Something was put by the program that is not said to belong to a page. */
+  tell(): void {
+    this.#isTold = true;
+  }
+
+  /** Notes what was put for a page, `exactly`: by its name, or by another thread. Gives what has to
+   *  be offered by itself. */
+  note(page: PageInHand, found: NotedFinding, exactly: 'named' | 'helped' | undefined) {
+    this.#isTold = true;
+    if (exactly !== undefined) this.#isExact = true;
+    if (exactly === 'named') page.isNamed = true;
+    page.told = { ...page.told, ...found.told };
+    page.toldAt = performance.now();
+    const areLinksNoted = page.links.length + found.links.length <= linkCharsMax;
+    const areImagesNoted = page.images.length + found.images.length <= limits.imagesMax;
+    if (areLinksNoted) page.links += found.links;
+    if (areImagesNoted) page.images.push(...found.images);
+    return {
+      links: areLinksNoted ? '' : found.links,
+      images: areImagesNoted ? [] : found.images,
+    };
+  }
+
+  /** The program asks for more: what it had is done if it shows so. Resolves when that is on the
+   *  disk. */
+  async ask(): Promise<void> {
+    if (!this.#isTold) return;
+    if (!this.#isExact) {
+      this.#learnHabit();
+      this.#isTold = false;
+      await Promise.all([...this.#inHand].map((page) => this.finish(page)));
+      return;
+    }
+    const isAlone = this.#inHand.size === 1;
+    const quietSince = performance.now() - quietMs;
+    const isDone = ({ told, toldAt }: PageInHand) =>
+      told !== undefined && (isAlone || toldAt <= quietSince);
+    await Promise.all([...this.#inHand].filter(isDone).map((page) => this.finish(page)));
+  }
+
+  /** Nothing else can be had. A program that works on pages one by one is through with those that
+   *  it had the time for, though it put nothing. Resolves when that is on the disk; undefined:
+   *  there are none. */
+  finishWorked(): Promise<unknown> | undefined {
+    if (this.#isExact || this.#habit !== 'one by one') return undefined;
+    const worked = [...this.#inHand].filter(({ workedMs }) => workedMs >= workMs);
+    if (worked.length === 0) return undefined;
+    return Promise.all(worked.map((page) => this.finish(page)));
+  }
+
+  #learnHabit(): void {
+    const pages = [...this.#inHand];
+    if (pages.length > 1 && pages.some(({ workedMs }) => workedMs < workMs)) {
+      this.#habit = 'collects';
+    } else if (this.#habit === 'unknown') this.#habit = 'one by one';
+  }
+
+  /** The page is done, or has failed by what was told of it. */
+  async finish(page: PageInHand): Promise<void> {
+    this.#inHand.delete(page);
+    const { lease, images, links, told, since } = page;
+    const { url } = lease.task;
+    const status = told?.status ?? (told === undefined ? 0 : 200);
+    const error = status >= 400 ? ({ kind: 'status', message: `${status}` } as const) : undefined;
+    if (error !== undefined && (status === 429 || status >= 500)) {
+      await this.#frontier.fail(this, lease.id, this.#frontier.names.of(lease.task), error);
+      return;
+    }
+    const result: Result = {
+      finalUrl: url,
+      bytes: 0,
+      ms: performance.now() - since,
+      ...(status === 200 && { type: 'text/html' }),
+      ...told,
+      status,
+      ...(error !== undefined && { error }),
+    };
+    const report = { result, images, links: Buffer.from(links, 'latin1') };
+    await this.#frontier.report(this, lease.id, this.#frontier.names.of(lease.task), report);
+  }
+
+  /** Back, for later; buried when it comes back too often. */
+  async release(page: PageInHand): Promise<void> {
+    this.#inHand.delete(page);
+    const error = { kind: 'lost', message: 'released by a Python worker' } as const;
+    await this.#frontier.fail(this, page.lease.id, this.#frontier.names.of(page.lease.task), error);
+  }
+
+  /** Its connection has ended. In order: what something was put for is done, and all of it when
+   *  the program left because nothing more was there. Of several pages that were got together only
+   *  those that were named: it may have stopped in the middle. Gives how many go back. */
+  leave(isOrderly: boolean): number {
+    this.#giveBack();
+    const isAlone = this.#inHand.size === 1;
+    for (const page of this.#inHand) {
+      const isDone = this.wasSentAway || (page.told !== undefined && (isAlone || page.isNamed));
+      if (isOrderly && isDone) void this.finish(page);
+    }
+    const returned = this.leases.size;
+    this.#frontier.dispatcher.remove(this);
+    return returned;
+  }
+
+  #giveBack(): void {
+    if (this.#kept === undefined) return;
+    const { lease, timer } = this.#kept;
+    clearTimeout(timer);
+    this.#kept = undefined;
+    this.#frontier.dispatcher.release(this, lease.id);
+  }
+}

@@ -1,0 +1,86 @@
+/**
+ * What a program puts into the result or the filter queue: a string, a dict, or a list of them.
+ * A dict may have `url` (the page), `src`, `img`, `image`, `images`, `links`, `status`, `type`,
+ * `title`, `finalUrl`, `bytes`; or pages as its keys: `{page: [src, …]}`. Other keys are left out.
+ * In the filter queue a dict without `links` offers its `url`.
+ */
+import { limits } from '../../shared/protocol.ts';
+import { numberOf } from './arguments.ts';
+import { PyDict, PySet, typeName } from './containers.ts';
+import type { Told } from './crawl-worker.ts';
+import { typeError } from './replies.ts';
+import { PyTuple, type PyValue } from './values.ts';
+
+export type Finding = {
+  /** The page that it belongs to; undefined: the one got last. */
+  readonly url: string | undefined;
+  readonly links: readonly string[];
+  readonly images: readonly string[];
+  readonly told: Told;
+};
+
+/** What the strings of a queue are. */
+export type FindingKind = 'links' | 'images';
+
+const imageKeys = ['src', 'img', 'image', 'images'];
+const itemsMax = 50_000;
+
+/** `kind`: what plain strings are. Errors: RaisedError TypeError. */
+export function readFindings(value: PyValue, kind: FindingKind): Finding[] {
+  const items = listOf(value);
+  const texts = items.filter((item) => typeof item === 'string');
+  const dicts = items.filter((item) => item instanceof PyDict);
+  if (texts.length + dicts.length !== items.length) {
+    const wrong = items.find((item) => typeof item !== 'string' && !(item instanceof PyDict));
+    throw typeError(`put takes a str, a dict, or a list of them, not ${typeName(wrong ?? null)}`);
+  }
+  const plain = { url: undefined, links: [], images: [], told: {}, [kind]: texts };
+  return [...(texts.length > 0 ? [plain] : []), ...dicts.flatMap((dict) => ofDict(dict, kind))];
+}
+
+function ofDict(dict: PyDict, kind: FindingKind): Finding[] {
+  const pages: Finding[] = [];
+  for (const [key, value] of dict) {
+    if (typeof key !== 'string' || !/^https?:\/\//i.test(key)) continue;
+    pages.push({ url: key, links: [], images: [], told: {}, [kind]: textsOf(value) });
+  }
+  if (pages.length > 0) return pages;
+  const url = dict.get('url');
+  const images = imageKeys.flatMap((key) => textsOf(dict.get(key) ?? null));
+  const links = textsOf(dict.get('links') ?? null);
+  if (kind === 'links' && typeof url === 'string' && !dict.has('links')) {
+    return [{ url: undefined, links: [url], images, told: {} }];
+  }
+  return [{ url: typeof url === 'string' ? url : undefined, links, images, told: toldOf(dict) }];
+}
+
+function toldOf(dict: PyDict): Told {
+  const told: { -readonly [K in keyof Told]: Told[K] } = {};
+  const finalUrl = dict.get('finalUrl');
+  const type = dict.get('type');
+  const title = dict.get('title');
+  if (typeof finalUrl === 'string' && URL.canParse(finalUrl)) {
+    const { href } = new URL(finalUrl);
+    if (href.length <= limits.urlChars) told.finalUrl = href.replace(/#.*$/, '');
+  }
+  if (typeof type === 'string') told.type = type.slice(0, 256);
+  if (typeof title === 'string') told.title = title.slice(0, limits.titleChars);
+  const status = numberOf(dict.get('status') ?? null);
+  if (status !== undefined && status >= 0 && status <= 999) told.status = Math.trunc(status);
+  const bytes = numberOf(dict.get('bytes') ?? null);
+  if (bytes !== undefined && Number.isSafeInteger(bytes) && bytes >= 0) told.bytes = bytes;
+  return told;
+}
+
+function textsOf(value: PyValue): string[] {
+  return listOf(value).filter((item) => typeof item === 'string');
+}
+
+function listOf(value: PyValue): readonly PyValue[] {
+  if (value === null) return [];
+  const items =
+    value instanceof PyTuple ? value.items : value instanceof PySet ? [...value] : value;
+  const list = Array.isArray(items) ? items : [items as PyValue];
+  if (list.length > itemsMax) throw typeError(`put takes at most ${itemsMax} at once`);
+  return list;
+}

@@ -1,0 +1,150 @@
+/**
+ * Compares what a crawl wrote with the truth about its site: nothing missing, nothing made up,
+ * nothing twice, no torn line.
+ */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { CrawlStatus } from '../shared/protocol.ts';
+import type { Truth } from './site.ts';
+
+/** A line of pages.jsonl. */
+export type Line = {
+  readonly url: string;
+  readonly finalUrl: string;
+  readonly status?: number;
+  readonly type?: string;
+  readonly charset?: string;
+  readonly depth: number;
+  readonly title?: string;
+  readonly images?: readonly { src: string; alt?: string; via: string }[];
+  readonly links?: number;
+  readonly redirectedTo?: string;
+  readonly unchanged?: boolean;
+  readonly etag?: string;
+  readonly lastModified?: string;
+  readonly error?: { kind: string; message: string; attempts: number };
+  readonly slave: string;
+};
+
+export type Difference = {
+  readonly missing: readonly string[];
+  readonly extra: readonly string[];
+  readonly twice: readonly string[];
+};
+
+/** Something that should not be; `what` says where to look. */
+export type Violation = {
+  readonly kind: 'lost' | 'duplicated' | 'wrong';
+  readonly what: string;
+};
+
+export type CrawlFile = 'pages.jsonl' | 'img_src.txt' | 'skipped.jsonl';
+
+/** What one side has and the other has not; both shall have each member once. */
+export function compare(found: readonly string[], truth: readonly string[]): Difference {
+  const isTrue = new Set(truth);
+  const isFound = new Set<string>();
+  const twice: string[] = [];
+  for (const item of found) {
+    if (isFound.has(item)) twice.push(item);
+    isFound.add(item);
+  }
+  return {
+    missing: truth.filter((item) => !isFound.has(item)),
+    extra: [...isFound].filter((item) => !isTrue.has(item)),
+    twice,
+  };
+}
+
+/** The whole lines of a crawl's file, [] if there is none; `torn` is what stands behind them. */
+export function readLines(folder: string, file: CrawlFile): { lines: string[]; torn: string } {
+  const path = join(folder, file);
+  const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n') : [''];
+  return { torn: lines.at(-1) ?? '', lines: lines.slice(0, -1) };
+}
+
+/** Final URLs of the pages. */
+export function pagesOf(lines: readonly Line[]): string[] {
+  return lines.filter(({ images }) => images !== undefined).map(({ finalUrl }) => finalUrl);
+}
+
+/** Everything that is wrong with the files in `folder` and the counters of a crawl that is
+ *  finished, and how many lines were looked at. */
+export function verifyCrawl(
+  folder: string,
+  truth: Truth,
+  status: CrawlStatus,
+): { violations: Violation[]; pages: number; images: number } {
+  const violations: Violation[] = [];
+  const wrong = (what: string) => violations.push({ kind: 'wrong', what });
+  const read = (file: CrawlFile) => {
+    const { lines, torn } = readLines(folder, file);
+    if (torn !== '') wrong(`${file} ends in a torn line: ${torn.slice(0, 200)}`);
+    return lines;
+  };
+  const parsed = (file: CrawlFile) =>
+    read(file).flatMap((text, i) => {
+      const line = parse(text);
+      if (line === undefined) wrong(`line ${i + 1} of ${file}: ${text.slice(0, 200)}`);
+      return line ?? [];
+    });
+  const check = (what: string, found: readonly string[], wanted: readonly string[]) => {
+    const { missing, extra, twice } = compare(found, wanted);
+    for (const item of missing) violations.push({ kind: 'lost', what: `${what} ${item}` });
+    for (const item of twice) violations.push({ kind: 'duplicated', what: `${what} ${item}` });
+    for (const item of extra) wrong(`${what} that is none: ${item}`);
+  };
+
+  const once = (what: string, found: readonly string[]) => check(what, found, [...new Set(found)]);
+
+  const lines = parsed('pages.jsonl');
+  const of = (kind: Kind) => lines.filter((line) => kindOf(line) === kind);
+  const urls = (kind: Kind) => all(of(kind));
+  const pages = pagesOf(lines);
+  const images = read('img_src.txt');
+  check('page', pages, truth.pages);
+  check('image', images, truth.images);
+  check('missing page', urls('missing'), truth.broken);
+  check('file', urls('file'), truth.files);
+  const isRedirect = new Set(truth.moved);
+  check(
+    'redirect',
+    all(lines).filter((url) => isRedirect.has(url)),
+    truth.moved,
+  );
+  once('line of', all(lines));
+  for (const line of of('other')) wrong(`line ${JSON.stringify(line)}`);
+  once('skipped link', all(parsed('skipped.jsonl')));
+
+  const counters = {
+    pages: pages.length,
+    images: images.length,
+    failed: truth.broken.length,
+    ...{ buried: 0, waiting: 0, leased: 0, unwritten: 0 },
+  };
+  for (const [name, wanted] of Object.entries(counters) as [keyof typeof counters, number][]) {
+    if (status[name] !== wanted) wrong(`counter ${name} is ${status[name]}, not ${wanted}`);
+  }
+  return { violations, pages: pages.length, images: images.length };
+}
+
+type Kind = 'page' | 'redirect' | 'missing' | 'file' | 'other';
+
+function kindOf(line: Line): Kind {
+  if (line.images !== undefined) return 'page';
+  if (line.redirectedTo !== undefined) return 'redirect';
+  if (line.error?.kind === 'status' && line.status === 404) return 'missing';
+  return line.type === 'text/plain' && line.error === undefined ? 'file' : 'other';
+}
+
+function all(lines: readonly Line[]): string[] {
+  return lines.map(({ url }) => url);
+}
+
+function parse(text: string): Line | undefined {
+  try {
+    return JSON.parse(text) as Line;
+  } catch {
+    return undefined;
+  }
+}

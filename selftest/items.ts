@@ -1,0 +1,123 @@
+/**
+ * Puts items into a user queue and takes them out, through the proxy, and keeps a ledger: what was
+ * acknowledged has to arrive, and what was done must not come again.
+ *
+ *     put --acknowledged--> owed --got--> held --done, acknowledged--> settled
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect, type MasterClient, parseAddress } from '../shared/client.ts';
+import { CommandError, ConnectionError } from '../shared/errors.ts';
+import { decodeValue } from '../shared/frame.ts';
+import type { Violation } from './exact.ts';
+
+const queue = 'selftest';
+const everyMs = 50;
+const againMs = 100;
+const takeMax = 16;
+const waitMs = 1_000;
+
+export class Items {
+  /** Acknowledged, and not seen yet. */
+  readonly #owed = new Set<number>();
+  /** Whatever was seen; a put that was not acknowledged may arrive, too. */
+  readonly #seen = new Set<number>();
+  readonly #settled = new Set<number>();
+  readonly #violations: Violation[] = [];
+  readonly #address: () => string;
+  readonly #authkey: () => Buffer;
+  #lastPut = 0;
+  #isOver = false;
+  #acknowledged = 0;
+
+  constructor(address: () => string, authkey: () => Buffer) {
+    this.#address = address;
+    this.#authkey = authkey;
+  }
+
+  /** Items whose put was acknowledged. */
+  get count(): number {
+    return this.#acknowledged;
+  }
+
+  /** Puts until `signal`. */
+  async put(signal: AbortSignal): Promise<void> {
+    await this.#work(
+      'putter',
+      () => signal.aborted,
+      async (master) => {
+        // A number is used once, also when its put fails, so that it is known what came twice.
+        const number = ++this.#lastPut;
+        await master.queue(queue).put(number);
+        this.#acknowledged++;
+        if (!this.#seen.has(number)) this.#owed.add(number);
+        await sleep(everyMs);
+      },
+    );
+  }
+
+  /** Takes until `finish`. */
+  async take(): Promise<void> {
+    await this.#work(
+      'taker',
+      () => this.#isOver,
+      async (master) => {
+        const { items } = await master.request('queue.get', { queue, count: takeMax, waitMs });
+        if (items.length === 0) return;
+        const numbers = items.map(({ value }) => Number(decodeValue(value)));
+        for (const number of numbers) this.#got(number);
+        await master.request('queue.done', { queue, items: items.map(({ id }) => id) });
+        for (const number of numbers) this.#settled.add(number);
+      },
+    );
+  }
+
+  /** When nothing is put any more: waits for what is owed, until `deadlineMs` of
+   *  `performance.now()`, and gives what was wrong. */
+  async finish(deadlineMs: number): Promise<Violation[]> {
+    while (this.#owed.size > 0 && performance.now() < deadlineMs) await sleep(everyMs);
+    this.#isOver = true;
+    const lost = [...this.#owed].map(
+      (number): Violation => ({
+        kind: 'lost',
+        what: `item ${number} of the queue ${queue}`,
+      }),
+    );
+    return [...this.#violations, ...lost];
+  }
+
+  #got(number: number): void {
+    const isOurs = Number.isInteger(number) && number >= 1 && number <= this.#lastPut;
+    if (!isOurs) this.#violations.push({ kind: 'wrong', what: `item ${number} was never put` });
+    if (this.#settled.has(number)) {
+      this.#violations.push({ kind: 'duplicated', what: `item ${number} came after it was done` });
+    }
+    this.#seen.add(number);
+    this.#owed.delete(number);
+  }
+
+  /** Does it again and again, on a new connection whenever one is lost. */
+  async #work(
+    name: string,
+    isOver: () => boolean,
+    act: (master: MasterClient) => Promise<void>,
+  ): Promise<void> {
+    let master: MasterClient | undefined;
+    while (!isOver()) {
+      try {
+        master ??= await connect({
+          ...{ host: '127.0.0.1', port: parseAddress(this.#address()).port, name },
+          ...{ authkey: this.#authkey(), timeoutMs: 5_000 },
+        });
+        await act(master);
+      } catch (error) {
+        // A master that is stopping, or a connection that ended: again.
+        if (!(error instanceof ConnectionError || error instanceof CommandError)) throw error;
+        const old = master;
+        master = undefined;
+        void old?.close();
+        await sleep(againMs);
+      }
+    }
+    await master?.close();
+  }
+}

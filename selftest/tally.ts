@@ -1,0 +1,84 @@
+/** What a run has done and found so far. */
+import type { Violation } from './exact.ts';
+import type { Fault } from './schedule.ts';
+
+const lastFaultsMax = 8;
+
+export class Tally {
+  readonly #counts = { kills: 0, masters: 0, cuts: 0, stops: 0, full: 0, clocks: 0 };
+  /** What is wrong, each once, however often it is seen. */
+  readonly #violations = new Map<string, Violation>();
+  /** The latest, as lines. */
+  readonly lastFaults: string[] = [];
+  crawls = 0;
+  pages = 0;
+  images = 0;
+
+  did(fault: Fault, line: string): void {
+    const counts = this.#counts;
+    switch (fault.kind) {
+      case 'kill':
+        counts.kills++;
+        if (fault.who === 'slave') break;
+        counts.masters++;
+        if (fault.shiftMs !== 0) counts.clocks++;
+        break;
+      case 'stop':
+        counts.stops++;
+        break;
+      case 'cut':
+        counts.cuts++;
+        break;
+      case 'full':
+        counts.full++;
+        break;
+      default:
+        fault satisfies never;
+    }
+    this.lastFaults.push(line);
+    if (this.lastFaults.length > lastFaultsMax) this.lastFaults.shift();
+  }
+
+  crawled(pages: number, images: number): void {
+    this.crawls++;
+    this.pages += pages;
+    this.images += images;
+  }
+
+  /** Its number, from 1; undefined when it is known. */
+  violation(violation: Violation): number | undefined {
+    const key = `${violation.kind} ${violation.what}`;
+    if (this.#violations.has(key)) return undefined;
+    this.#violations.set(key, violation);
+    return this.#violations.size;
+  }
+
+  get isClean(): boolean {
+    return this.#violations.size === 0;
+  }
+
+  get lost(): number {
+    return this.#count('lost');
+  }
+
+  get duplicated(): number {
+    return this.#count('duplicated');
+  }
+
+  get wrong(): number {
+    return this.#count('wrong');
+  }
+
+  /** Faults so far. */
+  get text(): string {
+    const { kills, masters, cuts, stops, full, clocks } = this.#counts;
+    return (
+      `${kills} kills (${masters} of the master), ${cuts} cuts, ${stops} stops, ` +
+      `${full} full disks, ${clocks} clock jumps`
+    );
+  }
+
+  #count(kind: Violation['kind']): number {
+    return [...this.#violations.values()].filter((violation) => violation.kind === kind).length;
+  }
+}

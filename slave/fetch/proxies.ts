@@ -1,0 +1,85 @@
+/**
+ * The proxies of a slave process: which are in use, and which are set aside because they failed.
+ *
+ *     in use --failed, or refused thrice in a row--> aside --time is over--> in use …
+ *
+ * The time doubles with every failure that follows, and one answer through the proxy forgets them.
+ * Pure: time is an argument (ms). The visitors choose, the fetcher tells what became of it.
+ */
+import { basicAuth, decodedUser } from './basic-auth.ts';
+
+const asideFirstMs = 5_000;
+const asideMsMax = 600_000;
+/** Tunnels refused in a row; one alone may be the fault of the host that it should lead to. */
+const refusalsMax = 3;
+
+export class ProxyServer {
+  readonly url: URL;
+  readonly #onAside: (proxy: ProxyServer, reason: string, ms: number) => void;
+  #failures = 0;
+  #refusals = 0;
+  #asideUntil = 0;
+
+  constructor(url: string, onAside: (proxy: ProxyServer, reason: string, ms: number) => void) {
+    this.url = new URL(url);
+    this.#onAside = onAside;
+  }
+
+  /** Scheme, host and port: what may be shown. */
+  get name(): string {
+    return `${this.url.protocol}//${this.url.host}`;
+  }
+
+  /** When it may be used again; the past for one in use. */
+  get asideUntil(): number {
+    return this.#asideUntil;
+  }
+
+  /** Who we are to it, '' and '' for nobody. */
+  get user(): { readonly username: string; readonly password: string } {
+    return decodedUser(this.url);
+  }
+
+  /** Value of Proxy-Authorization, undefined without a user. Source: RFC 9110, 11.7; RFC 7617. */
+  get authorization(): string | undefined {
+    return this.url.username === '' && this.url.password === '' ? undefined : basicAuth(this.url);
+  }
+
+  /** It cannot be reached, or does not take us. */
+  failed(reason: string, now: number): void {
+    // Fetches that began together fail together: that is one failure.
+    if (now < this.#asideUntil) return;
+    const ms = Math.min(asideFirstMs * 2 ** this.#failures++, asideMsMax);
+    this.#asideUntil = now + ms;
+    this.#onAside(this, reason, ms);
+  }
+
+  /** It did not make a tunnel to some host. */
+  refused(reason: string, now: number): void {
+    if (++this.#refusals >= refusalsMax) this.failed(reason, now);
+  }
+
+  /** An answer came through it. */
+  worked(): void {
+    this.#failures = 0;
+    this.#refusals = 0;
+  }
+}
+
+/** A proxy by its URL: crawls that share one share what is known of it. */
+export class Proxies {
+  readonly #known = new Map<string, ProxyServer>();
+  readonly #onAside: (proxy: ProxyServer, reason: string, ms: number) => void;
+
+  constructor(onAside: (proxy: ProxyServer, reason: string, ms: number) => void) {
+    this.#onAside = onAside;
+  }
+
+  of(url: string): ProxyServer {
+    const known = this.#known.get(url);
+    if (known !== undefined) return known;
+    const proxy = new ProxyServer(url, this.#onAside);
+    this.#known.set(url, proxy);
+    return proxy;
+  }
+}

@@ -1,0 +1,84 @@
+/**
+ * Asks a SOCKS5 proxy, over a connection to it, for one to a host. The proxy resolves the name.
+ * Source: RFC 1928 (SOCKS5), RFC 1929 (user and password).
+ */
+import type { Socket } from 'node:net';
+
+/** `proxy`: it does not take us. `connect`: it did not reach the host. */
+export class SocksError extends Error {
+  readonly kind: 'proxy' | 'connect';
+
+  constructor(kind: 'proxy' | 'connect', message: string) {
+    super(message);
+    this.name = 'SocksError';
+    this.kind = kind;
+  }
+}
+
+const replies: Readonly<Record<number, string>> = {
+  1: 'general failure',
+  2: 'not allowed by its rules',
+  3: 'network unreachable',
+  4: 'host unreachable',
+  5: 'connection refused',
+  6: 'TTL expired',
+};
+
+/** Resolves when the socket leads to the host. The caller bounds the time by destroying the socket.
+ *  @throws SocksError */
+export async function socksConnect(
+  socket: Socket,
+  host: string,
+  port: number,
+  user: { readonly username: string; readonly password: string },
+): Promise<void> {
+  const hasUser = user.username !== '' || user.password !== '';
+  socket.write(Buffer.from([5, 1, hasUser ? 2 : 0]));
+  const [version, method] = await read(socket, 2);
+  if (version !== 5) throw new SocksError('proxy', 'the proxy speaks no SOCKS5');
+  if (method !== (hasUser ? 2 : 0)) throw new SocksError('proxy', wrongUser);
+  if (hasUser) {
+    const parts = [user.username, user.password].map((text) => withLength(text));
+    socket.write(Buffer.concat([Buffer.from([1]), ...parts]));
+    const [, status] = await read(socket, 2);
+    if (status !== 0) throw new SocksError('proxy', wrongUser);
+  }
+  const target = Buffer.alloc(2);
+  target.writeUInt16BE(port);
+  // Addresses go as text, too: every proxy reads them, and names are the common case.
+  socket.write(Buffer.concat([Buffer.from([5, 1, 0, 3]), withLength(host), target]));
+  const [, reply = 1, , type, first = 0] = await read(socket, 5);
+  if (reply !== 0) {
+    const reason = replies[reply] ?? `error ${reply}`;
+    throw new SocksError('connect', `the proxy answered: ${reason}`);
+  }
+  // The address that it connected from, of which one byte is read already, and the port.
+  const addressBytes = type === 1 ? 3 : type === 4 ? 15 : first;
+  await read(socket, addressBytes + 2);
+}
+
+const wrongUser = 'the proxy wants other credentials';
+
+function withLength(text: string): Buffer {
+  const bytes = Buffer.from(text).subarray(0, 255);
+  return Buffer.concat([Buffer.from([bytes.length]), bytes]);
+}
+
+/** Just so many bytes: what follows is the host's. */
+function read(socket: Socket, count: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const settle = (bytes: Buffer | undefined): void => {
+      socket.off('readable', look).off('close', onClose).off('end', onClose);
+      if (bytes === undefined) reject(new SocksError('proxy', 'the proxy closed the connection'));
+      else resolve(bytes);
+    };
+    const onClose = (): void => settle(undefined);
+    const look = (): void => {
+      const bytes: unknown = socket.read(count);
+      if (Buffer.isBuffer(bytes) && bytes.length === count) settle(bytes);
+      else if (bytes !== null || socket.destroyed) settle(undefined);
+    };
+    socket.on('readable', look).on('close', onClose).on('end', onClose);
+    look();
+  });
+}

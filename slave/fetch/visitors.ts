@@ -1,0 +1,88 @@
+/**
+ * Who a crawl's fetches of one slave process seem to come from. A visitor is a user agent, a proxy
+ * and the cookies that were given to the two together; hosts never see the cookies of one with the
+ * address or the name of another. There are as many as the longer list of agents and proxies has
+ * entries, one at least, and they fetch in turn. The worker owns them, a set for each crawl.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { FetchSpec } from '../../shared/crawl.ts';
+import type { FetchErrorBody } from '../../shared/protocol.ts';
+import { CookieJar } from './cookies.ts';
+import type { FailedOutcome } from './outcome.ts';
+import type { Proxies, ProxyServer } from './proxies.ts';
+
+export type Visitor = {
+  readonly userAgent: string;
+  readonly proxy: ProxyServer | undefined;
+  readonly cookies: CookieJar;
+};
+
+type Outcome = { readonly ok: true } | FailedOutcome;
+
+export class Visitors {
+  readonly #visitors: readonly Visitor[];
+  readonly #waitMsMax: number;
+  #turn: number;
+
+  /** `turn`: who begins. Different in each process, so that they do not all go the same way. */
+  constructor(spec: FetchSpec, proxies: Proxies, turn: number) {
+    const agents = [spec.userAgent, ...spec.otherUserAgents];
+    const count = Math.max(agents.length, spec.proxies.length);
+    this.#turn = turn % count;
+    this.#waitMsMax = spec.timeoutMs;
+    this.#visitors = Array.from({ length: count }, (_, i) => {
+      const proxy = spec.proxies[i % spec.proxies.length];
+      return {
+        userAgent: agents[i % agents.length] ?? spec.userAgent,
+        proxy: proxy === undefined ? undefined : proxies.of(proxy),
+        cookies: new CookieJar(CookieJar.totalCharsMax / count),
+      };
+    });
+  }
+
+  /**
+   * Fetches as the next visitor, and as the one after it while the fault is a proxy's. While all
+   * proxies are set aside it waits, as long as a fetch may take; what then fails with kind `proxy`
+   * says when to come back. Rejects as `fetch` does, and when `signal` fires.
+   */
+  async through<O extends Outcome>(
+    fetch: (visitor: Visitor) => Promise<O>,
+    signal: AbortSignal,
+  ): Promise<O | FailedOutcome> {
+    let error: FetchErrorBody = { kind: 'proxy', message: 'every proxy is set aside' };
+    for (let i = 0; i < this.#visitors.length; i++) {
+      const visitor = await this.#next(signal);
+      if (visitor === undefined) break;
+      const outcome = await fetch(visitor);
+      if (outcome.ok || outcome.error.kind !== 'proxy') return outcome;
+      error = outcome.error;
+    }
+    const retryAfterMs = Math.ceil(Math.max(this.#backAt - performance.now(), 0));
+    return { ok: false, error, retryAfterMs };
+  }
+
+  /** The next whose proxy is in use; undefined if there is none for too long. */
+  async #next(signal: AbortSignal): Promise<Visitor | undefined> {
+    const waitMs = this.#backAt - performance.now();
+    if (waitMs > this.#waitMsMax) return undefined;
+    if (waitMs > 0) await sleep(waitMs, undefined, { signal });
+    const now = performance.now();
+    for (let i = 0; i < this.#visitors.length; i++) {
+      const visitor = this.#visitors[this.#turn];
+      this.#turn = (this.#turn + 1) % this.#visitors.length;
+      if (visitor !== undefined && asideUntil(visitor) <= now) return visitor;
+    }
+    return undefined;
+  }
+
+  /** When the first of the proxies may be used. */
+  get #backAt(): number {
+    let first = Number.POSITIVE_INFINITY;
+    for (const visitor of this.#visitors) first = Math.min(first, asideUntil(visitor));
+    return first;
+  }
+}
+
+function asideUntil({ proxy }: Visitor): number {
+  return proxy?.asideUntil ?? 0;
+}

@@ -1,0 +1,72 @@
+/** HTTPS and HTTP/2 by real processes; the slave trusts the test's authority as an operator would
+ *  make it: by NODE_EXTRA_CA_CERTS. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { flatSite, sitePages } from '../../selftest/site.ts';
+import { Authority, selfSigned } from '../support/certificates.ts';
+import { Cluster } from '../support/cluster.ts';
+import { assertLeaves, siteFor } from '../support/parts.ts';
+
+const timeout = 60_000;
+
+/** Crawls to the end with one slave that trusts the authority. */
+async function crawl(t: TestContext, authority: Authority, flags: readonly string[]) {
+  const cluster = new Cluster(t);
+  const trusted = join(cluster.folder, 'authority.pem');
+  writeFileSync(trusted, authority.cert);
+  const master = await cluster.master([...flags, '--exit-when-done']);
+  const slave = cluster.slave([], cluster.address, { env: { NODE_EXTRA_CA_CERTS: trusted } });
+  await assertLeaves(master, slave);
+  return cluster;
+}
+
+test('https: a site is crawled over TLS, over HTTP/1.1 by default', { timeout }, async (t) => {
+  const authority = new Authority();
+  const identity = authority.issue();
+  const site = await siteFor(t, flatSite(20), { identity, http2: true });
+  const cluster = await crawl(t, authority, [site.url]);
+  assert.deepEqual(cluster.pages().sort(), site.truth().pages);
+  assert.deepEqual(new Set(site.log.map(({ httpVersion }) => httpVersion)), new Set(['1.1']));
+});
+
+test('https: --http2 speaks HTTP/2 where the host does, else HTTP/1.1', { timeout }, async (t) => {
+  const authority = new Authority();
+  const identity = authority.issue();
+  const both = await siteFor(t, flatSite(60), { identity, http2: true, delayMs: 5 });
+  const old = await siteFor(t, flatSite(20), { identity });
+  const cluster = await crawl(t, authority, [both.url, old.url, '--http2']);
+  assert.deepEqual(cluster.pages().sort(), [...both.truth().pages, ...old.truth().pages].sort());
+  assert.deepEqual(new Set(both.log.map(({ httpVersion }) => httpVersion)), new Set(['2.0']));
+  assert.deepEqual(new Set(old.log.map(({ httpVersion }) => httpVersion)), new Set(['1.1']));
+});
+
+for (const http2 of [false, true]) {
+  test(`https: a certificate that does not hold is kind tls${http2 ? ' (HTTP/2)' : ''}`, {
+    timeout,
+  }, async (t) => {
+    const authority = new Authority();
+    const pages = sitePages({ '/': [] });
+    const reasons = new Map([
+      [authority.issue({ days: -1 }), 'CERT_HAS_EXPIRED'],
+      [authority.issue({ names: ['other.example'] }), 'ERR_TLS_CERT_ALTNAME_INVALID'],
+      [selfSigned(), 'DEPTH_ZERO_SELF_SIGNED_CERT'],
+      [new Authority().issue(), 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
+    ]);
+    const expected = new Map<string, string>();
+    const flags = ['--attempts', '1', '--ignore-robots', ...(http2 ? ['--http2'] : [])];
+    for (const [identity, reason] of reasons) {
+      const site = await siteFor(t, pages, { identity, http2 });
+      expected.set(site.url, `no secure connection: ${reason}`);
+    }
+    const plain = await siteFor(t, pages);
+    const notTls = plain.url.replace('http:', 'https:');
+    const cluster = await crawl(t, authority, [...expected.keys(), notTls, ...flags]);
+    const errors = new Map(cluster.fetched().map(({ url, error }) => [url, error]));
+    for (const [url, message] of expected) {
+      assert.deepEqual(errors.get(url), { kind: 'tls', message, attempts: 1 });
+    }
+    assert.equal(errors.get(notTls)?.kind, 'tls');
+  });
+}

@@ -1,0 +1,93 @@
+/** The selftest as a user runs it, for a short time; and that it sees what is wrong. */
+import assert from 'node:assert/strict';
+import { randomInt } from 'node:crypto';
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { type CrawlFile, type Violation, verifyCrawl } from '../../selftest/exact.ts';
+import { type Due, schedule } from '../../selftest/schedule.ts';
+import { generateSite } from '../../selftest/site.ts';
+import { Cluster } from '../support/cluster.ts';
+import { assertLeaves, siteFor } from '../support/parts.ts';
+
+/** Printed with the test: SEED=n does the same again. */
+const seed = Number(process.env['SEED'] ?? randomInt(1 << 30));
+
+test(`chaos: nothing is lost and nothing doubled (seed ${seed})`, {
+  timeout: 170_000,
+}, async (t) => {
+  const cluster = new Cluster(t);
+  const flags = ['--seed', String(seed), '--for', '8s', '--pages', '300', '--every', '400'];
+  const program = cluster.run(['master.js', 'selftest', '--chaos', '--slaves', '2', ...flags]);
+  assert.deepEqual(await program.exited, { code: 0, signal: null }, program.output);
+  assert.match(program.stdout, /^lost=0 duplicated=0$/m);
+  const [, kills = 0, cuts = 0] = /; (\d+) kills .*, (\d+) cuts/.exec(program.stdout) ?? [];
+  assert.ok(Number(kills) + Number(cuts) > 0, program.stdout);
+});
+
+test('chaos: a line less, a line more and a torn one are seen', { timeout: 60_000 }, async (t) => {
+  const site = await siteFor(t, generateSite(5, 60));
+  const cluster = new Cluster(t);
+  const master = await cluster.master([site.url]);
+  const slave = cluster.slave();
+  await master.said(/crawl default is done/);
+  const status = await cluster.status();
+  await slave.kill('SIGTERM');
+  await master.kill('SIGTERM');
+  await assertLeaves(master, slave);
+  const folder = join(cluster.out, 'default');
+  const verify = () => verifyCrawl(folder, site.truth(), status).violations;
+  assert.deepEqual(verify(), []);
+
+  const whats = (kind: Violation['kind']) =>
+    verify()
+      .filter((violation) => violation.kind === kind)
+      .map(({ what }) => what);
+  const change = (file: CrawlFile, act: (lines: string[]) => string[]) => {
+    const path = join(folder, file);
+    const before = readFileSync(path, 'utf8');
+    writeFileSync(path, act(before.split('\n')).join('\n'));
+    return () => writeFileSync(path, before);
+  };
+  const [firstImage = ''] = cluster.lines('img_src.txt');
+  let restore = change('img_src.txt', (lines) => lines.slice(1));
+  assert.deepEqual(whats('lost'), [`image ${firstImage}`]);
+  restore();
+  restore = change('img_src.txt', (lines) => [firstImage, ...lines]);
+  assert.deepEqual(whats('duplicated'), [`image ${firstImage}`]);
+  restore();
+  restore = change('pages.jsonl', (lines) => lines.slice(1));
+  assert.ok(whats('lost').includes(`page ${site.url}`));
+  restore();
+  restore = change('pages.jsonl', (lines) => ['{"url":', ...lines]);
+  assert.deepEqual(whats('wrong'), ['line 1 of pages.jsonl: {"url":']);
+  restore();
+  appendFileSync(join(folder, 'pages.jsonl'), '{"url":"http://half');
+  assert.deepEqual(whats('wrong'), ['pages.jsonl ends in a torn line: {"url":"http://half']);
+});
+
+test('chaos: a seed gives the same faults, all kinds of them', () => {
+  const take = (from: number) => {
+    const timing = { everyMs: 1_000, leaseMs: 5_000, silenceMs: 3_000 };
+    const all: Due[] = [];
+    for (const due of schedule({ seed: from, ...timing })) {
+      if (all.push(due) === 2_000) break;
+    }
+    return all;
+  };
+  const faults = take(1);
+  assert.deepEqual(faults, take(1));
+  assert.notDeepEqual(faults, take(2));
+  const kinds = new Set(
+    faults.map(({ fault }) =>
+      fault.kind === 'cut'
+        ? fault.cut.how
+        : 'who' in fault
+          ? `${fault.kind} ${fault.who}`
+          : fault.kind,
+    ),
+  );
+  assert.equal(kinds.size, 13, [...kinds].join(', '));
+  const spanMs = faults.reduce((sum, { afterMs }) => sum + afterMs, 0);
+  assert.ok(Math.abs(spanMs / faults.length - 1_000) < 100, 'on average as often as was asked');
+});

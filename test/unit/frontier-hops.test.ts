@@ -1,0 +1,149 @@
+/** Redirects that ask before they are followed: scope, robots.txt, their turn, and every end. */
+import assert from 'node:assert/strict';
+import type { FakeSlave } from '../support/fake-slave.ts';
+import { leaseOf, taskId, type World, worldTest } from '../support/world.ts';
+
+const a = 'http://a.test';
+const b = 'http://b.test';
+
+/** Asks for a hop of the lease of `url`; gives what was answered so far. */
+function ask(world: World, slave: FakeSlave, url: string, to: string) {
+  const lease = leaseOf(slave, url);
+  assert.ok(lease, `no lease of ${url}`);
+  const answer: { state?: string; isTimed?: boolean } = {};
+  const asked = world.frontier.hop(slave, lease.id, to).then((verdict) => {
+    Object.assign(answer, verdict);
+  });
+  return { answer, asked, lease };
+}
+
+async function started(world: World, slave: FakeSlave, url: string) {
+  const lease = leaseOf(slave, url);
+  assert.ok(lease);
+  world.frontier.dispatcher.started(slave, lease.id);
+  await world.settle(1);
+}
+
+worldTest('a hop of a host without a delay goes on at once', async (world) => {
+  await world.seed(`${a}/`);
+  const slave = world.slave();
+  await world.settle();
+  const { answer } = ask(world, slave, `${a}/`, `${a}/next`);
+  await world.settle();
+  assert.deepEqual(answer, { state: 'go', isTimed: false });
+});
+
+worldTest('a hop waits for the delay, and the next task for the hop', async (world) => {
+  await world.seed([`${a}/1`, `${a}/2`], { delayMs: 1_000 });
+  const slave = world.slave();
+  await world.settle();
+  await started(world, slave, `${a}/1`);
+  const { answer } = ask(world, slave, `${a}/1`, `${a}/next`);
+  await world.advance(900);
+  assert.deepEqual(answer, {});
+  await world.advance(200);
+  assert.deepEqual(answer, { state: 'go', isTimed: true });
+  await world.advance(5_000);
+  assert.deepEqual(slave.urls, [`${a}/1`], 'the request of the hop has not left');
+  await started(world, slave, `${a}/1`);
+  await world.advance(1_100);
+  assert.deepEqual(slave.urls, [`${a}/1`, `${a}/2`]);
+});
+
+worldTest('a hop that robots.txt or --exclude leaves out is refused', async (world) => {
+  const slave = world.slave();
+  await world.seed(`${a}/`, { ignoreRobots: false, exclude: ['/out'] });
+  const [lease] = slave.leases;
+  assert.ok(lease);
+  const file = Buffer.from('User-agent: *\nDisallow: /private');
+  const learned = world.frontier.robots(slave, lease.id, taskId(lease), { status: 200 }, file);
+  await world.done(learned);
+  for (const [path, state] of [
+    ['/private/x', 'robots'],
+    ['/out', 'scope'],
+    ['/open', 'go'],
+  ]) {
+    const { answer } = ask(world, slave, `${a}/`, `${a}${path}`);
+    await world.settle();
+    assert.equal(answer.state, state, path);
+  }
+});
+
+worldTest(
+  'a hop to another host, no URL, or a second one at once are no requests',
+  async (world) => {
+    await world.seed(`${a}/`, { delayMs: 1_000 });
+    const slave = world.slave();
+    await world.settle();
+    await started(world, slave, `${a}/`);
+    for (const to of [`${b}/`, 'nonsense', `${a}/#fragment`]) {
+      await assert.rejects(ask(world, slave, `${a}/`, to).asked, { code: 'E_BAD_REQUEST' });
+    }
+    const { answer } = ask(world, slave, `${a}/`, `${a}/1`);
+    await world.settle();
+    await assert.rejects(ask(world, slave, `${a}/`, `${a}/2`).asked, { code: 'E_BAD_REQUEST' });
+    assert.deepEqual(answer, {});
+    assert.equal((await world.frontier.hop(slave, 1, `${a}/1`)).state, 'lost', 'no such lease');
+  },
+);
+
+worldTest('every end of a lease answers its hop', async (world) => {
+  const ends: [string, string, (slave: FakeSlave) => Promise<unknown> | unknown][] = [
+    ['cancel', 'lost', () => world.done(world.frontier.cancel(world.crawl('cancel')))],
+    ['pause', 'later', () => world.done(world.frontier.setPaused(world.crawl('pause'), true))],
+    ['session', 'lost', (slave) => world.frontier.dispatcher.remove(slave)],
+    ['lease', 'lost', () => world.advance(70_000)],
+    ['drain', 'later', () => world.frontier.dispatcher.drain()],
+  ];
+  for (const [name, state, end] of ends) {
+    const url = `http://${name}.test/`;
+    await world.seed(url, { delayMs: 600_000 }, name);
+    const slave = world.slave(name, 1);
+    await world.settle();
+    await started(world, slave, url);
+    const { answer, asked } = ask(world, slave, url, `${url}next`);
+    await world.settle();
+    assert.deepEqual(answer, {}, name);
+    await end(slave);
+    await world.done(asked);
+    assert.equal(answer.state, state, name);
+    world.frontier.dispatcher.remove(slave);
+    if (name !== 'drain') await world.done(world.frontier.cancel(world.crawl(name)));
+  }
+});
+
+worldTest('a robots.txt that is redirected counts for the host that it leads to', async (world) => {
+  const spec = { ignoreRobots: false, delayMs: 1_000, perHost: 1 };
+  const slave = world.slave('slave', 8);
+  await world.seed([`${a}/`, `${b}/`], spec);
+  assert.deepEqual(slave.urls.sort(), [`${a}/robots.txt`, `${b}/robots.txt`]);
+  for (const url of slave.urls) await started(world, slave, url);
+  // Both lead to the other one: neither keeps its slot, so neither waits for ever.
+  const one = ask(world, slave, `${a}/robots.txt`, `${b}/rules`);
+  const two = ask(world, slave, `${b}/robots.txt`, `${a}/rules`);
+  await world.settle();
+  assert.deepEqual([one.answer, two.answer], [{}, {}], 'asked within the delay');
+  await world.advance(1_100);
+  assert.deepEqual([one.answer.state, two.answer.state], ['go', 'go']);
+  const answered = { status: 404 } as const;
+  for (const { lease } of [one, two]) {
+    const nothing = Buffer.alloc(0);
+    await world.done(world.frontier.robots(slave, lease.id, taskId(lease), answered, nothing));
+  }
+  await world.advance(1_100);
+  assert.deepEqual(slave.urls.sort(), [`${a}/`, `${b}/`]);
+});
+
+worldTest('a 429 of robots.txt holds the host', async (world) => {
+  const slave = world.slave();
+  await world.seed(`${a}/`, { ignoreRobots: false, attemptsMax: 9 });
+  const [lease] = slave.leases;
+  assert.ok(lease);
+  const said = { status: 429, retryAfterMs: 60_000 } as const;
+  await world.done(world.frontier.robots(slave, lease.id, taskId(lease), said, Buffer.alloc(0)));
+  assert.equal(lease.host.group.pace.record.lessons, 1);
+  await world.advance(50_000);
+  assert.deepEqual(slave.urls, []);
+  await world.advance(30_000);
+  assert.deepEqual(slave.urls, [`${a}/robots.txt`]);
+});

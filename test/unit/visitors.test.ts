@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict';
+import test, { mock, type TestContext } from 'node:test';
+import { fetchSpecSchema } from '../../shared/crawl.ts';
+import { Proxies, ProxyServer } from '../../slave/fetch/proxies.ts';
+import { type Visitor, Visitors } from '../../slave/fetch/visitors.ts';
+
+const never = new AbortController().signal;
+const refused = { ok: false, error: { kind: 'proxy', message: 'refused' } } as const;
+
+function visitorsOf(spec: object, proxies = new Proxies(() => {})): Visitors {
+  return new Visitors(fetchSpecSchema.parse(spec), proxies, 0);
+}
+
+/** A clock that the test moves. */
+function clockFor(t: TestContext): (ms: number) => void {
+  let now = 1_000_000;
+  mock.method(performance, 'now', () => now);
+  t.after(() => mock.restoreAll());
+  return (ms) => {
+    now += ms;
+  };
+}
+
+test('visitors: a crawl without proxies and further agents has one', async () => {
+  const visitors = visitorsOf({ userAgent: 'one' });
+  const seen = new Set<Visitor>();
+  for (let i = 0; i < 3; i++) {
+    await visitors.through(async (visitor) => {
+      seen.add(visitor);
+      return { ok: true };
+    }, never);
+  }
+  const [only] = seen;
+  assert.deepEqual([seen.size, only?.userAgent, only?.proxy], [1, 'one', undefined]);
+});
+
+test('visitors: agents and proxies stay together, in turn', async () => {
+  const proxies = ['http://a.example', 'http://b.example', 'http://c.example'];
+  const visitors = visitorsOf({ userAgent: 'one', otherUserAgents: ['two'], proxies });
+  const turns: string[] = [];
+  const jars = new Set<unknown>();
+  for (let i = 0; i < 6; i++) {
+    await visitors.through(async ({ userAgent, proxy, cookies }) => {
+      turns.push(`${userAgent} ${proxy?.url.hostname[0]}`);
+      jars.add(cookies);
+      return { ok: true };
+    }, never);
+  }
+  const once = ['one a', 'two b', 'one c'];
+  assert.deepEqual(turns, [...once, ...once]);
+  assert.equal(jars.size, 3);
+});
+
+test('visitors: the next one fetches where a proxy is to blame, but not after other errors', async () => {
+  const visitors = visitorsOf({ proxies: ['http://a.example', 'http://b.example'] });
+  const tried: (string | undefined)[] = [];
+  const result = await visitors.through(async ({ proxy }) => {
+    tried.push(proxy?.url.hostname);
+    return proxy?.url.hostname === 'a.example' ? refused : { ok: true };
+  }, never);
+  assert.deepEqual([tried, result.ok], [['a.example', 'b.example'], true]);
+  const error = { kind: 'connect', message: 'refused' } as const;
+  const failed = await visitors.through(async () => ({ ok: false, error }), never);
+  assert.deepEqual(failed, { ok: false, error });
+});
+
+test('visitors: with all proxies aside for long nothing is fetched, and when is told', async (t) => {
+  clockFor(t);
+  const known = new Proxies(() => {});
+  const spec = { proxies: ['http://a.example', 'http://b.example'], timeoutMs: 1_000 };
+  const visitors = visitorsOf(spec, known);
+  for (const url of spec.proxies) known.of(url).failed('dead', performance.now());
+  let fetches = 0;
+  const outcome = await visitors.through(async () => {
+    fetches++;
+    return { ok: true };
+  }, never);
+  const error = { kind: 'proxy', message: 'every proxy is set aside' };
+  assert.deepEqual(outcome, { ok: false, error, retryAfterMs: 5_000 });
+  assert.equal(fetches, 0);
+});
+
+test('proxies: set aside for twice as long each time, until one answer comes through', () => {
+  const told: string[] = [];
+  const proxy = new ProxyServer('http://me:secret@a.example:81', ({ name }, reason, ms) =>
+    told.push(`${name} ${reason} ${ms}`),
+  );
+  let now = 0;
+  const fail = () => {
+    proxy.failed('dead', now);
+    const ms = proxy.asideUntil - now;
+    now = proxy.asideUntil;
+    return ms;
+  };
+  const times = Array.from({ length: 9 }, fail);
+  assert.deepEqual(times.slice(0, 4), [5_000, 10_000, 20_000, 40_000]);
+  assert.equal(times.at(-1), 600_000);
+  assert.equal(told[0], 'http://a.example:81 dead 5000');
+  proxy.worked();
+  assert.equal(fail(), 5_000);
+  // What fails while it is aside began before.
+  proxy.failed('dead', now);
+  const until = proxy.asideUntil;
+  proxy.failed('dead', now + 1);
+  assert.equal(proxy.asideUntil, until);
+});
+
+test('proxies: three refused tunnels in a row are its fault, less are not', () => {
+  const proxy = new ProxyServer('socks5://a.example', () => {});
+  proxy.refused('no', 0);
+  proxy.refused('no', 0);
+  proxy.worked();
+  proxy.refused('no', 0);
+  proxy.refused('no', 0);
+  assert.equal(proxy.asideUntil, 0);
+  proxy.refused('no', 0);
+  assert.equal(proxy.asideUntil, 5_000);
+});
+
+test('proxies: credentials are decoded, whatever they are', () => {
+  const of = (url: string) => new ProxyServer(url, () => {}).authorization;
+  const basic = (text: string) => `Basic ${Buffer.from(text).toString('base64')}`;
+  assert.equal(of('http://a.example'), undefined);
+  assert.equal(of('http://m%C3%A9:p%3Aw@a.example'), basic('mé:p:w'));
+  assert.equal(of('http://only@a.example'), basic('only:'));
+  assert.equal(of('http://a:100%@a.example'), basic('a:100%'));
+});
