@@ -146,3 +146,8 @@ function canWrite(folder: string): boolean {
     return false;
   }
 }
+
+/** For people. */
+export function megabytes(bytes: number): number {
+  return Math.floor(bytes / 1e6);
+}

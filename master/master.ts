@@ -6,21 +6,21 @@
  *                     +--every crawl finished (exitWhenDone)--> draining
  */
 import { randomBytes } from 'node:crypto';
-import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { isDeepStrictEqual } from 'node:util';
-import { AuthkeyFile, authkeyBytesMin, makeAuthkeyFile } from '../shared/authkey.ts';
+import { makeAuthkeyFile } from '../shared/authkey.ts';
 import { serverEncryption } from '../shared/encryption.ts';
 import { ConfigError, messageOf, StoreError } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
-import { isLoopback } from '../shared/url.ts';
 import { version } from '../shared/version.ts';
+import { authkeysOf } from './authkeys.ts';
 import { Backups } from './backup.ts';
 import { afterFault, DataFolder } from './data-folder.ts';
-import { DiskRoom, type Shortage, shortageOf } from './disk-room.ts';
+import { DiskRoom, megabytes, shortageOf } from './disk-room.ts';
 import type { Crawl } from './frontier/crawl.ts';
 import { Frontier } from './frontier/frontier.ts';
 import { Grouping } from './frontier/grouping.ts';
+import { MemoryWatch } from './memory-watch.ts';
+import { Notices } from './notices.ts';
 import type { ServeOptions } from './options.ts';
 import { Progress, summary } from './progress.ts';
 import { Managed } from './python/managed.ts';
@@ -29,7 +29,6 @@ import { RobotsSlave } from './robots-slave.ts';
 import { MasterServer } from './server.ts';
 import type { Services } from './services.ts';
 import { ResultQueue } from './sinks/result-queue.ts';
-import { SpareMemory } from './spare-memory.ts';
 import { refuseDamagedStore } from './store/check.ts';
 import { GroupCommit } from './store/group-commit.ts';
 import { type NativeStore, openLmdbStore, storeFile } from './store/lmdb.ts';
@@ -37,6 +36,11 @@ import { secretKey } from './store/records.ts';
 import { upgrade } from './store/upgrade.ts';
 
 const commitEveryMs = 25;
+/** Shares of the memory limit: Bloom filters, and results that are not yet written. */
+const bloomShare = 3 / 8;
+const resultShare = 1 / 16;
+/** Of results, while memory is tight. */
+const tightResultBytes = 1 << 20;
 /** How long an orderly stop waits for the pages that slaves have under way. */
 const drainMs = 10_000;
 /** How long it waits for room on a full disk. */
@@ -50,6 +54,7 @@ export class Master {
   readonly #room: DiskRoom;
   readonly #store: NativeStore;
   readonly #log: Logger;
+  readonly #notices: Notices;
   readonly #progress: Progress;
   readonly #commits: GroupCommit;
   readonly #results: ResultQueue;
@@ -59,7 +64,7 @@ export class Master {
   readonly #managed: Managed;
   readonly #server: MasterServer;
   readonly #robotsSlave: RobotsSlave;
-  readonly #memory: SpareMemory;
+  readonly #memory: MemoryWatch;
   readonly #isNewKey: boolean;
   readonly #settleStopped: { resolve: () => void; reject: (error: unknown) => void };
   /** Resolves after an orderly stop; rejects with the fault that ended the master. */
@@ -102,6 +107,7 @@ export class Master {
       json: options.jsonLogs,
       write: (line) => this.#progress.above(line),
     });
+    this.#notices = new Notices(this.#log, options);
     this.#progress = new Progress({
       look: () => ({
         crawls: [...this.#frontier.crawls].map((crawl) => crawl.status()),
@@ -115,16 +121,25 @@ export class Master {
     const room = new DiskRoom({
       folders: [options.dataFolder, options.outFolder],
       reserveBytes: options.diskReserveBytes,
-      onShort: (shortage) => this.#log.error(shortageText(shortage, options.diskReserveBytes)),
+      onShort: (shortage) => this.#notices.diskFull(shortage),
       onRoom: () => this.#log.info('there is room on the disk again: going on'),
       onError,
     });
     this.#room = room;
     this.#commits = new GroupCommit({ store, everyMs: commitEveryMs, onError, room });
+    const bytesMax = options.memoryBytes;
+    this.#memory = new MemoryWatch({
+      bytesMax,
+      commits: () => this.#commits.count,
+      onTight: (used) => this.#notices.memoryShort(used),
+      onExceeded: () => this.#server.closeHeaviest(),
+    });
+    const isTight = () => this.#memory.isTight;
     this.#results = new ResultQueue({
       store,
       commits: this.#commits,
       folder: options.outFolder,
+      waitingBytesMax: () => (isTight() ? tightResultBytes : bytesMax * resultShare),
       onWritten: (crawl) => this.#frontier.settle(crawl),
       onError,
       room,
@@ -138,9 +153,11 @@ export class Master {
       grouping: new Grouping(options.grouping),
       leaseMs: options.timing.leaseMs,
       recentEntries: options.recentUrls,
+      bloomBytesMax: bytesMax * bloomShare,
+      isTight,
       onMade: (crawl, seeds) => {
-        if (crawl.spec.ignoreRobots) this.#warnOfManners(crawl);
-        this.#hintAtContact(crawl, seeds);
+        if (crawl.spec.ignoreRobots) this.#notices.ignoresRobots(crawl);
+        this.#notices.hintAtContact(crawl, seeds);
       },
       onEnded: (crawl) => this.#ended(crawl),
       onFilesWanted: () => this.#robotsSlave.want(),
@@ -161,13 +178,12 @@ export class Master {
       crawl: options.crawl,
       spec: options.spec,
     });
-    const authkeys = this.#authkeys();
+    const authkeys = authkeysOf(options, this.#log);
     this.#robotsSlave = new RobotsSlave({
       authkeys,
       log: this.#log,
       address: () => `${localHost(options.host)}:${this.#port}`,
     });
-    this.#memory = new SpareMemory(() => this.#commits.count);
     const services = this.#services(authkeys);
     this.#server = new MasterServer(services, options);
   }
@@ -224,9 +240,9 @@ export class Master {
     this.#port = actualPort;
     this.#folder.publish(`${host || '127.0.0.1'}:${actualPort}`);
     this.#state = 'serving';
-    this.#greet(actualPort);
+    this.#notices.listening(actualPort, this.#isNewKey);
     for (const crawl of this.#frontier.crawls) {
-      if (crawl.spec.ignoreRobots && crawl.state === 'running') this.#warnOfManners(crawl);
+      if (crawl.spec.ignoreRobots && crawl.state === 'running') this.#notices.ignoresRobots(crawl);
     }
     if (seeds.length > 0) await this.#seed(name, seeds, spec);
     this.#progress.start(this.#options.statusEveryMs);
@@ -235,45 +251,15 @@ export class Master {
   }
 
   async #seed(name: string, seeds: readonly string[], spec: ServeOptions['spec']): Promise<void> {
-    this.#warnOfOtherSpec(name, spec);
+    if (this.#frontier.crawls.has(name)) {
+      this.#notices.otherSpec(this.#frontier.crawls.named(name), spec);
+    }
     const { admitted, refused } = await this.#frontier.seed(name, spec, seeds);
     const crawl = this.#frontier.crawls.named(name);
     for (const { url, why } of refused) this.#log.warn({ url }, `seed refused: ${why}`);
     if (admitted === 0 && crawl.state === 'finished') {
-      const folder = this.#results.folderOf(name);
-      this.#log.info(
-        `crawl ${name} was finished before: ${crawl.counters.pages} pages in ${folder}; ` +
-          'to crawl again, give another --crawl',
-      );
+      this.#notices.finishedBefore(crawl, this.#results.folderOf(name));
     }
-  }
-
-  /** A crawl keeps the options that it was made with. */
-  #warnOfOtherSpec(name: string, spec: ServeOptions['spec']): void {
-    if (!this.#frontier.crawls.has(name)) return;
-    const kept = this.#frontier.crawls.named(name).spec;
-    const fields = Object.keys({ ...kept, ...spec }) as (keyof typeof spec)[];
-    const others = fields.filter((field) => !isDeepStrictEqual(kept[field], spec[field]));
-    if (others.length === 0) return;
-    this.#log.warn(
-      { crawl: name, ignored: others },
-      'the crawl goes on with the options it was made with',
-    );
-  }
-
-  /** The keys that let a peer in, as the file has them now. @throws ConfigError */
-  #authkeys(): () => readonly Buffer[] {
-    const { authkey, authkeyFile, host } = this.#options;
-    if (authkey !== undefined) {
-      refuseWeakKey(authkey, host);
-      return () => [authkey];
-    }
-    const file = new AuthkeyFile(authkeyFile, (error) => {
-      this.#log.error(`${messageOf(error)}; the keys of before are still taken`);
-    });
-    const keys = () => file.keys;
-    for (const key of keys()) refuseWeakKey(key, host);
-    return keys;
   }
 
   #services(authkeys: () => readonly Buffer[]): Services {
@@ -288,6 +274,7 @@ export class Master {
       version: `orbweaver/${version}`,
       defaultSpec: this.#options.spec,
       timing: this.#options.timing,
+      memory: this.#memory,
       frontier: this.#frontier,
       results: this.#results,
       queues: this.#queues,
@@ -316,47 +303,8 @@ export class Master {
       onRefusedPickle: (peer, error) => {
         this.#log.warn({ peer }, `pickle refused: ${messageOf(error)}`);
       },
-      onRefused: (peer, error, times) => {
-        // A flood of them fills no disk.
-        if (times > 3 && (times & (times - 1)) !== 0) return;
-        const often = times > 3 ? { times } : {};
-        const fields = { peer, code: error.code, ...often };
-        this.#log.warn(fields, `connection ended: ${messageOf(error)}`);
-      },
+      onRefused: (peer, error, times) => this.#notices.refused(peer, error, times),
     };
-  }
-
-  #greet(port: number): void {
-    const { dataFolder, host, authkeyFile } = this.#options;
-    const where = `${host || '*'}:${port}`;
-    this.#log.info(
-      { data: dataFolder, pid: process.pid },
-      `orbweaver ${version} listens on ${where}`,
-    );
-    const reachable = host && host !== '0.0.0.0' && host !== '::' ? host : hostname();
-    const join = `node slave.js --master ${reachable}:${port}`;
-    if (this.#isNewKey) {
-      this.#log.info(`made the authkey ${authkeyFile}: copy that file to the slaves' machines`);
-    }
-    const key = this.#options.authkey ? 'the same authkey' : authkeyFile;
-    this.#log.info(`join a slave with: ${join} --authkey-file ${key}`);
-  }
-
-  #warnOfManners({ name }: Crawl): void {
-    this.#log.warn(
-      `crawl ${name} IGNORES robots.txt (--ignore-robots): it fetches what sites ask crawlers ` +
-        'not to; only do that to sites that are yours',
-    );
-  }
-
-  /** Owners of sites turn away whom they cannot ask. */
-  #hintAtContact({ name, spec }: Crawl, seeds: readonly string[]): void {
-    const agents = [spec.fetch.userAgent, ...spec.fetch.otherUserAgents];
-    if (agents.some((agent) => /[@+]|:\/\//.test(agent)) || !seeds.some(isElsewhere)) return;
-    this.#log.info(
-      `crawl ${name} tells nobody whose it is: --contact https://you.example/bot (or a mail ` +
-        'address) lets the owners of sites reach you',
-    );
   }
 
   #ended(crawl: Crawl): void {
@@ -423,15 +371,6 @@ function refuseFullDisk({ dataFolder, outFolder, diskReserveBytes }: ServeOption
   );
 }
 
-function shortageText({ folder, freeBytes }: Shortage, reserveBytes: number): string {
-  return (
-    `the disk is full: ${megabytes(freeBytes)} MB are free under ${folder}, --disk-reserve is ` +
-    `${megabytes(reserveBytes)}; nothing is fetched or acknowledged until there is room`
-  );
-}
-
-const megabytes = (bytes: number) => Math.floor(bytes / 1e6);
-
 /** Did the disk fail, rather than we? */
 function isDiskFault(error: unknown): boolean {
   if (error instanceof StoreError) return true;
@@ -448,19 +387,4 @@ function localHost(host: string): string {
   if (host === '' || host === '0.0.0.0') return '127.0.0.1';
   if (host === '::') return '[::1]';
   return host.includes(':') ? `[${host}]` : host;
-}
-
-/** A seed of another machine. */
-function isElsewhere(seed: string): boolean {
-  return URL.canParse(seed) && !isLoopback(new URL(seed).hostname);
-}
-
-function refuseWeakKey(authkey: Buffer, host: string): void {
-  const isPublic = !isLoopback(host);
-  if (isPublic && authkey.length < authkeyBytesMin) {
-    throw new ConfigError(
-      `the authkey has ${authkey.length} bytes; on an address that others can reach it needs ` +
-        `${authkeyBytesMin}: use a longer one, or --listen 127.0.0.1:6666`,
-    );
-  }
 }

@@ -58,6 +58,7 @@ export type ServeOptions = {
   /** With less free on the disk, everything waits. */
   readonly diskReserveBytes: number;
   readonly recentUrls: number;
+  readonly memoryBytes: number;
   readonly timing: Timing;
   readonly statusEveryMs: number;
   readonly jsonLogs: boolean;
@@ -168,6 +169,9 @@ function serveFlags(): Option[] {
     flag('--disk-reserve <mb>', 'free space on the disk, in MB, below which everything waits')
       .default(256)
       .argParser(whole(1, 1_000_000)),
+    flag('--memory-limit <MB>', "what the master may take of memory, without the kernel's cache")
+      .default(1024)
+      .argParser(whole(256, 1 << 20)),
     flag('--recent-urls <n>', 'known URLs kept in memory for speed, 16 bytes each')
       .default(1 << 18)
       .argParser(whole(1024, 1 << 28)),
@@ -253,6 +257,7 @@ function serveOptions(program: Command, seeds: string[], env: NodeJS.ProcessEnv)
     exitWhenDone: values['exitWhenDone'] === true,
     diskReserveBytes: Number(values['diskReserve']) * 1e6,
     recentUrls: Number(values['recentUrls']),
+    memoryBytes: Number(values['memoryLimit']) * 2 ** 20,
     timing: timing(values),
     statusEveryMs: Number(values['statusEvery']) * 1000,
     jsonLogs: values['jsonLogs'] === true,

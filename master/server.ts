@@ -12,6 +12,8 @@ import { PeerAddresses } from './peer-addresses.ts';
 import type { Services } from './services.ts';
 import { Session } from './session.ts';
 
+/** What a session has to hold to be worth closing. */
+const heavyBytes = 1 << 20;
 /** Connections that have not said hello. */
 const strangersMax = 2_000;
 
@@ -57,6 +59,15 @@ export class MasterServer {
 
   get sessions(): Session[] {
     return [...this.#sessions].filter((session) => session.isReady);
+  }
+
+  /** Memory has run out: who holds most of it has to go, and may come again. */
+  closeHeaviest(): void {
+    let heaviest: Session | undefined;
+    for (const session of this.#sessions) {
+      if (session.heldBytes > (heaviest?.heldBytes ?? heavyBytes)) heaviest = session;
+    }
+    heaviest?.close(new ConnectionError('the master is at its --memory-limit'));
   }
 
   /** Takes no more connections; gives when those that there are have ended, at most `timeoutMs`

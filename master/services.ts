@@ -5,6 +5,7 @@ import type { OrbError } from '../shared/errors.ts';
 import type { AuthDigest } from '../shared/handshake.ts';
 import type { Backups } from './backup.ts';
 import type { Frontier } from './frontier/frontier.ts';
+import type { MemoryWatch } from './memory-watch.ts';
 import type { CrawlWorker } from './python/crawl-worker.ts';
 import type { Managed } from './python/managed.ts';
 import type { UserQueues } from './queues.ts';
@@ -30,6 +31,7 @@ export type Services = {
   readonly timing: Timing;
   /** What a crawl gets that `add` says nothing about: the master's own options. */
   readonly defaultSpec: CrawlSpec;
+  readonly memory: MemoryWatch;
   readonly frontier: Frontier;
   readonly results: ResultQueue;
   readonly queues: UserQueues;

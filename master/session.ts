@@ -29,11 +29,13 @@ import {
   type Requests,
 } from '../shared/protocol.ts';
 import { perform } from './commands/perform.ts';
-import { keyOf } from './frontier/gathering.ts';
 import type { Lease, LeaseHolder } from './frontier/leases.ts';
 import { isPickle, PythonCaller } from './python/dialect.ts';
 import { idOf, parseRequest, versionOf } from './request.ts';
 import type { Services } from './services.ts';
+
+/** Of requests that are not answered, and of answers that are not taken, while memory is tight. */
+const tightBytesMax = 1 << 20;
 
 /** What the server has to do with a session. */
 export type SessionWatcher = {
@@ -128,6 +130,11 @@ export class Session implements LeaseHolder {
     return this.#slots;
   }
 
+  /** What it makes the master hold: frames that are not whole, requests and answers under way. */
+  get heldBytes(): number {
+    return this.#connection.heldBytes + this.#unansweredBytes + (this.#python?.waitingBytes ?? 0);
+  }
+
   get takes(): LeaseHolder['takes'] {
     return this.#takes;
   }
@@ -141,9 +148,9 @@ export class Session implements LeaseHolder {
 
   push(leases: readonly Lease[]): void {
     for (const { task } of leases) this.#sendSpec(task.queue.crawl);
-    const { crawls, earlier } = this.#services.frontier;
+    const { crawls, earlier, names } = this.#services.frontier;
     const tasks = leases.map(({ id, task, timing }) => ({
-      task: keyOf(task),
+      task: names.of(task),
       lease: id,
       crawl: task.queue.crawl,
       url: task.url,
@@ -202,20 +209,31 @@ export class Session implements LeaseHolder {
       refuse(new CommandError('E_BAD_REQUEST', 'hello was said already'));
       return;
     }
-    const { verb } = request;
-    this.#unanswered++;
-    this.#unansweredBytes += payload.length;
-    perform(this.#services, this, request)
-      .then((reply) => {
-        if (id !== undefined) this.#reply({ id, ok: true, ...reply });
-        if (verb === 'bye') this.#connection.close();
-      }, refuse)
-      .finally(() => {
-        this.#unanswered--;
-        this.#unansweredBytes -= payload.length;
-        this.#onAnswered();
-      });
+    const bytes = payload.length;
+    const answer = (reply: object) => {
+      if (id !== undefined) this.#reply({ id, ok: true, ...reply });
+      if (request.verb === 'bye') this.#connection.close();
+    };
+    try {
+      const reply = perform(this.#services, this, request);
+      if (reply instanceof Promise) this.#await(reply.then(answer, refuse), bytes);
+      // At once, so that its bytes count before the next request is begun.
+      else answer(reply);
+    } catch (error) {
+      refuse(error);
+    }
     void this.#holdBackIfFull();
+  }
+
+  /** The answer comes later; until then the request counts. */
+  #await(answered: Promise<void>, bytes: number): void {
+    this.#unanswered++;
+    this.#unansweredBytes += bytes;
+    void answered.finally(() => {
+      this.#unanswered--;
+      this.#unansweredBytes -= bytes;
+      this.#onAnswered();
+    });
   }
 
   /** The first message decides the dialect, and must be a `hello` that holds. [D-1] [S-1] */
@@ -302,12 +320,20 @@ export class Session implements LeaseHolder {
   get #isFull(): boolean {
     // Once held back, half of it has to be answered: not one at a time.
     const part = this.#isHeldBack ? 0.5 : 1;
+    const { unansweredBytesMax, untakenBytesMax } = this.#bytesMax;
     return (
-      this.#services.frontier.isFull ||
+      // Not who waits for nothing: a ping, a look at the status.
+      (this.#unanswered > 0 && this.#services.frontier.isFull) ||
       this.#unanswered > limits.unansweredMax * part ||
-      this.#unansweredBytes > limits.unansweredBytesMax * part ||
-      this.#connection.unsentBytes > limits.untakenBytesMax
+      this.#unansweredBytes > unansweredBytesMax * part ||
+      this.#connection.unsentBytes > untakenBytesMax
     );
+  }
+
+  /** A peer may keep less waiting while the master's memory is tight. */
+  get #bytesMax(): { unansweredBytesMax: number; untakenBytesMax: number } {
+    if (!this.#services.memory.isTight) return limits;
+    return { unansweredBytesMax: tightBytesMax, untakenBytesMax: tightBytesMax };
   }
 
   async #holdBackIfFull(): Promise<void> {
@@ -323,7 +349,9 @@ export class Session implements LeaseHolder {
   #eased(): Promise<void> {
     const { frontier } = this.#services;
     if (frontier.isFull) return frontier.room();
-    if (this.#connection.unsentBytes > limits.untakenBytesMax) return this.#connection.drained();
+    if (this.#connection.unsentBytes > this.#bytesMax.untakenBytesMax) {
+      return this.#connection.drained();
+    }
     return new Promise((resolve) => {
       this.#onAnswered = resolve;
     });

@@ -12,6 +12,9 @@ export type RunOptions = {
   readonly program?: string;
 };
 
+/** A program that says more is known by its last words. */
+const outputCharsMax = 8 << 20;
+
 /** A program that was started: its output so far, and how it ended. */
 export class Program {
   readonly child: ChildProcess;
@@ -32,8 +35,8 @@ export class Program {
     });
     for (const name of ['stdout', 'stderr'] as const) {
       this.child[name]?.setEncoding('utf8').on('data', (text: string) => {
-        this.output += text;
-        this[name] += text;
+        this.output = lastOf(this.output + text);
+        this[name] = lastOf(this[name] + text);
         this.#events.emit('output');
       });
     }
@@ -82,3 +85,8 @@ const running = new Set<ChildProcess>();
 process.on('exit', () => {
   for (const child of running) child.kill('SIGKILL');
 });
+
+/** Cut now and then, because a cut copies. */
+function lastOf(text: string): string {
+  return text.length > 2 * outputCharsMax ? text.slice(-outputCharsMax) : text;
+}

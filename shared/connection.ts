@@ -110,6 +110,11 @@ export class Connection {
     return this.#socket.writableLength;
   }
 
+  /** What it keeps in memory: answers that are not taken, frames that are not whole. */
+  get heldBytes(): number {
+    return this.#socket.writableLength + this.#decoder.heldBytes;
+  }
+
   /** Sends a message within so many ms, or with the next one that cannot wait; false when the peer
    *  takes less than is sent, so that the caller slows. */
   send(message: object, withinMs = 0): boolean {

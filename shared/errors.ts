@@ -11,6 +11,7 @@ export type ErrorCode =
   | 'E_CLOSED'
   | 'E_CONFIG'
   | 'E_DRAINING'
+  | 'E_LIMIT'
   | 'E_NO_CRAWL'
   | 'E_NOT_LEASED'
   | 'E_QUEUE_FULL'

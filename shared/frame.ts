@@ -67,6 +67,11 @@ export class FrameDecoder {
     }
   }
 
+  /** What it keeps in memory. */
+  get heldBytes(): number {
+    return this.#chunk.length + this.#partial.length;
+  }
+
   /** Nothing of a frame is there. */
   get isEmpty(): boolean {
     return this.#chunk.length === 0 && this.#filled === 0;

@@ -23,6 +23,7 @@ export async function addSeeds(
   refuseSpecOfKnown(frontier, name, spec);
   const whole = wholeSpec(defaultSpec, spec);
   if (!frontier.crawls.has(name)) {
+    frontier.crawls.refuseOneMore(whole);
     await prepare(results, name);
     // Somebody else may have made it meanwhile.
     refuseSpecOfKnown(frontier, name, spec);

@@ -42,15 +42,15 @@ const commands: { readonly [V in Performed]: Command<V> } = {
 };
 
 /** Verbs of tasks are for slaves. [S-11]
- *  @throws CommandError (as rejection) what the peer is told. */
-export async function perform(
+ *  @throws CommandError (or rejects with it) what the peer is told. */
+export function perform(
   services: Services,
   session: Session,
   request: Exclude<Request, Requests['hello']>,
-): Promise<object> {
+): Promise<object> | object {
   if (request.verb.startsWith('task.') && session.role !== 'slave') {
     throw new CommandError('E_BAD_REQUEST', `only a slave says ${request.verb}: see hello`);
   }
   const command = commands[request.verb] as Command<Performed>;
-  return await command(services, session, request as never);
+  return command(services, session, request as never);
 }

@@ -5,7 +5,7 @@ import { limits, type Replies, type Requests } from '../../shared/protocol.ts';
 import { decodeItem, isItemPickle } from '../python/pickle-item.ts';
 import { pickleLimits } from '../python/pickle-limits.ts';
 import { toPlain } from '../python/pickle-plain.ts';
-import { PickleError } from '../python/values.ts';
+import { PickleError, type PyValue } from '../python/values.ts';
 import type { Services } from '../services.ts';
 import type { Session } from '../session.ts';
 
@@ -47,11 +47,22 @@ export async function get(
 
 /** An item as msgpack, whoever put it. A pickle that msgpack cannot hold comes as its bytes. */
 function forNode(value: Uint8Array): Uint8Array {
-  if (!isItemPickle(value)) return value;
+  const decoded = isItemPickle(value) ? decodedOf(value) : undefined;
+  if (decoded === undefined) return value;
   try {
-    return encodeValue(toPlain(decodeItem(value), plainLimits));
+    return encodeValue(toPlain(decoded, plainLimits));
   } catch (error) {
     if (error instanceof PickleError || error instanceof TypeError) return encodeValue(value);
+    throw error;
+  }
+}
+
+/** Undefined for bytes that only begin like a pickle: no Python program put them. */
+function decodedOf(value: Uint8Array): PyValue | undefined {
+  try {
+    return decodeItem(value);
+  } catch (error) {
+    if (error instanceof PickleError) return undefined;
     throw error;
   }
 }

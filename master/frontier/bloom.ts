@@ -19,6 +19,11 @@ type Filter = {
 /** 512 MiB: as far as a 32-bit hash can address. */
 const bitsMax = 2 ** 32;
 
+/** Room for some thousand keys, however little memory is left. */
+const bitsMin = 1 << 16;
+const expectedMin = 1024;
+const defaultRate = 0.01;
+
 /** Beyond any rate that could be asked for. */
 const hashesMax = 64;
 
@@ -26,12 +31,17 @@ export class Bloom {
   readonly rate: number;
   readonly #filters: Filter[] = [];
   readonly #expected: number;
+  readonly #bytesLeft: () => number;
 
   /** `expected` keys fit before a second filter is added; `rate` bounds the false *maybe*s of one
-   *  filter. */
-  constructor(expected: number, rate = 0.01) {
-    this.rate = rate;
-    this.#expected = Math.max(1024, expected);
+   *  filter, as long as `bytesLeft` says that there is room for it to grow. */
+  constructor(
+    expected: number,
+    options: { readonly rate?: number; readonly bytesLeft?: (() => number) | undefined } = {},
+  ) {
+    this.rate = options.rate ?? defaultRate;
+    this.#expected = Math.max(expectedMin, expected);
+    this.#bytesLeft = options.bytesLeft ?? (() => Number.POSITIVE_INFINITY);
   }
 
   get count(): number {
@@ -96,8 +106,8 @@ export class Bloom {
   /** The next of the row: it doubles what the row holds. */
   #next(): Filter {
     const capacity = this.#filters.reduce((sum, last) => sum + last.capacity, 0) || this.#expected;
-    const bitsPerKey = -Math.log(this.rate) / Math.LN2 ** 2;
-    const bits = Math.min(bitsMax, Math.ceil((capacity * bitsPerKey) / 32) * 32);
+    const room = Math.max(bitsMin, Math.floor(this.#bytesLeft() / 4) * 32);
+    const bits = Math.min(bitsMax, bitsFor(capacity, this.rate), room);
     return {
       bits: new Uint32Array(bits / 32),
       hashes: Math.max(1, Math.round((bits / capacity) * Math.LN2)),
@@ -105,6 +115,16 @@ export class Bloom {
       count: 0,
     };
   }
+}
+
+/** What a filter for so many keys takes. */
+export function bloomBytesFor(expected: number): number {
+  return Math.min(bitsMax, bitsFor(Math.max(expectedMin, expected), defaultRate)) / 8;
+}
+
+function bitsFor(capacity: number, rate: number): number {
+  const bitsPerKey = -Math.log(rate) / Math.LN2 ** 2;
+  return Math.ceil((capacity * bitsPerKey) / 32) * 32;
 }
 
 function isWhole(value: number, min: number, max: number): boolean {

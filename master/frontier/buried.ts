@@ -2,8 +2,9 @@
  * The buried: URLs that were given up, kept for inspection and replay. Written by what a commit
  * does (gathering); read here, and put back into the frontier's inbox.
  */
+import { CommandError } from '../../shared/errors.ts';
 import type { Replies } from '../../shared/protocol.ts';
-import { crawlKey, decodeBuried } from '../store/records.ts';
+import { crawlKey, decodeBuried, fingerprintKeyBytes } from '../store/records.ts';
 import type { Row, Store } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
 import { type Entry, smallEntryBytes } from './inbox.ts';
@@ -22,8 +23,12 @@ export class Buried {
     this.#put = put;
   }
 
-  /** In the order of their fingerprints, `limit` of them from beyond `after`. */
+  /** In the order of their fingerprints, `limit` of them from beyond `after`.
+   *  @throws CommandError `after` is no key of this crawl's */
   list(crawl: Crawl, after: Uint8Array | undefined, limit: number): Replies['crawl.buried'] {
+    if (after !== undefined && !isKeyOf(crawl, after)) {
+      throw new CommandError('E_BAD_REQUEST', '`after` is not the `next` of an earlier reply');
+    }
     const rows = this.#rows(crawl, after, limit);
     const urls = rows.map(({ value }) => {
       const { url, kind, message, attempts } = decodeBuried(value);
@@ -66,4 +71,8 @@ export class Buried {
       limit,
     });
   }
+}
+
+function isKeyOf(crawl: Crawl, key: Uint8Array): boolean {
+  return key.length === fingerprintKeyBytes && crawlKey(crawl.id).equals(key.subarray(0, 4));
 }

@@ -20,6 +20,7 @@ import {
   trapsKey,
 } from '../store/records.ts';
 import type { Change, Row, Store } from '../store/store.ts';
+import { bloomBytesFor } from './bloom.ts';
 import { Crawl, noCounters } from './crawl.ts';
 import { Filter } from './filter.ts';
 import type { Host } from './host.ts';
@@ -27,6 +28,8 @@ import type { Politeness } from './politeness.ts';
 import type { RecentTable } from './recent.ts';
 import { type Task, TaskQueue } from './tasks.ts';
 
+/** Crawls of one store, the ended ones included. */
+const crawlsMax = 1_000;
 /** Rows erased in one commit. */
 const eraseBatch = 2_000;
 
@@ -35,20 +38,24 @@ export class Crawls {
   readonly #politeness: Politeness;
   readonly #recent: RecentTable;
   readonly #folder: string | undefined;
+  readonly #bloomBytesMax: number;
   readonly #byName = new Map<string, Crawl>();
   readonly #byId = new Map<number, Crawl>();
 
-  /** Reads what the store knows. `folder` is for saved Bloom filters; undefined: none. */
+  /** Reads what the store knows. `folder` is for saved Bloom filters; undefined: none.
+   *  `bloomBytesMax`: what the Bloom filters of all crawls may take. */
   constructor(options: {
     store: Store;
     politeness: Politeness;
     recent: RecentTable;
     folder: string | undefined;
+    bloomBytesMax: number;
   }) {
     this.#store = options.store;
     this.#politeness = options.politeness;
     this.#recent = options.recent;
     this.#folder = options.folder;
+    this.#bloomBytesMax = options.bloomBytesMax;
     for (const { value } of this.#rows('crawls', crawlKey(0), afterPrefix(crawlKey(2 ** 32 - 1)))) {
       const crawl = this.#register(decodeCrawl(value));
       if (crawl.state !== 'cancelled') this.#loadQueues(crawl);
@@ -83,23 +90,44 @@ export class Crawls {
     return this.#byId.get(task.queue.crawl);
   }
 
-  /** The crawl of that name, made if there is none; on disk with its first commit. */
+  /** The crawl of that name, made if there is none; on disk with its first commit.
+   *  @throws CommandError E_LIMIT: see `refuseOneMore` */
   open(name: string, spec: CrawlSpec): Crawl {
-    return (
-      this.#byName.get(name) ??
-      this.#register({
-        id: Math.max(0, ...this.#byId.keys()) + 1,
-        name,
-        state: 'running',
-        spec,
-        secret: randomBytes(16),
-        seedHosts: [],
-        nextSeq: 1,
-        nextCommit: 1,
-        counters: { ...noCounters },
-        seenSum: [0, 0, 0, 0],
-        startedAt: Date.now(),
-      })
+    const known = this.#byName.get(name);
+    if (known !== undefined) return known;
+    this.refuseOneMore(spec);
+    return this.#register({
+      id: Math.max(0, ...this.#byId.keys()) + 1,
+      name,
+      state: 'running',
+      spec,
+      secret: randomBytes(16),
+      seedHosts: [],
+      nextSeq: 1,
+      nextCommit: 1,
+      counters: { ...noCounters },
+      seenSum: [0, 0, 0, 0],
+      startedAt: Date.now(),
+    });
+  }
+
+  /** @throws CommandError E_LIMIT there are too many, or no memory for the filter of one more */
+  refuseOneMore({ urlsExpected }: CrawlSpec): void {
+    if (this.#byId.size >= crawlsMax) {
+      throw new CommandError(
+        'E_LIMIT',
+        `there are ${crawlsMax} crawls already; use another --data`,
+      );
+    }
+    const taken = [...this].reduce((sum, { filter }) => sum + filter.bloomBytesExpected, 0);
+    const wanted = bloomBytesFor(urlsExpected);
+    if (taken + wanted <= this.#bloomBytesMax) return;
+    const mib = (bytes: number) => `${Math.ceil(bytes / 2 ** 20)} MiB`;
+    throw new CommandError(
+      'E_LIMIT',
+      `${urlsExpected} expected URLs take ${mib(wanted)} of Bloom filter, and ` +
+        `${mib(Math.max(0, this.#bloomBytesMax - taken))} are free: lower --urls-expected (more ` +
+        'URLs are no harm), cancel a crawl, or raise the --memory-limit of the master',
     );
   }
 
@@ -123,9 +151,9 @@ export class Crawls {
     this.#politeness.leave(host, crawl.id, clockMs());
   }
 
-  /** The task that an id on the wire names; undefined when it is done or never was. */
-  find(id: Uint8Array): Task | undefined {
-    const parts = parseTaskKey(Buffer.from(id));
+  /** The task of that key; undefined when it is done or never was. */
+  find(key: Buffer): Task | undefined {
+    const parts = parseTaskKey(key);
     const crawl = parts && this.#byId.get(parts.crawl);
     if (parts === undefined || crawl === undefined || crawl.state === 'cancelled') return undefined;
     return crawl.queuesByHash.get(parts.host.toString('latin1'))?.find(parts);
@@ -159,6 +187,7 @@ export class Crawls {
     }
     await commit([{ table: 'meta', key: trapsKey(crawl.id), value: undefined }]);
     if (this.#folder !== undefined) rmSync(bloomPath(this.#folder, crawl.id), { force: true });
+    crawl.filter.forget();
     crawl.counters.waiting = 0;
     crawl.counters.seen = 0;
     crawl.seenSum.fill(0);
@@ -188,6 +217,10 @@ export class Crawls {
       urlsExpected: record.spec.urlsExpected,
       path: isOver ? undefined : this.#folder && bloomPath(this.#folder, record.id),
       seenCount: isOver ? 0 : record.counters.seen,
+      bloomBytesLeft: () => {
+        const taken = [...this].reduce((sum, { filter }) => sum + filter.bloomBytes, 0);
+        return Math.max(0, this.#bloomBytesMax - taken);
+      },
     });
     const counts = this.#store.get('meta', trapsKey(record.id));
     const crawl = new Crawl(record, filter, counts && decodeTrapCounts(counts));

@@ -14,6 +14,7 @@ import { keyOf } from './gathering.ts';
 import type { Host, Turn } from './host.ts';
 import { type Lease, type LeaseHolder, Leases } from './leases.ts';
 import type { Politeness } from './politeness.ts';
+import type { TaskNames } from './task-names.ts';
 import type { Task } from './tasks.ts';
 
 /** A lost lease counts against its page only when it happens again and again. */
@@ -28,6 +29,7 @@ const parkedMax = 1_024;
 export type DispatcherOptions = {
   readonly crawls: Crawls;
   readonly politeness: Politeness;
+  readonly names: TaskNames;
   readonly leaseMs: number;
   /** False while nothing should be fetched: sinks lag behind. */
   readonly mayFetch: () => boolean;
@@ -95,12 +97,14 @@ export class Dispatcher {
   claim(
     holder: LeaseHolder,
     leaseId: number,
-    id: Uint8Array,
+    name: Uint8Array,
   ): { task: Task; host: Host | undefined } | undefined {
+    const key = this.#options.names.keyIn(name);
+    if (key === undefined) return undefined;
     const held = this.#leases.held(leaseId, holder);
-    const isHeld = held !== undefined && keyOf(held.task).equals(id);
+    const isHeld = held !== undefined && keyOf(held.task).equals(key);
     // Without its lease (one of before a restart, or one that ran out) it counts if it is open.
-    const task = isHeld ? held.task : this.#options.crawls.find(id);
+    const task = isHeld ? held.task : this.#options.crawls.find(key);
     if (task === undefined || task.state === 'committing') return undefined;
     const lease = isHeld || task.state !== 'leased' ? held : this.#leases.of(task);
     const wasLeased = task.state === 'leased';
@@ -113,10 +117,12 @@ export class Dispatcher {
   }
 
   /** The task that such a word is about, left as it is; undefined when it is done already. */
-  open(holder: LeaseHolder, leaseId: number, id: Uint8Array): Task | undefined {
+  open(holder: LeaseHolder, leaseId: number, name: Uint8Array): Task | undefined {
+    const key = this.#options.names.keyIn(name);
+    if (key === undefined) return undefined;
     const held = this.#leases.held(leaseId, holder);
-    const isHeld = held !== undefined && keyOf(held.task).equals(id);
-    const task = isHeld ? held.task : this.#options.crawls.find(id);
+    const isHeld = held !== undefined && keyOf(held.task).equals(key);
+    const task = isHeld ? held.task : this.#options.crawls.find(key);
     return task?.state === 'committing' ? undefined : task;
   }
 

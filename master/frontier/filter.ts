@@ -22,7 +22,7 @@ import { dirname } from 'node:path';
 import { fingerprintBytes } from '../../shared/fingerprint.ts';
 import { commitKey, crawlKey, fingerprintKey } from '../store/records.ts';
 import type { Change, Row, Store } from '../store/store.ts';
-import { Bloom } from './bloom.ts';
+import { Bloom, bloomBytesFor } from './bloom.ts';
 import { PendingSet, type RecentTable } from './recent.ts';
 
 /** Fingerprints since the last save before the Bloom filter is saved again. */
@@ -39,6 +39,8 @@ export class Filter {
   readonly #store: Store;
   readonly #recent: RecentTable;
   readonly #path: string | undefined;
+  #urlsExpected: number;
+  readonly #bloomBytesLeft: (() => number) | undefined;
   #bloom: Bloom;
   /** One for every commit under way, and the last one for the commit that is being gathered. */
   #pending: PendingSet[] = [new PendingSet()];
@@ -55,6 +57,8 @@ export class Filter {
     recent: RecentTable;
     urlsExpected: number;
     path: string | undefined;
+    /** What its Bloom filter may still grow by. */
+    bloomBytesLeft?: () => number;
     /** Keys of this crawl in the store; with fewer in the Bloom filter, it is built anew. */
     seenCount: number;
   }) {
@@ -62,13 +66,26 @@ export class Filter {
     this.#store = options.store;
     this.#recent = options.recent;
     this.#path = options.path;
-    this.#bloom = new Bloom(options.urlsExpected);
+    this.#urlsExpected = options.urlsExpected;
+    this.#bloomBytesLeft = options.bloomBytesLeft;
+    this.#bloom = new Bloom(options.urlsExpected, { bytesLeft: options.bloomBytesLeft });
     this.#base = this.#store.get('recent', commitKey(this.#crawl, 0)) ?? noDigest;
     this.#load(options.seenCount);
   }
 
   get bloomBytes(): number {
     return this.#bloom.bytes;
+  }
+
+  /** The same, with what is expected to come. */
+  get bloomBytesExpected(): number {
+    return Math.max(this.#bloom.bytes, bloomBytesFor(this.#urlsExpected));
+  }
+
+  /** The crawl is over for good: no memory for it. */
+  forget(): void {
+    this.#urlsExpected = 0;
+    this.#bloom = new Bloom(0);
   }
 
   /** True when the fingerprint was admitted before, or settled. */
@@ -195,7 +212,7 @@ export class Filter {
     const file = openSync(this.#path, 'r');
     try {
       const digest = createHash('sha256');
-      const saved = new Bloom(1);
+      const saved = new Bloom(1, { bytesLeft: this.#bloomBytesLeft });
       saved.restore(Math.max(0, fstatSync(file).size - 2 * digestBytes), (into) => {
         readWhole(file, into);
         digest.update(into);

@@ -11,18 +11,18 @@ import { clockMs } from '../../shared/clock.ts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError } from '../../shared/errors.ts';
 import { Fingerprinter } from '../../shared/fingerprint.ts';
-import type { FetchErrorBody, Replies } from '../../shared/protocol.ts';
+import type { Replies } from '../../shared/protocol.ts';
 import { hostKeyOf } from '../../shared/url.ts';
 import type { GroupCommit, Part } from '../store/group-commit.ts';
 import { crawlKey, encodeCrawl } from '../store/records.ts';
 import type { Change, Store } from '../store/store.ts';
-import { backOffMs, isLasting } from './back-off.ts';
+import { Answers } from './answers.ts';
 import { Buried } from './buried.ts';
 import type { Crawl } from './crawl.ts';
 import { Crawls, hasCrawls } from './crawls.ts';
 import { Dispatcher, type DispatcherOptions } from './dispatcher.ts';
 import type { Findings } from './findings.ts';
-import { Gathering, type Offer, type Report } from './gathering.ts';
+import { Gathering, type Offer } from './gathering.ts';
 import type { Grouping } from './grouping.ts';
 import { askHop, type HopVerdict } from './hops.ts';
 import type { Host } from './host.ts';
@@ -31,11 +31,9 @@ import {
   answerCancelled,
   type EarlierUrl,
   type Entry,
-  type Failure,
   Inbox,
   type SeedVerdict,
   smallEntryBytes,
-  type Verdict,
 } from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';
 import { Lessons } from './lessons.ts';
@@ -43,9 +41,8 @@ import { Offers } from './offers.ts';
 import { Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
 import { EarlierPages } from './recrawl.ts';
-import type { Access, RobotsAnswer } from './robots-gate.ts';
 import { Sitemaps } from './sitemaps.ts';
-import type { Task } from './tasks.ts';
+import { TaskNames } from './task-names.ts';
 
 export type FrontierOptions = Pick<DispatcherOptions, 'leaseMs' | 'onFilesWanted'> & {
   readonly store: Store;
@@ -59,15 +56,24 @@ export type FrontierOptions = Pick<DispatcherOptions, 'leaseMs' | 'onFilesWanted
   readonly grouping: Grouping;
   /** Entries of the table of recent fingerprints, 16 bytes each. */
   readonly recentEntries: number;
+  /** What the Bloom filters of all crawls may take. */
+  readonly bloomBytesMax: number;
+  /** True while memory is short: little may wait for the disk then. */
+  readonly isTight: () => boolean;
   /** It is new, with these for its first seeds. */
   readonly onMade: (crawl: Crawl, seeds: readonly string[]) => void;
   /** It is finished or cancelled, and that is on the disk. */
   readonly onEnded: (crawl: Crawl) => void;
 };
 
+/** A new link costs twenty times what a known one does, so time bounds a commit, not bytes alone:
+ *  nobody else is served while it is gathered. What it costs after that is about the same again. */
+const gatherMsMax = 15;
 export class Frontier {
   readonly crawls: Crawls;
   readonly dispatcher: Dispatcher;
+  readonly answers: Answers;
+  readonly names: TaskNames;
   readonly sitemaps: Sitemaps;
   readonly buried: Buried;
   readonly earlier: EarlierPages;
@@ -78,13 +84,15 @@ export class Frontier {
     nested: new Fingerprinter(),
   };
   readonly #politeness: Politeness;
-  readonly #inbox = new Inbox();
+  readonly #inbox: Inbox;
   readonly #records: HostRecords;
   readonly #lessons: Lessons;
   readonly #offers: Offers;
 
   constructor(options: FrontierOptions) {
     this.#options = options;
+    this.#inbox = new Inbox(options.isTight);
+    this.names = new TaskNames(options.hostSecret, this.#hashers.nested);
     this.earlier = new EarlierPages(options.store);
     this.#records = new HostRecords(options.store, (changes) => this.#commit(changes));
     this.#politeness = new Politeness({
@@ -95,7 +103,7 @@ export class Frontier {
       onGroup: (group) => this.#records.restoreGroup(group),
       askedUntil: hasCrawls(options.store) ? clockMs() : Number.NEGATIVE_INFINITY,
       onMet: (host, crawl) => this.sitemaps.met(host, crawl),
-      onRefused: (host, task, access) => this.#refuse(host, task, access),
+      onRefused: (host, task, access) => this.answers.refuse(host, task, access),
     });
     this.#lessons = new Lessons(this.#politeness, this.#records);
     const recent = new RecentTable(options.recentEntries);
@@ -105,15 +113,24 @@ export class Frontier {
       politeness: this.#politeness,
       recent,
       folder: options.folder,
+      bloomBytesMax: options.bloomBytesMax,
     });
     this.dispatcher = new Dispatcher({
       crawls: this.crawls,
       politeness: this.#politeness,
+      names: this.names,
       leaseMs: options.leaseMs,
       mayFetch: () => !options.results.isFull,
       onTick: (now) => this.#records.sweep(now),
       onFilesWanted: options.onFilesWanted,
-      onHopeless: (task, slave) => this.#giveUp(task, slave),
+      onHopeless: (task, slave) => this.answers.giveUp(task, slave),
+    });
+    this.answers = new Answers({
+      crawls: this.crawls,
+      dispatcher: this.dispatcher,
+      politeness: this.#politeness,
+      lessons: this.#lessons,
+      put: (entry) => this.#put(entry),
     });
     this.sitemaps = new Sitemaps({
       crawls: this.crawls,
@@ -175,74 +192,14 @@ export class Frontier {
     return await new Promise((done) => this.#put({ kind: 'again', crawl, bytes, urls, done }));
   }
 
-  /** Takes a report. Resolves when it is on the disk. */
-  async report(
-    holder: LeaseHolder,
-    leaseId: number,
-    id: Uint8Array,
-    report: Report,
-  ): Promise<Verdict> {
-    const { task, host } = this.dispatcher.claim(holder, leaseId, id) ?? {};
-    const crawl = task && this.crawls.of(task);
-    if (task === undefined || crawl === undefined) return 'stale';
-    if (task.kind === 'robots') {
-      // Of a slave that does not know what this is.
-      const error = { kind: 'protocol', message: 'robots.txt was fetched as a page' } as const;
-      await this.#learn(task, { error });
-      return 'done';
-    }
-    if (task.kind === 'sitemap') {
-      const error = { kind: 'protocol', message: 'the sitemap was fetched as a page' } as const;
-      return await this.#retry(task, error, 0, holder.name);
-    }
-    if (host !== undefined) this.#lessons.reported(host, report.result);
-    const bytes = smallEntryBytes + report.links.length + report.images.length * 128;
-    return await new Promise((done) =>
-      this.#put({ kind: 'report', crawl, bytes, task, report, slave: holder.name, done }),
-    );
-  }
-
   /** Takes links and images that belong to no task. Resolves when they are on the disk. */
   async offer(crawl: Crawl, offer: Offer): Promise<void> {
     const bytes = smallEntryBytes + offer.links.length + offer.images.length * 128;
     await new Promise<void>((done) => this.#put({ kind: 'offer', crawl, bytes, offer, done }));
   }
 
-  /** Takes an answer to a request for robots.txt. Resolves when it is on the disk. */
-  async robots(
-    holder: LeaseHolder,
-    leaseId: number,
-    id: Uint8Array,
-    answer: RobotsAnswer,
-    file: Uint8Array,
-  ): Promise<Verdict> {
-    const { task, host } = this.dispatcher.claim(holder, leaseId, id) ?? {};
-    if (task?.kind !== 'robots') return 'stale';
-    if (host !== undefined) this.#lessons.robots(host, answer);
-    await this.#learn(task, answer, file);
-    return 'done';
-  }
-
   hop(holder: LeaseHolder, leaseId: number, text: string): Promise<HopVerdict> {
     return askHop(this, this.#politeness, holder, leaseId, text);
-  }
-
-  /** Takes a failed fetch: again later, or buried. Resolves when it is on the disk. */
-  async fail(
-    holder: LeaseHolder,
-    leaseId: number,
-    id: Uint8Array,
-    error: FetchErrorBody,
-    retryAfterMs = 0,
-  ): Promise<Verdict> {
-    const { task, host } = this.dispatcher.claim(holder, leaseId, id) ?? {};
-    if (task === undefined) return 'stale';
-    if (host !== undefined) this.#lessons.failed(host, error, retryAfterMs);
-    if (task.kind === 'robots') {
-      await this.#learn(task, { error, retryAfterMs });
-      return 'done';
-    }
-    return await this.#retry(task, error, retryAfterMs, holder.name);
   }
 
   async setPaused(crawl: Crawl, paused: boolean): Promise<void> {
@@ -302,60 +259,19 @@ export class Frontier {
     this.#options.commits.request();
   }
 
-  /** Later and later, or no more. */
-  #retry(task: Task, error: FetchErrorBody, retryAfterMs: number, slave: string): Promise<Verdict> {
-    const waitMs = backOffMs(task.attempts, Math.random(), retryAfterMs);
-    const retryAt = isLasting(error) ? undefined : clockMs() + waitMs;
-    // What a proxy is to blame for is not held against the page.
-    const attempts = task.attempts + (error.kind === 'proxy' ? 0 : 1);
-    return this.#fail({ task, error, retryAt, slave, attempts });
-  }
-
-  async #fail(failure: Failure): Promise<Verdict> {
-    const crawl = this.crawls.of(failure.task);
-    if (crawl === undefined) return 'stale';
-    return await new Promise((done) =>
-      this.#put({ kind: 'failure', crawl, bytes: smallEntryBytes, failure, done }),
-    );
-  }
-
-  /** A page that takes its slaves with it is buried, whatever attempts it has left. */
-  #giveUp(task: Task, slave: string): void {
-    const error = { kind: 'lost', message: 'every slave that had it was lost' } as const;
-    if (task.kind === 'robots') void this.#learn(task, { error });
-    else void this.#fail({ task, error, retryAt: undefined, slave });
-  }
-
-  /** What came of a robots.txt goes on record; then its host goes on. */
-  async #learn(task: Task, answer: RobotsAnswer, file?: Uint8Array): Promise<void> {
-    const attemptsMax = this.crawls.of(task)?.spec.attemptsMax ?? 1;
-    await this.#lessons.learn(hostKeyOf(new URL(task.url)), answer, file, attemptsMax);
-    this.dispatcher.dispatchSoon();
-  }
-
-  /** A task that its host's robots.txt forbids, or whose host cannot be reached. */
-  #refuse(host: Host, task: Task, access: Exclude<Access, 'fetch'>): void {
-    const crawl = this.crawls.of(task);
-    const done = () => {
-      host.refused--;
-      this.#politeness.wake(host, clockMs());
-    };
-    const bytes = smallEntryBytes;
-    if (crawl === undefined) done();
-    else if (access === 'excluded') this.#put({ kind: 'excluded', crawl, bytes, task, done });
-    else {
-      const failure = { ...access, task, retryAt: undefined, slave: '' };
-      this.#put({ kind: 'failure', crawl, bytes, failure, done });
-    }
-  }
-
   /** Takes entries off the inbox, up to a batch, and makes one part of them. */
   #gather(): Part | undefined {
-    const entries = this.#inbox.take();
+    const gatherings = new Map<Crawl, Gathering>();
+    const entries: Entry[] = [];
+    const answers: (() => void)[] = [];
+    const began = performance.now();
+    for (const entry of this.#inbox.take()) {
+      entries.push(entry);
+      answers.push(this.#handle(entry, gatherings));
+      if (performance.now() - began > gatherMsMax) break;
+    }
     if (entries.length === 0) return undefined;
     if (!this.#inbox.isEmpty) this.#options.commits.request();
-    const gatherings = new Map<Crawl, Gathering>();
-    const answers = entries.map((entry) => this.#handle(entry, gatherings));
     const sealed = [...gatherings.values()].map((gathering) => ({
       gathering,
       unpend: gathering.crawl.filter.seal(),
@@ -383,9 +299,13 @@ export class Frontier {
     const gathering = this.#gathering(crawl, gatherings);
     switch (kind) {
       case 'report': {
-        const isTaken = gathering.report(entry.task, entry.report, entry.slave, clockMs());
+        const { task, report, links, slave } = entry;
+        const isTaken = gathering.report(task, report, { before: links.total, slave }, clockMs());
         return () => entry.done(isTaken ? 'done' : 'stale');
       }
+      case 'links':
+        entry.links.total += gathering.links(entry.part, entry.task, clockMs());
+        return () => {};
       case 'failure': {
         gathering.failure(entry.failure, clockMs());
         return () => entry.done('done');

@@ -100,9 +100,15 @@ export class Gathering {
     this.#skipped = new SkippedLinks(crawl, (words) => this.#markSeen(words, 0));
   }
 
-  /** A fetched task: its line, its images, its links; the task is gone. A page over the page limit
+  /** A fetched task: its line, its images, its links; the task is gone. `before`: how many links of
+   *  it were taken in earlier commits. A page over the page limit
    *  (from a slave whose lease was over) is not taken: false, and its task waits again. */
-  report(task: Task, report: Report, slave: string, at: number): boolean {
+  report(
+    task: Task,
+    report: Report,
+    { before, slave }: { readonly before: number; readonly slave: string },
+    at: number,
+  ): boolean {
     const { counters } = this.crawl;
     const unchanged = isUnchanged(report.result);
     const found: Finding = unchanged ? this.#earlier.carryOver(this.crawl, task, report) : report;
@@ -114,7 +120,7 @@ export class Gathering {
     const moved = result.finalUrl !== task.url && !this.#claim(result.finalUrl);
     const excluded = moved ? undefined : this.#exclusion(result);
     const page = isPage(result) && !moved && excluded === undefined;
-    const counted = this.#links(report.links, task, at);
+    const counted = before + this.links(report.links, task, at);
     const links = found.linkCount ?? counted;
     const { images } = found;
     // A page of a known name may show other images than the one that was written.
@@ -132,9 +138,31 @@ export class Gathering {
     return true;
   }
 
+  /** Admits the new ones among the links; gives how many there were in all. */
+  links(links: Uint8Array, origin: Origin, now: number): number {
+    const { crawl } = this;
+    const depth = Math.min(origin.depth + 1, depthMax);
+    const isTooDeep = crawl.spec.maxDepth !== undefined && depth > crawl.spec.maxDepth;
+    const { url: from, priority } = origin;
+    const found = { from, depth, priority, at: now, isTooDeep };
+    const text = Buffer.from(links.buffer, links.byteOffset, links.byteLength);
+    let total = 0;
+    this.#fingerprinter.hash(crawl.secret, text, ({ count, words, start, end }) => {
+      total += count;
+      for (let i = 0; i < count; i++) {
+        const at = i * fingerprintWords;
+        if (crawl.filter.knows(words, at)) continue;
+        // Counted before, and no nearer this time: not worth a string.
+        if (isTooDeep && this.#skipped.has(words, at)) continue;
+        this.#offer(text.toString('latin1', start(i), end(i)), words, at, found);
+      }
+    });
+    return total;
+  }
+
   /** Links and images that come by themselves; a finished crawl goes on for new ones. */
   offer({ links, images, from }: Offer, at: number): void {
-    this.#links(links, from, at);
+    this.links(links, from, at);
     if (this.crawl.state === 'finished' && this.admitted.length > 0) this.crawl.state = 'running';
     if (images.length > 0)
       this.#newImages(images.map(({ src }) => withoutFragment(src)).join('\n'));
@@ -183,7 +211,7 @@ export class Gathering {
   /** A part of a fetched sitemap: what it lists; with the last one the task is gone. */
   sitemap(task: Task, { kind, urls, images, end }: SitemapPart, slave: string, at: number): void {
     if (kind === 'index') this.#sitemapsIn(task, Buffer.from(urls).toString('latin1').split('\n'));
-    else this.#links(urls, task, at);
+    else this.links(urls, task, at);
     if (images.length > 0) this.#newImages(Buffer.from(images).toString('latin1'));
     if (end === undefined) return;
     const { redirectedTo, bytes } = end.result;
@@ -306,28 +334,6 @@ export class Gathering {
     if (crawl.filter.knows(words, 0)) return false;
     this.#markSeen(words, 0);
     return true;
-  }
-
-  /** Admits the new ones among the links; gives how many there were in all. */
-  #links(links: Uint8Array, origin: Origin, now: number): number {
-    const { crawl } = this;
-    const depth = Math.min(origin.depth + 1, depthMax);
-    const isTooDeep = crawl.spec.maxDepth !== undefined && depth > crawl.spec.maxDepth;
-    const { url: from, priority } = origin;
-    const found = { from, depth, priority, at: now, isTooDeep };
-    const text = Buffer.from(links.buffer, links.byteOffset, links.byteLength);
-    let total = 0;
-    this.#fingerprinter.hash(crawl.secret, text, ({ count, words, start, end }) => {
-      total += count;
-      for (let i = 0; i < count; i++) {
-        const at = i * fingerprintWords;
-        if (crawl.filter.knows(words, at)) continue;
-        // Counted before, and no nearer this time: not worth a string.
-        if (isTooDeep && this.#skipped.has(words, at)) continue;
-        this.#offer(text.toString('latin1', start(i), end(i)), words, at, found);
-      }
-    });
-    return total;
   }
 
   /** A link that is not known: admitted, or skipped with a reason. */

@@ -17,7 +17,15 @@ export type EarlierUrl = Requests['crawl.recrawl']['urls'][number];
 
 /** One thing that waits to be gathered. `bytes`: what it holds in memory, about. */
 export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
-  | { kind: 'report'; task: Task; report: Report; slave: string; done: (v: Verdict) => void }
+  | {
+      kind: 'report';
+      task: Task;
+      report: Report;
+      links: LinkCount;
+      slave: string;
+      done: (v: Verdict) => void;
+    }
+  | { kind: 'links'; task: Task; part: Uint8Array; links: LinkCount }
   | { kind: 'offer'; offer: Offer; done: () => void }
   | { kind: 'failure'; failure: Failure; done: (v: Verdict) => void }
   | { kind: 'sitemap'; task: Task; part: SitemapPart; slave: string; done: (v: Verdict) => void }
@@ -27,6 +35,9 @@ export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
   | { kind: 'replay'; rows: readonly Row[]; done: () => void }
   | { kind: 'seeds'; urls: readonly string[]; priority: number; done: (v: SeedVerdict) => void }
 );
+
+/** How many links of one report were taken so far, over the entries that it was cut into. */
+export type LinkCount = { total: number };
 
 export type Failure = {
   readonly task: Task;
@@ -41,18 +52,28 @@ export type Failure = {
 
 /** What an entry without links takes, about. */
 export const smallEntryBytes = 512;
-/** Bytes of one commit's entries: bounds the time that one gathering takes. */
+/** Bytes of one commit's entries. */
 const gatherBytesMax = 512 << 10;
-/** Bytes above which senders have to wait. */
+/** Bytes above which senders have to wait; while memory is tight. */
 const bytesMax = 4 << 20;
+const tightBytesMax = 256 << 10;
 
 export class Inbox {
+  readonly #isTight: () => boolean;
   #entries: Entry[] = [];
   #bytes = 0;
   #waitingForRoom: (() => void)[] = [];
 
+  constructor(isTight: () => boolean) {
+    this.#isTight = isTight;
+  }
+
   get isFull(): boolean {
-    return this.#bytes > bytesMax;
+    return this.#bytes > this.#bytesMax;
+  }
+
+  get #bytesMax(): number {
+    return this.#isTight() ? tightBytesMax : bytesMax;
   }
 
   get isEmpty(): boolean {
@@ -72,14 +93,21 @@ export class Inbox {
     this.#bytes += entry.bytes;
   }
 
-  /** Takes out a batch, the oldest first. Its bytes count until `settle`. */
-  take(): Entry[] {
+  /** Takes out a batch, the oldest first; who wants fewer stops early. Their bytes count until
+   *  `settle`. */
+  *take(): Generator<Entry> {
     let bytes = 0;
-    const taken = this.#entries.findIndex((entry) => {
-      bytes += entry.bytes;
-      return bytes > gatherBytesMax + entry.bytes;
-    });
-    return this.#entries.splice(0, taken < 0 ? this.#entries.length : taken);
+    let taken = 0;
+    try {
+      for (const entry of this.#entries) {
+        if (bytes > gatherBytesMax) return;
+        bytes += entry.bytes;
+        taken++;
+        yield entry;
+      }
+    } finally {
+      this.#entries.splice(0, taken);
+    }
   }
 
   /** These are on the disk. */
@@ -91,7 +119,7 @@ export class Inbox {
   }
 
   makeRoom(): void {
-    if (this.#bytes > bytesMax / 2) return;
+    if (this.#bytes > this.#bytesMax / 2) return;
     const waiting = this.#waitingForRoom;
     this.#waitingForRoom = [];
     for (const resolve of waiting) resolve();
@@ -112,6 +140,7 @@ export function answerCancelled(entry: Entry): void {
     case 'excluded':
       entry.done();
       return;
+    case 'links':
     case 'sitemaps':
       return;
     default:

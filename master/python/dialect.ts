@@ -29,6 +29,7 @@ import { PickleError, type PyValue } from './values.ts';
 
 /** Requests that a client may send before it has read the answers: none does, but one may. */
 const pipelineMax = 64;
+const pipelineBytesMax = 32 << 20;
 
 /** True for the first payload of a client of this dialect: a pickle of protocol 0x80 0..5. */
 export function isPickle(payload: Buffer): boolean {
@@ -43,6 +44,7 @@ export class PythonCaller implements Caller {
   readonly #gone = new AbortController();
   readonly #requests = new RequestReader();
   readonly #waiting: Buffer[] = [];
+  #waitingBytes = 0;
   readonly #used = new Set<Proxied>();
   #name = '?';
   #state: 'first' | 'object' | 'closed' = 'first';
@@ -62,6 +64,11 @@ export class PythonCaller implements Caller {
 
   get name(): string {
     return this.#name;
+  }
+
+  /** Bytes of requests that are not answered. */
+  get waitingBytes(): number {
+    return this.#waitingBytes;
   }
 
   get thoughtMs(): number {
@@ -85,7 +92,10 @@ export class PythonCaller implements Caller {
       return;
     }
     this.#waiting.push(payload);
-    if (this.#waiting.length > pipelineMax) this.#connection.pause();
+    this.#waitingBytes += payload.length;
+    if (this.#waiting.length > pipelineMax || this.#waitingBytes > pipelineBytesMax) {
+      this.#connection.pause();
+    }
   }
 
   /** The last word to a client that broke the framing. */
@@ -97,6 +107,7 @@ export class PythonCaller implements Caller {
     const wasObject = this.#state === 'object';
     this.#state = 'closed';
     this.#waiting.length = 0;
+    this.#waitingBytes = 0;
     this.#gone.abort();
     if (wasObject) this.#services.managed.left(this, this.#used);
   }
@@ -125,6 +136,7 @@ export class PythonCaller implements Caller {
         this.#connection.resume();
         return;
       }
+      this.#waitingBytes -= payload.length;
       this.#serve(payload);
     }
   }

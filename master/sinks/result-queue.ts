@@ -23,8 +23,6 @@ type Row = { readonly commit: number; readonly bytes: Buffer };
 type FileRoom = Room & { refused(): void };
 type Outlet = { rows: Row[]; sink: FileSink | undefined; writing: Promise<void> | undefined };
 
-/** Bytes that wait for a sink before no more is fetched. */
-const waitingBytesMax = 64 << 20;
 /** A sink writes this often while a crawl runs; at its end, at once. */
 const writeEveryMs = 200;
 
@@ -34,6 +32,8 @@ export class ResultQueue {
     readonly commits: GroupCommit;
     /** `<out>`. */
     readonly folder: string;
+    /** Bytes that wait for a sink before no more is fetched. */
+    readonly waitingBytesMax: () => number;
     readonly onWritten: (crawl: Crawl) => void;
     readonly onError: (error: unknown) => void;
     readonly room?: FileRoom;
@@ -46,6 +46,7 @@ export class ResultQueue {
     store: Store;
     commits: GroupCommit;
     folder: string;
+    waitingBytesMax: () => number;
     onWritten: (crawl: Crawl) => void;
     onError: (error: unknown) => void;
     /** Default: there always is. */
@@ -55,7 +56,8 @@ export class ResultQueue {
   }
 
   get isFull(): boolean {
-    return this.#waitingBytes > waitingBytesMax || this.#options.room?.isShort === true;
+    const { waitingBytesMax, room } = this.#options;
+    return this.#waitingBytes > waitingBytesMax() || room?.isShort === true;
   }
 
   folderOf(crawlName: string): string {

@@ -140,7 +140,7 @@ export type BreakerRecord = {
 /** As deep as a record can tell; what lies deeper counts as this. */
 export const depthMax = 0xffff;
 export const hostBytes = 8;
-const taskKeyBytes = 4 + hostBytes + 4 + 6;
+export const taskKeyBytes = 4 + hostBytes + 4 + 6;
 const taskHeadBytes = 22;
 const waitMsMax = 2 ** 32 - 1;
 
@@ -150,9 +150,11 @@ export function crawlKey(crawl: number): Buffer {
   return key;
 }
 
+export const fingerprintKeyBytes = 20;
+
 /** `words` holds fingerprints; `at` is the first word of one. */
 export function fingerprintKey(crawl: number, words: Uint32Array, at: number): Buffer {
-  const key = Buffer.allocUnsafe(20);
+  const key = Buffer.allocUnsafe(fingerprintKeyBytes);
   key.writeUInt32BE(crawl, 0);
   for (let i = 0; i < 4; i++) key.writeUInt32LE(words[at + i] ?? 0, 4 + i * 4);
   return key;

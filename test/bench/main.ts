@@ -8,26 +8,27 @@
  *     slow      two slaves on a site that takes 50 ms an answer
  *     tls       the same ingest in plain and encrypted
  *     crowd     1,000 idle sessions and 1,000 half-open handshakes beside a slave that joins
+ *     overload  pings and memory at 80 % of ingest, with 1,000 slaves, a long page, a slow sink
  *     known     memory and restart time with 1 M and 10 M known URLs (some minutes)
  *
  * cost crawls the sites of BENCH_URL (parted by spaces), slow that of BENCH_SLOW_URL; by default
  * `python` and `boost`, and the slow twin of `boost`, of the real sites in ../shared/sites.
  */
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { createConnection, type Socket } from 'node:net';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { connect, type MasterClient, parseAddress } from '../../shared/client.ts';
 import { Cluster, Program } from '../support/cluster.ts';
 import { anonymousBytes, childrenCpuMs, count, cpuMs, median, pause, say } from './measure.ts';
+import { overload } from './overload.ts';
+import { hosts, synthetic, syntheticMaster } from './synthetic.ts';
 import type { Load, Measured } from './synthetic-slave.ts';
 
 const here = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 const sites = fileURLToPath(new URL('../../../../shared/sites/sites.sh', import.meta.url));
 const rounds = 3;
-const hosts = 100;
 
 async function cost(): Promise<void> {
   const urls = process.env['BENCH_URL']?.split(' ') ?? [siteUrl('python'), siteUrl('boost')];
@@ -252,32 +253,6 @@ async function restart(cluster: Cluster): Promise<{ master: Program; seconds: nu
   return { master, seconds: (performance.now() - began) / 1000 };
 }
 
-async function syntheticMaster(cluster: Cluster): Promise<Program> {
-  const seeds = Array.from({ length: hosts }, (_, i) => `http://host-${i}.test/`);
-  return await cluster.master([
-    ...seeds,
-    '--scope',
-    'any',
-    '--ignore-robots',
-    '--delay',
-    '0',
-    '--per-host',
-    '10000',
-  ]);
-}
-
-async function synthetic(cluster: Cluster, options: Load): Promise<Measured> {
-  const key = join(cluster.data, 'authkey');
-  const args = [here('synthetic-slave.js'), cluster.address, key, JSON.stringify(options)];
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
-  let output = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    output += text;
-  });
-  await once(child, 'close');
-  return JSON.parse(output) as Measured;
-}
-
 /** The start URL of one of the real sites, which it starts if need be. */
 function siteUrl(site: string): string {
   if (!existsSync(sites)) throw new Error('name sites to crawl with BENCH_URL, BENCH_SLOW_URL');
@@ -289,7 +264,7 @@ function mb(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-const parts = { cost, ingest, leases, slow, tls, crowd, known };
+const parts = { cost, ingest, leases, slow, tls, crowd, overload, known };
 const chosen = process.argv.slice(2);
 for (const [name, part] of Object.entries(parts)) {
   if (chosen.length === 0 || chosen.includes(name)) await part();

@@ -19,6 +19,10 @@ export type Load = {
   /** Share of the links that were reported before. */
   readonly known: number;
   readonly hosts: number;
+  /** Images of a page; default: none. */
+  readonly images?: number;
+  /** No more reports than this; default: as many as the master takes. */
+  readonly reportsPerSecond?: number;
   /** Ends after so many new links, or so many seconds of measuring. */
   readonly newLinks?: number;
   readonly seconds?: number;
@@ -71,9 +75,33 @@ function page(): Uint8Array {
   return Buffer.from(urls.join('\n'), 'latin1');
 }
 
+function images(url: string) {
+  return Array.from({ length: load.images ?? 0 }, (_, i) => ({
+    src: `${url}/image-${i}.png`,
+    via: 'img' as const,
+    alt: 'what it shows',
+  }));
+}
+
+/** Reports one after the other at the pace that is wanted. */
+const queue: (() => void)[] = [];
+const startedAt = performance.now();
+let allowed = 0;
+function inTime(what: () => void): void {
+  if (load.reportsPerSecond === undefined) what();
+  else queue.push(what);
+}
+if (load.reportsPerSecond !== undefined) {
+  const { reportsPerSecond } = load;
+  setInterval(() => {
+    const due = ((performance.now() - startedAt) / 1000) * reportsPerSecond;
+    for (; allowed < due; allowed++) queue.shift()?.();
+  }, 5).unref();
+}
+
 function report(master: MasterClient, { task, lease, url }: TaskPush): void {
   const result = { finalUrl: url, status: 200, type: 'text/html', bytes: 10_000, ms: 1 };
-  const body = { task, lease, result, images: [], links: page() };
+  const body = { task, lease, result, images: images(url), links: page() };
   const started = performance.now();
   master.request('task.report', body).then(
     () => {
@@ -97,7 +125,8 @@ const masters = await Promise.all(
       name: `synthetic-${i}`,
       onPush: (push) => {
         if (push.verb !== 'task.push' || stopping || master === undefined) return;
-        for (const task of push.tasks) report(master, task);
+        const to = master;
+        for (const task of push.tasks) inTime(() => report(to, task));
       },
     });
     return master;

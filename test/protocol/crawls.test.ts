@@ -162,6 +162,14 @@ test('[C-6] buried gives every URL that was given up once, a page at a time', as
   assert.equal(pages, 3);
   assert.deepEqual(all.map(({ url }) => url).sort(), urls);
   assert.deepEqual({ ...all[0], url: '' }, { url: '', ...timeout, attempts: 1 });
+  const other = await target.crawl(slave, []);
+  const { next } = await slave.must('crawl.buried', { crawl, limit: 3 });
+  const wrong = [Buffer.alloc(0), Buffer.alloc(19), Buffer.alloc(20), Buffer.alloc(5_000, 1)];
+  for (const after of wrong) {
+    assert.equal((await slave.request('crawl.buried', { crawl, after })).error, 'E_BAD_REQUEST');
+  }
+  const foreign = await slave.request('crawl.buried', { crawl: other, after: next });
+  assert.equal(foreign.error, 'E_BAD_REQUEST');
   await slave.close();
 });
 

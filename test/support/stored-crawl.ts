@@ -5,7 +5,6 @@
 import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Frontier } from '../../master/frontier/frontier.ts';
-import { keyOf } from '../../master/frontier/gathering.ts';
 import { Grouping } from '../../master/frontier/grouping.ts';
 import type { Lease } from '../../master/frontier/leases.ts';
 import { ResultQueue } from '../../master/sinks/result-queue.ts';
@@ -85,6 +84,7 @@ export async function runStoredCrawl(options: StoredOptions): Promise<void> {
     store,
     commits,
     folder: join(folder, 'out'),
+    waitingBytesMax: () => 1 << 26,
     onWritten: (crawl) => frontier.settle(crawl),
     onError,
   });
@@ -99,6 +99,8 @@ export async function runStoredCrawl(options: StoredOptions): Promise<void> {
     grouping: new Grouping('host'),
     leaseMs: 60_000,
     recentEntries: 64,
+    bloomBytesMax: 1 << 26,
+    isTight: () => false,
     onMade: () => {},
     onFilesWanted: () => {},
     onEnded: () => end?.resolve(),
@@ -144,11 +146,16 @@ async function answer(
   if (page !== undefined && task.attempts < page.ills) {
     const error = { kind: 'connect', message: 'refused' } as const;
     // Soon: the test's clock is real.
-    await frontier.fail(slave, id, keyOf(task), error, 0);
+    await frontier.answers.fail(slave, id, frontier.names.of(task), error, 0);
     return;
   }
   const found = page === undefined ? { status: 404 } : { links: page.links, images: page.images };
-  const verdict = await frontier.report(slave, id, keyOf(task), reportOf(task.url, found));
+  const verdict = await frontier.answers.report(
+    slave,
+    id,
+    frontier.names.of(task),
+    reportOf(task.url, found),
+  );
   if (verdict === 'done') onDone(task.url);
 }
 

@@ -54,6 +54,12 @@ export class Target implements Address {
     return new Target(cluster.address, cluster.authkey, { cluster, program, flags });
   }
 
+  /** The master's process. @throws Error on a live one. */
+  get program(): Program {
+    if (this.#program === undefined) throw new Error('the process of a live master is not ours');
+    return this.#program;
+  }
+
   /** The master's process; the test is skipped on a live one. */
   process(t: TestContext): Program | undefined {
     if (this.#program === undefined) t.skip('needs control of the process of the master');

@@ -5,10 +5,10 @@
  */
 import test, { mock } from 'node:test';
 import { Frontier } from '../../master/frontier/frontier.ts';
-import { keyOf } from '../../master/frontier/gathering.ts';
 import { Grouping } from '../../master/frontier/grouping.ts';
 import type { Lease } from '../../master/frontier/leases.ts';
 import { Pace } from '../../master/frontier/pace.ts';
+import { TaskNames } from '../../master/frontier/task-names.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import { crawlKey, decodeResults, decodeTask } from '../../master/store/records.ts';
 import type { Table } from '../../master/store/store.ts';
@@ -18,11 +18,14 @@ import {
   crawlSpecSchema,
   type RobotsDirective,
 } from '../../shared/crawl.ts';
+import { Fingerprinter } from '../../shared/fingerprint.ts';
 import type { Requests } from '../../shared/protocol.ts';
 import { FakeSlave } from './fake-slave.ts';
 import { LaggingStore } from './lagging-store.ts';
 
 export const leaseMs = 60_000;
+const hostSecret = Buffer.alloc(16, 7);
+const names = new TaskNames(hostSecret, new Fingerprinter());
 
 /** A line of pages.jsonl, as far as tests look at it. */
 export type Line = {
@@ -120,7 +123,7 @@ export class World {
   report(slave: FakeSlave, lease: Lease | undefined, found: Partial<Found> = {}) {
     if (lease === undefined) throw new Error('no lease');
     const { task, id } = lease;
-    return this.frontier.report(slave, id, taskId(lease), reportOf(task.url, found));
+    return this.frontier.answers.report(slave, id, taskId(lease), reportOf(task.url, found));
   }
 
   async page(slave: FakeSlave, url: string, found: Partial<Found> = {}) {
@@ -141,7 +144,9 @@ export class World {
     const lease = leaseOf(slave, url);
     if (lease === undefined) throw new Error(`no lease of ${url}`);
     const error = { kind: 'connect', message: 'refused' } as const;
-    return await this.done(this.frontier.fail(slave, lease.id, taskId(lease), error, retryAfterMs));
+    return await this.done(
+      this.frontier.answers.fail(slave, lease.id, taskId(lease), error, retryAfterMs),
+    );
   }
 
   crawl(name = 'default') {
@@ -192,10 +197,12 @@ export class World {
       commits,
       results: { offer: () => {}, isFull: false },
       folder: this.folder,
-      hostSecret: Buffer.alloc(16, 7),
+      hostSecret,
       grouping: new Grouping('host'),
       leaseMs,
       recentEntries: 64,
+      bloomBytesMax: 1 << 26,
+      isTight: () => false,
       onFilesWanted: () => this.filesWanted++,
       onMade: () => {},
       onEnded: ({ name, state }) => {
@@ -235,7 +242,7 @@ export function specOf(spec: CrawlSpecInput): CrawlSpec {
 }
 
 export function taskId(lease: Lease): Buffer {
-  return keyOf(lease.task);
+  return names.of(lease.task);
 }
 
 export function leaseOf(slave: FakeSlave, url: string): Lease | undefined {

@@ -49,7 +49,7 @@ test('bloom: an empty filter knows nothing', () => {
 });
 
 test('bloom: filled to capacity it errs as often as it was designed to', () => {
-  const bloom = new Bloom(100_000, 0.01);
+  const bloom = new Bloom(100_000, { rate: 0.01 });
   fill(bloom, 100_000, 1);
   // 2 M probes: a standard error of 0.7 %.
   const rate = falseRate(bloom, 2_000_000, 2);
@@ -57,7 +57,7 @@ test('bloom: filled to capacity it errs as often as it was designed to', () => {
 });
 
 test('bloom: grown by four filters each of them still keeps to the rate', () => {
-  const bloom = new Bloom(4096, 0.01);
+  const bloom = new Bloom(4096, { rate: 0.01 });
   fill(bloom, 4096 * 16, 3); // 1 + 1 + 2 + 4 + 8
   assert.equal([...bloom.save()].length, 10, 'five filters');
   const rate = falseRate(bloom, 400_000, 4);
@@ -66,7 +66,7 @@ test('bloom: grown by four filters each of them still keeps to the rate', () => 
 });
 
 test('bloom: regular keys err as rarely as random ones', () => {
-  const bloom = new Bloom(50_000, 0.02);
+  const bloom = new Bloom(50_000, { rate: 0.02 });
   const words = new Uint32Array(4);
   for (let i = 0; i < 50_000; i++) {
     words.set([0, i * 85_899, (i * 2_654_435_761) >>> 0, 0]);
