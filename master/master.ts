@@ -114,7 +114,7 @@ export class Master {
         const mib = Math.round(used / 2 ** 20);
         this.#log.warn({ MiB: mib }, 'memory is short: peers wait; see --memory-limit');
       },
-      onExceeded: () => this.#server.closeHeaviest(),
+      onExceeded: (bytes) => this.#server.closeHeaviest(bytes),
     });
     const isTight = () => this.#memory.isTight;
     this.#results = new ResultQueue({

@@ -13,17 +13,17 @@ import { CommandError } from '../../shared/errors.ts';
 import { Fingerprinter } from '../../shared/fingerprint.ts';
 import type { FetchErrorBody, Replies } from '../../shared/protocol.ts';
 import { hostKeyOf } from '../../shared/url.ts';
-import type { GroupCommit, Part } from '../store/group-commit.ts';
+import type { Part } from '../store/group-commit.ts';
 import { crawlKey, encodeCrawl } from '../store/records.ts';
-import type { Change, Store } from '../store/store.ts';
+import type { Change } from '../store/store.ts';
 import { backOffMs, isLasting } from './back-off.ts';
 import { Buried } from './buried.ts';
 import type { Crawl } from './crawl.ts';
 import { Crawls, hasCrawls } from './crawls.ts';
-import { Dispatcher, type DispatcherOptions } from './dispatcher.ts';
-import type { Findings } from './findings.ts';
+import { Dispatcher } from './dispatcher.ts';
+import { handle } from './entries.ts';
+import type { FrontierOptions } from './frontier-options.ts';
 import { Gathering, type Offer, type Report } from './gathering.ts';
-import type { Grouping } from './grouping.ts';
 import { askHop, type HopVerdict } from './hops.ts';
 import type { Host } from './host.ts';
 import { HostRecords } from './host-records.ts';
@@ -39,6 +39,7 @@ import {
 } from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';
 import { Lessons } from './lessons.ts';
+import { partsOfLinks } from './long-page.ts';
 import { Offers } from './offers.ts';
 import { Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
@@ -48,34 +49,9 @@ import { Sitemaps } from './sitemaps.ts';
 import { TaskNames } from './task-names.ts';
 import type { Task } from './tasks.ts';
 
-export type FrontierOptions = Pick<DispatcherOptions, 'leaseMs' | 'onFilesWanted'> & {
-  readonly store: Store;
-  readonly commits: GroupCommit;
-  readonly results: Findings;
-  /** Folder for the saved Bloom filters; undefined: they are not saved. */
-  readonly folder: string | undefined;
-  /** Keys the hosts' places in the store: 16 bytes, the same at every start. */
-  readonly hostSecret: Buffer;
-  /** Which hosts share a delay and a concurrency. */
-  readonly grouping: Grouping;
-  /** Entries of the table of recent fingerprints, 16 bytes each. */
-  readonly recentEntries: number;
-  /** What the Bloom filters of all crawls may take. */
-  readonly bloomBytesMax: number;
-  /** True while memory is short: little may wait for the disk then. */
-  readonly isTight: () => boolean;
-  /** It is new, with these for its first seeds. */
-  readonly onMade: (crawl: Crawl, seeds: readonly string[]) => void;
-  /** It is finished or cancelled, and that is on the disk. */
-  readonly onEnded: (crawl: Crawl) => void;
-};
-
 /** A new link costs twenty times what a known one does, so time bounds a commit, not bytes alone:
  *  nobody else is served while it is gathered. What it costs after that is about the same again. */
 const gatherMsMax = 15;
-/** Links of one page that are taken at once. */
-const linkBytesMax = 64 << 10;
-const lineFeed = 10;
 
 export class Frontier {
   readonly crawls: Crawls;
@@ -213,42 +189,19 @@ export class Frontier {
       return await this.#retry(task, error, 0, holder.name);
     }
     if (host !== undefined) this.#lessons.reported(host, report.result);
+    // The page ends with the last of its links: after a crash in between it is fetched again, and
+    // finds some of them known.
     const links = { total: 0 };
-    const rest = this.#putFirstLinks(crawl, task, report.links, links);
-    const bytes = smallEntryBytes + rest.length + report.images.length * 128;
-    const last = { ...report, links: rest };
-    return await new Promise((done) =>
-      this.#put({
-        kind: 'report',
-        crawl,
-        bytes,
-        task,
-        report: last,
-        links,
-        slave: holder.name,
-        done,
-      }),
-    );
-  }
-
-  /** Of a page with very many links, all but the last ones are offered first, on their own, so that no commit takes long. The page ends with the last of them: after a crash in
-   *  between it is fetched again, and finds some of its links known. */
-  #putFirstLinks(
-    crawl: Crawl,
-    task: Task,
-    links: Uint8Array,
-    found: { total: number },
-  ): Uint8Array {
-    let rest = links;
-    while (rest.length > linkBytesMax) {
-      const cut = rest.lastIndexOf(lineFeed, linkBytesMax - 1) + 1;
-      // Longer than any URL: nothing will come of it.
-      if (cut === 0) break;
-      const part = rest.subarray(0, cut);
-      this.#put({ kind: 'links', crawl, bytes: part.length, task, part, links: found });
-      rest = rest.subarray(cut);
+    const { first, last } = partsOfLinks(report.links);
+    for (const part of first) {
+      this.#put({ kind: 'links', crawl, bytes: part.length, task, part, links });
     }
-    return rest;
+    const bytes = smallEntryBytes + last.length + report.images.length * 128;
+    const { name: slave } = holder;
+    const rest = { ...report, links: last };
+    return await new Promise((done) =>
+      this.#put({ kind: 'report', crawl, bytes, task, report: rest, links, slave, done }),
+    );
   }
 
   /** Takes links and images that belong to no task. Resolves when they are on the disk. */
@@ -433,48 +386,10 @@ export class Frontier {
 
   /** Does one entry; gives the answer for when it is on the disk. */
   #handle(entry: Entry, gatherings: Map<Crawl, Gathering>): () => void {
-    const { crawl, kind } = entry;
+    const { crawl } = entry;
     if (crawl.state === 'cancelled') return () => answerCancelled(entry);
     const gathering = this.#gathering(crawl, gatherings);
-    switch (kind) {
-      case 'report': {
-        const { task, report, links, slave } = entry;
-        const isTaken = gathering.report(task, report, { before: links.total, slave }, clockMs());
-        return () => entry.done(isTaken ? 'done' : 'stale');
-      }
-      case 'links':
-        entry.links.total += gathering.links(entry.part, entry.task, clockMs());
-        return () => {};
-      case 'failure': {
-        gathering.failure(entry.failure, clockMs());
-        return () => entry.done('done');
-      }
-      case 'offer':
-        gathering.offer(entry.offer, clockMs());
-        return entry.done;
-      case 'sitemap':
-        gathering.sitemap(entry.task, entry.part, entry.slave, clockMs());
-        return () => entry.done('done');
-      case 'sitemaps':
-        gathering.sitemaps(entry.urls, entry.level);
-        return () => {};
-      case 'excluded':
-        gathering.excluded(entry.task, clockMs());
-        return entry.done;
-      case 'seeds': {
-        const verdict = this.#offers.seeds(gathering, entry.urls, entry.priority);
-        return () => entry.done(verdict);
-      }
-      case 'again': {
-        const verdict = this.#offers.again(gathering, entry.urls);
-        return () => entry.done(verdict);
-      }
-      case 'replay':
-        this.#offers.replay(gathering, entry.rows);
-        return entry.done;
-      default:
-        return entry satisfies never;
-    }
+    return handle(entry, gathering, this.#offers, clockMs());
   }
 
   #gathering(crawl: Crawl, gatherings: Map<Crawl, Gathering>): Gathering {
