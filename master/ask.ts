@@ -68,6 +68,11 @@ async function perform(master: MasterClient, question: AskOptions['ask']): Promi
       const past = { pause: 'paused', resume: 'going on', cancel: 'cancelled' }[verb];
       return { text: `crawl ${crawl} is ${past}`, answer };
     }
+    case 'backup': {
+      const answer = await master.request('backup', { name: question.name });
+      const size = `${(answer.bytes / 1e6).toFixed(1)} MB`;
+      return { text: `${size} in backups/${question.name} of the master's data folder`, answer };
+    }
     case 'buried':
       return await buried(master, question);
     default:

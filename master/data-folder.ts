@@ -17,6 +17,9 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { ConfigError, messageOf } from '../shared/errors.ts';
 
+/** What to do when the disk has failed. */
+export const afterFault = 'what was acknowledged is on the disk: mend it, and start again';
+
 const touchEveryMs = 2_000;
 /** A lock of elsewhere that was not touched for this long is left over. */
 const staleMs = 10_000;
@@ -29,13 +32,21 @@ export class DataFolder {
   readonly #address: string;
   readonly #touch: NodeJS.Timeout;
 
+  /** It cannot be used any more: its file system is gone, or is read-only. */
+  onFault: (error: unknown) => void = () => {};
+
   private constructor(path: string) {
     this.path = path;
     this.#lock = join(path, 'master.lock');
     this.#address = join(path, 'master.addr');
     this.#touch = setInterval(() => {
       const now = new Date();
-      utimesSync(this.#lock, now, now);
+      try {
+        utimesSync(this.#lock, now, now);
+      } catch (error) {
+        const why = `the data folder ${path} cannot be used any more: ${messageOf(error)}`;
+        this.onFault(new ConfigError(`${why}; ${afterFault}`, error));
+      }
     }, touchEveryMs);
     this.#touch.unref();
   }
@@ -74,8 +85,12 @@ export class DataFolder {
 
   close(): void {
     clearInterval(this.#touch);
-    rmSync(this.#address, { force: true });
-    rmSync(this.#lock, { force: true });
+    try {
+      rmSync(this.#address, { force: true });
+      rmSync(this.#lock, { force: true });
+    } catch {
+      // On a read-only disk. The next start knows that nobody holds the lock.
+    }
   }
 }
 

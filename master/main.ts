@@ -3,11 +3,19 @@ import { runMain } from '../shared/cli.ts';
 import { ask } from './ask.ts';
 import { Master } from './master.ts';
 import { parseMasterOptions } from './options.ts';
+import { repair } from './repair.ts';
+
+// A log that finds no room, or no reader, ends no crawl.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
 await runMain('master', async () => {
   const options = parseMasterOptions(process.argv, process.env);
   if (options.kind === 'ask') {
     await ask(options);
+    return;
+  }
+  if (options.kind === 'repair') {
+    for (const line of await repair(options)) console.log(line);
     return;
   }
   if (options.kind === 'selftest') {

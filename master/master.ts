@@ -6,20 +6,21 @@
  *                     +--every crawl finished (exitWhenDone)--> draining
  */
 import { randomBytes } from 'node:crypto';
-import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { isDeepStrictEqual } from 'node:util';
-import { AuthkeyFile, authkeyBytesMin, makeAuthkeyFile } from '../shared/authkey.ts';
+import { makeAuthkeyFile } from '../shared/authkey.ts';
 import { serverEncryption } from '../shared/encryption.ts';
-import { ConfigError, messageOf } from '../shared/errors.ts';
+import { ConfigError, messageOf, StoreError } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
-import { isLoopback } from '../shared/url.ts';
 import { version } from '../shared/version.ts';
-import { DataFolder } from './data-folder.ts';
+import { authkeysOf } from './authkeys.ts';
+import { Backups } from './backup.ts';
+import { afterFault, DataFolder } from './data-folder.ts';
+import { DiskRoom, megabytes, shortageOf } from './disk-room.ts';
 import type { Crawl } from './frontier/crawl.ts';
 import { Frontier } from './frontier/frontier.ts';
 import { Grouping } from './frontier/grouping.ts';
 import { MemoryWatch } from './memory-watch.ts';
+import { Notices } from './notices.ts';
 import type { ServeOptions } from './options.ts';
 import { Progress, summary } from './progress.ts';
 import { Managed } from './python/managed.ts';
@@ -28,10 +29,11 @@ import { RobotsSlave } from './robots-slave.ts';
 import { MasterServer } from './server.ts';
 import type { Services } from './services.ts';
 import { ResultQueue } from './sinks/result-queue.ts';
+import { refuseDamagedStore } from './store/check.ts';
 import { GroupCommit } from './store/group-commit.ts';
-import { openLmdbStore } from './store/lmdb.ts';
-import { formatVersion } from './store/records.ts';
-import type { Store } from './store/store.ts';
+import { type NativeStore, openLmdbStore, storeFile } from './store/lmdb.ts';
+import { secretKey } from './store/records.ts';
+import { upgrade } from './store/upgrade.ts';
 
 const commitEveryMs = 25;
 /** Shares of the memory limit: Bloom filters, and results that are not yet written. */
@@ -41,19 +43,24 @@ const resultShare = 1 / 16;
 const tightResultBytes = 1 << 20;
 /** How long an orderly stop waits for the pages that slaves have under way. */
 const drainMs = 10_000;
+/** How long it waits for room on a full disk. */
+const fullMs = 10_000;
 /** How long programs whose work is over have to say good-bye. */
 const leaveMs = 1_000;
 
 export class Master {
   readonly #options: ServeOptions;
   readonly #folder: DataFolder;
-  readonly #store: Store;
+  readonly #room: DiskRoom;
+  readonly #store: NativeStore;
   readonly #log: Logger;
+  readonly #notices: Notices;
   readonly #progress: Progress;
   readonly #commits: GroupCommit;
   readonly #results: ResultQueue;
   readonly #frontier: Frontier;
   readonly #queues: UserQueues;
+  readonly #backups: Backups;
   readonly #managed: Managed;
   readonly #server: MasterServer;
   readonly #robotsSlave: RobotsSlave;
@@ -69,7 +76,11 @@ export class Master {
   static async start(options: ServeOptions): Promise<Master> {
     const folder = DataFolder.open(options.dataFolder);
     try {
-      const store = await openLmdbStore(join(options.dataFolder, 'store'));
+      refuseFullDisk(options);
+      const storeFolder = join(options.dataFolder, 'store');
+      refuseDamagedStore(storeFile(storeFolder));
+      const store = await openLmdbStore(storeFolder);
+      await upgrade(store);
       const master = new Master(options, folder, store);
       await master.#serve();
       return master;
@@ -79,7 +90,7 @@ export class Master {
     }
   }
 
-  private constructor(options: ServeOptions, folder: DataFolder, store: Store) {
+  private constructor(options: ServeOptions, folder: DataFolder, store: NativeStore) {
     this.#options = options;
     this.#folder = folder;
     this.#store = store;
@@ -96,6 +107,7 @@ export class Master {
       json: options.jsonLogs,
       write: (line) => this.#progress.above(line),
     });
+    this.#notices = new Notices(this.#log, options);
     this.#progress = new Progress({
       look: () => ({
         crawls: [...this.#frontier.crawls].map((crawl) => crawl.status()),
@@ -105,15 +117,21 @@ export class Master {
       repaints: isTerminal && !options.jsonLogs,
     });
     const onError = (error: unknown) => this.#fail(error);
-    this.#commits = new GroupCommit({ store, everyMs: commitEveryMs, onError });
+    folder.onFault = onError;
+    const room = new DiskRoom({
+      folders: [options.dataFolder, options.outFolder],
+      reserveBytes: options.diskReserveBytes,
+      onShort: (shortage) => this.#notices.diskFull(shortage),
+      onRoom: () => this.#log.info('there is room on the disk again: going on'),
+      onError,
+    });
+    this.#room = room;
+    this.#commits = new GroupCommit({ store, everyMs: commitEveryMs, onError, room });
     const bytesMax = options.memoryBytes;
     this.#memory = new MemoryWatch({
       bytesMax,
       commits: () => this.#commits.count,
-      onTight: (used) => {
-        const mib = Math.round(used / 2 ** 20);
-        this.#log.warn({ MiB: mib }, 'memory is short: peers wait; see --memory-limit');
-      },
+      onTight: (used) => this.#notices.memoryShort(used),
       onExceeded: (bytes) => this.#server.closeHeaviest(bytes),
     });
     const isTight = () => this.#memory.isTight;
@@ -124,6 +142,7 @@ export class Master {
       waitingBytesMax: () => (isTight() ? tightResultBytes : bytesMax * resultShare),
       onWritten: (crawl) => this.#frontier.settle(crawl),
       onError,
+      room,
     });
     this.#frontier = new Frontier({
       store,
@@ -137,20 +156,29 @@ export class Master {
       bloomBytesMax: bytesMax * bloomShare,
       isTight,
       onMade: (crawl, seeds) => {
-        if (crawl.spec.ignoreRobots) this.#warnOfManners(crawl);
-        this.#hintAtContact(crawl, seeds);
+        if (crawl.spec.ignoreRobots) this.#notices.ignoresRobots(crawl);
+        this.#notices.hintAtContact(crawl, seeds);
       },
       onEnded: (crawl) => this.#ended(crawl),
       onFilesWanted: () => this.#robotsSlave.want(),
     });
     this.#queues = new UserQueues(store, this.#commits, options.queues);
+    this.#backups = new Backups({
+      store,
+      dataFolder: options.dataFolder,
+      outFolder: options.outFolder,
+      reserveBytes: options.diskReserveBytes,
+      onMade: ({ folder, bytes }) => {
+        this.#log.info(`backup of ${(bytes / 1e6).toFixed(1)} MB is in ${folder}`);
+      },
+    });
     this.#managed = new Managed(() => services, {
       isDurable: options.durablePut,
       plain: options.queues,
       crawl: options.crawl,
       spec: options.spec,
     });
-    const authkeys = this.#authkeys();
+    const authkeys = authkeysOf(options, this.#log);
     this.#robotsSlave = new RobotsSlave({
       authkeys,
       log: this.#log,
@@ -175,17 +203,33 @@ export class Master {
     await this.#leasesReturned();
     this.#robotsSlave.close();
     this.#queues.close();
+    const full = this.#endIfFull();
     await this.#managed.close(leaveMs);
     await this.#commits.flushed();
     await this.#results.close();
     await this.#frontier.close();
+    clearInterval(full);
     await this.#server.close(1_000);
     this.#progress.stop();
     this.#memory.close();
+    this.#room.close();
+    await this.#backups.idle();
     await this.#store.close();
     this.#folder.close();
     this.#state = 'stopped';
     this.#settleStopped.resolve();
+  }
+
+  /** A stop does not wait for ever for room. */
+  #endIfFull(): NodeJS.Timeout {
+    return setInterval(() => {
+      if (this.#room.shortMs < fullMs) return;
+      this.#fail(
+        new ConfigError(
+          'stopped with the disk full: what was acknowledged is on it; make room, and start again',
+        ),
+      );
+    }, 250);
   }
 
   async #serve(): Promise<void> {
@@ -196,9 +240,9 @@ export class Master {
     this.#port = actualPort;
     this.#folder.publish(`${host || '127.0.0.1'}:${actualPort}`);
     this.#state = 'serving';
-    this.#greet(actualPort);
+    this.#notices.listening(actualPort, this.#isNewKey);
     for (const crawl of this.#frontier.crawls) {
-      if (crawl.spec.ignoreRobots && crawl.state === 'running') this.#warnOfManners(crawl);
+      if (crawl.spec.ignoreRobots && crawl.state === 'running') this.#notices.ignoresRobots(crawl);
     }
     if (seeds.length > 0) await this.#seed(name, seeds, spec);
     this.#progress.start(this.#options.statusEveryMs);
@@ -207,45 +251,15 @@ export class Master {
   }
 
   async #seed(name: string, seeds: readonly string[], spec: ServeOptions['spec']): Promise<void> {
-    this.#warnOfOtherSpec(name, spec);
+    if (this.#frontier.crawls.has(name)) {
+      this.#notices.otherSpec(this.#frontier.crawls.named(name), spec);
+    }
     const { admitted, refused } = await this.#frontier.seed(name, spec, seeds);
     const crawl = this.#frontier.crawls.named(name);
     for (const { url, why } of refused) this.#log.warn({ url }, `seed refused: ${why}`);
     if (admitted === 0 && crawl.state === 'finished') {
-      const folder = this.#results.folderOf(name);
-      this.#log.info(
-        `crawl ${name} was finished before: ${crawl.counters.pages} pages in ${folder}; ` +
-          'to crawl again, give another --crawl',
-      );
+      this.#notices.finishedBefore(crawl, this.#results.folderOf(name));
     }
-  }
-
-  /** A crawl keeps the options that it was made with. */
-  #warnOfOtherSpec(name: string, spec: ServeOptions['spec']): void {
-    if (!this.#frontier.crawls.has(name)) return;
-    const kept = this.#frontier.crawls.named(name).spec;
-    const fields = Object.keys({ ...kept, ...spec }) as (keyof typeof spec)[];
-    const others = fields.filter((field) => !isDeepStrictEqual(kept[field], spec[field]));
-    if (others.length === 0) return;
-    this.#log.warn(
-      { crawl: name, ignored: others },
-      'the crawl goes on with the options it was made with',
-    );
-  }
-
-  /** The keys that let a peer in, as the file has them now. @throws ConfigError */
-  #authkeys(): () => readonly Buffer[] {
-    const { authkey, authkeyFile, host } = this.#options;
-    if (authkey !== undefined) {
-      refuseWeakKey(authkey, host);
-      return () => [authkey];
-    }
-    const file = new AuthkeyFile(authkeyFile, (error) => {
-      this.#log.error(`${messageOf(error)}; the keys of before are still taken`);
-    });
-    const keys = () => file.keys;
-    for (const key of keys()) refuseWeakKey(key, host);
-    return keys;
   }
 
   #services(authkeys: () => readonly Buffer[]): Services {
@@ -264,6 +278,7 @@ export class Master {
       frontier: this.#frontier,
       results: this.#results,
       queues: this.#queues,
+      backups: this.#backups,
       managed: this.#managed,
       sessions: () => this.#server.sessions,
       isDraining: () => this.#state !== 'serving',
@@ -288,54 +303,15 @@ export class Master {
       onRefusedPickle: (peer, error) => {
         this.#log.warn({ peer }, `pickle refused: ${messageOf(error)}`);
       },
-      onRefused: (peer, error, times) => {
-        // A flood of them fills no disk.
-        if (times > 3 && (times & (times - 1)) !== 0) return;
-        const often = times > 3 ? { times } : {};
-        const fields = { peer, code: error.code, ...often };
-        this.#log.warn(fields, `connection ended: ${messageOf(error)}`);
-      },
+      onRefused: (peer, error, times) => this.#notices.refused(peer, error, times),
     };
-  }
-
-  #greet(port: number): void {
-    const { dataFolder, host, authkeyFile } = this.#options;
-    const where = `${host || '*'}:${port}`;
-    this.#log.info(
-      { data: dataFolder, pid: process.pid },
-      `orbweaver ${version} listens on ${where}`,
-    );
-    const reachable = host && host !== '0.0.0.0' && host !== '::' ? host : hostname();
-    const join = `node slave.js --master ${reachable}:${port}`;
-    if (this.#isNewKey) {
-      this.#log.info(`made the authkey ${authkeyFile}: copy that file to the slaves' machines`);
-    }
-    const key = this.#options.authkey ? 'the same authkey' : authkeyFile;
-    this.#log.info(`join a slave with: ${join} --authkey-file ${key}`);
-  }
-
-  #warnOfManners({ name }: Crawl): void {
-    this.#log.warn(
-      `crawl ${name} IGNORES robots.txt (--ignore-robots): it fetches what sites ask crawlers ` +
-        'not to; only do that to sites that are yours',
-    );
-  }
-
-  /** Owners of sites turn away whom they cannot ask. */
-  #hintAtContact({ name, spec }: Crawl, seeds: readonly string[]): void {
-    const agents = [spec.fetch.userAgent, ...spec.fetch.otherUserAgents];
-    if (agents.some((agent) => /[@+]|:\/\//.test(agent)) || !seeds.some(isElsewhere)) return;
-    this.#log.info(
-      `crawl ${name} tells nobody whose it is: --contact https://you.example/bot (or a mail ` +
-        'address) lets the owners of sites reach you',
-    );
   }
 
   #ended(crawl: Crawl): void {
     // A seed may have come since: then it has not ended.
     if (!crawl.isOpen) for (const session of this.#server.sessions) session.endCrawl(crawl.id);
     const folder = this.#results.folderOf(crawl.name);
-    this.#log.info(summary(crawl.status(), Date.now() - crawl.startedAt, folder));
+    this.#log.info(summary(crawl.status(), Math.max(0, Date.now() - crawl.startedAt), folder));
     this.#managed.crawlEnded();
     // Who cancelled it gets the answer first.
     setImmediate(() => this.#leaveIfDone());
@@ -364,35 +340,46 @@ export class Master {
     if (this.#state === 'stopped') return;
     this.#state = 'stopped';
     this.#progress.stop();
+    this.#room.close();
     this.#robotsSlave.close();
     this.#folder.close();
-    this.#settleStopped.reject(error);
+    this.#settleStopped.reject(isDiskFault(error) ? diskFault(error) : error);
   }
 
   #slaveCount(): number {
     return this.#server.sessions.filter(({ role }) => role === 'slave').length;
   }
 
-  /** The secret of the host hashes; with it the format version, which is checked. */
+  /** The secret of the host hashes. */
   #secret(): Buffer {
-    const formatKey = Buffer.from('format');
-    const secretKey = Buffer.from('secret');
-    const format = this.#store.get('meta', formatKey);
     const known = this.#store.get('meta', secretKey);
-    if (format !== undefined && format[0] !== formatVersion) {
-      throw new ConfigError(
-        `${this.#options.dataFolder} was written in format ${format[0]}, ` +
-          `this is ${formatVersion}; use the version of Orbweaver that wrote it`,
-      );
-    }
     if (known !== undefined) return known;
     const secret = randomBytes(16);
-    this.#commits.submit([
-      { table: 'meta', key: formatKey, value: Buffer.from([formatVersion]) },
-      { table: 'meta', key: secretKey, value: secret },
-    ]);
+    this.#commits.submit([{ table: 'meta', key: secretKey, value: secret }]);
     return secret;
   }
+}
+
+/** Opening a store writes to it. @throws ConfigError */
+function refuseFullDisk({ dataFolder, outFolder, diskReserveBytes }: ServeOptions): void {
+  const shortage = shortageOf([dataFolder, outFolder], diskReserveBytes);
+  if (shortage === undefined) return;
+  const { folder, freeBytes } = shortage;
+  throw new ConfigError(
+    `only ${megabytes(freeBytes)} MB are free under ${folder}, and --disk-reserve is ` +
+      `${megabytes(diskReserveBytes)}; make room, or lower it`,
+  );
+}
+
+/** Did the disk fail, rather than we? */
+function isDiskFault(error: unknown): boolean {
+  if (error instanceof StoreError) return true;
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return ['EIO', 'EROFS', 'ENODEV', 'ENXIO', 'ESTALE', 'ENOTCONN'].includes(String(code));
+}
+
+function diskFault(error: unknown): ConfigError {
+  return new ConfigError(`${messageOf(error)}; ${afterFault}`, error);
 }
 
 /** How programs on this machine reach a master that listens there. */
@@ -400,19 +387,4 @@ function localHost(host: string): string {
   if (host === '' || host === '0.0.0.0') return '127.0.0.1';
   if (host === '::') return '[::1]';
   return host.includes(':') ? `[${host}]` : host;
-}
-
-/** A seed of another machine. */
-function isElsewhere(seed: string): boolean {
-  return URL.canParse(seed) && !isLoopback(new URL(seed).hostname);
-}
-
-function refuseWeakKey(authkey: Buffer, host: string): void {
-  const isPublic = !isLoopback(host);
-  if (isPublic && authkey.length < authkeyBytesMin) {
-    throw new ConfigError(
-      `the authkey has ${authkey.length} bytes; on an address that others can reach it needs ` +
-        `${authkeyBytesMin}: use a longer one, or --listen 127.0.0.1:6666`,
-    );
-  }
 }

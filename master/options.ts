@@ -55,6 +55,8 @@ export type ServeOptions = {
   /** Which hosts share a delay and a concurrency. */
   readonly grouping: GroupingKind;
   readonly exitWhenDone: boolean;
+  /** With less free on the disk, everything waits. */
+  readonly diskReserveBytes: number;
   readonly recentUrls: number;
   readonly memoryBytes: number;
   readonly timing: Timing;
@@ -70,6 +72,7 @@ export type AskOptions = {
   readonly json: boolean;
   readonly ask:
     | { verb: 'status' }
+    | { verb: 'backup'; name: string }
     | { verb: 'pause' | 'resume' | 'cancel'; crawl: string }
     | {
         verb: 'add';
@@ -83,10 +86,17 @@ export type AskOptions = {
     | { verb: 'buried'; crawl: string; replay: boolean; url: string | undefined };
 };
 
+/** A subcommand on the data folder of a master that does not run. */
+export type RepairOptions = {
+  readonly kind: 'repair';
+  readonly dataFolder: string;
+  readonly outFolder: string;
+};
+
 /** Another program's command line: `selftest.js` reads it. */
 export type SelftestOptions = { readonly kind: 'selftest' };
 
-export type MasterOptions = ServeOptions | AskOptions | SelftestOptions;
+export type MasterOptions = ServeOptions | AskOptions | RepairOptions | SelftestOptions;
 
 type Values = Record<string, unknown>;
 
@@ -104,10 +114,11 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
   program.action((seeds: string[]) => {
     options = serveOptions(program, seeds, env);
   });
-  const take = (ask: AskOptions) => {
-    options = ask;
+  const take = (given: AskOptions | RepairOptions) => {
+    options = given;
   };
   for (const command of subcommands(take, env)) program.addCommand(command);
+  program.addCommand(repairCommand(take, env));
   program
     .command('selftest')
     .description('prove on this machine that nothing is lost, whatever is killed')
@@ -127,10 +138,7 @@ function serveFlags(): Option[] {
     flag('--listen <[host]:port>', 'where slaves connect; no host: every address')
       .default(':6666')
       .argParser(address),
-    flag('--data <folder>', 'state: store, authkey, lock').default('./orb-data'),
-    flag('--out <folder>', 'results: <out>/<crawl>/pages.jsonl and img_src.txt').default(
-      './crawl-data',
-    ),
+    ...folderFlags(),
     flag('--crawl <name>', 'name of the crawl of the seeds')
       .default('default')
       .argParser(crawlName),
@@ -158,6 +166,9 @@ function serveFlags(): Option[] {
       .default('host'),
     flag('--config <file>', 'YAML or JSON file of options by their long names'),
     flag('--exit-when-done', 'leave with 0 when every crawl is finished').default(false),
+    flag('--disk-reserve <mb>', 'free space on the disk, in MB, below which everything waits')
+      .default(256)
+      .argParser(whole(1, 1_000_000)),
     flag('--memory-limit <MB>', "what the master may take of memory, without the kernel's cache")
       .default(1024)
       .argParser(whole(256, 1 << 20)),
@@ -172,6 +183,29 @@ function serveFlags(): Option[] {
       .choices(logLevels)
       .default('info'),
   ];
+}
+
+function folderFlags(): Option[] {
+  return [
+    flag('--data <folder>', 'state: store, authkey, lock').default('./orb-data'),
+    flag('--out <folder>', 'results: <out>/<crawl>/pages.jsonl and img_src.txt').default(
+      './crawl-data',
+    ),
+  ];
+}
+
+function repairCommand(take: (options: RepairOptions) => void, env: NodeJS.ProcessEnv): Command {
+  const command = makeCommand('repair', env).description(
+    'make a new store of what can be read of a damaged one; the master must not run',
+  );
+  for (const option of folderFlags()) command.addOption(option);
+  return command.action((values: Values) =>
+    take({
+      kind: 'repair',
+      dataFolder: String(values['data']),
+      outFolder: String(values['out']),
+    }),
+  );
 }
 
 /** For tests and odd networks: the patience that `hello` announces, in seconds. [B-4] */
@@ -221,6 +255,7 @@ function serveOptions(program: Command, seeds: string[], env: NodeJS.ProcessEnv)
     durablePut: values['durablePut'] === true,
     grouping: values['politenessGroup'] as GroupingKind,
     exitWhenDone: values['exitWhenDone'] === true,
+    diskReserveBytes: Number(values['diskReserve']) * 1e6,
     recentUrls: Number(values['recentUrls']),
     memoryBytes: Number(values['memoryLimit']) * 2 ** 20,
     timing: timing(values),
@@ -303,6 +338,11 @@ function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): C
     simple('pause', 'stop handing out tasks of a crawl'),
     simple('resume', 'go on with a paused crawl'),
     simple('cancel', 'end a crawl for good; its files stay'),
+    make('backup', 'copy state and results, while the master works, to <data>/backups/<name>')
+      .argument('<name>', 'of the backup', crawlName)
+      .action((name: string, values: Values) =>
+        take({ ...common(values), ask: { verb: 'backup', name } }),
+      ),
     make('buried', 'list the URLs that were given up, or fetch them again')
       .argument('<crawl>', 'its name', crawlName)
       .option('--replay', 'put them back into the task queue', false)

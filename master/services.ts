@@ -3,6 +3,7 @@ import type { Tls } from '../shared/connection.ts';
 import type { CrawlSpec } from '../shared/crawl.ts';
 import type { OrbError } from '../shared/errors.ts';
 import type { AuthDigest } from '../shared/handshake.ts';
+import type { Backups } from './backup.ts';
 import type { Frontier } from './frontier/frontier.ts';
 import type { MemoryWatch } from './memory-watch.ts';
 import type { CrawlWorker } from './python/crawl-worker.ts';
@@ -34,6 +35,7 @@ export type Services = {
   readonly frontier: Frontier;
   readonly results: ResultQueue;
   readonly queues: UserQueues;
+  readonly backups: Backups;
   /** What Python's managers see. */
   readonly managed: Managed;
   /** Sessions that have said hello. */

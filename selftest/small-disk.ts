@@ -8,8 +8,11 @@ const roomMb = 4096;
 export class SmallDisk {
   readonly folder: string;
 
+  #isMounted = true;
+
   private constructor(folder: string) {
     this.folder = folder;
+    process.once('exit', () => this.unmount());
   }
 
   /** Undefined when this user or system must not mount one. */
@@ -37,8 +40,10 @@ export class SmallDisk {
     this.unmount();
   }
 
+  /** Idempotent. Whoever still uses it goes on until he ends. */
   unmount(): void {
-    run('umount', [this.folder]);
+    if (this.#isMounted) run('umount', ['-l', this.folder]);
+    this.#isMounted = false;
   }
 
   #resize(size: string): boolean {

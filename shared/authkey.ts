@@ -7,6 +7,7 @@ import {
   fsyncSync,
   openSync,
   readFileSync,
+  rmSync,
   type Stats,
   writeSync,
 } from 'node:fs';
@@ -121,9 +122,15 @@ export function makeAuthkeyFile(path: string): boolean {
   const text = randomBytes(24).toString('base64url');
   try {
     const file = openSync(path, 'wx', 0o600);
-    writeSync(file, `${text}\n`);
-    fsyncSync(file);
-    closeSync(file);
+    try {
+      writeSync(file, `${text}\n`);
+      fsyncSync(file);
+    } catch (error) {
+      rmSync(path); // an empty one would be in the way of the next start
+      throw error;
+    } finally {
+      closeSync(file);
+    }
   } catch (error) {
     throw new ConfigError(`cannot make the authkey file ${path}: ${messageOf(error)}`, error);
   }

@@ -308,6 +308,8 @@ export const requestSchemas = {
     crawl: crawlNameSchema,
     url: url.optional(),
   }),
+  /** A copy of the state and the files, below the master's data folder. [C-13] */
+  backup: z.strictObject({ verb: z.literal('backup'), id: z.int().min(0), name: crawlNameSchema }),
   'queue.put': z.strictObject({
     verb: z.literal('queue.put'),
     id: z.int().min(0),
@@ -408,6 +410,7 @@ export type Replies = {
     next?: Uint8Array;
   };
   'crawl.replay': { replayed: number };
+  backup: { bytes: number };
   'queue.put': { size: number };
   'queue.get': { items: { id: number; value: Uint8Array }[] };
   'queue.done': Record<never, never>;

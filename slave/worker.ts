@@ -15,20 +15,14 @@ import type { MasterClient } from '../shared/client.ts';
 import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { CommandError, messageOf } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
-import {
-  limits,
-  type Push,
-  type Replies,
-  type Requests,
-  type TaskPush,
-} from '../shared/protocol.ts';
+import { limits, type Push, type Replies, type TaskPush } from '../shared/protocol.ts';
 import { type FetchContext, PageFetcher } from './fetch/fetcher.ts';
-import type { FailedOutcome, FetchOutcome, SitemapOutcome, Turn } from './fetch/outcome.ts';
+import type { FailedOutcome, Turn } from './fetch/outcome.ts';
 import { Proxies } from './fetch/proxies.ts';
-import type { RobotsOutcome } from './fetch/robots-file.ts';
-import { partsOf } from './fetch/sitemap-body.ts';
 import { Visitors } from './fetch/visitors.ts';
 import { MasterLink } from './master-link.ts';
+import { Outbox } from './outbox.ts';
+import { ofFailure, ofPage, ofRobots, ofSitemap, type Statement } from './statements.ts';
 
 export type WorkerOptions = {
   readonly master: Joining;
@@ -38,13 +32,6 @@ export type WorkerOptions = {
   readonly joinTimeoutMs: number;
   readonly log: Logger;
 };
-
-/** What the master is told of one task; kept until it is acknowledged. */
-type Statement =
-  | { readonly verb: 'task.report'; readonly body: Omit<Requests['task.report'], 'verb' | 'id'> }
-  | { readonly verb: 'task.robots'; readonly body: Omit<Requests['task.robots'], 'verb' | 'id'> }
-  | { readonly verb: 'task.sitemap'; readonly body: Omit<Requests['task.sitemap'], 'verb' | 'id'> }
-  | { readonly verb: 'task.release'; readonly body: Omit<Requests['task.release'], 'verb' | 'id'> };
 
 /** Runs one of the fetcher's ways as the next visitor of the crawl. */
 type ByVisitor = <O extends { readonly ok: true } | FailedOutcome>(
@@ -57,12 +44,6 @@ type ByVisitor = <O extends { readonly ok: true } | FailedOutcome>(
   ) => Promise<O>,
 ) => Promise<O | FailedOutcome>;
 
-/** Bytes of unacknowledged reports above which no fetch is begun. */
-const unackedBytesMax = 64 << 20;
-/** URLs, or images, of one part of a sitemap: a part of what a commit of the master's gathers. */
-const sitemapPartBytes = 128 << 10;
-/** A report may wait this long for others, so that they leave in one write. */
-const reportWithinMs = 5;
 /** How long a drain waits for what is being fetched. */
 const drainMs = 35_000;
 
@@ -77,8 +58,7 @@ export class Worker {
   readonly #fetching = new Map<TaskPush, AbortController>();
   /** A controller serves fetch after fetch until it has aborted one: they are slow to make. */
   readonly #spareAborts: AbortController[] = [];
-  readonly #unacked = new Set<Statement>();
-  #unackedBytes = 0;
+  readonly #outbox: Outbox;
   #state: 'working' | 'draining' | 'stopped' = 'working';
   #onIdle: () => void = () => {};
   #extender: NodeJS.Timeout | undefined;
@@ -88,6 +68,11 @@ export class Worker {
     this.#fetcher = new PageFetcher({ connections: options.slots });
     this.#proxies = new Proxies(({ name }, reason, ms) => {
       options.log.warn({ proxy: name, forS: Math.round(ms / 1000) }, `proxy set aside: ${reason}`);
+    });
+    this.#outbox = new Outbox({
+      master: () => this.#link.master,
+      onRoom: () => this.#fill(),
+      log: options.log,
     });
     this.#link = new MasterLink(options, {
       onJoined: (master) => this.#joined(master),
@@ -130,8 +115,9 @@ export class Worker {
   }
 
   #joined(master: MasterClient): void {
+    // Whoever leaves says first what it has found.
+    this.#outbox.tellAll(master);
     if (this.#state !== 'working') return;
-    for (const statement of this.#unacked) this.#send(master, statement);
     // A crawl of which a whole session said nothing ended while we were away.
     for (const [id, crawl] of this.#crawls) {
       if (crawl.isStale) this.#crawls.delete(id);
@@ -180,14 +166,14 @@ export class Worker {
   #fill(): void {
     while (
       this.#fetching.size < this.#options.slots &&
-      this.#unackedBytes < unackedBytesMax &&
+      !this.#outbox.isFull &&
       this.#state === 'working'
     ) {
       const task = this.#queued.shift();
       if (task === undefined) break;
       void this.#work(task);
     }
-    if (this.#fetching.size === 0 && this.#unacked.size === 0) this.#onIdle();
+    if (this.#fetching.size === 0 && this.#outbox.isEmpty) this.#onIdle();
   }
 
   async #work(task: TaskPush): Promise<void> {
@@ -210,16 +196,18 @@ export class Worker {
     };
     try {
       const { spec, visitors } = crawl;
-      await this.#do(task, (fetch) =>
+      const statements = await this.#do(task, (fetch) =>
         visitors.through((visitor) => {
           const context = { ...visitor, open, validators, validatedUrl, onStart, follow };
           return fetch.call(this.#fetcher, task.url, spec, signal, context);
         }, signal),
       );
+      for (const statement of statements) this.#outbox.tell(statement);
     } catch (error) {
       if (!abort.signal.aborted) {
         this.#options.log.error({ url: task.url }, `fetch: ${messageOf(error)}`);
-        this.#conclude(task, { ok: false, error: { kind: 'protocol', message: 'internal error' } });
+        const why = { kind: 'protocol', message: 'internal error' } as const;
+        this.#outbox.tell(ofFailure(task, { ok: false, error: why }));
       }
     } finally {
       this.#fetching.delete(task);
@@ -238,97 +226,21 @@ export class Worker {
     }
   }
 
-  async #do(task: TaskPush, by: ByVisitor): Promise<void> {
+  async #do(task: TaskPush, by: ByVisitor): Promise<Statement[]> {
     const { fetch, fetchRobots, fetchSitemap } = this.#fetcher;
     switch (task.kind) {
       case undefined:
-        return this.#conclude(task, await by(fetch));
+        return ofPage(task, await by(fetch));
       case 'robots':
-        return this.#concludeRobots(task, await by(fetchRobots));
+        return ofRobots(task, await by(fetchRobots));
       case 'sitemap':
-        return this.#concludeSitemap(task, await by(fetchSitemap));
+        return ofSitemap(task, await by(fetchSitemap));
       default: {
         task.kind satisfies never; // a newer master may say more
         const error = { kind: 'protocol', message: 'not known to this slave' } as const;
-        this.#giveBack(task, { ok: false, error });
+        return [ofFailure(task, { ok: false, error })];
       }
     }
-  }
-
-  #conclude(task: TaskPush, outcome: FetchOutcome): void {
-    const { task: id, lease } = task;
-    if (outcome.ok) {
-      const { result, images, links } = outcome;
-      this.#tell({ verb: 'task.report', body: { task: id, lease, result, images, links } });
-      return;
-    }
-    this.#giveBack(task, outcome);
-  }
-
-  #giveBack({ task, lease }: TaskPush, failed: FailedOutcome): void {
-    const { error, retryAfterMs, isPutOff } = failed;
-    const why = isPutOff ? {} : { error, ...(retryAfterMs ? { retryAfterMs } : {}) };
-    const body = { task, lease, ...why };
-    this.#tell({ verb: 'task.release', body });
-  }
-
-  /** In parts, so that no commit of the master's takes long; until the last one is there the task
-   *  is open, and whoever fetches it again says the same. */
-  #concludeSitemap(task: TaskPush, outcome: SitemapOutcome): void {
-    if (!outcome.ok) {
-      this.#giveBack(task, outcome);
-      return;
-    }
-    const { result, sitemap } = outcome;
-    const { kind, urls, images } = sitemap;
-    const parts = partsOf(sitemap, sitemapPartBytes);
-    for (const [i, part] of parts.entries()) {
-      const end = { result, urls: urls.length, images: images.length };
-      const isLast = i === parts.length - 1;
-      const body = { task: task.task, lease: task.lease, kind, ...part, ...(isLast && { end }) };
-      this.#tell({ verb: 'task.sitemap', body });
-    }
-  }
-
-  #concludeRobots(push: TaskPush, outcome: RobotsOutcome): void {
-    const { task, lease } = push;
-    if (outcome.ok) {
-      const { ok: _, ...file } = outcome;
-      this.#tell({ verb: 'task.robots', body: { task, lease, ...file } });
-    } else {
-      this.#giveBack(push, outcome);
-    }
-  }
-
-  #tell(statement: Statement): void {
-    this.#unacked.add(statement);
-    this.#unackedBytes += sizeOf(statement);
-    const { master } = this.#link;
-    if (master !== undefined) this.#send(master, statement);
-  }
-
-  #send(master: MasterClient, statement: Statement): void {
-    // The verb and the body of a statement belong together, which TypeScript cannot see of a union.
-    const { verb, body } = statement as Extract<Statement, { verb: 'task.report' }>;
-    master.request(verb, body, reportWithinMs).then(
-      () => this.#forget(statement),
-      (error: unknown) => {
-        // Without an answer it is sent again when the master is back.
-        if (!(error instanceof CommandError)) return;
-        this.#options.log.warn(`the master refused a ${statement.verb}: ${error.message}`);
-        this.#forget(statement);
-        if (statement.verb === 'task.release') return;
-        const { task, lease } = statement.body;
-        const why = { kind: 'protocol' as const, message: error.message.slice(0, 512) };
-        this.#tell({ verb: 'task.release', body: { task, lease, error: why } });
-      },
-    );
-  }
-
-  #forget(statement: Statement): void {
-    if (!this.#unacked.delete(statement)) return;
-    this.#unackedBytes -= sizeOf(statement);
-    this.#fill();
   }
 
   #cancel(leases: ReadonlySet<number>): void {
@@ -363,15 +275,4 @@ export class Worker {
       this.#fill();
     });
   }
-}
-
-function sizeOf(statement: Statement): number {
-  if (statement.verb === 'task.release') return 256;
-  if (statement.verb === 'task.robots') return statement.body.body.length + 256;
-  if (statement.verb === 'task.sitemap')
-    return statement.body.urls.length + statement.body.images.length + 512;
-  const { links, images } = statement.body;
-  let bytes = links.length + images.length * 128 + 512;
-  for (const { src, alt } of images) bytes += src.length + (alt?.length ?? 0);
-  return bytes;
 }

@@ -3,6 +3,7 @@ import { CommandError } from '../../shared/errors.ts';
 import type { Replies, Request, Requests, Verb } from '../../shared/protocol.ts';
 import type { Services } from '../services.ts';
 import type { Session } from '../session.ts';
+import { backup } from './backup.ts';
 import * as crawls from './crawls.ts';
 import * as queues from './queues.ts';
 import * as tasks from './tasks.ts';
@@ -33,6 +34,7 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'crawl.cancel': crawls.cancel,
   'crawl.buried': crawls.buried,
   'crawl.replay': crawls.replay,
+  backup,
   'queue.put': queues.put,
   'queue.get': queues.get,
   'queue.done': queues.done,

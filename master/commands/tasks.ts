@@ -36,7 +36,7 @@ export async function report(
   session: Session,
   { task, lease, result, images, links }: Requests['task.report'],
 ): Promise<Replies['task.report']> {
-  return { state: await frontier.report(session, lease, task, { result, images, links }) };
+  return { state: await frontier.answers.report(session, lease, task, { result, images, links }) };
 }
 
 export async function robots(
@@ -45,7 +45,7 @@ export async function robots(
   { task, lease, status, body, cacheControl, retryAfterMs }: Requests['task.robots'],
 ): Promise<Replies['task.robots']> {
   const answer = { status, cacheControl, retryAfterMs };
-  return { state: await frontier.robots(session, lease, task, answer, body) };
+  return { state: await frontier.answers.robots(session, lease, task, answer, body) };
 }
 
 export async function sitemap(
@@ -64,7 +64,7 @@ export async function release(
   if (error === undefined) {
     return { state: frontier.dispatcher.release(session, lease) ? 'done' : 'stale' };
   }
-  return { state: await frontier.fail(session, lease, task, error, retryAfterMs) };
+  return { state: await frontier.answers.fail(session, lease, task, error, retryAfterMs) };
 }
 
 export function extend(

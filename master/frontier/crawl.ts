@@ -63,6 +63,8 @@ export class Crawl {
   inbox = 0;
   /** Result rows that a sink has not written. */
   unwritten = 0;
+  /** Of its keys in `seen`. */
+  readonly seenSum: Uint32Array;
   #nextSeq: number;
   #nextCommit: number;
 
@@ -79,6 +81,7 @@ export class Crawl {
     this.filter = filter;
     this.scope = new Scope(record.spec, record.seedHosts);
     this.traps = new Traps(trapLimitsSchema.parse(record.spec.traps ?? {}), trapCounts);
+    this.seenSum = new Uint32Array(record.seenSum);
     this.#nextSeq = record.nextSeq;
     this.#nextCommit = record.nextCommit;
   }
@@ -94,6 +97,7 @@ export class Crawl {
       nextSeq: this.#nextSeq,
       nextCommit: this.#nextCommit,
       counters: this.counters,
+      seenSum: [...this.seenSum],
       startedAt: this.startedAt,
     };
   }

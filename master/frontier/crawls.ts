@@ -106,6 +106,7 @@ export class Crawls {
       nextSeq: 1,
       nextCommit: 1,
       counters: { ...noCounters },
+      seenSum: [0, 0, 0, 0],
       startedAt: Date.now(),
     });
   }
@@ -189,6 +190,7 @@ export class Crawls {
     crawl.filter.forget();
     crawl.counters.waiting = 0;
     crawl.counters.seen = 0;
+    crawl.seenSum.fill(0);
   }
 
   /** Finds the hosts that have tasks: one read each. */

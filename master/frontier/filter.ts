@@ -15,8 +15,9 @@ import {
   openSync,
   readSync,
   renameSync,
+  rmSync,
 } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { type FileHandle, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { fingerprintBytes } from '../../shared/fingerprint.ts';
 import { commitKey, crawlKey, fingerprintKey } from '../store/records.ts';
@@ -176,13 +177,15 @@ export class Filter {
         // A copy: bits that are set meanwhile must not make the digest wrong.
         const bytes = live.slice();
         digest.update(bytes);
-        await file.write(bytes);
+        await writeWhole(file, bytes);
       }
       digest.update(this.#base);
       own = digest.digest();
-      await file.write(this.#base);
-      await file.write(own);
+      await writeWhole(file, Buffer.concat([this.#base, own]));
       await file.sync();
+    } catch (error) {
+      rmSync(`${path}.new`, { force: true }); // perhaps there was no room for it
+      throw error;
     } finally {
       await file.close();
     }
@@ -249,6 +252,13 @@ export class Filter {
     const words = new Uint32Array(new Uint8Array(fingerprints).buffer);
     for (let at = 0; at < words.length; at += 4) this.#bloom.add(words, at);
     this.#unsaved += fingerprints.length / fingerprintBytes;
+  }
+}
+
+async function writeWhole(file: FileHandle, bytes: Uint8Array): Promise<void> {
+  for (let done = 0; done < bytes.length; ) {
+    const { bytesWritten } = await file.write(bytes, done);
+    done += bytesWritten;
   }
 }
 

@@ -11,19 +11,19 @@ import { clockMs } from '../../shared/clock.ts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError } from '../../shared/errors.ts';
 import { Fingerprinter } from '../../shared/fingerprint.ts';
-import type { FetchErrorBody, Replies } from '../../shared/protocol.ts';
+import type { Replies } from '../../shared/protocol.ts';
 import { hostKeyOf } from '../../shared/url.ts';
 import type { Part } from '../store/group-commit.ts';
 import { crawlKey, encodeCrawl } from '../store/records.ts';
 import type { Change } from '../store/store.ts';
-import { backOffMs, isLasting } from './back-off.ts';
+import { Answers } from './answers.ts';
 import { Buried } from './buried.ts';
 import type { Crawl } from './crawl.ts';
 import { Crawls, hasCrawls } from './crawls.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { handle } from './entries.ts';
 import type { FrontierOptions } from './frontier-options.ts';
-import { Gathering, type Offer, type Report } from './gathering.ts';
+import { Gathering, type Offer } from './gathering.ts';
 import { askHop, type HopVerdict } from './hops.ts';
 import type { Host } from './host.ts';
 import { HostRecords } from './host-records.ts';
@@ -31,23 +31,18 @@ import {
   answerCancelled,
   type EarlierUrl,
   type Entry,
-  type Failure,
   Inbox,
   type SeedVerdict,
   smallEntryBytes,
-  type Verdict,
 } from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';
 import { Lessons } from './lessons.ts';
-import { partsOfLinks } from './long-page.ts';
 import { Offers } from './offers.ts';
 import { Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
 import { EarlierPages } from './recrawl.ts';
-import type { Access, RobotsAnswer } from './robots-gate.ts';
 import { Sitemaps } from './sitemaps.ts';
 import { TaskNames } from './task-names.ts';
-import type { Task } from './tasks.ts';
 
 /** A new link costs twenty times what a known one does, so time bounds a commit, not bytes alone:
  *  nobody else is served while it is gathered. What it costs after that is about the same again. */
@@ -56,6 +51,7 @@ const gatherMsMax = 15;
 export class Frontier {
   readonly crawls: Crawls;
   readonly dispatcher: Dispatcher;
+  readonly answers: Answers;
   readonly names: TaskNames;
   readonly sitemaps: Sitemaps;
   readonly buried: Buried;
@@ -86,7 +82,7 @@ export class Frontier {
       onGroup: (group) => this.#records.restoreGroup(group),
       askedUntil: hasCrawls(options.store) ? clockMs() : Number.NEGATIVE_INFINITY,
       onMet: (host, crawl) => this.sitemaps.met(host, crawl),
-      onRefused: (host, task, access) => this.#refuse(host, task, access),
+      onRefused: (host, task, access) => this.answers.refuse(host, task, access),
     });
     this.#lessons = new Lessons(this.#politeness, this.#records);
     const recent = new RecentTable(options.recentEntries);
@@ -106,7 +102,14 @@ export class Frontier {
       mayFetch: () => !options.results.isFull,
       onTick: (now) => this.#records.sweep(now),
       onFilesWanted: options.onFilesWanted,
-      onHopeless: (task, slave) => this.#giveUp(task, slave),
+      onHopeless: (task, slave) => this.answers.giveUp(task, slave),
+    });
+    this.answers = new Answers({
+      crawls: this.crawls,
+      dispatcher: this.dispatcher,
+      politeness: this.#politeness,
+      lessons: this.#lessons,
+      put: (entry) => this.#put(entry),
     });
     this.sitemaps = new Sitemaps({
       crawls: this.crawls,
@@ -168,83 +171,14 @@ export class Frontier {
     return await new Promise((done) => this.#put({ kind: 'again', crawl, bytes, urls, done }));
   }
 
-  /** Takes a report. Resolves when it is on the disk. */
-  async report(
-    holder: LeaseHolder,
-    leaseId: number,
-    id: Uint8Array,
-    report: Report,
-  ): Promise<Verdict> {
-    const { task, host } = this.dispatcher.claim(holder, leaseId, id) ?? {};
-    const crawl = task && this.crawls.of(task);
-    if (task === undefined || crawl === undefined) return 'stale';
-    if (task.kind === 'robots') {
-      // Of a slave that does not know what this is.
-      const error = { kind: 'protocol', message: 'robots.txt was fetched as a page' } as const;
-      await this.#learn(task, { error });
-      return 'done';
-    }
-    if (task.kind === 'sitemap') {
-      const error = { kind: 'protocol', message: 'the sitemap was fetched as a page' } as const;
-      return await this.#retry(task, error, 0, holder.name);
-    }
-    if (host !== undefined) this.#lessons.reported(host, report.result);
-    // The page ends with the last of its links: after a crash in between it is fetched again, and
-    // finds some of them known.
-    const links = { total: 0 };
-    const { first, last } = partsOfLinks(report.links);
-    for (const part of first) {
-      this.#put({ kind: 'links', crawl, bytes: part.length, task, part, links });
-    }
-    const bytes = smallEntryBytes + last.length + report.images.length * 128;
-    const { name: slave } = holder;
-    const rest = { ...report, links: last };
-    return await new Promise((done) =>
-      this.#put({ kind: 'report', crawl, bytes, task, report: rest, links, slave, done }),
-    );
-  }
-
   /** Takes links and images that belong to no task. Resolves when they are on the disk. */
   async offer(crawl: Crawl, offer: Offer): Promise<void> {
     const bytes = smallEntryBytes + offer.links.length + offer.images.length * 128;
     await new Promise<void>((done) => this.#put({ kind: 'offer', crawl, bytes, offer, done }));
   }
 
-  /** Takes an answer to a request for robots.txt. Resolves when it is on the disk. */
-  async robots(
-    holder: LeaseHolder,
-    leaseId: number,
-    id: Uint8Array,
-    answer: RobotsAnswer,
-    file: Uint8Array,
-  ): Promise<Verdict> {
-    const { task, host } = this.dispatcher.claim(holder, leaseId, id) ?? {};
-    if (task?.kind !== 'robots') return 'stale';
-    if (host !== undefined) this.#lessons.robots(host, answer);
-    await this.#learn(task, answer, file);
-    return 'done';
-  }
-
   hop(holder: LeaseHolder, leaseId: number, text: string): Promise<HopVerdict> {
     return askHop(this, this.#politeness, holder, leaseId, text);
-  }
-
-  /** Takes a failed fetch: again later, or buried. Resolves when it is on the disk. */
-  async fail(
-    holder: LeaseHolder,
-    leaseId: number,
-    id: Uint8Array,
-    error: FetchErrorBody,
-    retryAfterMs = 0,
-  ): Promise<Verdict> {
-    const { task, host } = this.dispatcher.claim(holder, leaseId, id) ?? {};
-    if (task === undefined) return 'stale';
-    if (host !== undefined) this.#lessons.failed(host, error, retryAfterMs);
-    if (task.kind === 'robots') {
-      await this.#learn(task, { error, retryAfterMs });
-      return 'done';
-    }
-    return await this.#retry(task, error, retryAfterMs, holder.name);
   }
 
   async setPaused(crawl: Crawl, paused: boolean): Promise<void> {
@@ -287,8 +221,8 @@ export class Frontier {
     await this.#options.commits.flushed();
     for (const crawl of this.crawls) {
       if (crawl.state === 'cancelled') continue;
-      const changes = await crawl.filter.save(crawl.lastCommit);
-      await this.#options.store.commit([...changes, ...crawl.trapChanges(true)]);
+      const changes = await crawl.filter.save(crawl.lastCommit).catch(() => []);
+      await this.#commit([...changes, ...crawl.trapChanges(true)]);
     }
   }
 
@@ -302,53 +236,6 @@ export class Frontier {
   #put(entry: Entry): void {
     this.#inbox.put(entry);
     this.#options.commits.request();
-  }
-
-  /** Later and later, or no more. */
-  #retry(task: Task, error: FetchErrorBody, retryAfterMs: number, slave: string): Promise<Verdict> {
-    const waitMs = backOffMs(task.attempts, Math.random(), retryAfterMs);
-    const retryAt = isLasting(error) ? undefined : clockMs() + waitMs;
-    // What a proxy is to blame for is not held against the page.
-    const attempts = task.attempts + (error.kind === 'proxy' ? 0 : 1);
-    return this.#fail({ task, error, retryAt, slave, attempts });
-  }
-
-  async #fail(failure: Failure): Promise<Verdict> {
-    const crawl = this.crawls.of(failure.task);
-    if (crawl === undefined) return 'stale';
-    return await new Promise((done) =>
-      this.#put({ kind: 'failure', crawl, bytes: smallEntryBytes, failure, done }),
-    );
-  }
-
-  /** A page that takes its slaves with it is buried, whatever attempts it has left. */
-  #giveUp(task: Task, slave: string): void {
-    const error = { kind: 'lost', message: 'every slave that had it was lost' } as const;
-    if (task.kind === 'robots') void this.#learn(task, { error });
-    else void this.#fail({ task, error, retryAt: undefined, slave });
-  }
-
-  /** What came of a robots.txt goes on record; then its host goes on. */
-  async #learn(task: Task, answer: RobotsAnswer, file?: Uint8Array): Promise<void> {
-    const attemptsMax = this.crawls.of(task)?.spec.attemptsMax ?? 1;
-    await this.#lessons.learn(hostKeyOf(new URL(task.url)), answer, file, attemptsMax);
-    this.dispatcher.dispatchSoon();
-  }
-
-  /** A task that its host's robots.txt forbids, or whose host cannot be reached. */
-  #refuse(host: Host, task: Task, access: Exclude<Access, 'fetch'>): void {
-    const crawl = this.crawls.of(task);
-    const done = () => {
-      host.refused--;
-      this.#politeness.wake(host, clockMs());
-    };
-    const bytes = smallEntryBytes;
-    if (crawl === undefined) done();
-    else if (access === 'excluded') this.#put({ kind: 'excluded', crawl, bytes, task, done });
-    else {
-      const failure = { ...access, task, retryAt: undefined, slave: '' };
-      this.#put({ kind: 'failure', crawl, bytes, failure, done });
-    }
   }
 
   /** Takes entries off the inbox, up to a batch, and makes one part of them. */

@@ -26,6 +26,7 @@ import {
   taskKey,
 } from '../store/records.ts';
 import type { Change } from '../store/store.ts';
+import { addToSum } from '../store/sums.ts';
 import type { Crawl } from './crawl.ts';
 import type { Host } from './host.ts';
 import type { Failure } from './inbox.ts';
@@ -64,9 +65,9 @@ export type NewTask = {
 type Found = FoundAt & { readonly priority: number; readonly isTooDeep: boolean };
 
 /** Images, sitemaps and names of pages share the filter with URLs; the marks keep them apart. */
-const imageMark = '!';
+export const imageMark = '!';
 const sitemapMark = '^';
-const nameMark = '=';
+export const nameMark = '=';
 
 export class Gathering {
   readonly crawl: Crawl;
@@ -391,6 +392,7 @@ export class Gathering {
   #markSeen(words: Uint32Array, at: number): void {
     this.crawl.filter.admit(words, at);
     this.crawl.counters.seen++;
+    addToSum(this.crawl.seenSum, words, at);
     this.#seenKeys.push(fingerprintKey(this.crawl.id, words, at));
   }
 

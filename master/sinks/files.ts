@@ -10,14 +10,16 @@ import { constants } from 'node:fs';
 import { type FileHandle, mkdir, open, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
-import { decodeResults } from '../store/records.ts';
+import { decodeResults, type Lengths } from '../store/records.ts';
 
-const names = { pages: 'pages.jsonl', images: 'img_src.txt', skipped: 'skipped.jsonl' } as const;
+export const fileNames = {
+  pages: 'pages.jsonl',
+  images: 'img_src.txt',
+  skipped: 'skipped.jsonl',
+} as const;
 
-/** Bytes of each file that are accounted for. */
-export type Lengths = Readonly<Record<keyof typeof names, number>>;
 export const noLengths: Lengths = { pages: 0, images: 0, skipped: 0 };
-type Files = Readonly<Record<keyof typeof names, FileHandle>>;
+type Files = Readonly<Record<keyof typeof fileNames, FileHandle>>;
 
 export class FileSink {
   readonly #files: Files;
@@ -37,9 +39,9 @@ export class FileSink {
         error,
       );
     });
-    const pages = await openAt(join(folder, names.pages), lengths.pages);
-    const images = await openAt(join(folder, names.images), lengths.images);
-    const skipped = await openAt(join(folder, names.skipped), lengths.skipped);
+    const pages = await openAt(join(folder, fileNames.pages), lengths.pages);
+    const images = await openAt(join(folder, fileNames.images), lengths.images);
+    const skipped = await openAt(join(folder, fileNames.skipped), lengths.skipped);
     return new FileSink({ pages, images, skipped }, lengths);
   }
 
@@ -65,7 +67,7 @@ export class FileSink {
 
 /** @throws ConfigError when a crawl that has written nothing would write over somebody's file. */
 export async function refuseForeignFiles(folder: string): Promise<void> {
-  for (const name of Object.values(names)) {
+  for (const name of Object.values(fileNames)) {
     const path = join(folder, name);
     const found = await stat(path).catch(() => undefined);
     if (found !== undefined && found.size > 0) {

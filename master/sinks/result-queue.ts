@@ -3,14 +3,24 @@
  * Rows are written in the order of their commits, a batch at a time, and only then deleted.
  */
 import { join } from 'node:path';
-import { decodeValue, encodeValue } from '../../shared/frame.ts';
+import { isDiskFull } from '../disk-room.ts';
 import type { Crawl } from '../frontier/crawl.ts';
-import type { GroupCommit } from '../store/group-commit.ts';
-import { commitKey, commitOf, crawlKey } from '../store/records.ts';
+import type { GroupCommit, Room } from '../store/group-commit.ts';
+import {
+  commitKey,
+  commitOf,
+  crawlKey,
+  decodeLengths,
+  encodeLengths,
+  type Lengths,
+  lengthsKey,
+} from '../store/records.ts';
 import type { Change, Store } from '../store/store.ts';
-import { FileSink, type Lengths, noLengths, refuseForeignFiles } from './files.ts';
+import { FileSink, noLengths, refuseForeignFiles } from './files.ts';
 
 type Row = { readonly commit: number; readonly bytes: Buffer };
+/** Where the files are. */
+type FileRoom = Room & { refused(): void };
 type Outlet = { rows: Row[]; sink: FileSink | undefined; writing: Promise<void> | undefined };
 
 /** A sink writes this often while a crawl runs; at its end, at once. */
@@ -26,6 +36,7 @@ export class ResultQueue {
     readonly waitingBytesMax: () => number;
     readonly onWritten: (crawl: Crawl) => void;
     readonly onError: (error: unknown) => void;
+    readonly room?: FileRoom;
   };
   readonly #outlets = new Map<Crawl, Outlet>();
   #waitingBytes = 0;
@@ -38,12 +49,15 @@ export class ResultQueue {
     waitingBytesMax: () => number;
     onWritten: (crawl: Crawl) => void;
     onError: (error: unknown) => void;
+    /** Default: there always is. */
+    room?: FileRoom;
   }) {
     this.#options = options;
   }
 
   get isFull(): boolean {
-    return this.#waitingBytes > this.#options.waitingBytesMax();
+    const { waitingBytesMax, room } = this.#options;
+    return this.#waitingBytes > waitingBytesMax() || room?.isShort === true;
   }
 
   folderOf(crawlName: string): string {
@@ -104,13 +118,27 @@ export class ResultQueue {
       const rows = outlet.rows;
       outlet.rows = [];
       outlet.sink ??= await this.#open(crawl);
-      const lengths = await outlet.sink.write(rows.map(({ bytes }) => bytes));
+      const lengths = await this.#write(outlet.sink, rows);
       await this.#forget(crawl, rows, lengths);
       crawl.unwritten -= rows.length;
       for (const { bytes } of rows) this.#waitingBytes -= bytes.length;
       this.#options.onWritten(crawl);
     }
     outlet.writing = undefined;
+  }
+
+  /** A write that finds no room is tried again, at the same place of the files. */
+  async #write(sink: FileSink, rows: readonly Row[]): Promise<Lengths> {
+    const { room } = this.#options;
+    while (true) {
+      await room?.room();
+      try {
+        return await sink.write(rows.map(({ bytes }) => bytes));
+      } catch (error) {
+        if (room === undefined || !isDiskFull(error)) throw error;
+        room.refused();
+      }
+    }
   }
 
   /** Nothing but the writing is left to do. */
@@ -124,19 +152,15 @@ export class ResultQueue {
       key: commitKey(crawl.id, commit),
       value: undefined,
     }));
-    changes.push({ table: 'meta', key: lengthsKey(crawl.id), value: encodeValue(lengths) });
+    changes.push({ table: 'meta', key: lengthsKey(crawl.id), value: encodeLengths(lengths) });
     return new Promise((done) => this.#options.commits.submit(changes, done));
   }
 
   async #open(crawl: Crawl): Promise<FileSink> {
     const saved = this.#options.store.get('meta', lengthsKey(crawl.id));
-    const lengths = saved ? (decodeValue(saved) as Lengths) : noLengths;
-    return await FileSink.open(this.folderOf(crawl.name), { ...noLengths, ...lengths });
+    const lengths = saved ? decodeLengths(saved) : noLengths;
+    return await FileSink.open(this.folderOf(crawl.name), lengths);
   }
-}
-
-function lengthsKey(crawl: number): Buffer {
-  return Buffer.from(`sink/${crawl}`);
 }
 
 function pause(ms: number): Promise<void> {

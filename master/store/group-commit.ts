@@ -14,12 +14,17 @@ export type Part = { readonly changes: Change[]; readonly done: () => void };
 /** Gives its part, or undefined when it has nothing to commit. */
 export type Gatherer = () => Part | undefined;
 
+/** The disk that commits go to: none is begun while it is short. */
+export type Room = { readonly isShort: boolean; room(): Promise<void> };
+const plenty: Room = { isShort: false, room: () => Promise.resolve() };
+
 const underWayMax = 2;
 
 export class GroupCommit {
   readonly #store: Store;
   readonly #everyMs: number;
   readonly #onError: (error: unknown) => void;
+  readonly #room: Room;
   readonly #gatherers: Gatherer[] = [];
   #parts: Part[] = [];
   #underWay = 0;
@@ -31,10 +36,17 @@ export class GroupCommit {
   /** The end of the last commit that was started. */
   #last: Promise<void> = Promise.resolve();
 
-  constructor(options: { store: Store; everyMs: number; onError: (error: unknown) => void }) {
+  constructor(options: {
+    store: Store;
+    everyMs: number;
+    onError: (error: unknown) => void;
+    /** Default: there always is. */
+    room?: Room;
+  }) {
     this.#store = options.store;
     this.#everyMs = options.everyMs;
     this.#onError = options.onError;
+    this.#room = options.room ?? plenty;
   }
 
   /** Commits that were started so far. */
@@ -57,8 +69,7 @@ export class GroupCommit {
     if (this.#timer !== undefined || this.#underWay >= underWayMax) return;
     const waitMs = Math.max(0, this.#startedAt + this.#everyMs - performance.now());
     this.#timer = setTimeout(() => {
-      this.#timer = undefined;
-      this.#start();
+      this.#startWithRoom().catch(this.#onError);
     }, waitMs);
   }
 
@@ -66,6 +77,12 @@ export class GroupCommit {
   flushed(): Promise<void> {
     if (!this.#wanted && this.#underWay === 0) return Promise.resolve();
     return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  async #startWithRoom(): Promise<void> {
+    if (this.#room.isShort) await this.#room.room();
+    this.#timer = undefined;
+    this.#start();
   }
 
   #start(): void {

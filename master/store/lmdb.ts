@@ -5,22 +5,34 @@
  *   `commit` puts them all before it yields.
  * - A commit is acknowledged when it is *flushed* to the disk, not when it is visible.
  * - Random keys cost a page each, so the keys of `seen` are sorted before they are put.
+ * - Values carry a checksum, which is looked at before the store is opened: native code that meets
+ *   a damaged page takes the process with it.
  * - The write map is used: dirty pages are the kernel's, not anonymous memory of the process.
  */
 import { mkdirSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+
 import { join } from 'node:path';
 import type { Database, RootDatabase } from 'lmdb';
 import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
+import { flagsAt, unflushedFlag } from './pages.ts';
 import { type Change, type Range, type Row, type Store, type Table, tables } from './store.ts';
+import { hasSum, sumBytes, withSum } from './sums.ts';
 
-/** Opens (or makes) the store under `folder`. Loaded on demand, so that nothing else of the
+/** Opens (or makes) the store under `folder`, which has to be whole: see `refuseDamagedStore`. Loaded on demand, so that nothing else of the
  *  master needs native code. @throws ConfigError when the folder cannot be used. */
-export async function openLmdbStore(folder: string): Promise<Store> {
-  const path = join(folder, 'store.mdb');
+export async function openLmdbStore(
+  folder: string,
+  options: {
+    /** For tests: a commit is made, and not flushed yet. */
+    readonly onCommitted?: () => void;
+  } = {},
+): Promise<NativeStore> {
+  const path = storeFile(folder);
   try {
     mkdirSync(folder, { recursive: true });
-    const { open } = await import('lmdb');
-    const root = open({
+    const lmdb = await import('lmdb');
+    const root = lmdb.open({
       path,
       noSubdir: true,
       keyEncoding: 'binary',
@@ -31,20 +43,31 @@ export async function openLmdbStore(folder: string): Promise<Store> {
       mapSize: 1 << 30,
       noMemInit: true,
     });
-    return new LmdbStore(root as RootDatabase<Buffer, Buffer>);
+    return new LmdbStore(root as RootDatabase<Buffer, Buffer>, options.onCommitted);
   } catch (error) {
     throw new ConfigError(`cannot open the store ${path}: ${messageOf(error)}`, error);
   }
 }
 
+export type NativeStore = Store & {
+  /** A consistent copy. @throws StoreError (as rejection) */
+  backup(path: string): Promise<void>;
+};
+
+export function storeFile(folder: string): string {
+  return join(folder, 'store.mdb');
+}
+
 type Bytes = Database<Buffer, Buffer>;
 
-class LmdbStore implements Store {
+class LmdbStore implements NativeStore {
   readonly #root: RootDatabase<Buffer, Buffer>;
+  readonly #onCommitted: (() => void) | undefined;
   readonly #tables: ReadonlyMap<Table, Bytes>;
 
-  constructor(root: RootDatabase<Buffer, Buffer>) {
+  constructor(root: RootDatabase<Buffer, Buffer>, onCommitted: (() => void) | undefined) {
     this.#root = root;
+    this.#onCommitted = onCommitted;
     this.#tables = new Map(
       tables.map((name) => [
         name,
@@ -58,7 +81,8 @@ class LmdbStore implements Store {
   }
 
   get(table: Table, key: Uint8Array): Buffer | undefined {
-    return this.#table(table).get(asBuffer(key));
+    const value = this.#table(table).get(asBuffer(key));
+    return value && hasSum(table) ? withoutSum(value) : value;
   }
 
   range(table: Table, range: Range): Row[] {
@@ -69,23 +93,20 @@ class LmdbStore implements Store {
       ...(range.after ? { exclusiveStart: true } : {}),
       ...(range.limit === undefined ? {} : { limit: range.limit }),
     };
-    for (const { key, value } of this.#table(table).getRange(options)) rows.push({ key, value });
+    const isSummed = hasSum(table);
+    for (const { key, value } of this.#table(table).getRange(options)) {
+      rows.push({ key, value: isSummed ? withoutSum(value) : value });
+    }
     return rows;
   }
 
   async commit(changes: readonly Change[]): Promise<void> {
     if (changes.length === 0) return;
     try {
-      let committed: Promise<boolean> | undefined;
-      for (const { table, key, value } of changes) {
-        const target = this.#table(table);
-        committed =
-          value === undefined
-            ? target.remove(asBuffer(key))
-            : target.put(asBuffer(key), asBuffer(value));
-      }
+      const committed = this.#put(changes);
       const flushed = this.#root.flushed;
       await committed;
+      this.#onCommitted?.();
       await flushed;
       // A read of this turn may have opened a snapshot from before; the next one must not use it.
       this.#root.resetReadTxn();
@@ -94,8 +115,31 @@ class LmdbStore implements Store {
     }
   }
 
+  async backup(path: string): Promise<void> {
+    try {
+      // Not compacted: LMDB's writer aborts on what its compaction leaves.
+      await this.#root.backup(path, false);
+      await markFlushed(path);
+    } catch (error) {
+      throw new StoreError(`the store could not be copied: ${messageOf(error)}`, error);
+    }
+  }
+
   async close(): Promise<void> {
     await this.#root.close();
+  }
+
+  /** Gives the promise of the last one: they are in one transaction. */
+  #put(changes: readonly Change[]): Promise<boolean> | undefined {
+    let last: Promise<boolean> | undefined;
+    for (const { table, key, value } of changes) {
+      const target = this.#table(table);
+      last =
+        value === undefined
+          ? target.remove(asBuffer(key))
+          : target.put(asBuffer(key), hasSum(table) ? withSum(key, value) : asBuffer(value));
+    }
+    return last;
   }
 
   #table(name: Table): Bytes {
@@ -103,6 +147,27 @@ class LmdbStore implements Store {
     if (table === undefined) throw new StoreError(`no table ${name}`);
     return table;
   }
+}
+
+/** A copy has all pages of its last transaction, flushed or not: that one counts, also on another
+ *  machine. */
+async function markFlushed(path: string): Promise<void> {
+  const file = await open(path, 'r+');
+  try {
+    const flags = Buffer.alloc(2);
+    for (const at of flagsAt) {
+      await file.read(flags, 0, 2, at);
+      flags.writeUInt16LE(flags.readUInt16LE(0) & ~unflushedFlag);
+      await file.write(flags, 0, 2, at);
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+/** It is not looked at here: see `check.ts`. */
+function withoutSum(value: Buffer): Buffer {
+  return value.subarray(0, value.length - sumBytes);
 }
 
 function asBuffer(bytes: Uint8Array): Buffer {

@@ -15,6 +15,7 @@
  *     paces    group 8                               -> PaceRecord
  *     items    queue name | 0 | seq u48               -> the item's bytes
  *
+ * In the file every value but those of `seen` ends with a checksum: see `sums.ts`.
  * Integers in keys are big-endian, so that bytes order as numbers.
  */
 import type { CrawlSpec } from '../../shared/crawl.ts';
@@ -67,6 +68,8 @@ export type CrawlRecord = {
   readonly nextSeq: number;
   readonly nextCommit: number;
   readonly counters: CrawlCounters;
+  /** Its keys in `seen`, laid over each other by XOR: four words. */
+  readonly seenSum: readonly number[];
   readonly startedAt: number;
 };
 
@@ -244,6 +247,21 @@ export function decodeResults(value: Buffer): Record<keyof ResultLines, Buffer> 
     skipped: value.subarray(imagesEnd),
   };
 }
+
+/** Bytes of each of a crawl's files that are accounted for. */
+export type Lengths = Readonly<Record<keyof ResultLines, number>>;
+
+/** Where they are, in `meta`. */
+export function lengthsKey(crawl: number): Buffer {
+  return Buffer.from(`sink/${crawl}`);
+}
+
+export const encodeLengths = (lengths: Lengths): Buffer => encodeValue(lengths);
+export const decodeLengths = (value: Buffer): Lengths => decodeValue(value) as Lengths;
+
+/** In `meta`: the format version, and the secret of the host hashes. */
+export const formatKey = Buffer.from('format');
+export const secretKey = Buffer.from('secret');
 
 /** Where the counts of a crawl's trap rules are, in `meta`. */
 export function trapsKey(crawl: number): Buffer {

@@ -32,6 +32,10 @@ export const tables = [
 ] as const;
 export type Table = (typeof tables)[number];
 
+export function isTable(name: string): name is Table {
+  return (tables as readonly string[]).includes(name);
+}
+
 /** A `value` of undefined deletes the key. */
 export type Change = {
   readonly table: Table;

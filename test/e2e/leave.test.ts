@@ -279,3 +279,31 @@ async function report(
 function underWay({ log }: TestSite): number {
   return log.filter(({ status }) => status === 0).length;
 }
+
+test('a slave that leaves while its master is away says first what it has found', {
+  timeout,
+}, async (t) => {
+  const resources = sitePages({ '/': ['/found', '/long'], '/found': [], '/long': [] });
+  const site = await siteFor(t, resources);
+  resources.set('/long', { kind: 'page', links: [], images: [], delayMs: 5_000 });
+  const cluster = new Cluster(t);
+  const first = await cluster.master([site.url]);
+  const { address } = cluster;
+  // Its report of `/` is taken, then the master falls silent.
+  resources.set('/found', { kind: 'page', links: [], images: [], delayMs: 500 });
+  const slave = cluster.slave(['--slots', '1']);
+  await site.until((log) => log.some(({ path }) => path === '/found'));
+  first.signal('SIGSTOP');
+  await site.until((log) => log.some(({ path }) => path === '/long'));
+  await first.kill('SIGKILL');
+  await slave.said(/lost the master/);
+  slave.signal('SIGTERM');
+  const second = await cluster.master([], { listen: address });
+  await assertLeaves(slave);
+  resources.set('/long', { kind: 'page', links: [], images: [] });
+  const other = cluster.slave();
+  await second.said(/crawl default is done/);
+  assert.equal(site.counts.get('/found'), 1, 'nobody had to fetch it again');
+  await other.kill('SIGTERM');
+  assertExact(cluster, site.truth());
+});

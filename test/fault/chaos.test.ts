@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { type CrawlFile, type Violation, verifyCrawl } from '../../selftest/exact.ts';
 import { type Due, schedule } from '../../selftest/schedule.ts';
 import { generateSite } from '../../selftest/site.ts';
-import { Cluster } from '../support/cluster.ts';
+import { Cluster, Program, root } from '../support/cluster.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
 
 /** Printed with the test: SEED=n does the same again. */
@@ -16,9 +16,15 @@ const seed = Number(process.env['SEED'] ?? randomInt(1 << 30));
 test(`chaos: nothing is lost and nothing doubled (seed ${seed})`, {
   timeout: 170_000,
 }, async (t) => {
-  const cluster = new Cluster(t);
   const flags = ['--seed', String(seed), '--for', '8s', '--pages', '300', '--every', '400'];
-  const program = cluster.run(['master.js', 'selftest', '--chaos', '--slaves', '2', ...flags]);
+  const args = [join(root, 'master.js'), 'selftest', '--chaos', '--slaves', '2', ...flags];
+  const program = new Program(args);
+  // Told twice it ends at once, and takes with it what it has started.
+  t.after(async () => {
+    program.signal('SIGTERM');
+    program.signal('SIGINT');
+    await program.exited;
+  });
   assert.deepEqual(await program.exited, { code: 0, signal: null }, program.output);
   assert.match(program.stdout, /^lost=0 duplicated=0$/m);
   const [, kills = 0, cuts = 0] = /; (\d+) kills .*, (\d+) cuts/.exec(program.stdout) ?? [];

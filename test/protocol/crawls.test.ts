@@ -282,6 +282,16 @@ test('[C-11] a master that stops lets what is under way come in and makes nothin
   await target.restart();
 });
 
+test('[C-13] backup answers when the copy is made, and refuses a name that is taken', async () => {
+  const peer = await target.join();
+  const name = `conformance-${process.pid}`;
+  const answer = await peer.request('backup', { name });
+  if (answer['ok'] === true) assert.ok(Number(answer['bytes']) > 0);
+  else assert.equal(answer['error'], 'E_BAD_REQUEST');
+  assert.equal((await peer.request('backup', { name }))['error'], 'E_BAD_REQUEST');
+  await peer.close();
+});
+
 test('[C-20] recrawl makes a paused crawl, whose unchanged pages are written as before', async (t) => {
   const slave = await target.slave(t, 1);
   if (slave === undefined) return;

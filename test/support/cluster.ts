@@ -28,14 +28,17 @@ export const root = fileURLToPath(new URL('../../../', import.meta.url));
 process.once('SIGTERM', () => process.exit(1));
 
 export class Cluster {
-  readonly folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
-  readonly data = join(this.folder, 'data');
-  readonly out = join(this.folder, 'out');
+  readonly folder: string;
+  readonly data: string;
+  readonly out: string;
   readonly #programs = new Set<Program>();
   #slaves = 0;
 
   /** Closed by its owner, or at the end of the test, also of one that takes too long. */
-  constructor(test?: TestContext) {
+  constructor(test?: TestContext, parent = tmpdir()) {
+    this.folder = mkdtempSync(join(parent, 'orbweaver-'));
+    this.data = join(this.folder, 'data');
+    this.out = join(this.folder, 'out');
     test?.after(() => this.close());
   }
 

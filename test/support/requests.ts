@@ -211,6 +211,12 @@ export const requests: readonly {
     bad: [...wrongCrawl, ...['', 7, null, 'x'.repeat(4097)].map((url) => ({ url }))],
   },
   {
+    verb: 'backup',
+    // Refused where it is there already: the answer is what counts.
+    good: { name: 'conformance' },
+    bad: wrongCrawl.map(({ crawl }) => ({ name: crawl })),
+  },
+  {
     verb: 'queue.put',
     good: { queue: 'q', items: [Buffer.from([1])] },
     bad: [

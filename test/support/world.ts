@@ -123,7 +123,7 @@ export class World {
   report(slave: FakeSlave, lease: Lease | undefined, found: Partial<Found> = {}) {
     if (lease === undefined) throw new Error('no lease');
     const { task, id } = lease;
-    return this.frontier.report(slave, id, taskId(lease), reportOf(task.url, found));
+    return this.frontier.answers.report(slave, id, taskId(lease), reportOf(task.url, found));
   }
 
   async page(slave: FakeSlave, url: string, found: Partial<Found> = {}) {
@@ -144,7 +144,9 @@ export class World {
     const lease = leaseOf(slave, url);
     if (lease === undefined) throw new Error(`no lease of ${url}`);
     const error = { kind: 'connect', message: 'refused' } as const;
-    return await this.done(this.frontier.fail(slave, lease.id, taskId(lease), error, retryAfterMs));
+    return await this.done(
+      this.frontier.answers.fail(slave, lease.id, taskId(lease), error, retryAfterMs),
+    );
   }
 
   crawl(name = 'default') {

@@ -28,6 +28,7 @@ function makeCrawl(spec: CrawlSpecInput = {}): Crawl {
       nextSeq: 1,
       nextCommit: 1,
       counters: { ...noCounters },
+      seenSum: [0, 0, 0, 0],
       startedAt: 1234,
     },
     filter,

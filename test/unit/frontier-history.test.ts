@@ -204,7 +204,7 @@ class History {
     if (this.#site.pages[page]?.kind === 'down') return;
     this.#old.push({ slave, lease });
     const { url } = lease.task;
-    void this.world.frontier.report(
+    void this.world.frontier.answers.report(
       slave,
       lease.id,
       taskId(lease),
@@ -215,7 +215,7 @@ class History {
   #fail(slave: FakeSlave, lease: Lease): void {
     const error = { kind: 'connect', message: 'down' } as const;
     this.#old.push({ slave, lease });
-    void this.world.frontier.fail(slave, lease.id, taskId(lease), error);
+    void this.world.frontier.answers.fail(slave, lease.id, taskId(lease), error);
   }
 
   #vanish(slave: FakeSlave): void {

@@ -56,7 +56,13 @@ worldTest('a hop that robots.txt or --exclude leaves out is refused', async (wor
   const [lease] = slave.leases;
   assert.ok(lease);
   const file = Buffer.from('User-agent: *\nDisallow: /private');
-  const learned = world.frontier.robots(slave, lease.id, taskId(lease), { status: 200 }, file);
+  const learned = world.frontier.answers.robots(
+    slave,
+    lease.id,
+    taskId(lease),
+    { status: 200 },
+    file,
+  );
   await world.done(learned);
   for (const [path, state] of [
     ['/private/x', 'robots'],
@@ -128,7 +134,9 @@ worldTest('a robots.txt that is redirected counts for the host that it leads to'
   const answered = { status: 404 } as const;
   for (const { lease } of [one, two]) {
     const nothing = Buffer.alloc(0);
-    await world.done(world.frontier.robots(slave, lease.id, taskId(lease), answered, nothing));
+    await world.done(
+      world.frontier.answers.robots(slave, lease.id, taskId(lease), answered, nothing),
+    );
   }
   await world.advance(1_100);
   assert.deepEqual(slave.urls.sort(), [`${a}/`, `${b}/`]);
@@ -140,7 +148,9 @@ worldTest('a 429 of robots.txt holds the host', async (world) => {
   const [lease] = slave.leases;
   assert.ok(lease);
   const said = { status: 429, retryAfterMs: 60_000 } as const;
-  await world.done(world.frontier.robots(slave, lease.id, taskId(lease), said, Buffer.alloc(0)));
+  await world.done(
+    world.frontier.answers.robots(slave, lease.id, taskId(lease), said, Buffer.alloc(0)),
+  );
   assert.equal(lease.host.group.pace.record.lessons, 1);
   await world.advance(50_000);
   assert.deepEqual(slave.urls, []);

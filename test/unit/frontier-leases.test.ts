@@ -176,7 +176,7 @@ worldTest('ids that mean nothing are stale', async (world) => {
   const wrongCrawl = Buffer.from(taskId(lease));
   wrongCrawl[3] = 9;
   for (const id of [Buffer.alloc(0), Buffer.alloc(5), Buffer.alloc(22), wrongHost, wrongCrawl]) {
-    const verdict = world.frontier.report(slave, 1, id, reportOf(`${a}/`));
+    const verdict = world.frontier.answers.report(slave, 1, id, reportOf(`${a}/`));
     assert.equal(await world.done(verdict), 'stale');
   }
   assert.equal(slave.leases.size, 1);

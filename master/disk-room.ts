@@ -1,0 +1,153 @@
+/**
+ * Is there room on the disk? A write into a mapped file that finds none kills the process, so
+ * nothing is begun below a reserve: commits wait, no task is handed out, and sockets are not read
+ * once the inbox is full. It goes on by itself when there is room again.
+ *
+ *     room --free space below the reserve, or a write was refused--> short
+ *       ^                                                             |
+ *       +-------- free space again, and a trial write succeeds -------+
+ */
+import { existsSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+
+/** A file system is asked this often at most. */
+const lookEveryMs = 20;
+/** While there is none. */
+const waitMs = 250;
+const trialBytes = 1 << 20;
+
+export type Shortage = { readonly folder: string; readonly freeBytes: number };
+
+export type DiskRoomOptions = {
+  readonly folders: readonly string[];
+  /** Less than this many free bytes is no room. */
+  readonly reserveBytes: number;
+  readonly onShort: (shortage: Shortage) => void;
+  readonly onRoom: () => void;
+  /** The file system cannot be asked. */
+  readonly onError: (error: unknown) => void;
+  /** For tests: free bytes under a folder. */
+  readonly freeBytes?: (folder: string) => number;
+};
+
+export class DiskRoom {
+  readonly #options: DiskRoomOptions;
+  #state: 'room' | 'short' = 'room';
+  #wasRefused = false;
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  #shortSince = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #waiting: (() => void)[] = [];
+
+  constructor(options: DiskRoomOptions) {
+    this.#options = options;
+  }
+
+  get isShort(): boolean {
+    const now = performance.now();
+    if (this.#state === 'room' && now - this.#lookedAt >= lookEveryMs) this.#look(now);
+    return this.#state === 'short';
+  }
+
+  /** How long it has been short, in ms. */
+  get shortMs(): number {
+    return this.isShort ? performance.now() - this.#shortSince : 0;
+  }
+
+  /** Resolves when there is room. */
+  room(): Promise<void> {
+    if (!this.isShort) return Promise.resolve();
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  /** A write found no room, whatever the file system says: a quota, for example. */
+  refused(): void {
+    this.#wasRefused = true;
+    if (this.#state === 'room') this.#look(performance.now());
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  #look(now: number): void {
+    this.#lookedAt = now;
+    const shortage = this.#shortage() ?? this.#refusal();
+    if ((shortage !== undefined) === (this.#state === 'short')) return;
+    clearInterval(this.#timer);
+    if (shortage !== undefined) {
+      this.#state = 'short';
+      this.#shortSince = now;
+      this.#timer = setInterval(() => this.#look(performance.now()), waitMs);
+      this.#options.onShort(shortage);
+      return;
+    }
+    this.#state = 'room';
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of waiting) resolve();
+    this.#options.onRoom();
+  }
+
+  /** After a refusal only a write that succeeds is proof of room. */
+  #refusal(): Shortage | undefined {
+    if (!this.#wasRefused) return undefined;
+    const folder = this.#options.folders.find((path) => !canWrite(path));
+    if (folder !== undefined) return { folder, freeBytes: 0 };
+    this.#wasRefused = false;
+    return undefined;
+  }
+
+  #shortage(): Shortage | undefined {
+    const { folders, reserveBytes, freeBytes, onError } = this.#options;
+    try {
+      return shortageOf(folders, reserveBytes, freeBytes);
+    } catch (error) {
+      onError(error);
+      return undefined;
+    }
+  }
+}
+
+/** The folder with the least free space, if that is less than the reserve. */
+export function shortageOf(
+  folders: readonly string[],
+  reserveBytes: number,
+  freeBytes = freeBytesOf,
+): Shortage | undefined {
+  const free = folders.map((folder) => ({ folder, freeBytes: freeBytes(folder) }));
+  const [least] = free.sort((a, b) => a.freeBytes - b.freeBytes);
+  return least !== undefined && least.freeBytes < reserveBytes ? least : undefined;
+}
+
+export function freeBytesOf(folder: string): number {
+  const { bavail, bsize } = statfsSync(existing(folder));
+  return bavail * bsize;
+}
+
+/** The folder, or the nearest one above it that is there. */
+function existing(folder: string): string {
+  return existsSync(folder) ? folder : existing(dirname(resolve(folder)));
+}
+
+/** Did a write fail because there was no room? */
+export function isDiskFull(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return code === 'ENOSPC' || code === 'EDQUOT';
+}
+
+function canWrite(folder: string): boolean {
+  const path = join(existing(folder), '.room');
+  try {
+    writeFileSync(path, Buffer.alloc(trialBytes), { flush: true });
+    rmSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** For people. */
+export function megabytes(bytes: number): number {
+  return Math.floor(bytes / 1e6);
+}

@@ -1,0 +1,98 @@
+/** What the master tells its operator, beside the progress of crawls: lines of the log. */
+import { hostname } from 'node:os';
+import { isDeepStrictEqual } from 'node:util';
+import type { CrawlSpec } from '../shared/crawl.ts';
+import { messageOf, type OrbError } from '../shared/errors.ts';
+import type { Logger } from '../shared/log.ts';
+import { isLoopback } from '../shared/url.ts';
+import { version } from '../shared/version.ts';
+import { megabytes, type Shortage } from './disk-room.ts';
+import type { Crawl } from './frontier/crawl.ts';
+import type { ServeOptions } from './options.ts';
+
+export class Notices {
+  readonly #log: Logger;
+  readonly #options: ServeOptions;
+
+  constructor(log: Logger, options: ServeOptions) {
+    this.#log = log;
+    this.#options = options;
+  }
+
+  listening(port: number, isNewKey: boolean): void {
+    const { dataFolder, host, authkeyFile, authkey } = this.#options;
+    const where = `${host || '*'}:${port}`;
+    this.#log.info(
+      { data: dataFolder, pid: process.pid },
+      `orbweaver ${version} listens on ${where}`,
+    );
+    const reachable = host && host !== '0.0.0.0' && host !== '::' ? host : hostname();
+    const join = `node slave.js --master ${reachable}:${port}`;
+    if (isNewKey) {
+      this.#log.info(`made the authkey ${authkeyFile}: copy that file to the slaves' machines`);
+    }
+    const key = authkey ? 'the same authkey' : authkeyFile;
+    this.#log.info(`join a slave with: ${join} --authkey-file ${key}`);
+  }
+
+  /** A crawl keeps the options that it was made with. */
+  otherSpec({ name, spec: kept }: Crawl, spec: CrawlSpec): void {
+    const fields = Object.keys({ ...kept, ...spec }) as (keyof CrawlSpec)[];
+    const others = fields.filter((field) => !isDeepStrictEqual(kept[field], spec[field]));
+    if (others.length === 0) return;
+    this.#log.warn(
+      { crawl: name, ignored: others },
+      'the crawl goes on with the options it was made with',
+    );
+  }
+
+  finishedBefore({ name, counters }: Crawl, folder: string): void {
+    this.#log.info(
+      `crawl ${name} was finished before: ${counters.pages} pages in ${folder}; ` +
+        'to crawl again, give another --crawl',
+    );
+  }
+
+  ignoresRobots({ name }: Crawl): void {
+    this.#log.warn(
+      `crawl ${name} IGNORES robots.txt (--ignore-robots): it fetches what sites ask crawlers ` +
+        'not to; only do that to sites that are yours',
+    );
+  }
+
+  /** Owners of sites turn away whom they cannot ask. */
+  hintAtContact({ name, spec }: Crawl, seeds: readonly string[]): void {
+    const agents = [spec.fetch.userAgent, ...spec.fetch.otherUserAgents];
+    if (agents.some((agent) => /[@+]|:\/\//.test(agent)) || !seeds.some(isElsewhere)) return;
+    this.#log.info(
+      `crawl ${name} tells nobody whose it is: --contact https://you.example/bot (or a mail ` +
+        'address) lets the owners of sites reach you',
+    );
+  }
+
+  /** `times`: so often was its address refused by now. A flood of them fills no disk. */
+  refused(peer: string, error: OrbError, times: number): void {
+    const isPowerOfTwo = (times & (times - 1)) === 0;
+    if (times > 3 && !isPowerOfTwo) return;
+    const fields = { peer, code: error.code, ...(times > 3 && { times }) };
+    this.#log.warn(fields, `connection ended: ${messageOf(error)}`);
+  }
+
+  diskFull({ folder, freeBytes }: Shortage): void {
+    this.#log.error(
+      `the disk is full: ${megabytes(freeBytes)} MB are free under ${folder}, --disk-reserve is ` +
+        `${megabytes(this.#options.diskReserveBytes)}; nothing is fetched or acknowledged until ` +
+        'there is room',
+    );
+  }
+
+  memoryShort(usedBytes: number): void {
+    const MiB = Math.round(usedBytes / 2 ** 20);
+    this.#log.warn({ MiB }, 'memory is short: peers wait; see --memory-limit');
+  }
+}
+
+/** A seed of another machine. */
+function isElsewhere(seed: string): boolean {
+  return URL.canParse(seed) && !isLoopback(new URL(seed).hostname);
+}

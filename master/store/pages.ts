@@ -1,0 +1,352 @@
+/**
+ * Reads the file of an LMDB environment page by page, with code of our own that believes nothing:
+ * native code that meets a damaged page takes the process with it. For the check before the start,
+ * for repair, and for looking into a backup.
+ *
+ *     page 0, 1   meta: the roots of two trees, of the last transaction and the one before
+ *     main tree   table name -> root of the table
+ *     free tree   transaction -> pages that it freed
+ *
+ * Source: liblmdb/mdb.c of lmdb-js 3.5 (MDB_meta, MDB_page, MDB_node, mdb_pick_meta).
+ */
+import { closeSync, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
+
+/** A tree as its parent describes it; `root` is undefined when it is empty. */
+export type Tree = {
+  readonly depth: number;
+  readonly entries: number;
+  readonly root: number | undefined;
+};
+
+export type Meta = {
+  readonly transaction: number;
+  /** All pages are below this one. */
+  readonly end: number;
+  readonly free: Tree;
+  readonly main: Tree;
+  /** Its pages had reached the disk when it was written. */
+  readonly isFlushed: boolean;
+  readonly boot: string;
+};
+
+/** One row: where key and value lie. The buffers are good until the next one. */
+export type Take = (
+  keys: Buffer,
+  keyAt: number,
+  keyBytes: number,
+  values: Buffer,
+  valueAt: number,
+  valueBytes: number,
+) => void;
+
+export type Reading = {
+  readonly tree: Tree;
+  readonly meta: Meta;
+  /** Pages that were met so far; one that is met again is damage. */
+  readonly used: Uint8Array;
+  readonly take: Take;
+  /** A part that cannot be read. It may throw; else the part is left out. */
+  readonly onDamage: (what: string) => void;
+  /** Keys are numbers of the machine: their order is not that of their bytes. */
+  readonly isNumeric?: boolean;
+};
+
+const pageBytes = 4096;
+const headBytes = 24;
+const magic = 0xbeefc0de;
+/** What the data is: 2 for the LMDB of lmdb-js 3. */
+const dataVersion = 2;
+const metaFlags = 0x4008;
+/** Of a meta page, and where they are: its pages may not have reached the disk. */
+export const unflushedFlag = 0x1000;
+export const flagsAt = [52, pageBytes + 52] as const;
+const branchFlag = 1;
+const leafFlag = 2;
+const overflowFlag = 4;
+/** Left by the writer in the header of some page that is whole. */
+const looseFlags = 0xc000;
+const bigNode = 1;
+const treeNode = 2;
+const depthMax = 32;
+const chunkBytes = 4 << 20;
+
+export class StoreFile {
+  readonly bytes: number;
+  readonly #file: number;
+  /** One page for each level of a tree. */
+  readonly #levels: Buffer[] = [];
+
+  /** @throws Error of the file system */
+  constructor(path: string) {
+    this.#file = openSync(path, 'r');
+    this.bytes = fstatSync(this.#file).size;
+  }
+
+  /** Reads all that is used once, in order: trees are read all over the file. */
+  warm({ end }: Meta): void {
+    const chunk = Buffer.allocUnsafe(chunkBytes);
+    for (let at = 0; at < end * pageBytes; at += chunkBytes) {
+      readSync(this.#file, chunk, 0, chunkBytes, at);
+    }
+  }
+
+  /** The two meta pages; undefined for one that is none. */
+  metas(): readonly [Meta | undefined, Meta | undefined] {
+    return [this.#meta(0), this.#meta(1)];
+  }
+
+  /** Gives the rows of a tree in the order of their keys. */
+  read(reading: Reading): void {
+    const { tree, onDamage } = reading;
+    if (tree.root === undefined) {
+      if (tree.entries !== 0) onDamage('a table has lost its root');
+      return;
+    }
+    const walk: Walk = {
+      ...reading,
+      rows: 0,
+      last: Buffer.alloc(512),
+      lastBytes: -1,
+      low: undefined,
+    };
+    this.#walk(walk, tree.root, tree.depth);
+    if (walk.rows !== tree.entries) {
+      onDamage(`a table has ${walk.rows} rows instead of ${tree.entries}`);
+    }
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+
+  #meta(number: number): Meta | undefined {
+    const page = this.#page(number, 0);
+    if (page === undefined || page.readUInt16LE(18) !== 8) return undefined;
+    if (page.readUInt32LE(24) !== magic || page.readUInt32LE(28) !== dataVersion) return undefined;
+    const flags = page.readUInt16LE(52);
+    if (page.readUInt32LE(48) !== pageBytes || (flags & ~unflushedFlag) !== metaFlags) {
+      return undefined;
+    }
+    return {
+      free: treeAt(page, 48),
+      main: treeAt(page, 96),
+      end: numberAt(page, 144) + 1,
+      transaction: numberAt(page, 152),
+      boot: page.readBigInt64LE(160).toString(16),
+      isFlushed: (flags & unflushedFlag) === 0,
+    };
+  }
+
+  #walk(walk: Walk, number: number, depth: number): void {
+    const page = this.#page(number, depth);
+    const flag = depth === 1 ? leafFlag : branchFlag;
+    const what = page === undefined ? 'it is not in the file' : wrongWith(page, number, flag, walk);
+    if (page === undefined || what !== undefined) {
+      walk.onDamage(`page ${number}: ${what}`);
+      return;
+    }
+    walk.used[number] = 1;
+    const count = page.readUInt16LE(20) >> 1;
+    if (depth > 1) this.#branch(walk, page, count, depth);
+    else this.#leaf(walk, page, count);
+  }
+
+  #branch(walk: Walk, page: Buffer, count: number, depth: number): void {
+    for (let i = 0; i < count; i++) {
+      const at = nodeAt(page, i);
+      const child = page.readUIntLE(at, 6);
+      const keyBytes = page.readUInt16LE(at + 6);
+      // The first key of a branch means nothing: all that is smaller is there.
+      if (i > 0) {
+        if (at + 8 + keyBytes > pageBytes) {
+          walk.onDamage('a key is cut');
+          return;
+        }
+        const key = Buffer.from(page.subarray(at + 8, at + 8 + keyBytes));
+        if (!isAfter(walk, key, 0, keyBytes)) walk.onDamage('a branch is out of order');
+        walk.low = key;
+      }
+      this.#walk(walk, child, depth - 1);
+    }
+  }
+
+  #leaf(walk: Walk, page: Buffer, count: number): void {
+    let [lastAt, lastBytes] = [0, -1];
+    for (let i = 0; i < count; i++) {
+      const at = nodeAt(page, i);
+      const bytes = page.readUInt32LE(at);
+      const flags = page.readUInt16LE(at + 4);
+      const keyBytes = page.readUInt16LE(at + 6);
+      const keyAt = at + 8;
+      const valueAt = keyAt + keyBytes;
+      const isBig = flags === bigNode;
+      const isSound = keyBytes <= 511 && (flags === 0 || isBig || flags === treeNode);
+      if (!isSound || valueAt + (isBig ? headBytes : bytes) > pageBytes) {
+        walk.onDamage('a row is cut');
+        continue;
+      }
+      const isInOrder =
+        walk.isNumeric === true ||
+        (lastBytes < 0
+          ? isAfter(walk, page, keyAt, keyBytes) && isAtLeast(page, keyAt, keyBytes, walk.low)
+          : compare(page, keyAt, keyBytes, page, lastAt, lastBytes) > 0);
+      if (!isInOrder) {
+        walk.onDamage('rows are out of order');
+        continue;
+      }
+      [lastAt, lastBytes] = [keyAt, keyBytes];
+      walk.rows++;
+      if (!isBig) walk.take(page, keyAt, keyBytes, page, valueAt, bytes);
+      else {
+        const value = this.#overflow(walk, page.readUIntLE(valueAt, 6), bytes);
+        if (value !== undefined) walk.take(page, keyAt, keyBytes, value, 0, bytes);
+      }
+    }
+    if (lastBytes < 0) return;
+    page.copy(walk.last, 0, lastAt, lastAt + lastBytes);
+    walk.lastBytes = lastBytes;
+    walk.low = undefined;
+  }
+
+  /** A value that has pages of its own. */
+  #overflow(walk: Walk, number: number, bytes: number): Buffer | undefined {
+    const count = Math.ceil((headBytes + bytes) / pageBytes);
+    const end = Math.min(walk.meta.end, Math.floor(this.bytes / pageBytes));
+    const isThere = number >= 2 && number + count <= end;
+    const whole = Buffer.alloc(isThere ? count * pageBytes : 0);
+    if (isThere) readSync(this.#file, whole, 0, whole.length, number * pageBytes);
+    const isSound =
+      isThere &&
+      numberAt(whole, 0) === number &&
+      (whole.readUInt16LE(18) & ~looseFlags) === overflowFlag &&
+      whole.readUInt32LE(20) === count &&
+      walk.used.subarray(number, number + count).every((isUsed) => isUsed === 0);
+    if (!isSound) {
+      walk.onDamage(`page ${number}: it is no value of ${bytes} bytes`);
+      return undefined;
+    }
+    walk.used.fill(1, number, number + count);
+    return whole.subarray(headBytes, headBytes + bytes);
+  }
+
+  /** Good until the next page of this level is read; undefined beyond the end. */
+  #page(number: number, level: number): Buffer | undefined {
+    if (level > depthMax || !((number + 1) * pageBytes <= this.bytes)) return undefined;
+    this.#levels[level] ??= Buffer.alloc(pageBytes);
+    const page = this.#levels[level];
+    readSync(this.#file, page, 0, pageBytes, number * pageBytes);
+    return page;
+  }
+}
+
+type Walk = Reading & {
+  rows: number;
+  /** The last key that was met; -1 bytes before the first. */
+  last: Buffer;
+  lastBytes: number;
+  /** The next key is this one or a later one. */
+  low: Buffer | undefined;
+};
+
+/** The meta page that LMDB will use: the newer one, unless its pages may not have reached the disk
+ *  before the machine went down. */
+export function current(a: Meta, b: Meta): Meta {
+  const [newer, older] = a.transaction >= b.transaction ? [a, b] : [b, a];
+  if (b.transaction === 0) return a;
+  return newer.isFlushed || newer.boot === bootId() ? newer : older;
+}
+
+/** A tree as a row of the main tree describes it. */
+export function treeAt(bytes: Buffer, at: number): Tree {
+  const root = bytes.readBigUInt64LE(at + 40);
+  return {
+    depth: bytes.readUInt16LE(at + 6),
+    entries: numberAt(bytes, at + 32),
+    root: root === 0xffffffffffffffffn ? undefined : numberAt(bytes, at + 40),
+  };
+}
+
+export const treeBytes = 48;
+
+/** The name of a table as a row of the main tree has it, which ends with a zero. */
+export function tableName(key: Buffer): string {
+  return key.toString('latin1', 0, key.length - 1);
+}
+
+/** Pages in a row of the free tree: a count, then page numbers; a negative one says how many follow
+ *  the number after it. Undefined: it makes no sense. */
+export function freePages(value: Buffer): number[] | undefined {
+  const count = value.length >= 8 ? numberAt(value, 0) : Number.NaN;
+  if (!(8 + count * 8 <= value.length)) return undefined;
+  const pages: number[] = [];
+  for (let i = 1; i <= count; i++) {
+    const entry = Number(value.readBigInt64LE(i * 8));
+    if (entry === 0) continue;
+    if (entry > 0) pages.push(entry);
+    else {
+      if (++i > count || -entry > 1e9) return undefined;
+      const first = numberAt(value, i * 8);
+      for (let page = first; page < first - entry; page++) pages.push(page);
+    }
+  }
+  return pages;
+}
+
+function wrongWith(page: Buffer, number: number, flag: number, walk: Walk): string | undefined {
+  if (!(number >= 2 && number < walk.meta.end)) return 'it is out of bounds';
+  if (walk.used[number] === 1) return 'it is used twice';
+  if (numberAt(page, 0) !== number) return 'it is another page';
+  if (numberAt(page, 8) > walk.meta.transaction) return 'it is of a later time';
+  if ((page.readUInt16LE(18) & ~looseFlags) !== flag) return 'it is of another kind';
+  const [lower, upper] = [page.readUInt16LE(20), page.readUInt16LE(22)];
+  const isSound = lower % 2 === 0 && lower > 0 && lower <= upper && upper <= pageBytes - headBytes;
+  if (!isSound) return 'its bounds make no sense';
+  for (let i = 0; i < lower >> 1; i++) {
+    const at = page.readUInt16LE(headBytes + i * 2);
+    if (at < upper || at + headBytes + 8 > pageBytes) return 'a row lies outside';
+  }
+  return undefined;
+}
+
+function nodeAt(page: Buffer, i: number): number {
+  return headBytes + page.readUInt16LE(headBytes + i * 2);
+}
+
+function isAfter({ last, lastBytes, isNumeric }: Walk, key: Buffer, at: number, bytes: number) {
+  return isNumeric === true || lastBytes < 0 || compare(key, at, bytes, last, 0, lastBytes) > 0;
+}
+
+function isAtLeast(key: Buffer, at: number, bytes: number, low: Buffer | undefined): boolean {
+  return low === undefined || compare(key, at, bytes, low, 0, low.length) >= 0;
+}
+
+function compare(
+  a: Buffer,
+  aAt: number,
+  aBytes: number,
+  b: Buffer,
+  bAt: number,
+  bBytes: number,
+): number {
+  const length = Math.min(aBytes, bBytes);
+  for (let i = 0; i < length; i++) {
+    const difference = (a[aAt + i] ?? 0) - (b[bAt + i] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return aBytes - bBytes;
+}
+
+/** NaN when it is beyond what can be. */
+function numberAt(bytes: Buffer, at: number): number {
+  return bytes.readUInt16LE(at + 6) === 0 ? bytes.readUIntLE(at, 6) : Number.NaN;
+}
+
+/** As LMDB reads it: the first group of the kernel's id. '0' where there is none. */
+function bootId(): string {
+  try {
+    const [group = '0'] = readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').split('-');
+    return BigInt(`0x${group}`).toString(16);
+  } catch {
+    return '0';
+  }
+}

@@ -1,0 +1,34 @@
+/**
+ * Checksums of what the store holds, so that a flipped bit is damage and not another URL.
+ *
+ * Every value ends with a CRC-32 of its key and itself. A row of `seen` has no value: all keys of a
+ * crawl, laid over each other by XOR, are in the crawl's record instead.
+ */
+import { crc32 } from 'node:zlib';
+import type { Table } from './store.ts';
+
+export const sumBytes = 4;
+
+export function hasSum(table: Table): boolean {
+  return table !== 'seen';
+}
+
+/** The value with its checksum behind it. */
+export function withSum(key: Uint8Array, value: Uint8Array): Buffer {
+  const sealed = Buffer.allocUnsafe(value.length + sumBytes);
+  sealed.set(value);
+  sealed.writeUInt32LE(crc32(value, crc32(key)), value.length);
+  return sealed;
+}
+
+/** True when key and value are what they were. */
+export function isSound(key: Uint8Array, sealed: Buffer): boolean {
+  const length = sealed.length - sumBytes;
+  if (length < 0) return false;
+  return crc32(sealed.subarray(0, length), crc32(key)) === sealed.readUInt32LE(length);
+}
+
+/** Lays one more fingerprint over those of `sum`; both are four words. */
+export function addToSum(sum: Uint32Array, words: Uint32Array, at: number): void {
+  for (let i = 0; i < 4; i++) sum[i] = (sum[i] ?? 0) ^ (words[at + i] ?? 0);
+}

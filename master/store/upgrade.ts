@@ -1,0 +1,45 @@
+/**
+ * The format of the store on disk, and how an older one becomes this one. Each step reads what one
+ * version wrote and gives the changes that make it the next; all of a step is one transaction, with
+ * the new version in it, so that a crash leaves one version or the other.
+ *
+ * To change the format: raise `formatVersion`, add the step from the version before, and a test with
+ * a store of that version.
+ */
+import { ConfigError } from '../../shared/errors.ts';
+import { formatKey, formatVersion } from './records.ts';
+import type { Change, Store } from './store.ts';
+
+/** From the version it is the key of to the next. */
+export type Steps = ReadonlyMap<number, (store: Store) => Change[]>;
+
+const steps: Steps = new Map();
+
+/** Brings a store to this version; gives the version it had, undefined for a new one.
+ *  @throws ConfigError it is of a newer version, or of one that no step begins with */
+export async function upgrade(
+  store: Store,
+  target = formatVersion,
+  known: Steps = steps,
+): Promise<number | undefined> {
+  const found = store.get('meta', formatKey)?.[0];
+  if (found === undefined) {
+    await store.commit([formatChange(target)]);
+    return undefined;
+  }
+  for (let version = found; version !== target; version++) {
+    const step = known.get(version);
+    if (version > target || step === undefined) {
+      throw new ConfigError(
+        `the store was written in format ${found}, this is ${target}; ` +
+          `use ${found > target ? 'a newer' : 'an older'} version of Orbweaver`,
+      );
+    }
+    await store.commit([...step(store), formatChange(version + 1)]);
+  }
+  return found;
+}
+
+function formatChange(version: number): Change {
+  return { table: 'meta', key: formatKey, value: Buffer.from([version]) };
+}

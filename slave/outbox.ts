@@ -1,0 +1,78 @@
+/**
+ * What was said to the master and is not yet on its disk. It is kept until it is acknowledged, and
+ * said again to the next master after a lost connection.
+ */
+import type { MasterClient } from '../shared/client.ts';
+import { CommandError } from '../shared/errors.ts';
+import type { Logger } from '../shared/log.ts';
+import { bytesOf, ofFailure, type Statement } from './statements.ts';
+
+/** Bytes above which no fetch should begin. */
+const bytesMax = 64 << 20;
+/** A statement may wait this long for others, so that they leave in one write. */
+const withinMs = 5;
+
+export type OutboxOptions = {
+  /** Undefined while there is no connection. */
+  readonly master: () => MasterClient | undefined;
+  /** There is more room than before. */
+  readonly onRoom: () => void;
+  readonly log: Logger;
+};
+
+export class Outbox {
+  readonly #options: OutboxOptions;
+  readonly #statements = new Set<Statement>();
+  #bytes = 0;
+
+  constructor(options: OutboxOptions) {
+    this.#options = options;
+  }
+
+  get isEmpty(): boolean {
+    return this.#statements.size === 0;
+  }
+
+  get isFull(): boolean {
+    return this.#bytes >= bytesMax;
+  }
+
+  tell(statement: Statement): void {
+    this.#statements.add(statement);
+    this.#bytes += bytesOf(statement);
+    const master = this.#options.master();
+    if (master !== undefined) this.#send(master, statement);
+  }
+
+  /** Says everything again, to a master that may not have heard it. */
+  tellAll(master: MasterClient): void {
+    for (const statement of this.#statements) this.#send(master, statement);
+  }
+
+  #send(master: MasterClient, statement: Statement): void {
+    // The verb and the body of a statement belong together, which TypeScript cannot see of a union.
+    const { verb, body } = statement as Extract<Statement, { verb: 'task.report' }>;
+    master.request(verb, body, withinMs).then(
+      () => this.#forget(statement),
+      (error: unknown) => {
+        // Without an answer it is sent again when the master is back.
+        if (error instanceof CommandError) this.#refused(statement, error);
+      },
+    );
+  }
+
+  /** The task has to end all the same. */
+  #refused(statement: Statement, { message }: CommandError): void {
+    this.#options.log.warn(`the master refused a ${statement.verb}: ${message}`);
+    this.#forget(statement);
+    if (statement.verb === 'task.release') return;
+    const error = { kind: 'protocol' as const, message: message.slice(0, 512) };
+    this.tell(ofFailure(statement.body, { ok: false, error }));
+  }
+
+  #forget(statement: Statement): void {
+    if (!this.#statements.delete(statement)) return;
+    this.#bytes -= bytesOf(statement);
+    this.#options.onRoom();
+  }
+}

@@ -1,0 +1,88 @@
+/** Backups under load, and a master that starts from one. */
+import assert from 'node:assert/strict';
+import { cpSync, existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { generateSite } from '../../selftest/site.ts';
+import { Cluster } from '../support/cluster.ts';
+import { assertExact } from '../support/exact.ts';
+import { assertLeaves, siteFor } from '../support/parts.ts';
+
+const timeout = 90_000;
+
+test('a master starts from a backup that was made under load', { timeout }, async (t) => {
+  const site = await siteFor(t, generateSite(601, 300), { delayMs: 15 });
+  const cluster = new Cluster(t);
+  const args = [site.url, '--exit-when-done', '--per-host', '12'];
+  const master = await cluster.master(args);
+  const slaves = [cluster.slave(), cluster.slave()];
+  await site.requested(100);
+  assert.match(await cluster.ask('backup', 'half'), /^\d+\.\d MB in backups\/half of the master's/);
+  await assert.rejects(cluster.ask('backup', 'half'), /exit code 2: .*a backup of that name/);
+  await assert.rejects(cluster.ask('backup', '../half'), /exit code 2/);
+  assert.ok(!existsSync(join(cluster.data, 'backups/half/data/authkey')));
+  await assertLeaves(master, ...slaves);
+  assertExact(cluster, site.truth());
+  await assertGoesOn(t, cluster, 'half', args, site);
+});
+
+test('kill -9 in the middle of a backup leaves none, and the next one is whole', {
+  timeout,
+}, async (t) => {
+  const site = await siteFor(t, generateSite(602, 300), { delayMs: 15 });
+  const cluster = new Cluster(t);
+  const args = [site.url, '--exit-when-done', '--per-host', '12'];
+  let master = await cluster.master(args);
+  const { address } = cluster;
+  const slave = cluster.slave();
+  for (const part of [40, 80, 120]) {
+    await site.requested(part);
+    const client = await cluster.connect();
+    const answer = client.request('backup', { name: `b${part}` }).catch(() => 'cut off');
+    await new Promise((resolve) => setImmediate(resolve));
+    await master.kill('SIGKILL');
+    await answer;
+    await client.close();
+    master = await cluster.master(args, { listen: address });
+    await master.said(/slave joined/);
+  }
+  await cluster.ask('backup', 'last');
+  await assertLeaves(master, slave);
+  assertExact(cluster, site.truth());
+  await assertGoesOn(t, cluster, 'last', args, site);
+});
+
+test('a master that is restarted again and again loses nothing, and slaves carry on', {
+  timeout,
+}, async (t) => {
+  const site = await siteFor(t, generateSite(603, 400), { delayMs: 15 });
+  const cluster = new Cluster(t);
+  const args = [site.url, '--exit-when-done', '--per-host', '12'];
+  let master = await cluster.master(args);
+  const { address } = cluster;
+  const slaves = [cluster.slave(), cluster.slave()];
+  for (let round = 1; round <= 4; round++) {
+    await site.requested(round * 60);
+    assert.deepEqual(await master.kill('SIGTERM'), { code: 0, signal: null }, master.output);
+    assert.ok(!existsSync(join(cluster.data, 'master.lock')), 'left clean');
+    master = await cluster.master(args, { listen: address });
+    await master.said(/slave joined/);
+  }
+  await assertLeaves(master, ...slaves);
+  assertExact(cluster, site.truth());
+});
+
+async function assertGoesOn(
+  t: TestContext,
+  from: Cluster,
+  name: string,
+  args: readonly string[],
+  site: Awaited<ReturnType<typeof siteFor>>,
+): Promise<void> {
+  const second = new Cluster(t);
+  cpSync(join(from.data, 'backups', name, 'data'), second.data, { recursive: true });
+  cpSync(join(from.data, 'backups', name, 'out'), second.out, { recursive: true });
+  const master = await second.master(args);
+  await assertLeaves(master, second.slave());
+  assertExact(second, site.truth());
+}

@@ -1,0 +1,148 @@
+/** A disk that is full, on a real file system of its own: everything waits, nothing is lost. */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { generateSite } from '../../selftest/site.ts';
+import { makeAuthkeyFile } from '../../shared/authkey.ts';
+import { Cluster, Program, root } from '../support/cluster.ts';
+import { assertExact } from '../support/exact.ts';
+import { assertLeaves, siteFor } from '../support/parts.ts';
+import { SmallDisk } from '../support/small-disk.ts';
+
+const timeout = 90_000;
+const reserve = ['--disk-reserve', '24'];
+
+async function crawlOn(t: TestContext, seed: number) {
+  const disk = SmallDisk.mount(t, 96);
+  if (disk === undefined) return undefined;
+  const site = await siteFor(t, generateSite(seed, 300), { delayMs: 15 });
+  const cluster = new Cluster(t, disk.path);
+  const args = [site.url, '--exit-when-done', '--per-host', '12', ...reserve];
+  return { disk, site, cluster, args };
+}
+
+test('a disk that is full for a while costs time and nothing else', { timeout }, async (t) => {
+  const crawl = await crawlOn(t, 501);
+  if (crawl === undefined) return;
+  const { disk, site, cluster, args } = crawl;
+  // Short enough that a session that is not read from would end.
+  const master = await cluster.master([...args, '--heartbeat', '0.3', '--silence', '1']);
+  const slaves = [cluster.slave(), cluster.slave()];
+  for (let round = 1; round <= 3; round++) {
+    await site.requested(site.log.length + 30);
+    disk.fill();
+    await saidTimes(master, /the disk is full/g, round);
+    await noneLeased(cluster);
+    const asked = site.log.length;
+    assert.equal((await cluster.status()).leased, 0, 'the master answers, and gives no task out');
+    assert.equal(site.log.length, asked);
+    disk.free();
+    await saidTimes(master, /room on the disk again/g, round);
+  }
+  await assertLeaves(master, ...slaves);
+  assert.equal(master.output.match(/the disk is full/g)?.length, 3, 'it says so once a time');
+  assert.equal(master.output.match(/slave joined/g)?.length, 2, 'no session ended');
+  assertExact(cluster, site.truth());
+});
+
+test('a stop on a full disk ends with one line, and the next start goes on', {
+  timeout,
+}, async (t) => {
+  const crawl = await crawlOn(t, 502);
+  if (crawl === undefined) return;
+  const { disk, site, cluster, args } = crawl;
+  const master = await cluster.master(args);
+  const { address } = cluster;
+  const slave = cluster.slave();
+  await site.requested(60);
+  disk.fill();
+  await master.said(/the disk is full/);
+  assert.deepEqual(await master.kill('SIGTERM'), { code: 2, signal: null });
+  assert.match(master.stderr, /^master: stopped with the disk full: .*start again\n$/);
+
+  const refused = cluster.run([
+    'master.js',
+    ...args,
+    '--listen',
+    address,
+    '--data',
+    cluster.data,
+    '--out',
+    cluster.out,
+  ]);
+  assert.deepEqual(await refused.exited, { code: 2, signal: null });
+  assert.match(refused.stderr, /^master: only \d+ MB are free under .*make room, or lower it\n$/);
+
+  disk.free();
+  const second = await cluster.master(args, { listen: address });
+  await assertLeaves(second, slave);
+  assertExact(cluster, site.truth());
+});
+
+test('a log on a full disk ends no crawl', { timeout }, async (t) => {
+  if (!existsSync('/dev/full')) return t.skip('there is no /dev/full');
+  const site = await siteFor(t, generateSite(503, 40));
+  const cluster = new Cluster(t);
+  const folders = ['--data', cluster.data, '--out', cluster.out, '--listen', '127.0.0.1:0'];
+  const command = [process.execPath, join(root, 'master.js'), site.url, '--exit-when-done'];
+  const words = [...command, ...folders].map((word) => `'${word}'`).join(' ');
+  const listening = cluster.listening();
+  const master = new Program(['-c', `exec ${words} >/dev/full 2>&1`], { program: '/bin/sh' });
+  t.after(() => master.kill());
+  await listening;
+  await assertLeaves(cluster.slave(), master);
+  assertExact(cluster, site.truth());
+});
+
+test('an authkey that finds no room leaves no empty file', { timeout }, async (t) => {
+  const disk = SmallDisk.mount(t, 8);
+  if (disk === undefined) return;
+  const cluster = new Cluster(t, disk.path);
+  disk.fill();
+  const key = join(cluster.folder, 'key');
+  assert.throws(() => makeAuthkeyFile(key), { code: 'E_CONFIG' });
+  assert.ok(!existsSync(key));
+  disk.free();
+  assert.ok(makeAuthkeyFile(key));
+  assert.ok(readFileSync(key).length > 16);
+});
+
+async function saidTimes(
+  program: { readonly output: string; said(pattern: RegExp): Promise<unknown> },
+  pattern: RegExp,
+  times: number,
+): Promise<void> {
+  await program.said(new RegExp(`(?:${pattern.source}[^]*){${times}}`));
+}
+
+/** What slaves had is reported, and waits in the inbox. */
+async function noneLeased(cluster: Cluster): Promise<void> {
+  while ((await cluster.status()).leased > 0);
+}
+
+test('a read-only disk is said so in one line at the start', { timeout }, async (t) => {
+  const disk = SmallDisk.mount(t, 64);
+  if (disk === undefined) return;
+  const cluster = new Cluster(t, disk.path);
+  const first = await cluster.master(reserve);
+  await first.kill('SIGTERM');
+  disk.remount('ro');
+  const folders = ['--data', cluster.data, '--out', cluster.out, '--listen', '127.0.0.1:0'];
+  const second = cluster.run(['master.js', ...reserve, ...folders]);
+  const exit = await second.exited;
+  disk.remount('rw');
+  assert.deepEqual(exit, { code: 2, signal: null });
+  assert.match(second.stderr, /^master: cannot use the data folder .*EROFS.*\n$/);
+});
+
+test('a data folder that goes away ends the master with one line', { timeout }, async (t) => {
+  const cluster = new Cluster(t);
+  const master = await cluster.master([]);
+  rmSync(join(cluster.data, 'master.lock'));
+  assert.deepEqual(await master.exited, { code: 2, signal: null });
+  assert.match(
+    master.stderr,
+    /^master: the data folder .* cannot be used any more: .*start again\n$/,
+  );
+});

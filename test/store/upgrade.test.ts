@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { MemoryStore } from '../../master/store/memory.ts';
+import { formatKey } from '../../master/store/records.ts';
+import { type Steps, upgrade } from '../../master/store/upgrade.ts';
+
+const key = Buffer.from('name');
+const written = async (version: number): Promise<MemoryStore> => {
+  const store = new MemoryStore();
+  const format = Buffer.from([version]);
+  await store.commit([
+    { table: 'meta', key: formatKey, value: format },
+    { table: 'items', key, value: Buffer.from('old') },
+  ]);
+  return store;
+};
+const add = (text: string) => (store: MemoryStore | { get: MemoryStore['get'] }) => [
+  { table: 'items' as const, key, value: Buffer.from(`${store.get('items', key)}${text}`) },
+];
+const steps: Steps = new Map([
+  [3, add('+4')],
+  [4, add('+5')],
+]);
+
+test('upgrade: an older store goes through every step, and has the new version', async () => {
+  const store = await written(3);
+  assert.equal(await upgrade(store, 5, steps), 3);
+  assert.equal(store.get('items', key)?.toString(), 'old+4+5');
+  assert.deepEqual([...(store.get('meta', formatKey) ?? [])], [5]);
+  assert.equal(await upgrade(store, 5, steps), 5);
+  assert.equal(store.get('items', key)?.toString(), 'old+4+5', 'once');
+});
+
+test('upgrade: a crash between two steps leaves a version that goes on', async () => {
+  const store = await written(3);
+  await upgrade(store, 4, steps);
+  assert.equal(await upgrade(store, 5, steps), 4);
+  assert.equal(store.get('items', key)?.toString(), 'old+4+5');
+});
+
+test('upgrade: newer and unknown older versions are refused, and left as they are', async () => {
+  await assert.rejects(upgrade(await written(6), 5, steps), /format 6, this is 5; use a newer/);
+  await assert.rejects(upgrade(await written(2), 5, steps), /format 2, this is 5; use an older/);
+});
+
+test('upgrade: a new store gets this version', async () => {
+  const store = new MemoryStore();
+  assert.equal(await upgrade(store, 5, steps), undefined);
+  assert.deepEqual([...(store.get('meta', formatKey) ?? [])], [5]);
+});

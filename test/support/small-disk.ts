@@ -1,0 +1,55 @@
+/** A real file system of a few megabytes, for tests of a full disk. */
+import { spawnSync } from 'node:child_process';
+import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+
+export class SmallDisk {
+  readonly path = mkdtempSync(join(tmpdir(), 'orbweaver-disk-'));
+  readonly #filler = join(this.path, 'somebody-else');
+
+  /** Undefined where nothing may be mounted: the test is skipped then. */
+  static mount(test: TestContext, megabytes: number): SmallDisk | undefined {
+    const disk = new SmallDisk();
+    const mounted = run('mount', '-t', 'tmpfs', '-o', `size=${megabytes}m`, 'none', disk.path);
+    if (mounted !== '') {
+      rmSync(disk.path, { recursive: true });
+      test.skip(`no tmpfs can be mounted here: ${mounted}`);
+      return undefined;
+    }
+    // Last, when what uses it has ended.
+    test.after(() => {
+      run('umount', '-l', disk.path);
+      rmSync(disk.path, { recursive: true });
+    });
+    return disk;
+  }
+
+  /** Another program takes all that is left. */
+  fill(): void {
+    const file = openSync(this.#filler, 'w');
+    const bytes = Buffer.alloc(1 << 16, 'x');
+    try {
+      while (true) writeSync(file, bytes);
+    } catch {
+      // full
+    } finally {
+      closeSync(file);
+    }
+  }
+
+  free(): void {
+    rmSync(this.#filler);
+  }
+
+  remount(option: 'ro' | 'rw'): void {
+    run('mount', '-o', `remount,${option}`, this.path);
+  }
+}
+
+/** What it complained of. */
+function run(program: string, ...args: readonly string[]): string {
+  const { error, status, stderr } = spawnSync(program, args, { encoding: 'utf8' });
+  return error?.message ?? (status === 0 ? '' : stderr.trim() || `exit code ${status}`);
+}

@@ -1,0 +1,223 @@
+/**
+ * A crawl without sockets, over the real frontier, LMDB, result queue and files: what a master does
+ * with reports, with a model of a site in the place of slaves. For tests that kill or damage it.
+ */
+import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { Frontier } from '../../master/frontier/frontier.ts';
+import { Grouping } from '../../master/frontier/grouping.ts';
+import type { Lease } from '../../master/frontier/leases.ts';
+import { ResultQueue } from '../../master/sinks/result-queue.ts';
+import { checkStore } from '../../master/store/check.ts';
+import { GroupCommit } from '../../master/store/group-commit.ts';
+import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
+import {
+  crawlKey,
+  decodeCrawl,
+  decodeLengths,
+  lengthsKey,
+  secretKey,
+} from '../../master/store/records.ts';
+import type { Store } from '../../master/store/store.ts';
+import { upgrade } from '../../master/store/upgrade.ts';
+import { randomOf } from '../../selftest/site.ts';
+import { FakeSlave } from './fake-slave.ts';
+import { reportOf, specOf } from './world.ts';
+
+export const origin = 'http://model.example';
+
+/** A site: a tree with cross links, so that all pages are found; some are missing, some are ill. */
+export class ModelSite {
+  readonly pages = new Map<string, { links: string[]; images: string[]; ills: number }>();
+  readonly images = new Set<string>();
+  readonly missing = new Set<string>();
+
+  /** `illPart` of the pages fail at first. */
+  constructor(seed: number, count: number, illPart = 0.03) {
+    const random = randomOf(seed);
+    const pick = (max: number) => Math.floor(random() * max);
+    const urlOf = (page: number) => (page === 0 ? `${origin}/` : `${origin}/page/${page}`);
+    for (let page = 0; page < count; page++) {
+      const links = [2 * page + 1, 2 * page + 2].filter((child) => child < count).map(urlOf);
+      for (let i = pick(5); i > 0; i--) links.push(urlOf(pick(count)));
+      if (random() < 0.1) links.push(`${origin}/missing/${page}`);
+      if (random() < 0.1) links.push(`http://elsewhere.example/${page}`);
+      const images = Array.from({ length: pick(4) }, () => `${origin}/img/${pick(count)}.png`);
+      for (const image of images) this.images.add(image);
+      for (const link of links) if (link.includes('/missing/')) this.missing.add(link);
+      this.pages.set(urlOf(page), { links, images, ills: random() < illPart ? 1 : 0 });
+    }
+  }
+}
+
+export type StoredOptions = {
+  readonly site: ModelSite;
+  /** Data and results are below it. */
+  readonly folder: string;
+  /** Around the real store. */
+  readonly wrap?: (store: Store) => Store;
+  readonly onCommitted?: () => void;
+  /** A report was acknowledged. */
+  readonly onDone?: (url: string) => void;
+  /** A page was handed out. */
+  readonly onLease?: (url: string) => void;
+};
+
+/** Crawls until the crawl is finished; closes in order. */
+export async function runStoredCrawl(options: StoredOptions): Promise<void> {
+  const { folder, site, onDone = () => {}, onLease = () => {} } = options;
+  const data = join(folder, 'data');
+  mkdirSync(data, { recursive: true });
+  const native = await openLmdbStore(
+    join(data, 'store'),
+    options.onCommitted === undefined ? {} : { onCommitted: options.onCommitted },
+  );
+  const store = options.wrap?.(native) ?? native;
+  await upgrade(store);
+  let end: { resolve: () => void; reject: (error: unknown) => void } | undefined;
+  const ended = new Promise<void>((resolve, reject) => {
+    end = { resolve, reject };
+  });
+  const onError = (error: unknown) => end?.reject(error);
+  const commits = new GroupCommit({ store, everyMs: 1, onError });
+  const results = new ResultQueue({
+    store,
+    commits,
+    folder: join(folder, 'out'),
+    waitingBytesMax: () => 1 << 26,
+    onWritten: (crawl) => frontier.settle(crawl),
+    onError,
+  });
+  const hostSecret = store.get('meta', secretKey) ?? Buffer.alloc(16, 7);
+  commits.submit([{ table: 'meta', key: secretKey, value: hostSecret }]);
+  const frontier = new Frontier({
+    store,
+    commits,
+    results,
+    folder: data,
+    hostSecret,
+    grouping: new Grouping('host'),
+    leaseMs: 60_000,
+    recentEntries: 64,
+    bloomBytesMax: 1 << 26,
+    isTight: () => false,
+    onMade: () => {},
+    onFilesWanted: () => {},
+    onEnded: () => end?.resolve(),
+  });
+  const slave = new ModelSlave((lease) => {
+    onLease(lease.task.url);
+    answer(frontier, slave, site, lease, onDone).catch(onError);
+  });
+  for (const crawl of frontier.crawls) await results.restore(crawl);
+  await frontier.seed('default', specOf({ attemptsMax: 5 }), [`${origin}/`]);
+  frontier.dispatcher.add(slave);
+  const crawl = frontier.crawls.named('default');
+  frontier.settle(crawl);
+  if (crawl.state === 'finished') end?.resolve();
+  await ended;
+  await commits.flushed();
+  await results.close();
+  await frontier.close();
+  await native.close();
+}
+
+class ModelSlave extends FakeSlave {
+  readonly #take: (lease: Lease) => void;
+
+  constructor(take: (lease: Lease) => void) {
+    super('model', 8);
+    this.#take = take;
+  }
+
+  override push(leases: readonly Lease[]): void {
+    for (const lease of leases) setImmediate(() => this.#take(lease));
+  }
+}
+
+async function answer(
+  frontier: Frontier,
+  slave: FakeSlave,
+  site: ModelSite,
+  { id, task }: Lease,
+  onDone: (url: string) => void,
+): Promise<void> {
+  const page = site.pages.get(task.url);
+  if (page !== undefined && task.attempts < page.ills) {
+    const error = { kind: 'connect', message: 'refused' } as const;
+    // Soon: the test's clock is real.
+    await frontier.answers.fail(slave, id, frontier.names.of(task), error, 0);
+    return;
+  }
+  const found = page === undefined ? { status: 404 } : { links: page.links, images: page.images };
+  const verdict = await frontier.answers.report(
+    slave,
+    id,
+    frontier.names.of(task),
+    reportOf(task.url, found),
+  );
+  if (verdict === 'done') onDone(task.url);
+}
+
+/** What is wrong with the files and the store of a crawl that has ended and was closed. */
+export async function wrongWithEnd(folder: string, site: ModelSite): Promise<string[]> {
+  const wrong: string[] = [];
+  const lines = linesOf(folder, 'pages.jsonl').map((line) => JSON.parse(line) as ResultLine);
+  const pages = lines.filter(({ images }) => images !== undefined).map(({ url }) => url);
+  const others = lines.filter(({ images }) => images === undefined).map(({ url }) => url);
+  const images = linesOf(folder, 'img_src.txt');
+  wrong.push(...differences('page', pages, [...site.pages.keys()]));
+  wrong.push(...differences('missing page', others, [...site.missing]));
+  wrong.push(...differences('image', images, [...site.images]));
+  const path = storeFile(join(folder, 'data/store'));
+  const damage = checkStore(path);
+  if (damage !== undefined) return [...wrong, `the store is damaged: ${damage}`];
+  const store = await openLmdbStore(join(folder, 'data/store'));
+  const value = store.get('crawls', crawlKey(1));
+  const lengths = store.get('meta', lengthsKey(1));
+  if (value === undefined || lengths === undefined) wrong.push('the crawl is not on record');
+  else {
+    const { state, counters } = decodeCrawl(value);
+    const counted = {
+      state,
+      pages: counters.pages,
+      images: counters.images,
+      waiting: counters.waiting,
+      failed: counters.failed,
+    };
+    const truth = {
+      state: 'finished',
+      pages: site.pages.size,
+      images: site.images.size,
+      waiting: 0,
+      failed: site.missing.size,
+    };
+    if (JSON.stringify(counted) !== JSON.stringify(truth)) wrong.push(JSON.stringify(counted));
+    const sizes = statSync(join(folder, 'out/default/pages.jsonl')).size;
+    if (decodeLengths(lengths).pages !== sizes) wrong.push('a file is not as long as recorded');
+  }
+  for (const table of ['tasks', 'results'] as const) {
+    const rows = store.range(table, { from: crawlKey(1), to: crawlKey(2) });
+    if (rows.length > 0) wrong.push(`${rows.length} rows are left in ${table}`);
+  }
+  await store.close();
+  return wrong;
+}
+
+type ResultLine = { readonly url: string; readonly images?: number };
+
+export function linesOf(folder: string, file: string): string[] {
+  const path = join(folder, 'out/default', file);
+  if (!existsSync(path)) return [];
+  const text = readFileSync(path, 'utf8');
+  return text.split('\n').slice(0, -1);
+}
+
+function differences(what: string, found: readonly string[], truth: readonly string[]): string[] {
+  const [isFound, isTrue] = [new Set(found), new Set(truth)];
+  return [
+    ...truth.filter((item) => !isFound.has(item)).map((item) => `lost ${what} ${item}`),
+    ...found.filter((item) => !isTrue.has(item)).map((item) => `extra ${what} ${item}`),
+    ...found.filter((item, i) => found.indexOf(item) !== i).map((item) => `twice ${what} ${item}`),
+  ];
+}

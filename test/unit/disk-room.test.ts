@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { mock, type TestContext, test } from 'node:test';
+import { DiskRoom, isDiskFull } from '../../master/disk-room.ts';
+
+function roomOf(t: TestContext, folders: readonly string[] = ['/data']) {
+  mock.timers.enable({ apis: ['setInterval'] });
+  let now = 0;
+  mock.method(performance, 'now', () => now);
+  const free = new Map(folders.map((folder) => [folder, 1000]));
+  const said: string[] = [];
+  const room = new DiskRoom({
+    folders,
+    reserveBytes: 100,
+    freeBytes: (folder) => free.get(folder) ?? 0,
+    onShort: ({ folder, freeBytes }) => said.push(`short ${folder} ${freeBytes}`),
+    onRoom: () => said.push('room'),
+    onError: (error) => said.push(String(error)),
+  });
+  const pass = (ms: number) => {
+    now += ms;
+    mock.timers.tick(ms);
+  };
+  t.after(() => {
+    room.close();
+    mock.timers.reset();
+    mock.restoreAll();
+  });
+  return { room, free, said, pass };
+}
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+test('disk room: below the reserve it is short, and by itself it is not any more', async (t) => {
+  const { room, free, said, pass } = roomOf(t);
+  assert.equal(room.isShort, false);
+  free.set('/data', 99);
+  pass(20);
+  assert.equal(room.isShort, true);
+  let isThere = false;
+  const waiting = room.room().then(() => (isThere = true));
+  pass(250);
+  await turn();
+  assert.deepEqual({ isThere, said }, { isThere: false, said: ['short /data 99'] });
+  assert.equal(room.shortMs, 250);
+  free.set('/data', 100);
+  pass(250);
+  await waiting;
+  assert.equal(room.isShort, false);
+  assert.equal(room.shortMs, 0);
+  assert.deepEqual(said, ['short /data 99', 'room']);
+});
+
+test('disk room: the folder with the least room counts', (t) => {
+  const { room, free, said, pass } = roomOf(t, ['/data', '/out']);
+  free.set('/data', 90).set('/out', 7);
+  pass(20);
+  assert.ok(room.isShort);
+  assert.deepEqual(said, ['short /out 7']);
+});
+
+test('disk room: a write that was refused needs a write that succeeds', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'orbweaver-room-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const { room, said, pass } = roomOf(t, ['/dev/null/no', folder]);
+  room.refused();
+  assert.equal(room.isShort, true, 'whatever the file system says of its free space');
+  pass(250);
+  assert.equal(room.isShort, true);
+  assert.deepEqual(said, ['short /dev/null/no 0']);
+});
+
+test('disk room: after a refusal that is over it goes on', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'orbweaver-room-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const { room, said } = roomOf(t, [folder]);
+  room.refused();
+  await room.room();
+  assert.deepEqual(said, []);
+});
+
+test('disk room: a full disk is known by its code', () => {
+  const codes = ['ENOSPC', 'EDQUOT', 'EIO'];
+  const errors = codes.map((code) => Object.assign(new Error(code), { code }));
+  assert.deepEqual(errors.map(isDiskFull), [true, true, false]);
+  assert.equal(isDiskFull('ENOSPC'), false);
+});
