@@ -132,7 +132,7 @@ export class Master {
       bytesMax,
       commits: () => this.#commits.count,
       onTight: (used) => this.#notices.memoryShort(used),
-      onExceeded: () => this.#server.closeHeaviest(),
+      onExceeded: (bytes) => this.#server.closeHeaviest(bytes),
     });
     const isTight = () => this.#memory.isTight;
     this.#results = new ResultQueue({

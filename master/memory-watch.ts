@@ -24,7 +24,8 @@ export type MemoryWatchOptions = {
   /** Counts what the master does: while it stands still, there is nothing to disturb. */
   readonly commits: () => number;
   readonly onTight: (usedBytes: number) => void;
-  readonly onExceeded: () => void;
+  /** So much has to go, at least. */
+  readonly onExceeded: (bytes: number) => void;
 };
 
 export class MemoryWatch {
@@ -41,7 +42,7 @@ export class MemoryWatch {
     this.#options = options;
     setFlagsFromString('--expose-gc');
     this.#collect = runInNewContext('gc') as () => void;
-    this.#timer = setInterval(() => this.#look(performance.now()), lookEveryMs);
+    this.#timer = setInterval(() => this.#lookNow(), lookEveryMs);
     this.#timer.unref();
   }
 
@@ -54,19 +55,24 @@ export class MemoryWatch {
     clearInterval(this.#timer);
   }
 
-  #look(now: number): void {
-    this.#giveBackWhenIdle(now);
+  #lookNow(): void {
+    this.#giveBackWhenIdle(performance.now());
+    this.look();
+  }
+
+  /** To be called, too, when something large was taken: much comes between two looks. */
+  look(): void {
+    const now = performance.now();
     const { bytesMax, onTight, onExceeded } = this.#options;
     let used = usedBytes();
     // Much of it may be garbage.
-    if (used > bytesMax * 0.75 && now - this.#collectedAt >= collectEveryMs) {
-      used = this.#collectNow(now);
-    }
+    const mayCollect = used > bytesMax || now - this.#collectedAt >= collectEveryMs;
+    if (used > bytesMax * 0.75 && mayCollect) used = this.#collectNow(now);
     if (!this.#isTight && used > bytesMax * 0.75) {
       this.#isTight = true;
       onTight(used);
     } else if (this.#isTight && used < bytesMax * 0.625) this.#isTight = false;
-    if (used > bytesMax) onExceeded();
+    if (used > bytesMax) onExceeded(used - bytesMax * 0.625);
   }
 
   #giveBackWhenIdle(now: number): void {

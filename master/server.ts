@@ -61,13 +61,15 @@ export class MasterServer {
     return [...this.#sessions].filter((session) => session.isReady);
   }
 
-  /** Memory has run out: who holds most of it has to go, and may come again. */
-  closeHeaviest(): void {
-    let heaviest: Session | undefined;
-    for (const session of this.#sessions) {
-      if (session.heldBytes > (heaviest?.heldBytes ?? heavyBytes)) heaviest = session;
+  /** Memory has run out: those who hold most of it have to go, and may come again. */
+  closeHeaviest(bytes: number): void {
+    const held = [...this.#sessions].map((session) => ({ session, bytes: session.heldBytes }));
+    let left = bytes;
+    for (const heavy of held.sort((a, b) => b.bytes - a.bytes)) {
+      if (left <= 0 || heavy.bytes < heavyBytes) return;
+      left -= heavy.bytes;
+      heavy.session.close(new ConnectionError('the master is at its --memory-limit'));
     }
-    heaviest?.close(new ConnectionError('the master is at its --memory-limit'));
   }
 
   /** Takes no more connections; gives when those that there are have ended, at most `timeoutMs`

@@ -88,6 +88,7 @@ export class Session implements LeaseHolder {
         this.#connection.sendHeadSoon();
       },
       onPayload: (payload: Buffer) => this.#receive(payload),
+      onGrown: () => services.memory.look(),
       onBroken: ({ code, message }: ProtocolError) => {
         if (this.#python !== undefined) this.#python.broken(message);
         else this.send({ verb: 'error', error: code, message });

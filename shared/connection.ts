@@ -21,6 +21,8 @@ export type ConnectionHandler = {
   readonly onOpen: (agreement: Agreement, channel: Buffer) => void;
   /** One payload. A throw of ProtocolError closes the connection with it. */
   readonly onPayload: (payload: Buffer) => void;
+  /** A large frame that is not whole takes more memory than before. */
+  readonly onGrown?: () => void;
   /** The authenticated peer broke the protocol: the last moment to tell it. */
   readonly onBroken?: (error: ProtocolError) => void;
   /** Once, however it ended; `error` is undefined after an orderly end. */
@@ -221,6 +223,7 @@ export class Connection {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
     this.#error = error;
+    this.#decoder.clear();
     clearTimeout(this.#deadline);
     clearInterval(this.#heartbeat);
     this.#flushNow();
@@ -271,6 +274,13 @@ export class Connection {
     this.#drainDecoder();
     this.#isReceiving = false;
     if (this.#flush === 'soon') this.#flushNow();
+    this.#tellOfGrowth();
+  }
+
+  #tellOfGrowth(): void {
+    if (!this.#decoder.hasGrown) return;
+    this.#decoder.hasGrown = false;
+    this.#handler.onGrown?.();
   }
 
   /** From here on everything is inside TLS; `head` of it has been read already. */

@@ -17,11 +17,15 @@ import { limits } from './protocol.ts';
 export const frameHeaderBytes = 4;
 const longHeaderBytes = 12;
 const empty = Buffer.alloc(0);
+/** What an unfinished frame takes before anybody has to know. */
+const largeBytes = 1 << 20;
 
 /** Cuts a byte stream into payloads: `push` a chunk, then call `next` until it gives undefined. */
 export class FrameDecoder {
   /** Largest payload that is taken; raised once the peer has proved that it knows the key. */
   bytesMax: number;
+  /** A large frame that is not whole took more memory; whoever looks sets it back. */
+  hasGrown = false;
   #chunk: Buffer = empty;
   // A frame that spans chunks grows here, by doubling, so that a peer that sends single bytes
   // costs no more memory than it has sent.
@@ -67,6 +71,13 @@ export class FrameDecoder {
     }
   }
 
+  /** Forgets what is not whole: nobody will ask for it. */
+  clear(): void {
+    this.#chunk = empty;
+    this.#partial = empty;
+    this.#filled = 0;
+  }
+
   /** What it keeps in memory. */
   get heldBytes(): number {
     return this.#chunk.length + this.#partial.length;
@@ -82,6 +93,7 @@ export class FrameDecoder {
     const filled = this.#filled + count;
     if (filled > this.#partial.length) {
       const grown = Buffer.allocUnsafe(Math.max(filled, this.#partial.length * 2));
+      this.hasGrown ||= grown.length >= largeBytes;
       this.#partial.copy(grown, 0, 0, this.#filled);
       this.#partial = grown;
     }

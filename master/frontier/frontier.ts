@@ -13,17 +13,17 @@ import { CommandError } from '../../shared/errors.ts';
 import { Fingerprinter } from '../../shared/fingerprint.ts';
 import type { Replies } from '../../shared/protocol.ts';
 import { hostKeyOf } from '../../shared/url.ts';
-import type { GroupCommit, Part } from '../store/group-commit.ts';
+import type { Part } from '../store/group-commit.ts';
 import { crawlKey, encodeCrawl } from '../store/records.ts';
-import type { Change, Store } from '../store/store.ts';
+import type { Change } from '../store/store.ts';
 import { Answers } from './answers.ts';
 import { Buried } from './buried.ts';
 import type { Crawl } from './crawl.ts';
 import { Crawls, hasCrawls } from './crawls.ts';
-import { Dispatcher, type DispatcherOptions } from './dispatcher.ts';
-import type { Findings } from './findings.ts';
+import { Dispatcher } from './dispatcher.ts';
+import { handle } from './entries.ts';
+import type { FrontierOptions } from './frontier-options.ts';
 import { Gathering, type Offer } from './gathering.ts';
-import type { Grouping } from './grouping.ts';
 import { askHop, type HopVerdict } from './hops.ts';
 import type { Host } from './host.ts';
 import { HostRecords } from './host-records.ts';
@@ -44,31 +44,10 @@ import { EarlierPages } from './recrawl.ts';
 import { Sitemaps } from './sitemaps.ts';
 import { TaskNames } from './task-names.ts';
 
-export type FrontierOptions = Pick<DispatcherOptions, 'leaseMs' | 'onFilesWanted'> & {
-  readonly store: Store;
-  readonly commits: GroupCommit;
-  readonly results: Findings;
-  /** Folder for the saved Bloom filters; undefined: they are not saved. */
-  readonly folder: string | undefined;
-  /** Keys the hosts' places in the store: 16 bytes, the same at every start. */
-  readonly hostSecret: Buffer;
-  /** Which hosts share a delay and a concurrency. */
-  readonly grouping: Grouping;
-  /** Entries of the table of recent fingerprints, 16 bytes each. */
-  readonly recentEntries: number;
-  /** What the Bloom filters of all crawls may take. */
-  readonly bloomBytesMax: number;
-  /** True while memory is short: little may wait for the disk then. */
-  readonly isTight: () => boolean;
-  /** It is new, with these for its first seeds. */
-  readonly onMade: (crawl: Crawl, seeds: readonly string[]) => void;
-  /** It is finished or cancelled, and that is on the disk. */
-  readonly onEnded: (crawl: Crawl) => void;
-};
-
 /** A new link costs twenty times what a known one does, so time bounds a commit, not bytes alone:
  *  nobody else is served while it is gathered. What it costs after that is about the same again. */
 const gatherMsMax = 15;
+
 export class Frontier {
   readonly crawls: Crawls;
   readonly dispatcher: Dispatcher;
@@ -294,48 +273,10 @@ export class Frontier {
 
   /** Does one entry; gives the answer for when it is on the disk. */
   #handle(entry: Entry, gatherings: Map<Crawl, Gathering>): () => void {
-    const { crawl, kind } = entry;
+    const { crawl } = entry;
     if (crawl.state === 'cancelled') return () => answerCancelled(entry);
     const gathering = this.#gathering(crawl, gatherings);
-    switch (kind) {
-      case 'report': {
-        const { task, report, links, slave } = entry;
-        const isTaken = gathering.report(task, report, { before: links.total, slave }, clockMs());
-        return () => entry.done(isTaken ? 'done' : 'stale');
-      }
-      case 'links':
-        entry.links.total += gathering.links(entry.part, entry.task, clockMs());
-        return () => {};
-      case 'failure': {
-        gathering.failure(entry.failure, clockMs());
-        return () => entry.done('done');
-      }
-      case 'offer':
-        gathering.offer(entry.offer, clockMs());
-        return entry.done;
-      case 'sitemap':
-        gathering.sitemap(entry.task, entry.part, entry.slave, clockMs());
-        return () => entry.done('done');
-      case 'sitemaps':
-        gathering.sitemaps(entry.urls, entry.level);
-        return () => {};
-      case 'excluded':
-        gathering.excluded(entry.task, clockMs());
-        return entry.done;
-      case 'seeds': {
-        const verdict = this.#offers.seeds(gathering, entry.urls, entry.priority);
-        return () => entry.done(verdict);
-      }
-      case 'again': {
-        const verdict = this.#offers.again(gathering, entry.urls);
-        return () => entry.done(verdict);
-      }
-      case 'replay':
-        this.#offers.replay(gathering, entry.rows);
-        return entry.done;
-      default:
-        return entry satisfies never;
-    }
+    return handle(entry, gathering, this.#offers, clockMs());
   }
 
   #gathering(crawl: Crawl, gatherings: Map<Crawl, Gathering>): Gathering {

@@ -42,6 +42,7 @@ const wholeNumbers: readonly (readonly [string, readonly string[]])[] = [
   ['--page-bytes', ['0', '10M']],
   ['--redirects', ['51']],
   ['--urls-expected', ['0', '1e6']],
+  ['--memory-limit', ['255', '1k']],
   ['--recent-urls', ['1', '1k']],
   ['--status-every', ['0', '-5']],
   ['--lease', ['0', 'x']],
@@ -367,7 +368,7 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
   ].concat(
     ['auth-digest', 'tls', 'tls-cert', 'tls-key', 'connections', 'connections-per-address'],
     ['queues', 'durable-put', 'politeness-group'],
-    ['recent-urls', 'status-every', 'json-logs', 'log-level', ...crawl],
+    ['memory-limit', 'recent-urls', 'status-every', 'json-logs', 'log-level', ...crawl],
   );
   const join = ['master', 'authkey-file', 'tls', 'no-tls', 'tls-ca'];
   const ask = [...join, 'json'];

@@ -328,3 +328,15 @@ test('[C-20] recrawl makes a paused crawl, whose unchanged pages are written as 
   await slave.must('crawl.cancel', { crawl });
   await slave.close();
 });
+
+test('[C-1] a filter that there is no memory for is refused, and nothing is made', async (t) => {
+  if (target.process(t) === undefined) return;
+  const peer = await target.join();
+  const crawl = target.name();
+  const request = { crawl, seeds: [target.seed()], spec: { urlsExpected: 1_000_000_000 } };
+  const answer = await peer.request('crawl.add', request);
+  assert.equal(answer.error, 'E_LIMIT');
+  assert.match(String(answer.message), /--memory-limit/);
+  assert.deepEqual(await statusOf(peer, crawl), {});
+  await peer.close();
+});

@@ -99,3 +99,27 @@ test('[L-1] any number of silent connections keeps nobody out', async (t) => {
   assert.equal((await strangers.at(-1)?.challenge())?.length, 48);
   for (const stranger of strangers) stranger.abort();
 });
+
+test('[P-4] frames that are never ended take no more memory than the limit', async (t) => {
+  if (process.env['MASTER']) {
+    t.skip('needs a master of its own');
+    return;
+  }
+  const small = await Target.open({}, ['--memory-limit', '256']);
+  try {
+    await using memory = memoryPeak(small.program.pid);
+    const good = await small.join();
+    const peers = await Promise.all(Array.from({ length: 30 }, () => small.join()));
+    const ended = Promise.race(peers.map((peer) => peer.ended));
+    // All but the last byte of 30 MiB: 900 MiB in all.
+    const frame = frameOf(Buffer.alloc(30 * mebi)).subarray(0, -1);
+    for (const peer of peers) peer.write(frame);
+    await ended;
+    for (let i = 0; i < 100; i++) await good.sync();
+    assert.ok(memory.grownBytes() < 400 * mebi, `${memory.grownBytes() / mebi} MiB`);
+    for (const peer of peers) peer.abort();
+    await good.close();
+  } finally {
+    await small.close();
+  }
+});
