@@ -1,6 +1,6 @@
 /**
- * Names of tasks on the wire: the key in the store and a seal. Whoever was never given a task cannot
- * name it, though keys can be guessed: a report counts without a lease.
+ * Names of tasks on the wire: the key in the store and a seal. Whoever was never given a task
+ * cannot name it, though keys can be guessed: a report counts without a lease.
  * Source: PROTOCOL.md [T-2], [T-10].
  */
 import type { Fingerprinter } from '../../shared/fingerprint.ts';
