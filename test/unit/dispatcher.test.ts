@@ -1,8 +1,7 @@
 /** Holders that take some kinds of tasks only: robots.txt is parked until somebody takes it. */
 import assert from 'node:assert/strict';
-import { keyOf } from '../../master/frontier/gathering.ts';
 import { FakeSlave } from '../support/fake-slave.ts';
-import { leaseOf, type World, worldTest } from '../support/world.ts';
+import { leaseOf, taskId, type World, worldTest } from '../support/world.ts';
 
 function holder(world: World, name: string, takes: FakeSlave['takes'], credit = 4): FakeSlave {
   const slave = new FakeSlave(name, credit);
@@ -17,7 +16,7 @@ async function answer(world: World, slave: FakeSlave): Promise<void> {
   const [lease] = slave.leases;
   assert.equal(lease?.task.kind, 'robots');
   const file = Buffer.alloc(0);
-  const id = keyOf(lease.task);
+  const id = taskId(lease);
   await world.done(world.frontier.answers.robots(slave, lease.id, id, { status: 404 }, file));
 }
 
