@@ -190,56 +190,39 @@ export function isTag(buffer: string, start: number, name: string): boolean {
   return isName(buffer, start, name) && endsTagName(buffer.charCodeAt(start + name.length));
 }
 
+type KnownName = readonly [name: string, bit: number];
+
+/** By length: few have the same. */
+const knownNames: readonly (readonly KnownName[])[] = (() => {
+  const names: KnownName[] = [
+    ['as', as],
+    ['src', src],
+    ['alt', alt],
+    ['rel', rel],
+    ['href', href],
+    ['type', type],
+    ['name', metaName],
+    ['style', style],
+    ['width', width],
+    ['sizes', sizes],
+    ['srcset', srcset],
+    ['height', height],
+    ['poster', poster],
+    ['content', content],
+    ['property', property],
+    ['xlink:href', xlinkHref],
+    ['http-equiv', httpEquiv],
+    ['imagesrcset', imagesrcset],
+  ];
+  return Array.from({ length: 12 }, (_, length) =>
+    names.filter(([name]) => name.length === length),
+  );
+})();
+
 /** The bit of a known attribute, else 0. */
 export function attributeName(buffer: string, start: number, end: number): number {
-  switch (end - start) {
-    case 2:
-      return isName(buffer, start, 'as') ? as : 0;
-    case 3:
-      return isName(buffer, start, 'src')
-        ? src
-        : isName(buffer, start, 'alt')
-          ? alt
-          : isName(buffer, start, 'rel')
-            ? rel
-            : 0;
-    case 4:
-      return isName(buffer, start, 'href')
-        ? href
-        : isName(buffer, start, 'type')
-          ? type
-          : isName(buffer, start, 'name')
-            ? metaName
-            : 0;
-    case 5:
-      return isName(buffer, start, 'style')
-        ? style
-        : isName(buffer, start, 'width')
-          ? width
-          : isName(buffer, start, 'sizes')
-            ? sizes
-            : 0;
-    case 6:
-      return isName(buffer, start, 'srcset')
-        ? srcset
-        : isName(buffer, start, 'height')
-          ? height
-          : isName(buffer, start, 'poster')
-            ? poster
-            : 0;
-    case 7:
-      return isName(buffer, start, 'content') ? content : 0;
-    case 8:
-      return isName(buffer, start, 'property') ? property : 0;
-    case 10:
-      return isName(buffer, start, 'xlink:href')
-        ? xlinkHref
-        : isName(buffer, start, 'http-equiv')
-          ? httpEquiv
-          : 0;
-    case 11:
-      return isName(buffer, start, 'imagesrcset') ? imagesrcset : 0;
-    default:
-      return 0;
-  }
+  const names = knownNames[end - start];
+  if (names === undefined) return 0;
+  for (const [name, bit] of names) if (isName(buffer, start, name)) return bit;
+  return 0;
 }

@@ -6,7 +6,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { FetchErrorBody, FetchErrorKind, Image, Result } from '../../shared/protocol.ts';
 import { BlockedError } from './guard.ts';
-import { ProxyError } from './proxy-client.ts';
+import { ProxyError } from './proxy-error.ts';
 import type { SitemapBody } from './sitemap-body.ts';
 
 export type FetchOutcome =

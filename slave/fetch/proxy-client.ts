@@ -8,18 +8,8 @@
 import { isIP, Socket } from 'node:net';
 import { Agent, buildConnector, type Dispatcher, Pool } from 'undici';
 import type { ProxyServer } from './proxies.ts';
-import { SocksError, socksConnect } from './socks.ts';
-
-/** `proxy`: it cannot be reached or does not take us. `connect`: it did not reach the host. */
-export class ProxyError extends Error {
-  readonly kind: 'proxy' | 'connect';
-
-  constructor(kind: 'proxy' | 'connect', message: string) {
-    super(message);
-    this.name = 'ProxyError';
-    this.kind = kind;
-  }
-}
+import { ProxyError } from './proxy-error.ts';
+import { socksConnect } from './socks.ts';
 
 export type ProxyClientOptions = {
   readonly proxy: ProxyServer;
@@ -97,7 +87,6 @@ export class ProxyClient {
         : await this.#byHttp(this.#http, `${bracketed(hostname)}:${targetPort}`);
     } catch (error) {
       if (error instanceof ProxyError) throw error;
-      if (error instanceof SocksError) throw this.#blame(error.kind, error.message);
       throw this.#blame('proxy', `no answer of the proxy${codeOf(error)}`);
     }
   }
@@ -130,7 +119,7 @@ export class ProxyClient {
       return socket;
     } catch (error) {
       socket.on('error', () => {}).destroy();
-      throw error;
+      throw error instanceof ProxyError ? this.#blame(error.kind, error.message) : error;
     } finally {
       clearTimeout(timer);
     }

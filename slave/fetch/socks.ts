@@ -3,17 +3,7 @@
  * Source: RFC 1928 (SOCKS5), RFC 1929 (user and password).
  */
 import type { Socket } from 'node:net';
-
-/** `proxy`: it does not take us. `connect`: it did not reach the host. */
-export class SocksError extends Error {
-  readonly kind: 'proxy' | 'connect';
-
-  constructor(kind: 'proxy' | 'connect', message: string) {
-    super(message);
-    this.name = 'SocksError';
-    this.kind = kind;
-  }
-}
+import { ProxyError } from './proxy-error.ts';
 
 const replies: Readonly<Record<number, string>> = {
   1: 'general failure',
@@ -25,7 +15,7 @@ const replies: Readonly<Record<number, string>> = {
 };
 
 /** Resolves when the socket leads to the host. The caller bounds the time by destroying the socket.
- *  @throws SocksError */
+ *  @throws ProxyError */
 export async function socksConnect(
   socket: Socket,
   host: string,
@@ -35,13 +25,13 @@ export async function socksConnect(
   const hasUser = user.username !== '' || user.password !== '';
   socket.write(Buffer.from([5, 1, hasUser ? 2 : 0]));
   const [version, method] = await read(socket, 2);
-  if (version !== 5) throw new SocksError('proxy', 'the proxy speaks no SOCKS5');
-  if (method !== (hasUser ? 2 : 0)) throw new SocksError('proxy', wrongUser);
+  if (version !== 5) throw new ProxyError('proxy', 'the proxy speaks no SOCKS5');
+  if (method !== (hasUser ? 2 : 0)) throw new ProxyError('proxy', wrongUser);
   if (hasUser) {
     const parts = [user.username, user.password].map((text) => withLength(text));
     socket.write(Buffer.concat([Buffer.from([1]), ...parts]));
     const [, status] = await read(socket, 2);
-    if (status !== 0) throw new SocksError('proxy', wrongUser);
+    if (status !== 0) throw new ProxyError('proxy', wrongUser);
   }
   const target = Buffer.alloc(2);
   target.writeUInt16BE(port);
@@ -50,7 +40,7 @@ export async function socksConnect(
   const [, reply = 1, , type, first = 0] = await read(socket, 5);
   if (reply !== 0) {
     const reason = replies[reply] ?? `error ${reply}`;
-    throw new SocksError('connect', `the proxy answered: ${reason}`);
+    throw new ProxyError('connect', `the proxy answered: ${reason}`);
   }
   // The address that it connected from, of which one byte is read already, and the port.
   const addressBytes = type === 1 ? 3 : type === 4 ? 15 : first;
@@ -69,7 +59,7 @@ function read(socket: Socket, count: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const settle = (bytes: Buffer | undefined): void => {
       socket.off('readable', look).off('close', onClose).off('end', onClose);
-      if (bytes === undefined) reject(new SocksError('proxy', 'the proxy closed the connection'));
+      if (bytes === undefined) reject(new ProxyError('proxy', 'the proxy closed the connection'));
       else resolve(bytes);
     };
     const onClose = (): void => settle(undefined);

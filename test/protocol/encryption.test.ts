@@ -81,11 +81,7 @@ test('[K-1] a client that wants TLS is not talked down by anything that comes in
 test('[K-2] plain and encrypted peers are served on one port', async () => {
   const plain = await target.join();
   const peer = await RawPeer.dial(target);
-  const challenge = await peer.challenge();
-  await peer.encrypt(target.authkey);
-  peer.frame(answerTo(challenge, target.authkey));
-  await peer.expect('#WELCOME#');
-  await peer.challengeBack(target.authkey);
+  await peer.shakeEncrypted(target.authkey);
   assert.equal((await peer.hello(target.authkey)).ok, true);
   await peer.sync();
   await plain.sync();
@@ -156,22 +152,14 @@ test('[K-5] a master with --tls tells plain peers so, and serves encrypted ones'
 
 test('[K-6] a hello inside TLS without the binding of this connection is refused', async () => {
   const peer = await RawPeer.dial(target);
-  const challenge = await peer.challenge();
-  await peer.encrypt(target.authkey);
-  peer.frame(answerTo(challenge, target.authkey));
-  await peer.expect('#WELCOME#');
-  await peer.challengeBack(target.authkey);
+  await peer.shakeEncrypted(target.authkey);
   const proof = peer.proof(target.authkey, 'client');
   proof[0] = (proof[0] ?? 0) ^ 1;
   const answer = await peer.hello(target.authkey, { proof });
   assert.equal(answer.error, 'E_AUTH');
   // What would be right in plain is wrong here.
   const other = await RawPeer.dial(target);
-  const second = await other.challenge();
-  await other.encrypt(target.authkey);
-  other.frame(answerTo(second, target.authkey));
-  await other.expect('#WELCOME#');
-  await other.challengeBack(target.authkey);
+  await other.shakeEncrypted(target.authkey);
   const plain = other.plainProof(target.authkey, 'client');
   assert.equal((await other.hello(target.authkey, { proof: plain })).error, 'E_AUTH');
 });

@@ -75,6 +75,15 @@ export class RawPeer {
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
   }
 
+  /** The whole handshake inside TLS. */
+  async shakeEncrypted(authkey: Buffer): Promise<void> {
+    const challenge = await this.challenge();
+    await this.encrypt(authkey);
+    this.frame(answerTo(challenge, authkey));
+    await this.expect('#WELCOME#');
+    await this.challengeBack(authkey);
+  }
+
   /** Begins TLS after the challenge: by the authkey, or as `options` say. [K-3] */
   async encrypt(authkey: Buffer, options: ConnectionOptions = {}): Promise<TLSSocket> {
     const psk = Buffer.from(hkdfSync('sha256', authkey, '', 'orbweaver tls psk', 32));

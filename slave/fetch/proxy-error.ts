@@ -1,0 +1,10 @@
+/** `proxy`: it cannot be reached or does not take us. `connect`: it did not reach the host. */
+export class ProxyError extends Error {
+  readonly kind: 'proxy' | 'connect';
+
+  constructor(kind: 'proxy' | 'connect', message: string) {
+    super(message);
+    this.name = 'ProxyError';
+    this.kind = kind;
+  }
+}
