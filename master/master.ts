@@ -9,7 +9,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { makeAuthkeyFile } from '../shared/authkey.ts';
 import { serverEncryption } from '../shared/encryption.ts';
-import { ConfigError, messageOf, StoreError } from '../shared/errors.ts';
+import { CommandError, ConfigError, messageOf, StoreError } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
 import { version } from '../shared/version.ts';
 import { authkeysOf } from './authkeys.ts';
@@ -86,6 +86,8 @@ export class Master {
       return master;
     } catch (error) {
       folder.close();
+      // Of the seeds: their crawl was cancelled, or there is no room for one more.
+      if (error instanceof CommandError) throw new ConfigError(error.message, error);
       throw error;
     }
   }
@@ -238,7 +240,7 @@ export class Master {
     if (seeds.length > 0 && !this.#frontier.crawls.has(name)) await this.#results.prepare(name);
     const actualPort = await this.#server.listen(host, port);
     this.#port = actualPort;
-    this.#folder.publish(`${host || '127.0.0.1'}:${actualPort}`);
+    this.#folder.publish(host, actualPort);
     this.#state = 'serving';
     this.#notices.listening(actualPort, this.#isNewKey);
     for (const crawl of this.#frontier.crawls) {

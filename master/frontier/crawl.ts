@@ -2,13 +2,17 @@
  * One crawl: its spec, scope, filter, counters and queues. It decides what is admitted; the
  * frontier decides when anything happens.
  */
-import { crawlDelayMaxMsDefault, productToken, trapLimitsSchema } from '../../shared/crawl.ts';
+import {
+  type CrawlState,
+  crawlDelayMaxMsDefault,
+  productToken,
+  trapLimitsSchema,
+} from '../../shared/crawl.ts';
 import type { CrawlStatus } from '../../shared/protocol.ts';
 import { isLoopback } from '../../shared/url.ts';
 import {
   type CrawlCounters,
   type CrawlRecord,
-  type CrawlState,
   encodeTrapCounts,
   type TrapCounts,
   trapsKey,

@@ -18,7 +18,7 @@
  * In the file every value but those of `seen` ends with a checksum: see `sums.ts`.
  * Integers in keys are big-endian, so that bytes order as numbers.
  */
-import type { CrawlSpec } from '../../shared/crawl.ts';
+import type { CrawlSpec, CrawlState } from '../../shared/crawl.ts';
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
 import type {
   EarlierPage,
@@ -28,8 +28,6 @@ import type {
 } from '../../shared/protocol.ts';
 
 export const formatVersion = 2;
-
-export type CrawlState = 'running' | 'paused' | 'finished' | 'cancelled';
 
 export type CrawlCounters = {
   waiting: number;
