@@ -99,18 +99,12 @@ export class Dispatcher {
     leaseId: number,
     name: Uint8Array,
   ): { task: Task; host: Host | undefined } | undefined {
-    const key = this.#options.names.keyIn(name);
-    if (key === undefined) return undefined;
-    const held = this.#leases.held(leaseId, holder);
-    const isHeld = held !== undefined && keyOf(held.task).equals(key);
-    // Without its lease (one of before a restart, or one that ran out) it counts if it is open.
-    const task = isHeld ? held.task : this.#options.crawls.find(key);
-    if (task === undefined || task.state === 'committing') return undefined;
-    const lease = isHeld || task.state !== 'leased' ? held : this.#leases.of(task);
-    const wasLeased = task.state === 'leased';
+    const { task, held } = this.#named(holder, leaseId, name);
+    if (task === undefined) return undefined;
+    const lease = held ?? (task.state === 'leased' ? this.#leases.of(task) : undefined);
     task.queue.commit(task);
-    if (lease !== undefined && wasLeased) {
-      if (!isHeld) lease.holder.cancel([lease]);
+    if (lease !== undefined) {
+      if (lease !== held) lease.holder.cancel([lease]);
       this.#end(lease);
     }
     return { task, host: lease?.host };
@@ -118,12 +112,22 @@ export class Dispatcher {
 
   /** The task that such a word is about, left as it is; undefined when it is done already. */
   open(holder: LeaseHolder, leaseId: number, name: Uint8Array): Task | undefined {
+    return this.#named(holder, leaseId, name).task;
+  }
+
+  /** The open task of that name, and its lease if this is the one. Without its lease (one of before
+   *  a restart, or one that ran out) a task counts if it is open. */
+  #named(
+    holder: LeaseHolder,
+    leaseId: number,
+    name: Uint8Array,
+  ): { task: Task | undefined; held?: Lease } {
     const key = this.#options.names.keyIn(name);
-    if (key === undefined) return undefined;
+    if (key === undefined) return { task: undefined };
     const held = this.#leases.held(leaseId, holder);
-    const isHeld = held !== undefined && keyOf(held.task).equals(key);
-    const task = isHeld ? held.task : this.#options.crawls.find(key);
-    return task?.state === 'committing' ? undefined : task;
+    if (held !== undefined && keyOf(held.task).equals(key)) return { task: held.task, held };
+    const task = this.#options.crawls.find(key);
+    return { task: task?.state === 'committing' ? undefined : task };
   }
 
   /** A task comes back unfetched. False when the holder did not have it. */
