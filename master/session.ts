@@ -149,9 +149,9 @@ export class Session implements LeaseHolder {
 
   push(leases: readonly Lease[]): void {
     for (const { task } of leases) this.#sendSpec(task.queue.crawl);
-    const { crawls, earlier, names } = this.#services.frontier;
-    const tasks = leases.map(({ id, task, timing }) => ({
-      task: names.of(task),
+    const { crawls, earlier } = this.#services.frontier;
+    const tasks = leases.map(({ id, task, name, timing }) => ({
+      task: name,
       lease: id,
       crawl: task.queue.crawl,
       url: task.url,

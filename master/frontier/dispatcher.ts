@@ -10,7 +10,6 @@
 import { randomBytes } from 'node:crypto';
 import { clockMs } from '../../shared/clock.ts';
 import type { Crawls } from './crawls.ts';
-import { keyOf } from './gathering.ts';
 import type { Host, Turn } from './host.ts';
 import { type Lease, type LeaseHolder, Leases } from './leases.ts';
 import type { Politeness } from './politeness.ts';
@@ -122,11 +121,10 @@ export class Dispatcher {
     leaseId: number,
     name: Uint8Array,
   ): { task: Task | undefined; held?: Lease } {
-    const key = this.#options.names.keyIn(name);
-    if (key === undefined) return { task: undefined };
     const held = this.#leases.held(leaseId, holder);
-    if (held !== undefined && keyOf(held.task).equals(key)) return { task: held.task, held };
-    const task = this.#options.crawls.find(key);
+    if (held?.name.equals(name)) return { task: held.task, held };
+    const key = this.#options.names.keyIn(name);
+    const task = key && this.#options.crawls.find(key);
     return { task: task?.state === 'committing' ? undefined : task };
   }
 
@@ -250,11 +248,11 @@ export class Dispatcher {
   }
 
   #handOut(now: number): void {
-    const { politeness, crawls, onFilesWanted } = this.#options;
+    const { politeness, crawls, names, onFilesWanted } = this.#options;
     const pushes = new Map<LeaseHolder, Lease[]>();
     const give = (holder: LeaseHolder, { task, host, isTimed }: Parked) => {
       this.#nextHolder = (this.#holders.indexOf(holder) + 1) % this.#holders.length;
-      const lease = this.#leases.give(task, host, holder, now);
+      const lease = this.#leases.give({ task, name: names.of(task), host, holder }, now);
       if (isTimed) lease.timing = 'awaited';
       else if (lease.timing === 'awaited') politeness.starting(host.group, now);
       const crawl = crawls.of(task);

@@ -41,7 +41,7 @@ import {
 import { type EarlierPages, type Finding, isUnchanged } from './recrawl.ts';
 import { guessedLevel, levelBelow, mayName, type SitemapPart, sitemapsMax } from './sitemaps.ts';
 import { type FoundAt, SkippedLinks } from './skipped.ts';
-import type { Task } from './tasks.ts';
+import { keyOf, type Task } from './tasks.ts';
 
 export type Report = Pick<Requests['task.report'], 'result' | 'images' | 'links'>;
 
@@ -430,11 +430,6 @@ export class Gathering {
     this.removed.push(task);
     this.crawl.counters.waiting--;
   }
-}
-
-/** A task's key in the store, and its name on the wire. */
-export function keyOf({ queue, rank, seq }: Task): Buffer {
-  return taskKey(queue.crawl, queue.host, rank, seq);
 }
 
 function isGuess({ kind, level }: Task): boolean {
