@@ -39,6 +39,7 @@ import {
   sitemapLine,
 } from './lines.ts';
 import { type EarlierPages, type Finding, isUnchanged } from './recrawl.ts';
+import { imageMark, pageName, taskName } from './seen-names.ts';
 import { guessedLevel, levelBelow, mayName, type SitemapPart, sitemapsMax } from './sitemaps.ts';
 import { type FoundAt, SkippedLinks } from './skipped.ts';
 import { keyOf, type Task } from './tasks.ts';
@@ -63,11 +64,6 @@ export type NewTask = {
 };
 
 type Found = FoundAt & { readonly priority: number; readonly isTooDeep: boolean };
-
-/** Images, sitemaps and names of pages share the filter with URLs; the marks keep them apart. */
-export const imageMark = '!';
-const sitemapMark = '^';
-export const nameMark = '=';
 
 export class Gathering {
   readonly crawl: Crawl;
@@ -228,7 +224,7 @@ export class Gathering {
     for (const text of urls) {
       const url = parseCanonical(text);
       if (url === undefined || crawl.counters.sitemaps >= sitemapsMax) continue;
-      const words = this.#fingerprinter.one(crawl.secret, sitemapMark + text);
+      const words = this.#fingerprinter.one(crawl.secret, taskName({ kind: 'sitemap', url: text }));
       if (crawl.filter.knows(words, 0)) continue;
       this.#markSeen(words, 0);
       crawl.counters.sitemaps++;
@@ -330,7 +326,7 @@ export class Gathering {
     const { crawl } = this;
     const url = canonical === undefined ? undefined : parseCanonical(canonical);
     const name = url === undefined || crawl.scope.refuses(url) ? finalUrl : url.href;
-    const words = this.#fingerprinter.one(crawl.secret, nameMark + name);
+    const words = this.#fingerprinter.one(crawl.secret, pageName(name));
     if (crawl.filter.knows(words, 0)) return false;
     this.#markSeen(words, 0);
     return true;
