@@ -6,7 +6,8 @@
 import type { FetchErrorBody, Replies, Requests } from '../../shared/protocol.ts';
 import type { Row } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
-import type { Offer, Report } from './gathering.ts';
+import type { Report } from './endings.ts';
+import type { Offer } from './gathering.ts';
 import type { SitemapPart } from './sitemaps.ts';
 import type { Task } from './tasks.ts';
 

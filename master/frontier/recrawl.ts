@@ -8,7 +8,7 @@ import type { EarlierPage, Result } from '../../shared/protocol.ts';
 import { decodeEarlier } from '../store/records.ts';
 import type { Store } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
-import type { Report } from './gathering.ts';
+import type { Report } from './endings.ts';
 import { keyOf, type Task } from './tasks.ts';
 
 /** A report as it is written: with what was known before, if it is unchanged. */
