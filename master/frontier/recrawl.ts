@@ -27,8 +27,8 @@ export class EarlierPages {
   }
 
   /** Validators for the push of a task. */
-  validators(crawl: Crawl | undefined, task: Task) {
-    const page = crawl && this.#find(crawl, task);
+  validators(crawl: Crawl, task: Task) {
+    const page = this.#find(crawl, task);
     if (page === undefined) return undefined;
     const { etag, lastModified, finalUrl: validatedUrl } = page;
     return {
