@@ -1,4 +1,4 @@
-/** What each kind of entry of the filter queue does to the commit that takes it. */
+/** What each kind of entry of the filter queue does to the commit that takes it, and is answered. */
 import type { Endings } from './endings.ts';
 import type { Gathering } from './gathering.ts';
 import type { Entry } from './inbox.ts';
@@ -50,5 +50,27 @@ export function handle(
       return entry.done;
     default:
       return entry satisfies never;
+  }
+}
+
+/** The answer to what came for a crawl that is cancelled: nothing of it was done. */
+export function answerCancelled(entry: Entry): void {
+  switch (entry.kind) {
+    case 'seeds':
+      entry.done({ admitted: 0, known: 0, refused: [] });
+      return;
+    case 'again':
+      entry.done({ admitted: 0, known: 0, refused: 0 });
+      return;
+    case 'offer':
+    case 'replay':
+    case 'excluded':
+      entry.done();
+      return;
+    case 'links':
+    case 'sitemaps':
+      return;
+    default:
+      entry.done('stale');
   }
 }

@@ -22,20 +22,13 @@ import type { Crawl } from './crawl.ts';
 import { Crawls, hasCrawls } from './crawls.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Endings } from './endings.ts';
-import { handle } from './entries.ts';
+import { answerCancelled, handle } from './entries.ts';
 import type { FrontierOptions } from './frontier-options.ts';
 import { Gathering, type Offer } from './gathering.ts';
 import { askHop, type HopVerdict } from './hops.ts';
 import type { Host } from './host.ts';
 import { HostRecords } from './host-records.ts';
-import {
-  answerCancelled,
-  type EarlierUrl,
-  type Entry,
-  Inbox,
-  type SeedVerdict,
-  smallEntryBytes,
-} from './inbox.ts';
+import { type EarlierUrl, type Entry, Inbox, type SeedVerdict, smallEntryBytes } from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';
 import { Lessons } from './lessons.ts';
 import { Offers } from './offers.ts';

@@ -126,25 +126,3 @@ export class Inbox {
     for (const resolve of waiting) resolve();
   }
 }
-
-/** The answer to what came for a crawl that is cancelled: nothing of it was done. */
-export function answerCancelled(entry: Entry): void {
-  switch (entry.kind) {
-    case 'seeds':
-      entry.done({ admitted: 0, known: 0, refused: [] });
-      return;
-    case 'again':
-      entry.done({ admitted: 0, known: 0, refused: 0 });
-      return;
-    case 'offer':
-    case 'replay':
-    case 'excluded':
-      entry.done();
-      return;
-    case 'links':
-    case 'sitemaps':
-      return;
-    default:
-      entry.done('stale');
-  }
-}
