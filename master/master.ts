@@ -321,8 +321,8 @@ export class Master {
 
   #leaveIfDone(): void {
     if (!this.#options.exitWhenDone || this.#state !== 'serving') return;
-    const states = [...this.#frontier.crawls].map(({ state }) => state);
-    if (states.length === 0 || states.includes('running') || states.includes('paused')) return;
+    const crawls = [...this.#frontier.crawls];
+    if (crawls.length === 0 || crawls.some(({ isOpen }) => isOpen)) return;
     for (const session of this.#server.sessions) {
       if (session.role === 'slave') session.send({ verb: 'drain' });
     }
