@@ -84,6 +84,12 @@ export class MasterServer {
     await closed;
   }
 
+  /** Counts one more refusal for the address of a session's peer; gives how many these are. */
+  refusedAgain(peer: string): number {
+    const address = networkOf(peer.slice(0, peer.lastIndexOf(':')));
+    return this.#addresses.refused(address, 'other', performance.now());
+  }
+
   #accept(socket: Socket): void {
     const address = networkOf(socket.remoteAddress ?? '');
     let hasJoined = false;
