@@ -175,7 +175,7 @@ test('[H-7] who has to wait gains nothing by beginning before the challenge', as
     const peer = await RawPeer.dial(own);
     peer.frame(answerTo(await peer.challenge(), wrongKey));
     await peer.ended;
-    peer.abort();
+    await peer.close();
   }
   // Any TLS that is no ClientHello is answered by an alert, and an answer by a verdict.
   const early = [
@@ -189,7 +189,7 @@ test('[H-7] who has to wait gains nothing by beginning before the challenge', as
   for (const peer of peers) {
     assert.equal((await peer.challenge()).length, 48);
     await peer.ended;
-    peer.abort();
+    await peer.close();
   }
 });
 

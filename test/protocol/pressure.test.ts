@@ -138,7 +138,7 @@ test('[X-2] a ClientHello of 128 KiB is not waited for', { timeout: 25_000 }, as
   }
   for (const peer of peers) {
     await peer.ended;
-    peer.abort();
+    await peer.close();
   }
   await (await patient.join()).close();
 });
