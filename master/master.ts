@@ -303,7 +303,7 @@ export class Master {
       },
       onFault: (error) => this.#fail(error),
       onRefusedPickle: (peer, error) => {
-        this.#log.warn({ peer }, `pickle refused: ${messageOf(error)}`);
+        this.#notices.refusedPickle(peer, error, this.#server.refusedAgain(peer));
       },
       onRefused: (peer, error, times) => this.#notices.refused(peer, error, times),
     };
