@@ -28,7 +28,7 @@ import {
 import type { Change } from '../store/store.ts';
 import { addToSum } from '../store/sums.ts';
 import type { Crawl } from './crawl.ts';
-import type { Host } from './host.ts';
+import type { HostName } from './host.ts';
 import type { Failure } from './inbox.ts';
 import {
   type Exclusion,
@@ -56,7 +56,7 @@ export type Offer = {
 };
 
 export type NewTask = {
-  readonly host: Host;
+  readonly host: HostName;
   readonly record: TaskRecord;
   readonly rank: number;
   readonly seq: number;
@@ -78,7 +78,7 @@ export class Gathering {
   readonly #fingerprinter: Fingerprinter;
   /** For a URL while links are hashed. */
   readonly #nested: Fingerprinter;
-  readonly #hostOf: (url: URL) => Host;
+  readonly #hostOf: (url: URL) => HostName;
   readonly #earlier: EarlierPages;
   readonly #changes: Change[] = [];
   readonly #seenKeys: Buffer[] = [];
@@ -89,7 +89,7 @@ export class Gathering {
   constructor(
     crawl: Crawl,
     hashers: { readonly fingerprinter: Fingerprinter; readonly nested: Fingerprinter },
-    hostOf: (url: URL) => Host,
+    hostOf: (url: URL) => HostName,
     earlier: EarlierPages,
   ) {
     this.crawl = crawl;
@@ -282,6 +282,11 @@ export class Gathering {
     this.#failed(kind, -1);
     this.crawl.counters.known--;
     this.#admit(new URL(url), { depth, priority });
+  }
+
+  /** Changes that belong to what is being offered. */
+  also(changes: readonly Change[]): void {
+    this.#changes.push(...changes);
   }
 
   /** Ends the gathering: all changes, for one transaction, and the row of the result queue. */
