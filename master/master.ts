@@ -39,6 +39,11 @@ const commitEveryMs = 25;
 /** Shares of the memory limit: Bloom filters, and results that are not yet written. */
 const bloomShare = 3 / 8;
 const resultShare = 1 / 16;
+/** The same for hosts that have tasks, and what one takes; and for their tasks. */
+const hostShare = 1 / 16;
+const bytesPerHost = 4096;
+const taskShare = 1 / 8;
+const bytesPerTask = 512;
 /** Of results, while memory is tight. */
 const tightResultBytes = 1 << 20;
 /** How long an orderly stop waits for the pages that slaves have under way. */
@@ -156,6 +161,8 @@ export class Master {
       leaseMs: options.timing.leaseMs,
       recentEntries: options.recentUrls,
       bloomBytesMax: bytesMax * bloomShare,
+      queuesMax: Math.floor((bytesMax * hostShare) / bytesPerHost),
+      tasksMax: Math.floor((bytesMax * taskShare) / bytesPerTask),
       isTight,
       onMade: (crawl, seeds) => {
         if (crawl.spec.ignoreRobots) this.#notices.ignoresRobots(crawl);

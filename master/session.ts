@@ -389,7 +389,7 @@ export class Session implements LeaseHolder {
     this.#onAnswered();
     this.#python?.ended();
     if (wasReady) this.#services.onGone(this);
-    clearTimeout(this.#challengeTimer);
+    clearTimeout(this.#welcome);
     this.#watcher.onEnd(error);
   }
 }
