@@ -182,7 +182,8 @@ export class Master {
       },
     });
     this.#managed = new Managed(() => services, {
-      isDurable: options.durablePut,
+      // No commit may ever come while the disk is full.
+      isDurable: () => options.durablePut || room.isShort,
       plain: options.queues,
       crawl: options.crawl,
       spec: options.spec,
