@@ -3,7 +3,8 @@
  * allowed is never reused under another. Bounded; the one unused for longest ends when its fetches
  * have. The fetcher calls it.
  */
-import { Agent, type Dispatcher } from 'undici';
+import type { Dispatcher } from 'undici';
+import Agent from 'undici/lib/dispatcher/agent.js';
 import { AddressPolicy } from '../../shared/address.ts';
 import type { FetchSpec } from '../../shared/crawl.ts';
 import { guardedLookup } from './guard.ts';
