@@ -64,6 +64,14 @@ export type FetchContext = {
   readonly follow?: Follow | undefined;
 };
 
+/** What all ways to fetch take. `url`: absolute http or https. */
+export type FetchRequest = [
+  url: string,
+  spec: FetchSpec,
+  signal: AbortSignal,
+  context?: FetchContext,
+];
+
 export class PageFetcher {
   readonly #clients: Clients;
 
@@ -73,28 +81,16 @@ export class PageFetcher {
     this.#clients = new Clients({ connections, addresses });
   }
 
-  /**
-   * Fetch `url` (absolute http or https). Network failures and statuses are values; rejects only
-   * with an AbortError when `signal` fires, at once.
-   */
-  async fetch(
-    url: string,
-    spec: FetchSpec,
-    signal: AbortSignal,
-    context: FetchContext = {},
-  ): Promise<FetchOutcome> {
-    const ending = await this.#follow(url, spec, signal, context, pageReading);
+  /** Fetch a page. Network failures and statuses are values; rejects only with an AbortError when
+   *  `signal` fires, at once. */
+  async fetch(...request: FetchRequest): Promise<FetchOutcome> {
+    const ending = await this.#follow(pageReading, request);
     return ending.kind === 'body' ? pageOutcome(ending.result, ending.body) : ending.outcome;
   }
 
   /** The same for a sitemap, of any type. Where it leads out of the origin, `redirectedTo` says. */
-  async fetchSitemap(
-    url: string,
-    spec: FetchSpec,
-    signal: AbortSignal,
-    context: FetchContext = {},
-  ): Promise<SitemapOutcome> {
-    const ending = await this.#follow(url, spec, signal, context, sitemapReading);
+  async fetchSitemap(...request: FetchRequest): Promise<SitemapOutcome> {
+    const ending = await this.#follow(sitemapReading, request);
     if (ending.kind === 'body') {
       const { result, body: sitemap } = ending;
       return { ok: true, result: sitemap.cut ? { ...result, cut: true } : result, sitemap };
@@ -104,11 +100,8 @@ export class PageFetcher {
   }
 
   async #follow<Body>(
-    url: string,
-    spec: FetchSpec,
-    signal: AbortSignal,
-    context: FetchContext,
     reading: Reading<Body>,
+    [url, spec, signal, context = {}]: FetchRequest,
   ): Promise<Ending<Body>> {
     const { open = false, cookies = new CookieJar(), userAgent = spec.userAgent } = context;
     const { proxy, validatedUrl = url, onStart, follow = freely } = context;
@@ -179,12 +172,8 @@ export class PageFetcher {
   }
 
   /** Fetch a robots.txt; rejects as `fetch` does, and keeps to the same addresses. */
-  async fetchRobots(
-    url: string,
-    spec: FetchSpec,
-    signal: AbortSignal,
-    { open = false, proxy, onStart, follow = freely }: FetchContext = {},
-  ): Promise<RobotsOutcome> {
+  async fetchRobots(...[url, spec, signal, context = {}]: FetchRequest): Promise<RobotsOutcome> {
+    const { open = false, proxy, onStart, follow = freely } = context;
     const own = new URL(url).origin;
     const { http2, timeoutMs } = spec;
     const headers = ['user-agent', spec.userAgent, 'accept', 'text/plain,*/*;q=0.5'];
