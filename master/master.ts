@@ -255,7 +255,7 @@ export class Master {
       if (crawl.spec.ignoreRobots && crawl.state === 'running') this.#notices.ignoresRobots(crawl);
     }
     if (seeds.length > 0) await this.#seed(name, seeds, spec);
-    this.#progress.start(this.#options.statusEveryMs);
+    await this.#progress.start(this.#options.statusEveryMs);
     for (const crawl of this.#frontier.crawls) this.#frontier.settle(crawl);
     this.#leaveIfDone();
   }
