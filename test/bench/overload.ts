@@ -2,9 +2,11 @@
  * What a master feels like under too much: how long a ping of somebody else takes (the delay of its
  * event loop, the sender's and the machine's included), and how far its memory goes.
  */
+import { mkdirSync, rmdirSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { connect, parseAddress } from '../../shared/client.ts';
 import type { TaskPush } from '../../shared/protocol.ts';
-import { Cluster } from '../support/cluster.ts';
+import { Cluster, type Program } from '../support/cluster.ts';
 import { memoryPeak } from '../support/memory.ts';
 import { anonymousBytes, count, pause, say } from './measure.ts';
 import { at, hosts, pingsDuring, synthetic, syntheticMaster } from './synthetic.ts';
@@ -18,6 +20,7 @@ export async function overload(): Promise<void> {
   await thousandSlaves();
   await longPage();
   await slowSink();
+  await slowDisk();
 }
 
 async function atFourFifths(): Promise<void> {
@@ -47,9 +50,17 @@ async function thousandSlaves(): Promise<void> {
 }
 
 /** Under load, in a cluster of its own: what others feel. */
-async function felt(load: Load, flags: string[] = [], env: NodeJS.ProcessEnv = {}) {
+async function felt(
+  load: Load,
+  options: {
+    flags?: string[];
+    env?: NodeJS.ProcessEnv;
+    onStart?: (master: Program) => void;
+  } = {},
+) {
   await using cluster = new Cluster();
-  const master = await syntheticMaster(cluster, flags, env);
+  const master = await syntheticMaster(cluster, options.flags ?? [], options.env ?? {});
+  options.onStart?.(master);
   await using memory = memoryPeak(master.pid);
   let measured: Measured | undefined;
   const loading = synthetic(cluster, load).then((result) => {
@@ -110,13 +121,36 @@ async function slowSink(): Promise<void> {
     ['fast', {}],
     ['slow', env],
   ] as const) {
-    const run = await felt({ ...load, images, seconds: 20 }, limited, more);
+    const run = await felt({ ...load, images, seconds: 20 }, { flags: limited, env: more });
     say(
       `overload, a ${name} sink, --memory-limit 256: ` +
         `${count(run.measured.reports / run.measured.seconds)} pages/s, ` +
         `ping ${figures(run.pings)}, memory ${mb(run.bytes)} (+${mb(run.grownBytes)})`,
     );
   }
+}
+
+/** 100 writes and 2 MB a second, by the kernel's block I/O controller (root, cgroup v1). */
+async function slowDisk(): Promise<void> {
+  const group = `/sys/fs/cgroup/blkio/orbweaver-bench-${process.pid}`;
+  const { dev } = statSync(tmpdir());
+  const disk = `${(dev >> 8) & 0xfff}:${dev & 0xff}`;
+  try {
+    mkdirSync(group);
+    writeFileSync(`${group}/blkio.throttle.write_iops_device`, `${disk} 100`);
+    writeFileSync(`${group}/blkio.throttle.write_bps_device`, `${disk} ${2 << 20}`);
+  } catch (error) {
+    say(`overload, a slow disk: skipped, ${error instanceof Error ? error.message : error}`);
+    return;
+  }
+  const load = { sessions: 4, credit: 16, links: 100, known: 0.5, hosts, warmUpSeconds: 3 };
+  const onStart = ({ pid }: Program) => writeFileSync(`${group}/cgroup.procs`, String(pid));
+  const run = await felt({ ...load, seconds: 20 }, { flags: ['--memory-limit', '256'], onStart });
+  say(
+    `overload, a slow disk, --memory-limit 256: ${count(run.measured.links / run.measured.seconds)} ` +
+      `links/s, ping ${figures(run.pings)}, memory ${mb(run.bytes)} (+${mb(run.grownBytes)})`,
+  );
+  rmdirSync(group);
 }
 
 function figures(pings: readonly number[]): string {

@@ -144,7 +144,7 @@ test('python: a master killed under its workers loses nothing', { timeout, skip 
 });
 
 test('python: a worker that collects pages, with requests and lxml', { timeout }, async (t) => {
-  const python = pythons.find(hasLxml) ?? systemPython();
+  const python = pythonWith('requests, lxml.html');
   if (python === undefined) return t.skip('no Python here has requests and lxml');
   await crawlDemo(t, async ({ cluster }) => {
     await assertEnded(
@@ -152,6 +152,19 @@ test('python: a worker that collects pages, with requests and lxml', { timeout }
       example(cluster, python, 'crawl_worker_lxml', '3'),
     );
   });
+});
+
+test('python: greenlets whose sockets are not patched', { timeout }, async (t) => {
+  const python = pythonWith('gevent');
+  if (python === undefined) return t.skip('no Python here has gevent');
+  const cluster = new Cluster(t);
+  await cluster.master(['--queues', 'numbers,squares']);
+  const where = [...cluster.address.split(':'), join(cluster.data, 'authkey')];
+  const program = cluster.run(['test/support/greenlets.py', ...where, '200'], {
+    program: python.path,
+  });
+  await assertEnded(program);
+  assert.match(program.output, /^200 squares, their sum is 2646700/);
 });
 
 test('python: without slave.js one line names both ways out', { timeout, skip }, async (t) => {
@@ -166,17 +179,16 @@ test('python: without slave.js one line names both ways out', { timeout, skip },
   await master.said(/`node slave\.js --robots-only`, or crawl with --ignore-robots/);
 });
 
-function hasLxml({ path }: Python): boolean {
-  try {
-    execFileSync(path, ['-c', 'import requests, lxml.html'], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** Where a distribution puts its packages; PATH may name another one. */
-function systemPython(): Python | undefined {
-  const python = { path: '/usr/bin/python3', name: 'system', version: [3] };
-  return hasLxml(python) ? python : undefined;
+/** One that has these modules; also that of the system, where a distribution puts its packages:
+ *  PATH may name another one. */
+function pythonWith(modules: string): Python | undefined {
+  const system = { path: '/usr/bin/python3', name: 'system', version: [3] };
+  return [...pythons, system].find(({ path }) => {
+    try {
+      execFileSync(path, ['-c', `import ${modules}`], { stdio: 'ignore' });
+      return true;
+    } catch {
+      return false;
+    }
+  });
 }
