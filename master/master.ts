@@ -39,6 +39,11 @@ const commitEveryMs = 25;
 /** Shares of the memory limit: Bloom filters, and results that are not yet written. */
 const bloomShare = 3 / 8;
 const resultShare = 1 / 16;
+/** The same for hosts that have tasks, and what one takes; and for their tasks. */
+const hostShare = 1 / 16;
+const bytesPerHost = 4096;
+const taskShare = 1 / 8;
+const bytesPerTask = 512;
 /** Of results, while memory is tight. */
 const tightResultBytes = 1 << 20;
 /** How long an orderly stop waits for the pages that slaves have under way. */
@@ -156,6 +161,8 @@ export class Master {
       leaseMs: options.timing.leaseMs,
       recentEntries: options.recentUrls,
       bloomBytesMax: bytesMax * bloomShare,
+      queuesMax: Math.floor((bytesMax * hostShare) / bytesPerHost),
+      tasksMax: Math.floor((bytesMax * taskShare) / bytesPerTask),
       isTight,
       onMade: (crawl, seeds) => {
         if (crawl.spec.ignoreRobots) this.#notices.ignoresRobots(crawl);
@@ -175,7 +182,8 @@ export class Master {
       },
     });
     this.#managed = new Managed(() => services, {
-      isDurable: options.durablePut,
+      // No commit may ever come while the disk is full.
+      isDurable: () => options.durablePut || room.isShort,
       plain: options.queues,
       crawl: options.crawl,
       spec: options.spec,
@@ -247,7 +255,7 @@ export class Master {
       if (crawl.spec.ignoreRobots && crawl.state === 'running') this.#notices.ignoresRobots(crawl);
     }
     if (seeds.length > 0) await this.#seed(name, seeds, spec);
-    this.#progress.start(this.#options.statusEveryMs);
+    await this.#progress.start(this.#options.statusEveryMs);
     for (const crawl of this.#frontier.crawls) this.#frontier.settle(crawl);
     this.#leaveIfDone();
   }
@@ -303,7 +311,7 @@ export class Master {
       },
       onFault: (error) => this.#fail(error),
       onRefusedPickle: (peer, error) => {
-        this.#log.warn({ peer }, `pickle refused: ${messageOf(error)}`);
+        this.#notices.refusedPickle(peer, error, this.#server.refusedAgain(peer));
       },
       onRefused: (peer, error, times) => this.#notices.refused(peer, error, times),
     };
@@ -321,8 +329,8 @@ export class Master {
 
   #leaveIfDone(): void {
     if (!this.#options.exitWhenDone || this.#state !== 'serving') return;
-    const states = [...this.#frontier.crawls].map(({ state }) => state);
-    if (states.length === 0 || states.includes('running') || states.includes('paused')) return;
+    const crawls = [...this.#frontier.crawls];
+    if (crawls.length === 0 || crawls.some(({ isOpen }) => isOpen)) return;
     for (const session of this.#server.sessions) {
       if (session.role === 'slave') session.send({ verb: 'drain' });
     }

@@ -11,13 +11,22 @@ import { megabytes, type Shortage } from './disk-room.ts';
 import type { Crawl } from './frontier/crawl.ts';
 import type { ServeOptions } from './options.ts';
 
+/** Lines about refusals, whatever the addresses are: there are more of these than one can count. */
+const refusalsPerMinute = 60;
+
 export class Notices {
   readonly #log: Logger;
   readonly #options: ServeOptions;
+  readonly #now: () => number;
+  #minuteSince = Number.NEGATIVE_INFINITY;
+  #told = 0;
+  #untold = 0;
 
-  constructor(log: Logger, options: ServeOptions) {
+  /** `now` gives ms. */
+  constructor(log: Logger, options: ServeOptions, now: () => number = () => performance.now()) {
     this.#log = log;
     this.#options = options;
+    this.#now = now;
   }
 
   listening(port: number, isNewKey: boolean): void {
@@ -72,10 +81,33 @@ export class Notices {
 
   /** `times`: so often was its address refused by now. A flood of them fills no disk. */
   refused(peer: string, error: OrbError, times: number): void {
-    const isPowerOfTwo = (times & (times - 1)) === 0;
-    if (times > 3 && !isPowerOfTwo) return;
+    if (!this.#mayTell(times)) return;
     const fields = { peer, code: error.code, ...(times > 3 && { times }) };
     this.#log.warn(fields, `connection ended: ${messageOf(error)}`);
+  }
+
+  /** A pickle that holds what is not allowed. `times` as above. */
+  refusedPickle(peer: string, error: OrbError, times: number): void {
+    if (!this.#mayTell(times)) return;
+    this.#log.warn({ peer, ...(times > 3 && { times }) }, `pickle refused: ${messageOf(error)}`);
+  }
+
+  /** The first refusals of an address are told, then each time that they have doubled. */
+  #mayTell(times: number): boolean {
+    const isPowerOfTwo = (times & (times - 1)) === 0;
+    if (times > 3 && !isPowerOfTwo) return false;
+    if (this.#now() - this.#minuteSince >= 60_000) this.#beginMinute();
+    const isTold = this.#told < refusalsPerMinute;
+    if (isTold) this.#told++;
+    else this.#untold++;
+    return isTold;
+  }
+
+  #beginMinute(): void {
+    const count = this.#untold;
+    this.#minuteSince = this.#now();
+    this.#told = this.#untold = 0;
+    if (count > 0) this.#log.warn({ count }, 'more was refused than is told here');
   }
 
   diskFull({ folder, freeBytes }: Shortage): void {

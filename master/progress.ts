@@ -2,7 +2,7 @@
  * What the operator sees of the work: a status block that repaints itself on a terminal, one log
  * line per interval otherwise, and a summary at a crawl's end.
  */
-import { createLogUpdate } from 'log-update';
+import type { createLogUpdate } from 'log-update';
 import { trapRules } from '../shared/crawl.ts';
 import type { Logger } from '../shared/log.ts';
 import type { CrawlStatus } from '../shared/protocol.ts';
@@ -19,8 +19,8 @@ export class Progress {
   readonly #look: () => Snapshot;
   readonly #log: Logger;
   readonly #rates = new Map<string, Rate>();
-  readonly #block = createLogUpdate(process.stdout);
   readonly #repaints: boolean;
+  #block: ReturnType<typeof createLogUpdate> | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: { look: () => Snapshot; log: Logger; repaints: boolean }) {
@@ -29,7 +29,12 @@ export class Progress {
     this.#repaints = options.repaints;
   }
 
-  start(everyMs: number): void {
+  async start(everyMs: number): Promise<void> {
+    if (this.#repaints) {
+      // A sixth of what a master loads, and most masters have no terminal.
+      const { createLogUpdate } = await import('log-update');
+      this.#block = createLogUpdate(process.stdout);
+    }
     const show = () => (this.#repaints ? this.#paint() : this.#logLines());
     // Else the first line would have nothing to compare with.
     for (const crawl of this.#look().crawls) this.#rate(crawl);
@@ -38,14 +43,14 @@ export class Progress {
 
   /** Writes a line above the status block. */
   above(line: string): void {
-    if (this.#repaints) this.#block.clear();
+    this.#block?.clear();
     process.stdout.write(line);
     if (this.#repaints && this.#timer) this.#paint();
   }
 
   stop(): void {
     clearInterval(this.#timer);
-    if (this.#repaints && this.#timer) this.#block.clear();
+    if (this.#timer) this.#block?.clear();
     this.#timer = undefined;
   }
 
@@ -54,7 +59,7 @@ export class Progress {
     const open = crawls.filter(isOpen);
     const lines = open.slice(0, crawlsShownMax).map((crawl) => `  ${this.#describe(crawl)}`);
     if (open.length > lines.length) lines.push(`  and ${number(open.length - lines.length)} more`);
-    this.#block([headOf(open.length, slaves), ...lines].join('\n'));
+    this.#block?.([headOf(open.length, slaves), ...lines].join('\n'));
   }
 
   #logLines(): void {

@@ -108,7 +108,7 @@ test('chaos: a seed gives the same faults, all kinds of them', () => {
           : fault.kind,
     ),
   );
-  assert.equal(kinds.size, 13, [...kinds].join(', '));
+  assert.equal(kinds.size, 15, [...kinds].join(', '));
   const spanMs = faults.reduce((sum, { afterMs }) => sum + afterMs, 0);
   assert.ok(Math.abs(spanMs / faults.length - 1_000) < 100, 'on average as often as was asked');
 });
