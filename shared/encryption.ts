@@ -125,6 +125,11 @@ export function certificateEncryption(host: string, ca: Buffer): Encryption {
       if (isOfTls(error)) {
         return new ConfigError('the master shows no certificate; start it with --tls-cert');
       }
+      if (error.code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
+        return new ConfigError(
+          `the certificate of the master is not for ${host}: name it in --master as the certificate does`,
+        );
+      }
       if (!isOfCertificate(error)) return undefined;
       const why = messageOf(error);
       return new ConfigError(`the certificate of the master does not hold: ${why}; see --tls-ca`);

@@ -85,4 +85,6 @@ def main(host, port, authkey_file, at_once="8"):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

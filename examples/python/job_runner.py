@@ -45,4 +45,6 @@ def main(host, port, authkey_file, what, name="", *args):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 5:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

@@ -76,4 +76,6 @@ def main(host, port, authkey_file, count):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 5:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

@@ -205,7 +205,11 @@ const askCases: readonly Case[] = [
   { args: ['buried', 'x', '--repaly'], says: /unknown option '--repaly'.*--replay/ },
 ];
 
-describe('bad input: one line, the right exit code', { concurrency: 2, timeout }, () => {
+// A hundred programs, one after the other on a busy machine.
+describe('bad input: one line, the right exit code', {
+  concurrency: 2,
+  timeout: 3 * timeout,
+}, () => {
   const all = [
     ...masterCases.map((each) => ({ ...each, program: 'master.js' })),
     ...slaveCases.map((each) => ({ ...each, program: 'slave.js' })),

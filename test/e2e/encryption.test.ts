@@ -62,6 +62,22 @@ test('a certificate: the slave checks it, whoever has none is not told the key',
   );
 });
 
+test('a certificate for another name: the line says whose it should be', { timeout }, async (t) => {
+  const cluster = new Cluster(t);
+  const { cert, key } = selfSigned(cluster.folder, 'ours');
+  await cluster.master(['--tls-cert', cert, '--tls-key', key]);
+  // Another name of this machine, which the certificate does not have.
+  const slave = cluster.slave(
+    ['--tls-ca', cert],
+    cluster.address.replace('127.0.0.1', 'localhost'),
+  );
+  assert.equal((await slave.exited).code, 2);
+  assert.match(
+    slave.stderr,
+    /^slave: the certificate of the master is not for localhost: name it in --master.*\n$/,
+  );
+});
+
 test('a master without a certificate says what to do to who asks for one', {
   timeout,
 }, async (t) => {

@@ -56,6 +56,17 @@ async function assertEnded(...workers: readonly Program[]): Promise<void> {
   }
 }
 
+test('python: an example without arguments says which it takes', { timeout, skip }, async (t) => {
+  const cluster = new Cluster(t);
+  for (const name of ['crawl_worker', 'job_runner', 'squares']) {
+    const program = newest?.path ?? '';
+    const alone = cluster.run([`examples/python/${name}.py`], { program });
+    assert.equal((await alone.exited).code, 1, alone.output);
+    assert.match(alone.stderr, new RegExp(`python ${name}\\.py HOST PORT AUTHKEY_FILE`));
+    assert.doesNotMatch(alone.stderr, /Traceback/);
+  }
+});
+
 test('python: squares by processes, threads and coroutines', { timeout, skip }, async (t) => {
   const cluster = new Cluster(t);
   await cluster.master(['--queues', 'numbers:50,squares']);
