@@ -1,6 +1,7 @@
 /** What the master tells its operator, beside the progress of crawls: lines of the log. */
 import { hostname } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
+import { addressText } from '../shared/client.ts';
 import type { CrawlSpec } from '../shared/crawl.ts';
 import { messageOf, type OrbError } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
@@ -30,18 +31,17 @@ export class Notices {
 
   listening(port: number, isNewKey: boolean): void {
     const { dataFolder, host, authkeyFile, authkey } = this.#options;
-    const where = `${host || '*'}:${port}`;
     this.#log.info(
       { data: dataFolder, pid: process.pid },
-      `orbweaver ${version} listens on ${where}`,
+      `orbweaver ${version} listens on ${addressText(host || '*', port)}`,
     );
     const reachable = host && host !== '0.0.0.0' && host !== '::' ? host : hostname();
-    const join = `node slave.js --master ${reachable}:${port}`;
+    const join = `node slave.js --master ${addressText(reachable, port)}`;
     if (isNewKey) {
       this.#log.info(`made the authkey ${authkeyFile}: copy that file to the slaves' machines`);
     }
-    const key = authkey ? 'the same authkey' : authkeyFile;
-    this.#log.info(`join a slave with: ${join} --authkey-file ${key}`);
+    const key = authkey ? ', and the same ORB_AUTHKEY' : ` --authkey-file ${authkeyFile}`;
+    this.#log.info(`join a slave with: ${join}${key}`);
   }
 
   /** A crawl keeps the options that it was made with. */

@@ -100,6 +100,7 @@ export class Session implements LeaseHolder {
     const handshakeMs = timing.handshakeMs + waitMs;
     this.#connection = new Connection(socket, handshake, handler, { handshakeMs, tls });
     const challenge = handshake.start();
+    // A timer of 0 ms lasts one, and a Python worker's start has ten connections.
     if (waitMs === 0) this.#connection.sendPayload(challenge);
     else this.#welcomeAfter(waitMs, challenge);
   }
@@ -158,19 +159,22 @@ export class Session implements LeaseHolder {
 
   push(leases: readonly Lease[]): void {
     for (const { task } of leases) this.#sendSpec(task.queue.crawl);
-    const { crawls, earlier, names } = this.#services.frontier;
-    const tasks = leases.map(({ id, task, timing }) => ({
-      task: names.of(task),
-      lease: id,
-      crawl: task.queue.crawl,
-      url: task.url,
-      depth: task.depth,
-      attempt: task.attempts + 1,
-      ...earlier.validators(crawls.of(task), task),
-      ...(crawls.of(task)?.scope.isSeedHost(new URL(task.url)) && { open: true }),
-      ...(task.kind === 'page' ? {} : { kind: task.kind }),
-      ...(timing === 'awaited' ? { timed: true as const } : {}),
-    }));
+    const { crawls, earlier } = this.#services.frontier;
+    const tasks = leases.map(({ id, task, name, host, timing }) => {
+      const crawl = crawls.of(task);
+      return {
+        task: name,
+        lease: id,
+        crawl: task.queue.crawl,
+        url: task.url,
+        depth: task.depth,
+        attempt: task.attempts + 1,
+        ...(crawl && earlier.validators(crawl, task)),
+        ...(crawl?.scope.isSeedHost(host.key) && { open: true }),
+        ...(task.kind === 'page' ? {} : { kind: task.kind }),
+        ...(timing === 'awaited' ? { timed: true as const } : {}),
+      };
+    });
     this.send({ verb: 'task.push', tasks });
   }
 

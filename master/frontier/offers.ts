@@ -8,33 +8,34 @@ import { canonicalUrl, hostKeyOf } from '../../shared/url.ts';
 import { decodeBuried } from '../store/records.ts';
 import type { Row } from '../store/store.ts';
 import type { Gathering } from './gathering.ts';
+import type { HostRecords } from './host-records.ts';
 import type { EarlierUrl, SeedVerdict } from './inbox.ts';
 import type { Politeness } from './politeness.ts';
 import type { RecentTable } from './recent.ts';
 
 export class Offers {
   readonly #politeness: Politeness;
+  readonly #records: HostRecords;
   readonly #recent: RecentTable;
 
-  constructor(politeness: Politeness, recent: RecentTable) {
+  constructor(politeness: Politeness, records: HostRecords, recent: RecentTable) {
     this.#politeness = politeness;
+    this.#records = records;
     this.#recent = recent;
   }
 
   /** Seeds, which open the scope for their hosts. */
   seeds(gathering: Gathering, texts: readonly string[], priority: number): SeedVerdict {
     const verdict: SeedVerdict = { admitted: 0, known: 0, refused: [] };
-    const { scope, counters } = gathering.crawl;
+    const { scope } = gathering.crawl;
     const urls = texts.map((text) => ({ text, url: canonicalUrl(text) }));
-    const opened = urls.filter(({ url }) => url !== undefined && scope.addSeed(url));
-    // What was settled as out of scope may belong to the crawl now.
-    if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
+    this.#open(gathering, urls);
     for (const { text, url } of urls) {
       const why = url && scope.refuses(url);
       if (url === undefined) verdict.refused.push({ url: text, why: 'not an http or https URL' });
       else if (why) verdict.refused.push({ url: text, why: `left out by --${why}` });
       else if (gathering.seed(url, priority)) {
-        this.#politeness.host(hostKeyOf(url)).retry();
+        this.#retry(gathering, hostKeyOf(url));
         verdict.admitted++;
       } else verdict.known++;
     }
@@ -45,10 +46,10 @@ export class Offers {
   /** URLs of an earlier crawl; those of depth 0 are seeds. */
   again(gathering: Gathering, again: readonly EarlierUrl[]): Replies['crawl.recrawl'] {
     const verdict = { admitted: 0, known: 0, refused: 0 };
-    const { scope, spec, counters } = gathering.crawl;
+    const { scope, spec } = gathering.crawl;
     const offers = again.map(({ url, ...rest }) => ({ url: canonicalUrl(url), ...rest }));
-    const opened = offers.filter(({ url, depth }) => url && depth === 0 && scope.addSeed(url));
-    if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
+    const seeds = offers.filter(({ depth }) => depth === 0);
+    this.#open(gathering, seeds);
     for (const { url, depth, page } of offers) {
       const isLeftOut = depth > (spec.maxDepth ?? depth) || (url && scope.refuses(url));
       if (url === undefined || isLeftOut) verdict.refused++;
@@ -63,10 +64,25 @@ export class Offers {
   replay(gathering: Gathering, rows: readonly Row[]): void {
     for (const { key, value } of rows) {
       const record = decodeBuried(value);
-      this.#politeness.host(hostKeyOf(new URL(record.url))).retry();
+      this.#retry(gathering, hostKeyOf(new URL(record.url)));
       gathering.replay(record, key);
     }
     goOn(gathering);
+  }
+
+  /** Opens the scope for these seeds. */
+  #open({ crawl }: Gathering, seeds: readonly { readonly url: URL | undefined }[]): void {
+    const { scope, counters } = crawl;
+    const opened = seeds.filter(({ url }) => url !== undefined && scope.addSeed(url));
+    // What was settled as out of scope may belong to the crawl now.
+    if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
+  }
+
+  /** The operator asks for URLs of this host: what was given up is tried again. */
+  #retry(gathering: Gathering, hostKey: string): void {
+    const host = this.#politeness.known(hostKey);
+    if (host !== undefined) host.retry();
+    else gathering.also(this.#records.forgiving(this.#politeness.hashOf(hostKey)));
   }
 }
 

@@ -196,3 +196,32 @@ test('[P-4] those whose puts wait for room have to go, not others', async (t) =>
   for (const peer of peers) peer.kill();
   await good.close();
 });
+
+test('[P-4] at the limit those sessions go that hold most, and no others', async (t) => {
+  if (process.env['MASTER']) {
+    t.skip('needs a master of its own');
+    return;
+  }
+  const small = await Target.open({}, ['--memory-limit', '256']);
+  try {
+    const join = (count: number) => Promise.all(Array.from({ length: count }, () => small.join()));
+    const [light, heavy] = [await join(5), await join(12)];
+    const queue = small.name();
+    // A whole put of 2 MiB, of which the last byte is missing.
+    const items = [Buffer.alloc(mebi, 1), Buffer.alloc(mebi, 2)];
+    const put = frameOf(pack({ verb: 'queue.put', id: 77, queue, items }));
+    for (const peer of light) peer.write(put.subarray(0, -1));
+    const ended: number[] = [];
+    const first = Promise.race(heavy.map((peer, i) => peer.ended.then(() => ended.push(i))));
+    // 360 MiB in all.
+    const frame = frameOf(Buffer.alloc(30 * mebi)).subarray(0, -1);
+    for (const peer of heavy) peer.write(frame);
+    await first;
+    for (const peer of light) peer.write(put.subarray(-1));
+    for (const peer of light) assert.equal((await peer.reply(77))['ok'], true);
+    assert.ok(ended.length < heavy.length, 'not all had to go');
+    for (const peer of [...heavy, ...light]) peer.abort();
+  } finally {
+    await small.close();
+  }
+});
