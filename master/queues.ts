@@ -57,6 +57,11 @@ export class UserQueues {
     return this.#queues.get(name);
   }
 
+  /** Bytes of the items that a session holds. */
+  heldBytes(holder: ItemHolder): number {
+    return this.#heldBytes.of(holder);
+  }
+
   /** The session ended: what it held waits again. */
   removeHolder(holder: ItemHolder): void {
     for (const queue of this.#queues.values()) queue.removeHolder(holder);

@@ -139,9 +139,11 @@ export class Session implements LeaseHolder {
     return this.#slots;
   }
 
-  /** What it makes the master hold: frames that are not whole, requests and answers under way. */
+  /** What it makes the master hold: frames that are not whole, requests and answers under way,
+   *  items that it has. */
   get heldBytes(): number {
-    return this.#connection.heldBytes + this.#unansweredBytes + (this.#python?.waitingBytes ?? 0);
+    const items = this.#services.queues.heldBytes(this) + (this.#python?.heldBytes ?? 0);
+    return this.#connection.heldBytes + this.#unansweredBytes + items;
   }
 
   get takes(): LeaseHolder['takes'] {

@@ -62,6 +62,11 @@ export class UserQueue {
     return this.#items.size;
   }
 
+  /** There may be so many items, and no more. */
+  get isBounded(): boolean {
+    return this.#countMax !== Number.POSITIVE_INFINITY;
+  }
+
   /** Has as many items as it may have. */
   get isFull(): boolean {
     return this.#items.size >= this.#countMax;

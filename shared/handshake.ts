@@ -123,7 +123,10 @@ export class ClientHandshake {
   receive(payload: Buffer): HandshakeStep {
     switch (this.#state) {
       case 'challenge': {
-        this.#serverChallenge = challengeOf(payload);
+        const challenge = challengeOf(payload);
+        // Whoever stands in for a master must not choose a digest that helps to guess the key.
+        const isOurs = challenge !== undefined && digestName(challenge) === 'sha256';
+        this.#serverChallenge = isOurs ? challenge : undefined;
         const answer = this.#serverChallenge && answerTo(this.#authkey, this.#serverChallenge);
         this.#state = answer === undefined ? 'done' : 'verdict';
         if (answer === undefined) return broken('this is not an Orbweaver master');

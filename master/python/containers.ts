@@ -1,9 +1,12 @@
 /**
  * The two hashed containers, and which Python keys are one key. `keyToken` maps a hashable value
- * to something that a JavaScript Map compares as Python compares the value: strings and numbers
+ * to something that a JavaScript Map compares as Python compares the value: strings and small ints
  * stand for themselves, 1, 1.0 and True share a token, tuples and frozensets have one made of
  * their items' tokens. Tokens that are not the value itself are strings that begin with NUL; a
  * str that begins with NUL gets a prefix, so that it cannot pass for one of them.
+ *
+ * Other numbers are strings, too, because V8 hashes strings with a secret and numbers without: of
+ * numbers that are made to collide 20,000 would take seconds.
  * **Source:** Python Language Reference, 3.3.1 `object.__hash__`; Library Reference, "Hashing of
  * numeric types".
  */
@@ -18,11 +21,13 @@ import {
   type PyValue,
 } from './values.ts';
 
-export type KeyToken = string | number | bigint | null;
+export type KeyToken = string | number | null;
 
 /** A tuple as a key may be nested this deep, and its token may have this many characters. */
 const keyDepthMax = 100;
 const keyCharsMax = 1 << 20;
+/** Ints below it stand for themselves: too few of them share a place in a Map. */
+const smallIntMax = 1 << 20;
 
 let nanCount = 0;
 
@@ -153,7 +158,6 @@ export function typeName(value: PyValue): string {
 /** The token of `key`. Throws PickleError if Python could not hash it, or it is too large. */
 export function keyToken(key: PyValue): KeyToken {
   if (typeof key === 'string') return key.charCodeAt(0) === 0 ? `\0s${key}` : key;
-  if (typeof key === 'number' && !Number.isNaN(key)) return key;
   return tokenOf(key, 0);
 }
 
@@ -162,7 +166,7 @@ function tokenOf(key: PyValue, depth: number): KeyToken {
   if (typeof key === 'boolean') return key ? 1 : 0;
   if (typeof key === 'number') return numberToken(key);
   if (typeof key === 'bigint') return bigintToken(key);
-  if (key instanceof PyFloat) return key.value;
+  if (key instanceof PyFloat) return numberToken(key.value);
   if (key instanceof PyTuple) return `\0t${joinTokens(key.items, depth + 1).join('')}`;
   if (key instanceof PySet && key.frozen)
     return `\0f${joinTokens(key, depth + 1)
@@ -178,7 +182,8 @@ function tokenOf(key: PyValue, depth: number): KeyToken {
 
 /** Every NaN of a pickle is an object of its own, and NaN is equal to nothing: a new key. */
 function numberToken(key: number): KeyToken {
-  if (!Number.isNaN(key)) return key;
+  if (Number.isInteger(key) && Math.abs(key) < smallIntMax) return key;
+  if (!Number.isNaN(key)) return `\0d${key}`;
   nanCount += 1;
   return `\0n${nanCount}`;
 }
@@ -186,7 +191,8 @@ function numberToken(key: number): KeyToken {
 /** An int beyond 2^53 that a float can hold is the same key as that float. */
 function bigintToken(key: bigint): KeyToken {
   const rounded = Number(key);
-  return Number.isFinite(rounded) && BigInt(rounded) === key ? rounded : key;
+  const isFloat = Number.isFinite(rounded) && BigInt(rounded) === key;
+  return isFloat ? numberToken(rounded) : `\0i${key.toString(16)}`;
 }
 
 function complexToken(key: PyComplex): KeyToken {
@@ -202,7 +208,7 @@ function joinTokens(items: Iterable<PyValue>, depth: number): string[] {
   for (const item of items) {
     const token = tokenOf(item, depth);
     // -0 and 0 are one key and one text.
-    const text = typeof token === 'bigint' ? token.toString(16) : String(token);
+    const text = String(token);
     // A str is told from another kind's token (which begins with NUL) by its letter.
     const kind = typeof item === 'string' ? 's' : typeof token === 'string' ? 'x' : typeof token;
     const part = `${kind}${text.length}:${text}`;

@@ -104,6 +104,7 @@ export class CrawlQueues {
       ident: name,
       methods,
       nextRequest: () => {},
+      heldBytes: () => 0,
       gone: (caller, isOrderly) => {
         if (isTasks) this.#gone(caller, isOrderly);
       },

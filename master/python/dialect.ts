@@ -45,6 +45,7 @@ export class PythonCaller implements Caller {
   readonly #requests = new RequestReader();
   readonly #waiting: Buffer[] = [];
   #waitingBytes = 0;
+  #servingBytes = 0;
   readonly #used = new Set<Proxied>();
   #name = '?';
   #state: 'first' | 'object' | 'closed' = 'first';
@@ -66,9 +67,11 @@ export class PythonCaller implements Caller {
     return this.#name;
   }
 
-  /** Bytes of requests that are not answered. */
-  get waitingBytes(): number {
-    return this.#waitingBytes;
+  /** Bytes of requests that are not answered, and of items that were given to it. */
+  get heldBytes(): number {
+    let bytes = this.#waitingBytes + this.#servingBytes;
+    for (const object of this.#used) bytes += object.heldBytes(this);
+    return bytes;
   }
 
   get thoughtMs(): number {
@@ -120,10 +123,12 @@ export class PythonCaller implements Caller {
       return;
     }
     this.#isServing = true;
+    this.#servingBytes = payload.length;
     void answer
       .catch((error: unknown) => this.#refuse(error))
       .then((reply) => {
         this.#isServing = false;
+        this.#servingBytes = 0;
         this.#reply(reply);
         this.#serveWaiting();
       });

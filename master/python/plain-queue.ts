@@ -9,7 +9,7 @@ import { decodeValue } from '../../shared/frame.ts';
 import { limits } from '../../shared/protocol.ts';
 import type { Item } from '../queue-items.ts';
 import type { UserQueue } from '../user-queue.ts';
-import { bind, type PyRequest, waitMsOf } from './arguments.ts';
+import { bind, type Parameter, type PyRequest, waitMsOf } from './arguments.ts';
 import { decodeItem, encodeItem, isItemPickle, returnOfItem } from './pickle-item.ts';
 import { fromPlain } from './pickle-plain.ts';
 import type { Answer, Caller, Method, Proxied } from './proxied.ts';
@@ -20,7 +20,6 @@ const getParameters = [
   ['block', true],
   ['timeout', null],
 ] as const;
-const putParameters = [['obj'], ...getParameters] as const;
 
 export class PlainQueue implements Proxied {
   readonly ident: string;
@@ -52,6 +51,10 @@ export class PlainQueue implements Proxied {
     if (item === undefined) return;
     this.#given.set(caller, undefined);
     this.#queue.finish(item);
+  }
+
+  heldBytes(caller: Caller): number {
+    return this.#given.get(caller)?.value.length ?? 0;
   }
 
   gone(caller: Caller, isOrderly: boolean): void {
@@ -111,12 +114,18 @@ export class PlainQueue implements Proxied {
   }
 
   #put(caller: Caller, request: PyRequest): Answer {
-    const [item = null, block = null, timeout = null] = bind('put', putParameters, request);
-    return this.#add(caller, item, waitMsOf(block, timeout));
+    const [item = null, block = null, timeout = null] = bind(
+      'put',
+      putParametersOf(request),
+      request,
+    );
+    // As in Python, which only looks at it where a put can wait.
+    return this.#add(caller, item, this.#queue.isBounded ? waitMsOf(block, timeout) : 0);
   }
 
   #putNow(caller: Caller, request: PyRequest): Answer {
-    const [item = null] = bind('put_nowait', [['obj']], request);
+    const [first] = putParametersOf(request);
+    const [item = null] = bind('put_nowait', [first], request);
     return this.#add(caller, item, 0);
   }
 
@@ -148,6 +157,11 @@ export class PlainQueue implements Proxied {
     await this.#queue.committed();
     return caller.returned(null);
   }
+}
+
+/** `multiprocessing.Queue` calls it `obj`, `queue.Queue` `item`: both are behind such servers. */
+function putParametersOf({ kwds }: PyRequest): readonly [Parameter, ...Parameter[]] {
+  return [[kwds.has('item') ? 'item' : 'obj'], ...getParameters];
 }
 
 /** The reply with an item, whoever put it: its bytes as they are, if the client can read them. */

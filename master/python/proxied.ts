@@ -30,6 +30,8 @@ export interface Proxied {
   readonly methods: ReadonlyMap<string, Method>;
   /** The caller makes its next request: what it was given before has arrived. */
   nextRequest(caller: Caller): void;
+  /** Bytes of what the caller was given, as far as they are kept in memory. */
+  heldBytes(caller: Caller): number;
   /** The caller is gone; `isOrderly`: it ended its work, nothing suggests that it died. */
   gone(caller: Caller, isOrderly: boolean): void;
   /** For `debug_info`. */

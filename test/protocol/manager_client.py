@@ -72,7 +72,7 @@ def semantics(manager, jobs):
     assert jobs.empty() is True and jobs.qsize() == 0 and jobs.full() is False
     jobs.put_nowait(1)
     jobs.put(obj=2)
-    jobs.put(3, True, 1)
+    jobs.put(3, True, timeout=-1)  # nothing can wait, so nobody looks at it
     assert jobs.qsize() == 3 and jobs.empty() is False
     assert [jobs.get_nowait(), jobs.get(True), jobs.get(block=True, timeout=None)] == [1, 2, 3]
     assert "unexpected keyword" in str(raises(TypeError, jobs.get, wait=1))
@@ -90,6 +90,10 @@ def semantics(manager, jobs):
     raises(RemoteError, jobs.put, os.system)
     raises(RemoteError, jobs.put, jobs)
     assert jobs.empty()
+    jobs.put(item=4)
+    jobs.put_nowait(item=5)
+    assert [jobs.get(), jobs.get()] == [4, 5]
+    assert "multiple" in str(raises(TypeError, jobs.put, 1, obj=1))
     manager._debug_info()
     assert manager._number_of_objects() > 0
     getattr(manager, "__proto__")().put(1)
@@ -119,6 +123,7 @@ def bounded(manager):
     assert small.full()
     raises(queue.Full, small.put_nowait, 3)
     raises(queue.Full, small.put, 3, timeout=0.1)
+    raises(ValueError, small.put, 3, timeout=-1)
     late = threading.Timer(0.2, lambda: manager.small().get())
     late.start()
     small.put(3, timeout=10)

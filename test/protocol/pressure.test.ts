@@ -2,8 +2,12 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { after, afterEach, test } from 'node:test';
+import { PyDict } from '../../master/python/containers.ts';
+import { writePickle } from '../../master/python/pickle-writer.ts';
+import { PyTuple } from '../../master/python/values.ts';
 import { memoryPeak } from '../support/memory.ts';
 import { pack } from '../support/msgpack.ts';
+import { PythonPeer } from '../support/python-peer.ts';
 import { frameOf, RawPeer } from '../support/raw-peer.ts';
 import { page, pushed } from '../support/raw-slave.ts';
 import { Target } from '../support/target.ts';
@@ -165,6 +169,32 @@ test('[P-4] frames that are never ended take no more memory than the limit', asy
   } finally {
     await small.close();
   }
+});
+
+test('[P-4] those whose puts wait for room have to go, not others', async (t) => {
+  if (process.env['MASTER']) {
+    t.skip('needs a master of its own');
+    return;
+  }
+  const small = await Target.open({}, ['--memory-limit', '256', '--queues', 'one:1']);
+  t.after(() => small.close());
+  await using memory = memoryPeak(small.program.pid);
+  const good = await small.join();
+  const peers = await Promise.all(Array.from({ length: 50 }, () => PythonPeer.attach(small)));
+  await peers[0]?.call('one', 'put', 1);
+  const request = new PyTuple(['one', 'put', new PyTuple([Buffer.alloc(15 * mebi)]), new PyDict()]);
+  const frame = frameOf(writePickle(request));
+  // One after the other, so that it is not unfinished frames that take the memory.
+  for (const { raw } of peers) {
+    await new Promise((resolve) => raw.socket.write(frame, resolve));
+    for (let i = 0; i < 20; i++) await good.sync();
+  }
+  // A large frame of somebody else.
+  const items = new Array(12).fill(Buffer.alloc(mebi));
+  for (let i = 0; i < 5; i++) await good.must('queue.put', { queue: 'other', items });
+  assert.ok(memory.grownBytes() < 400 * mebi, `${memory.grownBytes() / mebi} MiB`);
+  for (const peer of peers) peer.kill();
+  await good.close();
 });
 
 test('[P-4] at the limit those sessions go that hold most, and no others', async (t) => {

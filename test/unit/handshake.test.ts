@@ -68,6 +68,17 @@ test('handshake: challenges are new every time and frames stay under 256 bytes',
   assert.ok(frames.every(({ length }) => length === prefix.length + 48));
 });
 
+test('handshake: a client answers no digest but SHA-256, whoever asks for it', () => {
+  const challenges = ['{md5}', '{sha384}', '{sha3_256}', '{sha1}', ''].map((name) =>
+    Buffer.from(name.padEnd(name === '' ? 20 : 48, 'x')),
+  );
+  for (const challenge of challenges) {
+    const step = new ClientHandshake(key).receive(Buffer.concat([Buffer.from(prefix), challenge]));
+    assert.deepEqual(step.send, [], challenge.toString());
+    assert.ok(step.error instanceof ProtocolError);
+  }
+});
+
 test('handshake: another key is refused on both sides', () => {
   const other = Buffer.from('another key');
   const { server, client } = talk(new ServerHandshake([key]), new ClientHandshake(other));

@@ -6,7 +6,7 @@ import { pickleLimits } from '../../master/python/pickle-limits.ts';
 import { opcodes } from '../../master/python/pickle-opcodes.ts';
 import { readPickle } from '../../master/python/pickle-reader.ts';
 import { writePickle } from '../../master/python/pickle-writer.ts';
-import { PickleError, type PyValue } from '../../master/python/values.ts';
+import { PickleError, PyFloat, PyTuple, type PyValue } from '../../master/python/values.ts';
 import { bytesOf, uint32 } from '../support/pickle-bytes.ts';
 
 type Parts = (string | number | Uint8Array)[];
@@ -206,6 +206,39 @@ suite('pickle: bombs', () => {
     assert.doesNotThrow(() => writePickle('x'.repeat(992), { limits }));
     const large = new Uint8Array(pickleLimits.bytesMax);
     assert.throws(() => writePickle([large]), /more than \d+ bytes/);
+  });
+
+  test('numbers that are made to collide are keys like others', () => {
+    // Without a secret V8 hashes a bigint by its lowest 64 bits, and these have the same.
+    const entries: Buffer[] = [];
+    for (let high = 1; high <= 60_000; high += 1) {
+      const int = Buffer.alloc(12);
+      int.writeUInt8(1);
+      int.writeUInt32LE(high, 8);
+      entries.push(bytesOf(0x8a, 12, int, 'N'));
+    }
+    const start = performance.now();
+    const dict = readPickle(bytesOf('}(', Buffer.concat(entries), 'u.'));
+    assert(dict instanceof PyDict);
+    assert.equal(dict.size, 60_000);
+    assert(dict.has((60_000n << 64n) + 1n));
+    assert(performance.now() - start < 10_000, 'it takes too long');
+  });
+
+  test('equal numbers are one key, of whatever type and size they are', () => {
+    const dict = PyDict.of([
+      [2 ** 53, 'int'],
+      [1.5, 'float'],
+      [2 ** 30, 'int'],
+      [new PyTuple([2 ** 30, 1.5]), 'tuple'],
+    ]);
+    for (const key of [2n ** 53n, new PyFloat(2 ** 53), 1.5, new PyFloat(2 ** 30), 2n ** 30n]) {
+      assert(dict.has(key), String(key));
+    }
+    assert(dict.has(new PyTuple([new PyFloat(2 ** 30), 1.5])));
+    for (const key of [2n ** 53n + 1n, '\0d1.5', '1.5', 2 ** 30 + 1, -(2 ** 30)]) {
+      assert(!dict.has(key), String(key));
+    }
   });
 
   test('memo indexes may have gaps, and hold None', () => {
