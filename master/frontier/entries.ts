@@ -1,4 +1,4 @@
-/** What each kind of entry of the filter queue does to the commit that takes it, and is answered. */
+/** What each kind of entry of the filter queue does to the commit that takes it, and its answer. */
 import type { Endings } from './endings.ts';
 import type { Gathering } from './gathering.ts';
 import type { Entry } from './inbox.ts';
