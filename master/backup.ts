@@ -68,7 +68,7 @@ export class Backups {
   /** @throws CommandError */
   #refuse(folder: string): void {
     const { dataFolder, outFolder, reserveBytes } = this.#options;
-    if (existsSync(folder)) throw refusal('there is a backup of that name');
+    if (existsSync(folder)) throw refusal('there is a backup of that name; choose another');
     const all = dirname(folder);
     const others = existsSync(all) ? readdirSync(all).filter((name) => !name.startsWith('.')) : [];
     if (others.length >= backupsMax) {

@@ -9,7 +9,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { makeAuthkeyFile } from '../shared/authkey.ts';
 import { serverEncryption } from '../shared/encryption.ts';
-import { ConfigError, messageOf, StoreError } from '../shared/errors.ts';
+import { CommandError, ConfigError, messageOf, StoreError } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
 import { version } from '../shared/version.ts';
 import { authkeysOf } from './authkeys.ts';
@@ -39,6 +39,11 @@ const commitEveryMs = 25;
 /** Shares of the memory limit: Bloom filters, and results that are not yet written. */
 const bloomShare = 3 / 8;
 const resultShare = 1 / 16;
+/** The same for hosts that have tasks, and what one takes; and for their tasks. */
+const hostShare = 1 / 16;
+const bytesPerHost = 4096;
+const taskShare = 1 / 8;
+const bytesPerTask = 512;
 /** Of results, while memory is tight. */
 const tightResultBytes = 1 << 20;
 /** How long an orderly stop waits for the pages that slaves have under way. */
@@ -86,6 +91,8 @@ export class Master {
       return master;
     } catch (error) {
       folder.close();
+      // Of the seeds: their crawl was cancelled, or there is no room for one more.
+      if (error instanceof CommandError) throw new ConfigError(error.message, error);
       throw error;
     }
   }
@@ -154,6 +161,8 @@ export class Master {
       leaseMs: options.timing.leaseMs,
       recentEntries: options.recentUrls,
       bloomBytesMax: bytesMax * bloomShare,
+      queuesMax: Math.floor((bytesMax * hostShare) / bytesPerHost),
+      tasksMax: Math.floor((bytesMax * taskShare) / bytesPerTask),
       isTight,
       onMade: (crawl, seeds) => {
         if (crawl.spec.ignoreRobots) this.#notices.ignoresRobots(crawl);
@@ -238,7 +247,7 @@ export class Master {
     if (seeds.length > 0 && !this.#frontier.crawls.has(name)) await this.#results.prepare(name);
     const actualPort = await this.#server.listen(host, port);
     this.#port = actualPort;
-    this.#folder.publish(`${host || '127.0.0.1'}:${actualPort}`);
+    this.#folder.publish(host, actualPort);
     this.#state = 'serving';
     this.#notices.listening(actualPort, this.#isNewKey);
     for (const crawl of this.#frontier.crawls) {
@@ -301,7 +310,7 @@ export class Master {
       },
       onFault: (error) => this.#fail(error),
       onRefusedPickle: (peer, error) => {
-        this.#log.warn({ peer }, `pickle refused: ${messageOf(error)}`);
+        this.#notices.refusedPickle(peer, error, this.#server.refusedAgain(peer));
       },
       onRefused: (peer, error, times) => this.#notices.refused(peer, error, times),
     };

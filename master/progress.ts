@@ -31,6 +31,8 @@ export class Progress {
 
   start(everyMs: number): void {
     const show = () => (this.#repaints ? this.#paint() : this.#logLines());
+    // Else the first line would have nothing to compare with.
+    for (const crawl of this.#look().crawls) this.#rate(crawl);
     this.#timer = setInterval(show, this.#repaints ? repaintEveryMs : everyMs);
   }
 
@@ -63,29 +65,29 @@ export class Progress {
   }
 
   #describe(crawl: CrawlStatus): string {
-    const rate = this.#rate(crawl.name, crawl.pages + crawl.others + crawl.failed);
+    const rate = this.#rate(crawl);
     const parts = [
       `${crawl.name}: ${number(crawl.pages)} pages`,
       `${number(crawl.images)} images`,
       `${number(crawl.failed)} failed`,
       `${number(crawl.waiting)} waiting`,
-      `${rate.toFixed(rate < 10 ? 1 : 0)}/s`,
     ];
+    if (rate !== undefined) parts.push(`${rate.toFixed(rate < 10 ? 1 : 0)}/s`);
     if (crawl.state === 'paused') parts.push('paused');
     // Honest only while the queue shrinks: nobody knows how much a growing one will bring.
-    else if (this.#rates.get(crawl.name)?.isShrinking(crawl.waiting) && rate > 0) {
+    else if (this.#rates.get(crawl.name)?.isShrinking(crawl.waiting) && rate) {
       parts.push(`about ${duration((crawl.waiting / rate) * 1000)} left`);
     }
     return parts.join(' · ');
   }
 
-  #rate(name: string, fetched: number): number {
+  #rate({ name, pages, others, failed }: CrawlStatus): number | undefined {
     let rate = this.#rates.get(name);
     if (rate === undefined) {
       rate = new Rate();
       this.#rates.set(name, rate);
     }
-    return rate.perSecond(fetched, performance.now());
+    return rate.perSecond(pages + others + failed, performance.now());
   }
 }
 
@@ -134,12 +136,13 @@ class Rate {
   #samples: { at: number; value: number }[] = [];
   #waiting: number[] = [];
 
-  perSecond(value: number, now: number): number {
+  /** undefined: this is the first value. */
+  perSecond(value: number, now: number): number | undefined {
     this.#samples.push({ at: now, value });
     const kept = this.#samples.findIndex(({ at }) => now - at <= rateOverMs);
     this.#samples = this.#samples.slice(Math.max(0, Math.min(kept, this.#samples.length - 2)));
     const first = this.#samples[0];
-    if (first === undefined || now === first.at) return 0;
+    if (first === undefined || now === first.at) return undefined;
     return ((value - first.value) * 1000) / (now - first.at);
   }
 

@@ -54,7 +54,7 @@ export class Session implements LeaseHolder {
   readonly #services: Services;
   readonly #connection: Connection;
   readonly #watcher: SessionWatcher;
-  readonly #welcome: NodeJS.Timeout;
+  #welcome: NodeJS.Timeout | undefined;
   readonly #knownSpecs = new Set<number>();
   #agreement: Agreement | undefined;
   #channel: Uint8Array = Buffer.alloc(0);
@@ -99,7 +99,10 @@ export class Session implements LeaseHolder {
     const { waitMs } = watcher;
     const handshakeMs = timing.handshakeMs + waitMs;
     this.#connection = new Connection(socket, handshake, handler, { handshakeMs, tls });
-    this.#welcome = setTimeout(() => this.#connection.sendPayload(handshake.start()), waitMs);
+    const challenge = handshake.start();
+    // A timer of 0 ms lasts one, and a Python worker's start has ten connections.
+    if (waitMs === 0) this.#connection.sendPayload(challenge);
+    else this.#welcomeAfter(waitMs, challenge);
   }
 
   get name(): string {
@@ -117,6 +120,11 @@ export class Session implements LeaseHolder {
   /** It has not said in which dialect it speaks. */
   get isStranger(): boolean {
     return this.#state === 'handshaking' || this.#state === 'greeting';
+  }
+
+  /** What it has sent without having proved the key. */
+  get unprovedBytes(): number {
+    return this.#connection.unprovedBytes;
   }
 
   get isReady(): boolean {
@@ -181,6 +189,11 @@ export class Session implements LeaseHolder {
     this.#connection.send(push);
   }
 
+  /** As `close`, at once: nobody there is owed anything. */
+  abort(error: OrbError): void {
+    this.#connection.abort(error);
+  }
+
   close(error?: OrbError): void {
     this.#connection.close(error);
   }
@@ -188,6 +201,15 @@ export class Session implements LeaseHolder {
   /** Resolves when the peer has taken what was sent. */
   drained(): Promise<void> {
     return this.#connection.drained();
+  }
+
+  /** Nothing is read before: a key can be tried by TLS without any challenge. [H-7] */
+  #welcomeAfter(waitMs: number, challenge: Buffer): void {
+    this.#connection.pause();
+    this.#welcome = setTimeout(() => {
+      this.#connection.sendPayload(challenge);
+      this.#connection.resume();
+    }, waitMs);
   }
 
   #receive(payload: Buffer): void {

@@ -2,13 +2,17 @@
  * One crawl: its spec, scope, filter, counters and queues. It decides what is admitted; the
  * frontier decides when anything happens.
  */
-import { crawlDelayMaxMsDefault, productToken, trapLimitsSchema } from '../../shared/crawl.ts';
+import {
+  type CrawlState,
+  crawlDelayMaxMsDefault,
+  productToken,
+  trapLimitsSchema,
+} from '../../shared/crawl.ts';
 import type { CrawlStatus, FetchErrorKind } from '../../shared/protocol.ts';
 import { isLoopback } from '../../shared/url.ts';
 import {
   type CrawlCounters,
   type CrawlRecord,
-  type CrawlState,
   encodeTrapCounts,
   type TrapCounts,
   trapsKey,
@@ -42,6 +46,9 @@ export const noCounters: CrawlCounters = {
   sitemaps: 0,
 };
 
+/** A host where a crawl has tasks in memory. */
+export type Place = { readonly crawl: Crawl; readonly host: Host; readonly queue: TaskQueue };
+
 export class Crawl {
   readonly id: number;
   readonly name: string;
@@ -52,10 +59,8 @@ export class Crawl {
   readonly scope: Scope;
   readonly traps: Traps;
   readonly counters: CrawlCounters;
-  /** By host key. */
-  readonly queues = new Map<string, { host: Host; queue: TaskQueue }>();
-  /** The same by the bytes of the host's hash: how a task on the wire names its host. */
-  readonly queuesByHash = new Map<string, TaskQueue>();
+  /** Those in memory, by the bytes of the host's hash: how a task on the wire names its host. */
+  readonly queues = new Map<string, Place>();
   state: CrawlState;
   /** Tasks at slaves. */
   leased = 0;

@@ -1,20 +1,17 @@
 /**
- * The crawls of a master: by name and by id, with their queues on hosts; how they are read from
- * the store at the start, and erased from it when they are cancelled.
+ * The crawls of a master, by name and by id; how they are read from the store at the start, and
+ * erased from it when they are cancelled.
  */
 import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { clockMs } from '../../shared/clock.ts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError } from '../../shared/errors.ts';
-import { hostKeyOf } from '../../shared/url.ts';
 import {
   afterPrefix,
   type CrawlRecord,
   crawlKey,
   decodeCrawl,
-  decodeTask,
   decodeTrapCounts,
   parseTaskKey,
   trapsKey,
@@ -23,10 +20,9 @@ import type { Change, Row, Store } from '../store/store.ts';
 import { bloomBytesFor } from './bloom.ts';
 import { Crawl, noCounters } from './crawl.ts';
 import { Filter } from './filter.ts';
-import type { Host } from './host.ts';
-import type { Politeness } from './politeness.ts';
 import type { RecentTable } from './recent.ts';
-import { type Task, TaskQueue } from './tasks.ts';
+import { TaskQueues, type TaskQueuesOptions } from './task-queues.ts';
+import type { Task } from './tasks.ts';
 
 /** Crawls of one store, the ended ones included. */
 const crawlsMax = 1_000;
@@ -34,8 +30,8 @@ const crawlsMax = 1_000;
 const eraseBatch = 2_000;
 
 export class Crawls {
+  readonly queues: TaskQueues;
   readonly #store: Store;
-  readonly #politeness: Politeness;
   readonly #recent: RecentTable;
   readonly #folder: string | undefined;
   readonly #bloomBytesMax: number;
@@ -44,21 +40,23 @@ export class Crawls {
 
   /** Reads what the store knows. `folder` is for saved Bloom filters; undefined: none.
    *  `bloomBytesMax`: what the Bloom filters of all crawls may take. */
-  constructor(options: {
-    store: Store;
-    politeness: Politeness;
-    recent: RecentTable;
-    folder: string | undefined;
-    bloomBytesMax: number;
-  }) {
+  constructor(
+    options: {
+      store: Store;
+      recent: RecentTable;
+      folder: string | undefined;
+      bloomBytesMax: number;
+    } & TaskQueuesOptions,
+  ) {
+    this.queues = new TaskQueues(options);
     this.#store = options.store;
-    this.#politeness = options.politeness;
     this.#recent = options.recent;
     this.#folder = options.folder;
     this.#bloomBytesMax = options.bloomBytesMax;
     for (const { value } of this.#rows('crawls', crawlKey(0), afterPrefix(crawlKey(2 ** 32 - 1)))) {
       const crawl = this.#register(decodeCrawl(value));
-      if (crawl.state !== 'cancelled') this.#loadQueues(crawl);
+      // Its hosts are read in when they are wanted.
+      if (crawl.state !== 'cancelled') this.queues.parked(crawl);
     }
   }
 
@@ -131,49 +129,12 @@ export class Crawls {
     );
   }
 
-  /** The queue of a crawl on a host, made if there is none. `empty`: nothing of it is on disk. */
-  queue(crawl: Crawl, host: Host, url: URL, empty: boolean): TaskQueue {
-    const known = crawl.queues.get(host.key);
-    if (known !== undefined) return known.queue;
-    const queue = new TaskQueue({ crawl: crawl.id, host: host.hash, store: this.#store, empty });
-    crawl.queues.set(host.key, { host, queue });
-    crawl.queuesByHash.set(host.hash.toString('latin1'), queue);
-    const manners = crawl.manners(url);
-    this.#politeness.join(host, crawl.id, { queue, manners, active: () => crawl.active });
-    return queue;
-  }
-
-  /** Forgets a queue that has nothing left: a host without tasks costs no memory. */
-  leaveIfEmpty(crawl: Crawl, host: Host): void {
-    if (!crawl.queues.get(host.key)?.queue.isEmpty) return;
-    crawl.queues.delete(host.key);
-    crawl.queuesByHash.delete(host.hash.toString('latin1'));
-    this.#politeness.leave(host, crawl.id, clockMs());
-  }
-
   /** The task of that key; undefined when it is done or never was. */
   find(key: Buffer): Task | undefined {
     const parts = parseTaskKey(key);
     const crawl = parts && this.#byId.get(parts.crawl);
     if (parts === undefined || crawl === undefined || crawl.state === 'cancelled') return undefined;
-    return crawl.queuesByHash.get(parts.host.toString('latin1'))?.find(parts);
-  }
-
-  /** Looks at all hosts of a crawl again: it may hand out tasks now, or may not. */
-  wake(crawl: Crawl): void {
-    const now = clockMs();
-    for (const { host } of crawl.queues.values()) this.#politeness.wake(host, now);
-  }
-
-  /** Takes a cancelled crawl's queues away from their hosts. */
-  leaveAll(crawl: Crawl): void {
-    const now = clockMs();
-    for (const { host } of crawl.queues.values()) {
-      this.#politeness.leave(host, crawl.id, now);
-      this.#politeness.wake(host, now);
-    }
-    crawl.queues.clear();
-    crawl.queuesByHash.clear();
+    return this.queues.find(crawl, key, parts);
   }
 
   /** Removes what a cancelled crawl has in the store, a batch at a time. */
@@ -191,21 +152,6 @@ export class Crawls {
     crawl.counters.waiting = 0;
     crawl.counters.seen = 0;
     crawl.seenSum.fill(0);
-  }
-
-  /** Finds the hosts that have tasks: one read each. */
-  #loadQueues(crawl: Crawl): void {
-    let from: Buffer = crawlKey(crawl.id);
-    while (true) {
-      const [row] = this.#rows('tasks', from, crawlKey(crawl.id + 1), 1);
-      const parts = row && parseTaskKey(row.key);
-      if (row === undefined || parts === undefined) break;
-      const url = new URL(decodeTask(row.value).url);
-      const host = this.#politeness.host(hostKeyOf(url));
-      this.queue(crawl, host, url, false);
-      from = afterPrefix(Buffer.concat([crawlKey(crawl.id), parts.host]));
-    }
-    this.wake(crawl);
   }
 
   #register(record: CrawlRecord): Crawl {

@@ -64,7 +64,8 @@ export class Dispatcher {
 
   /** Some host may be asked for something, now or at a known time, without a fetch ending first. */
   get hasDue(): boolean {
-    return this.#options.politeness.hasDue;
+    const { politeness, crawls } = this.#options;
+    return politeness.hasDue || crawls.queues.hasParked;
   }
 
   /** From now on gets tasks as its credit allows. */
@@ -231,8 +232,9 @@ export class Dispatcher {
 
   #dispatch(): void {
     clearTimeout(this.#timer);
-    const { politeness, mayFetch } = this.#options;
+    const { politeness, mayFetch, crawls } = this.#options;
     if (this.#state !== 'working') return;
+    if (crawls.queues.unpark()) this.dispatchSoon();
     const now = clockMs();
     politeness.serveHops(now);
     if (this.#holders.length > 0 && mayFetch()) this.#handOut(now);
@@ -343,6 +345,7 @@ export class Dispatcher {
       this.#lost(lease);
     }
     this.#options.politeness.sweep(now);
+    this.#options.crawls.queues.rotate(now);
     this.#options.onTick(now);
     this.dispatchSoon();
   }

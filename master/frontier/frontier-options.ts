@@ -5,25 +5,27 @@ import type { Crawl } from './crawl.ts';
 import type { DispatcherOptions } from './dispatcher.ts';
 import type { Findings } from './findings.ts';
 import type { Grouping } from './grouping.ts';
+import type { TaskQueuesOptions } from './task-queues.ts';
 
-export type FrontierOptions = Pick<DispatcherOptions, 'leaseMs' | 'onFilesWanted'> & {
-  readonly store: Store;
-  readonly commits: GroupCommit;
-  readonly results: Findings;
-  /** Folder for the saved Bloom filters; undefined: they are not saved. */
-  readonly folder: string | undefined;
-  /** Keys the hosts' places in the store: 16 bytes, the same at every start. */
-  readonly hostSecret: Buffer;
-  /** Which hosts share a delay and a concurrency. */
-  readonly grouping: Grouping;
-  /** Entries of the table of recent fingerprints, 16 bytes each. */
-  readonly recentEntries: number;
-  /** What the Bloom filters of all crawls may take. */
-  readonly bloomBytesMax: number;
-  /** True while memory is short: little may wait for the disk then. */
-  readonly isTight: () => boolean;
-  /** It is new, with these for its first seeds. */
-  readonly onMade: (crawl: Crawl, seeds: readonly string[]) => void;
-  /** It is finished or cancelled, and that is on the disk. */
-  readonly onEnded: (crawl: Crawl) => void;
-};
+export type FrontierOptions = Pick<DispatcherOptions, 'leaseMs' | 'onFilesWanted'> &
+  Pick<TaskQueuesOptions, 'queuesMax' | 'tasksMax'> & {
+    readonly store: Store;
+    readonly commits: GroupCommit;
+    readonly results: Findings;
+    /** Folder for the saved Bloom filters; undefined: they are not saved. */
+    readonly folder: string | undefined;
+    /** Keys the hosts' places in the store: 16 bytes, the same at every start. */
+    readonly hostSecret: Buffer;
+    /** Which hosts share a delay and a concurrency. */
+    readonly grouping: Grouping;
+    /** Entries of the table of recent fingerprints, 16 bytes each. */
+    readonly recentEntries: number;
+    /** What the Bloom filters of all crawls may take. */
+    readonly bloomBytesMax: number;
+    /** True while memory is short: little may wait for the disk then. */
+    readonly isTight: () => boolean;
+    /** It is new, with these for its first seeds. */
+    readonly onMade: (crawl: Crawl, seeds: readonly string[]) => void;
+    /** It is finished or cancelled, and that is on the disk. */
+    readonly onEnded: (crawl: Crawl) => void;
+  };

@@ -81,7 +81,7 @@ export class Frontier {
     });
     this.#lessons = new Lessons(this.#politeness, this.#records);
     const recent = new RecentTable(options.recentEntries);
-    this.#offers = new Offers(this.#politeness, recent);
+    this.#offers = new Offers(this.#politeness, this.#records, recent);
     this.#endings = new Endings(this.earlier);
     this.crawls = new Crawls({
       store: options.store,
@@ -89,6 +89,8 @@ export class Frontier {
       recent,
       folder: options.folder,
       bloomBytesMax: options.bloomBytesMax,
+      queuesMax: options.queuesMax,
+      tasksMax: options.tasksMax,
     });
     this.dispatcher = new Dispatcher({
       crawls: this.crawls,
@@ -181,7 +183,8 @@ export class Frontier {
     if (crawl.state !== (paused ? 'running' : 'paused')) return;
     crawl.state = paused ? 'paused' : 'running';
     if (paused) this.dispatcher.putOffHops(crawl.id);
-    this.crawls.wake(crawl);
+    this.crawls.queues.wake(crawl);
+    if (paused) this.crawls.queues.park(crawl);
     this.dispatcher.dispatchSoon();
     await this.#save(crawl);
     // Its last report may have come in the meantime.
@@ -192,7 +195,7 @@ export class Frontier {
   async cancel(crawl: Crawl): Promise<void> {
     crawl.state = 'cancelled';
     this.dispatcher.cancel(crawl.id);
-    this.crawls.leaveAll(crawl);
+    this.crawls.queues.leaveAll(crawl);
     // Commits end in order: with this one, all that was gathered for the crawl is on the disk.
     await this.#save(crawl);
     await this.#erase(crawl);
@@ -208,6 +211,8 @@ export class Frontier {
   settle(crawl: Crawl): void {
     if (!crawl.isDone) return;
     crawl.state = 'finished';
+    // With a page limit it may have tasks.
+    this.crawls.queues.park(crawl);
     this.#save(crawl).then(() => this.#options.onEnded(crawl));
   }
 
@@ -278,7 +283,10 @@ export class Frontier {
   #gathering(crawl: Crawl, gatherings: Map<Crawl, Gathering>): Gathering {
     let gathering = gatherings.get(crawl);
     if (gathering === undefined) {
-      const hostOf = (url: URL) => this.#politeness.host(hostKeyOf(url));
+      const hostOf = (url: URL) => {
+        const key = hostKeyOf(url);
+        return { key, hash: this.#politeness.hashOf(key) };
+      };
       gathering = new Gathering(crawl, this.#hashers, hostOf);
       gatherings.set(crawl, gathering);
     }
@@ -292,28 +300,22 @@ export class Frontier {
     // What was found before a crawl was cancelled is written all the same.
     if (results !== undefined) this.#options.results.offer(crawl, commit, results);
     if (crawl.state === 'cancelled') return;
+    const { queues } = this.crawls;
     const hosts = new Set<Host>();
-    for (const {
-      host: { key },
-      record,
-      ...position
-    } of admitted) {
-      // Not the host of then: it may have been forgotten since, and made anew.
-      const host = this.#politeness.host(key);
-      this.crawls.queue(crawl, host, new URL(record.url), true).add(record, position);
-      hosts.add(host);
+    for (const { host: name, record, ...position } of admitted) {
+      const host = queues.add(crawl, name, record, position);
+      if (host !== undefined) hosts.add(host);
     }
     for (const { task, record } of released) {
       task.queue.release(task, record);
-      hosts.add(this.#politeness.host(hostKeyOf(new URL(record.url))));
+      const known = crawl.queues.get(task.queue.host.toString('latin1'));
+      if (known !== undefined) hosts.add(known.host);
     }
     const now = clockMs();
     for (const host of hosts) this.#politeness.wake(host, now);
-    for (const task of removed) {
-      this.crawls.leaveIfEmpty(crawl, this.#politeness.host(hostKeyOf(new URL(task.url))));
-    }
+    for (const { queue } of removed) queues.leaveIfDone(crawl, queue.host);
     // A page less under way: a crawl at its page limit may have room for another.
-    if (crawl.spec.maxPages !== undefined && crawl.active) this.crawls.wake(crawl);
+    if (crawl.spec.maxPages !== undefined && crawl.active) queues.wake(crawl);
     if (crawl.filter.wantsSave) this.#saveFilter(crawl);
     this.settle(crawl);
   }

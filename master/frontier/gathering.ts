@@ -23,7 +23,7 @@ import {
 import type { Change } from '../store/store.ts';
 import { addToSum } from '../store/sums.ts';
 import type { Crawl } from './crawl.ts';
-import type { Host } from './host.ts';
+import type { HostName } from './host.ts';
 import { imageMark, imageName, taskName } from './seen-names.ts';
 import { sitemapsMax } from './sitemaps.ts';
 import { type FoundAt, SkippedLinks } from './skipped.ts';
@@ -40,7 +40,7 @@ export type Offer = {
 };
 
 export type NewTask = {
-  readonly host: Host;
+  readonly host: HostName;
   readonly record: TaskRecord;
   readonly rank: number;
   readonly seq: number;
@@ -61,7 +61,7 @@ export class Gathering {
   readonly #fingerprinter: Fingerprinter;
   /** For a URL while links are hashed. */
   readonly #nested: Fingerprinter;
-  readonly #hostOf: (url: URL) => Host;
+  readonly #hostOf: (url: URL) => HostName;
   readonly #changes: Change[] = [];
   readonly #seenKeys: Buffer[] = [];
   readonly #skipped: SkippedLinks;
@@ -71,7 +71,7 @@ export class Gathering {
   constructor(
     crawl: Crawl,
     hashers: { readonly fingerprinter: Fingerprinter; readonly nested: Fingerprinter },
-    hostOf: (url: URL) => Host,
+    hostOf: (url: URL) => HostName,
   ) {
     this.crawl = crawl;
     this.#fingerprinter = hashers.fingerprinter;
@@ -215,6 +215,11 @@ export class Gathering {
     crawl.countFailed(kind, -1);
     crawl.counters.known--;
     this.#admit(new URL(url), { depth, priority });
+  }
+
+  /** Changes that belong to what is being offered. */
+  also(changes: readonly Change[]): void {
+    this.#changes.push(...changes);
   }
 
   /** Ends the gathering: all changes, for one transaction, and the row of the result queue. */

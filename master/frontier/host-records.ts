@@ -83,6 +83,16 @@ export class HostRecords {
     void this.#commit([{ table: 'breakers', key: hash, value }]);
   }
 
+  /** What lets a host that was out of reach, and is not in memory, be tried at once. */
+  forgiving(hash: Buffer): Change[] {
+    const robots = this.#store.get('robots', hash);
+    const isLost = robots && decodeRobots(robots, clockMs()).record.access === 'unreachable';
+    const tables = [...(isLost ? (['robots'] as const) : []), 'breakers'] as const;
+    return tables
+      .filter((table) => this.#store.has(table, hash))
+      .map((table) => ({ table, key: hash, value: undefined }));
+  }
+
   /** Deletes records that nobody needs any more, some rows at each call, round and round. */
   sweep(now: number): void {
     const { table, key } = this.#swept;

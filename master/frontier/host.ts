@@ -45,10 +45,15 @@ export type Hop = {
   readonly settle: (turn: Turn) => void;
 };
 
-export class Host {
+export type HostName = {
   /** Scheme, host and port. */
   readonly key: string;
   /** Its place in the store. */
+  readonly hash: Buffer;
+};
+
+export class Host implements HostName {
+  readonly key: string;
   readonly hash: Buffer;
   readonly clients = new Map<number, HostClient>();
   readonly robots: RobotsGate;

@@ -8,16 +8,19 @@ import { canonicalUrl, hostKeyOf } from '../../shared/url.ts';
 import { decodeBuried } from '../store/records.ts';
 import type { Row } from '../store/store.ts';
 import type { Gathering } from './gathering.ts';
+import type { HostRecords } from './host-records.ts';
 import type { EarlierUrl, SeedVerdict } from './inbox.ts';
 import type { Politeness } from './politeness.ts';
 import type { RecentTable } from './recent.ts';
 
 export class Offers {
   readonly #politeness: Politeness;
+  readonly #records: HostRecords;
   readonly #recent: RecentTable;
 
-  constructor(politeness: Politeness, recent: RecentTable) {
+  constructor(politeness: Politeness, records: HostRecords, recent: RecentTable) {
     this.#politeness = politeness;
+    this.#records = records;
     this.#recent = recent;
   }
 
@@ -32,7 +35,7 @@ export class Offers {
       if (url === undefined) verdict.refused.push({ url: text, why: 'not an http or https URL' });
       else if (why) verdict.refused.push({ url: text, why: `left out by --${why}` });
       else if (gathering.seed(url, priority)) {
-        this.#politeness.host(hostKeyOf(url)).retry();
+        this.#retry(gathering, hostKeyOf(url));
         verdict.admitted++;
       } else verdict.known++;
     }
@@ -61,7 +64,7 @@ export class Offers {
   replay(gathering: Gathering, rows: readonly Row[]): void {
     for (const { key, value } of rows) {
       const record = decodeBuried(value);
-      this.#politeness.host(hostKeyOf(new URL(record.url))).retry();
+      this.#retry(gathering, hostKeyOf(new URL(record.url)));
       gathering.replay(record, key);
     }
     goOn(gathering);
@@ -73,6 +76,13 @@ export class Offers {
     const opened = seeds.filter(({ url }) => url !== undefined && scope.addSeed(url));
     // What was settled as out of scope may belong to the crawl now.
     if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
+  }
+
+  /** The operator asks for URLs of this host: what was given up is tried again. */
+  #retry(gathering: Gathering, hostKey: string): void {
+    const host = this.#politeness.known(hostKey);
+    if (host !== undefined) host.retry();
+    else gathering.also(this.#records.forgiving(this.#politeness.hashOf(hostKey)));
   }
 }
 

@@ -56,6 +56,16 @@ export class Politeness {
     return this.#hosts.size;
   }
 
+  /** The place in the store of a host, which need not be in memory. */
+  hashOf(key: string): Buffer {
+    return this.#hosts.get(key)?.hash ?? this.#options.hashOf(key);
+  }
+
+  /** The host if it is in memory. */
+  known(key: string): Host | undefined {
+    return this.#hosts.get(key);
+  }
+
   host(key: string): Host {
     let host = this.#hosts.get(key);
     if (host === undefined) {

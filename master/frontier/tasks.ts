@@ -1,6 +1,6 @@
 /**
  * The task queue of one host within one crawl. The store holds all of it; in memory is a window
- * of the tasks that come next, so that memory grows with hosts, not with URLs.
+ * of the tasks that come next, which is small when the windows of all hosts hold very many.
  *
  *     waiting --lease--> leased --report--> committing --on disk--> gone
  *        ^                  |
@@ -46,25 +46,49 @@ type Position = { readonly rank: number; readonly seq: number };
 const theEnd: Position = { rank: Number.POSITIVE_INFINITY, seq: 0 };
 const theStart: Position = { rank: -1, seq: 0 };
 
-/** Tasks of one host in memory, at most. */
-const windowMax = 512;
-/** Tasks read from the store at once. */
-const refillCount = 32;
+/** Tasks of one host in memory, and how many are read from the store at once; the same where there
+ *  is little room. */
+const wide = { windowMax: 512, refillCount: 32 };
+const narrow = { windowMax: 16, refillCount: 8 };
+
+/** How many tasks the queues of all hosts hold in memory. */
+export class TaskRoom {
+  readonly #countMax: number;
+  count = 0;
+
+  /** Above `countMax` a host keeps few. */
+  constructor(countMax = Number.POSITIVE_INFINITY) {
+    this.#countMax = countMax;
+  }
+
+  get size(): typeof wide {
+    return this.count < this.#countMax ? wide : narrow;
+  }
+}
 
 export class TaskQueue implements TaskHome {
   readonly crawl: number;
   readonly host: Buffer;
   readonly #store: Store;
+  readonly #room: TaskRoom;
   readonly #ready = new Heap<Task>(isBefore);
   readonly #delayed = new Heap<Task>((a, b) => a.notBefore < b.notBefore);
   readonly #live = new Map<number, Task>();
   #loadedTo: Position;
 
   /** `empty`: nothing of this host is in the store yet. */
-  constructor(options: { crawl: number; host: Buffer; store: Store; empty: boolean }) {
+  constructor(options: {
+    crawl: number;
+    host: Buffer;
+    store: Store;
+    empty: boolean;
+    /** Shared by all queues; default: there is no end of it. */
+    room?: TaskRoom;
+  }) {
     this.crawl = options.crawl;
     this.host = options.host;
     this.#store = options.store;
+    this.#room = options.room ?? new TaskRoom();
     this.#loadedTo = options.empty ? theEnd : theStart;
   }
 
@@ -73,7 +97,7 @@ export class TaskQueue implements TaskHome {
     // Beyond the window it is in the store alone; and a refill may have been faster than we.
     if (isAfter(position, this.#loadedTo) || this.#live.has(position.seq)) return;
     this.#enqueue(this.#make(record, position));
-    if (this.#ready.size > windowMax) this.#shrink();
+    if (this.#ready.size > this.#room.size.windowMax) this.#shrink();
   }
 
   /** The next task that is due, or undefined. It stays in place until `lease`. */
@@ -84,13 +108,14 @@ export class TaskQueue implements TaskHome {
       task = this.#delayed.peek();
     }
     // A window full of delayed tasks waits for them: a host that fails is not read through.
-    if (this.#delayed.size < windowMax) this.#refill(now);
+    if (this.#delayed.size < this.#room.size.windowMax) this.#refill(now);
     return this.#ready.peek();
   }
 
   /** When `peek` may give a task, without reading the store for it: `now`, later, or undefined:
    *  not before something is added. It errs towards `now`. */
   dueAt(now: number): number | undefined {
+    const { windowMax } = this.#room.size;
     const isMore = this.#loadedTo !== theEnd && this.#delayed.size < windowMax;
     return this.#ready.size > 0 || isMore ? now : this.#delayed.peek()?.notBefore;
   }
@@ -111,7 +136,18 @@ export class TaskQueue implements TaskHome {
   }
 
   remove(task: Task): void {
-    this.#live.delete(task.seq);
+    this.#forget(task);
+  }
+
+  /** Nothing of it is at a slave or on the way to the disk: the store has all that it knows. */
+  get isIdle(): boolean {
+    return [...this.#live.values()].every(({ state }) => state === 'waiting');
+  }
+
+  /** It is given up, and what it held is not in memory any more. */
+  close(): void {
+    this.#room.count -= this.#live.size;
+    this.#live.clear();
   }
 
   /** The task at a position, loaded from the store if need be; undefined when it is done. */
@@ -150,8 +186,13 @@ export class TaskQueue implements TaskHome {
       losses,
       heapIndex: -1,
     };
+    if (!this.#live.has(seq)) this.#room.count++;
     this.#live.set(seq, task);
     return task;
+  }
+
+  #forget({ seq }: Task): void {
+    if (this.#live.delete(seq)) this.#room.count--;
   }
 
   #enqueue(task: Task): void {
@@ -167,7 +208,8 @@ export class TaskQueue implements TaskHome {
 
   #refill(now: number): void {
     while (this.#isBehind) {
-      const rows = this.#readAfter(this.#loadedTo);
+      const { refillCount, windowMax } = this.#room.size;
+      const rows = this.#readAfter(this.#loadedTo, refillCount);
       for (const { key, value } of rows) {
         const parts = parseTaskKey(key);
         if (parts === undefined || this.#live.has(parts.seq)) continue;
@@ -184,22 +226,22 @@ export class TaskQueue implements TaskHome {
     }
   }
 
-  #readAfter({ rank, seq }: Position): Row[] {
+  #readAfter({ rank, seq }: Position, limit: number): Row[] {
     const first = rank < 0;
     return this.#store.range('tasks', {
       from: taskKey(this.crawl, this.host, first ? 0 : rank, first ? 0 : seq),
       after: !first,
       to: taskKey(this.crawl, this.host, 0xffffffff, 2 ** 48 - 1),
-      limit: refillCount,
+      limit,
     });
   }
 
   /** Forgets the half of the window that comes last; the store still has it. */
   #shrink(): void {
     const tasks = [...this.#ready].sort((a, b) => (isBefore(a, b) ? -1 : 1));
-    for (const task of tasks.splice(windowMax / 2)) {
+    for (const task of tasks.splice(this.#room.size.windowMax / 2)) {
       this.#ready.remove(task);
-      this.#live.delete(task.seq);
+      this.#forget(task);
     }
     const last = tasks.at(-1);
     // A task that `find` fetched may lie beyond what was loaded.

@@ -7,7 +7,8 @@
  */
 import { decodeValue } from '../../shared/frame.ts';
 import { limits } from '../../shared/protocol.ts';
-import type { Item, UserQueue } from '../user-queue.ts';
+import type { Item } from '../queue-items.ts';
+import type { UserQueue } from '../user-queue.ts';
 import { bind, type PyRequest, waitMsOf } from './arguments.ts';
 import { decodeItem, encodeItem, isItemPickle, returnOfItem } from './pickle-item.ts';
 import { fromPlain } from './pickle-plain.ts';

@@ -11,6 +11,7 @@ import {
   freePages,
   type Meta,
   StoreFile,
+  type Take,
   type Tree,
   tableName,
   treeAt,
@@ -18,7 +19,7 @@ import {
 } from './pages.ts';
 import { decodeCrawl } from './records.ts';
 import { isTable, type Table } from './store.ts';
-import { addToSum, hasSum, isSound, sumBytes } from './sums.ts';
+import { addToSum, hasSum, isSoundRow, sumBytes } from './sums.ts';
 
 /** Before a store is opened. @throws ConfigError it is damaged */
 export function refuseDamagedStore(path: string): void {
@@ -40,7 +41,11 @@ export function checkStore(path: string): string | undefined {
     return undefined;
   } catch (error) {
     if (error instanceof RangeError || error instanceof Damage) return messageOf(error);
-    throw error;
+    if (!(error instanceof Error && 'syscall' in error)) throw error;
+    throw new ConfigError(
+      `cannot read the store ${path}: ${messageOf(error)}; mend that, or put a backup in its place`,
+      error,
+    );
   } finally {
     file.close();
   }
@@ -55,7 +60,7 @@ const onDamage = (what: string): never => {
 function check(file: StoreFile): void {
   const meta = metaOf(file);
   const used = new Uint8Array(meta.end);
-  const read = (tree: Tree, take: Parameters<StoreFile['read']>[0]['take'], isNumeric = false) =>
+  const read = (tree: Tree, take: Take, isNumeric = false) =>
     file.read({ tree, meta, used, take, onDamage, isNumeric });
   file.warm(meta);
   const trees = new Map<string, Tree>();
@@ -69,7 +74,7 @@ function check(file: StoreFile): void {
     if (!isTable(name))
       read(tree, () => {}); // of another version: the format says more
     else if (!hasSum(name)) read(tree, (keys, at, bytes) => seen.add(keys, at, bytes));
-    else read(tree, summed(name, name === 'crawls' ? (value) => crawls.push(value) : () => {}));
+    else read(tree, summed(name, name === 'crawls' ? (value) => crawls.push(value) : undefined));
   }
   seen.compare(crawls);
   read(meta.free, freeTaker(used, meta), true);
@@ -96,20 +101,18 @@ function metaOf(file: StoreFile): Meta {
   return meta;
 }
 
-function summed(
-  table: Table,
-  take: (value: Buffer) => void,
-): Parameters<StoreFile['read']>[0]['take'] {
+/** Holds each row against its checksum; `take` gets a copy of its value. */
+function summed(table: Table, take?: (value: Buffer) => void): Take {
   return (keys, keyAt, keyBytes, values, valueAt, valueBytes) => {
-    const key = keys.subarray(keyAt, keyAt + keyBytes);
-    const value = values.subarray(valueAt, valueAt + valueBytes);
-    if (!isSound(key, value)) onDamage(`a row of ${table} has changed`);
-    take(Buffer.from(value.subarray(0, valueBytes - sumBytes)));
+    if (!isSoundRow(keys, keyAt, keyBytes, values, valueAt, valueBytes)) {
+      onDamage(`a row of ${table} has changed`);
+    }
+    take?.(Buffer.from(values.subarray(valueAt, valueAt + valueBytes - sumBytes)));
   };
 }
 
 /** No page may be free and used. */
-function freeTaker(used: Uint8Array, { end }: Meta): Parameters<StoreFile['read']>[0]['take'] {
+function freeTaker(used: Uint8Array, { end }: Meta): Take {
   return (_keys, _keyAt, _keyBytes, values, valueAt, valueBytes) => {
     const pages = freePages(values.subarray(valueAt, valueAt + valueBytes));
     if (pages === undefined) onDamage('the list of free pages makes no sense');

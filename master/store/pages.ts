@@ -68,7 +68,7 @@ const looseFlags = 0xc000;
 const bigNode = 1;
 const treeNode = 2;
 const depthMax = 32;
-const chunkBytes = 4 << 20;
+const chunkBytes = 1 << 20;
 
 export class StoreFile {
   readonly bytes: number;

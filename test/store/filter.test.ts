@@ -19,6 +19,7 @@ class Bench {
   readonly path = join(this.folder, 'bloom-7');
   seen = 0;
   commit = 0;
+  bloomBytesLeft = 1 << 30;
   filter = this.open();
 
   open(): Filter {
@@ -28,6 +29,7 @@ class Bench {
       recent: new RecentTable(16),
       urlsExpected: 1024,
       path: this.path,
+      bloomBytesLeft: () => this.bloomBytesLeft,
       seenCount: this.seen,
     });
   }
@@ -226,4 +228,20 @@ test('filter: random histories with restarts and damage never call a known one n
     }),
     { numRuns: 40 },
   );
+});
+
+filterTest('a Bloom filter beyond its budget costs reads, and nothing else', async (bench) => {
+  bench.bloomBytesLeft = 0;
+  const words = randomWords(100_000, 21);
+  for (let at = 0; at < words.length; at += 40_000) {
+    await bench.admit(words.slice(at, at + 40_000));
+  }
+  // 100,000 keys want 120 KB.
+  assert.ok(bench.filter.bloomBytes < 72 << 10, `${bench.filter.bloomBytes} bytes`);
+  assert.equal(bench.known(words), 100_000);
+  assert.equal(bench.known(randomWords(10_000, 22)), 0);
+  await bench.save();
+  bench.filter = bench.open();
+  assert.equal(bench.known(words), 100_000, 'over a restart, too');
+  assert.equal(bench.known(randomWords(10_000, 22)), 0);
 });

@@ -38,6 +38,9 @@ export type Line = {
   readonly error?: { readonly kind: string; readonly attempts: number };
 };
 
+/** What of the frontier is in memory, at most. */
+export type Bounds = { readonly queuesMax: number; readonly tasksMax: number };
+
 type Report = Pick<Requests['task.report'], 'result' | 'images' | 'links'>;
 
 export class World {
@@ -49,10 +52,12 @@ export class World {
   /** How often somebody was missed who takes robots.txt. */
   filesWanted = 0;
   readonly folder: string | undefined;
+  readonly #bounds: Bounds;
   #nowMs = 1_000_000;
 
-  constructor(folder?: string) {
+  constructor(folder?: string, bounds: Bounds = { queuesMax: 1_000, tasksMax: 1_000_000 }) {
     this.folder = folder;
+    this.#bounds = bounds;
     mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
     mock.method(performance, 'now', () => this.#nowMs);
     // Hosts trust at once: how they come to do so is a test of its own.
@@ -202,6 +207,7 @@ export class World {
       leaseMs,
       recentEntries: 64,
       bloomBytesMax: 1 << 26,
+      ...this.#bounds,
       isTight: () => false,
       onFilesWanted: () => this.filesWanted++,
       onMade: () => {},
@@ -239,6 +245,11 @@ export type Found = {
 
 export function specOf(spec: CrawlSpecInput): CrawlSpec {
   return crawlSpecSchema.parse({ delayMs: 0, perHost: 100, ignoreRobots: true, ...spec });
+}
+
+/** Its place in the store. */
+export function hostHash(key: string): Buffer {
+  return Buffer.from(new Fingerprinter().one(hostSecret, key).buffer, 0, 8);
 }
 
 export function taskId(lease: Lease): Buffer {

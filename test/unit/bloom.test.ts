@@ -89,6 +89,16 @@ test('bloom: comes back from its bytes as it was, and grows on', () => {
   for (let at = 0; at < words.length; at += 4) assert.ok(restored.maybeHas(words, at));
 });
 
+test('bloom: without room it says maybe more often, and forgets nothing', () => {
+  const budget = 32 << 10;
+  const bloom: Bloom = new Bloom(1024, { bytesLeft: () => Math.max(0, budget - bloom.bytes) });
+  const words = fill(bloom, 200_000, 11);
+  // 200,000 keys want 240 KB. A filter of 8 KiB is made even where nothing is left: one a doubling.
+  assert.ok(bloom.bytes <= budget + 8 * (8 << 10), `${bloom.bytes} bytes`);
+  for (let at = 0; at < words.length; at += 4) assert.ok(bloom.maybeHas(words, at));
+  assert.ok(falseRate(bloom, 10_000, 12) > bloom.rate, 'the price of it');
+});
+
 test('bloom: restoring nothing gives an empty filter', () => {
   const bloom = new Bloom(1024);
   fill(bloom, 10, 1);

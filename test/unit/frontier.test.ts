@@ -331,3 +331,15 @@ worldTest('senders wait when the inbox is full, and are let in again', async (wo
   await world.done(Promise.all(reports));
   assert.equal(world.lines().length, 80);
 });
+
+worldTest('there are at most 1,000 crawls, and those that there are go on', async (world) => {
+  const { crawls } = world.frontier;
+  const spec = specOf({ urlsExpected: 1 });
+  for (let i = 0; i < 1_000; i++) crawls.open(`crawl-${i}`, spec);
+  const limit = { name: 'CommandError', code: 'E_LIMIT' };
+  assert.throws(() => crawls.open('one-more', spec), limit);
+  assert.throws(() => crawls.refuseOneMore(spec), limit);
+  assert.ok(!crawls.has('one-more'));
+  const { admitted } = await world.seed('http://a.test/', { urlsExpected: 1 }, 'crawl-999');
+  assert.equal(admitted, 1);
+});

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
+import type { Item } from '../../master/queue-items.ts';
 import { UserQueues } from '../../master/queues.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import type { MemoryStore } from '../../master/store/memory.ts';
-import type { Item } from '../../master/user-queue.ts';
+import { decodeItemRow } from '../../master/store/records.ts';
 import { LaggingStore } from '../support/lagging-store.ts';
 
 function open(disk?: MemoryStore) {
@@ -155,7 +156,9 @@ test('queue: its size is never below nothing, also while a put is on its way', a
 });
 
 const rowsOf = ({ disk }: LaggingStore) =>
-  disk.range('items', { from: Buffer.alloc(1), to: Buffer.alloc(64, 0xff) }).length;
+  disk
+    .range('items', { from: Buffer.alloc(1), to: Buffer.alloc(64, 0xff) })
+    .map(({ value }) => decodeItemRow(value).map((item) => Buffer.from(item).toString()));
 
 test('queue: an item can be had before its commit, and is never written when done by then', async () => {
   const { store, queues } = open();
@@ -167,12 +170,12 @@ test('queue: an item can be had before its commit, and is never written when don
   assert.deepEqual(texts([item]), ['a']);
   queue.finish(item);
   await queue.committed();
-  assert.equal(rowsOf(store), 1);
+  assert.deepEqual(rowsOf(store), [['b']]);
   const next = queue.take();
   assert.ok(next);
   queue.finish(next);
   await queue.committed();
-  assert.equal(rowsOf(store), 0);
+  assert.deepEqual(rowsOf(store), []);
 });
 
 test('queue: what was taken and given back comes first, and is on the disk all the time', async () => {
@@ -182,9 +185,35 @@ test('queue: what was taken and given back comes first, and is on the disk all t
   const item = queue.take();
   assert.ok(item);
   await queue.put(bytes('b'));
-  assert.equal(rowsOf(store), 2);
+  assert.deepEqual(rowsOf(store), [['a', 'b']]);
   queue.giveBack([item]);
   assert.deepEqual(texts(await queue.get({}, 9, 0)), ['a', 'b']);
+});
+
+test('queue: items of one commit share rows of the store, which lose the finished ones', async () => {
+  const { store, queues } = open();
+  const queue = queues.queue('jobs');
+  const values = Array.from({ length: 100 }, (_, i) => `${i}`);
+  await queue.put(bytes(...values, 'x'.repeat(20_000), 'last'));
+  assert.deepEqual(
+    rowsOf(store).map(({ length }) => length),
+    [64, 36, 1, 1],
+  );
+  const holder = {};
+  const held = await queue.get(holder, 70, 0);
+  await queue.done(
+    holder,
+    held.slice(0, 66).map(({ id }) => id),
+  );
+  assert.deepEqual(rowsOf(store)[0], values.slice(66));
+  store.crash(0);
+  const again = open(store.disk).queues.queue('jobs');
+  assert.equal(again.size, 36);
+  await again.put(bytes('new'));
+  assert.deepEqual(texts(await again.get({}, 34, 0)), values.slice(66));
+  const [big, last, added] = await again.get({}, 9, 0);
+  assert.equal(big?.value.length, 20_000);
+  assert.deepEqual(texts([last, added] as Item[]), ['last', 'new']);
 });
 
 test('queue: bursts and takers at any pace keep the order, through memory and the disk', async () => {
@@ -210,7 +239,7 @@ test('queue: bursts and takers at any pace keep the order, through memory and th
       while (takeOne());
       assert.equal(taken, last);
       await queue.committed();
-      assert.equal(rowsOf(store), 0);
+      assert.deepEqual(rowsOf(store), []);
     }),
     { numRuns: 60 },
   );

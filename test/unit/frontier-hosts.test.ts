@@ -1,0 +1,193 @@
+/** Hosts beyond what memory holds: parked in the store, read in when others are through. */
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { encodeBreaker, encodeRobots } from '../../master/store/records.ts';
+import { clockMs } from '../../shared/clock.ts';
+import type { FakeSlave } from '../support/fake-slave.ts';
+import { type Bounds, hostHash, leaseOf, reportOf, taskId, World } from '../support/world.ts';
+
+const hub = 'http://hub.test/';
+const bounds: Bounds = { queuesMax: 4, tasksMax: 1_000 };
+const any = { scope: 'any', maxDepth: 1 } as const;
+
+function hostsTest(name: string, run: (world: World) => Promise<void>): void {
+  test(`frontier: ${name}`, async () => {
+    const world = new World(undefined, bounds);
+    try {
+      await run(world);
+    } finally {
+      world.close();
+    }
+  });
+}
+
+function hosts(count: number, name = 'host'): string[] {
+  return Array.from({ length: count }, (_, i) => `http://${name}-${i}.test/`);
+}
+
+/** Reports all that comes, page by page, until nothing more does. Gives the URLs. */
+async function crawlAll(world: World, slave: FakeSlave): Promise<string[]> {
+  const urls: string[] = [];
+  for (let rest = 1_000; rest > 0; rest--) {
+    const [lease] = slave.leases;
+    if (lease === undefined) break;
+    urls.push(lease.task.url);
+    await world.done(world.report(slave, lease));
+    await world.advance(1_000);
+  }
+  return urls;
+}
+
+hostsTest('a page that names many hosts takes memory for a few; all are crawled', async (world) => {
+  const slave = world.slave('slave', 2);
+  await world.seed(hub, any);
+  const links = hosts(60);
+  await world.page(slave, hub, { links });
+  const { queues } = world.frontier.crawls;
+  const counts: number[] = [];
+  const urls: string[] = [];
+  while (slave.leases.size > 0) {
+    counts.push(queues.count);
+    const [lease] = slave.leases;
+    urls.push(lease?.task.url ?? '');
+    await world.done(world.report(slave, lease));
+  }
+  assert.deepEqual(urls.sort(), links.sort());
+  assert.ok(Math.max(...counts) <= 4, `${Math.max(...counts)} hosts in memory`);
+  assert.equal(world.crawl().state, 'finished');
+  assert.equal(queues.count, 0);
+  assert.ok(!queues.hasParked);
+});
+
+hostsTest('after a start hosts are read in as there is room', async (world) => {
+  await world.seed(hosts(30), any);
+  world.crash();
+  const { queues } = world.frontier.crawls;
+  assert.equal(queues.count, 0, 'none before one is wanted');
+  assert.ok(world.frontier.dispatcher.hasDue, 'but they are there');
+  const slave = world.slave('slave', 2);
+  await world.settle();
+  assert.ok(queues.count <= 4);
+  const urls = await crawlAll(world, slave);
+  assert.deepEqual(urls.sort(), hosts(30).sort());
+  assert.equal(world.crawl().state, 'finished');
+});
+
+hostsTest('a parked task that is reported is done', async (world) => {
+  const before = world.slave('slave', 2);
+  await world.seed(hosts(30), any);
+  const [lease] = before.leases;
+  assert.ok(lease);
+  world.crash();
+  const slave = world.slave('slave', 0);
+  await world.settle();
+  const { answers } = world.frontier;
+  const report = () =>
+    world.done(answers.report(slave, lease.id, taskId(lease), reportOf(lease.task.url)));
+  assert.equal(await report(), 'done');
+  assert.equal(await report(), 'stale');
+  assert.equal(world.crawl().counters.waiting, 29);
+});
+
+hostsTest(
+  'a paused crawl leaves the room to others, and goes on when it is resumed',
+  async (world) => {
+    await world.seed(hosts(20), any, 'first');
+    await world.seed(hosts(20, 'other'), any, 'second');
+    const { queues } = world.frontier.crawls;
+    const first = world.crawl('first');
+    await world.done(world.frontier.setPaused(first, true));
+    assert.equal(first.queues.size, 0);
+    const slave = world.slave('slave', 1);
+    await world.settle();
+    const second = await crawlAll(world, slave);
+    assert.deepEqual(second.sort(), hosts(20, 'other').sort());
+    assert.equal(queues.count, 0);
+    await world.done(world.frontier.setPaused(first, false));
+    await world.settle();
+    assert.deepEqual((await crawlAll(world, slave)).sort(), hosts(20).sort());
+  },
+);
+
+hostsTest('what is leased of a paused crawl may come in', async (world) => {
+  const slave = world.slave('slave', 2);
+  await world.seed(hosts(20), any);
+  await world.done(world.frontier.setPaused(world.crawl(), true));
+  assert.equal(world.crawl().queues.size, 2, 'those that are leased');
+  for (const lease of [...slave.leases]) {
+    assert.equal(await world.done(world.report(slave, lease)), 'done');
+  }
+  assert.equal(world.crawl().queues.size, 0);
+  assert.equal(world.crawl().counters.waiting, 18);
+});
+
+hostsTest('a crawl that comes later gets some room at once', async (world) => {
+  await world.seed(hosts(20), any, 'first');
+  const slave = world.slave('slave', 2);
+  await world.settle();
+  slave.credit = 6;
+  await world.seed('http://late.test/', any, 'second');
+  assert.ok(leaseOf(slave, 'http://late.test/'), `it has only ${slave.urls}`);
+});
+
+hostsTest('hosts that are out of reach hold up nobody', async (world) => {
+  const slave = world.slave('slave', 4);
+  await world.seed(hosts(4, 'gone'), { ...any, attemptsMax: 100 });
+  // An hour each.
+  for (const url of slave.urls) await world.fail(slave, url, 3_600_000);
+  await world.seed(hosts(20), any);
+  assert.equal(slave.leases.size, 0, 'there is no room');
+  await world.advance(2_000);
+  const urls = await crawlAll(world, slave);
+  assert.deepEqual(urls.sort(), hosts(20).sort());
+  await world.advance(3_700_000);
+  assert.deepEqual((await crawlAll(world, slave)).sort(), hosts(4, 'gone').sort());
+});
+
+hostsTest('a crawl at its page limit keeps no hosts in memory', async (world) => {
+  const slave = world.slave('slave', 1);
+  await world.seed(hosts(20), { ...any, maxPages: 1 });
+  await world.page(slave, slave.urls[0] ?? '');
+  assert.equal(world.crawl().state, 'finished');
+  assert.equal(world.frontier.crawls.queues.count, 0);
+  assert.equal(world.crawl().counters.waiting, 19, 'they are there');
+});
+
+hostsTest('a host keeps its delay though it was parked meanwhile', async (world) => {
+  const slave = world.slave('slave', 1);
+  await world.seed(['http://a.test/1', 'http://a.test/2'], { ...any, delayMs: 5_000 });
+  await world.page(slave, slave.urls[0] ?? '');
+  await world.done(world.frontier.setPaused(world.crawl(), true));
+  assert.equal(world.frontier.crawls.queues.count, 0);
+  await world.advance(2_000);
+  await world.done(world.frontier.setPaused(world.crawl(), false));
+  await world.settle();
+  assert.deepEqual(slave.urls, [], 'not before its delay is over');
+  await world.advance(3_100);
+  assert.equal(slave.urls.length, 1);
+});
+
+hostsTest('a seed of a parked host that was out of reach is tried', async (world) => {
+  const slave = world.slave('slave', 1);
+  await world.seed(hosts(20), any);
+  const now = clockMs();
+  const until = now + 600_000;
+  const error = { kind: 'connect', message: 'refused' } as const;
+  const lost = {
+    access: 'unreachable',
+    askAt: until,
+    failures: 4,
+    failingSince: now,
+    error,
+  } as const;
+  const key = hostHash('http://gone.test');
+  await world.done(
+    world.store.commit([
+      { table: 'breakers', key, value: encodeBreaker({ sleeps: 9, until, error }, now) },
+      { table: 'robots', key, value: encodeRobots(lost, new Uint8Array(0), now) },
+    ]),
+  );
+  await world.seed('http://gone.test/', { ...any, ignoreRobots: false });
+  const urls = await crawlAll(world, slave);
+  assert.ok(urls.includes('http://gone.test/'), `it was given up: ${urls}`);
+});

@@ -1,0 +1,67 @@
+/** The memory watch, by figures that the test makes up. */
+import assert from 'node:assert/strict';
+import test, { mock } from 'node:test';
+import { MemoryWatch } from '../../master/memory-watch.ts';
+
+const bytesMax = 1_000_000_000;
+
+/** A watch that finds what `look` is told: as used, of which so much is garbage. */
+function makeWatch() {
+  let [used, garbage] = [0, 0];
+  let looks = 0;
+  mock.method(process, 'memoryUsage', () => {
+    // The second look of a turn is the one after a collection.
+    const external = looks++ === 0 ? used : used - garbage;
+    return { heapUsed: 0, heapTotal: 0, rss: 0, arrayBuffers: 0, external };
+  });
+  const tight: number[] = [];
+  const exceeded: number[] = [];
+  const watch = new MemoryWatch({
+    bytesMax,
+    commits: () => 0,
+    onTight: (bytes) => tight.push(bytes),
+    onExceeded: (bytes) => exceeded.push(bytes),
+  });
+  const look = (share: number, garbageShare = 0) => {
+    [used, garbage, looks] = [share * bytesMax, garbageShare * bytesMax, 0];
+    watch.look();
+    return watch.isTight;
+  };
+  return { watch, look, tight, exceeded };
+}
+
+test('memory: it is tight from three quarters of the limit until five eighths', (t) => {
+  const { watch, look, tight, exceeded } = makeWatch();
+  t.after(() => {
+    watch.close();
+    mock.restoreAll();
+  });
+  assert.equal(look(0.74), false);
+  assert.equal(look(0.76), true);
+  assert.equal(look(0.7), true, 'it does not flicker');
+  assert.equal(look(0.63), true);
+  assert.equal(look(0.62), false);
+  assert.deepEqual(tight, [0.76 * bytesMax], 'told once');
+  assert.deepEqual(exceeded, []);
+});
+
+test('memory: above the limit so much has to go that it is calm again', (t) => {
+  const { watch, look, tight, exceeded } = makeWatch();
+  t.after(() => {
+    watch.close();
+    mock.restoreAll();
+  });
+  assert.equal(look(1.125), true);
+  assert.deepEqual(exceeded, [0.5 * bytesMax]);
+  assert.equal(tight.length, 1);
+});
+
+test('memory: garbage is none', (t) => {
+  const { watch, look, tight, exceeded } = makeWatch();
+  t.after(() => {
+    watch.close();
+    mock.restoreAll();
+  });
+  assert.equal(look(1.2, 0.6), false);
+  assert.deepEqual([tight, exceeded], [[], []]);
+});
