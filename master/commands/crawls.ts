@@ -14,37 +14,44 @@ export async function add(
   return await addSeeds(services, request);
 }
 
-/** Errors: CommandError E_DRAINING, E_BAD_REQUEST. */
+/** Errors: CommandError E_DRAINING, E_BAD_REQUEST, E_LIMIT. */
 export async function addSeeds(
-  { frontier, results, defaultSpec, isDraining }: Services,
+  services: Services,
   { crawl: name, seeds, spec, priority }: Omit<Requests['crawl.add'], 'verb' | 'id'>,
 ): Promise<Replies['crawl.add']> {
+  const whole = await readiedSpec(services, name, services.defaultSpec, spec);
+  return await services.frontier.seed(name, whole, seeds, priority);
+}
+
+export async function recrawl(
+  services: Services,
+  _session: Session,
+  { crawl: name, like, spec, urls }: Requests['crawl.recrawl'],
+): Promise<Replies['crawl.recrawl']> {
+  const { frontier, defaultSpec } = services;
+  const base = like === undefined ? defaultSpec : frontier.crawls.named(like).spec;
+  const whole = await readiedSpec(services, name, base, spec);
+  return await frontier.again(name, whole, urls);
+}
+
+/** The spec of a crawl that may be made now: there is room for it, and for its files. One that is
+ *  there may not be given another. Errors: CommandError E_DRAINING, E_BAD_REQUEST, E_LIMIT. */
+async function readiedSpec(
+  { frontier, results, isDraining }: Services,
+  name: string,
+  base: CrawlSpec,
+  spec: Requests['crawl.add']['spec'],
+): Promise<CrawlSpec> {
   if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again');
   refuseSpecOfKnown(frontier, name, spec);
-  const whole = wholeSpec(defaultSpec, spec);
+  const whole = wholeSpec(base, spec);
   if (!frontier.crawls.has(name)) {
     frontier.crawls.refuseOneMore(whole);
     await prepare(results, name);
     // Somebody else may have made it meanwhile.
     refuseSpecOfKnown(frontier, name, spec);
   }
-  return await frontier.seed(name, whole, seeds, priority);
-}
-
-export async function recrawl(
-  { frontier, results, defaultSpec, isDraining }: Services,
-  _session: Session,
-  { crawl: name, like, spec, urls }: Requests['crawl.recrawl'],
-): Promise<Replies['crawl.recrawl']> {
-  if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again');
-  refuseSpecOfKnown(frontier, name, spec);
-  const base = like === undefined ? defaultSpec : frontier.crawls.named(like).spec;
-  const whole = wholeSpec(base, spec);
-  if (!frontier.crawls.has(name)) {
-    await prepare(results, name);
-    refuseSpecOfKnown(frontier, name, spec);
-  }
-  return await frontier.again(name, whole, urls);
+  return whole;
 }
 
 function wholeSpec(defaults: CrawlSpec, part: Requests['crawl.add']['spec']): CrawlSpec {

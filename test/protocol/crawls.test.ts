@@ -1,5 +1,7 @@
 /** Verbs of operators. Source: PROTOCOL.md [C-1]..[C-12], [C-20]. */
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
 import type { Message, RawPeer } from '../support/raw-peer.ts';
 import { nextTask, release, report, type Task, timeout } from '../support/raw-slave.ts';
@@ -330,13 +332,20 @@ test('[C-20] recrawl makes a paused crawl, whose unchanged pages are written as 
 });
 
 test('[C-1] a filter that there is no memory for is refused, and nothing is made', async (t) => {
-  if (target.process(t) === undefined) return;
+  const { cluster } = target;
+  if (target.process(t) === undefined || cluster === undefined) return;
   const peer = await target.join();
-  const crawl = target.name();
-  const request = { crawl, seeds: [target.seed()], spec: { urlsExpected: 1_000_000_000 } };
-  const answer = await peer.request('crawl.add', request);
-  assert.equal(answer.error, 'E_LIMIT');
-  assert.match(String(answer.message), /--memory-limit/);
-  assert.deepEqual(await statusOf(peer, crawl), {});
+  const spec = { urlsExpected: 1_000_000_000 };
+  for (const [verb, offered] of [
+    ['crawl.add', { seeds: [target.seed()] }],
+    ['crawl.recrawl', { urls: [{ url: target.seed(), depth: 0 }] }],
+  ] as const) {
+    const crawl = target.name();
+    const answer = await peer.request(verb, { crawl, spec, ...offered });
+    assert.equal(answer.error, 'E_LIMIT');
+    assert.match(String(answer.message), /--memory-limit/);
+    assert.deepEqual(await statusOf(peer, crawl), {});
+    assert.ok(!existsSync(join(cluster.out, crawl)), verb);
+  }
   await peer.close();
 });
