@@ -6,32 +6,43 @@
  *                +--- session ends -+
  *
  * An item can be had from its first moment. It is `fresh` until the next commit takes it to the
- * disk; one that is done before never goes there. In memory are the fresh ones, the held ones, and
- * a window of those that come next; the rest is in the store alone. A queue with a maximum has
- * waiters for room, too.
+ * disk; one that is done before never goes there. In memory are the fresh ones, the held ones (once
+ * they are on the disk, without their values), and a window of those that come next; the rest is in
+ * the store alone. A queue with a maximum has waiters for room, too.
  */
+import assert from 'node:assert/strict';
 import { CommandError } from '../shared/errors.ts';
 import { limits } from '../shared/protocol.ts';
+import type { ItemRoom } from './item-room.ts';
 import type { Part } from './store/group-commit.ts';
 import { itemKeys, parseItemKey } from './store/records.ts';
 import type { Change, Store } from './store/store.ts';
 
 export type Item = {
   readonly id: number;
-  readonly value: Uint8Array;
+  /** What it takes in memory and in a reply, about. */
+  readonly bytes: number;
+  /** Undefined: it is to be read from the store. */
+  value: Uint8Array | undefined;
+  /** Somebody has it, and was told its value. */
+  isOut: boolean;
   /** `stored`: on the disk, or on its way. `done`: gone before it went there. Set here alone. */
   state: 'fresh' | 'stored' | 'done';
 };
+
+/** One that was taken: its value is there until `rest`. */
+export type TakenItem = Item & { value: Uint8Array };
 
 /** Whoever can hold items: a session. */
 export type ItemHolder = object;
 
 type Waiter = {
   readonly holder: ItemHolder;
-  readonly count: number;
+  /** So many, at most. */
+  readonly count: () => number;
   timer: NodeJS.Timeout | undefined;
   /** Its wait is over: these are what it has taken. */
-  readonly settle: (items: Item[]) => void;
+  readonly settle: (items: TakenItem[]) => void;
 };
 
 /** Items of one queue in memory that come next; and their bytes, exceeded by one refill. */
@@ -46,7 +57,7 @@ const timerMsMax = 2 ** 31 - 1;
 export class UserQueue {
   readonly name: string;
   readonly #store: Store;
-  readonly #heldBytes: HeldBytes;
+  readonly #room: ItemRoom;
   readonly #countMax: number;
   readonly #onChanged: (queue: UserQueue) => void;
   readonly #keyOf: (id: number) => Buffer;
@@ -75,14 +86,14 @@ export class UserQueue {
     name: string,
     options: {
       store: Store;
-      heldBytes: HeldBytes;
+      room: ItemRoom;
       countMax: number;
       onChanged: (queue: UserQueue) => void;
     },
   ) {
     this.name = name;
     this.#store = options.store;
-    this.#heldBytes = options.heldBytes;
+    this.#room = options.room;
     this.#countMax = options.countMax;
     this.#onChanged = options.onChanged;
     this.#keyOf = itemKeys(name);
@@ -132,12 +143,14 @@ export class UserQueue {
   }
 
   #append(value: Uint8Array): void {
-    const item: Item = { id: this.#nextId++, value, state: 'fresh' };
+    const item = makeItem(this.#nextId++, value, 'fresh');
     this.#fresh.push(item);
-    this.#freshBytes += sizeOf(item);
+    this.#freshBytes += item.bytes;
     this.#size++;
     // Otherwise it is loaded in its turn.
-    if (this.#loadedTo + 1 === item.id && !this.#isWindowFull) this.#push(item);
+    if (this.#loadedTo + 1 === item.id && !this.#isWindowFull && !this.#room.isShort) {
+      this.#push(item);
+    }
   }
 
   /** Appends values; resolves when they are on the disk. */
@@ -176,42 +189,46 @@ export class UserQueue {
   }
 
   /** The next item, if there is one: the caller has to `finish` it or to give it back. */
-  take(): Item | undefined {
+  take(): TakenItem | undefined {
     // Who waits has been given all that there is, so nobody is passed by.
-    this.#fill(1);
-    const item = this.#window.shift();
-    if (item === undefined) return undefined;
-    this.#windowBytes -= sizeOf(item);
-    this.#size--;
-    if (this.#waitingForRoom.size > 0) this.#wakeForRoom();
-    return item;
+    return this.#takeUpTo(1)[0];
+  }
+
+  /** Those who took them were told their values, which the store has, or will have. */
+  rest(items: readonly Item[]): void {
+    for (const item of items) {
+      item.isOut = true;
+      if (item.id <= this.#storedTo) item.value = undefined;
+    }
   }
 
   /** As `take`, when the first one comes; undefined after `waitMs`. */
-  async takeWithin(waiter: ItemHolder, waitMs: number): Promise<Item | undefined> {
-    const [item] = await this.#wait(waiter, 1, waitMs);
+  async takeWithin(waiter: ItemHolder, waitMs: number): Promise<TakenItem | undefined> {
+    const [item] = await this.#wait(waiter, () => 1, waitMs);
     return item;
   }
 
   /** Up to `count` items, now or when the first comes; [] after `waitMs`. The holder has them
    *  until it says `done` or ends.
    *  @throws CommandError E_QUEUE_FULL the holder has too much already [Q-7] */
-  get(holder: ItemHolder, count: number, waitMs: number): Promise<Item[]> {
-    if (this.#heldBytes.of(holder) >= limits.queueHeldBytesMax) {
+  get(holder: ItemHolder, count: number, waitMs: number): Promise<TakenItem[]> {
+    if (this.#room.leftFor(holder) === 0) {
       throw new CommandError('E_QUEUE_FULL', 'this session holds too much: say queue.done first');
     }
-    return this.#wait(holder, count, waitMs, (items) => this.#hold(holder, items));
+    const hold = (items: Item[]) => this.#hold(holder, items);
+    const countMax = () => Math.max(1, Math.min(count, this.#room.leftFor(holder)));
+    return this.#wait(holder, countMax, waitMs, hold);
   }
 
   /** `onTaken` is told in the same turn. */
   #wait(
     holder: ItemHolder,
-    count: number,
+    count: Waiter['count'],
     waitMs: number,
     onTaken: (items: Item[]) => void = () => {},
-  ): Promise<Item[]> {
+  ): Promise<TakenItem[]> {
     return new Promise((resolve) => {
-      const settle = (items: Item[]) => {
+      const settle = (items: TakenItem[]) => {
         clearTimeout(waiter.timer);
         this.#waiters.delete(waiter);
         onTaken(items);
@@ -235,7 +252,7 @@ export class UserQueue {
     }
     for (const item of items) {
       held.set(item.id, item);
-      this.#heldBytes.add(holder, sizeOf(item));
+      this.#room.hold(holder, item.bytes);
     }
   }
 
@@ -246,7 +263,7 @@ export class UserQueue {
       const item = held?.get(id);
       if (item === undefined) continue;
       held?.delete(id);
-      this.#heldBytes.add(holder, -sizeOf(item));
+      this.#room.release(holder, item.bytes);
       this.finish(item);
     }
     if (held?.size === 0) this.#held.delete(holder);
@@ -263,7 +280,10 @@ export class UserQueue {
   /** Items that were taken wait again, before all that came later. */
   giveBack(items: readonly Item[]): void {
     this.#size += items.length;
-    for (const item of items) this.#windowBytes += sizeOf(item);
+    for (const item of items) {
+      item.isOut = false;
+      this.#countWindow(item.bytes);
+    }
     this.#window = [...items, ...this.#window].sort((a, b) => a.id - b.id);
     this.#serve();
   }
@@ -278,7 +298,7 @@ export class UserQueue {
     const held = this.#held.get(holder);
     if (held === undefined) return;
     this.#held.delete(holder);
-    for (const item of held.values()) this.#heldBytes.add(holder, -sizeOf(item));
+    for (const item of held.values()) this.#room.release(holder, item.bytes);
     this.giveBack([...held.values()]);
   }
 
@@ -312,7 +332,10 @@ export class UserQueue {
     const stored = this.#fresh.splice(0, count);
     this.#gatheredCount -= count;
     this.#storedTo = stored.at(-1)?.id ?? this.#storedTo;
-    for (const item of stored) this.#freshBytes -= sizeOf(item);
+    for (const item of stored) {
+      this.#freshBytes -= item.bytes;
+      if (item.isOut) item.value = undefined;
+    }
     for (const resolve of waiting) resolve();
   }
 
@@ -323,29 +346,35 @@ export class UserQueue {
 
   #serve(): void {
     for (const waiter of this.#waiters) {
-      const items = this.#takeUpTo(waiter.count);
+      const items = this.#takeUpTo(waiter.count());
       if (items.length === 0) return;
       waiter.settle(items);
     }
   }
 
   /** The next items, as many as one reply takes. */
-  #takeUpTo(countMax: number): Item[] {
+  #takeUpTo(countMax: number): TakenItem[] {
     this.#fill(countMax);
     let bytes = 0;
     let count = 0;
     for (const item of this.#window) {
-      if (count === countMax || (count > 0 && bytes + sizeOf(item) > limits.queueReplyBytesMax)) {
+      if (count === countMax || (count > 0 && bytes + item.bytes > limits.queueReplyBytesMax)) {
         break;
       }
-      bytes += sizeOf(item);
+      bytes += item.bytes;
       count++;
     }
     const items = this.#window.splice(0, count);
-    this.#windowBytes -= bytes;
+    this.#countWindow(-bytes);
     this.#size -= count;
     if (this.#waitingForRoom.size > 0) this.#wakeForRoom();
-    return items;
+    return items.map((item) => this.#whole(item));
+  }
+
+  #whole(item: Item): TakenItem {
+    const value = item.value ?? this.#store.get('items', this.#keyOf(item.id));
+    assert(value !== undefined, 'an item that was given back is in the store');
+    return Object.assign(item, { value });
   }
 
   get #isWindowFull(): boolean {
@@ -354,8 +383,13 @@ export class UserQueue {
 
   #push(item: Item): void {
     this.#window.push(item);
-    this.#windowBytes += sizeOf(item);
+    this.#countWindow(item.bytes);
     this.#loadedTo = item.id;
+  }
+
+  #countWindow(bytes: number): void {
+    this.#windowBytes += bytes;
+    this.#room.windowBytes += bytes;
   }
 
   /** Brings the window to `count` items, if it may have and there are so many. */
@@ -374,39 +408,20 @@ export class UserQueue {
 
   /** Some items more. The store may show what is still fresh here: it is read up to that. */
   #loadStored(): void {
+    const limit = this.#room.isShort ? 1 : refillCount;
     const rows = this.#store.range('items', {
       from: this.#keyOf(this.#loadedTo),
       after: true,
       to: this.#keyOf(this.#storedTo + 1),
-      limit: refillCount,
+      limit,
     });
     for (const { key, value } of rows) {
-      this.#push({ id: parseItemKey(key).seq, value, state: 'stored' });
+      this.#push(makeItem(parseItemKey(key).seq, value, 'stored'));
     }
-    if (rows.length < refillCount) this.#loadedTo = this.#storedTo;
+    if (rows.length < limit) this.#loadedTo = this.#storedTo;
   }
 }
 
-/** Bytes that the sessions hold, over all queues. */
-export class HeldBytes {
-  readonly #bytes = new Map<ItemHolder, number>();
-
-  of(holder: ItemHolder): number {
-    return this.#bytes.get(holder) ?? 0;
-  }
-
-  add(holder: ItemHolder, bytes: number): void {
-    const held = this.of(holder) + bytes;
-    if (held > 0) this.#bytes.set(holder, held);
-    else this.#bytes.delete(holder);
-  }
-
-  forget(holder: ItemHolder): void {
-    this.#bytes.delete(holder);
-  }
-}
-
-/** What an item takes in memory and in a reply, about. */
-function sizeOf({ value }: Item): number {
-  return value.length + 64;
+function makeItem(id: number, value: Uint8Array, state: Item['state']): Item {
+  return { id, bytes: value.length + 64, value, isOut: false, state };
 }

@@ -7,7 +7,7 @@
  */
 import { decodeValue } from '../../shared/frame.ts';
 import { limits } from '../../shared/protocol.ts';
-import type { Item, UserQueue } from '../user-queue.ts';
+import type { Item, TakenItem, UserQueue } from '../user-queue.ts';
 import { bind, type PyRequest, waitMsOf } from './arguments.ts';
 import { decodeItem, encodeItem, isItemPickle, returnOfItem } from './pickle-item.ts';
 import { fromPlain } from './pickle-plain.ts';
@@ -98,9 +98,11 @@ export class PlainQueue implements Proxied {
     return undefined;
   }
 
-  #give(caller: Caller, item: Item): Buffer {
+  #give(caller: Caller, item: TakenItem): Buffer {
     this.#given.set(caller, item);
-    return replyOf(item.value, caller);
+    const reply = replyOf(item.value, caller);
+    this.#queue.rest([item]);
+    return reply;
   }
 
   #nothing(): undefined {

@@ -4,18 +4,19 @@ import fc from 'fast-check';
 import { UserQueues } from '../../master/queues.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import type { MemoryStore } from '../../master/store/memory.ts';
-import type { Item } from '../../master/user-queue.ts';
+import type { TakenItem } from '../../master/user-queue.ts';
 import { LaggingStore } from '../support/lagging-store.ts';
 
-function open(disk?: MemoryStore) {
+function open(disk?: MemoryStore, bytesMax = 1 << 26) {
   const store = new LaggingStore(disk);
   const onError = (error: unknown) => assert.fail(String(error));
   const commits = new GroupCommit({ store, everyMs: 0, onError });
-  return { store, commits, queues: new UserQueues(store, commits) };
+  return { store, commits, queues: new UserQueues(store, commits, { bytesMax }) };
 }
 
 const bytes = (...values: (string | number)[]) => values.map((value) => Buffer.from(`${value}`));
-const texts = (items: readonly Item[]) => items.map(({ value }) => Buffer.from(value).toString());
+const texts = (items: readonly TakenItem[]) =>
+  items.map(({ value }) => Buffer.from(value).toString());
 
 test('queue: gives what was put, in that order', async () => {
   const queue = open().queues.queue('jobs');
@@ -216,6 +217,56 @@ test('queue: bursts and takers at any pace keep the order, through memory and th
   );
 });
 
+test('queue: what is held is in the store, not in memory, and comes back as it was', async () => {
+  const { queues } = open();
+  const queue = queues.queue('jobs');
+  const holder = {};
+  await queue.put(bytes('a', 'b'));
+  const stored = await queue.get(holder, 2, 0);
+  queue.rest(stored);
+  // This one is given before it is on the disk.
+  const put = queue.put(bytes('c'));
+  const fresh = await queue.get(holder, 1, 0);
+  queue.rest(fresh);
+  assert.deepEqual(texts(fresh), ['c']);
+  await put;
+  for (const { value } of [...stored, ...fresh]) assert.equal(value, undefined);
+  queues.removeHolder(holder);
+  assert.equal(queue.size, 3);
+  assert.deepEqual(texts(await queue.get({}, 3, 0)), ['a', 'b', 'c']);
+});
+
+test('queue: all holders together hold so many items, and each that has none gets one', async () => {
+  const { queues } = open(undefined, 10 * 128);
+  const queue = queues.queue('jobs');
+  await queue.put(bytes(...Array.from({ length: 20 }, (_, i) => i)));
+  const [first, second] = [{}, {}];
+  assert.equal((await queue.get(first, 8, 0)).length, 8);
+  assert.equal((await queue.get(second, 8, 0)).length, 2, 'no more are left');
+  assert.throws(() => queue.get(first, 1, 0), { code: 'E_QUEUE_FULL' });
+  assert.deepEqual(texts(await queue.get({}, 8, 0)), ['10']);
+  const done = queue.done(first, [1, 2, 3, 4]);
+  assert.equal((await queue.get(second, 8, 0)).length, 3);
+  queues.removeHolder(second);
+  assert.equal((await queue.get(first, 8, 0)).length, 5);
+  await done;
+});
+
+test('queue: many full queues take no more memory than there is room, and give all', async () => {
+  const { queues } = open(undefined, 4_000);
+  const all = Array.from({ length: 30 }, (_, i) => queues.queue(`q${i}`));
+  const values = bytes(...Array.from({ length: 20 }, (_, i) => `${i}`.padStart(200, '0')));
+  for (const queue of all) await queue.put(values);
+  for (const queue of all) {
+    for (const value of values) {
+      const item = queue.take();
+      assert.deepEqual(item?.value, value);
+      queue.finish(item);
+    }
+    assert.equal(queue.take(), undefined);
+  }
+});
+
 const step = fc.record({
   kind: fc.constantFrom('put', 'put', 'get', 'get', 'done', 'leave', 'crash'),
   pick: fc.nat(50),
@@ -227,7 +278,7 @@ test('queue: random histories lose nothing and give nothing twice', async () => 
       let { store, queues } = open();
       let waiting: string[] = [];
       let holders = [{}, {}];
-      let held: { holder: object; item: Item; text: string }[] = [];
+      let held: { holder: object; item: TakenItem; text: string }[] = [];
       let last = 0;
       for (const { kind, pick } of steps) {
         const queue = queues.queue('jobs');
@@ -242,6 +293,7 @@ test('queue: random histories lose nothing and give nothing twice', async () => 
           const expected = waiting.splice(0, 1 + (pick % 3));
           assert.deepEqual(texts(items), expected);
           held.push(...items.map((item) => ({ holder, item, text: texts([item])[0] ?? '' })));
+          if (pick % 5 > 0) queue.rest(items);
         } else if (kind === 'done' && one) {
           await queue.done(one.holder, [one.item.id]);
           held = held.filter((other) => other !== one);
