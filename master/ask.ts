@@ -61,12 +61,17 @@ async function perform(master: MasterClient, question: AskOptions['ask']): Promi
       return { text: lines.join('\n'), answer };
     }
     case 'pause':
-    case 'resume':
-    case 'cancel': {
+    case 'resume': {
       const { verb, crawl } = question;
       const answer = await master.request(`crawl.${verb}`, { crawl });
-      const past = { pause: 'paused', resume: 'going on', cancel: 'cancelled' }[verb];
-      return { text: `crawl ${crawl} is ${past}`, answer };
+      // A finished or cancelled crawl stays what it is.
+      const state = answer.state === 'running' ? 'going on' : answer.state;
+      return { text: `crawl ${crawl} is ${state}`, answer };
+    }
+    case 'cancel': {
+      const { crawl } = question;
+      const answer = await master.request('crawl.cancel', { crawl });
+      return { text: `crawl ${crawl} is cancelled`, answer };
     }
     case 'backup': {
       const answer = await master.request('backup', { name: question.name });

@@ -26,23 +26,20 @@ const backupsMax = 16;
 
 type Made = { readonly folder: string; readonly bytes: number };
 
+export type BackupsOptions = {
+  readonly store: NativeStore;
+  readonly dataFolder: string;
+  readonly outFolder: string;
+  /** Free bytes that a backup leaves. */
+  readonly reserveBytes: number;
+  readonly onMade: (made: Made) => void;
+};
+
 export class Backups {
-  readonly #options: {
-    readonly store: NativeStore;
-    readonly dataFolder: string;
-    readonly outFolder: string;
-    readonly reserveBytes: number;
-    readonly onMade: (made: Made) => void;
-  };
+  readonly #options: BackupsOptions;
   #making: Promise<Made> | undefined;
 
-  constructor(options: {
-    store: NativeStore;
-    dataFolder: string;
-    outFolder: string;
-    reserveBytes: number;
-    onMade: (made: Made) => void;
-  }) {
+  constructor(options: BackupsOptions) {
     this.#options = options;
   }
 
@@ -71,7 +68,7 @@ export class Backups {
   /** @throws CommandError */
   #refuse(folder: string): void {
     const { dataFolder, outFolder, reserveBytes } = this.#options;
-    if (existsSync(folder)) throw refusal('there is a backup of that name');
+    if (existsSync(folder)) throw refusal('there is a backup of that name; choose another');
     const all = dirname(folder);
     const others = existsSync(all) ? readdirSync(all).filter((name) => !name.startsWith('.')) : [];
     if (others.length >= backupsMax) {

@@ -1,6 +1,6 @@
 /** `--config`: what flags and environment leave open. */
 import { readFileSync } from 'node:fs';
-import type { Command } from 'commander';
+import type { Command, Option } from 'commander';
 import { parse as parseYaml } from 'yaml';
 import { ConfigError, messageOf } from '../shared/errors.ts';
 
@@ -17,7 +17,9 @@ export function applyConfigFile(command: Command, path: string): void {
   try {
     settings = parseYaml(text, { maxAliasCount: 10, schema: 'core' }) ?? {};
   } catch (error) {
-    throw new ConfigError(`${path} is not YAML: ${messageOf(error)}`, error);
+    // Below the first line it shows the file.
+    const [what = ''] = String(error instanceof Error ? error.message : error).split(/:?\n/);
+    throw new ConfigError(`${path} is not YAML: ${what}`, error);
   }
   if (typeof settings !== 'object' || settings === null || Array.isArray(settings)) {
     throw new ConfigError(`${path} must hold option: value lines, for example "delay: 100"`);
@@ -40,18 +42,22 @@ function setOption(command: Command, path: string, name: string, value: unknown)
     command.setOptionValueWithSource(key, value, 'config');
     return;
   }
-  const values = Array.isArray(value) ? value : [value];
-  if (!values.every((item) => typeof item === 'string' || typeof item === 'number')) {
-    throw new ConfigError(`${path}: "${name}" must be text or a number`);
-  }
+  if (option.optional && value === false) return;
+  const text = textOf(value, option);
+  if (text === undefined) throw new ConfigError(`${path}: "${name}" must be text or a number`);
   let parsed: unknown;
-  for (const item of values) {
-    try {
-      const text = String(item);
-      parsed = option.parseArg ? option.parseArg(text, parsed as never) : text;
-    } catch (error) {
-      throw new ConfigError(`${path}: ${name}: ${messageOf(error)}`, error);
-    }
+  try {
+    parsed = option.parseArg ? option.parseArg(text, undefined as never) : text;
+  } catch (error) {
+    throw new ConfigError(`${path}: ${name}: ${messageOf(error)}`, error);
   }
   command.setOptionValueWithSource(key, parsed, 'config');
+}
+
+/** What the environment would say: a list is one value a line. undefined: this is no value. */
+function textOf(value: unknown, { parseArg, optional }: Option): string | undefined {
+  if (optional && value === true) return 'true';
+  const items = Array.isArray(value) && parseArg !== undefined ? value : [value];
+  const isText = items.every((item) => typeof item === 'string' || typeof item === 'number');
+  return isText ? items.join('\n') : undefined;
 }

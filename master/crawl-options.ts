@@ -4,7 +4,7 @@
  */
 import { InvalidArgumentError, type Option } from 'commander';
 import { isAddressRange } from '../shared/address.ts';
-import { flag, several, whole } from '../shared/cli.ts';
+import { flag, listed, several, whole } from '../shared/cli.ts';
 import {
   type CrawlSpec,
   crawlSpecSchema,
@@ -257,7 +257,7 @@ function moment(text: string): number {
 /** `off`, or `RULE=N` and `RULE=off`, parted by commas; what comes later counts. */
 function trapLimits(text: string, before: Record<string, number> = {}): Record<string, number> {
   let limits = before;
-  for (const part of text.split(',').map((word) => word.trim())) {
+  for (const part of listed(text)) {
     const [, rule = '', value = ''] = /^([a-z]+)=(\d+|off)$/.exec(part) ?? [];
     const limit = { [rule]: value === 'off' ? 0 : Number(value) };
     if (part === 'off') limits = Object.fromEntries(trapRules.map((name) => [name, 0]));
@@ -271,7 +271,7 @@ const trapExample = `segments=64,session=off; the rules: ${trapRules.join(' ')}`
 /** `img`, `all`, or classes parted by commas. */
 function imageClasses(text: string): string | string[] {
   if (text === 'img' || text === 'all') return text;
-  const classes = text.split(',').map((name) => name.trim());
+  const classes = listed(text);
   const known: readonly string[] = imageVias;
   if (classes.every((name) => known.includes(name))) return classes;
   throw new InvalidArgumentError(`It must be img, all, or some of: ${known.join(',')}.`);
@@ -280,7 +280,7 @@ function imageClasses(text: string): string | string[] {
 /** `all`, `none`, or directives parted by commas. */
 function directives(text: string): string[] {
   if (text === 'all') return [...obeyable];
-  const names = text === 'none' ? [] : text.split(',').map((name) => name.trim());
+  const names = text === 'none' ? [] : listed(text);
   const known: readonly string[] = obeyable;
   if (names.every((name) => known.includes(name))) return [...new Set(names)];
   throw new InvalidArgumentError(`It must be all, none, or some of: ${known.join(',')}.`);
@@ -289,10 +289,7 @@ function directives(text: string): string[] {
 /** Names parted by commas; "+name" adds to those that are known. */
 function lazyNames(text: string): string[] {
   const adds = text.startsWith('+');
-  const names = text
-    .replace('+', '')
-    .split(',')
-    .map((name) => name.trim().toLowerCase());
+  const names = listed(text.replace('+', '').toLowerCase());
   return [...(adds ? lazyAttributes : []), ...names.filter((name) => name !== '')];
 }
 

@@ -15,6 +15,7 @@ import {
 } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { addressText } from '../shared/client.ts';
 import { ConfigError, messageOf } from '../shared/errors.ts';
 
 /** What to do when the disk has failed. */
@@ -23,6 +24,13 @@ export const afterFault = 'what was acknowledged is on the disk: mend it, and st
 const touchEveryMs = 2_000;
 /** A lock of elsewhere that was not touched for this long is left over. */
 const staleMs = 10_000;
+
+/** How this machine reaches a master that listens on every address. */
+const ownAddresses: ReadonlyMap<string, string> = new Map([
+  ['', '127.0.0.1'],
+  ['0.0.0.0', '127.0.0.1'],
+  ['::', '::1'],
+]);
 
 type Owner = { readonly host: string; readonly pid: number; readonly started: string };
 
@@ -78,7 +86,8 @@ export class DataFolder {
   }
 
   /** Tells programs on this machine where the master listens. */
-  publish(address: string): void {
+  publish(host: string, port: number): void {
+    const address = addressText(ownAddresses.get(host) ?? host, port);
     writeFileSync(`${this.#address}.new`, `${address}\n`);
     renameSync(`${this.#address}.new`, this.#address);
   }

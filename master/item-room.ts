@@ -4,15 +4,18 @@
  */
 import { limits } from '../shared/protocol.ts';
 
+/** An item that takes more has a row of the store to itself: its value need not be in memory. */
+export const largeBytes = 8 << 10;
+
 type Held = { bytes: number; count: number };
 
-/** What a held item takes, whose value is in the store. */
+/** What a held item takes besides its value, which a large one leaves in the store. */
 const bytesPerHeld = 128;
 
 export class ItemRoom {
   readonly #bytesMax: number;
   readonly #held = new Map<object, Held>();
-  #heldCount = 0;
+  #heldBytes = 0;
   /** Values in the windows of all queues. */
   windowBytes = 0;
 
@@ -26,29 +29,34 @@ export class ItemRoom {
     return this.windowBytes >= this.#bytesMax;
   }
 
-  /** How many items the holder may still take; 0: it has to say that some are done. */
-  leftFor(holder: object): number {
-    const bytes = this.#held.get(holder)?.bytes ?? 0;
-    if (bytes >= limits.queueHeldBytesMax) return 0;
-    const left = Math.floor(this.#bytesMax / bytesPerHeld) - this.#heldCount;
-    return Math.max(left, bytes === 0 ? 1 : 0);
+  /** Whoever gets something gets one item. */
+  get isFull(): boolean {
+    return this.#heldBytes >= this.#bytesMax;
+  }
+
+  /** False: it has to say first that some are done. */
+  mayHold(holder: object): boolean {
+    const held = this.#held.get(holder);
+    return held === undefined || (!this.isFull && held.bytes < limits.queueHeldBytesMax);
   }
 
   hold(holder: object, bytes: number): void {
-    const held = this.#held.get(holder);
-    this.#heldCount++;
-    if (held === undefined) this.#held.set(holder, { bytes, count: 1 });
-    else {
-      held.bytes += bytes;
-      held.count++;
-    }
+    const held = this.#held.get(holder) ?? { bytes: 0, count: 0 };
+    this.#held.set(holder, held);
+    held.bytes += bytes;
+    held.count++;
+    this.#heldBytes += memoryOf(bytes);
   }
 
   release(holder: object, bytes: number): void {
     const held = this.#held.get(holder);
     if (held === undefined) return;
-    this.#heldCount--;
     held.bytes -= bytes;
+    this.#heldBytes -= memoryOf(bytes);
     if (--held.count === 0) this.#held.delete(holder);
   }
+}
+
+function memoryOf(bytes: number): number {
+  return bytesPerHeld + (bytes > largeBytes ? 0 : bytes);
 }

@@ -9,7 +9,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { makeAuthkeyFile } from '../shared/authkey.ts';
 import { serverEncryption } from '../shared/encryption.ts';
-import { ConfigError, messageOf, StoreError } from '../shared/errors.ts';
+import { CommandError, ConfigError, messageOf, StoreError } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
 import { version } from '../shared/version.ts';
 import { authkeysOf } from './authkeys.ts';
@@ -95,6 +95,8 @@ export class Master {
       return master;
     } catch (error) {
       folder.close();
+      // Of the seeds: their crawl was cancelled, or there is no room for one more.
+      if (error instanceof CommandError) throw new ConfigError(error.message, error);
       throw error;
     }
   }
@@ -188,7 +190,8 @@ export class Master {
       },
     });
     this.#managed = new Managed(() => services, {
-      isDurable: options.durablePut,
+      // No commit may ever come while the disk is full.
+      isDurable: () => options.durablePut || room.isShort,
       plain: options.queues,
       crawl: options.crawl,
       spec: options.spec,
@@ -253,14 +256,14 @@ export class Master {
     if (seeds.length > 0 && !this.#frontier.crawls.has(name)) await this.#results.prepare(name);
     const actualPort = await this.#server.listen(host, port);
     this.#port = actualPort;
-    this.#folder.publish(`${host || '127.0.0.1'}:${actualPort}`);
+    this.#folder.publish(host, actualPort);
     this.#state = 'serving';
     this.#notices.listening(actualPort, this.#isNewKey);
     for (const crawl of this.#frontier.crawls) {
       if (crawl.spec.ignoreRobots && crawl.state === 'running') this.#notices.ignoresRobots(crawl);
     }
     if (seeds.length > 0) await this.#seed(name, seeds, spec);
-    this.#progress.start(this.#options.statusEveryMs);
+    await this.#progress.start(this.#options.statusEveryMs);
     for (const crawl of this.#frontier.crawls) this.#frontier.settle(crawl);
     this.#leaveIfDone();
   }
@@ -316,7 +319,7 @@ export class Master {
       },
       onFault: (error) => this.#fail(error),
       onRefusedPickle: (peer, error) => {
-        this.#log.warn({ peer }, `pickle refused: ${messageOf(error)}`);
+        this.#notices.refusedPickle(peer, error, this.#server.refusedAgain(peer));
       },
       onRefused: (peer, error, times) => this.#notices.refused(peer, error, times),
     };
@@ -334,8 +337,8 @@ export class Master {
 
   #leaveIfDone(): void {
     if (!this.#options.exitWhenDone || this.#state !== 'serving') return;
-    const states = [...this.#frontier.crawls].map(({ state }) => state);
-    if (states.length === 0 || states.includes('running') || states.includes('paused')) return;
+    const crawls = [...this.#frontier.crawls];
+    if (crawls.length === 0 || crawls.some(({ isOpen }) => isOpen)) return;
     for (const session of this.#server.sessions) {
       if (session.role === 'slave') session.send({ verb: 'drain' });
     }

@@ -1,6 +1,7 @@
 /** What the master tells its operator, beside the progress of crawls: lines of the log. */
 import { hostname } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
+import { addressText } from '../shared/client.ts';
 import type { CrawlSpec } from '../shared/crawl.ts';
 import { messageOf, type OrbError } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
@@ -10,29 +11,37 @@ import { megabytes, type Shortage } from './disk-room.ts';
 import type { Crawl } from './frontier/crawl.ts';
 import type { ServeOptions } from './options.ts';
 
+/** Lines about refusals, whatever the addresses are: there are more of these than one can count. */
+const refusalsPerMinute = 60;
+
 export class Notices {
   readonly #log: Logger;
   readonly #options: ServeOptions;
+  readonly #now: () => number;
+  #minuteSince = Number.NEGATIVE_INFINITY;
+  #told = 0;
+  #untold = 0;
 
-  constructor(log: Logger, options: ServeOptions) {
+  /** `now` gives ms. */
+  constructor(log: Logger, options: ServeOptions, now: () => number = () => performance.now()) {
     this.#log = log;
     this.#options = options;
+    this.#now = now;
   }
 
   listening(port: number, isNewKey: boolean): void {
     const { dataFolder, host, authkeyFile, authkey } = this.#options;
-    const where = `${host || '*'}:${port}`;
     this.#log.info(
       { data: dataFolder, pid: process.pid },
-      `orbweaver ${version} listens on ${where}`,
+      `orbweaver ${version} listens on ${addressText(host || '*', port)}`,
     );
     const reachable = host && host !== '0.0.0.0' && host !== '::' ? host : hostname();
-    const join = `node slave.js --master ${reachable}:${port}`;
+    const join = `node slave.js --master ${addressText(reachable, port)}`;
     if (isNewKey) {
       this.#log.info(`made the authkey ${authkeyFile}: copy that file to the slaves' machines`);
     }
-    const key = authkey ? 'the same authkey' : authkeyFile;
-    this.#log.info(`join a slave with: ${join} --authkey-file ${key}`);
+    const key = authkey ? ', and the same ORB_AUTHKEY' : ` --authkey-file ${authkeyFile}`;
+    this.#log.info(`join a slave with: ${join}${key}`);
   }
 
   /** A crawl keeps the options that it was made with. */
@@ -72,10 +81,33 @@ export class Notices {
 
   /** `times`: so often was its address refused by now. A flood of them fills no disk. */
   refused(peer: string, error: OrbError, times: number): void {
-    const isPowerOfTwo = (times & (times - 1)) === 0;
-    if (times > 3 && !isPowerOfTwo) return;
+    if (!this.#mayTell(times)) return;
     const fields = { peer, code: error.code, ...(times > 3 && { times }) };
     this.#log.warn(fields, `connection ended: ${messageOf(error)}`);
+  }
+
+  /** A pickle that holds what is not allowed. `times` as above. */
+  refusedPickle(peer: string, error: OrbError, times: number): void {
+    if (!this.#mayTell(times)) return;
+    this.#log.warn({ peer, ...(times > 3 && { times }) }, `pickle refused: ${messageOf(error)}`);
+  }
+
+  /** The first refusals of an address are told, then each time that they have doubled. */
+  #mayTell(times: number): boolean {
+    const isPowerOfTwo = (times & (times - 1)) === 0;
+    if (times > 3 && !isPowerOfTwo) return false;
+    if (this.#now() - this.#minuteSince >= 60_000) this.#beginMinute();
+    const isTold = this.#told < refusalsPerMinute;
+    if (isTold) this.#told++;
+    else this.#untold++;
+    return isTold;
+  }
+
+  #beginMinute(): void {
+    const count = this.#untold;
+    this.#minuteSince = this.#now();
+    this.#told = this.#untold = 0;
+    if (count > 0) this.#log.warn({ count }, 'more was refused than is told here');
   }
 
   diskFull({ folder, freeBytes }: Shortage): void {

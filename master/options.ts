@@ -8,6 +8,7 @@ import {
   type Joining,
   joinFlags,
   joining,
+  listed,
   makeCommand,
   readPem,
   whole,
@@ -128,9 +129,24 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
     .action(() => {
       options = { kind: 'selftest' };
     });
+  program.hook('preAction', (_, action) => refuseMisplaced(program, action));
   program.parse(withRangesBound(argv));
   if (options === undefined) throw new ConfigError('nothing to do; see --help');
   return options;
+}
+
+/** What stands before a command is the master's, and would be lost. @throws ConfigError */
+function refuseMisplaced(program: Command, action: Command): void {
+  if (action === program) return;
+  const [first] = program.options.filter(
+    (option) => program.getOptionValueSource(option.attributeName()) === 'cli',
+  );
+  if (first === undefined) return;
+  const name = action.name();
+  throw new ConfigError(
+    `${first.long} stands before "${name}"; what is meant for a command stands behind it: ` +
+      `node master.js ${name} … ${first.long}`,
+  );
 }
 
 function serveFlags(): Option[] {
@@ -306,6 +322,7 @@ function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): C
     .option('--crawl <name>', 'which crawl', crawlName, 'default')
     .option('--priority <n>', 'from -1000 to 1000; links inherit it', priority, 0);
   for (const option of specFlags()) add.addOption(option);
+  add.addHelpText('after', ungiven("the master's"));
   add.action((seeds: string[], values: Values) => {
     const ask = {
       verb: 'add' as const,
@@ -321,6 +338,7 @@ function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): C
     .requiredOption('--as <name>', 'name of the new crawl', crawlName)
     .option('--pages <file>', 'what it fetched; default: ./crawl-data/<crawl>/pages.jsonl');
   for (const option of specFlags()) again.addOption(option);
+  again.addHelpText('after', ungiven("the earlier crawl's"));
   again.action((like: string, values: Values) => {
     const file = String(values['pages'] ?? join('crawl-data', like, 'pages.jsonl'));
     const crawl = String(values['as']);
@@ -359,6 +377,10 @@ function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): C
         }),
       ),
   ];
+}
+
+function ungiven(whose: string): string {
+  return `\nOptions of the crawl that are not given here are ${whose},\nwhatever is in the environment.`;
 }
 
 /** What the operator gave of the spec with the command itself: the environment of a container and
@@ -400,8 +422,8 @@ function crawlName(text: string): string {
 }
 
 function queues(text: string): Map<string, number> {
-  const entries = text.split(',').map((part): [string, number] => {
-    const [, name = '', max] = /^([A-Za-z_]\w{0,63})(?::([1-9]\d{0,9}))?$/.exec(part.trim()) ?? [];
+  const entries = listed(text).map((part): [string, number] => {
+    const [, name = '', max] = /^([A-Za-z_]\w{0,63})(?::([1-9]\d{0,9}))?$/.exec(part) ?? [];
     if (name === '') {
       throw new InvalidArgumentError('It must be names with or without a maximum: a,b:1000.');
     }

@@ -39,8 +39,8 @@ export class PeerAddresses {
   /** A connection has proved the key; false: its address has too many. `left` undoes a true. */
   joined(address: string, now: number): boolean {
     const memory = this.#recall(address, now);
+    // Not the refusals: who knows the key could fill the log, a line a connection.
     memory.failures = 0;
-    memory.refusals = 0;
     if (memory.sessions >= this.#perAddress) return false;
     memory.sessions++;
     return true;

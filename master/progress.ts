@@ -2,7 +2,7 @@
  * What the operator sees of the work: a status block that repaints itself on a terminal, one log
  * line per interval otherwise, and a summary at a crawl's end.
  */
-import { createLogUpdate } from 'log-update';
+import type { createLogUpdate } from 'log-update';
 import { trapRules } from '../shared/crawl.ts';
 import type { Logger } from '../shared/log.ts';
 import type { CrawlStatus } from '../shared/protocol.ts';
@@ -19,8 +19,8 @@ export class Progress {
   readonly #look: () => Snapshot;
   readonly #log: Logger;
   readonly #rates = new Map<string, Rate>();
-  readonly #block = createLogUpdate(process.stdout);
   readonly #repaints: boolean;
+  #block: ReturnType<typeof createLogUpdate> | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: { look: () => Snapshot; log: Logger; repaints: boolean }) {
@@ -29,21 +29,28 @@ export class Progress {
     this.#repaints = options.repaints;
   }
 
-  start(everyMs: number): void {
+  async start(everyMs: number): Promise<void> {
+    if (this.#repaints) {
+      // A sixth of what a master loads, and most masters have no terminal.
+      const { createLogUpdate } = await import('log-update');
+      this.#block = createLogUpdate(process.stdout);
+    }
     const show = () => (this.#repaints ? this.#paint() : this.#logLines());
+    // Else the first line would have nothing to compare with.
+    for (const crawl of this.#look().crawls) this.#rate(crawl);
     this.#timer = setInterval(show, this.#repaints ? repaintEveryMs : everyMs);
   }
 
   /** Writes a line above the status block. */
   above(line: string): void {
-    if (this.#repaints) this.#block.clear();
+    this.#block?.clear();
     process.stdout.write(line);
     if (this.#repaints && this.#timer) this.#paint();
   }
 
   stop(): void {
     clearInterval(this.#timer);
-    if (this.#repaints && this.#timer) this.#block.clear();
+    if (this.#timer) this.#block?.clear();
     this.#timer = undefined;
   }
 
@@ -52,7 +59,7 @@ export class Progress {
     const open = crawls.filter(isOpen);
     const lines = open.slice(0, crawlsShownMax).map((crawl) => `  ${this.#describe(crawl)}`);
     if (open.length > lines.length) lines.push(`  and ${number(open.length - lines.length)} more`);
-    this.#block([headOf(open.length, slaves), ...lines].join('\n'));
+    this.#block?.([headOf(open.length, slaves), ...lines].join('\n'));
   }
 
   #logLines(): void {
@@ -63,29 +70,29 @@ export class Progress {
   }
 
   #describe(crawl: CrawlStatus): string {
-    const rate = this.#rate(crawl.name, crawl.pages + crawl.others + crawl.failed);
+    const rate = this.#rate(crawl);
     const parts = [
       `${crawl.name}: ${number(crawl.pages)} pages`,
       `${number(crawl.images)} images`,
       `${number(crawl.failed)} failed`,
       `${number(crawl.waiting)} waiting`,
-      `${rate.toFixed(rate < 10 ? 1 : 0)}/s`,
     ];
+    if (rate !== undefined) parts.push(`${rate.toFixed(rate < 10 ? 1 : 0)}/s`);
     if (crawl.state === 'paused') parts.push('paused');
     // Honest only while the queue shrinks: nobody knows how much a growing one will bring.
-    else if (this.#rates.get(crawl.name)?.isShrinking(crawl.waiting) && rate > 0) {
+    else if (this.#rates.get(crawl.name)?.isShrinking(crawl.waiting) && rate) {
       parts.push(`about ${duration((crawl.waiting / rate) * 1000)} left`);
     }
     return parts.join(' · ');
   }
 
-  #rate(name: string, fetched: number): number {
+  #rate({ name, pages, others, failed }: CrawlStatus): number | undefined {
     let rate = this.#rates.get(name);
     if (rate === undefined) {
       rate = new Rate();
       this.#rates.set(name, rate);
     }
-    return rate.perSecond(fetched, performance.now());
+    return rate.perSecond(pages + others + failed, performance.now());
   }
 }
 
@@ -134,12 +141,13 @@ class Rate {
   #samples: { at: number; value: number }[] = [];
   #waiting: number[] = [];
 
-  perSecond(value: number, now: number): number {
+  /** undefined: this is the first value. */
+  perSecond(value: number, now: number): number | undefined {
     this.#samples.push({ at: now, value });
     const kept = this.#samples.findIndex(({ at }) => now - at <= rateOverMs);
     this.#samples = this.#samples.slice(Math.max(0, Math.min(kept, this.#samples.length - 2)));
     const first = this.#samples[0];
-    if (first === undefined || now === first.at) return 0;
+    if (first === undefined || now === first.at) return undefined;
     return ((value - first.value) * 1000) / (now - first.at);
   }
 

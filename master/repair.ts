@@ -15,9 +15,15 @@ import { decodeValue, encodeValue } from '../shared/frame.ts';
 import { hostKeyOf } from '../shared/url.ts';
 import { DataFolder } from './data-folder.ts';
 import { freeBytesOf } from './disk-room.ts';
-import { imageMark, nameMark } from './frontier/gathering.ts';
+import { imageName, pageName, taskName } from './frontier/seen-names.ts';
 import { number } from './progress.ts';
-import { lengthsOfFiles, readWritten } from './sinks/written.ts';
+import {
+  lengthsOfFiles,
+  readUnwritten,
+  readWritten,
+  type Written,
+  type WrittenLine,
+} from './sinks/written.ts';
 import { checkStore, SeenSums } from './store/check.ts';
 import { openLmdbStore, storeFile } from './store/lmdb.ts';
 import {
@@ -216,18 +222,21 @@ class Rebuilding {
         this.#put('seen', key, Buffer.alloc(0));
       };
       this.#salvage.table('tasks', (key, value) => {
-        if (key.readUInt32BE(0) === crawl.id) admit(decodeTask(value).url);
+        if (key.readUInt32BE(0) === crawl.id) admit(taskName(decodeTask(value)));
       });
-      readWritten(join(this.#outFolder, crawl.name), {
-        onPage: ({ url, finalUrl = url, canonical = finalUrl }) => {
-          for (const name of [url, finalUrl]) admit(name);
-          if (crawl.spec.canonical) admit(nameMark + canonical);
+      const written: Written = {
+        onLine: (line) => {
+          for (const name of namesOf(line, crawl.spec)) admit(name);
         },
-        onImage: (src) => admit(imageMark + src),
+        onImage: (src) => admit(imageName(src)),
+      };
+      this.#salvage.table('results', (key, value) => {
+        if (key.readUInt32BE(0) === crawl.id) readUnwritten(value, written);
       });
+      readWritten(join(this.#outFolder, crawl.name), written);
       await this.#flush();
     }
-    if (added > 0) this.#notes.push(`${number(added)} keys of seen were found in tasks and files`);
+    if (added > 0) this.#notes.push(`${number(added)} keys of seen were found in tasks and lines`);
   }
 
   /** A crawl whose files' lengths are lost goes on behind their last whole line. */
@@ -307,6 +316,14 @@ class Rebuilding {
       await this.#store.commit(decodeValue(pack) as Change[]);
     }
   }
+}
+
+/** What a line makes known. */
+function namesOf(line: WrittenLine, spec: CrawlRecord['spec']): string[] {
+  const { url, finalUrl = url, canonical = finalUrl } = line;
+  if (line.sitemap !== undefined) return [taskName({ kind: 'sitemap', url })];
+  const isNamed = spec.canonical && line.images !== undefined;
+  return [url, finalUrl, ...(isNamed ? [pageName(canonical)] : [])];
 }
 
 function add(counts: Map<number, number>, crawl: number): void {

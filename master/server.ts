@@ -7,6 +7,7 @@ import {
   ConnectionError,
   messageOf,
   type OrbError,
+  ProtocolError,
 } from '../shared/errors.ts';
 import { PeerAddresses } from './peer-addresses.ts';
 import type { Services } from './services.ts';
@@ -16,6 +17,10 @@ import { Session } from './session.ts';
 const heavyBytes = 1 << 20;
 /** Connections that have not said hello. */
 const strangersMax = 2_000;
+/** What one may send before it has proved the key. The handshake takes less than 4 KiB of it, TLS
+ *  included; without this bound OpenSSL would keep 128 KiB of a ClientHello. */
+const unprovedBytesMax = 16 << 10;
+const lookEveryMs = 100;
 
 export class MasterServer {
   readonly #services: Services;
@@ -24,6 +29,7 @@ export class MasterServer {
   /** Those that had not said hello when it was last looked, in the order they came. */
   readonly #strangers = new Set<Session>();
   readonly #addresses: PeerAddresses;
+  readonly #look = setInterval(() => this.#endGreedy(), lookEveryMs).unref();
   #lastId = 0;
 
   constructor(
@@ -75,6 +81,7 @@ export class MasterServer {
   /** Takes no more connections; gives when those that there are have ended, at most `timeoutMs`
    *  later. */
   async close(timeoutMs: number): Promise<void> {
+    clearInterval(this.#look);
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     await Promise.race([
       Promise.all([...this.#sessions].map((session) => session.drained())),
@@ -82,6 +89,12 @@ export class MasterServer {
     ]);
     for (const session of this.#sessions) session.close();
     await closed;
+  }
+
+  /** Counts one more refusal for the address of a session's peer; gives how many these are. */
+  refusedAgain(peer: string): number {
+    const address = networkOf(peer.slice(0, peer.lastIndexOf(':')));
+    return this.#addresses.refused(address, 'other', performance.now());
   }
 
   #accept(socket: Socket): void {
@@ -114,8 +127,16 @@ export class MasterServer {
         if (this.#strangers.size <= strangersMax) return;
         continue;
       }
-      session.close(new ConnectionError('too many connections that have not said hello'));
+      session.abort(new ConnectionError('too many connections that have not said hello'));
       return;
+    }
+  }
+
+  /** Inside TLS nobody sees how much comes, until it is whole. */
+  #endGreedy(): void {
+    for (const session of this.#strangers) {
+      if (session.unprovedBytes <= unprovedBytesMax) continue;
+      session.abort(new ProtocolError('it sent too much before it had proved the authkey'));
     }
   }
 

@@ -54,7 +54,7 @@ export class Session implements LeaseHolder {
   readonly #services: Services;
   readonly #connection: Connection;
   readonly #watcher: SessionWatcher;
-  readonly #welcome: NodeJS.Timeout;
+  #welcome: NodeJS.Timeout | undefined;
   readonly #knownSpecs = new Set<number>();
   #agreement: Agreement | undefined;
   #channel: Uint8Array = Buffer.alloc(0);
@@ -99,7 +99,10 @@ export class Session implements LeaseHolder {
     const { waitMs } = watcher;
     const handshakeMs = timing.handshakeMs + waitMs;
     this.#connection = new Connection(socket, handshake, handler, { handshakeMs, tls });
-    this.#welcome = setTimeout(() => this.#connection.sendPayload(handshake.start()), waitMs);
+    const challenge = handshake.start();
+    // A timer of 0 ms lasts one, and a Python worker's start has ten connections.
+    if (waitMs === 0) this.#connection.sendPayload(challenge);
+    else this.#welcomeAfter(waitMs, challenge);
   }
 
   get name(): string {
@@ -117,6 +120,11 @@ export class Session implements LeaseHolder {
   /** It has not said in which dialect it speaks. */
   get isStranger(): boolean {
     return this.#state === 'handshaking' || this.#state === 'greeting';
+  }
+
+  /** What it has sent without having proved the key. */
+  get unprovedBytes(): number {
+    return this.#connection.unprovedBytes;
   }
 
   get isReady(): boolean {
@@ -149,19 +157,22 @@ export class Session implements LeaseHolder {
 
   push(leases: readonly Lease[]): void {
     for (const { task } of leases) this.#sendSpec(task.queue.crawl);
-    const { crawls, earlier, names } = this.#services.frontier;
-    const tasks = leases.map(({ id, task, timing }) => ({
-      task: names.of(task),
-      lease: id,
-      crawl: task.queue.crawl,
-      url: task.url,
-      depth: task.depth,
-      attempt: task.attempts + 1,
-      ...earlier.validators(crawls.of(task), task),
-      ...(crawls.of(task)?.scope.isSeedHost(new URL(task.url)) && { open: true }),
-      ...(task.kind === 'page' ? {} : { kind: task.kind }),
-      ...(timing === 'awaited' ? { timed: true as const } : {}),
-    }));
+    const { crawls, earlier } = this.#services.frontier;
+    const tasks = leases.map(({ id, task, name, host, timing }) => {
+      const crawl = crawls.of(task);
+      return {
+        task: name,
+        lease: id,
+        crawl: task.queue.crawl,
+        url: task.url,
+        depth: task.depth,
+        attempt: task.attempts + 1,
+        ...(crawl && earlier.validators(crawl, task)),
+        ...(crawl?.scope.isSeedHost(host.key) && { open: true }),
+        ...(task.kind === 'page' ? {} : { kind: task.kind }),
+        ...(timing === 'awaited' ? { timed: true as const } : {}),
+      };
+    });
     this.send({ verb: 'task.push', tasks });
   }
 
@@ -178,6 +189,11 @@ export class Session implements LeaseHolder {
     this.#connection.send(push);
   }
 
+  /** As `close`, at once: nobody there is owed anything. */
+  abort(error: OrbError): void {
+    this.#connection.abort(error);
+  }
+
   close(error?: OrbError): void {
     this.#connection.close(error);
   }
@@ -185,6 +201,15 @@ export class Session implements LeaseHolder {
   /** Resolves when the peer has taken what was sent. */
   drained(): Promise<void> {
     return this.#connection.drained();
+  }
+
+  /** Nothing is read before: a key can be tried by TLS without any challenge. [H-7] */
+  #welcomeAfter(waitMs: number, challenge: Buffer): void {
+    this.#connection.pause();
+    this.#welcome = setTimeout(() => {
+      this.#connection.sendPayload(challenge);
+      this.#connection.resume();
+    }, waitMs);
   }
 
   #receive(payload: Buffer): void {

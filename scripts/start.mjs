@@ -40,7 +40,7 @@ async function makePlan(args) {
   const firstFlag = args.findIndex((arg) => arg.startsWith('-'));
   const urls = firstFlag < 0 ? args : args.slice(0, firstFlag);
   const flags = firstFlag < 0 ? [] : args.slice(firstFlag);
-  for (const url of urls) refuseNonUrl(url);
+  urls.forEach(refuseNonUrl);
   if (urls.length === 0 && flags.some((flag) => /^https?:/.test(flag))) {
     throw new UsageError('put the URLs before the flags: npm start -- https://site/ --max-depth 3');
   }
@@ -94,11 +94,16 @@ async function demoPlan(flags) {
   };
 }
 
-function refuseNonUrl(text) {
+function refuseNonUrl(text, index) {
+  if (/^https?:\/\//i.test(text) && URL.canParse(text)) return;
   const guess = text.includes('://') ? 'https://example.org/' : `https://${text}`;
-  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) {
-    throw new UsageError(`"${text}" is not an http or https URL; write it in full, as ${guess}`);
-  }
+  throw new UsageError(
+    `"${text}" is not an http or https URL; ` +
+      (index === 0
+        ? `write it in full, as ${guess}`
+        : // npm keeps flags for itself unless a -- stands before them, but not their values.
+          'if it is the value of a flag, put a -- before all: npm start -- https://site/ --max-depth 3'),
+  );
 }
 
 /** A crawl is found again by its name: so an interrupted one goes on when started once more. */
@@ -239,11 +244,7 @@ function addressFile(data) {
   const path = join(data, 'master.addr');
   try {
     const { ino, mtimeMs } = statSync(path);
-    const address = readFileSync(path, 'utf8').trim();
-    return {
-      id: `${ino} ${mtimeMs}`,
-      address: address.replace(/^0\.0\.0\.0:/, '127.0.0.1:').replace(/^(\[::\]|::|\*):/, '[::1]:'),
-    };
+    return { id: `${ino} ${mtimeMs}`, address: readFileSync(path, 'utf8').trim() };
   } catch {
     return undefined; // not there yet
   }

@@ -1,6 +1,6 @@
 /**
- * Crawls sites of known truth, one after the other, while processes are killed and stopped,
- * connections cut, the disk filled and the clock put off, and compares everything that was
+ * Crawls sites of known truth, one after the other, while processes are killed, restarted and
+ * stopped, connections cut, the disk filled and the clock put off, and compares everything that was
  * written with the truth: after each crawl, and all of it again when the programs have ended.
  *
  *     faults, crawls and items --time is over--> calm: the last crawl ends --> stop --> verdict
@@ -164,6 +164,9 @@ class Chaos {
         if (fault.who === 'slave') return cluster.killSlave(fault.pick);
         cluster.shiftMs = fault.shiftMs;
         return fault.who === 'master' ? cluster.killMaster() : cluster.killAll();
+      case 'restart':
+        if (fault.who === 'slave') return cluster.restartSlave(fault.pick);
+        return cluster.restartMaster();
       case 'stop':
         if (fault.who === 'slave') return cluster.stopSlave(fault.pick, fault.ms);
         return cluster.stopMaster(fault.ms);

@@ -19,7 +19,7 @@ export function parseOptions(args: readonly string[]): SelftestOptions {
   const program = makeCommand('node master.js selftest', {})
     .description(
       'Proves on this machine that nothing is lost and nothing doubled: crawls generated sites ' +
-        'while it kills and stops master and slaves, cuts their connections, fills a disk (one of ' +
+        'while it kills, restarts and stops master and slaves, cuts their connections, fills a disk (one of ' +
         'its own, as root on Linux) and puts clocks off; then compares all that was written with ' +
         'the truth. Ends with 0 if it is the same, else with 1.',
     )

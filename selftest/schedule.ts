@@ -7,6 +7,9 @@ import { randomOf } from './site.ts';
 export type Fault =
   | { readonly kind: 'kill'; readonly who: 'slave'; readonly pick: number }
   | { readonly kind: 'kill'; readonly who: 'master' | 'all'; readonly shiftMs: number }
+  /** An orderly end, and a start. */
+  | { readonly kind: 'restart'; readonly who: 'slave'; readonly pick: number }
+  | { readonly kind: 'restart'; readonly who: 'master' }
   | { readonly kind: 'stop'; readonly who: 'slave'; readonly pick: number; readonly ms: number }
   | { readonly kind: 'stop'; readonly who: 'master'; readonly ms: number }
   | { readonly kind: 'cut'; readonly pick: number; readonly cut: NetworkFault }
@@ -27,12 +30,14 @@ export type ScheduleOptions = {
 
 /** How often each comes, of 100. */
 const weights = {
-  'kill slave': 26,
-  'kill master': 9,
+  'kill slave': 22,
+  'kill master': 8,
   'kill all': 3,
-  'stop slave': 11,
+  'restart slave': 6,
+  'restart master': 4,
+  'stop slave': 10,
   'stop master': 3,
-  cut: 45,
+  cut: 41,
   full: 3,
 } as const;
 
@@ -75,6 +80,10 @@ export function* schedule({ seed, everyMs, leaseMs, silenceMs }: ScheduleOptions
         return { kind: 'kill', who: 'master', shiftMs: shiftMs() };
       case 'kill all':
         return { kind: 'kill', who: 'all', shiftMs: shiftMs() };
+      case 'restart slave':
+        return { kind: 'restart', who: 'slave', pick: random() };
+      case 'restart master':
+        return { kind: 'restart', who: 'master' };
       case 'stop slave':
         return { kind: 'stop', who: 'slave', pick: random(), ms: between(200, 2 * leaseMs) };
       case 'stop master':
@@ -109,6 +118,8 @@ export function describe(fault: Fault): string {
     case 'kill':
       if (fault.who === 'slave') return 'kill a slave';
       return `kill ${fault.who}${fault.shiftMs === 0 ? '' : `, clock off by ${Math.round(fault.shiftMs / 1000)} s`}`;
+    case 'restart':
+      return `restart ${fault.who === 'slave' ? 'a slave' : 'the master'}`;
     case 'stop':
       return `stop ${fault.who} for ${fault.ms} ms`;
     case 'cut':

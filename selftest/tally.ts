@@ -5,7 +5,10 @@ import type { Fault } from './schedule.ts';
 const lastFaultsMax = 8;
 
 export class Tally {
-  readonly #counts = { kills: 0, masters: 0, cuts: 0, stops: 0, full: 0, clocks: 0 };
+  readonly #counts = {
+    ...{ kills: 0, killedMasters: 0, restarts: 0, restartedMasters: 0 },
+    ...{ cuts: 0, stops: 0, full: 0, clocks: 0 },
+  };
   /** What is wrong, each once, however often it is seen. */
   readonly #violations = new Map<string, Violation>();
   /** The latest, as lines. */
@@ -20,8 +23,12 @@ export class Tally {
       case 'kill':
         counts.kills++;
         if (fault.who === 'slave') break;
-        counts.masters++;
+        counts.killedMasters++;
         if (fault.shiftMs !== 0) counts.clocks++;
+        break;
+      case 'restart':
+        counts.restarts++;
+        if (fault.who === 'master') counts.restartedMasters++;
         break;
       case 'stop':
         counts.stops++;
@@ -71,9 +78,11 @@ export class Tally {
 
   /** Faults so far. */
   get text(): string {
-    const { kills, masters, cuts, stops, full, clocks } = this.#counts;
+    const { kills, killedMasters, restarts, restartedMasters } = this.#counts;
+    const { cuts, stops, full, clocks } = this.#counts;
     return (
-      `${kills} kills (${masters} of the master), ${cuts} cuts, ${stops} stops, ` +
+      `${kills} kills (${killedMasters} of the master), ` +
+      `${restarts} restarts (${restartedMasters} of the master), ${cuts} cuts, ${stops} stops, ` +
       `${full} full disks, ${clocks} clock jumps`
     );
   }

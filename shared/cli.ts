@@ -52,7 +52,10 @@ export type Joining = {
 export function joinFlags(description: string): Option[] {
   const keyText = 'shared secret (or ORB_AUTHKEY); default: ./orb-data/authkey';
   return [
-    flag('--master <host:port>', description).default('127.0.0.1:6666').argParser(address),
+    flag(
+      '--master <host:port>',
+      `${description}; default: that of ./orb-data, or 127.0.0.1:6666`,
+    ).argParser(address),
     new Option('--authkey-file <file>', keyText).env('ORB_AUTHKEY_FILE'),
     flag('--tls', 'encrypt (as --master orbs://…); default: unless the master is on this machine'),
     new Option('--no-tls', 'do not encrypt, wherever the master is; default: off'),
@@ -62,19 +65,32 @@ export function joinFlags(description: string): Option[] {
 
 /** What these flags say. @throws ConfigError */
 export function joining(values: Record<string, unknown>, env: NodeJS.ProcessEnv): Joining {
-  const { host, port, isEncrypted } = parseAddress(String(values['master']));
+  const { host, port, isEncrypted } = parseAddress(
+    (values['master'] as string | undefined) ?? localAddress() ?? '127.0.0.1',
+  );
   const file = values['authkeyFile'] as string | undefined;
   const key = file === undefined ? environmentAuthkey(env) : undefined;
   const ca = values['tlsCa'] as string | undefined;
+  const wanted = values['tls'] as boolean | undefined;
+  if (wanted === false && (isEncrypted || ca !== undefined)) {
+    const other = isEncrypted ? 'orbs://' : '--tls-ca';
+    throw new ConfigError(`--no-tls and ${other} contradict each other: leave one out`);
+  }
   return {
     host: host || '127.0.0.1',
     port,
     authkey: key === undefined ? authkeyReader(file ?? localAuthkeyFile()) : () => key,
-    tls:
-      ca === undefined
-        ? isEncrypted || (values['tls'] as boolean | undefined)
-        : { ca: readPem(ca) },
+    tls: ca === undefined ? isEncrypted || wanted : { ca: readPem(ca) },
   };
+}
+
+/** Where the master of this folder listens, or did before it was killed. */
+function localAddress(): string | undefined {
+  try {
+    return readFileSync('./orb-data/master.addr', 'utf8').trim();
+  } catch {
+    return undefined;
+  }
 }
 
 /** A file of certificates or keys. @throws ConfigError */
@@ -112,6 +128,11 @@ export function address(text: string): string {
 /** Collects a flag that may be given several times; one value a line in the environment. */
 export function several(text: string, before: string[] | undefined): string[] {
   return [...(before ?? []), ...text.split('\n').filter((line) => line !== '')];
+}
+
+/** The parts of a value that is a list: parted by commas, or one a line. */
+export function listed(text: string): string[] {
+  return text.split(/[,\n]/).map((part) => part.trim());
 }
 
 /** The key in ORB_AUTHKEY; undefined when it is not set. @throws ConfigError */

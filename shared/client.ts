@@ -281,6 +281,11 @@ export function parseAddress(
   return { host: match[2] ?? match[3] ?? '', port, isEncrypted: match[1] === 's' };
 }
 
+/** `host:port`, as `parseAddress` reads it. */
+export function addressText(host: string, port: number): string {
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
 function fatalErrorOf(code: string, message: string): OrbError {
   if (code === 'E_AUTH') return new AuthError(message);
   return new ProtocolError(message, code === 'E_VERSION' ? code : 'E_BAD_FRAME');

@@ -60,6 +60,8 @@ export type Heartbeat = {
 export class Connection {
   readonly peer: string;
   #socket: Socket;
+  /** What came in, inside TLS as well. */
+  readonly #plain: Socket;
   readonly #handler: ConnectionHandler;
   readonly #decoder = new FrameDecoder(limits.frameBytesBeforeAuthMax);
   #handshake: Handshake | undefined;
@@ -91,6 +93,7 @@ export class Connection {
     { handshakeMs = limits.handshakeMs, tls }: ConnectionOptions = {},
   ) {
     this.#socket = socket;
+    this.#plain = socket;
     this.#handshake = handshake;
     this.#handler = handler;
     this.#tls = tls;
@@ -110,6 +113,11 @@ export class Connection {
   /** Bytes that the peer has not taken yet. */
   get unsentBytes(): number {
     return this.#socket.writableLength;
+  }
+
+  /** What a peer has sent that has not proved the key yet; of TLS, much of it may be kept. */
+  get unprovedBytes(): number {
+    return this.#state === 'handshaking' ? this.#plain.bytesRead : 0;
   }
 
   /** What it keeps in memory: answers that are not taken, frames that are not whole. */
@@ -234,6 +242,12 @@ export class Connection {
     kill.unref();
     this.#socket.once('close', () => clearTimeout(kill));
     this.#handler.onClose(this.#error);
+  }
+
+  /** As `close`, but nothing is flushed, nor waited for. */
+  abort(error: OrbError): void {
+    this.close(error);
+    this.#socket.destroy();
   }
 
   /** When the peer last took something, or had nothing to take. A write of many frames counts

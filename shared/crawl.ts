@@ -6,6 +6,8 @@ import * as z from 'zod';
 import { isAddressRange } from './address.ts';
 import { version } from './version.ts';
 
+export type CrawlState = 'running' | 'paused' | 'finished' | 'cancelled';
+
 export const crawlDelayMaxMsDefault = 60_000;
 const count = (max: number) => z.int().min(1).max(max);
 

@@ -6,7 +6,7 @@
  * certificate to clients that ask for one.
  * Source: PROTOCOL.md [K-1]..[K-7]; RFC 8446, sections 2.2 and 4.2.9 (psk_dhe_ke).
  */
-import { createHmac, hkdfSync } from 'node:crypto';
+import { createHmac, createPrivateKey, hkdfSync, X509Certificate } from 'node:crypto';
 import { isIP, type Socket } from 'node:net';
 import {
   type ConnectionOptions,
@@ -27,13 +27,28 @@ export type Encryption = {
 /** Certificate and private key, both PEM. */
 export type Certificate = { readonly cert: Buffer; readonly key: Buffer };
 
-/** Certificate and key, both PEM. @throws ConfigError when they do not hold together. */
+/** Both PEM. @throws ConfigError one is not what it should be, or they do not belong together. */
 export function makeCertificate(cert: Buffer, key: Buffer): Certificate {
-  try {
-    createSecureContext({ ...versions, cert, key });
-  } catch (error) {
-    throw new ConfigError(`--tls-cert and --tls-key cannot be used: ${messageOf(error)}`, error);
+  const attempt = <T>(make: () => T, problem: string): T => {
+    try {
+      return make();
+    } catch (error) {
+      // OpenSSL's own words ("no start line") say nothing to an operator.
+      throw new ConfigError(problem, error);
+    }
+  };
+  const first = attempt(() => new X509Certificate(cert), '--tls-cert is no certificate');
+  const secret = attempt(
+    () => createPrivateKey(key),
+    '--tls-key is no private key without a passphrase',
+  );
+  if (!first.checkPrivateKey(secret)) {
+    throw new ConfigError('--tls-key is not the key of the first certificate of --tls-cert');
   }
+  attempt(
+    () => createSecureContext({ ...versions, cert, key }),
+    '--tls-cert and --tls-key cannot be used for TLS 1.3',
+  );
   return { cert, key };
 }
 

@@ -3,7 +3,7 @@
  * An error leaves the process as its code and one short line; stacks and paths stay inside.
  */
 
-/** Codes that travel on the wire. Source: PROTOCOL.md, "Errors". */
+/** Those of PROTOCOL.md, "Errors", travel; E_CLOSED, E_CONFIG and E_STORE stay in the process. */
 export type ErrorCode =
   | 'E_AUTH'
   | 'E_BAD_FRAME'
@@ -13,10 +13,8 @@ export type ErrorCode =
   | 'E_DRAINING'
   | 'E_LIMIT'
   | 'E_NO_CRAWL'
-  | 'E_NOT_LEASED'
   | 'E_QUEUE_FULL'
   | 'E_STORE'
-  | 'E_TIMEOUT'
   | 'E_UNKNOWN_VERB'
   | 'E_VERSION';
 

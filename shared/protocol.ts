@@ -5,6 +5,7 @@
  */
 import * as z from 'zod';
 import {
+  type CrawlState,
   crawlNameSchema,
   type FetchSpec,
   type ImageVia,
@@ -164,6 +165,16 @@ const earlierPageSchema = resultSchema
   });
 export type EarlierPage = z.infer<typeof earlierPageSchema>;
 
+/** Shown in logs and on terminals, so nothing that moves a cursor. [S-2] */
+export const peerNameSchema = z
+  .string()
+  .regex(/^[^\p{C}]{1,64}$/u, { error: 'must be 1 to 64 printable characters' });
+
+/** Nothing but the name of a crawl. */
+function ofCrawl<V extends string>(verb: V) {
+  return z.strictObject({ verb: z.literal(verb), id: z.int().min(0), crawl: crawlNameSchema });
+}
+
 /** Every request, by verb. What is not here is refused as E_UNKNOWN_VERB. */
 export const requestSchemas = {
   hello: z.strictObject({
@@ -171,8 +182,7 @@ export const requestSchemas = {
     id: z.int().min(0),
     protocol: z.int().min(0),
     role: z.enum(['slave', 'client']),
-    /** Shown in logs and on terminals, so nothing that moves a cursor. [S-2] */
-    name: z.string().regex(/^[^\p{C}]{1,64}$/u, { error: 'must be 1 to 64 printable characters' }),
+    name: peerNameSchema,
     /** HMAC over role, version and both challenges. [H-6] */
     proof: bytes,
   }),
@@ -278,21 +288,9 @@ export const requestSchemas = {
       .max(limits.seedsMax),
   }),
   'crawl.list': z.strictObject({ verb: z.literal('crawl.list'), id: z.int().min(0) }),
-  'crawl.pause': z.strictObject({
-    verb: z.literal('crawl.pause'),
-    id: z.int().min(0),
-    crawl: crawlNameSchema,
-  }),
-  'crawl.resume': z.strictObject({
-    verb: z.literal('crawl.resume'),
-    id: z.int().min(0),
-    crawl: crawlNameSchema,
-  }),
-  'crawl.cancel': z.strictObject({
-    verb: z.literal('crawl.cancel'),
-    id: z.int().min(0),
-    crawl: crawlNameSchema,
-  }),
+  'crawl.pause': ofCrawl('crawl.pause'),
+  'crawl.resume': ofCrawl('crawl.resume'),
+  'crawl.cancel': ofCrawl('crawl.cancel'),
   /** Buried URLs of a crawl, `limit` at a time, from the one after `after`. */
   'crawl.buried': z.strictObject({
     verb: z.literal('crawl.buried'),
@@ -346,7 +344,7 @@ export type Request = Requests[Verb];
 /** Counters of one crawl as `crawl.list` gives them and the master shows them. */
 export type CrawlStatus = {
   name: string;
-  state: 'running' | 'paused' | 'finished' | 'cancelled';
+  state: CrawlState;
   /** URLs in the task queue, the leased ones included. */
   waiting: number;
   leased: number;
@@ -402,8 +400,9 @@ export type Replies = {
     crawls: CrawlStatus[];
     sessions: { name: string; role: string; leases: number }[];
   };
-  'crawl.pause': Record<never, never>;
-  'crawl.resume': Record<never, never>;
+  /** `state`: what the crawl is now. */
+  'crawl.pause': { state: CrawlState };
+  'crawl.resume': { state: CrawlState };
   'crawl.cancel': Record<never, never>;
   'crawl.buried': {
     urls: { url: string; kind: FetchErrorKind; message: string; attempts: number }[];

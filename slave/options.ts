@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import { flag, type Joining, joinFlags, joining, makeCommand, whole } from '../shared/cli.ts';
 import { ConfigError } from '../shared/errors.ts';
 import { type LogLevel, logLevels } from '../shared/log.ts';
+import { peerNameSchema } from '../shared/protocol.ts';
 import { version } from '../shared/version.ts';
 
 export type SlaveOptions = {
@@ -55,8 +56,8 @@ export function parseSlaveOptions(argv: readonly string[], env: NodeJS.ProcessEn
   program.parse(argv as string[]);
   const values: Record<string, unknown> = program.opts();
   const name = String(values['name'] ?? `${hostname().slice(0, 48)}-${process.pid}`);
-  if (name.length === 0 || name.length > 64) {
-    throw new ConfigError('--name must have 1 to 64 characters');
+  if (!peerNameSchema.safeParse(name).success) {
+    throw new ConfigError('--name must have 1 to 64 printable characters');
   }
   return {
     master: joining(values, env),

@@ -16,7 +16,7 @@ import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { CommandError, messageOf } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
 import { limits, type Push, type Replies, type TaskPush } from '../shared/protocol.ts';
-import { type FetchContext, PageFetcher } from './fetch/fetcher.ts';
+import { type FetchRequest, PageFetcher } from './fetch/fetcher.ts';
 import type { FailedOutcome, Turn } from './fetch/outcome.ts';
 import { Proxies } from './fetch/proxies.ts';
 import { Visitors } from './fetch/visitors.ts';
@@ -35,13 +35,7 @@ export type WorkerOptions = {
 
 /** Runs one of the fetcher's ways as the next visitor of the crawl. */
 type ByVisitor = <O extends { readonly ok: true } | FailedOutcome>(
-  fetch: (
-    this: PageFetcher,
-    url: string,
-    spec: FetchSpec,
-    signal: AbortSignal,
-    context: FetchContext,
-  ) => Promise<O>,
+  fetch: (this: PageFetcher, ...request: FetchRequest) => Promise<O>,
 ) => Promise<O | FailedOutcome>;
 
 /** How long a drain waits for what is being fetched. */

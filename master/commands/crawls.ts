@@ -94,19 +94,21 @@ export function list({ frontier, sessions }: Services): Replies['crawl.list'] {
 export async function pause(
   { frontier }: Services,
   _session: Session,
-  { crawl }: Requests['crawl.pause'],
+  { crawl: name }: Requests['crawl.pause'],
 ): Promise<Replies['crawl.pause']> {
-  await frontier.setPaused(frontier.crawls.named(crawl), true);
-  return {};
+  const crawl = frontier.crawls.named(name);
+  await frontier.setPaused(crawl, true);
+  return { state: crawl.state };
 }
 
 export async function resume(
   { frontier }: Services,
   _session: Session,
-  { crawl }: Requests['crawl.resume'],
+  { crawl: name }: Requests['crawl.resume'],
 ): Promise<Replies['crawl.resume']> {
-  await frontier.setPaused(frontier.crawls.named(crawl), false);
-  return {};
+  const crawl = frontier.crawls.named(name);
+  await frontier.setPaused(crawl, false);
+  return { state: crawl.state };
 }
 
 export async function cancel(

@@ -10,7 +10,7 @@ import { backOffMs, isLasting } from './back-off.ts';
 import type { Crawl } from './crawl.ts';
 import type { Crawls } from './crawls.ts';
 import type { Dispatcher } from './dispatcher.ts';
-import type { Report } from './gathering.ts';
+import type { Report } from './endings.ts';
 import type { Host } from './host.ts';
 import { type Entry, type Failure, smallEntryBytes, type Verdict } from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';

@@ -28,11 +28,6 @@ export class Breaker {
     return this.#record;
   }
 
-  /** Nothing that a host without a past would not have. */
-  get isPlain(): boolean {
-    return this.#record === closed;
-  }
-
   restore(record: BreakerRecord): void {
     this.#record = record;
   }
@@ -56,7 +51,7 @@ export class Breaker {
   /** Somebody answered. True when it changes the record. */
   answered(): boolean {
     this.#failures = 0;
-    const isNew = this.#record !== closed;
+    const isNew = this.isProbing;
     this.#record = closed;
     return isNew;
   }

@@ -2,13 +2,17 @@
  * One crawl: its spec, scope, filter, counters and queues. It decides what is admitted; the
  * frontier decides when anything happens.
  */
-import { crawlDelayMaxMsDefault, productToken, trapLimitsSchema } from '../../shared/crawl.ts';
-import type { CrawlStatus } from '../../shared/protocol.ts';
+import {
+  type CrawlState,
+  crawlDelayMaxMsDefault,
+  productToken,
+  trapLimitsSchema,
+} from '../../shared/crawl.ts';
+import type { CrawlStatus, FetchErrorKind } from '../../shared/protocol.ts';
 import { isLoopback } from '../../shared/url.ts';
 import {
   type CrawlCounters,
   type CrawlRecord,
-  type CrawlState,
   encodeTrapCounts,
   type TrapCounts,
   trapsKey,
@@ -108,6 +112,15 @@ export class Crawl {
     const counts = this.traps.unsaved(atEnd);
     if (counts === undefined) return [];
     return [{ table: 'meta', key: trapsKey(this.id), value: encodeTrapCounts(counts) }];
+  }
+
+  /** Counts a URL among the failed ones, or (`by` -1) no longer. */
+  countFailed(kind: FetchErrorKind, by: 1 | -1): void {
+    const { counters } = this;
+    counters.failed += by;
+    const count = (counters.errors[kind] ?? 0) + by;
+    if (count > 0) counters.errors[kind] = count;
+    else delete counters.errors[kind];
   }
 
   takeSeq(): number {

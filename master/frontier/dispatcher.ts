@@ -4,15 +4,14 @@
  *
  *     due host + slave with room --> lease --> claim (report, failure) | release | lost | expired
  *
- * A host's robots.txt goes to a holder who takes such tasks; until one has room it is parked, and
- * the pages of its host wait for it as they would if it were under way.
+ * A host's robots.txt goes to a holder who takes such tasks; until one has room it is parked.
  */
 import { randomBytes } from 'node:crypto';
 import { clockMs } from '../../shared/clock.ts';
 import type { Crawls } from './crawls.ts';
-import { keyOf } from './gathering.ts';
 import type { Host, Turn } from './host.ts';
 import { type Lease, type LeaseHolder, Leases } from './leases.ts';
+import { type ParkedFile, ParkedFiles } from './parked-files.ts';
 import type { Politeness } from './politeness.ts';
 import type { TaskNames } from './task-names.ts';
 import type { Task } from './tasks.ts';
@@ -23,8 +22,6 @@ const lossesMax = 12;
 const lossFirstMs = 1_000;
 const tickMs = 1_000;
 const timerMsMax = 60_000;
-/** Files that wait for a holder, at most. */
-const parkedMax = 1_024;
 
 export type DispatcherOptions = {
   readonly crawls: Crawls;
@@ -41,14 +38,11 @@ export type DispatcherOptions = {
   readonly onFilesWanted: () => void;
 };
 
-/** A file that nobody could take yet. */
-type Parked = { readonly host: Host; readonly task: Task; readonly isTimed: boolean };
-
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #leases: Leases;
   readonly #holders: LeaseHolder[] = [];
-  #parked: Parked[] = [];
+  readonly #parked: ParkedFiles;
   /** Whose leases ran out and who has not been heard of since: they would only keep tasks. */
   readonly #late = new Set<LeaseHolder>();
   readonly #ticker = setInterval(() => this.#tick(), tickMs);
@@ -59,6 +53,7 @@ export class Dispatcher {
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
+    this.#parked = new ParkedFiles(options.politeness);
     // Ids differ from start to start, so that one of an earlier master means nothing.
     this.#leases = new Leases(options.leaseMs, randomBytes(5).readUIntBE(0, 5) * 1024);
   }
@@ -100,18 +95,12 @@ export class Dispatcher {
     leaseId: number,
     name: Uint8Array,
   ): { task: Task; host: Host | undefined } | undefined {
-    const key = this.#options.names.keyIn(name);
-    if (key === undefined) return undefined;
-    const held = this.#leases.held(leaseId, holder);
-    const isHeld = held !== undefined && keyOf(held.task).equals(key);
-    // Without its lease (one of before a restart, or one that ran out) it counts if it is open.
-    const task = isHeld ? held.task : this.#options.crawls.find(key);
-    if (task === undefined || task.state === 'committing') return undefined;
-    const lease = isHeld || task.state !== 'leased' ? held : this.#leases.of(task);
-    const wasLeased = task.state === 'leased';
+    const { task, held } = this.#named(holder, leaseId, name);
+    if (task === undefined) return undefined;
+    const lease = held ?? (task.state === 'leased' ? this.#leases.of(task) : undefined);
     task.queue.commit(task);
-    if (lease !== undefined && wasLeased) {
-      if (!isHeld) lease.holder.cancel([lease]);
+    if (lease !== undefined) {
+      if (lease !== held) lease.holder.cancel([lease]);
       this.#end(lease);
     }
     return { task, host: lease?.host };
@@ -119,12 +108,21 @@ export class Dispatcher {
 
   /** The task that such a word is about, left as it is; undefined when it is done already. */
   open(holder: LeaseHolder, leaseId: number, name: Uint8Array): Task | undefined {
-    const key = this.#options.names.keyIn(name);
-    if (key === undefined) return undefined;
+    return this.#named(holder, leaseId, name).task;
+  }
+
+  /** The open task of that name, and its lease if this is the one. Without its lease (one of before
+   *  a restart, or one that ran out) a task counts if it is open. */
+  #named(
+    holder: LeaseHolder,
+    leaseId: number,
+    name: Uint8Array,
+  ): { task: Task | undefined; held?: Lease } {
     const held = this.#leases.held(leaseId, holder);
-    const isHeld = held !== undefined && keyOf(held.task).equals(key);
-    const task = isHeld ? held.task : this.#options.crawls.find(key);
-    return task?.state === 'committing' ? undefined : task;
+    if (held?.name.equals(name)) return { task: held.task, held };
+    const key = this.#options.names.keyIn(name);
+    const task = key && this.#options.crawls.find(key);
+    return { task: task?.state === 'committing' ? undefined : task };
   }
 
   /** A task comes back unfetched. False when the holder did not have it. */
@@ -207,9 +205,7 @@ export class Dispatcher {
       if (lease.task.kind === 'robots') lease.task.queue.release(lease.task, lease.task);
       this.#end(lease);
     }
-    const parked = this.#parked;
-    this.#parked = parked.filter(({ task }) => task.queue.crawl !== crawlId);
-    for (const one of parked) if (one.task.queue.crawl === crawlId) this.#unpark(one);
+    this.#parked.cancel(crawlId, clockMs());
   }
 
   /** No more leases; those that there are may end as they do. */
@@ -248,11 +244,11 @@ export class Dispatcher {
   }
 
   #handOut(now: number): void {
-    const { politeness, crawls, onFilesWanted } = this.#options;
+    const { politeness, crawls, names, onFilesWanted } = this.#options;
     const pushes = new Map<LeaseHolder, Lease[]>();
-    const give = (holder: LeaseHolder, { task, host, isTimed }: Parked) => {
+    const give = (holder: LeaseHolder, { task, host, isTimed }: ParkedFile) => {
       this.#nextHolder = (this.#holders.indexOf(holder) + 1) % this.#holders.length;
-      const lease = this.#leases.give(task, host, holder, now);
+      const lease = this.#leases.give({ task, name: names.of(task), host, holder }, now);
       if (isTimed) lease.timing = 'awaited';
       else if (lease.timing === 'awaited') politeness.starting(host.group, now);
       const crawl = crawls.of(task);
@@ -261,8 +257,13 @@ export class Dispatcher {
       if (list === undefined) pushes.set(holder, [lease]);
       else list.push(lease);
     };
-    this.#giveParked(give);
-    while (this.#parked.length < parkedMax) {
+    while (!this.#parked.isEmpty) {
+      const holder = this.#fileTaker();
+      const file = holder && this.#parked.take(now);
+      if (holder === undefined || file === undefined) break;
+      give(holder, file);
+    }
+    while (!this.#parked.isFull) {
       // A host with a delay needs a slave that begins at once; others may wait in the slave.
       const timely = this.#holderWith(startsAtOnce, 'pages');
       const holder = timely ?? this.#holderWith(({ credit }) => credit, 'pages');
@@ -270,51 +271,16 @@ export class Dispatcher {
       if (holder === undefined || taken === undefined) break;
       const isFile = taken.task.kind !== 'page';
       const taker = isFile && holder.takes === 'pages' ? this.#fileTaker() : holder;
-      if (taker === undefined) this.#park(taken, now);
+      if (taker === undefined) this.#parked.park(taken, now);
       else give(taker, { ...taken, isTimed: false });
     }
     for (const [holder, leases] of pushes) holder.push(leases);
-    const isMissed = this.#parked.length > 0;
-    if (isMissed && this.#holders.every(({ takes }) => takes === 'pages')) onFilesWanted();
+    if (this.#parked.isEmpty) return;
+    if (this.#holders.every(({ takes }) => takes === 'pages')) onFilesWanted();
   }
 
   #fileTaker(): LeaseHolder | undefined {
     return this.#holderWith(startsAtOnce, 'files');
-  }
-
-  #park(taken: { host: Host; task: Task }, now: number): void {
-    const { politeness } = this.#options;
-    const { group } = taken.host;
-    const isTimed = group.delayMs > 0;
-    // Nobody else begins there until it has begun.
-    if (isTimed) politeness.starting(group, now);
-    this.#parked.push({ ...taken, isTimed });
-  }
-
-  #giveParked(give: (holder: LeaseHolder, parked: Parked) => void): void {
-    while (this.#parked.length > 0) {
-      const holder = this.#fileTaker();
-      if (holder === undefined) return;
-      const parked = this.#parked.shift() as Parked;
-      // A report of an older lease may have come.
-      if (parked.task.state === 'leased') give(holder, parked);
-      else this.#leaveHost(parked);
-    }
-  }
-
-  /** A parked task that nobody needs for its crawl; another crawl may ask for the file. */
-  #unpark(parked: Parked): void {
-    const { task } = parked;
-    if (task.kind === 'robots' && task.state === 'leased') task.queue.release(task, task);
-    this.#leaveHost(parked);
-  }
-
-  #leaveHost({ host, isTimed }: Parked): void {
-    const now = clockMs();
-    const { politeness } = this.#options;
-    if (isTimed) politeness.started(host.group, true, now);
-    politeness.vacate(host.group, now);
-    politeness.ended(host, now);
   }
 
   /** The next holder in turn that has room and takes such tasks. */

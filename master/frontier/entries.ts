@@ -1,4 +1,5 @@
-/** What each kind of entry of the filter queue does to the commit that takes it. */
+/** What each kind of entry of the filter queue does to the commit that takes it, and is answered. */
+import type { Endings } from './endings.ts';
 import type { Gathering } from './gathering.ts';
 import type { Entry } from './inbox.ts';
 import type { Offers } from './offers.ts';
@@ -7,33 +8,34 @@ import type { Offers } from './offers.ts';
 export function handle(
   entry: Entry,
   gathering: Gathering,
-  offers: Offers,
+  { endings, offers }: { readonly endings: Endings; readonly offers: Offers },
   now: number,
 ): () => void {
   switch (entry.kind) {
     case 'report': {
       const { task, report, links, slave } = entry;
-      const isTaken = gathering.report(task, report, { before: links.total, slave }, now);
+      const source = { before: links.total, slave };
+      const isTaken = endings.report(gathering, task, report, source, now);
       return () => entry.done(isTaken ? 'done' : 'stale');
     }
     case 'links':
       entry.links.total += gathering.links(entry.part, entry.task, now);
       return () => {};
     case 'failure': {
-      gathering.failure(entry.failure, now);
+      endings.failure(gathering, entry.failure, now);
       return () => entry.done('done');
     }
     case 'offer':
       gathering.offer(entry.offer, now);
       return entry.done;
     case 'sitemap':
-      gathering.sitemap(entry.task, entry.part, entry.slave, now);
+      endings.sitemap(gathering, entry.task, entry.part, entry.slave, now);
       return () => entry.done('done');
     case 'sitemaps':
       gathering.sitemaps(entry.urls, entry.level);
       return () => {};
     case 'excluded':
-      gathering.excluded(entry.task, now);
+      endings.excluded(gathering, entry.task, now);
       return entry.done;
     case 'seeds': {
       const verdict = offers.seeds(gathering, entry.urls, entry.priority);
@@ -48,5 +50,27 @@ export function handle(
       return entry.done;
     default:
       return entry satisfies never;
+  }
+}
+
+/** The answer to what came for a crawl that is cancelled: nothing of it was done. */
+export function answerCancelled(entry: Entry): void {
+  switch (entry.kind) {
+    case 'seeds':
+      entry.done({ admitted: 0, known: 0, refused: [] });
+      return;
+    case 'again':
+      entry.done({ admitted: 0, known: 0, refused: 0 });
+      return;
+    case 'offer':
+    case 'replay':
+    case 'excluded':
+      entry.done();
+      return;
+    case 'links':
+    case 'sitemaps':
+      return;
+    default:
+      entry.done('stale');
   }
 }

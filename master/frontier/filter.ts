@@ -1,5 +1,5 @@
 /**
- * The filter of one crawl: which fingerprints are new. Three looks, the cheap ones first:
+ * The filter of one crawl: which fingerprints are new. Four looks, the cheap ones first:
  *
  *     recent table   hit: known, no further look            (bounded, forgets)
  *     pending sets   hit: known, being committed            (exact)
@@ -20,7 +20,7 @@ import {
 import { type FileHandle, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { fingerprintBytes } from '../../shared/fingerprint.ts';
-import { commitKey, crawlKey, fingerprintKey } from '../store/records.ts';
+import { commitKey, crawlKey, fingerprintKey, fingerprintKeyBytes } from '../store/records.ts';
 import type { Change, Row, Store } from '../store/store.ts';
 import { Bloom, bloomBytesFor } from './bloom.ts';
 import { PendingSet, type RecentTable } from './recent.ts';
@@ -28,6 +28,8 @@ import { PendingSet, type RecentTable } from './recent.ts';
 /** Fingerprints since the last save before the Bloom filter is saved again. */
 const unsavedMax = 1 << 20;
 const digestBytes = 32;
+/** Before the fingerprint in a key of `seen`. */
+const crawlBytes = fingerprintKeyBytes - fingerprintBytes;
 /** Rows read at once at the start: about as much memory of either table. */
 const recentRows = 8;
 const seenRows = 4096;
@@ -126,12 +128,14 @@ export class Filter {
     };
   }
 
-  /** The changes that put these keys of `seen` on record. They are sorted: neighbours share a
-   *  page of the store. `commit` numbers the commit within the crawl. */
+  /** The changes that put these keys of `seen` on record, those together that share a page of the
+   *  store. `commit` numbers the commit within the crawl. */
   changes(keys: Buffer[], commit: number): Change[] {
     if (keys.length === 0) return [];
-    keys.sort(Buffer.compare);
-    const fingerprints = Buffer.concat(keys.map((key) => key.subarray(4)));
+    // Four random bytes order them well enough, at a fraction of what comparing all would cost.
+    keys.sort((a, b) => a.readUInt32BE(crawlBytes) - b.readUInt32BE(crawlBytes));
+    const fingerprints = Buffer.allocUnsafe(keys.length * fingerprintBytes);
+    for (const [i, key] of keys.entries()) key.copy(fingerprints, i * fingerprintBytes, crawlBytes);
     const changes: Change[] = keys.map((key) => ({ table: 'seen', key, value: nothing }));
     // What the saved Bloom filter lacks, in one row instead of a scan of `seen` at the start.
     changes.push({ table: 'recent', key: commitKey(this.#crawl, commit), value: fingerprints });
@@ -202,7 +206,7 @@ export class Filter {
     if (isComplete && this.#bloom.count >= seenCount) return;
     // The saved filter is gone, damaged or an old one. A filter that lacks a key would fetch its
     // page twice.
-    this.#addRows('seen', crawlKey(this.#crawl), ({ key }) => key.subarray(4));
+    this.#addRows('seen', crawlKey(this.#crawl), ({ key }) => key.subarray(crawlBytes));
   }
 
   /** Reads the saved filter; false when there is none, or not that which the rows were erased

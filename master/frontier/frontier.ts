@@ -21,20 +21,14 @@ import { Buried } from './buried.ts';
 import type { Crawl } from './crawl.ts';
 import { Crawls, hasCrawls } from './crawls.ts';
 import { Dispatcher } from './dispatcher.ts';
-import { handle } from './entries.ts';
+import { Endings } from './endings.ts';
+import { answerCancelled, handle } from './entries.ts';
 import type { FrontierOptions } from './frontier-options.ts';
 import { Gathering, type Offer } from './gathering.ts';
 import { askHop, type HopVerdict } from './hops.ts';
 import type { Host } from './host.ts';
 import { HostRecords } from './host-records.ts';
-import {
-  answerCancelled,
-  type EarlierUrl,
-  type Entry,
-  Inbox,
-  type SeedVerdict,
-  smallEntryBytes,
-} from './inbox.ts';
+import { type EarlierUrl, type Entry, Inbox, type SeedVerdict, smallEntryBytes } from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';
 import { Lessons } from './lessons.ts';
 import { Offers } from './offers.ts';
@@ -68,6 +62,7 @@ export class Frontier {
   readonly #records: HostRecords;
   readonly #lessons: Lessons;
   readonly #offers: Offers;
+  readonly #endings: Endings;
 
   constructor(options: FrontierOptions) {
     this.#options = options;
@@ -89,6 +84,7 @@ export class Frontier {
     this.#lessons = new Lessons(this.#politeness, this.#records);
     const recent = new RecentTable(options.recentEntries);
     this.#offers = new Offers(this.#politeness, this.#records, recent);
+    this.#endings = new Endings(this.earlier);
     this.crawls = new Crawls({
       store: options.store,
       politeness: this.#politeness,
@@ -283,7 +279,7 @@ export class Frontier {
     const { crawl } = entry;
     if (crawl.state === 'cancelled') return () => answerCancelled(entry);
     const gathering = this.#gathering(crawl, gatherings);
-    return handle(entry, gathering, this.#offers, clockMs());
+    return handle(entry, gathering, { endings: this.#endings, offers: this.#offers }, clockMs());
   }
 
   #gathering(crawl: Crawl, gatherings: Map<Crawl, Gathering>): Gathering {
@@ -293,7 +289,7 @@ export class Frontier {
         const key = hostKeyOf(url);
         return { key, hash: this.#politeness.hashOf(key) };
       };
-      gathering = new Gathering(crawl, this.#hashers, hostOf, this.earlier);
+      gathering = new Gathering(crawl, this.#hashers, hostOf);
       gatherings.set(crawl, gathering);
     }
     return gathering;

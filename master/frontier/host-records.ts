@@ -16,7 +16,6 @@ import {
 import type { Change, Store } from '../store/store.ts';
 import type { Group, Host } from './host.ts';
 import { forgivenAfter } from './pace.ts';
-
 import type { RobotsAnswer } from './robots-gate.ts';
 
 const nothing = new Uint8Array(0);
@@ -74,12 +73,13 @@ export class HostRecords {
   }
 
   savePace({ hash, pace }: Group): void {
-    const value = pace.isPlain ? undefined : encodePace(pace.record, clockMs());
+    const value = encodePace(pace.record, clockMs());
     void this.#commit([{ table: 'paces', key: hash, value }]);
   }
 
   saveBreaker({ hash, breaker }: Host): void {
-    const value = breaker.isPlain ? undefined : encodeBreaker(breaker.record, clockMs());
+    // One that answers has no record.
+    const value = breaker.isProbing ? encodeBreaker(breaker.record, clockMs()) : undefined;
     void this.#commit([{ table: 'breakers', key: hash, value }]);
   }
 

@@ -6,7 +6,8 @@
 import type { FetchErrorBody, Replies, Requests } from '../../shared/protocol.ts';
 import type { Row } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
-import type { Offer, Report } from './gathering.ts';
+import type { Report } from './endings.ts';
+import type { Offer } from './gathering.ts';
 import type { SitemapPart } from './sitemaps.ts';
 import type { Task } from './tasks.ts';
 
@@ -123,27 +124,5 @@ export class Inbox {
     const waiting = this.#waitingForRoom;
     this.#waitingForRoom = [];
     for (const resolve of waiting) resolve();
-  }
-}
-
-/** The answer to what came for a crawl that is cancelled: nothing of it was done. */
-export function answerCancelled(entry: Entry): void {
-  switch (entry.kind) {
-    case 'seeds':
-      entry.done({ admitted: 0, known: 0, refused: [] });
-      return;
-    case 'again':
-      entry.done({ admitted: 0, known: 0, refused: 0 });
-      return;
-    case 'offer':
-    case 'replay':
-    case 'excluded':
-      entry.done();
-      return;
-    case 'links':
-    case 'sitemaps':
-      return;
-    default:
-      entry.done('stale');
   }
 }

@@ -26,6 +26,8 @@ export interface LeaseHolder {
 export type Lease = {
   readonly id: number;
   readonly task: Task;
+  /** The task's name on the wire. */
+  readonly name: Buffer;
   readonly host: Host;
   readonly holder: LeaseHolder;
   deadline: number;
@@ -36,6 +38,8 @@ export type Lease = {
   /** A redirect of it that waits for its turn. */
   hop: Hop | undefined;
 };
+
+type Given = Pick<Lease, 'task' | 'name' | 'host' | 'holder'>;
 
 export class Leases {
   readonly #leaseMs: number;
@@ -52,10 +56,12 @@ export class Leases {
     return this.#byId.size;
   }
 
-  give(task: Task, host: Host, holder: LeaseHolder, now: number): Lease {
+  give(given: Given, now: number): Lease {
+    const { task, name, host, holder } = given;
     const lease: Lease = {
       id: ++this.#lastId,
       task,
+      name,
       host,
       holder,
       deadline: now + this.#leaseMs,

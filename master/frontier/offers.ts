@@ -27,11 +27,9 @@ export class Offers {
   /** Seeds, which open the scope for their hosts. */
   seeds(gathering: Gathering, texts: readonly string[], priority: number): SeedVerdict {
     const verdict: SeedVerdict = { admitted: 0, known: 0, refused: [] };
-    const { scope, counters } = gathering.crawl;
+    const { scope } = gathering.crawl;
     const urls = texts.map((text) => ({ text, url: canonicalUrl(text) }));
-    const opened = urls.filter(({ url }) => url !== undefined && scope.addSeed(url));
-    // What was settled as out of scope may belong to the crawl now.
-    if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
+    this.#open(gathering, urls);
     for (const { text, url } of urls) {
       const why = url && scope.refuses(url);
       if (url === undefined) verdict.refused.push({ url: text, why: 'not an http or https URL' });
@@ -48,10 +46,10 @@ export class Offers {
   /** URLs of an earlier crawl; those of depth 0 are seeds. */
   again(gathering: Gathering, again: readonly EarlierUrl[]): Replies['crawl.recrawl'] {
     const verdict = { admitted: 0, known: 0, refused: 0 };
-    const { scope, spec, counters } = gathering.crawl;
+    const { scope, spec } = gathering.crawl;
     const offers = again.map(({ url, ...rest }) => ({ url: canonicalUrl(url), ...rest }));
-    const opened = offers.filter(({ url, depth }) => url && depth === 0 && scope.addSeed(url));
-    if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
+    const seeds = offers.filter(({ depth }) => depth === 0);
+    this.#open(gathering, seeds);
     for (const { url, depth, page } of offers) {
       const isLeftOut = depth > (spec.maxDepth ?? depth) || (url && scope.refuses(url));
       if (url === undefined || isLeftOut) verdict.refused++;
@@ -70,6 +68,14 @@ export class Offers {
       gathering.replay(record, key);
     }
     goOn(gathering);
+  }
+
+  /** Opens the scope for these seeds. */
+  #open({ crawl }: Gathering, seeds: readonly { readonly url: URL | undefined }[]): void {
+    const { scope, counters } = crawl;
+    const opened = seeds.filter(({ url }) => url !== undefined && scope.addSeed(url));
+    // What was settled as out of scope may belong to the crawl now.
+    if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
   }
 
   /** The operator asks for URLs of this host: what was given up is tried again. */

@@ -34,10 +34,8 @@ const forgottenMs = learnedMsMin / 4;
 const forgivenAfterMs = 600_000;
 const forgivenAfterMsMax = 86_400_000;
 
-const newRecord: PaceRecord = { holdUntil: 0, refusals: 0, learnedMs: 0, learnedAt: 0, lessons: 0 };
-
 export class Pace {
-  #record = newRecord;
+  #record: PaceRecord = { holdUntil: 0, refusals: 0, learnedMs: 0, learnedAt: 0, lessons: 0 };
   #smoothedMs = 0;
   #window = windowFirst;
   /** A 503 alone may be one page's own. */
@@ -45,11 +43,6 @@ export class Pace {
 
   get record(): PaceRecord {
     return this.#record;
-  }
-
-  /** Nothing that a group without a past would not have. */
-  get isPlain(): boolean {
-    return this.#record === newRecord;
   }
 
   restore(record: PaceRecord): void {

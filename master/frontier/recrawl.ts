@@ -5,11 +5,11 @@
  * record leaves the store with its task. A crawl that took over nothing costs no look.
  */
 import type { EarlierPage, Result } from '../../shared/protocol.ts';
-import { decodeEarlier, taskKey } from '../store/records.ts';
+import { decodeEarlier } from '../store/records.ts';
 import type { Store } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
-import type { Report } from './gathering.ts';
-import type { Task } from './tasks.ts';
+import type { Report } from './endings.ts';
+import { keyOf, type Task } from './tasks.ts';
 
 /** A report as it is written: with what was known before, if it is unchanged. */
 export type Finding = {
@@ -27,8 +27,8 @@ export class EarlierPages {
   }
 
   /** Validators for the push of a task. */
-  validators(crawl: Crawl | undefined, task: Task) {
-    const page = crawl && this.#find(crawl, task);
+  validators(crawl: Crawl, task: Task) {
+    const page = this.#find(crawl, task);
     if (page === undefined) return undefined;
     const { etag, lastModified, finalUrl: validatedUrl } = page;
     return {
@@ -52,9 +52,9 @@ export class EarlierPages {
     return { result: { ...result, ...known, etag, lastModified }, images, linkCount };
   }
 
-  #find(crawl: Crawl, { queue, rank, seq, kind }: Task): EarlierPage | undefined {
-    if (crawl.counters.earlier === 0 || kind !== 'page') return undefined;
-    const value = this.#store.get('earlier', taskKey(queue.crawl, queue.host, rank, seq));
+  #find(crawl: Crawl, task: Task): EarlierPage | undefined {
+    if (crawl.counters.earlier === 0 || task.kind !== 'page') return undefined;
+    const value = this.#store.get('earlier', keyOf(task));
     return value === undefined ? undefined : decodeEarlier(value);
   }
 }

@@ -40,9 +40,10 @@ export class Scope {
     return isNew;
   }
 
-  /** Did the operator name this host and port, so that it may be at a private address? */
-  isSeedHost(url: URL): boolean {
-    return this.#hosts.has(url.host);
+  /** Did the operator name the host and port of this host key, so that it may be at a private
+   *  address? */
+  isSeedHost(hostKey: string): boolean {
+    return this.#hosts.has(hostKey.slice(hostKey.indexOf('//') + 2));
   }
 
   /** Is it on a host that the crawl is about: a seed's, or one of its domain? */

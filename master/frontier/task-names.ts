@@ -5,8 +5,7 @@
  */
 import type { Fingerprinter } from '../../shared/fingerprint.ts';
 import { taskKeyBytes } from '../store/records.ts';
-import { keyOf } from './gathering.ts';
-import type { Task } from './tasks.ts';
+import { keyOf, type Task } from './tasks.ts';
 
 const sealBytes = 8;
 

@@ -37,6 +37,11 @@ export type Task = TaskRecord & {
   heapIndex: number;
 };
 
+/** A task's key in the store. */
+export function keyOf({ queue, rank, seq }: Task): Buffer {
+  return taskKey(queue.crawl, queue.host, rank, seq);
+}
+
 type Position = { readonly rank: number; readonly seq: number };
 const theEnd: Position = { rank: Number.POSITIVE_INFINITY, seq: 0 };
 const theStart: Position = { rank: -1, seq: 0 };

@@ -35,8 +35,8 @@ export function isCrawlQueue(name: string): name is CrawlQueueName {
 }
 
 export type CrawlQueuesOptions = {
-  /** Every answer to a put waits for its commit. */
-  readonly isDurable: boolean;
+  /** Do answers to a put wait for its commit? Asked for each. */
+  readonly isDurable: () => boolean;
   /** The crawl that seeds belong to, and links that no page is known of; how it is made. */
   readonly crawl: string;
   readonly spec: CrawlSpec;
@@ -229,7 +229,7 @@ export class CrawlQueues {
   /** A link put by this connection is of no page, and needs not wait for anything. */
   #isLoose(caller: Caller): boolean {
     const { frontier } = this.#services();
-    if (this.#options.isDurable || frontier.isFull) return false;
+    if (this.#options.isDurable() || frontier.isFull) return false;
     if (!frontier.crawls.has(this.#options.crawl)) return false;
     if (this.#workers.size === 0) return true;
     const { page, worker } = this.#pageOf(caller, undefined);
@@ -330,7 +330,7 @@ export class CrawlQueues {
       images: [...images],
       from: page?.lease.task ?? { url: '', depth: 0, priority: 0 },
     });
-    if (this.#options.isDurable) await offered;
+    if (this.#options.isDurable()) await offered;
   }
 
   async #end(method: 'task_done' | 'release', caller: Caller, request: PyRequest): Promise<Buffer> {

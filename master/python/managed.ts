@@ -124,7 +124,7 @@ export class Managed {
     const isSibling = (other: Caller) =>
       addressOf(other) === address && processOf(other) === processOf(caller);
     if (isThread(caller) && [...this.#callers].some(isSibling)) return true;
-    return this.#farewells.take(address, ident);
+    return this.#farewells.take(address, ident, processOf(caller), isThread(caller));
   }
 
   #create(caller: Caller, { args }: PyRequest): PyValue {

@@ -3,11 +3,12 @@
  *
  * An item that `get` hands out is held by the connection until its next request, which shows that
  * the reply has arrived, or until its orderly end; if it dies before, the item goes back to the
- * head of the queue. A `put` is answered before its commit unless `isDurable`.
+ * head of the queue. A `put` is answered before its commit unless `isDurable` says so.
  */
 import { decodeValue } from '../../shared/frame.ts';
 import { limits } from '../../shared/protocol.ts';
-import type { Item, TakenItem, UserQueue } from '../user-queue.ts';
+import type { Item, TakenItem } from '../queue-items.ts';
+import type { UserQueue } from '../user-queue.ts';
 import { bind, type PyRequest, waitMsOf } from './arguments.ts';
 import { decodeItem, encodeItem, isItemPickle, returnOfItem } from './pickle-item.ts';
 import { fromPlain } from './pickle-plain.ts';
@@ -25,12 +26,12 @@ export class PlainQueue implements Proxied {
   readonly ident: string;
   readonly methods: ReadonlyMap<string, Method>;
   readonly #queue: UserQueue;
-  readonly #isDurable: boolean;
+  readonly #isDurable: () => boolean;
   readonly #isDraining: () => boolean;
   /** The item that a connection was given last; undefined when that is done. */
   readonly #given = new Map<Caller, Item | undefined>();
 
-  constructor(queue: UserQueue, options: { isDurable: boolean; isDraining: () => boolean }) {
+  constructor(queue: UserQueue, options: { isDurable: () => boolean; isDraining: () => boolean }) {
     this.ident = queue.name;
     this.#queue = queue;
     this.#isDurable = options.isDurable;
@@ -142,7 +143,7 @@ export class PlainQueue implements Proxied {
 
   /** Answers to a put wait for its commit. */
   get #isLate(): boolean {
-    return this.#isDurable || this.#queue.isBehind;
+    return this.#isDurable() || this.#queue.isBehind;
   }
 
   async #afterCommit(caller: Caller): Promise<Buffer> {

@@ -19,7 +19,8 @@ export const fileNames = {
 } as const;
 
 export const noLengths: Lengths = { pages: 0, images: 0, skipped: 0 };
-type Files = Readonly<Record<keyof typeof fileNames, FileHandle>>;
+type File = { readonly path: string; readonly handle: FileHandle };
+type Files = Readonly<Record<keyof typeof fileNames, File>>;
 
 export class FileSink {
   readonly #files: Files;
@@ -45,7 +46,8 @@ export class FileSink {
     return new FileSink({ pages, images, skipped }, lengths);
   }
 
-  /** Appends the rows to the files and syncs them; gives the new lengths. */
+  /** Appends the rows to the files and syncs them; gives the new lengths.
+   *  @throws Error of the file system, with its code; the lengths are then those of before. */
   async write(rows: readonly Buffer[]): Promise<Lengths> {
     const results = rows.map(decodeResults);
     const add = (file: keyof Files) => {
@@ -61,7 +63,7 @@ export class FileSink {
   }
 
   async close(): Promise<void> {
-    for (const file of Object.values(this.#files)) await file.close();
+    for (const { handle } of Object.values(this.#files)) await handle.close();
   }
 }
 
@@ -79,32 +81,38 @@ export async function refuseForeignFiles(folder: string): Promise<void> {
   }
 }
 
-async function openAt(path: string, length: number): Promise<FileHandle> {
-  let file: FileHandle;
+async function openAt(path: string, length: number): Promise<File> {
+  let handle: FileHandle;
   try {
-    file = await open(path, constants.O_RDWR | constants.O_CREAT, 0o644);
+    handle = await open(path, constants.O_RDWR | constants.O_CREAT, 0o644);
   } catch (error) {
     throw new ConfigError(`cannot write ${path}: ${messageOf(error)}; choose another --out`, error);
   }
-  const { size } = await file.stat();
+  const { size } = await handle.stat();
   if (size < length) {
-    await file.close();
+    await handle.close();
     throw new ConfigError(
       `${path} has ${size} bytes, but ${length} were written to it; ` +
         'put the file back, name its folder with --out, or cancel the crawl',
     );
   }
-  await file.truncate(length);
-  return file;
+  await handle.truncate(length);
+  return { path, handle };
 }
 
-async function append(file: FileHandle, buffers: Buffer[], at: number): Promise<number> {
+async function append({ path, handle }: File, buffers: Buffer[], at: number): Promise<number> {
   if (buffers.length === 0) return at;
   const bytes = buffers.length === 1 ? (buffers[0] ?? Buffer.alloc(0)) : Buffer.concat(buffers);
-  for (let done = 0; done < bytes.length; ) {
-    const { bytesWritten } = await file.write(bytes, done, bytes.length - done, at + done);
-    done += bytesWritten;
+  try {
+    for (let done = 0; done < bytes.length; ) {
+      const { bytesWritten } = await handle.write(bytes, done, bytes.length - done, at + done);
+      done += bytesWritten;
+    }
+    await handle.datasync();
+  } catch (error) {
+    // Node does not name the file of an open one.
+    if (error instanceof Error) error.message = `cannot write ${path}: ${messageOf(error)}`;
+    throw error;
   }
-  await file.datasync();
   return at + bytes.length;
 }

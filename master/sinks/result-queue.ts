@@ -26,32 +26,26 @@ type Outlet = { rows: Row[]; sink: FileSink | undefined; writing: Promise<void> 
 /** A sink writes this often while a crawl runs; at its end, at once. */
 const writeEveryMs = 200;
 
+export type ResultQueueOptions = {
+  readonly store: Store;
+  readonly commits: GroupCommit;
+  /** `<out>`. */
+  readonly folder: string;
+  /** Bytes that wait for a sink before no more is fetched. */
+  readonly waitingBytesMax: () => number;
+  readonly onWritten: (crawl: Crawl) => void;
+  readonly onError: (error: unknown) => void;
+  /** Default: there always is. */
+  readonly room?: FileRoom;
+};
+
 export class ResultQueue {
-  readonly #options: {
-    readonly store: Store;
-    readonly commits: GroupCommit;
-    /** `<out>`. */
-    readonly folder: string;
-    /** Bytes that wait for a sink before no more is fetched. */
-    readonly waitingBytesMax: () => number;
-    readonly onWritten: (crawl: Crawl) => void;
-    readonly onError: (error: unknown) => void;
-    readonly room?: FileRoom;
-  };
+  readonly #options: ResultQueueOptions;
   readonly #outlets = new Map<Crawl, Outlet>();
   #waitingBytes = 0;
   #closing = false;
 
-  constructor(options: {
-    store: Store;
-    commits: GroupCommit;
-    folder: string;
-    waitingBytesMax: () => number;
-    onWritten: (crawl: Crawl) => void;
-    onError: (error: unknown) => void;
-    /** Default: there always is. */
-    room?: FileRoom;
-  }) {
+  constructor(options: ResultQueueOptions) {
     this.#options = options;
   }
 
@@ -79,7 +73,7 @@ export class ResultQueue {
       from: crawlKey(crawl.id),
       to: crawlKey(crawl.id + 1),
     });
-    if (rows.length === 0 && (crawl.state === 'finished' || crawl.state === 'cancelled')) return;
+    if (rows.length === 0 && !crawl.isOpen) return;
     this.#outlet(crawl).sink = await this.#open(crawl);
     for (const { key, value } of rows) this.offer(crawl, commitOf(key), value);
   }

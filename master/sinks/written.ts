@@ -1,26 +1,42 @@
-/** Reads back what the file sink of a crawl has written: for repair. */
+/** Reads back what a crawl has found, from its files and the result queue: for repair. */
 import { closeSync, existsSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Lengths } from '../store/records.ts';
+import { decodeResults, type Lengths } from '../store/records.ts';
 import { fileNames, noLengths } from './files.ts';
 
 const chunkBytes = 1 << 20;
 
-/** URLs that a line of pages.jsonl is about, and images. */
+/** A line of pages.jsonl, as far as it says what it is about; only a page has `images`. */
+export type WrittenLine = {
+  readonly url: string;
+  readonly finalUrl?: string;
+  readonly canonical?: string;
+  readonly images?: unknown;
+  readonly sitemap?: unknown;
+};
+
 export type Written = {
-  readonly onPage: (line: { url: string; finalUrl?: string; canonical?: string }) => void;
+  readonly onLine: (line: WrittenLine) => void;
   readonly onImage: (src: string) => void;
 };
 
-export function readWritten(folder: string, { onPage, onImage }: Written): void {
+/** What the file sink of a crawl has written. */
+export function readWritten(folder: string, { onLine, onImage }: Written): void {
   eachLine(join(folder, fileNames.pages), (line) => {
     try {
-      onPage(JSON.parse(line) as Parameters<Written['onPage']>[0]);
+      onLine(JSON.parse(line) as WrittenLine);
     } catch {
       // torn by the crash; it is written again
     }
   });
   eachLine(join(folder, fileNames.images), onImage);
+}
+
+/** What it is still to write: a row of the result queue. */
+export function readUnwritten(row: Buffer, { onLine, onImage }: Written): void {
+  const { pages, images } = decodeResults(row);
+  for (const line of linesIn(pages)) onLine(JSON.parse(line) as WrittenLine);
+  for (const src of linesIn(images)) onImage(src);
 }
 
 /** Bytes of the whole lines in each file. */
@@ -29,6 +45,11 @@ export function lengthsOfFiles(folder: string): Lengths {
     return [file, eachLine(join(folder, name), () => {})];
   });
   return { ...noLengths, ...(Object.fromEntries(names) as Partial<Lengths>) };
+}
+
+/** Of a text that ends with a line feed, or is empty. */
+function linesIn(text: Buffer): string[] {
+  return text.toString('utf8').split('\n').slice(0, -1);
 }
 
 /** Gives the bytes of the whole lines. */
@@ -46,7 +67,7 @@ function eachLine(path: string, visit: (line: string) => void): number {
       const end = text.lastIndexOf(10) + 1;
       bytes += end;
       rest = text.subarray(end);
-      for (const line of text.toString('utf8', 0, end).split('\n').slice(0, -1)) visit(line);
+      for (const line of linesIn(text.subarray(0, end))) visit(line);
     }
   } finally {
     closeSync(file);

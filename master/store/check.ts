@@ -41,7 +41,11 @@ export function checkStore(path: string): string | undefined {
     return undefined;
   } catch (error) {
     if (error instanceof RangeError || error instanceof Damage) return messageOf(error);
-    throw error;
+    if (!(error instanceof Error && 'syscall' in error)) throw error;
+    throw new ConfigError(
+      `cannot read the store ${path}: ${messageOf(error)}; mend that, or put a backup in its place`,
+      error,
+    );
   } finally {
     file.close();
   }

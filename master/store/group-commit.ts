@@ -4,7 +4,8 @@
  *
  * Parts come from two sides: `submit` hands one over, and a *gatherer* is asked for its part when
  * a commit is about to start, so that it can do a batch of work at its own pace. Two commits may
- * be under way, so that one is prepared while the other is flushed; they end in order.
+ * be under way, so that one is prepared while the other is flushed; they end in order. After one
+ * that failed none is begun, and none is done: each builds on the one before it.
  */
 import type { Change, Store } from './store.ts';
 
@@ -27,6 +28,7 @@ export class GroupCommit {
   readonly #room: Room;
   readonly #gatherers: Gatherer[] = [];
   #parts: Part[] = [];
+  #state: 'working' | 'failed' = 'working';
   #underWay = 0;
   #count = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -86,6 +88,7 @@ export class GroupCommit {
   }
 
   #start(): void {
+    if (this.#state === 'failed') return;
     this.#wanted = false;
     this.#startedAt = performance.now();
     const parts = this.#parts;
@@ -107,13 +110,18 @@ export class GroupCommit {
     if (changes.length > 0) this.#last = this.#store.commit(changes);
     this.#last.then(
       () => {
+        if (this.#state === 'failed') return;
         this.#underWay--;
         for (const part of parts) part.done();
         if (this.#wanted) this.request();
         this.#settleIdle();
       },
       // Nothing was acknowledged, so nothing is lost: the master stops and a restart recovers.
-      (error: unknown) => this.#onError(error),
+      (error: unknown) => {
+        if (this.#state === 'failed') return;
+        this.#state = 'failed';
+        this.#onError(error);
+      },
     );
   }
 

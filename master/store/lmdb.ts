@@ -3,35 +3,29 @@
  *
  * - All changes of one turn of the event loop are one transaction (lmdb-js batches per turn), so
  *   `commit` puts them all before it yields.
- * - A commit is acknowledged when it is *flushed* to the disk, not when it is visible.
+ * - A commit is on the disk before it is visible, and before the next one begins. lmdb-js can let
+ *   these overlap, but then two meta pages may name pages that never reached the disk: a disk that
+ *   fails, or a power cut, leaves a damaged store, and more than two at once lose one.
  * - Random keys cost a page each, so the keys of `seen` are sorted before they are put.
  * - Values carry a checksum, which is looked at before the store is opened: native code that meets
  *   a damaged page takes the process with it.
  * - The write map is used: dirty pages are the kernel's, not anonymous memory of the process.
  */
 import { mkdirSync } from 'node:fs';
-import { open } from 'node:fs/promises';
-
 import { join } from 'node:path';
 import type { Database, RootDatabase } from 'lmdb';
 import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
-import { flagsAt, unflushedFlag } from './pages.ts';
 import { type Change, type Range, type Row, type Store, type Table, tables } from './store.ts';
 import { hasSum, sumBytes, withSum } from './sums.ts';
 
 /** Opens (or makes) the store under `folder`, which has to be whole: see `refuseDamagedStore`. Loaded on demand, so that nothing else of the
  *  master needs native code. @throws ConfigError when the folder cannot be used. */
-export async function openLmdbStore(
-  folder: string,
-  options: {
-    /** For tests: a commit is made, and not flushed yet. */
-    readonly onCommitted?: () => void;
-  } = {},
-): Promise<NativeStore> {
+export async function openLmdbStore(folder: string): Promise<NativeStore> {
   const path = storeFile(folder);
   try {
     mkdirSync(folder, { recursive: true });
     const lmdb = await import('lmdb');
+    muteFaults();
     const root = lmdb.open({
       path,
       noSubdir: true,
@@ -39,11 +33,12 @@ export async function openLmdbStore(
       encoding: 'binary',
       maxDbs: tables.length + 1,
       useWritemap: true,
+      overlappingSync: false,
       // Room in the address space, not on the disk: growing the map later stalls readers.
       mapSize: 1 << 30,
       noMemInit: true,
     });
-    return new LmdbStore(root as RootDatabase<Buffer, Buffer>, options.onCommitted);
+    return new LmdbStore(root as RootDatabase<Buffer, Buffer>, path);
   } catch (error) {
     throw new ConfigError(`cannot open the store ${path}: ${messageOf(error)}`, error);
   }
@@ -62,12 +57,12 @@ type Bytes = Database<Buffer, Buffer>;
 
 class LmdbStore implements NativeStore {
   readonly #root: RootDatabase<Buffer, Buffer>;
-  readonly #onCommitted: (() => void) | undefined;
+  readonly #path: string;
   readonly #tables: ReadonlyMap<Table, Bytes>;
 
-  constructor(root: RootDatabase<Buffer, Buffer>, onCommitted: (() => void) | undefined) {
+  constructor(root: RootDatabase<Buffer, Buffer>, path: string) {
     this.#root = root;
-    this.#onCommitted = onCommitted;
+    this.#path = path;
     this.#tables = new Map(
       tables.map((name) => [
         name,
@@ -103,15 +98,12 @@ class LmdbStore implements NativeStore {
   async commit(changes: readonly Change[]): Promise<void> {
     if (changes.length === 0) return;
     try {
-      const committed = this.#put(changes);
-      const flushed = this.#root.flushed;
-      await committed;
-      this.#onCommitted?.();
-      await flushed;
+      await this.#put(changes);
       // A read of this turn may have opened a snapshot from before; the next one must not use it.
       this.#root.resetReadTxn();
     } catch (error) {
-      throw new StoreError(`the store could not write: ${messageOf(error)}`, error);
+      const cause = await causeOf(error);
+      throw new StoreError(`cannot write the store ${this.#path}: ${messageOf(cause)}`, cause);
     }
   }
 
@@ -119,7 +111,6 @@ class LmdbStore implements NativeStore {
     try {
       // Not compacted: LMDB's writer aborts on what its compaction leaves.
       await this.#root.backup(path, false);
-      await markFlushed(path);
     } catch (error) {
       throw new StoreError(`the store could not be copied: ${messageOf(error)}`, error);
     }
@@ -149,20 +140,24 @@ class LmdbStore implements NativeStore {
   }
 }
 
-/** A copy has all pages of its last transaction, flushed or not: that one counts, also on another
- *  machine. */
-async function markFlushed(path: string): Promise<void> {
-  const file = await open(path, 'r+');
-  try {
-    const flags = Buffer.alloc(2);
-    for (const at of flagsAt) {
-      await file.read(flags, 0, 2, at);
-      flags.writeUInt16LE(flags.readUInt16LE(0) & ~unflushedFlag);
-      await file.write(flags, 0, 2, at);
-    }
-  } finally {
-    await file.close();
-  }
+/** Why a commit failed. lmdb-js keeps that in a promise that is about to be rejected. */
+async function causeOf(error: unknown): Promise<unknown> {
+  if (!(error instanceof Error && 'commitError' in error)) return error;
+  return await Promise.resolve(error.commitError).catch((cause: unknown) => cause);
+}
+
+let isMuted = false;
+
+/** lmdb-js prints why a commit failed, with a stack, before it tells us: that is said once, by us. */
+function muteFaults(): void {
+  if (isMuted) return;
+  isMuted = true;
+  const print = console.error;
+  console.error = (...said: readonly unknown[]) => {
+    const [error] = said;
+    const isFault = error instanceof Error && 'code' in error && typeof error.code === 'number';
+    if (!isFault) print(...said);
+  };
 }
 
 /** It is not looked at here: see `check.ts`. */

@@ -9,7 +9,7 @@
  *
  * Source: liblmdb/mdb.c of lmdb-js 3.5 (MDB_meta, MDB_page, MDB_node, mdb_pick_meta).
  */
-import { closeSync, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 
 /** A tree as its parent describes it; `root` is undefined when it is empty. */
 export type Tree = {
@@ -24,9 +24,6 @@ export type Meta = {
   readonly end: number;
   readonly free: Tree;
   readonly main: Tree;
-  /** Its pages had reached the disk when it was written. */
-  readonly isFlushed: boolean;
-  readonly boot: string;
 };
 
 /** One row: where key and value lie. The buffers are good until the next one. */
@@ -57,9 +54,8 @@ const magic = 0xbeefc0de;
 /** What the data is: 2 for the LMDB of lmdb-js 3. */
 const dataVersion = 2;
 const metaFlags = 0x4008;
-/** Of a meta page, and where they are: its pages may not have reached the disk. */
-export const unflushedFlag = 0x1000;
-export const flagsAt = [52, pageBytes + 52] as const;
+/** Of a store that was written before commits stopped to overlap. */
+const overlappingFlag = 0x1000;
 const branchFlag = 1;
 const leafFlag = 2;
 const overflowFlag = 4;
@@ -124,7 +120,7 @@ export class StoreFile {
     if (page === undefined || page.readUInt16LE(18) !== 8) return undefined;
     if (page.readUInt32LE(24) !== magic || page.readUInt32LE(28) !== dataVersion) return undefined;
     const flags = page.readUInt16LE(52);
-    if (page.readUInt32LE(48) !== pageBytes || (flags & ~unflushedFlag) !== metaFlags) {
+    if (page.readUInt32LE(48) !== pageBytes || (flags & ~overlappingFlag) !== metaFlags) {
       return undefined;
     }
     return {
@@ -132,8 +128,6 @@ export class StoreFile {
       main: treeAt(page, 96),
       end: numberAt(page, 144) + 1,
       transaction: numberAt(page, 152),
-      boot: page.readBigInt64LE(160).toString(16),
-      isFlushed: (flags & unflushedFlag) === 0,
     };
   }
 
@@ -248,12 +242,10 @@ type Walk = Reading & {
   low: Buffer | undefined;
 };
 
-/** The meta page that LMDB will use: the newer one, unless its pages may not have reached the disk
- *  before the machine went down. */
+/** The meta page that LMDB will use: the newer one, which is written when its pages are on the
+ *  disk. */
 export function current(a: Meta, b: Meta): Meta {
-  const [newer, older] = a.transaction >= b.transaction ? [a, b] : [b, a];
-  if (b.transaction === 0) return a;
-  return newer.isFlushed || newer.boot === bootId() ? newer : older;
+  return a.transaction >= b.transaction ? a : b;
 }
 
 /** A tree as a row of the main tree describes it. */
@@ -339,14 +331,4 @@ function compare(
 /** NaN when it is beyond what can be. */
 function numberAt(bytes: Buffer, at: number): number {
   return bytes.readUInt16LE(at + 6) === 0 ? bytes.readUIntLE(at, 6) : Number.NaN;
-}
-
-/** As LMDB reads it: the first group of the kernel's id. '0' where there is none. */
-function bootId(): string {
-  try {
-    const [group = '0'] = readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').split('-');
-    return BigInt(`0x${group}`).toString(16);
-  } catch {
-    return '0';
-  }
 }

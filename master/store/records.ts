@@ -13,12 +13,12 @@
  *     robots   host 8                                -> RobotsRecord, the file itself
  *     breakers host 8                                -> BreakerRecord
  *     paces    group 8                               -> PaceRecord
- *     items    queue name | 0 | seq u48               -> the item's bytes
+ *     items    queue name | 0 | seq u48 of the first   -> items that follow each other
  *
  * In the file every value but those of `seen` ends with a checksum: see `sums.ts`.
  * Integers in keys are big-endian, so that bytes order as numbers.
  */
-import type { CrawlSpec } from '../../shared/crawl.ts';
+import type { CrawlSpec, CrawlState } from '../../shared/crawl.ts';
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
 import type {
   EarlierPage,
@@ -27,9 +27,7 @@ import type {
   SkipReason,
 } from '../../shared/protocol.ts';
 
-export const formatVersion = 1;
-
-export type CrawlState = 'running' | 'paused' | 'finished' | 'cancelled';
+export const formatVersion = 2;
 
 export type CrawlCounters = {
   waiting: number;
@@ -336,6 +334,11 @@ export function parseItemKey(key: Buffer): { queue: string; seq: number } {
     seq: key.readUIntBE(key.length - 6, 6),
   };
 }
+
+/** Values of items, one or more, in their order. */
+export const encodeItemRow = (values: readonly Uint8Array[]): Buffer => encodeValue(values);
+
+export const decodeItemRow = (value: Buffer): Uint8Array[] => decodeValue(value) as Uint8Array[];
 
 /** The first key after every key that begins with `prefix`. */
 export function afterPrefix(prefix: Uint8Array): Buffer {

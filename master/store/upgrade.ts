@@ -7,13 +7,13 @@
  * a store of that version.
  */
 import { ConfigError } from '../../shared/errors.ts';
-import { formatKey, formatVersion } from './records.ts';
+import { encodeItemRow, formatKey, formatVersion } from './records.ts';
 import type { Change, Store } from './store.ts';
 
 /** From the version it is the key of to the next. */
 export type Steps = ReadonlyMap<number, (store: Store) => Change[]>;
 
-const steps: Steps = new Map();
+const steps: Steps = new Map([[1, shareItemRows]]);
 
 /** Brings a store to this version; gives the version it had, undefined for a new one.
  *  @throws ConfigError it is of a newer version, or of one that no step begins with */
@@ -38,6 +38,21 @@ export async function upgrade(
     await store.commit([...step(store), formatChange(version + 1)]);
   }
   return found;
+}
+
+/** Version 1 had a row for each item of a user queue, and nothing but the item in it. */
+function shareItemRows(store: Store): Change[] {
+  const changes: Change[] = [];
+  let from: Buffer = Buffer.from([0]);
+  for (const to = Buffer.alloc(80, 0xff); ; ) {
+    const rows = store.range('items', { from, after: true, to, limit: 1024 });
+    const last = rows.at(-1);
+    if (last === undefined) return changes;
+    for (const { key, value } of rows) {
+      changes.push({ table: 'items', key, value: encodeItemRow([value]) });
+    }
+    from = last.key;
+  }
 }
 
 function formatChange(version: number): Change {

@@ -207,8 +207,9 @@ export class PageExtractor implements ScannerSink {
   }
 
   #linkUrl(href: string, resolver: Resolver): string | undefined {
+    if (href === '') return resolver.base;
     const plain = href.includes('&') ? undefined : resolver.resolvePlain(href);
-    return plain ?? (href === '' ? resolver.base : resolver.resolveLink(this.#value(href)));
+    return plain ?? resolver.resolveLink(this.#value(href));
   }
 }
 

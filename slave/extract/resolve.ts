@@ -77,16 +77,15 @@ export class Resolver {
   }
 
   #fast(href: string): string | undefined {
+    if (href.length === 0) return undefined;
     let at = 0;
     let folder = this.#parents[0] ?? '';
     let isRooted = false;
     if (href.charCodeAt(0) === 0x2f) {
-      if (href.charCodeAt(1) === 0x2f) return this.#fastAbsolute(this.#scheme + href);
+      if (href.startsWith('//')) return this.#fastAbsolute(this.#scheme + href);
       folder = folder.slice(0, this.#rootLength);
       at = 1;
       isRooted = true;
-    } else if (href.length === 0) {
-      return undefined;
     } else {
       if (href.charCodeAt(0) === 0x68 && href.startsWith('http')) {
         const url = this.#fastAbsolute(href);

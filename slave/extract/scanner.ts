@@ -169,16 +169,17 @@ export class Scanner {
 
   #text(): boolean {
     const buffer = this.#buffer;
+    const { length } = buffer;
     const isHtml = this.#foreign.depth === 0;
     let at = buffer.indexOf('<', this.#at);
-    for (; at >= 0; at = buffer.indexOf('<', at)) {
-      const c = buffer.charCodeAt(at + 1);
-      if (c !== slash || !isHtml) break;
+    // No character is read beyond the end: V8 throws compiled code away over the first of these.
+    for (; at >= 0 && at + 2 < length; at = buffer.indexOf('<', at)) {
+      if (buffer.charCodeAt(at + 1) !== slash || !isHtml) break;
       // A plain end tag says nothing.
-      let end = at + 2;
-      while (isLetterOrDigit(buffer.charCodeAt(end))) end++;
-      if (end === at + 2 || buffer.charCodeAt(end) !== gt || !isLetter(buffer.charCodeAt(at + 2)))
-        break;
+      if (!isLetter(buffer.charCodeAt(at + 2))) break;
+      let end = at + 3;
+      while (end < length && isLetterOrDigit(buffer.charCodeAt(end))) end++;
+      if (end >= length || buffer.charCodeAt(end) !== gt) break;
       at = end + 1;
     }
     if (at < 0) {
@@ -186,11 +187,11 @@ export class Scanner {
       return false;
     }
     this.#at = at;
+    if (at + 1 >= length) return false;
     const c = buffer.charCodeAt(at + 1);
     if (isLetter(c)) return this.#openTag(at + 1);
     if (c === slash) return this.#closeTag(at + 2);
     if (c === 0x21) return this.#declaration(at + 2);
-    if (at + 1 >= buffer.length) return false;
     if (c === 0x3f) this.#enter('bogus', at + 1);
     else this.#at = at + 1;
     return true;
@@ -296,25 +297,26 @@ export class Scanner {
       const end = at;
       while (at < length && isSpace(buffer.charCodeAt(at))) at++;
       if (at >= length) return this.#wait(start);
-      if (buffer.charCodeAt(at) !== equals) {
-        if (wanted) this.#tag.take(buffer, start, end, end, end);
-        continue;
+      let value = end;
+      let valueEnd = end;
+      if (buffer.charCodeAt(at) === equals) {
+        at++;
+        while (at < length && isSpace(buffer.charCodeAt(at))) at++;
+        if (at >= length) return this.#wait(start);
+        c = buffer.charCodeAt(at);
+        const quote = c === 0x22 || c === 0x27 ? c : 0;
+        if (quote === 0) {
+          value = at;
+          while (at < length && !endsUnquoted(buffer.charCodeAt(at))) at++;
+          valueEnd = at;
+        } else {
+          value = at + 1;
+          valueEnd = buffer.indexOf(quote === 0x22 ? '"' : "'", value);
+          at = valueEnd + 1;
+        }
+        if (valueEnd < 0 || valueEnd >= length) return this.#waitForValue(start, end, value, quote);
       }
-      at++;
-      while (at < length && isSpace(buffer.charCodeAt(at))) at++;
-      if (at >= length) return this.#wait(start);
-      c = buffer.charCodeAt(at);
-      if (c === 0x22 || c === 0x27) {
-        const close = buffer.indexOf(c === 0x22 ? '"' : "'", at + 1);
-        if (close < 0) return this.#waitForValue(start, end, at + 1, c);
-        if (wanted) this.#tag.take(buffer, start, end, at + 1, close);
-        at = close + 1;
-      } else {
-        const value = at;
-        while (at < length && !endsUnquoted(buffer.charCodeAt(at))) at++;
-        if (at >= length) return this.#waitForValue(start, end, value, 0);
-        if (wanted) this.#tag.take(buffer, start, end, value, at);
-      }
+      if (wanted) this.#tag.take(buffer, start, end, value, valueEnd);
     }
   }
 

@@ -3,10 +3,11 @@
  * allowed is never reused under another. Bounded; the one unused for longest ends when its fetches
  * have. The fetcher calls it.
  */
-import { Agent, type Dispatcher } from 'undici';
+import type { Dispatcher } from 'undici';
+import Agent from 'undici/lib/dispatcher/agent.js';
 import { AddressPolicy } from '../../shared/address.ts';
 import type { FetchSpec } from '../../shared/crawl.ts';
-import { guardedLookup } from './guard.ts';
+import { checkUrl, guardedLookup } from './guard.ts';
 import type { ProxyServer } from './proxies.ts';
 import { ProxyClient } from './proxy-client.ts';
 import type { AddressCache } from './resolver.ts';
@@ -34,6 +35,20 @@ export type ClientKind = {
 const countMax = 256;
 const headerBytesMax = 32 << 10;
 const connectMs = 10_000;
+
+/** Begins a GET of `url`; what comes of it goes to the handler. `headers`: names and values in turn.
+ *  @throws BlockedError of an address that the client's policy refuses. */
+export function send(
+  { agent, policy, proxy }: Client,
+  url: URL,
+  headers: string[],
+  handler: Dispatcher.DispatchHandler,
+): void {
+  const blocked = checkUrl(url, policy, { isProxied: proxy !== undefined });
+  if (blocked !== undefined) throw blocked;
+  const path = url.pathname + url.search;
+  agent.dispatch({ origin: url.origin, path, method: 'GET', headers }, handler);
+}
 
 export class Clients {
   readonly #options: { readonly connections: number; readonly addresses: AddressCache };

@@ -5,6 +5,21 @@
  */
 import { createZstd } from './zstd.ts';
 
+/** Of an answer, by lower-case names. */
+export type Headers = Readonly<Record<string, string | string[] | undefined>>;
+
+/** The fields of a name, each line as it came. */
+export function fieldsOf(headers: Headers, name: string): readonly string[] {
+  const values = headers[name];
+  return values === undefined ? [] : Array.isArray(values) ? values : [values];
+}
+
+/** The first of them. */
+export function fieldOf(headers: Headers, name: string): string | undefined {
+  const values = headers[name];
+  return Array.isArray(values) ? values[0] : values;
+}
+
 export type ContentType = {
   /** Lower-case `type/subtype`; undefined if the header is missing or malformed. */
   essence: string | undefined;
@@ -44,9 +59,9 @@ export function isHtml(essence: string): boolean {
 }
 
 /** Codings to undo, outermost (last applied) first; undefined: one is unknown or they are many. */
-export function contentCodings(header: string | undefined): Coding[] | undefined {
+export function codingsOf(headers: Headers): Coding[] | undefined {
   const codings: Coding[] = [];
-  for (const name of (header ?? '').toLowerCase().split(',')) {
+  for (const name of fieldsOf(headers, 'content-encoding').join(',').toLowerCase().split(',')) {
     const coding = name.trim();
     if (coding === '' || coding === 'identity') continue;
     if (coding === 'gzip' || coding === 'x-gzip') codings.unshift('gzip');

@@ -9,7 +9,15 @@
 import { type FetchSpec, productToken, type RobotsDirective } from '../../shared/crawl.ts';
 import type { FetchErrorBody } from '../../shared/protocol.ts';
 import { addHeaderDirectives, listed } from '../extract/robots-directives.ts';
-import { contentCodings, parseContentType, type Validators, validatorsOf } from './content.ts';
+import {
+  codingsOf,
+  fieldOf,
+  fieldsOf,
+  type Headers,
+  parseContentType,
+  type Validators,
+  validatorsOf,
+} from './content.ts';
 import { Inflater } from './inflate.ts';
 import { fetchError } from './outcome.ts';
 import { isRedirect } from './redirects.ts';
@@ -63,13 +71,12 @@ export type Hop<Body> =
   | { kind: 'failed'; error: FetchErrorBody };
 type Unread = Exclude<Hop<never>, { kind: 'body' | 'failed' }>;
 
-type Headers = Record<string, string | string[] | undefined>;
 /** The part of undici's controller that is used; the types of the library stay in `clients`. */
-type Controller = { abort(reason: Error): void; pause(): void; resume(): void };
+export type Controller = { abort(reason: Error): void; pause(): void; resume(): void };
 
 const drainBytesMax = 64 << 10;
 // One object for all: nobody looks at its stack, and a new one costs microseconds.
-const unwanted = new Error('no longer wanted');
+export const unwanted = new Error('no longer wanted');
 
 export type ExchangeOptions<Body> = {
   /** Canonical URL of this hop. */
@@ -106,11 +113,11 @@ export class Exchange<Body> {
 
   onResponseStart(_controller: Controller, status: number, headers: Headers): void {
     if (this.#state !== 'waiting' || status < 200) return;
-    for (const header of all(headers, 'set-cookie')) this.#options.takeCookie(header);
+    for (const header of fieldsOf(headers, 'set-cookie')) this.#options.takeCookie(header);
     if (status === 200 || status === 304) {
-      this.#validators = validatorsOf(first(headers, 'etag'), first(headers, 'last-modified'));
+      this.#validators = validatorsOf(fieldOf(headers, 'etag'), fieldOf(headers, 'last-modified'));
     }
-    const { essence, charset } = parseContentType(first(headers, 'content-type'));
+    const { essence, charset } = parseContentType(fieldOf(headers, 'content-type'));
     if (status === 200 && this.#options.reading.takes(essence)) {
       this.#read(headers, essence, charset);
       return;
@@ -123,13 +130,13 @@ export class Exchange<Body> {
       ...(directives !== undefined && { directives }),
       ...this.#validators,
     };
-    const location = first(headers, 'location');
+    const location = fieldOf(headers, 'location');
     this.#drain(
       location !== undefined && isRedirect(status)
         ? { kind: 'redirect', location, ...answer }
-        : { kind: 'answer', retryAfter: first(headers, 'retry-after'), ...answer },
+        : { kind: 'answer', retryAfter: fieldOf(headers, 'retry-after'), ...answer },
     );
-    if (Number(first(headers, 'content-length') ?? 0) > drainBytesMax) this.#settleAnswer();
+    if (Number(fieldOf(headers, 'content-length') ?? 0) > drainBytesMax) this.#settleAnswer();
   }
 
   onResponseData(_controller: Controller, chunk: Buffer): void {
@@ -174,7 +181,7 @@ export class Exchange<Body> {
   }
 
   #read(headers: Headers, essence: string | undefined, charset: string | undefined): void {
-    const codings = contentCodings(all(headers, 'content-encoding').join(','));
+    const codings = codingsOf(headers);
     if (codings === undefined) {
       const message = 'unknown content-encoding';
       this.#settle({ kind: 'failed', error: { kind: 'protocol', message } });
@@ -185,7 +192,7 @@ export class Exchange<Body> {
     this.#type = essence ?? reading.type;
     this.#reader = reading.open({
       url,
-      header: (name) => all(headers, name),
+      header: (name) => fieldsOf(headers, name),
       spec,
       charset,
       sniff: essence === undefined,
@@ -203,7 +210,7 @@ export class Exchange<Body> {
 
   /** Of an answer that is no page. */
   #directives(headers: Headers): RobotsDirective[] | undefined {
-    const fields = all(headers, 'x-robots-tag');
+    const fields = fieldsOf(headers, 'x-robots-tag');
     if (fields.length === 0) return undefined;
     const found = new Set<RobotsDirective>();
     const token = productToken(this.#options.spec.userAgent).toLowerCase();
@@ -274,13 +281,4 @@ export class Exchange<Body> {
     this.#controller?.abort(unwanted);
     this.#controller = undefined;
   }
-}
-
-function first(headers: Headers, name: string): string | undefined {
-  return all(headers, name)[0];
-}
-
-function all(headers: Headers, name: string): readonly string[] {
-  const values = headers[name];
-  return values === undefined ? [] : Array.isArray(values) ? values : [values];
 }

@@ -6,11 +6,10 @@
 import type { FetchSpec } from '../../shared/crawl.ts';
 import type { FetchErrorBody, Result } from '../../shared/protocol.ts';
 import { basicAuth } from './basic-auth.ts';
-import { type Client, Clients } from './clients.ts';
+import { type Client, Clients, send } from './clients.ts';
 import { acceptedCodings, type Validators } from './content.ts';
 import { CookieJar } from './cookies.ts';
 import { type Answer, Exchange, type Hop, type Reading } from './exchange.ts';
-import { checkUrl } from './guard.ts';
 import {
   type FetchOutcome,
   type Follow,
@@ -32,14 +31,9 @@ const noLinks = new Uint8Array(0);
 type HopOptions<Body> = {
   readonly spec: FetchSpec;
   readonly signal: AbortSignal;
-  readonly open: boolean;
   readonly leftMs: number;
-  /** Of this hop, as the guard looks at it. */
-  readonly hopUrl: URL;
-  readonly userAgent: string;
-  readonly validators: Validators | undefined;
-  /** Value of the Cookie header. */
-  readonly cookie: string;
+  /** Names and values in turn. */
+  readonly headers: string[];
   readonly takeCookie: (header: string) => void;
   readonly onStart: (() => void) | undefined;
   readonly reading: Reading<Body>;
@@ -70,6 +64,14 @@ export type FetchContext = {
   readonly follow?: Follow | undefined;
 };
 
+/** What all ways to fetch take. `url`: absolute http or https. */
+export type FetchRequest = [
+  url: string,
+  spec: FetchSpec,
+  signal: AbortSignal,
+  context?: FetchContext,
+];
+
 export class PageFetcher {
   readonly #clients: Clients;
 
@@ -79,28 +81,16 @@ export class PageFetcher {
     this.#clients = new Clients({ connections, addresses });
   }
 
-  /**
-   * Fetch `url` (absolute http or https). Network failures and statuses are values; rejects only
-   * with an AbortError when `signal` fires, at once.
-   */
-  async fetch(
-    url: string,
-    spec: FetchSpec,
-    signal: AbortSignal,
-    context: FetchContext = {},
-  ): Promise<FetchOutcome> {
-    const ending = await this.#follow(url, spec, signal, context, pageReading);
+  /** Fetch a page. Network failures and statuses are values; rejects only with an AbortError when
+   *  `signal` fires, at once. */
+  async fetch(...request: FetchRequest): Promise<FetchOutcome> {
+    const ending = await this.#follow(pageReading, request);
     return ending.kind === 'body' ? pageOutcome(ending.result, ending.body) : ending.outcome;
   }
 
   /** The same for a sitemap, of any type. Where it leads out of the origin, `redirectedTo` says. */
-  async fetchSitemap(
-    url: string,
-    spec: FetchSpec,
-    signal: AbortSignal,
-    context: FetchContext = {},
-  ): Promise<SitemapOutcome> {
-    const ending = await this.#follow(url, spec, signal, context, sitemapReading);
+  async fetchSitemap(...request: FetchRequest): Promise<SitemapOutcome> {
+    const ending = await this.#follow(sitemapReading, request);
     if (ending.kind === 'body') {
       const { result, body: sitemap } = ending;
       return { ok: true, result: sitemap.cut ? { ...result, cut: true } : result, sitemap };
@@ -110,11 +100,8 @@ export class PageFetcher {
   }
 
   async #follow<Body>(
-    url: string,
-    spec: FetchSpec,
-    signal: AbortSignal,
-    context: FetchContext,
     reading: Reading<Body>,
+    [url, spec, signal, context = {}]: FetchRequest,
   ): Promise<Ending<Body>> {
     const { open = false, cookies = new CookieJar(), userAgent = spec.userAgent } = context;
     const { proxy, validatedUrl = url, onStart, follow = freely } = context;
@@ -135,19 +122,17 @@ export class PageFetcher {
     });
     for (;;) {
       const leftMs = started + spec.timeoutMs - performance.now();
-      const hopUrl = new URL(chain.url);
+      const { target } = chain;
+      const cookie = cookies.header(target, Date.now());
+      const takeCookie = (header: string) => cookies.take(header, target, Date.now());
       const validators = chain.url === validatedUrl ? context.validators : undefined;
-      const cookie = cookies.header(hopUrl, Date.now());
-      const takeCookie = (header: string) => cookies.take(header, hopUrl, Date.now());
-      const hop = await this.#hop(client, chain, {
+      const { accept } = reading;
+      const headers = requestHeaders(target, { spec, open, userAgent, accept, cookie, validators });
+      const hop = await hopTo(client, target, {
         spec,
         signal,
-        open,
         leftMs,
-        hopUrl,
-        userAgent,
-        validators,
-        cookie,
+        headers,
         takeCookie,
         onStart,
         reading,
@@ -187,22 +172,14 @@ export class PageFetcher {
   }
 
   /** Fetch a robots.txt; rejects as `fetch` does, and keeps to the same addresses. */
-  async fetchRobots(
-    url: string,
-    spec: FetchSpec,
-    signal: AbortSignal,
-    { open = false, proxy, onStart, follow = freely }: FetchContext = {},
-  ): Promise<RobotsOutcome> {
+  async fetchRobots(...[url, spec, signal, context = {}]: FetchRequest): Promise<RobotsOutcome> {
+    const { open = false, proxy, onStart, follow = freely } = context;
     const own = new URL(url).origin;
     const { http2, timeoutMs } = spec;
     const headers = ['user-agent', spec.userAgent, 'accept', 'text/plain,*/*;q=0.5'];
     const dispatch: Dispatch = (target, handler) => {
-      const { origin, pathname, search } = target;
-      const allow = open && origin === own ? 'all' : spec.allowPrivate;
-      const client = this.#clients.of({ allow, proxy, http2 });
-      const blocked = checkUrl(target, client.policy, { isProxied: proxy !== undefined });
-      if (blocked !== undefined) throw blocked;
-      client.agent.dispatch({ origin, path: pathname + search, method: 'GET', headers }, handler);
+      const allow = open && target.origin === own ? 'all' : spec.allowPrivate;
+      send(this.#clients.of({ allow, proxy, http2 }), target, headers, handler);
     };
     const outcome = await fetchRobots(url, dispatch, { timeoutMs, signal, onStart, follow });
     const refusal = outcome.ok && proxy ? judgeProxy(proxy, outcome.status) : undefined;
@@ -213,48 +190,38 @@ export class PageFetcher {
   close(): Promise<void> {
     return this.#clients.close();
   }
+}
 
-  #hop<Body>(client: Client, chain: RedirectChain, options: HopOptions<Body>): Promise<Hop<Body>> {
-    const { spec, signal, open, leftMs, hopUrl, userAgent, validators, cookie } = options;
-    const { takeCookie, onStart, reading } = options;
-    return new Promise((resolve, reject) => {
-      if (signal.aborted) {
-        reject(abortError(signal));
-        return;
-      }
-      const exchange = new Exchange({ url: chain.url, spec, reading, takeCookie, settle, onStart });
-      const timer = setTimeout(() => exchange.expire(), Math.max(leftMs, 1));
-      const onAbort = (): void => {
-        exchange.cancel();
-        settled();
-        reject(abortError(signal));
-      };
-      function settled(): void {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', onAbort);
-      }
-      function settle(hop: Hop<Body>): void {
-        settled();
-        resolve(hop);
-      }
-      signal.addEventListener('abort', onAbort, { once: true });
-      const headers = requestHeaders(chain.url, { spec, open, userAgent, accept: reading.accept });
-      if (cookie !== '') headers.push('cookie', cookie);
-      if (validators?.etag) headers.push('if-none-match', validators.etag);
-      if (validators?.lastModified) headers.push('if-modified-since', validators.lastModified);
-      try {
-        const isProxied = client.proxy !== undefined;
-        const blocked = checkUrl(hopUrl, client.policy, { isProxied });
-        if (blocked !== undefined) throw blocked;
-        client.agent.dispatch(
-          { origin: chain.origin, path: chain.path, method: 'GET', headers },
-          exchange,
-        );
-      } catch (error) {
-        exchange.fail(error);
-      }
-    });
-  }
+/** One request; rejects only with an AbortError when `signal` fires. */
+function hopTo<Body>(client: Client, url: URL, options: HopOptions<Body>): Promise<Hop<Body>> {
+  const { spec, signal, leftMs, headers, takeCookie, onStart, reading } = options;
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) {
+      reject(abortError(signal));
+      return;
+    }
+    const exchange = new Exchange({ url: url.href, spec, reading, takeCookie, settle, onStart });
+    const timer = setTimeout(() => exchange.expire(), Math.max(leftMs, 1));
+    const onAbort = (): void => {
+      exchange.cancel();
+      settled();
+      reject(abortError(signal));
+    };
+    function settled(): void {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', onAbort);
+    }
+    function settle(hop: Hop<Body>): void {
+      settled();
+      resolve(hop);
+    }
+    signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      send(client, url, headers, exchange);
+    } catch (error) {
+      exchange.fail(error);
+    }
+  });
 }
 
 const freely = (): Promise<Turn> => Promise.resolve('go');
@@ -277,14 +244,21 @@ function leftBy(result: Result, target: string): FetchOutcome {
 
 /** Names and values in turn. `open`: the host of a seed, which may be told who asks. */
 function requestHeaders(
-  url: string,
-  options: { spec: FetchSpec; open: boolean; userAgent: string; accept: string },
+  url: URL,
+  options: {
+    spec: FetchSpec;
+    open: boolean;
+    userAgent: string;
+    accept: string;
+    /** Value of the Cookie header. */
+    cookie: string;
+    validators: Validators | undefined;
+  },
 ): string[] {
-  const { spec, open, userAgent, accept } = options;
+  const { spec, open, userAgent, accept, cookie, validators } = options;
   const headers = ['user-agent', userAgent, 'accept-encoding', acceptedCodings];
-  const user = new URL(url);
-  const hasUser = user.username !== '' || user.password !== '';
-  if (hasUser) headers.push('authorization', basicAuth(user));
+  const hasUser = url.username !== '' || url.password !== '';
+  if (hasUser) headers.push('authorization', basicAuth(url));
   let accepts = false;
   for (const [name, value] of spec.headers) {
     const isAuthorization = /^authorization$/i.test(name);
@@ -293,6 +267,9 @@ function requestHeaders(
     headers.push(name, value);
   }
   if (!accepts) headers.push('accept', accept);
+  if (cookie !== '') headers.push('cookie', cookie);
+  if (validators?.etag) headers.push('if-none-match', validators.etag);
+  if (validators?.lastModified) headers.push('if-modified-since', validators.lastModified);
   return headers;
 }
 

@@ -6,7 +6,11 @@
  * Source: RFC 9110, 9.3.6; RFC 9112, 3.2.2.
  */
 import { isIP, Socket } from 'node:net';
-import { Agent, buildConnector, type Dispatcher, Pool } from 'undici';
+import type { buildConnector, Dispatcher } from 'undici';
+import httpConnect from 'undici/lib/api/api-connect.js';
+import makeConnector from 'undici/lib/core/connect.js';
+import Agent from 'undici/lib/dispatcher/agent.js';
+import Pool from 'undici/lib/dispatcher/pool.js';
 import type { ProxyServer } from './proxies.ts';
 import { ProxyError } from './proxy-error.ts';
 import { socksConnect } from './socks.ts';
@@ -32,8 +36,8 @@ export class ProxyClient {
   constructor(options: ProxyClientOptions) {
     this.#options = options;
     const { proxy, agent, connect, lookup, connectMs } = options;
-    this.#toProxy = buildConnector({ timeout: connectMs, lookup });
-    this.#toHost = buildConnector({ ...connect, timeout: connectMs });
+    this.#toProxy = makeConnector({ timeout: connectMs, lookup });
+    this.#toHost = makeConnector({ ...connect, timeout: connectMs });
     this.#tunnels = new Agent({
       ...agent,
       connect: (target, callback) => {
@@ -92,7 +96,7 @@ export class ProxyClient {
   }
 
   async #byHttp(pool: Pool, authority: string): Promise<Socket> {
-    const { statusCode, socket } = await pool.connect({
+    const { statusCode, socket } = await httpConnect.call(pool, {
       ...this.#own(),
       path: authority,
       headers: ['host', authority, ...this.#credentials()],

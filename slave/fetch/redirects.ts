@@ -38,12 +38,9 @@ export class RedirectChain {
     return this.#url.href;
   }
 
-  get origin(): string {
-    return this.#url.origin;
-  }
-
-  get path(): string {
-    return this.#url.pathname + this.#url.search;
+  /** The same, parsed; not to be changed. */
+  get target(): URL {
+    return this.#url;
   }
 
   /** Take one redirect answer; after `follow` the chain stands on the next hop. `before`: the

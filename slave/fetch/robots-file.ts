@@ -6,7 +6,8 @@
 import type { FetchErrorBody } from '../../shared/protocol.ts';
 import { limits } from '../../shared/protocol.ts';
 import { canonicalUrl } from '../../shared/url.ts';
-import { contentCodings } from './content.ts';
+import { codingsOf, fieldOf, fieldsOf, type Headers } from './content.ts';
+import { type Controller, unwanted } from './exchange.ts';
 import { Inflater } from './inflate.ts';
 import { type FailedOutcome, type Follow, fetchError, retryAfterMs } from './outcome.ts';
 import { isRedirect } from './redirects.ts';
@@ -20,8 +21,6 @@ export type RobotsFile = {
 };
 export type RobotsOutcome = ({ ok: true } & RobotsFile) | FailedOutcome;
 
-type Headers = Record<string, string | string[] | undefined>;
-type Controller = { abort(reason: Error): void; pause(): void; resume(): void };
 /** Begins a request for a URL; what comes of it goes to the handler. */
 export type Dispatch = (url: URL, handler: RobotsExchange) => void;
 
@@ -34,7 +33,6 @@ export type RobotsOptions = {
 };
 
 const redirectsMax = 5;
-const unwanted = new Error('no longer wanted');
 
 /** Fetches `url`. Failures are values; rejects only when `signal` fires. */
 export async function fetchRobots(
@@ -120,9 +118,9 @@ export class RobotsExchange {
   onResponseStart(_controller: Controller, status: number, headers: Headers): void {
     if (this.#state !== 'waiting' || status < 200) return;
     this.#state = 'reading';
-    const cacheControl = all(headers, 'cache-control').join(', ').slice(0, 1024);
-    const waitMs = retryAfterMs(all(headers, 'retry-after')[0], Date.now());
-    const location = isRedirect(status) ? all(headers, 'location')[0] : undefined;
+    const cacheControl = fieldsOf(headers, 'cache-control').join(', ').slice(0, 1024);
+    const waitMs = retryAfterMs(fieldOf(headers, 'retry-after'), Date.now());
+    const location = isRedirect(status) ? fieldOf(headers, 'location') : undefined;
     this.#answer = {
       ok: true,
       status,
@@ -130,7 +128,7 @@ export class RobotsExchange {
       ...(waitMs === undefined ? {} : { retryAfterMs: waitMs }),
       ...(location === undefined ? {} : { location }),
     };
-    const codings = contentCodings(all(headers, 'content-encoding').join(','));
+    const codings = codingsOf(headers);
     if (codings === undefined) this.fail(new Error('unknown content-encoding'));
     else if (codings.length > 0) {
       this.#inflater = new Inflater(codings, {
@@ -208,9 +206,4 @@ export class RobotsExchange {
 
 function resolve(location: string, base: URL): URL | undefined {
   return URL.canParse(location, base.href) ? canonicalUrl(new URL(location, base).href) : undefined;
-}
-
-function all(headers: Headers, name: string): readonly string[] {
-  const values = headers[name];
-  return values === undefined ? [] : Array.isArray(values) ? values : [values];
 }

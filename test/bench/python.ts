@@ -3,9 +3,10 @@
  * `put` and `get` by 1, 4 and 16 client processes, and a worker's start. The server has one core
  * and the clients the other. Both servers take turns in each round; medians of the rounds.
  *
- *     node dist/test/bench/python.js [3.11 …] [links]
+ *     node dist/test/bench/python.js [3.11 …] [links | floor]
  *
- * With the newest Python, or those named. `links` measures instead how fast links that are put one
+ * With the newest Python, or those named. `floor` has a Node server that does nothing in the place of
+ * the master: what no server in Node goes below. `links` measures instead how fast links that are put one
  * by one are deduplicated, in a crawl of the master and in CPython with a list or a set.
  */
 import { execFileSync, spawn } from 'node:child_process';
@@ -29,6 +30,7 @@ const linkClients = 4;
 const queues = 'task_queue,filter_queue,result_queue';
 const serverCore = '0';
 const clientCore = '1';
+const isFloor = process.argv.includes('floor');
 
 type Server = { readonly pid: number; readonly address: readonly string[] };
 type Measured = { perSecond: number; serverUs: number; p99Ms: number };
@@ -114,23 +116,33 @@ function serverOf(program: Program): Server {
   return { pid: program.pid, address: [host, port] };
 }
 
+async function startFloor(): Promise<Program> {
+  const file = fileURLToPath(new URL('manager-floor.js', import.meta.url));
+  const args = ['-c', serverCore, process.execPath, file];
+  const program = new Program(args, { program: 'taskset', env: { ORB_AUTHKEY: authkey } });
+  await program.said(/listens on/);
+  return program;
+}
+
 async function compare(python: Python): Promise<void> {
   await using cluster = new Cluster();
   const cpython = await startPython(python);
-  const master = await startMaster(cluster, ['--queues', queues]);
-  const servers = { theirs: serverOf(cpython), ours: serverOf(master) };
-  say(`Python ${python.name}, ${rounds} rounds, medians; the master beside CPython's own server:`);
+  const [name, ours] = isFloor
+    ? ['a Node server that does nothing', await startFloor()]
+    : ['the master', await startMaster(cluster, ['--queues', queues])];
+  const servers = { theirs: serverOf(cpython), ours: serverOf(ours) };
+  say(`Python ${python.name}, ${rounds} rounds, medians; ${name} beside CPython's own server:`);
   for (const clientCount of clientCounts) {
-    const theirs: Round[] = [];
-    const ours: Round[] = [];
+    const theirRounds: Round[] = [];
+    const ourRounds: Round[] = [];
     for (let number = 0; number < rounds; number++) {
-      theirs.push(await round(python, servers.theirs, clientCount));
-      ours.push(await round(python, servers.ours, clientCount));
+      theirRounds.push(await round(python, servers.theirs, clientCount));
+      ourRounds.push(await round(python, servers.ours, clientCount));
     }
     for (const verb of ['put', 'get'] as const) {
       const of = (all: Round[], figure: keyof Measured) => median(all.map((r) => r[verb][figure]));
       const pair = (figure: keyof Measured, show: (value: number) => string, unit: string) => {
-        const [mine, other] = [of(ours, figure), of(theirs, figure)];
+        const [mine, other] = [of(ourRounds, figure), of(theirRounds, figure)];
         return `${show(mine)} · ${show(other)} ${unit} (${(mine / other).toFixed(2)})`;
       };
       say(
@@ -141,10 +153,11 @@ async function compare(python: Python): Promise<void> {
     }
     if (clientCount === 1) {
       const start = (all: Round[]) => median(all.map(({ startMs }) => startMs)).toFixed(0);
-      say(`  a worker's start: ${start(ours)} · ${start(theirs)} ms`);
+      say(`  a worker's start: ${start(ourRounds)} · ${start(theirRounds)} ms`);
     }
   }
   await cpython.kill('SIGKILL');
+  if (isFloor) await ours.kill('SIGKILL');
 }
 
 /** Links one by one by four clients, until the unique ones stand in the task queue. */
@@ -194,7 +207,8 @@ async function compareLinks(python: Python): Promise<void> {
   }
 }
 
-const wanted = process.argv.slice(2).filter((word) => word !== 'links');
+const parts = ['links', 'floor'];
+const wanted = process.argv.slice(2).filter((word) => !parts.includes(word));
 const part = process.argv.includes('links') ? compareLinks : compare;
 const pythons = findPythons().filter(({ version: [major = 0] }) => major >= 3);
 const chosen =

@@ -13,6 +13,7 @@ import { flatSite } from '../../selftest/site.ts';
 import { Connection } from '../../shared/connection.ts';
 import { decodeValue } from '../../shared/frame.ts';
 import { ServerHandshake } from '../../shared/handshake.ts';
+import { selfSigned } from '../support/certificates.ts';
 import { Cluster, type Program, type RunOptions } from '../support/cluster.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
 
@@ -31,6 +32,9 @@ type Case = {
   /** Files to be there before, by their paths. */
   readonly files?: Readonly<Record<string, string>>;
 };
+
+const mine = selfSigned();
+const other = selfSigned();
 
 const wholeNumbers: readonly (readonly [string, readonly string[]])[] = [
   ['--max-depth', ['-1', '1.5', 'x', '65536', '']],
@@ -92,6 +96,11 @@ const masterCases: readonly Case[] = [
   { ...config('config: other.yaml'), says: /c\.yaml: .*"config"/ },
   { ...config('data:'), says: /c\.yaml: "data" must be text or a number/ },
   {
+    ...config('delay: 1\ndelay: 2'),
+    says: /not YAML: Map keys must be unique at line 2, column 1\n$/,
+  },
+  { ...config('max-depth: [1, 2]'), says: /c\.yaml: max-depth: It must be a whole number/ },
+  {
     args: [],
     env: { ORB_DELAY: 'soon' },
     says: /'soon' from env 'ORB_DELAY' is invalid.*whole number/,
@@ -119,6 +128,18 @@ const masterCases: readonly Case[] = [
     says: /file\/out.*--out/,
   },
   {
+    args: ['--data', 'd'],
+    files: { 'd/store/store.mdb/x': '' },
+    says: /cannot read the store d\/store\/store\.mdb: EISDIR/,
+  },
+  {
+    args: ['http://127.0.0.1:1/', '--urls-expected', '1000000000'],
+    says: /1000000000 expected URLs take .*lower --urls-expected/,
+  },
+  { ...certificate(mine.key, mine.key), says: /--tls-cert is no certificate/ },
+  { ...certificate(mine.cert, mine.cert), says: /--tls-key is no private key/ },
+  { ...certificate(mine.cert, other.key), says: /--tls-key is not the key of .*--tls-cert/ },
+  {
     args: ['http://127.0.0.1:1/', '--out', 'out'],
     files: { 'out/default/pages.jsonl': '{"mine":true}\n' },
     says: /out\/default\/pages\.jsonl holds.*move it away, or choose another/,
@@ -138,6 +159,7 @@ const slaveCases: readonly Case[] = [
   { args: ['--join-timeout', '-1'], says: /--join-timeout.*whole number/ },
   { args: ['--name', ''], says: /--name must have 1 to 64/ },
   { args: ['--name', 'x'.repeat(65)], says: /--name must have 1 to 64/ },
+  { args: ['--name', 'a\tb'], says: /--name must have 1 to 64 printable/ },
   { args: ['--master', 'a:b:c'], says: /--master.*"a:b:c" is not an address; write host:port/ },
   { args: ['--master', 'http://box:6666'], says: /--master.*is not an address; write host:port/ },
   { args: ['--mastr', 'box'], says: /unknown option '--mastr'.*--master/ },
@@ -164,6 +186,15 @@ const askCases: readonly Case[] = [
     says: /no master answers at 127\.0\.0\.1:1 .*start one, or name it with --master/,
   },
   { args: ['status'], says: /no authkey/ },
+  {
+    args: ['status', '--no-tls', '--master', 'orbs://127.0.0.1:1'],
+    env: { ORB_AUTHKEY: key },
+    says: /--no-tls and orbs:\/\/.* contradict each other/,
+  },
+  {
+    args: ['--crawl', 'a', 'add', 'http://a/'],
+    says: /--(listen|crawl) stands before "add".*behind it: node master\.js add/,
+  },
   { args: ['status', 'extra'], says: /too many arguments/ },
   { args: ['add'], says: /missing required argument 'seed'/ },
   { args: ['add', 'nonsense'], says: /seed "nonsense".*https:\/\/nonsense/ },
@@ -183,7 +214,8 @@ describe('bad input: one line, the right exit code', { concurrency: 2, timeout }
   for (const { program, args, env, files, says, code = 2 } of all) {
     const variables = Object.entries(env ?? {}).map(([name, value]) => `${name}=${value} `);
     const shown = `${variables.join('')}${program} ${args.join(' ')}`.slice(0, 120);
-    test(`${shown}${files ? ` (${Object.values(files)[0]?.trim()})` : ''}`, async (t) => {
+    const content = Object.values(files ?? {}).map((text) => text.trim().slice(0, 40));
+    test(`${shown}${files ? ` (${content.join(', ')}, ${says})` : ''}`, async (t) => {
       const cluster = new Cluster(t);
       for (const [path, text] of Object.entries(files ?? {})) {
         mkdirSync(join(cluster.folder, path, '..'), { recursive: true });
@@ -437,6 +469,11 @@ async function assertOneLine(
 
 function config(text: string): Pick<Case, 'args' | 'files'> {
   return { args: ['--config', 'c.yaml'], files: { 'c.yaml': `${text}\n` } };
+}
+
+function certificate(cert: string, key: string): Pick<Case, 'args' | 'files'> {
+  const args = ['--tls-cert', 'c.pem', '--tls-key', 'k.pem'];
+  return { args, files: { 'c.pem': cert, 'k.pem': key } };
 }
 
 function alone(t: TestContext): { cluster: Cluster } {

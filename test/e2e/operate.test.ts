@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { flatSite, generateSite, sitePages } from '../../selftest/site.ts';
+import { connect } from '../../shared/client.ts';
 import type { Replies } from '../../shared/protocol.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertExact, pagesOf, readPages } from '../support/exact.ts';
@@ -71,6 +72,35 @@ describe('operate', { concurrency: 2 }, () => {
     await assert.rejects(cluster.ask('pause', 'nothing'), /exit code 2: .*no crawl "nothing"/);
   });
 
+  test('operate: pause and resume say what the crawl is, not what was asked', {
+    timeout,
+  }, async (t) => {
+    const site = await siteFor(t, flatSite(1));
+    const cluster = new Cluster(t);
+    const master = await cluster.master([site.url]);
+    assert.equal(await cluster.ask('pause', 'default'), 'crawl default is paused\n');
+    assert.equal(await cluster.ask('resume', 'default'), 'crawl default is going on\n');
+    cluster.slave();
+    await master.said(/crawl default is done/);
+    assert.equal(await cluster.ask('pause', 'default'), 'crawl default is finished\n');
+    assert.equal(await cluster.ask('resume', 'default'), 'crawl default is finished\n');
+    assert.equal(await cluster.ask('cancel', 'default'), 'crawl default is cancelled\n');
+    assert.equal(await cluster.ask('resume', 'default'), 'crawl default is cancelled\n');
+  });
+
+  test('operate: in the folder of the master nothing has to be said of where it is', {
+    timeout,
+  }, async (t) => {
+    const cluster = new Cluster(t);
+    const master = cluster.run(['master.js', '--listen', '127.0.0.1:0'], {});
+    await master.said(/listens on/);
+    const status = cluster.run(['master.js', 'status']);
+    assert.equal((await status.exited).code, 0, status.output);
+    assert.match(status.stdout, /^no crawls/);
+    cluster.run(['slave.js', '--name', 'here']);
+    await master.said(/slave joined.*slave=here/);
+  });
+
   test('operate: status shows crawls and slaves, also as JSON', { timeout }, async (t) => {
     const site = await siteFor(t, flatSite(4));
     const cluster = new Cluster(t);
@@ -113,14 +143,18 @@ describe('operate', { concurrency: 2 }, () => {
   });
 
   test('operate: a crawl stays paused over a restart', { timeout }, async (t) => {
-    const site = await siteFor(t, flatSite(20), { delayMs: 10 });
+    const site = await siteFor(t, flatSite(60), { delayMs: 20 });
     const cluster = new Cluster(t);
     const args = [site.url, '--per-host', '1'];
     const first = await cluster.master(args);
-    const { address } = cluster;
+    const { address, authkey } = cluster;
+    const [host = '', port = ''] = address.split(':');
+    const client = await connect({ host, port: Number(port), authkey });
     cluster.slave();
     await site.requested(3);
-    await cluster.ask('pause', 'default');
+    // A program of its own might begin when the crawl is done.
+    await client.request('crawl.pause', { crawl: 'default' });
+    await client.close();
     await first.kill('SIGKILL');
     const second = await cluster.master(args, { listen: address });
     await second.said(/slave joined/);

@@ -1,6 +1,14 @@
 /** Backups under load, and a master that starts from one. */
 import assert from 'node:assert/strict';
-import { cpSync, existsSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  rmSync,
+  statfsSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { generateSite } from '../../selftest/site.ts';
@@ -13,7 +21,7 @@ const timeout = 90_000;
 test('a master starts from a backup that was made under load', { timeout }, async (t) => {
   const site = await siteFor(t, generateSite(601, 300), { delayMs: 15 });
   const cluster = new Cluster(t);
-  const args = [site.url, '--exit-when-done', '--per-host', '12'];
+  const args = [site.url, '--per-host', '12'];
   const master = await cluster.master(args);
   const slaves = [cluster.slave(), cluster.slave()];
   await site.requested(100);
@@ -21,9 +29,28 @@ test('a master starts from a backup that was made under load', { timeout }, asyn
   await assert.rejects(cluster.ask('backup', 'half'), /exit code 2: .*a backup of that name/);
   await assert.rejects(cluster.ask('backup', '../half'), /exit code 2/);
   assert.ok(!existsSync(join(cluster.data, 'backups/half/data/authkey')));
+  await master.said(/crawl default is done/);
+  for (const program of [...slaves, master]) program.signal('SIGTERM');
   await assertLeaves(master, ...slaves);
   assertExact(cluster, site.truth());
-  await assertGoesOn(t, cluster, 'half', args, site);
+  await assertGoesOn(t, cluster, 'half', [...args, '--exit-when-done'], site);
+});
+
+test('who can ask for backups cannot fill the disk with them', { timeout }, async (t) => {
+  const cluster = new Cluster(t);
+  await cluster.master([]);
+  const backups = join(cluster.data, 'backups');
+  for (let i = 1; i < 16; i++) mkdirSync(join(backups, `b${i}`), { recursive: true });
+  await cluster.ask('backup', 'b16');
+  await assert.rejects(cluster.ask('backup', 'b17'), /exit code 2: .*16 backups already; remove/);
+  rmSync(backups, { recursive: true });
+  // Sparse: it takes no room, but a copy might.
+  const { bavail, bsize } = statfsSync(cluster.data);
+  mkdirSync(cluster.out, { recursive: true });
+  writeFileSync(join(cluster.out, 'large'), '');
+  truncateSync(join(cluster.out, 'large'), 2 * bavail * bsize);
+  await assert.rejects(cluster.ask('backup', 'b1'), /exit code 2: .*no room for a backup of/);
+  assert.ok(!existsSync(backups));
 });
 
 test('kill -9 in the middle of a backup leaves none, and the next one is whole', {

@@ -4,6 +4,7 @@ import { randomInt } from 'node:crypto';
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { Cluster as Faulty } from '../../selftest/cluster.ts';
 import { type CrawlFile, type Violation, verifyCrawl } from '../../selftest/exact.ts';
 import { type Due, schedule } from '../../selftest/schedule.ts';
 import { generateSite } from '../../selftest/site.ts';
@@ -29,6 +30,20 @@ test(`chaos: nothing is lost and nothing doubled (seed ${seed})`, {
   assert.match(program.stdout, /^lost=0 duplicated=0$/m);
   const [, kills = 0, cuts = 0] = /; (\d+) kills .*, (\d+) cuts/.exec(program.stdout) ?? [];
   assert.ok(Number(kills) + Number(cuts) > 0, program.stdout);
+});
+
+test('chaos: a slave that was stopped before it began may be ended', {
+  timeout: 60_000,
+}, async (t) => {
+  const { folder } = new Cluster(t);
+  const cluster = new Faulty({
+    ...{ programs: root, slaves: 1, address: () => '127.0.0.1:1', onDied: assert.fail },
+    ...{ data: join(folder, 'data'), out: join(folder, 'out'), logs: join(folder, 'logs') },
+  });
+  t.after(() => cluster.close());
+  await cluster.start();
+  assert.ok(cluster.stopSlave(0, 500));
+  assert.deepEqual(await cluster.stop(), []);
 });
 
 test('chaos: a line less, a line more and a torn one are seen', { timeout: 60_000 }, async (t) => {
@@ -93,7 +108,7 @@ test('chaos: a seed gives the same faults, all kinds of them', () => {
           : fault.kind,
     ),
   );
-  assert.equal(kinds.size, 13, [...kinds].join(', '));
+  assert.equal(kinds.size, 15, [...kinds].join(', '));
   const spanMs = faults.reduce((sum, { afterMs }) => sum + afterMs, 0);
   assert.ok(Math.abs(spanMs / faults.length - 1_000) < 100, 'on average as often as was asked');
 });

@@ -5,9 +5,11 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { generateSite } from '../../selftest/site.ts';
 import { makeAuthkeyFile } from '../../shared/authkey.ts';
+import { parseAddress } from '../../shared/client.ts';
 import { Cluster, Program, root } from '../support/cluster.ts';
 import { assertExact } from '../support/exact.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
+import { PythonPeer } from '../support/python-peer.ts';
 import { SmallDisk } from '../support/small-disk.ts';
 
 const timeout = 90_000;
@@ -78,6 +80,59 @@ test('a stop on a full disk ends with one line, and the next start goes on', {
   const second = await cluster.master(args, { listen: address });
   await assertLeaves(second, slave);
   assertExact(cluster, site.truth());
+});
+
+test('a put on a full disk is not answered, and what was answered is not lost', {
+  timeout,
+}, async (t) => {
+  const disk = SmallDisk.mount(t, 96);
+  if (disk === undefined) return;
+  const cluster = new Cluster(t, disk.path);
+  const first = await cluster.master(reserve);
+  const { address, authkey } = cluster;
+  const node = await cluster.connect();
+  const target = { ...parseAddress(address), authkey };
+  await PythonPeer.create(target, 'jobs');
+  const python = await PythonPeer.attach(target);
+  const puts = [
+    (value: string) => python.call('jobs', 'put', `python ${value}`),
+    (value: string) => node.queue('jobs').put(`node ${value}`),
+  ];
+  for (const put of puts) await put('before');
+
+  let answered = 0;
+  const putMeanwhile = (value: string) =>
+    Promise.allSettled(puts.map((put) => put(value).then(() => answered++)));
+  disk.fill();
+  const meanwhile = putMeanwhile('meanwhile');
+  await saidTimes(first, /the disk is full/g, 1);
+  assert.equal(await node.queue('jobs').size(), 4, 'whoever asks is told');
+  assert.equal(answered, 0);
+  disk.free();
+  await meanwhile;
+  assert.equal(answered, 2);
+
+  disk.fill();
+  const never = putMeanwhile('never');
+  await saidTimes(first, /the disk is full/g, 2);
+  assert.deepEqual(await first.kill('SIGTERM'), { code: 2, signal: null });
+  assert.deepEqual(
+    (await never).map(({ status }) => status),
+    ['rejected', 'rejected'],
+  );
+  await node.close();
+  disk.free();
+  await cluster.master(reserve, { listen: address });
+  const again = await cluster.connect();
+  const kept: unknown[] = [];
+  for (let item = await again.queue('jobs').get(); item; item = await again.queue('jobs').get()) {
+    kept.push(item);
+  }
+  await again.close();
+  assert.deepEqual(kept.sort(), [
+    ...['node before', 'node meanwhile'],
+    ...['python before', 'python meanwhile'],
+  ]);
 });
 
 test('a log on a full disk ends no crawl', { timeout }, async (t) => {

@@ -96,13 +96,13 @@ test('[C-3] [C-4] a paused crawl hands out nothing until it is resumed', async (
   const slave = await target.slave(t);
   if (slave === undefined) return;
   const crawl = await target.crawl(slave, [target.seed(), target.seed()]);
-  await slave.must('crawl.pause', { crawl });
+  assert.equal((await slave.must('crawl.pause', { crawl }))['state'], 'paused');
   assert.equal((await statusOf(slave, crawl))['state'], 'paused');
   await slave.must('task.credit', { count: 1 });
   for (let i = 0; i < 3; i++) await slave.sync();
   assert.deepEqual(slave.unread, []);
   await slave.must('crawl.pause', { crawl }); // paused already: no error
-  await slave.must('crawl.resume', { crawl });
+  assert.equal((await slave.must('crawl.resume', { crawl }))['state'], 'running');
   const task = await nextTask(slave);
   // What is under way when a crawl is paused may still come in.
   await slave.must('crawl.pause', { crawl });
@@ -138,7 +138,7 @@ test('[C-5] a cancelled crawl is over for good', async (t) => {
   const more = await slave.request('crawl.add', { crawl, seeds: [target.seed()] });
   assert.equal(more.error, 'E_BAD_REQUEST');
   await slave.must('crawl.cancel', { crawl });
-  await slave.must('crawl.resume', { crawl });
+  assert.equal((await slave.must('crawl.resume', { crawl }))['state'], 'cancelled');
   assert.equal((await statusOf(slave, crawl))['state'], 'cancelled');
   assert.equal((await slave.must('crawl.replay', { crawl }))['replayed'], 0);
   await slave.close();

@@ -26,26 +26,26 @@ function beating(peer: RawPeer): Disposable {
 // They wait most of the time, so they wait together.
 describe('heartbeats', { concurrency: true }, () => {
   test('[B-1] a peer that hears nothing else hears a ping every heartbeatMs', async (t) => {
+    const begun = performance.now();
     const { peer, hello } = await joined();
     if (!target.isShort(t, hello['heartbeatMs'])) return peer.abort();
     using _ = beating(peer);
-    await peer.push('ping');
-    const begun = performance.now();
-    assert.deepEqual(await peer.push('ping'), { verb: 'ping' });
+    for (let count = 0; count < 3; count++) {
+      assert.deepEqual(await peer.push('ping'), { verb: 'ping' });
+    }
+    // However late they are heard, they were not sent sooner.
     const waited = performance.now() - begun;
-    const heartbeatMs = Number(hello['heartbeatMs']);
-    assert.ok(waited > heartbeatMs * 0.5 && waited < heartbeatMs * 4, `${waited} ms`);
+    assert.ok(waited >= Number(hello['heartbeatMs']) * 3, `${waited} ms`);
     await peer.close();
   });
 
   test('[B-2] a peer that is silent for silenceMs is closed', async (t) => {
+    const begun = performance.now();
     const { peer, hello } = await joined();
     if (!target.isShort(t, hello['silenceMs'])) return peer.abort();
-    const begun = performance.now();
     assert.equal(await peer.ended, 'fin');
     const waited = performance.now() - begun;
-    const silenceMs = Number(hello['silenceMs']);
-    assert.ok(waited > silenceMs * 0.5 && waited < silenceMs * 4, `${waited} ms`);
+    assert.ok(waited >= Number(hello['silenceMs']), `${waited} ms`);
   });
 
   test('[B-2] pings alone keep a session, and so do bytes of an unfinished frame', async (t) => {
@@ -86,7 +86,7 @@ describe('heartbeats', { concurrency: true }, () => {
     if (target.process(t) === undefined) return;
     const { peer, hello } = await joined();
     const { heartbeatMs, silenceMs, leaseMs } = hello;
-    assert.deepEqual([heartbeatMs, silenceMs, leaseMs], [400, 1_000, 1_000]);
+    assert.deepEqual([heartbeatMs, silenceMs, leaseMs], [400, 3_000, 1_000]);
     await peer.close();
   });
 

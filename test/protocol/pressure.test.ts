@@ -1,5 +1,6 @@
 /** Flow control and limits of number. Source: PROTOCOL.md [P-1]..[P-3], [L-1]. */
 import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
 import { after, afterEach, test } from 'node:test';
 import { memoryPeak } from '../support/memory.ts';
 import { pack } from '../support/msgpack.ts';
@@ -98,6 +99,48 @@ test('[L-1] any number of silent connections keeps nobody out', async (t) => {
   await strangers[0]?.ended;
   assert.equal((await strangers.at(-1)?.challenge())?.length, 48);
   for (const stranger of strangers) stranger.abort();
+});
+
+test('[L-1] those that had to go are gone, though they keep their side open', async (t) => {
+  if (target.process(t) === undefined) return;
+  const own = await Target.open();
+  t.after(() => own.close());
+  const sockets = () => readdirSync(`/proc/${own.program.pid}/fd`).length;
+  const before = sockets();
+  const strangers: RawPeer[] = [];
+  for (let i = 0; i < 2_600; i += 100) {
+    strangers.push(...(await Promise.all(Array.from({ length: 100 }, () => RawPeer.dial(own)))));
+  }
+  await strangers.at(-1)?.challenge();
+  const taken = sockets() - before;
+  assert.ok(taken <= 2_010, `${taken} sockets`);
+  for (const stranger of strangers) stranger.abort();
+});
+
+test('[X-2] a ClientHello of 128 KiB is not waited for', { timeout: 25_000 }, async (t) => {
+  if (process.env['MASTER']) {
+    t.skip('needs a master of its own');
+    return;
+  }
+  const patient = await Target.open({ handshake: 60 });
+  t.after(() => patient.close());
+  const peers = await Promise.all(Array.from({ length: 50 }, () => RawPeer.dial(patient)));
+  // A ClientHello of 131,000 bytes in records of 16,000, and the last one is missing.
+  const body = Buffer.alloc(128_000);
+  body.set([1, 1, 0xff, 0xb8, 3, 3]);
+  const records: Buffer[] = [];
+  for (let at = 0; at < body.length; at += 16_000) {
+    records.push(Buffer.from([0x16, 3, 1, 0x3e, 0x80]), body.subarray(at, at + 16_000));
+  }
+  for (const peer of peers) {
+    await peer.challenge();
+    peer.write(Buffer.concat(records));
+  }
+  for (const peer of peers) {
+    await peer.ended;
+    await peer.close();
+  }
+  await (await patient.join()).close();
 });
 
 test('[P-4] frames that are never ended take no more memory than the limit', async (t) => {

@@ -90,6 +90,20 @@ print(int(best * 1000))`;
     assert.equal(await output(python(newest, ['ended'], rest)), '2 True');
   });
 
+  test('python: what the threads of a program got that ended with them is gone', async () => {
+    const code = `
+import threading
+q = m.threads()
+for n in range(8): q.put(n)
+threads = [threading.Thread(target=q.get) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()`;
+    await output(python(newest, ['threads'], code));
+    // A process that dies would have been seen to by now.
+    const rest = 'time.sleep(1)\nprint(m.threads().qsize())';
+    assert.equal(await output(python(newest, ['threads'], rest)), '0');
+  });
+
   test('python: queues are shared with Node programs, both ways', async () => {
     const client = await cluster.connect();
     await client.queue('mixed').put({ n: 1, list: [null, 'é', 1.5, Buffer.from([1])] });

@@ -128,6 +128,22 @@ test('group commit: a failure is told, and nothing of it is done', async () => {
   assert.ok(!isDone);
 });
 
+test('group commit: after a failure nothing is done or begun any more', async () => {
+  const { store, commits, errors } = bench();
+  const done: string[] = [];
+  commits.submit([change('a')], () => done.push('a'));
+  await store.reached(1);
+  commits.submit([change('b')], () => done.push('b'));
+  await store.reached(2);
+  commits.submit([change('c')], () => done.push('c'));
+  store.commits[0]?.fail(new Error('read-only'));
+  store.commits[1]?.end();
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  assert.deepEqual(done, []);
+  assert.equal(store.commits.length, 2);
+  assert.equal(errors.length, 1);
+});
+
 test('group commit: one that changes nothing ends with those that are under way', async () => {
   const { store, commits } = bench();
   const done: string[] = [];

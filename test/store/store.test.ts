@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
+import type { ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { openLmdbStore } from '../../master/store/lmdb.ts';
+import { checkStore } from '../../master/store/check.ts';
+import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 import type { Row } from '../../master/store/store.ts';
+import { Program } from '../../selftest/program.ts';
+import { diskFailures, FailingDisk } from '../support/failing-disk.ts';
 import { storeContract } from './contract.ts';
 
 const makeFolder = () => mkdtempSync(join(tmpdir(), 'orbweaver-store-'));
@@ -46,33 +48,61 @@ test("store: lmdb: a folder that cannot be used is the operator's business", asy
 
 test('store: lmdb: kill -9 loses no acknowledged commit and halves none', async () => {
   const folder = makeFolder();
-  const writer = fileURLToPath(new URL('./writer.js', import.meta.url));
-  const all = { from: Buffer.from('0'), to: Buffer.from(':') };
   let from = 0;
   for (let round = 0; round < 5; round++) {
-    const child = spawn(process.execPath, [writer, folder, String(from)], {
-      stdio: ['ignore', 'pipe', 'inherit'],
+    const { acknowledged } = await written(folder, from, {
+      // In the middle of it, at another place every round.
+      commits: 20 + round * 13,
+      end: (child) => child.kill('SIGKILL'),
     });
-    let output = '';
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      output += text;
-      // Killed in the middle of it, at another place every round.
-      if (output.split('\n').length > 20 + round * 13) child.kill('SIGKILL');
-    });
-    await once(child, 'close');
-    const acknowledged = output.split('\n').slice(0, -1).map(Number);
-    assert.ok(acknowledged.length >= 20, `round ${round}`);
-    const store = await openLmdbStore(folder);
-    const rows = [...store.range('seen', all), ...store.range('tasks', all)];
-    const commits = groupByCommit(rows);
-    for (const n of acknowledged) assert.equal(commits.get(n)?.length, 40, `commit ${n} is there`);
-    for (const [n, kept] of commits) assert.equal(kept.length, 40, `commit ${n} is whole`);
-    from = Math.max(...commits.keys()) + 1;
-    assert.equal(commits.size, from, 'none in between is missing');
-    await store.close();
+    const commits = await commitsIn(folder, acknowledged);
+    from = Math.max(...commits) + 1;
+    assert.equal(commits.length, from, 'none in between is missing');
   }
   rmSync(folder, { recursive: true });
 });
+
+for (const [how, fail] of Object.entries(diskFailures)) {
+  test(`store: lmdb: a disk that ${how} loses no acknowledged commit and damages none`, async (t) => {
+    const disk = FailingDisk.mount(t);
+    if (disk === undefined) return;
+    const { acknowledged, error } = await written(disk.path, 0, {
+      commits: 30,
+      end: () => fail(disk),
+    });
+    assert.match(error, /E_STORE|cannot write the store .*(Read-only|Input\/output)/);
+    disk.mend();
+    assert.equal(checkStore(storeFile(disk.path)), undefined);
+    await commitsIn(disk.path, acknowledged);
+  });
+}
+
+/** Commits from the number `from` on, in a process of its own, until `end` ends that after so many
+ *  that were acknowledged. */
+async function written(
+  folder: string,
+  from: number,
+  until: { commits: number; end: (child: ChildProcess) => void },
+): Promise<{ acknowledged: number[]; error: string }> {
+  const writer = fileURLToPath(new URL('./writer.js', import.meta.url));
+  const program = new Program([writer, folder, String(from)]);
+  await program.said(new RegExp(`(?:\\d+\\n){${until.commits}}`));
+  until.end(program.child);
+  await program.exited;
+  const acknowledged = program.stdout.split('\n').slice(0, -1).map(Number);
+  return { acknowledged, error: program.stderr };
+}
+
+/** The numbers of the commits in a store: whole ones, and all that were acknowledged. */
+async function commitsIn(folder: string, acknowledged: readonly number[]): Promise<number[]> {
+  const store = await openLmdbStore(folder);
+  const all = { from: Buffer.from('0'), to: Buffer.from(':') };
+  const commits = groupByCommit([...store.range('items', all), ...store.range('tasks', all)]);
+  await store.close();
+  for (const n of acknowledged) assert.equal(commits.get(n)?.length, 40, `commit ${n} is there`);
+  for (const [n, kept] of commits) assert.equal(kept.length, 40, `commit ${n} is whole`);
+  return [...commits.keys()];
+}
 
 function commitOf(key: Buffer): number {
   return Number(key.toString('latin1', 0, 8));

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { UserQueues } from '../../master/queues.ts';
+import { GroupCommit } from '../../master/store/group-commit.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
-import { formatKey } from '../../master/store/records.ts';
+import { formatKey, itemKeys } from '../../master/store/records.ts';
 import { type Steps, upgrade } from '../../master/store/upgrade.ts';
 
 const key = Buffer.from('name');
@@ -47,4 +49,32 @@ test('upgrade: a new store gets this version', async () => {
   const store = new MemoryStore();
   assert.equal(await upgrade(store, 5, steps), undefined);
   assert.deepEqual([...(store.get('meta', formatKey) ?? [])], [5]);
+});
+
+test('upgrade: from 1, where each item of a queue had a row', async () => {
+  const store = await written(1);
+  await store.commit([{ table: 'items', key, value: undefined }]);
+  const values = Array.from({ length: 3000 }, (_, number) => `item ${number}`);
+  for (const name of ['a', 'b']) {
+    const keyOf = itemKeys(name);
+    await store.commit(
+      values.map((value, number) => {
+        return { table: 'items', key: keyOf(2 * number + 1), value: Buffer.from(value) };
+      }),
+    );
+  }
+  assert.equal(await upgrade(store), 1);
+  const commits = new GroupCommit({
+    store,
+    everyMs: 0,
+    onError: (error) => assert.fail(`${error}`),
+  });
+  const queues = new UserQueues(store, commits, { bytesMax: 1 << 26 });
+  for (const name of ['a', 'b']) {
+    const queue = queues.queue(name);
+    assert.equal(queue.size, values.length);
+    for (const value of values) {
+      assert.equal(Buffer.from(queue.take()?.value ?? []).toString(), value);
+    }
+  }
 });

@@ -8,7 +8,7 @@ const keysPerCommit = 40;
 
 async function commit(n: number): Promise<void> {
   const changes: Change[] = Array.from({ length: keysPerCommit }, (_, i) => ({
-    table: i % 2 === 0 ? 'seen' : 'tasks',
+    table: i % 2 === 0 ? 'items' : 'tasks',
     key: Buffer.from(`${String(n).padStart(8, '0')}/${i}`),
     value: Buffer.alloc(i * 37, n & 0xff),
   }));

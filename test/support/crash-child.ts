@@ -3,8 +3,7 @@
  * <folder> <seed> <pages> <n>`. Says on file descriptor 3 what was acknowledged, and at its end how
  * many boundaries there were.
  *
- * A boundary is before a commit, after it is visible and before it is flushed, after the flush and
- * before anything follows; before, within and after each write, sync and cut of a file, and around
+ * A boundary is before a commit, after it and before anything follows; before, within and after each write, sync and cut of a file, and around
  * renames and syncs of folders.
  */
 import fs, { writeSync } from 'node:fs';
@@ -83,7 +82,6 @@ await runStoredCrawl({
   folder,
   site: new ModelSite(Number(seed), Number(pages)),
   wrap,
-  onCommitted: boundary,
   onDone: (url) => writeSync(3, `${url}\n`),
 });
 writeSync(3, `boundaries ${count}\n`);

@@ -56,7 +56,6 @@ export type StoredOptions = {
   readonly folder: string;
   /** Around the real store. */
   readonly wrap?: (store: Store) => Store;
-  readonly onCommitted?: () => void;
   /** A report was acknowledged. */
   readonly onDone?: (url: string) => void;
   /** A page was handed out. */
@@ -68,10 +67,7 @@ export async function runStoredCrawl(options: StoredOptions): Promise<void> {
   const { folder, site, onDone = () => {}, onLease = () => {} } = options;
   const data = join(folder, 'data');
   mkdirSync(data, { recursive: true });
-  const native = await openLmdbStore(
-    join(data, 'store'),
-    options.onCommitted === undefined ? {} : { onCommitted: options.onCommitted },
-  );
+  const native = await openLmdbStore(join(data, 'store'));
   const store = options.wrap?.(native) ?? native;
   await upgrade(store);
   let end: { resolve: () => void; reject: (error: unknown) => void } | undefined;

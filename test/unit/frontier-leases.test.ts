@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { FakeSlave } from '../support/fake-slave.ts';
-import { leaseMs, reportOf, taskId, worldTest } from '../support/world.ts';
+import { leaseMs, leaseOf, reportOf, taskId, worldTest } from '../support/world.ts';
 
 const a = 'http://a.example';
+const b = 'http://b.example';
 
 worldTest('a failed fetch waits, longer every time, and is buried at last', async (world) => {
   await world.seed(`${a}/`, { attemptsMax: 3 });
@@ -181,6 +182,30 @@ worldTest('ids that mean nothing are stale', async (world) => {
   }
   assert.equal(slave.leases.size, 1);
 });
+
+worldTest(
+  'a failure under the lease of another task is not held against its host',
+  async (world) => {
+    await world.seed([`${a}/1`, `${a}/2`, `${b}/1`]);
+    const lost = world.slave('lost', 3);
+    await world.settle();
+    const named = leaseOf(lost, `${b}/1`);
+    assert.ok(named);
+    world.frontier.dispatcher.remove(lost);
+    const slave = world.slave('slave', 1);
+    await world.settle();
+    const [lease] = slave.leases;
+    assert.equal(lease?.task.url, `${a}/1`);
+    const error = { kind: 'status', message: '429' } as const;
+    const { answers, dispatcher } = world.frontier;
+    const failed = answers.fail(slave, lease.id, taskId(named), error, 60_000);
+    assert.equal(await world.done(failed), 'done');
+    assert.deepEqual(slave.urls, [`${a}/1`]);
+    assert.ok(dispatcher.release(slave, lease.id));
+    await world.settle();
+    assert.equal(slave.leases.size, 1);
+  },
+);
 
 worldTest('leases of a lost slave return at once', async (world) => {
   await world.seed([`${a}/1`, `${a}/2`]);

@@ -10,6 +10,7 @@ import { FakeSlave } from '../support/fake-slave.ts';
 const group = new Group('http://a', Buffer.alloc(8), 0);
 const host = new Host('http://a', Buffer.alloc(8), group, () => undefined);
 const queue = new TaskQueue({ crawl: 1, host: host.hash, store: new MemoryStore(), empty: true });
+const name = Buffer.alloc(0);
 let lastSeq = 0;
 
 function makeTask() {
@@ -28,7 +29,7 @@ function makeTask() {
 test('lease: is held by its holder alone, until it ends', () => {
   const leases = new Leases(100, 1000);
   const [one, other] = [new FakeSlave('one'), new FakeSlave('other')];
-  const lease = leases.give(makeTask(), host, one, 0);
+  const lease = leases.give({ task: makeTask(), name, host, holder: one }, 0);
   assert.equal(leases.held(lease.id, one), lease);
   assert.equal(leases.held(lease.id, other), undefined);
   assert.equal(leases.held(lease.id + 1, one), undefined);
@@ -44,7 +45,7 @@ test('lease: ids begin behind the first one and are never used twice', () => {
   const leases = new Leases(100, 5000);
   const slave = new FakeSlave('a');
   const ids = Array.from({ length: 10 }, () => {
-    const lease = leases.give(makeTask(), host, slave, 0);
+    const lease = leases.give({ task: makeTask(), name, host, holder: slave }, 0);
     leases.end(lease);
     return lease.id;
   });
@@ -55,8 +56,8 @@ test('lease: ids begin behind the first one and are never used twice', () => {
 test('lease: expires at its deadline, later when it was extended', () => {
   const leases = new Leases(100, 0);
   const slave = new FakeSlave('a');
-  const first = leases.give(makeTask(), host, slave, 0);
-  const second = leases.give(makeTask(), host, slave, 10);
+  const first = leases.give({ task: makeTask(), name, host, holder: slave }, 0);
+  const second = leases.give({ task: makeTask(), name, host, holder: slave }, 10);
   assert.deepEqual(leases.expired(99), []);
   leases.extend(first, 50);
   assert.deepEqual(leases.expired(110), [second]);
@@ -68,7 +69,7 @@ test('lease: expires at its deadline, later when it was extended', () => {
 test('lease: the lease of a task is found whoever holds it', () => {
   const leases = new Leases(100, 0);
   const task = makeTask();
-  const lease = leases.give(task, host, new FakeSlave('a'), 0);
+  const lease = leases.give({ task, name, host, holder: new FakeSlave('a') }, 0);
   assert.equal(leases.of(task), lease);
   assert.equal(leases.of(makeTask()), undefined);
 });
@@ -89,7 +90,8 @@ test('lease: random histories agree with a plain list', () => {
         now += elapse;
         const lease = model[pick % Math.max(1, model.length)];
         const slave = slaves[pick % 2];
-        if (kind === 'give' && slave) model.push(leases.give(makeTask(), host, slave, now));
+        if (kind === 'give' && slave)
+          model.push(leases.give({ task: makeTask(), name, host, holder: slave }, now));
         else if (kind === 'extend' && lease) leases.extend(lease, now);
         else if (kind === 'end' && lease) {
           leases.end(lease);

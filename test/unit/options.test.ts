@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import test from 'node:test';
 import { parseMasterOptions } from '../../master/options.ts';
 import { urlsOf } from '../../master/recrawl.ts';
@@ -33,6 +36,49 @@ test('options: --allow-private takes ranges, and leaves the seed behind it alone
   }
   for (const args of [['--allow-private=host'], ['--allow-private', '10.0.0.0/33']])
     assert.throws(() => parse(args), /is not an address range/);
+});
+
+test('options: in the config file a list is what a repeated flag, or one with commas, says', (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'c.yaml');
+  const lines = [
+    'images: [img, og]',
+    'obey: [nofollow, noindex]',
+    'traps: [segments=9, similar=off]',
+    'lazy-attributes: [data-a, data-b]',
+    'exclude: [/a/, "b,c"]',
+    'header: ["X-A: b, c", "X-D: e"]',
+    'allow-private: [10.0.0.0/8, "::1"]',
+    'queues: [jobs, "results:5"]',
+  ];
+  const config = (text: string) => {
+    writeFileSync(file, text);
+    const options = parseMasterOptions(['node', 'master.js', '--config', file], {});
+    assert.ok(options.kind === 'serve');
+    return options;
+  };
+  const { spec, queues } = config(lines.join('\n'));
+  const { fetch, traps } = spec;
+  assert.deepEqual(fetch.images, ['img', 'og']);
+  assert.deepEqual(fetch.obey, ['nofollow', 'noindex']);
+  assert.deepEqual([traps.segments, traps.similar], [9, 0]);
+  assert.deepEqual(fetch.lazyAttributes, ['data-a', 'data-b']);
+  assert.deepEqual(spec.exclude, ['/a/', 'b,c']);
+  assert.deepEqual(fetch.headers, [
+    ['X-A', 'b, c'],
+    ['X-D', 'e'],
+  ]);
+  assert.deepEqual(fetch.allowPrivate, ['10.0.0.0/8', '::1']);
+  assert.deepEqual(
+    [...queues],
+    [
+      ['jobs', Infinity],
+      ['results', 5],
+    ],
+  );
+  assert.equal(config('allow-private: true').spec.fetch.allowPrivate, 'all');
+  assert.deepEqual(config('allow-private: false').spec.fetch.allowPrivate, []);
 });
 
 test('options: --obey takes directives, all, or none', () => {

@@ -36,6 +36,16 @@ test('peer addresses: what is no wrong key is counted and does not make wait', (
   assert.equal(addresses.waitMs('a', 0), 0);
 });
 
+test('peer addresses: the right key does not make its refusals forgotten, time does', () => {
+  const addresses = new PeerAddresses(100);
+  for (let i = 1; i <= 20; i++) {
+    assert.ok(addresses.joined('a', 0));
+    assert.equal(addresses.refused('a', 'other', 0), i);
+    addresses.left('a');
+  }
+  assert.equal(addresses.refused('a', 'other', 600_001), 1);
+});
+
 test('peer addresses: an address has so many sessions at once, and others have theirs', () => {
   const addresses = new PeerAddresses(2);
   assert.deepEqual(

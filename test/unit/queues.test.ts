@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
+import type { TakenItem } from '../../master/queue-items.ts';
 import { UserQueues } from '../../master/queues.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import type { MemoryStore } from '../../master/store/memory.ts';
-import type { TakenItem } from '../../master/user-queue.ts';
+import { decodeItemRow } from '../../master/store/records.ts';
 import { LaggingStore } from '../support/lagging-store.ts';
 
 function open(disk?: MemoryStore, bytesMax = 1 << 26) {
@@ -156,7 +157,9 @@ test('queue: its size is never below nothing, also while a put is on its way', a
 });
 
 const rowsOf = ({ disk }: LaggingStore) =>
-  disk.range('items', { from: Buffer.alloc(1), to: Buffer.alloc(64, 0xff) }).length;
+  disk
+    .range('items', { from: Buffer.alloc(1), to: Buffer.alloc(64, 0xff) })
+    .map(({ value }) => decodeItemRow(value).map((item) => Buffer.from(item).toString()));
 
 test('queue: an item can be had before its commit, and is never written when done by then', async () => {
   const { store, queues } = open();
@@ -168,12 +171,12 @@ test('queue: an item can be had before its commit, and is never written when don
   assert.deepEqual(texts([item]), ['a']);
   queue.finish(item);
   await queue.committed();
-  assert.equal(rowsOf(store), 1);
+  assert.deepEqual(rowsOf(store), [['b']]);
   const next = queue.take();
   assert.ok(next);
   queue.finish(next);
   await queue.committed();
-  assert.equal(rowsOf(store), 0);
+  assert.deepEqual(rowsOf(store), []);
 });
 
 test('queue: what was taken and given back comes first, and is on the disk all the time', async () => {
@@ -183,9 +186,35 @@ test('queue: what was taken and given back comes first, and is on the disk all t
   const item = queue.take();
   assert.ok(item);
   await queue.put(bytes('b'));
-  assert.equal(rowsOf(store), 2);
+  assert.deepEqual(rowsOf(store), [['a', 'b']]);
   queue.giveBack([item]);
   assert.deepEqual(texts(await queue.get({}, 9, 0)), ['a', 'b']);
+});
+
+test('queue: items of one commit share rows of the store, which lose the finished ones', async () => {
+  const { store, queues } = open();
+  const queue = queues.queue('jobs');
+  const values = Array.from({ length: 100 }, (_, i) => `${i}`);
+  await queue.put(bytes(...values, 'x'.repeat(20_000), 'last'));
+  assert.deepEqual(
+    rowsOf(store).map(({ length }) => length),
+    [64, 36, 1, 1],
+  );
+  const holder = {};
+  const held = await queue.get(holder, 70, 0);
+  await queue.done(
+    holder,
+    held.slice(0, 66).map(({ id }) => id),
+  );
+  assert.deepEqual(rowsOf(store)[0], values.slice(66));
+  store.crash(0);
+  const again = open(store.disk).queues.queue('jobs');
+  assert.equal(again.size, 36);
+  await again.put(bytes('new'));
+  assert.deepEqual(texts(await again.get({}, 34, 0)), values.slice(66));
+  const [big, last, added] = await again.get({}, 9, 0);
+  assert.equal(big?.value.length, 20_000);
+  assert.deepEqual(texts([last, added] as TakenItem[]), ['last', 'new']);
 });
 
 test('queue: bursts and takers at any pace keep the order, through memory and the disk', async () => {
@@ -211,45 +240,45 @@ test('queue: bursts and takers at any pace keep the order, through memory and th
       while (takeOne());
       assert.equal(taken, last);
       await queue.committed();
-      assert.equal(rowsOf(store), 0);
+      assert.deepEqual(rowsOf(store), []);
     }),
     { numRuns: 60 },
   );
 });
 
-test('queue: what is held is in the store, not in memory, and comes back as it was', async () => {
+test('queue: what is held and large is in the store, and comes back as it was', async () => {
   const { queues } = open();
   const queue = queues.queue('jobs');
   const holder = {};
-  await queue.put(bytes('a', 'b'));
-  const stored = await queue.get(holder, 2, 0);
+  const [a, b, c] = ['a', 'b', 'c'].map((text) => text.repeat(10_000));
+  await queue.put(bytes(`${a}`, 'small', `${b}`));
+  const stored = await queue.get(holder, 3, 0);
   queue.rest(stored);
   // This one is given before it is on the disk.
-  const put = queue.put(bytes('c'));
+  const put = queue.put(bytes(`${c}`));
   const fresh = await queue.get(holder, 1, 0);
   queue.rest(fresh);
-  assert.deepEqual(texts(fresh), ['c']);
+  assert.deepEqual(texts(fresh), [c]);
   await put;
-  for (const { value } of [...stored, ...fresh]) assert.equal(value, undefined);
+  const inMemory = [...stored, ...fresh].map(({ value }) => value?.length);
+  assert.deepEqual(inMemory, [undefined, 5, undefined, undefined]);
   queues.removeHolder(holder);
-  assert.equal(queue.size, 3);
-  assert.deepEqual(texts(await queue.get({}, 3, 0)), ['a', 'b', 'c']);
+  assert.equal(queue.size, 4);
+  assert.deepEqual(texts(await queue.get({}, 4, 0)), [a, 'small', b, c]);
 });
 
-test('queue: all holders together hold so many items, and each that has none gets one', async () => {
-  const { queues } = open(undefined, 10 * 128);
+test('queue: all holders have a bound in common, and each that has none gets one item', async () => {
+  const { queues } = open(undefined, 2_000);
   const queue = queues.queue('jobs');
   await queue.put(bytes(...Array.from({ length: 20 }, (_, i) => i)));
   const [first, second] = [{}, {}];
-  assert.equal((await queue.get(first, 8, 0)).length, 8);
-  assert.equal((await queue.get(second, 8, 0)).length, 2, 'no more are left');
-  assert.throws(() => queue.get(first, 1, 0), { code: 'E_QUEUE_FULL' });
-  assert.deepEqual(texts(await queue.get({}, 8, 0)), ['10']);
-  const done = queue.done(first, [1, 2, 3, 4]);
-  assert.equal((await queue.get(second, 8, 0)).length, 3);
-  queues.removeHolder(second);
-  assert.equal((await queue.get(first, 8, 0)).length, 5);
-  await done;
+  assert.equal((await queue.get(first, 12, 0)).length, 12);
+  assert.deepEqual(texts(await queue.get(second, 8, 0)), ['12'], 'there is no more room');
+  for (const holder of [first, second]) {
+    assert.throws(() => queue.get(holder, 1, 0), { code: 'E_QUEUE_FULL' });
+  }
+  await queue.done(first, [1, 2, 3, 4, 5, 6]);
+  assert.equal((await queue.get(second, 7, 0)).length, 7);
 });
 
 test('queue: many full queues take no more memory than there is room, and give all', async () => {

@@ -150,6 +150,22 @@ test('tidy: the ways through the master go down', () => {
   });
 });
 
+test('tidy: ARCHITECTURE.md names every module, and none that is not there', () => {
+  const text = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8');
+  const [, map = ''] = /^## Modules[\s\S]*?```\n([\s\S]*?)```/m.exec(text) ?? [];
+  const words = new Set(map.match(/[a-z][a-z-]*[a-z*]/g));
+  const nameOf = (path: string) => basename(path, '.ts').replace(/^pickle-.*/, 'pickle-*');
+  nobody(({ path }) => !words.has(nameOf(path)));
+  // What an arrow points to is a module, or a folder of them.
+  const modules = new Set(programs.map(({ path }) => nameOf(path)));
+  const used = [...map.matchAll(/→ ([a-z][a-z-]*)(?!\/)\b/g)].map(([, name = '']) => name);
+  const folders = programs.map(({ path }) => basename(dirname(path)));
+  assert.deepEqual(
+    used.filter((name) => !modules.has(name) && !folders.includes(name)),
+    [],
+  );
+});
+
 test('tidy: files and lines are short', () => {
   nobody(({ lines }) => lines.length > fileLinesMax);
   nobody(({ lines }) => lines.length > testLinesMax, all);

@@ -1,0 +1,45 @@
+/** A disk that fails while the master works: it ends with one line, and when the disk is mended the
+ *  next one goes on. */
+import assert from 'node:assert/strict';
+import { mkdirSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { generateSite } from '../../selftest/site.ts';
+import { Cluster } from '../support/cluster.ts';
+import { assertExact } from '../support/exact.ts';
+import { diskFailures, FailingDisk } from '../support/failing-disk.ts';
+import { assertLeaves, siteFor } from '../support/parts.ts';
+
+const timeout = 90_000;
+
+let seed = 511;
+for (const [how, fail] of Object.entries(diskFailures)) {
+  for (const what of ['data', 'out'] as const) {
+    const name = `a disk that ${how} under --${what} ends the master with one line`;
+    const site = generateSite(seed++, 300);
+    test(name, { timeout }, async (t) => {
+      const disk = FailingDisk.mount(t);
+      if (disk === undefined) return;
+      const served = await siteFor(t, site, { delayMs: 15 });
+      const cluster = new Cluster(t);
+      mkdirSync(join(disk.path, what));
+      symlinkSync(join(disk.path, what), join(cluster.folder, what));
+      const args = [served.url, '--exit-when-done', '--per-host', '12', '--disk-reserve', '16'];
+      const first = await cluster.master(args);
+      const { address } = cluster;
+      const slaves = [cluster.slave(), cluster.slave()];
+      await served.requested(60);
+      fail(disk);
+      assert.deepEqual(await first.exited, { code: 2, signal: null }, first.output);
+      assert.match(first.stderr, failed);
+      assert.ok(first.stderr.includes(join(cluster.folder, what)), first.stderr);
+      disk.mend();
+      const second = await cluster.master(args, { listen: address });
+      await assertLeaves(second, ...slaves);
+      assertExact(cluster, served.truth());
+    });
+  }
+}
+
+const failed =
+  /^master: .*(read-only file system|i\/o error|input\/output error).*; what was acknowledged is on the disk: mend it, and start again\n$/i;

@@ -1,0 +1,136 @@
+/** What repair finds out about `seen` when its rows are lost: nothing known is to be fetched again. */
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { noCounters } from '../../master/frontier/crawl.ts';
+import { repair } from '../../master/repair.ts';
+import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
+import {
+  commitKey,
+  crawlKey,
+  encodeCrawl,
+  encodeResults,
+  encodeTask,
+  fingerprintKey,
+  formatKey,
+  formatVersion,
+  itemKeys,
+  secretKey,
+  type TaskRecord,
+  taskKey,
+} from '../../master/store/records.ts';
+import type { Change } from '../../master/store/store.ts';
+import { addToSum } from '../../master/store/sums.ts';
+import { Fingerprinter } from '../../shared/fingerprint.ts';
+import { specOf } from '../support/world.ts';
+
+const pageBytes = 4096;
+const secret = Buffer.alloc(16, 7);
+const host = Buffer.alloc(8, 1);
+const site = 'http://a.example';
+const fingerprinter = new Fingerprinter();
+
+function seenKey(name: string): Buffer {
+  return fingerprintKey(1, fingerprinter.one(secret, name), 0);
+}
+
+function sumOf(names: readonly string[]): number[] {
+  const sum = new Uint32Array(4);
+  for (const name of names) addToSum(sum, fingerprinter.one(secret, name), 0);
+  return [...sum];
+}
+
+function taskChange(kind: TaskRecord['kind'], url: string, seq: number): Change {
+  const record = { kind, level: 0, url, depth: 0, priority: 0, attempts: 0, notBefore: 0 };
+  return { table: 'tasks', key: taskKey(1, host, 0, seq), value: encodeTask(record) };
+}
+
+/** Repairs a store of one crawl that has lost `seen`, and says which of the names it has then. */
+async function namesAfter(
+  t: TestContext,
+  names: readonly string[],
+  changes: readonly Change[],
+  written: Readonly<Record<string, string>> = {},
+): Promise<string[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const [dataFolder, outFolder] = [join(folder, 'data'), join(folder, 'out')];
+  mkdirSync(join(outFolder, 'default'), { recursive: true });
+  for (const [name, text] of Object.entries(written)) {
+    writeFileSync(join(outFolder, 'default', name), text);
+  }
+  const storeFolder = join(dataFolder, 'store');
+  const crawl = {
+    id: 1,
+    name: 'default',
+    state: 'running',
+    spec: specOf({ canonical: true }),
+    secret,
+    seedHosts: ['a.example'],
+    nextSeq: 9,
+    nextCommit: 9,
+    counters: { ...noCounters, seen: names.length },
+    seenSum: sumOf(names),
+    startedAt: 0,
+  } as const;
+  const store = await openLmdbStore(storeFolder);
+  await store.commit([
+    { table: 'meta', key: formatKey, value: Buffer.from([formatVersion]) },
+    { table: 'meta', key: secretKey, value: secret },
+    { table: 'crawls', key: crawlKey(1), value: encodeCrawl(crawl) },
+    ...names.map((name): Change => ({ table: 'seen', key: seenKey(name), value: Buffer.alloc(0) })),
+    ...changes,
+  ]);
+  // Both sets of roots have to have it.
+  for (const id of [0, 1]) {
+    const key = itemKeys('jobs')(id);
+    await store.commit([{ table: 'items', key, value: Buffer.alloc(0) }]);
+  }
+  await store.close();
+  harm(storeFile(storeFolder), seenKey(names[0] ?? ''));
+  const lines = await repair({ dataFolder, outFolder });
+  assert.match(lines.join('\n'), /seen/);
+  const repaired = await openLmdbStore(storeFolder);
+  const found = repaired.range('seen', { from: crawlKey(1), to: crawlKey(2) });
+  await repaired.close();
+  return found.map(({ key }) => key.toString('hex')).sort();
+}
+
+/** Overwrites the pages that hold this key. */
+function harm(path: string, key: Buffer): void {
+  const bytes = readFileSync(path);
+  for (let at = bytes.indexOf(key); at >= 0; at = bytes.indexOf(key, at)) {
+    const page = at - (at % pageBytes);
+    bytes.fill(0, page, page + pageBytes);
+  }
+  writeFileSync(path, bytes);
+}
+
+function keysOf(...names: readonly string[]): string[] {
+  return names.map((name) => seenKey(name).toString('hex')).sort();
+}
+
+test('repair: a sitemap that waits is known as a sitemap, not as a page', async (t) => {
+  const url = `${site}/sitemap.xml`;
+  const found = await namesAfter(t, [`^${url}`], [taskChange('sitemap', url, 1)]);
+  assert.deepEqual(found, keysOf(`^${url}`));
+});
+
+test('repair: a sitemap that was read is known as a sitemap', async (t) => {
+  const url = `${site}/sitemap.xml`;
+  const line = JSON.stringify({ url, finalUrl: url, sitemap: { kind: 'urlset' } });
+  const found = await namesAfter(t, [`^${url}`], [], { 'pages.jsonl': `${line}\n` });
+  assert.deepEqual(found, keysOf(`^${url}`));
+});
+
+test('repair: what is not yet in the files is known, too', async (t) => {
+  const url = `${site}/page`;
+  const src = `${site}/x.png`;
+  const line = `${JSON.stringify({ url, finalUrl: url, images: [] })}\n`;
+  const value = encodeResults({ pages: line, images: `${src}\n`, skipped: '' });
+  const row: Change = { table: 'results', key: commitKey(1, 1), value };
+  const found = await namesAfter(t, [url], [row]);
+  assert.deepEqual(found, keysOf(url, `=${url}`, `!${src}`));
+});

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { Notices } from '../../master/notices.ts';
+import type { ServeOptions } from '../../master/options.ts';
+import { AuthError } from '../../shared/errors.ts';
+import type { Logger } from '../../shared/log.ts';
+
+const error = new AuthError('the authkey was refused');
+
+function told(): { notices: Notices; lines: string[]; at: (ms: number) => void } {
+  const lines: string[] = [];
+  let now = 0;
+  const warn = (fields: object, text: string) => lines.push(`${text} ${JSON.stringify(fields)}`);
+  const notices = new Notices({ warn } as unknown as Logger, {} as ServeOptions, () => now);
+  return {
+    notices,
+    lines,
+    at: (ms) => {
+      now = ms;
+    },
+  };
+}
+
+test('notices: refusals of an address are told three times, then whenever they double', () => {
+  const { notices, lines } = told();
+  for (let times = 1; times <= 40; times++) notices.refused('10.0.0.1:5', error, times);
+  const counts = lines.map((line) => /"times":(\d+)/.exec(line)?.[1]);
+  assert.deepEqual(counts, [undefined, undefined, undefined, '4', '8', '16', '32']);
+});
+
+test('notices: any number of addresses gets 60 lines a minute, and then their count', () => {
+  const { notices, lines, at } = told();
+  for (let i = 0; i < 1_000; i++) {
+    notices.refused(`10.0.${i >> 8}.${i & 255}:5`, error, 1);
+    notices.refusedPickle(`10.0.${i >> 8}.${i & 255}:5`, error, 1);
+  }
+  assert.equal(lines.length, 60);
+  at(60_000);
+  notices.refused('10.1.0.1:5', error, 1);
+  assert.equal(lines.length, 62);
+  assert.match(lines[60] ?? '', /"count":1940/);
+});
