@@ -44,6 +44,10 @@ const hostShare = 1 / 16;
 const bytesPerHost = 4096;
 const taskShare = 1 / 8;
 const bytesPerTask = 512;
+/** For parsed robots.txt. */
+const robotsShare = 1 / 16;
+/** For items of user queues that are held, and the same for those that come next. */
+const itemShare = 1 / 16;
 /** Of results, while memory is tight. */
 const tightResultBytes = 1 << 20;
 /** How long an orderly stop waits for the pages that slaves have under way. */
@@ -163,6 +167,7 @@ export class Master {
       bloomBytesMax: bytesMax * bloomShare,
       queuesMax: Math.floor((bytesMax * hostShare) / bytesPerHost),
       tasksMax: Math.floor((bytesMax * taskShare) / bytesPerTask),
+      robotsBytesMax: bytesMax * robotsShare,
       isTight,
       onMade: (crawl, seeds) => {
         if (crawl.spec.ignoreRobots) this.#notices.ignoresRobots(crawl);
@@ -171,7 +176,10 @@ export class Master {
       onEnded: (crawl) => this.#ended(crawl),
       onFilesWanted: () => this.#robotsSlave.want(),
     });
-    this.#queues = new UserQueues(store, this.#commits, options.queues);
+    this.#queues = new UserQueues(store, this.#commits, {
+      bytesMax: bytesMax * itemShare,
+      maxima: options.queues,
+    });
     this.#backups = new Backups({
       store,
       dataFolder: options.dataFolder,

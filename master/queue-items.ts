@@ -10,25 +10,36 @@
  * An item can be had from its first moment; one that is finished before its commit is never
  * written. What a commit takes along shares rows, so that a thousand puts cost some dozens of
  * writes; a row of which some items are finished is written again without them. In memory are the
- * fresh ones, those with takers, and a window of those that come next.
+ * fresh ones, those with takers (large ones without their values), and a window of those that come
+ * next.
  */
+import assert from 'node:assert/strict';
+import { type ItemRoom, largeBytes } from './item-room.ts';
 import { decodeItemRow, encodeItemRow, itemKeys, parseItemKey } from './store/records.ts';
 import type { Change, Store } from './store/store.ts';
 
 export type Item = {
   readonly id: number;
-  readonly value: Uint8Array;
+  /** What it takes in memory and in a reply, about. */
+  readonly bytes: number;
+  /** Undefined: it is in the store alone, in a row of its own. */
+  value: Uint8Array | undefined;
+  /** Its taker was told its value. */
+  isOut: boolean;
   /** Where it lies in the store, from the commit on that takes it there. Set here alone. */
   row: Row | undefined;
   isFinished: boolean;
 };
+
+/** One that was taken: its value is there until `rest`. */
+export type TakenItem = Item & { value: Uint8Array };
 
 /** Items that are not finished, in order; its key is the id of what was its first one. */
 type Row = { readonly key: number; items: Item[] };
 
 /** A row is written again whole, so it is not long. */
 const rowItemsMax = 64;
-const rowBytesMax = 8 << 10;
+const rowBytesMax = largeBytes;
 /** The window in items and in bytes; the latter exceeded by one refill. */
 const windowMax = 1024;
 const windowBytesMax = 8 << 20;
@@ -38,6 +49,7 @@ const freshBytesMax = 16 << 20;
 
 export class QueueItems {
   readonly #store: Store;
+  readonly #room: ItemRoom;
   readonly #keyOf: (id: number) => Buffer;
   #window: Item[] = [];
   #windowBytes = 0;
@@ -54,8 +66,9 @@ export class QueueItems {
   /** Rows that hold finished items. */
   readonly #touched = new Set<Row>();
 
-  constructor(name: string, store: Store) {
+  constructor(name: string, store: Store, room: ItemRoom) {
     this.#store = store;
+    this.#room = room;
     this.#keyOf = itemKeys(name);
   }
 
@@ -87,43 +100,50 @@ export class QueueItems {
   }
 
   append(value: Uint8Array): void {
-    const item: Item = { id: this.#nextId++, value, row: undefined, isFinished: false };
+    const item = makeItem(this.#nextId++, value, undefined);
     this.#fresh.push(item);
-    this.#freshBytes += sizeOf(item);
+    this.#freshBytes += item.bytes;
     this.#size++;
     // Otherwise it is loaded in its turn.
-    if (this.#loadedTo + 1 === item.id && !this.#isWindowFull) this.#load(item);
+    const isNext = this.#loadedTo + 1 === item.id;
+    if (isNext && !this.#isWindowFull && !this.#room.isShort) this.#load(item);
   }
 
   /** The next one: it is to be finished or given back. */
-  takeOne(): Item | undefined {
-    this.#fill(1);
-    const item = this.#window.shift();
-    if (item === undefined) return undefined;
-    this.#windowBytes -= sizeOf(item);
-    this.#size--;
-    return item;
+  takeOne(): TakenItem | undefined {
+    return this.take(1, 0)[0];
   }
 
   /** The next ones; the first is taken whatever its size. */
-  take(countMax: number, bytesMax: number): Item[] {
+  take(countMax: number, bytesMax: number): TakenItem[] {
     this.#fill(countMax);
     let bytes = 0;
     let count = 0;
     for (const item of this.#window) {
-      if (count === countMax || (count > 0 && bytes + sizeOf(item) > bytesMax)) break;
-      bytes += sizeOf(item);
+      if (count === countMax || (count > 0 && bytes + item.bytes > bytesMax)) break;
+      bytes += item.bytes;
       count++;
     }
-    this.#windowBytes -= bytes;
+    this.#countWindow(-bytes);
     this.#size -= count;
-    return this.#window.splice(0, count);
+    return this.#window.splice(0, count).map((item) => this.#whole(item));
+  }
+
+  /** Their takers were told the values: those that the store has to itself need not be here. */
+  rest(items: readonly Item[]): void {
+    for (const item of items) {
+      item.isOut = true;
+      if (item.id <= this.#storedTo) forgetValue(item);
+    }
   }
 
   /** They wait again, before all that came later. */
   giveBack(items: readonly Item[]): void {
     this.#size += items.length;
-    for (const item of items) this.#windowBytes += sizeOf(item);
+    for (const item of items) {
+      item.isOut = false;
+      this.#countWindow(item.bytes);
+    }
     this.#window = [...items, ...this.#window].sort((a, b) => a.id - b.id);
   }
 
@@ -148,11 +168,11 @@ export class QueueItems {
   }
 
   #changeOf({ key, items }: Row): Change {
-    const isEmpty = items.length === 0;
+    const values = items.map((item) => this.#whole(item).value);
     return {
       table: 'items',
       key: this.#keyOf(key),
-      value: isEmpty ? undefined : encodeItemRow(items.map(({ value }) => value)),
+      value: values.length === 0 ? undefined : encodeItemRow(values),
     };
   }
 
@@ -160,7 +180,24 @@ export class QueueItems {
     const stored = this.#fresh.splice(0, count);
     this.#gatheredCount -= count;
     this.#storedTo = stored.at(-1)?.id ?? this.#storedTo;
-    for (const item of stored) this.#freshBytes -= sizeOf(item);
+    for (const item of stored) {
+      this.#freshBytes -= item.bytes;
+      if (item.isOut) forgetValue(item);
+    }
+  }
+
+  #whole(item: Item): TakenItem {
+    if (item.value === undefined) {
+      const row = this.#store.get('items', this.#keyOf(item.id));
+      assert(row !== undefined, 'a large item is in a row of its own');
+      item.value = decodeItemRow(row)[0];
+    }
+    return item as TakenItem;
+  }
+
+  #countWindow(bytes: number): void {
+    this.#windowBytes += bytes;
+    this.#room.windowBytes += bytes;
   }
 
   get #loadedTo(): number {
@@ -173,7 +210,7 @@ export class QueueItems {
 
   #load(item: Item): void {
     this.#window.push(item);
-    this.#windowBytes += sizeOf(item);
+    this.#countWindow(item.bytes);
     this.#lastLoaded = item;
   }
 
@@ -205,13 +242,13 @@ export class QueueItems {
       from: this.#keyOf(loadedTo),
       after: true,
       to: this.#keyOf(this.#storedTo + 1),
-      limit: refillRows,
+      limit: this.#room.isShort ? 1 : refillRows,
     });
     return rows.flatMap(({ key, value }) => {
       const first = parseItemKey(key).seq;
       const row: Row = { key: first, items: [] };
       row.items = decodeItemRow(value).map((itemValue, index) => {
-        return { id: first + index, value: itemValue, row, isFinished: false };
+        return makeItem(first + index, itemValue, row);
       });
       return row.items;
     });
@@ -225,11 +262,11 @@ function rowsOf(gathered: readonly Item[]): Row[] {
   let bytes = 0;
   for (const item of gathered) {
     if (item.isFinished) continue;
-    bytes += sizeOf(item);
+    bytes += item.bytes;
     if (row === undefined || row.items.length === rowItemsMax || bytes > rowBytesMax) {
       row = { key: item.id, items: [] };
       rows.push(row);
-      bytes = sizeOf(item);
+      bytes = item.bytes;
     }
     row.items.push(item);
     item.row = row;
@@ -237,7 +274,11 @@ function rowsOf(gathered: readonly Item[]): Row[] {
   return rows;
 }
 
-/** What an item takes in memory and in a reply, about. */
-export function sizeOf({ value }: Item): number {
-  return value.length + 64;
+function makeItem(id: number, value: Uint8Array, row: Row | undefined): Item {
+  return { id, bytes: value.length + 64, value, isOut: false, row, isFinished: false };
+}
+
+/** One that has its row to itself: see `rowsOf`. */
+function forgetValue(item: Item): void {
+  if (item.bytes > rowBytesMax) item.value = undefined;
 }

@@ -3,10 +3,11 @@
  * one are asked for it.
  */
 import { CommandError } from '../shared/errors.ts';
+import { ItemRoom } from './item-room.ts';
 import type { GroupCommit, Part } from './store/group-commit.ts';
 import { afterPrefix, parseItemKey } from './store/records.ts';
 import type { Store } from './store/store.ts';
-import { HeldBytes, type ItemHolder, UserQueue } from './user-queue.ts';
+import { type ItemHolder, UserQueue } from './user-queue.ts';
 
 const queuesMax = 10_000;
 
@@ -15,18 +16,19 @@ export class UserQueues {
   readonly #commits: GroupCommit;
   readonly #queues = new Map<string, UserQueue>();
   readonly #changed = new Set<UserQueue>();
-  readonly #heldBytes = new HeldBytes();
+  readonly #room: ItemRoom;
   readonly #maxima: ReadonlyMap<string, number>;
 
-  /** `maxima`: how many items a queue may have; default: any number. */
+  /** `bytesMax`: see `ItemRoom`. `maxima`: how many items a queue may have; default: any number. */
   constructor(
     store: Store,
     commits: GroupCommit,
-    maxima: ReadonlyMap<string, number> = new Map<string, number>(),
+    options: { readonly bytesMax: number; readonly maxima?: ReadonlyMap<string, number> },
   ) {
     this.#store = store;
     this.#commits = commits;
-    this.#maxima = maxima;
+    this.#room = new ItemRoom(options.bytesMax);
+    this.#maxima = options.maxima ?? new Map<string, number>();
     commits.addGatherer(() => this.#gather());
     this.#load();
   }
@@ -40,7 +42,7 @@ export class UserQueues {
       }
       queue = new UserQueue(name, {
         store: this.#store,
-        heldBytes: this.#heldBytes,
+        room: this.#room,
         countMax: this.#maxima.get(name) ?? Number.POSITIVE_INFINITY,
         onChanged: (changed) => {
           this.#changed.add(changed);
@@ -57,15 +59,14 @@ export class UserQueues {
     return this.#queues.get(name);
   }
 
-  /** Bytes of the items that a session holds. */
+  /** Bytes of memory that the items take which a session holds. */
   heldBytes(holder: ItemHolder): number {
-    return this.#heldBytes.of(holder);
+    return this.#room.memoryOf(holder);
   }
 
   /** The session ended: what it held waits again. */
   removeHolder(holder: ItemHolder): void {
     for (const queue of this.#queues.values()) queue.removeHolder(holder);
-    this.#heldBytes.forget(holder);
   }
 
   /** Answers everybody who waits, with nothing. */

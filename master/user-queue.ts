@@ -10,7 +10,8 @@
  */
 import { CommandError } from '../shared/errors.ts';
 import { limits } from '../shared/protocol.ts';
-import { type Item, QueueItems, sizeOf } from './queue-items.ts';
+import type { ItemRoom } from './item-room.ts';
+import { type Item, QueueItems, type TakenItem } from './queue-items.ts';
 import type { Part } from './store/group-commit.ts';
 import type { Store } from './store/store.ts';
 
@@ -19,10 +20,11 @@ export type ItemHolder = object;
 
 type Waiter = {
   readonly holder: ItemHolder;
-  readonly count: number;
+  /** So many, at most. */
+  readonly count: () => number;
   timer: NodeJS.Timeout | undefined;
   /** Its wait is over: these are what it has taken. */
-  readonly settle: (items: Item[]) => void;
+  readonly settle: (items: TakenItem[]) => void;
 };
 
 /** The longest wait that a timer knows; a longer one has no end. */
@@ -31,7 +33,7 @@ const timerMsMax = 2 ** 31 - 1;
 export class UserQueue {
   readonly name: string;
   readonly #items: QueueItems;
-  readonly #heldBytes: HeldBytes;
+  readonly #room: ItemRoom;
   readonly #countMax: number;
   readonly #onChanged: (queue: UserQueue) => void;
   readonly #held = new Map<ItemHolder, Map<number, Item>>();
@@ -45,14 +47,14 @@ export class UserQueue {
     name: string,
     options: {
       store: Store;
-      heldBytes: HeldBytes;
+      room: ItemRoom;
       countMax: number;
       onChanged: (queue: UserQueue) => void;
     },
   ) {
     this.name = name;
-    this.#items = new QueueItems(name, options.store);
-    this.#heldBytes = options.heldBytes;
+    this.#items = new QueueItems(name, options.store, options.room);
+    this.#room = options.room;
     this.#countMax = options.countMax;
     this.#onChanged = options.onChanged;
   }
@@ -131,38 +133,44 @@ export class UserQueue {
   }
 
   /** The next item, if there is one: the caller has to `finish` it or to give it back. */
-  take(): Item | undefined {
+  take(): TakenItem | undefined {
     // Who waits has been given all that there is, so nobody is passed by.
     const item = this.#items.takeOne();
     if (item !== undefined) this.#wakeForRoom();
     return item;
   }
 
+  /** Those who took them were told their values. */
+  rest(items: readonly Item[]): void {
+    this.#items.rest(items);
+  }
+
   /** As `take`, when the first one comes; undefined after `waitMs`. */
-  async takeWithin(waiter: ItemHolder, waitMs: number): Promise<Item | undefined> {
-    const [item] = await this.#wait(waiter, 1, waitMs);
+  async takeWithin(waiter: ItemHolder, waitMs: number): Promise<TakenItem | undefined> {
+    const [item] = await this.#wait(waiter, () => 1, waitMs);
     return item;
   }
 
   /** Up to `count` items, now or when the first comes; [] after `waitMs`. The holder has them
    *  until it says `done` or ends.
    *  @throws CommandError E_QUEUE_FULL the holder has too much already [Q-7] */
-  get(holder: ItemHolder, count: number, waitMs: number): Promise<Item[]> {
-    if (this.#heldBytes.of(holder) >= limits.queueHeldBytesMax) {
+  get(holder: ItemHolder, count: number, waitMs: number): Promise<TakenItem[]> {
+    if (!this.#room.mayHold(holder)) {
       throw new CommandError('E_QUEUE_FULL', 'this session holds too much: say queue.done first');
     }
-    return this.#wait(holder, count, waitMs, (items) => this.#hold(holder, items));
+    const countMax = () => (this.#room.isFull ? 1 : count);
+    return this.#wait(holder, countMax, waitMs, (items) => this.#hold(holder, items));
   }
 
   /** `onTaken` is told in the same turn. */
   #wait(
     holder: ItemHolder,
-    count: number,
+    count: Waiter['count'],
     waitMs: number,
     onTaken: (items: Item[]) => void = () => {},
-  ): Promise<Item[]> {
+  ): Promise<TakenItem[]> {
     return new Promise((resolve) => {
-      const settle = (items: Item[]) => {
+      const settle = (items: TakenItem[]) => {
         clearTimeout(waiter.timer);
         this.#waiters.delete(waiter);
         onTaken(items);
@@ -186,7 +194,7 @@ export class UserQueue {
     }
     for (const item of items) {
       held.set(item.id, item);
-      this.#heldBytes.add(holder, sizeOf(item));
+      this.#room.hold(holder, item.bytes);
     }
   }
 
@@ -197,7 +205,7 @@ export class UserQueue {
       const item = held?.get(id);
       if (item === undefined) continue;
       held?.delete(id);
-      this.#heldBytes.add(holder, -sizeOf(item));
+      this.#room.release(holder, item.bytes);
       this.finish(item);
     }
     if (held?.size === 0) this.#held.delete(holder);
@@ -226,7 +234,7 @@ export class UserQueue {
     const held = this.#held.get(holder);
     if (held === undefined) return;
     this.#held.delete(holder);
-    for (const item of held.values()) this.#heldBytes.add(holder, -sizeOf(item));
+    for (const item of held.values()) this.#room.release(holder, item.bytes);
     this.giveBack([...held.values()]);
   }
 
@@ -255,29 +263,10 @@ export class UserQueue {
 
   #serve(): void {
     for (const waiter of this.#waiters) {
-      const items = this.#items.take(waiter.count, limits.queueReplyBytesMax);
+      const items = this.#items.take(waiter.count(), limits.queueReplyBytesMax);
       if (items.length === 0) return;
       this.#wakeForRoom();
       waiter.settle(items);
     }
-  }
-}
-
-/** Bytes that the sessions hold, over all queues. */
-export class HeldBytes {
-  readonly #bytes = new Map<ItemHolder, number>();
-
-  of(holder: ItemHolder): number {
-    return this.#bytes.get(holder) ?? 0;
-  }
-
-  add(holder: ItemHolder, bytes: number): void {
-    const held = this.of(holder) + bytes;
-    if (held > 0) this.#bytes.set(holder, held);
-    else this.#bytes.delete(holder);
-  }
-
-  forget(holder: ItemHolder): void {
-    this.#bytes.delete(holder);
   }
 }

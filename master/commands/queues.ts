@@ -38,8 +38,11 @@ export async function get(
   }
   session.waitingGets++;
   try {
-    const items = await queues.queue(queue).get(session, count, waitMs);
-    return { items: items.map(({ id, value }) => ({ id, value: forNode(value) })) };
+    const from = queues.queue(queue);
+    const items = await from.get(session, count, waitMs);
+    const reply = items.map(({ id, value }) => ({ id, value: forNode(value) }));
+    from.rest(items);
+    return { items: reply };
   } finally {
     session.waitingGets--;
   }

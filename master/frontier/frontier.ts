@@ -35,6 +35,7 @@ import { Offers } from './offers.ts';
 import { Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
 import { EarlierPages } from './recrawl.ts';
+import { RobotsRoom } from './robots-room.ts';
 import { Sitemaps } from './sitemaps.ts';
 import { TaskNames } from './task-names.ts';
 
@@ -73,6 +74,7 @@ export class Frontier {
       hashOf: (key) => Buffer.from(this.#hashers.nested.one(options.hostSecret, key).buffer, 0, 8),
       groupOf: (key) => options.grouping.groupOf(key, clockMs()),
       robotsOf: (hash) => this.#records.robotsFile(hash),
+      robotsRoom: new RobotsRoom(options.robotsBytesMax),
       onHost: (host) => this.#lessons.met(host, options.grouping),
       onGroup: (group) => this.#records.restoreGroup(group),
       askedUntil: hasCrawls(options.store) ? clockMs() : Number.NEGATIVE_INFINITY,

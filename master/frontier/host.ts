@@ -6,6 +6,7 @@ import { Breaker } from './breaker.ts';
 import { Heap } from './heap.ts';
 import { Pace } from './pace.ts';
 import { RobotsGate } from './robots-gate.ts';
+import type { RobotsRoom } from './robots-room.ts';
 import type { TaskQueue } from './tasks.ts';
 
 /** What one crawl wants for a host. */
@@ -70,11 +71,17 @@ export class Host implements HostName {
   dueAt = 0;
   heapIndex = -1;
 
-  constructor(key: string, hash: Buffer, group: Group, load: () => Uint8Array | undefined) {
+  constructor(
+    key: string,
+    hash: Buffer,
+    group: Group,
+    load: () => Uint8Array | undefined,
+    room?: RobotsRoom,
+  ) {
     this.key = key;
     this.hash = hash;
     this.group = group;
-    this.robots = new RobotsGate(key, hash, load);
+    this.robots = new RobotsGate(key, hash, load, room);
   }
 
   /** The operator asks for URLs of this host: what was given up is tried again. */

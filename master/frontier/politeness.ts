@@ -16,6 +16,7 @@
 import { Heap } from './heap.ts';
 import { Group, type Hop, Host, type HostClient } from './host.ts';
 import { nextTask, type WorkEvents, workDueAt } from './host-work.ts';
+import type { RobotsRoom } from './robots-room.ts';
 import type { Task } from './tasks.ts';
 
 export type PolitenessOptions = {
@@ -25,6 +26,8 @@ export type PolitenessOptions = {
   readonly groupOf: (hostKey: string) => string | undefined;
   /** The robots.txt of a host, from the store. */
   readonly robotsOf: (hash: Buffer) => Uint8Array | undefined;
+  /** For parsed ones; default: no end of it. */
+  readonly robotsRoom?: RobotsRoom;
   /** These came into being: they are given what is on record of them. */
   readonly onHost: (host: Host) => void;
   readonly onGroup: (group: Group) => void;
@@ -69,10 +72,11 @@ export class Politeness {
   host(key: string): Host {
     let host = this.#hosts.get(key);
     if (host === undefined) {
-      const { hashOf, groupOf, robotsOf, onHost } = this.#options;
+      const { hashOf, groupOf, robotsOf, robotsRoom, onHost } = this.#options;
       const hash = hashOf(key);
       const groupKey = groupOf(key);
-      host = new Host(key, hash, this.#group(groupKey ?? key), () => robotsOf(hash));
+      const group = this.#group(groupKey ?? key);
+      host = new Host(key, hash, group, () => robotsOf(hash), robotsRoom);
       host.isUnplaced = groupKey === undefined;
       host.group.members.add(host);
       this.#hosts.set(key, host);
@@ -268,6 +272,7 @@ export class Politeness {
       if (host.clients.size > 0 || host.inFlight > 0) continue;
       group.members.delete(host);
       this.#hosts.delete(host.key);
+      this.#options.robotsRoom?.leave(host.robots);
     }
     if (group.members.size === 0) this.#groups.delete(group.key);
   }

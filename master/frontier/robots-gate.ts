@@ -7,7 +7,8 @@
  *        +--released, lost--+   (a failure: again at `askAt`; too many: known, out of reach)
  *
  * `learn` gives what has to be on record; `restore` takes it back after a restart. The file itself
- * stays in the store and is parsed once for each product token. Pure: time is an argument.
+ * stays in the store and is parsed once for each product token, as long as there is room for it.
+ * Pure: time is an argument.
  * Called by the politeness and the frontier. Source: RFC 9309, sections 2.3 and 2.4.
  */
 import type { FetchErrorBody } from '../../shared/protocol.ts';
@@ -15,6 +16,7 @@ import type { RobotsRecord, TaskRecord } from '../store/records.ts';
 import { backOffMs } from './back-off.ts';
 import { parseRobots, type Robots } from './robots.ts';
 import { robotsVerdict } from './robots-access.ts';
+import { type ParsedHolder, RobotsRoom } from './robots-room.ts';
 import type { Task, TaskHome } from './tasks.ts';
 
 /** What came of a fetch of robots.txt. */
@@ -28,10 +30,11 @@ export type Access = 'fetch' | 'excluded' | { readonly error: FetchErrorBody; at
 
 const unknownRecord: RobotsRecord = { access: 'none', askAt: 0, failures: 0, failingSince: 0 };
 
-export class RobotsGate {
+export class RobotsGate implements ParsedHolder {
   readonly #url: string;
   readonly #host: Buffer;
   readonly #load: () => Uint8Array | undefined;
+  readonly #room: RobotsRoom;
   readonly #parsed = new Map<string, Robots>();
   #state: 'unknown' | 'asking' | 'known' = 'unknown';
   #record = unknownRecord;
@@ -40,7 +43,13 @@ export class RobotsGate {
   edition = 0;
 
   /** `hostKey`: scheme, host and port. `load` reads the file, once a record says that it is there. */
-  constructor(hostKey: string, host: Buffer, load: () => Uint8Array | undefined) {
+  constructor(
+    hostKey: string,
+    host: Buffer,
+    load: () => Uint8Array | undefined,
+    room = new RobotsRoom(),
+  ) {
+    this.#room = room;
     this.#url = `${hostKey}/robots.txt`;
     this.#host = host;
     this.#load = load;
@@ -130,7 +139,8 @@ export class RobotsGate {
   learn(record: RobotsRecord): void {
     this.#record = record;
     this.edition++;
-    this.#parsed.clear();
+    this.forgetParsed();
+    this.#room.leave(this);
     this.#task = undefined;
     this.#state = record.isTrying ? 'unknown' : 'known';
   }
@@ -143,12 +153,19 @@ export class RobotsGate {
     this.#state = 'unknown';
   }
 
+  /** There is no room for it: it is parsed again when it is asked for. */
+  forgetParsed(): void {
+    this.#parsed.clear();
+  }
+
   #robots(token: string): Robots {
     let robots = this.#parsed.get(token);
     if (robots === undefined) {
-      robots = parseRobots(this.#load() ?? new Uint8Array(0), token);
+      const file = this.#load() ?? new Uint8Array(0);
+      robots = parseRobots(file, token);
       this.#parsed.set(token, robots);
-    }
+      this.#room.take(this, file.length);
+    } else this.#room.touch(this);
     return robots;
   }
 

@@ -7,7 +7,7 @@
  */
 import { decodeValue } from '../../shared/frame.ts';
 import { limits } from '../../shared/protocol.ts';
-import type { Item } from '../queue-items.ts';
+import type { Item, TakenItem } from '../queue-items.ts';
 import type { UserQueue } from '../user-queue.ts';
 import { bind, type Parameter, type PyRequest, waitMsOf } from './arguments.ts';
 import { decodeItem, encodeItem, isItemPickle, returnOfItem } from './pickle-item.ts';
@@ -54,7 +54,7 @@ export class PlainQueue implements Proxied {
   }
 
   heldBytes(caller: Caller): number {
-    return this.#given.get(caller)?.value.length ?? 0;
+    return this.#given.get(caller)?.value?.length ?? 0;
   }
 
   gone(caller: Caller, isOrderly: boolean): void {
@@ -102,9 +102,11 @@ export class PlainQueue implements Proxied {
     return undefined;
   }
 
-  #give(caller: Caller, item: Item): Buffer {
+  #give(caller: Caller, item: TakenItem): Buffer {
     this.#given.set(caller, item);
-    return replyOf(item.value, caller);
+    const reply = replyOf(item.value, caller);
+    this.#queue.rest([item]);
+    return reply;
   }
 
   #nothing(): undefined {

@@ -207,8 +207,8 @@ test('[P-4] at the limit those sessions go that hold most, and no others', async
     const join = (count: number) => Promise.all(Array.from({ length: count }, () => small.join()));
     const [light, heavy] = [await join(5), await join(12)];
     const queue = small.name();
-    // A whole put of 2 MiB, of which the last byte is missing.
-    const items = [Buffer.alloc(mebi, 1), Buffer.alloc(mebi, 2)];
+    // A whole put of half a MiB, of which the last byte is missing.
+    const items = [Buffer.alloc(mebi / 2, 1)];
     const put = frameOf(pack({ verb: 'queue.put', id: 77, queue, items }));
     for (const peer of light) peer.write(put.subarray(0, -1));
     const ended: number[] = [];
@@ -221,6 +221,40 @@ test('[P-4] at the limit those sessions go that hold most, and no others', async
     for (const peer of light) assert.equal((await peer.reply(77))['ok'], true);
     assert.ok(ended.length < heavy.length, 'not all had to go');
     for (const peer of [...heavy, ...light]) peer.abort();
+  } finally {
+    await small.close();
+  }
+});
+
+test('[X-1] items that are held, and queues that are full, take little memory', async (t) => {
+  if (process.env['MASTER']) {
+    t.skip('needs a master of its own');
+    return;
+  }
+  const small = await Target.open({}, ['--memory-limit', '256']);
+  try {
+    await using memory = memoryPeak(small.program.pid);
+    const items = new Array(8).fill(Buffer.alloc(mebi - 100, 7));
+    const peers = await Promise.all(Array.from({ length: 8 }, () => small.join()));
+    // 320 MiB that are held, and as much that waits.
+    for (const [i, peer] of peers.entries()) {
+      for (let turn = 0; turn < 5; turn++) {
+        const [held, full] = [`held-${i}`, `full-${i}-${turn}`];
+        await peer.must('queue.put', { queue: held, items });
+        await peer.must('queue.get', { queue: held, count: 8 });
+        await peer.must('queue.put', { queue: full, items });
+      }
+    }
+    assert.ok(memory.grownBytes() < 256 * mebi, `${memory.grownBytes() / mebi} MiB`);
+    for (const peer of peers) await peer.sync();
+    const [first, second] = peers;
+    assert.ok(first && second);
+    await first.close();
+    // What it held waits again, and is read from the disk.
+    const reply = await second.must('queue.get', { queue: 'held-0', count: 8 });
+    const values = (reply['items'] as { value: Buffer }[]).map(({ value }) => Buffer.from(value));
+    assert.deepEqual(values, items);
+    for (const peer of peers) peer.abort();
   } finally {
     await small.close();
   }

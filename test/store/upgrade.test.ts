@@ -69,7 +69,7 @@ test('upgrade: from 1, where each item of a queue had a row', async () => {
     everyMs: 0,
     onError: (error) => assert.fail(`${error}`),
   });
-  const queues = new UserQueues(store, commits);
+  const queues = new UserQueues(store, commits, { bytesMax: 1 << 26 });
   for (const name of ['a', 'b']) {
     const queue = queues.queue(name);
     assert.equal(queue.size, values.length);

@@ -1,22 +1,23 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import type { Item } from '../../master/queue-items.ts';
+import type { TakenItem } from '../../master/queue-items.ts';
 import { UserQueues } from '../../master/queues.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import type { MemoryStore } from '../../master/store/memory.ts';
 import { decodeItemRow } from '../../master/store/records.ts';
 import { LaggingStore } from '../support/lagging-store.ts';
 
-function open(disk?: MemoryStore) {
+function open(disk?: MemoryStore, bytesMax = 1 << 26) {
   const store = new LaggingStore(disk);
   const onError = (error: unknown) => assert.fail(String(error));
   const commits = new GroupCommit({ store, everyMs: 0, onError });
-  return { store, commits, queues: new UserQueues(store, commits) };
+  return { store, commits, queues: new UserQueues(store, commits, { bytesMax }) };
 }
 
 const bytes = (...values: (string | number)[]) => values.map((value) => Buffer.from(`${value}`));
-const texts = (items: readonly Item[]) => items.map(({ value }) => Buffer.from(value).toString());
+const texts = (items: readonly TakenItem[]) =>
+  items.map(({ value }) => Buffer.from(value).toString());
 
 test('queue: gives what was put, in that order', async () => {
   const queue = open().queues.queue('jobs');
@@ -213,7 +214,7 @@ test('queue: items of one commit share rows of the store, which lose the finishe
   assert.deepEqual(texts(await again.get({}, 34, 0)), values.slice(66));
   const [big, last, added] = await again.get({}, 9, 0);
   assert.equal(big?.value.length, 20_000);
-  assert.deepEqual(texts([last, added] as Item[]), ['last', 'new']);
+  assert.deepEqual(texts([last, added] as TakenItem[]), ['last', 'new']);
 });
 
 test('queue: bursts and takers at any pace keep the order, through memory and the disk', async () => {
@@ -245,6 +246,56 @@ test('queue: bursts and takers at any pace keep the order, through memory and th
   );
 });
 
+test('queue: what is held and large is in the store, and comes back as it was', async () => {
+  const { queues } = open();
+  const queue = queues.queue('jobs');
+  const holder = {};
+  const [a, b, c] = ['a', 'b', 'c'].map((text) => text.repeat(10_000));
+  await queue.put(bytes(`${a}`, 'small', `${b}`));
+  const stored = await queue.get(holder, 3, 0);
+  queue.rest(stored);
+  // This one is given before it is on the disk.
+  const put = queue.put(bytes(`${c}`));
+  const fresh = await queue.get(holder, 1, 0);
+  queue.rest(fresh);
+  assert.deepEqual(texts(fresh), [c]);
+  await put;
+  const inMemory = [...stored, ...fresh].map(({ value }) => value?.length);
+  assert.deepEqual(inMemory, [undefined, 5, undefined, undefined]);
+  queues.removeHolder(holder);
+  assert.equal(queue.size, 4);
+  assert.deepEqual(texts(await queue.get({}, 4, 0)), [a, 'small', b, c]);
+});
+
+test('queue: all holders have a bound in common, and each that has none gets one item', async () => {
+  const { queues } = open(undefined, 2_000);
+  const queue = queues.queue('jobs');
+  await queue.put(bytes(...Array.from({ length: 20 }, (_, i) => i)));
+  const [first, second] = [{}, {}];
+  assert.equal((await queue.get(first, 12, 0)).length, 12);
+  assert.deepEqual(texts(await queue.get(second, 8, 0)), ['12'], 'there is no more room');
+  for (const holder of [first, second]) {
+    assert.throws(() => queue.get(holder, 1, 0), { code: 'E_QUEUE_FULL' });
+  }
+  await queue.done(first, [1, 2, 3, 4, 5, 6]);
+  assert.equal((await queue.get(second, 7, 0)).length, 7);
+});
+
+test('queue: many full queues take no more memory than there is room, and give all', async () => {
+  const { queues } = open(undefined, 4_000);
+  const all = Array.from({ length: 30 }, (_, i) => queues.queue(`q${i}`));
+  const values = bytes(...Array.from({ length: 20 }, (_, i) => `${i}`.padStart(200, '0')));
+  for (const queue of all) await queue.put(values);
+  for (const queue of all) {
+    for (const value of values) {
+      const item = queue.take();
+      assert.deepEqual(item?.value, value);
+      queue.finish(item);
+    }
+    assert.equal(queue.take(), undefined);
+  }
+});
+
 const step = fc.record({
   kind: fc.constantFrom('put', 'put', 'get', 'get', 'done', 'leave', 'crash'),
   pick: fc.nat(50),
@@ -256,7 +307,7 @@ test('queue: random histories lose nothing and give nothing twice', async () => 
       let { store, queues } = open();
       let waiting: string[] = [];
       let holders = [{}, {}];
-      let held: { holder: object; item: Item; text: string }[] = [];
+      let held: { holder: object; item: TakenItem; text: string }[] = [];
       let last = 0;
       for (const { kind, pick } of steps) {
         const queue = queues.queue('jobs');
@@ -271,6 +322,7 @@ test('queue: random histories lose nothing and give nothing twice', async () => 
           const expected = waiting.splice(0, 1 + (pick % 3));
           assert.deepEqual(texts(items), expected);
           held.push(...items.map((item) => ({ holder, item, text: texts([item])[0] ?? '' })));
+          if (pick % 5 > 0) queue.rest(items);
         } else if (kind === 'done' && one) {
           await queue.done(one.holder, [one.item.id]);
           held = held.filter((other) => other !== one);
