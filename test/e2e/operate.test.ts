@@ -100,7 +100,9 @@ describe('operate', { concurrency: 2 }, () => {
     const master = await cluster.master([site.url, '--per-host', '2']);
     cluster.slave(['--slots', '2']);
     await site.requested(10);
+    site.hold();
     assert.equal(await cluster.ask('pause', 'default'), 'crawl default is paused\n');
+    site.release();
     // What was handed out before still comes in.
     while ((await cluster.status()).leased > 0) await site.until(() => true);
     const asked = site.log.length;
@@ -120,8 +122,10 @@ describe('operate', { concurrency: 2 }, () => {
     const { address } = cluster;
     cluster.slave();
     await site.requested(3);
+    site.hold();
     await cluster.ask('pause', 'default');
     await first.kill('SIGKILL');
+    site.release();
     const second = await cluster.master(args, { listen: address });
     await second.said(/slave joined/);
     assert.equal((await cluster.status()).state, 'paused');
@@ -136,7 +140,9 @@ describe('operate', { concurrency: 2 }, () => {
     await cluster.master([site.url, '--per-host', '2']);
     cluster.slave();
     await site.requested(20);
+    site.hold();
     assert.equal(await cluster.ask('cancel', 'default'), 'crawl default is cancelled\n');
+    site.release();
     const status = await cluster.status();
     assert.deepEqual([status.state, status.waiting, status.leased], ['cancelled', 0, 0]);
     assert.ok(site.log.length < 100);
@@ -153,7 +159,9 @@ describe('operate', { concurrency: 2 }, () => {
     const master = await cluster.master([site.url, '--per-host', '2', '--exit-when-done']);
     const slave = cluster.slave();
     await site.requested(10);
+    site.hold();
     await cluster.ask('cancel', 'default');
+    site.release();
     await assertLeaves(master, slave);
   });
 
