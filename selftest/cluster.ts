@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type MasterClient, parseAddress } from '../shared/client.ts';
 import { ConnectionError } from '../shared/errors.ts';
 import type { Replies, Requests, Verb } from '../shared/protocol.ts';
-import { Program } from './program.ts';
+import { type Exit, Program } from './program.ts';
 
 /** Patience of master and slaves, in ms: short, so that a fault is noticed within the run. */
 export const patience = { leaseMs: 5_000, heartbeatMs: 1_000, silenceMs: 3_000 };
@@ -142,9 +142,7 @@ export class Cluster {
       if (!this.#leaving.has(program)) program.signal('SIGTERM');
       const exit = await Promise.race([program.exited, sleep(leaveMs, undefined, { ref: false })]);
       if (exit === undefined) wrong.push(`process ${program.pid} does not end on SIGTERM`);
-      // One that was stopped while it started could not take the signal yet, and has done nothing.
-      else if (exit.signal === 'SIGTERM' && program.output === '') continue;
-      else if (exit.code !== 0) {
+      else if (!isOrderly(exit)) {
         wrong.push(`process ${program.pid} ended with ${exit.code ?? exit.signal}, not with 0`);
       }
     }
@@ -203,8 +201,7 @@ export class Cluster {
   async #replace(program: Program, gone: () => () => Program): Promise<void> {
     const { code, signal } = await program.exited;
     const start = gone();
-    // One that has only just begun does not know the signal yet.
-    const hasLeft = this.#leaving.delete(program) && (code === 0 || signal === 'SIGTERM');
+    const hasLeft = this.#leaving.delete(program) && isOrderly({ code, signal });
     if (this.#state === 'ending') return;
     const mayDie = program === this.#master && performance.now() < this.mayDieUntilMs;
     if (!this.#ended.delete(program) && !mayDie && !hasLeft) {
@@ -252,6 +249,11 @@ export class Cluster {
     setTimeout(() => program.signal('SIGCONT'), ms);
     return true;
   }
+}
+
+/** Did it end as it was told? One that has only just begun does not know the signal yet. */
+function isOrderly({ code, signal }: Exit): boolean {
+  return code === 0 || signal === 'SIGTERM';
 }
 
 /** Arguments of Node that put its wall clock off: what a wrong clock, set right, looks like to

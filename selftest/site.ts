@@ -94,6 +94,8 @@ export class TestSite {
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #refusals = new Map<string, number>();
   #atOnce = 0;
+  /** Answers that wait for `release`; undefined while none has to. */
+  #held: (() => void)[] | undefined;
   #host = '';
 
   private constructor(resources: Resources, { delayMs = 0, identity, http2 }: SiteOptions) {
@@ -154,6 +156,17 @@ export class TestSite {
   /** Resolves when so many requests have come. */
   async requested(count: number): Promise<void> {
     await this.until((log) => log.length >= count);
+  }
+
+  /** Answers nothing any more, until `release`. */
+  hold(): void {
+    this.#held ??= [];
+  }
+
+  release(): void {
+    const held = this.#held ?? [];
+    this.#held = undefined;
+    for (const answer of held) answer();
   }
 
   async close(): Promise<void> {
@@ -225,14 +238,18 @@ export class TestSite {
       this.#events.emit('change');
     });
     this.#events.emit('change');
+    const answer = () => {
+      if (this.#held === undefined) this.#answer(entry, resource, response);
+      else this.#held.push(answer);
+    };
     const waitMs = this.delayMs + (resource?.delayMs ?? 0);
     if (waitMs === 0) {
-      this.#answer(entry, resource, response);
+      answer();
       return;
     }
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
-      this.#answer(entry, resource, response);
+      answer();
     }, waitMs);
     this.#timers.add(timer);
   }

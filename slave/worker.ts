@@ -180,7 +180,9 @@ export class Worker {
     const validators = etag || lastModified ? { etag, lastModified } : undefined;
     let isTimed = task.timed === true;
     const onStart = () => {
-      if (isTimed) this.#link.master?.notify('task.started', { lease });
+      if (!isTimed) return;
+      // When it has left. Said before, it could leave late, and the next one came too early.
+      process.nextTick(() => this.#link.master?.notify('task.started', { lease }));
     };
     const follow = async (url: string): Promise<Turn> => {
       const { state, timed = false } = await this.#askTurn(lease, url);

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { flatSite, generateSite, sitePages } from '../../selftest/site.ts';
-import { connect } from '../../shared/client.ts';
 import type { Replies } from '../../shared/protocol.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertExact, pagesOf, readPages } from '../support/exact.ts';
@@ -130,7 +129,9 @@ describe('operate', { concurrency: 2 }, () => {
     const master = await cluster.master([site.url, '--per-host', '2']);
     cluster.slave(['--slots', '2']);
     await site.requested(10);
+    site.hold();
     assert.equal(await cluster.ask('pause', 'default'), 'crawl default is paused\n');
+    site.release();
     // What was handed out before still comes in.
     while ((await cluster.status()).leased > 0) await site.until(() => true);
     const asked = site.log.length;
@@ -147,15 +148,13 @@ describe('operate', { concurrency: 2 }, () => {
     const cluster = new Cluster(t);
     const args = [site.url, '--per-host', '1'];
     const first = await cluster.master(args);
-    const { address, authkey } = cluster;
-    const [host = '', port = ''] = address.split(':');
-    const client = await connect({ host, port: Number(port), authkey });
+    const { address } = cluster;
     cluster.slave();
     await site.requested(3);
-    // A program of its own might begin when the crawl is done.
-    await client.request('crawl.pause', { crawl: 'default' });
-    await client.close();
+    site.hold();
+    await cluster.ask('pause', 'default');
     await first.kill('SIGKILL');
+    site.release();
     const second = await cluster.master(args, { listen: address });
     await second.said(/slave joined/);
     assert.equal((await cluster.status()).state, 'paused');
@@ -170,7 +169,9 @@ describe('operate', { concurrency: 2 }, () => {
     await cluster.master([site.url, '--per-host', '2']);
     cluster.slave();
     await site.requested(20);
+    site.hold();
     assert.equal(await cluster.ask('cancel', 'default'), 'crawl default is cancelled\n');
+    site.release();
     const status = await cluster.status();
     assert.deepEqual([status.state, status.waiting, status.leased], ['cancelled', 0, 0]);
     assert.ok(site.log.length < 100);
@@ -187,7 +188,9 @@ describe('operate', { concurrency: 2 }, () => {
     const master = await cluster.master([site.url, '--per-host', '2', '--exit-when-done']);
     const slave = cluster.slave();
     await site.requested(10);
+    site.hold();
     await cluster.ask('cancel', 'default');
+    site.release();
     await assertLeaves(master, slave);
   });
 
