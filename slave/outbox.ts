@@ -22,7 +22,8 @@ export type OutboxOptions = {
 
 export class Outbox {
   readonly #options: OutboxOptions;
-  readonly #statements = new Set<Statement>();
+  /** With the bytes that each holds. */
+  readonly #statements = new Map<Statement, number>();
   #bytes = 0;
 
   constructor(options: OutboxOptions) {
@@ -38,15 +39,16 @@ export class Outbox {
   }
 
   tell(statement: Statement): void {
-    this.#statements.add(statement);
-    this.#bytes += bytesOf(statement);
+    const bytes = bytesOf(statement);
+    this.#statements.set(statement, bytes);
+    this.#bytes += bytes;
     const master = this.#options.master();
     if (master !== undefined) this.#send(master, statement);
   }
 
   /** Says everything again, to a master that may not have heard it. */
   tellAll(master: MasterClient): void {
-    for (const statement of this.#statements) this.#send(master, statement);
+    for (const statement of this.#statements.keys()) this.#send(master, statement);
   }
 
   #send(master: MasterClient, statement: Statement): void {
@@ -71,8 +73,10 @@ export class Outbox {
   }
 
   #forget(statement: Statement): void {
-    if (!this.#statements.delete(statement)) return;
-    this.#bytes -= bytesOf(statement);
+    const bytes = this.#statements.get(statement);
+    if (bytes === undefined) return;
+    this.#statements.delete(statement);
+    this.#bytes -= bytes;
     this.#options.onRoom();
   }
 }
