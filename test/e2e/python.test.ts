@@ -174,7 +174,7 @@ test('python: greenlets whose sockets are not patched', { timeout }, async (t) =
   const program = cluster.run(['test/support/greenlets.py', ...where, '200'], {
     program: python.path,
   });
-  await assertEnded(program);
+  assert.equal((await program.exited).code, 0, program.output);
   assert.match(program.output, /^200 squares, their sum is 2646700/);
 });
 
