@@ -153,7 +153,8 @@ export class QueueItems {
     if (item.row !== undefined) this.#touched.add(item.row);
   }
 
-  /** What the next commit has to do; commits are flushed in the order in which they are gathered. */
+  /** What the next commit has to do; commits are flushed in the order in which they are
+   *  gathered. */
   gather(): { changes: Change[]; flushed: () => void } {
     const changes: Change[] = [];
     for (const row of this.#touched) {
