@@ -148,7 +148,7 @@ async function causeOf(error: unknown): Promise<unknown> {
 
 let isMuted = false;
 
-/** lmdb-js prints why a commit failed, with a stack, before it tells us: that is said once, by us. */
+/** lmdb-js prints why a commit failed, with a stack, before it tells us, who say it once. */
 function muteFaults(): void {
   if (isMuted) return;
   isMuted = true;

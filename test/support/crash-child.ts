@@ -3,8 +3,8 @@
  * <folder> <seed> <pages> <n>`. Says on file descriptor 3 what was acknowledged, and at its end how
  * many boundaries there were.
  *
- * A boundary is before a commit, after it and before anything follows; before, within and after each write, sync and cut of a file, and around
- * renames and syncs of folders.
+ * A boundary is before a commit, after it and before anything follows; before, within and after
+ * each write, sync and cut of a file, and around renames and syncs of folders.
  */
 import fs, { writeSync } from 'node:fs';
 import { type FileHandle, mkdir, open } from 'node:fs/promises';
