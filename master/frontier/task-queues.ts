@@ -117,7 +117,10 @@ export class TaskQueues {
     if (known !== undefined) return known.queue.find(position);
     const value = this.#rounds.has(crawl) ? this.#store.get('tasks', key) : undefined;
     if (value === undefined) return undefined;
-    return this.#make(crawl, decodeTask(value).url, false).queue.find(position);
+    const { host, queue } = this.#make(crawl, decodeTask(value).url, false);
+    // Others of its tasks wait in the store, and nothing else may look at it.
+    this.#politeness.wake(host, clockMs());
+    return queue.find(position);
   }
 
   /** Forgets a queue that has nothing left, or nothing to do: such a host costs no memory. */

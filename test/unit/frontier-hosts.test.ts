@@ -191,3 +191,16 @@ hostsTest('a seed of a parked host that was out of reach is tried', async (world
   const urls = await crawlAll(world, slave);
   assert.ok(urls.includes('http://gone.test/'), `it was given up: ${urls}`);
 });
+
+hostsTest('a late report of a parked host lets its other pages go on', async (world) => {
+  const pages = ['http://a.test/1', 'http://a.test/2'];
+  await world.seed(pages, any);
+  const before = world.slave('before', 1);
+  await world.settle();
+  const [lease] = before.leases;
+  world.crash();
+  assert.equal(await world.done(world.report(before, lease)), 'done');
+  const slave = world.slave('slave', 1);
+  await world.settle();
+  assert.deepEqual(slave.urls, [pages[1]]);
+});
