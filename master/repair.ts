@@ -44,6 +44,7 @@ import {
 } from './store/records.ts';
 import { Salvage, type Salvaged, type TakeRow } from './store/salvage.ts';
 import type { Change, Store, Table } from './store/store.ts';
+import { otherFormat } from './store/upgrade.ts';
 
 /** Rows of one commit. */
 const batchRows = 5_000;
@@ -168,17 +169,21 @@ class Rebuilding {
   /** Format, secret, and the rest; gives the crawls whose files' lengths are known. */
   #meta(): Set<number> {
     const known = new Set<number>();
+    let format = formatVersion;
     const { rows, of, damage } = this.#salvage.table('meta', (key, value) => {
       const [, id] = /^sink\/(\d+)$/.exec(key.toString()) ?? [];
       if (id !== undefined) known.add(Number(id));
       if (key.equals(secretKey)) this.#secret = Buffer.from(value);
+      else if (key.equals(formatKey)) format = value[0] ?? formatVersion;
       else this.#put('meta', key, value);
     });
     this.#isMetaWhole = damage.length === 0;
     this.#say('meta', rows, of);
     this.#isNewSecret = this.#secret === undefined;
     this.#secret ??= randomBytes(16);
-    this.#put('meta', formatKey, Buffer.from([formatVersion]));
+    if (format > formatVersion) throw otherFormat(format, formatVersion);
+    // Rows are saved as they are, so an older format is upgraded by the next start.
+    this.#put('meta', formatKey, Buffer.from([format]));
     this.#put('meta', secretKey, this.#secret);
     return known;
   }

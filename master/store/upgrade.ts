@@ -30,10 +30,7 @@ export async function upgrade(
   for (let version = found; version !== target; version++) {
     const step = known.get(version);
     if (version > target || step === undefined) {
-      throw new ConfigError(
-        `the store was written in format ${found}, this is ${target}; ` +
-          `use ${found > target ? 'a newer' : 'an older'} version of Orbweaver`,
-      );
+      throw otherFormat(found, target);
     }
     await store.commit([...step(store), formatChange(version + 1)]);
   }
@@ -53,6 +50,14 @@ function shareItemRows(store: Store): Change[] {
     }
     from = last.key;
   }
+}
+
+/** The error of a store that this version does not read. */
+export function otherFormat(found: number, target: number): ConfigError {
+  return new ConfigError(
+    `the store was written in format ${found}, this is ${target}; ` +
+      `use ${found > target ? 'a newer' : 'an older'} version of Orbweaver`,
+  );
 }
 
 function formatChange(version: number): Change {
