@@ -7,7 +7,7 @@ import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { MasterClient } from '../shared/client.ts';
 import { ConfigError, messageOf } from '../shared/errors.ts';
-import type { Requests } from '../shared/protocol.ts';
+import type { Requests } from '../shared/requests.ts';
 import type { SpecPart } from './crawl-options.ts';
 
 type EarlierUrl = Requests['crawl.recrawl']['urls'][number];

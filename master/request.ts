@@ -1,6 +1,6 @@
 /** A request off the wire: from any value to a typed one, or to what is wrong with it. */
 import { CommandError, ProtocolError } from '../shared/errors.ts';
-import { type Request, requestSchemas, type Verb } from '../shared/protocol.ts';
+import { type Request, requestSchemas, type Verb } from '../shared/requests.ts';
 
 /** The id that a reply has to carry; undefined when none is wanted or it is no id. [S-3] */
 export function idOf(message: unknown): number | undefined {

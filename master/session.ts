@@ -21,13 +21,8 @@ import {
 } from '../shared/errors.ts';
 import { decodeMessage } from '../shared/frame.ts';
 import { type Agreement, roleProof, ServerHandshake, sameBytes } from '../shared/handshake.ts';
-import {
-  limits,
-  type Push,
-  protocolVersion,
-  type Request,
-  type Requests,
-} from '../shared/protocol.ts';
+import { limits, type Push, protocolVersion } from '../shared/protocol.ts';
+import type { Request, Requests } from '../shared/requests.ts';
 import { perform } from './commands/perform.ts';
 import type { Lease, LeaseHolder } from './frontier/leases.ts';
 import { isPickle, PythonCaller } from './python/dialect.ts';

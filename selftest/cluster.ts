@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type MasterClient, parseAddress } from '../shared/client.ts';
 import { ConnectionError } from '../shared/errors.ts';
-import type { Replies, Requests, Verb } from '../shared/protocol.ts';
+import type { Replies } from '../shared/protocol.ts';
+import type { Requests, Verb } from '../shared/requests.ts';
 import { type Exit, Program } from './program.ts';
 
 /** Patience of master and slaves, in ms: short, so that a fault is noticed within the run. */

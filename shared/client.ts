@@ -20,14 +20,8 @@ import {
 } from './errors.ts';
 import { decodeMessage, decodeValue, encodeMessage, encodeValue } from './frame.ts';
 import { type Agreement, ClientHandshake, roleProof, sameBytes } from './handshake.ts';
-import {
-  limits,
-  type Push,
-  protocolVersion,
-  type Replies,
-  type Requests,
-  type Verb,
-} from './protocol.ts';
+import { limits, type Push, protocolVersion, type Replies } from './protocol.ts';
+import type { Requests, Verb } from './requests.ts';
 import { isLoopback } from './url.ts';
 
 export { AuthError, CommandError, ConnectionError, OrbError, ProtocolError } from './errors.ts';

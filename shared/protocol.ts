@@ -1,19 +1,12 @@
 /**
- * The native dialect: every message, its schema, and every limit of the wire. PROTOCOL.md is the
- * text of it; clause ids in brackets point there. Requests carry an `id` and get one reply with
- * the same `id`; a message without an id gets none.
+ * The native dialect: its version and limits, replies, and what a master sends unasked; requests are in
+ * `requests.ts`. PROTOCOL.md is the text of it; clause ids in brackets point there. Requests carry
+ * an `id` and get one reply with the same `id`; a message without an id gets none.
  */
 import * as z from 'zod';
-import {
-  type CrawlState,
-  crawlNameSchema,
-  type FetchSpec,
-  type ImageVia,
-  imageVias,
-  robotsDirectives,
-  trapRules,
-} from './crawl.ts';
+import { type CrawlState, type FetchSpec, trapRules } from './crawl.ts';
 import type { ErrorCode } from './errors.ts';
+import type { Verb } from './requests.ts';
 
 /** Goes up with every change that an older peer would misread. [V-1] */
 export const protocolVersion = 1;
@@ -74,16 +67,6 @@ export const limits = {
 export const sitemapKinds = ['urlset', 'index', 'text', 'feed', 'none'] as const;
 export type SitemapKind = (typeof sitemapKinds)[number];
 
-const id = z.int().min(0).optional();
-const lease = z.int().min(0);
-const bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array, {
-  error: 'is not bytes',
-});
-const taskId = bytes.refine((id) => id.length >= 1 && id.length <= 64);
-const url = z.string().min(1).max(limits.urlChars);
-const short = z.string().max(256);
-const queueName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/);
-
 /** Why a fetch failed. Source: PROTOCOL.md, "task.release". */
 export const fetchErrorKinds = [
   'dns',
@@ -100,246 +83,16 @@ export const fetchErrorKinds = [
 ] as const;
 export type FetchErrorKind = (typeof fetchErrorKinds)[number];
 
-export const fetchErrorSchema = z.strictObject({
-  kind: z.enum(fetchErrorKinds),
-  message: z.string().max(512),
-});
-export type FetchErrorBody = z.infer<typeof fetchErrorSchema>;
-
 /** Why a link was not taken: scope and patterns, `--max-depth`, a trap. Source: PROTOCOL.md [C-12]. */
 export const skipReasons = ['host', 'include', 'exclude', 'depth', ...trapRules] as const;
 export type SkipReason = (typeof skipReasons)[number];
 export type TrapRule = (typeof trapRules)[number];
-/** What came of one fetch; becomes the line in pages.jsonl. */
-export const resultSchema = z.strictObject({
-  finalUrl: url,
-  status: z.int().min(0).max(999),
-  type: short.optional(),
-  charset: short.optional(),
-  bytes: z.int().min(0),
-  ms: z.number().min(0),
-  title: z.string().max(limits.titleChars).optional(),
-  /** Set when the body was cut at the byte limit. */
-  cut: z.boolean().optional(),
-  /** Where a redirect left the politeness group; the target is also among the links. */
-  redirectedTo: url.optional(),
-  /** An answer that is no page (404 and its like): definite, not fetched again. */
-  error: fetchErrorSchema.optional(),
-  linksCut: z.int().min(0).optional(),
-  imagesCut: z.int().min(0).optional(),
-  /** Images that are data: URLs. */
-  dataImages: z.int().min(0).optional(),
-  /** What the answer asks of this crawler, by meta elements and X-Robots-Tag; each once. */
-  directives: z.array(z.enum(robotsDirectives)).max(robotsDirectives.length).optional(),
-  /** Links that are not offered because the page asks for it. */
-  nofollowed: z.int().min(0).optional(),
-  /** Where a refresh leads to, if that is another URL; offered with the links. */
-  refresh: url.optional(),
-  /** What the page says is its preferred URL, if that is another one. */
-  canonical: url.optional(),
-  /** Headers that are sent back as they came: [T-31]. */
-  etag: z.string().max(256).optional(),
-  lastModified: z.string().max(64).optional(),
-});
-export type Result = z.infer<typeof resultSchema>;
-
-/** `src` is absolute, http or https; `width` and `height` in pixels, as the page says. */
-export type Image = { src: string; via: ImageVia; alt?: string; width?: number; height?: number };
 export const imagePixelsMax = 1_000_000;
-
-// Long arrays are checked by tight loops instead of zod: 1 µs for a page against 5.
-const images = z.custom<Image[]>(isImages, { error: 'images are not a list of {src, via, alt}' });
-const links = bytes.refine((joined) => joined.length <= limits.linksBytesMax, {
-  error: 'are too long',
-});
-
-/** What an earlier crawl has on record of a URL whose answer had validators; the names are those of
- *  a result. */
-const earlierPageSchema = resultSchema
-  .omit({ finalUrl: true, status: true, ms: true, redirectedTo: true, error: true })
-  .extend({
-    /** Whose validators these are, where the URL redirects. */
-    finalUrl: url.optional(),
-    images,
-    links: z.int().min(0),
-  });
-export type EarlierPage = z.infer<typeof earlierPageSchema>;
 
 /** Shown in logs and on terminals, so nothing that moves a cursor. [S-2] */
 export const peerNameSchema = z
   .string()
   .regex(/^[^\p{C}]{1,64}$/u, { error: 'must be 1 to 64 printable characters' });
-
-/** Nothing but the name of a crawl. */
-function ofCrawl<V extends string>(verb: V) {
-  return z.strictObject({ verb: z.literal(verb), id: z.int().min(0), crawl: crawlNameSchema });
-}
-
-/** Every request, by verb. What is not here is refused as E_UNKNOWN_VERB. */
-export const requestSchemas = {
-  hello: z.strictObject({
-    verb: z.literal('hello'),
-    id: z.int().min(0),
-    protocol: z.int().min(0),
-    role: z.enum(['slave', 'client']),
-    name: peerNameSchema,
-    /** HMAC over role, version and both challenges. [H-6] */
-    proof: bytes,
-  }),
-  ping: z.strictObject({ verb: z.literal('ping'), id }),
-  bye: z.strictObject({ verb: z.literal('bye'), id }),
-  /** This session may hold `count` leases at once; 0 drains. [T-1] */
-  'task.credit': z.strictObject({
-    verb: z.literal('task.credit'),
-    id,
-    count: z.int().min(0).max(limits.creditMax),
-    /** Fetches at once; a task whose start time matters is not given beyond it. Default: count. */
-    slots: z.int().min(0).max(limits.creditMax).optional(),
-    /** `files`: no pages, only what tells of a host, as robots.txt does. Default: all. [T-40] */
-    takes: z.enum(['all', 'files']).optional(),
-  }),
-  /** Result and discovered links together; acknowledged after the commit. [T-5] */
-  'task.report': z.strictObject({
-    verb: z.literal('task.report'),
-    id: z.int().min(0),
-    task: taskId,
-    lease,
-    result: resultSchema,
-    images,
-    /** Canonical absolute URLs, ASCII, each ended or parted by a line feed. */
-    links,
-  }),
-  /** The request of a timed task leaves now; the host's delay counts from here. [T-18] */
-  'task.started': z.strictObject({ verb: z.literal('task.started'), id, lease }),
-  /** A redirect leads to `url`: may it be followed? Answered when it is its turn. [T-22] */
-  'task.hop': z.strictObject({ verb: z.literal('task.hop'), id: z.int().min(0), lease, url }),
-  /** The answer to a task of kind `robots`, whatever its status; a failure is a release. [T-17] */
-  'task.robots': z.strictObject({
-    verb: z.literal('task.robots'),
-    id: z.int().min(0),
-    task: taskId,
-    lease,
-    /** Of the last hop. */
-    status: z.int().min(100).max(999),
-    /** As it came, content codings undone. */
-    body: bytes.refine((body) => body.length <= limits.robotsBytesMax, { error: 'is too long' }),
-    cacheControl: z.string().max(1024).optional(),
-    retryAfterMs: z.int().min(0).max(86_400_000).optional(),
-  }),
-  /** What a task of kind `sitemap` came to, in one part or several; a failed fetch is a release.
-   *  [T-20] */
-  'task.sitemap': z.strictObject({
-    verb: z.literal('task.sitemap'),
-    id: z.int().min(0),
-    task: taskId,
-    lease,
-    /** `index`: `urls` are sitemaps; `none`: no sitemap, or no answer 200. */
-    kind: z.enum(sitemapKinds),
-    urls: links,
-    images: links,
-    /** In the last part: the whole of it. Before, the task stays open. */
-    end: z
-      .strictObject({ result: resultSchema, urls: z.int().min(0), images: z.int().min(0) })
-      .optional(),
-  }),
-  /** Give a task back. With `error` it counts as a failed attempt. [T-6] */
-  'task.release': z.strictObject({
-    verb: z.literal('task.release'),
-    id: z.int().min(0),
-    task: taskId,
-    lease,
-    error: fetchErrorSchema.optional(),
-    /** The server's own word (Retry-After), in ms. */
-    retryAfterMs: z.int().min(0).max(86_400_000).optional(),
-  }),
-  /** More time for these leases; answered with those that are no longer held. [T-7] */
-  'task.extend': z.strictObject({
-    verb: z.literal('task.extend'),
-    id,
-    leases: z.array(lease).max(limits.creditMax),
-  }),
-  'crawl.add': z.strictObject({
-    verb: z.literal('crawl.add'),
-    id: z.int().min(0),
-    crawl: crawlNameSchema,
-    seeds: z.array(url).max(limits.seedsMax),
-    /** Fields of a CrawlSpec, for a crawl that is made by this; the master's own options fill the
-     *  rest. E_BAD_REQUEST for a crawl that is there. */
-    spec: z.record(z.string(), z.unknown()).optional(),
-    /** Higher first in a crawl of `order: priority`; links inherit it. */
-    priority: z.int().min(-1000).max(1000).default(0),
-  }),
-  /** URLs of an earlier crawl, to be fetched again if they changed. [C-20] */
-  'crawl.recrawl': z.strictObject({
-    verb: z.literal('crawl.recrawl'),
-    id: z.int().min(0),
-    crawl: crawlNameSchema,
-    /** A crawl that is made by this has the spec of this one, and then these fields. */
-    like: crawlNameSchema.optional(),
-    spec: z.record(z.string(), z.unknown()).optional(),
-    urls: z
-      .array(
-        z.strictObject({
-          url,
-          depth: z.int().min(0).max(65_535),
-          page: earlierPageSchema.optional(),
-        }),
-      )
-      .max(limits.seedsMax),
-  }),
-  'crawl.list': z.strictObject({ verb: z.literal('crawl.list'), id: z.int().min(0) }),
-  'crawl.pause': ofCrawl('crawl.pause'),
-  'crawl.resume': ofCrawl('crawl.resume'),
-  'crawl.cancel': ofCrawl('crawl.cancel'),
-  /** Buried URLs of a crawl, `limit` at a time, from the one after `after`. */
-  'crawl.buried': z.strictObject({
-    verb: z.literal('crawl.buried'),
-    id: z.int().min(0),
-    crawl: crawlNameSchema,
-    after: bytes.optional(),
-    limit: z.int().min(1).max(1000).default(100),
-  }),
-  /** Buried URLs back into the task queue: one, or all of the crawl. */
-  'crawl.replay': z.strictObject({
-    verb: z.literal('crawl.replay'),
-    id: z.int().min(0),
-    crawl: crawlNameSchema,
-    url: url.optional(),
-  }),
-  /** A copy of the state and the files, below the master's data folder. [C-13] */
-  backup: z.strictObject({ verb: z.literal('backup'), id: z.int().min(0), name: crawlNameSchema }),
-  'queue.put': z.strictObject({
-    verb: z.literal('queue.put'),
-    id: z.int().min(0),
-    queue: queueName,
-    /** Each item a msgpack value, encoded by the sender. */
-    items: z.array(bytes).min(1).max(limits.queueItemsMax),
-  }),
-  /** Take up to `count` items, waiting up to `waitMs` for the first. [Q-2] */
-  'queue.get': z.strictObject({
-    verb: z.literal('queue.get'),
-    id: z.int().min(0),
-    queue: queueName,
-    count: z.int().min(1).max(limits.queueItemsMax).default(1),
-    waitMs: z.int().min(0).max(limits.waitMsMax).default(0),
-  }),
-  /** The items are in safe hands; until then the session's end puts them back. [Q-3] */
-  'queue.done': z.strictObject({
-    verb: z.literal('queue.done'),
-    id,
-    queue: queueName,
-    items: z.array(z.int().min(0)).max(limits.queueItemsMax),
-  }),
-  'queue.size': z.strictObject({
-    verb: z.literal('queue.size'),
-    id: z.int().min(0),
-    queue: queueName,
-  }),
-} as const;
-
-export type Verb = keyof typeof requestSchemas;
-export type Requests = { [V in Verb]: z.infer<(typeof requestSchemas)[V]> };
-export type Request = Requests[Verb];
 
 /** Counters of one crawl as `crawl.list` gives them and the master shows them. */
 export type CrawlStatus = {
@@ -454,25 +207,3 @@ export type Push =
 export type Reply<V extends Verb = Verb> =
   | ({ id: number; ok: true } & Replies[V])
   | { id: number; ok: false; error: ErrorCode; message: string };
-
-const imageKeys = new Set(['src', 'via', 'alt', 'width', 'height']);
-const vias: ReadonlySet<unknown> = new Set(imageVias);
-
-function isImages(value: unknown): boolean {
-  if (!Array.isArray(value) || value.length > limits.imagesMax) return false;
-  for (const image of value) {
-    if (typeof image !== 'object' || image === null) return false;
-    const { src, via, alt, width, height } = image as Record<string, unknown>;
-    if (typeof src !== 'string' || src.length === 0 || src.length > limits.urlChars) return false;
-    if (!vias.has(via) || !isPixels(width) || !isPixels(height)) return false;
-    if (alt !== undefined && (typeof alt !== 'string' || alt.length > limits.altChars))
-      return false;
-    for (const key in image) if (!imageKeys.has(key)) return false;
-  }
-  return true;
-}
-
-function isPixels(value: unknown): boolean {
-  if (value === undefined) return true;
-  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= imagePixelsMax;
-}

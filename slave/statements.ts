@@ -2,7 +2,8 @@
  * What the master is told of a task when its fetch has ended: pure, from outcomes to requests.
  * Source: PROTOCOL.md [T-11] [T-17] [T-20].
  */
-import type { Requests, TaskPush } from '../shared/protocol.ts';
+import type { TaskPush } from '../shared/protocol.ts';
+import type { Requests } from '../shared/requests.ts';
 import type { FailedOutcome, FetchOutcome, SitemapOutcome } from './fetch/outcome.ts';
 import type { RobotsOutcome } from './fetch/robots-file.ts';
 import { partsOf } from './fetch/sitemap-body.ts';

@@ -1,5 +1,6 @@
 /** The verb `backup`. Source: PROTOCOL.md [C-13]. */
-import type { Replies, Requests } from '../../shared/protocol.ts';
+import type { Replies } from '../../shared/protocol.ts';
+import type { Requests } from '../../shared/requests.ts';
 import type { Services } from '../services.ts';
 import type { Session } from '../session.ts';
 

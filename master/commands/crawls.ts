@@ -2,7 +2,8 @@
  *  PROTOCOL.md [C-1]..[C-7], [C-20]. */
 import { type CrawlSpec, crawlSpecSchema } from '../../shared/crawl.ts';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
-import type { Replies, Requests } from '../../shared/protocol.ts';
+import type { Replies } from '../../shared/protocol.ts';
+import type { Requests } from '../../shared/requests.ts';
 import type { Services } from '../services.ts';
 import type { Session } from '../session.ts';
 

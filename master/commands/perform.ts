@@ -1,6 +1,7 @@
 /** The verbs of the native dialect: from a valid request to what it is answered with. */
 import { CommandError } from '../../shared/errors.ts';
-import type { Replies, Request, Requests, Verb } from '../../shared/protocol.ts';
+import type { Replies } from '../../shared/protocol.ts';
+import type { Request, Requests, Verb } from '../../shared/requests.ts';
 import type { Services } from '../services.ts';
 import type { Session } from '../session.ts';
 import { backup } from './backup.ts';

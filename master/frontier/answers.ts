@@ -4,7 +4,7 @@
  * Also how a task ends without an answer: given up, or refused by what is known of its host.
  */
 import { clockMs } from '../../shared/clock.ts';
-import type { FetchErrorBody } from '../../shared/protocol.ts';
+import type { FetchErrorBody } from '../../shared/requests.ts';
 import { hostKeyOf } from '../../shared/url.ts';
 import { backOffMs, isLasting } from './back-off.ts';
 import type { Crawl } from './crawl.ts';

@@ -1,5 +1,6 @@
 /** How long what failed waits: about 1, 4, 16, 64, 256, 300 s. Source: PROTOCOL.md [T-6]. */
-import type { FetchErrorBody, FetchErrorKind } from '../../shared/protocol.ts';
+import type { FetchErrorKind } from '../../shared/protocol.ts';
+import type { FetchErrorBody } from '../../shared/requests.ts';
 
 const firstMs = 1_000;
 const maxMs = 300_000;

@@ -8,7 +8,7 @@
  *
  * Owned by a Host; `record` is what a restart has to know.
  */
-import type { FetchErrorBody } from '../../shared/protocol.ts';
+import type { FetchErrorBody } from '../../shared/requests.ts';
 import type { BreakerRecord } from '../store/records.ts';
 
 /** Failures in a row that say nothing of the host yet. */

@@ -3,7 +3,7 @@
  * its task. Decides under which name a page counts, whether it is one at all, and what its line
  * says; the changes go to the gathering of the commit. The frontier calls it.
  */
-import type { Requests, Result } from '../../shared/protocol.ts';
+import type { Requests, Result } from '../../shared/requests.ts';
 import { parseCanonical } from '../../shared/url.ts';
 import type { Gathering } from './gathering.ts';
 import type { Failure } from './inbox.ts';

@@ -4,7 +4,8 @@
  * disk. Made for each commit; `endings` and `offers` say what is to be done.
  */
 import { type Fingerprinter, fingerprintWords } from '../../shared/fingerprint.ts';
-import type { EarlierPage, FetchErrorBody, Image, SkipReason } from '../../shared/protocol.ts';
+import type { SkipReason } from '../../shared/protocol.ts';
+import type { EarlierPage, FetchErrorBody, Image } from '../../shared/requests.ts';
 import { parseCanonical } from '../../shared/url.ts';
 import {
   type BuriedRecord,

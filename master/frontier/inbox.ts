@@ -3,7 +3,8 @@
  * the bytes that it holds; above the bound its senders have to wait. The frontier puts entries in
  * and takes a batch of them into every commit.
  */
-import type { FetchErrorBody, Replies, Requests } from '../../shared/protocol.ts';
+import type { Replies } from '../../shared/protocol.ts';
+import type { FetchErrorBody, Requests } from '../../shared/requests.ts';
 import type { Row } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';
 import type { Report } from './endings.ts';

@@ -3,7 +3,7 @@
  * is there. It goes on record, and the politeness looks at the host again. Called by the frontier.
  */
 import { clockMs } from '../../shared/clock.ts';
-import type { FetchErrorBody, Result } from '../../shared/protocol.ts';
+import type { FetchErrorBody, Result } from '../../shared/requests.ts';
 import type { Grouping } from './grouping.ts';
 import type { Host } from './host.ts';
 import type { HostRecords } from './host-records.ts';

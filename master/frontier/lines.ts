@@ -1,12 +1,7 @@
 /** The lines of pages.jsonl, one object a fetched URL, and of skipped.jsonl, one a link that was
  *  not taken. Source: README, "What you get" and "Traps". */
-import type {
-  FetchErrorBody,
-  Image,
-  Result,
-  SitemapKind,
-  SkipReason,
-} from '../../shared/protocol.ts';
+import type { SitemapKind, SkipReason } from '../../shared/protocol.ts';
+import type { FetchErrorBody, Image, Result } from '../../shared/requests.ts';
 import type { TaskRecord } from '../store/records.ts';
 
 type Fetched = Pick<TaskRecord, 'kind' | 'url' | 'depth'>;

@@ -4,7 +4,7 @@
  * with the task; if the answer is 304, the rest makes the line that a fetch would have made. The
  * record leaves the store with its task. A crawl that took over nothing costs no look.
  */
-import type { EarlierPage, Result } from '../../shared/protocol.ts';
+import type { EarlierPage, Result } from '../../shared/requests.ts';
 import { decodeEarlier } from '../store/records.ts';
 import type { Store } from '../store/store.ts';
 import type { Crawl } from './crawl.ts';

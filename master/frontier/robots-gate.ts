@@ -11,7 +11,7 @@
  * Pure: time is an argument.
  * Called by the politeness and the frontier. Source: RFC 9309, sections 2.3 and 2.4.
  */
-import type { FetchErrorBody } from '../../shared/protocol.ts';
+import type { FetchErrorBody } from '../../shared/requests.ts';
 import type { RobotsRecord, TaskRecord } from '../store/records.ts';
 import { backOffMs } from './back-off.ts';
 import { parseRobots, type Robots } from './robots.ts';

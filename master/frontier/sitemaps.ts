@@ -9,7 +9,7 @@
  *
  * Called by the politeness when a crawl meets a host, and by the commands of slaves.
  */
-import type { Requests } from '../../shared/protocol.ts';
+import type { Requests } from '../../shared/requests.ts';
 import { canonicalUrl } from '../../shared/url.ts';
 import type { Crawl } from './crawl.ts';
 import type { Crawls } from './crawls.ts';

@@ -12,8 +12,8 @@
  * nor spins nor meets `queue.Empty`.
  */
 import type { CrawlSpec } from '../../shared/crawl.ts';
-import type { Image } from '../../shared/protocol.ts';
 import { limits } from '../../shared/protocol.ts';
+import type { Image } from '../../shared/requests.ts';
 import { canonicalUrl } from '../../shared/url.ts';
 import { addSeeds } from '../commands/crawls.ts';
 import type { Crawl } from '../frontier/crawl.ts';

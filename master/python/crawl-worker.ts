@@ -15,8 +15,9 @@
  * there each page is judged by itself. It errs towards "not done": a page may be fetched twice, but
  * none is lost.
  */
-import type { Image, Result } from '../../shared/protocol.ts';
+
 import { limits } from '../../shared/protocol.ts';
+import type { Image, Result } from '../../shared/requests.ts';
 import type { Frontier } from '../frontier/frontier.ts';
 import type { Lease, LeaseHolder } from '../frontier/leases.ts';
 import type { Caller } from './proxied.ts';

@@ -20,12 +20,8 @@
  */
 import type { CrawlSpec, CrawlState } from '../../shared/crawl.ts';
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
-import type {
-  EarlierPage,
-  FetchErrorBody,
-  FetchErrorKind,
-  SkipReason,
-} from '../../shared/protocol.ts';
+import type { FetchErrorKind, SkipReason } from '../../shared/protocol.ts';
+import type { EarlierPage, FetchErrorBody } from '../../shared/requests.ts';
 
 export const formatVersion = 2;
 

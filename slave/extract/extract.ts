@@ -5,7 +5,8 @@
  * Source: HTML Standard, "document base URL".
  */
 import { type FetchSpec, type ImageVia, imageVias, lazyAttributes } from '../../shared/crawl.ts';
-import { type Image, limits } from '../../shared/protocol.ts';
+import { limits } from '../../shared/protocol.ts';
+import type { Image } from '../../shared/requests.ts';
 import {
   Declarations,
   type Declared,

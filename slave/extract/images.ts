@@ -6,7 +6,8 @@
  * Source: HTML Standard (img, picture, link, video, input, meta); README, "Images".
  */
 import type { ImageVia } from '../../shared/crawl.ts';
-import { type Image, imagePixelsMax, limits } from '../../shared/protocol.ts';
+import { imagePixelsMax, limits } from '../../shared/protocol.ts';
+import type { Image } from '../../shared/requests.ts';
 import { cssImages } from './css.ts';
 import * as attribute from './elements.ts';
 import { decodeAttribute } from './entities.ts';

@@ -7,7 +7,7 @@
  *      └──────────────error, deadline, cancel──────────────────────────────▶ settled
  */
 import { type FetchSpec, productToken, type RobotsDirective } from '../../shared/crawl.ts';
-import type { FetchErrorBody } from '../../shared/protocol.ts';
+import type { FetchErrorBody } from '../../shared/requests.ts';
 import { addHeaderDirectives, listed } from '../extract/robots-directives.ts';
 import {
   codingsOf,

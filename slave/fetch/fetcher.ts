@@ -4,7 +4,7 @@
  * definite answer of kind `blocked`. The worker calls it.
  */
 import type { FetchSpec } from '../../shared/crawl.ts';
-import type { FetchErrorBody, Result } from '../../shared/protocol.ts';
+import type { FetchErrorBody, Result } from '../../shared/requests.ts';
 import { basicAuth } from './basic-auth.ts';
 import { type Client, Clients, send } from './clients.ts';
 import { acceptedCodings, type Validators } from './content.ts';

@@ -4,7 +4,8 @@
  * and so is the translation of network errors to the kinds of PROTOCOL.md.
  */
 import { STATUS_CODES } from 'node:http';
-import type { FetchErrorBody, FetchErrorKind, Image, Result } from '../../shared/protocol.ts';
+import type { FetchErrorKind } from '../../shared/protocol.ts';
+import type { FetchErrorBody, Image, Result } from '../../shared/requests.ts';
 import { BlockedError } from './guard.ts';
 import { ProxyError } from './proxy-error.ts';
 import type { SitemapBody } from './sitemap-body.ts';

@@ -6,7 +6,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FetchSpec } from '../../shared/crawl.ts';
-import type { FetchErrorBody } from '../../shared/protocol.ts';
+import type { FetchErrorBody } from '../../shared/requests.ts';
 import { CookieJar } from './cookies.ts';
 import type { FailedOutcome } from './outcome.ts';
 import type { Proxies, ProxyServer } from './proxies.ts';

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { requestSchemas } from '../../shared/protocol.ts';
+import { requestSchemas } from '../../shared/requests.ts';
 import { decodeMutants } from './decoding.ts';
 import { fuzz } from './fuzz.ts';
 import { record, type Traffic } from './recording.ts';

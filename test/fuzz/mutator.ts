@@ -4,7 +4,7 @@
  * the same mutants.
  */
 import { decodeMessage, encodeMessage } from '../../shared/frame.ts';
-import { requestSchemas } from '../../shared/protocol.ts';
+import { requestSchemas } from '../../shared/requests.ts';
 import { randomUint32s } from '../support/random.ts';
 import type { Traffic } from './recording.ts';
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { fetchSpecSchema } from '../../shared/crawl.ts';
-import { requestSchemas, type Verb } from '../../shared/protocol.ts';
+import { requestSchemas, type Verb } from '../../shared/requests.ts';
 import { unpack } from '../support/msgpack.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));

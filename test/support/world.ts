@@ -19,7 +19,7 @@ import {
   type RobotsDirective,
 } from '../../shared/crawl.ts';
 import { Fingerprinter } from '../../shared/fingerprint.ts';
-import type { Requests } from '../../shared/protocol.ts';
+import type { Requests } from '../../shared/requests.ts';
 import { FakeSlave } from './fake-slave.ts';
 import { LaggingStore } from './lagging-store.ts';
 

@@ -5,7 +5,7 @@ import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import test, { after, before, beforeEach } from 'node:test';
 import { fetchSpecSchema } from '../../shared/crawl.ts';
-import { resultSchema } from '../../shared/protocol.ts';
+import { resultSchema } from '../../shared/requests.ts';
 import { type FetchContext, PageFetcher } from '../../slave/fetch/fetcher.ts';
 
 const spec = fetchSpecSchema.parse({});

@@ -16,7 +16,7 @@ import {
   gzipSync,
 } from 'node:zlib';
 import { type FetchSpec, fetchSpecSchema } from '../../shared/crawl.ts';
-import { resultSchema } from '../../shared/protocol.ts';
+import { resultSchema } from '../../shared/requests.ts';
 import { CookieJar } from '../../slave/fetch/cookies.ts';
 import { PageFetcher } from '../../slave/fetch/fetcher.ts';
 import type { FetchOutcome, Turn } from '../../slave/fetch/outcome.ts';
