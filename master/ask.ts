@@ -2,7 +2,7 @@
 import { connect, type MasterClient } from '../shared/client.ts';
 import { CommandError, ConfigError, ConnectionError, ProtocolError } from '../shared/errors.ts';
 import type { CrawlStatus, Replies } from '../shared/protocol.ts';
-import type { AskOptions } from './options.ts';
+import type { AskOptions } from './ask-options.ts';
 import { number, slavesText } from './progress.ts';
 import { recrawl } from './recrawl.ts';
 

@@ -3,7 +3,7 @@ import { AuthkeyFile, authkeyBytesMin } from '../shared/authkey.ts';
 import { ConfigError, messageOf } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
 import { isLoopback } from '../shared/url.ts';
-import type { ServeOptions } from './options.ts';
+import type { ServeOptions } from './serve-options.ts';
 
 /** Gives them as their file has them now. @throws ConfigError */
 export function authkeysOf(

@@ -1,12 +1,13 @@
 /**
  * The options of a crawl on the master's command line: `node master.js` and `add` both have them.
- * Their flags, how their values are read, and the spec that they make.
+ * Their flags, how their values are read, and the spec that they make; its name and its seeds.
  */
 import { InvalidArgumentError, type Option } from 'commander';
 import { isAddressRange } from '../shared/address.ts';
 import { flag, listed, several, whole } from '../shared/cli.ts';
 import {
   type CrawlSpec,
+  crawlNameSchema,
   crawlSpecSchema,
   fetchSpecSchema,
   imageVias,
@@ -18,6 +19,7 @@ import {
   trapRules,
 } from '../shared/crawl.ts';
 import { ConfigError } from '../shared/errors.ts';
+import { canonicalUrl } from '../shared/url.ts';
 import { version } from '../shared/version.ts';
 
 const product = `Orbweaver/${version}`;
@@ -305,4 +307,30 @@ function addressRanges(text: string, before: string | string[] | undefined): 'al
     }
   }
   return [...(Array.isArray(before) ? before : []), ...ranges];
+}
+
+/** `isFirst`: it stands where a command could. @throws ConfigError */
+export function seedUrl(text: string, isFirst: boolean): string {
+  const url = canonicalUrl(text);
+  if (url === undefined && isFirst && /^[a-z-]+$/i.test(text)) {
+    throw new ConfigError(
+      `"${text}" is neither a URL nor a command; see --help, and write URLs in full: https://example.com/`,
+    );
+  }
+  if (url === undefined) {
+    const guess = canonicalUrl(`https://${text}`) && !text.includes('://') ? text : 'example.com/';
+    throw new ConfigError(
+      `the seed "${text}" is not an http or https URL; write it in full: https://${guess}`,
+    );
+  }
+  return url.href;
+}
+
+export function crawlName(text: string): string {
+  if (!crawlNameSchema.safeParse(text).success) {
+    throw new InvalidArgumentError(
+      'It must be 1 to 64 letters, digits, dots, dashes or underscores.',
+    );
+  }
+  return text;
 }

@@ -9,7 +9,7 @@ import { isLoopback } from '../shared/url.ts';
 import { version } from '../shared/version.ts';
 import { megabytes, type Shortage } from './disk-room.ts';
 import type { Crawl } from './frontier/crawl.ts';
-import type { ServeOptions } from './options.ts';
+import type { ServeOptions } from './serve-options.ts';
 
 /** Lines about refusals, whatever the addresses are: there are more of these than one can count. */
 const refusalsPerMinute = 60;

@@ -1,7 +1,7 @@
 /**
- * The native dialect: its version and limits, replies, and what a master sends unasked; requests are in
- * `requests.ts`. PROTOCOL.md is the text of it; clause ids in brackets point there. Requests carry
- * an `id` and get one reply with the same `id`; a message without an id gets none.
+ * The native dialect: its version and limits, replies, and what a master sends unasked; requests
+ * are in `requests.ts`. PROTOCOL.md is the text of it; clause ids in brackets point there. Requests
+ * carry an `id` and get one reply with the same `id`; a message without an id gets none.
  */
 import * as z from 'zod';
 import { type CrawlState, type FetchSpec, trapRules } from './crawl.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Notices } from '../../master/notices.ts';
-import type { ServeOptions } from '../../master/options.ts';
+import type { ServeOptions } from '../../master/serve-options.ts';
 import { AuthError } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';
 

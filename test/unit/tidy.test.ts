@@ -78,9 +78,11 @@ test('tidy: one dependency, one file', () => {
     '@exodus/bytes': ['slave/extract/resolve.ts', 'slave/fetch/charset.ts'],
     // One command line each, and what both share.
     commander: [
+      'master/ask-options.ts',
       'master/config-file.ts',
       'master/crawl-options.ts',
       'master/options.ts',
+      'master/serve-options.ts',
       'selftest/options.ts',
       'shared/cli.ts',
       'slave/options.ts',
@@ -96,7 +98,7 @@ test('tidy: one dependency, one file', () => {
     undici: ['slave/fetch/clients.ts', 'slave/fetch/proxy-client.ts'],
     yaml: ['master/config-file.ts'],
     // The schemas of the wire and of a crawl.
-    zod: ['shared/crawl.ts', 'shared/protocol.ts'],
+    zod: ['shared/crawl.ts', 'shared/protocol.ts', 'shared/requests.ts'],
   };
   const found: Record<string, string[]> = {};
   for (const source of programs) {
