@@ -124,6 +124,7 @@ class Rebuilding {
   #secret: Buffer | undefined;
   #isNewSecret = false;
   #isMetaWhole = false;
+  #format = formatVersion;
   #changes: Change[] = [];
   readonly #packs: Buffer[] = [];
   readonly #report: string[][] = [];
@@ -143,6 +144,17 @@ class Rebuilding {
       this.#crawls.set(record.id, record);
       return undefined;
     });
+    const seeded = new Set<number>();
+    this.#table('seeds', (key, value) => {
+      if (!this.#crawls.has(key.readUInt32BE(0))) return undefined;
+      seeded.add(key.readUInt32BE(0));
+      return { key, value };
+    });
+    for (const { id, name, state } of this.#crawls.values()) {
+      // Format 1 has them in the crawl's record.
+      if (seeded.has(id) || state === 'cancelled' || this.#format === 1) continue;
+      this.#notes.push(`crawl ${name}: its seeds' hosts are lost; add a seed of each again`);
+    }
     this.#tasks();
     this.#table('results', (key, value) => {
       if (!this.#crawls.has(key.readUInt32BE(0))) return undefined;
@@ -169,21 +181,20 @@ class Rebuilding {
   /** Format, secret, and the rest; gives the crawls whose files' lengths are known. */
   #meta(): Set<number> {
     const known = new Set<number>();
-    let format = formatVersion;
     const { rows, of, damage } = this.#salvage.table('meta', (key, value) => {
       const [, id] = /^sink\/(\d+)$/.exec(key.toString()) ?? [];
       if (id !== undefined) known.add(Number(id));
       if (key.equals(secretKey)) this.#secret = Buffer.from(value);
-      else if (key.equals(formatKey)) format = value[0] ?? formatVersion;
+      else if (key.equals(formatKey)) this.#format = value[0] ?? formatVersion;
       else this.#put('meta', key, value);
     });
     this.#isMetaWhole = damage.length === 0;
     this.#say('meta', rows, of);
     this.#isNewSecret = this.#secret === undefined;
     this.#secret ??= randomBytes(16);
-    if (format > formatVersion) throw otherFormat(format, formatVersion);
+    if (this.#format > formatVersion) throw otherFormat(this.#format, formatVersion);
     // Rows are saved as they are, so an older format is upgraded by the next start.
-    this.#put('meta', formatKey, Buffer.from([format]));
+    this.#put('meta', formatKey, Buffer.from([this.#format]));
     this.#put('meta', secretKey, this.#secret);
     return known;
   }

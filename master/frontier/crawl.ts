@@ -73,7 +73,11 @@ export class Crawl {
   #nextSeq: number;
   #nextCommit: number;
 
-  constructor(record: CrawlRecord, filter: Filter, trapCounts: TrapCounts = []) {
+  constructor(
+    record: CrawlRecord,
+    filter: Filter,
+    kept: { readonly seedHosts?: readonly string[]; readonly trapCounts?: TrapCounts } = {},
+  ) {
     this.id = record.id;
     this.name = record.name;
     this.spec = record.spec;
@@ -84,8 +88,8 @@ export class Crawl {
     const { skipped, errors } = counters;
     this.counters = { ...counters, skipped: { ...skipped }, errors: { ...errors } };
     this.filter = filter;
-    this.scope = new Scope(record.spec, record.seedHosts);
-    this.traps = new Traps(trapLimitsSchema.parse(record.spec.traps ?? {}), trapCounts);
+    this.scope = new Scope(record.spec, kept.seedHosts ?? []);
+    this.traps = new Traps(trapLimitsSchema.parse(record.spec.traps ?? {}), kept.trapCounts ?? []);
     this.seenSum = new Uint32Array(record.seenSum);
     this.#nextSeq = record.nextSeq;
     this.#nextCommit = record.nextCommit;
@@ -98,7 +102,6 @@ export class Crawl {
       state: this.state,
       spec: this.spec,
       secret: this.secret,
-      seedHosts: this.scope.seedHosts,
       nextSeq: this.#nextSeq,
       nextCommit: this.#nextCommit,
       counters: this.counters,

@@ -12,6 +12,7 @@ import {
   type CrawlRecord,
   crawlKey,
   decodeCrawl,
+  decodeSeedHosts,
   decodeTrapCounts,
   parseTaskKey,
   trapsKey,
@@ -100,7 +101,6 @@ export class Crawls {
       state: 'running',
       spec,
       secret: randomBytes(16),
-      seedHosts: [],
       nextSeq: 1,
       nextCommit: 1,
       counters: { ...noCounters },
@@ -139,7 +139,7 @@ export class Crawls {
 
   /** Removes what a cancelled crawl has in the store, a batch at a time. */
   async erase(crawl: Crawl, commit: (changes: Change[]) => Promise<void>): Promise<void> {
-    for (const table of ['tasks', 'earlier', 'seen', 'recent', 'buried'] as const) {
+    for (const table of ['tasks', 'earlier', 'seen', 'recent', 'buried', 'seeds'] as const) {
       while (true) {
         const rows = this.#rows(table, crawlKey(crawl.id), crawlKey(crawl.id + 1), eraseBatch);
         if (rows.length === 0) break;
@@ -169,7 +169,11 @@ export class Crawls {
       },
     });
     const counts = this.#store.get('meta', trapsKey(record.id));
-    const crawl = new Crawl(record, filter, counts && decodeTrapCounts(counts));
+    const hosts = this.#store.get('seeds', crawlKey(record.id));
+    const crawl = new Crawl(record, filter, {
+      ...(hosts && { seedHosts: decodeSeedHosts(hosts) }),
+      ...(counts && { trapCounts: decodeTrapCounts(counts) }),
+    });
     this.#byName.set(crawl.name, crawl);
     this.#byId.set(crawl.id, crawl);
     return crawl;

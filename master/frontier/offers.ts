@@ -5,7 +5,7 @@
  */
 import type { Replies } from '../../shared/protocol.ts';
 import { canonicalUrl, hostKeyOf } from '../../shared/url.ts';
-import { decodeBuried } from '../store/records.ts';
+import { crawlKey, decodeBuried, encodeSeedHosts } from '../store/records.ts';
 import type { Row } from '../store/store.ts';
 import type { Gathering } from './gathering.ts';
 import type { HostRecords } from './host-records.ts';
@@ -71,11 +71,16 @@ export class Offers {
   }
 
   /** Opens the scope for these seeds. */
-  #open({ crawl }: Gathering, seeds: readonly { readonly url: URL | undefined }[]): void {
-    const { scope, counters } = crawl;
+  #open(gathering: Gathering, seeds: readonly { readonly url: URL | undefined }[]): void {
+    const { id, scope, counters } = gathering.crawl;
+    const before = scope.seedHostCount;
     const opened = seeds.filter(({ url }) => url !== undefined && scope.addSeed(url));
     // What was settled as out of scope may belong to the crawl now.
     if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
+    if (scope.seedHostCount === before) return;
+    gathering.also([
+      { table: 'seeds', key: crawlKey(id), value: encodeSeedHosts(scope.seedHosts) },
+    ]);
   }
 
   /** The operator asks for URLs of this host: what was given up is tried again. */

@@ -27,6 +27,10 @@ export class Scope {
     for (const host of seedHosts) this.addSeed(new URL(`http://${host}/`));
   }
 
+  get seedHostCount(): number {
+    return this.#hosts.size;
+  }
+
   get seedHosts(): string[] {
     return [...this.#hosts];
   }

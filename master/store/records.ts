@@ -3,6 +3,7 @@
  * A change here is a change of the on-disk format: raise `formatVersion` and read the old one.
  *
  *     crawls   crawl u32                              -> CrawlRecord
+ *     seeds    crawl u32                              -> hosts of the seeds, with their ports
  *     seen     crawl u32 | fingerprint 16             -> nothing
  *     recent   crawl u32 | commit u48                 -> fingerprints, 16 bytes each
  *              crawl u32 | 0                          -> digest of the saved Bloom filter
@@ -56,8 +57,6 @@ export type CrawlRecord = {
   readonly spec: CrawlSpec;
   /** Key of the fingerprints. */
   readonly secret: Uint8Array;
-  /** Hosts of the seeds, with their ports. */
-  readonly seedHosts: readonly string[];
   /** Next sequence number of a task, and of a commit. */
   readonly nextSeq: number;
   readonly nextCommit: number;
@@ -268,6 +267,8 @@ export const decodeTrapCounts = (value: Buffer) => decodeValue(value) as TrapCou
 
 export const encodeCrawl = (crawl: CrawlRecord): Buffer => encodeValue(crawl);
 export const decodeCrawl = (value: Buffer): CrawlRecord => decodeValue(value) as CrawlRecord;
+export const encodeSeedHosts = (hosts: readonly string[]): Buffer => encodeValue(hosts);
+export const decodeSeedHosts = (value: Buffer): string[] => decodeValue(value) as string[];
 export const encodeEarlier = (page: EarlierPage): Buffer => encodeValue(page);
 export const decodeEarlier = (value: Buffer): EarlierPage => decodeValue(value) as EarlierPage;
 export const encodeBuried = (buried: BuriedRecord): Buffer => encodeValue(buried);

@@ -18,6 +18,7 @@ export type Salvaged = {
 /** Their rows may be of another moment than the rest. */
 const mixable: ReadonlySet<Table> = new Set([
   'crawls',
+  'seeds',
   'seen',
   'buried',
   'robots',

@@ -10,6 +10,8 @@ export const tables = [
   /** Format version and the like. */
   'meta',
   'crawls',
+  /** crawl -> hosts of its seeds. */
+  'seeds',
   /** crawl, fingerprint -> nothing: every URL and image that was ever admitted. */
   'seen',
   /** crawl, commit -> fingerprints admitted since the Bloom filter was last saved. */

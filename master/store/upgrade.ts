@@ -7,13 +7,23 @@
  * a store of that version.
  */
 import { ConfigError } from '../../shared/errors.ts';
-import { encodeItemRow, formatKey, formatVersion } from './records.ts';
+import {
+  afterPrefix,
+  type CrawlRecord,
+  crawlKey,
+  decodeCrawl,
+  encodeCrawl,
+  encodeItemRow,
+  encodeSeedHosts,
+  formatKey,
+  formatVersion,
+} from './records.ts';
 import type { Change, Store } from './store.ts';
 
 /** From the version it is the key of to the next. */
 export type Steps = ReadonlyMap<number, (store: Store) => Change[]>;
 
-const steps: Steps = new Map([[1, shareItemRows]]);
+const steps: Steps = new Map([[1, (store) => [...shareItemRows(store), ...partSeedHosts(store)]]]);
 
 /** Brings a store to this version; gives the version it had, undefined for a new one.
  *  @throws ConfigError it is of a newer version, or of one that no step begins with */
@@ -50,6 +60,18 @@ function shareItemRows(store: Store): Change[] {
     }
     from = last.key;
   }
+}
+
+/** Version 1 had the hosts of the seeds in the crawl's record, which each commit rewrites. */
+function partSeedHosts(store: Store): Change[] {
+  const all = { from: crawlKey(0), to: afterPrefix(crawlKey(2 ** 32 - 1)) };
+  return store.range('crawls', all).flatMap(({ key, value }): Change[] => {
+    const { seedHosts, ...record } = decodeCrawl(value) as CrawlRecord & { seedHosts: string[] };
+    return [
+      { table: 'crawls', key, value: encodeCrawl(record) },
+      { table: 'seeds', key, value: encodeSeedHosts(seedHosts) },
+    ];
+  });
 }
 
 /** The error of a store that this version does not read. */

@@ -12,6 +12,7 @@ import {
   crawlKey,
   encodeCrawl,
   encodeResults,
+  encodeSeedHosts,
   encodeTask,
   fingerprintKey,
   formatKey,
@@ -68,7 +69,6 @@ async function namesAfter(
     state: 'running',
     spec: specOf({ canonical: true }),
     secret,
-    seedHosts: ['a.example'],
     nextSeq: 9,
     nextCommit: 9,
     counters: { ...noCounters, seen: names.length },
@@ -80,6 +80,7 @@ async function namesAfter(
     { table: 'meta', key: formatKey, value: Buffer.from([formatVersion]) },
     { table: 'meta', key: secretKey, value: secret },
     { table: 'crawls', key: crawlKey(1), value: encodeCrawl(crawl) },
+    { table: 'seeds', key: crawlKey(1), value: encodeSeedHosts(['a.example']) },
     ...names.map((name): Change => ({ table: 'seen', key: seenKey(name), value: Buffer.alloc(0) })),
     ...changes,
   ]);

@@ -3,7 +3,14 @@ import test from 'node:test';
 import { UserQueues } from '../../master/queues.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
-import { formatKey, itemKeys } from '../../master/store/records.ts';
+import {
+  crawlKey,
+  decodeCrawl,
+  decodeSeedHosts,
+  encodeCrawl,
+  formatKey,
+  itemKeys,
+} from '../../master/store/records.ts';
 import { type Steps, upgrade } from '../../master/store/upgrade.ts';
 
 const key = Buffer.from('name');
@@ -77,4 +84,17 @@ test('upgrade: from 1, where each item of a queue had a row', async () => {
       assert.equal(Buffer.from(queue.take()?.value ?? []).toString(), value);
     }
   }
+});
+
+test('upgrade: from 1, where the hosts of the seeds were in the record of a crawl', async () => {
+  const store = await written(1);
+  await store.commit([{ table: 'items', key, value: undefined }]);
+  const seedHosts = ['a.example', 'b.example:81'];
+  const record = { id: 7, name: 'old', seedHosts } as unknown as Parameters<typeof encodeCrawl>[0];
+  await store.commit([{ table: 'crawls', key: crawlKey(7), value: encodeCrawl(record) }]);
+  await upgrade(store);
+  const hosts = store.get('seeds', crawlKey(7)) ?? Buffer.alloc(0);
+  assert.deepEqual(decodeSeedHosts(hosts), seedHosts);
+  const kept = store.get('crawls', crawlKey(7)) ?? Buffer.alloc(0);
+  assert.deepEqual(decodeCrawl(kept), { id: 7, name: 'old' });
 });

@@ -24,7 +24,6 @@ function makeCrawl(spec: CrawlSpecInput = {}): Crawl {
       state: 'running',
       spec: crawlSpecSchema.parse(spec),
       secret: Buffer.alloc(16, 1),
-      seedHosts: ['a.example'],
       nextSeq: 1,
       nextCommit: 1,
       counters: { ...noCounters },
@@ -32,6 +31,7 @@ function makeCrawl(spec: CrawlSpecInput = {}): Crawl {
       startedAt: 1234,
     },
     filter,
+    { seedHosts: ['a.example'] },
   );
 }
 
@@ -42,7 +42,9 @@ test('crawl: comes back from its record as it was', () => {
   crawl.counters.pages = 2 ** 40;
   crawl.state = 'paused';
   crawl.scope.addSeed(new URL('http://b.example:81/'));
-  const restored = new Crawl(decodeCrawl(encodeCrawl(crawl.record())), filter);
+  const restored = new Crawl(decodeCrawl(encodeCrawl(crawl.record())), filter, {
+    seedHosts: crawl.scope.seedHosts,
+  });
   assert.deepEqual(
     JSON.parse(JSON.stringify(restored.record())),
     JSON.parse(JSON.stringify(crawl.record())),
