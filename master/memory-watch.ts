@@ -28,10 +28,12 @@ export type MemoryWatchOptions = {
   readonly onExceeded: (bytes: number) => void;
 };
 
+type Collect = (options?: { readonly type: 'minor' }) => void;
+
 export class MemoryWatch {
   readonly #options: MemoryWatchOptions;
   readonly #timer: NodeJS.Timeout;
-  readonly #collect: () => void;
+  readonly #collect: Collect;
   #isTight = false;
   #commits = -1;
   #idleSince = 0;
@@ -41,7 +43,7 @@ export class MemoryWatch {
   constructor(options: MemoryWatchOptions) {
     this.#options = options;
     setFlagsFromString('--expose-gc');
-    this.#collect = runInNewContext('gc') as () => void;
+    this.#collect = runInNewContext('gc') as Collect;
     this.#timer = setInterval(() => this.#lookNow(), lookEveryMs);
     this.#timer.unref();
   }
@@ -87,6 +89,8 @@ export class MemoryWatch {
 
   #collectNow(now: number): number {
     this.#collect();
+    // Buffers are swept behind its back: only the start of another collection counts them as gone.
+    this.#collect({ type: 'minor' });
     this.#collectedAt = now;
     const { heapTotal, heapUsed, external } = process.memoryUsage();
     this.#leftBytes = heapTotal + external;

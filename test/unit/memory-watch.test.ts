@@ -65,3 +65,21 @@ test('memory: garbage is none', (t) => {
   assert.equal(look(1.2, 0.6), false);
   assert.deepEqual([tight, exceeded], [[], []]);
 });
+
+test('memory: buffers that are garbage are none either, as soon as they were looked at', (t) => {
+  const mebi = 2 ** 20;
+  const { heapUsed, external } = process.memoryUsage();
+  const exceeded: number[] = [];
+  const watch = new MemoryWatch({
+    bytesMax: heapUsed + external + 64 * mebi,
+    commits: () => 0,
+    onTight: () => {},
+    onExceeded: (bytes) => exceeded.push(bytes),
+  });
+  t.after(() => watch.close());
+  for (let i = 0; i < 5; i++) {
+    Array.from({ length: 10 }, () => Buffer.alloc(10 * mebi, 1));
+    watch.look();
+  }
+  assert.deepEqual(exceeded, []);
+});
