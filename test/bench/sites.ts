@@ -42,7 +42,7 @@ async function crawl(site: string, fault: Fault): Promise<void> {
   flags.push('--delay', String(delay));
   let master = await cluster.master([url, ...flags]);
   const { address } = cluster;
-  const start = workerCount > 0 ? () => pythonWorker(cluster) : () => cluster.slave([], address);
+  const start = workerCount > 0 ? () => pythonWorker(cluster, address) : () => cluster.slave([], address);
   const slaves = Array.from({ length: workerCount || 2 }, start);
   // As slow as a worker, so that it leaves them something to do.
   if (workerCount > 0) cluster.slave(['--slots', '1']);
@@ -113,10 +113,10 @@ function keepSlaves(slaves: Program[], start: () => Program, kill: boolean) {
   };
 }
 
-function pythonWorker(cluster: Cluster): Program {
+function pythonWorker(cluster: Cluster, address: string): Program {
   const program = findPythons().at(-1)?.path;
   if (program === undefined) throw new Error('there is no python3');
-  const where = [...cluster.address.split(':'), join(cluster.data, 'authkey')];
+  const where = [...address.split(':'), join(cluster.data, 'authkey')];
   return cluster.run(['examples/python/crawl_worker.py', ...where], { program });
 }
 
