@@ -42,7 +42,8 @@ async function crawl(site: string, fault: Fault): Promise<void> {
   flags.push('--delay', String(delay));
   let master = await cluster.master([url, ...flags]);
   const { address } = cluster;
-  const start = workerCount > 0 ? () => pythonWorker(cluster, address) : () => cluster.slave([], address);
+  const start =
+    workerCount > 0 ? () => pythonWorker(cluster, address) : () => cluster.slave([], address);
   const slaves = Array.from({ length: workerCount || 2 }, start);
   // As slow as a worker, so that it leaves them something to do.
   if (workerCount > 0) cluster.slave(['--slots', '1']);
