@@ -12,14 +12,16 @@
  * - The write map is used: dirty pages are the kernel's, not anonymous memory of the process.
  */
 import { mkdirSync } from 'node:fs';
+import { utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Database, RootDatabase } from 'lmdb';
 import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
 import { type Change, type Range, type Row, type Store, type Table, tables } from './store.ts';
 import { hasSum, sumBytes, withSum } from './sums.ts';
 
-/** Opens (or makes) the store under `folder`, which has to be whole: see `refuseDamagedStore`. Loaded on demand, so that nothing else of the
- *  master needs native code. @throws ConfigError when the folder cannot be used. */
+/** Opens (or makes) the store under `folder`, which has to be whole: see `refuseDamagedStore`.
+ *  Loaded on demand, so that nothing else of the master needs native code.
+ *  @throws ConfigError when the folder cannot be used. */
 export async function openLmdbStore(folder: string): Promise<NativeStore> {
   const path = storeFile(folder);
   try {
@@ -99,6 +101,7 @@ class LmdbStore implements NativeStore {
     if (changes.length === 0) return;
     try {
       await this.#put(changes);
+      await this.#assertWritable();
       // A read of this turn may have opened a snapshot from before; the next one must not use it.
       this.#root.resetReadTxn();
     } catch (error) {
@@ -120,17 +123,30 @@ class LmdbStore implements NativeStore {
     await this.#root.close();
   }
 
-  /** Gives the promise of the last one: they are in one transaction. */
-  #put(changes: readonly Change[]): Promise<boolean> | undefined {
-    let last: Promise<boolean> | undefined;
-    for (const { table, key, value } of changes) {
-      const target = this.#table(table);
-      last =
-        value === undefined
-          ? target.remove(asBuffer(key))
-          : target.put(asBuffer(key), hasSum(table) ? withSum(key, value) : asBuffer(value));
+  /** Linux flushes nothing of a file system that it has made read-only after an error, and says that
+   *  it did (`ext4_sync_file`). So nothing is on the disk for certain unless it can still be written
+   *  to afterwards. @throws Error EROFS */
+  async #assertWritable(): Promise<void> {
+    const now = new Date();
+    await utimes(this.#path, now, now);
+  }
+
+  /** Resolves when all are on the disk: those of one turn share a transaction and its promise. */
+  async #put(changes: readonly Change[]): Promise<void> {
+    const transactions = new Set<Promise<boolean>>();
+    try {
+      for (const { table, key, value } of changes) {
+        const target = this.#table(table);
+        transactions.add(
+          value === undefined
+            ? target.remove(asBuffer(key))
+            : target.put(asBuffer(key), hasSum(table) ? withSum(key, value) : asBuffer(value)),
+        );
+      }
+    } finally {
+      // Also of those that were put before one that throws: else nobody hears that they fail.
+      await Promise.all(transactions);
     }
-    return last;
   }
 
   #table(name: Table): Bytes {
