@@ -123,9 +123,9 @@ class LmdbStore implements NativeStore {
     await this.#root.close();
   }
 
-  /** Linux flushes nothing of a file system that it has made read-only after an error, and says that
-   *  it did (`ext4_sync_file`). So nothing is on the disk for certain unless it can still be written
-   *  to afterwards. @throws Error EROFS */
+  /** Linux flushes nothing of a file system that it has made read-only after an error, and says
+   *  that it did (`ext4_sync_file`). So nothing is on the disk for certain unless that can still be
+   *  written to afterwards. @throws Error EROFS */
   async #assertWritable(): Promise<void> {
     const now = new Date();
     await utimes(this.#path, now, now);
