@@ -61,6 +61,7 @@ class LmdbStore implements NativeStore {
   readonly #root: RootDatabase<Buffer, Buffer>;
   readonly #path: string;
   readonly #tables: ReadonlyMap<Table, Bytes>;
+  #touched: Promise<void> = Promise.resolve();
 
   constructor(root: RootDatabase<Buffer, Buffer>, path: string) {
     this.#root = root;
@@ -128,7 +129,9 @@ class LmdbStore implements NativeStore {
    *  written to afterwards. @throws Error EROFS */
   async #assertWritable(): Promise<void> {
     const now = new Date();
-    await utimes(this.#path, now, now);
+    // One after the other, so that commits end in their order.
+    this.#touched = this.#touched.then(() => utimes(this.#path, now, now));
+    await this.#touched;
   }
 
   /** Resolves when all are on the disk: those of one turn share a transaction and its promise. */
