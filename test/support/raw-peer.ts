@@ -244,7 +244,9 @@ export class RawPeer {
 
   /** Gone without a word: RST. */
   abort(): void {
-    this.socket.resetAndDestroy();
+    // One that is shutting down cannot be reset: Node would spin at its end, waiting for it.
+    if (this.socket.writableEnded) this.socket.destroy();
+    else this.socket.resetAndDestroy();
   }
 
   #receive(chunk: Buffer): void {
