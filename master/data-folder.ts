@@ -32,6 +32,11 @@ const ownAddresses: ReadonlyMap<string, string> = new Map([
   ['::', '::1'],
 ]);
 
+/** Where programs on this machine reach a master that listens there. */
+export function localAddress(host: string, port: number): string {
+  return addressText(ownAddresses.get(host) ?? host, port);
+}
+
 type Owner = { readonly host: string; readonly pid: number; readonly started: string };
 
 export class DataFolder {
@@ -87,8 +92,7 @@ export class DataFolder {
 
   /** Tells programs on this machine where the master listens. */
   publish(host: string, port: number): void {
-    const address = addressText(ownAddresses.get(host) ?? host, port);
-    writeFileSync(`${this.#address}.new`, `${address}\n`);
+    writeFileSync(`${this.#address}.new`, `${localAddress(host, port)}\n`);
     renameSync(`${this.#address}.new`, this.#address);
   }
 

@@ -14,7 +14,7 @@ import { type Logger, makeLog } from '../shared/log.ts';
 import { version } from '../shared/version.ts';
 import { authkeysOf } from './authkeys.ts';
 import { Backups } from './backup.ts';
-import { afterFault, DataFolder } from './data-folder.ts';
+import { afterFault, DataFolder, localAddress } from './data-folder.ts';
 import { DiskRoom, megabytes, shortageOf } from './disk-room.ts';
 import type { Crawl } from './frontier/crawl.ts';
 import { Frontier } from './frontier/frontier.ts';
@@ -200,7 +200,7 @@ export class Master {
     this.#robotsSlave = new RobotsSlave({
       authkeys,
       log: this.#log,
-      address: () => `${localHost(options.host)}:${this.#port}`,
+      address: () => localAddress(options.host, this.#port),
     });
     const services = this.#services(authkeys);
     this.#server = new MasterServer(services, options);
@@ -398,11 +398,4 @@ function isDiskFault(error: unknown): boolean {
 
 function diskFault(error: unknown): ConfigError {
   return new ConfigError(`${messageOf(error)}; ${afterFault}`, error);
-}
-
-/** How programs on this machine reach a master that listens there. */
-function localHost(host: string): string {
-  if (host === '' || host === '0.0.0.0') return '127.0.0.1';
-  if (host === '::') return '[::1]';
-  return host.includes(':') ? `[${host}]` : host;
 }

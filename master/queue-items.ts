@@ -16,7 +16,7 @@
 import assert from 'node:assert/strict';
 import { type ItemRoom, largeBytes } from './item-room.ts';
 import { decodeItemRow, encodeItemRow, itemKeys, parseItemKey } from './store/records.ts';
-import type { Change, Store } from './store/store.ts';
+import { batches, type Change, type Store } from './store/store.ts';
 
 export type Item = {
   readonly id: number;
@@ -84,17 +84,13 @@ export class QueueItems {
 
   /** Counts what is in the store, at the start. */
   load(): void {
-    let from = this.#keyOf(0);
-    const to = this.#keyOf(2 ** 48 - 1);
-    for (let after = false; ; after = true) {
-      const rows = this.#store.range('items', { from, after, to, limit: 256 });
+    const all = { from: this.#keyOf(0), to: this.#keyOf(2 ** 48 - 1) };
+    for (const rows of batches(this.#store, 'items', all, 256)) {
       for (const { key, value } of rows) {
         const count = decodeItemRow(value).length;
         this.#size += count;
         this.#storedTo = parseItemKey(key).seq + count - 1;
-        from = key;
       }
-      if (rows.length === 0) break;
     }
     this.#nextId = this.#storedTo + 1;
   }

@@ -2,7 +2,6 @@
  * What both command lines share: values with a unit and bounds, environment variables, one-line
  * errors.
  */
-
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { authkeyReader, localAuthkeyFile } from './authkey.ts';

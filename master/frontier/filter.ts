@@ -21,7 +21,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { fingerprintBytes } from '../../shared/fingerprint.ts';
 import { commitKey, crawlKey, fingerprintKey, fingerprintKeyBytes } from '../store/records.ts';
-import type { Change, Row, Store } from '../store/store.ts';
+import { batches, type Change, type Row, type Store } from '../store/store.ts';
 import { Bloom, bloomBytesFor } from './bloom.ts';
 import { PendingSet, type RecentTable } from './recent.ts';
 
@@ -240,15 +240,10 @@ export class Filter {
   }
 
   #addRows(table: 'recent' | 'seen', first: Buffer, fingerprintsOf: (row: Row) => Buffer): void {
-    let from = first;
-    const to = crawlKey(this.#crawl + 1);
-    for (let after = false; ; after = true) {
-      const limit = table === 'recent' ? recentRows : seenRows;
-      const rows = this.#store.range(table, { from, after, to, limit });
+    const all = { from: first, to: crawlKey(this.#crawl + 1) };
+    const limit = table === 'recent' ? recentRows : seenRows;
+    for (const rows of batches(this.#store, table, all, limit)) {
       for (const row of rows) this.#addAll(fingerprintsOf(row));
-      const last = rows.at(-1);
-      if (last === undefined) return;
-      from = last.key;
     }
   }
 

@@ -47,7 +47,6 @@ export class Frontier {
   readonly crawls: Crawls;
   readonly dispatcher: Dispatcher;
   readonly answers: Answers;
-  readonly names: TaskNames;
   readonly sitemaps: Sitemaps;
   readonly buried: Buried;
   readonly earlier: EarlierPages;
@@ -67,7 +66,6 @@ export class Frontier {
   constructor(options: FrontierOptions) {
     this.#options = options;
     this.#inbox = new Inbox(options.isTight);
-    this.names = new TaskNames(options.hostSecret, this.#hashers.nested);
     this.earlier = new EarlierPages(options.store);
     this.#records = new HostRecords(options.store, (changes) => this.#commit(changes));
     this.#politeness = new Politeness({
@@ -97,7 +95,7 @@ export class Frontier {
     this.dispatcher = new Dispatcher({
       crawls: this.crawls,
       politeness: this.#politeness,
-      names: this.names,
+      names: new TaskNames(options.hostSecret, this.#hashers.nested),
       leaseMs: options.leaseMs,
       mayFetch: () => !options.results.isFull,
       onTick: (now) => this.#records.sweep(now),

@@ -15,7 +15,6 @@
  * there each page is judged by itself. It errs towards "not done": a page may be fetched twice, but
  * none is lost.
  */
-
 import { limits } from '../../shared/protocol.ts';
 import type { Image, Result } from '../../shared/requests.ts';
 import type { Frontier } from '../frontier/frontier.ts';
@@ -265,7 +264,7 @@ export class CrawlWorker implements LeaseHolder {
     const status = told?.status ?? (told === undefined ? 0 : 200);
     const error = status >= 400 ? ({ kind: 'status', message: `${status}` } as const) : undefined;
     if (error !== undefined && (status === 429 || status >= 500)) {
-      await this.#frontier.answers.fail(this, lease.id, this.#frontier.names.of(lease.task), error);
+      await this.#frontier.answers.fail(this, lease.id, lease.name, error);
       return;
     }
     const result: Result = {
@@ -278,24 +277,14 @@ export class CrawlWorker implements LeaseHolder {
       ...(error !== undefined && { error }),
     };
     const report = { result, images, links: Buffer.from(links, 'latin1') };
-    await this.#frontier.answers.report(
-      this,
-      lease.id,
-      this.#frontier.names.of(lease.task),
-      report,
-    );
+    await this.#frontier.answers.report(this, lease.id, lease.name, report);
   }
 
   /** Back, for later; buried when it comes back too often. */
   async release(page: PageInHand): Promise<void> {
     this.#inHand.delete(page);
     const error = { kind: 'lost', message: 'released by a Python worker' } as const;
-    await this.#frontier.answers.fail(
-      this,
-      page.lease.id,
-      this.#frontier.names.of(page.lease.task),
-      error,
-    );
+    await this.#frontier.answers.fail(this, page.lease.id, page.lease.name, error);
   }
 
   /** Its connection has ended. In order: what something was put for is done, and all of it when

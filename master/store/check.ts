@@ -19,7 +19,7 @@ import {
 } from './pages.ts';
 import { decodeCrawl } from './records.ts';
 import { isTable, type Table } from './store.ts';
-import { addToSum, hasSum, isSoundRow, sumBytes } from './sums.ts';
+import { addToSum, hasSum, isSound, sumBytes } from './sums.ts';
 
 /** Before a store is opened. @throws ConfigError it is damaged */
 export function refuseDamagedStore(path: string): void {
@@ -104,7 +104,7 @@ function metaOf(file: StoreFile): Meta {
 /** Holds each row against its checksum; `take` gets a copy of its value. */
 function summed(table: Table, take?: (value: Buffer) => void): Take {
   return (keys, keyAt, keyBytes, values, valueAt, valueBytes) => {
-    if (!isSoundRow(keys, keyAt, keyBytes, values, valueAt, valueBytes)) {
+    if (!isSound(keys, keyAt, keyBytes, values, valueAt, valueBytes)) {
       onDamage(`a row of ${table} has changed`);
     }
     take?.(Buffer.from(values.subarray(valueAt, valueAt + valueBytes - sumBytes)));

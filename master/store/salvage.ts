@@ -100,7 +100,7 @@ export class Salvage {
         if (!hasSum(table)) {
           rows++;
           take(key, value);
-        } else if (isSound(key, value)) {
+        } else if (isSound(keys, keyAt, keyBytes, values, valueAt, valueBytes)) {
           rows++;
           take(key, value.subarray(0, value.length - sumBytes));
         } else onDamage('a row has changed');

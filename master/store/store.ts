@@ -68,3 +68,19 @@ export interface Store {
   commit(changes: readonly Change[]): Promise<void>;
   close(): Promise<void>;
 }
+
+/** All rows from `from` up to `to`, so many at a time. */
+export function* batches(
+  store: Store,
+  table: Table,
+  { from, to }: Pick<Range, 'from' | 'to'>,
+  limit: number,
+): Generator<Row[]> {
+  for (let range: Range = { from, to, limit }; ; ) {
+    const rows = store.range(table, range);
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    yield rows;
+    range = { from: last.key, after: true, to, limit };
+  }
+}

@@ -22,16 +22,10 @@ export function withSum(key: Uint8Array, value: Uint8Array): Buffer {
   return sealed;
 }
 
-/** True when key and value are what they were. */
-export function isSound(key: Uint8Array, sealed: Buffer): boolean {
-  const length = sealed.length - sumBytes;
-  if (length < 0) return false;
-  return crc32(sealed.subarray(0, length), crc32(key)) === sealed.readUInt32LE(length);
-}
-
-/** The same for a row that lies in buffers, as `Take` of `pages.ts` is told of it. It makes nothing:
- *  there are millions of rows, and what their views and calls would take stays with the process. */
-export function isSoundRow(...row: Parameters<Take>): boolean {
+/** True when key and value are what they were. The row lies in buffers, as `Take` of `pages.ts` is
+ *  told of it. It makes nothing: there are millions of rows, and what their views and calls would
+ *  take stays with the process. */
+export function isSound(...row: Parameters<Take>): boolean {
   const [keys, keyAt, keyBytes, values, valueAt, valueBytes] = row;
   if (valueBytes < sumBytes) return false;
   const end = valueAt + valueBytes - sumBytes;

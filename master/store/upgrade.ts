@@ -18,7 +18,7 @@ import {
   formatKey,
   formatVersion,
 } from './records.ts';
-import type { Change, Store } from './store.ts';
+import { batches, type Change, type Store } from './store.ts';
 
 /** From the version it is the key of to the next. */
 export type Steps = ReadonlyMap<number, (store: Store) => Change[]>;
@@ -50,16 +50,13 @@ export async function upgrade(
 /** Version 1 had a row for each item of a user queue, and nothing but the item in it. */
 function shareItemRows(store: Store): Change[] {
   const changes: Change[] = [];
-  let from: Buffer = Buffer.from([0]);
-  for (const to = Buffer.alloc(80, 0xff); ; ) {
-    const rows = store.range('items', { from, after: true, to, limit: 1024 });
-    const last = rows.at(-1);
-    if (last === undefined) return changes;
+  const all = { from: Buffer.from([0]), to: Buffer.alloc(80, 0xff) };
+  for (const rows of batches(store, 'items', all, 1024)) {
     for (const { key, value } of rows) {
       changes.push({ table: 'items', key, value: encodeItemRow([value]) });
     }
-    from = last.key;
   }
+  return changes;
 }
 
 /** Version 1 had the hosts of the seeds in the crawl's record, which each commit rewrites. */

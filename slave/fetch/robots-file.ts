@@ -3,7 +3,6 @@
  * means is the master's to say. The fetcher lends its dispatcher, so that sockets and the guard of
  * addresses are the same as for pages. Source: RFC 9309, sections 2.3.1 and 2.5.
  */
-
 import { limits } from '../../shared/protocol.ts';
 import type { FetchErrorBody } from '../../shared/requests.ts';
 import { canonicalUrl } from '../../shared/url.ts';

@@ -138,23 +138,18 @@ async function answer(
   frontier: Frontier,
   slave: FakeSlave,
   site: ModelSite,
-  { id, task }: Lease,
+  { id, task, name }: Lease,
   onDone: (url: string) => void,
 ): Promise<void> {
   const page = site.pages.get(task.url);
   if (page !== undefined && task.attempts < page.ills) {
     const error = { kind: 'connect', message: 'refused' } as const;
     // Soon: the test's clock is real.
-    await frontier.answers.fail(slave, id, frontier.names.of(task), error, 0);
+    await frontier.answers.fail(slave, id, name, error, 0);
     return;
   }
   const found = page === undefined ? { status: 404 } : { links: page.links, images: page.images };
-  const verdict = await frontier.answers.report(
-    slave,
-    id,
-    frontier.names.of(task),
-    reportOf(task.url, found),
-  );
+  const verdict = await frontier.answers.report(slave, id, name, reportOf(task.url, found));
   if (verdict === 'done') onDone(task.url);
 }
 
