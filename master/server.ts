@@ -1,6 +1,6 @@
 /** The listening socket: accepts, bounds how many connections there are, and knows the sessions. */
 import { createServer, type Server, type Socket } from 'node:net';
-import { networkOf } from '../shared/address.ts';
+import { addressOfPeer, networkOf } from '../shared/address.ts';
 import {
   AuthError,
   ConfigError,
@@ -93,7 +93,7 @@ export class MasterServer {
 
   /** Counts one more refusal for the address of a session's peer; gives how many these are. */
   refusedAgain(peer: string): number {
-    const address = networkOf(peer.slice(0, peer.lastIndexOf(':')));
+    const address = networkOf(addressOfPeer(peer));
     return this.#addresses.refused(address, 'other', performance.now());
   }
 

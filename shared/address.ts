@@ -57,6 +57,11 @@ export function hostLiteralAddress(hostname: string): string | undefined {
   return isIP(literal) === 0 ? undefined : literal;
 }
 
+/** The address of a connection's other end, of `address:port`. */
+export function addressOfPeer(peer: string): string {
+  return peer.slice(0, peer.lastIndexOf(':'));
+}
+
 /** What one peer can choose its addresses from: an IPv4 address, or the first 64 bits of an IPv6
  *  one (RFC 6177: a site has at least those). Text that is no address stays as it is. */
 export function networkOf(ip: string): string {

@@ -11,6 +11,7 @@
  * others may still find pages it waits, `lookMs` at most, so that a loop on it neither ends early
  * nor spins nor meets `queue.Empty`.
  */
+import { addressOfPeer } from '../../shared/address.ts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { limits } from '../../shared/protocol.ts';
 import type { Image } from '../../shared/requests.ts';
@@ -376,7 +377,7 @@ export class CrawlQueues {
 }
 
 export function addressOf({ peer }: Caller): string {
-  return peer.slice(0, peer.lastIndexOf(':'));
+  return addressOfPeer(peer);
 }
 
 /** The process, as the client names it. */

@@ -122,12 +122,8 @@ test('[L-1] those that had to go are gone, though they keep their side open', as
 });
 
 test('[X-2] a ClientHello of 128 KiB is not waited for', { timeout: 25_000 }, async (t) => {
-  if (process.env['MASTER']) {
-    t.skip('needs a master of its own');
-    return;
-  }
-  const patient = await Target.open({ handshake: 60 });
-  t.after(() => patient.close());
+  const patient = await Target.own(t, { handshake: 60 });
+  if (patient === undefined) return;
   const peers = await Promise.all(Array.from({ length: 50 }, () => RawPeer.dial(patient)));
   // A ClientHello of 131,000 bytes in records of 16,000, and the last one is missing.
   const body = Buffer.alloc(128_000);
@@ -148,36 +144,25 @@ test('[X-2] a ClientHello of 128 KiB is not waited for', { timeout: 25_000 }, as
 });
 
 test('[P-4] frames that are never ended take no more memory than the limit', async (t) => {
-  if (process.env['MASTER']) {
-    t.skip('needs a master of its own');
-    return;
-  }
-  const small = await Target.open({}, ['--memory-limit', '256']);
-  try {
-    await using memory = memoryPeak(small.program.pid);
-    const good = await small.join();
-    const peers = await Promise.all(Array.from({ length: 30 }, () => small.join()));
-    const ended = Promise.race(peers.map((peer) => peer.ended));
-    // All but the last byte of 30 MiB: 900 MiB in all.
-    const frame = frameOf(Buffer.alloc(30 * mebi)).subarray(0, -1);
-    for (const peer of peers) peer.write(frame);
-    await ended;
-    for (let i = 0; i < 100; i++) await good.sync();
-    assert.ok(memory.grownBytes() < 400 * mebi, `${memory.grownBytes() / mebi} MiB`);
-    for (const peer of peers) peer.abort();
-    await good.close();
-  } finally {
-    await small.close();
-  }
+  const small = await Target.own(t, {}, ['--memory-limit', '256']);
+  if (small === undefined) return;
+  await using memory = memoryPeak(small.program.pid);
+  const good = await small.join();
+  const peers = await Promise.all(Array.from({ length: 30 }, () => small.join()));
+  const ended = Promise.race(peers.map((peer) => peer.ended));
+  // All but the last byte of 30 MiB: 900 MiB in all.
+  const frame = frameOf(Buffer.alloc(30 * mebi)).subarray(0, -1);
+  for (const peer of peers) peer.write(frame);
+  await ended;
+  for (let i = 0; i < 100; i++) await good.sync();
+  assert.ok(memory.grownBytes() < 400 * mebi, `${memory.grownBytes() / mebi} MiB`);
+  for (const peer of peers) peer.abort();
+  await good.close();
 });
 
 test('[P-4] those whose puts wait for room have to go, not others', async (t) => {
-  if (process.env['MASTER']) {
-    t.skip('needs a master of its own');
-    return;
-  }
-  const small = await Target.open({}, ['--memory-limit', '256', '--queues', 'one:1']);
-  t.after(() => small.close());
+  const small = await Target.own(t, {}, ['--memory-limit', '256', '--queues', 'one:1']);
+  if (small === undefined) return;
   await using memory = memoryPeak(small.program.pid);
   const good = await small.join();
   const peers = await Promise.all(Array.from({ length: 50 }, () => PythonPeer.attach(small)));
@@ -198,64 +183,50 @@ test('[P-4] those whose puts wait for room have to go, not others', async (t) =>
 });
 
 test('[P-4] at the limit those sessions go that hold most, and no others', async (t) => {
-  if (process.env['MASTER']) {
-    t.skip('needs a master of its own');
-    return;
-  }
-  const small = await Target.open({}, ['--memory-limit', '256']);
-  try {
-    const join = (count: number) => Promise.all(Array.from({ length: count }, () => small.join()));
-    const [light, heavy] = [await join(5), await join(12)];
-    const queue = small.name();
-    // A whole put of half a MiB, of which the last byte is missing.
-    const items = [Buffer.alloc(mebi / 2, 1)];
-    const put = frameOf(pack({ verb: 'queue.put', id: 77, queue, items }));
-    for (const peer of light) peer.write(put.subarray(0, -1));
-    const ended: number[] = [];
-    const first = Promise.race(heavy.map((peer, i) => peer.ended.then(() => ended.push(i))));
-    // 360 MiB in all.
-    const frame = frameOf(Buffer.alloc(30 * mebi)).subarray(0, -1);
-    for (const peer of heavy) peer.write(frame);
-    await first;
-    for (const peer of light) peer.write(put.subarray(-1));
-    for (const peer of light) assert.equal((await peer.reply(77))['ok'], true);
-    assert.ok(ended.length < heavy.length, 'not all had to go');
-    for (const peer of [...heavy, ...light]) peer.abort();
-  } finally {
-    await small.close();
-  }
+  const small = await Target.own(t, {}, ['--memory-limit', '256']);
+  if (small === undefined) return;
+  const join = (count: number) => Promise.all(Array.from({ length: count }, () => small.join()));
+  const [light, heavy] = [await join(5), await join(12)];
+  const queue = small.name();
+  // A whole put of half a MiB, of which the last byte is missing.
+  const items = [Buffer.alloc(mebi / 2, 1)];
+  const put = frameOf(pack({ verb: 'queue.put', id: 77, queue, items }));
+  for (const peer of light) peer.write(put.subarray(0, -1));
+  const ended: number[] = [];
+  const first = Promise.race(heavy.map((peer, i) => peer.ended.then(() => ended.push(i))));
+  // 360 MiB in all.
+  const frame = frameOf(Buffer.alloc(30 * mebi)).subarray(0, -1);
+  for (const peer of heavy) peer.write(frame);
+  await first;
+  for (const peer of light) peer.write(put.subarray(-1));
+  for (const peer of light) assert.equal((await peer.reply(77))['ok'], true);
+  assert.ok(ended.length < heavy.length, 'not all had to go');
+  for (const peer of [...heavy, ...light]) peer.abort();
 });
 
 test('[X-1] items that are held, and queues that are full, take little memory', async (t) => {
-  if (process.env['MASTER']) {
-    t.skip('needs a master of its own');
-    return;
-  }
-  const small = await Target.open({}, ['--memory-limit', '256']);
-  try {
-    await using memory = memoryPeak(small.program.pid);
-    const items = new Array(8).fill(Buffer.alloc(mebi - 100, 7));
-    const peers = await Promise.all(Array.from({ length: 8 }, () => small.join()));
-    // 320 MiB that are held, and as much that waits.
-    for (const [i, peer] of peers.entries()) {
-      for (let turn = 0; turn < 5; turn++) {
-        const [held, full] = [`held-${i}`, `full-${i}-${turn}`];
-        await peer.must('queue.put', { queue: held, items });
-        await peer.must('queue.get', { queue: held, count: 8 });
-        await peer.must('queue.put', { queue: full, items });
-      }
+  const small = await Target.own(t, {}, ['--memory-limit', '256']);
+  if (small === undefined) return;
+  await using memory = memoryPeak(small.program.pid);
+  const items = new Array(8).fill(Buffer.alloc(mebi - 100, 7));
+  const peers = await Promise.all(Array.from({ length: 8 }, () => small.join()));
+  // 320 MiB that are held, and as much that waits.
+  for (const [i, peer] of peers.entries()) {
+    for (let turn = 0; turn < 5; turn++) {
+      const [held, full] = [`held-${i}`, `full-${i}-${turn}`];
+      await peer.must('queue.put', { queue: held, items });
+      await peer.must('queue.get', { queue: held, count: 8 });
+      await peer.must('queue.put', { queue: full, items });
     }
-    assert.ok(memory.grownBytes() < 256 * mebi, `${memory.grownBytes() / mebi} MiB`);
-    for (const peer of peers) await peer.sync();
-    const [first, second] = peers;
-    assert.ok(first && second);
-    await first.close();
-    // What it held waits again, and is read from the disk.
-    const reply = await second.must('queue.get', { queue: 'held-0', count: 8 });
-    const values = (reply['items'] as { value: Buffer }[]).map(({ value }) => Buffer.from(value));
-    assert.deepEqual(values, items);
-    for (const peer of peers) peer.abort();
-  } finally {
-    await small.close();
   }
+  assert.ok(memory.grownBytes() < 256 * mebi, `${memory.grownBytes() / mebi} MiB`);
+  for (const peer of peers) await peer.sync();
+  const [first, second] = peers;
+  assert.ok(first && second);
+  await first.close();
+  // What it held waits again, and is read from the disk.
+  const reply = await second.must('queue.get', { queue: 'held-0', count: 8 });
+  const values = (reply['items'] as { value: Buffer }[]).map(({ value }) => Buffer.from(value));
+  assert.deepEqual(values, items);
+  for (const peer of peers) peer.abort();
 });

@@ -3,33 +3,31 @@
  * disks do: the kernel makes it read-only, or the device refuses writes. Only for root on Linux.
  */
 import { spawnSync } from 'node:child_process';
-import {
-  closeSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  rmSync,
-  truncateSync,
-  writeSync,
-} from 'node:fs';
+import { closeSync, mkdtempSync, openSync, rmSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { SmallDisk } from './small-disk.ts';
 
 const imageMb = 96;
 /** What the image may take: more than a test writes. */
 const roomMb = 64;
 
 export class FailingDisk {
-  readonly #folder = mkdtempSync(join(tmpdir(), 'orbweaver-failing-'));
-  readonly #under = join(this.#folder, 'under');
-  readonly #image = join(this.#under, 'image');
-  readonly #filler = join(this.#under, 'filler');
-  readonly path = join(this.#folder, 'disk');
+  readonly path = mkdtempSync(join(tmpdir(), 'orbweaver-failing-'));
+  readonly #under: SmallDisk;
+  readonly #image: string;
+
+  private constructor(under: SmallDisk) {
+    this.#under = under;
+    this.#image = join(under.path, 'image');
+  }
 
   /** Undefined where nothing may be mounted: the test is skipped then. */
   static mount(test: TestContext): FailingDisk | undefined {
-    const disk = new FailingDisk();
+    const under = SmallDisk.mount(test, roomMb);
+    if (under === undefined) return undefined;
+    const disk = new FailingDisk(under);
     // Last, when what uses it has ended.
     test.after(() => disk.#close());
     try {
@@ -49,28 +47,18 @@ export class FailingDisk {
 
   /** The device takes no more writes to blocks that it has not written before: EIO. */
   refuseWrites(): void {
-    const file = openSync(this.#filler, 'w');
-    const bytes = Buffer.alloc(1 << 16, 'x');
-    try {
-      while (true) writeSync(file, bytes);
-    } catch {
-      // full
-    } finally {
-      closeSync(file);
-    }
+    this.#under.fill();
   }
 
   /** Repaired and mounted again, when nobody uses it. */
   mend(): void {
-    rmSync(this.#filler, { force: true });
+    this.#under.free();
     run('umount', this.path);
     run('e2fsck', '-fy', this.#image);
     this.#mountImage();
   }
 
   #make(): void {
-    for (const folder of [this.#under, this.path]) mkdirSync(folder);
-    run('mount', '-t', 'tmpfs', '-o', `size=${roomMb}m`, 'none', this.#under);
     closeSync(openSync(this.#image, 'w'));
     truncateSync(this.#image, imageMb << 20);
     run('mkfs.ext4', '-q', this.#image);
@@ -82,8 +70,8 @@ export class FailingDisk {
   }
 
   #close(): void {
-    for (const folder of [this.path, this.#under]) spawnSync('umount', ['-l', folder]);
-    rmSync(this.#folder, { recursive: true });
+    spawnSync('umount', ['-l', this.path]);
+    rmSync(this.path, { recursive: true });
   }
 }
 

@@ -40,7 +40,7 @@ export class SmallDisk {
   }
 
   free(): void {
-    rmSync(this.#filler);
+    rmSync(this.#filler, { force: true });
   }
 
   remount(option: 'ro' | 'rw'): void {

@@ -55,6 +55,22 @@ export class Target implements Address {
     return new Target(cluster.address, cluster.authkey, { cluster, program, flags });
   }
 
+  /** A master with these limits and flags that ends with the test; undefined, and the test skipped,
+   *  when a live one is tested. */
+  static async own(
+    test: TestContext,
+    limits: Partial<typeof shortLimits>,
+    more: readonly string[] = [],
+  ): Promise<Target | undefined> {
+    if (process.env['MASTER']) {
+      test.skip('needs a master of its own');
+      return undefined;
+    }
+    const target = await Target.open(limits, more);
+    test.after(() => target.close());
+    return target;
+  }
+
   /** The master's process. @throws Error on a live one. */
   get program(): Program {
     if (this.#program === undefined) throw new Error('the process of a live master is not ours');
