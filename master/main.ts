@@ -33,6 +33,8 @@ await runMain('master', async () => {
     });
   }
   const master = await starting;
+  // What nobody waits for can fail, too: a look into the store by a timer, on a disk that failed.
+  process.on('uncaughtException', (error) => master.fail(error));
   await master.stopped;
 });
 process.exit();

@@ -127,7 +127,7 @@ export class Master {
       log: this.#log,
       repaints: isTerminal && !options.jsonLogs,
     });
-    const onError = (error: unknown) => this.#fail(error);
+    const onError = (error: unknown) => this.fail(error);
     folder.onFault = onError;
     const room = new DiskRoom({
       folders: [options.dataFolder, options.outFolder],
@@ -238,11 +238,25 @@ export class Master {
     this.#settleStopped.resolve();
   }
 
+  /** Ends at once: nothing can be promised any more; what was acknowledged is on the disk. */
+  fail(error: unknown): void {
+    if (this.#state === 'stopped') return;
+    this.#state = 'stopped';
+    this.#progress.stop();
+    this.#room.close();
+    this.#robotsSlave.close();
+    this.#folder.close();
+    const end = (cause: unknown) =>
+      this.#settleStopped.reject(isDiskFault(cause) ? diskFault(cause) : cause);
+    if (error instanceof StoreError) void this.#commits.causeOf(error).then(end);
+    else end(error);
+  }
+
   /** A stop does not wait for ever for room. */
   #endIfFull(): NodeJS.Timeout {
     return setInterval(() => {
       if (this.#room.shortMs < fullMs) return;
-      this.#fail(
+      this.fail(
         new ConfigError(
           'stopped with the disk full: what was acknowledged is on it; make room, and start again',
         ),
@@ -317,7 +331,7 @@ export class Master {
         if (returned === undefined) this.#log.info({ worker }, 'Python worker joined');
         else this.#log.info({ worker, returned }, 'Python worker left');
       },
-      onFault: (error) => this.#fail(error),
+      onFault: (error) => this.fail(error),
       onRefusedPickle: (peer, error) => {
         this.#notices.refusedPickle(peer, error, this.#server.refusedAgain(peer));
       },
@@ -351,17 +365,6 @@ export class Master {
     while (this.#frontier.dispatcher.leaseCount > 0 && performance.now() < deadline) {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
-  }
-
-  /** Nothing can be promised any more; what was acknowledged is on the disk. */
-  #fail(error: unknown): void {
-    if (this.#state === 'stopped') return;
-    this.#state = 'stopped';
-    this.#progress.stop();
-    this.#room.close();
-    this.#robotsSlave.close();
-    this.#folder.close();
-    this.#settleStopped.reject(isDiskFault(error) ? diskFault(error) : error);
   }
 
   #slaveCount(): number {

@@ -35,8 +35,8 @@ export class GroupCommit {
   #wanted = false;
   #startedAt = 0;
   #idle: (() => void)[] = [];
-  /** The end of the last commit that was started. */
-  #last: Promise<void> = Promise.resolve();
+  /** The end of all commits that were started. */
+  #ended: Promise<void> = Promise.resolve();
 
   constructor(options: {
     store: Store;
@@ -81,6 +81,15 @@ export class GroupCommit {
     return new Promise((resolve) => this.#idle.push(resolve));
   }
 
+  /** Why a commit under way fails, if one does, else `error`: when a commit has failed, whoever reads
+   *  the store may be told first. */
+  causeOf(error: unknown): Promise<unknown> {
+    return this.#ended.then(
+      () => error,
+      (cause: unknown) => cause,
+    );
+  }
+
   async #startWithRoom(): Promise<void> {
     if (this.#room.isShort) await this.#room.room();
     this.#timer = undefined;
@@ -107,8 +116,8 @@ export class GroupCommit {
     const changes =
       parts.length === 1 ? (parts[0]?.changes ?? []) : parts.flatMap((p) => p.changes);
     // One that changes nothing ends with the one before it.
-    if (changes.length > 0) this.#last = this.#store.commit(changes);
-    this.#last.then(
+    if (changes.length > 0) this.#ended = both(this.#ended, this.#store.commit(changes));
+    this.#ended.then(
       () => {
         if (this.#state === 'failed') return;
         this.#underWay--;
@@ -131,4 +140,8 @@ export class GroupCommit {
     this.#idle = [];
     for (const resolve of idle) resolve();
   }
+}
+
+async function both(first: Promise<void>, second: Promise<void>): Promise<void> {
+  await Promise.all([first, second]);
 }

@@ -1,8 +1,8 @@
 /**
  * The embedded store: LMDB, one file, memory-mapped reads, writes on a thread of its own.
  *
- * - All changes of one turn of the event loop are one transaction (lmdb-js batches per turn), so
- *   `commit` puts them all before it yields.
+ * - All changes of a commit are one batch, which lmdb-js does not divide; what one commit finds
+ *   waiting when it begins may be in the same transaction.
  * - A commit is on the disk before it is visible, and before the next one begins. lmdb-js can let
  *   these overlap, but then two meta pages may name pages that never reached the disk: a disk that
  *   fails, or a power cut, leaves a damaged store, and more than two at once lose one.
@@ -36,6 +36,8 @@ export async function openLmdbStore(folder: string): Promise<NativeStore> {
       maxDbs: tables.length + 1,
       useWritemap: true,
       overlappingSync: false,
+      // Its own promise is lost: a commit that fails would end the process as an unhandled error.
+      eventTurnBatching: false,
       // Room in the address space, not on the disk: growing the map later stalls readers.
       mapSize: 1 << 30,
       noMemInit: true,
@@ -75,12 +77,20 @@ class LmdbStore implements NativeStore {
   }
 
   has(table: Table, key: Uint8Array): boolean {
-    return this.#table(table).doesExist(asBuffer(key));
+    try {
+      return this.#table(table).doesExist(asBuffer(key));
+    } catch (error) {
+      throw this.#unreadable(error);
+    }
   }
 
   get(table: Table, key: Uint8Array): Buffer | undefined {
-    const value = this.#table(table).get(asBuffer(key));
-    return value && hasSum(table) ? withoutSum(value) : value;
+    try {
+      const value = this.#table(table).get(asBuffer(key));
+      return value && hasSum(table) ? withoutSum(value) : value;
+    } catch (error) {
+      throw this.#unreadable(error);
+    }
   }
 
   range(table: Table, range: Range): Row[] {
@@ -92,8 +102,12 @@ class LmdbStore implements NativeStore {
       ...(range.limit === undefined ? {} : { limit: range.limit }),
     };
     const isSummed = hasSum(table);
-    for (const { key, value } of this.#table(table).getRange(options)) {
-      rows.push({ key, value: isSummed ? withoutSum(value) : value });
+    try {
+      for (const { key, value } of this.#table(table).getRange(options)) {
+        rows.push({ key, value: isSummed ? withoutSum(value) : value });
+      }
+    } catch (error) {
+      throw this.#unreadable(error);
     }
     return rows;
   }
@@ -124,6 +138,11 @@ class LmdbStore implements NativeStore {
     await this.#root.close();
   }
 
+  /** LMDB reads nothing any more once a commit has failed. */
+  #unreadable(error: unknown): StoreError {
+    return new StoreError(`cannot read the store ${this.#path}: ${messageOf(error)}`, error);
+  }
+
   /** Linux flushes nothing of a file system that it has made read-only after an error, and says
    *  that it did (`ext4_sync_file`). So nothing is on the disk for certain unless that can still be
    *  written to afterwards. @throws Error EROFS */
@@ -134,22 +153,23 @@ class LmdbStore implements NativeStore {
     await this.#touched;
   }
 
-  /** Resolves when all are on the disk: those of one turn share a transaction and its promise. */
+  /** Resolves when all are on the disk. */
   async #put(changes: readonly Change[]): Promise<void> {
-    const transactions = new Set<Promise<boolean>>();
-    try {
-      for (const { table, key, value } of changes) {
-        const target = this.#table(table);
-        transactions.add(
-          value === undefined
-            ? target.remove(asBuffer(key))
-            : target.put(asBuffer(key), hasSum(table) ? withSum(key, value) : asBuffer(value)),
-        );
+    let thrown: unknown;
+    const ended = this.#root.batch(() => {
+      try {
+        for (const { table, key, value } of changes) {
+          const target = this.#table(table);
+          if (value === undefined) target.remove(asBuffer(key));
+          else target.put(asBuffer(key), hasSum(table) ? withSum(key, value) : asBuffer(value));
+        }
+      } catch (error) {
+        // Not from here: nobody would hear then what becomes of those before it.
+        thrown = error;
       }
-    } finally {
-      // Also of those that were put before one that throws: else nobody hears that they fail.
-      await Promise.all(transactions);
-    }
+    });
+    await ended;
+    if (thrown !== undefined) throw thrown;
   }
 
   #table(name: Table): Bytes {

@@ -144,6 +144,23 @@ test('group commit: after a failure nothing is done or begun any more', async ()
   assert.equal(errors.length, 1);
 });
 
+test('group commit: an error is explained by the commit under way that fails', async () => {
+  const { store, commits, errors } = bench();
+  const [unreadable, readOnly] = [new Error('cannot read'), new Error('read-only')];
+  assert.equal(await commits.causeOf(unreadable), unreadable);
+  commits.submit([change('a')]);
+  await store.reached(1);
+  commits.submit([change('b')]);
+  await store.reached(2);
+  const cause = commits.causeOf(unreadable);
+  store.commits[0]?.fail(readOnly);
+  assert.equal(await cause, readOnly);
+  assert.equal(await commits.causeOf(unreadable), readOnly);
+  store.commits[1]?.fail(new Error('nothing works any more'));
+  await turn();
+  assert.deepEqual(errors, [readOnly]);
+});
+
 test('group commit: one that changes nothing ends with those that are under way', async () => {
   const { store, commits } = bench();
   const done: string[] = [];
