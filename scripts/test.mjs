@@ -19,7 +19,7 @@ if (files.length === 0) {
   process.exit(2);
 }
 // Most of a test's time goes to waiting, for a lease that ends or a server that starts again.
-const atOnce = 1 + availableParallelism();
+const atOnce = Math.max(2, availableParallelism());
 const args = [
   '--enable-source-maps',
   '--test',
