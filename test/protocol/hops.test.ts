@@ -40,8 +40,8 @@ test('[T-22] a hop goes on at once without a delay, and else when it is its turn
   const seed = target.seed();
   await target.crawl(slave, paths(seed, 2), { delayMs: 400, perHost: 10 });
   const task = await nextTask(slave);
-  await slave.must('task.started', { lease: task.lease });
   const begun = performance.now();
+  await slave.must('task.started', { lease: task.lease });
   const { asked } = hop(slave, task, `${seed}next`);
   const reply = await asked;
   const tookMs = performance.now() - begun;

@@ -122,9 +122,9 @@ describe('leases', () => {
     if (!target.isShort(t, hello['leaseMs'])) return peer.abort();
     using _ = beating(peer);
     await peer.must('task.credit', { count: 1 });
+    const begun = performance.now();
     await target.crawl(peer, [target.seed()]);
     const task = await nextTask(peer);
-    const begun = performance.now();
     assert.deepEqual((await peer.push('task.cancel'))['leases'], [task.lease]);
     const waited = performance.now() - begun;
     const leaseMs = Number(hello['leaseMs']);
