@@ -59,7 +59,7 @@ export class Target implements Address {
    *  when a live one is tested. */
   static async own(
     test: TestContext,
-    limits: Partial<typeof shortLimits>,
+    limits: Partial<typeof shortLimits> = {},
     more: readonly string[] = [],
   ): Promise<Target | undefined> {
     if (process.env['MASTER']) {
