@@ -13,7 +13,7 @@
  */
 import type { FetchErrorBody } from '../../shared/requests.ts';
 import type { RobotsRecord, TaskRecord } from '../store/records.ts';
-import { backOffMs } from './back-off.ts';
+import { backOffMs, isLasting } from './back-off.ts';
 import { parseRobots, type Robots } from './robots.ts';
 import { robotsVerdict } from './robots-access.ts';
 import { type ParsedHolder, RobotsRoom } from './robots-room.ts';
@@ -126,7 +126,8 @@ export class RobotsGate implements ParsedHolder {
         const since = before > 0 ? failingSince : now;
         const error = 'status' in answer ? statusError(answer.status) : answer.error;
         const record = { access: 'unreachable', failures, failingSince: since, error } as const;
-        if (failures >= attemptsMax) return { ...record, askAt };
+        const isOver = 'error' in answer && isLasting(answer.error);
+        if (isOver || failures >= attemptsMax) return { ...record, askAt };
         const waitMs = backOffMs(before, random, answer.retryAfterMs);
         return { ...record, askAt: now + waitMs, isTrying: true };
       }

@@ -228,3 +228,15 @@ worldTest('records of hosts are swept when nobody needs them any more', async (w
   await sweep();
   assert.deepEqual(rows(), [0, 0]);
 });
+
+worldTest('a robots.txt behind no secure connection is tried once, as pages are', async (world) => {
+  const slave = await begin(world, { attemptsMax: 4 }, ['/', '/b']);
+  const error = { kind: 'tls', message: 'no secure connection: CERT_HAS_EXPIRED' } as const;
+  const lease = leaseOf(slave, robots);
+  assert.ok(lease);
+  await world.done(world.frontier.answers.fail(slave, lease.id, taskId(lease), error));
+  await world.settle();
+  assert.deepEqual(slave.urls, []);
+  for (const line of world.lines()) assert.deepEqual(line.error, { ...error, attempts: 1 });
+  assert.equal(world.lines().length, 2);
+});
