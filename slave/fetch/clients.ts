@@ -7,10 +7,10 @@ import type { Dispatcher } from 'undici';
 import Agent from 'undici/lib/dispatcher/agent.js';
 import { AddressPolicy } from '../../shared/address.ts';
 import type { FetchSpec } from '../../shared/crawl.ts';
+import type { AddressCache } from '../../shared/resolver.ts';
 import { checkUrl, guardedLookup } from './guard.ts';
 import type { ProxyServer } from './proxies.ts';
 import { ProxyClient } from './proxy-client.ts';
-import type { AddressCache } from './resolver.ts';
 
 /** The part of undici's dispatchers that is used. */
 type HttpClient = {

@@ -5,6 +5,7 @@
  */
 import type { FetchSpec } from '../../shared/crawl.ts';
 import type { FetchErrorBody, Result } from '../../shared/requests.ts';
+import { AddressCache } from '../../shared/resolver.ts';
 import { basicAuth } from './basic-auth.ts';
 import { type Client, Clients, send } from './clients.ts';
 import { acceptedCodings, type Validators } from './content.ts';
@@ -22,7 +23,6 @@ import {
 import { type Page, pageReading } from './page.ts';
 import type { ProxyServer } from './proxies.ts';
 import { RedirectChain } from './redirects.ts';
-import { AddressCache } from './resolver.ts';
 import { type Dispatch, fetchRobots, type RobotsOutcome } from './robots-file.ts';
 import { emptySitemap, sitemapReading } from './sitemap-body.ts';
 

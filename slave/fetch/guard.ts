@@ -15,7 +15,7 @@
  */
 import { isIP, type LookupFunction } from 'node:net';
 import { type AddressPolicy, hostLiteralAddress } from '../../shared/address.ts';
-import type { AddressCache, ResolvedAddress } from './resolver.ts';
+import { type AddressCache, LookupError, type ResolvedAddress } from '../../shared/resolver.ts';
 
 /** The policy refuses the address; a FetchError of kind `blocked`. Not retryable. */
 export class BlockedError extends Error {
@@ -57,8 +57,8 @@ export function checkUrl(
 
 /**
  * A `lookup` for `new Agent({ connect: { lookup } })` that gives only addresses that `policy`
- * allows, IPv4 first. Errors: BlockedError if the name has addresses but none is allowed; the
- * resolver's own (`ENOTFOUND`, `ETIMEOUT`) otherwise. Takes `all` and `family` as net.connect
+ * allows, IPv4 first. Errors: BlockedError if the name has addresses but none is allowed; a
+ * LookupError otherwise. Takes `all` and `family` as net.connect
  * sends them.
  */
 export function guardedLookup(cache: AddressCache, policy: AddressPolicy): LookupFunction {
@@ -89,10 +89,7 @@ async function addressesOf(
 function noneError(hostname: string, refused: readonly ResolvedAddress[]): Error {
   const [first] = refused;
   if (first !== undefined) return notPublic(hostname, first.address);
-  return Object.assign(new Error(`${hostname} has no address of this family`), {
-    code: 'ENOTFOUND',
-    hostname,
-  });
+  return new LookupError(`${hostname} has no address of this family`, 'ENOTFOUND');
 }
 
 function familyOf(family: number | 'IPv4' | 'IPv6' | undefined): number {

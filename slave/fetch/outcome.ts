@@ -6,6 +6,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { FetchErrorKind } from '../../shared/protocol.ts';
 import type { FetchErrorBody, Image, Result } from '../../shared/requests.ts';
+import { LookupError } from '../../shared/resolver.ts';
 import { BlockedError } from './guard.ts';
 import { ProxyError } from './proxy-error.ts';
 import type { SitemapBody } from './sitemap-body.ts';
@@ -51,9 +52,17 @@ export function retryAfterMs(header: string | undefined, now: number): number | 
   return Math.min(Math.max(date - now, 0), retryAfterMsMax);
 }
 
+/** What a look-up says, by its code; whatever else it says is of kind `dns` as well. */
+const lookUps = new Map([
+  ['ENOTFOUND', 'host not found'],
+  ['ENODATA', 'host has no address'],
+  ['EAI_AGAIN', 'name server does not answer'],
+  ['ETIMEOUT', 'name server does not answer'],
+  ['ECONNREFUSED', 'no name server'],
+  ['ESERVFAIL', 'name server failed (SERVFAIL)'],
+  ['EREFUSED', 'name server refused'],
+]);
 const causes = new Map<string, readonly [FetchErrorKind, string]>([
-  ['ENOTFOUND', ['dns', 'host not found']],
-  ['EAI_AGAIN', ['dns', 'name server does not answer']],
   ['ECONNREFUSED', ['connect', 'connection refused']],
   ['ECONNRESET', ['connect', 'connection reset']],
   ['EPIPE', ['connect', 'connection closed']],
@@ -74,10 +83,11 @@ export function fetchError(error: unknown): FetchErrorBody {
   if (error instanceof BlockedError || error instanceof ProxyError)
     return { kind: error.kind, message: error.message };
   const code = codeOf(error);
+  const named = /^[A-Z][A-Z0-9_]{0,63}$/.test(code) ? `: ${code}` : '';
+  if (error instanceof LookupError)
+    return { kind: error.kind, message: lookUps.get(code) ?? `look-up failed${named}` };
   const [kind, message] = causes.get(code) ?? [];
   if (kind !== undefined && message !== undefined) return { kind, message };
-  const named = /^[A-Z][A-Z0-9_]{0,63}$/.test(code) ? `: ${code}` : '';
-  if (code.startsWith('EAI_')) return { kind: 'dns', message: `look-up failed${named}` };
   if (tlsCode.test(code)) return { kind: 'tls', message: `no secure connection${named}` };
   if (code.startsWith('HPE_')) return { kind: 'protocol', message: `malformed answer${named}` };
   if (code.startsWith('Z_') || code.startsWith('ERR_BROTLI') || code.startsWith('ERR__ERROR'))

@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import test, { type TestContext } from 'node:test';
 import { type FetchSpec, fetchSpecSchema } from '../../shared/crawl.ts';
+import { AddressCache } from '../../shared/resolver.ts';
 import { PageFetcher } from '../../slave/fetch/fetcher.ts';
 import type { FetchOutcome } from '../../slave/fetch/outcome.ts';
-import { AddressCache } from '../../slave/fetch/resolver.ts';
 import { spellings } from '../support/spellings.ts';
 
 const never = new AbortController().signal;

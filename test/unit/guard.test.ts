@@ -1,8 +1,5 @@
 /** The address guard over real sockets: what it refuses is never connected to. */
 import assert from 'node:assert/strict';
-import { createSocket } from 'node:dgram';
-import { Resolver } from 'node:dns/promises';
-import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -10,13 +7,16 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Agent, request } from 'undici';
 import { AddressPolicy } from '../../shared/address.ts';
-import { BlockedError, checkUrl, guardedLookup } from '../../slave/fetch/guard.ts';
+import { fetchSpecSchema } from '../../shared/crawl.ts';
 import {
   AddressCache,
   type Resolve,
   type ResolvedAddress,
   systemResolve,
-} from '../../slave/fetch/resolver.ts';
+} from '../../shared/resolver.ts';
+import { PageFetcher } from '../../slave/fetch/fetcher.ts';
+import { BlockedError, checkUrl, guardedLookup } from '../../slave/fetch/guard.ts';
+import { nameServer } from '../support/name-server.ts';
 import { spellings } from '../support/spellings.ts';
 
 const at = (...addresses: string[]): ResolvedAddress[] =>
@@ -236,65 +236,52 @@ test('resolver: a question that nobody answers ends at its deadline', async () =
   await assert.rejects(cache.resolve('a'), { code: 'ETIMEOUT' });
 });
 
-/** The name that a question is about: labels, each behind its length. */
-function nameIn(question: Buffer): string {
-  const labels: string[] = [];
-  for (let at = 0; question[at]; at += 1 + (question[at] ?? 0)) {
-    labels.push(question.toString('latin1', at + 1, at + 1 + (question[at] ?? 0)));
-  }
-  return labels.join('.');
-}
-
-/** A name server on loopback: every name has this address, for so many seconds. */
-async function nameServer(t: TestContext, address: string, ttlS: number) {
-  const server = createSocket('udp4');
-  const asked: string[] = [];
-  server.on('message', (query, { port }) => {
-    const end = query.indexOf(0, 12) + 5;
-    const question = query.subarray(12, end);
-    asked.push(nameIn(question));
-    const isA = question.readUInt16BE(question.length - 4) === 1;
-    const head = Buffer.alloc(12);
-    head.writeUInt16BE(query.readUInt16BE(0), 0);
-    head.writeUInt16BE(0x8180, 2);
-    head.writeUInt16BE(1, 4);
-    head.writeUInt16BE(isA ? 1 : 0, 6);
-    const answer = Buffer.from([
-      0xc0,
-      12,
-      0,
-      1,
-      0,
-      1,
-      0,
-      0,
-      0,
-      0,
-      0,
-      4,
-      ...address.split('.').map(Number),
-    ]);
-    answer.writeUInt32BE(ttlS, 6);
-    server.send(Buffer.concat([head, question, ...(isA ? [answer] : [])]), port, '127.0.0.1');
-  });
-  server.bind(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => server.close());
-  const resolver = new Resolver({ timeout: 2000, tries: 1 });
-  resolver.setServers([`127.0.0.1:${server.address().port}`]);
-  return { resolver, asked };
-}
-
 test('resolver: the DNS tells addresses and their TTL; the hosts file comes first', async (t) => {
-  const { resolver, asked } = await nameServer(t, '8.8.4.4', 77);
+  const answer = { addresses: ['8.8.4.4'], ttlS: 77 };
+  const { address, asked } = await nameServer(t, () => answer);
   const folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const hosts = join(folder, 'hosts');
   writeFileSync(hosts, '# a.example\n127.0.0.1\tlocalhost  Own.invalid # b.example\n');
-  const resolve = systemResolve(resolver, hosts);
+  const resolve = systemResolve({ servers: [address], hosts });
   for (const host of ['a.example', 'b.example'])
     assert.deepEqual(await resolve(host), { addresses: at('8.8.4.4'), ttlMs: 77_000 });
   await resolve('own.invalid').catch(() => {});
+  await assert.rejects(resolve('other.invalid'), { code: 'ENOTFOUND' });
   await resolve('localhost');
   assert.deepEqual(new Set(asked), new Set(['a.example', 'b.example']));
+});
+
+test('resolver: whatever goes wrong with a name is of kind dns, in words', async (t) => {
+  const { address } = await nameServer(t, (name) => {
+    const code = { failing: 2, unknown: 3, refused: 5, silent: 'silent' as const }[
+      name.split('.')[0] ?? ''
+    ];
+    return code === undefined ? undefined : { code };
+  });
+  const resolve = systemResolve({ servers: [address], tryMs: 300, tries: 1 });
+  const fetcher = new PageFetcher({ connections: 1, addresses: new AddressCache(resolve) });
+  t.after(() => fetcher.close());
+  const signal = new AbortController().signal;
+  const says = async (host: string) => {
+    const spec = fetchSpecSchema.parse({});
+    const outcome = await fetcher.fetch(`http://${host}.orbweaver.example/`, spec, signal);
+    assert.ok(!outcome.ok, host);
+    return `${outcome.error.kind}: ${outcome.error.message}`;
+  };
+  assert.equal(await says('failing'), 'dns: name server failed (SERVFAIL)');
+  assert.equal(await says('refused'), 'dns: name server refused');
+  assert.equal(await says('silent'), 'dns: name server does not answer');
+  assert.match(await says('unknown'), /^dns: (host not found|name server does not answer)$/);
+});
+
+test('resolver: fast answers do not shorten the wait for a slow one', async (t) => {
+  const { address } = await nameServer(t, (name) => ({
+    addresses: ['8.8.4.4'],
+    delayMs: name.startsWith('slow') ? 1_500 : 0,
+  }));
+  const resolve = systemResolve({ servers: [address] });
+  for (let i = 0; i < 50; i++) await resolve(`fast${i}.example`);
+  const slow = Array.from({ length: 20 }, (_, i) => resolve(`slow${i}.example`));
+  for (const { addresses } of await Promise.all(slow)) assert.deepEqual(addresses, at('8.8.4.4'));
 });
