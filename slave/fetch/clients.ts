@@ -54,6 +54,8 @@ export class Clients {
   readonly #options: { readonly connections: number; readonly addresses: AddressCache };
   /** In order of use: the first has been unused for longest. */
   readonly #clients = new Map<string, Client>();
+  /** Of one request each. */
+  readonly #apart = new Set<Client>();
   #closing: Promise<unknown> | undefined;
 
   /** `connections`: sockets per origin at once, of each client. */
@@ -72,9 +74,22 @@ export class Clients {
     return client;
   }
 
+  /** Runs `use` with a client that shares no connection and no TLS session with another. */
+  async apart<T>(kind: ClientKind, use: (client: Client) => Promise<T>): Promise<T> {
+    const client = this.#make(kind);
+    this.#apart.add(client);
+    try {
+      return await use(client);
+    } finally {
+      this.#apart.delete(client);
+      void client.agent.destroy();
+    }
+  }
+
   /** Ends all sockets, and the fetches that are still running with a failure. Idempotent. */
   async close(): Promise<void> {
-    this.#closing ??= Promise.all([...this.#clients.values()].map(({ agent }) => agent.destroy()));
+    const all = [...this.#clients.values(), ...this.#apart];
+    this.#closing ??= Promise.all(all.map(({ agent }) => agent.destroy()));
     await this.#closing;
   }
 

@@ -7,11 +7,12 @@ import type { FetchSpec } from '../../shared/crawl.ts';
 import type { FetchErrorBody, Result } from '../../shared/requests.ts';
 import { AddressCache } from '../../shared/resolver.ts';
 import { basicAuth } from './basic-auth.ts';
-import { type Client, Clients, send } from './clients.ts';
+import { type Client, type ClientKind, Clients, send } from './clients.ts';
 import { acceptedCodings, type Validators } from './content.ts';
 import { CookieJar } from './cookies.ts';
 import { type Answer, Exchange, type Hop, type Reading } from './exchange.ts';
 import {
+  type FailedOutcome,
   type FetchOutcome,
   type Follow,
   isTemporary,
@@ -23,10 +24,12 @@ import {
 import { type Page, pageReading } from './page.ts';
 import type { ProxyServer } from './proxies.ts';
 import { RedirectChain } from './redirects.ts';
-import { type Dispatch, fetchRobots, type RobotsOutcome } from './robots-file.ts';
+import { type AskRobots, fetchRobots, type RobotsOutcome } from './robots-file.ts';
 import { emptySitemap, sitemapReading } from './sitemap-body.ts';
 
 const noLinks = new Uint8Array(0);
+/** Misdirected Request. */
+const misdirected = 421;
 
 type HopOptions<Body> = {
   readonly spec: FetchSpec;
@@ -107,8 +110,14 @@ export class PageFetcher {
     const { proxy, validatedUrl = url, onStart, follow = freely } = context;
     // Without the time that redirects wait for their turns.
     let started = performance.now();
-    const { http2 } = spec;
-    const client = this.#clients.of({ allow: open ? 'all' : spec.allowPrivate, proxy, http2 });
+    const turnOf: Follow = async (to) => {
+      const askedAt = performance.now();
+      const turn = await follow(to);
+      signal.throwIfAborted();
+      started += performance.now() - askedAt;
+      return turn;
+    };
+    const kind = { allow: open ? 'all' : spec.allowPrivate, proxy, http2: spec.http2 } as const;
     const chain = new RedirectChain(url, spec.redirectsMax);
     const answer = (hop: Answer): Result => ({
       finalUrl: chain.url,
@@ -128,15 +137,8 @@ export class PageFetcher {
       const validators = chain.url === validatedUrl ? context.validators : undefined;
       const { accept } = reading;
       const headers = requestHeaders(target, { spec, open, userAgent, accept, cookie, validators });
-      const hop = await hopTo(client, target, {
-        spec,
-        signal,
-        leftMs,
-        headers,
-        takeCookie,
-        onStart,
-        reading,
-      });
+      const options = { spec, signal, leftMs, headers, takeCookie, onStart, reading };
+      const hop = await this.#ask(kind, target, options, turnOf);
       if (hop.kind !== 'failed') {
         const refusal = proxy && judgeProxy(proxy, hop.status);
         if (refusal !== undefined) return over({ ok: false, error: refusal });
@@ -145,7 +147,7 @@ export class PageFetcher {
         case 'failed':
           if (hop.error.kind === 'blocked')
             return over(definite(answer({ status: 0, bytes: 0 }), hop.error));
-          return over({ ok: false, error: hop.error });
+          return over(hop.error === putOff.error ? putOff : { ok: false, error: hop.error });
         case 'body':
           return { kind: 'body', result: answer(hop), body: hop.body };
         case 'answer':
@@ -157,10 +159,7 @@ export class PageFetcher {
           if (step.kind === 'end')
             return over(definite(redirected, { kind: 'redirects', message: step.message }));
           if (step.kind === 'leave') return over(leftBy(redirected, step.target));
-          const askedAt = performance.now();
-          const turn = await follow(chain.url);
-          signal.throwIfAborted();
-          started += performance.now() - askedAt;
+          const turn = await turnOf(chain.url);
           if (turn === 'later') return over(putOff);
           if (turn === 'leave') return over(leftBy(redirected, chain.url));
           break;
@@ -171,17 +170,45 @@ export class PageFetcher {
     }
   }
 
+  /** One request. A host that says over HTTP/2 that it is not meant (421) took the connection for
+   *  one to another host; it is asked once more, on a connection of its own, when it is its turn.
+   *  Source: RFC 9110, 15.5.20. */
+  async #ask<Body>(
+    kind: ClientKind,
+    url: URL,
+    options: HopOptions<Body>,
+    follow: Follow,
+  ): Promise<Hop<Body>> {
+    const startedAt = performance.now();
+    const hop = await hopTo(this.#clients.of(kind), url, options);
+    if (!kind.http2 || hop.kind !== 'answer' || hop.status !== misdirected) return hop;
+    const leftMs = options.leftMs - (performance.now() - startedAt);
+    const turn = await follow(url.href);
+    if (turn === 'later') return { kind: 'failed', error: putOff.error };
+    if (turn === 'leave') return hop;
+    return await this.#clients.apart(kind, (own) => hopTo(own, url, { ...options, leftMs }));
+  }
+
   /** Fetch a robots.txt; rejects as `fetch` does, and keeps to the same addresses. */
   async fetchRobots(...[url, spec, signal, context = {}]: FetchRequest): Promise<RobotsOutcome> {
     const { open = false, proxy, onStart, follow = freely } = context;
     const own = new URL(url).origin;
     const { http2, timeoutMs } = spec;
     const headers = ['user-agent', spec.userAgent, 'accept', 'text/plain,*/*;q=0.5'];
-    const dispatch: Dispatch = (target, handler) => {
+    const kindOf = (target: URL): ClientKind => {
       const allow = open && target.origin === own ? 'all' : spec.allowPrivate;
-      send(this.#clients.of({ allow, proxy, http2 }), target, headers, handler);
+      return { allow, proxy, http2 };
     };
-    const outcome = await fetchRobots(url, dispatch, { timeoutMs, signal, onStart, follow });
+    const ask: AskRobots = (target, exchange) =>
+      exchange((handler) => {
+        send(this.#clients.of(kindOf(target)), target, headers, handler);
+      });
+    const askApart: AskRobots = (target, exchange) =>
+      this.#clients.apart(kindOf(target), (client) =>
+        exchange((handler) => send(client, target, headers, handler)),
+      );
+    const ways = { ask, ...(http2 && { askApart }) };
+    const outcome = await fetchRobots(url, ways, { timeoutMs, signal, onStart, follow });
     const refusal = outcome.ok && proxy ? judgeProxy(proxy, outcome.status) : undefined;
     return refusal === undefined ? outcome : { ok: false, error: refusal };
   }
@@ -226,7 +253,7 @@ function hopTo<Body>(client: Client, url: URL, options: HopOptions<Body>): Promi
 
 const freely = (): Promise<Turn> => Promise.resolve('go');
 
-const putOff: FetchOutcome = {
+const putOff: FailedOutcome = {
   ok: false,
   error: { kind: 'redirects', message: 'the host must not be asked for a while' },
   isPutOff: true,

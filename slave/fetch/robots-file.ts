@@ -21,8 +21,18 @@ export type RobotsFile = {
 };
 export type RobotsOutcome = ({ ok: true } & RobotsFile) | FailedOutcome;
 
-/** Begins a request for a URL; what comes of it goes to the handler. */
-export type Dispatch = (url: URL, handler: RobotsExchange) => void;
+/** Begins a request; what comes of it goes to the handler. */
+export type Dispatch = (handler: RobotsExchange) => void;
+/** Runs one exchange over a connection to `url`. */
+export type AskRobots = (
+  url: URL,
+  exchange: (dispatch: Dispatch) => Promise<RobotsHop>,
+) => Promise<RobotsHop>;
+export type RobotsWays = {
+  readonly ask: AskRobots;
+  /** On a connection of its own, where a 421 is to be asked again. */
+  readonly askApart?: AskRobots;
+};
 
 export type RobotsOptions = {
   readonly timeoutMs: number;
@@ -37,20 +47,25 @@ const redirectsMax = 5;
 /** Fetches `url`. Failures are values; rejects only when `signal` fires. */
 export async function fetchRobots(
   url: string,
-  dispatch: Dispatch,
+  { ask, askApart }: RobotsWays,
   options: RobotsOptions,
 ): Promise<RobotsOutcome> {
   let giveUpAt = performance.now() + options.timeoutMs;
   let target = new URL(url);
-  for (let hops = 0; ; hops++) {
-    const answer = await hop(target, dispatch, {
-      ...options,
-      timeoutMs: giveUpAt - performance.now(),
-    });
+  let way = ask;
+  for (let hops = 0; ; ) {
+    const timeoutMs = giveUpAt - performance.now();
+    const answer = await way(target, (dispatch) => hop(dispatch, { ...options, timeoutMs }));
     if (!answer.ok) return answer;
     const { location, ...file } = answer;
-    const next = location === undefined ? undefined : resolve(location, target);
-    if (next === undefined || hops >= redirectsMax) return file;
+    const isMisdirected = answer.status === 421 && way === ask && askApart !== undefined;
+    const next = isMisdirected ? target : location && resolve(location, target);
+    if (!next || hops >= redirectsMax) return file;
+    if (isMisdirected) way = askApart;
+    else {
+      way = ask;
+      hops++;
+    }
     const askedAt = performance.now();
     const turn = await options.follow(next.href);
     options.signal.throwIfAborted();
@@ -64,13 +79,14 @@ export async function fetchRobots(
   }
 }
 
-type Hop = ({ ok: true; location?: string } & RobotsFile) | { ok: false; error: FetchErrorBody };
+export type RobotsHop =
+  | ({ ok: true; location?: string } & RobotsFile)
+  | { ok: false; error: FetchErrorBody };
 
 function hop(
-  url: URL,
   dispatch: Dispatch,
   { timeoutMs, signal, onStart }: RobotsOptions,
-): Promise<Hop> {
+): Promise<RobotsHop> {
   return new Promise((settle, reject) => {
     signal.throwIfAborted();
     const timer = setTimeout(() => exchange.expire(), Math.max(timeoutMs, 1));
@@ -86,7 +102,7 @@ function hop(
     }, onStart);
     signal.addEventListener('abort', onAbort, { once: true });
     try {
-      dispatch(url, exchange);
+      dispatch(exchange);
     } catch (error) {
       exchange.fail(error);
     }
@@ -95,16 +111,16 @@ function hop(
 
 /** One request and its answer, as undici's dispatcher calls it back; settles once. */
 export class RobotsExchange {
-  readonly #settleWith: (hop: Hop) => void;
+  readonly #settleWith: (hop: RobotsHop) => void;
   readonly #onStart: (() => void) | undefined;
   readonly #chunks: Uint8Array[] = [];
   #bytes = 0;
   #state: 'waiting' | 'reading' | 'settled' = 'waiting';
   #controller: Controller | undefined;
-  #answer: Omit<Extract<Hop, { ok: true }>, 'body'> | undefined;
+  #answer: Omit<Extract<RobotsHop, { ok: true }>, 'body'> | undefined;
   #inflater: Inflater | undefined;
 
-  constructor(settle: (hop: Hop) => void, onStart?: () => void) {
+  constructor(settle: (hop: RobotsHop) => void, onStart?: () => void) {
     this.#settleWith = settle;
     this.#onStart = onStart;
   }
@@ -189,7 +205,7 @@ export class RobotsExchange {
     this.#settle({ ...this.#answer, body });
   }
 
-  #settle(hop: Hop): void {
+  #settle(hop: RobotsHop): void {
     if (this.#state === 'settled') return;
     this.#state = 'settled';
     this.#close();

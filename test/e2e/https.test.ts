@@ -1,7 +1,10 @@
 /** HTTPS and HTTP/2 by real processes; the slave trusts the test's authority as an operator would
  *  make it: by NODE_EXTRA_CA_CERTS. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
+import { createSecureServer } from 'node:http2';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { flatSite, sitePages } from '../../selftest/site.ts';
@@ -70,3 +73,38 @@ for (const http2 of [false, true]) {
     assert.equal(errors.get(notTls)?.kind, 'tls');
   });
 }
+
+test('https: a 421 over HTTP/2 is asked again by itself, once', { timeout }, async (t) => {
+  const authority = new Authority();
+  const { cert, key } = authority.issue();
+  const sessions: unknown[] = [];
+  const asked: string[] = [];
+  const server = createSecureServer({ cert, key, allowHTTP1: true });
+  server.on('request', (request, response) => {
+    const { url, stream } = request;
+    if (!sessions.includes(stream?.session)) sessions.push(stream?.session);
+    const session = sessions.indexOf(stream?.session);
+    asked.push(`${url} ${session}`);
+    if (session === 0 || url === '/never') {
+      response.writeHead(421, { 'content-type': 'text/html' }).end();
+    } else if (url === '/robots.txt') response.end('User-agent: *\nDisallow: /private');
+    else {
+      response.setHeader('content-type', 'text/html');
+      response.end('<a href=/private>p</a><a href=/b>b</a><a href=/never>n</a>');
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const origin = `https://127.0.0.1:${port}`;
+  const cluster = await crawl(t, authority, [`${origin}/`, '--http2']);
+  assert.deepEqual(cluster.pages().sort(), [`${origin}/`, `${origin}/b`]);
+  assert.deepEqual(asked.slice(0, 2), ['/robots.txt 0', '/robots.txt 1']);
+  assert.equal(asked.filter((line) => line.startsWith('/private')).length, 0);
+  const never = cluster.fetched().find(({ url }) => url === `${origin}/never`);
+  assert.equal(never?.error?.kind, 'status');
+  const [first, second, ...more] = asked.filter((line) => line.startsWith('/never'));
+  assert.notEqual(first, second);
+  assert.deepEqual(more, []);
+});
