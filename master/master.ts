@@ -25,6 +25,7 @@ import { Progress, summary } from './progress.ts';
 import { Managed } from './python/managed.ts';
 import { UserQueues } from './queues.ts';
 import { RobotsSlave } from './robots-slave.ts';
+import { SeedLookup } from './seed-lookup.ts';
 import type { ServeOptions } from './serve-options.ts';
 import { MasterServer } from './server.ts';
 import type { Services } from './services.ts';
@@ -73,6 +74,7 @@ export class Master {
   readonly #managed: Managed;
   readonly #server: MasterServer;
   readonly #robotsSlave: RobotsSlave;
+  readonly #seedLookup = new SeedLookup();
   readonly #memory: MemoryWatch;
   readonly #isNewKey: boolean;
   readonly #settleStopped: { resolve: () => void; reject: (error: unknown) => void };
@@ -173,6 +175,11 @@ export class Master {
         if (crawl.spec.ignoreRobots) this.#notices.ignoresRobots(crawl);
         this.#notices.hintAtContact(crawl, seeds);
       },
+      lookUp: (hostnames) => this.#seedLookup.find(hostnames),
+      onSeedsFound: (crawl, found) => {
+        // What is cut off by the end is looked up at the next start.
+        if (this.#state === 'serving') this.#notices.seedsFound(crawl, found);
+      },
       onEnded: (crawl) => this.#ended(crawl),
       onFilesWanted: () => this.#robotsSlave.want(),
     });
@@ -210,6 +217,7 @@ export class Master {
   async stop(): Promise<void> {
     if (this.#state !== 'serving') return await this.stopped.catch(() => {});
     this.#state = 'draining';
+    this.#seedLookup.close();
     this.#frontier.dispatcher.drain();
     const { leaseCount } = this.#frontier.dispatcher;
     if (leaseCount > 0) {
@@ -244,6 +252,7 @@ export class Master {
     this.#state = 'stopped';
     this.#progress.stop();
     this.#room.close();
+    this.#seedLookup.close();
     this.#robotsSlave.close();
     this.#folder.close();
     const end = (cause: unknown) =>
@@ -272,6 +281,7 @@ export class Master {
     this.#port = actualPort;
     this.#folder.publish(host, actualPort);
     this.#state = 'serving';
+    void this.#frontier.resolveSeeds();
     this.#notices.listening(actualPort, this.#isNewKey);
     for (const crawl of this.#frontier.crawls) {
       if (crawl.spec.ignoreRobots && crawl.state === 'running') this.#notices.ignoresRobots(crawl);

@@ -9,6 +9,7 @@ import { isLoopback } from '../shared/url.ts';
 import { version } from '../shared/version.ts';
 import { megabytes, type Shortage } from './disk-room.ts';
 import type { Crawl } from './frontier/crawl.ts';
+import type { SeedsFound } from './frontier/seed-hosts.ts';
 import type { ServeOptions } from './serve-options.ts';
 
 /** Lines about refusals, whatever the addresses are: there are more of these than one can count. */
@@ -79,6 +80,20 @@ export class Notices {
     );
   }
 
+  /** Where the hosts of seeds are, if that is not public, and which are nowhere. */
+  seedsFound({ name }: Crawl, { unresolved, inside }: SeedsFound): void {
+    if (unresolved.length > 0) {
+      this.#log.warn(
+        `crawl ${name}: cannot resolve ${some(unresolved)}: slaves may use public addresses for it ` +
+          'only, and the ranges of --allow-private',
+      );
+    }
+    const opened = inside.map(({ hostname, blocks }) => `${hostname} at ${blocks.join(' and ')}`);
+    if (opened.length > 0) {
+      this.#log.info(`crawl ${name}: seeds at private addresses: ${some(opened)}`);
+    }
+  }
+
   /** `times`: so often was its address refused by now. A flood of them fills no disk. */
   refused(peer: string, error: OrbError, times: number): void {
     if (!this.#mayTell(times)) return;
@@ -122,6 +137,12 @@ export class Notices {
     const MiB = Math.round(usedBytes / 2 ** 20);
     this.#log.warn({ MiB }, 'memory is short: peers wait; see --memory-limit');
   }
+}
+
+/** The first ones, in one line. */
+function some(texts: readonly string[]): string {
+  const first = texts.slice(0, 5).join(', ');
+  return texts.length > 5 ? `${first} and ${texts.length - 5} more` : first;
 }
 
 /** A seed of another machine. */

@@ -40,6 +40,7 @@ import {
   lengthsKey,
   parseTaskKey,
   secretKey,
+  seedHostOf,
   taskKey,
 } from './store/records.ts';
 import { Salvage, type Salvaged, type TakeRow } from './store/salvage.ts';
@@ -147,7 +148,7 @@ class Rebuilding {
     const seeded = new Set<number>();
     this.#table('seeds', (key, value) => {
       if (!this.#crawls.has(key.readUInt32BE(0))) return undefined;
-      seeded.add(key.readUInt32BE(0));
+      if (seedHostOf(key) === undefined) seeded.add(key.readUInt32BE(0));
       return { key, value };
     });
     for (const { id, name, state } of this.#crawls.values()) {

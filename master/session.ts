@@ -157,6 +157,7 @@ export class Session implements LeaseHolder {
     const { crawls, earlier } = this.#services.frontier;
     const tasks = leases.map(({ id, task, name, host, timing }) => {
       const crawl = crawls.of(task);
+      const blocks = crawl?.seedHosts.blocksOf(host.key) ?? [];
       return {
         task: name,
         lease: id,
@@ -166,6 +167,7 @@ export class Session implements LeaseHolder {
         attempt: task.attempts + 1,
         ...(crawl && earlier.validators(crawl, task)),
         ...(crawl?.scope.isSeedHost(host.key) && { open: true }),
+        ...(blocks.length > 0 && { private: blocks }),
         ...(task.kind === 'page' ? {} : { kind: task.kind }),
         ...(timing === 'awaited' ? { timed: true as const } : {}),
       };

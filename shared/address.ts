@@ -3,8 +3,12 @@
  * only if it is known to be: global unicast, in no special-purpose range. What a host name in a URL
  * says in digits (`0x7f.1`, `2130706433`, `[::ffff:127.0.0.1]`) is told by the URL Standard's own
  * host parser, so that guard and connection never read it differently.
+ *
+ * What a seed opens is decided here, too. The master resolves the host of a seed once and keeps the
+ * private blocks of its addresses. Slaves connect to public addresses and to those blocks, so that
+ * a name that changes its mind (DNS rebinding) leads nowhere that its seed did not lead to.
  * Source: IANA special-purpose address registries (RFC 6890), URL Standard, "host parsing".
- * Called by the slave's guard and by the options of both programs.
+ * Called by the slave's guard, by the master for seeds, and by the options of both programs.
  */
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
@@ -17,6 +21,27 @@ const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3');
 const nat64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96');
 /** Azure's host agent answers here, on an address that is public by its number alone. */
 const platform = new Set(['168.63.129.16']);
+
+/** Names of the machine that resolves them. Source: RFC 6761, 6.3. */
+const localName = /(^|\.)localhost\.?$/i;
+/** One machine has both, and a hosts file may name either. */
+const loopback = ['127.0.0.0/8', '::1/128'] as const;
+/** Where networks of one's own are, laboratories included. A name at any other address that is not
+ *  public (link-local, multicast, `0.0.0.0`, a tunnel) opens nothing.
+ *  Source: RFC 1918, 4193, 6598, 3879 (site-local), 2544, 5180, 5737, 3849, 9637. */
+const privateBlocks = [
+  ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', 'fc00::/7', 'fec0::/10'],
+  ...['198.18.0.0/15', '2001:2::/48', '192.0.2.0/24', '198.51.100.0/24', '203.0.113.0/24'],
+  ...['2001:db8::/32', '3fff::/20'],
+].map((text) => ({ text, range: rangeOf(text) }));
+/** Where clouds answer a machine's questions about itself, its credentials among them: the
+ *  link-local addresses of nearly all, and those of AWS, Google, Oracle, Scaleway, Linode, Alibaba
+ *  and Azure. No block includes them. Source: the manuals of these clouds. */
+const metadata = [
+  ...['169.254.0.0/16', 'fe80::/10', 'fd00:ec2::/32', 'fd20:ce::254', 'fd00:c1::a9fe:a9fe'],
+  ...['192.0.0.192', 'fd00:42::42', 'fd00:a9fe:a9fe::1', '100.100.100.200', 'fd00:100::100:200'],
+  ...platform,
+].map(rangeOf);
 
 /**
  * Whether `ip`, an address as a resolver gives it, is global unicast. Anything else, text that is
@@ -57,6 +82,35 @@ export function hostLiteralAddress(hostname: string): string | undefined {
   return isIP(literal) === 0 ? undefined : literal;
 }
 
+/** A name that means the machine itself, whoever resolves it. */
+export function isLocalName(hostname: string): boolean {
+  return localName.test(hostname);
+}
+
+/** The private blocks of a seed's host that no look-up is needed for; undefined for a name that the
+ *  DNS decides. A host in digits opens its own address, whichever it is. */
+export function blocksOfHost(hostname: string): readonly string[] | undefined {
+  if (isLocalName(hostname)) return loopback;
+  const address = hostLiteralAddress(hostname);
+  if (address === undefined) return undefined;
+  if (isPublicAddress(address)) return [];
+  const blocks = blocksOfAddresses([address]);
+  return blocks.length > 0 ? blocks : [address];
+}
+
+/** The private blocks of these addresses of a name, each once; [] if none is in one. */
+export function blocksOfAddresses(addresses: readonly string[]): readonly string[] {
+  const blocks = new Set<string>();
+  for (const ip of addresses) {
+    const address = parse(ip);
+    if (address === undefined || metadata.some((range) => contains(range, address))) continue;
+    if (address.range() === 'loopback') for (const block of loopback) blocks.add(block);
+    const found = privateBlocks.find(({ range }) => contains(range, address));
+    if (found !== undefined) blocks.add(found.text);
+  }
+  return [...blocks];
+}
+
 /** The address of a connection's other end, of `address:port`. */
 export function addressOfPeer(peer: string): string {
   return peer.slice(0, peer.lastIndexOf(':'));
@@ -85,19 +139,30 @@ export function isAddressRange(text: string): boolean {
 export class AddressPolicy {
   readonly #all: boolean;
   readonly #ranges: readonly Range[];
+  readonly #blocks: readonly Range[];
 
   /** `allow`: `all`, or CIDR ranges or single addresses (`10.0.0.0/8`, `::1`) beside the public
-   *  ones. Throws a ConfigError for a range that is none. */
-  constructor(allow: 'all' | readonly string[] = []) {
+   *  ones. `blocks`: what a seed opened, as `blocksOfHost` gives it; a metadata address is in none of
+   *  them, unless it stands there by itself. Throws a ConfigError for a range that is none. */
+  constructor(allow: 'all' | readonly string[] = [], blocks: readonly string[] = []) {
     this.#all = allow === 'all';
     this.#ranges = allow === 'all' ? [] : allow.map(rangeOf);
+    this.#blocks = blocks.map(rangeOf);
   }
 
   /** May a connection go to `ip`? Text that is no address never may. */
   allows(ip: string): boolean {
     const address = parse(ip);
     if (address === undefined) return false;
-    return this.#all || isPublic(address) || this.#ranges.some((range) => contains(range, address));
+    if (this.#all || isPublic(address)) return true;
+    return this.#ranges.some((range) => contains(range, address)) || this.#isOpened(address);
+  }
+
+  #isOpened(address: Address): boolean {
+    const within = this.#blocks.filter((range) => contains(range, address));
+    if (within.length === 0) return false;
+    const isItself = within.some(({ base, bits }) => bits === bitsOf(base));
+    return isItself || !metadata.some((range) => contains(range, address));
   }
 }
 
@@ -113,6 +178,10 @@ function parse(ip: string): Address | undefined {
 
 function withoutDots(ip: string): string {
   return new URL(`http://[${ip}]/`).hostname.slice(1, -1);
+}
+
+function bitsOf(address: Address): number {
+  return address.kind() === 'ipv6' ? 128 : 32;
 }
 
 function contains({ base, bits }: Range, address: Address): boolean {

@@ -131,7 +131,7 @@ export const fetchSpecSchema = z.strictObject({
   /** Sent with every request, name and value; Authorization goes to the hosts of seeds alone. */
   headers: z.array(header).max(64).default([]),
   /** Addresses that may be connected to beside the public ones: `all`, or ranges (`10.0.0.0/8`,
-   *  `::1`). A host that was named as a seed is open whatever it resolves to. */
+   *  `::1`). A seed opens the private block of its own host besides. */
   allowPrivate: z
     .union([
       z.literal('all'),

@@ -177,8 +177,10 @@ export type TaskPush = {
   url: string;
   depth: number;
   attempt: number;
-  /** True: the operator named its host as a seed, so it may be at a private address. */
+  /** True: the operator named its host as a seed, so it may be told who asks. */
   open?: boolean;
+  /** Private blocks where the master found that host: it may be at these, too. */
+  private?: readonly string[];
   /** Ask whether it changed, by these. [T-31] */
   etag?: string | undefined;
   lastModified?: string | undefined;

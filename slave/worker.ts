@@ -176,7 +176,7 @@ export class Worker {
     const abort = this.#spareAborts.pop() ?? new AbortController();
     this.#fetching.set(task, abort);
     const { signal } = abort;
-    const { lease, open, etag, lastModified, validatedUrl } = task;
+    const { lease, open, private: blocks, etag, lastModified, validatedUrl } = task;
     const validators = etag || lastModified ? { etag, lastModified } : undefined;
     let isTimed = task.timed === true;
     const onStart = () => {
@@ -194,7 +194,7 @@ export class Worker {
       const { spec, visitors } = crawl;
       const statements = await this.#do(task, (fetch) =>
         visitors.through((visitor) => {
-          const context = { ...visitor, open, validators, validatedUrl, onStart, follow };
+          const context = { ...visitor, open, blocks, validators, validatedUrl, onStart, follow };
           return fetch.call(this.#fetcher, task.url, spec, signal, context);
         }, signal),
       );

@@ -21,6 +21,7 @@ import type { Change } from '../store/store.ts';
 import type { Filter } from './filter.ts';
 import type { Host, Manners } from './host.ts';
 import { Scope } from './scope.ts';
+import { SeedHosts } from './seed-hosts.ts';
 import type { TaskQueue } from './tasks.ts';
 import { Traps } from './traps.ts';
 
@@ -46,6 +47,12 @@ export const noCounters: CrawlCounters = {
   sitemaps: 0,
 };
 
+/** The hosts of its seeds, with their ports, and the blocks of those that were resolved. */
+export type KeptSeeds = {
+  readonly seedHosts: readonly string[];
+  readonly seedBlocks: readonly (readonly [host: string, blocks: readonly string[]])[];
+};
+
 /** A host where a crawl has tasks in memory. */
 export type Place = { readonly crawl: Crawl; readonly host: Host; readonly queue: TaskQueue };
 
@@ -57,11 +64,14 @@ export class Crawl {
   readonly startedAt: number;
   readonly filter: Filter;
   readonly scope: Scope;
+  readonly seedHosts: SeedHosts;
   readonly traps: Traps;
   readonly counters: CrawlCounters;
   /** Those in memory, by the bytes of the host's hash: how a task on the wire names its host. */
   readonly queues = new Map<string, Place>();
   state: CrawlState;
+  /** Hosts of its seeds are being looked up: what a private one answers must not be given up. */
+  isResolving = false;
   /** Tasks at slaves. */
   leased = 0;
   /** Offers and reports that are not on the disk yet. */
@@ -76,7 +86,7 @@ export class Crawl {
   constructor(
     record: CrawlRecord,
     filter: Filter,
-    kept: { readonly seedHosts?: readonly string[]; readonly trapCounts?: TrapCounts } = {},
+    kept: Partial<KeptSeeds> & { readonly trapCounts?: TrapCounts } = {},
   ) {
     this.id = record.id;
     this.name = record.name;
@@ -89,6 +99,9 @@ export class Crawl {
     this.counters = { ...counters, skipped: { ...skipped }, errors: { ...errors } };
     this.filter = filter;
     this.scope = new Scope(record.spec, kept.seedHosts ?? []);
+    this.seedHosts = new SeedHosts(record.spec, kept.seedBlocks);
+    // Those that no look-up is needed for are not on record.
+    for (const url of this.scope.seedUrls) this.seedHosts.settle(url, new Map());
     this.traps = new Traps(trapLimitsSchema.parse(record.spec.traps ?? {}), kept.trapCounts ?? []);
     this.seenSum = new Uint32Array(record.seenSum);
     this.#nextSeq = record.nextSeq;
@@ -169,7 +182,7 @@ export class Crawl {
   /** May its tasks be leased? With a page limit, no more than could still become pages. */
   get active(): boolean {
     const { maxPages } = this.spec;
-    if (this.state !== 'running') return false;
+    if (this.state !== 'running' || this.isResolving) return false;
     return maxPages === undefined || this.counters.pages + this.leased + this.inbox < maxPages;
   }
 

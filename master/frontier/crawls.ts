@@ -11,15 +11,17 @@ import {
   afterPrefix,
   type CrawlRecord,
   crawlKey,
+  decodeBlocks,
   decodeCrawl,
   decodeSeedHosts,
   decodeTrapCounts,
   parseTaskKey,
+  seedHostOf,
   trapsKey,
 } from '../store/records.ts';
 import type { Change, Row, Store } from '../store/store.ts';
 import { bloomBytesFor } from './bloom.ts';
-import { Crawl, noCounters } from './crawl.ts';
+import { Crawl, type KeptSeeds, noCounters } from './crawl.ts';
 import { Filter } from './filter.ts';
 import type { RecentTable } from './recent.ts';
 import { TaskQueues, type TaskQueuesOptions } from './task-queues.ts';
@@ -169,14 +171,24 @@ export class Crawls {
       },
     });
     const counts = this.#store.get('meta', trapsKey(record.id));
-    const hosts = this.#store.get('seeds', crawlKey(record.id));
     const crawl = new Crawl(record, filter, {
-      ...(hosts && { seedHosts: decodeSeedHosts(hosts) }),
+      ...this.#seedsOf(record.id),
       ...(counts && { trapCounts: decodeTrapCounts(counts) }),
     });
     this.#byName.set(crawl.name, crawl);
     this.#byId.set(crawl.id, crawl);
     return crawl;
+  }
+
+  #seedsOf(crawl: number): KeptSeeds {
+    let seedHosts: string[] = [];
+    const seedBlocks: [string, string[]][] = [];
+    for (const { key, value } of this.#rows('seeds', crawlKey(crawl), crawlKey(crawl + 1))) {
+      const host = seedHostOf(key);
+      if (host === undefined) seedHosts = decodeSeedHosts(value);
+      else seedBlocks.push([host, decodeBlocks(value)]);
+    }
+    return { seedHosts, seedBlocks };
   }
 
   #rows(table: Change['table'], from: Uint8Array, to: Uint8Array, limit?: number): Row[] {

@@ -38,11 +38,11 @@ export function handle(
       endings.excluded(gathering, entry.task, now);
       return entry.done;
     case 'seeds': {
-      const verdict = offers.seeds(gathering, entry.urls, entry.priority);
+      const verdict = offers.seeds(gathering, entry.urls, entry.priority, entry.found);
       return () => entry.done(verdict);
     }
     case 'again': {
-      const verdict = offers.again(gathering, entry.urls);
+      const verdict = offers.again(gathering, entry.urls, entry.found);
       return () => entry.done(verdict);
     }
     case 'replay':

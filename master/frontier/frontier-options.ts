@@ -5,6 +5,8 @@ import type { Crawl } from './crawl.ts';
 import type { DispatcherOptions } from './dispatcher.ts';
 import type { Findings } from './findings.ts';
 import type { Grouping } from './grouping.ts';
+import type { FoundAddresses } from './inbox.ts';
+import type { SeedsFound } from './seed-hosts.ts';
 import type { TaskQueuesOptions } from './task-queues.ts';
 
 export type FrontierOptions = Pick<DispatcherOptions, 'leaseMs' | 'onFilesWanted'> &
@@ -28,6 +30,10 @@ export type FrontierOptions = Pick<DispatcherOptions, 'leaseMs' | 'onFilesWanted
     readonly isTight: () => boolean;
     /** It is new, with these for its first seeds. */
     readonly onMade: (crawl: Crawl, seeds: readonly string[]) => void;
+    /** Addresses of the hosts of seeds; never rejects, and ends in bounded time. */
+    readonly lookUp: (hostnames: Iterable<string>) => Promise<FoundAddresses>;
+    /** What that was good for, if it is news. */
+    readonly onSeedsFound: (crawl: Crawl, found: SeedsFound) => void;
     /** It is finished or cancelled, and that is on the disk. */
     readonly onEnded: (crawl: Crawl) => void;
   };

@@ -12,7 +12,7 @@ import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError } from '../../shared/errors.ts';
 import { Fingerprinter } from '../../shared/fingerprint.ts';
 import type { Replies } from '../../shared/protocol.ts';
-import { hostKeyOf } from '../../shared/url.ts';
+import { canonicalUrl, hostKeyOf } from '../../shared/url.ts';
 import type { Part } from '../store/group-commit.ts';
 import { crawlKey, encodeCrawl } from '../store/records.ts';
 import type { Change } from '../store/store.ts';
@@ -28,10 +28,17 @@ import { Gathering, type Offer } from './gathering.ts';
 import { askHop, type HopVerdict } from './hops.ts';
 import type { Host } from './host.ts';
 import { HostRecords } from './host-records.ts';
-import { type EarlierUrl, type Entry, Inbox, type SeedVerdict, smallEntryBytes } from './inbox.ts';
+import {
+  type EarlierUrl,
+  type Entry,
+  type FoundAddresses,
+  Inbox,
+  type SeedVerdict,
+  smallEntryBytes,
+} from './inbox.ts';
 import type { LeaseHolder } from './leases.ts';
 import { Lessons } from './lessons.ts';
-import { Offers } from './offers.ts';
+import { Offers, seedHostChanges } from './offers.ts';
 import { Politeness } from './politeness.ts';
 import { RecentTable } from './recent.ts';
 import { EarlierPages } from './recrawl.ts';
@@ -42,6 +49,7 @@ import { TaskNames } from './task-names.ts';
 /** A new link costs twenty times what a known one does, so time bounds a commit, not bytes alone:
  *  nobody else is served while it is gathered. What it costs after that is about the same again. */
 const gatherMsMax = 15;
+const nothingFound: FoundAddresses = new Map();
 
 export class Frontier {
   readonly crawls: Crawls;
@@ -143,9 +151,11 @@ export class Frontier {
     const { crawl, isNew } = this.#openCrawl(name, spec);
     if (isNew) this.#options.onMade(crawl, urls);
     const bytes = urls.length * smallEntryBytes;
-    return await new Promise((done) =>
-      this.#put({ kind: 'seeds', crawl, bytes, urls, priority, done }),
-    );
+    const put = (found: FoundAddresses) =>
+      new Promise<SeedVerdict>((done) =>
+        this.#put({ kind: 'seeds', crawl, bytes, urls, priority, found, done }),
+      );
+    return await this.#withHosts(crawl, { texts: urls, bytes }, put);
   }
 
   /** Offers URLs of an earlier crawl to one that is made, and paused, if there is none of that
@@ -166,7 +176,12 @@ export class Frontier {
     }
     const images = urls.reduce((sum, { page }) => sum + (page?.images.length ?? 0), 0);
     const bytes = urls.length * smallEntryBytes + images * 128;
-    return await new Promise((done) => this.#put({ kind: 'again', crawl, bytes, urls, done }));
+    const texts = urls.filter(({ depth }) => depth === 0).map(({ url }) => url);
+    const put = (found: FoundAddresses) =>
+      new Promise<Replies['crawl.recrawl']>((done) =>
+        this.#put({ kind: 'again', crawl, bytes, urls, found, done }),
+      );
+    return await this.#withHosts(crawl, { texts, bytes }, put);
   }
 
   /** Takes links and images that belong to no task. Resolves when they are on the disk. */
@@ -200,6 +215,50 @@ export class Frontier {
     await this.#save(crawl);
     await this.#erase(crawl);
     this.#options.onEnded(crawl);
+  }
+
+  /** Looks up the hosts of seeds that are not settled: those of an older store, and names that
+   *  could not be resolved when they were added. Until then nothing of their crawls is leased. */
+  async resolveSeeds(): Promise<void> {
+    const pending = [...this.crawls].filter((crawl) => wantedOf(crawl).size > 0);
+    for (const crawl of pending) crawl.isResolving = true;
+    const open = pending.filter(({ isOpen }) => isOpen);
+    await Promise.all(open.map((crawl) => this.#resolveSeedsOf(crawl)));
+    // These wait for nothing, so that they do not ask for all of their names at once.
+    for (const crawl of pending) if (!open.includes(crawl)) await this.#resolveSeedsOf(crawl);
+  }
+
+  async #resolveSeedsOf(crawl: Crawl): Promise<void> {
+    const { id, scope, seedHosts } = crawl;
+    const wanted = wantedOf(crawl);
+    const found = await this.#options.lookUp(wanted);
+    crawl.isResolving = false;
+    // It may have been cancelled since, and erased.
+    if (crawl.state === 'cancelled') return;
+    const changes = scope.seedUrls.flatMap((url) =>
+      seedHostChanges(id, url, seedHosts.settle(url, found)),
+    );
+    if (changes.length > 0) void this.#commit(changes);
+    if (crawl.isOpen) this.#options.onSeedsFound(crawl, seedHosts.news(wanted, found));
+    this.crawls.queues.wake(crawl);
+    this.dispatcher.dispatchSoon();
+  }
+
+  /** Looks up the hosts of these seeds that are not settled, then puts what needs them. Until then
+   *  the seeds count as offered. */
+  async #withHosts<T>(
+    crawl: Crawl,
+    { texts, bytes }: { readonly texts: readonly string[]; readonly bytes: number },
+    put: (found: FoundAddresses) => Promise<T>,
+  ): Promise<T> {
+    const urls = texts.map(canonicalUrl).filter((url) => url !== undefined);
+    const wanted = crawl.seedHosts.wanted(urls);
+    if (wanted.size === 0) return await put(nothingFound);
+    const arrived = this.#inbox.expect(crawl, bytes);
+    const found = await this.#options.lookUp(wanted);
+    arrived();
+    this.#options.onSeedsFound(crawl, crawl.seedHosts.news(wanted, found));
+    return await put(found);
   }
 
   async #erase(crawl: Crawl): Promise<void> {
@@ -336,4 +395,9 @@ export class Frontier {
   #commit(changes: Change[]): Promise<void> {
     return new Promise((done) => this.#options.commits.submit(changes, done));
   }
+}
+
+/** Names of its seeds that have to be looked up. */
+function wantedOf({ state, scope, seedHosts }: Crawl): Set<string> {
+  return state === 'cancelled' ? new Set() : seedHosts.wanted(scope.seedUrls);
 }

@@ -33,10 +33,24 @@ export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
   | { kind: 'sitemap'; task: Task; part: SitemapPart; slave: string; done: (v: Verdict) => void }
   | { kind: 'sitemaps'; urls: readonly string[]; level: number }
   | { kind: 'excluded'; task: Task; done: () => void }
-  | { kind: 'again'; urls: readonly EarlierUrl[]; done: (v: Replies['crawl.recrawl']) => void }
+  | {
+      kind: 'again';
+      urls: readonly EarlierUrl[];
+      found: FoundAddresses;
+      done: (v: Replies['crawl.recrawl']) => void;
+    }
   | { kind: 'replay'; rows: readonly Row[]; done: () => void }
-  | { kind: 'seeds'; urls: readonly string[]; priority: number; done: (v: SeedVerdict) => void }
+  | {
+      kind: 'seeds';
+      urls: readonly string[];
+      priority: number;
+      found: FoundAddresses;
+      done: (v: SeedVerdict) => void;
+    }
 );
+
+/** Addresses of the hosts of seeds, as far as they were looked up and could be. */
+export type FoundAddresses = ReadonlyMap<string, readonly string[]>;
 
 /** How many links of one report were taken so far, over the entries that it was cut into. */
 export type LinkCount = { total: number };
@@ -59,11 +73,14 @@ const gatherBytesMax = 512 << 10;
 /** Bytes above which senders have to wait; while memory is tight. */
 const bytesMax = 4 << 20;
 const tightBytesMax = 256 << 10;
+/** The same for what is put later, of that. */
+const expectedShare = 4;
 
 export class Inbox {
   readonly #isTight: () => boolean;
   #entries: Entry[] = [];
   #bytes = 0;
+  #expectedBytes = 0;
   #waitingForRoom: (() => void)[] = [];
 
   constructor(isTight: () => boolean) {
@@ -71,7 +88,8 @@ export class Inbox {
   }
 
   get isFull(): boolean {
-    return this.#bytes > this.#bytesMax;
+    // What is expected waits for others than the disk, so it leaves room for what does not.
+    return this.#bytes > this.#bytesMax || this.#expectedBytes > this.#bytesMax * expectedShare;
   }
 
   get #bytesMax(): number {
@@ -93,6 +111,17 @@ export class Inbox {
     entry.crawl.inbox++;
     this.#entries.push(entry);
     this.#bytes += entry.bytes;
+  }
+
+  /** Counts what is put later, so that its crawl does not end before. Gives what ends that; the
+   *  entry is put in the same breath. */
+  expect(crawl: Crawl, bytes: number): () => void {
+    crawl.inbox++;
+    this.#expectedBytes += bytes;
+    return () => {
+      crawl.inbox--;
+      this.#expectedBytes -= bytes;
+    };
   }
 
   /** Takes out a batch, the oldest first; who wants fewer stops early. Their bytes count until
@@ -121,7 +150,7 @@ export class Inbox {
   }
 
   makeRoom(): void {
-    if (this.#bytes > this.#bytesMax / 2) return;
+    if (this.isFull || this.#bytes > this.#bytesMax / 2) return;
     const waiting = this.#waitingForRoom;
     this.#waitingForRoom = [];
     for (const resolve of waiting) resolve();

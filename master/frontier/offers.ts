@@ -5,11 +5,17 @@
  */
 import type { Replies } from '../../shared/protocol.ts';
 import { canonicalUrl, hostKeyOf } from '../../shared/url.ts';
-import { crawlKey, decodeBuried, encodeSeedHosts } from '../store/records.ts';
-import type { Row } from '../store/store.ts';
+import {
+  crawlKey,
+  decodeBuried,
+  encodeBlocks,
+  encodeSeedHosts,
+  seedHostKey,
+} from '../store/records.ts';
+import type { Change, Row } from '../store/store.ts';
 import type { Gathering } from './gathering.ts';
 import type { HostRecords } from './host-records.ts';
-import type { EarlierUrl, SeedVerdict } from './inbox.ts';
+import type { EarlierUrl, FoundAddresses, SeedVerdict } from './inbox.ts';
 import type { Politeness } from './politeness.ts';
 import type { RecentTable } from './recent.ts';
 
@@ -25,11 +31,16 @@ export class Offers {
   }
 
   /** Seeds, which open the scope for their hosts. */
-  seeds(gathering: Gathering, texts: readonly string[], priority: number): SeedVerdict {
+  seeds(
+    gathering: Gathering,
+    texts: readonly string[],
+    priority: number,
+    found: FoundAddresses,
+  ): SeedVerdict {
     const verdict: SeedVerdict = { admitted: 0, known: 0, refused: [] };
     const { scope } = gathering.crawl;
     const urls = texts.map((text) => ({ text, url: canonicalUrl(text) }));
-    this.#open(gathering, urls);
+    this.#open(gathering, urls, found);
     for (const { text, url } of urls) {
       const why = url && scope.refuses(url);
       if (url === undefined) verdict.refused.push({ url: text, why: 'not an http or https URL' });
@@ -44,12 +55,16 @@ export class Offers {
   }
 
   /** URLs of an earlier crawl; those of depth 0 are seeds. */
-  again(gathering: Gathering, again: readonly EarlierUrl[]): Replies['crawl.recrawl'] {
+  again(
+    gathering: Gathering,
+    again: readonly EarlierUrl[],
+    found: FoundAddresses,
+  ): Replies['crawl.recrawl'] {
     const verdict = { admitted: 0, known: 0, refused: 0 };
     const { scope, spec } = gathering.crawl;
     const offers = again.map(({ url, ...rest }) => ({ url: canonicalUrl(url), ...rest }));
     const seeds = offers.filter(({ depth }) => depth === 0);
-    this.#open(gathering, seeds);
+    this.#open(gathering, seeds, found);
     for (const { url, depth, page } of offers) {
       const isLeftOut = depth > (spec.maxDepth ?? depth) || (url && scope.refuses(url));
       if (url === undefined || isLeftOut) verdict.refused++;
@@ -70,10 +85,17 @@ export class Offers {
     goOn(gathering);
   }
 
-  /** Opens the scope for these seeds. */
-  #open(gathering: Gathering, seeds: readonly { readonly url: URL | undefined }[]): void {
-    const { id, scope, counters } = gathering.crawl;
+  /** Opens the scope for these seeds, and their hosts to slaves where they were found. */
+  #open(
+    gathering: Gathering,
+    seeds: readonly { readonly url: URL | undefined }[],
+    found: FoundAddresses,
+  ): void {
+    const { id, scope, seedHosts, counters } = gathering.crawl;
     const before = scope.seedHostCount;
+    for (const { url } of seeds) {
+      if (url !== undefined) gathering.also(seedHostChanges(id, url, seedHosts.settle(url, found)));
+    }
     const opened = seeds.filter(({ url }) => url !== undefined && scope.addSeed(url));
     // What was settled as out of scope may belong to the crawl now.
     if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
@@ -89,6 +111,16 @@ export class Offers {
     if (host !== undefined) host.retry();
     else gathering.also(this.#records.forgiving(this.#politeness.hashOf(hostKey)));
   }
+}
+
+/** What puts on record where the host of a seed was found. */
+export function seedHostChanges(
+  crawl: number,
+  { host }: URL,
+  blocks: readonly string[] | undefined,
+): Change[] {
+  if (blocks === undefined) return [];
+  return [{ table: 'seeds', key: seedHostKey(crawl, host), value: encodeBlocks(blocks) }];
 }
 
 /** A crawl that was done has something to do again. */

@@ -35,6 +35,11 @@ export class Scope {
     return [...this.#hosts];
   }
 
+  /** The seeds' hosts as URLs. */
+  get seedUrls(): URL[] {
+    return this.seedHosts.map((host) => new URL(`http://${host}/`));
+  }
+
   /** Opens the scope for a seed; false when it was open for its host already. */
   addSeed(url: URL): boolean {
     const host = this.#hostOf(url);
@@ -44,8 +49,7 @@ export class Scope {
     return isNew;
   }
 
-  /** Did the operator name the host and port of this host key, so that it may be at a private
-   *  address? */
+  /** Did the operator name the host and port of this host key? */
   isSeedHost(hostKey: string): boolean {
     return this.#hosts.has(hostKey.slice(hostKey.indexOf('//') + 2));
   }

@@ -4,6 +4,7 @@
  *
  *     crawls   crawl u32                              -> CrawlRecord
  *     seeds    crawl u32                              -> hosts of the seeds, with their ports
+ *              crawl u32 | host                       -> private blocks where its name was found
  *     seen     crawl u32 | fingerprint 16             -> nothing
  *     recent   crawl u32 | commit u48                 -> fingerprints, 16 bytes each
  *              crawl u32 | 0                          -> digest of the saved Bloom filter
@@ -143,6 +144,17 @@ export function crawlKey(crawl: number): Buffer {
   return key;
 }
 
+/** `host`: of a seed, with its port. Without such a row its name has not been resolved, as in stores
+ *  of before there were any; a version of before reads over them. */
+export function seedHostKey(crawl: number, host: string): Buffer {
+  return Buffer.concat([crawlKey(crawl), Buffer.from(host, 'latin1')]);
+}
+
+/** The host of such a key; undefined for the key of all hosts of a crawl. */
+export function seedHostOf(key: Buffer): string | undefined {
+  return key.length > 4 ? key.toString('latin1', 4) : undefined;
+}
+
 export const fingerprintKeyBytes = 20;
 
 /** `words` holds fingerprints; `at` is the first word of one. */
@@ -269,6 +281,8 @@ export const encodeCrawl = (crawl: CrawlRecord): Buffer => encodeValue(crawl);
 export const decodeCrawl = (value: Buffer): CrawlRecord => decodeValue(value) as CrawlRecord;
 export const encodeSeedHosts = (hosts: readonly string[]): Buffer => encodeValue(hosts);
 export const decodeSeedHosts = (value: Buffer): string[] => decodeValue(value) as string[];
+export const encodeBlocks = (blocks: readonly string[]): Buffer => encodeValue(blocks);
+export const decodeBlocks = (value: Buffer): string[] => decodeValue(value) as string[];
 export const encodeEarlier = (page: EarlierPage): Buffer => encodeValue(page);
 export const decodeEarlier = (value: Buffer): EarlierPage => decodeValue(value) as EarlierPage;
 export const encodeBuried = (buried: BuriedRecord): Buffer => encodeValue(buried);

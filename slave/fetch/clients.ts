@@ -27,6 +27,8 @@ export type Client = {
 export type ClientKind = {
   /** Connects to public addresses and to these. */
   readonly allow: FetchSpec['allowPrivate'];
+  /** And to these private blocks, which a seed opened for its host. */
+  readonly blocks?: readonly string[] | undefined;
   readonly proxy?: ProxyServer | undefined;
   readonly http2?: boolean;
 };
@@ -64,8 +66,8 @@ export class Clients {
   }
 
   of(kind: ClientKind): Client {
-    const { allow, proxy, http2 } = kind;
-    const ranges = allow === 'all' ? allow : allow.join(' ');
+    const { allow, blocks = [], proxy, http2 } = kind;
+    const ranges = allow === 'all' ? allow : `${allow.join(' ')}+${blocks.join(' ')}`;
     const key = proxy || http2 ? `${ranges} ${http2 ? 2 : 1} ${proxy?.url.href}` : ranges;
     const client = this.#clients.get(key) ?? this.#make(kind);
     this.#clients.delete(key);
@@ -93,9 +95,9 @@ export class Clients {
     await this.#closing;
   }
 
-  #make({ allow, proxy, http2 = false }: ClientKind): Client {
+  #make({ allow, blocks, proxy, http2 = false }: ClientKind): Client {
     const { connections, addresses } = this.#options;
-    const policy = new AddressPolicy(allow);
+    const policy = new AddressPolicy(allow, blocks);
     const agent = {
       connections,
       pipelining: 1,

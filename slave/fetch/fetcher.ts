@@ -49,8 +49,10 @@ type Ending<Body> =
 
 /** What a fetch has beside its spec. */
 export type FetchContext = {
-  /** Its host was named by the operator and may be at a private address. */
+  /** Its host was named by the operator: it may be told who asks. */
   readonly open?: boolean | undefined;
+  /** Private blocks where the master found that host: it may be at these, too. */
+  readonly blocks?: readonly string[] | undefined;
   /** The cookies of its visitor; else of this fetch alone. */
   readonly cookies?: CookieJar | undefined;
   /** Default: the spec's first. */
@@ -107,7 +109,7 @@ export class PageFetcher {
     [url, spec, signal, context = {}]: FetchRequest,
   ): Promise<Ending<Body>> {
     const { open = false, cookies = new CookieJar(), userAgent = spec.userAgent } = context;
-    const { proxy, validatedUrl = url, onStart, follow = freely } = context;
+    const { blocks, proxy, validatedUrl = url, onStart, follow = freely } = context;
     // Without the time that redirects wait for their turns.
     let started = performance.now();
     const turnOf: Follow = async (to) => {
@@ -117,7 +119,7 @@ export class PageFetcher {
       started += performance.now() - askedAt;
       return turn;
     };
-    const kind = { allow: open ? 'all' : spec.allowPrivate, proxy, http2: spec.http2 } as const;
+    const kind = { allow: spec.allowPrivate, blocks, proxy, http2: spec.http2 };
     const chain = new RedirectChain(url, spec.redirectsMax);
     const answer = (hop: Answer): Result => ({
       finalUrl: chain.url,
@@ -191,13 +193,14 @@ export class PageFetcher {
 
   /** Fetch a robots.txt; rejects as `fetch` does, and keeps to the same addresses. */
   async fetchRobots(...[url, spec, signal, context = {}]: FetchRequest): Promise<RobotsOutcome> {
-    const { open = false, proxy, onStart, follow = freely } = context;
+    const { blocks, proxy, onStart, follow = freely } = context;
     const own = new URL(url).origin;
-    const { http2, timeoutMs } = spec;
+    const { http2, timeoutMs, allowPrivate: allow } = spec;
     const headers = ['user-agent', spec.userAgent, 'accept', 'text/plain,*/*;q=0.5'];
     const kindOf = (target: URL): ClientKind => {
-      const allow = open && target.origin === own ? 'all' : spec.allowPrivate;
-      return { allow, proxy, http2 };
+      // Only the seed's own host is where the seed is.
+      const isOwn = target.origin === own;
+      return { allow, blocks: isOwn ? blocks : undefined, proxy, http2 };
     };
     const ask: AskRobots = (target, exchange) =>
       exchange((handler) => {

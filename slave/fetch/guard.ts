@@ -7,14 +7,15 @@
  *                      allowed addresses to the socket
  *
  * The addresses that are checked are the ones that are connected to, so a name that changes its
- * answer in between (DNS rebinding) gains nothing. A host that the operator opened by naming it as
- * a seed has an Agent of its own, over a policy of `all`; a lookup knows no port, so one Agent could
- * not tell `localhost:8000` from `localhost:6379`. Behind a proxy there is no lookup: the proxy
+ * answer in between (DNS rebinding) gains nothing. A host that the operator named as a seed may be
+ * in the private blocks where the master found it, too. It has an Agent over a policy with these: a
+ * lookup knows no port, so that one Agent could not tell `localhost:8000` from `localhost:6379`.
+ * Behind a proxy there is no lookup: the proxy
  * resolves, and must guard; what is local whoever resolves it is refused here all the same.
  * Source: README, "Private addresses".
  */
 import { isIP, type LookupFunction } from 'node:net';
-import { type AddressPolicy, hostLiteralAddress } from '../../shared/address.ts';
+import { type AddressPolicy, hostLiteralAddress, isLocalName } from '../../shared/address.ts';
 import { type AddressCache, LookupError, type ResolvedAddress } from '../../shared/resolver.ts';
 
 /** The policy refuses the address; a FetchError of kind `blocked`. Not retryable. */
@@ -35,9 +36,6 @@ function notPublic(host: string, address: string): BlockedError {
   );
 }
 
-/** Names of the machine that resolves them. Source: RFC 6761, 6.3. */
-const localName = /(^|\.)localhost\.?$/i;
-
 /**
  * Why `url` must not be requested, or undefined if the lookup may decide. To be asked before every
  * request: the first, each redirect, meta refresh and image. `isProxied`: nobody else looks at names.
@@ -49,7 +47,7 @@ export function checkUrl(
 ): BlockedError | undefined {
   if (url.protocol !== 'http:' && url.protocol !== 'https:')
     return new BlockedError(`${url.protocol} is not http or https`);
-  const isLocal = isProxied && localName.test(url.hostname);
+  const isLocal = isProxied && isLocalName(url.hostname);
   const address = isLocal ? '127.0.0.1' : hostLiteralAddress(url.hostname);
   if (address === undefined || policy.allows(address)) return undefined;
   return notPublic(url.hostname, address);

@@ -101,6 +101,8 @@ export async function runStoredCrawl(options: StoredOptions): Promise<void> {
     tasksMax: 1_000_000,
     isTight: () => false,
     onMade: () => {},
+    lookUp: async (names) => new Map([...names].map((name) => [name, ['8.8.8.8']])),
+    onSeedsFound: () => {},
     onFilesWanted: () => {},
     onEnded: () => end?.resolve(),
   });

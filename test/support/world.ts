@@ -5,6 +5,7 @@
  */
 import test, { mock } from 'node:test';
 import { Frontier } from '../../master/frontier/frontier.ts';
+import type { FrontierOptions } from '../../master/frontier/frontier-options.ts';
 import { Grouping } from '../../master/frontier/grouping.ts';
 import type { Lease } from '../../master/frontier/leases.ts';
 import { Pace } from '../../master/frontier/pace.ts';
@@ -54,6 +55,10 @@ export class World {
   readonly folder: string | undefined;
   readonly #bounds: Bounds;
   #nowMs = 1_000_000;
+
+  /** Where seeds' hosts are: by default all at one public address. */
+  lookUp: FrontierOptions['lookUp'] = async (names) =>
+    new Map([...names].map((name) => [name, ['8.8.8.8']]));
 
   constructor(folder?: string, bounds: Bounds = { queuesMax: 1_000, tasksMax: 1_000_000 }) {
     this.folder = folder;
@@ -212,6 +217,8 @@ export class World {
       isTight: () => false,
       onFilesWanted: () => this.filesWanted++,
       onMade: () => {},
+      lookUp: (names) => this.lookUp(names),
+      onSeedsFound: () => {},
       onEnded: ({ name, state }) => {
         if (state === 'finished') this.finished.push(name);
       },

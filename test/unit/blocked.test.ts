@@ -43,8 +43,8 @@ function fetcherOver(t: TestContext, ...answers: string[][]) {
   );
   const fetcher = new PageFetcher({ connections: 4, addresses });
   t.after(() => fetcher.close());
-  return (url: string, spec: Partial<FetchSpec> = {}, open = false) =>
-    fetcher.fetch(url, { ...fetchSpecSchema.parse({}), ...spec }, never, { open });
+  return (url: string, spec: Partial<FetchSpec> = {}, blocks: readonly string[] = []) =>
+    fetcher.fetch(url, { ...fetchSpecSchema.parse({}), ...spec }, never, { open: true, blocks });
 }
 
 function isBlocked(outcome: FetchOutcome): boolean {
@@ -74,7 +74,7 @@ test('blocked: a redirect from an open host to any of them', async (t) => {
   const get = fetcherOver(t, ['127.0.0.1']);
   for (const [spelling] of spellings) {
     target = `http://${spelling.replace(/[^!-~]/gu, encodeURIComponent)}:${secret.port}/`;
-    const outcome = await get(`http://127.0.0.1:${open.port}/`, {}, true);
+    const outcome = await get(`http://127.0.0.1:${open.port}/`, {}, ['127.0.0.0/8']);
     assert.ok(outcome.ok);
     // It leaves the origin, so that it comes back as a task of its own, which nobody opened.
     const { redirectedTo } = outcome.result;
@@ -104,7 +104,7 @@ test('blocked: not what is allowed, by crawl or by seed; and no socket is shared
   const get = fetcherOver(t, ['127.0.0.1']);
   for (const host of ['127.0.0.1', 'name.example', '[::ffff:127.0.0.1]']) {
     const url = `http://${host}:${secret.port}/`;
-    assert.ok(isPage(await get(url, {}, true)), host);
+    assert.ok(isPage(await get(url, {}, ['127.0.0.0/8'])), host);
     assert.ok(isPage(await get(url, { allowPrivate: 'all' })), host);
     assert.ok(isPage(await get(url, { allowPrivate: ['10.0.0.0/8', '127.0.0.0/8'] })), host);
     const before = secret.connections();
@@ -112,6 +112,37 @@ test('blocked: not what is allowed, by crawl or by seed; and no socket is shared
     assert.ok(isBlocked(await get(url)), host);
     assert.equal(secret.connections(), before);
   }
+});
+
+test('blocked: a seed’s host anywhere but in the block where it was found', async (t) => {
+  const secret = await site(t);
+  const url = `http://rebind.example:${secret.port}/`;
+  const blocks = ['127.0.0.0/8'];
+  assert.ok(isPage(await fetcherOver(t, ['127.0.0.1'])(url, {}, blocks)));
+  assert.ok(isPage(await fetcherOver(t, ['127.0.0.2'], ['127.0.0.1'])(url, {}, blocks)) === false);
+  const before = secret.connections();
+  // It was public, or in another block, when it was added.
+  for (const other of [[], ['10.0.0.0/8'], ['127.0.0.2'], ['::1/128']]) {
+    assert.ok(isBlocked(await fetcherOver(t, ['127.0.0.1'])(url, {}, other)), `${other}`);
+  }
+  // Of several addresses only what is open is used.
+  const mixed = fetcherOver(t, ['10.0.0.1', '169.254.169.254', '127.0.0.1']);
+  assert.ok(isPage(await mixed(url, {}, blocks)));
+  assert.ok(isBlocked(await mixed(url, {}, ['192.168.0.0/16'])));
+  assert.equal(secret.connections(), before + 1);
+});
+
+test('blocked: never by name what clouds tell a machine of itself', async (t) => {
+  const get = (address: string, blocks: string[]) =>
+    fetcherOver(t, [address])('http://seed.example:1/', {}, blocks);
+  const within: [string, string][] = [
+    ['169.254.169.254', '169.254.0.0/16'],
+    ['100.100.100.200', '100.64.0.0/10'],
+    ['fd00:ec2::254', 'fc00::/7'],
+    ['fd20:ce::254', 'fc00::/7'],
+    ['fe80::1', 'fe80::/10'],
+  ];
+  for (const [address, block] of within) assert.ok(isBlocked(await get(address, [block])), address);
 });
 
 test('blocked: policies beyond the limit end their sockets, not their fetches', async (t) => {

@@ -7,6 +7,7 @@ import test, { after, before, beforeEach } from 'node:test';
 import { fetchSpecSchema } from '../../shared/crawl.ts';
 import { resultSchema } from '../../shared/requests.ts';
 import { type FetchContext, PageFetcher } from '../../slave/fetch/fetcher.ts';
+import { seedHere } from '../support/seed-here.ts';
 
 const spec = fetchSpecSchema.parse({});
 const never = new AbortController().signal;
@@ -35,7 +36,7 @@ after(async () => {
 });
 
 async function get(path: string, context: FetchContext = {}) {
-  const outcome = await fetcher.fetch(origin + path, spec, never, { open: true, ...context });
+  const outcome = await fetcher.fetch(origin + path, spec, never, { ...seedHere, ...context });
   assert.ok(outcome.ok, JSON.stringify(outcome));
   return resultSchema.parse(outcome.result);
 }

@@ -11,6 +11,7 @@ import { encodeValue } from '../../shared/frame.ts';
 import { limits } from '../../shared/protocol.ts';
 import { type Extract, PageExtractor } from '../../slave/extract/extract.ts';
 import { PageFetcher } from '../../slave/fetch/fetcher.ts';
+import { seedHere } from '../support/seed-here.ts';
 
 const before = '<title>t</title><a href=before>x</a><img src=i.png>';
 
@@ -138,7 +139,7 @@ for (const [what, first, more] of bodies) {
     const fetcher = new PageFetcher({ connections: 1 });
     t.after(() => fetcher.close());
     const never = new AbortController().signal;
-    const outcome = await fetcher.fetch(url, fetchSpecSchema.parse({}), never, { open: true });
+    const outcome = await fetcher.fetch(url, fetchSpecSchema.parse({}), never, seedHere);
     assert.ok(!outcome.ok);
     assert.equal(outcome.error.kind, 'too-large');
   });
@@ -164,7 +165,7 @@ test('endless: a body of any framing is cut at the limit and parsed', {
     t.after(() => fetcher.close());
     const never = new AbortController().signal;
     const spec = fetchSpecSchema.parse({ bodyBytesMax: 300_000 });
-    const outcome = await fetcher.fetch(url, spec, never, { open: true });
+    const outcome = await fetcher.fetch(url, spec, never, seedHere);
     assert.ok(outcome.ok, JSON.stringify(outcome));
     assert.deepEqual([outcome.result.cut, outcome.result.bytes], [true, 300_000]);
     assert.equal(Buffer.from(outcome.links).toString('latin1'), `${url}before`);

@@ -20,6 +20,7 @@ import { resultSchema } from '../../shared/requests.ts';
 import { CookieJar } from '../../slave/fetch/cookies.ts';
 import { PageFetcher } from '../../slave/fetch/fetcher.ts';
 import type { FetchOutcome, Turn } from '../../slave/fetch/outcome.ts';
+import { seedHere } from '../support/seed-here.ts';
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -65,7 +66,7 @@ async function listen(target: NetServer): Promise<number> {
 }
 
 function get(path: string, options: Partial<FetchSpec> = {}): Promise<FetchOutcome> {
-  return fetcher.fetch(origin + path, { ...spec, ...options }, never, { open: true });
+  return fetcher.fetch(origin + path, { ...spec, ...options }, never, seedHere);
 }
 
 function serve(path: string, handler: Handler): void {
@@ -232,7 +233,7 @@ test('fetch: a redirect is followed only if the context says so, and the wait is
       await new Promise((resolve) => setTimeout(resolve, waitMs));
       return turn;
     };
-    return await fetcher.fetch(`${origin}/asks`, brief, never, { open: true, follow });
+    return await fetcher.fetch(`${origin}/asks`, brief, never, { ...seedHere, follow });
   };
   const followed = result(await go('go', 1_100));
   assert.deepEqual([followed.status, followed.finalUrl], [200, `${origin}/asked?x=1`]);
@@ -388,21 +389,14 @@ test('fetch: an answer that is no HTTP, no server and no host are failures of th
     socket.once('data', () => socket.end('220 mail ready\r\n'));
   });
   const there = `http://127.0.0.1:${await listen(junk)}/`;
+  assert.equal(failure(await fetcher.fetch(there, spec, never, seedHere)).error.kind, 'protocol');
   assert.equal(
-    failure(await fetcher.fetch(there, spec, never, { open: true })).error.kind,
-    'protocol',
-  );
-  assert.equal(
-    failure(await fetcher.fetch(there.replace('http', 'https'), spec, never, { open: true })).error
-      .kind,
+    failure(await fetcher.fetch(there.replace('http', 'https'), spec, never, seedHere)).error.kind,
     'tls',
   );
   junk.close();
   await once(junk, 'close');
-  assert.equal(
-    failure(await fetcher.fetch(there, spec, never, { open: true })).error.kind,
-    'connect',
-  );
+  assert.equal(failure(await fetcher.fetch(there, spec, never, seedHere)).error.kind, 'connect');
   const nowhere = await fetcher.fetch('http://no-such-host.invalid/', spec, never);
   assert.equal(failure(nowhere).error.kind, 'dns');
 });
@@ -410,10 +404,10 @@ test('fetch: an answer that is no HTTP, no server and no host are failures of th
 test('fetch: an aborted signal rejects with an AbortError at once', async () => {
   serve('/hang', () => {});
   const abort = new AbortController();
-  const pending = fetcher.fetch(`${origin}/hang`, spec, abort.signal, { open: true });
+  const pending = fetcher.fetch(`${origin}/hang`, spec, abort.signal, seedHere);
   setTimeout(() => abort.abort(), 20);
   await assert.rejects(pending, { name: 'AbortError' });
-  await assert.rejects(fetcher.fetch(`${origin}/page`, spec, abort.signal, { open: true }), {
+  await assert.rejects(fetcher.fetch(`${origin}/page`, spec, abort.signal, seedHere), {
     name: 'AbortError',
   });
 });
@@ -425,9 +419,7 @@ test('fetch: connections are kept and bounded', async () => {
     response.writeHead(200, html).end(page);
   });
   const own = new PageFetcher({ connections: 2 });
-  const all = Array.from({ length: 40 }, () =>
-    own.fetch(`${origin}/kept`, spec, never, { open: true }),
-  );
+  const all = Array.from({ length: 40 }, () => own.fetch(`${origin}/kept`, spec, never, seedHere));
   assert.ok((await Promise.all(all)).every((outcome) => outcome.ok));
   assert.ok(sockets.size <= 2, `${sockets.size} sockets`);
   await own.close();
@@ -436,7 +428,7 @@ test('fetch: connections are kept and bounded', async () => {
 test('fetch: closing ends what still runs', async () => {
   serve('/hang', () => {});
   const own = new PageFetcher({ connections: 2 });
-  const pending = own.fetch(`${origin}/hang`, spec, never, { open: true });
+  const pending = own.fetch(`${origin}/hang`, spec, never, seedHere);
   setTimeout(() => own.close(), 20);
   failure(await pending);
 });
@@ -464,7 +456,7 @@ test('fetch: cookies of a crawl are kept from page to page, and given by answers
   }
   const jar = new CookieJar();
   for (const path of ['/first', '/second', '/third'])
-    await fetcher.fetch(origin + path, spec, never, { open: true, cookies: jar });
+    await fetcher.fetch(origin + path, spec, never, { ...seedHere, cookies: jar });
   await get('/first');
   assert.deepEqual(seen, [undefined, 'first=1', 'first=1; second=1', undefined]);
 });

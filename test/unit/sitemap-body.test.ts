@@ -10,6 +10,7 @@ import { type FetchSpec, fetchSpecSchema } from '../../shared/crawl.ts';
 import { sitemapBytesMax } from '../../slave/extract/sitemap.ts';
 import { PageFetcher } from '../../slave/fetch/fetcher.ts';
 import { partsOf, type SitemapBody, SitemapBodyReader } from '../../slave/fetch/sitemap-body.ts';
+import { seedHere } from '../support/seed-here.ts';
 
 type Answer = { status?: number; headers?: Record<string, string>; body?: Uint8Array | string };
 
@@ -45,7 +46,7 @@ after(async () => {
 
 async function get(answer: Answer, options: Partial<FetchSpec> = {}) {
   answers.set('/map', answer);
-  const context = { open: true };
+  const context = seedHere;
   return await fetcher.fetchSitemap(`${origin}/map`, { ...spec, ...options }, never, context);
 }
 
