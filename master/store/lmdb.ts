@@ -9,15 +9,22 @@
  * - Random keys cost a page each, so the keys of `seen` are sorted before they are put.
  * - Values carry a checksum, which is looked at before the store is opened: native code that meets
  *   a damaged page takes the process with it.
- * - The write map is used: dirty pages are the kernel's, not anonymous memory of the process.
+ * - Pages are written by pwrite, not through the map, and the kernel reads none ahead: a store into
+ *   a map dirties the whole folio of the page cache, up to 2 MiB for each page of 4 KiB. And a full
+ *   disk is an error then, not a SIGBUS; a stray write of native code cannot reach the file.
  */
 import { mkdirSync } from 'node:fs';
 import { utimes } from 'node:fs/promises';
-import { join } from 'node:path';
-import type { Database, RootDatabase } from 'lmdb';
+import { dirname, join } from 'node:path';
+import type { Database, RootDatabase, RootDatabaseOptionsWithPath } from 'lmdb';
 import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
+import { freeBytesOf } from '../disk-room.ts';
 import { type Change, type Range, type Row, type Store, type Table, tables } from './store.ts';
 import { hasSum, sumBytes, withSum } from './sums.ts';
+
+/** With less free space than this a refused write is the disk's size, not its health. */
+const fullBytes = 1 << 20;
+const diskFull = 'no space left on device';
 
 /** Opens (or makes) the store under `folder`, which has to be whole: see `refuseDamagedStore`.
  *  Loaded on demand, so that nothing else of the master needs native code.
@@ -28,20 +35,21 @@ export async function openLmdbStore(folder: string): Promise<NativeStore> {
     mkdirSync(folder, { recursive: true });
     const lmdb = await import('lmdb');
     muteFaults();
-    const root = lmdb.open({
+    const options: RootDatabaseOptionsWithPath & { noReadAhead: boolean } = {
       path,
       noSubdir: true,
       keyEncoding: 'binary',
       encoding: 'binary',
       maxDbs: tables.length + 1,
-      useWritemap: true,
+      noReadAhead: true,
       overlappingSync: false,
       // Its own promise is lost: a commit that fails would end the process as an unhandled error.
       eventTurnBatching: false,
       // Room in the address space, not on the disk: growing the map later stalls readers.
       mapSize: 1 << 30,
       noMemInit: true,
-    });
+    };
+    const root = lmdb.open(options);
     return new LmdbStore(root as RootDatabase<Buffer, Buffer>, path);
   } catch (error) {
     throw new ConfigError(`cannot open the store ${path}: ${messageOf(error)}`, error);
@@ -121,7 +129,9 @@ class LmdbStore implements NativeStore {
       this.#root.resetReadTxn();
     } catch (error) {
       const cause = await causeOf(error);
-      throw new StoreError(`cannot write the store ${this.#path}: ${messageOf(cause)}`, cause);
+      // LMDB says EIO of a write that was cut short.
+      const why = freeBytesOf(dirname(this.#path)) < fullBytes ? diskFull : messageOf(cause);
+      throw new StoreError(`cannot write the store ${this.#path}: ${why}`, cause);
     }
   }
 

@@ -30,6 +30,8 @@ export type Load = {
   readonly warmUpSeconds?: number;
   /** Number of the first new URL: another than in an earlier run. */
   readonly first?: number;
+  /** URLs before the first new one are known, too: those from this number on. Default: `first`. */
+  readonly knownFrom?: number;
   readonly tls?: boolean;
 };
 
@@ -48,6 +50,7 @@ const load = JSON.parse(json) as Load;
 const { host, port } = parseAddress(address);
 const authkey = readFileSync(keyFile, 'utf8').trim();
 const first = load.first ?? 0;
+const knownFrom = load.knownFrom ?? first;
 let next = first;
 let links = 0;
 let reports = 0;
@@ -69,8 +72,8 @@ function page(): Uint8Array {
   const urls: string[] = [];
   for (let i = 0; i < load.links; i++) {
     const isEnough = load.newLinks !== undefined && next - first >= load.newLinks;
-    const known = next > first && (isEnough || random() < load.known);
-    urls.push(urlOf(known ? first + Math.floor(random() * (next - first)) : next++));
+    const known = next > knownFrom && (isEnough || random() < load.known);
+    urls.push(urlOf(known ? knownFrom + Math.floor(random() * (next - knownFrom)) : next++));
   }
   return Buffer.from(urls.join('\n'), 'latin1');
 }

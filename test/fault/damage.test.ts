@@ -221,7 +221,7 @@ function usedPages(folder: string): number {
   const page = Buffer.alloc(pageBytes);
   let pages = 2;
   for (let number = 0; number < 4096; number++) {
-    readSync(file, page, 0, pageBytes, number * pageBytes);
+    if (readSync(file, page, 0, pageBytes, number * pageBytes) === 0) break;
     if (page.some((byte) => byte !== 0)) pages = number + 1;
   }
   closeSync(file);

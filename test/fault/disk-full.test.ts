@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { openLmdbStore } from '../../master/store/lmdb.ts';
 import { generateSite } from '../../selftest/site.ts';
 import { makeAuthkeyFile } from '../../shared/authkey.ts';
 import { parseAddress } from '../../shared/client.ts';
@@ -133,6 +134,31 @@ test('a put on a full disk is not answered, and what was answered is not lost', 
     ...['node before', 'node meanwhile'],
     ...['python before', 'python meanwhile'],
   ]);
+});
+
+test('a store that finds no room refuses the commit, and what was committed stays', {
+  timeout,
+}, async (t) => {
+  const disk = SmallDisk.mount(t, 8);
+  if (disk === undefined) return;
+  const folder = join(disk.path, 'store');
+  const store = await openLmdbStore(folder);
+  const value = Buffer.alloc(100_000, 'x');
+  const put = (n: number) =>
+    store.commit([{ table: 'crawls', key: Buffer.from(String(n).padStart(4, '0')), value }]);
+  let committed = 0;
+  await assert.rejects(
+    async () => {
+      for (; committed < 1_000; committed++) await put(committed);
+    },
+    { code: 'E_STORE', message: /cannot write the store .*no space left on device/i },
+  );
+  assert.ok(committed > 10);
+  await store.close();
+  const again = await openLmdbStore(folder);
+  t.after(() => again.close());
+  const rows = again.range('crawls', { from: Buffer.from('0'), to: Buffer.from('9') });
+  assert.equal(rows.length, committed);
 });
 
 test('a log on a full disk ends no crawl', { timeout }, async (t) => {
