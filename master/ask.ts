@@ -2,6 +2,7 @@
 import { connect, type MasterClient } from '../shared/client.ts';
 import { CommandError, ConfigError, ConnectionError, ProtocolError } from '../shared/errors.ts';
 import type { CrawlStatus, Replies } from '../shared/protocol.ts';
+import { visible, visibleJson, visibleLines } from '../shared/visible.ts';
 import type { AskOptions } from './ask-options.ts';
 import { number, slavesText } from './progress.ts';
 import { recrawl } from './recrawl.ts';
@@ -11,7 +12,7 @@ export async function ask(options: AskOptions): Promise<void> {
   const master = await join(options);
   try {
     const { text, answer } = await perform(master, options.ask);
-    console.log(options.json ? JSON.stringify(answer) : text);
+    console.log(options.json ? visibleJson(JSON.stringify(answer)) : visibleLines(text));
   } catch (error) {
     if (error instanceof CommandError) throw new ConfigError(error.message, error);
     throw error;
@@ -96,7 +97,7 @@ async function add(
     ...(spec === undefined ? {} : { spec }),
   });
   const lines = [`${answer.admitted} new, ${answer.known} known already`];
-  for (const { url, why } of answer.refused) lines.push(`refused ${url}: ${why}`);
+  for (const { url, why } of answer.refused) lines.push(visible(`refused ${url}: ${why}`));
   return { text: lines.join('\n'), answer };
 }
 
@@ -119,7 +120,9 @@ async function buried(
     all.push(...page.urls.filter((row) => url === undefined || row.url === url));
     after = page.next;
   } while (after !== undefined);
-  const lines = all.map((row) => `${row.kind}\t${row.attempts}\t${row.url}\t${row.message}`);
+  const lines = all.map((row) =>
+    [row.kind, row.attempts, row.url, row.message].map((cell) => visible(String(cell))).join('\t'),
+  );
   return { text: lines.length === 0 ? 'none' : lines.join('\n'), answer: all };
 }
 

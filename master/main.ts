@@ -1,5 +1,6 @@
 /** `node master.js`: serves, asks a running master, or runs the selftest that was built beside it. */
 import { runMain } from '../shared/cli.ts';
+import { visible } from '../shared/visible.ts';
 import { ask } from './ask.ts';
 import { Master } from './master.ts';
 import { parseMasterOptions } from './options.ts';
@@ -15,7 +16,7 @@ await runMain('master', async () => {
     return;
   }
   if (options.kind === 'repair') {
-    for (const line of await repair(options)) console.log(line);
+    for (const line of await repair(options)) console.log(visible(line));
     return;
   }
   if (options.kind === 'selftest') {

@@ -7,6 +7,7 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { authkeyReader, localAuthkeyFile } from './authkey.ts';
 import { type ConnectOptions, parseAddress } from './client.ts';
 import { AuthError, ConfigError, exitCodeOf, exitCodes, messageOf } from './errors.ts';
+import { visible } from './visible.ts';
 
 /** A command without commander's own exits and multi-line errors. */
 export function makeCommand(name: string, env: NodeJS.ProcessEnv): Command {
@@ -149,19 +150,19 @@ export async function runMain(name: string, main: () => Promise<void>): Promise<
     if (error instanceof CommanderError) {
       if (error.exitCode === 0) return; // --help, --version
       const line = messageOf(error).replace(/^error: /, '');
-      console.error(`${name}: ${line} (see --help)`);
+      console.error(`${name}: ${visible(line)} (see --help)`);
       process.exitCode = exitCodes.operator;
       return;
     }
     if (error instanceof AuthError) {
       console.error(
-        `${name}: ${messageOf(error)}; give the key of that master with --authkey-file or ORB_AUTHKEY`,
+        `${name}: ${visible(messageOf(error))}; give the key of that master with --authkey-file or ORB_AUTHKEY`,
       );
       process.exitCode = exitCodes.auth;
       return;
     }
     const unforeseen = exitCodeOf(error) === exitCodes.failed && error instanceof Error;
-    console.error(`${name}: ${messageOf(error)}`);
+    console.error(`${name}: ${visible(messageOf(error))}`);
     if (unforeseen && process.env['ORB_DEBUG']) console.error(error.stack);
     process.exitCode = exitCodeOf(error);
   }

@@ -4,6 +4,7 @@
  *     14:02:11 info  slave joined  slave=box-2 peer=10.0.0.7:40112
  */
 import { type Logger, pino } from 'pino';
+import { visible, visibleJson } from './visible.ts';
 
 export type { Logger } from 'pino';
 
@@ -24,7 +25,7 @@ export function makeLog(options: {
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (level) => ({ level }) },
     },
-    { write: options.json ? write : (line) => write(forPeople(line)) },
+    { write: (line) => write(options.json ? visibleJson(line) : forPeople(line)) },
   );
 }
 
@@ -33,7 +34,8 @@ function forPeople(line: string): string {
   const clock = new Date(String(time)).toTimeString().slice(0, 8);
   const rest = Object.entries(fields).map(([name, value]) => ` ${name}=${textOf(value)}`);
   const tail = rest.length > 0 ? ` ${rest.join('')}` : '';
-  return `${clock} ${String(level).padEnd(5)} ${msg}${tail}\n`;
+  // Peers and pages have their say in these.
+  return `${visible(`${clock} ${String(level).padEnd(5)} ${msg}${tail}`)}\n`;
 }
 
 function textOf(value: unknown): string {

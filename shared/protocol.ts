@@ -92,7 +92,7 @@ export const imagePixelsMax = 1_000_000;
 /** Shown in logs and on terminals, so nothing that moves a cursor. [S-2] */
 export const peerNameSchema = z
   .string()
-  .regex(/^[^\p{C}]{1,64}$/u, { error: 'must be 1 to 64 printable characters' });
+  .regex(/^[^\p{C}\p{Zl}\p{Zp}]{1,64}$/u, { error: 'must be 1 to 64 printable characters' });
 
 /** Counters of one crawl as `crawl.list` gives them and the master shows them. */
 export type CrawlStatus = {

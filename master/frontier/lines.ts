@@ -2,6 +2,7 @@
  *  not taken. Source: README, "What you get" and "Traps". */
 import type { SitemapKind, SkipReason } from '../../shared/protocol.ts';
 import type { FetchErrorBody, Image, Result } from '../../shared/requests.ts';
+import { visibleJson } from '../../shared/visible.ts';
 import type { TaskRecord } from '../store/records.ts';
 
 type Fetched = Pick<TaskRecord, 'kind' | 'url' | 'depth'>;
@@ -151,5 +152,6 @@ export function skippedLine(
 }
 
 function json(value: object): string {
-  return `${JSON.stringify(value)}\n`;
+  // What sites and slaves say may end up on a terminal, or in an editor.
+  return `${visibleJson(JSON.stringify(value))}\n`;
 }

@@ -8,7 +8,15 @@ import { encodeFrame } from '../../shared/frame.ts';
 import { memoryPeak } from '../support/memory.ts';
 import { pack } from '../support/msgpack.ts';
 import { type Answer, RawPeer } from '../support/raw-peer.ts';
-import { page, pushed, release, report, type Task, timeout } from '../support/raw-slave.ts';
+import {
+  nextTask,
+  page,
+  pushed,
+  release,
+  report,
+  type Task,
+  timeout,
+} from '../support/raw-slave.ts';
 import { statusOf, Target } from '../support/target.ts';
 
 const target = await Target.open();
@@ -282,3 +290,18 @@ function statesOf(answers: readonly Answer[]): Record<string, number> {
   }
   return counts;
 }
+
+test('[X-3] what a slave says reaches no terminal raw', async (t) => {
+  const liar = await target.slave(t, 1);
+  if (liar === undefined || target.cluster === undefined) return;
+  const crawl = await target.crawl(liar, [target.seed()], { attemptsMax: 1 });
+  const message = '\x1b]0;owned\x07\x9b2J\u202e\nforged\t1';
+  await release(liar, await nextTask(liar), { kind: 'connect', message });
+  for (const flags of [[], ['--json']]) {
+    const text = await target.cluster.ask('buried', crawl, ...flags);
+    assert.match(text, /u001b/);
+    assert.ok(!/(?![\n\t])[\p{C}\p{Zl}\p{Zp}]/u.test(text), JSON.stringify(text));
+    assert.equal(text.trim().split('\n').length, 1);
+  }
+  await liar.close();
+});
