@@ -6,6 +6,7 @@
 import type { Requests, Result } from '../../shared/requests.ts';
 import { parseCanonical } from '../../shared/url.ts';
 import type { Gathering } from './gathering.ts';
+import { withHttpImages } from './image-addresses.ts';
 import type { Failure } from './inbox.ts';
 import {
   type Exclusion,
@@ -42,7 +43,9 @@ export class Endings {
     const { crawl } = gathering;
     const { counters } = crawl;
     const unchanged = isUnchanged(report.result);
-    const found: Finding = unchanged ? this.#earlier.carryOver(crawl, task, report) : report;
+    const found: Finding = withHttpImages(
+      unchanged ? this.#earlier.carryOver(crawl, task, report) : report,
+    );
     const { result, images } = found;
     if (crawl.isFull && isPage(result)) {
       gathering.release(task);

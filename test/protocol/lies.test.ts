@@ -7,7 +7,7 @@ import { after, afterEach, test } from 'node:test';
 import { encodeFrame } from '../../shared/frame.ts';
 import { memoryPeak } from '../support/memory.ts';
 import { pack } from '../support/msgpack.ts';
-import { type Answer, RawPeer } from '../support/raw-peer.ts';
+import { type Answer, type Message, RawPeer } from '../support/raw-peer.ts';
 import {
   nextTask,
   page,
@@ -290,6 +290,22 @@ function statesOf(answers: readonly Answer[]): Record<string, number> {
   }
   return counts;
 }
+
+test('[T-54] images that are no http or https URLs are left out and counted', async (t) => {
+  const liar = await target.slave(t, 1);
+  if (liar === undefined || target.cluster === undefined) return;
+  const { cluster } = target;
+  const crawl = await target.crawl(liar, [target.seed()]);
+  const task = await nextTask(liar);
+  const srcs = [`${task.url}a.png`, 'javascript:alert(1)', `x\n${task.url}b.png`, '/c.png'];
+  await report(liar, task, { images: srcs.map((src) => ({ src, via: 'img' })) });
+  while ((await statusOf(liar, crawl))['state'] !== 'finished') await liar.sync();
+  const [line] = cluster.lines('pages.jsonl', crawl).map((text) => JSON.parse(text) as Message);
+  assert.deepEqual(line?.['images'], [{ src: srcs[0], via: 'img' }]);
+  assert.equal(line?.['imagesCut'], 3);
+  assert.deepEqual(cluster.lines('img_src.txt', crawl), [srcs[0]]);
+  await liar.close();
+});
 
 test('[X-3] what a slave says reaches no terminal raw', async (t) => {
   const liar = await target.slave(t, 1);
