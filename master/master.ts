@@ -353,7 +353,7 @@ export class Master {
     // A seed may have come since: then it has not ended.
     if (!crawl.isOpen) for (const session of this.#server.sessions) session.endCrawl(crawl.id);
     const folder = this.#results.folderOf(crawl.name);
-    this.#log.info(summary(crawl.status(), Math.max(0, Date.now() - crawl.startedAt), folder));
+    this.#log.info(summary(crawl.status(), crawl.openMs, folder));
     this.#managed.crawlEnded();
     // Who cancelled it gets the answer first.
     setImmediate(() => this.#leaveIfDone());

@@ -82,6 +82,8 @@ export class Crawl {
   readonly seenSum: Uint32Array;
   #nextSeq: number;
   #nextCommit: number;
+  readonly #openMsBefore: number;
+  readonly #openSince = performance.now();
 
   constructor(
     record: CrawlRecord,
@@ -93,6 +95,7 @@ export class Crawl {
     this.spec = record.spec;
     this.secret = record.secret;
     this.startedAt = record.startedAt;
+    this.#openMsBefore = record.openMs ?? 0;
     this.state = record.state;
     const counters = { ...noCounters, ...record.counters };
     const { skipped, errors } = counters;
@@ -120,7 +123,13 @@ export class Crawl {
       counters: this.counters,
       seenSum: [...this.seenSum],
       startedAt: this.startedAt,
+      openMs: this.openMs,
     };
+  }
+
+  /** For how long masters had it, as far as that is on record. The wall clock may jump. */
+  get openMs(): number {
+    return this.#openMsBefore + Math.round(performance.now() - this.#openSince);
   }
 
   /** What puts the counts of its trap rules on record, if that is due. */

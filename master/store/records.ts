@@ -65,6 +65,9 @@ export type CrawlRecord = {
   /** Its keys in `seen`, laid over each other by XOR: four words. */
   readonly seenSum: readonly number[];
   readonly startedAt: number;
+  /** For how long masters had it open, by a clock that does not jump; what older ones wrote lacks
+   *  it. */
+  readonly openMs?: number;
 };
 
 /** In the order of their numbers in the store. `robots`: a host's robots.txt, which is in no queue and
