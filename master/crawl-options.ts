@@ -89,6 +89,12 @@ export function specFlags(): Option[] {
     flag('--fetch-timeout <ms>', 'for one fetch with its redirects')
       .default(30_000)
       .argParser(whole(1, 600_000)),
+    flag(
+      '--connect-timeout <ms>',
+      'for name, connection and TLS; for the first answer of a host, too',
+    )
+      .default(5_000)
+      .argParser(whole(1, 600_000)),
     flag('--page-bytes <n>', 'a longer page is cut there')
       .default(10 << 20)
       .argParser(whole(1, 1 << 30)),
@@ -146,6 +152,7 @@ const specFields: Readonly<
   srcset: ['fetch', 'srcset'],
   lazyAttributes: ['fetch', 'lazyAttributes'],
   fetchTimeout: ['fetch', 'timeoutMs'],
+  connectTimeout: ['fetch', 'connectTimeoutMs'],
   pageBytes: ['fetch', 'bodyBytesMax'],
   redirects: ['fetch', 'redirectsMax'],
   proxy: ['fetch', 'proxies'],

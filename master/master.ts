@@ -165,6 +165,7 @@ export class Master {
       hostSecret: this.#secret(),
       grouping: new Grouping(options.grouping),
       leaseMs: options.timing.leaseMs,
+      leaseMarginMs: options.timing.leaseMarginMs,
       recentEntries: options.recentUrls,
       bloomBytesMax: bytesMax * bloomShare,
       queuesMax: Math.floor((bytesMax * hostShare) / bytesPerHost),

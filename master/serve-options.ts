@@ -126,6 +126,12 @@ function timingFlags(): Option[] {
     flag('--lease <s>', 'a lease ends this long after it was given or extended')
       .default(limits.leaseMs / 1000)
       .argParser(seconds),
+    flag('--lease-margin <s>', 'a lease ends this long after two fetches, extended or not')
+      .default(limits.leaseMarginMs / 1000)
+      .argParser(seconds),
+    flag('--python-lease <s>', "a Python program's pages go back when it is silent for this long")
+      .default(limits.pythonLeaseMs / 1000)
+      .argParser(seconds),
     flag('--heartbeat <s>', 'a side that has sent nothing for this long sends ping')
       .default(limits.heartbeatMs / 1000)
       .argParser(seconds),
@@ -200,7 +206,14 @@ function timing(values: Values): Timing {
   if (silenceMs < 2 * heartbeatMs) {
     throw new ConfigError('--silence must be at least twice --heartbeat: a ping may be late');
   }
-  return { leaseMs: ms('lease'), heartbeatMs, silenceMs, handshakeMs: ms('handshake') };
+  return {
+    leaseMs: ms('lease'),
+    leaseMarginMs: ms('leaseMargin'),
+    pythonLeaseMs: ms('pythonLease'),
+    heartbeatMs,
+    silenceMs,
+    handshakeMs: ms('handshake'),
+  };
 }
 
 function queues(text: string): Map<string, number> {

@@ -12,9 +12,13 @@ import type { UserQueues } from './queues.ts';
 import type { Session } from './session.ts';
 import type { ResultQueue } from './sinks/result-queue.ts';
 
-/** What `hello` tells every peer of this master's patience, in ms. */
+/** This master's patience, in ms; `hello` tells every peer what it needs of it. */
 export type Timing = {
   readonly leaseMs: number;
+  /** How much longer than two fetches may take a lease lasts. [T-50] */
+  readonly leaseMarginMs: number;
+  /** A Python program's lease ends this long after it was heard last. [Y-8] */
+  readonly pythonLeaseMs: number;
   readonly heartbeatMs: number;
   readonly silenceMs: number;
   /** From accept to the end of `hello`. */

@@ -32,6 +32,9 @@ import type { Services } from './services.ts';
 /** Of requests that are not answered, and of answers that are not taken, while memory is tight. */
 const tightBytesMax = 1 << 20;
 
+/** How many leases it may hold: see `LeaseHolder`. */
+export type Credit = Pick<LeaseHolder, 'slots' | 'trials' | 'takes'> & { readonly count: number };
+
 /** What the server has to do with a session. */
 export type SessionWatcher = {
   /** The challenge waits so long. */
@@ -57,12 +60,11 @@ export class Session implements LeaseHolder {
   #state: 'handshaking' | 'greeting' | 'ready' | 'python' | 'closed' = 'handshaking';
   #role: Requests['hello']['role'] = 'client';
   #name = '?';
-  #credit = 0;
-  #slots = 0;
-  #takes: LeaseHolder['takes'] = 'all';
+  #credit: Credit = { count: 0, slots: 0, trials: 0, takes: 'all' };
   #unanswered = 0;
   #unansweredBytes = 0;
-  #isHeldBack = false;
+  #heldBackSince: number | undefined;
+  #heldBackMs = 0;
   #onAnswered: () => void = () => {};
 
   constructor(id: number, socket: Socket, services: Services, watcher: SessionWatcher) {
@@ -127,11 +129,20 @@ export class Session implements LeaseHolder {
   }
 
   get credit(): number {
-    return this.#state === 'ready' ? this.#credit : 0;
+    return this.#state === 'ready' ? this.#credit.count : 0;
   }
 
   get slots(): number {
-    return this.#slots;
+    return this.#credit.slots;
+  }
+
+  get trials(): number {
+    return this.#credit.trials;
+  }
+
+  get heldBackMs(): number {
+    const since = this.#heldBackSince;
+    return this.#heldBackMs + (since === undefined ? 0 : performance.now() - since);
   }
 
   /** What it makes the master hold: frames that are not whole, requests and answers under way,
@@ -142,20 +153,18 @@ export class Session implements LeaseHolder {
   }
 
   get takes(): LeaseHolder['takes'] {
-    return this.#takes;
+    return this.#credit.takes;
   }
 
-  setCredit(count: number, slots: number, takes: LeaseHolder['takes']): void {
-    this.#credit = count;
-    this.#slots = slots;
-    this.#takes = takes;
+  setCredit(credit: Credit): void {
+    this.#credit = credit;
     this.#services.frontier.dispatcher.dispatchSoon();
   }
 
   push(leases: readonly Lease[]): void {
     for (const { task } of leases) this.#sendSpec(task.queue.crawl);
     const { crawls, earlier } = this.#services.frontier;
-    const tasks = leases.map(({ id, task, name, host, timing }) => {
+    const tasks = leases.map(({ id, task, name, host, timing, room }) => {
       const crawl = crawls.of(task);
       const blocks = crawl?.seedHosts.blocksOf(host.key) ?? [];
       return {
@@ -170,6 +179,7 @@ export class Session implements LeaseHolder {
         ...(blocks.length > 0 && { private: blocks }),
         ...(task.kind === 'page' ? {} : { kind: task.kind }),
         ...(timing === 'awaited' ? { timed: true as const } : {}),
+        ...(room.kind === 'trial' ? { trial: true as const } : {}),
       };
     });
     this.send({ verb: 'task.push', tasks });
@@ -344,7 +354,7 @@ export class Session implements LeaseHolder {
   /** Too much is under way: this peer has to wait. [P-1]..[P-3] */
   get #isFull(): boolean {
     // Once held back, half of it has to be answered: not one at a time.
-    const part = this.#isHeldBack ? 0.5 : 1;
+    const part = this.#heldBackSince === undefined ? 1 : 0.5;
     const { unansweredBytesMax, untakenBytesMax } = this.#bytesMax;
     return (
       // Not who waits for nothing: a ping, a look at the status.
@@ -362,11 +372,12 @@ export class Session implements LeaseHolder {
   }
 
   async #holdBackIfFull(): Promise<void> {
-    if (this.#isHeldBack || !this.#isFull) return;
-    this.#isHeldBack = true;
+    if (this.#heldBackSince !== undefined || !this.#isFull) return;
+    this.#heldBackSince = performance.now();
     this.#connection.pause();
     while (this.#isFull && this.#state !== 'closed') await this.#eased();
-    this.#isHeldBack = false;
+    this.#heldBackMs = this.heldBackMs;
+    this.#heldBackSince = undefined;
     this.#connection.resume();
   }
 

@@ -110,6 +110,8 @@ export const fetchSpecSchema = z.strictObject({
     .default([...lazyAttributes]),
   /** Whole fetch, redirects and body included, in ms. */
   timeoutMs: count(600_000).default(30_000),
+  /** Name, connection and TLS together, and the first answer of a host that nobody knows, in ms. */
+  connectTimeoutMs: count(600_000).default(5_000),
   /** Body after decompression; a longer page is cut there and still parsed. */
   bodyBytesMax: count(1 << 30).default(10 << 20),
   redirectsMax: z.int().min(0).max(50).default(10),

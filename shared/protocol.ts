@@ -28,6 +28,10 @@ export const limits = {
   silenceMs: 25_000,
   /** A lease ends this long after it was given or extended. [T-4] */
   leaseMs: 120_000,
+  /** However often it is extended, a lease ends this long after two fetches could have. [T-50] */
+  leaseMarginMs: 60_000,
+  /** A page of a Python program goes back this long after it was heard last. [Y-8] */
+  pythonLeaseMs: 1_800_000,
   /** A robots.txt: what is beyond is not read. Source: RFC 9309, section 2.5. */
   robotsBytesMax: 500 << 10,
   urlChars: 4096,
@@ -189,6 +193,8 @@ export type TaskPush = {
   /** Absent: a page. `robots`: a robots.txt, answered by `task.robots` [T-17]; `sitemap`: answered by
    *  `task.sitemap` [T-20]. */
   kind?: 'robots' | 'sitemap';
+  /** Its host has not proved that it answers: it begins at once, beside the slots. [T-51] */
+  trial?: true;
   /** The host has a delay: say `task.started` when the request leaves. [T-18] */
   timed?: true;
 };

@@ -107,6 +107,8 @@ export const requestSchemas = {
     count: z.int().min(0).max(limits.creditMax),
     /** Fetches at once; a task whose start time matters is not given beyond it. Default: count. */
     slots: z.int().min(0).max(limits.creditMax).optional(),
+    /** Of `count`, those beside its slots: of hosts that may not answer. Default: 0. [T-51] */
+    trials: z.int().min(0).max(limits.creditMax).optional(),
     /** `files`: no pages, only what tells of a host, as robots.txt does. Default: all. [T-40] */
     takes: z.enum(['all', 'files']).optional(),
   }),

@@ -5,6 +5,9 @@
  *        |                      |            ^
  *        +-- cancelled ---------+            +-- sent again after a lost connection
  *
+ * A trial, which is a task of a host that may not answer, begins at once, and holds no slot until
+ * an answer begins: many hosts are dead, and nobody else should wait for them.
+ *
  * What was fetched is kept until the master has it on disk. What was not is dropped with the
  * connection, also in the middle of a fetch: the master gives it to somebody again, and a host must
  * not be asked by both.
@@ -38,6 +41,9 @@ type ByVisitor = <O extends { readonly ok: true } | FailedOutcome>(
   fetch: (this: PageFetcher, ...request: FetchRequest) => Promise<O>,
 ) => Promise<O | FailedOutcome>;
 
+/** Trials at once, for each slot, and in all: a connection that is waited for costs little. */
+const trialsPerSlot = 32;
+const trialsMax = 1_024;
 /** How long a drain waits for what is being fetched. */
 const drainMs = 35_000;
 
@@ -50,6 +56,8 @@ export class Worker {
   readonly #crawls = new Map<number, { spec: FetchSpec; visitors: Visitors; isStale: boolean }>();
   #queued: TaskPush[] = [];
   readonly #fetching = new Map<TaskPush, AbortController>();
+  /** Trials among them that nobody has answered. */
+  readonly #unanswered = new Set<TaskPush>();
   /** A controller serves fetch after fetch until it has aborted one: they are slow to make. */
   readonly #spareAborts: AbortController[] = [];
   readonly #outbox: Outbox;
@@ -100,7 +108,8 @@ export class Worker {
     }
     const { master } = this.#link;
     master?.notify('task.credit', { count: 0, slots: 0 });
-    for (const { task, lease } of this.#queued) {
+    for (const task of this.#unanswered) this.#fetching.get(task)?.abort();
+    for (const { task, lease } of [...this.#queued, ...this.#unanswered]) {
       master?.request('task.release', { task, lease }).catch(() => {});
     }
     this.#queued = [];
@@ -117,12 +126,13 @@ export class Worker {
       if (crawl.isStale) this.#crawls.delete(id);
       crawl.isStale = true;
     }
-    // As many again as there are slots, so that a slot never waits for the network.
     const { slots, takes } = this.#options;
     clearInterval(this.#extender);
     this.#extender = setInterval(() => this.#extend(), master.hello.leaseMs / 4);
-    const count = Math.min(slots * 2, limits.creditMax);
-    master.notify('task.credit', { count, slots, takes });
+    const trials = Math.min(slots * trialsPerSlot, trialsMax);
+    // As many again as there are slots, so that a slot never waits for the network.
+    const count = Math.min(slots * 2 + trials, limits.creditMax);
+    master.notify('task.credit', { count, slots, trials, takes });
   }
 
   #take(push: Push): void {
@@ -134,7 +144,7 @@ export class Worker {
         this.#crawls.delete(push.crawl);
         return;
       case 'task.push':
-        if (this.#state === 'working') this.#queued.push(...push.tasks);
+        if (this.#state === 'working') this.#queue(push.tasks);
         this.#fill();
         return;
       case 'task.cancel':
@@ -157,14 +167,18 @@ export class Worker {
     this.#crawls.set(id, { spec, visitors, isStale: false });
   }
 
+  #queue(tasks: readonly TaskPush[]): void {
+    const urgent = tasks.filter(isUrgent);
+    if (urgent.length > 0) this.#queued = [...urgent, ...this.#queued];
+    this.#queued.push(...tasks.filter((task) => !isUrgent(task)));
+  }
+
   #fill(): void {
-    while (
-      this.#fetching.size < this.#options.slots &&
-      !this.#outbox.isFull &&
-      this.#state === 'working'
-    ) {
-      const task = this.#queued.shift();
-      if (task === undefined) break;
+    while (!this.#outbox.isFull && this.#state === 'working') {
+      const hasSlot = this.#fetching.size - this.#unanswered.size < this.#options.slots;
+      const [task] = this.#queued;
+      if (task === undefined || !(hasSlot || isUrgent(task))) break;
+      this.#queued.shift();
       void this.#work(task);
     }
     if (this.#fetching.size === 0 && this.#outbox.isEmpty) this.#onIdle();
@@ -176,10 +190,14 @@ export class Worker {
     const abort = this.#spareAborts.pop() ?? new AbortController();
     this.#fetching.set(task, abort);
     const { signal } = abort;
-    const { lease, open, private: blocks, etag, lastModified, validatedUrl } = task;
+    const { lease, open, private: blocks, etag, lastModified, validatedUrl, trial = false } = task;
+    if (trial) this.#unanswered.add(task);
     const validators = etag || lastModified ? { etag, lastModified } : undefined;
     let isTimed = task.timed === true;
+    const onAnswer = () => void this.#unanswered.delete(task);
     const onStart = () => {
+      // A redirect of a robots.txt may lead to a host that nobody knows either.
+      if (trial && !signal.aborted) this.#unanswered.add(task);
       if (!isTimed) return;
       // When it has left. Said before, it could leave late, and the next one came too early.
       process.nextTick(() => this.#link.master?.notify('task.started', { lease }));
@@ -194,7 +212,10 @@ export class Worker {
       const { spec, visitors } = crawl;
       const statements = await this.#do(task, (fetch) =>
         visitors.through((visitor) => {
-          const context = { ...visitor, open, blocks, validators, validatedUrl, onStart, follow };
+          // What a proxy takes its time for is not the host's.
+          const isFirst = trial && task.attempt === 1 && visitor.proxy === undefined;
+          const known = { validators, validatedUrl, isFirst };
+          const context = { ...visitor, open, blocks, ...known, onStart, onAnswer, follow };
           return fetch.call(this.#fetcher, task.url, spec, signal, context);
         }, signal),
       );
@@ -207,6 +228,7 @@ export class Worker {
       }
     } finally {
       this.#fetching.delete(task);
+      this.#unanswered.delete(task);
       if (!abort.signal.aborted) this.#spareAborts.push(abort);
       this.#fill();
     }
@@ -271,4 +293,9 @@ export class Worker {
       this.#fill();
     });
   }
+}
+
+/** It does not wait for a slot: a host waits for its robots.txt, and nobody for a trial. */
+function isUrgent({ kind, trial }: TaskPush): boolean {
+  return trial === true || kind === 'robots';
 }

@@ -9,8 +9,8 @@ export function credit(
   session: Session,
   request: Requests['task.credit'],
 ): Replies['task.credit'] {
-  const { count, slots = count, takes = 'all' } = request;
-  session.setCredit(count, slots, takes);
+  const { count, slots = count, trials = 0, takes = 'all' } = request;
+  session.setCredit({ count, slots, trials, takes });
   return {};
 }
 

@@ -23,6 +23,7 @@ const closed: BreakerRecord = { sleeps: 0, until: 0 };
 export class Breaker {
   #record = closed;
   #failures = 0;
+  #isProved = false;
 
   get record(): BreakerRecord {
     return this.#record;
@@ -30,6 +31,17 @@ export class Breaker {
 
   restore(record: BreakerRecord): void {
     this.#record = record;
+  }
+
+  /** It answered its last request: none is known to be in vain. Not on record, so that after a
+   *  restart every host has to prove itself. */
+  get isProved(): boolean {
+    return this.#isProved;
+  }
+
+  /** Nobody answered its last request. */
+  get isFailing(): boolean {
+    return this.#failures > 0 || this.isProbing;
   }
 
   /** One fetch at a time finds out whether the host answers again. */
@@ -48,8 +60,16 @@ export class Breaker {
     return error !== undefined && now < until ? error : undefined;
   }
 
+  /** Somebody is there, whatever was said. True when it is news. */
+  spoke(): boolean {
+    const isNew = !this.#isProved;
+    this.#isProved = true;
+    return isNew;
+  }
+
   /** Somebody answered. True when it changes the record. */
   answered(): boolean {
+    this.#isProved = true;
     this.#failures = 0;
     const isNew = this.isProbing;
     this.#record = closed;
@@ -59,6 +79,7 @@ export class Breaker {
   /** Nobody did. True when it changes the record. */
   failed(error: FetchErrorBody, now: number): boolean {
     const { sleeps: before, until } = this.#record;
+    this.#isProved = false;
     // What was under way together is one failure.
     if (now < until) return false;
     if (before === 0 && ++this.#failures <= failuresFree) return false;

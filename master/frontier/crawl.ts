@@ -183,6 +183,7 @@ export class Crawl {
       crawlDelayMaxMs,
       follows: this.spec.delayMs === undefined && base.delayMs > 0,
       attemptsMax,
+      isRelayed: this.spec.fetch.proxies.length > 0,
       delayMs: this.spec.delayMs ?? base.delayMs,
       perHost: this.spec.perHost ?? base.perHost,
     };

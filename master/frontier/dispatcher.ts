@@ -4,12 +4,14 @@
  *
  *     due host + slave with room --> lease --> claim (report, failure) | release | lost | expired
  *
- * A host's robots.txt goes to a holder who takes such tasks; until one has room it is parked.
+ * A host's robots.txt goes to a holder who takes such tasks; until one has room it is parked. Who
+ * has room for what is told by `holders`.
  */
 import { randomBytes } from 'node:crypto';
 import { clockMs } from '../../shared/clock.ts';
 import type { Crawls } from './crawls.ts';
-import type { Host, Turn } from './host.ts';
+import { Holders, type Place } from './holders.ts';
+import { type Host, type Line, lines, type Turn } from './host.ts';
 import { type Lease, type LeaseHolder, Leases } from './leases.ts';
 import { type ParkedFile, ParkedFiles } from './parked-files.ts';
 import type { Politeness } from './politeness.ts';
@@ -22,12 +24,18 @@ const lossesMax = 12;
 const lossFirstMs = 1_000;
 const tickMs = 1_000;
 const timerMsMax = 60_000;
+/** Redirects of a robots.txt. Source: RFC 9309, section 2.3.1.2. */
+const robotsHopsMax = 5;
+/** A page waits in its slave for one fetch at most before its own begins. */
+const fetchesOfLife = 2;
 
 export type DispatcherOptions = {
   readonly crawls: Crawls;
   readonly politeness: Politeness;
   readonly names: TaskNames;
   readonly leaseMs: number;
+  /** How much longer than two fetches may take a lease lasts, extended or not. */
+  readonly leaseMarginMs: number;
   /** False while nothing should be fetched: sinks lag behind. */
   readonly mayFetch: () => boolean;
   /** About once a second. */
@@ -41,12 +49,9 @@ export type DispatcherOptions = {
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #leases: Leases;
-  readonly #holders: LeaseHolder[] = [];
+  readonly #holders = new Holders();
   readonly #parked: ParkedFiles;
-  /** Whose leases ran out and who has not been heard of since: they would only keep tasks. */
-  readonly #late = new Set<LeaseHolder>();
   readonly #ticker = setInterval(() => this.#tick(), tickMs);
-  #nextHolder = 0;
   #timer: NodeJS.Timeout | undefined;
   #isQueued = false;
   #state: 'working' | 'draining' = 'working';
@@ -70,20 +75,18 @@ export class Dispatcher {
 
   /** From now on gets tasks as its credit allows. */
   add(holder: LeaseHolder): void {
-    this.#holders.push(holder);
+    this.#holders.add(holder);
     this.dispatchSoon();
   }
 
   /** It said something, whatever it was: it works. */
   heard(holder: LeaseHolder): void {
-    if (this.#late.delete(holder)) this.dispatchSoon();
+    if (this.#holders.heard(holder)) this.dispatchSoon();
   }
 
   /** Its session ended: its leases return at once. */
   remove(holder: LeaseHolder): void {
-    this.#late.delete(holder);
-    const index = this.#holders.indexOf(holder);
-    if (index >= 0) this.#holders.splice(index, 1);
+    this.#holders.remove(holder);
     for (const lease of [...holder.leases]) this.#lost(lease);
   }
 
@@ -97,6 +100,7 @@ export class Dispatcher {
   ): { task: Task; host: Host | undefined } | undefined {
     const { task, held } = this.#named(holder, leaseId, name);
     if (task === undefined) return undefined;
+    this.#holders.reported(holder);
     const lease = held ?? (task.state === 'leased' ? this.#leases.of(task) : undefined);
     task.queue.commit(task);
     if (lease !== undefined) {
@@ -160,10 +164,13 @@ export class Dispatcher {
       politeness.vacate(lease.group, now);
       lease.group = undefined;
     }
+    // Of no more hops than a fetch may have: else one that never ends could be had by them.
+    if (lease.hopCount++ < this.#hopsMax(lease)) this.#leases.hold(lease, now);
     return new Promise((resolve) => {
       const hasSlot = lease.group === group;
       const settle = (turn: Turn) => {
         lease.hop = undefined;
+        this.#leases.goOn(lease, clockMs());
         if (turn === 'go') {
           lease.group = group;
           lease.timing = group.delayMs > 0 ? 'awaited' : 'free';
@@ -237,70 +244,87 @@ export class Dispatcher {
     if (crawls.queues.unpark()) this.dispatchSoon();
     const now = clockMs();
     politeness.serveHops(now);
-    if (this.#holders.length > 0 && mayFetch()) this.#handOut(now);
+    if (!this.#holders.isEmpty && mayFetch()) this.#handOut(now);
     const dueAt = politeness.nextDueAt(now);
     if (dueAt === undefined) return;
     this.#timer = setTimeout(() => this.#dispatch(), Math.min(dueAt - now, timerMsMax));
   }
 
   #handOut(now: number): void {
-    const { politeness, crawls, names, onFilesWanted } = this.#options;
     const pushes = new Map<LeaseHolder, Lease[]>();
-    const give = (holder: LeaseHolder, { task, host, isTimed }: ParkedFile) => {
-      this.#nextHolder = (this.#holders.indexOf(holder) + 1) % this.#holders.length;
-      const lease = this.#leases.give({ task, name: names.of(task), host, holder }, now);
-      if (isTimed) lease.timing = 'awaited';
-      else if (lease.timing === 'awaited') politeness.starting(host.group, now);
-      const crawl = crawls.of(task);
-      if (crawl !== undefined) crawl.leased++;
-      const list = pushes.get(holder);
-      if (list === undefined) pushes.set(holder, [lease]);
+    const give = (place: Place, file: ParkedFile) => {
+      const lease = this.#give(place, file, now);
+      const list = pushes.get(place.holder);
+      if (list === undefined) pushes.set(place.holder, [lease]);
       else list.push(lease);
     };
-    while (!this.#parked.isEmpty) {
-      const holder = this.#fileTaker();
-      const file = holder && this.#parked.take(now);
-      if (holder === undefined || file === undefined) break;
-      give(holder, file);
+    for (let file = this.#parked.first(now); file !== undefined; file = this.#parked.first(now)) {
+      const place = this.#holders.place(file.host.line(now) ?? 'timed', 'files');
+      if (place === undefined) break;
+      this.#parked.shift();
+      give(place, file);
     }
     while (!this.#parked.isFull) {
-      // A host with a delay needs a slave that begins at once; others may wait in the slave.
-      const timely = this.#holderWith(startsAtOnce, 'pages');
-      const holder = timely ?? this.#holderWith(({ credit }) => credit, 'pages');
-      const taken = holder && politeness.take(now, timely === undefined);
-      if (holder === undefined || taken === undefined) break;
-      const isFile = taken.task.kind !== 'page';
-      const taker = isFile && holder.takes === 'pages' ? this.#fileTaker() : holder;
+      const taken = this.#take(now);
+      if (taken === undefined) break;
+      const { host, task, place } = taken;
+      const isFile = task.kind !== 'page' && place.holder.takes === 'pages';
+      const taker = isFile ? this.#holders.place(host.line(now) ?? 'timed', 'files') : place;
       if (taker === undefined) this.#parked.park(taken, now);
-      else give(taker, { ...taken, isTimed: false });
+      else give(taker, { host, task, isTimed: false });
     }
     for (const [holder, leases] of pushes) holder.push(leases);
-    if (this.#parked.isEmpty) return;
-    if (this.#holders.every(({ takes }) => takes === 'pages')) onFilesWanted();
+    if (!this.#parked.isEmpty && this.#holders.lacksFiles) this.#options.onFilesWanted();
   }
 
-  #fileTaker(): LeaseHolder | undefined {
-    return this.#holderWith(startsAtOnce, 'files');
-  }
-
-  /** The next holder in turn that has room and takes such tasks. */
-  #holderWith(
-    room: (holder: LeaseHolder) => number,
-    what: 'pages' | 'files',
-  ): LeaseHolder | undefined {
-    const { length } = this.#holders;
-    for (let i = 0; i < length; i++) {
-      const holder = this.#holders[(this.#nextHolder + i) % length];
-      if (holder === undefined || this.#late.has(holder)) continue;
-      if (holder.takes !== 'all' && holder.takes !== what) continue;
-      if (holder.leases.size < room(holder)) return holder;
+  /** The next task that somebody has room for. Of hosts that have not proved that they answer comes
+   *  first, since what they may have is theirs alone. */
+  #take(now: number): { host: Host; task: Task; place: Place } | undefined {
+    const { politeness } = this.#options;
+    const of = (place: Place | undefined, among: readonly Line[]) => {
+      const taken = place && politeness.take(now, among);
+      return taken && place && { ...taken, place };
+    };
+    for (const line of ['fresh', 'failing', 'relayed'] as const) {
+      const taken = politeness.has(line, now) && of(this.#holders.place(line, 'pages'), [line]);
+      if (taken) return taken;
     }
-    return undefined;
+    const timely = this.#holders.place('timed', 'pages');
+    if (timely === undefined) return of(this.#holders.place('free', 'pages'), ['free']);
+    // A program that takes pages alone is asked for no share: whatever waits longest.
+    if (timely.holder.takes === 'pages') return of(timely, lines);
+    return of(timely, ['timed']) ?? of(timely, ['free']);
+  }
+
+  #give({ holder, room }: Place, { task, host, isTimed }: ParkedFile, now: number): Lease {
+    const { politeness, crawls, names } = this.#options;
+    const crawl = crawls.of(task);
+    const lifeMs = this.#lifeMs(task, crawl?.spec.fetch.timeoutMs ?? 0);
+    const name = names.of(task);
+    const lease = this.#leases.give({ task, name, host, holder, room, lifeMs }, now);
+    this.#holders.took(lease);
+    if (isTimed) lease.timing = 'awaited';
+    else if (lease.timing === 'awaited') politeness.starting(host.group, now);
+    if (crawl !== undefined) crawl.leased++;
+    return lease;
+  }
+
+  /** How long a lease of the task lasts at most, extended or not: a robots.txt begins at once, a
+   *  page may wait in its slave as long as a fetch takes. */
+  #lifeMs({ kind }: Task, timeoutMs: number): number {
+    const { leaseMarginMs } = this.#options;
+    return leaseMarginMs + (kind === 'robots' ? 0 : fetchesOfLife * timeoutMs);
+  }
+
+  #hopsMax({ task }: Lease): number {
+    if (task.kind === 'robots') return robotsHopsMax;
+    return this.#options.crawls.of(task)?.spec.fetch.redirectsMax ?? 0;
   }
 
   #end(lease: Lease): void {
     const { crawls, politeness } = this.#options;
     this.#leases.end(lease);
+    this.#holders.ended(lease);
     const crawl = crawls.of(lease.task);
     if (crawl !== undefined) crawl.leased--;
     const now = clockMs();
@@ -339,8 +363,8 @@ export class Dispatcher {
 
   #tick(): void {
     const now = clockMs();
-    for (const lease of this.#leases.expired(now)) {
-      this.#late.add(lease.holder);
+    for (let lease = this.#leases.expired(now); lease; lease = this.#leases.expired(now)) {
+      this.#holders.ranOut(lease.holder);
       lease.holder.cancel([lease]);
       this.#lost(lease);
     }
@@ -349,9 +373,4 @@ export class Dispatcher {
     this.#options.onTick(now);
     this.dispatchSoon();
   }
-}
-
-/** How many of its leases a holder can begin at once. */
-function startsAtOnce({ slots, credit }: LeaseHolder): number {
-  return Math.min(slots, credit);
 }

@@ -9,7 +9,10 @@ import type { FoundAddresses } from './inbox.ts';
 import type { SeedsFound } from './seed-hosts.ts';
 import type { TaskQueuesOptions } from './task-queues.ts';
 
-export type FrontierOptions = Pick<DispatcherOptions, 'leaseMs' | 'onFilesWanted'> &
+export type FrontierOptions = Pick<
+  DispatcherOptions,
+  'leaseMs' | 'leaseMarginMs' | 'onFilesWanted'
+> &
   Pick<TaskQueuesOptions, 'queuesMax' | 'tasksMax'> & {
     readonly store: Store;
     readonly commits: GroupCommit;

@@ -105,6 +105,7 @@ export class Frontier {
       politeness: this.#politeness,
       names: new TaskNames(options.hostSecret, this.#hashers.nested),
       leaseMs: options.leaseMs,
+      leaseMarginMs: options.leaseMarginMs,
       mayFetch: () => !options.results.isFull,
       onTick: (now) => this.#records.sweep(now),
       onFilesWanted: options.onFilesWanted,

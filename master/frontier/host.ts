@@ -21,6 +21,8 @@ export type Manners = {
   readonly crawlDelayMaxMs?: number;
   /** Fetches of a robots.txt before its host counts as out of reach. */
   readonly attemptsMax?: number;
+  /** It is asked through proxies, which have to bear each connection. */
+  readonly isRelayed?: boolean;
 };
 
 /** A crawl's queue on a host; `active` is false while the crawl is paused or at its limit. */
@@ -31,6 +33,19 @@ export type HostClient = {
   told?: number;
   active(): boolean;
 };
+
+/** Where a group waits for somebody to take its next task. The last three are of hosts that have
+ *  not proved that they answer:
+ *
+ *     timed    it has a delay: its tasks must start when they are handed out, so they only go to a
+ *              slave with a free slot
+ *     free     it has none
+ *     fresh    nobody knows whether its host answers
+ *     failing  its host did not, the last time
+ *     relayed  the same of both, where proxies ask it
+ */
+export const lines = ['timed', 'free', 'fresh', 'failing', 'relayed'] as const;
+export type Line = (typeof lines)[number];
 
 /** What becomes of a redirect: `go`: it may start. `later`: its group holds for too long to wait for
  *  it. `lost`: its lease has ended. */
@@ -84,6 +99,14 @@ export class Host implements HostName {
     this.robots = new RobotsGate(key, hash, load, room);
   }
 
+  /** Where its tasks wait, as far as that is not its group's affair. Those of a dead host are given
+   *  up, for which nobody is needed. */
+  line(now: number): Line | undefined {
+    if (this.breaker.isProved || this.breaker.dead(now) !== undefined) return undefined;
+    for (const { manners } of this.clients.values()) if (manners.isRelayed) return 'relayed';
+    return this.breaker.isFailing ? 'failing' : 'fresh';
+  }
+
   /** The operator asks for URLs of this host: what was given up is tried again. */
   retry(): void {
     this.robots.retry();
@@ -130,6 +153,11 @@ export class Group {
   /** Time of the next allowed start. */
   get nextAt(): number {
     return Math.max(this.lastAt + this.delayMs, this.pace.holdUntil);
+  }
+
+  /** Where it waits with its next host. */
+  line(now: number): Line {
+    return this.waiting.peek()?.line(now) ?? (this.delayMs > 0 ? 'timed' : 'free');
   }
 
   get hasSlot(): boolean {

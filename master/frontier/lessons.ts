@@ -54,6 +54,7 @@ export class Lessons {
 
   /** An answer of which only the status counts; 429 and 503 ask to be left alone. */
   answered(host: Host, status: number, retryAfterMs = 0): void {
+    if (host.breaker.spoke()) this.#politeness.paced(host.group, clockMs());
     if (status < 500 && status !== 429) this.#served(host, undefined);
     if (status !== 429 && status !== 503) return;
     const { group } = host;
@@ -75,6 +76,7 @@ export class Lessons {
   #served(host: Host, ms: number | undefined): void {
     const { group, breaker } = host;
     const now = clockMs();
+    breaker.spoke();
     if (group.pace.answered(ms, now)) this.#records.savePace(group);
     this.#politeness.paced(group, now);
     if (!breaker.answered()) return;

@@ -36,14 +36,20 @@ export class ParkedFiles {
     this.#files.push({ ...taken, isTimed });
   }
 
-  /** The one that waits longest, for somebody who takes it. */
-  take(now: number): ParkedFile | undefined {
-    for (let file = this.#files.shift(); file !== undefined; file = this.#files.shift()) {
+  /** The one that waits longest; it stays. */
+  first(now: number): ParkedFile | undefined {
+    for (let [file] = this.#files; file !== undefined; [file] = this.#files) {
       if (file.task.state === 'leased') return file;
       // A report of an older lease has come.
+      this.shift();
       this.#leaveHost(file, now);
     }
     return undefined;
+  }
+
+  /** Somebody takes it. */
+  shift(): void {
+    this.#files.shift();
   }
 
   /** Those of a crawl are not wanted any more; another crawl may ask for a robots.txt. */

@@ -2,19 +2,16 @@
  * Good manners, kept for the whole cluster: which host may be asked next, and when. Pure: time is
  * an argument, tasks are handed out by `take` and come back by `ended`.
  *
- * Delay and concurrency hold for a group of hosts. A group is in one of three heaps, ordered by the
- * next time it may be asked, while it has something to do and may have one more fetch under way:
- *
- *     hops    a redirect of one of its fetches waits: it goes before any new task
- *     timed   it has a delay: its tasks must start when they are handed out, so they only go to a
- *             slave with a free slot
- *     free    it has none
+ * Delay and concurrency hold for a group of hosts. A group is in one heap, ordered by the next time
+ * it may be asked, while it has something to do and may have one more fetch under way: that of the
+ * redirects, if one of its fetches waits with one, which goes before any new task; else that of its
+ * line (see `host`).
  *
  * Within a group the host that has waited longest is next. When several crawls ask the same group,
  * the longest of their delays and the smallest of their concurrencies hold, and they take turns.
  */
 import { Heap } from './heap.ts';
-import { Group, type Hop, Host, type HostClient } from './host.ts';
+import { Group, type Hop, Host, type HostClient, type Line, lines } from './host.ts';
 import { nextTask, type WorkEvents, workDueAt } from './host-work.ts';
 import type { RobotsRoom } from './robots-room.ts';
 import type { Task } from './tasks.ts';
@@ -47,8 +44,9 @@ export class Politeness {
   readonly #hosts = new Map<string, Host>();
   readonly #groups = new Map<string, Group>();
   readonly #hops = new Heap<Group>((a, b) => a.dueAt < b.dueAt);
-  readonly #timed = new Heap<Group>((a, b) => a.dueAt < b.dueAt);
-  readonly #free = new Heap<Group>((a, b) => a.dueAt < b.dueAt);
+  readonly #lines = new Map(
+    lines.map((line) => [line, new Heap<Group>((a, b) => a.dueAt < b.dueAt)]),
+  );
   readonly #options: PolitenessOptions;
 
   constructor(options: PolitenessOptions) {
@@ -143,25 +141,34 @@ export class Politeness {
     this.#order(group, now);
   }
 
-  /** A task that may start now, and its host; undefined when none may. `prefetch`: only of groups
-   *  without a delay. */
-  take(now: number, prefetch: boolean): { host: Host; task: Task } | undefined {
-    for (const heap of prefetch ? [this.#free] : [this.#timed, this.#free]) {
-      for (let group = heap.peek(); group && group.dueAt <= now; group = heap.peek()) {
-        const host = group.waiting.peek();
-        const task = host && nextTask(host, now, this.#options);
-        if (host !== undefined && task !== undefined) {
-          task.queue.lease(task);
-          host.inFlight++;
-          group.inFlight++;
-          group.lastAt = now;
-          // To the end of the line.
-          group.waiting.remove(host);
-        }
-        if (host === undefined) this.#order(group, now);
-        else this.wake(host, now);
-        if (host !== undefined && task !== undefined) return { host, task };
+  /** `take` of that line may give something now. */
+  has(line: Line, now: number): boolean {
+    const dueAt = this.#lines.get(line)?.peek()?.dueAt;
+    return dueAt !== undefined && dueAt <= now;
+  }
+
+  /** A task that may start now, and its host, from one of these lines: of the group that waits
+   *  longest; undefined when none may. */
+  take(now: number, among: readonly Line[]): { host: Host; task: Task } | undefined {
+    for (let group = this.#first(among); group && group.dueAt <= now; group = this.#first(among)) {
+      if (group.heap !== this.#lines.get(group.line(now))) {
+        // A dead host is given another chance.
+        this.#order(group, now);
+        continue;
       }
+      const host = group.waiting.peek();
+      const task = host && nextTask(host, now, this.#options);
+      if (host !== undefined && task !== undefined) {
+        task.queue.lease(task);
+        host.inFlight++;
+        group.inFlight++;
+        group.lastAt = now;
+        // To the end of its group.
+        group.waiting.remove(host);
+      }
+      if (host === undefined) this.#order(group, now);
+      else this.wake(host, now);
+      if (host !== undefined && task !== undefined) return { host, task };
     }
     return undefined;
   }
@@ -225,16 +232,25 @@ export class Politeness {
 
   /** `take` may have something, now or at a known time, without a fetch ending first. */
   get hasDue(): boolean {
-    return [this.#hops, this.#timed, this.#free].some(({ size }) => size > 0);
+    return [this.#hops, ...this.#lines.values()].some(({ size }) => size > 0);
   }
 
   /** When after `now` `take` or `serveHops` may have something more; undefined: only after a
    *  `wake`. */
   nextDueAt(now: number): number | undefined {
     let first: number | undefined;
-    for (const heap of [this.#hops, this.#timed, this.#free]) {
+    for (const heap of [this.#hops, ...this.#lines.values()]) {
       const dueAt = heap.peek()?.dueAt;
       if (dueAt !== undefined && dueAt > now && dueAt < (first ?? dueAt + 1)) first = dueAt;
+    }
+    return first;
+  }
+
+  #first(among: readonly Line[]): Group | undefined {
+    let first: Group | undefined;
+    for (const line of among) {
+      const group = this.#lines.get(line)?.peek();
+      if (group !== undefined && (first === undefined || group.dueAt < first.dueAt)) first = group;
     }
     return first;
   }
@@ -259,11 +275,11 @@ export class Politeness {
       group.heap = undefined;
       return;
     }
-    const heap = isHopping ? this.#hops : group.delayMs > 0 ? this.#timed : this.#free;
+    const heap = isHopping ? this.#hops : this.#lines.get(group.line(now));
     if (group.heap !== heap) group.heap?.remove(group);
     group.dueAt = dueAt;
     group.heap = heap;
-    heap.set(group);
+    heap?.set(group);
   }
 
   #forget(group: Group, now: number): void {

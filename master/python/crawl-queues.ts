@@ -359,8 +359,8 @@ export class CrawlQueues {
   #worker(caller: Caller): CrawlWorker {
     let worker = this.#workers.get(caller);
     if (worker === undefined) {
-      const { frontier } = this.#services();
-      worker = new CrawlWorker(caller, frontier);
+      const { frontier, timing } = this.#services();
+      worker = new CrawlWorker(caller, frontier, timing.pythonLeaseMs);
       this.#workers.set(caller, worker);
       frontier.dispatcher.add(worker);
     }

@@ -6,7 +6,7 @@
  *      |               +--- asks for more after work, nothing else can be had, and it is known to
  *      |               |    work on pages one by one --> done
  *      |               +--- ends in order: see `leave` --> done or back
- *      |               +--- dies, or is silent past the deadline --> back
+ *      |               +--- dies, or is silent for `leaseMs` --> back
  *      +--- not asked for within a second --> back
  *
  * Pages that were got without a put in between are done together, by the first request for more
@@ -64,6 +64,8 @@ const timerMsMax = 2 ** 31 - 1;
 export class CrawlWorker implements LeaseHolder {
   readonly name: string;
   readonly takes = 'pages';
+  readonly trials = 0;
+  readonly leaseMs: number;
   readonly leases = new Set<Lease>();
   readonly caller: Caller;
   readonly #frontier: Frontier;
@@ -85,7 +87,8 @@ export class CrawlWorker implements LeaseHolder {
   /** The last that it heard of the queue is that nothing is there. */
   wasSentAway = false;
 
-  constructor(caller: Caller, frontier: Frontier) {
+  constructor(caller: Caller, frontier: Frontier, leaseMs: number) {
+    this.leaseMs = leaseMs;
     this.name = `${caller.name}@${caller.peer}`.slice(-64);
     this.caller = caller;
     this.#frontier = frontier;

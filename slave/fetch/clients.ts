@@ -31,12 +31,13 @@ export type ClientKind = {
   readonly blocks?: readonly string[] | undefined;
   readonly proxy?: ProxyServer | undefined;
   readonly http2?: boolean;
+  /** For the name, the connection and TLS. */
+  readonly connectMs: number;
 };
 
 /** Kinds at once: nearly all crawls share two, or with proxies two for each of these. */
 const countMax = 256;
 const headerBytesMax = 32 << 10;
-const connectMs = 10_000;
 
 /** Begins a GET of `url`; what comes of it goes to the handler. `headers`: names and values in turn.
  *  @throws BlockedError of an address that the client's policy refuses. */
@@ -66,8 +67,9 @@ export class Clients {
   }
 
   of(kind: ClientKind): Client {
-    const { allow, blocks = [], proxy, http2 } = kind;
-    const ranges = allow === 'all' ? allow : `${allow.join(' ')}+${blocks.join(' ')}`;
+    const { allow, blocks = [], proxy, http2, connectMs } = kind;
+    const open = allow === 'all' ? allow : `${allow.join(' ')}+${blocks.join(' ')}`;
+    const ranges = `${connectMs} ${open}`;
     const key = proxy || http2 ? `${ranges} ${http2 ? 2 : 1} ${proxy?.url.href}` : ranges;
     const client = this.#clients.get(key) ?? this.#make(kind);
     this.#clients.delete(key);
@@ -95,7 +97,7 @@ export class Clients {
     await this.#closing;
   }
 
-  #make({ allow, blocks, proxy, http2 = false }: ClientKind): Client {
+  #make({ allow, blocks, proxy, http2 = false, connectMs }: ClientKind): Client {
     const { connections, addresses } = this.#options;
     const policy = new AddressPolicy(allow, blocks);
     const agent = {

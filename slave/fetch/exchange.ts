@@ -88,6 +88,8 @@ export type ExchangeOptions<Body> = {
   settle(hop: Hop<Body>): void;
   /** The request leaves. */
   onStart?: (() => void) | undefined;
+  /** Its answer begins. */
+  onAnswer?: (() => void) | undefined;
 };
 
 export class Exchange<Body> {
@@ -113,6 +115,7 @@ export class Exchange<Body> {
 
   onResponseStart(_controller: Controller, status: number, headers: Headers): void {
     if (this.#state !== 'waiting' || status < 200) return;
+    this.#options.onAnswer?.();
     for (const header of fieldsOf(headers, 'set-cookie')) this.#options.takeCookie(header);
     if (status === 200 || status === 304) {
       this.#validators = validatorsOf(fieldOf(headers, 'etag'), fieldOf(headers, 'last-modified'));

@@ -30,6 +30,8 @@ import { emptySitemap, sitemapReading } from './sitemap-body.ts';
 const noLinks = new Uint8Array(0);
 /** Misdirected Request. */
 const misdirected = 421;
+/** A lease of a robots.txt lasts twice as long. */
+const robotsMsMax = 30_000;
 
 type HopOptions<Body> = {
   readonly spec: FetchSpec;
@@ -39,6 +41,9 @@ type HopOptions<Body> = {
   readonly headers: string[];
   readonly takeCookie: (header: string) => void;
   readonly onStart: (() => void) | undefined;
+  readonly onAnswer: (() => void) | undefined;
+  /** An answer has to begin by then. */
+  readonly answerMs: number;
   readonly reading: Reading<Body>;
 };
 
@@ -65,6 +70,10 @@ export type FetchContext = {
   readonly proxy?: ProxyServer | undefined;
   /** Called when a request leaves, that of a redirect included. */
   readonly onStart?: (() => void) | undefined;
+  /** Called when an answer begins, that of a redirect included. */
+  readonly onAnswer?: (() => void) | undefined;
+  /** Nobody knows whether the host answers: it has to begin within the time of a connection. */
+  readonly isFirst?: boolean | undefined;
   /** Asked before a redirect is followed; without it all are. */
   readonly follow?: Follow | undefined;
 };
@@ -109,7 +118,7 @@ export class PageFetcher {
     [url, spec, signal, context = {}]: FetchRequest,
   ): Promise<Ending<Body>> {
     const { open = false, cookies = new CookieJar(), userAgent = spec.userAgent } = context;
-    const { blocks, proxy, validatedUrl = url, onStart, follow = freely } = context;
+    const { blocks, proxy, validatedUrl = url, onStart, onAnswer, follow = freely } = context;
     // Without the time that redirects wait for their turns.
     let started = performance.now();
     const turnOf: Follow = async (to) => {
@@ -119,7 +128,10 @@ export class PageFetcher {
       started += performance.now() - askedAt;
       return turn;
     };
-    const kind = { allow: spec.allowPrivate, blocks, proxy, http2: spec.http2 };
+    const { http2, connectTimeoutMs: connectMs } = spec;
+    const kind = { allow: spec.allowPrivate, blocks, proxy, http2, connectMs };
+    // What comes after the first answer has the time of the whole fetch.
+    let answerMs = context.isFirst ? connectMs : Number.POSITIVE_INFINITY;
     const chain = new RedirectChain(url, spec.redirectsMax);
     const answer = (hop: Answer): Result => ({
       finalUrl: chain.url,
@@ -139,8 +151,10 @@ export class PageFetcher {
       const validators = chain.url === validatedUrl ? context.validators : undefined;
       const { accept } = reading;
       const headers = requestHeaders(target, { spec, open, userAgent, accept, cookie, validators });
-      const options = { spec, signal, leftMs, headers, takeCookie, onStart, reading };
+      const events = { takeCookie, onStart, onAnswer };
+      const options = { spec, signal, leftMs, answerMs, headers, ...events, reading };
       const hop = await this.#ask(kind, target, options, turnOf);
+      answerMs = Number.POSITIVE_INFINITY;
       if (hop.kind !== 'failed') {
         const refusal = proxy && judgeProxy(proxy, hop.status);
         if (refusal !== undefined) return over({ ok: false, error: refusal });
@@ -193,14 +207,16 @@ export class PageFetcher {
 
   /** Fetch a robots.txt; rejects as `fetch` does, and keeps to the same addresses. */
   async fetchRobots(...[url, spec, signal, context = {}]: FetchRequest): Promise<RobotsOutcome> {
-    const { blocks, proxy, onStart, follow = freely } = context;
+    const { blocks, proxy, onStart, onAnswer, follow = freely } = context;
     const own = new URL(url).origin;
-    const { http2, timeoutMs, allowPrivate: allow } = spec;
+    const { http2, connectTimeoutMs: connectMs, allowPrivate: allow } = spec;
+    const timeoutMs = Math.min(spec.timeoutMs, robotsMsMax);
+    const answerMs = context.isFirst ? connectMs : timeoutMs;
     const headers = ['user-agent', spec.userAgent, 'accept', 'text/plain,*/*;q=0.5'];
     const kindOf = (target: URL): ClientKind => {
       // Only the seed's own host is where the seed is.
       const isOwn = target.origin === own;
-      return { allow, blocks: isOwn ? blocks : undefined, proxy, http2 };
+      return { allow, blocks: isOwn ? blocks : undefined, proxy, http2, connectMs };
     };
     const ask: AskRobots = (target, exchange) =>
       exchange((handler) => {
@@ -211,7 +227,9 @@ export class PageFetcher {
         exchange((handler) => send(client, target, headers, handler)),
       );
     const ways = { ask, ...(http2 && { askApart }) };
-    const outcome = await fetchRobots(url, ways, { timeoutMs, signal, onStart, follow });
+    const patience = { timeoutMs, answerMs };
+    const events = { onStart, onAnswer, follow };
+    const outcome = await fetchRobots(url, ways, { ...patience, ...events, signal });
     const refusal = outcome.ok && proxy ? judgeProxy(proxy, outcome.status) : undefined;
     return refusal === undefined ? outcome : { ok: false, error: refusal };
   }
@@ -224,14 +242,30 @@ export class PageFetcher {
 
 /** One request; rejects only with an AbortError when `signal` fires. */
 function hopTo<Body>(client: Client, url: URL, options: HopOptions<Body>): Promise<Hop<Body>> {
-  const { spec, signal, leftMs, headers, takeCookie, onStart, reading } = options;
+  const { spec, signal, leftMs, answerMs, headers, takeCookie, onStart, reading } = options;
   return new Promise((resolve, reject) => {
     if (signal.aborted) {
       reject(abortError(signal));
       return;
     }
-    const exchange = new Exchange({ url: url.href, spec, reading, takeCookie, settle, onStart });
-    const timer = setTimeout(() => exchange.expire(), Math.max(leftMs, 1));
+    const exchange = new Exchange({
+      url: url.href,
+      spec,
+      reading,
+      takeCookie,
+      settle,
+      onStart,
+      onAnswer: () => {
+        if (answerMs < leftMs) expireIn(leftMs - answerMs);
+        options.onAnswer?.();
+      },
+    });
+    let timer: NodeJS.Timeout | undefined;
+    const expireIn = (ms: number) => {
+      clearTimeout(timer);
+      timer = setTimeout(() => exchange.expire(), Math.max(ms, 1));
+    };
+    expireIn(Math.min(leftMs, answerMs));
     const onAbort = (): void => {
       exchange.cancel();
       settled();

@@ -36,9 +36,12 @@ export type RobotsWays = {
 
 export type RobotsOptions = {
   readonly timeoutMs: number;
+  /** Of each hop: its answer has to begin by then. */
+  readonly answerMs: number;
   readonly signal: AbortSignal;
-  /** A request leaves. */
+  /** A request leaves; its answer begins. */
   readonly onStart: (() => void) | undefined;
+  readonly onAnswer: (() => void) | undefined;
   readonly follow: Follow;
 };
 
@@ -85,21 +88,33 @@ export type RobotsHop =
 
 function hop(
   dispatch: Dispatch,
-  { timeoutMs, signal, onStart }: RobotsOptions,
+  { timeoutMs, answerMs, signal, onStart, onAnswer }: RobotsOptions,
 ): Promise<RobotsHop> {
   return new Promise((settle, reject) => {
     signal.throwIfAborted();
-    const timer = setTimeout(() => exchange.expire(), Math.max(timeoutMs, 1));
+    let timer: NodeJS.Timeout | undefined;
+    const expireIn = (ms: number) => {
+      clearTimeout(timer);
+      timer = setTimeout(() => exchange.expire(), Math.max(ms, 1));
+    };
     const onAbort = (): void => {
       clearTimeout(timer);
       exchange.cancel();
       reject(signal.reason);
     };
-    const exchange = new RobotsExchange((answer) => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', onAbort);
-      settle(answer);
-    }, onStart);
+    const exchange = new RobotsExchange(
+      (answer) => {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', onAbort);
+        settle(answer);
+      },
+      { onStart, onAnswer: answered },
+    );
+    function answered(): void {
+      if (answerMs < timeoutMs) expireIn(timeoutMs - answerMs);
+      onAnswer?.();
+    }
+    expireIn(Math.min(timeoutMs, answerMs));
     signal.addEventListener('abort', onAbort, { once: true });
     try {
       dispatch(exchange);
@@ -112,7 +127,7 @@ function hop(
 /** One request and its answer, as undici's dispatcher calls it back; settles once. */
 export class RobotsExchange {
   readonly #settleWith: (hop: RobotsHop) => void;
-  readonly #onStart: (() => void) | undefined;
+  readonly #events: Pick<RobotsOptions, 'onStart' | 'onAnswer'>;
   readonly #chunks: Uint8Array[] = [];
   #bytes = 0;
   #state: 'waiting' | 'reading' | 'settled' = 'waiting';
@@ -120,20 +135,24 @@ export class RobotsExchange {
   #answer: Omit<Extract<RobotsHop, { ok: true }>, 'body'> | undefined;
   #inflater: Inflater | undefined;
 
-  constructor(settle: (hop: RobotsHop) => void, onStart?: () => void) {
+  constructor(
+    settle: (hop: RobotsHop) => void,
+    events: Pick<RobotsOptions, 'onStart' | 'onAnswer'>,
+  ) {
     this.#settleWith = settle;
-    this.#onStart = onStart;
+    this.#events = events;
   }
 
   onRequestStart(controller: Controller): void {
     this.#controller = controller;
     if (this.#state === 'settled') controller.abort(unwanted);
-    else this.#onStart?.();
+    else this.#events.onStart?.();
   }
 
   onResponseStart(_controller: Controller, status: number, headers: Headers): void {
     if (this.#state !== 'waiting' || status < 200) return;
     this.#state = 'reading';
+    this.#events.onAnswer?.();
     const cacheControl = fieldsOf(headers, 'cache-control').join(', ').slice(0, 1024);
     const waitMs = retryAfterMs(fieldOf(headers, 'retry-after'), Date.now());
     const location = isRedirect(status) ? fieldOf(headers, 'location') : undefined;

@@ -9,6 +9,7 @@
  *     tls       the same ingest in plain and encrypted
  *     crowd     1,000 idle sessions and 1,000 half-open handshakes beside a slave that joins
  *     overload  pings and memory at 80 % of ingest, with 1,000 slaves, a long page, a slow sink
+ *     dead-hosts  200 healthy hosts beside 1,000 that never answer; 1,000 new healthy ones
  *     known     memory and restart time with 1 M and 10 M known URLs (some minutes)
  *     fill      a store that grows to 6 M URLs: rate, bytes on the device, memory (some minutes)
  *
@@ -22,6 +23,7 @@ import { createConnection, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { connect, type MasterClient, parseAddress } from '../../shared/client.ts';
 import { Cluster, Program } from '../support/cluster.ts';
+import { deadHosts } from './dead-hosts.ts';
 import { fill } from './fill.ts';
 import { anonymousBytes, childrenCpuMs, count, cpuMs, median, pause, say } from './measure.ts';
 import { overload } from './overload.ts';
@@ -266,7 +268,18 @@ function mb(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-const parts = { cost, ingest, leases, slow, tls, crowd, overload, known, fill };
+const parts = {
+  cost,
+  ingest,
+  leases,
+  slow,
+  tls,
+  crowd,
+  overload,
+  'dead-hosts': deadHosts,
+  known,
+  fill,
+};
 const chosen = process.argv.slice(2);
 for (const [name, part] of Object.entries(parts)) {
   if (chosen.length === 0 || chosen.includes(name)) await part();

@@ -248,7 +248,7 @@ async function taker(cluster: Cluster, credit = 1) {
       wake();
     },
   });
-  if (credit > 0) master.notify('task.credit', { count: credit });
+  if (credit > 0) master.notify('task.credit', { count: credit, slots: credit * 4 });
   const task = async (): Promise<TaskPush> => {
     while (true) {
       const next = queued.shift();

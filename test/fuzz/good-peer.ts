@@ -26,7 +26,7 @@ export class GoodPeer {
     const peer = await target.join('slave', 'good');
     const seeds = Array.from({ length: tasksHeld }, (_, i) => target.seed(`${i}`));
     const crawl = await target.crawl(peer, seeds);
-    await peer.must('task.credit', { count: tasksHeld });
+    await peer.must('task.credit', { count: tasksHeld, slots: tasksHeld * 4 });
     const tasks: Task[] = [];
     while (tasks.length < tasksHeld) tasks.push(...(await pushed(peer)));
     await peer.must('task.credit', { count: 0 });

@@ -42,7 +42,7 @@ function spread(by: RawPeer, count: number): Promise<string> {
 
 /** So many tasks, and no more. */
 async function take(slave: RawPeer, count: number): Promise<Task[]> {
-  await slave.must('task.credit', { count });
+  await slave.must('task.credit', { count, slots: count * 16 });
   const tasks: Task[] = [];
   while (tasks.length < count) tasks.push(...(await pushed(slave)));
   await slave.must('task.credit', { count: 0 });
@@ -248,7 +248,7 @@ test('[X-3] credit as it likes: a greedy slave does not starve a modest one', as
   const greedy = await target.slave(t);
   if (greedy === undefined) return;
   const modest = await target.join('slave', 'conformance-modest');
-  await modest.must('task.credit', { count: 2 });
+  await modest.must('task.credit', { count: 2, slots: 8 });
   for (const count of [4096, 0, 4096, 1, 4096]) greedy.send({ verb: 'task.credit', count });
   await greedy.sync();
   const crawl = await spread(greedy, 100);

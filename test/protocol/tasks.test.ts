@@ -39,14 +39,14 @@ test('[T-1] a slave holds at most as many leases as its credit, counted over pus
   const seeds = Array.from({ length: 10 }, () => target.seed());
   await target.crawl(slave, seeds);
   await nothingPushed(slave);
-  await slave.must('task.credit', { count: 3 });
+  await slave.must('task.credit', { count: 3, slots: 20 });
   const held = await pushed(slave);
   assert.equal(held.length, 3);
   await nothingPushed(slave);
-  await slave.must('task.credit', { count: 5 });
+  await slave.must('task.credit', { count: 5, slots: 20 });
   held.push(...(await pushed(slave)));
   assert.equal(held.length, 5);
-  await slave.must('task.credit', { count: 2 });
+  await slave.must('task.credit', { count: 2, slots: 20 });
   for (const task of held.splice(0, 3)) await report(slave, task);
   await nothingPushed(slave);
   await report(slave, held[0] as Task);

@@ -6,6 +6,7 @@ export class FakeSlave implements LeaseHolder {
   readonly leases = new Set<Lease>();
   credit: number;
   slots: number;
+  trials = 0;
   takes: LeaseHolder['takes'] = 'all';
   /** Everything that was ever pushed, and taken away. */
   readonly pushed: Lease[] = [];

@@ -93,6 +93,7 @@ export async function runStoredCrawl(options: StoredOptions): Promise<void> {
     folder: data,
     hostSecret,
     grouping: new Grouping('host'),
+    leaseMarginMs: 60_000,
     leaseMs: 60_000,
     recentEntries: 64,
     bloomBytesMax: 1 << 26,

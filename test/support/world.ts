@@ -4,6 +4,7 @@
  * now; nothing sleeps.
  */
 import test, { mock } from 'node:test';
+import { Breaker } from '../../master/frontier/breaker.ts';
 import { Frontier } from '../../master/frontier/frontier.ts';
 import type { FrontierOptions } from '../../master/frontier/frontier-options.ts';
 import { Grouping } from '../../master/frontier/grouping.ts';
@@ -25,6 +26,7 @@ import { FakeSlave } from './fake-slave.ts';
 import { LaggingStore } from './lagging-store.ts';
 
 export const leaseMs = 60_000;
+export const leaseMarginMs = 60_000;
 const hostSecret = Buffer.alloc(16, 7);
 const names = new TaskNames(hostSecret, new Fingerprinter());
 
@@ -40,7 +42,13 @@ export type Line = {
 };
 
 /** What of the frontier is in memory, at most. */
-export type Bounds = { readonly queuesMax: number; readonly tasksMax: number };
+export type Bounds = {
+  readonly queuesMax: number;
+  readonly tasksMax: number;
+  /** Default: they count as such that answer. */
+  readonly hosts?: 'unproved';
+};
+const boundsDefault: Bounds = { queuesMax: 1_000, tasksMax: 1_000_000 };
 
 type Report = Pick<Requests['task.report'], 'result' | 'images' | 'links'>;
 
@@ -60,13 +68,14 @@ export class World {
   lookUp: FrontierOptions['lookUp'] = async (names) =>
     new Map([...names].map((name) => [name, ['8.8.8.8']]));
 
-  constructor(folder?: string, bounds: Bounds = { queuesMax: 1_000, tasksMax: 1_000_000 }) {
+  constructor(folder?: string, bounds: Bounds = boundsDefault) {
     this.folder = folder;
     this.#bounds = bounds;
     mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
     mock.method(performance, 'now', () => this.#nowMs);
     // Hosts trust at once: how they come to do so is a test of its own.
     mock.getter(Pace.prototype, 'atOnceMax', () => 1_000);
+    if (bounds.hosts !== 'unproved') mock.getter(Breaker.prototype, 'isProved', () => true);
     [this.commits, this.frontier] = this.#open();
   }
 
@@ -210,6 +219,7 @@ export class World {
       hostSecret,
       grouping: new Grouping('host'),
       leaseMs,
+      leaseMarginMs,
       recentEntries: 64,
       bloomBytesMax: 1 << 26,
       robotsBytesMax: 1 << 20,
@@ -229,9 +239,13 @@ export class World {
 }
 
 /** A test of the frontier in a world of its own. */
-export function worldTest(name: string, run: (world: World) => Promise<void>): void {
+export function worldTest(
+  name: string,
+  run: (world: World) => Promise<void>,
+  bounds: Partial<Bounds> = {},
+): void {
   test(`frontier: ${name}`, async () => {
-    const world = new World();
+    const world = new World(undefined, { ...boundsDefault, ...bounds });
     try {
       await run(world);
     } finally {

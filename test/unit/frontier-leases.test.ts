@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { FakeSlave } from '../support/fake-slave.ts';
-import { leaseMs, leaseOf, reportOf, taskId, worldTest } from '../support/world.ts';
+import { leaseMarginMs, leaseMs, leaseOf, reportOf, taskId, worldTest } from '../support/world.ts';
 
 const a = 'http://a.example';
 const b = 'http://b.example';
@@ -309,4 +309,59 @@ worldTest('a slave that is no holder changes nothing', async (world) => {
   assert.ok(!world.frontier.dispatcher.release(stranger, lease.id));
   assert.deepEqual(world.frontier.dispatcher.extend(stranger, [lease.id]), [lease.id]);
   assert.equal(slave.leases.size, 1);
+});
+
+worldTest('13 pages that a slave holds and extends do not stall a crawl of 201', async (world) => {
+  const hoarder = world.slave('hoarder', 13);
+  const urls = Array.from({ length: 201 }, (_, i) => `${a}/${i}`);
+  await world.seed(urls);
+  await world.settle();
+  assert.equal(hoarder.leases.size, 13);
+  const good = world.slave('good', 8);
+  await world.settle();
+  const lifeMs = 2 * 30_000 + leaseMarginMs;
+  let waitedMs = 0;
+  while (world.finished.length === 0 && waitedMs < 3 * lifeMs) {
+    for (const lease of [...good.leases]) await world.done(world.report(good, lease));
+    if (good.leases.size > 0) continue;
+    world.frontier.dispatcher.heard(hoarder);
+    const ids = [...hoarder.leases].map(({ id }) => id);
+    world.frontier.dispatcher.extend(hoarder, ids);
+    await world.advance(5_000);
+    waitedMs += 5_000;
+  }
+  assert.deepEqual(world.finished, ['default']);
+  assert.equal(world.lines().length, 201);
+  assert.ok(waitedMs <= lifeMs + 10_000, `${waitedMs} ms`);
+});
+
+worldTest('a lease does not age while its slave is not read from', async (world) => {
+  await world.seed([`${a}/1`]);
+  const slave = Object.assign(world.slave(), { heldBackMs: 0 });
+  await world.settle();
+  slave.heldBackMs = 500_000;
+  await world.advance(500_000);
+  assert.deepEqual(slave.cancelled, []);
+  await world.advance(leaseMs + 1_000);
+  assert.equal(slave.cancelled.length, 1);
+});
+
+worldTest('hops without end do not keep a lease for ever', async (world) => {
+  await world.seed([`${a}/1`], { fetch: { redirectsMax: 3 }, delayMs: 5_000 });
+  const slave = world.slave('slave', 1);
+  await world.settle();
+  const [lease] = slave.leases;
+  assert.ok(lease);
+  const { dispatcher } = world.frontier;
+  let waitedMs = 0;
+  while (slave.cancelled.length === 0 && waitedMs < 1_000_000) {
+    dispatcher.started(slave, lease.id);
+    const turn = world.frontier.hop(slave, lease.id, `${a}/${waitedMs}`);
+    dispatcher.extend(slave, [lease.id]);
+    await world.advance(6_000);
+    waitedMs += 6_000;
+    await turn;
+  }
+  assert.deepEqual(slave.cancelled, [lease]);
+  assert.ok(waitedMs >= 120_000 && waitedMs < 160_000, `${waitedMs} ms`);
 });

@@ -11,6 +11,7 @@ const group = new Group('http://a', Buffer.alloc(8), 0);
 const host = new Host('http://a', Buffer.alloc(8), group, () => undefined);
 const queue = new TaskQueue({ crawl: 1, host: host.hash, store: new MemoryStore(), empty: true });
 const name = Buffer.alloc(0);
+const terms = { room: { kind: 'slot', line: 'free' }, lifeMs: 1_000_000 } as const;
 let lastSeq = 0;
 
 function makeTask() {
@@ -29,7 +30,7 @@ function makeTask() {
 test('lease: is held by its holder alone, until it ends', () => {
   const leases = new Leases(100, 1000);
   const [one, other] = [new FakeSlave('one'), new FakeSlave('other')];
-  const lease = leases.give({ task: makeTask(), name, host, holder: one }, 0);
+  const lease = leases.give({ ...terms, task: makeTask(), name, host, holder: one }, 0);
   assert.equal(leases.held(lease.id, one), lease);
   assert.equal(leases.held(lease.id, other), undefined);
   assert.equal(leases.held(lease.id + 1, one), undefined);
@@ -45,7 +46,7 @@ test('lease: ids begin behind the first one and are never used twice', () => {
   const leases = new Leases(100, 5000);
   const slave = new FakeSlave('a');
   const ids = Array.from({ length: 10 }, () => {
-    const lease = leases.give({ task: makeTask(), name, host, holder: slave }, 0);
+    const lease = leases.give({ ...terms, task: makeTask(), name, host, holder: slave }, 0);
     leases.end(lease);
     return lease.id;
   });
@@ -56,20 +57,21 @@ test('lease: ids begin behind the first one and are never used twice', () => {
 test('lease: expires at its deadline, later when it was extended', () => {
   const leases = new Leases(100, 0);
   const slave = new FakeSlave('a');
-  const first = leases.give({ task: makeTask(), name, host, holder: slave }, 0);
-  const second = leases.give({ task: makeTask(), name, host, holder: slave }, 10);
-  assert.deepEqual(leases.expired(99), []);
+  const first = leases.give({ ...terms, task: makeTask(), name, host, holder: slave }, 0);
+  const second = leases.give({ ...terms, task: makeTask(), name, host, holder: slave }, 10);
+  assert.equal(leases.expired(99), undefined);
   leases.extend(first, 50);
-  assert.deepEqual(leases.expired(110), [second]);
-  assert.deepEqual(leases.expired(150), [second, first]);
+  assert.equal(leases.expired(110), second);
+  assert.equal(leases.expired(150), second);
   leases.end(second);
-  assert.deepEqual(leases.expired(150), [first]);
+  assert.equal(leases.expired(149), undefined);
+  assert.equal(leases.expired(150), first);
 });
 
 test('lease: the lease of a task is found whoever holds it', () => {
   const leases = new Leases(100, 0);
   const task = makeTask();
-  const lease = leases.give({ task, name, host, holder: new FakeSlave('a') }, 0);
+  const lease = leases.give({ ...terms, task, name, host, holder: new FakeSlave('a') }, 0);
   assert.equal(leases.of(task), lease);
   assert.equal(leases.of(makeTask()), undefined);
 });
@@ -91,14 +93,16 @@ test('lease: random histories agree with a plain list', () => {
         const lease = model[pick % Math.max(1, model.length)];
         const slave = slaves[pick % 2];
         if (kind === 'give' && slave)
-          model.push(leases.give({ task: makeTask(), name, host, holder: slave }, now));
+          model.push(leases.give({ ...terms, task: makeTask(), name, host, holder: slave }, now));
         else if (kind === 'extend' && lease) leases.extend(lease, now);
         else if (kind === 'end' && lease) {
           leases.end(lease);
           model = model.filter((other) => other !== lease);
         }
-        const expired = model.filter(({ deadline }) => deadline <= now);
-        assert.deepEqual(new Set(leases.expired(now)), new Set(expired));
+        const ends = model.map(({ deadline, endsBy }) => Math.min(deadline, endsBy));
+        const first = leases.expired(now);
+        assert.equal(first !== undefined, Math.min(...ends) <= now);
+        if (first !== undefined) assert.equal(ends[model.indexOf(first)], Math.min(...ends));
         assert.equal(leases.count, model.length);
         for (const each of slaves) {
           const own = model.filter(({ holder }) => holder === each);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import type { Hop, Host, Manners, Turn } from '../../master/frontier/host.ts';
+import type { Hop, Host, Line, Manners, Turn } from '../../master/frontier/host.ts';
 import { Politeness, type PolitenessOptions } from '../../master/frontier/politeness.ts';
 import { TaskQueue } from '../../master/frontier/tasks.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
@@ -55,13 +55,16 @@ function addHost(politeness: Politeness, key: string, manners: Manners, tasks = 
   politeness.join(host, crawl, client);
   // Its limit is not found out by small steps in every test.
   while (host.group.pace.atOnceMax < manners.perHost) host.group.pace.answered(undefined, 0);
+  host.breaker.spoke();
   politeness.wake(host, 0);
   return { host, queue, client };
 }
 
-function takeAll(politeness: Politeness, now: number, prefetch = false): string[] {
+const proved = ['timed', 'free'] as const;
+
+function takeAll(politeness: Politeness, now: number, among: readonly Line[] = proved): string[] {
   const keys: string[] = [];
-  for (let taken = politeness.take(now, prefetch); taken; taken = politeness.take(now, prefetch)) {
+  for (let taken = politeness.take(now, among); taken; taken = politeness.take(now, among)) {
     keys.push(taken.host.key);
   }
   return keys;
@@ -110,12 +113,12 @@ test('politeness: hosts without tasks are forgotten when their delay is over', (
   assert.equal(politeness.hostCount, 0);
 });
 
-test('politeness: prefetch takes of hosts without a delay alone', () => {
+test('politeness: the line of hosts without a delay has no others', () => {
   const politeness = makePoliteness();
   addHost(politeness, 'timed', { delayMs: 1, perHost: 9 });
-  assert.deepEqual(takeAll(politeness, 1000, true), []);
+  assert.deepEqual(takeAll(politeness, 1000, ['free']), []);
   addHost(politeness, 'free', { delayMs: 0, perHost: 2 });
-  assert.deepEqual(takeAll(politeness, 1000, true), ['free', 'free']);
+  assert.deepEqual(takeAll(politeness, 1000, ['free']), ['free', 'free']);
   assert.deepEqual(takeAll(politeness, 1000), ['timed']);
 });
 
@@ -125,7 +128,7 @@ test('politeness: crawls of a host take turns, under the manners of the more car
   const { host } = addHost(politeness, 'a', { delayMs: 30, perHost: 2 }, 10, 2);
   const crawls: (number | undefined)[] = [];
   for (let now = 0; now < 240; now += 10) {
-    const taken = politeness.take(now, false);
+    const taken = politeness.take(now, proved);
     if (taken === undefined) continue;
     assert.equal(now % 30, 0);
     crawls.push(taken.task.queue.crawl);
@@ -142,7 +145,7 @@ test('politeness: a crawl that may not go on gives its turn away', () => {
   addHost(politeness, 'a', { delayMs: 0, perHost: 99 }, 3, 2);
   client.isActive = false;
   const crawls: number[] = [];
-  for (let taken = politeness.take(0, false); taken; taken = politeness.take(0, false)) {
+  for (let taken = politeness.take(0, proved); taken; taken = politeness.take(0, proved)) {
     crawls.push(taken.task.queue.crawl);
   }
   assert.deepEqual(crawls, [2, 2, 2]);
@@ -350,7 +353,8 @@ test('politeness: in any run no host is asked too soon or too often, and none st
         }
         fetches = fetches.filter(({ endsAt }) => endsAt > now);
         const prefetch = draw() < 20;
-        for (let t = politeness.take(now, prefetch); t; t = politeness.take(now, prefetch)) {
+        const among = prefetch ? (['free'] as const) : proved;
+        for (let t = politeness.take(now, among); t; t = politeness.take(now, among)) {
           const { host, task } = t;
           const spec = hosts.get(host);
           assert.ok(spec);
@@ -366,7 +370,7 @@ test('politeness: in any run no host is asked too soon or too often, and none st
           assert.equal(host.inFlight, inFlight);
           count++;
         }
-        if (!prefetch) assert.equal(politeness.take(now, false), undefined, 'something was due');
+        if (!prefetch) assert.equal(politeness.take(now, proved), undefined, 'something was due');
       }
     },
   );

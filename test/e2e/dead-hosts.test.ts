@@ -1,0 +1,91 @@
+/** Hosts that never answer beside hosts that do: nobody waits for them. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { Cluster } from '../support/cluster.ts';
+import { deafPort, loopbackAddress, silentPort } from '../support/unanswering.ts';
+
+const timeout = 60_000;
+const links = 5;
+
+type Site = { readonly seeds: readonly string[]; readonly done: Promise<unknown> };
+
+/** So many hosts, each of a start page and what it links to. */
+async function healthy(t: TestContext, count: number): Promise<Site> {
+  const served = new Set<string>();
+  const body = Array.from({ length: links }, (_, i) => `<a href="/${i}">${i}</a>`).join('');
+  const server = createServer(({ url, headers }, answer) => {
+    answer.writeHead(url === '/robots.txt' ? 404 : 200, { 'content-type': 'text/html' }).end(body);
+    if (url !== '/robots.txt') served.add(`${headers.host}${url}`);
+    if (served.size === count * (links + 1)) server.emit('done');
+  });
+  const done = once(server, 'done');
+  server.listen({ port: 0, host: '0.0.0.0' });
+  await once(server, 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  const seeds = Array.from({ length: count }, (_, i) => `http://${loopbackAddress(1, i)}:${port}/`);
+  return { seeds, done };
+}
+
+async function dead(t: TestContext, count: number): Promise<string[]> {
+  const ports = [await deafPort(), await silentPort()];
+  t.after(() => Promise.all(ports.map((port) => port.close())));
+  return Array.from({ length: count }, (_, i) => {
+    const kind = i % ports.length;
+    return `http://${loopbackAddress(2 + kind, i)}:${ports[kind]?.port}/`;
+  });
+}
+
+for (const ignoresRobots of [false, true]) {
+  const how = ignoresRobots ? ', asked for pages at once' : '';
+  test(`dead hosts: a slave of one slot goes on beside them${how}`, { timeout }, async (t) => {
+    const site = await healthy(t, 6);
+    const seeds = [...(await dead(t, 10)), ...site.seeds];
+    const cluster = new Cluster(t);
+    const flags = ['--connect-timeout', '600000', '--fetch-timeout', '600000'];
+    if (ignoresRobots) flags.push('--ignore-robots');
+    await cluster.master([...seeds, ...flags]);
+    const slave = cluster.slave(['--slots', '1']);
+    await site.done;
+    // What nobody answers is given back at once.
+    const { code } = await slave.kill('SIGTERM');
+    assert.equal(code, 0);
+    const { waiting, leased, failed } = await cluster.status();
+    assert.deepEqual({ waiting, leased, failed }, { waiting: 10, leased: 0, failed: 0 });
+  });
+}
+
+test('dead hosts: healthy ones are done while 100 others are waited for', {
+  timeout,
+}, async (t) => {
+  const site = await healthy(t, 30);
+  const others = await dead(t, 100);
+  const seeds = others.flatMap((seed, i) => {
+    const own = site.seeds[i];
+    return own === undefined ? [seed] : [seed, own];
+  });
+  const cluster = new Cluster(t);
+  await cluster.master([...seeds, '--connect-timeout', '600000', '--fetch-timeout', '600000']);
+  for (let i = 0; i < 2; i++) cluster.slave(['--slots', '2']);
+  await site.done;
+  const { failed } = await cluster.status();
+  assert.equal(failed, 0);
+});
+
+test('dead hosts: --connect-timeout ends what nobody answers', { timeout }, async (t) => {
+  const seeds = await dead(t, 6);
+  const cluster = new Cluster(t);
+  const flags = ['--connect-timeout', '200', '--attempts', '1', '--exit-when-done'];
+  const master = await cluster.master([...seeds, ...flags]);
+  cluster.slave();
+  assert.equal((await master.exited).code, 0);
+  const lines = cluster.fetched();
+  assert.deepEqual(lines.map(({ url }) => url).sort(), [...seeds].sort());
+  assert.ok(lines.every(({ error }) => error?.kind === 'timeout'));
+});

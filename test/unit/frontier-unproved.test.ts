@@ -1,0 +1,143 @@
+/** Hosts that have not proved that they answer: how much of the slaves they may have. */
+import assert from 'node:assert/strict';
+import { FakeSlave } from '../support/fake-slave.ts';
+import { leaseOf, taskId, type World, worldTest } from '../support/world.ts';
+
+const unproved = { hosts: 'unproved' } as const;
+const urlsOf = (count: number, path = '', from = 0) =>
+  Array.from({ length: count }, (_, i) => `http://h${from + i}.example/${path}`);
+
+function join(world: World, name: string, slots: number, trials = 0): FakeSlave {
+  const slave = new FakeSlave(name, slots * 2 + trials, slots);
+  slave.trials = trials;
+  world.frontier.dispatcher.add(slave);
+  return slave;
+}
+
+const timeout = { kind: 'timeout', message: 'no answer' } as const;
+
+/** Nobody answered. */
+async function unanswered(world: World, slave: FakeSlave, url: string): Promise<void> {
+  const lease = leaseOf(slave, url);
+  assert.ok(lease, url);
+  await world.done(world.frontier.answers.fail(slave, lease.id, taskId(lease), timeout));
+}
+
+worldTest(
+  'hosts that never answered have a quarter of all slots, one at least',
+  async (world) => {
+    const slaves = [join(world, 'one', 16), join(world, 'two', 5)];
+    await world.seed(urlsOf(100));
+    await world.settle();
+    assert.equal(slaves[0] && slaves[1] && slaves[0].leases.size + slaves[1].leases.size, 5);
+    for (const slave of slaves) world.frontier.dispatcher.remove(slave);
+    const small = join(world, 'small', 1);
+    await world.settle();
+    assert.equal(small.leases.size, 1);
+  },
+  unproved,
+);
+
+worldTest(
+  'a host that answered has the slots that the others leave',
+  async (world) => {
+    const slave = join(world, 'slave', 8);
+    await world.seed([...urlsOf(1), ...urlsOf(50, '', 1)]);
+    await world.settle();
+    assert.equal(slave.leases.size, 2);
+    const [first = ''] = slave.urls;
+    const links = Array.from({ length: 30 }, (_, i) => `${first}${i}`);
+    await world.page(slave, first, { links });
+    const ofFirst = () => slave.urls.filter((url) => url.startsWith(first)).length;
+    assert.equal(slave.leases.size, 16);
+    assert.equal(ofFirst(), 14);
+  },
+  unproved,
+);
+
+worldTest(
+  'places beside the slots are for such hosts alone, and leave the slots to others',
+  async (world) => {
+    const slave = join(world, 'slave', 4, 20);
+    await world.seed(urlsOf(40));
+    await world.settle();
+    assert.equal(slave.leases.size, 20);
+    assert.ok([...slave.leases].every(({ room }) => room.kind === 'trial'));
+    const [first = ''] = slave.urls;
+    const links = Array.from({ length: 30 }, (_, i) => `${first}${i}`);
+    await world.page(slave, first, { links });
+    assert.equal([...slave.leases].filter(({ room }) => room.kind === 'trial').length, 20);
+    assert.equal([...slave.leases].filter(({ room }) => room.kind === 'slot').length, 8);
+  },
+  unproved,
+);
+
+worldTest(
+  'hosts that failed leave half of the places to those that nobody asked',
+  async (world) => {
+    const slave = join(world, 'slave', 4, 10);
+    await world.seed(urlsOf(10));
+    await world.settle();
+    for (const url of [...slave.urls]) await unanswered(world, slave, url);
+    await world.advance(2_000);
+    assert.equal(slave.leases.size, 5, 'of those that failed');
+    await world.seed(urlsOf(10, '', 10));
+    await world.settle();
+    assert.equal(slave.leases.size, 10);
+  },
+  unproved,
+);
+
+worldTest(
+  'a host that dies has no slot any more until it answers again',
+  async (world) => {
+    const slave = join(world, 'slave', 4, 1);
+    await world.seed(['http://a.example/1', 'http://a.example/2', 'http://a.example/3']);
+    await world.settle();
+    const [first = '', ...rest] = slave.urls;
+    assert.deepEqual(rest, []);
+    await world.page(slave, first);
+    const rooms = () => [...slave.leases].map(({ room }) => room.kind);
+    assert.deepEqual(rooms(), ['slot', 'slot']);
+    const [second = ''] = slave.urls;
+    await unanswered(world, slave, second);
+    await world.advance(2_000);
+    assert.deepEqual(rooms(), ['slot', 'trial']);
+    const [third = ''] = slave.urls;
+    await world.page(slave, third);
+    await world.seed('http://a.example/4');
+    await world.settle();
+    assert.deepEqual(rooms(), ['trial', 'slot']);
+  },
+  unproved,
+);
+
+worldTest(
+  'through proxies there are no more such fetches than slots',
+  async (world) => {
+    const slave = join(world, 'slave', 3, 50);
+    const fetch = { proxies: ['http://proxy.example:8080'] };
+    await world.seed(urlsOf(30), { fetch });
+    await world.settle();
+    assert.equal(slave.leases.size, 3);
+  },
+  unproved,
+);
+
+worldTest(
+  'a program that takes pages alone is given any host',
+  async (world) => {
+    const workers = Array.from({ length: 6 }, (_, i) => join(world, `python ${i}`, 1));
+    for (const worker of workers) {
+      worker.takes = 'pages';
+      worker.credit = 1;
+    }
+    await world.seed(urlsOf(10));
+    await world.settle();
+    assert.deepEqual(
+      workers.map(({ leases }) => leases.size),
+      [1, 1, 1, 1, 1, 1],
+    );
+  },
+  unproved,
+);
