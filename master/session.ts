@@ -179,7 +179,7 @@ export class Session implements LeaseHolder {
         ...(blocks.length > 0 && { private: blocks }),
         ...(task.kind === 'page' ? {} : { kind: task.kind }),
         ...(timing === 'awaited' ? { timed: true as const } : {}),
-        ...(room.kind === 'trial' ? { trial: true as const } : {}),
+        ...(room.kind === 'trial' ? { trial: trialOf(room) } : {}),
       };
     });
     this.send({ verb: 'task.push', tasks });
@@ -402,4 +402,8 @@ export class Session implements LeaseHolder {
     clearTimeout(this.#welcome);
     this.#watcher.onEnd(error);
   }
+}
+
+function trialOf({ line }: Lease['room']): 'first' | 'again' {
+  return line === 'fresh' ? 'first' : 'again';
 }

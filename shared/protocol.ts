@@ -193,8 +193,9 @@ export type TaskPush = {
   /** Absent: a page. `robots`: a robots.txt, answered by `task.robots` [T-17]; `sitemap`: answered by
    *  `task.sitemap` [T-20]. */
   kind?: 'robots' | 'sitemap';
-  /** Its host has not proved that it answers: it begins at once, beside the slots. [T-51] */
-  trial?: true;
+  /** Its host has not proved that it answers: it begins at once, beside the slots [T-51]. `first`:
+   *  nothing is known of it, so that it is waited for more briefly [T-53]. */
+  trial?: 'first' | 'again';
   /** The host has a delay: say `task.started` when the request leaves. [T-18] */
   timed?: true;
 };

@@ -190,14 +190,14 @@ export class Worker {
     const abort = this.#spareAborts.pop() ?? new AbortController();
     this.#fetching.set(task, abort);
     const { signal } = abort;
-    const { lease, open, private: blocks, etag, lastModified, validatedUrl, trial = false } = task;
-    if (trial) this.#unanswered.add(task);
+    const { lease, open, private: blocks, etag, lastModified, validatedUrl, trial } = task;
+    if (trial !== undefined) this.#unanswered.add(task);
     const validators = etag || lastModified ? { etag, lastModified } : undefined;
     let isTimed = task.timed === true;
     const onAnswer = () => void this.#unanswered.delete(task);
     const onStart = () => {
       // A redirect of a robots.txt may lead to a host that nobody knows either.
-      if (trial && !signal.aborted) this.#unanswered.add(task);
+      if (trial !== undefined && !signal.aborted) this.#unanswered.add(task);
       if (!isTimed) return;
       // When it has left. Said before, it could leave late, and the next one came too early.
       process.nextTick(() => this.#link.master?.notify('task.started', { lease }));
@@ -213,7 +213,7 @@ export class Worker {
       const statements = await this.#do(task, (fetch) =>
         visitors.through((visitor) => {
           // What a proxy takes its time for is not the host's.
-          const isFirst = trial && task.attempt === 1 && visitor.proxy === undefined;
+          const isFirst = trial === 'first' && visitor.proxy === undefined;
           const known = { validators, validatedUrl, isFirst };
           const context = { ...visitor, open, blocks, ...known, onStart, onAnswer, follow };
           return fetch.call(this.#fetcher, task.url, spec, signal, context);
@@ -297,5 +297,5 @@ export class Worker {
 
 /** It does not wait for a slot: a host waits for its robots.txt, and nobody for a trial. */
 function isUrgent({ kind, trial }: TaskPush): boolean {
-  return trial === true || kind === 'robots';
+  return trial !== undefined || kind === 'robots';
 }

@@ -50,7 +50,10 @@ export class Visitors {
     signal: AbortSignal,
   ): Promise<O | FailedOutcome> {
     let error: FetchErrorBody = { kind: 'proxy', message: 'every proxy is set aside' };
+    const began = performance.now();
     for (let i = 0; i < this.#visitors.length; i++) {
+      // Its lease does not last as long as all of them could take.
+      if (i > 0 && performance.now() - began > this.#waitMsMax) break;
       const visitor = await this.#next(signal);
       if (visitor === undefined) break;
       const outcome = await fetch(visitor);
