@@ -21,7 +21,8 @@ export async function fuzz(options: {
   readonly onProgress?: (counts: Counts, pings: readonly number[], pid: number) => void;
 }): Promise<Fuzzed> {
   const traffic = options.traffic ?? (await record());
-  const target = await Target.open();
+  // The good peer holds its leases all the time. [T-50]
+  const target = await Target.open({}, ['--lease-margin', '86400']);
   try {
     const good = await GoodPeer.begin(target);
     const counts: Counts = { native: 0, python: 0, fatal: 0, connections: 0 };

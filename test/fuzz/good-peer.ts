@@ -25,7 +25,8 @@ export class GoodPeer {
   static async begin(target: Target): Promise<GoodPeer> {
     const peer = await target.join('slave', 'good');
     const seeds = Array.from({ length: tasksHeld }, (_, i) => target.seed(`${i}`));
-    const crawl = await target.crawl(peer, seeds);
+    // On a live master its leases last 21 minutes by this. [T-50]
+    const crawl = await target.crawl(peer, seeds, { fetch: { timeoutMs: 600_000 } });
     await peer.must('task.credit', { count: tasksHeld, slots: tasksHeld * 4 });
     const tasks: Task[] = [];
     while (tasks.length < tasksHeld) tasks.push(...(await pushed(peer)));
