@@ -96,8 +96,10 @@ export class Holders {
           this.#find(what, (holder) => this.#slot(holder, line, startsAtOnce(holder))) ??
           this.#find(what, (holder) => this.#slot(holder, line, creditOfSlots(holder)))
         );
-      default:
-        return this.#find(what, (holder) => this.#trial(holder, line));
+      default: {
+        const hasShare = this.#shared < this.#shareMax;
+        return this.#find(what, (holder) => this.#trial(holder, line, hasShare));
+      }
     }
   }
 
@@ -145,10 +147,10 @@ export class Holders {
     return holder.leases.size - trials < room ? { kind: 'slot', line } : undefined;
   }
 
-  #trial(holder: LeaseHolder, line: Line): Room | undefined {
+  #trial(holder: LeaseHolder, line: Line, hasShare: boolean): Room | undefined {
     if (!isSlave(holder)) return undefined;
     if (holder.trials === 0) {
-      const isFree = this.#shared < this.#shareMax && holder.leases.size < startsAtOnce(holder);
+      const isFree = hasShare && holder.leases.size < startsAtOnce(holder);
       return isFree ? { kind: 'share', line } : undefined;
     }
     const standing = this.#standings.get(holder);
