@@ -1,6 +1,7 @@
-/** How long a lease lasts however often it is extended. Source: PROTOCOL.md [T-50], [T-4]. */
+/** How long a lease lasts however often it is extended. Source: PROTOCOL.md [T-4] [T-50] [Y-8]. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { PythonPeer } from '../support/python-peer.ts';
 import type { RawPeer } from '../support/raw-peer.ts';
 import { nextTask, pushed, report, type Task } from '../support/raw-slave.ts';
 import { statusOf, Target } from '../support/target.ts';
@@ -109,4 +110,29 @@ test('[T-4] after two leases that ran out a slave gets one at a time, until it r
   const tasks: Task[] = [];
   while (tasks.length < 2) tasks.push(...(await pushed(slave)));
   await slave.close();
+});
+
+test('[Y-8] a Python program has its page until it is silent for long, and no longer', async (t) => {
+  // Its own limit counts, not those of slaves.
+  const flags = ['--lease', '0.3', '--lease-margin', '0.3', '--python-lease', '6'];
+  const target = await Target.own(t, {}, flags);
+  if (target === undefined) return;
+  const [silent, asking, heir] = await Promise.all([1, 2, 3].map(() => PythonPeer.attach(target)));
+  assert.ok(silent && asking && heir);
+  t.after(() => {
+    for (const peer of [silent, asking, heir]) peer.kill();
+  });
+  await PythonPeer.create(target, 'task_queue');
+  const operator = await target.join();
+  t.after(() => operator.abort());
+  await target.crawl(operator, [target.seed(), target.seed()], { fetch: { timeoutMs: 1 } });
+  const began = performance.now();
+  const gone = await silent.call('task_queue', 'get');
+  const kept = await asking.call('task_queue', 'get');
+  // It is heard of all the time.
+  const timer = setInterval(() => void asking.call('task_queue', 'qsize').catch(() => {}), 1_000);
+  t.after(() => clearInterval(timer));
+  assert.equal(await heir.call('task_queue', 'get', true, 40), gone);
+  assert.ok(performance.now() - began > 5_900);
+  assert.notEqual(kept, gone);
 });

@@ -5,13 +5,13 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { fetchSpecSchema } from '../../shared/crawl.ts';
+import { AddressCache } from '../../shared/resolver.ts';
 import { type FetchContext, PageFetcher } from '../../slave/fetch/fetcher.ts';
-import { AddressCache } from '../../slave/fetch/resolver.ts';
 import { silentPort } from '../support/unanswering.ts';
 
 const spec = fetchSpecSchema.parse({ connectTimeoutMs: 300, timeoutMs: 3_000 });
 const { signal } = new AbortController();
-const first: FetchContext = { open: true, isFirst: true };
+const first: FetchContext = { blocks: ['127.0.0.1'], isFirst: true };
 const ways = ['fetch', 'fetchRobots', 'fetchSitemap'] as const;
 
 /** Heads come after `headMs`, the rest of a body `bodyMs` later. */
@@ -56,7 +56,7 @@ for (const way of ways) {
 
   test(`first answer: ${way} of a host that is known has that time, too`, async (t) => {
     const url = await slowSite(t, 700, 0);
-    assert.ok((await fetcherOf(t)[way](url, spec, signal, { open: true })).ok);
+    assert.ok((await fetcherOf(t)[way](url, spec, signal, { blocks: ['127.0.0.1'] })).ok);
   });
 
   test(`first answer: ${way} does not wait longer for a name`, async (t) => {
@@ -64,7 +64,7 @@ for (const way of ways) {
     const addresses = new AddressCache(() => new Promise(() => {}), { deadlineMs: 5_000 });
     for (const isFirst of [true, false]) {
       const began = performance.now();
-      const context = { open: true, isFirst };
+      const context = { isFirst };
       const outcome = await fetcherOf(t, addresses)[way](
         'http://a.example/',
         spec,
