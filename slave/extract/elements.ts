@@ -12,6 +12,7 @@ export type Kind =
   | 'image'
   | 'base'
   | 'raw'
+  | 'frame'
   | 'script'
   | 'plaintext'
   | 'foreign'
@@ -62,6 +63,7 @@ const plainKinds: readonly (readonly [string, Kind])[] = [
   ['meta', 'about'],
   ['script', 'script'],
   ['plaintext', 'plaintext'],
+  ['frame', 'frame'],
   ['svg', 'foreign'],
   ['math', 'foreign'],
   ...['title', 'textarea', 'style', 'xmp', 'iframe', 'noembed', 'noframes'].map(
@@ -92,18 +94,34 @@ const fullTables = tables(
   style | lazy,
   [...extras, ...aboutImages, ['image', shows], ['use', shows], ['feimage', shows]],
 );
-const plainTablesWithRel = withRel(plainTables);
-const fullTablesWithRel = withRel(fullTables);
 
-/** `all`: wherever an image can stand; `rel`: the rel of links, too. */
-export function tablesFor({ all, rel }: { all: boolean; rel: boolean }): Tables {
-  if (rel) return all ? fullTablesWithRel : plainTablesWithRel;
-  return all ? fullTables : plainTables;
+/** `all`: wherever an image can stand; `rel`: the rel of links, too; `iframes`: their src, too. */
+export type Wants = { readonly all: boolean; readonly rel: boolean; readonly iframes: boolean };
+
+const variants: ReadonlyMap<number, Tables> = new Map(
+  [false, true].flatMap((all) =>
+    [false, true].flatMap((rel) =>
+      [false, true].map((iframes): [number, Tables] => {
+        const wants = { all, rel, iframes };
+        return [bitsOf(wants), variantOf(wants)];
+      }),
+    ),
+  ),
+);
+
+export function tablesFor(wants: Wants): Tables {
+  return variants.get(bitsOf(wants)) ?? plainTables;
 }
 
-function withRel(base: Tables): Tables {
+function bitsOf({ all, rel, iframes }: Wants): number {
+  return (all ? 1 : 0) | (rel ? 2 : 0) | (iframes ? 4 : 0);
+}
+
+function variantOf({ all, rel: withRel, iframes }: Wants): Tables {
+  const base = all ? fullTables : plainTables;
   const { wantedOf } = base;
-  return { ...base, wantedOf: { ...wantedOf, link: wantedOf.link | rel } };
+  const link = withRel ? wantedOf.link | rel : wantedOf.link;
+  return { ...base, wantedOf: { ...wantedOf, link, raw: iframes ? src : 0 } };
 }
 
 function tables(
@@ -127,6 +145,7 @@ function tables(
       image: src | srcset | alt | width | height | always,
       base: href,
       raw: 0,
+      frame: src | always,
       script: always === 0 ? 0 : type,
       plaintext: 0,
       foreign: always,

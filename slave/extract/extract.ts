@@ -14,11 +14,13 @@ import {
   noHeaders,
   type PageHeaders,
 } from './declarations.ts';
+import * as attribute from './elements.ts';
 import { decodeAttribute, decodeTitle } from './entities.ts';
 import { cap, PageImages } from './images.ts';
 import { LazyNames } from './lazy.ts';
 import { Resolver } from './resolve.ts';
-import { Scanner, type ScannerSink } from './scanner.ts';
+import { Scanner, type ScannerOptions } from './scanner.ts';
+import { framelessSink, type ScannerSink } from './scanner-sink.ts';
 import type { Tag } from './tag.ts';
 
 export type ExtractOptions = {
@@ -39,6 +41,8 @@ export type ExtractOptions = {
   obey?: FetchSpec['obey'];
   /** The target of a refresh is no link. */
   ignoreRefresh?: boolean;
+  /** What an iframe shows is a link; not by default. */
+  iframes?: boolean;
   /** Makes real text of a value, if what is written is not text yet but bytes as characters. */
   value?: (text: string) => string;
 };
@@ -48,13 +52,14 @@ export type Extract = Declared & {
   title?: string;
   /** Each (src, via) once, in document order. */
   images: Image[];
-  /** Images that `limits.imagesMax` or `limits.imagesBytesMax` left no room for. */
+  /** Images that were too long or that the limits on all left no room for, and values and texts
+   *  that could have named some and were too long to be read. */
   imagesCut: number;
   /** Images that are data: URLs; they are not among `images`. */
   dataImages: number;
   /** Canonical links without fragment, each once, ASCII, parted by line feeds. */
   links: Uint8Array;
-  /** Links longer than `limits.urlChars`, and those that the limits on all left no room for. */
+  /** Links that were too long, and those that the limits on all left no room for. */
   linksCut: number;
   /** Links that are not among `links`, because the page asks for it. */
   nofollowed: number;
@@ -72,6 +77,7 @@ const parsedNames = new WeakMap<readonly string[], LazyNames>();
 
 export class PageExtractor implements ScannerSink {
   readonly #options: ExtractOptions;
+  readonly #scannerOptions: ScannerOptions;
   readonly #scanner: Scanner;
   #base: string | undefined;
   #title: string | undefined;
@@ -88,10 +94,12 @@ export class PageExtractor implements ScannerSink {
     const value = options.value ?? ((text: string) => text);
     this.#images = new PageImages({ vias, srcset: options.srcset ?? 'all', value });
     const isPlain = [...vias].every((via) => via === 'img' || via === 'srcset');
-    this.#scanner = new Scanner(this, {
+    this.#scannerOptions = {
       lazy: isPlain ? undefined : lazyNamesOf(options.lazyAttributes ?? lazyAttributes),
       rel: options.obey?.includes('rel-nofollow') === true,
-    });
+      iframes: options.iframes === true,
+    };
+    this.#scanner = new Scanner(this, this.#scannerOptions);
     this.#declarations = new Declarations({
       headers: options.headers ?? noHeaders,
       userAgent: options.userAgent ?? '',
@@ -118,7 +126,7 @@ export class PageExtractor implements ScannerSink {
     };
   }
 
-  /** @internal Called by the scanner, like the six below. */
+  /** @internal Called by the scanner, like the nine below. */
   link(href: string, rel: string | undefined): void {
     const isUnendorsed = rel !== undefined && this.#isUnendorsed(rel);
     const links = isUnendorsed ? this.#unendorsed : this.#links;
@@ -151,6 +159,29 @@ export class PageExtractor implements ScannerSink {
     this.#title = text;
   }
 
+  /** For a browser it is text, so that it ends where the tag does; without frames it is markup. */
+  noframes(text: string): void {
+    const scanner = new Scanner(framelessSink(this), this.#scannerOptions);
+    scanner.write(text);
+    scanner.end();
+  }
+
+  dropped(tag: Tag): void {
+    this.#images.dropped(tag);
+    if (tag.kind === 'about') this.#declarations.dropped(tag);
+    const isFrame = tag.kind === 'frame' || tag.kind === 'raw';
+    const name = isFrame ? attribute.src : tag.kind === 'link' ? attribute.href : 0;
+    const beginning = name === 0 ? undefined : tag.dropped(name);
+    // A script of a megabyte is no link.
+    if (beginning !== undefined && this.#linkUrl(beginning, this.#resolver()) !== undefined)
+      this.#linksCut++;
+  }
+
+  textDropped(element: string): void {
+    if (element === 'noframes') this.#linksCut++;
+    else this.#images.textDropped(element === 'style' ? 'css' : 'jsonld');
+  }
+
   #resolver(): Resolver {
     const { url, encoding } = this.#options;
     const resolver = new Resolver(url, encoding);
@@ -171,7 +202,7 @@ export class PageExtractor implements ScannerSink {
     const { ignoreRefresh, obey } = this.#options;
     const urls = new Set<string>();
     let bytes = 0;
-    let linksCut = this.#linksCut;
+    let linksCut = this.#linksCut + (ignoreRefresh ? 0 : this.#declarations.refreshesCut);
     if (refresh !== undefined && !ignoreRefresh) {
       urls.add(refresh);
       bytes = refresh.length + 1;

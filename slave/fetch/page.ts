@@ -20,6 +20,8 @@ export type PageOptions = {
   headers?: PageHeaders;
   /** No Content-Type was sent: the first bytes decide whether this is a page at all. */
   sniff: boolean;
+  /** More of the page was not sent (206); false by default. */
+  isPart?: boolean;
   spec: FetchSpec;
 };
 
@@ -27,13 +29,14 @@ export const pageReading: Reading<Page> = {
   accept: 'text/html,application/xhtml+xml;q=0.9,*/*;q=0.5',
   type: 'text/html',
   takes: (essence) => essence === undefined || isHtml(essence),
-  open: ({ url, spec, charset, sniff, header }) => {
+  open: ({ url, status, spec, charset, sniff, header }) => {
     const headers = {
       robots: header('x-robots-tag'),
       refresh: header('refresh')[0],
       links: header('link'),
     };
-    return new PageReader({ url, spec, charset, sniff, headers });
+    const isPart = status === 206 && !isWhole(header('content-range').at(-1));
+    return new PageReader({ url, spec, charset, sniff, headers, isPart });
   },
 };
 
@@ -43,11 +46,12 @@ export class PageReader implements BodyReader<Page> {
   #extractor: PageExtractor | undefined;
   #head: Buffer | undefined;
   #bytes = 0;
-  #cut = false;
+  #cut: boolean;
 
   constructor(options: PageOptions) {
     this.#options = options;
     this.#decoder = new PageDecoder(options.charset);
+    this.#cut = options.isPart === true;
     if (options.sniff) this.#head = Buffer.alloc(0);
   }
 
@@ -114,7 +118,14 @@ export class PageReader implements BodyReader<Page> {
       userAgent: spec.userAgent,
       obey: spec.obey,
       ignoreRefresh: spec.ignoreRefresh,
+      iframes: spec.iframes,
       value: (text) => this.#decoder.value(text),
     });
   }
+}
+
+/** Does a Content-Range name all there is? Source: RFC 9110, 14.4. */
+function isWhole(range: string | undefined): boolean {
+  const [, last, size] = /^bytes 0-(\d{1,15})\/(\d{1,15})$/i.exec(range?.trim() ?? '') ?? [];
+  return last !== undefined && Number(last) + 1 === Number(size);
 }
