@@ -39,6 +39,7 @@ export const xlinkHref = 1 << 16;
 /** Any of the lazy attributes, whose names are an option. */
 export const lazy = 1 << 17;
 export const httpEquiv = 1 << 18;
+export const charset = 1 << 19;
 
 /** What a scanner stops at: for `img` links, img elements and what is said of the page, for `all`
  *  whatever names images. */
@@ -73,7 +74,7 @@ const plainKinds: readonly (readonly [string, Kind])[] = [
 /** What link and meta say of the page. */
 const abouts: readonly (readonly [string, number])[] = [
   ['link', href | rel],
-  ['meta', metaName | httpEquiv | content],
+  ['meta', metaName | httpEquiv | content | charset],
 ];
 const extras: readonly (readonly [string, number])[] = [
   ['source', srcset | lazy],
@@ -83,7 +84,7 @@ const extras: readonly (readonly [string, number])[] = [
 /** And what they say of images. */
 const aboutImages: readonly (readonly [string, number])[] = [
   ['link', href | rel | as | imagesrcset | sizes],
-  ['meta', metaName | httpEquiv | content | property],
+  ['meta', metaName | httpEquiv | content | property | charset],
 ];
 /** In svg, what shows another file. */
 const shows = href | xlinkHref | width | height;
@@ -228,6 +229,7 @@ const knownNames: readonly (readonly KnownName[])[] = (() => {
     ['height', height],
     ['poster', poster],
     ['content', content],
+    ['charset', charset],
     ['property', property],
     ['xlink:href', xlinkHref],
     ['http-equiv', httpEquiv],

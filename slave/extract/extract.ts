@@ -15,19 +15,23 @@ import {
   type PageHeaders,
 } from './declarations.ts';
 import * as attribute from './elements.ts';
-import { decodeAttribute, decodeTitle } from './entities.ts';
+import { htmlReferences, type References, xmlReferences } from './entities.ts';
 import { cap, PageImages } from './images.ts';
 import { LazyNames } from './lazy.ts';
+import { charsetLabels } from './meta-charset.ts';
 import { Resolver } from './resolve.ts';
 import { Scanner, type ScannerOptions } from './scanner.ts';
 import { framelessSink, type ScannerSink } from './scanner-sink.ts';
 import type { Tag } from './tag.ts';
+import { XmlScanner } from './xml-scanner.ts';
 
 export type ExtractOptions = {
   /** Final URL of the page, canonical. */
   url: string;
   /** The page's charset; queries of links are written in it. */
   encoding: string;
+  /** A meta element names a charset: gives the one that holds now, or undefined if it is none. */
+  charset?: (label: string) => string | undefined;
   images: FetchSpec['images'];
   /** Which candidates of a srcset; all by default. */
   srcset?: FetchSpec['srcset'];
@@ -43,6 +47,8 @@ export type ExtractOptions = {
   ignoreRefresh?: boolean;
   /** What an iframe shows is a link; not by default. */
   iframes?: boolean;
+  /** The page is XML; HTML by default. */
+  xml?: boolean;
   /** Makes real text of a value, if what is written is not text yet but bytes as characters. */
   value?: (text: string) => string;
 };
@@ -78,7 +84,9 @@ const parsedNames = new WeakMap<readonly string[], LazyNames>();
 export class PageExtractor implements ScannerSink {
   readonly #options: ExtractOptions;
   readonly #scannerOptions: ScannerOptions;
-  readonly #scanner: Scanner;
+  readonly #scanner: Scanner | XmlScanner;
+  readonly #references: References;
+  #encoding: string;
   #base: string | undefined;
   #title: string | undefined;
   readonly #links = new Set<string>();
@@ -90,16 +98,20 @@ export class PageExtractor implements ScannerSink {
 
   constructor(options: ExtractOptions) {
     this.#options = options;
+    this.#encoding = options.encoding;
     const vias = viasOf(options.images);
     const value = options.value ?? ((text: string) => text);
-    this.#images = new PageImages({ vias, srcset: options.srcset ?? 'all', value });
+    const references = options.xml === true ? xmlReferences : htmlReferences;
+    this.#references = references;
+    this.#images = new PageImages({ vias, srcset: options.srcset ?? 'all', value, references });
     const isPlain = [...vias].every((via) => via === 'img' || via === 'srcset');
     this.#scannerOptions = {
       lazy: isPlain ? undefined : lazyNamesOf(options.lazyAttributes ?? lazyAttributes),
       rel: options.obey?.includes('rel-nofollow') === true,
       iframes: options.iframes === true,
     };
-    this.#scanner = new Scanner(this, this.#scannerOptions);
+    const Kind = options.xml === true ? XmlScanner : Scanner;
+    this.#scanner = new Kind(this, this.#scannerOptions);
     this.#declarations = new Declarations({
       headers: options.headers ?? noHeaders,
       userAgent: options.userAgent ?? '',
@@ -116,7 +128,7 @@ export class PageExtractor implements ScannerSink {
     this.#scanner.end();
     const resolver = this.#resolver();
     const text = this.#title ?? '';
-    const title = cleanTitle(this.#options.value?.(text) ?? text);
+    const title = cleanTitle(this.#references.title(this.#options.value?.(text) ?? text));
     const declared = this.#declarations.end(resolver, this.#options.url);
     return {
       ...declared,
@@ -135,6 +147,7 @@ export class PageExtractor implements ScannerSink {
   }
 
   about(tag: Tag): void {
+    if (tag.name === 'meta') this.#takeCharset(tag);
     this.#declarations.tag(tag);
     this.#images.tag(tag);
   }
@@ -183,7 +196,8 @@ export class PageExtractor implements ScannerSink {
   }
 
   #resolver(): Resolver {
-    const { url, encoding } = this.#options;
+    const { url } = this.#options;
+    const encoding = this.#encoding;
     const resolver = new Resolver(url, encoding);
     if (this.#base === undefined) return resolver;
     // A base that is invalid or of another scheme is as if it were not there.
@@ -191,8 +205,19 @@ export class PageExtractor implements ScannerSink {
     return base === undefined ? resolver : new Resolver(base, encoding);
   }
 
+  #takeCharset(tag: Tag): void {
+    const { charset } = this.#options;
+    if (charset === undefined) return;
+    for (const label of charsetLabels(tag)) {
+      const encoding = charset(this.#references.attribute(label));
+      if (encoding === undefined) continue;
+      this.#encoding = encoding;
+      return;
+    }
+  }
+
   #value(raw: string): string {
-    return decodeAttribute(this.#options.value?.(raw) ?? raw);
+    return this.#references.attribute(this.#options.value?.(raw) ?? raw);
   }
 
   #resolveLinks(
@@ -265,7 +290,7 @@ function withoutFragment(href: string): string {
   return href.slice(0, hash);
 }
 
-function cleanTitle(raw: string): string {
-  const text = decodeTitle(raw).replace(/[\t\n\f\r ]+/g, ' ');
+function cleanTitle(decoded: string): string {
+  const text = decoded.replace(/[\t\n\f\r ]+/g, ' ');
   return cap(text.startsWith(' ') ? text.slice(1) : text, limits.titleChars).trimEnd();
 }

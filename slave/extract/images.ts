@@ -10,7 +10,7 @@ import { imagePixelsMax, limits } from '../../shared/protocol.ts';
 import type { Image } from '../../shared/requests.ts';
 import { cssImages } from './css.ts';
 import * as attribute from './elements.ts';
-import { decodeAttribute } from './entities.ts';
+import type { References } from './entities.ts';
 import {
   isIcon,
   isImageInput,
@@ -31,6 +31,7 @@ export type ImageOptions = {
   readonly srcset: 'all' | 'best';
   /** Makes real text of what was scanned. */
   readonly value: (text: string) => string;
+  readonly references: References;
 };
 
 /** One distinct address as the page has it. */
@@ -101,7 +102,7 @@ export class PageImages {
     for (const { name, value } of tag.lazies) {
       if (name.use !== 'background' && !this.#takesLazy(tag, name.use, name.isSet)) continue;
       if (!looksLikeAddress(value)) continue;
-      if (value.includes('url(')) this.#css(decodeAttribute(value), 'lazy');
+      if (value.includes('url(')) this.#css(this.#decoded(value), 'lazy');
       else if (name.isSet) this.#keepSet('lazy', value, tag);
       else this.#keepRaw('lazy', value, tag);
     }
@@ -110,12 +111,14 @@ export class PageImages {
   /** The text of a style element, or the value of a style attribute. */
   css(text: string, isAttribute: boolean): void {
     if (!this.#options.vias.has('css') || !text.includes('(')) return;
-    this.#css(isAttribute ? decodeAttribute(text) : text, 'css');
+    const { value, references } = this.#options;
+    this.#css(isAttribute ? this.#decoded(text) : references.raw(value(text)), 'css');
   }
 
   jsonLd(text: string): void {
     if (!this.#options.vias.has('jsonld')) return;
-    for (const { src, width, height } of jsonLdImages(this.#options.value(text)))
+    const { value, references } = this.#options;
+    for (const { src, width, height } of jsonLdImages(references.raw(value(text))))
       this.#keep(newFound('jsonld', src, false, width, height));
   }
 
@@ -225,10 +228,10 @@ export class PageImages {
     return tag.name === 'source' ? isSet : tag.name === 'input' && isImageInput(tag);
   }
 
-  /** `raw`: as scanned, but for character references. */
-  #css(raw: string, via: ImageVia): void {
+  /** `sheet`: real text. */
+  #css(sheet: string, via: ImageVia): void {
     if (!this.#options.vias.has(via)) return;
-    for (const text of cssImages(this.#options.value(raw))) this.#keep(newFound(via, text, false));
+    for (const text of cssImages(sheet)) this.#keep(newFound(via, text, false));
   }
 
   #keepRaw(via: ImageVia, value: string | undefined, tag?: Tag): void {
@@ -300,7 +303,7 @@ export class PageImages {
   }
 
   #decoded(raw: string): string {
-    return decodeAttribute(this.#options.value(raw));
+    return this.#options.references.attribute(this.#options.value(raw));
   }
 }
 

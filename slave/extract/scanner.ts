@@ -2,8 +2,8 @@
  * The tokenizer of HTML, cut down to what an extractor needs: it follows the states of the
  * standard, jumps over text, comments, scripts and other tags' attributes with `indexOf`, and
  * reports only the elements that matter, in document order. Chunks of any size go in; a token that
- * a chunk cuts is kept (`#rest`) and read again when the input has doubled, so that one endless
- * token costs linear time. No tree: foreign content (svg, math) is followed on a small stack.
+ * a chunk cuts is read again with the next ones. No tree: foreign content (svg, math) is followed
+ * on a small stack.
  *
  *   text ─"<x"─▶ tag ─">"─▶ text | raw | script | plaintext        tag ─long value─▶ value ─▶ tag
  *   text ─"<!--"─▶ comment ─▶ text   "<!", "<?", "</?" ─▶ bogus ─▶ text   "<![CDATA[" ─▶ cdata ─▶ text
@@ -12,37 +12,31 @@
  * is not used because it ends `<![CDATA[` in HTML at "]]>", knows no script inside a script's
  * comment, ends `</a b=">">` too early, and takes twice the time.
  */
+import { Carry } from './carry.ts';
 import {
   endsAttributeName,
   endsTagName,
   endsUnquoted,
   equals,
   gt,
-  href,
   isLetter,
   isLetterOrDigit,
   isName,
   isSpace,
   lt,
   nameEnd,
-  rel,
   slash,
-  src,
-  style,
   type Tables,
   tablesFor,
   type,
-  xlinkHref,
 } from './elements.ts';
 import { ForeignStack } from './foreign.ts';
 import { KeptText } from './kept-text.ts';
 import { LazyNames } from './lazy.ts';
 import { commentEnd, type ScriptDepth, scanScript } from './opaque.ts';
+import { reportTag } from './report-tag.ts';
 import type { ScannerSink } from './scanner-sink.ts';
 import { Tag, valueCharsMax } from './tag.ts';
-
-/** A rest shorter than this is read again with every chunk. */
-const rescanCharsMin = 1 << 12;
 
 const noLazyNames = new LazyNames([]);
 
@@ -75,10 +69,7 @@ export class Scanner {
   #buffer = '';
   #at = 0;
   #last = false;
-  #rest = '';
-  /** Chunks that wait until they are as long as `#rest`. */
-  #held: string[] = [];
-  #heldChars = 0;
+  readonly #carry = new Carry();
 
   /** What ends the long value that is being dropped: a quote, or 0 for whitespace and ">". */
   #valueEnd = 0;
@@ -96,27 +87,14 @@ export class Scanner {
   }
 
   write(chunk: string): void {
-    if (this.#rest.length >= rescanCharsMin) {
-      this.#held.push(chunk);
-      this.#heldChars += chunk.length;
-      if (this.#heldChars < this.#rest.length) return;
-      this.#scan(this.#takeHeld(), false);
-    } else {
-      this.#scan(this.#rest.length === 0 ? chunk : this.#rest + chunk, false);
-    }
+    const text = this.#carry.with(chunk);
+    if (text !== undefined) this.#scan(text, false);
   }
 
   /** The input is over: a tag that is still open is dropped, an open title or style counts. */
   end(): void {
-    this.#scan(this.#takeHeld(), true);
+    this.#scan(this.#carry.all(), true);
     this.#kept.end();
-  }
-
-  #takeHeld(): string {
-    const text = this.#rest + this.#held.join('');
-    this.#held = [];
-    this.#heldChars = 0;
-    return text;
   }
 
   #scan(buffer: string, last: boolean): void {
@@ -124,7 +102,7 @@ export class Scanner {
     this.#at = 0;
     this.#last = last;
     while (this.#step());
-    this.#rest = last ? '' : buffer.slice(this.#at);
+    if (!last) this.#carry.keep(buffer.slice(this.#at));
     this.#buffer = '';
   }
 
@@ -311,32 +289,9 @@ export class Scanner {
   #endTag(at: number, selfClosing: boolean): boolean {
     this.#enter('text', at);
     const tag = this.#tag;
-    if (tag.wanted !== 0) {
-      if (tag.has(style)) this.#sink.css(tag.value(style) ?? '', true);
-      if (tag.isCut) this.#sink.dropped(tag);
-    }
+    reportTag(tag, this.#sink);
     switch (tag.kind) {
-      case 'other':
-      case 'link':
-        if (tag.lazies.length > 0) this.#sink.image(tag);
-        if (tag.has(href)) this.#sink.link(tag.value(href) ?? '', tag.value(rel));
-        break;
-      case 'image':
-      case 'extra':
-        this.#sink.image(tag);
-        break;
-      case 'about':
-        this.#sink.about(tag);
-        break;
-      case 'base':
-        if (tag.has(href)) this.#sink.base(tag.value(href) ?? '');
-        break;
-      case 'frame':
-        if (tag.lazies.length > 0) this.#sink.image(tag);
-        this.#frame(tag);
-        break;
       case 'raw':
-        if (tag.name === 'iframe') this.#frame(tag);
         this.#kept.begin(tag.name);
         this.#state = 'raw';
         break;
@@ -350,19 +305,11 @@ export class Scanner {
         this.#state = 'plaintext';
         break;
       case 'foreign':
-        if (tag.has(href | xlinkHref)) this.#sink.image(tag);
         if (!selfClosing) this.#foreign.push(tag.name);
         break;
       default:
-        tag.kind satisfies never;
     }
     return true;
-  }
-
-  /** Without an address it shows nothing. */
-  #frame(tag: Tag): void {
-    const address = tag.value(src) ?? '';
-    if (address.trim() !== '') this.#sink.link(address, undefined);
   }
 
   #comment(): boolean {

@@ -74,9 +74,12 @@ export function validatorsOf(etag: string | undefined, lastModified: string | un
   };
 }
 
+/** The type of pages that are XML; what a URL ends in says nothing. */
+export const xhtml = 'application/xhtml+xml';
+
 /** Types that are parsed as a page. */
 export function isHtml(essence: string): boolean {
-  return essence === 'text/html' || essence === 'application/xhtml+xml';
+  return essence === 'text/html' || essence === xhtml;
 }
 
 /** Codings to undo, outermost (last applied) first; undefined: one is unknown or they are many. */

@@ -47,6 +47,8 @@ export type Reading<Body> = {
     /** Canonical URL of the body. */
     readonly url: string;
     readonly status: number;
+    /** The media type; undefined: none was sent. */
+    readonly essence: string | undefined;
     readonly spec: FetchSpec;
     /** Charset of Content-Type. */
     readonly charset: string | undefined;
@@ -197,6 +199,7 @@ export class Exchange<Body> {
     this.#reader = reading.open({
       url,
       status: this.#status,
+      essence,
       header: (name) => fieldsOf(headers, name),
       spec,
       charset,

@@ -127,6 +127,18 @@ test('fetch: any success with an HTML body is a page', async () => {
   }
 });
 
+test('fetch: the type alone makes a page XHTML', async () => {
+  const body = '<title/><script src="s"/><a href="/next"/>';
+  for (const [path, type, expected] of [
+    ['/page.html', 'application/xhtml+xml', `${origin}/next`],
+    ['/page.html', 'Application/XHTML+XML; charset=utf-8', `${origin}/next`],
+    ['/page.xhtml', 'text/html', ''],
+  ] as const) {
+    send(path, 200, { 'content-type': type }, body);
+    assert.equal(text(await get(path)), expected, type);
+  }
+});
+
 test('fetch: a part of a page is a page that is cut', async () => {
   const size = page.length;
   const ranges = {
