@@ -1,10 +1,10 @@
-/** What a start tag says beside what it opens: links, images, and what is told of the page. */
+/** What a start tag of interest says beside what it opens: links, images, and what is told of the
+ *  page. */
 import { href, rel, src, style, xlinkHref } from './elements.ts';
 import type { ScannerSink } from './scanner-sink.ts';
 import type { Tag } from './tag.ts';
 
 export function reportTag(tag: Tag, sink: ScannerSink): void {
-  if (tag.wanted === 0) return;
   if (tag.has(style)) sink.css(tag.value(style) ?? '', true);
   if (tag.isCut) sink.dropped(tag);
   switch (tag.kind) {

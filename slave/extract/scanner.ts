@@ -289,7 +289,9 @@ export class Scanner {
   #endTag(at: number, selfClosing: boolean): boolean {
     this.#enter('text', at);
     const tag = this.#tag;
-    reportTag(tag, this.#sink);
+    if (tag.wanted !== 0) reportTag(tag, this.#sink);
+    // Most tags open nothing.
+    if (tag.kind === 'other' || tag.kind === 'link') return true;
     switch (tag.kind) {
       case 'raw':
         this.#kept.begin(tag.name);

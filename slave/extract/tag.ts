@@ -22,6 +22,8 @@ export class Tag {
   letters = 0;
   /** In the order of the tag; a name that stands twice is there twice. */
   lazies: LazyValue[] = [];
+  /** Something that is looked for was too long or too much: the next, and `dropped`, say what. */
+  isCut = false;
   /** Lazy attributes that were too long or too many. */
   lazyDrops = 0;
   readonly #lazyNames: LazyNames;
@@ -43,18 +45,16 @@ export class Tag {
     this.letters = (wanted & ~(style | lazy | href)) === 0 ? this.#usualLetters : -1;
     this.#seen = 0;
     this.#kept = 0;
-    this.#dropped = 0;
-    this.lazyDrops = 0;
+    if (this.isCut) {
+      this.isCut = false;
+      this.#dropped = 0;
+      this.lazyDrops = 0;
+    }
     if (this.lazies.length > 0) this.lazies = [];
   }
 
   has(attribute: number): boolean {
     return (this.#kept & attribute) !== 0;
-  }
-
-  /** Was a value that is looked for too long? */
-  get isCut(): boolean {
-    return (this.#dropped | this.lazyDrops) !== 0;
   }
 
   /** What a value that was too long began with. */
@@ -81,7 +81,7 @@ export class Tag {
       if (found === undefined) return;
       const value = buffer.slice(valueStart, valueEnd);
       if (this.lazies.length < lazyCountMax) this.lazies.push({ name: found, value });
-      else if (looksLikeAddress(value)) this.lazyDrops++;
+      else if (looksLikeAddress(value)) this.#dropLazy();
     }
   }
 
@@ -91,17 +91,24 @@ export class Tag {
     const name = attribute & this.wanted & ~this.#seen;
     this.#seen |= attribute;
     if (name !== 0) {
+      this.isCut = true;
       this.#dropped |= name;
       const beginning = buffer.slice(valueStart, valueStart + beginningChars);
       this.#values[31 - Math.clz32(name)] = beginning;
     } else if ((this.wanted & lazy) !== 0 && this.#lazyNames.find(buffer, start, end)) {
-      this.lazyDrops++;
+      this.#dropLazy();
     }
+  }
+
+  #dropLazy(): void {
+    this.isCut = true;
+    this.lazyDrops++;
   }
 
   /** Nothing that is still to come of the tag is looked at. */
   dropRest(): void {
     const rest = this.wanted & ~this.#seen & (href | src | srcset);
+    this.isCut ||= rest !== 0;
     this.#dropped |= rest;
     for (const name of [href, src, srcset])
       if ((rest & name) !== 0) this.#values[31 - Math.clz32(name)] = '';

@@ -227,8 +227,10 @@ export class XmlScanner {
       if (this.#tables.wantedByName.has(tag.name) && shown.has(local)) tag.kind = 'foreign';
     }
     tag.begin(namespace === 'other' ? 0 : this.#wantedOf(tag));
-    if (tag.wanted !== 0) this.#fill(tag);
-    reportTag(tag, this.#sink);
+    if (tag.wanted !== 0) {
+      this.#fill(tag);
+      reportTag(tag, this.#sink);
+    }
     if (namespace === 'html' && this.#keptName === '' && withText.has(local)) {
       this.#kept.begin(local, tag.value(type));
       this.#keptName = this.#name;

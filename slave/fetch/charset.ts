@@ -98,12 +98,12 @@ export class PageDecoder {
     this.#anew = undefined;
     this.#held = undefined;
     this.#use(encoding);
-    const text = this.#text?.write(Buffer.concat(held)) ?? '';
+    const text = this.#text?.write(joined(held)) ?? '';
     return this.#hasEnded ? text + (this.#text?.end() ?? '') : text;
   }
 
   #start(): string {
-    const head = Buffer.concat(this.#held ?? []);
+    const head = joined(this.#held ?? []);
     const { encoding, isCertain } = sniff(head.subarray(0, prescanBytes), this.#label, this.#xml);
     this.#use(encoding);
     this.#state = isCertain ? 'certain' : 'guess';
@@ -193,6 +193,12 @@ function encodingOfMark([a, b, c]: Uint8Array): string | undefined {
 /** Lower-case name of the encoding that a label stands for. */
 function nameOf(label: string): string | undefined {
   return labelToName(label)?.toLowerCase();
+}
+
+/** Without a copy where there is one chunk alone, as nearly always. */
+function joined(chunks: readonly Uint8Array[]): Uint8Array {
+  const [first] = chunks;
+  return chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks);
 }
 
 /** What a name in the page stands for: that it could be read shows that it is not UTF-16. */

@@ -148,7 +148,7 @@ test('late charset: as if the header had said so, wherever a page is cut', () =>
       fc.array(fc.constantFrom(...pieces), { maxLength: 8 }),
       fc.integer({ min: 1, max: 3000 }),
       (before, after, size) => {
-        const html = padding(1100) + before.join('') + '<meta charset=sjis>' + after.join('');
+        const html = [padding(1100), ...before, '<meta charset=sjis>', ...after].join('');
         assert.deepEqual(read(latin1(html), {}, size), read(latin1(html), { charset: 'sjis' }));
       },
     ),
