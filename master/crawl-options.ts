@@ -67,6 +67,7 @@ export function specFlags(): Option[] {
     flag('--obey <directives>', `what pages ask that is kept to: ${obeyable.join(',')}; all; none`)
       .argParser(directives)
       .default(['nofollow'], 'nofollow'),
+    flag('--iframes', 'follow the pages that iframes show, like links').default(false),
     flag('--ignore-refresh', 'do not follow where a meta refresh leads to').default(false),
     flag('--canonical', 'name pages by their canonical link, and write each once').default(false),
     flag('--images <which>', 'img: img[src] alone; all: wherever an image can stand; or classes')
@@ -148,6 +149,7 @@ const specFields: Readonly<
   urlsExpected: ['urlsExpected'],
   obey: ['fetch', 'obey'],
   ignoreRefresh: ['fetch', 'ignoreRefresh'],
+  iframes: ['fetch', 'iframes'],
   images: ['fetch', 'images'],
   srcset: ['fetch', 'srcset'],
   lazyAttributes: ['fetch', 'lazyAttributes'],

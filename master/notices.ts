@@ -2,7 +2,7 @@
 import { hostname } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import { addressText } from '../shared/client.ts';
-import type { CrawlSpec } from '../shared/crawl.ts';
+import { type CrawlSpec, crawlSpecSchema } from '../shared/crawl.ts';
 import { messageOf, type OrbError } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
 import { isLoopback } from '../shared/url.ts';
@@ -46,7 +46,9 @@ export class Notices {
   }
 
   /** A crawl keeps the options that it was made with. */
-  otherSpec({ name, spec: kept }: Crawl, spec: CrawlSpec): void {
+  otherSpec({ name, spec: stored }: Crawl, spec: CrawlSpec): void {
+    // An older version stored no value for an option that it did not have.
+    const kept = crawlSpecSchema.safeParse(stored).data ?? stored;
     const fields = Object.keys({ ...kept, ...spec }) as (keyof CrawlSpec)[];
     const others = fields.filter((field) => !isDeepStrictEqual(kept[field], spec[field]));
     if (others.length === 0) return;

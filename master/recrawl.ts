@@ -113,7 +113,7 @@ export function urlsOf(text: string): EarlierUrl[] {
 function earlierPageOf(line: Line): EarlierUrl['page'] {
   const { status, error, redirectedTo, excluded, etag, lastModified } = line;
   const isLeftOut = error !== undefined || redirectedTo !== undefined || excluded !== undefined;
-  const isAnswer = (status === 200 || status === 304) && !isLeftOut;
+  const isAnswer = (status === 200 || status === 203 || status === 304) && !isLeftOut;
   if (!isAnswer || (etag === undefined && lastModified === undefined)) return undefined;
   const { type, charset, bytes, title, cut, images = [], links = 0 } = line;
   const { linksCut, dataImages, imagesCut } = line;

@@ -15,7 +15,7 @@ import { decodeValue, encodeValue } from '../shared/frame.ts';
 import { hostKeyOf } from '../shared/url.ts';
 import { DataFolder } from './data-folder.ts';
 import { freeBytesOf } from './disk-room.ts';
-import { imageName, pageName, taskName } from './frontier/seen-names.ts';
+import { imageName, pageName, preferredUrl, taskName } from './frontier/seen-names.ts';
 import { number } from './progress.ts';
 import {
   lengthsOfFiles,
@@ -337,10 +337,14 @@ class Rebuilding {
 
 /** What a line makes known. */
 function namesOf(line: WrittenLine, spec: CrawlRecord['spec']): string[] {
-  const { url, finalUrl = url, canonical = finalUrl } = line;
+  const { url, finalUrl = url } = line;
   if (line.sitemap !== undefined) return [taskName({ kind: 'sitemap', url })];
   const isNamed = spec.canonical && line.images !== undefined;
-  return [url, finalUrl, ...(isNamed ? [pageName(canonical)] : [])];
+  return [
+    url,
+    finalUrl,
+    ...(isNamed ? [pageName(preferredUrl(line, line)?.href ?? finalUrl)] : []),
+  ];
 }
 
 function add(counts: Map<number, number>, crawl: number): void {

@@ -119,6 +119,8 @@ export const fetchSpecSchema = z.strictObject({
   obey: z.array(z.enum(obeyable)).max(obeyable.length).default(['nofollow']),
   /** Where a meta refresh leads to is recorded, but no link. */
   ignoreRefresh: z.boolean().default(false),
+  /** What an iframe shows is a link. */
+  iframes: z.boolean().default(false),
   /** Its first word is our name in robots.txt. */
   userAgent: userAgent.default(`Orbweaver/${version}`),
   /** Visitors beside the first introduce themselves as these, in turn. */

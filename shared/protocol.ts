@@ -11,6 +11,12 @@ import type { Verb } from './requests.ts';
 /** Goes up with every change that an older peer would misread. [V-1] */
 export const protocolVersion = 1;
 
+/** Can the body of an answer of this status be a page? Any 2xx that has one: Scrapy's spiders get
+ *  these, and browsers show them like a 200. Source: RFC 9110, 15.3. */
+export function isPageStatus(status: number): boolean {
+  return status >= 200 && status <= 299 && status !== 204 && status !== 205;
+}
+
 export const limits = {
   /** A frame before authentication is complete. [F-4] */
   frameBytesBeforeAuthMax: 256,

@@ -17,7 +17,7 @@ import {
   sitemapLine,
 } from './lines.ts';
 import { type EarlierPages, type Finding, isUnchanged } from './recrawl.ts';
-import { pageName } from './seen-names.ts';
+import { pageName, preferredUrl } from './seen-names.ts';
 import { guessedLevel, levelBelow, mayName, type SitemapPart } from './sitemaps.ts';
 import type { Task } from './tasks.ts';
 
@@ -52,7 +52,7 @@ export class Endings {
       return false;
     }
     const moved = result.finalUrl !== task.url && !takeFinalUrl(gathering, result.finalUrl);
-    const excluded = moved ? undefined : exclusionOf(gathering, result);
+    const excluded = moved ? undefined : exclusionOf(gathering, task, result);
     const page = isPage(result) && !moved && excluded === undefined;
     const counted = before + gathering.links(report.links, task, at);
     const links = found.linkCount ?? counted;
@@ -125,22 +125,23 @@ function takeFinalUrl(gathering: Gathering, finalUrl: string): boolean {
 }
 
 /** Why an answer is no result, if it is none; a page takes its name. */
-function exclusionOf(gathering: Gathering, result: Result): Exclusion | undefined {
+function exclusionOf(gathering: Gathering, task: Task, result: Result): Exclusion | undefined {
   const { spec } = gathering.crawl;
   if (result.error !== undefined || result.redirectedTo !== undefined) return undefined;
   const isNoindex = result.directives?.includes('noindex') === true;
   if (isNoindex && spec.fetch.obey.includes('noindex')) return 'noindex';
   if (!spec.canonical || !isPage(result)) return undefined;
-  return takePageName(gathering, result) ? undefined : 'canonical';
+  return takePageName(gathering, task, result) ? undefined : 'canonical';
 }
 
-/** A page is named by its canonical URL if that is in scope, else by its final URL. The name is
+/** A page is named by its canonical URL if that is of the page's own site and in scope, else by its
+ *  final URL: no site can take the names of another's pages, whatever a slave reports. The name is
  *  taken by the first page that has it, not by being seen: a canonical URL that is waiting may be
  *  broken, or name this page in turn, and then neither would be written. */
-function takePageName(gathering: Gathering, { finalUrl, canonical }: Result): boolean {
-  const url = canonical === undefined ? undefined : parseCanonical(canonical);
+function takePageName(gathering: Gathering, task: Task, result: Result): boolean {
+  const url = preferredUrl(task, result);
   const isNamed = url !== undefined && !gathering.crawl.scope.refuses(url);
-  return gathering.take(pageName(isNamed ? url.href : finalUrl));
+  return gathering.take(pageName(isNamed ? url.href : result.finalUrl));
 }
 
 /** Those that a sitemap itself leads to. */

@@ -1,6 +1,6 @@
 /** The lines of pages.jsonl, one object a fetched URL, and of skipped.jsonl, one a link that was
  *  not taken. Source: README, "What you get" and "Traps". */
-import type { SitemapKind, SkipReason } from '../../shared/protocol.ts';
+import { isPageStatus, type SitemapKind, type SkipReason } from '../../shared/protocol.ts';
 import type { FetchErrorBody, Image, Result } from '../../shared/requests.ts';
 import { visibleJson } from '../../shared/visible.ts';
 import type { TaskRecord } from '../store/records.ts';
@@ -10,10 +10,10 @@ type Fetched = Pick<TaskRecord, 'kind' | 'url' | 'depth'>;
  *  because a page of the same canonical URL has been written. */
 export type Exclusion = 'robots' | 'noindex' | 'canonical';
 
-/** A page is a 200 answer of HTML, or one that is unchanged. */
+/** A page is a successful answer of HTML, or one that is unchanged. */
 export function isPage({ status, type, error, redirectedTo }: Result): boolean {
-  if ((status !== 200 && status !== 304) || error !== undefined || redirectedTo !== undefined)
-    return false;
+  if (!isPageStatus(status) && status !== 304) return false;
+  if (error !== undefined || redirectedTo !== undefined) return false;
   return type === 'text/html' || type === 'application/xhtml+xml';
 }
 

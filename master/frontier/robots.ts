@@ -9,6 +9,7 @@
  *   user-agent ──> names a group (again) ──> allow | disallow ──> more rules ──> user-agent: next
  *        ^ └─ another user-agent line joins the group          any other record changes nothing
  */
+import { recordOf } from './robots-records.ts';
 import { allows, encodedQuery, normalPath, normalPattern, RuleSet } from './robots-rules.ts';
 
 /** Bytes of a file that are read; the rest is not. Source: RFC 9309, section 2.5 (500 KiB). */
@@ -33,10 +34,6 @@ export type Robots = {
 
 type Agent = 'us' | 'all' | 'other';
 type Group = { named: boolean; rules: RuleSet; delayMs: number | undefined };
-type Line =
-  | { key: 'user-agent' | 'allow' | 'disallow' | 'sitemap' | 'crawl-delay'; from: number }
-  | { key: 'other' };
-
 /**
  * Read a robots.txt. `productToken` is our name in it: letters, `-` and `_`, in any case. Bytes
  * beyond `bytesMax` and the line that they cut are ignored: half a path would be another rule.
@@ -79,12 +76,9 @@ class File {
 
   line(bytes: Uint8Array, start: number, lineEnd: number): void {
     const record = recordOf(bytes, start, lineEnd);
-    if (record.key === 'other') return;
-    const from = skipSpace(bytes, record.from, lineEnd);
-    let end = from;
-    while (end < lineEnd && bytes[end] !== 0x23) end++;
-    while (end > from && isSpace(bytes[end - 1])) end--;
-    switch (record.key) {
+    if (record === undefined) return;
+    const { key, from, end } = record;
+    switch (key) {
       case 'user-agent':
         this.#agent(agentOf(text(bytes, from, end), this.#token));
         break;
@@ -92,7 +86,7 @@ class File {
       case 'disallow':
         // Even a rule that says nothing ends the list of agents.
         this.#naming = false;
-        if (this.#open.size > 0) this.#rule(bytes, from, end, record.key === 'allow');
+        if (this.#open.size > 0) this.#rule(bytes, from, end, key === 'allow');
         break;
       case 'crawl-delay':
         this.#delay(text(bytes, from, end));
@@ -101,7 +95,7 @@ class File {
         this.#sitemap(text(bytes, from, end));
         break;
       default:
-        record satisfies never;
+        key satisfies never;
     }
   }
 
@@ -196,30 +190,15 @@ export function restoreRobots(bytes: Uint8Array): Robots {
   return parseRobots(bytes, '*', Number.POSITIVE_INFINITY);
 }
 
-const keys = ['user-agent', 'allow', 'disallow', 'sitemap', 'crawl-delay'] as const;
-const keyBytes = keys.map((key) => ({ key, bytes: Buffer.from(key) }));
-
-/** Which record the line holds and where its value begins; keys are told apart without case. */
-function recordOf(bytes: Uint8Array, lineStart: number, end: number): Line {
-  const start = skipSpace(bytes, lineStart, end);
-  for (const { key, bytes: letters } of keyBytes) {
-    let length = 0;
-    while (length < letters.length && lower(bytes[start + length]) === letters[length]) length++;
-    if (length < letters.length) continue;
-    const colon = skipSpace(bytes, start + length, end);
-    return colon < end && bytes[colon] === 0x3a ? { key, from: colon + 1 } : { key: 'other' };
-  }
-  return { key: 'other' };
-}
-
 /**
- * A token may carry a version (`Orbweaver/2.0`) or more words, as people write it; a longer name is
- * another robot's. Source: RFC 9309, section 2.2, `product-token = identifier / "*"`.
+ * A name ends at the first character that no name can have: `FooBot1`, `FooBot;` and `FooBot/2.0`
+ * are FooBot. `*` stands alone or before white space. Source: RFC 9309, section 2.2.1;
+ * google/robotstxt, `ExtractUserAgent` and `HandleUserAgent`.
  */
 function agentOf(value: string, token: string): Agent {
-  const name = /^(\*|[A-Za-z_-]+)(?=$|[\s/])/.exec(value)?.[1]?.toLowerCase();
-  if (name === '*') return 'all';
-  return name === token ? 'us' : 'other';
+  if (/^\*(?:$|\s)/.test(value)) return 'all';
+  const name = /^[A-Za-z_-]*/.exec(value)?.[0].toLowerCase() ?? '';
+  return name !== '' && name === token ? 'us' : 'other';
 }
 
 /** A pattern begins with `/` (or `*`, as in the RFC's own example) and has no control characters. */
@@ -236,21 +215,6 @@ function text(bytes: Uint8Array, from: number, end: number): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset + from, end - from).toString('utf8');
 }
 
-function skipSpace(bytes: Uint8Array, from: number, end: number): number {
-  let at = from;
-  while (at < end && isSpace(bytes[at])) at++;
-  return at;
-}
-
-function isSpace(octet: number | undefined): boolean {
-  return octet === 0x20 || octet === 0x09;
-}
-
 function isLineEnd(octet: number | undefined): boolean {
   return octet === 0x0a || octet === 0x0d;
-}
-
-function lower(octet: number | undefined): number {
-  if (octet === undefined) return -1;
-  return octet >= 0x41 && octet <= 0x5a ? octet + 32 : octet;
 }

@@ -89,3 +89,9 @@ export class Scope {
 export function registrableDomain(hostname: string): string {
   return getDomain(hostname, { allowPrivateDomains: true }) ?? hostname;
 }
+
+/** True if two URLs are of one site: one registrable domain and one port, http and https on their
+ *  default ports being one. */
+export function isSameSite(a: URL, b: URL): boolean {
+  return a.port === b.port && registrableDomain(a.hostname) === registrableDomain(b.hostname);
+}

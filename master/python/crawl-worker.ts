@@ -15,7 +15,7 @@
  * there each page is judged by itself. It errs towards "not done": a page may be fetched twice, but
  * none is lost.
  */
-import { limits } from '../../shared/protocol.ts';
+import { isPageStatus, limits } from '../../shared/protocol.ts';
 import type { Image, Result } from '../../shared/requests.ts';
 import type { Frontier } from '../frontier/frontier.ts';
 import type { Lease, LeaseHolder } from '../frontier/leases.ts';
@@ -274,7 +274,7 @@ export class CrawlWorker implements LeaseHolder {
       finalUrl: url,
       bytes: 0,
       ms: performance.now() - since,
-      ...(status === 200 && { type: 'text/html' }),
+      ...(isPageStatus(status) && { type: 'text/html' }),
       ...told,
       status,
       ...(error !== undefined && { error }),

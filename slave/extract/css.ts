@@ -8,7 +8,6 @@
 const tokens =
   /\/\*|["']|(?<![\w-])(?:url|(?:-webkit-)?image-set)\(|@import|@namespace|@font-face|[()]/gi;
 const worthReading = /url\(|image-set\(/i;
-const urlsMax = 10_000;
 
 /** Addresses in their order, as they are meant (escapes undone); fragments alone left out. */
 export function cssImages(text: string): string[] {
@@ -23,7 +22,7 @@ export function cssImages(text: string): string[] {
   /** The next string or url() is a sheet or a namespace. */
   let isImport = false;
   tokens.lastIndex = 0;
-  for (let token = tokens.exec(text); token && found.length < urlsMax; token = tokens.exec(text)) {
+  for (let token = tokens.exec(text); token; token = tokens.exec(text)) {
     const [word] = token;
     const at = tokens.lastIndex;
     switch (word[0]) {

@@ -48,6 +48,8 @@ export class Declarations {
   readonly #directives = new Set<RobotsDirective>();
   /** Absolute; `''` when it is the page itself. The first one counts. */
   #refresh: string | undefined;
+  /** Refreshes that were too long. */
+  refreshesCut = 0;
   /** Of the headers, absolute. */
   readonly #headerCanonicals: string[] = [];
   /** Of the page, as text. */
@@ -70,6 +72,12 @@ export class Declarations {
       this.#takeCanonical(tag.value(attribute.href) ?? '');
   }
 
+  /** A meta element with a value that was too long to be kept. */
+  dropped(tag: Tag): void {
+    const isRefresh = this.#isRefresh(tag) && this.#refresh === undefined;
+    if (isRefresh && tag.dropped(attribute.content) !== undefined) this.refreshesCut++;
+  }
+
   /** `resolver`: of the whole page, with its base. `url`: the page's own. */
   end(resolver: Resolver, url: string): Declared {
     const directives = listed(this.#directives);
@@ -89,9 +97,12 @@ export class Declarations {
     const name = tag.value(attribute.metaName);
     if (name !== undefined && isForUs(text(name), this.#token))
       addDirectives(this.#directives, text(content));
+    if (this.#isRefresh(tag)) this.#takeRefresh(text(content));
+  }
+
+  #isRefresh(tag: Tag): boolean {
     const pragma = tag.value(attribute.httpEquiv);
-    if (pragma !== undefined && text(pragma).toLowerCase() === 'refresh')
-      this.#takeRefresh(text(content));
+    return pragma !== undefined && this.#options.text(pragma).toLowerCase() === 'refresh';
   }
 
   /** What leads nowhere is as if it were not there. */
@@ -99,17 +110,15 @@ export class Declarations {
     if (this.#refresh !== undefined) return;
     const target = parseRefresh(value);
     if (target === undefined) return;
-    this.#refresh = target.trim() === '' ? '' : this.#absolute(target);
-  }
-
-  #absolute(target: string): string | undefined {
-    return fitting(this.#options.resolver().resolveLink(target));
+    const url = target.trim() === '' ? '' : this.#options.resolver().resolveLink(target);
+    if (url !== undefined && fitting(url) === undefined) this.refreshesCut++;
+    this.#refresh = fitting(url);
   }
 
   #takeLinkHeader(field: string): void {
     for (const { target, rels, isAnchored } of parseLinkHeader(field)) {
       if (isAnchored || !rels.includes('canonical')) continue;
-      const url = this.#absolute(target);
+      const url = fitting(this.#options.resolver().resolveLink(target));
       if (url !== undefined && this.#headerCanonicals.length < canonicalsMax)
         this.#headerCanonicals.push(url);
     }

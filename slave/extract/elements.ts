@@ -12,6 +12,7 @@ export type Kind =
   | 'image'
   | 'base'
   | 'raw'
+  | 'frame'
   | 'script'
   | 'plaintext'
   | 'foreign'
@@ -38,6 +39,7 @@ export const xlinkHref = 1 << 16;
 /** Any of the lazy attributes, whose names are an option. */
 export const lazy = 1 << 17;
 export const httpEquiv = 1 << 18;
+export const charset = 1 << 19;
 
 /** What a scanner stops at: for `img` links, img elements and what is said of the page, for `all`
  *  whatever names images. */
@@ -62,6 +64,7 @@ const plainKinds: readonly (readonly [string, Kind])[] = [
   ['meta', 'about'],
   ['script', 'script'],
   ['plaintext', 'plaintext'],
+  ['frame', 'frame'],
   ['svg', 'foreign'],
   ['math', 'foreign'],
   ...['title', 'textarea', 'style', 'xmp', 'iframe', 'noembed', 'noframes'].map(
@@ -71,7 +74,7 @@ const plainKinds: readonly (readonly [string, Kind])[] = [
 /** What link and meta say of the page. */
 const abouts: readonly (readonly [string, number])[] = [
   ['link', href | rel],
-  ['meta', metaName | httpEquiv | content],
+  ['meta', metaName | httpEquiv | content | charset],
 ];
 const extras: readonly (readonly [string, number])[] = [
   ['source', srcset | lazy],
@@ -81,7 +84,7 @@ const extras: readonly (readonly [string, number])[] = [
 /** And what they say of images. */
 const aboutImages: readonly (readonly [string, number])[] = [
   ['link', href | rel | as | imagesrcset | sizes],
-  ['meta', metaName | httpEquiv | content | property],
+  ['meta', metaName | httpEquiv | content | property | charset],
 ];
 /** In svg, what shows another file. */
 const shows = href | xlinkHref | width | height;
@@ -92,18 +95,34 @@ const fullTables = tables(
   style | lazy,
   [...extras, ...aboutImages, ['image', shows], ['use', shows], ['feimage', shows]],
 );
-const plainTablesWithRel = withRel(plainTables);
-const fullTablesWithRel = withRel(fullTables);
 
-/** `all`: wherever an image can stand; `rel`: the rel of links, too. */
-export function tablesFor({ all, rel }: { all: boolean; rel: boolean }): Tables {
-  if (rel) return all ? fullTablesWithRel : plainTablesWithRel;
-  return all ? fullTables : plainTables;
+/** `all`: wherever an image can stand; `rel`: the rel of links, too; `iframes`: their src, too. */
+export type Wants = { readonly all: boolean; readonly rel: boolean; readonly iframes: boolean };
+
+const variants: ReadonlyMap<number, Tables> = new Map(
+  [false, true].flatMap((all) =>
+    [false, true].flatMap((rel) =>
+      [false, true].map((iframes): [number, Tables] => {
+        const wants = { all, rel, iframes };
+        return [bitsOf(wants), variantOf(wants)];
+      }),
+    ),
+  ),
+);
+
+export function tablesFor(wants: Wants): Tables {
+  return variants.get(bitsOf(wants)) ?? plainTables;
 }
 
-function withRel(base: Tables): Tables {
+function bitsOf({ all, rel, iframes }: Wants): number {
+  return (all ? 1 : 0) | (rel ? 2 : 0) | (iframes ? 4 : 0);
+}
+
+function variantOf({ all, rel: withRel, iframes }: Wants): Tables {
+  const base = all ? fullTables : plainTables;
   const { wantedOf } = base;
-  return { ...base, wantedOf: { ...wantedOf, link: wantedOf.link | rel } };
+  const link = withRel ? wantedOf.link | rel : wantedOf.link;
+  return { ...base, wantedOf: { ...wantedOf, link, raw: iframes ? src : 0 } };
 }
 
 function tables(
@@ -127,6 +146,7 @@ function tables(
       image: src | srcset | alt | width | height | always,
       base: href,
       raw: 0,
+      frame: src | always,
       script: always === 0 ? 0 : type,
       plaintext: 0,
       foreign: always,
@@ -209,6 +229,7 @@ const knownNames: readonly (readonly KnownName[])[] = (() => {
     ['height', height],
     ['poster', poster],
     ['content', content],
+    ['charset', charset],
     ['property', property],
     ['xlink:href', xlinkHref],
     ['http-equiv', httpEquiv],

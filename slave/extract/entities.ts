@@ -36,6 +36,15 @@ const callbacks: TokenizerCallbacks = {
 };
 const tokenizer = new Tokenizer({ decodeEntities: true }, callbacks);
 
+/** How a kind of document reads its references. Texts are as decoded from the page's charset. */
+export type References = {
+  /** The value of an attribute. */
+  attribute(value: string): string;
+  title(text: string): string;
+  /** The text of a style or a script. */
+  raw(text: string): string;
+};
+
 /** The value of an attribute as the standard reads it. Source: HTML Standard 13.2.5.72 ff. */
 export function decodeAttribute(value: string): string {
   const text = value.includes('\0') ? value.replaceAll('\0', '\ufffd') : value;
@@ -90,4 +99,35 @@ function run(html: string): string {
   source = '';
   decoded = '';
   return result;
+}
+
+export const htmlReferences: References = {
+  attribute: decodeAttribute,
+  title: decodeTitle,
+  raw: (text) => text,
+};
+
+/** White space in an attribute is a space, and references count everywhere.
+ *  Source: XML 1.0, 3.3.3 and 4.4. */
+export const xmlReferences: References = {
+  attribute: (value) => decodeXml(value.replace(/\r\n|[\t\n\r]/g, ' ')),
+  title: decodeXml,
+  raw: decodeXml,
+};
+
+const xmlReference = /&(?:#([0-9]{1,10})|#x([0-9A-Fa-f]{1,10})|([A-Za-z][A-Za-z0-9]{0,31}));/g;
+
+/** References with their semicolon: numbers as they are, and the names that XHTML's document types
+ *  give, which are among HTML's. What a document declares itself is not known. */
+function decodeXml(text: string): string {
+  if (!text.includes('&')) return text;
+  return text.replace(
+    xmlReference,
+    (reference, decimal: string | undefined, hex: string | undefined, name: string | undefined) => {
+      if (name !== undefined) return decodeAttribute(reference);
+      const code = decimal === undefined ? Number.parseInt(hex ?? '', 16) : Number(decimal);
+      const isNone = code === 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000);
+      return isNone ? '\ufffd' : String.fromCodePoint(code);
+    },
+  );
 }

@@ -14,18 +14,24 @@ import {
   noHeaders,
   type PageHeaders,
 } from './declarations.ts';
-import { decodeAttribute, decodeTitle } from './entities.ts';
+import * as attribute from './elements.ts';
+import { htmlReferences, type References, xmlReferences } from './entities.ts';
 import { cap, PageImages } from './images.ts';
 import { LazyNames } from './lazy.ts';
+import { charsetLabels } from './meta-charset.ts';
 import { Resolver } from './resolve.ts';
-import { Scanner, type ScannerSink } from './scanner.ts';
+import { Scanner, type ScannerOptions } from './scanner.ts';
+import { framelessSink, type ScannerSink } from './scanner-sink.ts';
 import type { Tag } from './tag.ts';
+import { XmlScanner } from './xml-scanner.ts';
 
 export type ExtractOptions = {
   /** Final URL of the page, canonical. */
   url: string;
   /** The page's charset; queries of links are written in it. */
   encoding: string;
+  /** A meta element names a charset: gives the one that holds now, or undefined if it is none. */
+  charset?: (label: string) => string | undefined;
   images: FetchSpec['images'];
   /** Which candidates of a srcset; all by default. */
   srcset?: FetchSpec['srcset'];
@@ -39,6 +45,10 @@ export type ExtractOptions = {
   obey?: FetchSpec['obey'];
   /** The target of a refresh is no link. */
   ignoreRefresh?: boolean;
+  /** What an iframe shows is a link; not by default. */
+  iframes?: boolean;
+  /** The page is XML; HTML by default. */
+  xml?: boolean;
   /** Makes real text of a value, if what is written is not text yet but bytes as characters. */
   value?: (text: string) => string;
 };
@@ -48,13 +58,14 @@ export type Extract = Declared & {
   title?: string;
   /** Each (src, via) once, in document order. */
   images: Image[];
-  /** Images that `limits.imagesMax` or `limits.imagesBytesMax` left no room for. */
+  /** Images that were too long or that the limits on all left no room for, and values and texts
+   *  that could have named some and were too long to be read. */
   imagesCut: number;
   /** Images that are data: URLs; they are not among `images`. */
   dataImages: number;
   /** Canonical links without fragment, each once, ASCII, parted by line feeds. */
   links: Uint8Array;
-  /** Links longer than `limits.urlChars`, and those that the limits on all left no room for. */
+  /** Links that were too long, and those that the limits on all left no room for. */
   linksCut: number;
   /** Links that are not among `links`, because the page asks for it. */
   nofollowed: number;
@@ -72,7 +83,10 @@ const parsedNames = new WeakMap<readonly string[], LazyNames>();
 
 export class PageExtractor implements ScannerSink {
   readonly #options: ExtractOptions;
-  readonly #scanner: Scanner;
+  readonly #scannerOptions: ScannerOptions;
+  readonly #scanner: Scanner | XmlScanner;
+  readonly #references: References;
+  #encoding: string;
   #base: string | undefined;
   #title: string | undefined;
   readonly #links = new Set<string>();
@@ -84,14 +98,20 @@ export class PageExtractor implements ScannerSink {
 
   constructor(options: ExtractOptions) {
     this.#options = options;
+    this.#encoding = options.encoding;
     const vias = viasOf(options.images);
     const value = options.value ?? ((text: string) => text);
-    this.#images = new PageImages({ vias, srcset: options.srcset ?? 'all', value });
+    const references = options.xml === true ? xmlReferences : htmlReferences;
+    this.#references = references;
+    this.#images = new PageImages({ vias, srcset: options.srcset ?? 'all', value, references });
     const isPlain = [...vias].every((via) => via === 'img' || via === 'srcset');
-    this.#scanner = new Scanner(this, {
+    this.#scannerOptions = {
       lazy: isPlain ? undefined : lazyNamesOf(options.lazyAttributes ?? lazyAttributes),
       rel: options.obey?.includes('rel-nofollow') === true,
-    });
+      iframes: options.iframes === true,
+    };
+    const Kind = options.xml === true ? XmlScanner : Scanner;
+    this.#scanner = new Kind(this, this.#scannerOptions);
     this.#declarations = new Declarations({
       headers: options.headers ?? noHeaders,
       userAgent: options.userAgent ?? '',
@@ -108,7 +128,7 @@ export class PageExtractor implements ScannerSink {
     this.#scanner.end();
     const resolver = this.#resolver();
     const text = this.#title ?? '';
-    const title = cleanTitle(this.#options.value?.(text) ?? text);
+    const title = cleanTitle(this.#references.title(this.#options.value?.(text) ?? text));
     const declared = this.#declarations.end(resolver, this.#options.url);
     return {
       ...declared,
@@ -118,7 +138,7 @@ export class PageExtractor implements ScannerSink {
     };
   }
 
-  /** @internal Called by the scanner, like the six below. */
+  /** @internal Called by the scanner, like the nine below. */
   link(href: string, rel: string | undefined): void {
     const isUnendorsed = rel !== undefined && this.#isUnendorsed(rel);
     const links = isUnendorsed ? this.#unendorsed : this.#links;
@@ -127,6 +147,7 @@ export class PageExtractor implements ScannerSink {
   }
 
   about(tag: Tag): void {
+    if (tag.name === 'meta') this.#takeCharset(tag);
     this.#declarations.tag(tag);
     this.#images.tag(tag);
   }
@@ -151,8 +172,32 @@ export class PageExtractor implements ScannerSink {
     this.#title = text;
   }
 
+  /** For a browser it is text, so that it ends where the tag does; without frames it is markup. */
+  noframes(text: string): void {
+    const scanner = new Scanner(framelessSink(this), this.#scannerOptions);
+    scanner.write(text);
+    scanner.end();
+  }
+
+  dropped(tag: Tag): void {
+    this.#images.dropped(tag);
+    if (tag.kind === 'about') this.#declarations.dropped(tag);
+    const isFrame = tag.kind === 'frame' || tag.kind === 'raw';
+    const name = isFrame ? attribute.src : tag.kind === 'link' ? attribute.href : 0;
+    const beginning = name === 0 ? undefined : tag.dropped(name);
+    // A script of a megabyte is no link.
+    if (beginning !== undefined && this.#linkUrl(beginning, this.#resolver()) !== undefined)
+      this.#linksCut++;
+  }
+
+  textDropped(element: string): void {
+    if (element === 'noframes') this.#linksCut++;
+    else this.#images.textDropped(element === 'style' ? 'css' : 'jsonld');
+  }
+
   #resolver(): Resolver {
-    const { url, encoding } = this.#options;
+    const { url } = this.#options;
+    const encoding = this.#encoding;
     const resolver = new Resolver(url, encoding);
     if (this.#base === undefined) return resolver;
     // A base that is invalid or of another scheme is as if it were not there.
@@ -160,8 +205,19 @@ export class PageExtractor implements ScannerSink {
     return base === undefined ? resolver : new Resolver(base, encoding);
   }
 
+  #takeCharset(tag: Tag): void {
+    const { charset } = this.#options;
+    if (charset === undefined) return;
+    for (const label of charsetLabels(tag)) {
+      const encoding = charset(this.#references.attribute(label));
+      if (encoding === undefined) continue;
+      this.#encoding = encoding;
+      return;
+    }
+  }
+
   #value(raw: string): string {
-    return decodeAttribute(this.#options.value?.(raw) ?? raw);
+    return this.#references.attribute(this.#options.value?.(raw) ?? raw);
   }
 
   #resolveLinks(
@@ -171,7 +227,7 @@ export class PageExtractor implements ScannerSink {
     const { ignoreRefresh, obey } = this.#options;
     const urls = new Set<string>();
     let bytes = 0;
-    let linksCut = this.#linksCut;
+    let linksCut = this.#linksCut + (ignoreRefresh ? 0 : this.#declarations.refreshesCut);
     if (refresh !== undefined && !ignoreRefresh) {
       urls.add(refresh);
       bytes = refresh.length + 1;
@@ -234,7 +290,7 @@ function withoutFragment(href: string): string {
   return href.slice(0, hash);
 }
 
-function cleanTitle(raw: string): string {
-  const text = decodeTitle(raw).replace(/[\t\n\f\r ]+/g, ' ');
+function cleanTitle(decoded: string): string {
+  const text = decoded.replace(/[\t\n\f\r ]+/g, ' ');
   return cap(text.startsWith(' ') ? text.slice(1) : text, limits.titleChars).trimEnd();
 }

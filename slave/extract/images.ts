@@ -10,7 +10,15 @@ import { imagePixelsMax, limits } from '../../shared/protocol.ts';
 import type { Image } from '../../shared/requests.ts';
 import { cssImages } from './css.ts';
 import * as attribute from './elements.ts';
-import { decodeAttribute } from './entities.ts';
+import type { References } from './entities.ts';
+import {
+  isIcon,
+  isImageInput,
+  isImagePreload,
+  metaVias,
+  placesOf,
+  relsOf,
+} from './image-places.ts';
 import { jsonLdImages } from './json-ld.ts';
 import { looksLikeAddress } from './lazy.ts';
 import type { Resolver } from './resolve.ts';
@@ -23,6 +31,7 @@ export type ImageOptions = {
   readonly srcset: 'all' | 'best';
   /** Makes real text of what was scanned. */
   readonly value: (text: string) => string;
+  readonly references: References;
 };
 
 /** One distinct address as the page has it. */
@@ -36,18 +45,6 @@ type Found = {
   width: number | undefined;
   height: number | undefined;
 };
-
-const iconRels = new Set(
-  'icon apple-touch-icon apple-touch-icon-precomposed mask-icon fluid-icon'.split(' '),
-);
-const metaVias: ReadonlyMap<string, ImageVia> = new Map([
-  ['og:image', 'og'],
-  ['og:image:url', 'og'],
-  ['og:image:secure_url', 'og'],
-  ['twitter:image', 'twitter'],
-  ['twitter:image:src', 'twitter'],
-  ['msapplication-tileimage', 'icon'],
-]);
 
 /**
  * Forms of addresses, as bits, such that two different texts of one form are two different URLs: as
@@ -65,6 +62,8 @@ function formOf(text: string, isRaw: boolean): number {
   else if (c === 0x68 && /^https?:/.test(text)) form = 16;
   return isRaw ? form : form << 4;
 }
+
+const numberSign = 0x23;
 
 /** What an image takes of a report beside its address and alternative text, in bytes. */
 const entryBytes = 64;
@@ -91,12 +90,9 @@ export class PageImages {
       case 'image':
         this.#pictureOf(tag, 'img', 'srcset');
         break;
-      case 'foreign': {
-        const href = tag.value(attribute.href) ?? tag.value(attribute.xlinkHref) ?? '';
-        // A fragment alone is a part of this document.
-        if (!href.startsWith('#')) this.#keepRaw('svg', href, tag);
+      case 'foreign':
+        this.#keepRaw('svg', tag.value(attribute.href) ?? tag.value(attribute.xlinkHref), tag);
         break;
-      }
       case 'about':
       case 'extra':
         this.#extra(tag);
@@ -106,7 +102,7 @@ export class PageImages {
     for (const { name, value } of tag.lazies) {
       if (name.use !== 'background' && !this.#takesLazy(tag, name.use, name.isSet)) continue;
       if (!looksLikeAddress(value)) continue;
-      if (value.includes('url(')) this.#css(decodeAttribute(value), 'lazy');
+      if (value.includes('url(')) this.#css(this.#decoded(value), 'lazy');
       else if (name.isSet) this.#keepSet('lazy', value, tag);
       else this.#keepRaw('lazy', value, tag);
     }
@@ -115,13 +111,32 @@ export class PageImages {
   /** The text of a style element, or the value of a style attribute. */
   css(text: string, isAttribute: boolean): void {
     if (!this.#options.vias.has('css') || !text.includes('(')) return;
-    this.#css(isAttribute ? decodeAttribute(text) : text, 'css');
+    const { value, references } = this.#options;
+    this.#css(isAttribute ? this.#decoded(text) : references.raw(value(text)), 'css');
   }
 
   jsonLd(text: string): void {
     if (!this.#options.vias.has('jsonld')) return;
-    for (const { src, width, height } of jsonLdImages(this.#options.value(text)))
+    const { value, references } = this.#options;
+    for (const { src, width, height } of jsonLdImages(references.raw(value(text))))
       this.#keep(newFound('jsonld', src, false, width, height));
+  }
+
+  /** A tag with values that were too long to be kept: those that could name images count as cut. */
+  dropped(tag: Tag): void {
+    if (tag.dropped(attribute.style) !== undefined) this.#cut('css');
+    for (let n = 0; n < tag.lazyDrops; n++) this.#cut('lazy');
+    for (const [via, name] of placesOf(tag)) {
+      const beginning = tag.dropped(name);
+      if (beginning === undefined) continue;
+      if (this.#options.vias.has(via)) this.#isData(beginning);
+      this.#cut(via);
+    }
+  }
+
+  /** A style element, or a script of JSON-LD, was longer than what is kept. */
+  textDropped(via: 'css' | 'jsonld'): void {
+    this.#cut(via);
   }
 
   /** Each (src, via) once, in document order, within the limits; how many went beyond them; how
@@ -133,9 +148,13 @@ export class PageImages {
     let bytes = 0;
     for (const [index, found] of this.#found.entries()) {
       const src = urls[index];
-      if (src === undefined || src.length > limits.urlChars) continue;
+      if (src === undefined) continue;
       const isDistinct = distinctForms.has(this.#forms.get(found.via) ?? 0);
       if (!isDistinct && !isNew(seen, found.via, src)) continue;
+      if (src.length > limits.urlChars) {
+        this.#cutCount++;
+        continue;
+      }
       const image = this.#image(src, found);
       bytes += entryBytes + src.length + (image.alt === undefined ? 0 : image.alt.length * 3);
       if (bytes <= limits.imagesBytesMax) images.push(image);
@@ -171,12 +190,12 @@ export class PageImages {
   }
 
   #link(tag: Tag): void {
-    const rels = (tag.value(attribute.rel) ?? '').toLowerCase().split(/[\t\n\f\r ]+/);
-    if (rels.includes('preload') && tag.value(attribute.as)?.toLowerCase() === 'image') {
+    const rels = relsOf(tag);
+    if (isImagePreload(tag, rels)) {
       this.#keepRaw('preload', tag.value(attribute.href));
       this.#keepSet('preload', tag.value(attribute.imagesrcset));
     }
-    if (!rels.some((rel) => iconRels.has(rel))) return;
+    if (!isIcon(rels)) return;
     const [, width, height] = /^\s*(\d+)x(\d+)/i.exec(tag.value(attribute.sizes) ?? '') ?? [];
     const href = tag.value(attribute.href) ?? '';
     this.#keep(newFound('icon', href, true, pixels(width), pixels(height)));
@@ -209,10 +228,10 @@ export class PageImages {
     return tag.name === 'source' ? isSet : tag.name === 'input' && isImageInput(tag);
   }
 
-  /** `raw`: as scanned, but for character references. */
-  #css(raw: string, via: ImageVia): void {
+  /** `sheet`: real text. */
+  #css(sheet: string, via: ImageVia): void {
     if (!this.#options.vias.has(via)) return;
-    for (const text of cssImages(this.#options.value(raw))) this.#keep(newFound(via, text, false));
+    for (const text of cssImages(sheet)) this.#keep(newFound(via, text, false));
   }
 
   #keepRaw(via: ImageVia, value: string | undefined, tag?: Tag): void {
@@ -238,7 +257,8 @@ export class PageImages {
   /** False when it is not wanted, none, known, or too much. */
   #keep(found: Found): boolean {
     const { via, text, isRaw } = found;
-    if (text === '' || !this.#options.vias.has(via) || this.#isData(text)) return false;
+    if (text === '' || text.charCodeAt(0) === numberSign) return false;
+    if (!this.#options.vias.has(via) || this.#isData(text)) return false;
     const known = isRaw ? this.#knownRaw : this.#knownText;
     if (this.#found.length >= limits.imagesMax) {
       if (known.get(via)?.has(text) !== true) this.#cutCount++;
@@ -247,6 +267,10 @@ export class PageImages {
     if (!isNew(known, via, text)) return false;
     this.#found.push(found);
     return true;
+  }
+
+  #cut(via: ImageVia): void {
+    if (this.#options.vias.has(via)) this.#cutCount++;
   }
 
   /** Counts a data: URL. */
@@ -264,7 +288,9 @@ export class PageImages {
     this.#forms.set(via, (this.#forms.get(via) ?? 0) | form);
     if (plain !== undefined) return plain;
     const url = isRaw ? this.#decoded(text) : text;
-    return isBlank(url) || this.#isData(url) ? undefined : resolver.resolve(url);
+    // A fragment alone is a part of this document.
+    if (isBlank(url) || /^[\0-\x20]*#/.test(url) || this.#isData(url)) return undefined;
+    return resolver.resolve(url);
   }
 
   #image(src: string, { via, alt, width, height }: Found): Image {
@@ -277,7 +303,7 @@ export class PageImages {
   }
 
   #decoded(raw: string): string {
-    return decodeAttribute(this.#options.value(raw));
+    return this.#options.references.attribute(this.#options.value(raw));
   }
 }
 
@@ -311,10 +337,6 @@ function best(candidates: readonly Candidate[]): readonly Candidate[] {
     undefined,
   );
   return largest === undefined ? [] : [largest];
-}
-
-function isImageInput(tag: Tag): boolean {
-  return tag.value(attribute.type)?.toLowerCase() === 'image';
 }
 
 /** A length in pixels; undefined for a percentage. Source: HTML Standard, "dimension values". */

@@ -15,8 +15,6 @@ const imageNames = new Set(
 );
 const worthReading =
   /"(?:image|images|logo|photos?|thumbnail(?:Url)?|primaryImageOfPage|screenshot|contentUrl)"/;
-const depthMax = 64;
-const imagesMax = 10_000;
 
 /** In the order of the text. */
 export function jsonLdImages(text: string): LinkedImage[] {
@@ -27,24 +25,29 @@ export function jsonLdImages(text: string): LinkedImage[] {
   } catch {
     return [];
   }
-  const found: LinkedImage[] = [];
-  walk(root, false, 0, found);
-  return found;
+  return imagesOf(root);
 }
 
-function walk(node: unknown, isImage: boolean, depth: number, found: LinkedImage[]): void {
-  if (depth > depthMax || found.length >= imagesMax) return;
-  if (typeof node === 'string') {
-    if (isImage) found.push({ src: node });
-  } else if (Array.isArray(node)) {
-    for (const item of node) walk(item, isImage, depth + 1, found);
-  } else if (typeof node === 'object' && node !== null) {
-    const fields = node as Readonly<Record<string, unknown>>;
-    if (isImage || isImageObject(fields['@type'])) addObject(fields, found);
-    for (const [name, value] of Object.entries(fields))
-      if (typeof value === 'object' || imageNames.has(name))
-        walk(value, imageNames.has(name), depth + 1, found);
+/** Walks the tree in its order, on a stack of its own: a text can be as deep as it is long. */
+function imagesOf(root: unknown): LinkedImage[] {
+  const found: LinkedImage[] = [];
+  type Open = { readonly node: unknown; readonly isImage: boolean };
+  const stack: Open[] = [{ node: root, isImage: false }];
+  for (let open = stack.pop(); open !== undefined; open = stack.pop()) {
+    const { node, isImage } = open;
+    if (typeof node === 'string') {
+      if (isImage) found.push({ src: node });
+    } else if (Array.isArray(node)) {
+      for (let at = node.length - 1; at >= 0; at--) stack.push({ node: node[at], isImage });
+    } else if (typeof node === 'object' && node !== null) {
+      const fields = node as Readonly<Record<string, unknown>>;
+      if (isImage || isImageObject(fields['@type'])) addObject(fields, found);
+      for (const [name, value] of Object.entries(fields).reverse())
+        if (typeof value === 'object' || imageNames.has(name))
+          stack.push({ node: value, isImage: imageNames.has(name) });
+    }
   }
+  return found;
 }
 
 function addObject(fields: Readonly<Record<string, unknown>>, found: LinkedImage[]): void {

@@ -2,8 +2,8 @@
  * The tokenizer of HTML, cut down to what an extractor needs: it follows the states of the
  * standard, jumps over text, comments, scripts and other tags' attributes with `indexOf`, and
  * reports only the elements that matter, in document order. Chunks of any size go in; a token that
- * a chunk cuts is kept (`#rest`) and read again when the input has doubled, so that one endless
- * token costs linear time. No tree: foreign content (svg, math) is followed on a small stack.
+ * a chunk cuts is read again with the next ones. No tree: foreign content (svg, math) is followed
+ * on a small stack.
  *
  *   text ─"<x"─▶ tag ─">"─▶ text | raw | script | plaintext        tag ─long value─▶ value ─▶ tag
  *   text ─"<!--"─▶ comment ─▶ text   "<!", "<?", "</?" ─▶ bogus ─▶ text   "<![CDATA[" ─▶ cdata ─▶ text
@@ -12,55 +12,31 @@
  * is not used because it ends `<![CDATA[` in HTML at "]]>", knows no script inside a script's
  * comment, ends `</a b=">">` too early, and takes twice the time.
  */
+import { Carry } from './carry.ts';
 import {
   endsAttributeName,
   endsTagName,
   endsUnquoted,
   equals,
   gt,
-  href,
   isLetter,
   isLetterOrDigit,
   isName,
   isSpace,
   lt,
   nameEnd,
-  rel,
   slash,
-  style,
   type Tables,
   tablesFor,
   type,
-  xlinkHref,
 } from './elements.ts';
 import { ForeignStack } from './foreign.ts';
+import { KeptText } from './kept-text.ts';
 import { LazyNames } from './lazy.ts';
 import { commentEnd, type ScriptDepth, scanScript } from './opaque.ts';
+import { reportTag } from './report-tag.ts';
+import type { ScannerSink } from './scanner-sink.ts';
 import { Tag, valueCharsMax } from './tag.ts';
-
-/** What the scanner reports. Values are raw: character references are not decoded. */
-export type ScannerSink = {
-  /** `rel` only with the option of that name. */
-  link(href: string, rel: string | undefined): void;
-  /** An img element, or with `all` another one that may name images. */
-  image(tag: Tag): void;
-  /** A link or meta element. */
-  about(tag: Tag): void;
-  base(href: string): void;
-  /** The text of the first title, at most `titleCharsMax` of it. */
-  title(text: string): void;
-  /** With `all`: the text of a style element, or the value of a style attribute. */
-  css(text: string, isAttribute: boolean): void;
-  /** With `all`: the text of a script of type application/ld+json. */
-  data(text: string): void;
-};
-
-const titleCharsMax = 1 << 16;
-/** Text of a style element or of JSON-LD. */
-const textCharsMax = 1 << 20;
-const jsonLd = /^\s*application\/ld\+json\s*(?:;|$)/i;
-/** A rest shorter than this is read again with every chunk. */
-const rescanCharsMin = 1 << 12;
 
 const noLazyNames = new LazyNames([]);
 
@@ -74,9 +50,18 @@ type State =
   | 'raw'
   | 'script'
   | 'plaintext';
+
+export type ScannerOptions = {
+  /** The lazy attributes, with `all` sources of images; undefined: img elements alone. */
+  readonly lazy: LazyNames | undefined;
+  /** Links are told with their rel. */
+  readonly rel: boolean;
+  /** iframes count as links. */
+  readonly iframes: boolean;
+};
+
 export class Scanner {
   readonly #sink: ScannerSink;
-  readonly #all: boolean;
   readonly #tables: Tables;
   readonly #tag: Tag;
   readonly #foreign = new ForeignStack();
@@ -84,51 +69,32 @@ export class Scanner {
   #buffer = '';
   #at = 0;
   #last = false;
-  #rest = '';
-  /** Chunks that wait until they are as long as `#rest`. */
-  #held: string[] = [];
-  #heldChars = 0;
+  readonly #carry = new Carry();
 
   /** What ends the long value that is being dropped: a quote, or 0 for whitespace and ">". */
   #valueEnd = 0;
   /** Nothing of the comment has been consumed yet, so `<!-->` can still end it. */
   #commentFresh = false;
   #scriptDepth: ScriptDepth = 'plain';
-  /** Of a title, a style or a JSON-LD script that is open. */
-  #kept: string | undefined;
-  #titleDone = false;
+  readonly #kept: KeptText;
 
-  /** `lazy`: the lazy attributes, with `all` sources of images; undefined: img elements alone.
-   *  `rel`: links are told with theirs. */
-  constructor(sink: ScannerSink, { lazy, rel }: { lazy?: LazyNames | undefined; rel: boolean }) {
+  constructor(sink: ScannerSink, { lazy, rel, iframes }: ScannerOptions) {
+    const all = lazy !== undefined;
     this.#sink = sink;
-    this.#all = lazy !== undefined;
-    this.#tables = tablesFor({ all: this.#all, rel });
+    this.#kept = new KeptText(sink, all);
+    this.#tables = tablesFor({ all, rel, iframes });
     this.#tag = new Tag(lazy ?? noLazyNames);
   }
 
   write(chunk: string): void {
-    if (this.#rest.length >= rescanCharsMin) {
-      this.#held.push(chunk);
-      this.#heldChars += chunk.length;
-      if (this.#heldChars < this.#rest.length) return;
-      this.#scan(this.#takeHeld(), false);
-    } else {
-      this.#scan(this.#rest.length === 0 ? chunk : this.#rest + chunk, false);
-    }
+    const text = this.#carry.with(chunk);
+    if (text !== undefined) this.#scan(text, false);
   }
 
   /** The input is over: a tag that is still open is dropped, an open title or style counts. */
   end(): void {
-    this.#scan(this.#takeHeld(), true);
-    this.#endKept();
-  }
-
-  #takeHeld(): string {
-    const text = this.#rest + this.#held.join('');
-    this.#held = [];
-    this.#heldChars = 0;
-    return text;
+    this.#scan(this.#carry.all(), true);
+    this.#kept.end();
   }
 
   #scan(buffer: string, last: boolean): void {
@@ -136,7 +102,7 @@ export class Scanner {
     this.#at = 0;
     this.#last = last;
     while (this.#step());
-    this.#rest = last ? '' : buffer.slice(this.#at);
+    if (!last) this.#carry.keep(buffer.slice(this.#at));
     this.#buffer = '';
   }
 
@@ -289,20 +255,20 @@ export class Scanner {
         else break;
       }
       // A solidus at the very end is read again: it counts only right before ">".
-      if (at >= length) return this.#wait(solidus ? length - 1 : length);
+      if (at >= length) return this.#waitInTag(solidus ? length - 1 : length);
       if (c === gt) return this.#endTag(at + 1, solidus);
       const start = at++;
       const wanted = ((letters >>> (c & 31)) & 1) !== 0;
       while (at < length && !endsAttributeName(buffer.charCodeAt(at))) at++;
       const end = at;
       while (at < length && isSpace(buffer.charCodeAt(at))) at++;
-      if (at >= length) return this.#wait(start);
+      if (at >= length) return this.#waitInTag(start);
       let value = end;
       let valueEnd = end;
       if (buffer.charCodeAt(at) === equals) {
         at++;
         while (at < length && isSpace(buffer.charCodeAt(at))) at++;
-        if (at >= length) return this.#wait(start);
+        if (at >= length) return this.#waitInTag(start);
         c = buffer.charCodeAt(at);
         const quote = c === 0x22 || c === 0x27 ? c : 0;
         if (quote === 0) {
@@ -323,30 +289,16 @@ export class Scanner {
   #endTag(at: number, selfClosing: boolean): boolean {
     this.#enter('text', at);
     const tag = this.#tag;
-    if (tag.wanted !== 0 && tag.has(style)) this.#sink.css(tag.value(style) ?? '', true);
+    if (tag.wanted !== 0) reportTag(tag, this.#sink);
+    // Most tags open nothing.
+    if (tag.kind === 'other' || tag.kind === 'link') return true;
     switch (tag.kind) {
-      case 'other':
-      case 'link':
-        if (tag.lazies.length > 0) this.#sink.image(tag);
-        if (tag.has(href)) this.#sink.link(tag.value(href) ?? '', tag.value(rel));
-        break;
-      case 'image':
-      case 'extra':
-        this.#sink.image(tag);
-        break;
-      case 'about':
-        this.#sink.about(tag);
-        break;
-      case 'base':
-        if (tag.has(href)) this.#sink.base(tag.value(href) ?? '');
-        break;
       case 'raw':
-        if (tag.name === 'title' && !this.#titleDone) this.#kept = '';
-        if (tag.name === 'style' && this.#all) this.#kept = '';
+        this.#kept.begin(tag.name);
         this.#state = 'raw';
         break;
       case 'script':
-        if (tag.wanted !== 0 && jsonLd.test(tag.value(type) ?? '')) this.#kept = '';
+        if (tag.wanted !== 0) this.#kept.begin('script', tag.value(type));
         tag.name = 'script';
         this.#scriptDepth = 'plain';
         this.#state = 'script';
@@ -355,11 +307,9 @@ export class Scanner {
         this.#state = 'plaintext';
         break;
       case 'foreign':
-        if (tag.has(href | xlinkHref)) this.#sink.image(tag);
         if (!selfClosing) this.#foreign.push(tag.name);
         break;
       default:
-        tag.kind satisfies never;
     }
     return true;
   }
@@ -399,7 +349,7 @@ export class Scanner {
       }
       if (endsTagName(buffer.charCodeAt(end)) && isName(buffer, at + 2, name)) {
         this.#keep(at);
-        this.#endKept();
+        this.#kept.end();
         return this.#enterEndTag(end);
       }
     }
@@ -408,22 +358,9 @@ export class Scanner {
   }
 
   #keep(end: number): false {
-    if (this.#kept !== undefined && this.#kept.length < textCharsMax)
-      this.#kept += this.#buffer.slice(this.#at, end);
+    this.#kept.add(this.#buffer, this.#at, end);
     this.#at = end;
     return false;
-  }
-
-  #endKept(): void {
-    const text = this.#kept;
-    if (text === undefined) return;
-    this.#kept = undefined;
-    if (this.#tag.name === 'style') this.#sink.css(text.slice(0, textCharsMax), false);
-    else if (this.#tag.name === 'script') this.#sink.data(text.slice(0, textCharsMax));
-    else {
-      this.#sink.title(text.slice(0, titleCharsMax));
-      this.#titleDone = true;
-    }
   }
 
   #script(): boolean {
@@ -432,7 +369,7 @@ export class Scanner {
     this.#keep(found.ended ? found.at - 8 : found.at);
     this.#at = found.at;
     if (!found.ended) return false;
-    this.#endKept();
+    this.#kept.end();
     return this.#enterEndTag(found.at);
   }
 
@@ -451,21 +388,32 @@ export class Scanner {
   }
 
   #waitForValue(start: number, end: number, valueStart: number, quote: number): false {
-    if (this.#buffer.length - valueStart <= valueCharsMax) return this.#wait(start);
-    this.#tag.drop(this.#buffer, start, end);
+    if (this.#buffer.length - valueStart <= valueCharsMax) return this.#waitInTag(start);
+    this.#tag.drop(this.#buffer, start, end, valueStart);
     this.#valueEnd = quote;
     this.#enter('value', this.#buffer.length);
     return false;
   }
 
-  /** More input is needed from `at` on. A name without end is dropped rather than kept whole. */
+  /** More input is needed from `at` on, where a tag begins. A name without end is dropped rather
+   *  than kept whole. */
   #wait(at: number): false {
-    if (this.#buffer.length - at <= valueCharsMax + 256) {
-      this.#at = at;
-      return false;
-    }
-    this.#enterEndTag(this.#buffer.length);
+    this.#at = at;
+    if (this.#isTooLong(at)) this.#enterEndTag(this.#buffer.length);
     return false;
+  }
+
+  /** The same from within a tag: what it said before stays. */
+  #waitInTag(at: number): false {
+    this.#at = at;
+    if (!this.#isTooLong(at)) return false;
+    this.#tag.dropRest();
+    this.#at = this.#buffer.length;
+    return false;
+  }
+
+  #isTooLong(at: number): boolean {
+    return this.#buffer.length - at > valueCharsMax + 256;
   }
 
   #enter(state: State, at: number): void {

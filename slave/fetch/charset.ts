@@ -1,7 +1,7 @@
 /**
  * Bytes of a page to text, in the order of the standard: byte order mark, the charset of
- * Content-Type, `<meta>` in the first 1024 bytes, windows-1252. Streaming: until the charset is
- * known at most 1024 bytes are kept back.
+ * Content-Type, `<meta>` or an XML declaration in the first 1024 bytes, windows-1252; in XHTML the
+ * declaration, UTF-8. Streaming: until the charset is known at most 1024 bytes are kept back.
  *
  * In nearly all encodings the characters of HTML's syntax are single bytes that are part of no
  * other character (trail bytes begin at 0x40, digits in gb18030), and decoders give an ASCII byte
@@ -9,24 +9,47 @@
  * the few values that are kept are decoded (`value`): that saves decoding the rest and halves the
  * strings. UTF-16 and ISO-2022-JP are decoded whole. Decoders other than UTF-8's are those of
  * @exodus/bytes, because Node 20 reads windows-1252 wrongly.
- * Source: HTML Standard 13.2.3.2; Encoding Standard.
+ *
+ * What the first bytes say without a byte order mark is a guess: a meta element that is met later
+ * overrules it (`declare`). If nothing was decoded by the guess, the charset is just another one
+ * from then on. Else the page is read anew from the bytes that were held: at most the first MiB of
+ * a page whose charset is a guess still. A meta element behind them that would need this has no
+ * effect.
+ * Source: HTML Standard 13.2.3.2 and 13.2.3.4; Encoding Standard.
  */
 import { TextDecoder as LegacyDecoder, labelToName } from '@exodus/bytes/encoding.js';
-import sniff from 'html-encoding-sniffer';
+import sniffMeta from 'html-encoding-sniffer';
+import { declaredLabel, seenUtf16 } from './xml-declaration.ts';
 
 /** Bytes that the `<meta>` prescan looks at. */
 export const prescanBytes = 1024;
+const heldBytesMax = 1 << 20;
+
+export type DecoderOptions = {
+  /** XHTML: a meta element says nothing. */
+  readonly xml?: boolean;
+};
 
 export class PageDecoder {
   readonly #label: string | undefined;
+  readonly #xml: boolean;
   #encoding: string | undefined;
-  #head: Uint8Array[] = [];
-  #headBytes = 0;
+  /** `guess`: a meta element may still overrule it. */
+  #state: 'unknown' | 'guess' | 'certain' = 'unknown';
+  /** From the first byte on; undefined: no longer needed, or too many. */
+  #held: Uint8Array[] | undefined = [];
+  #heldBytes = 0;
   #text: TextStream | undefined;
+  #hasEnded = false;
+  /** Something was decoded that another charset would read differently. */
+  #hasDecoded = false;
+  /** The charset to read the page by from its first byte on. */
+  #anew: string | undefined;
 
   /** `label`: the charset parameter of Content-Type, if there was one. */
-  constructor(label: string | undefined) {
-    this.#label = label !== undefined && labelToName(label) !== null ? label : undefined;
+  constructor(label: string | undefined, { xml = false }: DecoderOptions = {}) {
+    this.#label = label !== undefined && nameOf(label) !== undefined ? label : undefined;
+    this.#xml = xml;
   }
 
   /** Lower-case name of the Encoding Standard; undefined while it is not known. */
@@ -36,59 +59,152 @@ export class PageDecoder {
 
   /** Text to scan; what is taken from it must go through `value`. */
   write(bytes: Uint8Array): string {
+    this.#hold(bytes);
     if (this.#text !== undefined) return this.#text.write(bytes);
-    this.#head.push(bytes);
-    this.#headBytes += bytes.length;
     // With a charset from the header only a byte order mark could still overrule it.
-    if (this.#headBytes < (this.#label === undefined ? prescanBytes : 3)) return '';
+    if (this.#heldBytes < (this.#label === undefined ? prescanBytes : 3)) return '';
     return this.#start();
   }
 
   /** A piece of what `write` and `end` gave, delimited by ASCII characters, as real text. */
   value(text: string): string {
-    return this.#text === undefined || !nonAscii.test(text) ? text : this.#text.value(text);
+    if (this.#text === undefined || !nonAscii.test(text)) return text;
+    this.#hasDecoded = true;
+    return this.#text.value(text);
   }
 
   /** What was kept back, and a replacement character for a cut sequence. */
   end(): string {
+    this.#hasEnded = true;
     const text = this.#text === undefined ? this.#start() : '';
     return text + (this.#text?.end() ?? '');
   }
 
+  /** A meta element names a charset. Gives the one that holds from here on; undefined: the label is
+   *  none. */
+  declare(label: string): string | undefined {
+    const name = nameOf(label);
+    if (name === undefined) return undefined;
+    if (this.#state === 'guess') this.#change(declared(name));
+    return this.#encoding;
+  }
+
+  /** To be asked after what was written is scanned: the page's text from its first byte on, which
+   *  takes the place of all that was given before. */
+  anew(): string | undefined {
+    const encoding = this.#anew;
+    const held = this.#held;
+    if (encoding === undefined || held === undefined) return undefined;
+    this.#anew = undefined;
+    this.#held = undefined;
+    this.#use(encoding);
+    const text = this.#text?.write(joined(held)) ?? '';
+    return this.#hasEnded ? text + (this.#text?.end() ?? '') : text;
+  }
+
   #start(): string {
-    const [first] = this.#head;
-    const head = this.#head.length === 1 && first ? first : Buffer.concat(this.#head);
-    this.#head = [];
-    const encoding = sniffEncoding(head, this.#label).toLowerCase();
+    const head = joined(this.#held ?? []);
+    const { encoding, isCertain } = sniff(head.subarray(0, prescanBytes), this.#label, this.#xml);
+    this.#use(encoding);
+    this.#state = isCertain ? 'certain' : 'guess';
+    if (isCertain || this.#heldBytes > heldBytesMax) this.#held = undefined;
+    return this.#text?.write(head.subarray(bomBytes(head, encoding))) ?? '';
+  }
+
+  #use(encoding: string): void {
     this.#encoding = encoding;
     this.#text = textStream(encoding);
-    return this.#text.write(head.subarray(bomBytes(head, encoding)));
+  }
+
+  #change(encoding: string): void {
+    const before = this.#encoding ?? '';
+    this.#state = 'certain';
+    const isSame = encoding === before || before.startsWith('utf-16');
+    const isFree = !this.#hasDecoded && isByByte(encoding) && isByByte(before);
+    if (!isSame && !isFree && this.#held !== undefined) {
+      this.#anew = encoding;
+      return;
+    }
+    if (!isSame && isFree) this.#use(encoding);
+    this.#held = undefined;
+  }
+
+  #hold(bytes: Uint8Array): void {
+    if (this.#held === undefined) return;
+    this.#held.push(bytes);
+    this.#heldBytes += bytes.length;
+    if (this.#heldBytes > heldBytesMax && this.#state !== 'unknown' && this.#anew === undefined)
+      this.#held = undefined;
   }
 }
 
-/** Name of the encoding of a page that begins with `head`. */
-function sniffEncoding(head: Uint8Array, label: string | undefined): string {
-  const options = label === undefined ? {} : { transportLayerEncodingLabel: label };
+type Sniffed = {
+  /** Lower-case name of the Encoding Standard. */
+  readonly encoding: string;
+  /** A byte order mark or the header said so, or XML, whose own word is final. */
+  readonly isCertain: boolean;
+};
+
+/** `label`: a valid one, of Content-Type. */
+function sniff(head: Uint8Array, label: string | undefined, isXml: boolean): Sniffed {
+  const sure = encodingOfMark(head) ?? (label === undefined ? undefined : nameOf(label));
+  if (sure !== undefined) return { encoding: sure, isCertain: true };
+  const seen = seenUtf16(head);
+  if (seen !== undefined) return { encoding: seen, isCertain: isXml };
+  const named = nameOf(declaredLabel(head) ?? '');
+  const byXml = named === undefined ? undefined : declared(named);
+  if (isXml) return { encoding: byXml ?? 'utf-8', isCertain: true };
+  // A meta element counts more than a declaration.
+  const meta = prescan(head);
+  return { encoding: meta !== '' ? meta : (byXml ?? 'windows-1252'), isCertain: false };
+}
+
+/** Of a meta element; '' if there is none. */
+function prescan(head: Uint8Array): string {
   try {
-    return sniff(head, options);
+    return sniffMeta(head, { defaultEncoding: '' }).toLowerCase();
   } catch {
     // html-encoding-sniffer 6.0.0 throws where a content attribute ends right after "charset" or
     // "charset=". The other meta elements are then tried one by one.
-    return sniffEachMeta(head);
+    return prescanEachMeta(head);
   }
 }
 
-function sniffEachMeta(head: Uint8Array): string {
-  const text = Buffer.from(head.subarray(0, prescanBytes)).toString('latin1');
+function prescanEachMeta(head: Uint8Array): string {
+  const text = Buffer.from(head).toString('latin1');
   for (const meta of text.match(/<meta[\s/][^>]*>?/gi) ?? []) {
     try {
-      const encoding = sniff(Buffer.from(meta, 'latin1'), { defaultEncoding: '' });
-      if (encoding !== '') return encoding;
+      const encoding = sniffMeta(Buffer.from(meta, 'latin1'), { defaultEncoding: '' });
+      if (encoding !== '') return encoding.toLowerCase();
     } catch {
       // The one that it cannot read names no charset.
     }
   }
-  return 'windows-1252';
+  return '';
+}
+
+/** By a byte order mark. */
+function encodingOfMark([a, b, c]: Uint8Array): string | undefined {
+  if (a === 0xef && b === 0xbb && c === 0xbf) return 'utf-8';
+  if (a === 0xff && b === 0xfe) return 'utf-16le';
+  return a === 0xfe && b === 0xff ? 'utf-16be' : undefined;
+}
+
+/** Lower-case name of the encoding that a label stands for. */
+function nameOf(label: string): string | undefined {
+  return labelToName(label)?.toLowerCase();
+}
+
+/** Without a copy where there is one chunk alone, as nearly always. */
+function joined(chunks: readonly Uint8Array[]): Uint8Array {
+  const [first] = chunks;
+  return chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks);
+}
+
+/** What a name in the page stands for: that it could be read shows that it is not UTF-16. */
+function declared(name: string): string {
+  if (name.startsWith('utf-16')) return 'utf-8';
+  return name === 'x-user-defined' ? 'windows-1252' : name;
 }
 
 type TextStream = {
@@ -100,6 +216,11 @@ type TextStream = {
 const nonAscii = /[^\0-\x7f]/;
 /** Encodings in which a byte of "<" or a quote can be something else. */
 const wholeOnly = new Set(['utf-16le', 'utf-16be', 'iso-2022-jp']);
+
+/** Are its values decoded one by one? */
+function isByByte(encoding: string): boolean {
+  return encoding !== 'replacement' && !wholeOnly.has(encoding);
+}
 
 function textStream(encoding: string): TextStream {
   if (encoding === 'replacement') return replacementStream();
@@ -130,9 +251,6 @@ function replacementStream(): TextStream {
 
 /** Length of the byte order mark of `encoding` at the start of `head`. */
 function bomBytes(head: Uint8Array, encoding: string): number {
-  const [a, b, c] = head;
-  if (encoding === 'utf-8') return a === 0xef && b === 0xbb && c === 0xbf ? 3 : 0;
-  if (encoding === 'utf-16le') return a === 0xff && b === 0xfe ? 2 : 0;
-  if (encoding === 'utf-16be') return a === 0xfe && b === 0xff ? 2 : 0;
-  return 0;
+  if (encodingOfMark(head) !== encoding) return 0;
+  return encoding === 'utf-8' ? 3 : 2;
 }

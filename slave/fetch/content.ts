@@ -29,8 +29,29 @@ export type ContentType = {
 const typePattern = /^[ \t]*([!#$%&'*+.^_`|~0-9A-Za-z-]{1,127}\/[!#$%&'*+.^_`|~0-9A-Za-z-]{1,127})/;
 const charsetPattern = /;[ \t]*charset[ \t]*=[ \t]*(?:"([^"]{1,64})"?|'?([^\s;"']{1,64}))/i;
 
-export function parseContentType(header: string | undefined): ContentType {
-  if (header === undefined) return { essence: undefined, charset: undefined };
+/** One type, or several with commas between them, as in a list of header fields. */
+const typeList = /(?:[^,"]|"(?:[^"\\]|\\.)*"?)+/g;
+
+/**
+ * Media type and charset of an answer. Of several types the last well-formed one counts, in one
+ * header or several; it keeps the charset of one of the same type before it.
+ * Source: Fetch Standard, "extract a MIME type".
+ */
+export function contentTypeOf(headers: Headers): ContentType {
+  let found: ContentType = { essence: undefined, charset: undefined };
+  const list = fieldsOf(headers, 'content-type').join(',');
+  for (const text of list.match(typeList) ?? []) {
+    const { essence, charset } = parseContentType(text);
+    if (essence === undefined || essence === '*/*') continue;
+    found = {
+      essence,
+      charset: charset ?? (essence === found.essence ? found.charset : undefined),
+    };
+  }
+  return found;
+}
+
+function parseContentType(header: string): ContentType {
   const charset = charsetPattern.exec(header);
   return {
     essence: typePattern.exec(header)?.[1]?.toLowerCase(),
@@ -53,9 +74,12 @@ export function validatorsOf(etag: string | undefined, lastModified: string | un
   };
 }
 
+/** The type of pages that are XML; what a URL ends in says nothing. */
+export const xhtml = 'application/xhtml+xml';
+
 /** Types that are parsed as a page. */
 export function isHtml(essence: string): boolean {
-  return essence === 'text/html' || essence === 'application/xhtml+xml';
+  return essence === 'text/html' || essence === xhtml;
 }
 
 /** Codings to undo, outermost (last applied) first; undefined: one is unknown or they are many. */

@@ -7,14 +7,15 @@
  *      └──────────────error, deadline, cancel──────────────────────────────▶ settled
  */
 import { type FetchSpec, productToken, type RobotsDirective } from '../../shared/crawl.ts';
+import { isPageStatus } from '../../shared/protocol.ts';
 import type { FetchErrorBody } from '../../shared/requests.ts';
 import { addHeaderDirectives, listed } from '../extract/robots-directives.ts';
 import {
   codingsOf,
+  contentTypeOf,
   fieldOf,
   fieldsOf,
   type Headers,
-  parseContentType,
   type Validators,
   validatorsOf,
 } from './content.ts';
@@ -34,7 +35,7 @@ export interface BodyReader<Body> {
   close?(): void;
 }
 
-/** Which answers 200 are read, and into what. */
+/** Which answers with a body are read, and into what. */
 export type Reading<Body> = {
   /** The Accept header, where the crawl has none. */
   readonly accept: string;
@@ -45,6 +46,9 @@ export type Reading<Body> = {
   open(options: {
     /** Canonical URL of the body. */
     readonly url: string;
+    readonly status: number;
+    /** The media type; undefined: none was sent. */
+    readonly essence: string | undefined;
     readonly spec: FetchSpec;
     /** Charset of Content-Type. */
     readonly charset: string | undefined;
@@ -98,6 +102,7 @@ export class Exchange<Body> {
   #controller: Controller | undefined;
   /** Known while draining. */
   #answer: Unread | undefined;
+  #status = 0;
   #type: string | undefined;
   #validators: Validators = {};
   #reader: BodyReader<Body> | undefined;
@@ -117,11 +122,12 @@ export class Exchange<Body> {
     if (this.#state !== 'waiting' || status < 200) return;
     this.#options.onAnswer?.();
     for (const header of fieldsOf(headers, 'set-cookie')) this.#options.takeCookie(header);
-    if (status === 200 || status === 304) {
+    if (status === 200 || status === 203 || status === 304) {
       this.#validators = validatorsOf(fieldOf(headers, 'etag'), fieldOf(headers, 'last-modified'));
     }
-    const { essence, charset } = parseContentType(fieldOf(headers, 'content-type'));
-    if (status === 200 && this.#options.reading.takes(essence)) {
+    const { essence, charset } = contentTypeOf(headers);
+    if (isPageStatus(status) && this.#options.reading.takes(essence)) {
+      this.#status = status;
       this.#read(headers, essence, charset);
       return;
     }
@@ -195,6 +201,8 @@ export class Exchange<Body> {
     this.#type = essence ?? reading.type;
     this.#reader = reading.open({
       url,
+      status: this.#status,
+      essence,
       header: (name) => fieldsOf(headers, name),
       spec,
       charset,
@@ -246,16 +254,17 @@ export class Exchange<Body> {
 
   #settleRead(body: Body): void {
     const type = this.#type === undefined ? {} : { type: this.#type };
-    const answer = { status: 200, ...type, bytes: this.#reader?.bytes ?? 0, ...this.#validators };
+    const status = this.#status;
+    const answer = { status, ...type, bytes: this.#reader?.bytes ?? 0, ...this.#validators };
     this.#settle({ kind: 'body', ...answer, body });
   }
 
-  /** 200 without Content-Type, and not HTML by its looks. */
+  /** A body without Content-Type, and not HTML by its looks. */
   #settleUntyped(): void {
     const bytes = this.#reader?.bytes ?? 0;
     this.#inflater?.close();
     this.#inflater = undefined;
-    const answer = { status: 200, bytes, ...this.#validators };
+    const answer = { status: this.#status, bytes, ...this.#validators };
     this.#drain({ kind: 'answer', retryAfter: undefined, ...answer });
     if (this.#controller === undefined || bytes > drainBytesMax) this.#settleAnswer();
     else this.#controller.resume();

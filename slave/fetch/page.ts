@@ -6,7 +6,7 @@ import type { FetchSpec } from '../../shared/crawl.ts';
 import type { PageHeaders } from '../extract/declarations.ts';
 import { type Extract, PageExtractor } from '../extract/extract.ts';
 import { PageDecoder } from './charset.ts';
-import { isHtml, looksLikeHtml, sniffBytes } from './content.ts';
+import { isHtml, looksLikeHtml, sniffBytes, xhtml } from './content.ts';
 import type { BodyReader, Reading } from './exchange.ts';
 
 export type Page = { extract: Extract; charset: string; bytes: number; cut: boolean };
@@ -18,8 +18,12 @@ export type PageOptions = {
   charset: string | undefined;
   /** Those that say something of the page; none by default. */
   headers?: PageHeaders;
+  /** It is XHTML; HTML by default. */
+  xml?: boolean;
   /** No Content-Type was sent: the first bytes decide whether this is a page at all. */
   sniff: boolean;
+  /** More of the page was not sent (206); false by default. */
+  isPart?: boolean;
   spec: FetchSpec;
 };
 
@@ -27,13 +31,14 @@ export const pageReading: Reading<Page> = {
   accept: 'text/html,application/xhtml+xml;q=0.9,*/*;q=0.5',
   type: 'text/html',
   takes: (essence) => essence === undefined || isHtml(essence),
-  open: ({ url, spec, charset, sniff, header }) => {
+  open: ({ url, status, essence, spec, charset, sniff, header }) => {
     const headers = {
       robots: header('x-robots-tag'),
       refresh: header('refresh')[0],
       links: header('link'),
     };
-    return new PageReader({ url, spec, charset, sniff, headers });
+    const isPart = status === 206 && !isWhole(header('content-range').at(-1));
+    return new PageReader({ url, spec, xml: essence === xhtml, charset, sniff, headers, isPart });
   },
 };
 
@@ -43,11 +48,12 @@ export class PageReader implements BodyReader<Page> {
   #extractor: PageExtractor | undefined;
   #head: Buffer | undefined;
   #bytes = 0;
-  #cut = false;
+  #cut: boolean;
 
   constructor(options: PageOptions) {
     this.#options = options;
-    this.#decoder = new PageDecoder(options.charset);
+    this.#decoder = new PageDecoder(options.charset, { xml: options.xml === true });
+    this.#cut = options.isPart === true;
     if (options.sniff) this.#head = Buffer.alloc(0);
   }
 
@@ -77,8 +83,11 @@ export class PageReader implements BodyReader<Page> {
   end(): Page | undefined {
     if (this.#head !== undefined && !this.#releaseHead()) return undefined;
     this.#extract(this.#decoder.end());
+    let extract = this.#extractorOf().end();
+    // The last of what was scanned may have held a meta element.
+    if (this.#startAnew()) extract = this.#extractorOf().end();
     return {
-      extract: this.#extractorOf().end(),
+      extract,
       charset: this.#decoder.encoding ?? 'windows-1252',
       bytes: this.#bytes,
       cut: this.#cut,
@@ -94,7 +103,18 @@ export class PageReader implements BodyReader<Page> {
   }
 
   #extract(text: string): void {
-    if (text !== '') this.#extractorOf().write(text);
+    if (text === '') return;
+    this.#extractorOf().write(text);
+    this.#startAnew();
+  }
+
+  /** True if the page turned out to be of another charset than it was read by. */
+  #startAnew(): boolean {
+    const text = this.#decoder.anew();
+    if (text === undefined) return false;
+    this.#extractor = undefined;
+    this.#extractorOf().write(text);
+    return true;
   }
 
   #extractorOf(): PageExtractor {
@@ -103,7 +123,7 @@ export class PageReader implements BodyReader<Page> {
   }
 
   #newExtractor(): PageExtractor {
-    const { url, headers, spec } = this.#options;
+    const { url, headers, spec, xml } = this.#options;
     return new PageExtractor({
       url,
       encoding: this.#decoder.encoding ?? 'windows-1252',
@@ -114,7 +134,16 @@ export class PageReader implements BodyReader<Page> {
       userAgent: spec.userAgent,
       obey: spec.obey,
       ignoreRefresh: spec.ignoreRefresh,
+      iframes: spec.iframes,
+      xml: xml === true,
+      charset: (label) => this.#decoder.declare(label),
       value: (text) => this.#decoder.value(text),
     });
   }
+}
+
+/** Does a Content-Range name all there is? Source: RFC 9110, 14.4. */
+function isWhole(range: string | undefined): boolean {
+  const [, last, size] = /^bytes 0-(\d{1,15})\/(\d{1,15})$/i.exec(range?.trim() ?? '') ?? [];
+  return last !== undefined && Number(last) + 1 === Number(size);
 }

@@ -388,6 +388,21 @@ test('[T-19] noindex is kept to on demand, and a name is taken once', async (t) 
   await slave.close();
 });
 
+test('[T-19] a page is not named by a URL of another site', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const spec = { canonical: true, scope: 'any' } as const;
+  const crawl = await target.crawl(slave, paths(target.seed(), 2), spec);
+  const canonical = 'http://another.example/name';
+  for (let i = 0; i < 2; i++) {
+    const task = await nextTask(slave);
+    await report(slave, task, { result: { ...page(task.url), canonical } });
+  }
+  const { pages, excluded } = await statusOf(slave, crawl);
+  assert.deepEqual([pages, excluded], [2, 0]);
+  await slave.close();
+});
+
 test('[T-16] when all is done a master that leaves tells slaves to drain, then closes', async (t) => {
   if (target.process(t) === undefined) return;
   await using cluster = new Cluster();

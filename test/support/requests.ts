@@ -101,6 +101,7 @@ const wrongSpecs = [
   { sitemaps: 'some' },
   { fetch: { obey: ['nonsense'] } },
   { fetch: { ignoreRefresh: 1 } },
+  { fetch: { iframes: 'yes' } },
   { canonical: 1 },
   { fetch: { more: 1 } },
 ].map((spec) => ({ spec }));

@@ -112,6 +112,56 @@ test('fetch: a page gives its result, images and links', async () => {
   ]);
 });
 
+test('fetch: any success with an HTML body is a page', async () => {
+  for (const status of [200, 201, 202, 203, 206, 226, 299]) {
+    send('/success', status, html, page);
+    const outcome = await get('/success');
+    assert.equal(result(outcome).status, status);
+    assert.equal(text(outcome), `${origin}/next`, `${status}`);
+    send('/success', status, {}, page);
+    assert.equal(text(await get('/success')), `${origin}/next`, `${status} without a type`);
+  }
+  for (const status of [204, 205, 404, 410]) {
+    send('/success', status, html, page);
+    assert.equal(text(await get('/success')), '', `${status}`);
+  }
+});
+
+test('fetch: the type alone makes a page XHTML', async () => {
+  const body = '<title/><script src="s"/><a href="/next"/>';
+  for (const [path, type, expected] of [
+    ['/page.html', 'application/xhtml+xml', `${origin}/next`],
+    ['/page.html', 'Application/XHTML+XML; charset=utf-8', `${origin}/next`],
+    ['/page.xhtml', 'text/html', ''],
+  ] as const) {
+    send(path, 200, { 'content-type': type }, body);
+    assert.equal(text(await get(path)), expected, type);
+  }
+});
+
+test('fetch: a part of a page is a page that is cut', async () => {
+  const size = page.length;
+  const ranges = {
+    [`bytes 0-${size - 1}/${size}`]: undefined,
+    [`bytes 0-${size - 1}/${size + 1}`]: true,
+    [`bytes 0-${size - 1}/*`]: true,
+    nonsense: true,
+  };
+  for (const [range, cut] of Object.entries(ranges)) {
+    send('/part', 206, { ...html, 'content-range': range, etag: '"part"' }, page);
+    const found = result(await get('/part'));
+    assert.deepEqual([found.cut, found.etag, found.title], [cut, undefined, 't'], range);
+  }
+});
+
+test('fetch: of two types the last one counts', async () => {
+  serve('/types', (_, response) => {
+    response.writeHead(200, ['content-type', 'text/plain', 'content-type', 'text/html']);
+    response.end(page);
+  });
+  assert.equal(text(await get('/types')), `${origin}/next`);
+});
+
 test('fetch: the request names the agent and the codings that are understood', async () => {
   let headers: IncomingMessage['headers'] = {};
   serve('/headers', (request, response) => {

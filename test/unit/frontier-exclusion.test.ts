@@ -116,6 +116,49 @@ worldTest('a canonical URL out of scope, or none, names no page', async (world) 
   assert.deepEqual(lines, ['/1', '/2', '/3', '/4', '/5', '/6']);
 });
 
+worldTest('a page cannot take the name of a page of another site', async (world) => {
+  // Site, and whether a canonical link there counts.
+  const sites: Readonly<Record<string, boolean>> = {
+    'https://www.a.example': true,
+    'http://example.': false,
+    'http://b.example': false,
+    'http://a.example:8080': false,
+    'http://u.github.io': false,
+    'http://10.0.0.1': false,
+  };
+  const seeds = Object.keys(sites).map((site) => `${site}/page`);
+  const thieves = seeds.map((_, i) => `${a}/${i}`);
+  await world.seed([...thieves, ...seeds], { scope: 'any', canonical: true });
+  const slave = world.slave('slave', 100);
+  await world.settle();
+  for (const [i, url] of thieves.entries()) {
+    const canonical = seeds[i];
+    await world.page(slave, url, canonical === undefined ? {} : { canonical });
+  }
+  for (const url of seeds) await world.page(slave, url);
+  const excluded = world.lines().filter((line) => line.excluded !== undefined);
+  assert.deepEqual(
+    excluded.map(({ url }) => url),
+    seeds.filter((url) => sites[new URL(url).origin]),
+  );
+});
+
+worldTest('a slave cannot name a page by another site either', async (world) => {
+  const spec = { scope: 'any', canonical: true } as const;
+  await world.seed([`${a}/`, other], spec);
+  const slave = world.slave('slave', 100);
+  await world.settle();
+  await world.page(slave, `${a}/`, { finalUrl: 'http://o.example/x', canonical: other });
+  await world.page(slave, other);
+  assert.deepEqual(
+    world.lines().map(({ url, excluded }) => [url, excluded]),
+    [
+      [`${a}/`, undefined],
+      [other, undefined],
+    ],
+  );
+});
+
 worldTest('canonical URLs change nothing unless they shall', async (world) => {
   const to = { canonical: `${a}/c` };
   assert.deepEqual(await crawl(world, {}, { '/1': to, '/2': to, '/c': {} }), ['/1', '/2', '/c']);

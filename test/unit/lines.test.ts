@@ -118,11 +118,15 @@ test('lines: a URL that was given up', () => {
   });
 });
 
-test('lines: a page is a 200 answer of HTML', () => {
+test('lines: a page is a successful answer of HTML', () => {
   assert.ok(isPage(page));
   assert.ok(isPage({ ...page, type: 'application/xhtml+xml' }));
+  for (const status of [201, 202, 203, 206, 304]) assert.ok(isPage({ ...page, status }));
   const others: Partial<Result>[] = [
-    { status: 203 },
+    { status: 199 },
+    { status: 204 },
+    { status: 205 },
+    { status: 300 },
     { status: 404 },
     { type: 'text/plain' },
     { redirectedTo: 'http://b/' },

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import type { Crawl } from '../../master/frontier/crawl.ts';
 import { Notices } from '../../master/notices.ts';
 import type { ServeOptions } from '../../master/serve-options.ts';
+import { crawlSpecSchema } from '../../shared/crawl.ts';
 import { AuthError } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';
 
@@ -39,4 +41,15 @@ test('notices: any number of addresses gets 60 lines a minute, and then their co
   notices.refused('10.1.0.1:5', error, 1);
   assert.equal(lines.length, 62);
   assert.match(lines[60] ?? '', /"count":1940/);
+});
+
+test('notices: an option that a stored crawl does not know is no other option', () => {
+  const { notices, lines } = told();
+  const spec = crawlSpecSchema.parse({});
+  const { iframes: _, ...fetch } = spec.fetch;
+  const crawl = { name: 'c', spec: { ...spec, fetch } } as unknown as Crawl;
+  notices.otherSpec(crawl, spec);
+  assert.deepEqual(lines, []);
+  notices.otherSpec(crawl, crawlSpecSchema.parse({ fetch: { iframes: true } }));
+  assert.match(lines[0] ?? '', /"ignored":\["fetch"\]/);
 });

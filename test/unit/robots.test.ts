@@ -202,7 +202,26 @@ check('2.2.1', [
   },
   { name: 'a token is no prefix', file: 'User-agent: Example\nDisallow: /', yes: ['/a'] },
   { name: 'a longer token is another', file: 'User-agent: ExampleBotX\nDisallow: /', yes: ['/a'] },
-  { name: 'a digit is no token', file: 'User-agent: ExampleBot2\nDisallow: /', yes: ['/a'] },
+  ...['2', ';', ',OtherBot', '(x)', '.', '*', 'é', ' 1', '/', ':x'].map((tail) => ({
+    name: `what is behind the token is cut: ${tail}`,
+    file: `User-agent: ExampleBot${tail}\nDisallow: /`,
+    no: ['/a'],
+  })),
+  {
+    name: 'only the first of a list counts',
+    file: 'User-agent: OtherBot,ExampleBot\nDisallow: /',
+    yes: ['/a'],
+  },
+  ...['*x', '*/2', '*,', '**', '2ExampleBot', '"ExampleBot"', '@'].map((agent) => ({
+    name: `neither ours nor all: ${agent}`,
+    file: `User-agent: ${agent}\nDisallow: /`,
+    yes: ['/a'],
+  })),
+  ...['* x', '*\tx', '*\f', '*\v'].map((agent) => ({
+    name: `all: ${JSON.stringify(agent)}`,
+    file: `User-agent: ${agent}\nDisallow: /`,
+    no: ['/a'],
+  })),
   {
     name: 'a hyphen is',
     file: 'User-agent: Example-Bot_x\nDisallow: /',
@@ -443,8 +462,8 @@ check('2.2.4', [
     no: ['/a', '/b'],
   },
   {
-    name: 'lines without a colon are skipped',
-    file: rule('Disallow /a\nnonsense\n:\nDisallow: /b'),
+    name: 'lines that are no record are skipped',
+    file: rule('Disallow/a\nnonsense\n:\nDisallow: /b'),
     yes: ['/a'],
     no: ['/b'],
   },

@@ -1,0 +1,75 @@
+/**
+ * Which attributes of which elements name images, and what class (`via`) each is. Pure.
+ * Source: HTML Standard (img, picture, link, video, input, meta); README, "Images".
+ */
+import type { ImageVia } from '../../shared/crawl.ts';
+import * as attribute from './elements.ts';
+import type { Tag } from './tag.ts';
+
+const iconRels = new Set(
+  'icon apple-touch-icon apple-touch-icon-precomposed mask-icon fluid-icon'.split(' '),
+);
+export const metaVias: ReadonlyMap<string, ImageVia> = new Map([
+  ['og:image', 'og'],
+  ['og:image:url', 'og'],
+  ['og:image:secure_url', 'og'],
+  ['twitter:image', 'twitter'],
+  ['twitter:image:src', 'twitter'],
+  ['msapplication-tileimage', 'icon'],
+]);
+
+/** The attributes of a tag that name images, with their classes. */
+export function placesOf(tag: Tag): readonly (readonly [ImageVia, number])[] {
+  const { src, srcset, href, xlinkHref, poster, content } = attribute;
+  if (tag.kind === 'image')
+    return [
+      ['img', src],
+      ['srcset', srcset],
+    ];
+  if (tag.kind === 'foreign')
+    return [
+      ['svg', href],
+      ['svg', xlinkHref],
+    ];
+  switch (tag.kind === 'about' || tag.kind === 'extra' ? tag.name : '') {
+    case 'source':
+      return [['source', srcset]];
+    case 'video':
+      return [['poster', poster]];
+    case 'input':
+      return isImageInput(tag) ? [['input', src]] : [];
+    case 'link':
+      return linkPlaces(tag);
+    case 'meta': {
+      const names = [tag.value(attribute.property), tag.value(attribute.metaName)];
+      const via = names.map((name) => metaVias.get(name?.toLowerCase() ?? '')).find(Boolean);
+      return via === undefined ? [] : [[via, content]];
+    }
+    default:
+      return [];
+  }
+}
+
+function linkPlaces(tag: Tag): (readonly [ImageVia, number])[] {
+  const { href, imagesrcset } = attribute;
+  const rels = relsOf(tag);
+  const places: (readonly [ImageVia, number])[] = isIcon(rels) ? [['icon', href]] : [];
+  if (isImagePreload(tag, rels)) places.push(['preload', href], ['preload', imagesrcset]);
+  return places;
+}
+
+export function relsOf(tag: Tag): string[] {
+  return (tag.value(attribute.rel) ?? '').toLowerCase().split(/[\t\n\f\r ]+/);
+}
+
+export function isIcon(rels: readonly string[]): boolean {
+  return rels.some((rel) => iconRels.has(rel));
+}
+
+export function isImagePreload(tag: Tag, rels: readonly string[]): boolean {
+  return rels.includes('preload') && tag.value(attribute.as)?.toLowerCase() === 'image';
+}
+
+export function isImageInput(tag: Tag): boolean {
+  return tag.value(attribute.type)?.toLowerCase() === 'image';
+}

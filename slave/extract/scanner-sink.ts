@@ -1,0 +1,44 @@
+/**
+ * What a scanner reports of a page, in document order, and which part of it counts of the markup
+ * that stands for frames. Values are raw: character references are not decoded.
+ */
+import type { Tag } from './tag.ts';
+
+export type ScannerSink = {
+  /** Of a, area, frame, and iframe if that is wanted. `rel` only with the option of that name. */
+  link(href: string, rel: string | undefined): void;
+  /** An img element, or with `all` another one that may name images. */
+  image(tag: Tag): void;
+  /** A link or meta element. */
+  about(tag: Tag): void;
+  base(href: string): void;
+  /** The text of the first title, at most `titleCharsMax` of it. */
+  title(text: string): void;
+  /** With `all`: the text of a style element, or the value of a style attribute. */
+  css(text: string, isAttribute: boolean): void;
+  /** With `all`: the text of a script of type application/ld+json. */
+  data(text: string): void;
+  /** The markup in a noframes element. */
+  noframes(text: string): void;
+  /** Values of the tag were too long to be kept. It is reported otherwise, too. */
+  dropped(tag: Tag): void;
+  /** The text of a style, script or noframes element was too long to be kept whole. */
+  textDropped(element: string): void;
+};
+
+/** Of a noframes element its links and images count, and nothing that speaks of the page. */
+export function framelessSink(sink: ScannerSink): ScannerSink {
+  const ignore = (): void => {};
+  return {
+    link: (href, rel) => sink.link(href, rel),
+    image: (tag) => sink.image(tag),
+    css: (text, isAttribute) => sink.css(text, isAttribute),
+    data: (text) => sink.data(text),
+    dropped: (tag) => sink.dropped(tag),
+    textDropped: (element) => sink.textDropped(element),
+    about: ignore,
+    base: ignore,
+    title: ignore,
+    noframes: ignore,
+  };
+}

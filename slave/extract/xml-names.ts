@@ -1,0 +1,66 @@
+/**
+ * Which namespace an element of an XHTML page is of: a stack of the open elements and the prefixes
+ * that hold in them. Pages that are not well-formed are forgiven what a browser would end at: an
+ * element without namespace is HTML's, an end tag closes what was left open in its element.
+ * Source: Namespaces in XML 1.0.
+ */
+export type Namespace = 'html' | 'svg' | 'other';
+
+type Prefixes = ReadonlyMap<string, string>;
+type Entry = { readonly name: string; readonly prefixes: Prefixes };
+
+/** Deeper elements are only counted. */
+const depthMax = 4096;
+const prefixesMax = 64;
+/** How far an end tag is looked for. */
+const reachMax = 64;
+const noPrefixes: Prefixes = new Map();
+
+const namespaces: ReadonlyMap<string | undefined, Namespace> = new Map([
+  ['http://www.w3.org/1999/xhtml', 'html'],
+  ['http://www.w3.org/2000/svg', 'svg'],
+]);
+
+export class XmlNames {
+  readonly #open: Entry[] = [];
+  /** Elements that are open below the last entry. */
+  #beyond = 0;
+
+  /** A start tag, with its attributes; `isEmpty`: it is closed at once. */
+  open(name: string, attributes: ReadonlyMap<string, string>, isEmpty: boolean): Namespace {
+    const prefixes = this.#prefixesWith(attributes);
+    if (!isEmpty) {
+      if (this.#open.length < depthMax) this.#open.push({ name, prefixes });
+      else this.#beyond++;
+    }
+    const colon = name.indexOf(':');
+    const uri = prefixes.get(colon < 0 ? '' : name.slice(0, colon));
+    if (uri === undefined && colon < 0) return 'html';
+    return namespaces.get(uri) ?? 'other';
+  }
+
+  close(name: string): void {
+    if (this.#beyond > 0) {
+      this.#beyond--;
+      return;
+    }
+    const last = this.#open.length - 1;
+    for (let at = last; at >= 0 && at > last - reachMax; at--) {
+      if (this.#open[at]?.name !== name) continue;
+      this.#open.length = at;
+      return;
+    }
+  }
+
+  #prefixesWith(attributes: ReadonlyMap<string, string>): Prefixes {
+    const outer = this.#open.at(-1)?.prefixes ?? noPrefixes;
+    let prefixes: Map<string, string> | undefined;
+    for (const [name, value] of attributes) {
+      if (name !== 'xmlns' && !name.startsWith('xmlns:')) continue;
+      prefixes ??= new Map(outer);
+      const prefix = name.slice('xmlns:'.length);
+      if (prefixes.size < prefixesMax || prefixes.has(prefix)) prefixes.set(prefix, value.trim());
+    }
+    return prefixes ?? outer;
+  }
+}

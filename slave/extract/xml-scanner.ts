@@ -1,0 +1,351 @@
+/**
+ * The scanner for pages of type application/xhtml+xml: the same reports as the one for HTML, by the
+ * rules of XML. Any element can be empty (`<script/>`) and none has text of its own kind, names
+ * have case and namespaces, a comment ends at "-->" alone and an instruction at "?>", and
+ * "<![CDATA[" is text everywhere. Where a page is not well-formed a browser stops; here it is read
+ * on as it seems meant.
+ *
+ *   text ─"<x"─▶ tag ─">"─▶ text     tag ─long value─▶ value ─▶ tag
+ *   text ─"<!--"─▶ comment   "<?"─▶ instruction   "<![CDATA["─▶ cdata   "<!"─▶ declaration ─▶ text
+ *
+ * Such pages are few, so this one is written to be short, not fast.
+ * Source: XML 1.0; Namespaces in XML 1.0.
+ */
+import { Carry } from './carry.ts';
+import {
+  endsAttributeName,
+  endsTagName,
+  equals,
+  gt,
+  isSpace,
+  slash,
+  type Tables,
+  tablesFor,
+  type,
+} from './elements.ts';
+import { KeptText } from './kept-text.ts';
+import { LazyNames } from './lazy.ts';
+import { reportTag } from './report-tag.ts';
+import type { ScannerOptions } from './scanner.ts';
+import type { ScannerSink } from './scanner-sink.ts';
+import { Tag, valueCharsMax } from './tag.ts';
+import { XmlNames } from './xml-names.ts';
+
+type State = 'text' | 'tag' | 'value' | 'comment' | 'instruction' | 'cdata' | 'declaration';
+
+/** Attributes of one tag that are kept, and their characters together. */
+const attributesMax = 256;
+const attributesCharsMax = 4 << 20;
+const nameStart = /[A-Za-z_:\x80-\uffff]/;
+const noLazyNames = new LazyNames([]);
+
+export class XmlScanner {
+  readonly #sink: ScannerSink;
+  readonly #tables: Tables;
+  readonly #tag: Tag;
+  readonly #kept: KeptText;
+  readonly #names = new XmlNames();
+  readonly #carry = new Carry();
+  #state: State = 'text';
+  #buffer = '';
+  #at = 0;
+  #last = false;
+  /** Of the tag that is open. */
+  #name = '';
+  readonly #attributes = new Map<string, string>();
+  #attributesChars = 0;
+  /** What those began with that were too long. */
+  readonly #dropped = new Map<string, string>();
+  #quote = '"';
+  /** The element whose text is kept. */
+  #keptName = '';
+
+  constructor(sink: ScannerSink, { lazy, rel, iframes }: ScannerOptions) {
+    const all = lazy !== undefined;
+    this.#sink = sink;
+    this.#tables = tablesFor({ all, rel, iframes });
+    this.#tag = new Tag(lazy ?? noLazyNames);
+    this.#kept = new KeptText(sink, all);
+  }
+
+  write(chunk: string): void {
+    const text = this.#carry.with(chunk);
+    if (text !== undefined) this.#scan(text, false);
+  }
+
+  /** The input is over: a tag that is still open is dropped, an open title or style counts. */
+  end(): void {
+    this.#scan(this.#carry.all(), true);
+    this.#kept.end();
+  }
+
+  #scan(buffer: string, last: boolean): void {
+    this.#buffer = buffer;
+    this.#at = 0;
+    this.#last = last;
+    while (this.#step());
+    if (!last) this.#carry.keep(buffer.slice(this.#at));
+    this.#buffer = '';
+  }
+
+  /** One token or a part of one; false when the buffer is used up or ends inside a token. */
+  #step(): boolean {
+    switch (this.#state) {
+      case 'text':
+        return this.#text();
+      case 'tag':
+        return this.#attribute();
+      case 'value':
+        return this.#skipTo(this.#quote, 'tag');
+      case 'comment':
+        return this.#skipTo('-->', 'text');
+      case 'instruction':
+        return this.#skipTo('?>', 'text');
+      case 'cdata':
+        return this.#cdata();
+      case 'declaration':
+        return this.#declaration();
+      default:
+        return this.#state satisfies never;
+    }
+  }
+
+  #text(): boolean {
+    const buffer = this.#buffer;
+    const open = buffer.indexOf('<', this.#at);
+    this.#keep(open < 0 ? buffer.length : open);
+    if (open < 0) return false;
+    const c = buffer.charAt(open + 1);
+    if (c === '') return false;
+    if (c === '/') return this.#endTag(open + 2);
+    if (c === '?') return this.#enter('instruction', open + 2);
+    if (c === '!') return this.#markup(open + 2);
+    if (nameStart.test(c)) return this.#startTag(open + 1);
+    this.#keep(open + 1);
+    return true;
+  }
+
+  /** `start`: after "<!". */
+  #markup(start: number): boolean {
+    const rest = this.#buffer.slice(start, start + 7);
+    if (rest.startsWith('--')) return this.#enter('comment', start + 2);
+    if (rest === '[CDATA[') return this.#enter('cdata', start + 7);
+    const isCut = '--'.startsWith(rest) || '[CDATA['.startsWith(rest);
+    if (isCut && !this.#last) return false;
+    return this.#enter('declaration', start);
+  }
+
+  #startTag(start: number): boolean {
+    const buffer = this.#buffer;
+    let end = start;
+    while (end < buffer.length && !endsTagName(buffer.charCodeAt(end))) end++;
+    if (end === buffer.length) return this.#wait(start - 1);
+    this.#name = buffer.slice(start, end);
+    this.#attributes.clear();
+    this.#attributesChars = 0;
+    this.#dropped.clear();
+    return this.#enter('tag', end);
+  }
+
+  #endTag(start: number): boolean {
+    const end = this.#buffer.indexOf('>', start);
+    if (end < 0) return this.#wait(start - 2);
+    const name = this.#buffer.slice(start, end).trimEnd();
+    this.#names.close(name);
+    if (name === this.#keptName) this.#endKept();
+    return this.#enter('text', end + 1);
+  }
+
+  /** One attribute, or the end of the tag. */
+  #attribute(): boolean {
+    const buffer = this.#buffer;
+    const start = this.#skipSpace(this.#at);
+    const c = buffer.charCodeAt(start);
+    if (c === gt) return this.#open(start + 1, false);
+    // Only right before ">" is it more than white space.
+    if (c === slash && start + 1 < buffer.length) {
+      if (buffer.charCodeAt(start + 1) === gt) return this.#open(start + 2, true);
+      return this.#enter('tag', start + 1);
+    }
+    // No name begins with "=".
+    let end = start + 1;
+    while (end < buffer.length && !endsAttributeName(buffer.charCodeAt(end))) end++;
+    let at = this.#skipSpace(end);
+    if (at >= buffer.length) return this.#wait(start);
+    if (buffer.charCodeAt(at) !== equals) return this.#enter('tag', at);
+    at = this.#skipSpace(at + 1);
+    if (at >= buffer.length) return this.#wait(start);
+    return this.#value(buffer.slice(start, end), start, at);
+  }
+
+  #value(name: string, start: number, at: number): boolean {
+    const buffer = this.#buffer;
+    const quote = buffer.charAt(at);
+    if (quote !== '"' && quote !== "'") {
+      // No XML, but what is meant is plain.
+      let end = at;
+      while (end < buffer.length && !endsTagName(buffer.charCodeAt(end))) end++;
+      if (end >= buffer.length) return this.#wait(start);
+      this.#take(name, buffer.slice(at, end));
+      return this.#enter('tag', end);
+    }
+    const end = buffer.indexOf(quote, at + 1);
+    if (end >= 0) {
+      this.#take(name, buffer.slice(at + 1, end));
+      return this.#enter('tag', end + 1);
+    }
+    if (buffer.length - at <= valueCharsMax) return this.#wait(start);
+    this.#drop(name, buffer.slice(at + 1));
+    this.#quote = quote;
+    return this.#enter('value', buffer.length);
+  }
+
+  /** Keep an attribute; the first of a name counts. */
+  #take(name: string, value: string): void {
+    if (this.#attributes.has(name) || this.#dropped.has(name)) return;
+    this.#attributesChars += name.length + value.length;
+    const isRoom = this.#attributes.size < attributesMax;
+    if (value.length > valueCharsMax || !isRoom || this.#attributesChars > attributesCharsMax)
+      this.#drop(name, value);
+    else this.#attributes.set(name, value);
+  }
+
+  #drop(name: string, value: string): void {
+    if (this.#dropped.size < attributesMax) this.#dropped.set(name, value.slice(0, 256));
+  }
+
+  /** The start tag is complete. */
+  #open(at: number, isEmpty: boolean): boolean {
+    this.#enter('text', at);
+    const namespace = this.#names.open(this.#name, this.#attributes, isEmpty);
+    const local = this.#name.slice(this.#name.indexOf(':') + 1);
+    const tag = this.#tag;
+    tag.name = local;
+    tag.kind = namespace === 'html' ? this.#kindOf(local) : 'other';
+    if (namespace === 'svg') {
+      tag.name = local.toLowerCase();
+      if (this.#tables.wantedByName.has(tag.name) && shown.has(local)) tag.kind = 'foreign';
+    }
+    tag.begin(namespace === 'other' ? 0 : this.#wantedOf(tag));
+    if (tag.wanted !== 0) {
+      this.#fill(tag);
+      reportTag(tag, this.#sink);
+    }
+    if (namespace === 'html' && this.#keptName === '' && withText.has(local)) {
+      this.#kept.begin(local, tag.value(type));
+      this.#keptName = this.#name;
+      if (isEmpty) this.#endKept();
+    }
+    return true;
+  }
+
+  #kindOf(local: string): Tag['kind'] {
+    const kind = this.#tables.kinds.get(local) ?? 'other';
+    // The tree builder of HTML alone renames "image", and svg and math need their namespaces.
+    return local === 'image' || kind === 'foreign' || kind === 'plaintext' ? 'other' : kind;
+  }
+
+  #wantedOf({ kind, name }: Tag): number {
+    const { wantedOf, wantedByName } = this.#tables;
+    const isNamed = kind === 'about' || kind === 'extra' || kind === 'foreign';
+    return isNamed ? (wantedByName.get(name) ?? wantedOf[kind]) : wantedOf[kind];
+  }
+
+  #fill(tag: Tag): void {
+    for (const [name, value] of this.#attributes) {
+      // HTML's own are all in lower case.
+      if (name === name.toLowerCase())
+        tag.take(
+          `${name}=${value}`,
+          0,
+          name.length,
+          name.length + 1,
+          name.length + 1 + value.length,
+        );
+    }
+    for (const [name, beginning] of this.#dropped) {
+      if (name === name.toLowerCase())
+        tag.drop(`${name}=${beginning}`, 0, name.length, name.length + 1);
+    }
+  }
+
+  #endKept(): void {
+    this.#kept.end();
+    this.#keptName = '';
+  }
+
+  #keep(end: number): void {
+    if (this.#keptName !== '') this.#kept.add(this.#buffer, this.#at, end);
+    this.#at = end;
+  }
+
+  #cdata(): boolean {
+    const end = this.#buffer.indexOf(']]>', this.#at);
+    const stop = end >= 0 ? end : Math.max(this.#at, this.#buffer.length - (this.#last ? 0 : 2));
+    if (this.#keptName !== '') {
+      // No reference counts in it.
+      const text = this.#buffer.slice(this.#at, stop).replaceAll('&', '&amp;');
+      this.#kept.add(text, 0, text.length);
+    }
+    this.#at = stop;
+    return end >= 0 && this.#enter('text', end + 3);
+  }
+
+  /** A document type, with its subset; any other is skipped in the same way. */
+  #declaration(): boolean {
+    const end = declarationEnd(this.#buffer, this.#at);
+    return end < 0 ? this.#wait(this.#at) : this.#enter('text', end);
+  }
+
+  #skipTo(end: string, next: State): boolean {
+    const at = this.#buffer.indexOf(end, this.#at);
+    if (at >= 0) return this.#enter(next, at + end.length);
+    this.#at = Math.max(this.#at, this.#buffer.length - end.length + 1);
+    return false;
+  }
+
+  #skipSpace(from: number): number {
+    let at = from;
+    while (at < this.#buffer.length && isSpace(this.#buffer.charCodeAt(at))) at++;
+    return at;
+  }
+
+  /** More input is needed from `at` on. A token without end is dropped rather than kept whole. */
+  #wait(at: number): false {
+    const isTooLong = this.#buffer.length - at > 2 * valueCharsMax;
+    this.#at = isTooLong ? this.#buffer.length : at;
+    if (isTooLong && this.#state !== 'tag') this.#state = 'text';
+    return false;
+  }
+
+  #enter(state: State, at: number): true {
+    this.#state = state;
+    this.#at = at;
+    return true;
+  }
+}
+
+/** What in svg shows another file. */
+const shown = new Set(['image', 'use', 'feImage']);
+/** Elements whose text says something. */
+const withText = new Set(['title', 'style', 'script']);
+
+/** Index after the ">" that ends a declaration, or -1; one in quotes, a comment or the subset
+ *  does not. */
+function declarationEnd(buffer: string, from: number): number {
+  const token = /["'[\]>]|<!--|<\?/g;
+  token.lastIndex = from;
+  let depth = 0;
+  for (let found = token.exec(buffer); found !== null; found = token.exec(buffer)) {
+    const [word] = found;
+    if (word === '[') depth++;
+    else if (word === ']') depth--;
+    else if (word !== '>') {
+      const close = word === '<!--' ? '-->' : word === '<?' ? '?>' : word;
+      const at = buffer.indexOf(close, token.lastIndex);
+      if (at < 0) return -1;
+      token.lastIndex = at + close.length;
+    } else if (depth <= 0) return token.lastIndex;
+  }
+  return -1;
+}
