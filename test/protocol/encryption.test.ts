@@ -164,35 +164,6 @@ test('[K-6] a hello inside TLS without the binding of this connection is refused
   assert.equal((await other.hello(target.authkey, { proof: plain })).error, 'E_AUTH');
 });
 
-test('[H-7] who has to wait gains nothing by beginning before the challenge', async (t) => {
-  const own = await Target.open();
-  t.after(() => own.close());
-  if (own.cluster === undefined) {
-    t.skip('would slow down others at this address');
-    return;
-  }
-  for (let i = 0; i < 6; i++) {
-    const peer = await RawPeer.dial(own);
-    peer.frame(answerTo(await peer.challenge(), wrongKey));
-    await peer.ended;
-    await peer.close();
-  }
-  // Any TLS that is no ClientHello is answered by an alert, and an answer by a verdict.
-  const early = [
-    Buffer.from('16030100050100000100', 'hex'),
-    frameOf(answerTo(newNonce(), wrongKey)),
-  ];
-  const peers = await Promise.all(early.map(() => RawPeer.dial(own)));
-  peers.forEach((peer, index) => {
-    peer.write(early[index] ?? Buffer.alloc(0));
-  });
-  for (const peer of peers) {
-    assert.equal((await peer.challenge()).length, 48);
-    await peer.ended;
-    await peer.close();
-  }
-});
-
 test('[K-7] a wrong key ends TLS, on either side', async () => {
   const peer = await RawPeer.dial(target);
   await peer.challenge();
