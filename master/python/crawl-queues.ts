@@ -43,6 +43,14 @@ export type CrawlQueuesOptions = {
   readonly spec: CrawlSpec;
 };
 
+type Origin = {
+  readonly worker?: CrawlWorker | undefined;
+  readonly page?: PageInHand | undefined;
+  readonly helps?: CrawlWorker;
+};
+
+/** What Python calls the process that was started by hand. */
+const mainProcess = 'MainProcess';
 /** How long `empty()` waits to be sure. */
 const lookMs = 10_000;
 const tickMs = 100;
@@ -234,8 +242,8 @@ export class CrawlQueues {
     if (this.#options.isDurable() || frontier.isFull) return false;
     if (!frontier.crawls.has(this.#options.crawl)) return false;
     if (this.#workers.size === 0) return true;
-    const { page, worker } = this.#pageOf(caller, undefined);
-    return page === undefined && worker === undefined;
+    const { page, worker, helps } = this.#pageOf(caller, undefined);
+    return page === undefined && worker === undefined && helps === undefined;
   }
 
   async #putInTurn(
@@ -274,13 +282,19 @@ export class CrawlQueues {
 
   async #take(caller: Caller, found: Finding): Promise<void> {
     const named = found.url === undefined ? undefined : canonicalUrl(found.url)?.href;
-    const { worker, page } = this.#pageOf(caller, named);
+    const { worker, page, helps } = this.#pageOf(caller, named);
     const base = found.told.finalUrl ?? page?.lease.task.url ?? named;
     const links = found.links.flatMap((link) => absolute(link, base));
     const images = found.images
       .flatMap((src) => absolute(src, base))
       .map((src): Image => ({ src, via: 'img' }));
     const text = links.map((link) => `${link}\n`).join('');
+    if (helps !== undefined) {
+      // Of which page it is nobody says: it is taken at once, and all in hand were worked on.
+      helps.help();
+      await this.#offer(helps.latest, text, images);
+      return;
+    }
     if (worker === undefined || page === undefined) {
       await this.#offer(undefined, text, images);
       return;
@@ -291,11 +305,9 @@ export class CrawlQueues {
     await this.#offer(page, rest.links, rest.images);
   }
 
-  /** The page that something put by this connection belongs to. */
-  #pageOf(
-    caller: Caller,
-    url: string | undefined,
-  ): { worker?: CrawlWorker | undefined; page?: PageInHand | undefined } {
+  /** The page that something put by this connection belongs to; `helps`: one of this worker's, it is
+   *  not known which. */
+  #pageOf(caller: Caller, url: string | undefined): Origin {
     const own = this.#workers.get(caller);
     const neighbours = [...this.#workers.values()].filter(
       (worker) => worker.hasPages && addressOf(worker.caller) === addressOf(caller),
@@ -309,10 +321,23 @@ export class CrawlQueues {
     if (own?.hasPages) return { worker: own, page: own.latest };
     const siblings = neighbours.filter((worker) => processOf(worker.caller) === processOf(caller));
     const [only, ...others] = siblings;
-    if (others.length === 0) return { worker: only, page: only?.latest };
+    if (only === undefined) return this.#pageOfParent(caller, neighbours);
+    if (others.length === 0) return { worker: only, page: only.latest };
     // Of whichever it is: it is at work.
     for (const worker of siblings) worker.tell();
     return {};
+  }
+
+  /** The pages of a process pool are held by the process that made it. Its workers are known by the
+   *  proxies that they were forked with; those that made their own, by the only main process. */
+  #pageOfParent(caller: Caller, neighbours: readonly CrawlWorker[]): Origin {
+    const { managed } = this.#services();
+    const kin = neighbours.filter((worker) => managed.areKin(caller, worker.caller));
+    const mains = neighbours.filter((worker) => processOf(worker.caller) === mainProcess);
+    const isChild = processOf(caller) !== mainProcess;
+    const [parent, ...others] = kin.length === 0 && isChild ? mains : kin;
+    if (parent === undefined || others.length > 0) return {};
+    return parent.leases.size === 1 ? { worker: parent, page: parent.latest } : { helps: parent };
   }
 
   async #offer(
