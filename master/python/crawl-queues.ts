@@ -24,9 +24,10 @@ import { bind, type Parameter, type PyRequest, waitMsOf } from './arguments.ts';
 import { CrawlWorker, type Outcome, type PageInHand } from './crawl-worker.ts';
 import { type Finding, readFindings } from './findings.ts';
 import { LooseLinks } from './loose-links.ts';
+import { decodeItem } from './pickle-item.ts';
 import type { Answer, Caller, Method, Proxied } from './proxied.ts';
 import { emptyError, runtimeError, typeError, valueError } from './replies.ts';
-import type { PyValue } from './values.ts';
+import { PyPickled, type PyValue } from './values.ts';
 
 const names = ['task_queue', 'filter_queue', 'result_queue'] as const;
 export type CrawlQueueName = (typeof names)[number];
@@ -41,6 +42,8 @@ export type CrawlQueuesOptions = {
   /** The crawl that seeds belong to, and links that no page is known of; how it is made. */
   readonly crawl: string;
   readonly spec: CrawlSpec;
+  /** What something that is put may take of memory, in bytes. */
+  readonly builtBytesMax: number;
 };
 
 type Origin = {
@@ -249,9 +252,10 @@ export class CrawlQueues {
   async #putInTurn(
     name: CrawlQueueName,
     caller: Caller,
-    value: PyValue,
+    given: PyValue,
     frontier: Frontier,
   ): Promise<Buffer | undefined> {
+    const value = given instanceof PyPickled ? this.#built(given) : given;
     if (name === 'task_queue') await this.#seed(value);
     else {
       for (const found of readFindings(value, name === 'filter_queue' ? 'links' : 'images')) {
@@ -260,6 +264,12 @@ export class CrawlQueues {
       }
     }
     return caller.returned(null);
+  }
+
+  /** What is put into a crawl's queue has to be read at once. */
+  #built({ bytes, heapBytes }: PyPickled): PyValue {
+    if (heapBytes <= this.#options.builtBytesMax) return decodeItem(bytes);
+    throw valueError("it is too large for the master's --memory-limit; put it in several parts");
   }
 
   /** A URL that a program names itself is a seed: it opens the scope for its host. */

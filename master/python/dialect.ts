@@ -25,7 +25,7 @@ import {
   unpicklable,
 } from './replies.ts';
 import { RequestReader } from './request-reader.ts';
-import { PickleError, type PyValue } from './values.ts';
+import { PickleError, type PyValue, WeightError } from './values.ts';
 
 /** Requests that a client may send before it has read the answers: none does, but one may. */
 const pipelineMax = 64;
@@ -165,12 +165,29 @@ export class PythonCaller implements Caller {
   }
 
   #answer(payload: Buffer): Answer {
+    let request: PyRequest;
     try {
-      const request = this.#requests.read(payload);
-      return this.#state === 'first' ? this.#first(request) : this.#call(request);
+      request = this.#requests.read(payload);
+    } catch (error) {
+      return error instanceof WeightError ? this.#answerHeavy(payload) : this.#refuse(error);
+    }
+    try {
+      return this.#answerTo(request);
     } catch (error) {
       return this.#refuse(error);
     }
+  }
+
+  #answerTo(request: PyRequest): Answer {
+    return this.#state === 'first' ? this.#first(request) : this.#call(request);
+  }
+
+  async #answerHeavy(payload: Buffer): Promise<Buffer | undefined> {
+    const { managed, memory } = this.#services;
+    memory.look();
+    const request = await managed.heavy.read(payload, this.signal);
+    if (request === undefined || this.signal.aborted) return undefined;
+    return this.#answerTo(request);
   }
 
   #first(request: PyRequest): Buffer {

@@ -12,6 +12,7 @@ import {
   processOf,
 } from './crawl-queues.ts';
 import { Farewells, queueOf } from './farewells.ts';
+import { HeavyRequests } from './heavy-requests.ts';
 import { PlainQueue } from './plain-queue.ts';
 import type { Caller, Proxied } from './proxied.ts';
 import { quoted, TracebackError } from './replies.ts';
@@ -47,7 +48,14 @@ export class Managed {
     ['get_methods', { parameters: [['token']], run: (_, [token]) => this.#methods(token) }],
   ]);
 
+  /** What a request or an item may take of memory when it has to be built, in bytes. */
+  readonly builtBytesMax: number;
+  /** Requests that are weighed before they are built. */
+  readonly heavy: HeavyRequests;
+
   constructor(services: () => Services, options: ManagedOptions) {
+    this.builtBytesMax = options.builtBytesMax;
+    this.heavy = new HeavyRequests(options.builtBytesMax);
     this.#services = services;
     this.#options = options;
     this.#crawlQueues = new CrawlQueues(services, options);

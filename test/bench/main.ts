@@ -9,6 +9,7 @@
  *     tls       the same ingest in plain and encrypted
  *     crowd     1,000 idle sessions and 1,000 half-open handshakes beside a slave that joins
  *     guessers  a client that joins while others try 2,000 keys a second
+ *     heavy     large values of Python peers: memory, and how long others wait
  *     overload  pings and memory at 80 % of ingest, with 1,000 slaves, a long page, a slow sink
  *     known     memory and restart time with 1 M and 10 M known URLs (some minutes)
  *     fill      a store that grows to 6 M URLs: rate, bytes on the device, memory (some minutes)
@@ -25,6 +26,7 @@ import { connect, type MasterClient, parseAddress } from '../../shared/client.ts
 import { Cluster, Program } from '../support/cluster.ts';
 import { fill } from './fill.ts';
 import { guessers } from './guessers.ts';
+import { heavy } from './heavy.ts';
 import { anonymousBytes, childrenCpuMs, count, cpuMs, median, pause, say } from './measure.ts';
 import { overload } from './overload.ts';
 import { hosts, synthetic, syntheticMaster } from './synthetic.ts';
@@ -268,7 +270,7 @@ function mb(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-const parts = { cost, ingest, leases, slow, tls, crowd, overload, known, fill, guessers };
+const parts = { cost, ingest, leases, slow, tls, crowd, overload, known, fill, guessers, heavy };
 const chosen = process.argv.slice(2);
 for (const [name, part] of Object.entries(parts)) {
   if (chosen.length === 0 || chosen.includes(name)) await part();
