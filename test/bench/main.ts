@@ -270,7 +270,7 @@ function mb(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-const parts = { cost, ingest, leases, slow, tls, crowd, overload, known, fill, guessers, heavy };
+const parts = { cost, ingest, leases, slow, tls, crowd, guessers, heavy, overload, known, fill };
 const chosen = process.argv.slice(2);
 for (const [name, part] of Object.entries(parts)) {
   if (chosen.length === 0 || chosen.includes(name)) await part();
