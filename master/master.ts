@@ -22,6 +22,7 @@ import { Grouping } from './frontier/grouping.ts';
 import { MemoryWatch } from './memory-watch.ts';
 import { Notices } from './notices.ts';
 import { Progress, summary } from './progress.ts';
+import { builtBytesMax } from './python/heavy-requests.ts';
 import { Managed } from './python/managed.ts';
 import { UserQueues } from './queues.ts';
 import { RobotsSlave } from './robots-slave.ts';
@@ -203,6 +204,7 @@ export class Master {
       plain: options.queues,
       crawl: options.crawl,
       spec: options.spec,
+      builtBytesMax: builtBytesMax(options.memoryBytes),
     });
     const authkeys = authkeysOf(options, this.#log);
     this.#robotsSlave = new RobotsSlave({

@@ -1,14 +1,15 @@
 /**
  * What the master remembers of the addresses that connect: how many sessions each has, and how
- * often it was refused. Whoever tries keys waits longer and longer for the next challenge, whoever
- * proves the key is forgiven. Pure: time is an argument, in ms. Its size is bounded: addresses
- * without sessions are forgotten, those first that were quiet longest.
+ * often it was refused. An address that tries keys waits longer and longer for each verdict (with
+ * a short key: for each challenge); one that proves the key is forgiven. Pure: time is an argument,
+ * in ms. Its size is bounded: addresses without sessions are forgotten, those first that were quiet
+ * longest.
  */
 
 /** Wrong keys of an address that cost nothing: people mistype. */
 const freeFailures = 3;
 const firstWaitMs = 250;
-/** Less than any client of ours waits for a challenge. */
+/** Less than any client of ours waits for the master's next word. */
 const waitMsMax = 4_000;
 const forgetMs = 600_000;
 const addressesMax = 16_384;
@@ -29,7 +30,8 @@ export class PeerAddresses {
     return this.#memories.size;
   }
 
-  /** How long the challenge of a connection that comes now has to wait, in ms. */
+  /** How long the verdict on a wrong answer, or the challenge that guards a short key, has to wait
+   *  after the failures so far, in ms. [H-7] */
   waitMs(address: string, now: number): number {
     const memory = this.#memories.get(address);
     if (memory === undefined || now - memory.refusedAt > forgetMs) return 0;

@@ -1,6 +1,7 @@
 /** The listening socket: accepts, bounds how many connections there are, and knows the sessions. */
 import { createServer, type Server, type Socket } from 'node:net';
 import { addressOfPeer, networkOf } from '../shared/address.ts';
+import { authkeyBytesMin } from '../shared/authkey.ts';
 import {
   AuthError,
   ConfigError,
@@ -12,6 +13,7 @@ import {
 import { PeerAddresses } from './peer-addresses.ts';
 import type { Services } from './services.ts';
 import { Session } from './session.ts';
+import { Strangers } from './strangers.ts';
 
 /** What a session has to hold to be worth closing. */
 const heavyBytes = 1 << 20;
@@ -26,8 +28,7 @@ export class MasterServer {
   readonly #services: Services;
   readonly #server: Server;
   readonly #sessions = new Set<Session>();
-  /** Those that had not said hello when it was last looked, in the order they came. */
-  readonly #strangers = new Set<Session>();
+  readonly #strangers = new Strangers<Session>();
   readonly #addresses: PeerAddresses;
   readonly #look = setInterval(() => this.#endGreedy(), lookEveryMs).unref();
   #lastId = 0;
@@ -100,36 +101,46 @@ export class MasterServer {
   #accept(socket: Socket): void {
     const address = networkOf(socket.remoteAddress ?? '');
     let hasJoined = false;
+    let isRefused = false;
     const session = new Session(++this.#lastId, socket, this.#services, {
-      waitMs: this.#addresses.waitMs(address, performance.now()),
+      waitMs: this.#isKeyShort ? this.#addresses.waitMs(address, performance.now()) : 0,
+      onProved: () => this.#strangers.proved(session),
+      onRefused: (error) => {
+        isRefused = true;
+        this.#strangers.refused(session);
+        this.#refused(session.peer, address, error);
+        return this.#isKeyShort ? 0 : this.#addresses.waitMs(address, performance.now());
+      },
+      onGreeted: () => this.#strangers.delete(session),
       mayJoin: () => {
         hasJoined = this.#addresses.joined(address, performance.now());
         return hasJoined;
       },
       onEnd: (error) => {
         this.#sessions.delete(session);
-        this.#strangers.delete(session);
+        // Until its peer has closed, too, it takes a socket.
+        this.#strangers.refused(session);
         if (hasJoined) this.#addresses.left(address);
-        if (error !== undefined) this.#refused(session.peer, address, error);
+        if (error !== undefined && !isRefused) this.#refused(session.peer, address, error);
       },
+      onGone: () => this.#strangers.delete(session),
     });
     this.#sessions.add(session);
-    this.#strangers.add(session);
+    this.#strangers.add(session, address);
     if (this.#strangers.size > strangersMax) this.#makeRoom();
   }
 
-  /** The longest silent of the strangers goes, so that any number of them keeps nobody out: who
-   *  means it says hello within milliseconds. [L-1] */
+  /** Such a key could be found by trying, so that every try has to wait for its challenge. */
+  get #isKeyShort(): boolean {
+    return this.#services.authkeys().some((key) => key.length < authkeyBytesMin);
+  }
+
+  /** So any number of strangers keeps nobody out. [L-1] */
   #makeRoom(): void {
-    for (const session of this.#strangers) {
-      this.#strangers.delete(session);
-      if (!session.isStranger) {
-        if (this.#strangers.size <= strangersMax) return;
-        continue;
-      }
-      session.abort(new ConnectionError('too many connections that have not said hello'));
-      return;
-    }
+    const session = this.#strangers.first();
+    if (session === undefined) return;
+    this.#strangers.delete(session);
+    session.abort(new ConnectionError('too many connections that have not said hello'));
   }
 
   /** Inside TLS nobody sees how much comes, until it is whole. */

@@ -39,9 +39,18 @@ export type Credit = Pick<LeaseHolder, 'slots' | 'trials' | 'takes'> & { readonl
 export type SessionWatcher = {
   /** The challenge waits so long. */
   readonly waitMs: number;
-  /** The peer has proved the authkey; false: it has to go all the same. */
+  /** The peer gave the right answer to its challenge. */
+  readonly onProved: () => void;
+  /** It gave a wrong one, which is told after so many ms. */
+  readonly onRefused: (error: OrbError) => number;
+  /** Both sides have proved the authkey; false: the peer has to go all the same. */
   readonly mayJoin: () => boolean;
+  /** It has said which dialect it speaks, or hello: it is no stranger any more. */
+  readonly onGreeted: () => void;
+  /** Once; not with the error that `onRefused` was told of. */
   readonly onEnd: (error: OrbError | undefined) => void;
+  /** Its socket is gone, too. */
+  readonly onGone: () => void;
 };
 
 export class Session implements LeaseHolder {
@@ -84,6 +93,9 @@ export class Session implements LeaseHolder {
         }
         this.#connection.sendHeadSoon();
       },
+      onProved: watcher.onProved,
+      onRefused: watcher.onRefused,
+      onGone: watcher.onGone,
       onPayload: (payload: Buffer) => this.#receive(payload),
       onGrown: () => services.memory.look(),
       onBroken: ({ code, message }: ProtocolError) => {
@@ -112,11 +124,6 @@ export class Session implements LeaseHolder {
 
   get peer(): string {
     return this.#connection.peer;
-  }
-
-  /** It has not said in which dialect it speaks. */
-  get isStranger(): boolean {
-    return this.#state === 'handshaking' || this.#state === 'greeting';
   }
 
   /** What it has sent without having proved the key. */
@@ -212,7 +219,8 @@ export class Session implements LeaseHolder {
     return this.#connection.drained();
   }
 
-  /** Nothing is read before: a key can be tried by TLS without any challenge. [H-7] */
+  /** For a key that is short enough to be guessed. Nothing is read before: it can be tried by TLS
+   *  without any challenge. [H-7] */
   #welcomeAfter(waitMs: number, challenge: Buffer): void {
     this.#connection.pause();
     this.#welcome = setTimeout(() => {
@@ -275,6 +283,7 @@ export class Session implements LeaseHolder {
   #greet(payload: Buffer): void {
     if (isPickle(payload)) {
       this.#state = 'python';
+      this.#watcher.onGreeted();
       this.#python = new PythonCaller(this.#connection, this.#services, payload);
       this.#python.receive(payload);
       return;
@@ -312,6 +321,7 @@ export class Session implements LeaseHolder {
     this.#role = role;
     this.#name = name;
     this.#state = 'ready';
+    this.#watcher.onGreeted();
     const untakenMs = timing.silenceMs;
     this.#connection.startHeartbeat({ verb: 'ping' }, { ...timing, untakenMs });
     this.#reply({

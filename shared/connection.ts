@@ -3,6 +3,8 @@
  * silence detection and back-pressure. It knows bytes and messages, no verbs.
  *
  *     handshaking --both challenges met--> open --end, error, silence, close()--> closed
+ *          |                                                                        ^
+ *          +--wrong answer--> mute --the verdict's time, end, any byte--------------+
  *
  * All that is written in one turn of the event loop leaves in one write, the answers to a chunk
  * when that is read; what may wait a little waits for more.
@@ -11,7 +13,7 @@
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { channelBinding, type Encryption, tlsFirstByte } from './encryption.ts';
-import { ConnectionError, type OrbError, ProtocolError } from './errors.ts';
+import { AuthError, ConnectionError, type OrbError, ProtocolError } from './errors.ts';
 import { encodeFrame, encodeMessage, FrameDecoder } from './frame.ts';
 import { type Agreement, encryptedOnly, type HandshakeStep } from './handshake.ts';
 import { limits } from './protocol.ts';
@@ -23,17 +25,23 @@ export type ConnectionHandler = {
   readonly onPayload: (payload: Buffer) => void;
   /** A large frame that is not whole takes more memory than before. */
   readonly onGrown?: () => void;
+  /** A server's: the peer gave the right answer, and goes on with the handshake. */
+  readonly onProved?: () => void;
+  /** A server's: the peer gave a wrong answer, and hears so after this many ms. [H-7] */
+  readonly onRefused?: (error: AuthError) => number;
   /** The authenticated peer broke the protocol: the last moment to tell it. */
   readonly onBroken?: (error: ProtocolError) => void;
   /** Once, however it ended; `error` is undefined after an orderly end. */
   readonly onClose: (error: OrbError | undefined) => void;
+  /** Once, after `onClose`: the socket is gone, too. */
+  readonly onGone?: () => void;
 };
 
 const frameHead = Buffer.from([0]);
 /** More than this waits for nothing. */
 const flushBytes = 32 << 10;
 
-type Handshake = { receive(payload: Buffer): HandshakeStep };
+type Handshake = { receive(payload: Buffer): HandshakeStep; readonly isProved?: boolean };
 
 /** A client begins TLS after the server's first frame; a server follows a client that does, and
  *  if it is `required` takes no other. [K-1]..[K-5] */
@@ -68,7 +76,7 @@ export class Connection {
   /** Undefined once it is decided. */
   #tls: Tls | undefined;
   #encryption: Encryption | undefined;
-  #state: 'handshaking' | 'open' | 'closed' = 'handshaking';
+  #state: 'handshaking' | 'mute' | 'open' | 'closed' = 'handshaking';
   #error: OrbError | undefined;
   #flush: 'none' | 'later' | 'soon' = 'none';
   #flushTimer: NodeJS.Timeout | undefined;
@@ -83,7 +91,7 @@ export class Connection {
   #isHeadSent = false;
   #takenBytes = 0;
   #takenAt = performance.now();
-  readonly #deadline: NodeJS.Timeout;
+  #deadline: NodeJS.Timeout;
   #heartbeat: NodeJS.Timeout | undefined;
 
   constructor(
@@ -106,7 +114,7 @@ export class Connection {
     this.#listen(socket);
   }
 
-  get state(): 'handshaking' | 'open' | 'closed' {
+  get state(): 'handshaking' | 'mute' | 'open' | 'closed' {
     return this.#state;
   }
 
@@ -264,11 +272,19 @@ export class Connection {
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
     socket.on('error', (error) => this.close(this.#reasonOf(error)));
     socket.on('end', () => this.close());
-    socket.on('close', () => this.close());
+    socket.on('close', () => {
+      this.close();
+      this.#handler.onGone?.();
+    });
   }
 
   #receive(chunk: Buffer): void {
     if (this.#state === 'closed') return;
+    // It has said all that it may say.
+    if (this.#state === 'mute') {
+      this.#socket.destroy();
+      return;
+    }
     if (this.#tls !== undefined && this.#tls.as !== 'client') {
       const { encryption, as } = this.#tls;
       this.#tls = undefined;
@@ -343,13 +359,36 @@ export class Connection {
   }
 
   #proceed({ send, error, agreement }: HandshakeStep): void {
+    if (error instanceof AuthError && send.length > 0 && this.#handler.onRefused) {
+      this.#refuseAfter(this.#handler.onRefused(error), send);
+      return;
+    }
     for (const payload of send) this.sendPayload(payload);
     if (error) this.close(error);
+    if (this.#handshake?.isProved) this.#handler.onProved?.();
     if (agreement === undefined) return;
     this.#handshake = undefined;
     this.#state = 'open';
     this.#decoder.bytesMax = limits.frameBytesMax;
     this.#handler.onOpen(agreement, channelBinding(this.#socket));
+  }
+
+  /** The verdict on a wrong answer; until then the connection is open and mute. The wrong answer
+   *  was told of, so that the end is none of its own. */
+  #refuseAfter(waitMs: number, verdict: readonly Buffer[]): void {
+    clearTimeout(this.#deadline);
+    const refuse = () => {
+      for (const payload of verdict) this.sendPayload(payload);
+      this.close();
+    };
+    if (waitMs <= 0) {
+      refuse();
+      return;
+    }
+    this.#state = 'mute';
+    if (!this.#decoder.isEmpty) this.#socket.destroy();
+    this.#decoder.clear();
+    this.#deadline = setTimeout(refuse, waitMs);
   }
 
   #reasonOf(error: NodeJS.ErrnoException): OrbError {

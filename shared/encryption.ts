@@ -15,7 +15,14 @@ import {
   TLSSocket,
   type TLSSocketOptions,
 } from 'node:tls';
-import { AuthError, ConfigError, messageOf, type OrbError } from './errors.ts';
+import {
+  AuthError,
+  ConfigError,
+  ConnectionError,
+  messageOf,
+  type OrbError,
+  ProtocolError,
+} from './errors.ts';
 
 export type Encryption = {
   /** Makes a TLS socket of a plain one, on which nothing but TLS is read and written any more. */
@@ -86,7 +93,8 @@ export function serverEncryption(
     begin: (socket) => new TLSSocket(socket, options),
     explain: (error) => {
       if (!isOfTls(error)) return undefined;
-      return new AuthError('it does not hold the authkey, or TLS failed');
+      if (isWrongKey.test(error.code ?? '')) return new AuthError('it does not hold the authkey');
+      return new ProtocolError('what it sent is not TLS 1.3');
     },
   };
 }
@@ -107,7 +115,9 @@ export function keyEncryption(authkey: Buffer): Encryption {
   return {
     begin: (socket) => connect({ ...options, socket }),
     explain: (error) => {
-      if (!isOfTls(error) && !isOfCertificate(error)) return undefined;
+      if (isOfCertificate(error)) return new AuthError('the master refused the authkey');
+      if (!isOfTls(error)) return undefined;
+      if (!isRefusal.test(error.code ?? '')) return notTls(error);
       return new AuthError('the master refused the authkey');
     },
   };
@@ -122,6 +132,7 @@ export function certificateEncryption(host: string, ca: Buffer): Encryption {
   return {
     begin: (socket) => connect({ ...options, socket }),
     explain: (error) => {
+      if (isOfTls(error) && !isRefusal.test(error.code ?? '')) return notTls(error);
       if (isOfTls(error)) {
         return new ConfigError('the master shows no certificate; start it with --tls-cert');
       }
@@ -147,6 +158,19 @@ export function channelBinding(socket: Socket): Buffer {
 
 function isOfTls({ code = '' }: NodeJS.ErrnoException): boolean {
   return code.startsWith('ERR_SSL_');
+}
+
+/** How a server of ours sees a client without the key: no pre-shared key that it knows, so that a
+ *  certificate would be needed; or one of which the client only knows the identity. */
+const isWrongKey = /_(NO_SUITABLE_SIGNATURE_ALGORITHM|NO_SHARED_CIPHER|BINDER_DOES_NOT_VERIFY)$/;
+/** The alerts that such a client gets for it. Only these are a verdict on the key. */
+const isRefusal =
+  /_ALERT_(HANDSHAKE_FAILURE|ILLEGAL_PARAMETER|DECRYPT_ERROR|UNKNOWN_PSK_IDENTITY)$/;
+
+/** Something on the way answered, or changed what was sent: it says nothing about the key, so the
+ *  client may try again. */
+function notTls(error: NodeJS.ErrnoException): OrbError {
+  return new ConnectionError('what was answered is not TLS of a master', error);
 }
 
 /** OpenSSL's names of what is wrong with a certificate have no prefix. */

@@ -72,6 +72,11 @@ export class ServerHandshake {
     return Buffer.concat([challengePrefix, this.#challenge]);
   }
 
+  /** The client gave the right answer. */
+  get isProved(): boolean {
+    return this.#authkey !== undefined;
+  }
+
   receive(payload: Buffer): HandshakeStep {
     switch (this.#state) {
       case 'answer':

@@ -3,7 +3,7 @@ import { CommandError } from '../../shared/errors.ts';
 import { encodeValue } from '../../shared/frame.ts';
 import { limits, type Replies } from '../../shared/protocol.ts';
 import type { Requests } from '../../shared/requests.ts';
-import { decodeItem, isItemPickle } from '../python/pickle-item.ts';
+import { decodeItem, heapBytesOfItem, isItemPickle } from '../python/pickle-item.ts';
 import { pickleLimits } from '../python/pickle-limits.ts';
 import { toPlain } from '../python/pickle-plain.ts';
 import { PickleError, type PyValue } from '../python/values.ts';
@@ -29,7 +29,7 @@ export async function put(
 }
 
 export async function get(
-  { queues, isDraining }: Services,
+  { queues, managed, isDraining }: Services,
   session: Session,
   { queue, count, waitMs }: Requests['queue.get'],
 ): Promise<Replies['queue.get']> {
@@ -41,7 +41,8 @@ export async function get(
   try {
     const from = queues.queue(queue);
     const items = await from.get(session, count, waitMs);
-    const reply = items.map(({ id, value }) => ({ id, value: forNode(value) }));
+    const builtMax = managed.builtBytesMax;
+    const reply = items.map(({ id, value }) => ({ id, value: forNode(value, builtMax) }));
     from.rest(items);
     return { items: reply };
   } finally {
@@ -49,14 +50,26 @@ export async function get(
   }
 }
 
-/** An item as msgpack, whoever put it. A pickle that msgpack cannot hold comes as its bytes. */
-function forNode(value: Uint8Array): Uint8Array {
-  const decoded = isItemPickle(value) ? decodedOf(value) : undefined;
+/** An item as msgpack, whoever put it. A pickle that msgpack cannot hold, or that would take more
+ *  memory than there is for it, comes as its bytes. */
+function forNode(value: Uint8Array, builtMax: number): Uint8Array {
+  if (!isItemPickle(value)) return value;
+  if (isHeavy(value, builtMax)) return encodeValue(value);
+  const decoded = decodedOf(value);
   if (decoded === undefined) return value;
   try {
     return encodeValue(toPlain(decoded, plainLimits));
   } catch (error) {
     if (error instanceof PickleError || error instanceof TypeError) return encodeValue(value);
+    throw error;
+  }
+}
+
+function isHeavy(value: Uint8Array, builtMax: number): boolean {
+  try {
+    return heapBytesOfItem(value) > builtMax;
+  } catch (error) {
+    if (error instanceof PickleError) return false;
     throw error;
   }
 }

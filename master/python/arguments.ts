@@ -3,6 +3,7 @@
  * Python binds them, with the TypeErrors that Python would raise.
  */
 import { PyDict, PySet, typeName } from './containers.ts';
+import type { PickleLimits } from './pickle-limits.ts';
 import { readPickle } from './pickle-reader.ts';
 import { quoted, TracebackError, typeError, valueError } from './replies.ts';
 import { PyByteArray, PyComplex, PyFloat, PyRange, PyTuple, type PyValue } from './values.ts';
@@ -19,8 +20,8 @@ export type PyRequest = {
 export type Parameter = readonly [name: string, value?: PyValue];
 
 /** Errors: PickleError for what cannot be read · TracebackError for what is no request. */
-export function readRequest(payload: Buffer): PyRequest {
-  const value = readPickle(payload);
+export function readRequest(payload: Buffer, limits?: PickleLimits): PyRequest {
+  const value = readPickle(payload, limits);
   const parts = value instanceof PyTuple ? value.items : Array.isArray(value) ? value : [];
   const [ident = null, method, args, kwds] = parts;
   const isRequest =

@@ -15,6 +15,7 @@ import {
   PyByteArray,
   PyComplex,
   PyFloat,
+  PyPickled,
   PyRange,
   PyToken,
   PyTuple,
@@ -152,6 +153,7 @@ export function typeName(value: PyValue): string {
   if (value instanceof PySet) return value.frozen ? 'frozenset' : 'set';
   if (value instanceof PyComplex) return 'complex';
   if (value instanceof PyRange) return 'range';
+  if (value instanceof PyPickled) return 'value that is too large';
   return value instanceof PyToken ? 'Token' : value.className;
 }
 

@@ -24,9 +24,10 @@ import { bind, type Parameter, type PyRequest, waitMsOf } from './arguments.ts';
 import { CrawlWorker, type Outcome, type PageInHand } from './crawl-worker.ts';
 import { type Finding, readFindings } from './findings.ts';
 import { LooseLinks } from './loose-links.ts';
+import { decodeItem } from './pickle-item.ts';
 import type { Answer, Caller, Method, Proxied } from './proxied.ts';
 import { emptyError, runtimeError, typeError, valueError } from './replies.ts';
-import type { PyValue } from './values.ts';
+import { PyPickled, type PyValue } from './values.ts';
 
 const names = ['task_queue', 'filter_queue', 'result_queue'] as const;
 export type CrawlQueueName = (typeof names)[number];
@@ -41,8 +42,18 @@ export type CrawlQueuesOptions = {
   /** The crawl that seeds belong to, and links that no page is known of; how it is made. */
   readonly crawl: string;
   readonly spec: CrawlSpec;
+  /** What something that is put may take of memory, in bytes. */
+  readonly builtBytesMax: number;
 };
 
+type Origin = {
+  readonly worker?: CrawlWorker | undefined;
+  readonly page?: PageInHand | undefined;
+  readonly helps?: CrawlWorker;
+};
+
+/** What Python calls the process that was started by hand. */
+const mainProcess = 'MainProcess';
 /** How long `empty()` waits to be sure. */
 const lookMs = 10_000;
 const tickMs = 100;
@@ -234,16 +245,17 @@ export class CrawlQueues {
     if (this.#options.isDurable() || frontier.isFull) return false;
     if (!frontier.crawls.has(this.#options.crawl)) return false;
     if (this.#workers.size === 0) return true;
-    const { page, worker } = this.#pageOf(caller, undefined);
-    return page === undefined && worker === undefined;
+    const { page, worker, helps } = this.#pageOf(caller, undefined);
+    return page === undefined && worker === undefined && helps === undefined;
   }
 
   async #putInTurn(
     name: CrawlQueueName,
     caller: Caller,
-    value: PyValue,
+    given: PyValue,
     frontier: Frontier,
   ): Promise<Buffer | undefined> {
+    const value = given instanceof PyPickled ? this.#built(given) : given;
     if (name === 'task_queue') await this.#seed(value);
     else {
       for (const found of readFindings(value, name === 'filter_queue' ? 'links' : 'images')) {
@@ -252,6 +264,12 @@ export class CrawlQueues {
       }
     }
     return caller.returned(null);
+  }
+
+  /** What is put into a crawl's queue has to be read at once. */
+  #built({ bytes, heapBytes }: PyPickled): PyValue {
+    if (heapBytes <= this.#options.builtBytesMax) return decodeItem(bytes);
+    throw valueError("it is too large for the master's --memory-limit; put it in several parts");
   }
 
   /** A URL that a program names itself is a seed: it opens the scope for its host. */
@@ -274,13 +292,19 @@ export class CrawlQueues {
 
   async #take(caller: Caller, found: Finding): Promise<void> {
     const named = found.url === undefined ? undefined : canonicalUrl(found.url)?.href;
-    const { worker, page } = this.#pageOf(caller, named);
+    const { worker, page, helps } = this.#pageOf(caller, named);
     const base = found.told.finalUrl ?? page?.lease.task.url ?? named;
     const links = found.links.flatMap((link) => absolute(link, base));
     const images = found.images
       .flatMap((src) => absolute(src, base))
       .map((src): Image => ({ src, via: 'img' }));
     const text = links.map((link) => `${link}\n`).join('');
+    if (helps !== undefined) {
+      // Of which page it is nobody says: it is taken at once, and all in hand were worked on.
+      helps.help();
+      await this.#offer(helps.latest, text, images);
+      return;
+    }
     if (worker === undefined || page === undefined) {
       await this.#offer(undefined, text, images);
       return;
@@ -291,11 +315,9 @@ export class CrawlQueues {
     await this.#offer(page, rest.links, rest.images);
   }
 
-  /** The page that something put by this connection belongs to. */
-  #pageOf(
-    caller: Caller,
-    url: string | undefined,
-  ): { worker?: CrawlWorker | undefined; page?: PageInHand | undefined } {
+  /** The page that something put by this connection belongs to; `helps`: one of this worker's, it is
+   *  not known which. */
+  #pageOf(caller: Caller, url: string | undefined): Origin {
     const own = this.#workers.get(caller);
     const neighbours = [...this.#workers.values()].filter(
       (worker) => worker.hasPages && addressOf(worker.caller) === addressOf(caller),
@@ -309,10 +331,23 @@ export class CrawlQueues {
     if (own?.hasPages) return { worker: own, page: own.latest };
     const siblings = neighbours.filter((worker) => processOf(worker.caller) === processOf(caller));
     const [only, ...others] = siblings;
-    if (others.length === 0) return { worker: only, page: only?.latest };
+    if (only === undefined) return this.#pageOfParent(caller, neighbours);
+    if (others.length === 0) return { worker: only, page: only.latest };
     // Of whichever it is: it is at work.
     for (const worker of siblings) worker.tell();
     return {};
+  }
+
+  /** The pages of a process pool are held by the process that made it. Its workers are known by the
+   *  proxies that they were forked with; those that made their own, by the only main process. */
+  #pageOfParent(caller: Caller, neighbours: readonly CrawlWorker[]): Origin {
+    const { managed } = this.#services();
+    const kin = neighbours.filter((worker) => managed.areKin(caller, worker.caller));
+    const mains = neighbours.filter((worker) => processOf(worker.caller) === mainProcess);
+    const isChild = processOf(caller) !== mainProcess;
+    const [parent, ...others] = kin.length === 0 && isChild ? mains : kin;
+    if (parent === undefined || others.length > 0) return {};
+    return parent.leases.size === 1 ? { worker: parent, page: parent.latest } : { helps: parent };
   }
 
   async #offer(

@@ -46,6 +46,8 @@ export type NotedFinding = {
   readonly told: Told;
 };
 
+const nothing: NotedFinding = { links: '', images: [], told: {} };
+
 /** What a wait for a page came to. `over`: none will come. `busy`: none before the program does
  *  what it has in hand. `stopping`: the master ends. */
 export type Outcome = 'page' | 'over' | 'busy' | 'timeout' | 'stopping';
@@ -78,6 +80,8 @@ export class CrawlWorker implements LeaseHolder {
   #isTold = false;
   /** It names pages, or other threads put for them. */
   #isExact = false;
+  /** Another process works on its pages: one of which nothing was put was worked on, too. */
+  #isHelped = false;
   /** Whether it works on a page before it gets the next, as far as is known. */
   #habit: 'unknown' | 'one by one' | 'collects' = 'unknown';
   #extendedAt = 0;
@@ -207,11 +211,18 @@ export class CrawlWorker implements LeaseHolder {
     this.#isTold = true;
   }
 
+  /** Another process put something for one of the pages in hand: all of them are worked on, and
+   *  none is done before that is quiet. */
+  help(): void {
+    for (const page of this.#inHand) this.note(page, nothing, 'helped');
+  }
+
   /** Notes what was put for a page, `exactly`: by its name, or by another thread. Gives what has to
    *  be offered by itself. */
   note(page: PageInHand, found: NotedFinding, exactly: 'named' | 'helped' | undefined) {
     this.#isTold = true;
     if (exactly !== undefined) this.#isExact = true;
+    if (exactly === 'helped') this.#isHelped = true;
     if (exactly === 'named') page.isNamed = true;
     page.told = { ...page.told, ...found.told };
     page.toldAt = performance.now();
@@ -262,7 +273,8 @@ export class CrawlWorker implements LeaseHolder {
   /** The page is done, or has failed by what was told of it. */
   async finish(page: PageInHand): Promise<void> {
     this.#inHand.delete(page);
-    const { lease, images, links, told, since } = page;
+    const { lease, images, links, since } = page;
+    const told = page.told ?? (this.#isHelped ? {} : undefined);
     const { url } = lease.task;
     const status = told?.status ?? (told === undefined ? 0 : 200);
     const error = status >= 400 ? ({ kind: 'status', message: `${status}` } as const) : undefined;

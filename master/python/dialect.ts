@@ -25,11 +25,13 @@ import {
   unpicklable,
 } from './replies.ts';
 import { RequestReader } from './request-reader.ts';
-import { PickleError, type PyValue } from './values.ts';
+import { PickleError, type PyValue, WeightError } from './values.ts';
 
 /** Requests that a client may send before it has read the answers: none does, but one may. */
 const pipelineMax = 64;
 const pipelineBytesMax = 32 << 20;
+/** A program has a few proxies; one that makes them again and again is known by its first ones. */
+const identsMax = 64;
 
 /** True for the first payload of a client of this dialect: a pickle of protocol 0x80 0..5. */
 export function isPickle(payload: Buffer): boolean {
@@ -46,7 +48,8 @@ export class PythonCaller implements Caller {
   readonly #waiting: Buffer[] = [];
   #waitingBytes = 0;
   #servingBytes = 0;
-  readonly #used = new Set<Proxied>();
+  readonly idents = new Set<string>();
+  readonly #used = new Map<Proxied, Set<string>>();
   #name = '?';
   #state: 'first' | 'object' | 'closed' = 'first';
   #isServing = false;
@@ -70,7 +73,7 @@ export class PythonCaller implements Caller {
   /** Bytes of requests that are not answered, and of items that were given to it. */
   get heldBytes(): number {
     let bytes = this.#waitingBytes + this.#servingBytes;
-    for (const object of this.#used) bytes += object.heldBytes(this);
+    for (const object of this.#used.keys()) bytes += object.heldBytes(this);
     return bytes;
   }
 
@@ -162,12 +165,29 @@ export class PythonCaller implements Caller {
   }
 
   #answer(payload: Buffer): Answer {
+    let request: PyRequest;
     try {
-      const request = this.#requests.read(payload);
-      return this.#state === 'first' ? this.#first(request) : this.#call(request);
+      request = this.#requests.read(payload);
+    } catch (error) {
+      return error instanceof WeightError ? this.#answerHeavy(payload) : this.#refuse(error);
+    }
+    try {
+      return this.#answerTo(request);
     } catch (error) {
       return this.#refuse(error);
     }
+  }
+
+  #answerTo(request: PyRequest): Answer {
+    return this.#state === 'first' ? this.#first(request) : this.#call(request);
+  }
+
+  async #answerHeavy(payload: Buffer): Promise<Buffer | undefined> {
+    const { managed, memory } = this.#services;
+    memory.look();
+    const request = await managed.heavy.read(payload, this.signal);
+    if (request === undefined || this.signal.aborted) return undefined;
+    return this.#answerTo(request);
   }
 
   #first(request: PyRequest): Buffer {
@@ -183,12 +203,12 @@ export class PythonCaller implements Caller {
 
   #call(request: PyRequest): Answer {
     this.#services.managed.heard(this);
-    for (const object of this.#used) object.nextRequest(this);
+    for (const object of this.#used.keys()) object.nextRequest(this);
     const object = this.#services.managed.object(request.ident);
     const { method } = request;
     const known = object.methods.get(method);
     if (known !== undefined) {
-      this.#used.add(object);
+      if (!this.idents.has(request.ident as string)) this.#use(object, request.ident);
       return known(this, request);
     }
     if (method === '__repr__' || method === '__str__') {
@@ -199,6 +219,15 @@ export class PythonCaller implements Caller {
       'AttributeError',
       `method ${quoted(method)} of ${quoted(object.ident)} is not exposed; there are ${names}`,
     );
+  }
+
+  #use(object: Proxied, ident: PyValue): void {
+    const idents = this.#used.get(object) ?? new Set();
+    this.#used.set(object, idents);
+    if (typeof ident !== 'string' || this.idents.size >= identsMax) return;
+    idents.add(ident);
+    this.idents.add(ident);
+    this.#services.managed.named(this);
   }
 
   /** The one place that decides how a client learns of what failed. */

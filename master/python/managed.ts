@@ -11,7 +11,8 @@ import {
   isCrawlQueue,
   processOf,
 } from './crawl-queues.ts';
-import { Farewells } from './farewells.ts';
+import { Farewells, queueOf } from './farewells.ts';
+import { HeavyRequests } from './heavy-requests.ts';
 import { PlainQueue } from './plain-queue.ts';
 import type { Caller, Proxied } from './proxied.ts';
 import { quoted, TracebackError } from './replies.ts';
@@ -42,12 +43,19 @@ export class Managed {
     ['dummy', { parameters: [], run: () => null }],
     ['number_of_objects', { parameters: [], run: () => this.#objects.size }],
     ['debug_info', { parameters: [], run: () => this.#describe() }],
-    ['incref', { parameters: [['ident']], run: (_, [ident]) => this.#incref(ident) }],
+    ['incref', { parameters: [['ident']], run: (caller, [ident]) => this.#incref(caller, ident) }],
     ['decref', { parameters: [['ident']], run: (caller, [ident]) => this.#decref(caller, ident) }],
     ['get_methods', { parameters: [['token']], run: (_, [token]) => this.#methods(token) }],
   ]);
 
+  /** What a request or an item may take of memory when it has to be built, in bytes. */
+  readonly builtBytesMax: number;
+  /** Requests that are weighed before they are built. */
+  readonly heavy: HeavyRequests;
+
   constructor(services: () => Services, options: ManagedOptions) {
+    this.builtBytesMax = options.builtBytesMax;
+    this.heavy = new HeavyRequests(options.builtBytesMax);
     this.#services = services;
     this.#options = options;
     this.#crawlQueues = new CrawlQueues(services, options);
@@ -68,10 +76,11 @@ export class Managed {
 
   /** The object that a proxy names. Errors: TracebackError KeyError. */
   object(ident: PyValue): Proxied {
-    const object = typeof ident === 'string' ? this.#objects.get(ident) : undefined;
+    const queue = typeof ident === 'string' ? queueOf(ident) : '';
+    const object = this.#objects.get(queue);
     if (object !== undefined) return object;
     // A proxy outlives a restart of the master, in a child process or a new thread.
-    if (typeof ident === 'string' && typeid.test(ident)) return this.#open(ident);
+    if (typeid.test(queue)) return this.#open(queue);
     const shown = typeof ident === 'string' ? quoted(ident) : '?';
     throw new TracebackError('KeyError', `${shown}: no object has this ident`);
   }
@@ -85,12 +94,16 @@ export class Managed {
     this.#crawlQueues.heard(caller);
   }
 
+  /** It names a proxy for the first time. */
+  named(caller: Caller): void {
+    this.#farewells.link(addressOf(caller), [...caller.idents]);
+  }
+
   /** It is gone; what it had of these is settled when it is known how it ended. */
-  left(caller: Caller, used: Iterable<Proxied>): void {
+  left(caller: Caller, used: ReadonlyMap<Proxied, ReadonlySet<string>>): void {
     this.#callers.delete(caller);
-    const objects = [...used];
     const settle = () => {
-      for (const object of objects) object.gone(caller, this.#isOrderly(caller, object.ident));
+      for (const [object, idents] of used) object.gone(caller, this.#isOrderly(caller, idents));
     };
     // A process says farewell before it closes anything; but its connections end one by one.
     if (!isThread(caller)) settle();
@@ -119,12 +132,31 @@ export class Managed {
     for (const timer of this.#settling) clearTimeout(timer);
   }
 
-  #isOrderly(caller: Caller, ident: string): boolean {
-    const address = addressOf(caller);
-    const isSibling = (other: Caller) =>
-      addressOf(other) === address && processOf(other) === processOf(caller);
-    if (isThread(caller) && [...this.#callers].some(isSibling)) return true;
-    return this.#farewells.take(address, ident, processOf(caller), isThread(caller));
+  #isOrderly(caller: Caller, idents: ReadonlySet<string>): boolean {
+    if (isThread(caller) && [...this.#callers].some((other) => this.#areOne(caller, other))) {
+      return true;
+    }
+    const [address, process] = [addressOf(caller), processOf(caller)];
+    return [...idents].some((ident) =>
+      this.#farewells.take(address, ident, process, isThread(caller)),
+    );
+  }
+
+  /** Two connections of one process: by the name that it gives itself, and by its proxies. Two
+   *  programs of one machine may have the same name. */
+  #areOne(one: Caller, other: Caller): boolean {
+    const address = addressOf(one);
+    if (addressOf(other) !== address || processOf(other) !== processOf(one)) return false;
+    return this.areKin(one, other);
+  }
+
+  /** Two connections of one process or its forks, by their proxies. */
+  areKin(one: Caller, other: Caller): boolean {
+    const address = addressOf(one);
+    const [ours] = one.idents;
+    const [theirs] = other.idents;
+    if (ours === undefined || theirs === undefined || addressOf(other) !== address) return false;
+    return this.#farewells.areRelated(address, ours, theirs);
   }
 
   #create(caller: Caller, { args }: PyRequest): PyValue {
@@ -134,8 +166,8 @@ export class Managed {
       throw new TracebackError('KeyError', `${shown}: a queue has a name like task_queue`);
     }
     const object = this.#open(name);
-    this.#farewells.created(addressOf(caller), name);
-    return new PyTuple([object.ident, exposed(object)]);
+    const ident = this.#farewells.created(addressOf(caller), name);
+    return new PyTuple([ident, exposed(object)]);
   }
 
   #open(name: string): Proxied {
@@ -152,15 +184,16 @@ export class Managed {
     return object;
   }
 
-  #incref(ident: PyValue | undefined): null {
+  #incref(caller: Caller, ident: PyValue | undefined): null {
     this.object(ident ?? null);
+    if (typeof ident === 'string') this.#farewells.incref(addressOf(caller), ident);
     return null;
   }
 
   /** Queues stay, whoever has proxies of them. */
   #decref(caller: Caller, ident: PyValue | undefined): null {
-    const object = this.object(ident ?? null);
-    this.#farewells.decref(addressOf(caller), object.ident);
+    this.object(ident ?? null);
+    if (typeof ident === 'string') this.#farewells.decref(addressOf(caller), ident);
     return null;
   }
 

@@ -15,13 +15,15 @@ import { encodeFrame, frameHeaderBytes } from '../../shared/frame.ts';
 import { type PickleLimits, pickleLimits } from './pickle-limits.ts';
 import { opcodes } from './pickle-opcodes.ts';
 import { readPickle } from './pickle-reader.ts';
+import { PickleScan } from './pickle-scan.ts';
 import { writePickle } from './pickle-writer.ts';
-import { PickleError, type PyValue } from './values.ts';
+import { PickleError, PyPickled, type PyValue } from './values.ts';
 
 const itemProtocol = 3;
 
 /** The bytes to keep. Errors: PickleError for what cannot be written, and beyond the limits. */
 export function encodeItem(value: PyValue, limits: PickleLimits = pickleLimits): Buffer {
+  if (value instanceof PyPickled) return value.bytes;
   if (typeof value === 'string' && isShortAscii(value)) return textItem(value);
   return writePickle(value, { protocol: itemProtocol, limits });
 }
@@ -42,6 +44,13 @@ function textItem(text: string): Buffer {
   bytes.write(text, 7, 'latin1');
   bytes[text.length + 7] = opcodes.STOP;
   return bytes;
+}
+
+/** What the value of kept bytes would take of memory, in bytes. Errors: PickleError. */
+export function heapBytesOfItem(bytes: Uint8Array): number {
+  const scan = new PickleScan(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+  scan.run();
+  return scan.heapBytes;
 }
 
 /** The value of kept bytes. Errors: PickleError. */

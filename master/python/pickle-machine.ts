@@ -12,7 +12,7 @@ import { type KeyToken, keyToken, type PyDict, type PySet } from './containers.t
 import { PyGlobal } from './pickle-globals.ts';
 import { containerWeight, type PickleLimits } from './pickle-limits.ts';
 import { decodeText } from './pickle-text.ts';
-import { PickleError, type PyValue } from './values.ts';
+import { PickleError, type PyValue, WeightError } from './values.ts';
 
 export type Operand = PyValue | PyGlobal;
 
@@ -102,7 +102,7 @@ export class PickleMachine {
   /** Count what a short instruction brings in that the input does not hold. */
   charge(weight: number): void {
     this.#weight += weight;
-    if (this.#weight > this.limits.weightMax) throw new PickleError('the value is too large');
+    if (this.#weight > this.limits.weightMax) throw new WeightError();
   }
 
   /** Push a container that was just made. */

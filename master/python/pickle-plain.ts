@@ -32,6 +32,7 @@ import {
   PyByteArray,
   PyComplex,
   PyFloat,
+  PyPickled,
   PyRange,
   PyTuple,
   type PyValue,
@@ -80,6 +81,7 @@ class PlainMaker {
     }
     if (value instanceof PyFloat) return this.plain(value.value);
     if (value instanceof PyByteArray) return this.plain(value.bytes);
+    if (value instanceof PyPickled) throw new PickleError('the value is too large');
     return this.#container(value);
   }
 

@@ -6,12 +6,20 @@
  */
 import { PyDict, PySet } from './containers.ts';
 import { containerWeight, type PickleLimits, scalarWeight } from './pickle-limits.ts';
-import { PickleError, PyByteArray, PyException, PyToken, PyTuple, type PyValue } from './values.ts';
+import {
+  PickleError,
+  PyByteArray,
+  PyException,
+  PyToken,
+  PyTuple,
+  type PyValue,
+  WeightError,
+} from './values.ts';
 
 /** Throws PickleError if `value` is nested deeper or weighs more than `limits` allow. */
 export function checkWeight(value: PyValue, limits: PickleLimits): void {
   const { weight } = new Scales(limits.depthMax).measure(value, 0);
-  if (weight > limits.weightMax) throw new PickleError('the value is too large');
+  if (weight > limits.weightMax) throw new WeightError();
 }
 
 /** Throws PickleError if a value without shared containers is nested deeper than `depthMax`. */

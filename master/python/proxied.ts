@@ -9,6 +9,8 @@ export interface Caller {
   readonly name: string;
   /** Address and port. */
   readonly peer: string;
+  /** The proxies that it has used, by their idents, in that order; bounded. */
+  readonly idents: ReadonlySet<string>;
   readonly protocol: ReplyProtocol;
   /** How long the client did something else between its last answer and this request, in ms: the
    *  time on the way is left out. */
@@ -25,7 +27,7 @@ export type Answer = Buffer | undefined | Promise<Buffer | undefined>;
 export type Method = (caller: Caller, request: PyRequest) => Answer;
 
 export interface Proxied {
-  /** Names it in every request; the same at every start. */
+  /** The queue's name, which the idents of its proxies begin with; the same at every start. */
   readonly ident: string;
   readonly methods: ReadonlyMap<string, Method>;
   /** The caller makes its next request: what it was given before has arrived. */

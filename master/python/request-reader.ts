@@ -11,8 +11,9 @@
  */
 import { type PyRequest, readRequest } from './arguments.ts';
 import { PyDict } from './containers.ts';
+import { heavyBytesMin, lightLimits } from './heavy-requests.ts';
 import { opcodes } from './pickle-opcodes.ts';
-import type { PyValue } from './values.ts';
+import { type PyValue, WeightError } from './values.ts';
 
 const { PROTO, FRAME, MARK, SHORT_BINUNICODE, MEMOIZE, EMPTY_TUPLE, TUPLE1 } = opcodes;
 const { EMPTY_DICT, TUPLE, STOP } = opcodes;
@@ -28,9 +29,10 @@ export class RequestReader {
   #calledBytes: Buffer = Buffer.alloc(0);
   #called = { ident: '', method: '' };
 
-  /** Errors: as `readRequest`. */
+  /** Errors: as `readRequest`; WeightError for a heavy one. */
   read(payload: Buffer): PyRequest {
-    return this.#usual(payload) ?? readRequest(payload);
+    if (payload.length > heavyBytesMin) throw new WeightError();
+    return this.#usual(payload) ?? readRequest(payload, lightLimits);
   }
 
   #usual(payload: Buffer): PyRequest | undefined {

@@ -17,6 +17,7 @@
  * | set, frozenset| PySet, `frozen` tells which                                                  |
  * | complex, range| PyComplex, PyRange                                                           |
  * | Token         | PyToken, in requests only: it is never written                               |
+ * | a heavy value | PyPickled, an argument that was not built: see `heavy-requests.ts`             |
  * | an exception  | PyException, in replies only: it is never read                               |
  *
  * One Python object is one JavaScript object: shared and cyclic references keep their identity.
@@ -40,12 +41,20 @@ export type PyValue =
   | PyComplex
   | PyRange
   | PyToken
+  | PyPickled
   | PyException;
 
 /** The pickle is broken, hostile or too large: this request fails, nothing was changed by it. */
 export class PickleError extends CommandError {
   constructor(message: string) {
     super('E_BAD_REQUEST', message);
+  }
+}
+
+/** It weighs more than its limits allow. */
+export class WeightError extends PickleError {
+  constructor() {
+    super('the value is too large');
   }
 }
 
@@ -106,6 +115,17 @@ export class PyToken {
   typeid: PyValue = null;
   address: PyValue = null;
   id: PyValue = null;
+}
+
+/** A value as a pickle of its own, because it would take `heapBytes` of memory if it were built. */
+export class PyPickled {
+  readonly bytes: Buffer;
+  readonly heapBytes: number;
+
+  constructor(bytes: Buffer, heapBytes: number) {
+    this.bytes = bytes;
+    this.heapBytes = heapBytes;
+  }
 }
 
 /** An exception for the client to raise, e.g. `new PyException('queue', 'Empty')`. */

@@ -8,6 +8,8 @@
  *     slow      two slaves on a site that takes 50 ms an answer
  *     tls       the same ingest in plain and encrypted
  *     crowd     1,000 idle sessions and 1,000 half-open handshakes beside a slave that joins
+ *     guessers  a client that joins while others try 2,000 keys a second
+ *     heavy     large values of Python peers: memory, and how long others wait
  *     overload  pings and memory at 80 % of ingest, with 1,000 slaves, a long page, a slow sink
  *     dead-hosts  200 healthy hosts beside 1,000 that never answer; 1,000 new healthy ones
  *     known     memory and restart time with 1 M and 10 M known URLs (some minutes)
@@ -25,6 +27,8 @@ import { connect, type MasterClient, parseAddress } from '../../shared/client.ts
 import { Cluster, Program } from '../support/cluster.ts';
 import { deadHosts } from './dead-hosts.ts';
 import { fill } from './fill.ts';
+import { guessers } from './guessers.ts';
+import { heavy } from './heavy.ts';
 import { anonymousBytes, childrenCpuMs, count, cpuMs, median, pause, say } from './measure.ts';
 import { overload } from './overload.ts';
 import { hosts, synthetic, syntheticMaster } from './synthetic.ts';
@@ -275,6 +279,8 @@ const parts = {
   slow,
   tls,
   crowd,
+  guessers,
+  heavy,
   overload,
   'dead-hosts': deadHosts,
   known,

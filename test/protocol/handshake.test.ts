@@ -5,7 +5,8 @@ import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { after, test } from 'node:test';
-import { connect } from '../../shared/client.ts';
+import { connect, parseAddress } from '../../shared/client.ts';
+import { Cluster } from '../support/cluster.ts';
 import { pack, unpack } from '../support/msgpack.ts';
 import { answerTo, frameOf, type Message, newNonce, RawPeer } from '../support/raw-peer.ts';
 import { shortLimits, Target } from '../support/target.ts';
@@ -136,33 +137,98 @@ test('[H-7] a peer that has not said hello in time is closed, wherever it stoppe
   assert.ok(waited > 500 && waited < 3_000, `closed after ${waited} ms`);
 });
 
-test('[H-7] who guesses keys waits longer and longer, and a right answer ends that', async (t) => {
+/** A wrong answer; resolves with how long the verdict took, in ms. */
+async function guess(at: Target, key = wrongKey): Promise<number> {
+  const peer = await RawPeer.dial(at);
+  const challenge = await peer.challenge();
+  const answered = performance.now();
+  peer.frame(answerTo(challenge, key));
+  await peer.expect('#FAILURE#');
+  const ms = performance.now() - answered;
+  assert.equal(await peer.ended, 'fin');
+  await peer.close();
+  return ms;
+}
+
+test('[H-7] the verdict on wrong answers waits longer and longer, until a right one', async (t) => {
   // A live one would keep others of this address waiting, too.
   const own = await Target.own(t);
   if (own === undefined) return;
-  const challengeMs = async (key: Buffer) => {
+  for (let i = 0; i < 4; i++) await guess(own);
+  // A timer may fire a millisecond early.
+  assert.ok((await guess(own)) >= 499, 'the fifth');
+  assert.ok((await guess(own)) >= 999, 'the sixth');
+  await (await own.join()).close();
+  assert.ok((await guess(own)) < 999, 'after a right one');
+});
+
+test('[H-7] a challenge never waits, nor does a right answer', async (t) => {
+  const own = await Target.own(t);
+  if (own === undefined) return;
+  const waiting: RawPeer[] = [];
+  for (let i = 0; i < 200; i++) {
+    const peer = await RawPeer.dial(own);
+    peer.frame(answerTo(await peer.challenge(), wrongKey));
+    waiting.push(peer);
+  }
+  const began = performance.now();
+  await (await own.join()).close();
+  const ms = performance.now() - began;
+  assert.ok(ms < 1_000, `${ms} ms beside ${waiting.length} wrong answers`);
+  for (const peer of waiting) peer.abort();
+});
+
+test('[H-7] who speaks on before the verdict is closed', async (t) => {
+  const own = await Target.own(t);
+  if (own === undefined) return;
+  for (let i = 0; i < 6; i++) {
+    const peer = await RawPeer.dial(own);
+    peer.frame(answerTo(await peer.challenge(), wrongKey));
+    if (i < 3) await peer.ended;
+    else {
+      // The right answer comes too late.
+      peer.frame(answerTo(peer.serverNonce, own.authkey));
+      await assert.rejects(peer.nextFrame());
+    }
+    peer.abort();
+  }
+});
+
+test('[H-7] a short key is guarded by challenges that wait', async (t) => {
+  if (process.env['MASTER']) return t.skip('needs a master of its own');
+  const cluster = new Cluster(t);
+  const key = Buffer.from('short');
+  await cluster.master([], { env: { ORB_AUTHKEY: key.toString() } });
+  const { host, port } = parseAddress(cluster.address);
+  const challengeMs = async () => {
     // The wait begins when the master accepts, which may be before this process hears of it.
     const dialled = performance.now();
-    const peer = await RawPeer.dial(own);
+    const peer = await RawPeer.dial({ host, port });
     const challenge = await peer.challenge();
     const ms = performance.now() - dialled;
-    peer.frame(answerTo(challenge, key));
-    if (key === own.authkey) {
-      await peer.expect('#WELCOME#');
-      await peer.challengeBack(key);
-      await peer.hello(key);
-    } else {
-      await peer.expect('#FAILURE#');
-      await peer.ended; // and so it is counted
-    }
+    peer.frame(answerTo(challenge, wrongKey));
+    await peer.expect('#FAILURE#');
+    await peer.ended; // and so it is counted
     await peer.close();
     return ms;
   };
-  for (let i = 0; i < 5; i++) await challengeMs(wrongKey);
-  // A timer may fire a millisecond early.
-  assert.ok((await challengeMs(wrongKey)) >= 499, 'after five wrong ones');
-  assert.ok((await challengeMs(own.authkey)) >= 999, 'after six');
-  assert.ok((await challengeMs(own.authkey)) < 999, 'after a right one');
+  for (let i = 0; i < 5; i++) await challengeMs();
+  assert.ok((await challengeMs()) >= 499, 'after five wrong ones');
+  // Any TLS that is no ClientHello is answered by an alert, and an answer by a verdict: neither
+  // comes before the challenge.
+  const early = [
+    Buffer.from('16030100050100000100', 'hex'),
+    frameOf(answerTo(newNonce(), wrongKey)),
+  ];
+  const peers = await Promise.all(early.map(() => RawPeer.dial({ host, port })));
+  peers.forEach((peer, index) => {
+    peer.write(early[index] ?? Buffer.alloc(0));
+  });
+  for (const peer of peers) {
+    assert.equal((await peer.challenge()).length, 48);
+    await peer.ended;
+    await peer.close();
+  }
 });
 
 test('[H-7] bytes that drip do not put the deadline off', async (t) => {

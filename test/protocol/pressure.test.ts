@@ -8,7 +8,7 @@ import { PyTuple } from '../../master/python/values.ts';
 import { memoryPeak } from '../support/memory.ts';
 import { pack } from '../support/msgpack.ts';
 import { PythonPeer } from '../support/python-peer.ts';
-import { frameOf, RawPeer } from '../support/raw-peer.ts';
+import { answerTo, frameOf, RawPeer } from '../support/raw-peer.ts';
 import { page, pushed } from '../support/raw-slave.ts';
 import { Target } from '../support/target.ts';
 
@@ -119,6 +119,48 @@ test('[L-1] those that had to go are gone, though they keep their side open', as
   const taken = sockets() - before;
   assert.ok(taken <= 2_010, `${taken} sockets`);
   for (const stranger of strangers) stranger.abort();
+});
+
+test('[L-1] silent connections of one address push out each other, none of another', async (t) => {
+  if (process.platform !== 'linux') return t.skip('only Linux has all of 127/8');
+  const own = await Target.own(t, { handshake: 60 });
+  if (own === undefined) return;
+  const [honest, other] = [await RawPeer.dial(own), await RawPeer.dial(own, '127.0.0.8')];
+  const strangers: RawPeer[] = [];
+  for (let i = 0; i < 2_100; i += 100) {
+    const dials = Array.from({ length: 100 }, () => RawPeer.dial(own, '127.0.0.9'));
+    strangers.push(...(await Promise.all(dials)));
+  }
+  await strangers[0]?.ended;
+  await honest.shake(own.authkey);
+  assert.equal((await honest.hello(own.authkey)).ok, true);
+  await other.shake(own.authkey);
+  for (const peer of [honest, other, ...strangers]) peer.abort();
+});
+
+test('[L-1] wrong answers make room for each other, not for those who are yet to answer', async (t) => {
+  const own = await Target.own(t, { handshake: 60 });
+  if (own === undefined) return;
+  const sockets = () => readdirSync(`/proc/${own.program.pid}/fd`).length;
+  const before = sockets();
+  await using memory = memoryPeak(own.program.pid);
+  // The oldest, and of the same address.
+  const honest = await RawPeer.dial(own);
+  const guessers: RawPeer[] = [];
+  for (let i = 0; i < 2_600; i += 100) {
+    const dials = Array.from({ length: 100 }, () => RawPeer.dial(own));
+    for (const peer of await Promise.all(dials)) {
+      peer.frame(answerTo(await peer.challenge(), Buffer.from('wrong wrong wrong wrong')));
+      guessers.push(peer);
+    }
+  }
+  await (await own.join()).close();
+  const taken = sockets() - before;
+  assert.ok(taken <= 2_010, `${taken} sockets`);
+  assert.ok(memory.grownBytes() < 128 * mebi, `${memory.grownBytes() / mebi} MiB`);
+  await honest.shake(own.authkey);
+  assert.equal((await honest.hello(own.authkey)).ok, true);
+  for (const peer of [honest, ...guessers]) peer.abort();
 });
 
 test('[X-2] a ClientHello of 128 KiB is not waited for', { timeout: 25_000 }, async (t) => {

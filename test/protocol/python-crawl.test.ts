@@ -183,6 +183,26 @@ test('[Y-12] what another thread of the process puts belongs to the page', async
   assert.deepEqual([pages, images], [2, 1]);
 });
 
+test('[Y-12] what a process pool puts belongs to the pages of the process that made it', async (t) => {
+  const world = await crawlOf(t, 2, { perHost: 2 });
+  if (world === undefined) return;
+  const { seed, urls, operator, crawl } = world;
+  const [main, child] = [await worker(t), await worker(t, 'ForkPoolWorker-1')];
+  const got = [await main.call(tasks, 'get'), await main.call(tasks, 'get')];
+  assert.deepEqual(got.sort(), urls);
+  await child.call('filter_queue', 'put', `${seed}deeper`);
+  await child.call('result_queue', 'put', `${seed}a.png`);
+  // Both are done when nothing more comes for them, though nothing names them.
+  assert.equal(await main.call(tasks, 'empty'), false);
+  assert.equal(await main.call(tasks, 'get', true, 20), `${seed}deeper`);
+  const before = await counts(operator, crawl);
+  assert.deepEqual([before.pages, before.others, before.images], [2, 0, 1]);
+  await child.call('result_queue', 'put', 'b.png');
+  assert.equal(await main.call(tasks, 'empty'), true);
+  const after = await counts(operator, crawl);
+  assert.deepEqual([after.pages, after.others, after.images], [3, 0, 2]);
+});
+
 test('[Y-13] [T-40] robots.txt goes to who takes files, pages to who takes them', async (t) => {
   const world = await crawlOf(t, 1, { ignoreRobots: false });
   if (world === undefined) return;

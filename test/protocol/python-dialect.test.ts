@@ -4,6 +4,7 @@ import { after, afterEach, test } from 'node:test';
 import { PyDict } from '../../master/python/containers.ts';
 import { writePickle } from '../../master/python/pickle-writer.ts';
 import { PyTuple, type PyValue } from '../../master/python/values.ts';
+import { memoryPeak } from '../support/memory.ts';
 import { bytesOf, recorded, uint32 } from '../support/pickle-bytes.ts';
 import { PythonPeer } from '../support/python-peer.ts';
 import { randomUint32s } from '../support/random.ts';
@@ -163,6 +164,31 @@ test('[Y-6] refused pickles fill no log, on however many connections they come',
   const lines = refusals(master.output).slice(refusedBefore);
   assert.ok(lines.length <= 9, lines.join('\n'));
   assert.match(lines.at(-1) ?? '', /times=\d+/);
+});
+
+test('[Y-16] large values are weighed first, and queued without being built', async (t) => {
+  const own = await Target.own(t, {}, ['--memory-limit', '256']);
+  if (own === undefined) return;
+  const lists = Array.from({ length: 400_000 }, (_, n) => [n % 200]);
+  const peers = await Promise.all([1, 2, 3, 4].map(() => PythonPeer.attach(own)));
+  await using memory = memoryPeak(own.program.pid);
+  const queue = name();
+  await Promise.all(peers.map((peer) => peer.call(queue, 'put', lists)));
+  const [peer] = peers;
+  assert.ok(peer !== undefined);
+  assert.equal(await peer.call(queue, 'qsize'), 4);
+  assert.deepEqual(await peer.call(queue, 'get'), lists);
+  assert.ok(memory.grownBytes() < 200 << 20, `${memory.grownBytes() >> 20} MiB`);
+  // What has to be built is refused: here, what the crawl would have to read.
+  const { text } = await peer.request('result_queue', 'put', [lists]);
+  assert.match(text, /ValueError.*--memory-limit/s);
+  // To a program of Node it comes as a pickle.
+  const node = await own.join();
+  const { items } = await node.must('queue.get', { queue });
+  const [item] = items as { value: Buffer }[];
+  assert.ok(item?.value.includes(Buffer.from([0x80, 3, 0x5d])));
+  for (const one of peers) one.kill();
+  await node.close();
 });
 
 function refusals(output: string): string[] {

@@ -90,6 +90,29 @@ print(int(best * 1000))`;
     assert.equal(await output(python(newest, ['ended'], rest)), '2 True');
   });
 
+  test('python: a client that dies while it makes a proxy takes no farewell of another', async () => {
+    const dead = 'm._create("swallowed")\nos._exit(9)';
+    const half = `
+proxy = m.swallowed
+from multiprocessing.managers import dispatch
+token, _ = m._create("swallowed")
+dispatch(m._Client(token.address, authkey=m._authkey), None, "incref", (token.id,))
+os._exit(9)`;
+    const put = 'q = m.swallowed()\nfor n in range(10): q.put(n)';
+    await output(python(newest, ['swallowed'], put));
+    for (let n = 0; n < 6; n++) {
+      const other = JSON.stringify(head + (n % 2 === 0 ? dead : half));
+      const code = `
+import subprocess
+q = m.swallowed()
+print(q.get(timeout=5))
+subprocess.run([sys.executable, '-c', ${other}] + sys.argv[1:])`;
+      assert.equal(await output(python(newest, ['swallowed'], code)), `${n}`);
+    }
+    const rest = 'time.sleep(1)\nprint(m.swallowed().qsize())';
+    assert.equal(await output(python(newest, ['swallowed'], rest)), '4');
+  });
+
   test('python: what the threads of a program got that ended with them is gone', async () => {
     const code = `
 import threading

@@ -45,8 +45,15 @@ export class RawPeer {
   #isOver = false;
   #lastId = 0;
 
-  static async dial({ host, port }: Address): Promise<RawPeer> {
-    const socket = createConnection({ host, port, noDelay: true, allowHalfOpen: true });
+  /** `from`: an address of this machine to come from. */
+  static async dial({ host, port }: Address, from?: string): Promise<RawPeer> {
+    const socket = createConnection({
+      host,
+      port,
+      noDelay: true,
+      allowHalfOpen: true,
+      ...(from !== undefined && { localAddress: from }),
+    });
     await once(socket, 'connect');
     return new RawPeer(socket);
   }
