@@ -8,7 +8,7 @@
  *     hops    a redirect of one of its fetches waits: it goes before any new task
  *     timed   it has a delay: its tasks must start when they are handed out, so they only go to a
  *             slave with a free slot
- *     free    it has none
+ *     free    it has none; one that is visited keeps its place in the line for a while (`visit.ts`)
  *
  * Within a group the host that has waited longest is next. When several crawls ask the same group,
  * the longest of their delays and the smallest of their concurrencies hold, and they take turns.
@@ -152,6 +152,7 @@ export class Politeness {
         const task = host && nextTask(host, now, this.#options);
         if (host !== undefined && task !== undefined) {
           task.queue.lease(task);
+          group.visit.request(group.dueAt, now);
           host.inFlight++;
           group.inFlight++;
           group.lastAt = now;
@@ -261,7 +262,7 @@ export class Politeness {
     }
     const heap = isHopping ? this.#hops : group.delayMs > 0 ? this.#timed : this.#free;
     if (group.heap !== heap) group.heap?.remove(group);
-    group.dueAt = dueAt;
+    group.dueAt = heap === this.#free ? group.visit.place(dueAt, now) : dueAt;
     group.heap = heap;
     heap.set(group);
   }

@@ -8,51 +8,45 @@
 import { isIP, Socket } from 'node:net';
 import type { buildConnector, Dispatcher } from 'undici';
 import httpConnect from 'undici/lib/api/api-connect.js';
-import makeConnector from 'undici/lib/core/connect.js';
-import Agent from 'undici/lib/dispatcher/agent.js';
 import Pool from 'undici/lib/dispatcher/pool.js';
+import { Origins, type SocketCount } from './origins.ts';
 import type { ProxyServer } from './proxies.ts';
 import { ProxyError } from './proxy-error.ts';
 import { socksConnect } from './socks.ts';
 
 export type ProxyClientOptions = {
   readonly proxy: ProxyServer;
-  readonly agent: Omit<Agent.Options, 'connect'>;
-  /** Of connections to hosts. */
-  readonly connect: buildConnector.BuildOptions;
-  /** Resolves the name of the proxy; its address may be any. */
-  readonly lookup: NonNullable<import('node:net').TcpSocketConnectOpts['lookup']>;
+  readonly pool: Omit<Pool.Options, 'connect'>;
+  readonly sockets: SocketCount;
+  /** The proxy's address may be any. */
+  readonly toProxy: buildConnector.connector;
+  /** Through a tunnel. */
+  readonly toHost: buildConnector.connector;
   readonly connectMs: number;
 };
 
 export class ProxyClient {
   readonly #options: ProxyClientOptions;
-  readonly #toProxy: buildConnector.connector;
-  readonly #toHost: buildConnector.connector;
-  readonly #tunnels: Agent;
+  readonly #tunnels: Origins;
   /** Undefined for a SOCKS proxy. */
   readonly #http: Pool | undefined;
 
   constructor(options: ProxyClientOptions) {
     this.#options = options;
-    const { proxy, agent, connect, lookup, connectMs } = options;
-    this.#toProxy = makeConnector({ timeout: connectMs, lookup });
-    this.#toHost = makeConnector({ ...connect, timeout: connectMs });
-    this.#tunnels = new Agent({
-      ...agent,
-      connect: (target, callback) => {
-        this.#reach(target).then(
-          (socket) => {
-            if (target.protocol !== 'https:') callback(null, socket);
-            else this.#toHost({ ...target, httpSocket: socket }, callback);
-          },
-          (error: Error) => callback(error, null),
-        );
-      },
-    });
+    const { proxy, pool, sockets, toHost } = options;
+    const connect: buildConnector.connector = (target, callback) => {
+      this.#reach(target).then(
+        (socket) => {
+          if (target.protocol !== 'https:') callback(null, socket);
+          else toHost({ ...target, httpSocket: socket }, callback);
+        },
+        (error: Error) => callback(error, null),
+      );
+    };
+    this.#tunnels = new Origins({ ...pool, connect }, sockets);
     if (proxy.url.protocol === 'socks5:') return;
     this.#http = new Pool(proxy.url.origin, {
-      ...agent,
+      ...pool,
       connect: (target, callback) => this.#connect(target, callback),
     });
   }
@@ -133,7 +127,7 @@ export class ProxyClient {
   #connect(target: buildConnector.Options, callback: buildConnector.Callback): void {
     const { hostname, host } = this.#options.proxy.url;
     const to = { ...target, hostname: unbracketed(hostname), host, servername: nameOf(hostname) };
-    this.#toProxy(to, (error, socket) => {
+    this.#options.toProxy(to, (error, socket) => {
       if (error === null) callback(null, socket);
       else callback(this.#blame('proxy', `no connection to the proxy${codeOf(error)}`), null);
     });

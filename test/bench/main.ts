@@ -9,6 +9,7 @@
  *     tls       the same ingest in plain and encrypted
  *     crowd     1,000 idle sessions and 1,000 half-open handshakes beside a slave that joins
  *     overload  pings and memory at 80 % of ingest, with 1,000 slaves, a long page, a slow sink
+ *     https-hosts  CPU of a slave a page on 500 to 4,000 https hosts, and on http hosts
  *     known     memory and restart time with 1 M and 10 M known URLs (some minutes)
  *
  * cost crawls the sites of BENCH_URL (parted by spaces), slow that of BENCH_SLOW_URL; by default
@@ -21,6 +22,7 @@ import { createConnection, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { connect, type MasterClient, parseAddress } from '../../shared/client.ts';
 import { Cluster, Program } from '../support/cluster.ts';
+import { httpsHosts } from './https-hosts.ts';
 import { anonymousBytes, childrenCpuMs, count, cpuMs, median, pause, say } from './measure.ts';
 import { overload } from './overload.ts';
 import { hosts, synthetic, syntheticMaster } from './synthetic.ts';
@@ -264,7 +266,17 @@ function mb(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-const parts = { cost, ingest, leases, slow, tls, crowd, overload, known };
+const parts = {
+  cost,
+  ingest,
+  leases,
+  slow,
+  tls,
+  crowd,
+  overload,
+  'https-hosts': httpsHosts,
+  known,
+};
 const chosen = process.argv.slice(2);
 for (const [name, part] of Object.entries(parts)) {
   if (chosen.length === 0 || chosen.includes(name)) await part();
