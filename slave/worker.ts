@@ -60,8 +60,16 @@ export class Worker {
   constructor(options: WorkerOptions) {
     this.#options = options;
     this.#fetcher = new PageFetcher({ connections: options.slots });
-    this.#proxies = new Proxies(({ name }, reason, ms) => {
-      options.log.warn({ proxy: name, forS: Math.round(ms / 1000) }, `proxy set aside: ${reason}`);
+    this.#proxies = new Proxies({
+      onAside: ({ name }, reason, ms) => {
+        const forS = Math.round(ms / 1000);
+        options.log.warn({ proxy: name, forS }, `proxy set aside: ${reason}`);
+        this.#tellProxies();
+      },
+      onBack: ({ name }) => {
+        options.log.info({ proxy: name }, 'proxy in use again');
+        this.#tellProxies();
+      },
     });
     this.#outbox = new Outbox({
       master: () => this.#link.master,
@@ -123,6 +131,13 @@ export class Worker {
     this.#extender = setInterval(() => this.#extend(), master.hello.leaseMs / 4);
     const count = Math.min(slots * 2, limits.creditMax);
     master.notify('task.credit', { count, slots, takes });
+    if (this.#proxies.troubles(performance.now()).length > 0) this.#tellProxies();
+  }
+
+  /** All of them each time, so that one message lost is made good by the next. */
+  #tellProxies(): void {
+    const proxies = this.#proxies.troubles(performance.now()).slice(0, limits.proxiesMax);
+    this.#link.master?.notify('proxy.state', { proxies });
   }
 
   #take(push: Push): void {

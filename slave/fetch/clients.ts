@@ -16,7 +16,11 @@ import { SessionRoom } from './tls-sessions.ts';
 
 /** The part of undici's dispatchers that is used. */
 type HttpClient = {
-  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean;
+  dispatch(
+    options: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler,
+    leftMs?: number,
+  ): boolean;
   close(): Promise<void>;
   destroy(): Promise<void>;
 };
@@ -43,18 +47,20 @@ const socketsPerSlot = 2;
 const headerBytesMax = 32 << 10;
 const connectMs = 10_000;
 
-/** Begins a GET of `url`; what comes of it goes to the handler. `headers`: names and values in turn.
+/** Begins a GET of `url`; what comes of it goes to the handler. `headers`: names and values in turn;
+ *  `leftMs`: until it is given up.
  *  @throws BlockedError of an address that the client's policy refuses. */
 export function send(
   { agent, policy, proxy }: Client,
   url: URL,
   headers: string[],
   handler: Dispatcher.DispatchHandler,
+  leftMs: number,
 ): void {
   const blocked = checkUrl(url, policy, { isProxied: proxy !== undefined });
   if (blocked !== undefined) throw blocked;
   const path = url.pathname + url.search;
-  agent.dispatch({ origin: url.origin, path, method: 'GET', headers }, handler);
+  agent.dispatch({ origin: url.origin, path, method: 'GET', headers }, handler, leftMs);
 }
 
 export class Clients {

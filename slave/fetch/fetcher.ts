@@ -141,7 +141,8 @@ export class PageFetcher {
       const headers = requestHeaders(target, { spec, open, userAgent, accept, cookie, validators });
       const options = { spec, signal, leftMs, headers, takeCookie, onStart, reading };
       const hop = await this.#ask(kind, target, options, turnOf);
-      if (hop.kind !== 'failed') {
+      if (hop.kind === 'failed') judgeSilence(proxy, hop.error);
+      else {
         const refusal = proxy && judgeProxy(proxy, hop.status);
         if (refusal !== undefined) return over({ ok: false, error: refusal });
       }
@@ -204,14 +205,15 @@ export class PageFetcher {
     };
     const ask: AskRobots = (target, exchange) =>
       exchange((handler) => {
-        send(this.#clients.of(kindOf(target)), target, headers, handler);
+        send(this.#clients.of(kindOf(target)), target, headers, handler, timeoutMs);
       });
     const askApart: AskRobots = (target, exchange) =>
       this.#clients.apart(kindOf(target), (client) =>
-        exchange((handler) => send(client, target, headers, handler)),
+        exchange((handler) => send(client, target, headers, handler, timeoutMs)),
       );
     const ways = { ask, ...(http2 && { askApart }) };
     const outcome = await fetchRobots(url, ways, { timeoutMs, signal, onStart, follow });
+    if (!outcome.ok) judgeSilence(proxy, outcome.error);
     const refusal = outcome.ok && proxy ? judgeProxy(proxy, outcome.status) : undefined;
     return refusal === undefined ? outcome : { ok: false, error: refusal };
   }
@@ -247,7 +249,7 @@ function hopTo<Body>(client: Client, url: URL, options: HopOptions<Body>): Promi
     }
     signal.addEventListener('abort', onAbort, { once: true });
     try {
-      send(client, url, headers, exchange);
+      send(client, url, headers, exchange, leftMs);
     } catch (error) {
       exchange.fail(error);
     }
@@ -313,6 +315,11 @@ function judgeProxy(proxy: ProxyServer, status: number): FetchErrorBody | undefi
   const message = 'the proxy wants other credentials';
   proxy.failed(message, performance.now());
   return { kind: 'proxy', message };
+}
+
+/** A host that never answers may be the fault of the proxy between; it counts as a refusal. */
+function judgeSilence(proxy: ProxyServer | undefined, { kind }: FetchErrorBody): void {
+  if (kind === 'timeout') proxy?.refused('no host answers through the proxy', performance.now());
 }
 
 function over<Body>(outcome: FetchOutcome): Ending<Body> {

@@ -101,6 +101,7 @@ test('tidy: one dependency, one file', () => {
       'slave/fetch/connector.ts',
       'slave/fetch/origins.ts',
       'slave/fetch/proxy-client.ts',
+      'slave/fetch/silence.ts',
     ],
     yaml: ['master/config-file.ts'],
     // The schemas of the wire and of a crawl.
