@@ -16,6 +16,7 @@ import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { CommandError, messageOf } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
 import { limits, type Push, type Replies, type TaskPush } from '../shared/protocol.ts';
+import { CreditWindow } from './credit.ts';
 import { type FetchRequest, PageFetcher } from './fetch/fetcher.ts';
 import type { FailedOutcome, Turn } from './fetch/outcome.ts';
 import { Proxies } from './fetch/proxies.ts';
@@ -40,6 +41,9 @@ type ByVisitor = <O extends { readonly ok: true } | FailedOutcome>(
 
 /** How long a drain waits for what is being fetched. */
 const drainMs = 35_000;
+/** How often the credit is looked at, and at how many of these looks the way is measured. */
+const creditEveryMs = 500;
+const looksPerTrip = 10;
 
 export class Worker {
   readonly #options: WorkerOptions;
@@ -56,9 +60,12 @@ export class Worker {
   #state: 'working' | 'draining' | 'stopped' = 'working';
   #onIdle: () => void = () => {};
   #extender: NodeJS.Timeout | undefined;
+  #credit: CreditWindow;
+  #creditTimer: NodeJS.Timeout | undefined;
 
   constructor(options: WorkerOptions) {
     this.#options = options;
+    this.#credit = new CreditWindow(options.slots);
     this.#fetcher = new PageFetcher({ connections: options.slots });
     this.#proxies = new Proxies({
       onAside: ({ name }, reason, ms) => {
@@ -91,6 +98,7 @@ export class Worker {
     } finally {
       this.#state = 'stopped';
       clearInterval(this.#extender);
+      clearInterval(this.#creditTimer);
       await this.#fetcher.close();
     }
   }
@@ -125,13 +133,43 @@ export class Worker {
       if (crawl.isStale) this.#crawls.delete(id);
       crawl.isStale = true;
     }
-    // As many again as there are slots, so that a slot never waits for the network.
-    const { slots, takes } = this.#options;
     clearInterval(this.#extender);
     this.#extender = setInterval(() => this.#extend(), master.hello.leaseMs / 4);
-    const count = Math.min(slots * 2, limits.creditMax);
-    master.notify('task.credit', { count, slots, takes });
+    this.#keepCredit(master);
     if (this.#proxies.troubles(performance.now()).length > 0) this.#tellProxies();
+  }
+
+  /** Says how many leases it takes, and again whenever that changes. */
+  #keepCredit(master: MasterClient): void {
+    const { slots, takes } = this.#options;
+    const credit = new CreditWindow(slots);
+    this.#credit = credit;
+    let { count } = credit;
+    let looks = 0;
+    let lookedAt = performance.now();
+    const look = () => {
+      const now = performance.now();
+      const next = credit.next(Math.max(now - lookedAt, 1));
+      lookedAt = now;
+      if (looks++ % looksPerTrip === 0) void this.#measureTrip(master, credit);
+      if (next === count || this.#state !== 'working') return;
+      count = next;
+      master.notify('task.credit', { count, slots, takes });
+    };
+    clearInterval(this.#creditTimer);
+    this.#creditTimer = setInterval(look, creditEveryMs);
+    master.notify('task.credit', { count, slots, takes });
+    look();
+  }
+
+  async #measureTrip(master: MasterClient, credit: CreditWindow): Promise<void> {
+    const askedAt = performance.now();
+    try {
+      await master.request('ping', {});
+      credit.measured(performance.now() - askedAt);
+    } catch {
+      // The connection is gone, and with it what it was like.
+    }
   }
 
   /** All of them each time, so that one message lost is made good by the next. */
@@ -222,6 +260,7 @@ export class Worker {
       }
     } finally {
       this.#fetching.delete(task);
+      this.#credit.ended();
       if (!abort.signal.aborted) this.#spareAborts.push(abort);
       this.#fill();
     }
@@ -261,6 +300,7 @@ export class Worker {
 
   /** The master is gone, and with it all leases. */
   #stop(): void {
+    clearInterval(this.#creditTimer);
     this.#queued = [];
     for (const abort of this.#fetching.values()) abort.abort();
   }
