@@ -8,7 +8,7 @@ import { Cluster } from '../support/cluster.ts';
 import { ManyHosts } from '../support/https-hosts.ts';
 import { assertLeaves } from '../support/parts.ts';
 
-const timeout = 60_000;
+const timeout = 120_000;
 const paths = ['/', '/1', '/2', '/3'];
 const page = paths.map((path) => `<a href="${path}">to</a>`).join('');
 const html = { 'content-type': 'text/html' };
@@ -44,7 +44,7 @@ for (const tlsVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
 
 test('https: hosts are asked again while their connections are open', { timeout }, async (t) => {
   const hosts = await ManyHosts.start(
-    1_500,
+    700,
     (_, response) => response.writeHead(200, html).end(page),
     // Nobody but the slave closes what is unused.
     { keepAliveMs: 60_000 },
