@@ -136,7 +136,13 @@ function statusText({ crawls, sessions }: Replies['crawl.list']): string {
     if (Object.keys(skipped).length > 0) lines.push(`${name}: links skipped: ${byName(skipped)}`);
   }
   lines.push('', slavesText(slaves.length));
-  for (const { name, leases } of slaves) lines.push(`  ${name}  ${leases} leased`);
+  for (const { name, leases, proxies = [] } of slaves) {
+    lines.push(`  ${name}  ${leases} leased`);
+    for (const { name: proxy, reason, forMs } of proxies) {
+      const until = forMs > 0 ? `set aside for ${Math.ceil(forMs / 1000)} s` : 'to be tried again';
+      lines.push(`    proxy ${proxy} ${until}: ${reason}`);
+    }
+  }
   return lines.join('\n');
 }
 

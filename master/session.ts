@@ -22,7 +22,7 @@ import {
 import { decodeMessage } from '../shared/frame.ts';
 import { type Agreement, roleProof, ServerHandshake, sameBytes } from '../shared/handshake.ts';
 import { limits, type Push, protocolVersion } from '../shared/protocol.ts';
-import type { Request, Requests } from '../shared/requests.ts';
+import type { ProxyTrouble, Request, Requests } from '../shared/requests.ts';
 import { perform } from './commands/perform.ts';
 import type { Lease, LeaseHolder } from './frontier/leases.ts';
 import { isPickle, PythonCaller } from './python/dialect.ts';
@@ -70,6 +70,7 @@ export class Session implements LeaseHolder {
   #role: Requests['hello']['role'] = 'client';
   #name = '?';
   #credit: Credit = { count: 0, slots: 0, trials: 0, takes: 'all' };
+  #proxies: { readonly troubles: readonly ProxyTrouble[]; readonly at: number } | undefined;
   #unanswered = 0;
   #unansweredBytes = 0;
   #heldBackSince: number | undefined;
@@ -166,6 +167,18 @@ export class Session implements LeaseHolder {
   setCredit(credit: Credit): void {
     this.#credit = credit;
     this.#services.frontier.dispatcher.dispatchSoon();
+  }
+
+  /** Proxies that do not work for this slave. [T-45] */
+  setProxies(troubles: readonly ProxyTrouble[]): void {
+    this.#proxies = troubles.length > 0 ? { troubles, at: performance.now() } : undefined;
+  }
+
+  /** What the slave last said of proxies, as of now. */
+  get proxies(): ProxyTrouble[] {
+    const { troubles = [], at = 0 } = this.#proxies ?? {};
+    const passedMs = Math.round(performance.now() - at);
+    return troubles.map((one) => ({ ...one, forMs: Math.max(0, one.forMs - passedMs) }));
   }
 
   push(leases: readonly Lease[]): void {

@@ -6,7 +6,7 @@
 import * as z from 'zod';
 import { type CrawlState, type FetchSpec, trapRules } from './crawl.ts';
 import type { ErrorCode } from './errors.ts';
-import type { Verb } from './requests.ts';
+import type { ProxyTrouble, Verb } from './requests.ts';
 
 /** Goes up with every change that an older peer would misread. [V-1] */
 export const protocolVersion = 1;
@@ -52,6 +52,8 @@ export const limits = {
   linksMax: 1_000_000,
   linksBytesMax: 16 << 20,
   creditMax: 4096,
+  /** Proxies of one `proxy.state`. [T-45] */
+  proxiesMax: 100,
   seedsMax: 10_000,
   queueItemsMax: 10_000,
   queueItemBytesMax: 1 << 20,
@@ -157,11 +159,12 @@ export type Replies = {
   'task.sitemap': { state: 'done' | 'stale' };
   'task.release': { state: 'done' | 'stale' };
   'task.extend': { lost: number[] };
+  'proxy.state': Record<never, never>;
   'crawl.add': { admitted: number; known: number; refused: { url: string; why: string }[] };
   'crawl.recrawl': { admitted: number; known: number; refused: number };
   'crawl.list': {
     crawls: CrawlStatus[];
-    sessions: { name: string; role: string; leases: number }[];
+    sessions: { name: string; role: string; leases: number; proxies?: ProxyTrouble[] }[];
   };
   /** `state`: what the crawl is now. */
   'crawl.pause': { state: CrawlState };

@@ -19,6 +19,7 @@ import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { CommandError, messageOf } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
 import { limits, type Push, type Replies, type TaskPush } from '../shared/protocol.ts';
+import { CreditWindow } from './credit.ts';
 import { type FetchRequest, PageFetcher } from './fetch/fetcher.ts';
 import type { FailedOutcome, Turn } from './fetch/outcome.ts';
 import { Proxies } from './fetch/proxies.ts';
@@ -46,6 +47,9 @@ const trialsPerSlot = 32;
 const trialsMax = 1_024;
 /** How long a drain waits for what is being fetched. */
 const drainMs = 35_000;
+/** How often the credit is looked at, and at how many of these looks the way is measured. */
+const creditEveryMs = 500;
+const looksPerTrip = 10;
 
 export class Worker {
   readonly #options: WorkerOptions;
@@ -64,12 +68,23 @@ export class Worker {
   #state: 'working' | 'draining' | 'stopped' = 'working';
   #onIdle: () => void = () => {};
   #extender: NodeJS.Timeout | undefined;
+  #credit: CreditWindow;
+  #creditTimer: NodeJS.Timeout | undefined;
 
   constructor(options: WorkerOptions) {
     this.#options = options;
+    this.#credit = new CreditWindow(options.slots);
     this.#fetcher = new PageFetcher({ connections: options.slots });
-    this.#proxies = new Proxies(({ name }, reason, ms) => {
-      options.log.warn({ proxy: name, forS: Math.round(ms / 1000) }, `proxy set aside: ${reason}`);
+    this.#proxies = new Proxies({
+      onAside: ({ name }, reason, ms) => {
+        const forS = Math.round(ms / 1000);
+        options.log.warn({ proxy: name, forS }, `proxy set aside: ${reason}`);
+        this.#tellProxies();
+      },
+      onBack: ({ name }) => {
+        options.log.info({ proxy: name }, 'proxy in use again');
+        this.#tellProxies();
+      },
     });
     this.#outbox = new Outbox({
       master: () => this.#link.master,
@@ -91,6 +106,7 @@ export class Worker {
     } finally {
       this.#state = 'stopped';
       clearInterval(this.#extender);
+      clearInterval(this.#creditTimer);
       await this.#fetcher.close();
     }
   }
@@ -126,13 +142,53 @@ export class Worker {
       if (crawl.isStale) this.#crawls.delete(id);
       crawl.isStale = true;
     }
-    const { slots, takes } = this.#options;
     clearInterval(this.#extender);
     this.#extender = setInterval(() => this.#extend(), master.hello.leaseMs / 4);
+    this.#keepCredit(master);
+    if (this.#proxies.troubles(performance.now()).length > 0) this.#tellProxies();
+  }
+
+  /** Says how many leases it takes, and again whenever that changes. */
+  #keepCredit(master: MasterClient): void {
+    const { slots, takes } = this.#options;
+    const credit = new CreditWindow(slots);
+    this.#credit = credit;
     const trials = Math.min(slots * trialsPerSlot, trialsMax);
-    // As many again as there are slots, so that a slot never waits for the network.
-    const count = Math.min(slots * 2 + trials, limits.creditMax);
-    master.notify('task.credit', { count, slots, trials, takes });
+    // Beside them, what the slots and the way to the master want.
+    const countOf = (wanted: number) => Math.min(wanted + trials, limits.creditMax);
+    const tell = () => master.notify('task.credit', { count, slots, trials, takes });
+    let count = countOf(credit.count);
+    let looks = 0;
+    let lookedAt = performance.now();
+    const look = () => {
+      const now = performance.now();
+      const next = countOf(credit.next(Math.max(now - lookedAt, 1)));
+      lookedAt = now;
+      if (looks++ % looksPerTrip === 0) void this.#measureTrip(master, credit);
+      if (next === count || this.#state !== 'working') return;
+      count = next;
+      tell();
+    };
+    clearInterval(this.#creditTimer);
+    this.#creditTimer = setInterval(look, creditEveryMs);
+    tell();
+    look();
+  }
+
+  async #measureTrip(master: MasterClient, credit: CreditWindow): Promise<void> {
+    const askedAt = performance.now();
+    try {
+      await master.request('ping', {});
+      credit.measured(performance.now() - askedAt);
+    } catch {
+      // The connection is gone, and with it what it was like.
+    }
+  }
+
+  /** All of them each time, so that one message lost is made good by the next. */
+  #tellProxies(): void {
+    const proxies = this.#proxies.troubles(performance.now()).slice(0, limits.proxiesMax);
+    this.#link.master?.notify('proxy.state', { proxies });
   }
 
   #take(push: Push): void {
@@ -229,6 +285,7 @@ export class Worker {
     } finally {
       this.#fetching.delete(task);
       this.#unanswered.delete(task);
+      if (task.trial === undefined) this.#credit.ended();
       if (!abort.signal.aborted) this.#spareAborts.push(abort);
       this.#fill();
     }
@@ -268,6 +325,7 @@ export class Worker {
 
   /** The master is gone, and with it all leases. */
   #stop(): void {
+    clearInterval(this.#creditTimer);
     this.#queued = [];
     for (const abort of this.#fetching.values()) abort.abort();
   }

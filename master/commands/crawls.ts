@@ -95,7 +95,12 @@ async function prepare(results: Services['results'], name: string): Promise<void
 export function list({ frontier, sessions }: Services): Replies['crawl.list'] {
   return {
     crawls: [...frontier.crawls].map((crawl) => crawl.status()),
-    sessions: sessions().map(({ name, role, leases }) => ({ name, role, leases: leases.size })),
+    sessions: sessions().map(({ name, role, leases, proxies }) => ({
+      name,
+      role,
+      leases: leases.size,
+      ...(proxies.length > 0 && { proxies }),
+    })),
   };
 }
 

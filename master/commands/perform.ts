@@ -27,6 +27,7 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'task.sitemap': tasks.sitemap,
   'task.release': tasks.release,
   'task.extend': tasks.extend,
+  'proxy.state': tasks.proxies,
   'crawl.add': crawls.add,
   'crawl.recrawl': crawls.recrawl,
   'crawl.list': crawls.list,
@@ -42,14 +43,14 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'queue.size': queues.size,
 };
 
-/** Verbs of tasks are for slaves. [S-11]
+/** Verbs of tasks and proxies are for slaves. [S-11]
  *  @throws CommandError (or rejects with it) what the peer is told. */
 export function perform(
   services: Services,
   session: Session,
   request: Exclude<Request, Requests['hello']>,
 ): Promise<object> | object {
-  if (request.verb.startsWith('task.') && session.role !== 'slave') {
+  if (/^(task|proxy)\./.test(request.verb) && session.role !== 'slave') {
     throw new CommandError('E_BAD_REQUEST', `only a slave says ${request.verb}: see hello`);
   }
   const command = commands[request.verb] as Command<Performed>;

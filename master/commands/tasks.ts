@@ -75,3 +75,12 @@ export function extend(
 ): Replies['task.extend'] {
   return { lost: frontier.dispatcher.extend(session, leases) };
 }
+
+export function proxies(
+  _services: Services,
+  session: Session,
+  { proxies: troubles }: Requests['proxy.state'],
+): Replies['proxy.state'] {
+  session.setProxies(troubles);
+  return {};
+}

@@ -8,6 +8,7 @@ import { Pace } from './pace.ts';
 import { RobotsGate } from './robots-gate.ts';
 import type { RobotsRoom } from './robots-room.ts';
 import type { TaskQueue } from './tasks.ts';
+import { Visit } from './visit.ts';
 
 /** What one crawl wants for a host. */
 export type Manners = {
@@ -123,6 +124,7 @@ export class Group {
   readonly waiting = new Heap<Host>((a, b) => a.dueAt < b.dueAt);
   readonly hops: Hop[] = [];
   readonly pace = new Pace();
+  readonly visit = new Visit();
   /** Time of the last start; the next one is a delay later, as long as that is by then. */
   lastAt: number;
   /** Fetches that hold a slot. */

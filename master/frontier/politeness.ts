@@ -5,7 +5,7 @@
  * Delay and concurrency hold for a group of hosts. A group is in one heap, ordered by the next time
  * it may be asked, while it has something to do and may have one more fetch under way: that of the
  * redirects, if one of its fetches waits with one, which goes before any new task; else that of its
- * line (see `host`).
+ * line (see `host`). One of the line `free` that is visited keeps its place for a while (`visit.ts`).
  *
  * Within a group the host that has waited longest is next. When several crawls ask the same group,
  * the longest of their delays and the smallest of their concurrencies hold, and they take turns.
@@ -160,6 +160,7 @@ export class Politeness {
       const task = host && nextTask(host, now, this.#options);
       if (host !== undefined && task !== undefined) {
         task.queue.lease(task);
+        group.visit.request(group.dueAt, now);
         host.inFlight++;
         group.inFlight++;
         group.lastAt = now;
@@ -277,7 +278,7 @@ export class Politeness {
     }
     const heap = isHopping ? this.#hops : this.#lines.get(group.line(now));
     if (group.heap !== heap) group.heap?.remove(group);
-    group.dueAt = dueAt;
+    group.dueAt = heap === this.#lines.get('free') ? group.visit.place(dueAt, now) : dueAt;
     group.heap = heap;
     heap?.set(group);
   }

@@ -4,17 +4,23 @@
  * have. The fetcher calls it.
  */
 import type { Dispatcher } from 'undici';
-import Agent from 'undici/lib/dispatcher/agent.js';
 import { AddressPolicy } from '../../shared/address.ts';
 import type { FetchSpec } from '../../shared/crawl.ts';
 import type { AddressCache } from '../../shared/resolver.ts';
+import { makeConnector } from './connector.ts';
 import { checkUrl, guardedLookup } from './guard.ts';
+import { Origins, SocketCount } from './origins.ts';
 import type { ProxyServer } from './proxies.ts';
 import { ProxyClient } from './proxy-client.ts';
+import { SessionRoom } from './tls-sessions.ts';
 
 /** The part of undici's dispatchers that is used. */
 type HttpClient = {
-  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean;
+  dispatch(
+    options: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler,
+    leftMs?: number,
+  ): boolean;
   close(): Promise<void>;
   destroy(): Promise<void>;
 };
@@ -37,20 +43,25 @@ export type ClientKind = {
 
 /** Kinds at once: nearly all crawls share two, or with proxies two for each of these. */
 const countMax = 256;
+/** Sockets that stay open: of a slave with few slots, and of each slot with more. */
+const socketsMin = 512;
+const socketsPerSlot = 2;
 const headerBytesMax = 32 << 10;
 
-/** Begins a GET of `url`; what comes of it goes to the handler. `headers`: names and values in turn.
+/** Begins a GET of `url`; what comes of it goes to the handler. `headers`: names and values in turn;
+ *  `leftMs`: until it is given up.
  *  @throws BlockedError of an address that the client's policy refuses. */
 export function send(
   { agent, policy, proxy }: Client,
   url: URL,
   headers: string[],
   handler: Dispatcher.DispatchHandler,
+  leftMs: number,
 ): void {
   const blocked = checkUrl(url, policy, { isProxied: proxy !== undefined });
   if (blocked !== undefined) throw blocked;
   const path = url.pathname + url.search;
-  agent.dispatch({ origin: url.origin, path, method: 'GET', headers }, handler);
+  agent.dispatch({ origin: url.origin, path, method: 'GET', headers }, handler, leftMs);
 }
 
 export class Clients {
@@ -59,11 +70,15 @@ export class Clients {
   readonly #clients = new Map<string, Client>();
   /** Of one request each. */
   readonly #apart = new Set<Client>();
+  readonly #sessions = new SessionRoom();
+  readonly #sockets: SocketCount;
   #closing: Promise<unknown> | undefined;
 
   /** `connections`: sockets per origin at once, of each client. */
   constructor(options: { connections: number; addresses: AddressCache }) {
     this.#options = options;
+    const max = Math.max(socketsMin, socketsPerSlot * options.connections);
+    this.#sockets = new SocketCount(max);
   }
 
   of(kind: ClientKind): Client {
@@ -100,7 +115,7 @@ export class Clients {
   #make({ allow, blocks, proxy, http2 = false, connectMs }: ClientKind): Client {
     const { connections, addresses } = this.#options;
     const policy = new AddressPolicy(allow, blocks);
-    const agent = {
+    const pool = {
       connections,
       pipelining: 1,
       maxHeaderSize: headerBytesMax,
@@ -109,14 +124,19 @@ export class Clients {
       bodyTimeout: 0,
       allowH2: http2,
     };
+    const sessions = this.#sessions.part();
     if (proxy !== undefined) {
       const lookup = guardedLookup(addresses, new AddressPolicy('all'));
-      const connect = { allowH2: http2 };
-      const through = new ProxyClient({ proxy, agent, connect, lookup, connectMs });
-      return { agent: through, policy, proxy };
+      const toProxy = makeConnector({ timeoutMs: connectMs, lookup, sessions });
+      const ofHosts = this.#sessions.part();
+      const toHost = makeConnector({ timeoutMs: connectMs, http2, sessions: ofHosts });
+      const sockets = this.#sockets;
+      const agent = new ProxyClient({ proxy, pool, sockets, toProxy, toHost, connectMs });
+      return { agent, policy, proxy };
     }
-    const connect = { timeout: connectMs, lookup: guardedLookup(addresses, policy) };
-    return { agent: new Agent({ ...agent, connect }), policy, proxy };
+    const lookup = guardedLookup(addresses, policy);
+    const connect = makeConnector({ timeoutMs: connectMs, lookup, http2, sessions });
+    return { agent: new Origins({ ...pool, connect }, this.#sockets), policy, proxy };
   }
 
   #dropOldest(): void {

@@ -155,7 +155,8 @@ export class PageFetcher {
       const options = { spec, signal, leftMs, answerMs, headers, ...events, reading };
       const hop = await this.#ask(kind, target, options, turnOf);
       answerMs = Number.POSITIVE_INFINITY;
-      if (hop.kind !== 'failed') {
+      if (hop.kind === 'failed') judgeSilence(proxy, hop.error);
+      else {
         const refusal = proxy && judgeProxy(proxy, hop.status);
         if (refusal !== undefined) return over({ ok: false, error: refusal });
       }
@@ -220,16 +221,17 @@ export class PageFetcher {
     };
     const ask: AskRobots = (target, exchange) =>
       exchange((handler) => {
-        send(this.#clients.of(kindOf(target)), target, headers, handler);
+        send(this.#clients.of(kindOf(target)), target, headers, handler, timeoutMs);
       });
     const askApart: AskRobots = (target, exchange) =>
       this.#clients.apart(kindOf(target), (client) =>
-        exchange((handler) => send(client, target, headers, handler)),
+        exchange((handler) => send(client, target, headers, handler, timeoutMs)),
       );
     const ways = { ask, ...(http2 && { askApart }) };
     const patience = { timeoutMs, answerMs };
     const events = { onStart, onAnswer, follow };
     const outcome = await fetchRobots(url, ways, { ...patience, ...events, signal });
+    if (!outcome.ok) judgeSilence(proxy, outcome.error);
     const refusal = outcome.ok && proxy ? judgeProxy(proxy, outcome.status) : undefined;
     return refusal === undefined ? outcome : { ok: false, error: refusal };
   }
@@ -281,7 +283,7 @@ function hopTo<Body>(client: Client, url: URL, options: HopOptions<Body>): Promi
     }
     signal.addEventListener('abort', onAbort, { once: true });
     try {
-      send(client, url, headers, exchange);
+      send(client, url, headers, exchange, leftMs);
     } catch (error) {
       exchange.fail(error);
     }
@@ -347,6 +349,11 @@ function judgeProxy(proxy: ProxyServer, status: number): FetchErrorBody | undefi
   const message = 'the proxy wants other credentials';
   proxy.failed(message, performance.now());
   return { kind: 'proxy', message };
+}
+
+/** A host that never answers may be the fault of the proxy between; it counts as a refusal. */
+function judgeSilence(proxy: ProxyServer | undefined, { kind }: FetchErrorBody): void {
+  if (kind === 'timeout') proxy?.refused('no host answers through the proxy', performance.now());
 }
 
 function over<Body>(outcome: FetchOutcome): Ending<Body> {

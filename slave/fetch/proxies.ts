@@ -6,6 +6,7 @@
  * The time doubles with every failure that follows, and one answer through the proxy forgets them.
  * Pure: time is an argument (ms). The visitors choose, the fetcher tells what became of it.
  */
+import type { ProxyTrouble } from '../../shared/requests.ts';
 import { basicAuth, decodedUser } from './basic-auth.ts';
 
 const asideFirstMs = 5_000;
@@ -13,16 +14,28 @@ const asideMsMax = 600_000;
 /** Tunnels refused in a row; one alone may be the fault of the host that it should lead to. */
 const refusalsMax = 3;
 
+/** What became of a proxy: set aside for so long (ms), or in use again. */
+export type ProxyEvents = {
+  readonly onAside: (proxy: ProxyServer, reason: string, ms: number) => void;
+  readonly onBack?: (proxy: ProxyServer) => void;
+};
+
 export class ProxyServer {
   readonly url: URL;
-  readonly #onAside: (proxy: ProxyServer, reason: string, ms: number) => void;
+  readonly #events: ProxyEvents;
+  /** Why it was set aside; undefined since it worked. */
+  #reason: string | undefined;
   #failures = 0;
   #refusals = 0;
   #asideUntil = 0;
 
-  constructor(url: string, onAside: (proxy: ProxyServer, reason: string, ms: number) => void) {
+  constructor(url: string, events: ProxyEvents) {
     this.url = new URL(url);
-    this.#onAside = onAside;
+    this.#events = events;
+  }
+
+  get reason(): string | undefined {
+    return this.#reason;
   }
 
   /** Scheme, host and port: what may be shown. */
@@ -51,7 +64,8 @@ export class ProxyServer {
     if (now < this.#asideUntil) return;
     const ms = Math.min(asideFirstMs * 2 ** this.#failures++, asideMsMax);
     this.#asideUntil = now + ms;
-    this.#onAside(this, reason, ms);
+    this.#reason = reason;
+    this.#events.onAside(this, reason, ms);
   }
 
   /** It did not make a tunnel to some host. */
@@ -63,22 +77,34 @@ export class ProxyServer {
   worked(): void {
     this.#failures = 0;
     this.#refusals = 0;
+    if (this.#reason === undefined) return;
+    this.#reason = undefined;
+    this.#events.onBack?.(this);
   }
 }
 
 /** A proxy by its URL: crawls that share one share what is known of it. */
 export class Proxies {
   readonly #known = new Map<string, ProxyServer>();
-  readonly #onAside: (proxy: ProxyServer, reason: string, ms: number) => void;
+  readonly #events: ProxyEvents;
 
-  constructor(onAside: (proxy: ProxyServer, reason: string, ms: number) => void) {
-    this.#onAside = onAside;
+  constructor(events: ProxyEvents) {
+    this.#events = events;
+  }
+
+  /** Those that did not work when they were last asked, `forMs` from `now` set aside. */
+  troubles(now: number): ProxyTrouble[] {
+    return [...this.#known.values()].flatMap(({ name, reason, asideUntil }) =>
+      reason === undefined
+        ? []
+        : [{ name, reason, forMs: Math.ceil(Math.max(0, asideUntil - now)) }],
+    );
   }
 
   of(url: string): ProxyServer {
     const known = this.#known.get(url);
     if (known !== undefined) return known;
-    const proxy = new ProxyServer(url, this.#onAside);
+    const proxy = new ProxyServer(url, this.#events);
     this.#known.set(url, proxy);
     return proxy;
   }

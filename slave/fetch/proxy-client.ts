@@ -8,60 +8,73 @@
 import { isIP, Socket } from 'node:net';
 import type { buildConnector, Dispatcher } from 'undici';
 import httpConnect from 'undici/lib/api/api-connect.js';
-import makeConnector from 'undici/lib/core/connect.js';
-import Agent from 'undici/lib/dispatcher/agent.js';
 import Pool from 'undici/lib/dispatcher/pool.js';
+import { Origins, type SocketCount } from './origins.ts';
 import type { ProxyServer } from './proxies.ts';
 import { ProxyError } from './proxy-error.ts';
-import { socksConnect } from './socks.ts';
+import { SilenceWatch } from './silence.ts';
+import { socksConnect, socksGreet } from './socks.ts';
 
 export type ProxyClientOptions = {
   readonly proxy: ProxyServer;
-  readonly agent: Omit<Agent.Options, 'connect'>;
-  /** Of connections to hosts. */
-  readonly connect: buildConnector.BuildOptions;
-  /** Resolves the name of the proxy; its address may be any. */
-  readonly lookup: NonNullable<import('node:net').TcpSocketConnectOpts['lookup']>;
+  readonly pool: Omit<Pool.Options, 'connect'>;
+  readonly sockets: SocketCount;
+  /** The proxy's address may be any. */
+  readonly toProxy: buildConnector.connector;
+  /** Through a tunnel. */
+  readonly toHost: buildConnector.connector;
   readonly connectMs: number;
 };
 
+/** A host that there is not: a proxy that works says so. Source: RFC 6761, 6.4. */
+const noHost = 'orbweaver.invalid';
+/** Without an answer for so long the proxy is asked, and has as long for that. */
+const silentMs = 5_000;
+
 export class ProxyClient {
   readonly #options: ProxyClientOptions;
-  readonly #toProxy: buildConnector.connector;
-  readonly #toHost: buildConnector.connector;
-  readonly #tunnels: Agent;
+  readonly #tunnels: Origins;
   /** Undefined for a SOCKS proxy. */
   readonly #http: Pool | undefined;
+  /** A question to the proxy that is under way. */
+  #asked: Promise<boolean> | undefined;
 
   constructor(options: ProxyClientOptions) {
     this.#options = options;
-    const { proxy, agent, connect, lookup, connectMs } = options;
-    this.#toProxy = makeConnector({ timeout: connectMs, lookup });
-    this.#toHost = makeConnector({ ...connect, timeout: connectMs });
-    this.#tunnels = new Agent({
-      ...agent,
-      connect: (target, callback) => {
-        this.#reach(target).then(
-          (socket) => {
-            if (target.protocol !== 'https:') callback(null, socket);
-            else this.#toHost({ ...target, httpSocket: socket }, callback);
-          },
-          (error: Error) => callback(error, null),
-        );
-      },
-    });
+    const { proxy, pool, sockets, toHost } = options;
+    const connect: buildConnector.connector = (target, callback) => {
+      this.#reach(target).then(
+        (socket) => {
+          if (target.protocol !== 'https:') callback(null, socket);
+          else toHost({ ...target, httpSocket: socket }, callback);
+        },
+        (error: Error) => callback(error, null),
+      );
+    };
+    this.#tunnels = new Origins({ ...pool, connect }, sockets);
     if (proxy.url.protocol === 'socks5:') return;
     this.#http = new Pool(proxy.url.origin, {
-      ...agent,
+      ...pool,
       connect: (target, callback) => this.#connect(target, callback),
     });
   }
 
-  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+  /** `leftMs`: until nobody waits for it any more. */
+  dispatch(
+    options: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler,
+    leftMs = Number.POSITIVE_INFINITY,
+  ): boolean {
     const { origin, path, headers } = options;
     const target = new URL(String(origin));
+    const ms = Math.min(silentMs, leftMs / 3);
+    const watch = new SilenceWatch(handler, {
+      afterMs: ms,
+      isAlive: () => this.#isAlive(ms),
+      blame: () => this.#blame('proxy', 'the proxy does not answer'),
+    });
     if (this.#http === undefined || target.protocol === 'https:')
-      return this.#tunnels.dispatch(options, handler);
+      return this.#tunnels.dispatch(options, watch);
     const given = Array.isArray(headers) ? headers : [];
     return this.#http.dispatch(
       {
@@ -70,7 +83,7 @@ export class ProxyClient {
         path: target.origin + path,
         headers: ['host', target.host, ...given, ...this.#credentials()],
       },
-      handler,
+      watch,
     );
   }
 
@@ -91,7 +104,12 @@ export class ProxyClient {
         : await this.#byHttp(this.#http, `${bracketed(hostname)}:${targetPort}`);
     } catch (error) {
       if (error instanceof ProxyError) throw error;
-      throw this.#blame('proxy', `no answer of the proxy${codeOf(error)}`);
+      if (!(error instanceof Error && error.name === 'TimeoutError'))
+        throw this.#blame('proxy', `no answer of the proxy${codeOf(error)}`);
+      const within = `within ${this.#options.connectMs / 1000} s`;
+      throw (await this.#isAlive(silentMs))
+        ? this.#blame('connect', `the proxy did not reach the host ${within}`)
+        : this.#blame('proxy', `no answer of the proxy ${within}`);
     }
   }
 
@@ -112,20 +130,95 @@ export class ProxyClient {
 
   async #bySocks(host: string, port: number): Promise<Socket> {
     const { proxy, connectMs } = this.#options;
-    const { hostname, port: proxyPort } = proxy.url;
-    const socket = await new Promise<Socket>((resolve, reject) => {
-      const target = { hostname, protocol: 'http:', port: proxyPort || '1080' };
-      this.#connect(target, (error, made) => (made ? resolve(made) : reject(error)));
-    });
-    const timer = setTimeout(() => socket.destroy(), connectMs);
+    const socket = await this.#socksSocket();
+    let stage: 'greeting' | 'asking' | 'late' = 'greeting';
+    const expire = () => {
+      const within = `within ${connectMs / 1000} s`;
+      // It has taken us, so it is the host that does not answer.
+      late =
+        stage === 'asking'
+          ? new ProxyError('connect', `the proxy did not reach the host ${within}`)
+          : new ProxyError('proxy', `no answer of the proxy ${within}`);
+      socket.destroy();
+    };
+    let late: ProxyError | undefined;
+    const timer = setTimeout(expire, connectMs);
     try {
-      await socksConnect(socket, host, port, proxy.user);
+      await socksGreet(socket, proxy.user);
+      stage = 'asking';
+      await socksConnect(socket, host, port);
       return socket;
-    } catch (error) {
+    } catch (thrown) {
       socket.on('error', () => {}).destroy();
+      const error = late ?? thrown;
       throw error instanceof ProxyError ? this.#blame(error.kind, error.message) : error;
     } finally {
       clearTimeout(timer);
+    }
+  }
+
+  #socksSocket(): Promise<Socket> {
+    const target = {
+      hostname: '',
+      protocol: 'http:',
+      port: this.#options.proxy.url.port || '1080',
+    };
+    return new Promise((resolve, reject) => {
+      this.#connect(target, (error, made) => (made ? resolve(made) : reject(error)));
+    });
+  }
+
+  /** Does the proxy answer anything? One question at a time, on a connection of its own. */
+  #isAlive(withinMs: number): Promise<boolean> {
+    this.#asked ??= (this.#http === undefined ? this.#greets(withinMs) : this.#answers(withinMs))
+      // What it is to blame for was told where it was found out.
+      .catch(() => false)
+      .finally(() => {
+        this.#asked = undefined;
+      });
+    return this.#asked;
+  }
+
+  async #greets(withinMs: number): Promise<boolean> {
+    const socket = await within(this.#socksSocket(), withinMs, (made) => made.destroy());
+    const timer = setTimeout(() => socket.destroy(), withinMs);
+    try {
+      await socksGreet(
+        socket.on('error', () => {}),
+        this.#options.proxy.user,
+      );
+      return true;
+    } finally {
+      clearTimeout(timer);
+      socket.destroy();
+    }
+  }
+
+  async #answers(withinMs: number): Promise<boolean> {
+    const { proxy, pool } = this.#options;
+    const connect: buildConnector.connector = (target, callback) => this.#connect(target, callback);
+    const own = new Pool(proxy.url.origin, { ...pool, connections: 1, connect });
+    const request = {
+      ...this.#own(),
+      path: `http://${noHost}/`,
+      method: 'GET' as const,
+      headers: ['host', noHost, ...this.#credentials()],
+    };
+    try {
+      return await new Promise<boolean>((resolve) => {
+        const timer = setTimeout(() => resolve(false), withinMs);
+        const settle = (isAlive: boolean) => {
+          clearTimeout(timer);
+          resolve(isAlive);
+        };
+        own.dispatch(request, {
+          onRequestStart() {},
+          onResponseStart: () => settle(true),
+          onResponseError: () => settle(false),
+        });
+      });
+    } finally {
+      void own.destroy();
     }
   }
 
@@ -133,7 +226,7 @@ export class ProxyClient {
   #connect(target: buildConnector.Options, callback: buildConnector.Callback): void {
     const { hostname, host } = this.#options.proxy.url;
     const to = { ...target, hostname: unbracketed(hostname), host, servername: nameOf(hostname) };
-    this.#toProxy(to, (error, socket) => {
+    this.#options.toProxy(to, (error, socket) => {
       if (error === null) callback(null, socket);
       else callback(this.#blame('proxy', `no connection to the proxy${codeOf(error)}`), null);
     });
@@ -172,6 +265,30 @@ function nameOf(hostname: string): string {
   return isIP(unbracketed(hostname)) === 0 ? hostname : '';
 }
 
+/** The code of an error, if it says anything: those of the DOM are numbers. */
 function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? `: ${error.code}` : '';
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return typeof code === 'string' ? `: ${code}` : '';
+}
+
+/** Rejects when it takes longer; what comes later is let go. */
+function within<T>(promise: Promise<T>, ms: number, letGo: (late: T) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      reject(new Error(`not within ${ms} ms`));
+    }, ms);
+    promise.then(
+      (value) => {
+        clearTimeout(timer);
+        if (isLate) letGo(value);
+        else resolve(value);
+      },
+      (error: unknown) => {
+        clearTimeout(timer);
+        reject(error);
+      },
+    );
+  });
 }

@@ -14,25 +14,26 @@ const replies: Readonly<Record<number, string>> = {
   6: 'TTL expired',
 };
 
-/** Resolves when the socket leads to the host. The caller bounds the time by destroying the socket.
- *  @throws ProxyError */
-export async function socksConnect(
-  socket: Socket,
-  host: string,
-  port: number,
-  user: { readonly username: string; readonly password: string },
-): Promise<void> {
+export type SocksUser = { readonly username: string; readonly password: string };
+
+/** Resolves when the proxy has taken us, whatever it can reach. The caller bounds the time by
+ *  destroying the socket. @throws ProxyError */
+export async function socksGreet(socket: Socket, user: SocksUser): Promise<void> {
   const hasUser = user.username !== '' || user.password !== '';
   socket.write(Buffer.from([5, 1, hasUser ? 2 : 0]));
   const [version, method] = await read(socket, 2);
   if (version !== 5) throw new ProxyError('proxy', 'the proxy speaks no SOCKS5');
   if (method !== (hasUser ? 2 : 0)) throw new ProxyError('proxy', wrongUser);
-  if (hasUser) {
-    const parts = [user.username, user.password].map((text) => withLength(text));
-    socket.write(Buffer.concat([Buffer.from([1]), ...parts]));
-    const [, status] = await read(socket, 2);
-    if (status !== 0) throw new ProxyError('proxy', wrongUser);
-  }
+  if (!hasUser) return;
+  const parts = [user.username, user.password].map((text) => withLength(text));
+  socket.write(Buffer.concat([Buffer.from([1]), ...parts]));
+  const [, status] = await read(socket, 2);
+  if (status !== 0) throw new ProxyError('proxy', wrongUser);
+}
+
+/** Resolves when the socket, on which the proxy has taken us, leads to the host. The caller bounds
+ *  the time by destroying the socket. @throws ProxyError */
+export async function socksConnect(socket: Socket, host: string, port: number): Promise<void> {
   const target = Buffer.alloc(2);
   target.writeUInt16BE(port);
   // Addresses go as text, too: every proxy reads them, and names are the common case.

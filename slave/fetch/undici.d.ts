@@ -2,9 +2,6 @@
  * The modules of undici that a slave uses, by their paths in the pinned version: the package as a
  * whole brings a `fetch`, WebSockets, caches and mocks, and a slave would start half as slow again.
  */
-declare module 'undici/lib/dispatcher/agent.js' {
-  export { Agent as default } from 'undici';
-}
 declare module 'undici/lib/dispatcher/pool.js' {
   export { Pool as default } from 'undici';
 }

@@ -12,6 +12,7 @@
  *     heavy     large values of Python peers: memory, and how long others wait
  *     overload  pings and memory at 80 % of ingest, with 1,000 slaves, a long page, a slow sink
  *     dead-hosts  200 healthy hosts beside 1,000 that never answer; 1,000 new healthy ones
+ *     https-hosts  CPU of a slave a page on 500 to 4,000 https hosts, and on http hosts
  *     known     memory and restart time with 1 M and 10 M known URLs (some minutes)
  *     fill      a store that grows to 6 M URLs: rate, bytes on the device, memory (some minutes)
  *
@@ -29,6 +30,7 @@ import { deadHosts } from './dead-hosts.ts';
 import { fill } from './fill.ts';
 import { guessers } from './guessers.ts';
 import { heavy } from './heavy.ts';
+import { httpsHosts } from './https-hosts.ts';
 import { anonymousBytes, childrenCpuMs, count, cpuMs, median, pause, say } from './measure.ts';
 import { overload } from './overload.ts';
 import { hosts, synthetic, syntheticMaster } from './synthetic.ts';
@@ -283,6 +285,7 @@ const parts = {
   heavy,
   overload,
   'dead-hosts': deadHosts,
+  'https-hosts': httpsHosts,
   known,
   fill,
 };

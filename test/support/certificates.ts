@@ -89,13 +89,15 @@ function certificate(fields: {
     der(0xa3, sequence(...extensions)),
   );
   const signature = der(0x03, Buffer.concat([Buffer.from([0]), sign('sha256', body, signer)]));
-  const lines = sequence(body, algorithm, signature).toString('base64').replace(/.{64}/g, '$&\n');
+  const text = sequence(body, algorithm, signature).toString('base64');
+  const lines = text.match(/.{1,64}/g)?.join('\n');
   return `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n`;
 }
 
 function der(tag: number, content: Buffer): Buffer {
   const { length } = content;
-  const head = length < 128 ? [tag, length] : [tag, 0x82, length >> 8, length & 0xff];
+  const long = length < 256 ? [0x81, length] : [0x82, length >> 8, length & 0xff];
+  const head = length < 128 ? [tag, length] : [tag, ...long];
   return Buffer.concat([Buffer.from(head), content]);
 }
 

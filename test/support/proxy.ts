@@ -19,6 +19,7 @@ import {
   type Server,
   type Socket,
 } from 'node:net';
+import type { TestContext } from 'node:test';
 import type { Identity } from '../../selftest/site.ts';
 
 export type Passage = {
@@ -197,6 +198,24 @@ export class TestProxy {
     socket.on('close', () => this.#sockets.delete(socket)).on('error', () => {});
     return socket;
   }
+}
+
+/** Takes connections and whatever is sent, and never answers. */
+export async function muteProxy(test: TestContext): Promise<{ port: number; reached: number }> {
+  const sockets = new Set<Socket>();
+  const mute = { port: 0, reached: 0 };
+  const server = createTcpServer((socket) => {
+    mute.reached++;
+    sockets.add(socket.on('error', () => {}).resume());
+  });
+  test.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  mute.port = (server.address() as AddressInfo).port;
+  return mute;
 }
 
 /** Reads just so many bytes at a time. */

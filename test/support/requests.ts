@@ -20,6 +20,9 @@ const wrongErrors = [
   { ...error, more: 1 },
 ].map((value) => ({ error: value }));
 
+const trouble = { name: 'http://a.example:8080', reason: 'dead', forMs: 5_000 };
+const asOne = (wrong: object) => [{ ...trouble, ...wrong }];
+
 const result = {
   finalUrl: 'http://a.invalid/',
   status: 200,
@@ -166,6 +169,18 @@ export const requests: readonly {
     verb: 'task.extend',
     good: { leases: [1] },
     bad: [null, 7, undefined, [-1], ['x'], new Array(4097).fill(1)].map((leases) => ({ leases })),
+  },
+  {
+    verb: 'proxy.state',
+    good: { proxies: [trouble] },
+    bad: [
+      ...[null, 7, undefined, [null], new Array(101).fill(trouble)],
+      ...[{ name: '' }, { name: 'a\nb' }, { name: 'a\x1b[2J' }, { name: 'x'.repeat(301) }].map(
+        asOne,
+      ),
+      ...[{ reason: '' }, { reason: 'a\u202eb' }, { reason: 'x'.repeat(201) }].map(asOne),
+      ...[{ forMs: -1 }, { forMs: 1.5 }, { forMs: 86_400_001 }, { other: 1 }].map(asOne),
+    ].map((proxies) => ({ proxies })),
   },
   {
     verb: 'crawl.add',

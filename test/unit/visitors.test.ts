@@ -7,7 +7,7 @@ import { type Visitor, Visitors } from '../../slave/fetch/visitors.ts';
 const never = new AbortController().signal;
 const refused = { ok: false, error: { kind: 'proxy', message: 'refused' } } as const;
 
-function visitorsOf(spec: object, proxies = new Proxies(() => {})): Visitors {
+function visitorsOf(spec: object, proxies = new Proxies({ onAside: () => {} })): Visitors {
   return new Visitors(fetchSpecSchema.parse(spec), proxies, 0);
 }
 
@@ -66,7 +66,7 @@ test('visitors: the next one fetches where a proxy is to blame, but not after ot
 
 test('visitors: with all proxies aside for long nothing is fetched, and when is told', async (t) => {
   clockFor(t);
-  const known = new Proxies(() => {});
+  const known = new Proxies({ onAside: () => {} });
   const spec = { proxies: ['http://a.example', 'http://b.example'], timeoutMs: 1_000 };
   const visitors = visitorsOf(spec, known);
   for (const url of spec.proxies) known.of(url).failed('dead', performance.now());
@@ -82,9 +82,10 @@ test('visitors: with all proxies aside for long nothing is fetched, and when is 
 
 test('proxies: set aside for twice as long each time, until one answer comes through', () => {
   const told: string[] = [];
-  const proxy = new ProxyServer('http://me:secret@a.example:81', ({ name }, reason, ms) =>
-    told.push(`${name} ${reason} ${ms}`),
-  );
+  const proxy = new ProxyServer('http://me:secret@a.example:81', {
+    onAside: ({ name }, reason, ms) => told.push(`${name} ${reason} ${ms}`),
+    onBack: ({ name }) => told.push(`${name} is back`),
+  });
   let now = 0;
   const fail = () => {
     proxy.failed('dead', now);
@@ -96,7 +97,11 @@ test('proxies: set aside for twice as long each time, until one answer comes thr
   assert.deepEqual(times.slice(0, 4), [5_000, 10_000, 20_000, 40_000]);
   assert.equal(times.at(-1), 600_000);
   assert.equal(told[0], 'http://a.example:81 dead 5000');
+  assert.equal(proxy.reason, 'dead');
   proxy.worked();
+  proxy.worked();
+  assert.deepEqual([told.at(-1), told.length], ['http://a.example:81 is back', 10]);
+  assert.equal(proxy.reason, undefined);
   assert.equal(fail(), 5_000);
   // What fails while it is aside began before.
   proxy.failed('dead', now);
@@ -105,8 +110,20 @@ test('proxies: set aside for twice as long each time, until one answer comes thr
   assert.equal(proxy.asideUntil, until);
 });
 
+test('proxies: those that do not work are listed, with how long they are aside', () => {
+  const proxies = new Proxies({ onAside: () => {} });
+  const [one, other] = ['http://u:p@a.example', 'socks5://b.example'].map((url) => proxies.of(url));
+  one?.failed('dead', 1_000);
+  const trouble = { name: 'http://a.example', reason: 'dead' };
+  assert.deepEqual(proxies.troubles(2_000), [{ ...trouble, forMs: 4_000 }]);
+  assert.deepEqual(proxies.troubles(9_000), [{ ...trouble, forMs: 0 }]);
+  other?.worked();
+  one?.worked();
+  assert.deepEqual(proxies.troubles(2_000), []);
+});
+
 test('proxies: three refused tunnels in a row are its fault, less are not', () => {
-  const proxy = new ProxyServer('socks5://a.example', () => {});
+  const proxy = new ProxyServer('socks5://a.example', { onAside: () => {} });
   proxy.refused('no', 0);
   proxy.refused('no', 0);
   proxy.worked();
@@ -118,7 +135,7 @@ test('proxies: three refused tunnels in a row are its fault, less are not', () =
 });
 
 test('proxies: credentials are decoded, whatever they are', () => {
-  const of = (url: string) => new ProxyServer(url, () => {}).authorization;
+  const of = (url: string) => new ProxyServer(url, { onAside: () => {} }).authorization;
   const basic = (text: string) => `Basic ${Buffer.from(text).toString('base64')}`;
   assert.equal(of('http://a.example'), undefined);
   assert.equal(of('http://m%C3%A9:p%3Aw@a.example'), basic('mé:p:w'));

@@ -1,0 +1,81 @@
+/**
+ * Watches a request that goes through a proxy: while nothing answers, either the host is slow or
+ * the proxy hangs, and only the proxy itself can say which. So it is asked; if it does not answer
+ * that either, the request fails by the proxy's fault. The proxy client wraps each request in it.
+ */
+import type { Dispatcher } from 'undici';
+
+type Handler = Dispatcher.DispatchHandler;
+type Controller = Dispatcher.DispatchController;
+
+export type SilenceOptions = {
+  /** Without an answer for so long the proxy is asked. */
+  readonly afterMs: number;
+  readonly isAlive: () => Promise<boolean>;
+  /** The proxy is silent: what the request fails with. */
+  readonly blame: () => Error;
+};
+
+export class SilenceWatch implements Handler {
+  readonly #handler: Handler;
+  readonly #options: SilenceOptions;
+  readonly #timer: NodeJS.Timeout;
+  #state: 'waiting' | 'answered' | 'failed' = 'waiting';
+  #controller: Controller | undefined;
+
+  constructor(handler: Handler, options: SilenceOptions) {
+    this.#handler = handler;
+    this.#options = options;
+    this.#timer = setTimeout(() => void this.#look(), options.afterMs).unref();
+  }
+
+  onRequestStart(controller: Controller, context: unknown): void {
+    this.#controller = controller;
+    if (this.#state === 'failed') controller.abort(new Error('no longer wanted'));
+    else this.#handler.onRequestStart?.(controller, context);
+  }
+
+  onResponseStart(...answer: Parameters<NonNullable<Handler['onResponseStart']>>): void {
+    this.#answered();
+    if (this.#state !== 'failed') this.#handler.onResponseStart?.(...answer);
+  }
+
+  onResponseData(controller: Controller, chunk: Buffer): void {
+    if (this.#state !== 'failed') this.#handler.onResponseData?.(controller, chunk);
+  }
+
+  onResponseEnd(...end: Parameters<NonNullable<Handler['onResponseEnd']>>): void {
+    if (this.#state !== 'failed') this.#handler.onResponseEnd?.(...end);
+  }
+
+  onResponseError(controller: Controller, error: Error): void {
+    if (this.#state === 'failed') return;
+    this.#answered();
+    this.#handler.onResponseError?.(controller, error);
+  }
+
+  #answered(): void {
+    if (this.#state === 'waiting') this.#state = 'answered';
+    clearTimeout(this.#timer);
+  }
+
+  async #look(): Promise<void> {
+    const isAlive = await this.#options.isAlive();
+    if (isAlive || this.#state !== 'waiting') return;
+    this.#state = 'failed';
+    const error = this.#options.blame();
+    const controller = this.#controller ?? notStarted;
+    this.#handler.onResponseError?.(controller, error);
+    this.#controller?.abort(error);
+  }
+}
+
+/** Of a request that still waits for its connection. */
+const notStarted: Controller = {
+  aborted: true,
+  paused: false,
+  reason: null,
+  abort() {},
+  pause() {},
+  resume() {},
+};
