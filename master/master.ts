@@ -89,7 +89,7 @@ export class Master {
     try {
       refuseFullDisk(options);
       const storeFolder = join(options.dataFolder, 'store');
-      refuseDamagedStore(storeFile(storeFolder));
+      refuseDamagedStore(storeFile(storeFolder), options.outFolder);
       const store = await openLmdbStore(storeFolder);
       await upgrade(store);
       const master = new Master(options, folder, store);
