@@ -11,6 +11,7 @@ import { megabytes, type Shortage } from './disk-room.ts';
 import type { Crawl } from './frontier/crawl.ts';
 import type { SeedsFound } from './frontier/seed-hosts.ts';
 import type { ServeOptions } from './serve-options.ts';
+import type { Resumed } from './sinks/result-queue.ts';
 
 /** Lines about refusals, whatever the addresses are: there are more of these than one can count. */
 const refusalsPerMinute = 60;
@@ -60,6 +61,40 @@ export class Notices {
     this.#log.info(
       `crawl ${name} was finished before: ${counters.pages} pages in ${folder}; ` +
         'to crawl again, give another --crawl',
+    );
+  }
+
+  /** Its files are not what it left. */
+  held({ name }: Crawl, reason: string): void {
+    this.#log.error(
+      { crawl: name },
+      `crawl ${name} is held: ${reason}, then \`resume ${name}\`; or \`resume ${name} ` +
+        `--new-files\`, or \`cancel ${name}\`; until then nothing of it is fetched or lost`,
+    );
+  }
+
+  resumed({ name }: Crawl, { begun, cutBytes }: Resumed): void {
+    for (const { file, bytes, lines, movedTo } of begun) {
+      const had = lines === undefined ? `${bytes} bytes` : `${lines} lines, ${bytes} bytes`;
+      const aside = movedTo === undefined ? '' : `; what stood there is now ${movedTo}`;
+      this.#log.warn(
+        { crawl: name },
+        `${file} of crawl ${name} begins anew; before: ${had}${aside}`,
+      );
+    }
+    const cut = cutBytes > 0 ? `; ${cutBytes} bytes behind its lines were cut` : '';
+    this.#log.info({ crawl: name }, `crawl ${name} is held no more${cut}`);
+  }
+
+  /** A cancelled crawl whose files are not what it left. */
+  dropped({ name }: Crawl, rows: number): void {
+    this.#log.warn({ crawl: name, rows }, `findings of crawl ${name} were not written any more`);
+  }
+
+  leavesHeld(ms: number): void {
+    this.#log.warn(
+      `only crawls that are held are left: leaving with code 2 in ${ms / 1000} s, unless one of ` +
+        'them is resumed or cancelled',
     );
   }
 

@@ -80,7 +80,7 @@ test('repair: refuses without the result files, unless told to go on', { timeout
   assert.equal(checkStore(path), undefined);
 });
 
-/** A crawl that was killed and whose store has flipped bytes, in folders that a shell must quote. */
+/** A killed crawl whose store has flipped bytes, in folders that a shell must quote. */
 async function damaged(t: TestContext) {
   const parent = mkdtempSync(join(tmpdir(), "orb it's "));
   t.after(() => rmSync(parent, { recursive: true, force: true }));
