@@ -1,5 +1,7 @@
 /** What the master tells its operator, beside the progress of crawls: lines of the log. */
+import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { addressText } from '../shared/client.ts';
 import type { CrawlSpec } from '../shared/crawl.ts';
@@ -11,6 +13,7 @@ import { megabytes, type Shortage } from './disk-room.ts';
 import type { Crawl } from './frontier/crawl.ts';
 import type { SeedsFound } from './frontier/seed-hosts.ts';
 import type { ServeOptions } from './serve-options.ts';
+import { fileNames } from './sinks/files.ts';
 import type { Resumed } from './sinks/result-queue.ts';
 
 /** Lines about refusals, whatever the addresses are: there are more of these than one can count. */
@@ -58,8 +61,12 @@ export class Notices {
   }
 
   finishedBefore({ name, counters }: Crawl, folder: string): void {
+    // They may be moved when it is done; whoever has not done so should know.
+    const missing = existsSync(join(folder, fileNames.pages))
+      ? ''
+      : ', which are not there any more';
     this.#log.info(
-      `crawl ${name} was finished before: ${counters.pages} pages in ${folder}; ` +
+      `crawl ${name} was finished before: ${counters.pages} pages in ${folder}${missing}; ` +
         'to crawl again, give another --crawl',
     );
   }

@@ -29,7 +29,7 @@ export class HeldError extends ConfigError {}
 
 const endBytes = 1024;
 const lineFeed = 10;
-const { O_APPEND, O_CREAT, O_EXCL, O_RDWR } = constants;
+const { O_APPEND, O_CREAT, O_RDWR } = constants;
 /** What was done to the path, not to the disk. */
 const pathCodes: ReadonlySet<unknown> = new Set([
   'EACCES',
@@ -69,9 +69,7 @@ export class OutFile {
     } catch (error) {
       if (codeOf(error) !== 'ENOENT') throw unusable(path, error);
       if (mark.length === 0) return undefined;
-      throw new HeldError(
-        `${path} is gone, and ${mark.length} bytes were written to it; put the file back`,
-      );
+      throw goneFrom(path, mark);
     }
     try {
       const stats = await handle.stat();
@@ -89,7 +87,8 @@ export class OutFile {
   /** Makes a file that is not there. @throws HeldError, ConfigError it cannot be made */
   static async make(path: string): Promise<OutFile> {
     try {
-      const handle = await open(path, O_RDWR | O_APPEND | O_CREAT | O_EXCL, 0o644);
+      // Not O_EXCL: it may be a link to a file that is still to be made.
+      const handle = await open(path, O_RDWR | O_APPEND | O_CREAT, 0o644);
       return new OutFile(path, handle, { length: 0, lines: 0, end: 0 }, Buffer.alloc(0), 0);
     } catch (error) {
       throw unusable(path, error);
@@ -114,11 +113,7 @@ export class OutFile {
     const [open, there] = await this.#named(() =>
       Promise.all([this.#handle.stat({ bigint: true }), statOf(this.path)]),
     );
-    if (there === undefined) {
-      throw new HeldError(
-        `${this.path} is gone, and ${this.#mark.length} bytes were written to it; put the file back`,
-      );
-    }
+    if (there === undefined) throw goneFrom(this.path, this.#mark);
     const isSame = there.dev === open.dev && there.ino === open.ino && open.nlink > 0n;
     if (!isSame) throw otherFile(this.path);
     if (open.size !== BigInt(this.#size)) {
@@ -176,6 +171,8 @@ export class OutFile {
     try {
       return await work();
     } catch (error) {
+      // Removed by another machine, on a network file system.
+      if (codeOf(error) === 'ESTALE') throw goneFrom(this.path, this.#mark);
       if (error instanceof Error && !(error instanceof HeldError)) {
         error.message = `cannot write ${this.path}: ${messageOf(error)}`;
       }
@@ -188,6 +185,12 @@ export class OutFile {
 export function unusable(path: string, error: unknown, what = 'cannot write'): ConfigError {
   const text = `${what} ${path}: ${messageOf(error)}; mend that, or choose another --out`;
   return pathCodes.has(codeOf(error)) ? new HeldError(text, error) : new ConfigError(text, error);
+}
+
+function goneFrom(path: string, { length }: FileMark): HeldError {
+  return new HeldError(
+    `${path} is gone, and ${length} bytes were written to it; put the file back`,
+  );
 }
 
 function otherSize(path: string, size: number, length: number): HeldError {

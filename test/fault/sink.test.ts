@@ -219,6 +219,32 @@ test('sink: a file with other names, or behind a link, is what it is', async (t)
   await sink.close();
 });
 
+test('sink: a link to a file that is not there yet is made', async (t) => {
+  const folder = temporary(t);
+  const real = join(folder, 'real.jsonl');
+  symlinkSync(real, join(folder, 'pages.jsonl'));
+  const sink = await FileSink.open(folder, noLengths);
+  await sink.write([row(1)]);
+  await sink.close();
+  assert.equal(readFileSync(real, 'utf8'), '{"page":1}\n');
+});
+
+test('sink: a file that another machine has removed is gone, and no fault of the disk', async (t) => {
+  const folder = temporary(t);
+  const sink = await FileSink.open(folder, noLengths);
+  await sink.write([row(1)]);
+  const stale = Object.assign(new Error('stale file handle'), { code: 'ESTALE' });
+  for (const when of ['write', 'datasync', 'stat'] as const) {
+    await meddling(
+      t,
+      when,
+      () => raise(stale),
+      () => assert.rejects(sink.write([row(2)]), / is gone, and 11 bytes/),
+    );
+  }
+  await sink.close();
+});
+
 test('sink: a write that fails halfway leaves nothing, and is done again', async (t) => {
   const folder = temporary(t);
   const sink = await FileSink.open(folder, noLengths);
@@ -242,7 +268,7 @@ test('sink: a write that fails halfway leaves nothing, and is done again', async
 /** Does something once, just before a file is written to, or just before it is synced. */
 async function meddling(
   t: TestContext,
-  when: 'write' | 'datasync',
+  when: 'write' | 'datasync' | 'stat',
   meddle: () => void,
   run: () => Promise<void>,
 ): Promise<void> {
