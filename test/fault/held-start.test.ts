@@ -1,11 +1,29 @@
 /** A start that finds result files missing holds their crawl alone; what gets it out of that. */
 import assert from 'node:assert/strict';
-import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Cluster } from '../support/cluster.ts';
 import { assertExact } from '../support/exact.ts';
-import { assertStops, fileIn, gone, held, heldFlags, keptOf, started } from '../support/held.ts';
+import {
+  assertStops,
+  fileIn,
+  gone,
+  held,
+  heldFlags,
+  keptOf,
+  started,
+  statusOf,
+  written,
+} from '../support/held.ts';
 import { assertLeaves } from '../support/parts.ts';
 
 const timeout = 90_000;
@@ -91,6 +109,44 @@ test('held: a master that leaves when done leaves with 2 when nothing else is le
   const again = await cluster.master(['--exit-when-done'], { listen: address });
   await assertLeaves(again, slave);
   assertExact(cluster, site.truth());
+});
+
+test('held: kill -9 in the middle of a resume with new files loses and doubles nothing', {
+  timeout,
+}, async (t) => {
+  const { site, cluster, master, slave, client } = await started(t, ['default'], ['--delay', '40']);
+  const folder = join(cluster.out, 'default');
+  const { address } = cluster;
+  let running = master;
+  let peer = client;
+  const old: string[] = [];
+  for (const afterMs of [0, 20, 40, 80]) {
+    await written(cluster, 'default');
+    renameSync(fileIn(folder), keptOf(folder, `${afterMs}`));
+    let bytes = Number.NaN;
+    // A start may have said before that it is held.
+    while (Number.isNaN(bytes)) {
+      const { held: why = '' } = await statusOf(peer, 'default');
+      bytes = Number(/ gone, and (\d+) bytes/.exec(why)?.[1]);
+    }
+    old.push(
+      readFileSync(keptOf(folder, `${afterMs}`))
+        .subarray(0, bytes)
+        .toString(),
+    );
+    peer.request('crawl.resume', { crawl: 'default', newFiles: true }).catch(() => {});
+    // Anywhere in it.
+    await new Promise((resolve) => setTimeout(resolve, afterMs));
+    await running.kill('SIGKILL');
+    running = await cluster.master([], { listen: address });
+    peer = await cluster.connect();
+    await peer.request('crawl.resume', { crawl: 'default', newFiles: true });
+  }
+  await running.said(/crawl default is done/);
+  writeFileSync(fileIn(folder), old.join('') + readFileSync(fileIn(folder), 'utf8'));
+  assertExact(cluster, site.truth());
+  await peer.close();
+  await assertStops(running, slave);
 });
 
 async function refused(cluster: Cluster, ...args: readonly string[]) {
