@@ -92,7 +92,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
       .argument('<crawl>', 'its name', crawlName)
       .option(
         '--new-files',
-        'of a held crawl: begin anew the files that are not as it left them',
+        'begin new files where those of a held crawl are missing or changed',
         false,
       )
       .action((crawl: string, values: Values) => {
