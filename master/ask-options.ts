@@ -20,7 +20,8 @@ export type AskOptions = {
   readonly ask:
     | { verb: 'status' }
     | { verb: 'backup'; name: string }
-    | { verb: 'pause' | 'resume' | 'cancel'; crawl: string }
+    | { verb: 'pause' | 'cancel'; crawl: string }
+    | { verb: 'resume'; crawl: string; newFiles: boolean }
     | {
         verb: 'add';
         crawl: string;
@@ -46,7 +47,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     master: joining(values, env),
     json: values['json'] === true,
   });
-  const simple = (verb: 'pause' | 'resume' | 'cancel', description: string) =>
+  const simple = (verb: 'pause' | 'cancel', description: string) =>
     make(verb, description)
       .argument('<crawl>', 'its name', crawlName)
       .action((crawl: string, values: Values) => take({ ...common(values), ask: { verb, crawl } }));
@@ -87,7 +88,17 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
       take({ ...common(values), ask: { verb: 'status' } }),
     ),
     simple('pause', 'stop handing out tasks of a crawl'),
-    simple('resume', 'go on with a paused crawl'),
+    make('resume', 'go on with a crawl that is paused or held')
+      .argument('<crawl>', 'its name', crawlName)
+      .option(
+        '--new-files',
+        'begin new files where those of a held crawl are missing or changed',
+        false,
+      )
+      .action((crawl: string, values: Values) => {
+        const newFiles = values['newFiles'] === true;
+        take({ ...common(values), ask: { verb: 'resume', crawl, newFiles } });
+      }),
     simple('cancel', 'end a crawl for good; its files stay'),
     make('backup', 'copy state and results, while the master works, to <data>/backups/<name>')
       .argument('<name>', 'of the backup', crawlName)

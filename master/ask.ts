@@ -61,14 +61,13 @@ async function perform(master: MasterClient, question: AskOptions['ask']): Promi
       if (refused > 0) lines.push(`${refused} left out by its scope`);
       return { text: lines.join('\n'), answer };
     }
-    case 'pause':
-    case 'resume': {
-      const { verb, crawl } = question;
-      const answer = await master.request(`crawl.${verb}`, { crawl });
-      // A finished or cancelled crawl stays what it is.
-      const state = answer.state === 'running' ? 'going on' : answer.state;
-      return { text: `crawl ${crawl} is ${state}`, answer };
+    case 'pause': {
+      const { crawl } = question;
+      const answer = await master.request('crawl.pause', { crawl });
+      return { text: stateText(crawl, answer), answer };
     }
+    case 'resume':
+      return await resume(master, question);
     case 'cancel': {
       const { crawl } = question;
       const answer = await master.request('crawl.cancel', { crawl });
@@ -84,6 +83,27 @@ async function perform(master: MasterClient, question: AskOptions['ask']): Promi
     default:
       return question satisfies never;
   }
+}
+
+/** A finished, cancelled or held crawl stays what it is. */
+function stateText(crawl: string, { state }: Replies['crawl.pause']): string {
+  return `crawl ${crawl} is ${state === 'running' ? 'going on' : state}`;
+}
+
+async function resume(
+  master: MasterClient,
+  { crawl, newFiles }: AskOptions['ask'] & { verb: 'resume' },
+): Promise<Answer> {
+  // A master that knows no new files need not know the word.
+  const answer = await master.request('crawl.resume', { crawl, ...(newFiles && { newFiles }) });
+  const lines = [stateText(crawl, answer)];
+  for (const { file, bytes, lines: count, movedTo } of answer.begun ?? []) {
+    const had = count === undefined ? '' : `${number(count)} lines, `;
+    const aside = movedTo === undefined ? '' : `, and is now ${movedTo}`;
+    lines.push(`${file} begins anew: the old one had ${had}${number(bytes)} bytes${aside}`);
+  }
+  if (newFiles && lines.length === 1) lines.push('its files are as it left them: none begins anew');
+  return { text: lines.join('\n'), answer };
 }
 
 async function add(
@@ -131,7 +151,10 @@ function statusText({ crawls, sessions }: Replies['crawl.list']): string {
   const head = ['crawl', 'state', 'pages', 'images', 'failed', 'buried', 'waiting', 'leased'];
   const rows = crawls.map((crawl) => [crawl.name, crawl.state, ...counts(crawl)]);
   const lines = rows.length === 0 ? ['no crawls'] : table([head, ...rows]);
-  for (const { name, failed, errors, skipped } of crawls) {
+  for (const { name, held, failed, errors, skipped } of crawls) {
+    if (held !== undefined) {
+      lines.push(`${name}: held: ${held}, then: resume ${name} (or: --new-files; or: cancel)`);
+    }
     if (failed > 0) lines.push(`${name}: failed by kind: ${byName(errors)}`);
     if (Object.keys(skipped).length > 0) lines.push(`${name}: links skipped: ${byName(skipped)}`);
   }

@@ -111,7 +111,9 @@ export class Backups {
       if (!existsSync(from)) continue;
       const to = join(target, fileName);
       await copyFile(from, to);
-      await truncate(to, lengths[file as keyof Lengths]);
+      const length = lengths[file as keyof Lengths];
+      // One of a crawl that is held may be shorter.
+      if (statSync(to).size > length) await truncate(to, length);
       bytes += await synced(to);
     }
     await synced(target);

@@ -56,6 +56,8 @@ const tightResultBytes = 1 << 20;
 const drainMs = 10_000;
 /** How long it waits for room on a full disk. */
 const fullMs = 10_000;
+/** How long crawls that are held keep a master that would leave: to be resumed, or cancelled. */
+const heldMs = 10_000;
 /** How long programs whose work is over have to say good-bye. */
 const leaveMs = 1_000;
 
@@ -82,6 +84,7 @@ export class Master {
   /** Resolves after an orderly stop; rejects with the fault that ended the master. */
   readonly stopped: Promise<void>;
   #port = 0;
+  #heldTimer: NodeJS.Timeout | undefined;
   #state: 'starting' | 'serving' | 'draining' | 'stopped' = 'starting';
 
   /** @throws ConfigError what the operator has to do. */
@@ -90,7 +93,7 @@ export class Master {
     try {
       refuseFullDisk(options);
       const storeFolder = join(options.dataFolder, 'store');
-      refuseDamagedStore(storeFile(storeFolder));
+      refuseDamagedStore(storeFile(storeFolder), options.outFolder);
       const store = await openLmdbStore(storeFolder);
       await upgrade(store);
       const master = new Master(options, folder, store);
@@ -156,6 +159,8 @@ export class Master {
       waitingBytesMax: () => (isTight() ? tightResultBytes : bytesMax * resultShare),
       onWritten: (crawl) => this.#frontier.settle(crawl),
       onError,
+      onHeld: (crawl, reason) => this.#held(crawl, reason),
+      onDropped: (crawl, rows) => this.#notices.dropped(crawl, rows),
       room,
     });
     this.#frontier = new Frontier({
@@ -216,11 +221,13 @@ export class Master {
     this.#server = new MasterServer(services, options);
   }
 
-  /** Ends orderly: no more leases, what is under way comes in, all is written. Idempotent. */
-  async stop(): Promise<void> {
+  /** Ends orderly: no more leases, what is under way comes in, all is written. Idempotent.
+   *  `why`: what `stopped` rejects with then; it resolves without. */
+  async stop(why?: ConfigError): Promise<void> {
     if (this.#state !== 'serving') return await this.stopped.catch(() => {});
     this.#state = 'draining';
     this.#seedLookup.close();
+    clearTimeout(this.#heldTimer);
     this.#frontier.dispatcher.drain();
     const { leaseCount } = this.#frontier.dispatcher;
     if (leaseCount > 0) {
@@ -246,7 +253,8 @@ export class Master {
     await this.#store.close();
     this.#folder.close();
     this.#state = 'stopped';
-    this.#settleStopped.resolve();
+    if (why === undefined) this.#settleStopped.resolve();
+    else this.#settleStopped.reject(why);
   }
 
   /** Ends at once: nothing can be promised any more; what was acknowledged is on the disk. */
@@ -293,6 +301,7 @@ export class Master {
     await this.#progress.start(this.#options.statusEveryMs);
     for (const crawl of this.#frontier.crawls) this.#frontier.settle(crawl);
     this.#leaveIfDone();
+    this.#leaveIfHeld();
   }
 
   async #seed(name: string, seeds: readonly string[], spec: ServeOptions['spec']): Promise<void> {
@@ -344,6 +353,10 @@ export class Master {
         if (returned === undefined) this.#log.info({ worker }, 'Python worker joined');
         else this.#log.info({ worker, returned }, 'Python worker left');
       },
+      onResumed: (crawl, how) => {
+        this.#notices.resumed(crawl, how);
+        this.#leaveIfHeld();
+      },
       onFault: (error) => this.fail(error),
       onRefusedPickle: (peer, error) => {
         this.#notices.refusedPickle(peer, error, this.#server.refusedAgain(peer));
@@ -359,7 +372,31 @@ export class Master {
     this.#log.info(summary(crawl.status(), crawl.openMs, folder));
     this.#managed.crawlEnded();
     // Who cancelled it gets the answer first.
-    setImmediate(() => this.#leaveIfDone());
+    setImmediate(() => {
+      this.#leaveIfDone();
+      this.#leaveIfHeld();
+    });
+  }
+
+  #held(crawl: Crawl, reason: string): void {
+    if (crawl.held !== reason) this.#notices.held(crawl, reason);
+    this.#frontier.hold(crawl, reason);
+    this.#leaveIfHeld();
+  }
+
+  /** A master that leaves when all is done waits for ever for crawls that are held, so it leaves
+   *  with an error, unless somebody sees to them. */
+  #leaveIfHeld(): void {
+    const open = [...this.#frontier.crawls].filter(({ isOpen }) => isOpen);
+    const isStuck = open.length > 0 && open.every(({ held }) => held !== undefined);
+    const leaves = this.#options.exitWhenDone && this.#state === 'serving' && isStuck;
+    if (leaves === (this.#heldTimer !== undefined)) return;
+    clearTimeout(this.#heldTimer);
+    this.#heldTimer = undefined;
+    if (!leaves) return;
+    this.#notices.leavesHeld(heldMs);
+    const names = open.map(({ name }) => name).join(', ');
+    this.#heldTimer = setTimeout(() => void this.stop(heldError(names)), heldMs);
   }
 
   #leaveIfDone(): void {
@@ -402,6 +439,13 @@ function refuseFullDisk({ dataFolder, outFolder, diskReserveBytes }: ServeOption
   throw new ConfigError(
     `only ${megabytes(freeBytes)} MB are free under ${folder}, and --disk-reserve is ` +
       `${megabytes(diskReserveBytes)}; make room, or lower it`,
+  );
+}
+
+function heldError(names: string): ConfigError {
+  return new ConfigError(
+    `not done, because held: ${names}; put the files back and start again, or start without ` +
+      '--exit-when-done and say `resume CRAWL --new-files` or `cancel CRAWL`',
   );
 }
 

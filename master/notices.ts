@@ -1,5 +1,7 @@
 /** What the master tells its operator, beside the progress of crawls: lines of the log. */
+import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { addressText } from '../shared/client.ts';
 import { type CrawlSpec, crawlSpecSchema } from '../shared/crawl.ts';
@@ -11,6 +13,8 @@ import { megabytes, type Shortage } from './disk-room.ts';
 import type { Crawl } from './frontier/crawl.ts';
 import type { SeedsFound } from './frontier/seed-hosts.ts';
 import type { ServeOptions } from './serve-options.ts';
+import { fileNames } from './sinks/files.ts';
+import type { Resumed } from './sinks/result-queue.ts';
 
 /** Lines about refusals, whatever the addresses are: there are more of these than one can count. */
 const refusalsPerMinute = 60;
@@ -59,9 +63,47 @@ export class Notices {
   }
 
   finishedBefore({ name, counters }: Crawl, folder: string): void {
+    // They may be moved when it is done; whoever has not done so should know.
+    const missing = existsSync(join(folder, fileNames.pages))
+      ? ''
+      : ', which are not there any more';
     this.#log.info(
-      `crawl ${name} was finished before: ${counters.pages} pages in ${folder}; ` +
+      `crawl ${name} was finished before: ${counters.pages} pages in ${folder}${missing}; ` +
         'to crawl again, give another --crawl',
+    );
+  }
+
+  /** Its files are not what it left. */
+  held({ name }: Crawl, reason: string): void {
+    this.#log.error(
+      { crawl: name },
+      `crawl ${name} is held: ${reason}, then \`resume ${name}\`; or \`resume ${name} ` +
+        `--new-files\`, or \`cancel ${name}\`; until then nothing of it is fetched or lost`,
+    );
+  }
+
+  resumed({ name }: Crawl, { begun, cutBytes }: Resumed): void {
+    for (const { file, bytes, lines, movedTo } of begun) {
+      const had = lines === undefined ? `${bytes} bytes` : `${lines} lines, ${bytes} bytes`;
+      const aside = movedTo === undefined ? '' : `; what stood there is now ${movedTo}`;
+      this.#log.warn(
+        { crawl: name },
+        `${file} of crawl ${name} begins anew; before: ${had}${aside}`,
+      );
+    }
+    const cut = cutBytes > 0 ? `; ${cutBytes} bytes behind its lines were cut` : '';
+    this.#log.info({ crawl: name }, `crawl ${name} is held no more${cut}`);
+  }
+
+  /** A cancelled crawl whose files are not what it left. */
+  dropped({ name }: Crawl, rows: number): void {
+    this.#log.warn({ crawl: name, rows }, `findings of crawl ${name} were not written any more`);
+  }
+
+  leavesHeld(ms: number): void {
+    this.#log.warn(
+      `only crawls that are held are left: leaving with code 2 in ${ms / 1000} s, unless one of ` +
+        'them is resumed or cancelled',
     );
   }
 

@@ -12,6 +12,8 @@ export type RepairOptions = {
   readonly kind: 'repair';
   readonly dataFolder: string;
   readonly outFolder: string;
+  /** Go on though result files are missing. */
+  readonly withoutResults: boolean;
 };
 
 /** Another program's command line: `selftest.js` reads it. */
@@ -72,11 +74,17 @@ function repairCommand(take: (options: RepairOptions) => void, env: NodeJS.Proce
     'make a new store of what can be read of a damaged one; the master must not run',
   );
   for (const option of folderFlags()) command.addOption(option);
+  command.option(
+    '--without-results',
+    'go on though result files are missing; what they list may be fetched and written again',
+    false,
+  );
   return command.action((values: Values) =>
     take({
       kind: 'repair',
       dataFolder: String(values['data']),
       outFolder: String(values['out']),
+      withoutResults: values['withoutResults'] === true,
     }),
   );
 }

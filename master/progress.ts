@@ -78,7 +78,7 @@ export class Progress {
       `${number(crawl.waiting)} waiting`,
     ];
     if (rate !== undefined) parts.push(`${rate.toFixed(rate < 10 ? 1 : 0)}/s`);
-    if (crawl.state === 'paused') parts.push('paused');
+    if (crawl.state !== 'running') parts.push(crawl.state);
     // Honest only while the queue shrinks: nobody knows how much a growing one will bring.
     else if (this.#rates.get(crawl.name)?.isShrinking(crawl.waiting) && rate) {
       parts.push(`about ${duration((crawl.waiting / rate) * 1000)} left`);
@@ -159,5 +159,5 @@ class Rate {
 }
 
 function isOpen({ state }: CrawlStatus): boolean {
-  return state === 'running' || state === 'paused';
+  return state === 'running' || state === 'paused' || state === 'held';
 }

@@ -96,8 +96,11 @@ export function urlsOf(text: string): EarlierUrl[] {
     // The last line of a crawl that still runs.
     return [];
   }
-  const { url, finalUrl = url, depth } = line;
+  const { url, finalUrl = url, depth, sitemap } = line;
   if (typeof url !== 'string' || typeof finalUrl !== 'string') return [];
+  // The new crawl finds its sitemaps by itself, as sitemaps; told here it would be a page, too, and
+  // one of depth 0 would open the scope for its host.
+  if (sitemap !== undefined) return [];
   const at = typeof depth === 'number' ? depth : 0;
   const page = earlierPageOf(line);
   if (page === undefined) return [{ url, depth: at }];

@@ -19,6 +19,7 @@ import { imageName, pageName, preferredUrl, taskName } from './frontier/seen-nam
 import { number } from './progress.ts';
 import {
   lengthsOfFiles,
+  missingFiles,
   readUnwritten,
   readWritten,
   type Written,
@@ -31,12 +32,14 @@ import {
   commitOf,
   crawlKey,
   decodeCrawl,
+  decodeLengths,
   decodeTask,
   encodeCrawl,
   encodeLengths,
   fingerprintKey,
   formatKey,
   formatVersion,
+  type Lengths,
   lengthsKey,
   parseTaskKey,
   secretKey,
@@ -56,8 +59,10 @@ const spareBytes = 64e6;
 export async function repair(options: {
   readonly dataFolder: string;
   readonly outFolder: string;
+  /** Go on though result files are missing. */
+  readonly withoutResults?: boolean;
 }): Promise<string[]> {
-  const { dataFolder, outFolder } = options;
+  const { dataFolder, outFolder, withoutResults = false } = options;
   const path = storeFile(join(dataFolder, 'store'));
   if (!existsSync(path)) throw new ConfigError(`there is no store in ${dataFolder}: see --data`);
   const folder = DataFolder.open(dataFolder);
@@ -66,13 +71,47 @@ export async function repair(options: {
     if (damage === undefined) return [`the store ${path} is whole: there is nothing to repair`];
     const salvage = new Salvage(path);
     try {
-      return [`${path}: ${damage}`, ...(await rebuild(salvage, path, dataFolder, outFolder))];
+      const missing = missingResults(salvage, outFolder);
+      if (!withoutResults) refuseMissing(missing, outFolder);
+      const lines = await rebuild(salvage, path, dataFolder, outFolder);
+      return [`${path}: ${damage}`, ...lines, ...missing.map((what) => `without ${what}`)];
     } finally {
       salvage.close();
     }
   } finally {
     folder.close();
   }
+}
+
+/** Result files that are not there, or shorter than they were, each in a few words. A cancelled
+ *  crawl needs none. */
+function missingResults(salvage: Salvage, outFolder: string): string[] {
+  const crawls: CrawlRecord[] = [];
+  salvage.table('crawls', (_key, value) => crawls.push(decodeCrawl(Buffer.from(value))));
+  const known = new Map<string, Lengths>();
+  const { damage } = salvage.table('meta', (key, value) => {
+    if (key.toString().startsWith('sink/')) known.set(key.toString(), decodeLengths(value));
+  });
+  return crawls
+    .filter(({ state }) => state !== 'cancelled')
+    .flatMap(({ id, name }) => {
+      const lengths = known.get(lengthsKey(id).toString());
+      // Without a record nothing was written, unless the record is lost.
+      if (lengths === undefined && damage.length === 0) return [];
+      return missingFiles(join(outFolder, name), lengths);
+    });
+}
+
+/** @throws ConfigError */
+function refuseMissing(missing: readonly string[], outFolder: string): void {
+  const [first] = missing;
+  if (first === undefined) return;
+  const more = missing.length > 1 ? ` (and ${missing.length - 1} more)` : '';
+  throw new ConfigError(
+    `no results are at ${outFolder} as the store has them on record: ${first}${more}; name their ` +
+      'folder with --out, or give --without-results: what they list may then be fetched and ' +
+      'written again',
+  );
 }
 
 async function rebuild(
@@ -224,9 +263,11 @@ class Rebuilding {
       return { key, value };
     });
     await this.#flush();
-    if (damage.length === 0) return;
     let added = 0;
     for (const crawl of this.#crawls.values()) {
+      // Keys have no checksums of their own: one that has changed looks like another.
+      const isWhole = damage.length === 0 && this.#seen.areOf(crawl);
+      if (isWhole || crawl.state === 'cancelled') continue;
       const known = new Set<string>();
       const admit = (name: string) => {
         const words = this.#fingerprinter.one(crawl.secret, name);

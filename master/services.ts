@@ -4,13 +4,14 @@ import type { CrawlSpec } from '../shared/crawl.ts';
 import type { OrbError } from '../shared/errors.ts';
 import type { AuthDigest } from '../shared/handshake.ts';
 import type { Backups } from './backup.ts';
+import type { Crawl } from './frontier/crawl.ts';
 import type { Frontier } from './frontier/frontier.ts';
 import type { MemoryWatch } from './memory-watch.ts';
 import type { CrawlWorker } from './python/crawl-worker.ts';
 import type { Managed } from './python/managed.ts';
 import type { UserQueues } from './queues.ts';
 import type { Session } from './session.ts';
-import type { ResultQueue } from './sinks/result-queue.ts';
+import type { ResultQueue, Resumed } from './sinks/result-queue.ts';
 
 /** This master's patience, in ms; `hello` tells every peer what it needs of it. */
 export type Timing = {
@@ -49,6 +50,8 @@ export type Services = {
   readonly onGone: (session: Session) => void;
   /** A Python connection got its first page, or has ended and `returned` so many. */
   readonly onWorker: (worker: CrawlWorker, returned?: number) => void;
+  /** A crawl that was held is written again. */
+  readonly onResumed: (crawl: Crawl, how: Resumed) => void;
   /** A fault of ours while serving a request: the master cannot go on. */
   readonly onFault: (error: unknown) => void;
   /** A pickle that holds what is not allowed: nothing of it was done, the connection goes on. */

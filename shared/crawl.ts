@@ -6,7 +6,8 @@ import * as z from 'zod';
 import { isAddressRange } from './address.ts';
 import { version } from './version.ts';
 
-export type CrawlState = 'running' | 'paused' | 'finished' | 'cancelled';
+/** `held`: its files are not what the master left; on record it is running or paused. */
+export type CrawlState = 'running' | 'paused' | 'held' | 'finished' | 'cancelled';
 
 export const crawlDelayMaxMsDefault = 60_000;
 const count = (max: number) => z.int().min(1).max(max);

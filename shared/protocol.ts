@@ -110,6 +110,8 @@ export const peerNameSchema = z
 export type CrawlStatus = {
   name: string;
   state: CrawlState;
+  /** Why it is held, if it is. */
+  held?: string;
   /** URLs in the task queue, the leased ones included. */
   waiting: number;
   leased: number;
@@ -168,7 +170,11 @@ export type Replies = {
   };
   /** `state`: what the crawl is now. */
   'crawl.pause': { state: CrawlState };
-  'crawl.resume': { state: CrawlState };
+  /** `begun`: files that are begun anew, and what the ones before them had. */
+  'crawl.resume': {
+    state: CrawlState;
+    begun?: { file: string; bytes: number; lines?: number; movedTo?: string }[];
+  };
   'crawl.cancel': Record<never, never>;
   'crawl.buried': {
     urls: { url: string; kind: FetchErrorKind; message: string; attempts: number }[];

@@ -226,7 +226,13 @@ export const requestSchemas = {
   }),
   'crawl.list': z.strictObject({ verb: z.literal('crawl.list'), id: z.int().min(0) }),
   'crawl.pause': ofCrawl('crawl.pause'),
-  'crawl.resume': ofCrawl('crawl.resume'),
+  'crawl.resume': z.strictObject({
+    verb: z.literal('crawl.resume'),
+    id: z.int().min(0),
+    crawl: crawlNameSchema,
+    /** Of a crawl that is held: begin anew what is not as it was left. [C-31] */
+    newFiles: z.boolean().optional(),
+  }),
   'crawl.cancel': ofCrawl('crawl.cancel'),
   /** Buried URLs of a crawl, `limit` at a time, from the one after `after`. */
   'crawl.buried': z.strictObject({

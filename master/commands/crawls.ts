@@ -1,5 +1,6 @@
 /** Verbs of operators: add, recrawl, list, pause, resume, cancel, buried, replay. Source:
- *  PROTOCOL.md [C-1]..[C-7], [C-20]. */
+ *  PROTOCOL.md [C-1]..[C-7], [C-20], [C-30], [C-31]. */
+import { basename } from 'node:path';
 import { type CrawlSpec, crawlSpecSchema } from '../../shared/crawl.ts';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import type { Replies } from '../../shared/protocol.ts';
@@ -111,25 +112,41 @@ export async function pause(
 ): Promise<Replies['crawl.pause']> {
   const crawl = frontier.crawls.named(name);
   await frontier.setPaused(crawl, true);
-  return { state: crawl.state };
+  return { state: crawl.status().state };
 }
 
 export async function resume(
-  { frontier }: Services,
+  { frontier, results, onResumed }: Services,
   _session: Session,
-  { crawl: name }: Requests['crawl.resume'],
+  { crawl: name, newFiles = false }: Requests['crawl.resume'],
 ): Promise<Replies['crawl.resume']> {
   const crawl = frontier.crawls.named(name);
+  // Its files may have been moved while it was paused: then it is held now.
+  if (crawl.isOpen) await results.confirm(crawl);
+  const wasHeld = crawl.held !== undefined;
+  const { begun, cutBytes } = await results.resume(crawl, newFiles);
+  frontier.release(crawl);
   await frontier.setPaused(crawl, false);
-  return { state: crawl.state };
+  if (wasHeld) onResumed(crawl, { begun, cutBytes });
+  const { state } = crawl.status();
+  if (begun.length === 0) return { state };
+  const told = begun.map(({ file, bytes, lines, movedTo }) => ({
+    file,
+    bytes,
+    ...(lines !== undefined && { lines }),
+    ...(movedTo !== undefined && { movedTo: basename(movedTo) }),
+  }));
+  return { state, begun: told };
 }
 
 export async function cancel(
-  { frontier }: Services,
+  { frontier, results }: Services,
   _session: Session,
-  { crawl }: Requests['crawl.cancel'],
+  { crawl: name }: Requests['crawl.cancel'],
 ): Promise<Replies['crawl.cancel']> {
-  await frontier.cancel(frontier.crawls.named(crawl));
+  const crawl = frontier.crawls.named(name);
+  await frontier.cancel(crawl);
+  await results.giveUp(crawl);
   return {};
 }
 

@@ -69,7 +69,10 @@ export class Crawl {
   readonly counters: CrawlCounters;
   /** Those in memory, by the bytes of the host's hash: how a task on the wire names its host. */
   readonly queues = new Map<string, Place>();
-  state: CrawlState;
+  state: Exclude<CrawlState, 'held'>;
+  /** Why nothing of it is written, or fetched, until the operator acts: its files are not what it
+   *  left. Not on record: each start looks for itself. */
+  held: string | undefined;
   /** Hosts of its seeds are being looked up: what a private one answers must not be given up. */
   isResolving = false;
   /** Tasks at slaves. */
@@ -192,8 +195,12 @@ export class Crawl {
   /** May its tasks be leased? With a page limit, no more than could still become pages. */
   get active(): boolean {
     const { maxPages } = this.spec;
-    if (this.state !== 'running' || this.isResolving) return false;
+    if (!this.isRunning || this.isResolving) return false;
     return maxPages === undefined || this.counters.pages + this.leased + this.inbox < maxPages;
+  }
+
+  get isRunning(): boolean {
+    return this.state === 'running' && this.held === undefined;
   }
 
   /** Neither finished nor cancelled. */
@@ -203,9 +210,7 @@ export class Crawl {
 
   /** Nothing offered, waiting, leased or unwritten; or the page limit is reached. */
   get isDone(): boolean {
-    if (this.state !== 'running' || this.inbox > 0 || this.leased > 0 || this.unwritten > 0) {
-      return false;
-    }
+    if (!this.isRunning || this.inbox > 0 || this.leased > 0 || this.unwritten > 0) return false;
     return this.counters.waiting === 0 || this.isFull;
   }
 
@@ -217,7 +222,8 @@ export class Crawl {
     const { seen: _, sitemaps: __, earlier: ___, ...counters } = this.counters;
     return {
       name: this.name,
-      state: this.state,
+      state: this.held === undefined ? this.state : 'held',
+      ...(this.held !== undefined && { held: this.held }),
       leased: this.leased,
       unwritten: this.unwritten,
       ...counters,

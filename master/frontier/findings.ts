@@ -7,4 +7,7 @@ export type Findings = {
   offer(crawl: Crawl, commit: number, row: Buffer): void;
   /** True while sinks lag so far behind that no more should be fetched. */
   readonly isFull: boolean;
+  /** Looks whether what was written is still there, before its crawl is said to be done; if it is
+   *  not, the crawl is held when this resolves. Absent: nobody could take it away. */
+  confirm?(crawl: Crawl): Promise<void>;
 };

@@ -70,6 +70,8 @@ export class Frontier {
   readonly #lessons: Lessons;
   readonly #offers: Offers;
   readonly #endings: Endings;
+  /** Crawls whose files are looked at before they are done. */
+  readonly #ending = new Set<Crawl>();
 
   constructor(options: FrontierOptions) {
     this.#options = options;
@@ -195,21 +197,44 @@ export class Frontier {
     return askHop(this, this.#politeness, holder, leaseId, text);
   }
 
+  /** One that is held stays what it is. */
   async setPaused(crawl: Crawl, paused: boolean): Promise<void> {
-    if (crawl.state !== (paused ? 'running' : 'paused')) return;
+    if (crawl.held !== undefined || crawl.state !== (paused ? 'running' : 'paused')) return;
     crawl.state = paused ? 'paused' : 'running';
-    if (paused) this.dispatcher.putOffHops(crawl.id);
-    this.crawls.queues.wake(crawl);
-    if (paused) this.crawls.queues.park(crawl);
-    this.dispatcher.dispatchSoon();
+    this.#turned(crawl);
     await this.#save(crawl);
     // Its last report may have come in the meantime.
     this.settle(crawl);
   }
 
+  /** Its findings cannot be written, for that reason: nothing of it is fetched until `release`.
+   *  What is under way may come in, and stays in the store. */
+  hold(crawl: Crawl, reason: string): void {
+    if (!crawl.isOpen) return;
+    crawl.held = reason;
+    this.#turned(crawl);
+  }
+
+  /** Its findings are written again. */
+  release(crawl: Crawl): void {
+    if (crawl.held === undefined) return;
+    crawl.held = undefined;
+    this.#turned(crawl);
+    this.settle(crawl);
+  }
+
+  /** It is running now, or is not any more. */
+  #turned(crawl: Crawl): void {
+    if (!crawl.isRunning) this.dispatcher.putOffHops(crawl.id);
+    this.crawls.queues.wake(crawl);
+    if (!crawl.isRunning) this.crawls.queues.park(crawl);
+    this.dispatcher.dispatchSoon();
+  }
+
   /** Ends a crawl for good: nothing of it is fetched any more. Its files stay. */
   async cancel(crawl: Crawl): Promise<void> {
     crawl.state = 'cancelled';
+    crawl.held = undefined;
     this.dispatcher.cancel(crawl.id);
     this.crawls.queues.leaveAll(crawl);
     // Commits end in order: with this one, all that was gathered for the crawl is on the disk.
@@ -269,7 +294,21 @@ export class Frontier {
 
   /** Looks whether a crawl has ended: a sink has written, a commit is on the disk. */
   settle(crawl: Crawl): void {
-    if (!crawl.isDone) return;
+    if (!crawl.isDone || this.#ending.has(crawl)) return;
+    const confirmed = this.#options.results.confirm?.(crawl);
+    if (confirmed === undefined) {
+      this.#finish(crawl);
+      return;
+    }
+    this.#ending.add(crawl);
+    void confirmed.then(() => {
+      this.#ending.delete(crawl);
+      // A seed may have come since, or its files are gone.
+      if (crawl.isDone) this.#finish(crawl);
+    });
+  }
+
+  #finish(crawl: Crawl): void {
     crawl.state = 'finished';
     // With a page limit it may have tasks.
     this.crawls.queues.park(crawl);

@@ -55,5 +55,5 @@ function refusalOf(crawl: Crawl, { host, task }: Lease, url: URL): HopVerdict['s
   if (task.kind === 'page' && crawl.scope.refuses(url) !== undefined) return 'scope';
   const { robots } = crawl.manners(url);
   if (robots !== undefined && host.robots.access(robots, url.href) !== 'fetch') return 'robots';
-  return crawl.state === 'running' ? undefined : 'later';
+  return crawl.isRunning ? undefined : 'later';
 }

@@ -124,7 +124,7 @@ export function failureLine(line: {
   return json({
     url: task.url,
     depth: task.depth,
-    sitemap: task.kind === 'sitemap' ? { kind: 'none', urls: 0, images: 0 } : undefined,
+    sitemap: unreadSitemap(task),
     error: { ...error, attempts },
     slave: slave || undefined,
     at,
@@ -139,7 +139,12 @@ export function excludedLine(line: {
 }): string {
   const { task, excluded } = line;
   const at = new Date(line.at).toISOString();
-  return json({ url: task.url, depth: task.depth, excluded, at });
+  return json({ url: task.url, depth: task.depth, sitemap: unreadSitemap(task), excluded, at });
+}
+
+/** What the line of a sitemap that was not read says, so that it is known for one. */
+function unreadSitemap({ kind }: Fetched) {
+  return kind === 'sitemap' ? { kind: 'none', urls: 0, images: 0 } : undefined;
 }
 
 /** The line of a link that was not taken; `from`: the page that has it. */

@@ -82,7 +82,7 @@ export class TaskQueues {
 
   /** Some crawl that is running may have parked hosts. */
   get hasParked(): boolean {
-    return [...this.#rounds.keys()].some(({ state }) => state === 'running');
+    return [...this.#rounds.keys()].some(({ isRunning }) => isRunning);
   }
 
   /** Some host of the crawl may be parked. */
@@ -127,7 +127,7 @@ export class TaskQueues {
   leaveIfDone(crawl: Crawl, hash: Buffer): void {
     const place = crawl.queues.get(mapKey(hash));
     if (place?.queue.isEmpty) this.#leave(place);
-    else if (place !== undefined && crawl.state !== 'running') this.#park(place);
+    else if (place !== undefined && !crawl.isRunning) this.#park(place);
   }
 
   /** The crawl is not running any more: its hosts leave the room to those of others. */
@@ -177,15 +177,13 @@ export class TaskQueues {
   /** A crawl that is running has hosts for which there is no room. */
   get #isCrowded(): boolean {
     for (const crawl of this.#rounds.keys()) {
-      if (crawl.state === 'running' && !this.#hasRoomFor(crawl)) return true;
+      if (crawl.isRunning && !this.#hasRoomFor(crawl)) return true;
     }
     return false;
   }
 
-  #hasRoomFor({ state, queues }: Crawl): boolean {
-    return (
-      state === 'running' && (this.#places.size < this.#queuesMax || queues.size < this.#queuesMin)
-    );
+  #hasRoomFor({ isRunning, queues }: Crawl): boolean {
+    return isRunning && (this.#places.size < this.#queuesMax || queues.size < this.#queuesMin);
   }
 
   /** The first row of the next host with tasks; undefined at the end of a round. */

@@ -4,13 +4,14 @@
  *
  * The length of each file is kept in the store, in the transaction that takes the written rows
  * out of the result queue. After a crash the files are cut back to those lengths and the rows
- * are written again, so that a file holds every line once.
+ * are written again, so that a file holds every line once. A file that is not what the record says,
+ * or that somebody does something to while it is written, is left as it is: see `out-file.ts`.
  */
-import { constants } from 'node:fs';
-import { type FileHandle, mkdir, open, stat } from 'node:fs/promises';
-import { join } from 'node:path';
-import { ConfigError, messageOf } from '../../shared/errors.ts';
-import { decodeResults, type Lengths } from '../store/records.ts';
+import { lstat, mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { ConfigError } from '../../shared/errors.ts';
+import { decodeResults, type FileMarks, type Lengths } from '../store/records.ts';
+import { type FileMark, HeldError, OutFile, unusable } from './out-file.ts';
 
 export const fileNames = {
   pages: 'pages.jsonl',
@@ -18,53 +19,141 @@ export const fileNames = {
   skipped: 'skipped.jsonl',
 } as const;
 
+type FileKey = keyof typeof fileNames;
+const fileKeys = Object.keys(fileNames) as FileKey[];
+type Files = Readonly<Record<FileKey, OutFile>>;
+
 export const noLengths: Lengths = { pages: 0, images: 0, skipped: 0 };
-type File = { readonly path: string; readonly handle: FileHandle };
-type Files = Readonly<Record<keyof typeof fileNames, File>>;
+
+/** A file that is begun anew, and what the one before it had. */
+export type BegunFile = {
+  readonly file: string;
+  readonly bytes: number;
+  /** Undefined: nobody has counted them. */
+  readonly lines: number | undefined;
+  /** What stood at its path is now there. */
+  readonly movedTo: string | undefined;
+};
 
 export class FileSink {
   readonly #files: Files;
-  #lengths: Lengths;
+  /** Bytes that stood behind what is on record. */
+  readonly cutBytes: number;
 
-  private constructor(files: Files, lengths: Lengths) {
+  private constructor(files: Files, cutBytes: number) {
     this.#files = files;
-    this.#lengths = lengths;
+    this.cutBytes = cutBytes;
   }
 
-  /** Opens the files and cuts what a crash left beyond `lengths`.
-   *  @throws ConfigError unwritable, or a file is shorter than what was written to it. */
-  static async open(folder: string, lengths: Lengths): Promise<FileSink> {
-    await mkdir(folder, { recursive: true }).catch((error: unknown) => {
-      throw new ConfigError(
-        `cannot make the folder ${folder}: ${messageOf(error)}; choose another --out`,
-        error,
-      );
-    });
-    const pages = await openAt(join(folder, fileNames.pages), lengths.pages);
-    const images = await openAt(join(folder, fileNames.images), lengths.images);
-    const skipped = await openAt(join(folder, fileNames.skipped), lengths.skipped);
-    return new FileSink({ pages, images, skipped }, lengths);
+  /** Opens the files and cuts what a crash left beyond `marks`. Nothing is made or cut unless all
+   *  of them are what was written to.
+   *  @throws HeldError they are not, or cannot be used · ConfigError the disk fails */
+  static async open(folder: string, marks: FileMarks): Promise<FileSink> {
+    const opened: OutFile[] = [];
+    const made: OutFile[] = [];
+    try {
+      const found = new Map<FileKey, OutFile>();
+      for (const key of fileKeys) {
+        const file = await OutFile.find(join(folder, fileNames[key]), markOf(marks, key));
+        if (file === undefined) continue;
+        opened.push(file);
+        found.set(key, file);
+      }
+      const fileFor = async (key: FileKey) => {
+        const known = found.get(key);
+        if (known !== undefined) return known;
+        if (made.length === 0) await makeFolder(folder);
+        const file = await OutFile.make(join(folder, fileNames[key]));
+        opened.push(file);
+        made.push(file);
+        return file;
+      };
+      const files = {
+        pages: await fileFor('pages'),
+        images: await fileFor('images'),
+        skipped: await fileFor('skipped'),
+      };
+      let cutBytes = 0;
+      for (const file of opened) cutBytes += await file.cut();
+      if (made.length > 0) await syncFolder(folder);
+      return new FileSink(files, cutBytes);
+    } catch (error) {
+      for (const file of opened) await file.close();
+      for (const { path } of made) await rm(path, { force: true });
+      throw error;
+    }
   }
 
   /** Appends the rows to the files and syncs them; gives the new lengths.
-   *  @throws Error of the file system, with its code; the lengths are then those of before. */
+   *  @throws HeldError somebody did something to them · Error of the file system, with its code.
+   *  The lengths are then those of before. */
   async write(rows: readonly Buffer[]): Promise<Lengths> {
     const results = rows.map(decodeResults);
-    const add = (file: keyof Files) => {
-      const buffers = results.map((result) => result[file]).filter(({ length }) => length > 0);
-      return append(this.#files[file], buffers, this.#lengths[file]);
+    await this.check();
+    for (const key of fileKeys) await this.#files[key].checkEnd();
+    for (const key of fileKeys) {
+      const buffers = results.map((result) => result[key]).filter(({ length }) => length > 0);
+      if (buffers.length > 0) await this.#files[key].append(Buffer.concat(buffers));
+    }
+    // What was removed since the first look is in no file: the rows must stay where they are.
+    await this.check();
+    for (const key of fileKeys) this.#files[key].accept();
+    return byFile((key) => this.#files[key].mark.length);
+  }
+
+  /** Are the files still at their paths, as they were left? @throws as `write` */
+  async check(): Promise<void> {
+    for (const key of fileKeys) await this.#files[key].check();
+  }
+
+  /** What is to go on record. */
+  get marks(): FileMarks {
+    const marks = byFile((key) => this.#files[key].mark);
+    const { pages, images, skipped } = marks;
+    const isCounted = fileKeys.every((key) => marks[key].lines !== undefined);
+    return {
+      pages: pages.length,
+      images: images.length,
+      skipped: skipped.length,
+      ...(isCounted && { lines: byFile((key) => marks[key].lines ?? 0) }),
+      ends: byFile((key) => marks[key].end ?? 0),
     };
-    this.#lengths = {
-      pages: await add('pages'),
-      images: await add('images'),
-      skipped: await add('skipped'),
-    };
-    return this.#lengths;
   }
 
   async close(): Promise<void> {
-    for (const { handle } of Object.values(this.#files)) await handle.close();
+    for (const key of fileKeys) await this.#files[key].close();
   }
+}
+
+/** Makes room for new files where the old ones are not what was written to: what stands there is
+ *  moved aside, nothing is removed. Gives the marks to go on with.
+ *  @throws HeldError, ConfigError a file cannot be moved */
+export async function beginAnew(
+  folder: string,
+  marks: FileMarks,
+): Promise<{ marks: FileMarks; begun: BegunFile[] }> {
+  const begun = new Map<FileKey, BegunFile>();
+  for (const key of fileKeys) {
+    const path = join(folder, fileNames[key]);
+    const mark = markOf(marks, key);
+    try {
+      await (await OutFile.find(path, mark))?.close();
+    } catch (error) {
+      if (!(error instanceof HeldError)) throw error;
+      const { length: bytes, lines } = mark;
+      begun.set(key, { file: fileNames[key], bytes, lines, movedTo: await moveAside(path) });
+    }
+  }
+  const zeroed = (of: Lengths) => byFile((key) => (begun.has(key) ? 0 : of[key]));
+  const { lines, ends } = marks;
+  return {
+    marks: {
+      ...zeroed(marks),
+      ...(lines !== undefined && { lines: zeroed(lines) }),
+      ...(ends !== undefined && { ends: zeroed(ends) }),
+    },
+    begun: [...begun.values()],
+  };
 }
 
 /** @throws ConfigError when a crawl that has written nothing would write over somebody's file. */
@@ -81,38 +170,49 @@ export async function refuseForeignFiles(folder: string): Promise<void> {
   }
 }
 
-async function openAt(path: string, length: number): Promise<File> {
-  let handle: FileHandle;
-  try {
-    handle = await open(path, constants.O_RDWR | constants.O_CREAT, 0o644);
-  } catch (error) {
-    throw new ConfigError(`cannot write ${path}: ${messageOf(error)}; choose another --out`, error);
-  }
-  const { size } = await handle.stat();
-  if (size < length) {
-    await handle.close();
-    throw new ConfigError(
-      `${path} has ${size} bytes, but ${length} were written to it; ` +
-        'put the file back, name its folder with --out, or cancel the crawl',
-    );
-  }
-  await handle.truncate(length);
-  return { path, handle };
+function markOf({ lines, ends, ...lengths }: FileMarks, key: FileKey): FileMark {
+  const length = lengths[key];
+  return { length, lines: length === 0 ? 0 : lines?.[key], end: ends?.[key] };
 }
 
-async function append({ path, handle }: File, buffers: Buffer[], at: number): Promise<number> {
-  if (buffers.length === 0) return at;
-  const bytes = buffers.length === 1 ? (buffers[0] ?? Buffer.alloc(0)) : Buffer.concat(buffers);
+function byFile<T>(of: (key: FileKey) => T): Record<FileKey, T> {
+  return { pages: of('pages'), images: of('images'), skipped: of('skipped') };
+}
+
+async function makeFolder(folder: string): Promise<void> {
   try {
-    for (let done = 0; done < bytes.length; ) {
-      const { bytesWritten } = await handle.write(bytes, done, bytes.length - done, at + done);
-      done += bytesWritten;
-    }
-    await handle.datasync();
+    await mkdir(folder, { recursive: true });
   } catch (error) {
-    // Node does not name the file of an open one.
-    if (error instanceof Error) error.message = `cannot write ${path}: ${messageOf(error)}`;
-    throw error;
+    throw unusable(folder, error, 'cannot make the folder');
   }
-  return at + bytes.length;
+}
+
+/** A file that is new is not there after a power cut unless its folder is on the disk, too. */
+async function syncFolder(folder: string): Promise<void> {
+  try {
+    const handle = await open(folder, 'r');
+    await handle.sync().finally(() => handle.close());
+  } catch {
+    // Some file systems cannot; then it is as safe as they make it.
+  }
+}
+
+/** Moves what stands at a path to a free name beside it; undefined: nothing is there, or an empty
+ *  file, which can be gone on with. @throws HeldError, ConfigError it cannot be moved */
+async function moveAside(path: string): Promise<string | undefined> {
+  const exists = async (at: string) => (await lstat(at).catch(() => undefined)) !== undefined;
+  if (!(await exists(path))) return undefined;
+  const found = await stat(path).catch(() => undefined);
+  if (found?.isFile() && found.size === 0) return undefined;
+  for (let n = 1; ; n++) {
+    const aside = `${path}.old-${n}`;
+    if (await exists(aside)) continue;
+    try {
+      await rename(path, aside);
+      await syncFolder(dirname(path));
+      return aside;
+    } catch (error) {
+      throw unusable(path, error);
+    }
+  }
 }

@@ -1,5 +1,5 @@
 /** Reads back what a crawl has found, from its files and the result queue: for repair. */
-import { closeSync, existsSync, openSync, readSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { decodeResults, type Lengths } from '../store/records.ts';
 import { fileNames, noLengths } from './files.ts';
@@ -45,6 +45,18 @@ export function lengthsOfFiles(folder: string): Lengths {
     return [file, eachLine(join(folder, name), () => {})];
   });
   return { ...noLengths, ...(Object.fromEntries(names) as Partial<Lengths>) };
+}
+
+/** The files that have less than these lengths, with what they have, or are not there. Lengths that
+ *  nobody knows: all must be there. */
+export function missingFiles(folder: string, lengths: Lengths | undefined): string[] {
+  return Object.entries(fileNames).flatMap(([file, name]) => {
+    const path = join(folder, name);
+    const length = lengths?.[file as keyof Lengths];
+    const size = statSync(path, { throwIfNoEntry: false })?.size;
+    if (length === undefined ? size !== undefined : (size ?? 0) >= length) return [];
+    return [size === undefined ? path : `${path} (${size} bytes of ${length})`];
+  });
 }
 
 /** Of a text that ends with a line feed, or is empty. */

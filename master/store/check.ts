@@ -17,18 +17,25 @@ import {
   treeAt,
   treeBytes,
 } from './pages.ts';
-import { decodeCrawl } from './records.ts';
+import { type CrawlRecord, decodeCrawl } from './records.ts';
 import { isTable, type Table } from './store.ts';
 import { addToSum, hasSum, isSound, sumBytes } from './sums.ts';
 
-/** Before a store is opened. @throws ConfigError it is damaged */
-export function refuseDamagedStore(path: string): void {
+/** Before a store is opened. `outFolder`: where its crawls' results are, which repair reads.
+ *  @throws ConfigError it is damaged */
+export function refuseDamagedStore(path: string, outFolder: string): void {
   const damage = checkStore(path);
   if (damage === undefined) return;
+  const folders = `--data ${quoted(dirname(dirname(path)))} --out ${quoted(outFolder)}`;
   throw new ConfigError(
     `the store ${path} is damaged (${damage}); save what can be saved with: ` +
-      `node master.js repair --data ${dirname(dirname(path))}`,
+      `node master.js repair ${folders}`,
   );
+}
+
+/** As a shell takes it for one word. */
+function quoted(path: string): string {
+  return /^[\w./:@%+,-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }
 
 /** What is wrong with the store file at `path`, in a few words; undefined: nothing, or there is
@@ -147,17 +154,22 @@ export class SeenSums {
     return this.#sums.get(crawl) ?? { count: 0, words: new Uint32Array(4) };
   }
 
+  /** Are the keys of a crawl those that its record says? */
+  areOf({ id, counters, seenSum }: CrawlRecord): boolean {
+    const { count, words } = this.of(id);
+    return count === counters.seen && words.every((word, i) => word === (seenSum[i] ?? 0));
+  }
+
   /** @throws Damage */
   compare(crawls: readonly Buffer[]): void {
     const known = new Set<number>();
     for (const value of crawls) {
-      const { id, name, state, counters, seenSum } = decodeCrawl(value);
+      const record = decodeCrawl(value);
+      const { id, name, state } = record;
       known.add(id);
       // Being erased, perhaps.
       if (state === 'cancelled') continue;
-      const { count, words } = this.of(id);
-      const isSame = words.every((word, i) => word === (seenSum[i] ?? 0));
-      if (count !== counters.seen || !isSame) {
+      if (!this.areOf(record)) {
         throw new Damage(`URLs that crawl ${name} has seen are missing or have changed`);
       }
     }

@@ -54,7 +54,7 @@ export type CrawlCounters = {
 export type CrawlRecord = {
   readonly id: number;
   readonly name: string;
-  readonly state: CrawlState;
+  readonly state: Exclude<CrawlState, 'held'>;
   readonly spec: CrawlSpec;
   /** Key of the fingerprints. */
   readonly secret: Uint8Array;
@@ -259,13 +259,17 @@ export function decodeResults(value: Buffer): Record<keyof ResultLines, Buffer> 
 /** Bytes of each of a crawl's files that are accounted for. */
 export type Lengths = Readonly<Record<keyof ResultLines, number>>;
 
+/** What is on record of a crawl's files: how long each is, how many lines that is, and the CRC-32
+ *  of its end. A record of an earlier version, or of `repair`, has the lengths alone. */
+export type FileMarks = Lengths & { readonly lines?: Lengths; readonly ends?: Lengths };
+
 /** Where they are, in `meta`. */
 export function lengthsKey(crawl: number): Buffer {
   return Buffer.from(`sink/${crawl}`);
 }
 
-export const encodeLengths = (lengths: Lengths): Buffer => encodeValue(lengths);
-export const decodeLengths = (value: Buffer): Lengths => decodeValue(value) as Lengths;
+export const encodeLengths = (marks: FileMarks): Buffer => encodeValue(marks);
+export const decodeLengths = (value: Buffer): FileMarks => decodeValue(value) as FileMarks;
 
 /** In `meta`: the format version, and the secret of the host hashes. */
 export const formatKey = Buffer.from('format');

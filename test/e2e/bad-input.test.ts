@@ -423,7 +423,10 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
     ],
     [['master.js', 'status'], ask],
     [['master.js', 'pause'], ask],
-    [['master.js', 'resume'], ask],
+    [
+      ['master.js', 'resume'],
+      [...ask, 'new-files'],
+    ],
     [['master.js', 'cancel'], ask],
     [
       ['master.js', 'buried'],

@@ -6,7 +6,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { Resources, TestSite } from '../../selftest/site.ts';
+import type { Resource, Resources, TestSite } from '../../selftest/site.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
 
@@ -154,3 +154,43 @@ test('recrawl: a wrong name, a missing or foreign file get one line', { timeout 
   appendFileSync(file, '\n');
   assert.match(await refusal('first', '--as', 'x', '--pages', file), /images/);
 });
+
+test('recrawl: each sitemap is read once, has one line, and opens no scope', {
+  timeout,
+}, async (t) => {
+  const other = await siteFor(t, new Map<string, Resource>([['/page', page([])]]));
+  const listed = (...urls: readonly string[]): Resource => {
+    const body = `<urlset>${urls.map((url) => `<url><loc>${url}</loc></url>`).join('')}</urlset>`;
+    return { kind: 'file', type: 'application/xml', body };
+  };
+  const site = await siteFor(t, new Map<string, Resource>([['/listed', page([])]]));
+  const { origin, resources } = site;
+  resources.set('/', { kind: 'page', links: [`${other.origin}/page`], images: [], etag: '"0"' });
+  other.resources.set('/map.xml', listed(`${origin}/listed`));
+  resources.set('/map.xml', listed(`${origin}/listed`));
+  const nested = `<sitemap><loc>${origin}/nested.xml</loc></sitemap>`;
+  const index = `<sitemapindex>${nested}</sitemapindex>`;
+  resources.set('/index.xml', { kind: 'file', type: 'application/xml', body: index });
+  resources.set('/nested.xml', listed(`${origin}/`));
+  resources.set('/old.xml', { kind: 'redirect', to: '/map.xml' });
+  const named = ['/map.xml', '/index.xml', '/gone.xml', '/old.xml', '/secret.xml'];
+  const lines = [...named.map((path) => origin + path), `${other.origin}/map.xml`];
+  site.robots = `User-agent: *\nDisallow: /secret.xml\n${lines.map((url) => `Sitemap: ${url}\n`).join('')}`;
+  const cluster = new Cluster(t);
+  const master = await cluster.master([site.url, '--crawl', 'first', '--allow-private']);
+  cluster.slave();
+  await master.said(/crawl first is done/);
+  const asked = [...site.counts];
+  site.log.length = other.log.length = 0;
+  await cluster.ask('recrawl', 'first', '--as', 'second', ...earlier);
+  await master.said(/crawl second is done/);
+  assert.deepEqual([...site.counts].sort(), asked.sort(), 'as often as the first time');
+  assert.deepEqual([...other.counts], [['/map.xml', 1]]);
+  const urls = (crawl: string) => cluster.fetched(crawl).map(({ url }) => url);
+  assert.equal(new Set(urls('second')).size, urls('second').length);
+  assert.deepEqual(urls('second').sort(), urls('first').sort());
+});
+
+function page(links: readonly string[]): Resource {
+  return { kind: 'page', links: [...links], images: [] };
+}

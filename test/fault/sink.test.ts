@@ -5,17 +5,25 @@
 import assert from 'node:assert/strict';
 import {
   appendFileSync,
+  copyFileSync,
+  linkSync,
+  mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { FileSink, noLengths } from '../../master/sinks/files.ts';
+import { HeldError } from '../../master/sinks/out-file.ts';
 import { encodeResults } from '../../master/store/records.ts';
 import { generateSite } from '../../selftest/site.ts';
 import { ConfigError } from '../../shared/errors.ts';
@@ -119,23 +127,178 @@ test('sink: garbage at the end of the files of a killed master', { timeout }, as
   assertExact(cluster, site.truth());
 });
 
-test('sink: files that a user has shortened stop the restart with one line', {
-  timeout,
-}, async (t) => {
-  const site = await siteFor(t, generateSite(78, 200), { delayMs: 10 });
-  const cluster = new Cluster(t);
-  const first = await cluster.master([site.url, '--per-host', '8']);
-  cluster.slave();
-  // Written again: the lengths of the first time are on the disk.
-  await cluster.grown('pages.jsonl', 0);
-  await cluster.grown('pages.jsonl', cluster.lines('pages.jsonl').length);
-  await first.kill('SIGKILL');
-  writeFileSync(join(cluster.out, 'default/pages.jsonl'), '');
-  const folders = ['--data', cluster.data, '--out', cluster.out];
-  const second = cluster.run(['master.js', '--listen', '127.0.0.1:0', ...folders]);
-  assert.deepEqual(await second.exited, { code: 2, signal: null });
-  assert.match(second.stderr, /^master: .*pages\.jsonl has 0 bytes, but \d+ were written.*\n$/);
+test('sink: nothing is made, cut or moved unless all files are what was written to', async (t) => {
+  const folder = temporary(t);
+  const first = await FileSink.open(folder, noLengths);
+  await first.write([row(1), row(2)]);
+  const { marks } = first;
+  await first.close();
+  const [pages, images] = [join(folder, 'pages.jsonl'), join(folder, 'img_src.txt')];
+  appendFileSync(pages, 'torn');
+  rmSync(images);
+  rmSync(join(folder, 'skipped.jsonl'));
+  await assert.rejects(FileSink.open(folder, { ...marks, skipped: 0 }), HeldError);
+  assert.deepEqual(readdirSync(folder), ['pages.jsonl']);
+  assert.equal(readFileSync(pages, 'utf8'), '{"page":1}\n{"page":2}\ntorn');
+  await assert.rejects(FileSink.open(join(folder, 'elsewhere'), marks), / is gone, and 22 bytes/);
+  assert.deepEqual(readdirSync(folder), ['pages.jsonl'], 'no folder is made');
 });
+
+test('sink: a file as long as it was, and with other lines, is another file', async (t) => {
+  const folder = temporary(t);
+  const first = await FileSink.open(folder, noLengths);
+  const lengths = await first.write([row(1), row(2)]);
+  const { marks } = first;
+  await first.close();
+  const path = join(folder, 'pages.jsonl');
+  writeFileSync(path, '{"page":1}\n{"page":3}\n{"page":4}\n');
+  await assert.rejects(FileSink.open(folder, marks), / is not the file that was written to/);
+  // A record of an earlier version says no more than the length.
+  await (await FileSink.open(folder, lengths)).close();
+  writeFileSync(path, '{"page":1}\n{"page":22}\n');
+  await assert.rejects(FileSink.open(folder, lengths), / is not the file that was written to/);
+});
+
+const meddlings: readonly (readonly [string, (path: string) => void, RegExp])[] = [
+  ['removed', (path) => rmSync(path), / is gone/],
+  ['cut', (path) => truncateSync(path), / bytes, but \d+ were written/],
+  ['cut and begun anew', (path) => writeFileSync(path, 'x'), / bytes, but \d+ were written/],
+  ['written to', (path) => appendFileSync(path, 'x'), / bytes, but \d+ were written/],
+  ['replaced', (path) => replace(path), / is not the file/],
+];
+
+for (const when of ['write', 'datasync'] as const) {
+  for (const name of ['pages.jsonl', 'img_src.txt', 'skipped.jsonl']) {
+    test(`sink: ${name} is meddled with at the ${when} of an append: nothing counts`, async (t) => {
+      for (const [what, meddle, reason] of meddlings) {
+        const folder = temporary(t);
+        const sink = await FileSink.open(folder, noLengths);
+        await sink.write([row(1), row(2)]);
+        const { marks } = sink;
+        const path = join(folder, name);
+        await meddling(
+          t,
+          when,
+          () => meddle(path),
+          async () => {
+            await assert.rejects(sink.write([row(3), row(4)]), (error) => {
+              assert.ok(error instanceof HeldError, what);
+              assert.match(error.message, reason);
+              return true;
+            });
+          },
+        );
+        assert.deepEqual(sink.marks, marks, what);
+        // Nobody gets a hole.
+        if (what !== 'removed') assert.ok(!readFileSync(path).includes(0), what);
+        await sink.close();
+      }
+    });
+  }
+}
+
+test('sink: a file with other names, or behind a link, is what it is', async (t) => {
+  const folder = temporary(t);
+  const real = join(folder, 'real.jsonl');
+  writeFileSync(real, '');
+  const crawl = join(folder, 'crawl');
+  mkdirSync(crawl);
+  symlinkSync(real, join(crawl, 'pages.jsonl'));
+  const sink = await FileSink.open(crawl, noLengths);
+  await sink.write([row(1)]);
+  linkSync(real, join(folder, 'more.jsonl'));
+  await sink.write([row(2)]);
+  assert.equal(readFileSync(real, 'utf8'), '{"page":1}\n{"page":2}\n');
+  rmSync(join(crawl, 'pages.jsonl'));
+  symlinkSync(join(folder, 'more.jsonl'), join(crawl, 'pages.jsonl'));
+  await sink.write([row(3)]); // the same file by its other name
+  replace(real);
+  rmSync(join(crawl, 'pages.jsonl'));
+  symlinkSync(real, join(crawl, 'pages.jsonl'));
+  await assert.rejects(sink.write([row(4)]), / is not the file/);
+  await sink.close();
+});
+
+test('sink: a link to a file that is not there yet is made', async (t) => {
+  const folder = temporary(t);
+  const real = join(folder, 'real.jsonl');
+  symlinkSync(real, join(folder, 'pages.jsonl'));
+  const sink = await FileSink.open(folder, noLengths);
+  await sink.write([row(1)]);
+  await sink.close();
+  assert.equal(readFileSync(real, 'utf8'), '{"page":1}\n');
+});
+
+test('sink: a file that another machine has removed is gone, and no fault of the disk', async (t) => {
+  const folder = temporary(t);
+  const sink = await FileSink.open(folder, noLengths);
+  await sink.write([row(1)]);
+  const stale = Object.assign(new Error('stale file handle'), { code: 'ESTALE' });
+  for (const when of ['write', 'datasync', 'stat'] as const) {
+    await meddling(
+      t,
+      when,
+      () => raise(stale),
+      () => assert.rejects(sink.write([row(2)]), / is gone, and 11 bytes/),
+    );
+  }
+  await sink.close();
+});
+
+test('sink: a write that fails halfway leaves nothing, and is done again', async (t) => {
+  const folder = temporary(t);
+  const sink = await FileSink.open(folder, noLengths);
+  await sink.write([row(1)]);
+  const full = Object.assign(new Error('no space'), { code: 'ENOSPC' });
+  await meddling(
+    t,
+    'datasync',
+    () => raise(full),
+    async () => {
+      await assert.rejects(sink.write([row(2)]), { code: 'ENOSPC' });
+    },
+  );
+  assert.equal(readFileSync(join(folder, 'pages.jsonl'), 'utf8'), '{"page":1}\n');
+  await sink.write([row(2)]);
+  assert.equal(readFileSync(join(folder, 'pages.jsonl'), 'utf8'), '{"page":1}\n{"page":2}\n');
+  assert.deepEqual(sink.marks.lines, { pages: 2, images: 2, skipped: 1 });
+  await sink.close();
+});
+
+/** Does something once, just before a file is written to, or just before it is synced. */
+async function meddling(
+  t: TestContext,
+  when: 'write' | 'datasync' | 'stat',
+  meddle: () => void,
+  run: () => Promise<void>,
+): Promise<void> {
+  const handle = await open(tmpdir(), 'r');
+  const prototype = Object.getPrototypeOf(handle) as Record<
+    string,
+    (...args: unknown[]) => unknown
+  >;
+  await handle.close();
+  const real = prototype[when];
+  const mocked = t.mock.method(
+    prototype,
+    when,
+    function meddled(this: unknown, ...args: unknown[]) {
+      mocked.mock.restore();
+      meddle();
+      return real?.apply(this, args);
+    },
+  );
+  await run();
+}
+
+function replace(path: string): void {
+  copyFileSync(path, `${path}.copy`);
+  renameSync(`${path}.copy`, path);
+}
+
+function raise(error: Error): never {
+  throw error;
+}
 
 function temporary(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'orbweaver-sink-'));

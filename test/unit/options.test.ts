@@ -181,6 +181,11 @@ test('recrawl: a line gives what has to be asked again', () => {
   assert.deepEqual(line({ status: 404, error: { kind: 'status' }, etag: '"1"' }), plain);
   assert.deepEqual(line({ excluded: 'robots' }), plain);
   assert.deepEqual(line({ finalUrl: url, ...answer, excluded: 'noindex' }), plain);
+  // The new crawl finds its sitemaps by itself.
+  const sitemap = { kind: 'urlset', urls: 1, images: 0 };
+  assert.deepEqual(line({ finalUrl: url, ...answer, sitemap }), []);
+  assert.deepEqual(line({ sitemap, error: { kind: 'connect' } }), []);
+  assert.deepEqual(line({ sitemap, excluded: 'robots' }), []);
   // The last line of a file that is being written.
   assert.deepEqual(urlsOf('{"url":"http://a.ex'), []);
 });

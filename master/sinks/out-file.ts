@@ -1,0 +1,243 @@
+/**
+ * One result file of a crawl while a master writes to it. Others may do to it what they like: move
+ * it, remove it, rotate it, write into it. So it is compared with what stands at its path before
+ * each append, and again when the append is on the disk, before anything counts as written:
+ *
+ *     check --as it was left--> append, sync --> check --as it was left--> accept
+ *       |                                          |
+ *       +------------- HeldError ------------------+     nothing counts; the rows stay in the store
+ *
+ * It is opened for appending: a file that is cut by somebody in between gets no hole.
+ */
+import { constants } from 'node:fs';
+import { type FileHandle, open, stat } from 'node:fs/promises';
+import { crc32 } from 'node:zlib';
+import { ConfigError, messageOf } from '../../shared/errors.ts';
+
+/** What is on record of one file. */
+export type FileMark = {
+  readonly length: number;
+  /** Undefined: nobody has counted them. */
+  readonly lines: number | undefined;
+  /** CRC-32 of its last bytes, `endBytes` at most; undefined: not known. */
+  readonly end: number | undefined;
+};
+
+/** The files of a crawl are not what it left: it is held until the operator acts. The message says
+ *  which file, and what to do. */
+export class HeldError extends ConfigError {}
+
+const endBytes = 1024;
+const lineFeed = 10;
+const { O_APPEND, O_CREAT, O_RDWR } = constants;
+/** What was done to the path, not to the disk. */
+const pathCodes: ReadonlySet<unknown> = new Set([
+  'EACCES',
+  'EISDIR',
+  'ELOOP',
+  'ENAMETOOLONG',
+  'ENOENT',
+  'ENOTDIR',
+  'ENXIO',
+  'EPERM',
+]);
+
+export class OutFile {
+  readonly path: string;
+  readonly #handle: FileHandle;
+  #mark: FileMark;
+  /** The last bytes up to the mark. */
+  #end: Buffer;
+  /** What it should have: more than the mark while an append is not accepted. */
+  #size: number;
+  #appended: Buffer = Buffer.alloc(0);
+
+  private constructor(path: string, handle: FileHandle, mark: FileMark, end: Buffer, size: number) {
+    this.path = path;
+    this.#handle = handle;
+    this.#mark = mark;
+    this.#end = end;
+    this.#size = size;
+  }
+
+  /** Opens what is there, and leaves it as it is; undefined: nothing is, and nothing was written.
+   *  @throws HeldError it is not what was written to · ConfigError the disk fails */
+  static async find(path: string, mark: FileMark): Promise<OutFile | undefined> {
+    let handle: FileHandle;
+    try {
+      handle = await open(path, O_RDWR | O_APPEND);
+    } catch (error) {
+      if (codeOf(error) !== 'ENOENT') throw unusable(path, error);
+      if (mark.length === 0) return undefined;
+      throw goneFrom(path, mark);
+    }
+    try {
+      const stats = await handle.stat();
+      if (!stats.isFile()) throw new HeldError(`${path} is not a plain file; put that back`);
+      if (stats.size < mark.length) throw otherSize(path, stats.size, mark.length);
+      const end = await endOf(handle, mark.length);
+      if (mark.length > 0 && !isEnd(end, mark)) throw otherFile(path);
+      return new OutFile(path, handle, { ...mark, end: crc32(end) }, end, stats.size);
+    } catch (error) {
+      await handle.close();
+      throw error;
+    }
+  }
+
+  /** Makes a file that is not there. @throws HeldError, ConfigError it cannot be made */
+  static async make(path: string): Promise<OutFile> {
+    try {
+      // Not O_EXCL: it may be a link to a file that is still to be made.
+      const handle = await open(path, O_RDWR | O_APPEND | O_CREAT, 0o644);
+      return new OutFile(path, handle, { length: 0, lines: 0, end: 0 }, Buffer.alloc(0), 0);
+    } catch (error) {
+      throw unusable(path, error);
+    }
+  }
+
+  get mark(): FileMark {
+    return this.#mark;
+  }
+
+  /** Cuts what stands behind the mark; gives how many bytes that was. */
+  async cut(): Promise<number> {
+    const bytes = this.#size - this.#mark.length;
+    if (bytes > 0) await this.#named(() => this.#handle.truncate(this.#mark.length));
+    this.#size = this.#mark.length;
+    return bytes;
+  }
+
+  /** Is it still the file at its path, and as long as it was left?
+   *  @throws HeldError it is not · Error of the file system */
+  async check(): Promise<void> {
+    const [open, there] = await this.#named(() =>
+      Promise.all([this.#handle.stat({ bigint: true }), statOf(this.path)]),
+    );
+    if (there === undefined) throw goneFrom(this.path, this.#mark);
+    const isSame = there.dev === open.dev && there.ino === open.ino && open.nlink > 0n;
+    if (!isSame) throw otherFile(this.path);
+    if (open.size !== BigInt(this.#size)) {
+      throw otherSize(this.path, Number(open.size), this.#size);
+    }
+  }
+
+  /** Does it end as it was left? @throws HeldError, Error as `check` */
+  async checkEnd(): Promise<void> {
+    const end = await this.#named(() => endOf(this.#handle, this.#mark.length));
+    if (!end.equals(this.#end)) throw otherFile(this.path);
+  }
+
+  /** Puts bytes behind the mark and on the disk; they count when they are accepted.
+   *  @throws Error of the file system, with its code; nothing is left of the bytes then */
+  async append(bytes: Buffer): Promise<void> {
+    await this.cut();
+    this.#appended = bytes;
+    try {
+      await this.#named(async () => {
+        for (let done = 0; done < bytes.length; ) {
+          const { bytesWritten } = await this.#handle.write(bytes, done);
+          done += bytesWritten;
+          this.#size += bytesWritten;
+        }
+        await this.#handle.datasync();
+      });
+    } catch (error) {
+      // What finds no room is written again, from the mark on.
+      await this.cut().catch(() => {});
+      throw error;
+    }
+  }
+
+  /** What was appended counts. */
+  accept(): void {
+    const bytes = this.#appended;
+    if (bytes.length === 0) return;
+    this.#appended = Buffer.alloc(0);
+    const { lines } = this.#mark;
+    this.#end = Buffer.concat([this.#end, bytes.subarray(-endBytes)]).subarray(-endBytes);
+    this.#mark = {
+      length: this.#mark.length + bytes.length,
+      lines: lines === undefined ? undefined : lines + linesIn(bytes),
+      end: crc32(this.#end),
+    };
+  }
+
+  async close(): Promise<void> {
+    await this.#handle.close();
+  }
+
+  /** Node does not name the file of an open one. */
+  async #named<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      // Removed by another machine, on a network file system.
+      if (codeOf(error) === 'ESTALE') throw goneFrom(this.path, this.#mark);
+      if (error instanceof Error && !(error instanceof HeldError)) {
+        error.message = `cannot write ${this.path}: ${messageOf(error)}`;
+      }
+      throw error;
+    }
+  }
+}
+
+/** What keeps a path from being used: the operator's own, or the disk's. */
+export function unusable(path: string, error: unknown, what = 'cannot write'): ConfigError {
+  const text = `${what} ${path}: ${messageOf(error)}; mend that, or choose another --out`;
+  return pathCodes.has(codeOf(error)) ? new HeldError(text, error) : new ConfigError(text, error);
+}
+
+function goneFrom(path: string, { length }: FileMark): HeldError {
+  return new HeldError(
+    `${path} is gone, and ${length} bytes were written to it; put the file back`,
+  );
+}
+
+function otherSize(path: string, size: number, length: number): HeldError {
+  return new HeldError(
+    `${path} has ${size} bytes, but ${length} were written to it; put the file back`,
+  );
+}
+
+function otherFile(path: string): HeldError {
+  return new HeldError(`${path} is not the file that was written to; put that back`);
+}
+
+async function statOf(path: string) {
+  try {
+    return await stat(path, { bigint: true });
+  } catch (error) {
+    const code = codeOf(error);
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
+    throw pathCodes.has(code) ? unusable(path, error) : error;
+  }
+}
+
+/** The last bytes before `length`. */
+async function endOf(handle: FileHandle, length: number): Promise<Buffer> {
+  const from = Math.max(0, length - endBytes);
+  const bytes = Buffer.alloc(length - from);
+  let done = 0;
+  while (done < bytes.length) {
+    const { bytesRead } = await handle.read(bytes, done, bytes.length - done, from + done);
+    if (bytesRead === 0) break;
+    done += bytesRead;
+  }
+  return bytes.subarray(0, done);
+}
+
+/** Only whole lines count as written. */
+function isEnd(end: Buffer, { end: known }: FileMark): boolean {
+  if (end.at(-1) !== lineFeed) return false;
+  return known === undefined || crc32(end) === known;
+}
+
+function linesIn(bytes: Buffer): number {
+  let count = 0;
+  for (let at = bytes.indexOf(lineFeed); at >= 0; at = bytes.indexOf(lineFeed, at + 1)) count++;
+  return count;
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
+}

@@ -1,0 +1,55 @@
+/** Crawls whose result files somebody does something to. */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { generateSite } from '../../selftest/site.ts';
+import type { MasterClient } from '../../shared/client.ts';
+import type { CrawlStatus } from '../../shared/protocol.ts';
+import { Cluster, type Program } from './cluster.ts';
+import { assertLeaves, siteFor } from './parts.ts';
+
+/** What the log says of the crawl `default`. */
+export const held = /crawl default is held: .*/;
+export const gone = / is gone, and \d+ bytes were written to it; put the file back/;
+export const heldFlags: readonly string[] = ['--per-host', '4'];
+
+/** A file in the folder of a crawl. */
+export const fileIn = (folder: string, name = 'pages.jsonl'): string => join(folder, name);
+/** Where a test keeps it. */
+export const keptOf = (folder: string, name = 'pages.jsonl'): string => `${folder}-kept-${name}`;
+
+/** Crawls with some lines written, of a site that takes some seconds. */
+export async function started(
+  t: TestContext,
+  crawls: readonly string[] = ['default'],
+  more: readonly string[] = [],
+) {
+  const site = await siteFor(t, generateSite(91, 120), { delayMs: 40 });
+  const cluster = new Cluster(t);
+  const master = await cluster.master([...heldFlags, ...more]);
+  const slave = cluster.slave();
+  await slave.said(/joined/);
+  const client = await cluster.connect();
+  const seeds = [site.url];
+  for (const crawl of crawls) await client.request('crawl.add', { crawl, seeds, priority: 0 });
+  if (crawls.length === 1) await written(cluster, 'default');
+  return { site, cluster, master, slave, client };
+}
+
+/** Written again: the lengths of the first time are on the disk. */
+export async function written(cluster: Cluster, crawl: string): Promise<void> {
+  await cluster.grown('pages.jsonl', 0, crawl);
+  await cluster.grown('pages.jsonl', cluster.lines('pages.jsonl', crawl).length, crawl);
+}
+
+export async function statusOf(client: MasterClient, crawl: string): Promise<CrawlStatus> {
+  const { crawls } = await client.request('crawl.list', {});
+  const status = crawls.find(({ name }) => name === crawl);
+  assert.ok(status);
+  return status;
+}
+
+export async function assertStops(...programs: readonly Program[]): Promise<void> {
+  for (const program of programs) program.signal('SIGTERM');
+  await assertLeaves(...programs);
+}
