@@ -6,6 +6,7 @@
  *                     +--every crawl finished (exitWhenDone)--> draining
  */
 import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeAuthkeyFile } from '../shared/authkey.ts';
 import { serverEncryption } from '../shared/encryption.ts';
@@ -19,6 +20,7 @@ import { DiskRoom, megabytes, shortageOf } from './disk-room.ts';
 import type { Crawl } from './frontier/crawl.ts';
 import { Frontier } from './frontier/frontier.ts';
 import { Grouping } from './frontier/grouping.ts';
+import { refusePatterns } from './frontier/patterns.ts';
 import { MemoryWatch } from './memory-watch.ts';
 import { Notices } from './notices.ts';
 import { Progress, summary } from './progress.ts';
@@ -38,6 +40,8 @@ import { upgrade } from './store/upgrade.ts';
 const commitEveryMs = 25;
 /** Shares of the memory limit: Bloom filters, and results that are not yet written. */
 const bloomShare = 3 / 8;
+/** The same for the programs of --include and --exclude. */
+const patternShare = 1 / 64;
 const resultShare = 1 / 16;
 /** The same for hosts that have tasks, and what one takes; and for their tasks. */
 const hostShare = 1 / 16;
@@ -83,10 +87,11 @@ export class Master {
 
   /** @throws ConfigError what the operator has to do. */
   static async start(options: ServeOptions): Promise<Master> {
+    const storeFolder = join(options.dataFolder, 'store');
+    if (!existsSync(storeFile(storeFolder))) refuseFirstPatterns(options);
     const folder = DataFolder.open(options.dataFolder);
     try {
       refuseFullDisk(options);
-      const storeFolder = join(options.dataFolder, 'store');
       refuseDamagedStore(storeFile(storeFolder));
       const store = await openLmdbStore(storeFolder);
       await upgrade(store);
@@ -96,8 +101,7 @@ export class Master {
     } catch (error) {
       folder.close();
       // Of the seeds: their crawl was cancelled, or there is no room for one more.
-      if (error instanceof CommandError) throw new ConfigError(error.message, error);
-      throw error;
+      throw asConfigError(error);
     }
   }
 
@@ -165,6 +169,7 @@ export class Master {
       leaseMs: options.timing.leaseMs,
       recentEntries: options.recentUrls,
       bloomBytesMax: bytesMax * bloomShare,
+      patternBytesMax: bytesMax * patternShare,
       queuesMax: Math.floor((bytesMax * hostShare) / bytesPerHost),
       tasksMax: Math.floor((bytesMax * taskShare) / bytesPerTask),
       robotsBytesMax: bytesMax * robotsShare,
@@ -267,7 +272,10 @@ export class Master {
   async #serve(): Promise<void> {
     const { host, port, seeds, crawl: name, spec } = this.#options;
     for (const crawl of this.#frontier.crawls) await this.#results.restore(crawl);
-    if (seeds.length > 0 && !this.#frontier.crawls.has(name)) await this.#results.prepare(name);
+    if (seeds.length > 0 && !this.#frontier.crawls.has(name)) {
+      this.#frontier.crawls.refuseOneMore(spec);
+      await this.#results.prepare(name);
+    }
     const actualPort = await this.#server.listen(host, port);
     this.#port = actualPort;
     this.#folder.publish(host, actualPort);
@@ -275,6 +283,7 @@ export class Master {
     this.#notices.listening(actualPort, this.#isNewKey);
     for (const crawl of this.#frontier.crawls) {
       if (crawl.spec.ignoreRobots && crawl.state === 'running') this.#notices.ignoresRobots(crawl);
+      if (crawl.isOpen) this.#notices.slowPatterns(crawl);
     }
     if (seeds.length > 0) await this.#seed(name, seeds, spec);
     await this.#progress.start(this.#options.statusEveryMs);
@@ -390,6 +399,19 @@ function refuseFullDisk({ dataFolder, outFolder, diskReserveBytes }: ServeOption
     `only ${megabytes(freeBytes)} MB are free under ${folder}, and --disk-reserve is ` +
       `${megabytes(diskReserveBytes)}; make room, or lower it`,
   );
+}
+
+/** Where no crawl can have them yet, patterns are refused before anything is made. */
+function refuseFirstPatterns({ spec }: ServeOptions): void {
+  try {
+    refusePatterns(spec);
+  } catch (error) {
+    throw asConfigError(error);
+  }
+}
+
+function asConfigError(error: unknown): unknown {
+  return error instanceof CommandError ? new ConfigError(error.message, error) : error;
 }
 
 /** Did the disk fail, rather than we? */

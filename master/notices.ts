@@ -9,6 +9,7 @@ import { isLoopback } from '../shared/url.ts';
 import { version } from '../shared/version.ts';
 import { megabytes, type Shortage } from './disk-room.ts';
 import type { Crawl } from './frontier/crawl.ts';
+import { nativeChars, nativePatterns } from './frontier/patterns.ts';
 import type { ServeOptions } from './serve-options.ts';
 
 /** Lines about refusals, whatever the addresses are: there are more of these than one can count. */
@@ -60,6 +61,16 @@ export class Notices {
       `crawl ${name} was finished before: ${counters.pages} pages in ${folder}; ` +
         'to crawl again, give another --crawl',
     );
+  }
+
+  /** Of a crawl that was made when such patterns were still taken. */
+  slowPatterns({ name, spec }: Crawl): void {
+    for (const pattern of nativePatterns(spec)) {
+      this.#log.warn(
+        `crawl ${name} keeps a pattern that new crawls may not have, and asks it about the first ` +
+          `${nativeChars} characters of a URL: ${pattern}`,
+      );
+    }
   }
 
   ignoresRobots({ name }: Crawl): void {

@@ -20,6 +20,7 @@ import {
 import type { Change } from '../store/store.ts';
 import type { Filter } from './filter.ts';
 import type { Host, Manners } from './host.ts';
+import type { PatternRoom } from './patterns.ts';
 import { Scope } from './scope.ts';
 import type { TaskQueue } from './tasks.ts';
 import { Traps } from './traps.ts';
@@ -77,6 +78,7 @@ export class Crawl {
     record: CrawlRecord,
     filter: Filter,
     kept: { readonly seedHosts?: readonly string[]; readonly trapCounts?: TrapCounts } = {},
+    patternRoom?: PatternRoom,
   ) {
     this.id = record.id;
     this.name = record.name;
@@ -88,7 +90,7 @@ export class Crawl {
     const { skipped, errors } = counters;
     this.counters = { ...counters, skipped: { ...skipped }, errors: { ...errors } };
     this.filter = filter;
-    this.scope = new Scope(record.spec, kept.seedHosts ?? []);
+    this.scope = new Scope(record.spec, kept.seedHosts ?? [], patternRoom);
     this.traps = new Traps(trapLimitsSchema.parse(record.spec.traps ?? {}), kept.trapCounts ?? []);
     this.seenSum = new Uint32Array(record.seenSum);
     this.#nextSeq = record.nextSeq;

@@ -9,6 +9,7 @@
  *     tls       the same ingest in plain and encrypted
  *     crowd     1,000 idle sessions and 1,000 half-open handshakes beside a slave that joins
  *     overload  pings and memory at 80 % of ingest, with 1,000 slaves, a long page, a slow sink
+ *     patterns  what --include and --exclude cost a link
  *     known     memory and restart time with 1 M and 10 M known URLs (some minutes)
  *
  * cost crawls the sites of BENCH_URL (parted by spaces), slow that of BENCH_SLOW_URL; by default
@@ -23,6 +24,7 @@ import { connect, type MasterClient, parseAddress } from '../../shared/client.ts
 import { Cluster, Program } from '../support/cluster.ts';
 import { anonymousBytes, childrenCpuMs, count, cpuMs, median, pause, say } from './measure.ts';
 import { overload } from './overload.ts';
+import { patterns } from './patterns.ts';
 import { hosts, synthetic, syntheticMaster } from './synthetic.ts';
 import type { Load, Measured } from './synthetic-slave.ts';
 
@@ -264,7 +266,7 @@ function mb(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-const parts = { cost, ingest, leases, slow, tls, crowd, overload, known };
+const parts = { cost, ingest, leases, slow, tls, crowd, overload, patterns, known };
 const chosen = process.argv.slice(2);
 for (const [name, part] of Object.entries(parts)) {
   if (chosen.length === 0 || chosen.includes(name)) await part();

@@ -94,6 +94,7 @@ test('tidy: one dependency, one file', () => {
     'log-update': ['master/progress.ts'],
     msgpackr: ['shared/frame.ts'],
     pino: ['shared/log.ts'],
+    re2js: ['master/frontier/automaton.ts'],
     tldts: ['master/frontier/scope.ts', 'slave/fetch/cookies.ts'],
     undici: ['slave/fetch/clients.ts', 'slave/fetch/proxy-client.ts'],
     yaml: ['master/config-file.ts'],
