@@ -1,6 +1,6 @@
 /**
- * The image of the Dockerfile without an engine: what its COPY lines take through .dockerignore, by a
- * reading of our own and by buildah (which builds without a daemon; FROM scratch, since a test has
+ * The image of the Dockerfile without an engine: what its COPY lines take through .dockerignore, by
+ * a reading of our own and by buildah (which builds without a daemon; FROM scratch, since a test has
  * no base images); then its build in that tree, with the packages that are installed here; and the
  * tree of the last stage, from which its programs run.
  */
