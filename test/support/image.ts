@@ -1,7 +1,7 @@
 /**
  * The image of the Dockerfile without an engine: what its COPY lines take through .dockerignore, by
- * a reading of our own and by buildah (which builds without a daemon; FROM scratch, since a test has
- * no base images); then its build in that tree, with the packages that are installed here; and the
+ * a reading of our own and by buildah (which builds without a daemon; FROM scratch, since no test
+ * has base images); then its build in that tree, with the packages that are installed here; and the
  * tree of the last stage, from which its programs run.
  */
 import assert from 'node:assert/strict';
