@@ -57,7 +57,7 @@ export function patterns(): void {
         `as JavaScript runs them ${median(figures.native).toFixed(2)}`,
     );
   }
-  const long = Array.from({ length: 9 }, (_, i) => `https://site.example/${i}${'/x'.repeat(464)}`);
+  const long = Array.from({ length: 9 }, (_, i) => `https://site.example/${i}${'/folder'.repeat(132)}`);
   const room = new PatternRoom(1 << 24);
   const linear = cost(long, (link) => new Patterns([innocent], room).match(link)) * long.length;
   const native = new RegExp(innocent, 'u');
