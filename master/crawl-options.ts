@@ -18,9 +18,10 @@ import {
   trapLimitsSchema,
   trapRules,
 } from '../shared/crawl.ts';
-import { ConfigError } from '../shared/errors.ts';
+import { ConfigError, messageOf } from '../shared/errors.ts';
 import { canonicalUrl } from '../shared/url.ts';
 import { version } from '../shared/version.ts';
+import { refusePatterns } from './frontier/patterns.ts';
 
 const product = `Orbweaver/${version}`;
 
@@ -190,9 +191,20 @@ function agents({ userAgent, contact }: Values): Values {
 /** The whole spec of a crawl from the values of `specFlags`. @throws ConfigError */
 export function makeSpec(values: Values): CrawlSpec {
   const parsed = crawlSpecSchema.safeParse(specPart(values));
-  if (parsed.success) return parsed.data;
+  if (parsed.success) return withPatterns(parsed.data);
   const issue = parsed.error.issues[0];
   throw new ConfigError(`--${flagOf(issue?.path ?? [])}: ${issue?.message}`);
+}
+
+/** Refuses here what is no pattern at all; of others the master knows whether the crawl has them
+ *  already. */
+function withPatterns(spec: CrawlSpec): CrawlSpec {
+  try {
+    refusePatterns(spec, true);
+  } catch (error) {
+    throw new ConfigError(messageOf(error), error);
+  }
+  return spec;
 }
 
 /** The flag behind a field of the spec. */

@@ -6,16 +6,17 @@
  *                     +--every crawl finished (exitWhenDone)--> draining
  */
 import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeAuthkeyFile } from '../shared/authkey.ts';
 import { serverEncryption } from '../shared/encryption.ts';
-import { CommandError, ConfigError, messageOf, StoreError } from '../shared/errors.ts';
+import { ConfigError, StoreError } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
 import { version } from '../shared/version.ts';
 import { authkeysOf } from './authkeys.ts';
 import { Backups } from './backup.ts';
-import { afterFault, DataFolder, localAddress } from './data-folder.ts';
-import { DiskRoom, megabytes, shortageOf } from './disk-room.ts';
+import { DataFolder, localAddress } from './data-folder.ts';
+import { DiskRoom } from './disk-room.ts';
 import type { Crawl } from './frontier/crawl.ts';
 import { Frontier } from './frontier/frontier.ts';
 import { Grouping } from './frontier/grouping.ts';
@@ -25,6 +26,14 @@ import { Progress, summary } from './progress.ts';
 import { builtBytesMax } from './python/heavy-requests.ts';
 import { Managed } from './python/managed.ts';
 import { UserQueues } from './queues.ts';
+import {
+  asConfigError,
+  diskFault,
+  heldError,
+  isDiskFault,
+  refuseFirstPatterns,
+  refuseFullDisk,
+} from './refusals.ts';
 import { RobotsSlave } from './robots-slave.ts';
 import { SeedLookup } from './seed-lookup.ts';
 import type { ServeOptions } from './serve-options.ts';
@@ -40,6 +49,8 @@ import { upgrade } from './store/upgrade.ts';
 const commitEveryMs = 25;
 /** Shares of the memory limit: Bloom filters, and results that are not yet written. */
 const bloomShare = 3 / 8;
+/** The same for the programs of --include and --exclude. */
+const patternShare = 1 / 64;
 const resultShare = 1 / 16;
 /** The same for hosts that have tasks, and what one takes; and for their tasks. */
 const hostShare = 1 / 16;
@@ -89,10 +100,11 @@ export class Master {
 
   /** @throws ConfigError what the operator has to do. */
   static async start(options: ServeOptions): Promise<Master> {
+    const storeFolder = join(options.dataFolder, 'store');
+    if (!existsSync(storeFile(storeFolder))) refuseFirstPatterns(options);
     const folder = DataFolder.open(options.dataFolder);
     try {
       refuseFullDisk(options);
-      const storeFolder = join(options.dataFolder, 'store');
       refuseDamagedStore(storeFile(storeFolder), options.outFolder);
       const store = await openLmdbStore(storeFolder);
       await upgrade(store);
@@ -102,8 +114,7 @@ export class Master {
     } catch (error) {
       folder.close();
       // Of the seeds: their crawl was cancelled, or there is no room for one more.
-      if (error instanceof CommandError) throw new ConfigError(error.message, error);
-      throw error;
+      throw asConfigError(error);
     }
   }
 
@@ -174,6 +185,7 @@ export class Master {
       leaseMarginMs: options.timing.leaseMarginMs,
       recentEntries: options.recentUrls,
       bloomBytesMax: bytesMax * bloomShare,
+      patternBytesMax: bytesMax * patternShare,
       queuesMax: Math.floor((bytesMax * hostShare) / bytesPerHost),
       tasksMax: Math.floor((bytesMax * taskShare) / bytesPerTask),
       robotsBytesMax: bytesMax * robotsShare,
@@ -287,7 +299,10 @@ export class Master {
   async #serve(): Promise<void> {
     const { host, port, seeds, crawl: name, spec } = this.#options;
     for (const crawl of this.#frontier.crawls) await this.#results.restore(crawl);
-    if (seeds.length > 0 && !this.#frontier.crawls.has(name)) await this.#results.prepare(name);
+    if (seeds.length > 0 && !this.#frontier.crawls.has(name)) {
+      this.#frontier.crawls.refuseOneMore(spec);
+      await this.#results.prepare(name);
+    }
     const actualPort = await this.#server.listen(host, port);
     this.#port = actualPort;
     this.#folder.publish(host, actualPort);
@@ -296,6 +311,7 @@ export class Master {
     this.#notices.listening(actualPort, this.#isNewKey);
     for (const crawl of this.#frontier.crawls) {
       if (crawl.spec.ignoreRobots && crawl.state === 'running') this.#notices.ignoresRobots(crawl);
+      if (crawl.isOpen) this.#notices.slowPatterns(crawl);
     }
     if (seeds.length > 0) await this.#seed(name, seeds, spec);
     await this.#progress.start(this.#options.statusEveryMs);
@@ -429,33 +445,4 @@ export class Master {
     this.#commits.submit([{ table: 'meta', key: secretKey, value: secret }]);
     return secret;
   }
-}
-
-/** Opening a store writes to it. @throws ConfigError */
-function refuseFullDisk({ dataFolder, outFolder, diskReserveBytes }: ServeOptions): void {
-  const shortage = shortageOf([dataFolder, outFolder], diskReserveBytes);
-  if (shortage === undefined) return;
-  const { folder, freeBytes } = shortage;
-  throw new ConfigError(
-    `only ${megabytes(freeBytes)} MB are free under ${folder}, and --disk-reserve is ` +
-      `${megabytes(diskReserveBytes)}; make room, or lower it`,
-  );
-}
-
-function heldError(names: string): ConfigError {
-  return new ConfigError(
-    `not done, because held: ${names}; put the files back and start again, or start without ` +
-      '--exit-when-done and say `resume CRAWL --new-files` or `cancel CRAWL`',
-  );
-}
-
-/** Did the disk fail, rather than we? */
-function isDiskFault(error: unknown): boolean {
-  if (error instanceof StoreError) return true;
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  return ['EIO', 'EROFS', 'ENODEV', 'ENXIO', 'ESTALE', 'ENOTCONN'].includes(String(code));
-}
-
-function diskFault(error: unknown): ConfigError {
-  return new ConfigError(`${messageOf(error)}; ${afterFault}`, error);
 }

@@ -11,6 +11,7 @@ import { isLoopback } from '../shared/url.ts';
 import { version } from '../shared/version.ts';
 import { megabytes, type Shortage } from './disk-room.ts';
 import type { Crawl } from './frontier/crawl.ts';
+import { nativeChars, nativePatterns } from './frontier/patterns.ts';
 import type { SeedsFound } from './frontier/seed-hosts.ts';
 import type { ServeOptions } from './serve-options.ts';
 import { fileNames } from './sinks/files.ts';
@@ -105,6 +106,16 @@ export class Notices {
       `only crawls that are held are left: leaving with code 2 in ${ms / 1000} s, unless one of ` +
         'them is resumed or cancelled',
     );
+  }
+
+  /** Of a crawl that was made when such patterns were still taken. */
+  slowPatterns({ name, spec }: Crawl): void {
+    for (const pattern of nativePatterns(spec)) {
+      this.#log.warn(
+        `crawl ${name} keeps a pattern that new crawls may not have, and asks it about the first ` +
+          `${nativeChars} characters of a URL: ${pattern}`,
+      );
+    }
   }
 
   ignoresRobots({ name }: Crawl): void {

@@ -1,13 +1,12 @@
-// Keeps the option tables of README.md in step with the programs: reads `--help` of both and
-// rewrites what stands between the markers. `node scripts/options.mjs`; with `--check` it only
-// says whether they are in step.
+// Keeps the option tables of README.md, and the variables that docker-compose.yml hands on, in step
+// with the programs: reads `--help` of both and rewrites what stands between the markers.
+// `node scripts/options.mjs`; with `--check` it only says whether they are in step.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const readme = join(root, 'README.md');
 
 /** The options of a program: `{flag, text}` with the text on one line. */
 function optionsOf(program) {
@@ -49,13 +48,38 @@ function table(program) {
   return [...head, ...optionsOf(program).map(row)].join('\n');
 }
 
-const before = readFileSync(readme, 'utf8');
-const after = before.replace(
-  /(<!-- options of (\w+\.js) -->\n)[\s\S]*?(\n<!-- end -->)/g,
-  (_, start, program, end) => start + table(program) + end,
-);
-if (!process.argv.includes('--check')) writeFileSync(readme, after);
-else if (before !== after) {
-  console.error('README.md does not list the options of --help: run node scripts/options.mjs');
-  process.exit(1);
+/** A variable without a value is the one of the engine's environment, if it is there. */
+function variables(program, indent, given) {
+  const help = execFileSync(process.execPath, [join(root, program), '--help'], {
+    encoding: 'utf8',
+  });
+  return [...new Set(help.match(/\bORB_[A-Z0-9_]+/g))]
+    .filter((name) => !given.includes(`${indent}${name}: `))
+    .map((name) => `${indent}${name}:`)
+    .join('\n');
 }
+
+/** `rewritten`: the text of a file as it is to be. */
+function keep(file, rewritten) {
+  const before = readFileSync(join(root, file), 'utf8');
+  const after = rewritten(before);
+  if (!process.argv.includes('--check')) writeFileSync(join(root, file), after);
+  else if (before !== after) {
+    console.error(`${file} does not list the options of --help: run node scripts/options.mjs`);
+    process.exitCode = 1;
+  }
+}
+
+keep('README.md', (text) =>
+  text.replace(
+    /(<!-- options of (\w+\.js) -->\n)[\s\S]*?(\n<!-- end -->)/g,
+    (_, start, program, end) => start + table(program) + end,
+  ),
+);
+keep('docker-compose.yml', (text) =>
+  text.replace(
+    /(environment:\n(?:(?! *environment:).*\n)*?)( *)(# options of (\w+\.js)\n)[\s\S]*?( *# end\n)/g,
+    (_, given, indent, start, program, end) =>
+      `${given}${indent}${start}${variables(program, indent, given)}\n${end}`,
+  ),
+);

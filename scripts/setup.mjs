@@ -1,8 +1,10 @@
 // Makes a fresh clone ready: installs the packages when they are missing or the lock file is
-// newer, builds when a source is newer than what was built. Uses Node alone, because it runs
-// before anything is installed.
+// newer, builds when a source or a package is newer than what was built. In a packed tree, which is
+// built and has no lock file, it installs what the programs need. Uses Node alone, because it runs
+// before anything is installed. No script of a package is run: npm 10 does not know `allowScripts`.
 import { execSync } from 'node:child_process';
 import { existsSync, readdirSync, statSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -38,18 +40,37 @@ const run = (command, advice) => {
   }
 };
 
-if (changedMs('node_modules/.package-lock.json') < changedMs('package-lock.json')) {
+const install = (command) => {
   console.error('orbweaver: installing packages …');
-  // Builds, too: `prepare`.
-  run('npm ci --loglevel=error', 'mend that (is the npm registry in reach?) and start again');
-}
-const sourceMs = Math.max(
-  ...['master', 'slave', 'shared', 'selftest', 'test'].map(newestMs),
-  changedMs('tsconfig.json'),
-  changedMs('scripts/build.mjs'),
-);
-const builtMs = Math.min(...['master.js', 'slave.js', 'selftest.js', 'dist'].map(changedMs));
-if (builtMs < sourceMs) {
-  console.error('orbweaver: building …');
-  run('node scripts/build.mjs', 'mend the sources and start again');
+  run(
+    `npm ${command} --ignore-scripts --loglevel=error`,
+    'mend that (is the npm registry in reach?) and start again',
+  );
+};
+/** The one package that is not in the programs themselves. */
+const hasStore = () => {
+  try {
+    createRequire(join(root, 'master.js')).resolve('lmdb');
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+const installed = 'node_modules/.package-lock.json';
+const isClone = existsSync(join(root, 'master'));
+if (isClone && changedMs(installed) < changedMs('package-lock.json')) install('ci');
+if (!isClone && !hasStore()) install('install --omit=dev --no-package-lock');
+if (isClone) {
+  const sourceMs = Math.max(
+    ...['master', 'slave', 'shared', 'selftest', 'test'].map(newestMs),
+    changedMs('tsconfig.json'),
+    changedMs('scripts/build.mjs'),
+    changedMs(installed),
+  );
+  const builtMs = Math.min(...['master.js', 'slave.js', 'selftest.js', 'dist'].map(changedMs));
+  if (builtMs < sourceMs) {
+    console.error('orbweaver: building …');
+    run('node scripts/build.mjs', 'mend the sources and start again');
+  }
 }

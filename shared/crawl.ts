@@ -171,23 +171,26 @@ export const trapLimitsSchema = z.strictObject({
   similar: trapLimit(1_000_000_000, 10_000),
 });
 export type TrapLimits = z.infer<typeof trapLimitsSchema>;
-/** In the order in which a link is held against them. */
+/** In the order in which a link is held against them; the patterns of the crawl come behind
+ *  `parameters`. */
 export const trapRules = [
-  'session',
   'length',
   'segments',
   'repeats',
   'parameters',
+  'session',
   'queries',
   'similar',
 ] as const satisfies readonly (keyof TrapLimits)[];
 
-const pattern = z.string().max(1024).refine(isRegExp, { error: 'is not a regular expression' });
+/** What it may say the master decides, which runs it. */
+const pattern = z.string().max(1024);
 
 export const crawlSpecSchema = z.strictObject({
   /** `host`: the seeds' hosts; `domain`: their registrable domains; `any`: no bound. */
   scope: z.enum(['host', 'domain', 'any']).default('host'),
-  /** A URL must match one of these (if there are any) and none of `exclude`. */
+  /** A URL must match one of these (if there are any) and none of `exclude`: see the master's
+   *  `pattern-syntax`. */
   include: z.array(pattern).max(100).default([]),
   exclude: z.array(pattern).max(100).default([]),
   /** Links away from a seed; 0 fetches the seeds alone. */
@@ -227,13 +230,4 @@ export const crawlNameSchema = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63
  *  with. Source: RFC 9309, section 2.2.1. */
 export function productToken(userAgent: string): string {
   return /^[A-Za-z_-]+/.exec(userAgent)?.[0] ?? 'Orbweaver';
-}
-
-function isRegExp(source: string): boolean {
-  try {
-    new RegExp(source, 'u');
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -20,6 +20,7 @@ import {
 import type { Change } from '../store/store.ts';
 import type { Filter } from './filter.ts';
 import type { Host, Manners } from './host.ts';
+import type { PatternRoom } from './patterns.ts';
 import { Scope } from './scope.ts';
 import { SeedHosts } from './seed-hosts.ts';
 import type { TaskQueue } from './tasks.ts';
@@ -92,6 +93,7 @@ export class Crawl {
     record: CrawlRecord,
     filter: Filter,
     kept: Partial<KeptSeeds> & { readonly trapCounts?: TrapCounts } = {},
+    patternRoom?: PatternRoom,
   ) {
     this.id = record.id;
     this.name = record.name;
@@ -104,7 +106,7 @@ export class Crawl {
     const { skipped, errors } = counters;
     this.counters = { ...counters, skipped: { ...skipped }, errors: { ...errors } };
     this.filter = filter;
-    this.scope = new Scope(record.spec, kept.seedHosts ?? []);
+    this.scope = new Scope(record.spec, kept.seedHosts ?? [], patternRoom);
     this.seedHosts = new SeedHosts(record.spec, kept.seedBlocks);
     // Those that no look-up is needed for are not on record.
     for (const url of this.scope.seedUrls) this.seedHosts.settle(url, new Map());

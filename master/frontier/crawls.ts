@@ -23,6 +23,7 @@ import type { Change, Row, Store } from '../store/store.ts';
 import { bloomBytesFor } from './bloom.ts';
 import { Crawl, type KeptSeeds, noCounters } from './crawl.ts';
 import { Filter } from './filter.ts';
+import { PatternRoom, refusePatterns } from './patterns.ts';
 import type { RecentTable } from './recent.ts';
 import { TaskQueues, type TaskQueuesOptions } from './task-queues.ts';
 import type { Task } from './tasks.ts';
@@ -38,17 +39,20 @@ export class Crawls {
   readonly #recent: RecentTable;
   readonly #folder: string | undefined;
   readonly #bloomBytesMax: number;
+  readonly #patternRoom: PatternRoom;
   readonly #byName = new Map<string, Crawl>();
   readonly #byId = new Map<number, Crawl>();
 
   /** Reads what the store knows. `folder` is for saved Bloom filters; undefined: none.
-   *  `bloomBytesMax`: what the Bloom filters of all crawls may take. */
+   *  `bloomBytesMax`, `patternBytesMax`: what the Bloom filters of all crawls may take, and the
+   *  programs of their patterns. */
   constructor(
     options: {
       store: Store;
       recent: RecentTable;
       folder: string | undefined;
       bloomBytesMax: number;
+      patternBytesMax: number;
     } & TaskQueuesOptions,
   ) {
     this.queues = new TaskQueues(options);
@@ -56,6 +60,7 @@ export class Crawls {
     this.#recent = options.recent;
     this.#folder = options.folder;
     this.#bloomBytesMax = options.bloomBytesMax;
+    this.#patternRoom = new PatternRoom(options.patternBytesMax);
     for (const { value } of this.#rows('crawls', crawlKey(0), afterPrefix(crawlKey(2 ** 32 - 1)))) {
       const crawl = this.#register(decodeCrawl(value));
       // Its hosts are read in when they are wanted.
@@ -92,7 +97,7 @@ export class Crawls {
   }
 
   /** The crawl of that name, made if there is none; on disk with its first commit.
-   *  @throws CommandError E_LIMIT: see `refuseOneMore` */
+   *  @throws CommandError E_LIMIT, E_BAD_REQUEST: see `refuseOneMore` */
   open(name: string, spec: CrawlSpec): Crawl {
     const known = this.#byName.get(name);
     if (known !== undefined) return known;
@@ -111,8 +116,11 @@ export class Crawls {
     });
   }
 
-  /** @throws CommandError E_LIMIT there are too many, or no memory for the filter of one more */
-  refuseOneMore({ urlsExpected }: CrawlSpec): void {
+  /** @throws CommandError E_LIMIT there are too many, or no memory for the filter of one more ·
+   *  E_BAD_REQUEST a pattern that would not run in linear time */
+  refuseOneMore(spec: CrawlSpec): void {
+    const { urlsExpected } = spec;
+    refusePatterns(spec);
     if (this.#byId.size >= crawlsMax) {
       throw new CommandError(
         'E_LIMIT',
@@ -171,10 +179,11 @@ export class Crawls {
       },
     });
     const counts = this.#store.get('meta', trapsKey(record.id));
-    const crawl = new Crawl(record, filter, {
+    const kept = {
       ...this.#seedsOf(record.id),
       ...(counts && { trapCounts: decodeTrapCounts(counts) }),
-    });
+    };
+    const crawl = new Crawl(record, filter, kept, this.#patternRoom);
     this.#byName.set(crawl.name, crawl);
     this.#byId.set(crawl.id, crawl);
     return crawl;

@@ -27,6 +27,8 @@ export type FrontierOptions = Pick<
     readonly recentEntries: number;
     /** What the Bloom filters of all crawls may take. */
     readonly bloomBytesMax: number;
+    /** What the programs of the patterns of all crawls may take. */
+    readonly patternBytesMax: number;
     /** What parsed robots.txt may take. */
     readonly robotsBytesMax: number;
     /** True while memory is short: little may wait for the disk then. */

@@ -99,6 +99,7 @@ export class Frontier {
       recent,
       folder: options.folder,
       bloomBytesMax: options.bloomBytesMax,
+      patternBytesMax: options.patternBytesMax,
       queuesMax: options.queuesMax,
       tasksMax: options.tasksMax,
     });

@@ -257,12 +257,15 @@ export class Gathering {
 
   #refuses(url: URL, { depth, isTooDeep }: Found): SkipReason | undefined {
     const { scope, traps, filter, secret } = this.crawl;
-    const outside = scope.refuses(url) ?? (isTooDeep ? 'depth' : undefined);
+    const outside = scope.isElsewhere(url)
+      ? 'host'
+      : (traps.looks(url) ?? scope.refusesText(url.href));
     if (outside !== undefined) return outside;
+    if (isTooDeep) return 'depth';
     const plain = traps.withoutSession(url);
     const words = plain === undefined ? undefined : this.#nested.one(secret, plain);
     if (words !== undefined && filter.hasAdmitted(words, 0)) return 'session';
-    const rule = traps.take(url, depth);
+    const rule = traps.count(url, depth);
     // The first of them stands for the page by all its names.
     if (rule === undefined && words !== undefined) this.#markSeen(words, 0);
     return rule;

@@ -6,23 +6,31 @@
  */
 import { getDomain } from 'tldts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
+import { PatternRoom, Patterns } from './patterns.ts';
 
 export type OutOfScope = 'host' | 'include' | 'exclude';
 
+/** For the patterns of one crawl, where it is not a part of many. */
+const roomBytes = 4 << 20;
+
 export class Scope {
   readonly #kind: CrawlSpec['scope'];
-  readonly #include: readonly RegExp[];
-  readonly #exclude: readonly RegExp[];
+  readonly #include: Patterns;
+  readonly #exclude: Patterns;
   /** Host and port of every seed; the port is empty on the default port of either scheme. */
   readonly #hosts = new Set<string>();
   /** What a URL's host is compared with: the hosts, or in a scope of `domain` their domains. */
   readonly #open: Set<string>;
   readonly #domains = new Map<string, string>();
 
-  constructor(spec: Pick<CrawlSpec, 'scope' | 'include' | 'exclude'>, seedHosts: Iterable<string>) {
+  constructor(
+    spec: Pick<CrawlSpec, 'scope' | 'include' | 'exclude'>,
+    seedHosts: Iterable<string>,
+    room = new PatternRoom(roomBytes),
+  ) {
     this.#kind = spec.scope;
-    this.#include = spec.include.map((source) => new RegExp(source, 'u'));
-    this.#exclude = spec.exclude.map((source) => new RegExp(source, 'u'));
+    this.#include = new Patterns(spec.include, room);
+    this.#exclude = new Patterns(spec.exclude, room);
     this.#open = this.#kind === 'domain' ? new Set() : this.#hosts;
     for (const host of seedHosts) this.addSeed(new URL(`http://${host}/`));
   }
@@ -61,13 +69,18 @@ export class Scope {
 
   /** Why a canonical URL is left out; undefined when it belongs to the crawl. */
   refuses(url: URL): OutOfScope | undefined {
-    if (this.#kind !== 'any' && !this.#open.has(this.#hostOf(url))) return 'host';
-    const { href } = url;
-    if (this.#include.length > 0 && !this.#include.some((pattern) => pattern.test(href))) {
-      return 'include';
-    }
-    if (this.#exclude.some((pattern) => pattern.test(href))) return 'exclude';
-    return undefined;
+    return this.isElsewhere(url) ? 'host' : this.refusesText(url.href);
+  }
+
+  /** Is it on a host that links do not lead to? */
+  isElsewhere(url: URL): boolean {
+    return this.#kind !== 'any' && !this.owns(url);
+  }
+
+  /** Which of the patterns leave a canonical URL out, wherever it is. */
+  refusesText(href: string): 'include' | 'exclude' | undefined {
+    if (!this.#include.isEmpty && !this.#include.match(href)) return 'include';
+    return this.#exclude.match(href) ? 'exclude' : undefined;
   }
 
   #hostOf(url: URL): string {

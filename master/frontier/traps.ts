@@ -47,9 +47,9 @@ export class Traps {
     this.#counts = new Map(counts);
   }
 
-  /** The rule that keeps a new canonical URL out, found `depth` links away from a seed; undefined:
-   *  none, and then it has been counted. */
-  take(url: URL, depth: number): TrapRule | undefined {
+  /** The rule that keeps a new canonical URL out by its looks alone: the cheapest question, asked
+   *  before any pattern of the operator meets the URL. */
+  looks(url: URL): TrapRule | undefined {
     const { length, segments, repeats, parameters } = this.#limits;
     const { href } = url;
     if (length > 0 && href.length > length) return 'length';
@@ -60,9 +60,18 @@ export class Traps {
     if (repeats > 0 && path.lookalikes > repeats && repeatsOf(url.pathname) > repeats) {
       return 'repeats';
     }
-    const count = mark < 0 ? 0 : parametersOf(href, mark);
-    if (parameters > 0 && count > parameters) return 'parameters';
-    if (count >= manyParameters) return this.#count('queries', manyKind(url));
+    if (parameters === 0 || mark < 0 || parametersOf(href, mark) <= parameters) return undefined;
+    return 'parameters';
+  }
+
+  /** The rule that keeps a URL out for the number of its kind, found `depth` links away from a seed;
+   *  undefined: none, and then it has been counted. */
+  count(url: URL, depth: number): TrapRule | undefined {
+    const { href } = url;
+    const mark = href.indexOf('?');
+    if (mark >= 0 && parametersOf(href, mark) >= manyParameters) {
+      return this.#count('queries', manyKind(url));
+    }
     return depth > calendarAt ? this.#count('similar', similarKind(url, depth)) : undefined;
   }
 

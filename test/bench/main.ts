@@ -13,6 +13,7 @@
  *     overload  pings and memory at 80 % of ingest, with 1,000 slaves, a long page, a slow sink
  *     dead-hosts  200 healthy hosts beside 1,000 that never answer; 1,000 new healthy ones
  *     https-hosts  CPU of a slave a page on 500 to 4,000 https hosts, and on http hosts
+ *     patterns  what --include and --exclude cost a link
  *     known     memory and restart time with 1 M and 10 M known URLs (some minutes)
  *     fill      a store that grows to 6 M URLs: rate, bytes on the device, memory (some minutes)
  *
@@ -33,6 +34,7 @@ import { heavy } from './heavy.ts';
 import { httpsHosts } from './https-hosts.ts';
 import { anonymousBytes, childrenCpuMs, count, cpuMs, median, pause, say } from './measure.ts';
 import { overload } from './overload.ts';
+import { patterns } from './patterns.ts';
 import { hosts, synthetic, syntheticMaster } from './synthetic.ts';
 import type { Load, Measured } from './synthetic-slave.ts';
 
@@ -286,6 +288,7 @@ const parts = {
   overload,
   'dead-hosts': deadHosts,
   'https-hosts': httpsHosts,
+  patterns,
   known,
   fill,
 };

@@ -4,11 +4,12 @@
  * folders, the name `master` is this machine, the port is a free one, dependants wait for health.
  */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -21,15 +22,21 @@ const root = fileURLToPath(new URL('../../..', import.meta.url));
 
 const serviceSchema = z.object({
   image: z.string(),
+  build: z.string().optional(),
+  pull_policy: z.string().optional(),
   user: z.string(),
   init: z.boolean(),
   restart: z.string(),
   read_only: z.boolean(),
   command: z.array(z.string()).min(2),
-  // An engine fills variables in after it has parsed, so to it they are all text.
-  environment: z.record(z.string(), z.coerce.string()),
+  // An engine fills variables in after it has parsed, so to it they are all text. One without a
+  // value is handed on if it is set.
+  environment: z.record(
+    z.string(),
+    z.union([z.null(), z.coerce.string()]).transform((value) => value ?? undefined),
+  ),
   volumes: z.array(z.string()),
-  stop_grace_period: z.string(),
+  stop_grace_period: z.string().optional(),
   ports: z.array(z.string()).optional(),
   container_name: z.string().optional(),
   healthcheck: z.object({ test: z.array(z.string()).min(2) }).optional(),
@@ -37,8 +44,9 @@ const serviceSchema = z.object({
 });
 type Service = z.infer<typeof serviceSchema>;
 
+const serviceNames = ['folders', 'master', 'slave'] as const;
 const { services } = z
-  .object({ services: z.object({ master: serviceSchema, slave: serviceSchema }) })
+  .object({ services: z.record(z.enum(serviceNames), serviceSchema) })
   .parse(
     parse(withDefaults(readFileSync(join(root, 'docker-compose.yml'), 'utf8')), { merge: true }),
   );
@@ -55,14 +63,15 @@ function volumeAt(service: Service, path: string) {
 }
 
 describe('docker-compose.yml', () => {
-  for (const [name, service] of Object.entries(services)) {
+  for (const name of ['master', 'slave'] as const) {
+    const service = services[name];
     test(`${name}: one image, not root, restarted, signals passed on`, () => {
       assert.equal(service.image, 'orbweaver');
       assert.equal(service.user, 'node');
       assert.equal(service.restart, 'unless-stopped');
       assert.equal(service.init, true);
       assert.equal(service.read_only, true);
-      assert.match(service.stop_grace_period, /^\d+s$/);
+      assert.match(service.stop_grace_period ?? '', /^\d+s$/);
       assert.deepEqual(service.command, ['node', `${name}.js`]);
     });
   }
@@ -74,6 +83,57 @@ describe('docker-compose.yml', () => {
     assert.equal(ofMaster.isReadOnly, false);
     assert.equal(ofSlave.isReadOnly, true);
     assert.equal(services.slave.volumes.length, 1, 'slaves see neither the store nor the results');
+  });
+
+  test('one service builds the image, the others use it and ask no registry', () => {
+    const { master, slave, folders } = services;
+    assert.deepEqual([master.build, slave.build, folders.build], ['.', undefined, undefined]);
+    assert.deepEqual([slave.pull_policy, folders.pull_policy], ['never', 'never']);
+    assert.equal(new Set(serviceNames.map((name) => services[name].image)).size, 1);
+  });
+
+  test('every option of a program is a variable that its service hands on', () => {
+    for (const name of ['master', 'slave'] as const) {
+      const { environment } = services[name];
+      const help = execFileSync(process.execPath, [join(root, `${name}.js`), '--help'], {
+        encoding: 'utf8',
+      });
+      const options = new Set(help.match(/\bORB_[A-Z0-9_]+/g));
+      assert.ok(options.size > 5);
+      assert.deepEqual(
+        [...options].filter((option) => !(option in environment)),
+        [],
+        'run node scripts/options.mjs',
+      );
+      // The addresses and folders are the service's own.
+      const own = Object.keys(environment).filter((option) => environment[option] !== undefined);
+      const fixed = ['ORB_LISTEN', 'ORB_DATA', 'ORB_OUT', 'ORB_AUTHKEY_FILE', 'ORB_MASTER'];
+      assert.deepEqual(own, name === 'master' ? fixed : ['ORB_MASTER', 'ORB_AUTHKEY_FILE']);
+    }
+  });
+
+  test('results go to a folder of the host, which belongs to whom the programs run as', (t) => {
+    const { folders, master } = services;
+    assert.equal(volumeAt(master, '/out').name, './crawl-data');
+    assert.equal(volumeAt(folders, '/out').name, './crawl-data');
+    assert.deepEqual(Object.keys(master.depends_on ?? {}), ['folders']);
+    assert.equal(master.depends_on?.['folders']?.condition, 'service_completed_successfully');
+    if (process.getuid?.() !== 0) return t.skip('only root gives folders away');
+    const folder = mkdtempSync(join(tmpdir(), 'orbweaver-folders-'));
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+    const ownersAfter = (outOwner: number) => {
+      for (const name of ['authkey', 'data', 'out'])
+        mkdirSync(join(folder, name), { recursive: true });
+      chownSync(join(folder, 'out'), outOwner, outOwner);
+      const [sh, ...args] = folders.command.map((text) =>
+        text.replaceAll('$$', '$').replace(/\/(authkey|data|out)\b/g, `${folder}/$1`),
+      );
+      execFileSync(sh ?? '', args, { env: { ...process.env, ORB_USER: '1234:1234' } });
+      return ['authkey', 'data', 'out'].map((name) => statSync(join(folder, name)).uid);
+    };
+    assert.deepEqual(ownersAfter(0), [1234, 1234, 1234]);
+    // The operator's own folder stays his.
+    assert.deepEqual(ownersAfter(1001), [1234, 1234, 1001]);
   });
 
   test('state and results outlive the container', () => {
@@ -100,7 +160,7 @@ describe('the services as processes', { timeout: 120_000 }, () => {
   let port = 0;
 
   before(async () => {
-    for (const name of ['authkey', 'data', 'out']) mkdirSync(join(folder, name));
+    for (const name of ['authkey', 'data', 'crawl-data']) mkdirSync(join(folder, name));
     port = await freePort();
   });
   after(async () => {
@@ -118,12 +178,12 @@ describe('the services as processes', { timeout: 120_000 }, () => {
       const mount = service.volumes.map((volume) => volume.split(':'));
       const [name, target] =
         mount.find(([, path]) => path && `${text}/`.startsWith(`${path}/`)) ?? [];
-      return name && target ? join(folder, name) + text.slice(target.length) : address;
+      return name && target ? join(folder, basename(name)) + text.slice(target.length) : address;
     };
     const [node, script = '', ...args] = command;
     assert.equal(node, 'node');
     const env = Object.fromEntries(
-      Object.entries(service.environment).map(([name, value]) => [name, here(value)]),
+      Object.entries(service.environment).map(([name, value]) => [name, value && here(value)]),
     );
     const program = new Program([join(root, script), ...args.map(here)], { cwd: folder, env });
     programs.push(program);
@@ -169,7 +229,7 @@ describe('the services as processes', { timeout: 120_000 }, () => {
       await finished();
 
       const lines = (name: string) =>
-        readFileSync(join(folder, 'out', 'default', name), 'utf8')
+        readFileSync(join(folder, 'crawl-data', 'default', name), 'utf8')
           .trim()
           .split('\n');
       const fetched = lines('pages.jsonl').map((line) => JSON.parse(line) as Line);

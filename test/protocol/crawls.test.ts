@@ -258,6 +258,25 @@ test('[C-12] a link that is not taken is counted once, by its reason; a seed is 
   await slave.close();
 });
 
+test('[C-24] a crawl cannot be made with a pattern that takes more than linear time', async () => {
+  const peer = await target.join();
+  const crawl = target.name();
+  const refused: readonly (readonly [Record<string, unknown>, RegExp])[] = [
+    [{ exclude: ['/a', '/b(?!:)'] }, /\(\?!:\).*\[\^:\]\*/],
+    [{ include: ['(.)\\1'] }, /backreference, \\1/],
+    [{ include: ['(?:a{1000}){1000}'] }, /too large/],
+    [{ include: ['('] }, /not a regular expression/],
+  ];
+  for (const [spec, says] of refused) {
+    const reply = await peer.request('crawl.add', { crawl, seeds: [target.seed()], spec });
+    assert.equal(reply.error, 'E_BAD_REQUEST');
+    assert.match(String(reply['message']), says);
+  }
+  const { crawls } = await peer.must('crawl.list');
+  assert.ok(Array.isArray(crawls) && !crawls.some(({ name }) => name === crawl));
+  await peer.close();
+});
+
 test('[C-11] a master that stops lets what is under way come in and makes nothing new', async (t) => {
   const program = target.process(t);
   if (program === undefined) return;

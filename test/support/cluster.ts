@@ -31,11 +31,14 @@ export class Cluster {
   readonly folder: string;
   readonly data: string;
   readonly out: string;
+  readonly #root: string;
   readonly #programs = new Set<Program>();
   #slaves = 0;
 
-  /** Closed by its owner, or at the end of the test, also of one that takes too long. */
-  constructor(test?: TestContext, parent = tmpdir()) {
+  /** Closed by its owner, or at the end of the test, also of one that takes too long. `programs`:
+   *  the folder that they are in. */
+  constructor(test?: TestContext, parent = tmpdir(), programs = root) {
+    this.#root = programs;
     this.folder = mkdtempSync(join(parent, 'orbweaver-'));
     this.data = join(this.folder, 'data');
     this.out = join(this.folder, 'out');
@@ -80,7 +83,10 @@ export class Cluster {
   /** Any program of the project, by its path from the root. */
   run(args: readonly string[], options: RunOptions = {}): Program {
     const [file = '', ...rest] = args;
-    const program = new Program([join(root, file), ...rest], { cwd: this.folder, ...options });
+    const program = new Program([join(this.#root, file), ...rest], {
+      cwd: this.folder,
+      ...options,
+    });
     this.#programs.add(program);
     return program;
   }

@@ -97,6 +97,7 @@ export async function runStoredCrawl(options: StoredOptions): Promise<void> {
     leaseMs: 60_000,
     recentEntries: 64,
     bloomBytesMax: 1 << 26,
+    patternBytesMax: 1 << 22,
     robotsBytesMax: 1 << 20,
     queuesMax: 1_000,
     tasksMax: 1_000_000,

@@ -222,6 +222,7 @@ export class World {
       leaseMarginMs,
       recentEntries: 64,
       bloomBytesMax: 1 << 26,
+      patternBytesMax: 1 << 22,
       robotsBytesMax: 1 << 20,
       ...this.#bounds,
       isTight: () => false,

@@ -7,8 +7,9 @@ import { type TrapLimits, trapLimitsSchema, trapRules } from '../../shared/crawl
 const host = 'http://site.example';
 const limitsOf = (limits: Partial<TrapLimits> = {}) => trapLimitsSchema.parse(limits);
 const off = Object.fromEntries(trapRules.map((rule) => [rule, 0]));
+const ask = (traps: Traps, url: URL, depth: number) => traps.looks(url) ?? traps.count(url, depth);
 const take = (path: string, limits: Partial<TrapLimits> = {}, depth = 1) =>
-  new Traps(limitsOf(limits)).take(new URL(path, host), depth);
+  ask(new Traps(limitsOf(limits)), new URL(path, host), depth);
 
 test('traps: every rule has its limit, and lets through what is just within it', () => {
   const long = (chars: number) => `/${'x'.repeat(chars - host.length - 1)}`;
@@ -50,7 +51,7 @@ test('traps: a rule whose limit is 0 is off', () => {
 /** How many of these are let through. */
 function takenOf(traps: Traps, paths: Iterable<string>, depth = 9): number {
   let taken = 0;
-  for (const path of paths) if (!traps.take(new URL(path, host), depth)) taken++;
+  for (const path of paths) if (!ask(traps, new URL(path, host), depth)) taken++;
   return taken;
 }
 function* numbered(path: (n: number) => string, count = 50) {
@@ -189,7 +190,7 @@ test('traps: what is counted is bounded; a count may be too low, never too high'
   );
   let trapped = 0;
   for (const path of background) {
-    assert.equal(traps.take(new URL(path, host), 1), undefined, path);
+    assert.equal(ask(traps, new URL(path, host), 1), undefined, path);
     trapped += takenOf(traps, [`/trap?a=${path.length}&b=2&c=3&d=${path}`]);
   }
   // The trap is half of all, so it is found in spite of the others; they are never held back.
@@ -289,7 +290,7 @@ test('traps: segments and repeats are what a plain count says', () => {
       const path = url.pathname.replace(/^\//, '').replace(/\/$/, '').split('/');
       const repeats = path.length - new Set(path).size;
       const rule = path.length > 6 ? 'segments' : repeats > 2 ? 'repeats' : undefined;
-      assert.equal(traps.take(url, 1), url.pathname === '/' ? undefined : rule, url.href);
+      assert.equal(ask(traps, url, 1), url.pathname === '/' ? undefined : rule, url.href);
     }),
     { numRuns: 2_000 },
   );
@@ -307,7 +308,7 @@ test('traps: an endless walk ends, whatever it is made of', () => {
         const next = new URL(steps[n % steps.length] ?? '', at);
         if (next.search.endsWith('=')) next.search += n;
         if (seen.has(next.href) && n > 100) return;
-        if (!seen.has(next.href) && traps.take(next, n) !== undefined) return;
+        if (!seen.has(next.href) && ask(traps, next, n) !== undefined) return;
         seen.add(next.href);
         at = next;
       }
