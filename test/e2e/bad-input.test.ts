@@ -373,7 +373,16 @@ describe('options: flags > environment > config file > defaults', { concurrency:
 
 describe('help: every option with its default, exit code 0', { concurrency: 2 }, () => {
   const crawl = ['scope', 'include', 'exclude', 'max-depth', 'max-pages', 'order', 'delay'].concat(
-    ['per-host', 'images', 'attempts', 'fetch-timeout', 'page-bytes', 'redirects', 'user-agent'],
+    [
+      'per-host',
+      'images',
+      'attempts',
+      'fetch-timeout',
+      'connect-timeout',
+      'page-bytes',
+      'redirects',
+    ],
+    ['user-agent'],
     [
       'allow-private',
       'crawl-delay-max',
