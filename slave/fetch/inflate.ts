@@ -4,14 +4,9 @@
  * Source: RFC 9110, 8.4.1.
  */
 import { PassThrough, type Transform } from 'node:stream';
-import {
-  constants,
-  createBrotliDecompress,
-  createGunzip,
-  createInflate,
-  createInflateRaw,
-} from 'node:zlib';
+import { constants, createBrotliDecompress, createInflate, createInflateRaw } from 'node:zlib';
 import type { Coding } from './content.ts';
+import { Gunzip } from './gunzip.ts';
 import { createZstd } from './zstd.ts';
 
 export type InflaterEvents = {
@@ -86,7 +81,7 @@ export class Inflater {
 function stream(coding: Coding, first: Uint8Array | undefined): Transform {
   switch (coding) {
     case 'gzip':
-      return createGunzip(zlibOptions);
+      return new Gunzip(chunkSize);
     case 'br':
       return createBrotliDecompress(brotliOptions);
     case 'deflate':
