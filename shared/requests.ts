@@ -39,7 +39,7 @@ export const resultSchema = z.strictObject({
   title: z.string().max(limits.titleChars).optional(),
   /** Set when the body was cut at the byte limit. */
   cut: z.boolean().optional(),
-  /** The connection ended before the body did: what came of it, at the last attempt. [T-45] */
+  /** The connection ended before the body did: what came of it, at the last attempt. [T-60] */
   incomplete: z.boolean().optional(),
   /** Where a redirect left the politeness group; the target is also among the links. */
   redirectedTo: url.optional(),
@@ -192,7 +192,7 @@ export const requestSchemas = {
     error: fetchErrorSchema.optional(),
     /** The server's own word (Retry-After), in ms. */
     retryAfterMs: z.int().min(0).max(86_400_000).optional(),
-    /** No further attempt can help: it is buried at once. [T-46] */
+    /** No further attempt can help: it is buried at once. [T-61] */
     final: z.boolean().optional(),
   }),
   /** The proxies that do not work for this slave, all of them each time. [T-45] */

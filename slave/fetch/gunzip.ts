@@ -13,6 +13,8 @@ import { constants, crc32, createInflateRaw, type InflateRaw } from 'node:zlib';
 const trailerBytes = 8;
 /** Of a header with its name and comment. */
 const headerBytesMax = 64 << 10;
+/** Empty ones cost time and give no bytes that anybody would count. */
+const membersMax = 10_000;
 const flags = { sum: 2, extra: 4, name: 8, comment: 16 } as const;
 
 export class Gunzip extends Transform {
@@ -29,6 +31,7 @@ export class Gunzip extends Transform {
   #fed = 0;
   /** Called when `#raw` has ended, with how much it has left of what it was given. */
   #onRawEnd: (left: number) => void = () => {};
+  #onRawError: (error: Error) => void = () => {};
 
   constructor(chunkSize: number) {
     super({ readableHighWaterMark: chunkSize });
@@ -60,6 +63,7 @@ export class Gunzip extends Transform {
       return;
     }
     this.#onRawEnd = () => done();
+    this.#onRawError = done;
     this.#raw.end();
   }
 
@@ -77,7 +81,7 @@ export class Gunzip extends Transform {
     const bytes = headerBytes(this.#held);
     if (bytes === 'more' && this.#held.length <= headerBytesMax) {
       done();
-    } else if (typeof bytes === 'number') {
+    } else if (typeof bytes === 'number' && this.#members < membersMax) {
       const rest = this.#held.subarray(bytes);
       this.#held = Buffer.alloc(0);
       this.#openRaw();
@@ -125,6 +129,7 @@ export class Gunzip extends Transform {
       this.#size += chunk.length;
       if (!this.push(chunk)) raw.pause();
     });
+    raw.on('error', (error) => this.#onRawError(error));
     raw.on('end', () => this.#onRawEnd(this.#fed - raw.bytesWritten));
   }
 
@@ -132,7 +137,7 @@ export class Gunzip extends Transform {
     const raw = this.#raw;
     if (raw === undefined) return;
     this.#fed += chunk.length;
-    const onError = (error: Error): void => {
+    this.#onRawError = (error) => {
       this.#dropRaw();
       // What follows a whole member need not be one.
       if (this.#members > 1) this.#finish(done);
@@ -144,11 +149,9 @@ export class Gunzip extends Transform {
       this.#held = chunk.subarray(chunk.length - left);
       this.#readTrailer(done);
     };
-    raw.once('error', onError);
-    raw.write(chunk, () => {
-      raw.off('error', onError);
-      // Else its end was in this chunk, and is on its way.
-      if (this.#raw === raw && raw.bytesWritten === this.#fed) done();
+    raw.write(chunk, (error) => {
+      // Else its end was in this chunk, or an error, and is on its way.
+      if (!error && this.#raw === raw && raw.bytesWritten === this.#fed) done();
     });
   }
 

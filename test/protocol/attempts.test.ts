@@ -1,5 +1,5 @@
-/** The last attempt of a task, and failures that no attempt mends. Source: PROTOCOL.md [T-45]
- *  [T-46]. */
+/** The last attempt of a task, and failures that no attempt mends. Source: PROTOCOL.md [T-60]
+ *  [T-61]. */
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import { nextTask, page, pushed, release, report, timeout } from '../support/raw-slave.ts';
@@ -11,7 +11,7 @@ afterEach(() => target.clear());
 
 const protocol = { kind: 'protocol', message: 'malformed answer' };
 
-test('[T-45] the last attempt is marked, and its part of a page counts as a page', async (t) => {
+test('[T-60] the last attempt is marked, and its part of a page counts as a page', async (t) => {
   const slave = await target.slave(t, 1);
   if (slave === undefined) return;
   const crawl = await target.crawl(slave, [target.seed()], { attemptsMax: 2 });
@@ -27,7 +27,7 @@ test('[T-45] the last attempt is marked, and its part of a page counts as a page
   await slave.close();
 });
 
-test('[T-45] where one attempt is all there is, it is the last; so it is of a robots.txt', async (t) => {
+test('[T-60] where one attempt is all there is, it is the last; so it is of a robots.txt', async (t) => {
   const slave = await target.slave(t, 1);
   if (slave === undefined) return;
   await target.crawl(slave, [target.seed()], { attemptsMax: 1, ignoreRobots: false });
@@ -37,7 +37,7 @@ test('[T-45] where one attempt is all there is, it is the last; so it is of a ro
   await slave.close();
 });
 
-test('[T-46] what is final is buried at once, a failure without it is not', async (t) => {
+test('[T-61] what is final is buried at once, a failure without it is not', async (t) => {
   const slave = await target.slave(t, 1);
   if (slave === undefined) return;
   const crawl = await target.crawl(slave, [target.seed()]);
@@ -52,7 +52,7 @@ test('[T-46] what is final is buried at once, a failure without it is not', asyn
   await slave.close();
 });
 
-test('[T-46] a final failure of a robots.txt gives the host up', async (t) => {
+test('[T-61] a final failure of a robots.txt gives the host up', async (t) => {
   const slave = await target.slave(t, 1);
   if (slave === undefined) return;
   const crawl = await target.crawl(slave, [target.seed()], { ignoreRobots: false });
