@@ -200,6 +200,7 @@ export class Session implements LeaseHolder {
         ...(task.kind === 'page' ? {} : { kind: task.kind }),
         ...(timing === 'awaited' ? { timed: true as const } : {}),
         ...(room.kind === 'trial' ? { trial: trialOf(room) } : {}),
+        ...(crawl && task.attempts + 1 >= crawl.spec.attemptsMax ? { last: true as const } : {}),
       };
     });
     this.send({ verb: 'task.push', tasks });

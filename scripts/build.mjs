@@ -18,6 +18,28 @@ const compiled = spawnSync(process.execPath, [tsc, '-p', root], { stdio: 'inheri
 // The compiler has said what is wrong; master.js and slave.js stay old, so the next start builds.
 if (compiled.status !== 0) process.exit(1);
 
+// An assertion that fails without a message gets one by parsing the source around it. In a bundle
+// that is one very long line: a slave stood still for seconds when a host answered with the status
+// `000`, which undici asserts. Packages are given assertions that fail with a fixed message.
+const briefAssert = `const assert = require('node:assert');
+const { AssertionError } = assert;
+function brief(value, message = 'an assertion of a package failed') {
+  if (value) return;
+  throw message instanceof Error ? message : new AssertionError({ message, stackStartFn: brief });
+}
+module.exports = Object.assign(brief, assert, { ok: brief });`;
+const briefAsserts = {
+  name: 'brief-asserts',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^(?:node:)?assert$/ }, ({ importer, namespace }) =>
+      namespace === 'file' && importer.includes('/node_modules/')
+        ? { path: 'assert', namespace: 'brief' }
+        : { path: 'node:assert', external: true },
+    );
+    onLoad({ filter: /^assert$/, namespace: 'brief' }, () => ({ contents: briefAssert }));
+  },
+};
+
 const program = (name, external) =>
   build({
     absWorkingDir: root,
@@ -31,6 +53,7 @@ const program = (name, external) =>
     minifySyntax: true,
     minifyWhitespace: true,
     legalComments: 'none',
+    plugins: [briefAsserts],
     logLevel: 'warning',
     // CommonJS packages in an ESM bundle still call require().
     banner: {

@@ -213,6 +213,8 @@ export type TaskPush = {
   trial?: 'first' | 'again';
   /** The host has a delay: say `task.started` when the request leaves. [T-18] */
   timed?: true;
+  /** A failure of this attempt is the end of it. [T-60] */
+  last?: true;
 };
 
 /** What the master sends unasked. */

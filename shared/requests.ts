@@ -39,6 +39,8 @@ export const resultSchema = z.strictObject({
   title: z.string().max(limits.titleChars).optional(),
   /** Set when the body was cut at the byte limit. */
   cut: z.boolean().optional(),
+  /** The connection ended before the body did: what came of it, at the last attempt. [T-60] */
+  incomplete: z.boolean().optional(),
   /** Where a redirect left the politeness group; the target is also among the links. */
   redirectedTo: url.optional(),
   /** An answer that is no page (404 and its like): definite, not fetched again. */
@@ -90,7 +92,15 @@ const links = bytes.refine((joined) => joined.length <= limits.linksBytesMax, {
 /** What an earlier crawl has on record of a URL whose answer had validators; the names are those of
  *  a result. */
 const earlierPageSchema = resultSchema
-  .omit({ finalUrl: true, status: true, ms: true, redirectedTo: true, error: true })
+  .omit({
+    finalUrl: true,
+    status: true,
+    ms: true,
+    redirectedTo: true,
+    error: true,
+    // Such an answer is told without validators.
+    incomplete: true,
+  })
   .extend({
     /** Whose validators these are, where the URL redirects. */
     finalUrl: url.optional(),
@@ -182,6 +192,8 @@ export const requestSchemas = {
     error: fetchErrorSchema.optional(),
     /** The server's own word (Retry-After), in ms. */
     retryAfterMs: z.int().min(0).max(86_400_000).optional(),
+    /** No further attempt can help: it is buried at once. [T-61] */
+    final: z.boolean().optional(),
   }),
   /** The proxies that do not work for this slave, all of them each time. [T-45] */
   'proxy.state': z.strictObject({

@@ -50,8 +50,9 @@ export function ofSitemap({ task, lease }: Held, outcome: SitemapOutcome): State
 }
 
 export function ofFailure({ task, lease }: Held, failed: FailedOutcome): Statement {
-  const { error, retryAfterMs, isPutOff } = failed;
-  const why = isPutOff ? {} : { error, ...(retryAfterMs ? { retryAfterMs } : {}) };
+  const { error, retryAfterMs, isPutOff, isFinal } = failed;
+  const more = { ...(retryAfterMs ? { retryAfterMs } : {}), ...(isFinal ? { final: true } : {}) };
+  const why = isPutOff ? {} : { error, ...more };
   return { verb: 'task.release', body: { task, lease, ...why } };
 }
 

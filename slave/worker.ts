@@ -246,7 +246,8 @@ export class Worker {
     const abort = this.#spareAborts.pop() ?? new AbortController();
     this.#fetching.set(task, abort);
     const { signal } = abort;
-    const { lease, open, private: blocks, etag, lastModified, validatedUrl, trial } = task;
+    const { lease, open, last, private: blocks, trial } = task;
+    const { etag, lastModified, validatedUrl } = task;
     if (trial !== undefined) this.#unanswered.add(task);
     const validators = etag || lastModified ? { etag, lastModified } : undefined;
     let isTimed = task.timed === true;
@@ -270,7 +271,7 @@ export class Worker {
         visitors.through((visitor) => {
           // What a proxy takes its time for is not the host's.
           const isFirst = trial === 'first' && visitor.proxy === undefined;
-          const known = { validators, validatedUrl, isFirst };
+          const known = { validators, validatedUrl, isFirst, last };
           const context = { ...visitor, open, blocks, ...known, onStart, onAnswer, follow };
           return fetch.call(this.#fetcher, task.url, spec, signal, context);
         }, signal),

@@ -60,12 +60,13 @@ export async function sitemap(
 export async function release(
   { frontier }: Services,
   session: Session,
-  { task, lease, error, retryAfterMs }: Requests['task.release'],
+  { task, lease, error, retryAfterMs, final }: Requests['task.release'],
 ): Promise<Replies['task.release']> {
   if (error === undefined) {
     return { state: frontier.dispatcher.release(session, lease) ? 'done' : 'stale' };
   }
-  return { state: await frontier.answers.fail(session, lease, task, error, retryAfterMs) };
+  const { answers } = frontier;
+  return { state: await answers.fail(session, lease, task, error, retryAfterMs, final) };
 }
 
 export function extend(

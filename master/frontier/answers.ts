@@ -74,20 +74,22 @@ export class Answers {
     return await this.#learn(task, answer, file);
   }
 
-  /** Takes a failed fetch: again later, or buried. Resolves when it is on the disk. */
+  /** Takes a failed fetch: again later, or buried. `isFinal`: not again, whatever attempts are left.
+   *  Resolves when it is on the disk. */
   async fail(
     holder: LeaseHolder,
     leaseId: number,
     id: Uint8Array,
     error: FetchErrorBody,
     retryAfterMs = 0,
+    isFinal = false,
   ): Promise<Verdict> {
     const { dispatcher, lessons } = this.#options;
     const { task, host } = dispatcher.claim(holder, leaseId, id) ?? {};
     if (task === undefined) return 'stale';
     if (host !== undefined) lessons.failed(host, error, retryAfterMs);
-    if (task.kind === 'robots') return await this.#learn(task, { error, retryAfterMs });
-    return await this.#retry(task, error, retryAfterMs, holder.name);
+    if (task.kind === 'robots') return await this.#learn(task, { error, retryAfterMs, isFinal });
+    return await this.#retry(task, error, { retryAfterMs, isFinal, slave: holder.name });
   }
 
   /** A page that takes its slaves with it is buried, whatever attempts it has left. */
@@ -119,7 +121,7 @@ export class Answers {
     const error = { kind: 'protocol', message: `it was answered as ${as}` } as const;
     return task.kind === 'robots'
       ? this.#learn(task, { error })
-      : this.#retry(task, error, 0, name);
+      : this.#retry(task, error, { slave: name });
   }
 
   /** Of a page with very many links, all but the last ones are offered first, on their own, so that
@@ -144,9 +146,17 @@ export class Answers {
   }
 
   /** Later and later, or no more. */
-  #retry(task: Task, error: FetchErrorBody, retryAfterMs: number, slave: string): Promise<Verdict> {
+  #retry(
+    task: Task,
+    error: FetchErrorBody,
+    {
+      slave,
+      retryAfterMs = 0,
+      isFinal = false,
+    }: { slave: string; retryAfterMs?: number; isFinal?: boolean },
+  ): Promise<Verdict> {
     const waitMs = backOffMs(task.attempts, Math.random(), retryAfterMs);
-    const retryAt = isLasting(error) ? undefined : clockMs() + waitMs;
+    const retryAt = isFinal || isLasting(error) ? undefined : clockMs() + waitMs;
     // What a proxy is to blame for is not held against the page.
     const attempts = task.attempts + (error.kind === 'proxy' ? 0 : 1);
     return this.#fail({ task, error, retryAt, slave, attempts });

@@ -32,7 +32,7 @@ export function resultLine(line: {
   const { task, result, slave } = line;
   const { finalUrl, status, type, charset, bytes, title, cut, linksCut } = result;
   const { etag, lastModified } = result;
-  const { dataImages, imagesCut, directives, nofollowed, refresh, canonical } = result;
+  const { incomplete, dataImages, imagesCut, directives, nofollowed, refresh, canonical } = result;
   const { url, depth } = task;
   const ms = Math.round(result.ms);
   const at = new Date(line.at).toISOString();
@@ -66,6 +66,7 @@ export function resultLine(line: {
     ms,
     title,
     cut,
+    incomplete,
     images,
     imagesCut,
     dataImages,

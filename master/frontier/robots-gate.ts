@@ -22,7 +22,8 @@ import type { Task, TaskHome } from './tasks.ts';
 /** What came of a fetch of robots.txt. */
 export type RobotsAnswer = { readonly retryAfterMs?: number | undefined } & (
   | { readonly status: number; readonly cacheControl?: string | undefined }
-  | { readonly error: FetchErrorBody }
+  /** `isFinal`: another attempt will come to the same. */
+  | { readonly error: FetchErrorBody; readonly isFinal?: boolean }
 );
 
 /** What may be done with a URL: fetch it, leave it out, or give it up for this reason. */
@@ -126,7 +127,7 @@ export class RobotsGate implements ParsedHolder {
         const since = before > 0 ? failingSince : now;
         const error = 'status' in answer ? statusError(answer.status) : answer.error;
         const record = { access: 'unreachable', failures, failingSince: since, error } as const;
-        const isOver = 'error' in answer && isLasting(answer.error);
+        const isOver = 'error' in answer && (answer.isFinal || isLasting(answer.error));
         if (isOver || failures >= attemptsMax) return { ...record, askAt };
         const waitMs = backOffMs(before, random, answer.retryAfterMs);
         return { ...record, askAt: now + waitMs, isTrying: true };

@@ -1,14 +1,18 @@
 /**
  * The HTTP clients of a slave, one for each address policy and proxy: a socket that one policy
- * allowed is never reused under another. Bounded; the one unused for longest ends when its fetches
- * have. The fetcher calls it.
+ * allowed is never reused under another. A third kind puts the heads of answers right, one request
+ * a connection, for origins whose answers undici refuses. Bounded; the one unused for longest ends
+ * when its fetches have. The fetcher calls it.
  */
-import type { Dispatcher } from 'undici';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { buildConnector, Dispatcher } from 'undici';
 import { AddressPolicy } from '../../shared/address.ts';
 import type { FetchSpec } from '../../shared/crawl.ts';
 import type { AddressCache } from '../../shared/resolver.ts';
 import { makeConnector } from './connector.ts';
 import { checkUrl, guardedLookup } from './guard.ts';
+import { headBytesMax, NormalSocket } from './normal-socket.ts';
 import { Origins, SocketCount } from './origins.ts';
 import type { ProxyServer } from './proxies.ts';
 import { ProxyClient } from './proxy-client.ts';
@@ -39,6 +43,8 @@ export type ClientKind = {
   readonly http2?: boolean;
   /** For the name, the connection and TLS. */
   readonly connectMs: number;
+  /** Reads the answers as browsers do, and never by HTTP/2. */
+  readonly isLenient?: boolean;
 };
 
 /** Kinds at once: nearly all crawls share two, or with proxies two for each of these. */
@@ -46,7 +52,6 @@ const countMax = 256;
 /** Sockets that stay open: of a slave with few slots, and of each slot with more. */
 const socketsMin = 512;
 const socketsPerSlot = 2;
-const headerBytesMax = 32 << 10;
 
 /** Begins a GET of `url`; what comes of it goes to the handler. `headers`: names and values in turn;
  *  `leftMs`: until it is given up.
@@ -64,8 +69,16 @@ export function send(
   agent.dispatch({ origin: url.origin, path, method: 'GET', headers }, handler, leftMs);
 }
 
+export type ClientsOptions = {
+  /** Sockets per origin at once, of each client. */
+  readonly connections: number;
+  readonly addresses: AddressCache;
+  /** A lenient client read an answer of the origin; `isOdd`: something was put right. */
+  readonly onLenient: (origin: string, isOdd: boolean) => void;
+};
+
 export class Clients {
-  readonly #options: { readonly connections: number; readonly addresses: AddressCache };
+  readonly #options: ClientsOptions;
   /** In order of use: the first has been unused for longest. */
   readonly #clients = new Map<string, Client>();
   /** Of one request each. */
@@ -74,18 +87,18 @@ export class Clients {
   readonly #sockets: SocketCount;
   #closing: Promise<unknown> | undefined;
 
-  /** `connections`: sockets per origin at once, of each client. */
-  constructor(options: { connections: number; addresses: AddressCache }) {
+  constructor(options: ClientsOptions) {
     this.#options = options;
     const max = Math.max(socketsMin, socketsPerSlot * options.connections);
     this.#sockets = new SocketCount(max);
   }
 
   of(kind: ClientKind): Client {
-    const { allow, blocks = [], proxy, http2, connectMs } = kind;
+    const { allow, blocks = [], proxy, http2, connectMs, isLenient } = kind;
     const open = allow === 'all' ? allow : `${allow.join(' ')}+${blocks.join(' ')}`;
     const ranges = `${connectMs} ${open}`;
-    const key = proxy || http2 ? `${ranges} ${http2 ? 2 : 1} ${proxy?.url.href}` : ranges;
+    const version = isLenient ? 'lenient' : http2 ? 2 : 1;
+    const key = proxy || version !== 1 ? `${ranges} ${version} ${proxy?.url.href}` : ranges;
     const client = this.#clients.get(key) ?? this.#make(kind);
     this.#clients.delete(key);
     this.#clients.set(key, client);
@@ -112,18 +125,23 @@ export class Clients {
     await this.#closing;
   }
 
-  #make({ allow, blocks, proxy, http2 = false, connectMs }: ClientKind): Client {
-    const { connections, addresses } = this.#options;
+  #make(kind: ClientKind): Client {
+    const { allow, blocks, proxy, connectMs, isLenient = false } = kind;
+    const { connections, addresses, onLenient } = this.#options;
+    const http2 = kind.http2 === true && !isLenient;
     const policy = new AddressPolicy(allow, blocks);
     const pool = {
       connections,
-      pipelining: 1,
-      maxHeaderSize: headerBytesMax,
+      // 0: one request a connection.
+      pipelining: isLenient ? 0 : 1,
+      maxHeaderSize: headBytesMax,
       // The deadline of the whole fetch stands in for undici's timers.
       headersTimeout: 0,
       bodyTimeout: 0,
       allowH2: http2,
     };
+    const wrap = (connector: buildConnector.connector) =>
+      isLenient ? normalConnector(connector, onLenient) : connector;
     const sessions = this.#sessions.part();
     if (proxy !== undefined) {
       const lookup = guardedLookup(addresses, new AddressPolicy('all'));
@@ -131,11 +149,12 @@ export class Clients {
       const ofHosts = this.#sessions.part();
       const toHost = makeConnector({ timeoutMs: connectMs, http2, sessions: ofHosts });
       const sockets = this.#sockets;
-      const agent = new ProxyClient({ proxy, pool, sockets, toProxy, toHost, connectMs });
+      const ways = { toProxy, toHost, connectMs, wrap };
+      const agent = new ProxyClient({ proxy, pool, sockets, ...ways });
       return { agent, policy, proxy };
     }
     const lookup = guardedLookup(addresses, policy);
-    const connect = makeConnector({ timeoutMs: connectMs, lookup, http2, sessions });
+    const connect = wrap(makeConnector({ timeoutMs: connectMs, lookup, http2, sessions }));
     return { agent: new Origins({ ...pool, connect }, this.#sockets), policy, proxy };
   }
 
@@ -145,4 +164,26 @@ export class Clients {
     this.#clients.delete(oldest[0]);
     void oldest[1].agent.close();
   }
+}
+
+/** A connector whose connections put heads right; `onEnd` says for which origin one has. */
+function normalConnector(
+  connector: buildConnector.connector,
+  onEnd: (origin: string, isOdd: boolean) => void,
+): buildConnector.connector {
+  return (target, callback) =>
+    connector(target, (error, socket) => {
+      if (error !== null) {
+        callback(error, null);
+        return;
+      }
+      const origin = `${target.protocol}//${target.host ?? target.hostname}`;
+      const normal = new NormalSocket(socket, (isOdd) => onEnd(origin, isOdd));
+      if (servesAsSocket(normal)) callback(null, normal);
+    });
+}
+
+/** All that undici uses of a socket, a stream with `ref` and `unref` has. */
+function servesAsSocket(stream: Duplex): stream is NormalSocket & Socket {
+  return stream instanceof NormalSocket;
 }

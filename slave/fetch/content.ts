@@ -82,21 +82,50 @@ export function isHtml(essence: string): boolean {
   return essence === 'text/html' || essence === xhtml;
 }
 
-/** Codings to undo, outermost (last applied) first; undefined: one is unknown or they are many. */
-export function codingsOf(headers: Headers): Coding[] | undefined {
+/** Its content codings are not known, or its bytes are not what they say. */
+export class CodingError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'CodingError';
+  }
+}
+
+/** Codings to undo, outermost (last applied) first. `unknown`: the first bytes have to say what it
+ *  is, as browsers take a body as it is whose coding they do not know. undefined: they are many. */
+export function codingsOf(headers: Headers): Coding[] | 'unknown' | undefined {
   const codings: Coding[] = [];
+  let isUnknown = false;
   for (const name of fieldsOf(headers, 'content-encoding').join(',').toLowerCase().split(',')) {
     const coding = name.trim();
     if (coding === '' || coding === 'identity') continue;
     if (coding === 'gzip' || coding === 'x-gzip') codings.unshift('gzip');
     else if (coding === 'deflate' || coding === 'br') codings.unshift(coding);
     else if (coding === 'zstd' && createZstd !== undefined) codings.unshift(coding);
-    else return undefined;
+    else isUnknown = true;
   }
   // Each layer multiplies what a bomb can inflate to.
-  return codings.length <= 2 ? codings : undefined;
+  if (codings.length > 2) return undefined;
+  return isUnknown ? 'unknown' : codings;
 }
 export type Coding = 'gzip' | 'deflate' | 'br' | 'zstd';
+
+/** What a body is in whose codings are not known, by its first bytes: `sniffBytes` of them, or all
+ *  there are. undefined: something that is not text. Source: RFC 1952, 2.3.1; RFC 8878, 3.1.1;
+ *  MIME Sniffing Standard, "binary data byte". */
+export function sniffedCodings(head: Uint8Array): Coding[] | undefined {
+  const [first, second, third, fourth] = head;
+  if (first === 0x1f && second === 0x8b && third === 8) return ['gzip'];
+  const isZstd = first === 0x28 && second === 0xb5 && third === 0x2f && fourth === 0xfd;
+  if (isZstd) return createZstd === undefined ? undefined : ['zstd'];
+  // A byte order mark of UTF-16, whose text is full of NULs.
+  const isUtf16 = (first === 0xfe && second === 0xff) || (first === 0xff && second === 0xfe);
+  return isUtf16 || !head.subarray(0, sniffBytes).some(isBinary) ? [] : undefined;
+}
+
+function isBinary(byte: number): boolean {
+  if (byte >= 0x20) return false;
+  return byte <= 8 || byte === 0x0b || (byte >= 0x0e && byte !== 0x1b);
+}
 
 /** Value of Accept-Encoding. */
 export const acceptedCodings = `gzip, deflate, br${createZstd === undefined ? '' : ', zstd'}`;

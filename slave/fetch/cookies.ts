@@ -15,11 +15,18 @@ type Cookie = {
   readonly path: string;
   readonly secure: boolean;
   readonly expiresAt: number;
+  /** The host whose answer it came with. */
+  readonly setBy: string;
 };
 
 const perDomainMax = 50;
 const domainsMax = 3_000;
 const charsMax = 4_096;
+/** Of one Cookie header. Servers take 8 KiB of a line, nginx and Apache among them; one host could
+ *  fill it for all others of its domain. */
+const headerCharsMax = 8_000;
+/** Hosts that take no cookies of others. */
+const refusersMax = 3_000;
 /** Of all cookies, names, values and paths; hostile domains could fill the memory otherwise. */
 const totalCharsMax = 4 << 20;
 /** Longer life than this is cut. Source: rfc6265bis, 5.5. */
@@ -30,6 +37,8 @@ export class CookieJar {
   static readonly totalCharsMax = totalCharsMax;
   /** By domain, then by name and path, in the order of creation. */
   readonly #domains = new Map<string, Map<string, Cookie>>();
+  /** Hosts that get no cookies but their own; the one told first goes first. */
+  readonly #refusers = new Set<string>();
   readonly #totalCharsMax: number;
   #chars = 0;
 
@@ -38,21 +47,33 @@ export class CookieJar {
     this.#totalCharsMax = charsMax;
   }
 
-  /** Value of the Cookie header for `url` at `now` (epoch ms), '' without cookies. */
+  /** Value of the Cookie header for `url` at `now` (epoch ms), '' without cookies. Where they do not
+   *  all fit, those go first that the host itself has set. */
   header(url: URL, now: number): string {
     if (this.#domains.size === 0) return '';
     const host = url.hostname;
     const found: Cookie[] = [];
+    const isAlone = this.#refusers.has(host);
     for (let domain = host; domain !== ''; domain = parentOf(domain)) {
       for (const [key, cookie] of this.#domains.get(domain) ?? []) {
         if (cookie.expiresAt <= now) this.#delete(domain, key);
-        else if (fits(cookie, url)) found.push(cookie);
+        else if (fits(cookie, url) && (!isAlone || cookie.setBy === host)) found.push(cookie);
       }
       if (isIP(host) !== 0 || host.startsWith('[')) break;
     }
     // Longer paths first; the sort is stable, so older ones before newer ones.
     found.sort((a, b) => b.path.length - a.path.length);
-    return found.map(({ name, value }) => (name === '' ? value : `${name}=${value}`)).join('; ');
+    return withinLimit(found, host)
+      .map(({ name, value }) => `${name}=${value}`)
+      .join('; ');
+  }
+
+  /** The host of `url` refuses what other hosts of its domain have set: it gets that no more. */
+  refuseSiblings({ hostname }: URL): void {
+    this.#refusers.delete(hostname);
+    this.#refusers.add(hostname);
+    const [oldest] = this.#refusers;
+    if (this.#refusers.size > refusersMax && oldest !== undefined) this.#refusers.delete(oldest);
   }
 
   /** Takes a Set-Cookie header of an answer from `url`; what breaks a rule is left out. */
@@ -115,6 +136,7 @@ function parse(header: string, url: URL, now: number): Cookie | undefined {
     path: path.startsWith('/') ? path : defaultPath(url.pathname),
     secure,
     expiresAt: expiryOf(attributes, now),
+    setBy: url.hostname,
   };
   return keepsPrefix(cookie, path) ? cookie : undefined;
 }
@@ -153,6 +175,23 @@ function fits({ domain, hostOnly, path, secure }: Cookie, url: URL): boolean {
   const { pathname } = url;
   if (!pathname.startsWith(path)) return false;
   return path.endsWith('/') || pathname.length === path.length || pathname[path.length] === '/';
+}
+
+/** In their order; of too many the host's own come first. */
+function withinLimit(cookies: Cookie[], host: string): Cookie[] {
+  const chars = (list: readonly Cookie[]) =>
+    list.reduce((sum, { name, value }) => sum + name.length + value.length + 3, 0);
+  if (chars(cookies) <= headerCharsMax) return cookies;
+  const kept = new Set<Cookie>();
+  let left = headerCharsMax;
+  for (const isOwn of [true, false]) {
+    for (const cookie of cookies) {
+      if ((cookie.setBy === host) !== isOwn || chars([cookie]) > left) continue;
+      kept.add(cookie);
+      left -= chars([cookie]);
+    }
+  }
+  return cookies.filter((cookie) => kept.has(cookie));
 }
 
 /** Source: RFC 6265, 5.1.4. */

@@ -8,9 +8,9 @@
  */
 import { type FetchSpec, productToken, type RobotsDirective } from '../../shared/crawl.ts';
 import { isPageStatus } from '../../shared/protocol.ts';
-import type { FetchErrorBody } from '../../shared/requests.ts';
 import { addHeaderDirectives, listed } from '../extract/robots-directives.ts';
 import {
+  CodingError,
   codingsOf,
   contentTypeOf,
   fieldOf,
@@ -20,7 +20,7 @@ import {
   validatorsOf,
 } from './content.ts';
 import { Inflater } from './inflate.ts';
-import { fetchError } from './outcome.ts';
+import { type Failure, failureOf, inflatingError, isCutOff } from './outcome.ts';
 import { isRedirect } from './redirects.ts';
 
 /** Takes a body as it arrives, content codings undone. */
@@ -67,18 +67,23 @@ export type Answer = {
   type?: string;
   bytes: number;
   directives?: RobotsDirective[];
+  /** The connection ended before the body did. */
+  incomplete?: true;
 } & Validators;
 export type Hop<Body> =
   | ({ kind: 'body'; body: Body } & Answer)
   | ({ kind: 'answer'; retryAfter: string | undefined } & Answer)
   | ({ kind: 'redirect'; location: string } & Answer)
-  | { kind: 'failed'; error: FetchErrorBody };
+  | ({ kind: 'failed' } & Failure);
 type Unread = Exclude<Hop<never>, { kind: 'body' | 'failed' }>;
 
 /** The part of undici's controller that is used; the types of the library stay in `clients`. */
 export type Controller = { abort(reason: Error): void; pause(): void; resume(): void };
 
 const drainBytesMax = 64 << 10;
+const shortBody: Failure = {
+  error: { kind: 'protocol', message: 'body shorter than its content-length' },
+};
 // One object for all: nobody looks at its stack, and a new one costs microseconds.
 export const unwanted = new Error('no longer wanted');
 
@@ -90,6 +95,8 @@ export type ExchangeOptions<Body> = {
   /** A Set-Cookie header of the answer, whatever the answer is. */
   takeCookie(header: string): void;
   settle(hop: Hop<Body>): void;
+  /** A body that is cut off is better than none. */
+  keepsIncomplete?: boolean | undefined;
   /** The request leaves. */
   onStart?: (() => void) | undefined;
   /** Its answer begins. */
@@ -107,6 +114,10 @@ export class Exchange<Body> {
   #validators: Validators = {};
   #reader: BodyReader<Body> | undefined;
   #inflater: Inflater | undefined;
+  /** Content-Length, where there is one. */
+  #length: string | undefined;
+  /** Why the body is not complete. */
+  #cutOff: unknown;
 
   constructor(options: ExchangeOptions<Body>) {
     this.#options = options;
@@ -121,6 +132,7 @@ export class Exchange<Body> {
   onResponseStart(_controller: Controller, status: number, headers: Headers): void {
     if (this.#state !== 'waiting' || status < 200) return;
     this.#options.onAnswer?.();
+    this.#length = fieldOf(headers, 'content-length');
     for (const header of fieldsOf(headers, 'set-cookie')) this.#options.takeCookie(header);
     if (status === 200 || status === 203 || status === 304) {
       this.#validators = validatorsOf(fieldOf(headers, 'etag'), fieldOf(headers, 'last-modified'));
@@ -145,7 +157,7 @@ export class Exchange<Body> {
         ? { kind: 'redirect', location, ...answer }
         : { kind: 'answer', retryAfter: fieldOf(headers, 'retry-after'), ...answer },
     );
-    if (Number(fieldOf(headers, 'content-length') ?? 0) > drainBytesMax) this.#settleAnswer();
+    if (Number(this.#length ?? 0) > drainBytesMax) this.#settleAnswer();
   }
 
   onResponseData(_controller: Controller, chunk: Buffer): void {
@@ -169,7 +181,9 @@ export class Exchange<Body> {
 
   onResponseError(_controller: Controller, error: Error): void {
     this.#controller = undefined;
-    this.fail(error);
+    if (this.#state !== 'reading' || !isCutOff(error)) this.fail(error);
+    else if (this.#options.keepsIncomplete) this.#endCutOff(error);
+    else this.#failCutOff(error);
   }
 
   /** The deadline has passed. */
@@ -186,14 +200,26 @@ export class Exchange<Body> {
   fail(error: unknown): void {
     // The answer was complete before its body failed.
     if (this.#state === 'draining') this.#settleAnswer();
-    else this.#settle({ kind: 'failed', error: fetchError(error) });
+    else this.#settle({ kind: 'failed', ...failureOf(error, this.#state !== 'waiting') });
+  }
+
+  /** What has come of the body counts as all of it. */
+  #endCutOff(error: unknown): void {
+    this.#cutOff = error;
+    if (this.#inflater === undefined) this.#settleBody();
+    else this.#inflater.end();
+  }
+
+  #failCutOff(error: unknown): void {
+    const failure = failureOf(error, true);
+    const isShort = this.#length !== undefined && failure.error.message === 'connection closed';
+    this.#settle({ kind: 'failed', ...(isShort ? shortBody : failure) });
   }
 
   #read(headers: Headers, essence: string | undefined, charset: string | undefined): void {
     const codings = codingsOf(headers);
     if (codings === undefined) {
-      const message = 'unknown content-encoding';
-      this.#settle({ kind: 'failed', error: { kind: 'protocol', message } });
+      this.fail(new CodingError('more than two content codings'));
       return;
     }
     const { url, spec, reading } = this.#options;
@@ -210,13 +236,18 @@ export class Exchange<Body> {
       onRoom: () => this.#controller?.resume(),
       onEnough: () => this.#settleBody(),
     });
-    if (codings.length === 0) return;
+    if (codings !== 'unknown' && codings.length === 0) return;
     this.#inflater = new Inflater(codings, {
       data: (chunk) => this.#take(chunk),
       end: () => this.#settleBody(),
-      error: (error) => this.fail(error),
+      error: (error) => this.#failInflating(error),
       drain: () => this.#controller?.resume(),
     });
+  }
+
+  #failInflating(error: Error): void {
+    if (this.#cutOff !== undefined) this.#settleBody();
+    else this.fail(inflatingError(error, this.#reader?.bytes ?? 0));
   }
 
   /** Of an answer that is no page. */
@@ -238,6 +269,10 @@ export class Exchange<Body> {
 
   #settleBody(): void {
     if (this.#state !== 'reading' || this.#reader === undefined) return;
+    if (this.#cutOff !== undefined && this.#reader.bytes === 0) {
+      this.#failCutOff(this.#cutOff);
+      return;
+    }
     const body = this.#reader.end();
     if (body === undefined) {
       this.#settleUntyped();
@@ -254,9 +289,10 @@ export class Exchange<Body> {
 
   #settleRead(body: Body): void {
     const type = this.#type === undefined ? {} : { type: this.#type };
-    const status = this.#status;
-    const answer = { status, ...type, bytes: this.#reader?.bytes ?? 0, ...this.#validators };
-    this.#settle({ kind: 'body', ...answer, body });
+    const bytes = this.#reader?.bytes ?? 0;
+    // Validators of a part would make a later crawl take it for the whole.
+    const rest = this.#cutOff === undefined ? this.#validators : ({ incomplete: true } as const);
+    this.#settle({ kind: 'body', status: this.#status, ...type, bytes, ...rest, body });
   }
 
   /** A body without Content-Type, and not HTML by its looks. */
@@ -264,7 +300,8 @@ export class Exchange<Body> {
     const bytes = this.#reader?.bytes ?? 0;
     this.#inflater?.close();
     this.#inflater = undefined;
-    const answer = { status: this.#status, bytes, ...this.#validators };
+    const validators = this.#cutOff === undefined ? this.#validators : {};
+    const answer = { status: this.#status, bytes, ...validators };
     this.#drain({ kind: 'answer', retryAfter: undefined, ...answer });
     if (this.#controller === undefined || bytes > drainBytesMax) this.#settleAnswer();
     else this.#controller.resume();

@@ -11,6 +11,7 @@ import { type Client, type ClientKind, Clients, send } from './clients.ts';
 import { acceptedCodings, type Validators } from './content.ts';
 import { CookieJar } from './cookies.ts';
 import { type Answer, Exchange, type Hop, type Reading } from './exchange.ts';
+import { OddOrigins } from './odd-origins.ts';
 import {
   type FailedOutcome,
   type FetchOutcome,
@@ -26,10 +27,9 @@ import type { ProxyServer } from './proxies.ts';
 import { RedirectChain } from './redirects.ts';
 import { type AskRobots, fetchRobots, type RobotsOutcome } from './robots-file.ts';
 import { emptySitemap, sitemapReading } from './sitemap-body.ts';
+import { askByWays, type Way } from './ways.ts';
 
 const noLinks = new Uint8Array(0);
-/** Misdirected Request. */
-const misdirected = 421;
 /** A lease of a robots.txt lasts twice as long. */
 const robotsMsMax = 30_000;
 
@@ -44,7 +44,23 @@ type HopOptions<Body> = {
   readonly onAnswer: (() => void) | undefined;
   /** An answer has to begin by then. */
   readonly answerMs: number;
+  readonly keepsIncomplete: boolean | undefined;
   readonly reading: Reading<Body>;
+};
+
+type AskOptions<Body> = {
+  readonly reading: Reading<Body>;
+  readonly spec: FetchSpec;
+  readonly signal: AbortSignal;
+  readonly context: FetchContext;
+  readonly cookies: CookieJar;
+  /** Of an earlier answer of this very URL. */
+  readonly validators: Validators | undefined;
+  /** The first answer has to begin by then. */
+  readonly answerMs: number;
+  /** Until the deadline of the whole fetch. */
+  readonly leftMs: () => number;
+  readonly turnOf: Follow;
 };
 
 /** What a fetch came to: a body, or what is said without one. */
@@ -74,8 +90,11 @@ export type FetchContext = {
   readonly onAnswer?: (() => void) | undefined;
   /** Nobody knows whether the host answers: it has to begin within the time of a connection. */
   readonly isFirst?: boolean | undefined;
-  /** Asked before a redirect is followed; without it all are. */
+  /** Asked before a redirect is followed, and before a URL is asked for once more; without it all
+   *  are. */
   readonly follow?: Follow | undefined;
+  /** There will be no further attempt: what came of a body that was cut off is kept. */
+  readonly last?: boolean | undefined;
 };
 
 /** What all ways to fetch take. `url`: absolute http or https. */
@@ -88,11 +107,13 @@ export type FetchRequest = [
 
 export class PageFetcher {
   readonly #clients: Clients;
+  readonly #oddOrigins = new OddOrigins();
 
   /** `connections`: sockets per origin at once, ≥ 1. `addresses`: a cache over another resolver. */
   constructor(options: { connections: number; addresses?: AddressCache }) {
     const { connections, addresses = new AddressCache() } = options;
-    this.#clients = new Clients({ connections, addresses });
+    const onLenient = (origin: string, isOdd: boolean) => this.#oddOrigins.answered(origin, isOdd);
+    this.#clients = new Clients({ connections, addresses, onLenient });
   }
 
   /** Fetch a page. Network failures and statuses are values; rejects only with an AbortError when
@@ -107,7 +128,8 @@ export class PageFetcher {
     const ending = await this.#follow(sitemapReading, request);
     if (ending.kind === 'body') {
       const { result, body: sitemap } = ending;
-      return { ok: true, result: sitemap.cut ? { ...result, cut: true } : result, sitemap };
+      const isCut = sitemap.cut || result.incomplete;
+      return { ok: true, result: isCut ? { ...result, cut: true } : result, sitemap };
     }
     const { outcome } = ending;
     return outcome.ok ? { ok: true, result: outcome.result, sitemap: emptySitemap } : outcome;
@@ -117,9 +139,8 @@ export class PageFetcher {
     reading: Reading<Body>,
     [url, spec, signal, context = {}]: FetchRequest,
   ): Promise<Ending<Body>> {
-    const { open = false, cookies = new CookieJar(), userAgent = spec.userAgent } = context;
-    const { blocks, proxy, validatedUrl = url, onStart, onAnswer, follow = freely } = context;
-    // Without the time that redirects wait for their turns.
+    const { cookies = new CookieJar(), proxy, validatedUrl = url, follow = freely } = context;
+    // Without the time that requests wait for their turns.
     let started = performance.now();
     const turnOf: Follow = async (to) => {
       const askedAt = performance.now();
@@ -128,10 +149,8 @@ export class PageFetcher {
       started += performance.now() - askedAt;
       return turn;
     };
-    const { http2, connectTimeoutMs: connectMs } = spec;
-    const kind = { allow: spec.allowPrivate, blocks, proxy, http2, connectMs };
     // What comes after the first answer has the time of the whole fetch.
-    let answerMs = context.isFirst ? connectMs : Number.POSITIVE_INFINITY;
+    let answerMs = context.isFirst ? spec.connectTimeoutMs : Number.POSITIVE_INFINITY;
     const chain = new RedirectChain(url, spec.redirectsMax);
     const answer = (hop: Answer): Result => ({
       finalUrl: chain.url,
@@ -142,19 +161,18 @@ export class PageFetcher {
       ms: Math.round((performance.now() - started) * 10) / 10,
       ...(hop.etag !== undefined && { etag: hop.etag }),
       ...(hop.lastModified !== undefined && { lastModified: hop.lastModified }),
+      ...(hop.incomplete && { incomplete: true }),
     });
     for (;;) {
-      const leftMs = started + spec.timeoutMs - performance.now();
       const { target } = chain;
-      const cookie = cookies.header(target, Date.now());
-      const takeCookie = (header: string) => cookies.take(header, target, Date.now());
       const validators = chain.url === validatedUrl ? context.validators : undefined;
-      const { accept } = reading;
-      const headers = requestHeaders(target, { spec, open, userAgent, accept, cookie, validators });
-      const events = { takeCookie, onStart, onAnswer };
-      const options = { spec, signal, leftMs, answerMs, headers, ...events, reading };
-      const hop = await this.#ask(kind, target, options, turnOf);
+      const asked = await this.#ask(target, {
+        ...{ reading, spec, signal, context, cookies, validators, answerMs, turnOf },
+        leftMs: () => started + spec.timeoutMs - performance.now(),
+      });
       answerMs = Number.POSITIVE_INFINITY;
+      if (asked === 'later') return over(putOff);
+      const { hop, cookie } = asked;
       if (hop.kind === 'failed') judgeSilence(proxy, hop.error);
       else {
         const refusal = proxy && judgeProxy(proxy, hop.status);
@@ -164,7 +182,7 @@ export class PageFetcher {
         case 'failed':
           if (hop.error.kind === 'blocked')
             return over(definite(answer({ status: 0, bytes: 0 }), hop.error));
-          return over(hop.error === putOff.error ? putOff : { ok: false, error: hop.error });
+          return over({ ok: false, error: hop.error, ...(hop.isFinal && { isFinal: true }) });
         case 'body':
           return { kind: 'body', result: answer(hop), body: hop.body };
         case 'answer':
@@ -187,23 +205,36 @@ export class PageFetcher {
     }
   }
 
-  /** One request. A host that says over HTTP/2 that it is not meant (421) took the connection for
-   *  one to another host; it is asked once more, on a connection of its own, when it is its turn.
-   *  Source: RFC 9110, 15.5.20. */
-  async #ask<Body>(
-    kind: ClientKind,
-    url: URL,
-    options: HopOptions<Body>,
-    follow: Follow,
-  ): Promise<Hop<Body>> {
-    const startedAt = performance.now();
-    const hop = await hopTo(this.#clients.of(kind), url, options);
-    if (!kind.http2 || hop.kind !== 'answer' || hop.status !== misdirected) return hop;
-    const leftMs = options.leftMs - (performance.now() - startedAt);
-    const turn = await follow(url.href);
-    if (turn === 'later') return { kind: 'failed', error: putOff.error };
-    if (turn === 'leave') return hop;
-    return await this.#clients.apart(kind, (own) => hopTo(own, url, { ...options, leftMs }));
+  /** Asks for one URL by the ways that its host takes. `later`: it must not be asked for a while. */
+  #ask<Body>(target: URL, options: AskOptions<Body>): ReturnType<typeof askByWays<Body>> {
+    const { reading, spec, signal, context, cookies, validators, leftMs, turnOf } = options;
+    // One that is asked by another way has answered.
+    let { answerMs } = options;
+    const { open = false, userAgent = spec.userAgent, blocks, proxy, last } = context;
+    const { onStart, onAnswer } = context;
+    const { allowPrivate: allow, http2, connectTimeoutMs: connectMs } = spec;
+    const kind: ClientKind = { allow, blocks, proxy, http2, connectMs };
+    const { accept } = reading;
+    const takeCookie = (header: string) => cookies.take(header, target, Date.now());
+    const ask = ({ isLenient, isApart, cookie }: Way): Promise<Hop<Body>> => {
+      const said = { spec, open, userAgent, accept, cookie, validators };
+      const hop = {
+        ...{ spec, signal, leftMs: leftMs(), headers: requestHeaders(target, said), takeCookie },
+        ...{ onStart, onAnswer, answerMs, reading, keepsIncomplete: last },
+      };
+      answerMs = Number.POSITIVE_INFINITY;
+      if (isApart) return this.#clients.apart(kind, (client) => hopTo(client, target, hop));
+      return hopTo(this.#clients.of({ ...kind, isLenient }), target, hop);
+    };
+    const isLenient = this.#oddOrigins.has(target.origin);
+    const way = { isLenient, isApart: false, cookie: cookies.header(target, Date.now()) };
+    return askByWays(way, {
+      ask,
+      turn: () => turnOf(target.href),
+      sharesConnections: http2,
+      onUnreadable: () => this.#oddOrigins.add(target.origin),
+      onCookiesRefused: () => cookies.refuseSiblings(target),
+    });
   }
 
   /** Fetch a robots.txt; rejects as `fetch` does, and keeps to the same addresses. */
@@ -227,10 +258,16 @@ export class PageFetcher {
       this.#clients.apart(kindOf(target), (client) =>
         exchange((handler) => send(client, target, headers, handler, timeoutMs)),
       );
-    const ways = { ask, ...(http2 && { askApart }) };
+    const askLenient: AskRobots = (target, exchange) =>
+      exchange((handler) => {
+        const client = this.#clients.of({ ...kindOf(target), isLenient: true });
+        send(client, target, headers, handler, timeoutMs);
+      });
+    const ways = { ask, askLenient, ...(http2 && { askApart }) };
     const patience = { timeoutMs, answerMs };
     const events = { onStart, onAnswer, follow };
-    const outcome = await fetchRobots(url, ways, { ...patience, ...events, signal });
+    const options = { ...patience, ...events, signal, oddOrigins: this.#oddOrigins };
+    const outcome = await fetchRobots(url, ways, options);
     if (!outcome.ok) judgeSilence(proxy, outcome.error);
     const refusal = outcome.ok && proxy ? judgeProxy(proxy, outcome.status) : undefined;
     return refusal === undefined ? outcome : { ok: false, error: refusal };
@@ -244,7 +281,8 @@ export class PageFetcher {
 
 /** One request; rejects only with an AbortError when `signal` fires. */
 function hopTo<Body>(client: Client, url: URL, options: HopOptions<Body>): Promise<Hop<Body>> {
-  const { spec, signal, leftMs, answerMs, headers, takeCookie, onStart, reading } = options;
+  const { spec, signal, leftMs, answerMs, headers, takeCookie, onStart } = options;
+  const { reading, keepsIncomplete } = options;
   return new Promise((resolve, reject) => {
     if (signal.aborted) {
       reject(abortError(signal));
@@ -256,6 +294,7 @@ function hopTo<Body>(client: Client, url: URL, options: HopOptions<Body>): Promi
       reading,
       takeCookie,
       settle,
+      keepsIncomplete,
       onStart,
       onAnswer: () => {
         if (answerMs < leftMs) expireIn(leftMs - answerMs);

@@ -1,17 +1,13 @@
 /**
  * Content codings undone as a stream, bounded both ways: input waits while zlib is busy, and
- * output goes out in pieces, so that a bomb is stopped by whoever counts them.
+ * output goes out in pieces, so that a bomb is stopped by whoever counts them. Of a body whose
+ * codings are not known the first bytes say what it is.
  * Source: RFC 9110, 8.4.1.
  */
 import { PassThrough, type Transform } from 'node:stream';
-import {
-  constants,
-  createBrotliDecompress,
-  createGunzip,
-  createInflate,
-  createInflateRaw,
-} from 'node:zlib';
-import type { Coding } from './content.ts';
+import { constants, createBrotliDecompress, createInflate, createInflateRaw } from 'node:zlib';
+import { type Coding, CodingError, sniffBytes, sniffedCodings } from './content.ts';
+import { Gunzip } from './gunzip.ts';
 import { createZstd } from './zstd.ts';
 
 export type InflaterEvents = {
@@ -36,23 +32,29 @@ const brotliOptions = {
 };
 
 export class Inflater {
-  readonly #codings: readonly Coding[];
+  readonly #codings: readonly Coding[] | 'unknown';
   readonly #events: InflaterEvents;
+  /** The first bytes, while they do not say enough. */
+  #head: Uint8Array = new Uint8Array(0);
   #streams: Transform[] = [];
 
   /** `codings`: outermost first, at least one. */
-  constructor(codings: readonly Coding[], events: InflaterEvents) {
+  constructor(codings: readonly Coding[] | 'unknown', events: InflaterEvents) {
     this.#codings = codings;
     this.#events = events;
   }
 
   /** False if input should wait for `drain`. */
   write(chunk: Uint8Array): boolean {
-    if (this.#streams.length === 0) this.#open(chunk);
-    return this.#streams[0]?.write(chunk) ?? true;
+    if (this.#streams.length > 0) return this.#streams[0]?.write(chunk) ?? true;
+    if (this.#codings !== 'unknown') return this.#open(this.#codings, chunk);
+    const head = Buffer.concat([this.#head, chunk]);
+    this.#head = head;
+    return head.length < sniffBytes || this.#openSniffed();
   }
 
   end(): void {
+    if (this.#streams.length === 0 && this.#head.length > 0) this.#openSniffed();
     if (this.#streams.length === 0) this.#events.end();
     else this.#streams[0]?.end();
   }
@@ -67,10 +69,17 @@ export class Inflater {
     }
   }
 
-  #open(first: Uint8Array): void {
-    this.#streams = this.#codings.map((coding, index) =>
-      stream(coding, index === 0 ? first : undefined),
-    );
+  #openSniffed(): boolean {
+    const codings = sniffedCodings(this.#head);
+    if (codings !== undefined) return this.#open(codings, this.#head);
+    this.#events.error(new CodingError('unknown content-encoding'));
+    return true;
+  }
+
+  /** `codings`: none for a body as it is. */
+  #open(codings: readonly Coding[], first: Uint8Array): boolean {
+    this.#streams = codings.map((coding, index) => stream(coding, index === 0 ? first : undefined));
+    if (codings.length === 0) this.#streams = [new PassThrough()];
     for (const [index, stream] of this.#streams.entries()) {
       stream.on('error', (error) => this.#events.error(error));
       const next = this.#streams[index + 1];
@@ -80,13 +89,14 @@ export class Inflater {
     const last = this.#streams.at(-1);
     last?.on('data', (chunk: Uint8Array) => this.#events.data(chunk));
     last?.on('end', () => this.#events.end());
+    return this.#streams[0]?.write(first) ?? true;
   }
 }
 
 function stream(coding: Coding, first: Uint8Array | undefined): Transform {
   switch (coding) {
     case 'gzip':
-      return createGunzip(zlibOptions);
+      return new Gunzip(chunkSize);
     case 'br':
       return createBrotliDecompress(brotliOptions);
     case 'deflate':

@@ -7,19 +7,23 @@ import { STATUS_CODES } from 'node:http';
 import type { FetchErrorKind } from '../../shared/protocol.ts';
 import type { FetchErrorBody, Image, Result } from '../../shared/requests.ts';
 import { LookupError } from '../../shared/resolver.ts';
+import { CodingError } from './content.ts';
 import { BlockedError } from './guard.ts';
 import { ProxyError } from './proxy-error.ts';
+import { MalformedError } from './response-head.ts';
 import type { SitemapBody } from './sitemap-body.ts';
 
 export type FetchOutcome =
   | { ok: true; result: Result; images: Image[]; links: Uint8Array }
   | FailedOutcome;
-/** `isPutOff`: a redirect cannot be followed for a while, which is nobody's failure. */
+/** `isPutOff`: a redirect cannot be followed for a while, which is nobody's failure. `isFinal`: no
+ *  further attempt can help. */
 export type FailedOutcome = {
   ok: false;
   error: FetchErrorBody;
   retryAfterMs?: number;
   isPutOff?: true;
+  isFinal?: true;
 };
 
 /** May a redirect be followed? `leave`: it is a link like any other. `later`: not in this fetch. */
@@ -72,16 +76,27 @@ const causes = new Map<string, readonly [FetchErrorKind, string]>([
   ['UND_ERR_SOCKET', ['connect', 'connection closed']],
   ['ETIMEDOUT', ['timeout', 'connection timed out']],
   ['UND_ERR_CONNECT_TIMEOUT', ['timeout', 'connection timed out']],
-  ['UND_ERR_HEADERS_OVERFLOW', ['too-large', 'headers longer than 32 KiB']],
+  ['UND_ERR_HEADERS_OVERFLOW', ['too-large', 'headers longer than 64 KiB']],
   ['UND_ERR_RES_CONTENT_LENGTH_MISMATCH', ['protocol', 'body shorter than its content-length']],
 ]);
 const tlsCode =
   /^(?:ERR_TLS|ERR_SSL|CERT_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|HOSTNAME_MISMATCH|INVALID_CA|EPROTO)/;
+const inflateCode = /^(?:Z_|ERR_BROTLI|ERR__ERROR|ZSTD_)/;
+const endedCodes =
+  /^(?:UND_ERR_SOCKET|UND_ERR_RES_CONTENT_LENGTH_MISMATCH|ECONNRESET|EPIPE|ERR_HTTP2_.*)$/;
 
 /** Kind and one short line of whatever the HTTP client or zlib threw. */
 export function fetchError(error: unknown): FetchErrorBody {
-  if (error instanceof BlockedError || error instanceof ProxyError)
+  if (
+    error instanceof BlockedError ||
+    error instanceof ProxyError ||
+    error instanceof MalformedError
+  )
     return { kind: error.kind, message: error.message };
+  if (error instanceof CodingError) return { kind: 'protocol', message: error.message };
+  if (isCutOff(error) && codeOf(error) === '') {
+    return { kind: 'connect', message: 'connection closed' };
+  }
   const code = codeOf(error);
   const named = /^[A-Z][A-Z0-9_]{0,63}$/.test(code) ? `: ${code}` : '';
   if (error instanceof LookupError)
@@ -89,10 +104,63 @@ export function fetchError(error: unknown): FetchErrorBody {
   const [kind, message] = causes.get(code) ?? [];
   if (kind !== undefined && message !== undefined) return { kind, message };
   if (tlsCode.test(code)) return { kind: 'tls', message: `no secure connection${named}` };
-  if (code.startsWith('HPE_')) return { kind: 'protocol', message: `malformed answer${named}` };
-  if (code.startsWith('Z_') || code.startsWith('ERR_BROTLI') || code.startsWith('ERR__ERROR'))
+  if (isUnreadable(error))
+    return { kind: 'protocol', message: `malformed answer${reasonOf(error)}` };
+  if (inflateCode.test(code))
     return { kind: 'protocol', message: `body cannot be decompressed${named}` };
   return { kind: /^E[A-Z]+$/.test(code) ? 'connect' : 'protocol', message: `failed${named}` };
+}
+
+/** Did undici's parser refuse the answer? Its errors of that kind have no code. An assertion of its
+ *  own fails for a status below 100. */
+export function isUnreadable(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if (error.name === 'HTTPParserError') return !isCutOff(error);
+  const code = codeOf(error);
+  if (code === 'ERR_ASSERTION' || code.startsWith('HPE_')) return true;
+  return code === 'UND_ERR_SOCKET' && /^bad (?:response|upgrade)$/.test(error.message);
+}
+
+/** Did the connection end before the body did? */
+export function isCutOff(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if (error.name === 'HTTPParserError') return error.message.includes('(Invalid EOF state)');
+  return endedCodes.test(codeOf(error)) && !isUnreadable(error);
+}
+
+/** A request that came to no answer. `isUnreadable`: undici refused it, a lenient client may not.
+ *  `isFinal`: the next attempt will come to the same. */
+export type Failure = {
+  readonly error: FetchErrorBody;
+  readonly isUnreadable?: true;
+  readonly isFinal?: true;
+};
+
+/** What is said of an error. `hasHead`: of one that came after the head of an answer. Before it, a
+ *  length that does not hold is what undici says of any malformed head that has a length. */
+export function failureOf(error: unknown, hasHead: boolean): Failure {
+  if (error instanceof MalformedError || error instanceof CodingError) {
+    return { error: fetchError(error), isFinal: true };
+  }
+  const isMisnamed = !hasHead && codeOf(error) === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH';
+  if (isMisnamed)
+    return { error: { kind: 'protocol', message: 'malformed answer' }, isUnreadable: true };
+  const failure = { error: fetchError(error) };
+  return isUnreadable(error) ? { ...failure, isUnreadable: true } : failure;
+}
+
+/** What an error of decompression means, after so many bytes: if not one came out, it is something
+ *  else than its coding says, and will be at the next attempt. */
+export function inflatingError(error: Error, bytes: number): Error {
+  return bytes > 0 || error instanceof CodingError
+    ? error
+    : new CodingError(fetchError(error).message);
+}
+
+/** What llhttp says of it: one of its constant texts. */
+function reasonOf(error: unknown): string {
+  const [, reason] = /\(([A-Za-z0-9 :/'"`-]{1,100})\)$/.exec(String(error)) ?? [];
+  return reason === undefined ? '' : `: ${reason}`;
 }
 
 function codeOf(error: unknown, depth = 0): string {

@@ -24,6 +24,8 @@ export type ProxyClientOptions = {
   /** Through a tunnel. */
   readonly toHost: buildConnector.connector;
   readonly connectMs: number;
+  /** Put around the connections that answers of hosts come over, not those for tunnels. */
+  readonly wrap: (connector: buildConnector.connector) => buildConnector.connector;
 };
 
 /** A host that there is not: a proxy that works says so. Source: RFC 6761, 6.4. */
@@ -34,14 +36,16 @@ const silentMs = 5_000;
 export class ProxyClient {
   readonly #options: ProxyClientOptions;
   readonly #tunnels: Origins;
-  /** Undefined for a SOCKS proxy. */
+  /** Answers of hosts, by plain requests to the proxy. Undefined for a SOCKS proxy. */
   readonly #http: Pool | undefined;
+  /** Makes tunnels. The same where nothing is put around its connections. */
+  readonly #connects: Pool | undefined;
   /** A question to the proxy that is under way. */
   #asked: Promise<boolean> | undefined;
 
   constructor(options: ProxyClientOptions) {
     this.#options = options;
-    const { proxy, pool, sockets, toHost } = options;
+    const { proxy, pool, sockets, toHost, wrap } = options;
     const connect: buildConnector.connector = (target, callback) => {
       this.#reach(target).then(
         (socket) => {
@@ -51,12 +55,14 @@ export class ProxyClient {
         (error: Error) => callback(error, null),
       );
     };
-    this.#tunnels = new Origins({ ...pool, connect }, sockets);
+    this.#tunnels = new Origins({ ...pool, connect: wrap(connect) }, sockets);
     if (proxy.url.protocol === 'socks5:') return;
-    this.#http = new Pool(proxy.url.origin, {
-      ...pool,
-      connect: (target, callback) => this.#connect(target, callback),
-    });
+    const own: buildConnector.connector = (target, callback) => this.#connect(target, callback);
+    const wrapped = wrap(own);
+    this.#http = new Pool(proxy.url.origin, { ...pool, connect: wrapped });
+    const isSame = wrapped === own;
+    const plain = { ...pool, pipelining: 1, connect: own };
+    this.#connects = isSame ? this.#http : new Pool(proxy.url.origin, plain);
   }
 
   /** `leftMs`: until nobody waits for it any more. */
@@ -88,20 +94,25 @@ export class ProxyClient {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#tunnels.close(), this.#http?.close()]);
+    await Promise.all(this.#pools.map((pool) => pool.close()));
   }
 
   async destroy(): Promise<void> {
-    await Promise.all([this.#tunnels.destroy(), this.#http?.destroy()]);
+    await Promise.all(this.#pools.map((pool) => pool.destroy()));
+  }
+
+  get #pools(): (Origins | Pool)[] {
+    const pools = new Set([this.#tunnels, this.#http, this.#connects]);
+    return [...pools].filter((pool) => pool !== undefined);
   }
 
   /** A connection that leads to the host. */
   async #reach({ hostname, port, protocol }: buildConnector.Options): Promise<Socket> {
     const targetPort = Number(port || (protocol === 'https:' ? 443 : 80));
     try {
-      return this.#http === undefined
+      return this.#connects === undefined
         ? await this.#bySocks(hostname, targetPort)
-        : await this.#byHttp(this.#http, `${bracketed(hostname)}:${targetPort}`);
+        : await this.#byHttp(this.#connects, `${bracketed(hostname)}:${targetPort}`);
     } catch (error) {
       if (error instanceof ProxyError) throw error;
       if (!(error instanceof Error && error.name === 'TimeoutError'))

@@ -4,12 +4,19 @@
  * addresses are the same as for pages. Source: RFC 9309, sections 2.3.1 and 2.5.
  */
 import { limits } from '../../shared/protocol.ts';
-import type { FetchErrorBody } from '../../shared/requests.ts';
 import { canonicalUrl } from '../../shared/url.ts';
-import { codingsOf, fieldOf, fieldsOf, type Headers } from './content.ts';
+import { CodingError, codingsOf, fieldOf, fieldsOf, type Headers } from './content.ts';
 import { type Controller, unwanted } from './exchange.ts';
 import { Inflater } from './inflate.ts';
-import { type FailedOutcome, type Follow, fetchError, retryAfterMs } from './outcome.ts';
+import type { OddOrigins } from './odd-origins.ts';
+import {
+  type FailedOutcome,
+  type Failure,
+  type Follow,
+  failureOf,
+  inflatingError,
+  retryAfterMs,
+} from './outcome.ts';
 import { isRedirect } from './redirects.ts';
 
 export type RobotsFile = {
@@ -32,6 +39,8 @@ export type RobotsWays = {
   readonly ask: AskRobots;
   /** On a connection of its own, where a 421 is to be asked again. */
   readonly askApart?: AskRobots;
+  /** By a client that puts the head of the answer right. */
+  readonly askLenient: AskRobots;
 };
 
 export type RobotsOptions = {
@@ -43,6 +52,8 @@ export type RobotsOptions = {
   readonly onStart: (() => void) | undefined;
   readonly onAnswer: (() => void) | undefined;
   readonly follow: Follow;
+  /** Asked leniently. */
+  readonly oddOrigins: OddOrigins;
 };
 
 const redirectsMax = 5;
@@ -50,23 +61,32 @@ const redirectsMax = 5;
 /** Fetches `url`. Failures are values; rejects only when `signal` fires. */
 export async function fetchRobots(
   url: string,
-  { ask, askApart }: RobotsWays,
+  { ask, askApart, askLenient }: RobotsWays,
   options: RobotsOptions,
 ): Promise<RobotsOutcome> {
+  const { oddOrigins } = options;
   let giveUpAt = performance.now() + options.timeoutMs;
   let target = new URL(url);
-  let way = ask;
+  /** The way that the same URL is asked for once more. */
+  let otherWay: AskRobots | undefined;
   for (let hops = 0; ; ) {
+    const way = otherWay ?? (oddOrigins.has(target.origin) ? askLenient : ask);
     const timeoutMs = giveUpAt - performance.now();
     const answer = await way(target, (dispatch) => hop(dispatch, { ...options, timeoutMs }));
-    if (!answer.ok) return answer;
-    const { location, ...file } = answer;
-    const isMisdirected = answer.status === 421 && way === ask && askApart !== undefined;
-    const next = isMisdirected ? target : location && resolve(location, target);
-    if (!next || hops >= redirectsMax) return file;
-    if (isMisdirected) way = askApart;
-    else {
-      way = ask;
+    const isUnreadable = !answer.ok && answer.isUnreadable === true && way === ask;
+    if (isUnreadable) oddOrigins.add(target.origin);
+    const isMisdirected = answer.ok && answer.status === 421 && way === ask;
+    otherWay = isUnreadable ? askLenient : isMisdirected ? askApart : undefined;
+    let next = target;
+    if (otherWay === undefined) {
+      if (!answer.ok) {
+        const { error, isFinal } = answer;
+        return { ok: false, error, ...(isFinal && { isFinal }) };
+      }
+      const { location, ...file } = answer;
+      const moved = location && resolve(location, target);
+      if (!moved || hops >= redirectsMax) return file;
+      next = moved;
       hops++;
     }
     const askedAt = performance.now();
@@ -75,16 +95,15 @@ export async function fetchRobots(
     // The wait for its turn does not count.
     giveUpAt += performance.now() - askedAt;
     if (turn !== 'go') {
-      const message = 'robots.txt: the host that it is redirected to must not be asked now';
+      const host = next === target ? 'its host' : 'the host that it is redirected to';
+      const message = `robots.txt: ${host} must not be asked now`;
       return { ok: false, error: { kind: 'redirects', message } };
     }
     target = next;
   }
 }
 
-export type RobotsHop =
-  | ({ ok: true; location?: string } & RobotsFile)
-  | { ok: false; error: FetchErrorBody };
+export type RobotsHop = ({ ok: true; location?: string } & RobotsFile) | ({ ok: false } & Failure);
 
 function hop(
   dispatch: Dispatch,
@@ -164,12 +183,12 @@ export class RobotsExchange {
       ...(location === undefined ? {} : { location }),
     };
     const codings = codingsOf(headers);
-    if (codings === undefined) this.fail(new Error('unknown content-encoding'));
-    else if (codings.length > 0) {
+    if (codings === undefined) this.fail(new CodingError('more than two content codings'));
+    else if (codings === 'unknown' || codings.length > 0) {
       this.#inflater = new Inflater(codings, {
         data: (chunk) => this.#take(chunk),
         end: () => this.#end(),
-        error: (error) => this.fail(error),
+        error: (error) => this.fail(inflatingError(error, this.#bytes)),
         drain: () => this.#controller?.resume(),
       });
     }
@@ -204,7 +223,7 @@ export class RobotsExchange {
   }
 
   fail(error: unknown): void {
-    this.#settle({ ok: false, error: fetchError(error) });
+    this.#settle({ ok: false, ...failureOf(error, this.#state !== 'waiting') });
   }
 
   #take(chunk: Uint8Array): void {

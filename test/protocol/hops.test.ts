@@ -53,6 +53,19 @@ test('[T-22] a hop goes on at once without a delay, and else when it is its turn
   await slave.close();
 });
 
+test('[T-22] the URL of the task itself is asked for once more when it is its turn', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  await target.crawl(slave, [target.seed()], { delayMs: 400 });
+  const task = await nextTask(slave);
+  const begun = performance.now();
+  await slave.must('task.started', { lease: task.lease });
+  const reply = await hop(slave, task, task.url).asked;
+  assert.deepEqual([reply['state'], reply['timed']], ['go', true]);
+  assert.ok(performance.now() - begun > 390);
+  await slave.close();
+});
+
 test('[T-23] a hop is refused with its reason', async (t) => {
   const slave = await target.slave(t, 1);
   if (slave === undefined) return;

@@ -66,6 +66,31 @@ test('cookies: expire, are replaced, and stand in the order of their paths', () 
   assert.equal(sent(['a=1; Path=/', 'b=1; Path=/a', 'c=1; Path=/'], here), 'b=1; a=1; c=1');
 });
 
+test('cookies: a header has at most 8 KB, the own cookies of a host first', () => {
+  const jar = new CookieJar();
+  const ads = new URL('https://ads.shop.example/');
+  const www = new URL('https://www.shop.example/');
+  const big = (name: string) => `${name}=${'x'.repeat(3_500)}; Domain=shop.example; Path=/`;
+  const names = (url: URL) =>
+    jar
+      .header(url, 0)
+      .split('; ')
+      .map((pair) => pair.split('=')[0]);
+  for (const name of ['a', 'b', 'c', 'd', 'e']) jar.take(big(name), ads, 0);
+  for (const name of ['f', 'g']) jar.take(`${name}=1; Path=/`, www, 0);
+  assert.deepEqual(names(ads), ['a', 'b']);
+  assert.deepEqual(names(www), ['f', 'g', 'a', 'b']);
+  for (const url of [ads, www]) assert.ok(jar.header(url, 0).length <= 8_192);
+  // Set anew, it is of who set it last.
+  jar.take(big('e'), www, 0);
+  assert.deepEqual(names(www), ['f', 'g', 'a', 'e']);
+  jar.refuseSiblings(www);
+  assert.deepEqual(names(www), ['f', 'g', 'e']);
+  assert.deepEqual(names(ads), ['a', 'b']);
+  jar.take(big('h'), ads, 0);
+  assert.deepEqual(names(www), ['f', 'g', 'e']);
+});
+
 test('cookies: the jar is bounded', () => {
   const many = Array.from({ length: 60 }, (_, i) => `c${i}=1`);
   assert.equal(sent(many, here).split('; ').length, 50);

@@ -200,12 +200,52 @@ test('fetch: broken and unknown codings are protocol failures', async () => {
   for (const [coding, body] of [
     ['gzip', 'no gzip'],
     ['br', 'no brotli at all, none'],
-    ['zstd', page],
+    ['zip', 'PK\x03\x04 no text'],
+    ['zstd', '\x28\xb5\x2f\xfd no zstd'],
     ['gzip, gzip, gzip', page],
+    ['zip', '\x1f\x8b\x08\0\0\0\0\0\0\0\xff\xff'],
   ] as const) {
-    send('/broken', 200, { ...html, 'content-encoding': coding }, body);
-    assert.equal(failure(await get('/broken')).error.kind, 'protocol', coding);
+    serve('/broken', (_, response) => {
+      response.writeHead(200, { ...html, 'content-encoding': coding });
+      response.end(Buffer.from(body, 'latin1'));
+    });
+    const { error, isFinal } = failure(await get('/broken'));
+    assert.deepEqual([error.kind, isFinal], ['protocol', true], `${coding}: ${error.message}`);
+    const robots = await fetcher.fetchRobots(`${origin}/broken`, spec, never, seedHere);
+    assert.ok(!robots.ok && robots.isFinal, coding);
   }
+});
+
+test('fetch: of codings that nobody knows the first bytes say what the body is', async () => {
+  const bodies: [string, Buffer][] = [
+    ['plain', Buffer.from(page)],
+    ['one byte', Buffer.from('<')],
+    ['empty', Buffer.from('')],
+    ['long', Buffer.from(page + ' '.repeat(100_000))],
+    ['a byte order mark', Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(page, 'utf16le')])],
+    ['gzip', gzipSync(page)],
+  ];
+  const codings = ['none', 'UTF-8', 'utf8', 'text/html', 'binary', '8bit', 'none, gzip', 'null'];
+  for (const coding of codings) {
+    for (const [name, body] of bodies) {
+      serve('/token', (_, response) => {
+        response.writeHead(200, {
+          ...html,
+          'content-type': 'text/html',
+          'content-encoding': coding,
+        });
+        for (const byte of body.subarray(0, 20)) response.write(Buffer.from([byte]));
+        response.end(body.subarray(20));
+      });
+      const outcome = await get('/token');
+      result(outcome);
+      const isPage = body.length > 1;
+      assert.equal(text(outcome), isPage ? `${origin}/next` : '', `${coding}, ${name}`);
+    }
+  }
+  // Where this Node knows zstd it undoes it; else only a body that is text is read.
+  send('/token', 200, { ...html, 'content-encoding': 'zstd' }, page);
+  assert.equal((await get('/token')).ok, zstdCompress === undefined);
 });
 
 test('fetch: a bomb of any coding is cut at the limit and costs no memory', async () => {

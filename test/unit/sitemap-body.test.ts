@@ -32,6 +32,8 @@ before(async () => {
     };
     response.writeHead(status, headers).end(body);
   });
+  // Bombs are made in this thread: a server that cannot look ends kept connections late.
+  server.keepAliveTimeout = 60_000;
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;

@@ -1,0 +1,198 @@
+/**
+ * A gzip body undone as browsers do: members that follow each other are one body, what follows the
+ * last one is nobody's, and one that is cut off ends where it ends. (Node's own takes stray bytes
+ * for a broken member, and loses what it has read of the body with them.) Errors are those of zlib.
+ *
+ *     header ─▶ data ─its end─▶ trailer ─8 bytes─▶ header … ─no header: over
+ *
+ * Source: RFC 1952, 2.
+ */
+import { Transform, type TransformCallback } from 'node:stream';
+import { constants, crc32, createInflateRaw, type InflateRaw } from 'node:zlib';
+
+const trailerBytes = 8;
+/** Of a header with its name and comment. */
+const headerBytesMax = 64 << 10;
+/** Empty ones cost time and give no bytes that anybody would count. */
+const membersMax = 10_000;
+const flags = { sum: 2, extra: 4, name: 8, comment: 16 } as const;
+
+export class Gunzip extends Transform {
+  readonly #chunkSize: number;
+  #state: 'header' | 'data' | 'trailer' | 'over' = 'header';
+  #members = 0;
+  /** A header, or a trailer, that is not complete. */
+  #held: Buffer = Buffer.alloc(0);
+  #raw: InflateRaw | undefined;
+  /** Of what came out of this member. */
+  #sum = 0;
+  #size = 0;
+  /** Given to `#raw`. */
+  #fed = 0;
+  /** Called when `#raw` has ended, with how much it has left of what it was given. */
+  #onRawEnd: (left: number) => void = () => {};
+  #onRawError: (error: Error) => void = () => {};
+
+  constructor(chunkSize: number) {
+    super({ readableHighWaterMark: chunkSize });
+    this.#chunkSize = chunkSize;
+  }
+
+  override _transform(chunk: Buffer, _: BufferEncoding, done: TransformCallback): void {
+    switch (this.#state) {
+      case 'over':
+        done();
+        return;
+      case 'data':
+        this.#inflate(chunk, done);
+        return;
+      case 'header':
+      case 'trailer':
+        this.#held = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
+        if (this.#state === 'header') this.#readHeader(done);
+        else this.#readTrailer(done);
+        return;
+      default:
+        this.#state satisfies never;
+    }
+  }
+
+  override _flush(done: TransformCallback): void {
+    if (this.#state !== 'data' || this.#raw === undefined) {
+      done();
+      return;
+    }
+    this.#onRawEnd = () => done();
+    this.#onRawError = done;
+    this.#raw.end();
+  }
+
+  override _read(size: number): void {
+    super._read(size);
+    this.#raw?.resume();
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.#dropRaw();
+    done(error);
+  }
+
+  #readHeader(done: TransformCallback): void {
+    const bytes = headerBytes(this.#held);
+    if (bytes === 'more' && this.#held.length <= headerBytesMax) {
+      done();
+    } else if (typeof bytes === 'number' && this.#members < membersMax) {
+      const rest = this.#held.subarray(bytes);
+      this.#held = Buffer.alloc(0);
+      this.#openRaw();
+      if (rest.length > 0) this.#inflate(rest, done);
+      else done();
+    } else if (this.#members > 0) {
+      this.#finish(done);
+    } else {
+      done(dataError('incorrect header check'));
+    }
+  }
+
+  #readTrailer(done: TransformCallback): void {
+    if (this.#held.length < trailerBytes) {
+      done();
+      return;
+    }
+    const [sum, size] = [this.#held.readUInt32LE(0), this.#held.readUInt32LE(4)];
+    if (sum !== this.#sum || size !== this.#size % 2 ** 32) {
+      done(dataError('incorrect data check'));
+      return;
+    }
+    this.#held = this.#held.subarray(trailerBytes);
+    this.#state = 'header';
+    if (this.#held.length > 0) this.#readHeader(done);
+    else done();
+  }
+
+  #openRaw(): void {
+    const { Z_SYNC_FLUSH } = constants;
+    // A missing end is no error.
+    const raw = createInflateRaw({
+      chunkSize: this.#chunkSize,
+      flush: Z_SYNC_FLUSH,
+      finishFlush: Z_SYNC_FLUSH,
+    });
+    this.#state = 'data';
+    this.#members++;
+    this.#raw = raw;
+    this.#fed = 0;
+    this.#sum = 0;
+    this.#size = 0;
+    raw.on('data', (chunk: Buffer) => {
+      this.#sum = crc32(chunk, this.#sum);
+      this.#size += chunk.length;
+      if (!this.push(chunk)) raw.pause();
+    });
+    raw.on('error', (error) => this.#onRawError(error));
+    raw.on('end', () => this.#onRawEnd(this.#fed - raw.bytesWritten));
+  }
+
+  #inflate(chunk: Buffer, done: TransformCallback): void {
+    const raw = this.#raw;
+    if (raw === undefined) return;
+    this.#fed += chunk.length;
+    this.#onRawError = (error) => {
+      this.#dropRaw();
+      // What follows a whole member need not be one.
+      if (this.#members > 1) this.#finish(done);
+      else done(error);
+    };
+    this.#onRawEnd = (left) => {
+      this.#dropRaw();
+      this.#state = 'trailer';
+      this.#held = chunk.subarray(chunk.length - left);
+      this.#readTrailer(done);
+    };
+    raw.write(chunk, (error) => {
+      // Else its end was in this chunk, or an error, and is on its way.
+      if (!error && this.#raw === raw && raw.bytesWritten === this.#fed) done();
+    });
+  }
+
+  #dropRaw(): void {
+    const raw = this.#raw;
+    if (raw === undefined) return;
+    this.#raw = undefined;
+    raw.removeAllListeners();
+    // A late error of a destroyed stream has nobody left to tell.
+    raw.on('error', () => {});
+    raw.destroy();
+  }
+
+  #finish(done: TransformCallback): void {
+    this.#state = 'over';
+    this.push(null);
+    done();
+  }
+}
+
+function dataError(message: string): Error {
+  return Object.assign(new Error(message), { code: 'Z_DATA_ERROR' });
+}
+
+/** The length of the header that the bytes begin with; `more`: it is not complete. */
+function headerBytes(bytes: Buffer): number | 'more' | 'none' {
+  const begins = [0x1f, 0x8b, 8].every((byte, i) => (bytes[i] ?? byte) === byte);
+  if (!begins) return 'none';
+  if (bytes.length < 10) return 'more';
+  const flag = bytes[3] ?? 0;
+  let at = 10;
+  if (flag & flags.extra) {
+    if (bytes.length < at + 2) return 'more';
+    at += 2 + bytes.readUInt16LE(at);
+  }
+  for (const text of [flags.name, flags.comment]) {
+    if (!(flag & text)) continue;
+    const end = bytes.indexOf(0, at);
+    if (end < 0) return 'more';
+    at = end + 1;
+  }
+  if (flag & flags.sum) at += 2;
+  return bytes.length < at ? 'more' : at;
+}

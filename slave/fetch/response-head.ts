@@ -1,0 +1,171 @@
+/**
+ * The head of an HTTP/1 response as browsers read it, written anew as the standard has it. Takes
+ * lines that end with a bare LF, folded values, blanks before a colon, lines without one, control
+ * characters and repeated equal lengths. Refuses what could be read in two ways, and what is no
+ * HTTP/1 at all. The head that comes out always says how its body ends, and that the connection
+ * closes after it. Pure; called by the normal socket.
+ * Source: RFC 9112, 2.2 to 6.3; RFC 9110, 5.5; Chromium, http_response_headers.cc, http_util.cc.
+ */
+
+/** An answer that nobody should read. It will be the same the next time. */
+export class MalformedError extends Error {
+  readonly kind: 'protocol' | 'too-large';
+
+  /** `reason`: one line, from constant texts alone. */
+  constructor(reason: string, kind: 'protocol' | 'too-large' = 'protocol') {
+    super(kind === 'protocol' ? `malformed answer: ${reason}` : reason);
+    this.name = 'MalformedError';
+    this.kind = kind;
+  }
+}
+
+export type ResponseHead =
+  /** 1xx: another head follows. */
+  | { readonly kind: 'interim'; readonly isOdd: boolean }
+  | {
+      readonly kind: 'final';
+      readonly isOdd: boolean;
+      readonly bytes: Buffer;
+      readonly isChunked: boolean;
+    };
+
+type Field = { readonly name: string; value: string };
+
+const statusLine = /^HTTP\/([0-9](?:\.[0-9]{1,3})?)([ \t]+)([0-9]+)(?![0-9])(.*)$/i;
+const strictVersion = /^(?:1\.[01])$/;
+const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+/** All but NUL, tab and line feed. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+const controls = /[\x01-\x08\x0b-\x1f\x7f]/g;
+/** What this head says of the connection and of its body is said anew. */
+const ownFields = /^(?:connection|keep-alive|proxy-connection|content-length|transfer-encoding)$/i;
+
+/** Could these bytes, after blank lines, begin a status line? False as soon as they cannot. */
+export function mayBeStatusLine(bytes: Uint8Array): boolean {
+  const start = Buffer.from(bytes.subarray(0, 5)).toString('latin1').toUpperCase();
+  return 'HTTP/'.startsWith(start);
+}
+
+/** What an answer is that begins with these bytes instead of a status line. */
+export function notHttp(bytes: Uint8Array): MalformedError {
+  const isIcy = Buffer.from(bytes.subarray(0, 4)).toString('latin1').toUpperCase() === 'ICY ';
+  return new MalformedError(isIcy ? 'it speaks ICY, not HTTP' : 'no HTTP status line');
+}
+
+/** Reads one head, its empty last line included.
+ *  @throws MalformedError */
+export function readHead(head: Buffer): ResponseHead {
+  if (head.includes(0)) throw new MalformedError('a NUL in its head');
+  const text = head.toString('latin1');
+  const lines = text.split('\n').map((line) => (line.endsWith('\r') ? line.slice(0, -1) : line));
+  let isOdd = /(?<!\r)\n/.test(text);
+  const { status, isOdd: isOddLine } = readStatusLine(lines[0] ?? '');
+  isOdd ||= isOddLine;
+  if (status === 101) throw new MalformedError('it changes to another protocol unasked');
+  // undici takes any but 100.
+  if (status < 200) return { kind: 'interim', isOdd: status === 100 || isOdd };
+  const read = readFields(lines.slice(1));
+  const framing = readFraming(read.fields);
+  const kept = read.fields.filter(({ name }) => !ownFields.test(name));
+  const said = kept.map(({ name, value }) => `${name}: ${value}\r\n`).join('');
+  const own = `${framing.field}connection: close\r\n\r\n`;
+  return {
+    kind: 'final',
+    isOdd: isOdd || read.isOdd || framing.isOdd,
+    bytes: Buffer.from(`HTTP/1.1 ${status} \r\n${said}${own}`, 'latin1'),
+    isChunked: framing.isChunked,
+  };
+}
+
+function readStatusLine(line: string): { status: number; isOdd: boolean } {
+  const [, version = '', blanks = '', digits = '', rest = ''] =
+    statusLine.exec(line.replace(controls, ' ')) ?? [];
+  if (version === '') throw new MalformedError('its status line cannot be read');
+  const status = Number(digits);
+  if (digits.length !== 3 || status < 100) {
+    throw new MalformedError(`its status is ${digits.slice(0, 8)}`);
+  }
+  const isStrict =
+    strictVersion.test(version) && blanks === ' ' && line.startsWith('HTTP') && !/^[^ ]/.test(rest);
+  return { status, isOdd: !isStrict };
+}
+
+/** `lines`: what follows the status line. */
+function readFields(lines: readonly string[]): { fields: Field[]; isOdd: boolean } {
+  const fields: Field[] = [];
+  let isOdd = false;
+  /** The field that a folded line goes on with; a line that was dropped takes those with it. */
+  let last: Field | undefined;
+  for (const raw of lines) {
+    if (raw === '') continue;
+    // A lone CR counts as a blank, the other control characters as nothing.
+    const line = raw.replace(/\r/g, ' ').replace(controls, '');
+    isOdd ||= line !== raw;
+    if (/^[ \t]/.test(line)) {
+      isOdd = true;
+      const more = trimBlanks(line);
+      if (last !== undefined && more !== '') last.value += last.value === '' ? more : ` ${more}`;
+      continue;
+    }
+    const colon = line.indexOf(':');
+    const name = trimBlanks(line.slice(0, Math.max(colon, 0)));
+    if (!token.test(name)) {
+      isOdd = true;
+      last = undefined;
+      continue;
+    }
+    isOdd ||= name.length !== colon;
+    last = { name, value: trimBlanks(line.slice(colon + 1)) };
+    fields.push(last);
+  }
+  return { fields, isOdd };
+}
+
+/** How the body ends: by its length, by its last chunk, or with the connection. */
+function readFraming(fields: readonly Field[]): {
+  field: string;
+  isChunked: boolean;
+  isOdd: boolean;
+} {
+  const codings = listOf(fields, 'transfer-encoding').map((coding) => coding.toLowerCase());
+  const lengths = listOf(fields, 'content-length');
+  const lengthFields = fields.filter(({ name }) => /^content-length$/i.test(name));
+  if (codings.length > 0 && lengthFields.length > 0) {
+    throw new MalformedError('Transfer-Encoding and Content-Length');
+  }
+  if (codings.some((coding) => coding !== 'chunked' && coding !== 'identity')) {
+    throw new MalformedError('an unknown Transfer-Encoding');
+  }
+  if (codings.includes('chunked')) {
+    return { field: 'transfer-encoding: chunked\r\n', isChunked: true, isOdd: false };
+  }
+  const values = lengths.map((text) => (/^[0-9]{1,15}$/.test(text) ? Number(text) : undefined));
+  if (new Set(values).size > 1) throw new MalformedError('several different Content-Lengths');
+  const [length] = values;
+  // Browsers take no notice of one that is no number: the body ends with the connection.
+  if (length === undefined) return { field: '', isChunked: false, isOdd: lengthFields.length > 0 };
+  const isOdd = lengthFields.length > 1 || lengthFields[0]?.value !== lengths[0];
+  return { field: `content-length: ${length}\r\n`, isChunked: false, isOdd };
+}
+
+/** The members of a list field, those of all its lines. */
+function listOf(fields: readonly Field[], name: string): string[] {
+  return fields
+    .filter((field) => field.name.toLowerCase() === name)
+    .flatMap(({ value }) => value.split(','))
+    .map(trimBlanks)
+    .filter((member) => member !== '');
+}
+
+/** Without spaces and tabs around it. In linear time, which a regular expression would not be. */
+function trimBlanks(text: string): string {
+  let from = 0;
+  let to = text.length;
+  while (from < to && isBlank(text.charCodeAt(from))) from++;
+  while (from < to && isBlank(text.charCodeAt(to - 1))) to--;
+  return text.slice(from, to);
+}
+
+function isBlank(code: number): boolean {
+  return code === 0x20 || code === 0x09;
+}

@@ -1,0 +1,90 @@
+/** The gzip reader: the same as Node's where that reads, and more. */
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import fc from 'fast-check';
+import { Gunzip } from '../../slave/fetch/gunzip.ts';
+
+function undo(parts: readonly Buffer[]): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const stream = new Gunzip(16 << 10);
+    const chunks: Buffer[] = [];
+    stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+    stream.once('end', () => resolve(Buffer.concat(chunks)));
+    stream.once('error', reject);
+    for (const part of parts) stream.write(part);
+    stream.end();
+  });
+}
+
+function withHeader(flags: number, fields: Buffer, text: string): Buffer {
+  const whole = gzipSync(text);
+  whole[3] = flags;
+  return Buffer.concat([whole.subarray(0, 10), fields, whole.subarray(10)]);
+}
+
+const texts = Buffer.from('name\0comment\0');
+const full = Buffer.concat([Buffer.from([2, 0, 1, 2]), texts, Buffer.alloc(2)]);
+
+test('gunzip: a body cut anywhere, of several members, with all that a header can have', async () => {
+  const body = Buffer.concat([gzipSync('one '), withHeader(0x1f, full, 'two '), gzipSync('three')]);
+  const stray = Buffer.concat([body, Buffer.from('\r\nstray')]);
+  for (const bytes of [body, stray]) {
+    for (let at = 0; at <= bytes.length; at++) {
+      const parts = [bytes.subarray(0, at), bytes.subarray(at)];
+      assert.equal((await undo(parts)).toString(), 'one two three', `cut at ${at}`);
+    }
+    const single = [...bytes].map((byte) => Buffer.from([byte]));
+    assert.equal((await undo(single)).toString(), 'one two three');
+  }
+});
+
+test('gunzip: what is cut off gives what was there, what is no gzip an error', async () => {
+  const text = Array.from({ length: 2_000 }, (_, i) => `line ${i} `).join('');
+  const whole = gzipSync(text);
+  let before = 0;
+  for (let end = 0; end <= whole.length; end += 97) {
+    const read = (await undo([whole.subarray(0, end)])).toString();
+    assert.ok(text.startsWith(read) && read.length >= before, `${end} bytes`);
+    before = read.length;
+  }
+  assert.equal((await undo([whole.subarray(0, -8)])).toString(), text);
+  for (const junk of ['no gzip', '\x1f\x8b\x09', '\x1f', '\x1f\x8b\x08\0\0\0\0\0\0\0\xff\xff']) {
+    const bytes = Buffer.from(junk, 'latin1');
+    if (junk.length > 1) await assert.rejects(undo([bytes]), { code: 'Z_DATA_ERROR' }, junk);
+    else assert.equal((await undo([bytes])).length, 0);
+  }
+});
+
+test('gunzip: any bytes in any parts come out as Node has them', async () => {
+  const content = fc.uint8Array({ maxLength: 100_000 });
+  const property = fc.asyncProperty(
+    fc.array(content, { minLength: 1, maxLength: 3 }),
+    fc.array(fc.nat(200_000), { maxLength: 5 }),
+    async (members, cuts) => {
+      const bytes = Buffer.concat(members.map((member) => gzipSync(member, { level: 1 })));
+      const inside = cuts.map((cut) => cut % (bytes.length + 1));
+      const at = [0, ...inside, bytes.length].sort((a, b) => a - b);
+      const parts = at.slice(1).map((end, i) => bytes.subarray(at[i], end));
+      assert.ok((await undo(parts)).equals(gunzipSync(bytes)));
+    },
+  );
+  await fc.assert(property, { numRuns: 100 });
+});
+
+test('gunzip: a great many empty members end soon', async () => {
+  const empty = gzipSync('');
+  const members = Buffer.concat(Array.from({ length: 200_000 }, () => empty));
+  const started = performance.now();
+  assert.equal((await undo([members, gzipSync('late')])).length, 0);
+  assert.ok(performance.now() - started < 10_000, `${performance.now() - started} ms`);
+});
+
+test('gunzip: it waits for its reader', async () => {
+  const stream = new Gunzip(16 << 10);
+  const bomb = gzipSync(Buffer.alloc(50 << 20));
+  stream.write(bomb);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  assert.ok(stream.readableLength <= 256 << 10, `${stream.readableLength} bytes`);
+  stream.destroy();
+});
