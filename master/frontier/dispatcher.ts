@@ -17,6 +17,7 @@ import { type ParkedFile, ParkedFiles } from './parked-files.ts';
 import type { Politeness } from './politeness.ts';
 import type { TaskNames } from './task-names.ts';
 import type { Task } from './tasks.ts';
+import { TrialRamp, youngMs } from './trial-ramp.ts';
 
 /** A lost lease counts against its page only when it happens again and again. */
 const lossesFree = 3;
@@ -28,6 +29,8 @@ const timerMsMax = 60_000;
 const robotsHopsMax = 5;
 /** A page waits in its slave for one fetch at most before its own begins. */
 const fetchesOfLife = 2;
+/** Hosts that answer and wait, for each slot, before new ones have to wait for them. */
+const crowdPerSlot = 2;
 
 export type DispatcherOptions = {
   readonly crawls: Crawls;
@@ -52,6 +55,9 @@ export class Dispatcher {
   readonly #holders = new Holders();
   readonly #parked: ParkedFiles;
   readonly #ticker = setInterval(() => this.#tick(), tickMs);
+  readonly #ramp = new TrialRamp();
+  /** A host waits for its first trial because others are young. */
+  #isRamping = false;
   #timer: NodeJS.Timeout | undefined;
   #isQueued = false;
   #state: 'working' | 'draining' = 'working';
@@ -245,12 +251,14 @@ export class Dispatcher {
     const now = clockMs();
     politeness.serveHops(now);
     if (!this.#holders.isEmpty && mayFetch()) this.#handOut(now);
-    const dueAt = politeness.nextDueAt(now);
-    if (dueAt === undefined) return;
-    this.#timer = setTimeout(() => this.#dispatch(), Math.min(dueAt - now, timerMsMax));
+    const dueAt = politeness.nextDueAt(now) ?? Number.POSITIVE_INFINITY;
+    const waitMs = Math.min(dueAt - now, this.#isRamping ? youngMs : timerMsMax);
+    if (waitMs === timerMsMax && dueAt === Number.POSITIVE_INFINITY) return;
+    this.#timer = setTimeout(() => this.#dispatch(), waitMs);
   }
 
   #handOut(now: number): void {
+    this.#isRamping = false;
     const pushes = new Map<LeaseHolder, Lease[]>();
     const give = (place: Place, file: ParkedFile) => {
       const lease = this.#give(place, file, now);
@@ -286,6 +294,7 @@ export class Dispatcher {
       return taken && place && { ...taken, place };
     };
     for (const line of ['fresh', 'failing', 'relayed'] as const) {
+      if (line === 'fresh' && politeness.has(line, now) && this.#holdsFresh(now)) continue;
       const taken = politeness.has(line, now) && of(this.#holders.place(line, 'pages'), [line]);
       if (taken) return taken;
     }
@@ -296,6 +305,13 @@ export class Dispatcher {
     return of(timely, ['timed']) ?? of(timely, ['free']);
   }
 
+  /** Hosts that were tried are to have pages first, so that their connections are used. */
+  #holdsFresh(now: number): boolean {
+    const { slots, trials } = this.#holders.sums;
+    this.#isRamping = !this.#ramp.allows(slots, trials, now);
+    return this.#isRamping || this.#options.politeness.isCrowded(crowdPerSlot * slots);
+  }
+
   #give({ holder, room }: Place, { task, host, isTimed }: ParkedFile, now: number): Lease {
     const { politeness, crawls, names } = this.#options;
     const crawl = crawls.of(task);
@@ -303,6 +319,7 @@ export class Dispatcher {
     const name = names.of(task);
     const lease = this.#leases.give({ task, name, host, holder, room, lifeMs }, now);
     this.#holders.took(lease);
+    if (room.kind === 'trial' && room.line === 'fresh') this.#ramp.took(lease, now);
     if (isTimed) lease.timing = 'awaited';
     else if (lease.timing === 'awaited') politeness.starting(host.group, now);
     if (crawl !== undefined) crawl.leased++;

@@ -85,6 +85,15 @@ export class Holders {
     standing.ranOut++;
   }
 
+  /** Slots of all slaves, and their trials under way. */
+  get sums(): { readonly slots: number; readonly trials: number } {
+    let slots = 0;
+    let trials = 0;
+    for (const holder of this.#holders) if (isSlave(holder)) slots += holder.slots;
+    for (const standing of this.#standings.values()) trials += standing.trials;
+    return { slots, trials };
+  }
+
   /** The next in turn who has room for a task of this line, and takes such tasks. */
   place(line: Line, what: 'pages' | 'files'): Place | undefined {
     switch (line) {

@@ -147,6 +147,15 @@ export class Politeness {
     return dueAt !== undefined && dueAt <= now;
   }
 
+  /** Of hosts that answer, at least so many wait for a slot, and longer than any that is fresh. */
+  isCrowded(groups: number): boolean {
+    const free = this.#lines.get('free');
+    const fresh = this.#lines.get('fresh')?.peek();
+    const first = free?.peek();
+    if (free === undefined || first === undefined || free.size < groups) return false;
+    return fresh === undefined || first.dueAt <= fresh.dueAt;
+  }
+
   /** A task that may start now, and its host, from one of these lines: of the group that waits
    *  longest; undefined when none may. */
   take(now: number, among: readonly Line[]): { host: Host; task: Task } | undefined {

@@ -1,5 +1,6 @@
 /** Hosts that have not proved that they answer: how much of the slaves they may have. */
 import assert from 'node:assert/strict';
+import type { Lease } from '../../master/frontier/leases.ts';
 import { FakeSlave } from '../support/fake-slave.ts';
 import { leaseOf, taskId, type World, worldTest } from '../support/world.ts';
 
@@ -61,6 +62,10 @@ worldTest(
     const slave = join(world, 'slave', 4, 20);
     await world.seed(urlsOf(40));
     await world.settle();
+    assert.equal(slave.leases.size, 8, 'two a slot are tried at once');
+    await world.advance(60);
+    assert.equal(slave.leases.size, 16, 'as many again for those that had their time');
+    await world.advance(60);
     assert.equal(slave.leases.size, 20);
     assert.ok([...slave.leases].every(({ room }) => room.kind === 'trial'));
     const [first = ''] = slave.urls;
@@ -75,7 +80,7 @@ worldTest(
 worldTest(
   'hosts that failed leave half of the places to those that nobody asked',
   async (world) => {
-    const slave = join(world, 'slave', 4, 10);
+    const slave = join(world, 'slave', 8, 10);
     await world.seed(urlsOf(10));
     await world.settle();
     for (const url of [...slave.urls]) await unanswered(world, slave, url);
@@ -141,3 +146,26 @@ worldTest(
   },
   unproved,
 );
+
+worldTest(
+  'new hosts wait while those that answer have no slot for their pages',
+  async (world) => {
+    const slave = join(world, 'slave', 1, 20);
+    await world.seed(urlsOf(12));
+    await world.settle();
+    assert.equal(slave.leases.size, 2);
+    const trial = () => [...slave.leases].find(isTrial)?.task.url;
+    let proved = 0;
+    for (let url = trial(); url !== undefined; url = trial()) {
+      await world.page(slave, url, { links: [`${url}a`, `${url}b`] });
+      proved++;
+    }
+    assert.ok(proved >= 2 && proved <= 6, `${proved} of 12 hosts proved ahead of their pages`);
+    while (trial() === undefined) await world.page(slave, slave.urls[0] ?? '');
+  },
+  unproved,
+);
+
+function isTrial({ room }: Lease): boolean {
+  return room.kind === 'trial';
+}
