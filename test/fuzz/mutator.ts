@@ -215,6 +215,8 @@ export class Mutator {
     };
     own['crawl.recrawl'] = { crawl: 'demo', like: 'demo', spec: {}, urls: [{ url, depth: 0 }] };
     own['backup'] = { name: 'demo' };
+    const proxy = { name: 'http://proxy.invalid:8080', reason: 'no answer', forMs: 5_000 };
+    own['proxy.state'] = { proxies: [proxy] };
     const fields = own[verb];
     if (fields === undefined) throw new Error(`${verb} was not recorded`);
     this.#messages.push({ verb, id: 1, ...fields });
