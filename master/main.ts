@@ -1,10 +1,10 @@
 /** `node master.js`: serves, asks a running master, or runs the selftest that was built beside it. */
 import { runMain } from '../shared/cli.ts';
 import { visible } from '../shared/visible.ts';
-import { ask } from './ask.ts';
+import { ask } from './cli/ask.ts';
+import { parseMasterOptions } from './cli/options.ts';
 import { Master } from './master.ts';
-import { parseMasterOptions } from './options.ts';
-import { repair } from './repair.ts';
+import { repair } from './repair/repair.ts';
 
 // A log that finds no room, or no reader, ends no crawl.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});

@@ -13,19 +13,20 @@ import { serverEncryption } from '../shared/encryption.ts';
 import { ConfigError, StoreError } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
 import { version } from '../shared/version.ts';
-import { authkeysOf } from './authkeys.ts';
-import { Backups } from './backup.ts';
-import { DataFolder, localAddress } from './data-folder.ts';
-import { DiskRoom } from './disk-room.ts';
-import type { Crawl } from './frontier/crawl.ts';
+import type { ServeOptions } from './cli/serve-options.ts';
+import type { Crawl } from './frontier/crawl/crawl.ts';
 import { Frontier } from './frontier/frontier.ts';
-import { Grouping } from './frontier/grouping.ts';
-import { MemoryWatch } from './memory-watch.ts';
-import { Notices } from './notices.ts';
-import { Progress, summary } from './progress.ts';
+import { Grouping } from './frontier/politeness/grouping.ts';
+import { DataFolder, localAddress } from './machine/data-folder.ts';
+import { DiskRoom } from './machine/disk-room.ts';
+import { RobotsSlave } from './machine/local-slaves.ts';
+import { MemoryWatch } from './machine/memory-watch.ts';
+import { Notices } from './machine/notices.ts';
+import { Progress, summary } from './machine/progress.ts';
+import { SeedLookup } from './machine/seed-lookup.ts';
 import { builtBytesMax } from './python/heavy-requests.ts';
 import { Managed } from './python/managed.ts';
-import { UserQueues } from './queues.ts';
+import { UserQueues } from './queues/queues.ts';
 import {
   asConfigError,
   diskFault,
@@ -34,17 +35,16 @@ import {
   refuseFirstPatterns,
   refuseFullDisk,
 } from './refusals.ts';
-import { RobotsSlave } from './robots-slave.ts';
-import { SeedLookup } from './seed-lookup.ts';
-import type { ServeOptions } from './serve-options.ts';
-import { MasterServer } from './server.ts';
-import type { Services } from './services.ts';
+import { Backups } from './repair/backup.ts';
+import { refuseDamagedStore } from './repair/check.ts';
 import { ResultQueue } from './sinks/result-queue.ts';
-import { refuseDamagedStore } from './store/check.ts';
 import { GroupCommit } from './store/group-commit.ts';
 import { type NativeStore, openLmdbStore, storeFile } from './store/lmdb.ts';
 import { secretKey } from './store/records.ts';
 import { upgrade } from './store/upgrade.ts';
+import { authkeysOf } from './wire/authkeys.ts';
+import { MasterServer } from './wire/server.ts';
+import type { Services } from './wire/services.ts';
 
 const commitEveryMs = 25;
 /** Shares of the memory limit: Bloom filters, and results that are not yet written. */

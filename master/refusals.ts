@@ -1,9 +1,9 @@
 /** Why a master does not start, or ends with an error, in one line for the operator each. */
 import { CommandError, ConfigError, messageOf, StoreError } from '../shared/errors.ts';
-import { afterFault } from './data-folder.ts';
-import { megabytes, shortageOf } from './disk-room.ts';
-import { refusePatterns } from './frontier/patterns.ts';
-import type { ServeOptions } from './serve-options.ts';
+import type { ServeOptions } from './cli/serve-options.ts';
+import { refusePatterns } from './frontier/crawl/patterns.ts';
+import { afterFault } from './machine/data-folder.ts';
+import { megabytes, shortageOf } from './machine/disk-room.ts';
 
 /** Opening a store writes to it. @throws ConfigError */
 export function refuseFullDisk({ dataFolder, outFolder, diskReserveBytes }: ServeOptions): void {

@@ -1,13 +1,13 @@
 /** What a frontier is made of and with. */
 import type { GroupCommit } from '../store/group-commit.ts';
 import type { Store } from '../store/store.ts';
-import type { Crawl } from './crawl.ts';
-import type { DispatcherOptions } from './dispatcher.ts';
-import type { Findings } from './findings.ts';
-import type { Grouping } from './grouping.ts';
-import type { FoundAddresses } from './inbox.ts';
-import type { SeedsFound } from './seed-hosts.ts';
-import type { TaskQueuesOptions } from './task-queues.ts';
+import type { FoundAddresses } from './commit/filter-queue.ts';
+import type { Findings } from './commit/results.ts';
+import type { Crawl } from './crawl/crawl.ts';
+import type { SeedsFound } from './crawl/seed-hosts.ts';
+import type { DispatcherOptions } from './dispatch/dispatcher.ts';
+import type { Grouping } from './politeness/grouping.ts';
+import type { TaskQueuesOptions } from './tasks/task-queues.ts';
 
 export type FrontierOptions = Pick<
   DispatcherOptions,

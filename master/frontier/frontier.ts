@@ -7,27 +7,19 @@
  * Nothing is answered before it is on the disk. Whatever is gathered but not committed is lost
  * with the process and was never promised.
  */
-import { clockMs } from '../../shared/clock.ts';
+
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError } from '../../shared/errors.ts';
-import { Fingerprinter } from '../../shared/fingerprint.ts';
 import type { Replies } from '../../shared/protocol.ts';
 import { canonicalUrl, hostKeyOf } from '../../shared/url.ts';
+import { clockMs } from '../machine/clock.ts';
 import type { Part } from '../store/group-commit.ts';
 import { crawlKey, encodeCrawl } from '../store/records.ts';
 import type { Change } from '../store/store.ts';
-import { Answers } from './answers.ts';
-import { Buried } from './buried.ts';
-import type { Crawl } from './crawl.ts';
-import { Crawls, hasCrawls } from './crawls.ts';
-import { Dispatcher } from './dispatcher.ts';
-import { Endings } from './endings.ts';
-import { answerCancelled, handle } from './entries.ts';
-import type { FrontierOptions } from './frontier-options.ts';
-import { Gathering, type Offer } from './gathering.ts';
-import { askHop, type HopVerdict } from './hops.ts';
-import type { Host } from './host.ts';
-import { HostRecords } from './host-records.ts';
+import { answerCancelled, handle } from './commit/apply.ts';
+import { Buried } from './commit/buried.ts';
+import { Gathering, type Offer } from './commit/commit-batch.ts';
+import { EarlierPages } from './commit/earlier-pages.ts';
 import {
   type EarlierUrl,
   type Entry,
@@ -35,16 +27,25 @@ import {
   Inbox,
   type SeedVerdict,
   smallEntryBytes,
-} from './inbox.ts';
-import type { LeaseHolder } from './leases.ts';
-import { Lessons } from './lessons.ts';
-import { Offers, seedHostChanges } from './offers.ts';
-import { Politeness } from './politeness.ts';
-import { RecentTable } from './recent.ts';
-import { EarlierPages } from './recrawl.ts';
-import { RobotsRoom } from './robots-room.ts';
-import { Sitemaps } from './sitemaps.ts';
-import { TaskNames } from './task-names.ts';
+} from './commit/filter-queue.ts';
+import { Endings } from './commit/outcomes.ts';
+import { Answers } from './commit/reports.ts';
+import { Offers, seedHostChanges } from './commit/seeding.ts';
+import { Sitemaps } from './commit/sitemaps.ts';
+import type { Crawl } from './crawl/crawl.ts';
+import { Crawls, hasCrawls } from './crawl/crawls.ts';
+import { Dispatcher } from './dispatch/dispatcher.ts';
+import { askHop, type HopVerdict } from './dispatch/hops.ts';
+import type { LeaseHolder } from './dispatch/leases.ts';
+import { Fingerprinter } from './filter/fingerprint.ts';
+import { RecentTable } from './filter/recent.ts';
+import type { FrontierOptions } from './frontier-options.ts';
+import { Lessons } from './politeness/feedback.ts';
+import type { Host } from './politeness/host.ts';
+import { Politeness } from './politeness/politeness.ts';
+import { HostRecords } from './politeness/records.ts';
+import { RobotsRoom } from './robots/room.ts';
+import { TaskNames } from './tasks/task-names.ts';
 
 /** A new link costs twenty times what a known one does, so time bounds a commit, not bytes alone:
  *  nobody else is served while it is gathered. What it costs after that is about the same again. */

@@ -17,8 +17,8 @@
  */
 import { isPageStatus, limits } from '../../shared/protocol.ts';
 import type { Image, Result } from '../../shared/requests.ts';
+import type { Lease, LeaseHolder } from '../frontier/dispatch/leases.ts';
 import type { Frontier } from '../frontier/frontier.ts';
-import type { Lease, LeaseHolder } from '../frontier/leases.ts';
 import type { Caller } from './proxied.ts';
 
 /** What a program may tell of a page beside its images and links. */

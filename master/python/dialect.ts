@@ -12,9 +12,10 @@
 import type { Connection } from '../../shared/connection.ts';
 import { CommandError } from '../../shared/errors.ts';
 import { limits } from '../../shared/protocol.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../wire/services.ts';
 import { bind, type PyRequest } from './arguments.ts';
-import { printable } from './pickle-text.ts';
+import { printable } from './pickle/text.ts';
+import { PickleError, type PyValue, WeightError } from './pickle/values.ts';
 import type { Answer, Caller, Proxied } from './proxied.ts';
 import {
   quoted,
@@ -25,7 +26,6 @@ import {
   unpicklable,
 } from './replies.ts';
 import { RequestReader } from './request-reader.ts';
-import { PickleError, type PyValue, WeightError } from './values.ts';
 
 /** Requests that a client may send before it has read the answers: none does, but one may. */
 const pipelineMax = 64;

@@ -6,10 +6,10 @@
  */
 import { limits } from '../../shared/protocol.ts';
 import { numberOf } from './arguments.ts';
-import { PyDict, PySet, typeName } from './containers.ts';
 import type { Told } from './crawl-worker.ts';
+import { PyDict, PySet, typeName } from './pickle/containers.ts';
+import { PyTuple, type PyValue } from './pickle/values.ts';
 import { typeError } from './replies.ts';
-import { PyTuple, type PyValue } from './values.ts';
 
 export type Finding = {
   /** The page that it belongs to; undefined: the one got last. */

@@ -2,7 +2,7 @@
  * What the master shows to managers' clients: its objects by typeid, made by their first use, and
  * the server functions, one request a connection. Source: BASEMANAGER, chapter 3a.
  */
-import type { Services } from '../services.ts';
+import type { Services } from '../wire/services.ts';
 import { bind, type Parameter, type PyRequest } from './arguments.ts';
 import {
   addressOf,
@@ -13,10 +13,10 @@ import {
 } from './crawl-queues.ts';
 import { Farewells, queueOf } from './farewells.ts';
 import { HeavyRequests } from './heavy-requests.ts';
+import { PyToken, PyTuple, type PyValue } from './pickle/values.ts';
 import { PlainQueue } from './plain-queue.ts';
 import type { Caller, Proxied } from './proxied.ts';
 import { quoted, TracebackError } from './replies.ts';
-import { PyToken, PyTuple, type PyValue } from './values.ts';
 
 /** As in the native dialect. */
 const typeid = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/;

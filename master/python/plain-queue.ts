@@ -7,14 +7,14 @@
  */
 import { decodeValue } from '../../shared/frame.ts';
 import { limits } from '../../shared/protocol.ts';
-import type { Item, TakenItem } from '../queue-items.ts';
-import type { UserQueue } from '../user-queue.ts';
+import type { Item, TakenItem } from '../queues/queue-items.ts';
+import type { UserQueue } from '../queues/user-queue.ts';
 import { bind, type Parameter, type PyRequest, waitMsOf } from './arguments.ts';
-import { decodeItem, encodeItem, isItemPickle, returnOfItem } from './pickle-item.ts';
-import { fromPlain } from './pickle-plain.ts';
+import { decodeItem, encodeItem, isItemPickle, returnOfItem } from './pickle/item.ts';
+import { fromPlain } from './pickle/plain.ts';
+import { PickleError, type PyValue } from './pickle/values.ts';
 import type { Answer, Caller, Method, Proxied } from './proxied.ts';
 import { emptyError, fullError, valueError } from './replies.ts';
-import { PickleError, type PyValue } from './values.ts';
 
 const getParameters = [
   ['block', true],

@@ -1,7 +1,7 @@
 /** What a proxy of a client stands for: an object of the master with methods that it exposes. */
 import type { PyRequest } from './arguments.ts';
+import type { PyValue } from './pickle/values.ts';
 import type { ReplyProtocol } from './replies.ts';
-import type { PyValue } from './values.ts';
 
 /** One connection of a client, as the objects see it. */
 export interface Caller {

@@ -5,9 +5,9 @@
  */
 import { CommandError } from '../../shared/errors.ts';
 import { encodeFrame } from '../../shared/frame.ts';
-import { printable } from './pickle-text.ts';
-import { writePickle } from './pickle-writer.ts';
-import { PyException, PyTuple, type PyValue } from './values.ts';
+import { printable } from './pickle/text.ts';
+import { PyException, PyTuple, type PyValue } from './pickle/values.ts';
+import { writePickle } from './pickle/writer.ts';
 
 /** How a client's own pickles begin: 2 is Python 2.7, which reads nothing newer. */
 export type ReplyProtocol = 2 | 3;

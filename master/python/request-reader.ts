@@ -10,10 +10,10 @@
  * Whatever differs by one byte is left to `readRequest`, so that both always read the same.
  */
 import { type PyRequest, readRequest } from './arguments.ts';
-import { PyDict } from './containers.ts';
 import { heavyBytesMin, lightLimits } from './heavy-requests.ts';
-import { opcodes } from './pickle-opcodes.ts';
-import { type PyValue, WeightError } from './values.ts';
+import { PyDict } from './pickle/containers.ts';
+import { opcodes } from './pickle/opcodes.ts';
+import { type PyValue, WeightError } from './pickle/values.ts';
 
 const { PROTO, FRAME, MARK, SHORT_BINUNICODE, MEMOIZE, EMPTY_TUPLE, TUPLE1 } = opcodes;
 const { EMPTY_DICT, TUPLE, STOP } = opcodes;

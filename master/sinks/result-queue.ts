@@ -11,8 +11,8 @@
  */
 import { join } from 'node:path';
 import { CommandError, messageOf } from '../../shared/errors.ts';
-import { isDiskFull } from '../disk-room.ts';
-import type { Crawl } from '../frontier/crawl.ts';
+import type { Crawl } from '../frontier/crawl/crawl.ts';
+import { isDiskFull } from '../machine/disk-room.ts';
 import type { GroupCommit, Room } from '../store/group-commit.ts';
 import {
   commitKey,

@@ -18,7 +18,7 @@ import { utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Database, RootDatabase, RootDatabaseOptionsWithPath } from 'lmdb';
 import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
-import { freeBytesOf } from '../disk-room.ts';
+import { freeBytesOf } from '../machine/disk-room.ts';
 import { type Change, type Range, type Row, type Store, type Table, tables } from './store.ts';
 import { hasSum, sumBytes, withSum } from './sums.ts';
 

@@ -5,7 +5,7 @@
  * crawl, laid over each other by XOR, are in the crawl's record instead.
  */
 import { crc32 } from 'node:zlib';
-import type { Take } from './pages.ts';
+import type { Take } from '../repair/pages.ts';
 import type { Table } from './store.ts';
 
 export const sumBytes = 4;

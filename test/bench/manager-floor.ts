@@ -6,8 +6,8 @@
  */
 import { createHmac, randomBytes } from 'node:crypto';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { PyTuple } from '../../master/python/pickle/values.ts';
 import { returned } from '../../master/python/replies.ts';
-import { PyTuple } from '../../master/python/values.ts';
 import { encodeFrame } from '../../shared/frame.ts';
 
 const key = process.env['ORB_AUTHKEY'] ?? '';

@@ -2,7 +2,7 @@
  * What --include and --exclude cost a new link: as they run, and as JavaScript runs them, in turns.
  * The links are those of a made-up shop: 60 characters on average, all different.
  */
-import { PatternRoom, Patterns } from '../../master/frontier/patterns.ts';
+import { PatternRoom, Patterns } from '../../master/frontier/crawl/patterns.ts';
 import { randomOf } from '../../selftest/site.ts';
 import { median, say } from './measure.ts';
 

@@ -3,7 +3,7 @@
  * A crawl reads 500 KiB of a file at most, so it pays half of this.
  * Run: `node dist/test/bench/robots.js`.
  */
-import { parseRobots } from '../../master/frontier/robots.ts';
+import { parseRobots } from '../../master/frontier/robots/parser.ts';
 
 const kinds: Record<string, (at: number) => string> = {
   paths: (at) => `Disallow: /section-${at % 97}/page-${at}.html`,

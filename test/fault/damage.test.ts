@@ -21,8 +21,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { repair } from '../../master/repair.ts';
-import { checkStore } from '../../master/store/check.ts';
+import { checkStore } from '../../master/repair/check.ts';
+import { repair } from '../../master/repair/repair.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
 import { randomOf } from '../../selftest/site.ts';
 import { Cluster } from '../support/cluster.ts';

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { checkStore } from '../../master/store/check.ts';
+import { checkStore } from '../../master/repair/check.ts';
 import { storeFile } from '../../master/store/lmdb.ts';
 import { generateSite } from '../../selftest/site.ts';
 import { Cluster } from '../support/cluster.ts';

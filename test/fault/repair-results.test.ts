@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { checkStore } from '../../master/store/check.ts';
+import { checkStore } from '../../master/repair/check.ts';
 import { storeFile } from '../../master/store/lmdb.ts';
 import { generateSite } from '../../selftest/site.ts';
 import { Cluster, Program, root } from '../support/cluster.ts';

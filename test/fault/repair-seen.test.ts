@@ -4,8 +4,9 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { noCounters } from '../../master/frontier/crawl.ts';
-import { repair } from '../../master/repair.ts';
+import { noCounters } from '../../master/frontier/crawl/crawl.ts';
+import { Fingerprinter } from '../../master/frontier/filter/fingerprint.ts';
+import { repair } from '../../master/repair/repair.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
 import {
   commitKey,
@@ -24,7 +25,6 @@ import {
 } from '../../master/store/records.ts';
 import type { Change } from '../../master/store/store.ts';
 import { addToSum } from '../../master/store/sums.ts';
-import { Fingerprinter } from '../../shared/fingerprint.ts';
 import { specOf } from '../support/world.ts';
 
 const pageBytes = 4096;

@@ -3,10 +3,11 @@
  * against the schemas or read as a pickled request. Each has to end in a request or in an error of
  * the protocol, soon.
  */
+
+import { PickleError } from '../../master/python/pickle/values.ts';
 import { TracebackError } from '../../master/python/replies.ts';
 import { RequestReader } from '../../master/python/request-reader.ts';
-import { PickleError } from '../../master/python/values.ts';
-import { parseRequest } from '../../master/request.ts';
+import { parseRequest } from '../../master/wire/request.ts';
 import { CommandError, ProtocolError } from '../../shared/errors.ts';
 import { decodeMessage, encodeFrame, FrameDecoder } from '../../shared/frame.ts';
 import { limits } from '../../shared/protocol.ts';

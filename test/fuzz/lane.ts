@@ -4,7 +4,7 @@
  * after it, or has closed the connection because of it.
  */
 
-import { parseRequest } from '../../master/request.ts';
+import { parseRequest } from '../../master/wire/request.ts';
 import { ProtocolError } from '../../shared/errors.ts';
 import { decodeMessage, encodeFrame, encodeMessage, FrameDecoder } from '../../shared/frame.ts';
 import { limits } from '../../shared/protocol.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { UserQueues } from '../../master/queues.ts';
+import { UserQueues } from '../../master/queues/queues.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 import {

@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { checkStore } from '../../master/store/check.ts';
+import { checkStore } from '../../master/repair/check.ts';
 import { storeFile } from '../../master/store/lmdb.ts';
 import { randomOf } from '../../selftest/site.ts';
 import { ModelSite, runStoredCrawl, wrongWithEnd } from './stored-crawl.ts';

@@ -1,5 +1,5 @@
 /** A holder of leases without a connection: it keeps what it is told. */
-import type { Lease, LeaseHolder } from '../../master/frontier/leases.ts';
+import type { Lease, LeaseHolder } from '../../master/frontier/dispatch/leases.ts';
 
 export class FakeSlave implements LeaseHolder {
   readonly name: string;

@@ -2,10 +2,10 @@
  * A client of `multiprocessing.managers` by hand: every request and every byte is the test's. What
  * it sends is written by the product's own pickle writer, unless the test gives the bytes.
  */
-import { PyDict } from '../../master/python/containers.ts';
-import { readPickle } from '../../master/python/pickle-reader.ts';
-import { writePickle } from '../../master/python/pickle-writer.ts';
-import { PyTuple, type PyValue } from '../../master/python/values.ts';
+import { PyDict } from '../../master/python/pickle/containers.ts';
+import { readPickle } from '../../master/python/pickle/reader.ts';
+import { PyTuple, type PyValue } from '../../master/python/pickle/values.ts';
+import { writePickle } from '../../master/python/pickle/writer.ts';
 import { type Address, RawPeer } from './raw-peer.ts';
 
 /** `kind` as on the wire; `value` of a #RETURN; `text`: class and message of what is raised. */

@@ -3,8 +3,7 @@
  * `describe` of pickle_peer.py makes, so that a value can be compared across the two languages.
  */
 import fc from 'fast-check';
-import { PyDict, PySet } from '../../master/python/containers.ts';
-import { partsOf } from '../../master/python/pickle-weight.ts';
+import { PyDict, PySet } from '../../master/python/pickle/containers.ts';
 import {
   PyByteArray,
   PyComplex,
@@ -13,7 +12,8 @@ import {
   PyTuple,
   type PyValue,
   pyFloat,
-} from '../../master/python/values.ts';
+} from '../../master/python/pickle/values.ts';
+import { partsOf } from '../../master/python/pickle/weight.ts';
 
 /** What Python 2 cannot tell apart or does not have is left out or described alike. */
 export interface DescribeOptions {

@@ -4,11 +4,11 @@
  */
 import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Lease } from '../../master/frontier/dispatch/leases.ts';
 import { Frontier } from '../../master/frontier/frontier.ts';
-import { Grouping } from '../../master/frontier/grouping.ts';
-import type { Lease } from '../../master/frontier/leases.ts';
+import { Grouping } from '../../master/frontier/politeness/grouping.ts';
+import { checkStore } from '../../master/repair/check.ts';
 import { ResultQueue } from '../../master/sinks/result-queue.ts';
-import { checkStore } from '../../master/store/check.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
 import {

@@ -4,13 +4,14 @@
  * now; nothing sleeps.
  */
 import test, { mock } from 'node:test';
-import { Breaker } from '../../master/frontier/breaker.ts';
+import type { Lease } from '../../master/frontier/dispatch/leases.ts';
+import { Fingerprinter } from '../../master/frontier/filter/fingerprint.ts';
 import { Frontier } from '../../master/frontier/frontier.ts';
 import type { FrontierOptions } from '../../master/frontier/frontier-options.ts';
-import { Grouping } from '../../master/frontier/grouping.ts';
-import type { Lease } from '../../master/frontier/leases.ts';
-import { Pace } from '../../master/frontier/pace.ts';
-import { TaskNames } from '../../master/frontier/task-names.ts';
+import { Breaker } from '../../master/frontier/politeness/breaker.ts';
+import { Grouping } from '../../master/frontier/politeness/grouping.ts';
+import { Pace } from '../../master/frontier/politeness/pace.ts';
+import { TaskNames } from '../../master/frontier/tasks/task-names.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import { crawlKey, decodeResults, decodeTask } from '../../master/store/records.ts';
 import type { Table } from '../../master/store/store.ts';
@@ -20,7 +21,6 @@ import {
   crawlSpecSchema,
   type RobotsDirective,
 } from '../../shared/crawl.ts';
-import { Fingerprinter } from '../../shared/fingerprint.ts';
 import type { Requests } from '../../shared/requests.ts';
 import { FakeSlave } from './fake-slave.ts';
 import { LaggingStore } from './lagging-store.ts';

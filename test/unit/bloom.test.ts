@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { Bloom } from '../../master/frontier/bloom.ts';
+import { Bloom } from '../../master/frontier/filter/bloom.ts';
 import { randomWords } from '../support/random.ts';
 
 /** Share of foreign keys that the filter takes for its own. */

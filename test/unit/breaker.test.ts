@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Breaker } from '../../master/frontier/breaker.ts';
+import { Breaker } from '../../master/frontier/politeness/breaker.ts';
 
 const refused = { kind: 'connect', message: 'connection refused' } as const;
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Crawl, noCounters } from '../../master/frontier/crawl.ts';
-import { Filter } from '../../master/frontier/filter.ts';
-import { RecentTable } from '../../master/frontier/recent.ts';
+import { Crawl, noCounters } from '../../master/frontier/crawl/crawl.ts';
+import { Filter } from '../../master/frontier/filter/filter.ts';
+import { RecentTable } from '../../master/frontier/filter/recent.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 import { decodeCrawl, encodeCrawl } from '../../master/store/records.ts';
 import { type CrawlSpecInput, crawlSpecSchema } from '../../shared/crawl.ts';

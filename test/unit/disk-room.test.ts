@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { mock, type TestContext, test } from 'node:test';
-import { DiskRoom, isDiskFull } from '../../master/disk-room.ts';
+import { DiskRoom, isDiskFull } from '../../master/machine/disk-room.ts';
 
 function roomOf(t: TestContext, folders: readonly string[] = ['/data']) {
   mock.timers.enable({ apis: ['setInterval'] });

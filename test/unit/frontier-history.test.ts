@@ -6,8 +6,8 @@
 import assert from 'node:assert/strict';
 import test, { mock } from 'node:test';
 import fc from 'fast-check';
-import { Breaker } from '../../master/frontier/breaker.ts';
-import type { Lease } from '../../master/frontier/leases.ts';
+import type { Lease } from '../../master/frontier/dispatch/leases.ts';
+import { Breaker } from '../../master/frontier/politeness/breaker.ts';
 import type { FakeSlave } from '../support/fake-slave.ts';
 import { type Bounds, type Found, leaseMs, reportOf, taskId, World } from '../support/world.ts';
 

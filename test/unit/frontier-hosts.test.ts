@@ -1,8 +1,8 @@
 /** Hosts beyond what memory holds: parked in the store, read in when others are through. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { clockMs } from '../../master/machine/clock.ts';
 import { encodeBreaker, encodeRobots } from '../../master/store/records.ts';
-import { clockMs } from '../../shared/clock.ts';
 import type { FakeSlave } from '../support/fake-slave.ts';
 import { type Bounds, hostHash, leaseOf, reportOf, taskId, World } from '../support/world.ts';
 

@@ -1,6 +1,6 @@
 /** robots.txt in the frontier: first of all, once for all crawls, kept, and what it forbids. */
 import assert from 'node:assert/strict';
-import type { RobotsAnswer } from '../../master/frontier/robots-gate.ts';
+import type { RobotsAnswer } from '../../master/frontier/robots/gate.ts';
 import type { CrawlSpecInput } from '../../shared/crawl.ts';
 import type { FakeSlave } from '../support/fake-slave.ts';
 import { leaseOf, specOf, taskId, type World, worldTest } from '../support/world.ts';

@@ -1,6 +1,6 @@
 /** Hosts that have not proved that they answer: how much of the slaves they may have. */
 import assert from 'node:assert/strict';
-import type { Lease } from '../../master/frontier/leases.ts';
+import type { Lease } from '../../master/frontier/dispatch/leases.ts';
 import { FakeSlave } from '../support/fake-slave.ts';
 import { leaseOf, taskId, type World, worldTest } from '../support/world.ts';
 

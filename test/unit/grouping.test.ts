@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Grouping } from '../../master/frontier/grouping.ts';
+import { Grouping } from '../../master/frontier/politeness/grouping.ts';
 
 const none = () => Promise.reject(new Error('nobody asks'));
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { isHttpUrl, withHttpImages } from '../../master/frontier/image-addresses.ts';
+import { isHttpUrl, withHttpImages } from '../../master/frontier/commit/image-addresses.ts';
 import { leaseOf, reportOf, taskId, worldTest } from '../support/world.ts';
 
 const a = 'http://a.example';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { Group, Host } from '../../master/frontier/host.ts';
-import { type Lease, Leases } from '../../master/frontier/leases.ts';
-import { TaskQueue } from '../../master/frontier/tasks.ts';
+import { type Lease, Leases } from '../../master/frontier/dispatch/leases.ts';
+import { Group, Host } from '../../master/frontier/politeness/host.ts';
+import { TaskQueue } from '../../master/frontier/tasks/tasks.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 import { FakeSlave } from '../support/fake-slave.ts';
 

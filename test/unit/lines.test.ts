@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { failureLine, isPage, resultLine } from '../../master/frontier/lines.ts';
+import { failureLine, isPage, resultLine } from '../../master/frontier/commit/result-lines.ts';
 import type { Result } from '../../shared/requests.ts';
 
 const task = { kind: 'page', url: 'http://a/', depth: 2, attempts: 1 } as const;

@@ -1,7 +1,7 @@
 /** The memory watch, by figures that the test makes up. */
 import assert from 'node:assert/strict';
 import test, { mock } from 'node:test';
-import { MemoryWatch } from '../../master/memory-watch.ts';
+import { MemoryWatch } from '../../master/machine/memory-watch.ts';
 
 const bytesMax = 1_000_000_000;
 

@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
-import { parseMasterOptions } from '../../master/options.ts';
-import { urlsOf } from '../../master/recrawl.ts';
+import { parseMasterOptions } from '../../master/cli/options.ts';
+import { urlsOf } from '../../master/cli/recrawl.ts';
 import { version } from '../../shared/version.ts';
 
 const seed = 'http://a.example/';

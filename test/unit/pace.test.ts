@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Pace } from '../../master/frontier/pace.ts';
+import { Pace } from '../../master/frontier/politeness/pace.ts';
 
 test('pace: a default delay follows the response times, an explicit one does not', () => {
   const pace = new Pace();

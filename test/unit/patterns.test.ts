@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { Automaton } from '../../master/frontier/automaton.ts';
-import { toRe2 } from '../../master/frontier/pattern-syntax.ts';
+import { Automaton } from '../../master/frontier/crawl/automaton.ts';
+import { toRe2 } from '../../master/frontier/crawl/pattern-syntax.ts';
 import {
   nativeChars,
   nativePatterns,
   PatternRoom,
   Patterns,
   refusePatterns,
-} from '../../master/frontier/patterns.ts';
-import { Scope } from '../../master/frontier/scope.ts';
+} from '../../master/frontier/crawl/patterns.ts';
+import { Scope } from '../../master/frontier/crawl/scope.ts';
 
 const site = 'https://site.example';
 const room = () => new PatternRoom(1 << 22);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { PeerAddresses } from '../../master/peer-addresses.ts';
+import { PeerAddresses } from '../../master/wire/peer-addresses.ts';
 import { networkOf } from '../../shared/address.ts';
 
 const wrong = (addresses: PeerAddresses, address: string, times: number, now = 0) => {

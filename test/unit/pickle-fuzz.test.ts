@@ -5,12 +5,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { encodeItem } from '../../master/python/pickle-item.ts';
-import { opcodes } from '../../master/python/pickle-opcodes.ts';
-import { toPlain } from '../../master/python/pickle-plain.ts';
-import { readPickle } from '../../master/python/pickle-reader.ts';
-import { writePickle } from '../../master/python/pickle-writer.ts';
-import { PickleError } from '../../master/python/values.ts';
+import { encodeItem } from '../../master/python/pickle/item.ts';
+import { opcodes } from '../../master/python/pickle/opcodes.ts';
+import { toPlain } from '../../master/python/pickle/plain.ts';
+import { readPickle } from '../../master/python/pickle/reader.ts';
+import { PickleError } from '../../master/python/pickle/values.ts';
+import { writePickle } from '../../master/python/pickle/writer.ts';
 import { bytesOf, recorded } from '../support/pickle-bytes.ts';
 import { pyValues } from '../support/python-values.ts';
 

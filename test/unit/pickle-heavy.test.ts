@@ -3,14 +3,19 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
 import { readRequest } from '../../master/python/arguments.ts';
-import { PyDict } from '../../master/python/containers.ts';
 import { HeavyRequests } from '../../master/python/heavy-requests.ts';
-import { PickleCopy } from '../../master/python/pickle-copy.ts';
-import { decodeItem, encodeItem } from '../../master/python/pickle-item.ts';
-import { readPickle } from '../../master/python/pickle-reader.ts';
-import { PickleScan } from '../../master/python/pickle-scan.ts';
-import { writePickle } from '../../master/python/pickle-writer.ts';
-import { PickleError, PyPickled, PyTuple, type PyValue } from '../../master/python/values.ts';
+import { PyDict } from '../../master/python/pickle/containers.ts';
+import { PickleCopy } from '../../master/python/pickle/copy.ts';
+import { decodeItem, encodeItem } from '../../master/python/pickle/item.ts';
+import { readPickle } from '../../master/python/pickle/reader.ts';
+import { PickleScan } from '../../master/python/pickle/scan.ts';
+import {
+  PickleError,
+  PyPickled,
+  PyTuple,
+  type PyValue,
+} from '../../master/python/pickle/values.ts';
+import { writePickle } from '../../master/python/pickle/writer.ts';
 import { bytesOf, recorded } from '../support/pickle-bytes.ts';
 import { describe, pyValues } from '../support/python-values.ts';
 

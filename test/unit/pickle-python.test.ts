@@ -6,9 +6,9 @@
 import assert from 'node:assert/strict';
 import { after, suite, test } from 'node:test';
 import fc from 'fast-check';
-import { readPickle } from '../../master/python/pickle-reader.ts';
-import { writePickle } from '../../master/python/pickle-writer.ts';
-import { PickleError, PyException, type PyValue } from '../../master/python/values.ts';
+import { readPickle } from '../../master/python/pickle/reader.ts';
+import { PickleError, PyException, type PyValue } from '../../master/python/pickle/values.ts';
+import { writePickle } from '../../master/python/pickle/writer.ts';
 import { findPythons, PicklePeer, type Python } from '../support/python.ts';
 import { describe, pyValues } from '../support/python-values.ts';
 

@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { PyDict, PySet } from '../../master/python/containers.ts';
+import { PyDict, PySet } from '../../master/python/pickle/containers.ts';
 import {
   decodeItem,
   encodeItem,
   isItemPickle,
   returnOfItem,
-} from '../../master/python/pickle-item.ts';
-import { fromPlain, toPlain } from '../../master/python/pickle-plain.ts';
-import { readPickle } from '../../master/python/pickle-reader.ts';
-import { writePickle } from '../../master/python/pickle-writer.ts';
+} from '../../master/python/pickle/item.ts';
+import { fromPlain, toPlain } from '../../master/python/pickle/plain.ts';
+import { readPickle } from '../../master/python/pickle/reader.ts';
 import {
   PickleError,
   PyByteArray,
@@ -21,7 +20,8 @@ import {
   PyToken,
   PyTuple,
   type PyValue,
-} from '../../master/python/values.ts';
+} from '../../master/python/pickle/values.ts';
+import { writePickle } from '../../master/python/pickle/writer.ts';
 import { bytesOf, recorded, uint32 } from '../support/pickle-bytes.ts';
 import { describe, pyValues } from '../support/python-values.ts';
 

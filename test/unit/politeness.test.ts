@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import type { Hop, Host, Line, Manners, Turn } from '../../master/frontier/host.ts';
-import { Politeness, type PolitenessOptions } from '../../master/frontier/politeness.ts';
-import { TaskQueue } from '../../master/frontier/tasks.ts';
+import type { Hop, Host, Line, Manners, Turn } from '../../master/frontier/politeness/host.ts';
+import { Politeness, type PolitenessOptions } from '../../master/frontier/politeness/politeness.ts';
+import { TaskQueue } from '../../master/frontier/tasks/tasks.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 
 const hashOf = (key: string) => Buffer.from(key.padEnd(8).slice(0, 8));

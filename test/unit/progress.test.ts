@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Progress } from '../../master/progress.ts';
+import { Progress } from '../../master/machine/progress.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { CrawlStatus } from '../../shared/protocol.ts';
 

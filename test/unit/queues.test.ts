@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import type { TakenItem } from '../../master/queue-items.ts';
-import { UserQueues } from '../../master/queues.ts';
+import type { TakenItem } from '../../master/queues/queue-items.ts';
+import { UserQueues } from '../../master/queues/queues.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import type { MemoryStore } from '../../master/store/memory.ts';
 import { decodeItemRow } from '../../master/store/records.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { PendingSet, RecentTable } from '../../master/frontier/recent.ts';
+import { PendingSet, RecentTable } from '../../master/frontier/filter/recent.ts';
 import { randomWords } from '../support/random.ts';
 
 /** Fingerprints that share most of their words, so that they meet in the same places. */

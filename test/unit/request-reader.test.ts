@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
 import { type PyRequest, readRequest } from '../../master/python/arguments.ts';
-import { encodeItem } from '../../master/python/pickle-item.ts';
-import { writePickle } from '../../master/python/pickle-writer.ts';
+import { encodeItem } from '../../master/python/pickle/item.ts';
+import { writePickle } from '../../master/python/pickle/writer.ts';
 import { RequestReader } from '../../master/python/request-reader.ts';
 import { bytesOf, recorded, uint32 } from '../support/pickle-bytes.ts';
 

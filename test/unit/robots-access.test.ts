@@ -6,7 +6,7 @@ import {
   robotsLifeMsMax,
   robotsLifeMsMin,
   robotsVerdict,
-} from '../../master/frontier/robots-access.ts';
+} from '../../master/frontier/robots/access.ts';
 import { fetchErrorKinds } from '../../shared/protocol.ts';
 
 const day = 24 * 3_600_000;

@@ -1,7 +1,7 @@
 /** Lines of a robots.txt that no RFC has, as Google's matcher reads them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseRobots, type Robots } from '../../master/frontier/robots.ts';
+import { parseRobots, type Robots } from '../../master/frontier/robots/parser.ts';
 
 const parse = (text: string): Robots => parseRobots(Buffer.from(text, 'utf8'), 'ExampleBot');
 

@@ -8,7 +8,7 @@ import {
   restoreRobots,
   robotsBytesMax,
   serializeRobots,
-} from '../../master/frontier/robots.ts';
+} from '../../master/frontier/robots/parser.ts';
 
 const parse = (text: string): Robots => parseRobots(Buffer.from(text, 'utf8'), 'ExampleBot');
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { RobotsGate } from '../../master/frontier/robots-gate.ts';
-import { RobotsRoom } from '../../master/frontier/robots-room.ts';
+import { RobotsGate } from '../../master/frontier/robots/gate.ts';
+import { RobotsRoom } from '../../master/frontier/robots/room.ts';
 
 const record = { access: 'rules', askAt: 1e12, failures: 0, failingSince: 0 } as const;
 

@@ -10,7 +10,7 @@ import {
   restoreRobots,
   robotsBytesMax,
   serializeRobots,
-} from '../../master/frontier/robots.ts';
+} from '../../master/frontier/robots/parser.ts';
 
 const parse = (text: string, token = 'ExampleBot'): Robots =>
   parseRobots(Buffer.from(text, 'utf8'), token);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Scope } from '../../master/frontier/scope.ts';
+import { Scope } from '../../master/frontier/crawl/scope.ts';
 import { hostKeyOf } from '../../shared/url.ts';
 
 type Spec = ConstructorParameters<typeof Scope>[0];

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { SeedHosts } from '../../master/frontier/seed-hosts.ts';
-import { SeedLookup } from '../../master/seed-lookup.ts';
+import { SeedHosts } from '../../master/frontier/crawl/seed-hosts.ts';
+import { SeedLookup } from '../../master/machine/seed-lookup.ts';
 import {
   AddressPolicy,
   blocksOfAddresses,

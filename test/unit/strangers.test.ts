@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { Strangers } from '../../master/strangers.ts';
+import { Strangers } from '../../master/wire/strangers.ts';
 
 test('strangers: who was refused goes first, then of those that most of an address are', () => {
   const strangers = new Strangers<string>();

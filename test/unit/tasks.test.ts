@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { type Task, TaskQueue, TaskRoom } from '../../master/frontier/tasks.ts';
+import { type Task, TaskQueue, TaskRoom } from '../../master/frontier/tasks/tasks.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 import { encodeTask, type TaskRecord, taskKey } from '../../master/store/records.ts';
 

@@ -79,11 +79,11 @@ test('tidy: one dependency, one file', () => {
     '@exodus/bytes': ['slave/extract/resolve.ts', 'slave/fetch/charset.ts'],
     // One command line each, and what both share.
     commander: [
-      'master/ask-options.ts',
-      'master/config-file.ts',
-      'master/crawl-options.ts',
-      'master/options.ts',
-      'master/serve-options.ts',
+      'master/cli/ask-options.ts',
+      'master/cli/config-file.ts',
+      'master/cli/crawl-options.ts',
+      'master/cli/options.ts',
+      'master/cli/serve-options.ts',
       'selftest/options.ts',
       'shared/cli.ts',
       'slave/options.ts',
@@ -92,11 +92,11 @@ test('tidy: one dependency, one file', () => {
     htmlparser2: ['slave/extract/entities.ts', 'slave/extract/sitemap.ts'],
     'ipaddr.js': ['shared/address.ts'],
     lmdb: ['master/store/lmdb.ts'],
-    'log-update': ['master/progress.ts'],
+    'log-update': ['master/machine/progress.ts'],
     msgpackr: ['shared/frame.ts'],
     pino: ['shared/log.ts'],
-    re2js: ['master/frontier/automaton.ts'],
-    tldts: ['master/frontier/scope.ts', 'slave/fetch/cookies.ts'],
+    re2js: ['master/frontier/crawl/automaton.ts'],
+    tldts: ['master/frontier/crawl/scope.ts', 'slave/fetch/cookies.ts'],
     // Requests, connections, pools: each wraps a part of it.
     undici: [
       'slave/fetch/clients.ts',
@@ -105,7 +105,7 @@ test('tidy: one dependency, one file', () => {
       'slave/fetch/proxy-client.ts',
       'slave/fetch/silence.ts',
     ],
-    yaml: ['master/config-file.ts'],
+    yaml: ['master/cli/config-file.ts'],
     // The schemas of the wire and of a crawl.
     zod: ['shared/crawl.ts', 'shared/protocol.ts', 'shared/requests.ts'],
   };
@@ -127,7 +127,7 @@ test('tidy: a process is touched by its options and its main alone', () => {
   const exceptions = [
     'selftest/program.ts', // a child inherits the environment
     'shared/cli.ts', // runMain: exit codes of both programs
-    'master/robots-slave.ts', // gives its environment to a slave
+    'master/machine/local-slaves.ts', // gives its environment to a slave
     'slave/supervisor.ts', // starts its own program again, once a process
   ];
   nobody((source) => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { Traps } from '../../master/frontier/traps.ts';
+import { Traps } from '../../master/frontier/crawl/traps.ts';
 import { type TrapLimits, trapLimitsSchema, trapRules } from '../../shared/crawl.ts';
 
 const host = 'http://site.example';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { resultLine } from '../../master/frontier/lines.ts';
+import { resultLine } from '../../master/frontier/commit/result-lines.ts';
 import { makeLog } from '../../shared/log.ts';
 import { peerNameSchema } from '../../shared/protocol.ts';
 import { visible, visibleJson, visibleLines } from '../../shared/visible.ts';

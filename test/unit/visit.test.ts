@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { Visit } from '../../master/frontier/visit.ts';
+import { Visit } from '../../master/frontier/politeness/visit.ts';
 
 test('visit: a place is kept for 8 requests', () => {
   const visit = new Visit();

@@ -1,0 +1,148 @@
+/** The subcommands that ask a running master, and their flags. */
+import { join } from 'node:path';
+import { type Command, InvalidArgumentError } from 'commander';
+import { type Joining, joinFlags, joining, makeCommand } from '../../shared/cli.ts';
+import {
+  crawlName,
+  makeSpec,
+  type SpecPart,
+  seedUrl,
+  specFlags,
+  specPart,
+} from './crawl-options.ts';
+import type { Recrawl } from './recrawl.ts';
+
+/** A subcommand: asks a running master. */
+export type AskOptions = {
+  readonly kind: 'ask';
+  readonly master: Joining;
+  readonly json: boolean;
+  readonly ask:
+    | { verb: 'status' }
+    | { verb: 'backup'; name: string }
+    | { verb: 'pause' | 'cancel'; crawl: string }
+    | { verb: 'resume'; crawl: string; newFiles: boolean }
+    | {
+        verb: 'add';
+        crawl: string;
+        seeds: readonly string[];
+        priority: number;
+        /** Options of a crawl that is made by this; the master's own flags fill the rest. */
+        spec: SpecPart | undefined;
+      }
+    | ({ verb: 'recrawl' } & Recrawl)
+    | { verb: 'buried'; crawl: string; replay: boolean; url: string | undefined };
+};
+
+type Values = Record<string, unknown>;
+
+export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): Command[] {
+  const make = (name: string, description: string) => {
+    const command = makeCommand(name, env).description(description);
+    for (const option of joinFlags('the running master')) command.addOption(option);
+    return command.option('--json', 'print JSON', false);
+  };
+  const common = (values: Values) => ({
+    kind: 'ask' as const,
+    master: joining(values, env),
+    json: values['json'] === true,
+  });
+  const simple = (verb: 'pause' | 'cancel', description: string) =>
+    make(verb, description)
+      .argument('<crawl>', 'its name', crawlName)
+      .action((crawl: string, values: Values) => take({ ...common(values), ask: { verb, crawl } }));
+  const add = make('add', 'add seeds to a crawl; makes it if there is none of that name')
+    .argument('<seed...>', 'URLs')
+    .option('--crawl <name>', 'which crawl', crawlName, 'default')
+    .option('--priority <n>', 'from -1000 to 1000; links inherit it', priority, 0);
+  for (const option of specFlags()) add.addOption(option);
+  add.addHelpText('after', ungiven("the master's"));
+  add.action((seeds: string[], values: Values) => {
+    const ask = {
+      verb: 'add' as const,
+      crawl: String(values['crawl']),
+      seeds: seeds.map((seed) => seedUrl(seed, false)),
+      priority: Number(values['priority']),
+      spec: givenSpec(add),
+    };
+    take({ ...common(values), ask });
+  });
+  const again = make('recrawl', 'crawl again what an earlier crawl fetched, if it changed')
+    .argument('<crawl>', 'name of the earlier crawl, whose options it has', crawlName)
+    .requiredOption('--as <name>', 'name of the new crawl', crawlName)
+    .option('--pages <file>', 'what it fetched; default: ./crawl-data/<crawl>/pages.jsonl');
+  for (const option of specFlags()) again.addOption(option);
+  again.addHelpText('after', ungiven("the earlier crawl's"));
+  again.action((like: string, values: Values) => {
+    const file = String(values['pages'] ?? join('crawl-data', like, 'pages.jsonl'));
+    const crawl = String(values['as']);
+    take({
+      ...common(values),
+      ask: { verb: 'recrawl', like, crawl, file, spec: givenSpec(again) },
+    });
+  });
+  return [
+    add,
+    again,
+    make('status', 'show crawls and connected slaves').action((values: Values) =>
+      take({ ...common(values), ask: { verb: 'status' } }),
+    ),
+    simple('pause', 'stop handing out tasks of a crawl'),
+    make('resume', 'go on with a crawl that is paused or held')
+      .argument('<crawl>', 'its name', crawlName)
+      .option(
+        '--new-files',
+        'begin new files where those of a held crawl are missing or changed',
+        false,
+      )
+      .action((crawl: string, values: Values) => {
+        const newFiles = values['newFiles'] === true;
+        take({ ...common(values), ask: { verb: 'resume', crawl, newFiles } });
+      }),
+    simple('cancel', 'end a crawl for good; its files stay'),
+    make('backup', 'copy state and results, while the master works, to <data>/backups/<name>')
+      .argument('<name>', 'of the backup', crawlName)
+      .action((name: string, values: Values) =>
+        take({ ...common(values), ask: { verb: 'backup', name } }),
+      ),
+    make('buried', 'list the URLs that were given up, or fetch them again')
+      .argument('<crawl>', 'its name', crawlName)
+      .option('--replay', 'put them back into the task queue', false)
+      .option('--url <url>', 'only this one')
+      .action((crawl: string, values: Values) =>
+        take({
+          ...common(values),
+          ask: {
+            verb: 'buried',
+            crawl,
+            replay: values['replay'] === true,
+            url: values['url'] as string | undefined,
+          },
+        }),
+      ),
+  ];
+}
+
+function ungiven(whose: string): string {
+  return `\nOptions of the crawl that are not given here are ${whose},\nwhatever is in the environment.`;
+}
+
+/** What the operator gave of the spec with the command itself: the environment of a container and
+ *  the defaults are the master's. */
+function givenSpec(command: Command): SpecPart | undefined {
+  const given = Object.entries(command.opts() as Values).filter(
+    ([name]) => command.getOptionValueSource(name) === 'cli',
+  );
+  const values = Object.fromEntries(given);
+  makeSpec(values); // refused here rather than by the master
+  const part = specPart(values);
+  return Object.keys(part).length > 0 ? part : undefined;
+}
+
+function priority(text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || Math.abs(value) > 1000) {
+    throw new InvalidArgumentError('It must be a whole number from -1000 to 1000.');
+  }
+  return value;
+}

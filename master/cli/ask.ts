@@ -1,0 +1,191 @@
+/** The subcommands: they ask a running master over its port and print what it answers. */
+import { connect, type MasterClient } from '../../shared/client.ts';
+import { CommandError, ConfigError, ConnectionError, ProtocolError } from '../../shared/errors.ts';
+import type { CrawlStatus, Replies } from '../../shared/protocol.ts';
+import { visible, visibleJson, visibleLines } from '../../shared/visible.ts';
+import { number, slavesText } from '../machine/progress.ts';
+import type { AskOptions } from './ask-options.ts';
+import { recrawl } from './recrawl.ts';
+
+/** @throws ConfigError what the operator has to do · AuthError */
+export async function ask(options: AskOptions): Promise<void> {
+  const master = await join(options);
+  try {
+    const { text, answer } = await perform(master, options.ask);
+    console.log(options.json ? visibleJson(JSON.stringify(answer)) : visibleLines(text));
+  } catch (error) {
+    if (error instanceof CommandError) throw new ConfigError(error.message, error);
+    throw error;
+  } finally {
+    await master.close();
+  }
+}
+
+async function join({ master: { host, port, authkey, tls } }: AskOptions): Promise<MasterClient> {
+  try {
+    return await connect({ host, port, authkey: authkey(), tls, timeoutMs: connectMs });
+  } catch (error) {
+    if (error instanceof ConnectionError) {
+      throw new ConfigError(
+        `no master answers at ${host}:${port} (${error.message}); ` +
+          'start one, or name it with --master',
+      );
+    }
+    if (error instanceof ProtocolError) throw new ConfigError(`${host}:${port}: ${error.message}`);
+    throw error;
+  }
+}
+
+const connectMs = 5_000;
+
+type Answer = { readonly text: string; readonly answer: unknown };
+
+async function perform(master: MasterClient, question: AskOptions['ask']): Promise<Answer> {
+  switch (question.verb) {
+    case 'status': {
+      const answer = await master.request('crawl.list', {});
+      return { text: statusText(answer), answer };
+    }
+    case 'add':
+      return await add(master, question);
+    case 'recrawl': {
+      const answer = await recrawl(master, question);
+      const { admitted, known, refused, conditional } = answer;
+      const lines = [
+        admitted === 0
+          ? `nothing new for crawl ${question.crawl}`
+          : `crawl ${question.crawl} is going on: ${admitted} URLs of ${question.like}, ` +
+            `${conditional} of them asked only whether they changed`,
+      ];
+      if (known > 0) lines.push(`${known} known already`);
+      if (refused > 0) lines.push(`${refused} left out by its scope`);
+      return { text: lines.join('\n'), answer };
+    }
+    case 'pause': {
+      const { crawl } = question;
+      const answer = await master.request('crawl.pause', { crawl });
+      return { text: stateText(crawl, answer), answer };
+    }
+    case 'resume':
+      return await resume(master, question);
+    case 'cancel': {
+      const { crawl } = question;
+      const answer = await master.request('crawl.cancel', { crawl });
+      return { text: `crawl ${crawl} is cancelled`, answer };
+    }
+    case 'backup': {
+      const answer = await master.request('backup', { name: question.name });
+      const size = `${(answer.bytes / 1e6).toFixed(1)} MB`;
+      return { text: `${size} in backups/${question.name} of the master's data folder`, answer };
+    }
+    case 'buried':
+      return await buried(master, question);
+    default:
+      return question satisfies never;
+  }
+}
+
+/** A finished, cancelled or held crawl stays what it is. */
+function stateText(crawl: string, { state }: Replies['crawl.pause']): string {
+  return `crawl ${crawl} is ${state === 'running' ? 'going on' : state}`;
+}
+
+async function resume(
+  master: MasterClient,
+  { crawl, newFiles }: AskOptions['ask'] & { verb: 'resume' },
+): Promise<Answer> {
+  // A master that knows no new files need not know the word.
+  const answer = await master.request('crawl.resume', { crawl, ...(newFiles && { newFiles }) });
+  const lines = [stateText(crawl, answer)];
+  for (const { file, bytes, lines: count, movedTo } of answer.begun ?? []) {
+    const had = count === undefined ? '' : `${number(count)} lines, `;
+    const aside = movedTo === undefined ? '' : `, and is now ${movedTo}`;
+    lines.push(`${file} begins anew: the old one had ${had}${number(bytes)} bytes${aside}`);
+  }
+  if (newFiles && lines.length === 1) lines.push('its files are as it left them: none begins anew');
+  return { text: lines.join('\n'), answer };
+}
+
+async function add(
+  master: MasterClient,
+  { crawl, seeds, priority, spec }: AskOptions['ask'] & { verb: 'add' },
+): Promise<Answer> {
+  const answer = await master.request('crawl.add', {
+    crawl,
+    seeds: [...seeds],
+    priority,
+    ...(spec === undefined ? {} : { spec }),
+  });
+  const lines = [`${answer.admitted} new, ${answer.known} known already`];
+  for (const { url, why } of answer.refused) lines.push(visible(`refused ${url}: ${why}`));
+  return { text: lines.join('\n'), answer };
+}
+
+async function buried(
+  master: MasterClient,
+  { crawl, replay, url }: AskOptions['ask'] & { verb: 'buried' },
+): Promise<Answer> {
+  if (replay) {
+    const answer = await master.request('crawl.replay', { crawl, ...(url ? { url } : {}) });
+    return { text: `${answer.replayed} back in the task queue`, answer };
+  }
+  const all: Replies['crawl.buried']['urls'] = [];
+  let after: Uint8Array | undefined;
+  do {
+    const page: Replies['crawl.buried'] = await master.request('crawl.buried', {
+      crawl,
+      limit: 1000,
+      ...(after === undefined ? {} : { after }),
+    });
+    all.push(...page.urls.filter((row) => url === undefined || row.url === url));
+    after = page.next;
+  } while (after !== undefined);
+  const lines = all.map((row) =>
+    [row.kind, row.attempts, row.url, row.message].map((cell) => visible(String(cell))).join('\t'),
+  );
+  return { text: lines.length === 0 ? 'none' : lines.join('\n'), answer: all };
+}
+
+function statusText({ crawls, sessions }: Replies['crawl.list']): string {
+  const slaves = sessions.filter(({ role }) => role === 'slave');
+  const head = ['crawl', 'state', 'pages', 'images', 'failed', 'buried', 'waiting', 'leased'];
+  const rows = crawls.map((crawl) => [crawl.name, crawl.state, ...counts(crawl)]);
+  const lines = rows.length === 0 ? ['no crawls'] : table([head, ...rows]);
+  for (const { name, held, failed, errors, skipped } of crawls) {
+    if (held !== undefined) {
+      lines.push(`${name}: held: ${held}, then: resume ${name} (or: --new-files; or: cancel)`);
+    }
+    if (failed > 0) lines.push(`${name}: failed by kind: ${byName(errors)}`);
+    if (Object.keys(skipped).length > 0) lines.push(`${name}: links skipped: ${byName(skipped)}`);
+  }
+  lines.push('', slavesText(slaves.length));
+  for (const { name, leases, proxies = [] } of slaves) {
+    lines.push(`  ${name}  ${leases} leased`);
+    for (const { name: proxy, reason, forMs } of proxies) {
+      const until = forMs > 0 ? `set aside for ${Math.ceil(forMs / 1000)} s` : 'to be tried again';
+      lines.push(`    proxy ${proxy} ${until}: ${reason}`);
+    }
+  }
+  return lines.join('\n');
+}
+
+/** The largest first. */
+function byName(counts: Readonly<Record<string, number>>): string {
+  const entries = Object.entries(counts).sort(([, a], [, b]) => b - a);
+  return entries.map(([name, count]) => `${name} ${number(count)}`).join(', ');
+}
+
+function counts(crawl: CrawlStatus): string[] {
+  const { pages, images, failed, buried: given, waiting, leased } = crawl;
+  return [pages, images, failed, given, waiting, leased].map(number);
+}
+
+function table(rows: readonly (readonly string[])[]): string[] {
+  const widths = (rows[0] ?? []).map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)));
+  return rows.map((row) =>
+    row
+      .map((cell, i) => cell.padEnd(widths[i] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+}

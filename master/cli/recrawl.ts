@@ -1,0 +1,130 @@
+/**
+ * `recrawl`: an earlier crawl's pages.jsonl, read as a stream and told to a running master, which
+ * makes a crawl of it. A URL that has validators on record is told with all that its line says, so
+ * that the answer "unchanged" is enough. The new crawl rests until the last line is told.
+ */
+import { createReadStream } from 'node:fs';
+import { createInterface } from 'node:readline';
+import type { MasterClient } from '../../shared/client.ts';
+import { ConfigError, messageOf } from '../../shared/errors.ts';
+import type { Requests } from '../../shared/requests.ts';
+import type { SpecPart } from './crawl-options.ts';
+
+type EarlierUrl = Requests['crawl.recrawl']['urls'][number];
+type Line = Readonly<Record<string, unknown>>;
+
+export type Recrawl = {
+  /** Name of the earlier crawl. */
+  readonly like: string;
+  readonly crawl: string;
+  /** Path of its pages.jsonl. */
+  readonly file: string;
+  /** Options that differ from those of the earlier crawl. */
+  readonly spec: SpecPart | undefined;
+};
+export type RecrawlAnswer = {
+  admitted: number;
+  known: number;
+  refused: number;
+  /** Of all, told with validators. */
+  conditional: number;
+};
+
+/** URLs and characters of lines in one request. */
+const batchUrlsMax = 1_000;
+const batchCharsMax = 1 << 20;
+
+/** @throws ConfigError the file cannot be read, or is none of a crawl · CommandError */
+export async function recrawl(master: MasterClient, options: Recrawl): Promise<RecrawlAnswer> {
+  const { like, crawl, file } = options;
+  const answer = { admitted: 0, known: 0, refused: 0, conditional: 0 };
+  let { spec } = options;
+  let urls: EarlierUrl[] = [];
+  let chars = 0;
+  const send = async () => {
+    const made = spec === undefined ? {} : { spec };
+    const reply = await master.request('crawl.recrawl', { crawl, like, urls, ...made });
+    answer.admitted += reply.admitted;
+    answer.known += reply.known;
+    answer.refused += reply.refused;
+    spec = undefined;
+    urls = [];
+    chars = 0;
+  };
+  for await (const text of linesOf(file)) {
+    const told = urlsOf(text);
+    answer.conditional += told.filter(({ page }) => page !== undefined).length;
+    urls.push(...told);
+    chars += text.length;
+    if (urls.length >= batchUrlsMax || chars >= batchCharsMax) await send();
+  }
+  if (urls.length > 0) await send();
+  if (answer.admitted + answer.known + answer.refused === 0) {
+    throw new ConfigError(`${file} has no lines: there is nothing to crawl again`);
+  }
+  await master.request('crawl.resume', { crawl });
+  return answer;
+}
+
+async function* linesOf(file: string): AsyncGenerator<string> {
+  const input = createReadStream(file, 'utf8');
+  try {
+    let number = 0;
+    for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
+      number++;
+      if (line === '') continue;
+      if (!line.startsWith('{"url":')) {
+        throw new ConfigError(`${file}:${number} is no line of a pages.jsonl`);
+      }
+      yield line;
+    }
+  } catch (error) {
+    if (error instanceof ConfigError) throw error;
+    const hint = 'name the pages.jsonl of the earlier crawl with --pages';
+    throw new ConfigError(`cannot read ${file} (${messageOf(error)}); ${hint}`, error);
+  } finally {
+    input.destroy();
+  }
+}
+
+/** What a line has to be asked again: its URL, and the one that its answer came from. */
+export function urlsOf(text: string): EarlierUrl[] {
+  let line: Line;
+  try {
+    line = JSON.parse(text) as Line;
+  } catch {
+    // The last line of a crawl that still runs.
+    return [];
+  }
+  const { url, finalUrl = url, depth, sitemap } = line;
+  if (typeof url !== 'string' || typeof finalUrl !== 'string') return [];
+  // The new crawl finds its sitemaps by itself, as sitemaps; told here it would be a page, too, and
+  // one of depth 0 would open the scope for its host.
+  if (sitemap !== undefined) return [];
+  const at = typeof depth === 'number' ? depth : 0;
+  const page = earlierPageOf(line);
+  if (page === undefined) return [{ url, depth: at }];
+  const final = { url: finalUrl, depth: at, page };
+  if (finalUrl === url) return [final];
+  // The page counts under its own URL; what leads to it is followed, and the page not sent again.
+  const { etag, lastModified } = page;
+  const asked = { ...(etag && { etag }), ...(lastModified && { lastModified }) };
+  const way = { ...asked, finalUrl, bytes: 0, images: [], links: 0 };
+  return [final, { url, depth: at, page: way }];
+}
+
+function earlierPageOf(line: Line): EarlierUrl['page'] {
+  const { status, error, redirectedTo, excluded, etag, lastModified } = line;
+  const isLeftOut = error !== undefined || redirectedTo !== undefined || excluded !== undefined;
+  const isAnswer = (status === 200 || status === 203 || status === 304) && !isLeftOut;
+  if (!isAnswer || (etag === undefined && lastModified === undefined)) return undefined;
+  const { type, charset, bytes, title, cut, images = [], links = 0 } = line;
+  const { linksCut, dataImages, imagesCut } = line;
+  const { directives, nofollowed, refresh, canonical } = line;
+  const counts = { linksCut, dataImages, imagesCut };
+  const said = { directives, nofollowed, refresh, canonical };
+  const fields = { type, charset, title, cut, ...counts, ...said, etag, lastModified };
+  const given = Object.entries(fields).filter(([, value]) => value !== undefined);
+  // The master looks at every value.
+  return { ...Object.fromEntries(given), bytes, images, links } as EarlierUrl['page'];
+}

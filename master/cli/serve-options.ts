@@ -1,0 +1,236 @@
+/** The flags of a master that serves; what they, environment and config file come to. */
+import { join } from 'node:path';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { address, environmentAuthkey, flag, listed, readPem, whole } from '../../shared/cli.ts';
+import { parseAddress } from '../../shared/client.ts';
+import type { CrawlSpec } from '../../shared/crawl.ts';
+import { type Certificate, makeCertificate } from '../../shared/encryption.ts';
+import { ConfigError } from '../../shared/errors.ts';
+import type { AuthDigest } from '../../shared/handshake.ts';
+import { type LogLevel, logLevels } from '../../shared/log.ts';
+import { limits } from '../../shared/protocol.ts';
+import { type GroupingKind, groupings } from '../frontier/politeness/grouping.ts';
+import type { Timing } from '../wire/services.ts';
+import { applyConfigFile } from './config-file.ts';
+import { crawlName, makeSpec, seedUrl, specFlags } from './crawl-options.ts';
+
+export type ServeOptions = {
+  readonly kind: 'serve';
+  readonly seeds: readonly string[];
+  readonly host: string;
+  readonly port: number;
+  readonly dataFolder: string;
+  readonly outFolder: string;
+  readonly crawl: string;
+  readonly spec: CrawlSpec;
+  /** The key itself, from ORB_AUTHKEY; undefined: the one in `authkeyFile`. */
+  readonly authkey: Buffer | undefined;
+  /** Made at the first start when it is missing. */
+  readonly authkeyFile: string;
+  /** Which answers to the challenge are taken. */
+  readonly authDigest: AuthDigest;
+  /** Nobody is served in plain. */
+  readonly tls: boolean;
+  /** Shown to whoever asks for one. */
+  readonly certificate: Certificate | undefined;
+  readonly connections: number;
+  readonly connectionsPerAddress: number;
+  /** Declared queues with the items that each may have; Infinity: any number. */
+  readonly queues: ReadonlyMap<string, number>;
+  /** Answers to a Python program's put wait for the commit. */
+  readonly durablePut: boolean;
+  /** Which hosts share a delay and a concurrency. */
+  readonly grouping: GroupingKind;
+  readonly exitWhenDone: boolean;
+  /** With less free on the disk, everything waits. */
+  readonly diskReserveBytes: number;
+  readonly recentUrls: number;
+  readonly memoryBytes: number;
+  readonly timing: Timing;
+  readonly statusEveryMs: number;
+  readonly jsonLogs: boolean;
+  readonly logLevel: LogLevel;
+};
+
+type Values = Record<string, unknown>;
+
+/** All flags of serving, in the order in which help shows them. */
+export function allServeFlags(): Option[] {
+  return [...serveFlags(), ...timingFlags(), ...specFlags()];
+}
+
+function serveFlags(): Option[] {
+  return [
+    flag('--listen <[host]:port>', 'where slaves connect; no host: every address')
+      .default(':6666')
+      .argParser(address),
+    ...folderFlags(),
+    flag('--crawl <name>', 'name of the crawl of the seeds')
+      .default('default')
+      .argParser(crawlName),
+    new Option(
+      '--authkey-file <file>',
+      'shared secret, made when missing (or ORB_AUTHKEY); default: <data>/authkey',
+    ).env('ORB_AUTHKEY_FILE'),
+    flag('--auth-digest <which>', 'any; sha256 refuses the MD5 of Python up to 3.11')
+      .choices(['any', 'sha256'])
+      .default('any'),
+    flag('--tls', 'refuse peers that do not encrypt (stock Python does not)').default(false),
+    flag('--tls-cert <file>', 'certificate (PEM) for peers with --tls-ca; default: none'),
+    flag('--tls-key <file>', 'its private key (PEM); default: none'),
+    flag('--connections <n>', 'connections at once').default(10_000).argParser(whole(1, 100_000)),
+    flag('--connections-per-address <n>', 'of them with the key, from one address (IPv6: a /64)')
+      .default(2_000)
+      .argParser(whole(1, 100_000)),
+    flag(
+      '--queues <name[:max],…>',
+      'plain queues, at most so many items in each; default: none',
+    ).argParser(queues),
+    flag('--durable-put', 'answer a put of a Python program after its commit').default(false),
+    flag('--politeness-group <kind>', 'what shares delay and concurrency: host, domain, or ip')
+      .choices(groupings)
+      .default('host'),
+    flag('--config <file>', 'YAML or JSON file of options by their long names'),
+    flag('--exit-when-done', 'leave with 0 when every crawl is finished').default(false),
+    flag('--disk-reserve <mb>', 'free space on the disk, in MB, below which everything waits')
+      .default(256)
+      .argParser(whole(1, 1_000_000)),
+    flag('--memory-limit <MB>', "what the master may take of memory, without the kernel's cache")
+      .default(1024)
+      .argParser(whole(256, 1 << 20)),
+    flag('--recent-urls <n>', 'known URLs kept in memory for speed, 16 bytes each')
+      .default(1 << 18)
+      .argParser(whole(1024, 1 << 28)),
+    flag('--status-every <s>', 'seconds between status lines when there is no terminal')
+      .default(10)
+      .argParser(whole(1, 86_400)),
+    flag('--json-logs', 'log lines as JSON').default(false),
+    flag('--log-level <level>', 'least important level that is logged')
+      .choices(logLevels)
+      .default('info'),
+  ];
+}
+
+export function folderFlags(): Option[] {
+  return [
+    flag('--data <folder>', 'state: store, authkey, lock').default('./orb-data'),
+    flag('--out <folder>', 'results: <out>/<crawl>/pages.jsonl and img_src.txt').default(
+      './crawl-data',
+    ),
+  ];
+}
+
+/** For tests and odd networks: the patience that `hello` announces, in seconds. [B-4] */
+function timingFlags(): Option[] {
+  return [
+    flag('--lease <s>', 'a lease ends this long after it was given or extended')
+      .default(limits.leaseMs / 1000)
+      .argParser(seconds),
+    flag('--lease-margin <s>', 'a lease ends this long after two fetches, extended or not')
+      .default(limits.leaseMarginMs / 1000)
+      .argParser(seconds),
+    flag('--python-lease <s>', "a Python program's pages go back when it is silent for this long")
+      .default(limits.pythonLeaseMs / 1000)
+      .argParser(seconds),
+    flag('--heartbeat <s>', 'a side that has sent nothing for this long sends ping')
+      .default(limits.heartbeatMs / 1000)
+      .argParser(seconds),
+    flag('--silence <s>', 'a side that has heard nothing for this long closes')
+      .default(limits.silenceMs / 1000)
+      .argParser(seconds),
+    flag('--handshake <s>', 'from accept to the end of hello')
+      .default(limits.handshakeMs / 1000)
+      .argParser(seconds),
+  ].map((option) => option.hideHelp());
+}
+
+/** @throws ConfigError */
+export function serveOptions(
+  program: Command,
+  seeds: string[],
+  env: NodeJS.ProcessEnv,
+): ServeOptions {
+  const config = program.opts()['config'];
+  if (typeof config === 'string') applyConfigFile(program, config);
+  const values: Values = program.opts();
+  // What the environment says comes before the config file.
+  const isKeyFile =
+    values['authkeyFile'] !== undefined &&
+    (program.getOptionValueSource('authkeyFile') !== 'config' || env['ORB_AUTHKEY'] === undefined);
+  const { host, port } = parseAddress(String(values['listen']));
+  return {
+    kind: 'serve',
+    seeds: seeds.map((seed, i) => seedUrl(seed, i === 0)),
+    host,
+    port,
+    dataFolder: String(values['data']),
+    outFolder: String(values['out']),
+    crawl: String(values['crawl']),
+    spec: makeSpec(values),
+    authkey: isKeyFile ? undefined : environmentAuthkey(env),
+    authkeyFile: String(values['authkeyFile'] ?? join(String(values['data']), 'authkey')),
+    authDigest: values['authDigest'] as AuthDigest,
+    tls: values['tls'] === true,
+    certificate: certificate(values),
+    connections: Number(values['connections']),
+    connectionsPerAddress: Number(values['connectionsPerAddress']),
+    queues: (values['queues'] ?? new Map()) as ReadonlyMap<string, number>,
+    durablePut: values['durablePut'] === true,
+    grouping: values['politenessGroup'] as GroupingKind,
+    exitWhenDone: values['exitWhenDone'] === true,
+    diskReserveBytes: Number(values['diskReserve']) * 1e6,
+    recentUrls: Number(values['recentUrls']),
+    memoryBytes: Number(values['memoryLimit']) * 2 ** 20,
+    timing: timing(values),
+    statusEveryMs: Number(values['statusEvery']) * 1000,
+    jsonLogs: values['jsonLogs'] === true,
+    logLevel: values['logLevel'] as LogLevel,
+  };
+}
+
+/** @throws ConfigError */
+function certificate(values: Values): Certificate | undefined {
+  const { tlsCert, tlsKey } = values as { tlsCert?: string; tlsKey?: string };
+  if (tlsCert === undefined && tlsKey === undefined) return undefined;
+  if (tlsCert === undefined || tlsKey === undefined) {
+    throw new ConfigError('--tls-cert and --tls-key go together: the certificate and its key');
+  }
+  return makeCertificate(readPem(tlsCert), readPem(tlsKey));
+}
+
+/** @throws ConfigError limits that would close every session. */
+function timing(values: Values): Timing {
+  const ms = (name: string) => Math.round(Number(values[name]) * 1000);
+  const heartbeatMs = ms('heartbeat');
+  const silenceMs = ms('silence');
+  if (silenceMs < 2 * heartbeatMs) {
+    throw new ConfigError('--silence must be at least twice --heartbeat: a ping may be late');
+  }
+  return {
+    leaseMs: ms('lease'),
+    leaseMarginMs: ms('leaseMargin'),
+    pythonLeaseMs: ms('pythonLease'),
+    heartbeatMs,
+    silenceMs,
+    handshakeMs: ms('handshake'),
+  };
+}
+
+function queues(text: string): Map<string, number> {
+  const entries = listed(text).map((part): [string, number] => {
+    const [, name = '', max] = /^([A-Za-z_]\w{0,63})(?::([1-9]\d{0,9}))?$/.exec(part) ?? [];
+    if (name === '') {
+      throw new InvalidArgumentError('It must be names with or without a maximum: a,b:1000.');
+    }
+    return [name, max === undefined ? Number.POSITIVE_INFINITY : Number(max)];
+  });
+  return new Map(entries);
+}
+
+function seconds(text: string): number {
+  const value = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
+  if (!(value >= 0.1 && value <= 86_400)) {
+    throw new InvalidArgumentError('It must be a number of seconds from 0.1 to 86400.');
+  }
+  return value;
+}

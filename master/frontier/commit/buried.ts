@@ -1,0 +1,78 @@
+/**
+ * The buried: URLs that were given up, kept for inspection and replay. Written by what a commit
+ * does (gathering); read here, and put back into the frontier's inbox.
+ */
+import { CommandError } from '../../../shared/errors.ts';
+import type { Replies } from '../../../shared/protocol.ts';
+import { crawlKey, decodeBuried, fingerprintKeyBytes } from '../../store/records.ts';
+import type { Row, Store } from '../../store/store.ts';
+import type { Crawl } from '../crawl/crawl.ts';
+import { type Entry, smallEntryBytes } from './filter-queue.ts';
+
+/** Rows read, and put back, at once. */
+const replayBatch = 1_000;
+
+export class Buried {
+  readonly #store: Store;
+  readonly #put: (entry: Entry) => void;
+  #replaying: Promise<unknown> = Promise.resolve();
+
+  /** `put` is the frontier's inbox. */
+  constructor(store: Store, put: (entry: Entry) => void) {
+    this.#store = store;
+    this.#put = put;
+  }
+
+  /** In the order of their fingerprints, `limit` of them from beyond `after`.
+   *  @throws CommandError `after` is no key of this crawl's */
+  list(crawl: Crawl, after: Uint8Array | undefined, limit: number): Replies['crawl.buried'] {
+    if (after !== undefined && !isKeyOf(crawl, after)) {
+      throw new CommandError('E_BAD_REQUEST', '`after` is not the `next` of an earlier reply');
+    }
+    const rows = this.#rows(crawl, after, limit);
+    const urls = rows.map(({ value }) => {
+      const { url, kind, message, attempts } = decodeBuried(value);
+      return { url, kind, message, attempts };
+    });
+    const last = rows.at(-1);
+    return last !== undefined && rows.length === limit ? { urls, next: last.key } : { urls };
+  }
+
+  /** Back into the task queue: one, or all. Gives how many. */
+  replay(crawl: Crawl, url: string | undefined): Promise<number> {
+    // One after the other: two would read the same rows and admit their URLs twice.
+    const replayed = this.#replaying.then(() => this.#replay(crawl, url));
+    this.#replaying = replayed.catch(() => {});
+    return replayed;
+  }
+
+  async #replay(crawl: Crawl, url: string | undefined): Promise<number> {
+    let replayed = 0;
+    let after: Uint8Array | undefined;
+    while (crawl.state !== 'cancelled') {
+      const page = this.#rows(crawl, after, replayBatch);
+      const rows = page.filter(({ value }) => url === undefined || decodeBuried(value).url === url);
+      if (rows.length > 0) {
+        const bytes = rows.length * smallEntryBytes;
+        await new Promise<void>((done) => this.#put({ kind: 'replay', crawl, bytes, rows, done }));
+      }
+      replayed += rows.length;
+      after = page.at(-1)?.key;
+      if (after === undefined || (url !== undefined && rows.length > 0)) break;
+    }
+    return replayed;
+  }
+
+  #rows(crawl: Crawl, after: Uint8Array | undefined, limit: number): Row[] {
+    return this.#store.range('buried', {
+      from: after ?? crawlKey(crawl.id),
+      after: after !== undefined,
+      to: crawlKey(crawl.id + 1),
+      limit,
+    });
+  }
+}
+
+function isKeyOf(crawl: Crawl, key: Uint8Array): boolean {
+  return key.length === fingerprintKeyBytes && crawlKey(crawl.id).equals(key.subarray(0, 4));
+}

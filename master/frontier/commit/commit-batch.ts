@@ -1,0 +1,303 @@
+/**
+ * What one commit does to one crawl: what is admitted, what leaves and what is written are turned
+ * into changes of the store, all in one transaction, and into what follows once they are on the
+ * disk. Made for each commit; `endings` and `offers` say what is to be done.
+ */
+
+import type { SkipReason } from '../../../shared/protocol.ts';
+import type { EarlierPage, FetchErrorBody, Image } from '../../../shared/requests.ts';
+import { parseCanonical } from '../../../shared/url.ts';
+import {
+  type BuriedRecord,
+  commitKey,
+  crawlKey,
+  depthMax,
+  encodeBuried,
+  encodeCrawl,
+  encodeEarlier,
+  encodeResults,
+  encodeTask,
+  fingerprintKey,
+  type TaskRecord,
+  taskKey,
+} from '../../store/records.ts';
+import type { Change } from '../../store/store.ts';
+import { addToSum } from '../../store/sums.ts';
+import type { Crawl } from '../crawl/crawl.ts';
+import { type Fingerprinter, fingerprintWords } from '../filter/fingerprint.ts';
+import { imageMark, imageName, taskName } from '../filter/seen-names.ts';
+import type { HostName } from '../politeness/host.ts';
+import { keyOf, type Task } from '../tasks/tasks.ts';
+import { sitemapsMax } from './sitemaps.ts';
+import { type FoundAt, SkippedLinks } from './skipped.ts';
+
+/** Where links come from; `url` is '' when that is not known. */
+export type Origin = Pick<Task, 'url' | 'depth' | 'priority'>;
+
+/** Links and images without a report. */
+export type Offer = {
+  readonly links: Uint8Array;
+  readonly images: readonly Image[];
+  readonly from: Origin;
+};
+
+export type NewTask = {
+  readonly host: HostName;
+  readonly record: TaskRecord;
+  readonly rank: number;
+  readonly seq: number;
+};
+
+/** How far from a seed, and how urgent. */
+type Place = Pick<TaskRecord, 'depth' | 'priority'>;
+const start: Place = { depth: 0, priority: 0 };
+
+type Found = FoundAt & { readonly priority: number; readonly isTooDeep: boolean };
+
+export class Gathering {
+  readonly crawl: Crawl;
+  /** For after the commit. */
+  readonly admitted: NewTask[] = [];
+  readonly removed: Task[] = [];
+  readonly released: { task: Task; record: TaskRecord }[] = [];
+  readonly #fingerprinter: Fingerprinter;
+  /** For a URL while links are hashed. */
+  readonly #nested: Fingerprinter;
+  readonly #hostOf: (url: URL) => HostName;
+  readonly #changes: Change[] = [];
+  readonly #seenKeys: Buffer[] = [];
+  readonly #skipped: SkippedLinks;
+  #lines = '';
+  #images = '';
+
+  constructor(
+    crawl: Crawl,
+    hashers: { readonly fingerprinter: Fingerprinter; readonly nested: Fingerprinter },
+    hostOf: (url: URL) => HostName,
+  ) {
+    this.crawl = crawl;
+    this.#fingerprinter = hashers.fingerprinter;
+    this.#nested = hashers.nested;
+    this.#hostOf = hostOf;
+    this.#skipped = new SkippedLinks(crawl, (words) => this.#markSeen(words, 0));
+  }
+
+  /** Admits the new ones among the links; gives how many there were in all. */
+  links(links: Uint8Array, origin: Origin, now: number): number {
+    const { crawl } = this;
+    const depth = Math.min(origin.depth + 1, depthMax);
+    const isTooDeep = crawl.spec.maxDepth !== undefined && depth > crawl.spec.maxDepth;
+    const { url: from, priority } = origin;
+    const found = { from, depth, priority, at: now, isTooDeep };
+    const text = Buffer.from(links.buffer, links.byteOffset, links.byteLength);
+    let total = 0;
+    this.#fingerprinter.hash(crawl.secret, text, ({ count, words, start, end }) => {
+      total += count;
+      for (let i = 0; i < count; i++) {
+        const at = i * fingerprintWords;
+        if (crawl.filter.knows(words, at)) continue;
+        // Counted before, and no nearer this time: not worth a string.
+        if (isTooDeep && this.#skipped.has(words, at)) continue;
+        this.#offer(text.toString('latin1', start(i), end(i)), words, at, found);
+      }
+    });
+    return total;
+  }
+
+  /** Links and images that come by themselves; a finished crawl goes on for new ones. */
+  offer({ links, images, from }: Offer, at: number): void {
+    this.links(links, from, at);
+    if (this.crawl.state === 'finished' && this.admitted.length > 0) this.crawl.state = 'running';
+    this.images(images.map(({ src }) => src));
+  }
+
+  /** Takes the new ones among the images. */
+  images(srcs: readonly string[]): void {
+    if (srcs.length === 0) return;
+    const { crawl } = this;
+    const names = srcs.map((src) => imageName(withoutFragment(src)));
+    const text = Buffer.from(names.join('\n'), 'latin1');
+    this.#fingerprinter.hash(crawl.secret, text, ({ count, words, start, end }) => {
+      for (let i = 0; i < count; i++) {
+        const at = i * fingerprintWords;
+        if (crawl.filter.knows(words, at)) continue;
+        const src = text.toString('latin1', start(i) + imageMark.length, end(i));
+        if (parseCanonical(src) === undefined) continue;
+        this.#markSeen(words, at);
+        crawl.counters.images++;
+        this.#images += `${src}\n`;
+      }
+    });
+  }
+
+  /** Sitemaps that were found, by default not by another one; each is admitted once. */
+  sitemaps(urls: readonly string[], level: number, from: Place = start): void {
+    const { counters } = this.crawl;
+    const kind = 'sitemap';
+    for (const text of urls) {
+      const url = parseCanonical(text);
+      if (url === undefined || counters.sitemaps >= sitemapsMax) continue;
+      if (!this.take(taskName({ kind, url: text }))) continue;
+      counters.sitemaps++;
+      this.#admit(url, { kind, level, depth: from.depth, priority: from.priority });
+    }
+  }
+
+  /** A URL that the operator named, canonical and open to the scope: no trap rule is asked. False
+   *  when it was known. */
+  seed(url: URL, priority: number): boolean {
+    const words = this.#fingerprinter.one(this.crawl.secret, url.href);
+    // Not `knows`: a link of that name may have been settled as a trap.
+    if (this.crawl.filter.hasAdmitted(words, 0)) return false;
+    this.#markSeen(words, 0);
+    this.#admit(url, { depth: 0, priority });
+    return true;
+  }
+
+  /** A URL of an earlier crawl, canonical and in the scope. False when it was known. */
+  again(url: URL, depth: number, page: EarlierPage | undefined): boolean {
+    if (!this.take(url.href)) return false;
+    this.#admit(url, { depth, priority: 0 }, page);
+    return true;
+  }
+
+  /** Takes a name in the filter; false when it was known. */
+  take(name: string): boolean {
+    const { crawl } = this;
+    const words = this.#fingerprinter.one(crawl.secret, name);
+    if (crawl.filter.knows(words, 0)) return false;
+    this.#markSeen(words, 0);
+    return true;
+  }
+
+  /** A line for pages.jsonl, with its line feed. */
+  write(line: string): void {
+    this.#lines += line;
+  }
+
+  /** The task waits again, as it was. */
+  release(task: Task): void {
+    this.released.push({ task, record: task });
+  }
+
+  /** The task waits again, after a failure. */
+  retry(task: Task, again: Pick<TaskRecord, 'attempts' | 'notBefore'>, at: number): void {
+    const { kind, level, url, depth, priority } = task;
+    const record = { kind, level, url, depth, priority, ...again };
+    this.#changes.push({ table: 'tasks', key: keyOf(task), value: encodeTask(record, at) });
+    this.released.push({ task, record });
+  }
+
+  /** The task has ended. */
+  remove(task: Task): void {
+    const key = keyOf(task);
+    this.#changes.push({ table: 'tasks', key, value: undefined });
+    if (this.crawl.counters.earlier > 0) {
+      this.#changes.push({ table: 'earlier', key, value: undefined });
+    }
+    this.removed.push(task);
+    this.crawl.counters.waiting--;
+  }
+
+  /** Keeps a URL that is given up, for inspection. */
+  bury({ url, depth, priority }: Task, error: FetchErrorBody, attempts: number): void {
+    const { crawl } = this;
+    const key = fingerprintKey(crawl.id, this.#fingerprinter.one(crawl.secret, url), 0);
+    const value = encodeBuried({ url, depth, priority, attempts, ...error });
+    this.#changes.push({ table: 'buried', key, value });
+    crawl.countFailed(error.kind, 1);
+    crawl.counters.buried++;
+  }
+
+  /** Back from the buried: to be fetched as if it were new. */
+  replay({ url, depth, priority, kind }: BuriedRecord, buriedKey: Buffer): void {
+    const { crawl } = this;
+    this.#changes.push({ table: 'buried', key: buriedKey, value: undefined });
+    crawl.counters.buried--;
+    crawl.countFailed(kind, -1);
+    crawl.counters.known--;
+    this.#admit(new URL(url), { depth, priority });
+  }
+
+  /** Changes that belong to what is being offered. */
+  also(changes: readonly Change[]): void {
+    this.#changes.push(...changes);
+  }
+
+  /** Ends the gathering: all changes, for one transaction, and the row of the result queue. */
+  seal(): { changes: Change[]; commit: number; results: Buffer | undefined } {
+    const { crawl } = this;
+    const commit = crawl.takeCommit();
+    const changes = [...crawl.filter.changes(this.#seenKeys, commit), ...this.#changes];
+    let results: Buffer | undefined;
+    const lines = { pages: this.#lines, images: this.#images, skipped: this.#skipped.lines };
+    if (lines.pages !== '' || lines.images !== '' || lines.skipped !== '') {
+      results = encodeResults(lines);
+      changes.push({ table: 'results', key: commitKey(crawl.id, commit), value: results });
+    }
+    changes.push(...crawl.trapChanges());
+    changes.push({ table: 'crawls', key: crawlKey(crawl.id), value: encodeCrawl(crawl.record()) });
+    return { changes, commit, results };
+  }
+
+  /** A link that is not known: admitted, or skipped with a reason. */
+  #offer(text: string, words: Uint32Array, at: number, found: Found): void {
+    const { filter } = this.crawl;
+    const url = parseCanonical(text);
+    const reason = url && this.#refuses(url, found);
+    if (url === undefined) filter.settle(words, at);
+    else if (reason === undefined) {
+      this.#markSeen(words, at);
+      this.#admit(url, { depth: found.depth, priority: found.priority });
+    } else {
+      // Nearer to a seed it would be taken.
+      if (reason !== 'depth' && reason !== 'similar') filter.settle(words, at);
+      this.#skipped.add(url.href, reason, words, at, found);
+    }
+  }
+
+  #refuses(url: URL, { depth, isTooDeep }: Found): SkipReason | undefined {
+    const { scope, traps, filter, secret } = this.crawl;
+    const outside = scope.isElsewhere(url)
+      ? 'host'
+      : (traps.looks(url) ?? scope.refusesText(url.href));
+    if (outside !== undefined) return outside;
+    if (isTooDeep) return 'depth';
+    const plain = traps.withoutSession(url);
+    const words = plain === undefined ? undefined : this.#nested.one(secret, plain);
+    if (words !== undefined && filter.hasAdmitted(words, 0)) return 'session';
+    const rule = traps.count(url, depth);
+    // The first of them stands for the page by all its names.
+    if (rule === undefined && words !== undefined) this.#markSeen(words, 0);
+    return rule;
+  }
+
+  #markSeen(words: Uint32Array, at: number): void {
+    this.crawl.filter.admit(words, at);
+    this.crawl.counters.seen++;
+    addToSum(this.crawl.seenSum, words, at);
+    this.#seenKeys.push(fingerprintKey(this.crawl.id, words, at));
+  }
+
+  #admit(url: URL, found: Place & Partial<TaskRecord>, earlier?: EarlierPage): void {
+    const { crawl } = this;
+    const { kind = 'page', level = 0, depth, priority } = found;
+    const host = this.#hostOf(url);
+    const position = { rank: crawl.rank(depth, priority), seq: crawl.takeSeq() };
+    const record = { kind, level, url: url.href, depth, priority, attempts: 0, notBefore: 0 };
+    const key = taskKey(crawl.id, host.hash, position.rank, position.seq);
+    this.#changes.push({ table: 'tasks', key, value: encodeTask(record) });
+    if (earlier !== undefined) {
+      this.#changes.push({ table: 'earlier', key, value: encodeEarlier(earlier) });
+      crawl.counters.earlier++;
+    }
+    this.admitted.push({ host, record, ...position });
+    crawl.counters.known++;
+    crawl.counters.waiting++;
+  }
+}
+
+function withoutFragment(src: string): string {
+  const hash = src.indexOf('#');
+  return hash < 0 ? src : src.slice(0, hash);
+}

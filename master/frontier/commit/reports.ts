@@ -1,0 +1,182 @@
+/**
+ * What slaves answer for the tasks that they hold: a report, a robots.txt, a failure. Each claims
+ * its task, teaches its host's pace, and goes to the inbox, to be answered when it is on the disk.
+ * Also how a task ends without an answer: given up, or refused by what is known of its host.
+ */
+
+import type { FetchErrorBody } from '../../../shared/requests.ts';
+import { hostKeyOf } from '../../../shared/url.ts';
+import { clockMs } from '../../machine/clock.ts';
+import type { Crawl } from '../crawl/crawl.ts';
+import type { Crawls } from '../crawl/crawls.ts';
+import type { Dispatcher } from '../dispatch/dispatcher.ts';
+import type { LeaseHolder } from '../dispatch/leases.ts';
+import type { Lessons } from '../politeness/feedback.ts';
+import type { Host } from '../politeness/host.ts';
+import type { Politeness } from '../politeness/politeness.ts';
+import type { Access, RobotsAnswer } from '../robots/gate.ts';
+import { backOffMs, isLasting } from '../tasks/back-off.ts';
+import type { Task } from '../tasks/tasks.ts';
+import { type Entry, type Failure, smallEntryBytes, type Verdict } from './filter-queue.ts';
+import type { Report } from './outcomes.ts';
+
+export type AnswersOptions = {
+  readonly crawls: Crawls;
+  readonly dispatcher: Dispatcher;
+  readonly politeness: Politeness;
+  readonly lessons: Lessons;
+  readonly put: (entry: Entry) => void;
+};
+
+/** Links of one page that are taken at once. */
+const linkBytesMax = 64 << 10;
+const lineFeed = 10;
+
+export class Answers {
+  readonly #options: AnswersOptions;
+
+  constructor(options: AnswersOptions) {
+    this.#options = options;
+  }
+
+  /** Takes a report. Resolves when it is on the disk. */
+  async report(
+    holder: LeaseHolder,
+    leaseId: number,
+    id: Uint8Array,
+    report: Report,
+  ): Promise<Verdict> {
+    const { crawls, dispatcher, lessons, put } = this.#options;
+    const { task, host } = dispatcher.claim(holder, leaseId, id) ?? {};
+    const crawl = task && crawls.of(task);
+    if (task === undefined || crawl === undefined) return 'stale';
+    if (task.kind !== 'page') return await this.#mistaken(task, 'a page', holder);
+    if (host !== undefined) lessons.reported(host, report.result);
+    const links = { total: 0 };
+    const rest = this.#putFirstLinks(crawl, task, report.links, links);
+    const bytes = smallEntryBytes + rest.length + report.images.length * 128;
+    const last = { task, report: { ...report, links: rest }, links, slave: holder.name };
+    return await new Promise((done) => put({ kind: 'report', crawl, bytes, ...last, done }));
+  }
+
+  /** Takes an answer to a request for robots.txt. Resolves when it is on the disk. */
+  async robots(
+    holder: LeaseHolder,
+    leaseId: number,
+    id: Uint8Array,
+    answer: RobotsAnswer,
+    file: Uint8Array,
+  ): Promise<Verdict> {
+    const { dispatcher, lessons } = this.#options;
+    const { task, host } = dispatcher.claim(holder, leaseId, id) ?? {};
+    if (task === undefined) return 'stale';
+    if (task.kind !== 'robots') return await this.#mistaken(task, 'a robots.txt', holder);
+    if (host !== undefined) lessons.robots(host, answer);
+    return await this.#learn(task, answer, file);
+  }
+
+  /** Takes a failed fetch: again later, or buried. `isFinal`: not again, whatever attempts are left.
+   *  Resolves when it is on the disk. */
+  async fail(
+    holder: LeaseHolder,
+    leaseId: number,
+    id: Uint8Array,
+    error: FetchErrorBody,
+    retryAfterMs = 0,
+    isFinal = false,
+  ): Promise<Verdict> {
+    const { dispatcher, lessons } = this.#options;
+    const { task, host } = dispatcher.claim(holder, leaseId, id) ?? {};
+    if (task === undefined) return 'stale';
+    if (host !== undefined) lessons.failed(host, error, retryAfterMs);
+    if (task.kind === 'robots') return await this.#learn(task, { error, retryAfterMs, isFinal });
+    return await this.#retry(task, error, { retryAfterMs, isFinal, slave: holder.name });
+  }
+
+  /** A page that takes its slaves with it is buried, whatever attempts it has left. */
+  giveUp(task: Task, slave: string): void {
+    const error = { kind: 'lost', message: 'every slave that had it was lost' } as const;
+    if (task.kind === 'robots') void this.#learn(task, { error });
+    else void this.#fail({ task, error, retryAt: undefined, slave });
+  }
+
+  /** A task that its host's robots.txt forbids, or whose host cannot be reached. */
+  refuse(host: Host, task: Task, access: Exclude<Access, 'fetch'>): void {
+    const { crawls, politeness, put } = this.#options;
+    const crawl = crawls.of(task);
+    const done = () => {
+      host.refused--;
+      politeness.wake(host, clockMs());
+    };
+    const bytes = smallEntryBytes;
+    if (crawl === undefined) done();
+    else if (access === 'excluded') put({ kind: 'excluded', crawl, bytes, task, done });
+    else {
+      const failure = { ...access, task, retryAt: undefined, slave: '' };
+      put({ kind: 'failure', crawl, bytes, failure, done });
+    }
+  }
+
+  /** Answered as what it is not, by a slave that does not know its kind, or lies. */
+  #mistaken(task: Task, as: string, { name }: LeaseHolder): Promise<Verdict> {
+    const error = { kind: 'protocol', message: `it was answered as ${as}` } as const;
+    return task.kind === 'robots'
+      ? this.#learn(task, { error })
+      : this.#retry(task, error, { slave: name });
+  }
+
+  /** Of a page with very many links, all but the last ones are offered first, on their own, so that
+   *  no commit takes long. The page ends with the last of them: after a crash in between it is
+   *  fetched again, and finds some of its links known. */
+  #putFirstLinks(
+    crawl: Crawl,
+    task: Task,
+    links: Uint8Array,
+    found: { total: number },
+  ): Uint8Array {
+    let rest = links;
+    while (rest.length > linkBytesMax) {
+      const cut = rest.lastIndexOf(lineFeed, linkBytesMax - 1) + 1;
+      // Longer than any URL: nothing will come of it.
+      if (cut === 0) break;
+      const part = rest.subarray(0, cut);
+      this.#options.put({ kind: 'links', crawl, bytes: part.length, task, part, links: found });
+      rest = rest.subarray(cut);
+    }
+    return rest;
+  }
+
+  /** Later and later, or no more. */
+  #retry(
+    task: Task,
+    error: FetchErrorBody,
+    {
+      slave,
+      retryAfterMs = 0,
+      isFinal = false,
+    }: { slave: string; retryAfterMs?: number; isFinal?: boolean },
+  ): Promise<Verdict> {
+    const waitMs = backOffMs(task.attempts, Math.random(), retryAfterMs);
+    const retryAt = isFinal || isLasting(error) ? undefined : clockMs() + waitMs;
+    // What a proxy is to blame for is not held against the page.
+    const attempts = task.attempts + (error.kind === 'proxy' ? 0 : 1);
+    return this.#fail({ task, error, retryAt, slave, attempts });
+  }
+
+  async #fail(failure: Failure): Promise<Verdict> {
+    const crawl = this.#options.crawls.of(failure.task);
+    if (crawl === undefined) return 'stale';
+    return await new Promise((done) =>
+      this.#options.put({ kind: 'failure', crawl, bytes: smallEntryBytes, failure, done }),
+    );
+  }
+
+  /** What came of a robots.txt goes on record; then its host goes on. */
+  async #learn(task: Task, answer: RobotsAnswer, file?: Uint8Array): Promise<Verdict> {
+    const { crawls, dispatcher, lessons } = this.#options;
+    const attemptsMax = crawls.of(task)?.spec.attemptsMax ?? 1;
+    await lessons.learn(hostKeyOf(new URL(task.url)), answer, file, attemptsMax);
+    dispatcher.dispatchSoon();
+    return 'done';
+  }
+}

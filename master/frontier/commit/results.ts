@@ -1,0 +1,13 @@
+/** What the frontier needs of the result queue: the seam to the sinks, which are above it. */
+import type { Crawl } from '../crawl/crawl.ts';
+
+/** Where findings go when they are on the disk. */
+export type Findings = {
+  /** Takes over a row of the result queue. */
+  offer(crawl: Crawl, commit: number, row: Buffer): void;
+  /** True while sinks lag so far behind that no more should be fetched. */
+  readonly isFull: boolean;
+  /** Looks whether what was written is still there, before its crawl is said to be done; if it is
+   *  not, the crawl is held when this resolves. Absent: nobody could take it away. */
+  confirm?(crawl: Crawl): Promise<void>;
+};

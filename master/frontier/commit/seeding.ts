@@ -1,0 +1,129 @@
+/**
+ * What operators offer to a crawl: seeds, the URLs of an earlier crawl, and its buried ones.
+ * Decides which of them belong to it and hands those to the gathering of the commit. The frontier
+ * calls it.
+ */
+import type { Replies } from '../../../shared/protocol.ts';
+import { canonicalUrl, hostKeyOf } from '../../../shared/url.ts';
+import {
+  crawlKey,
+  decodeBuried,
+  encodeBlocks,
+  encodeSeedHosts,
+  seedHostKey,
+} from '../../store/records.ts';
+import type { Change, Row } from '../../store/store.ts';
+import type { RecentTable } from '../filter/recent.ts';
+import type { Politeness } from '../politeness/politeness.ts';
+import type { HostRecords } from '../politeness/records.ts';
+import type { Gathering } from './commit-batch.ts';
+import type { EarlierUrl, FoundAddresses, SeedVerdict } from './filter-queue.ts';
+
+export class Offers {
+  readonly #politeness: Politeness;
+  readonly #records: HostRecords;
+  readonly #recent: RecentTable;
+
+  constructor(politeness: Politeness, records: HostRecords, recent: RecentTable) {
+    this.#politeness = politeness;
+    this.#records = records;
+    this.#recent = recent;
+  }
+
+  /** Seeds, which open the scope for their hosts. */
+  seeds(
+    gathering: Gathering,
+    texts: readonly string[],
+    priority: number,
+    found: FoundAddresses,
+  ): SeedVerdict {
+    const verdict: SeedVerdict = { admitted: 0, known: 0, refused: [] };
+    const { scope } = gathering.crawl;
+    const urls = texts.map((text) => ({ text, url: canonicalUrl(text) }));
+    this.#open(gathering, urls, found);
+    for (const { text, url } of urls) {
+      const why = url && scope.refuses(url);
+      if (url === undefined) verdict.refused.push({ url: text, why: 'not an http or https URL' });
+      else if (why) verdict.refused.push({ url: text, why: `left out by --${why}` });
+      else if (gathering.seed(url, priority)) {
+        this.#retry(gathering, hostKeyOf(url));
+        verdict.admitted++;
+      } else verdict.known++;
+    }
+    if (verdict.admitted > 0) goOn(gathering);
+    return verdict;
+  }
+
+  /** URLs of an earlier crawl; those of depth 0 are seeds. */
+  again(
+    gathering: Gathering,
+    again: readonly EarlierUrl[],
+    found: FoundAddresses,
+  ): Replies['crawl.recrawl'] {
+    const verdict = { admitted: 0, known: 0, refused: 0 };
+    const { scope, spec } = gathering.crawl;
+    const offers = again.map(({ url, ...rest }) => ({ url: canonicalUrl(url), ...rest }));
+    const seeds = offers.filter(({ depth }) => depth === 0);
+    this.#open(gathering, seeds, found);
+    for (const { url, depth, page } of offers) {
+      const isLeftOut = depth > (spec.maxDepth ?? depth) || (url && scope.refuses(url));
+      if (url === undefined || isLeftOut) verdict.refused++;
+      else if (gathering.again(url, depth, page)) verdict.admitted++;
+      else verdict.known++;
+    }
+    if (verdict.admitted > 0) goOn(gathering);
+    return verdict;
+  }
+
+  /** Buried URLs, to be fetched as if they were new. */
+  replay(gathering: Gathering, rows: readonly Row[]): void {
+    for (const { key, value } of rows) {
+      const record = decodeBuried(value);
+      this.#retry(gathering, hostKeyOf(new URL(record.url)));
+      gathering.replay(record, key);
+    }
+    goOn(gathering);
+  }
+
+  /** Opens the scope for these seeds, and their hosts to slaves where they were found. */
+  #open(
+    gathering: Gathering,
+    seeds: readonly { readonly url: URL | undefined }[],
+    found: FoundAddresses,
+  ): void {
+    const { id, scope, seedHosts, counters } = gathering.crawl;
+    const before = scope.seedHostCount;
+    for (const { url } of seeds) {
+      if (url !== undefined) gathering.also(seedHostChanges(id, url, seedHosts.settle(url, found)));
+    }
+    const opened = seeds.filter(({ url }) => url !== undefined && scope.addSeed(url));
+    // What was settled as out of scope may belong to the crawl now.
+    if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
+    if (scope.seedHostCount === before) return;
+    gathering.also([
+      { table: 'seeds', key: crawlKey(id), value: encodeSeedHosts(scope.seedHosts) },
+    ]);
+  }
+
+  /** The operator asks for URLs of this host: what was given up is tried again. */
+  #retry(gathering: Gathering, hostKey: string): void {
+    const host = this.#politeness.known(hostKey);
+    if (host !== undefined) host.retry();
+    else gathering.also(this.#records.forgiving(this.#politeness.hashOf(hostKey)));
+  }
+}
+
+/** What puts on record where the host of a seed was found. */
+export function seedHostChanges(
+  crawl: number,
+  { host }: URL,
+  blocks: readonly string[] | undefined,
+): Change[] {
+  if (blocks === undefined) return [];
+  return [{ table: 'seeds', key: seedHostKey(crawl, host), value: encodeBlocks(blocks) }];
+}
+
+/** A crawl that was done has something to do again. */
+function goOn({ crawl }: Gathering): void {
+  if (crawl.state === 'finished') crawl.state = 'running';
+}

@@ -1,0 +1,54 @@
+/**
+ * Links that one commit does not take, each with its reason: counted in the crawl's counters, the
+ * first ones of each reason listed for skipped.jsonl. A link is counted once: its fingerprint, with
+ * a mark laid over it, is kept where those of the admitted are, up to `countedMax` of a reason.
+ * Beyond that the recent table alone knows, and the count is about right.
+ */
+
+import type { SkipReason } from '../../../shared/protocol.ts';
+import type { Crawl } from '../crawl/crawl.ts';
+import { fingerprintWords } from '../filter/fingerprint.ts';
+import { skippedLine } from './result-lines.ts';
+
+/** On what page, how far from a seed, and when a link was found. */
+export type FoundAt = { readonly from: string; readonly depth: number; readonly at: number };
+
+const mark = 0x5c1bbed1;
+const countedMax = 100_000;
+const listedMax = 1_000;
+
+export class SkippedLinks {
+  /** For skipped.jsonl. */
+  lines = '';
+  readonly #crawl: Crawl;
+  readonly #keep: (words: Uint32Array) => void;
+  readonly #marked = new Uint32Array(fingerprintWords);
+
+  /** `keep`: admits a fingerprint to the filter and the commit. */
+  constructor(crawl: Crawl, keep: (words: Uint32Array) => void) {
+    this.#crawl = crawl;
+    this.#keep = keep;
+  }
+
+  /** Was a link with this fingerprint counted before? */
+  has(words: Uint32Array, at: number): boolean {
+    return this.#crawl.filter.knows(this.#mark(words, at), 0);
+  }
+
+  add(url: string, reason: SkipReason, words: Uint32Array, at: number, found: FoundAt): void {
+    if (this.has(words, at)) return;
+    const { filter, counters } = this.#crawl;
+    const count = counters.skipped[reason] ?? 0;
+    counters.skipped[reason] = count + 1;
+    const marked = this.#mark(words, at);
+    if (count < countedMax) this.#keep(marked);
+    else filter.settle(marked, 0);
+    if (count < listedMax) this.lines += skippedLine(url, reason, found);
+  }
+
+  /** Good until the next call. */
+  #mark(words: Uint32Array, at: number): Uint32Array {
+    for (let i = 0; i < fingerprintWords; i++) this.#marked[i] = (words[at + i] ?? 0) ^ mark;
+    return this.#marked;
+  }
+}

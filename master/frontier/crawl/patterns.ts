@@ -1,0 +1,195 @@
+/**
+ * The patterns of a crawl's --include or --exclude. They meet the URLs of strangers, so they run in
+ * linear time (`automaton`), and one that cannot is refused before its crawl is made. A crawl that
+ * was made before that rule keeps such a pattern: JavaScript runs it, on the first characters of a
+ * URL. Programs are made when they are first asked, and all crawls together keep what there is room
+ * for.
+ */
+import type { CrawlSpec } from '../../../shared/crawl.ts';
+import { CommandError } from '../../../shared/errors.ts';
+import { Automaton } from './automaton.ts';
+import { toRe2 } from './pattern-syntax.ts';
+
+/** Instructions of the patterns of one list together: what a step may cost on a hostile URL. */
+const stepsMax = 10_000;
+/** What the states of one list may take. */
+const stateBytesMax = 1 << 20;
+/** Of a URL, what a pattern that JavaScript has to run is asked about. */
+export const nativeChars = 512;
+const shownChars = 100;
+
+type Verdict =
+  | { readonly kind: 'linear'; readonly re2: string; readonly steps: number }
+  /** `why` ends a sentence about the pattern. */
+  | { readonly kind: 'native' | 'wrong'; readonly why: string };
+
+type Lists = Pick<CrawlSpec, 'include' | 'exclude'>;
+
+/** Memory for the programs of all crawls, and their states. */
+export class PatternRoom {
+  readonly #bytesMax: number;
+  readonly #held = new Map<Patterns, number>();
+  #bytes = 0;
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** A list's program takes so much now; those that were made first leave for it. */
+  hold(patterns: Patterns, bytes: number): void {
+    this.#bytes += bytes - (this.#held.get(patterns) ?? 0);
+    this.#held.set(patterns, bytes);
+    for (const [other, size] of this.#held) {
+      if (this.#bytes <= this.#bytesMax) break;
+      if (other === patterns) continue;
+      this.#held.delete(other);
+      this.#bytes -= size;
+      other.forget();
+    }
+  }
+}
+
+/** Patterns that run together: a look-up for all of them at each character. */
+class Group {
+  readonly #sources: readonly string[];
+  readonly #bytesMax: number;
+  readonly automaton: Automaton;
+
+  constructor(sources: readonly string[], bytesMax: number) {
+    this.#sources = sources;
+    this.#bytesMax = bytesMax;
+    this.automaton = new Automaton(sources, bytesMax);
+  }
+
+  /** Two that share its room, if the states of many patterns together are too many. */
+  halves(): Group[] | undefined {
+    const { length } = this.#sources;
+    if (this.automaton.forgotten === 0 || length < 2) return undefined;
+    const parts = [this.#sources.slice(0, length >> 1), this.#sources.slice(length >> 1)];
+    return parts.map((part) => new Group(part, this.#bytesMax >> 1));
+  }
+}
+
+/** `native`: those that only JavaScript can run. */
+type Made = { groups: readonly Group[]; readonly native: readonly RegExp[] };
+
+function make(sources: readonly string[]): Made {
+  const { linear, native } = sorted(sources);
+  return {
+    groups: linear.length > 0 ? [new Group(linear, stateBytesMax)] : [],
+    native: native.map(({ source }) => new RegExp(source, 'u')),
+  };
+}
+
+export class Patterns {
+  readonly #sources: readonly string[];
+  readonly #room: PatternRoom;
+  #made: Made | undefined;
+  #bytes = 0;
+
+  constructor(sources: readonly string[], room: PatternRoom) {
+    this.#sources = sources;
+    this.#room = room;
+  }
+
+  get isEmpty(): boolean {
+    return this.#sources.length === 0;
+  }
+
+  /** Does a canonical URL match one of them? */
+  match(href: string): boolean {
+    if (this.#sources.length === 0) return false;
+    this.#made ??= make(this.#sources);
+    const { groups, native } = this.#made;
+    const isMatch = groups.some(({ automaton }) => automaton.matches(href));
+    const bytes = groups.reduce((sum, { automaton }) => sum + automaton.bytes, 0);
+    if (bytes !== this.#bytes) this.#changed(this.#made, bytes);
+    if (isMatch || native.length === 0) return isMatch;
+    const begin = href.slice(0, nativeChars);
+    return native.some((pattern) => pattern.test(begin));
+  }
+
+  #changed(made: Made, bytes: number): void {
+    made.groups = made.groups.flatMap((group) => group.halves() ?? group);
+    this.#bytes = bytes;
+    this.#room.hold(this, bytes);
+  }
+
+  /** Gives its memory back until it is asked again. */
+  forget(): void {
+    this.#made = undefined;
+    this.#bytes = 0;
+  }
+}
+
+/** Refuses the patterns of a crawl that is to be made. `isKept`: a crawl of an older version may
+ *  have them, so that only what is no pattern at all is refused.
+ *  @throws CommandError E_BAD_REQUEST which, why, and the way round */
+export function refusePatterns(lists: Lists, isKept = false): void {
+  for (const name of ['include', 'exclude'] as const) {
+    const { wrong, native } = sorted(lists[name]);
+    const first = wrong[0] ?? (isKept ? undefined : native[0]);
+    if (first === undefined) continue;
+    const { source, why } = first;
+    throw new CommandError('E_BAD_REQUEST', `--${name} ${shown(source)} ${why}`);
+  }
+}
+
+/** The patterns of a crawl that JavaScript runs, as a warning says it. */
+export function nativePatterns(lists: Lists): string[] {
+  return (['include', 'exclude'] as const).flatMap((name) =>
+    sorted(lists[name]).native.map(({ source, why }) => `--${name} ${shown(source)} ${why}`),
+  );
+}
+
+type Refused = { readonly source: string; readonly why: string };
+
+function sorted(sources: readonly string[]) {
+  const linear: string[] = [];
+  const native: Refused[] = [];
+  const wrong: Refused[] = [];
+  let steps = 0;
+  for (const source of sources) {
+    const verdict = verdictOn(source, stepsMax - steps);
+    if (verdict.kind === 'linear') {
+      linear.push(verdict.re2);
+      steps += verdict.steps;
+    } else (verdict.kind === 'native' ? native : wrong).push({ source, why: verdict.why });
+  }
+  return { linear, native, wrong };
+}
+
+function verdictOn(source: string, stepsLeft: number): Verdict {
+  const isJavaScript = isRegExp(source);
+  const kind = isJavaScript ? 'native' : 'wrong';
+  const read = toRe2(source, isJavaScript);
+  if ('cannot' in read) return { kind, why: read.cannot };
+  if (read.steps > stepsLeft) {
+    const why =
+      `makes them too large: its counts written out they have more than ${stepsMax} steps; lower ` +
+      'its counts, or write * or +';
+    return { kind, why };
+  }
+  const problem = Automaton.problem(read.re2);
+  if (problem === undefined) return { kind: 'linear', ...read };
+  return isJavaScript
+    ? { kind, why: `cannot be matched in linear time: ${problem}; write it otherwise` }
+    : { kind, why: `is not a regular expression: ${problem}` };
+}
+
+function isRegExp(source: string): boolean {
+  try {
+    new RegExp(source, 'u');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function shown(source: string): string {
+  return JSON.stringify(source.length > shownChars ? `${source.slice(0, shownChars)}…` : source);
+}

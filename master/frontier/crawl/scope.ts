@@ -1,0 +1,110 @@
+/**
+ * What belongs to a crawl: pure decisions about one URL.
+ * `host`: a seed's hostname and port, http and https on their default ports being one host.
+ * `domain`: the registrable domain of a seed by the Public Suffix List, its private part included
+ * (user.github.io is a domain); an address or a name without one stands for itself.
+ */
+import { getDomain } from 'tldts';
+import type { CrawlSpec } from '../../../shared/crawl.ts';
+import { PatternRoom, Patterns } from './patterns.ts';
+
+export type OutOfScope = 'host' | 'include' | 'exclude';
+
+/** For the patterns of one crawl, where it is not a part of many. */
+const roomBytes = 4 << 20;
+
+export class Scope {
+  readonly #kind: CrawlSpec['scope'];
+  readonly #include: Patterns;
+  readonly #exclude: Patterns;
+  /** Host and port of every seed; the port is empty on the default port of either scheme. */
+  readonly #hosts = new Set<string>();
+  /** What a URL's host is compared with: the hosts, or in a scope of `domain` their domains. */
+  readonly #open: Set<string>;
+  readonly #domains = new Map<string, string>();
+
+  constructor(
+    spec: Pick<CrawlSpec, 'scope' | 'include' | 'exclude'>,
+    seedHosts: Iterable<string>,
+    room = new PatternRoom(roomBytes),
+  ) {
+    this.#kind = spec.scope;
+    this.#include = new Patterns(spec.include, room);
+    this.#exclude = new Patterns(spec.exclude, room);
+    this.#open = this.#kind === 'domain' ? new Set() : this.#hosts;
+    for (const host of seedHosts) this.addSeed(new URL(`http://${host}/`));
+  }
+
+  get seedHostCount(): number {
+    return this.#hosts.size;
+  }
+
+  get seedHosts(): string[] {
+    return [...this.#hosts];
+  }
+
+  /** The seeds' hosts as URLs. */
+  get seedUrls(): URL[] {
+    return this.seedHosts.map((host) => new URL(`http://${host}/`));
+  }
+
+  /** Opens the scope for a seed; false when it was open for its host already. */
+  addSeed(url: URL): boolean {
+    const host = this.#hostOf(url);
+    const isNew = !this.#open.has(host);
+    this.#hosts.add(url.host);
+    this.#open.add(host);
+    return isNew;
+  }
+
+  /** Did the operator name the host and port of this host key? */
+  isSeedHost(hostKey: string): boolean {
+    return this.#hosts.has(hostKey.slice(hostKey.indexOf('//') + 2));
+  }
+
+  /** Is it on a host that the crawl is about: a seed's, or one of its domain? */
+  owns(url: URL): boolean {
+    return this.#open.has(this.#hostOf(url));
+  }
+
+  /** Why a canonical URL is left out; undefined when it belongs to the crawl. */
+  refuses(url: URL): OutOfScope | undefined {
+    return this.isElsewhere(url) ? 'host' : this.refusesText(url.href);
+  }
+
+  /** Is it on a host that links do not lead to? */
+  isElsewhere(url: URL): boolean {
+    return this.#kind !== 'any' && !this.owns(url);
+  }
+
+  /** Which of the patterns leave a canonical URL out, wherever it is. */
+  refusesText(href: string): 'include' | 'exclude' | undefined {
+    if (!this.#include.isEmpty && !this.#include.match(href)) return 'include';
+    return this.#exclude.match(href) ? 'exclude' : undefined;
+  }
+
+  #hostOf(url: URL): string {
+    return this.#kind === 'domain' ? this.#domainOf(url.hostname) : url.host;
+  }
+
+  #domainOf(hostname: string): string {
+    let domain = this.#domains.get(hostname);
+    if (domain === undefined) {
+      domain = registrableDomain(hostname);
+      if (this.#domains.size > 10_000) this.#domains.clear();
+      this.#domains.set(hostname, domain);
+    }
+    return domain;
+  }
+}
+
+/** The registrable domain of a name; an address or a name without one stands for itself. */
+export function registrableDomain(hostname: string): string {
+  return getDomain(hostname, { allowPrivateDomains: true }) ?? hostname;
+}
+
+/** True if two URLs are of one site: one registrable domain and one port, http and https on their
+ *  default ports being one. */
+export function isSameSite(a: URL, b: URL): boolean {
+  return a.port === b.port && registrableDomain(a.hostname) === registrableDomain(b.hostname);
+}

@@ -1,0 +1,196 @@
+/**
+ * Who can hold leases, and who of them has room for what. Three kinds of room:
+ *
+ *     slot     of a host that answers: it begins at once, or waits in the slave for a free slot
+ *     trial  of one that has not proved that it answers: beside the slots, so that however many
+ *              hosts are dead, nobody else waits for them
+ *     share    the same in a slave without such places: of all slots a quarter, one at least
+ *
+ * Programs that take pages alone are not asked for either: each works on one page, and what they
+ * say does not tell whether a host answered.
+ *
+ * A holder whose leases run out again and again comes last, with one lease at a time, until it
+ * reports something. Owned by the dispatcher. Source: PROTOCOL.md [T-4] [T-13] [T-51] to [T-53].
+ */
+import type { Line } from '../politeness/host.ts';
+import type { Lease, LeaseHolder, Room } from './leases.ts';
+
+export type Place = { readonly holder: LeaseHolder; readonly room: Room };
+
+type Standing = {
+  /** Its leases beside the slots, and those of them on hosts that failed, and through proxies. */
+  trials: number;
+  failing: number;
+  relayed: number;
+  /** A lease of it ran out, and it has not been heard of since: it would only keep tasks. */
+  isLate: boolean;
+  /** Leases that ran out since it reported something. */
+  ranOut: number;
+};
+
+/** Leases that may run out before a holder is given one at a time. */
+const ranOutMax = 2;
+const shareOfSlots = 1 / 4;
+
+export class Holders {
+  readonly #holders: LeaseHolder[] = [];
+  readonly #standings = new Map<LeaseHolder, Standing>();
+  #shared = 0;
+  #next = 0;
+
+  get isEmpty(): boolean {
+    return this.#holders.length === 0;
+  }
+
+  /** Nobody is there who takes what tells of a host. */
+  get lacksFiles(): boolean {
+    return this.#holders.every(({ takes }) => takes === 'pages');
+  }
+
+  add(holder: LeaseHolder): void {
+    this.#holders.push(holder);
+    this.#standings.set(holder, {
+      trials: 0,
+      failing: 0,
+      relayed: 0,
+      isLate: false,
+      ranOut: 0,
+    });
+  }
+
+  remove(holder: LeaseHolder): void {
+    const index = this.#holders.indexOf(holder);
+    if (index >= 0) this.#holders.splice(index, 1);
+    this.#standings.delete(holder);
+  }
+
+  /** It said something. True when it may be given more by that. */
+  heard(holder: LeaseHolder): boolean {
+    const standing = this.#standings.get(holder);
+    if (!standing?.isLate) return false;
+    standing.isLate = false;
+    return true;
+  }
+
+  /** It said what came of a task. */
+  reported(holder: LeaseHolder): void {
+    const standing = this.#standings.get(holder);
+    if (standing !== undefined) standing.ranOut = 0;
+  }
+
+  ranOut(holder: LeaseHolder): void {
+    const standing = this.#standings.get(holder);
+    if (standing === undefined) return;
+    standing.isLate = true;
+    standing.ranOut++;
+  }
+
+  /** Slots of all slaves, and their trials under way. */
+  get sums(): { readonly slots: number; readonly trials: number } {
+    let slots = 0;
+    let trials = 0;
+    for (const holder of this.#holders) if (isSlave(holder)) slots += holder.slots;
+    for (const standing of this.#standings.values()) trials += standing.trials;
+    return { slots, trials };
+  }
+
+  /** The next in turn who has room for a task of this line, and takes such tasks. */
+  place(line: Line, what: 'pages' | 'files'): Place | undefined {
+    switch (line) {
+      case 'timed':
+        return this.#find(what, (holder) => this.#slot(holder, line, startsAtOnce(holder)));
+      case 'free':
+        // Who begins at once comes before who has it wait.
+        return (
+          this.#find(what, (holder) => this.#slot(holder, line, startsAtOnce(holder))) ??
+          this.#find(what, (holder) => this.#slot(holder, line, creditOfSlots(holder)))
+        );
+      default: {
+        const hasShare = this.#shared < this.#shareMax;
+        return this.#find(what, (holder) => this.#trial(holder, line, hasShare));
+      }
+    }
+  }
+
+  /** The place is taken by this lease. */
+  took({ holder, room }: Lease): void {
+    const standing = this.#standings.get(holder);
+    this.#next = (this.#holders.indexOf(holder) + 1) % this.#holders.length;
+    this.#count(room, standing, 1);
+  }
+
+  ended({ holder, room }: Lease): void {
+    this.#count(room, this.#standings.get(holder), -1);
+  }
+
+  #count({ kind, line }: Room, standing: Standing | undefined, by: 1 | -1): void {
+    if (kind === 'share') this.#shared += by;
+    if (kind !== 'trial' || standing === undefined) return;
+    standing.trials += by;
+    if (line === 'failing' || line === 'relayed') standing[line] += by;
+  }
+
+  #find(
+    what: 'pages' | 'files',
+    roomOf: (holder: LeaseHolder) => Room | undefined,
+  ): Place | undefined {
+    let last: Place | undefined;
+    const { length } = this.#holders;
+    for (let i = 0; i < length; i++) {
+      const holder = this.#holders[(this.#next + i) % length];
+      const standing = holder && this.#standings.get(holder);
+      if (holder === undefined || standing === undefined || standing.isLate) continue;
+      if (holder.takes !== 'all' && holder.takes !== what) continue;
+      const isLast = isSlave(holder) && standing.ranOut >= ranOutMax;
+      if (isLast && (last !== undefined || holder.leases.size > 0)) continue;
+      const room = roomOf(holder);
+      if (room === undefined) continue;
+      if (!isLast) return { holder, room };
+      last = { holder, room };
+    }
+    return last;
+  }
+
+  #slot(holder: LeaseHolder, line: Line, room: number): Room | undefined {
+    const trials = this.#standings.get(holder)?.trials ?? 0;
+    return holder.leases.size - trials < room ? { kind: 'slot', line } : undefined;
+  }
+
+  #trial(holder: LeaseHolder, line: Line, hasShare: boolean): Room | undefined {
+    if (!isSlave(holder)) return undefined;
+    if (holder.trials === 0) {
+      const isFree = hasShare && holder.leases.size < startsAtOnce(holder);
+      return isFree ? { kind: 'share', line } : undefined;
+    }
+    const standing = this.#standings.get(holder);
+    const max = Math.min(holder.trials, holder.credit);
+    if (standing === undefined || standing.trials >= max) return undefined;
+    // Half of them are for hosts that nobody knows: those that failed wait as long as a fetch may.
+    if (line === 'failing' && standing.failing >= Math.ceil(max / 2)) return undefined;
+    // A proxy bears no more than it did by the slots alone.
+    if (line === 'relayed' && standing.relayed >= holder.slots) return undefined;
+    return { kind: 'trial', line };
+  }
+
+  get #shareMax(): number {
+    let slots = 0;
+    for (const holder of this.#holders) {
+      if (isSlave(holder) && holder.credit > 0) slots += holder.slots;
+    }
+    return Math.max(1, Math.floor(slots * shareOfSlots));
+  }
+}
+
+function isSlave({ takes }: LeaseHolder): boolean {
+  return takes !== 'pages';
+}
+
+/** Leases of hosts that answer. */
+function creditOfSlots({ credit, trials }: LeaseHolder): number {
+  return Math.max(0, credit - trials);
+}
+
+/** How many of them a holder can begin at once. */
+function startsAtOnce(holder: LeaseHolder): number {
+  return Math.min(holder.slots, creditOfSlots(holder));
+}

@@ -1,0 +1,87 @@
+/**
+ * What the end of a fetch teaches of its host: how fast its group may be asked, and whether anybody
+ * is there. It goes on record, and the politeness looks at the host again. Called by the frontier.
+ */
+
+import type { FetchErrorBody, Result } from '../../../shared/requests.ts';
+import { clockMs } from '../../machine/clock.ts';
+import type { RobotsAnswer } from '../robots/gate.ts';
+import type { Grouping } from './grouping.ts';
+import type { Host } from './host.ts';
+import type { Politeness } from './politeness.ts';
+import type { HostRecords } from './records.ts';
+
+export class Lessons {
+  readonly #politeness: Politeness;
+  readonly #records: HostRecords;
+
+  constructor(politeness: Politeness, records: HostRecords) {
+    this.#politeness = politeness;
+    this.#records = records;
+  }
+
+  /** A definite answer. A status of 0: nothing was asked. */
+  reported(host: Host, { status, ms }: Pick<Result, 'status' | 'ms'>): void {
+    if (status > 0) this.#served(host, ms);
+  }
+
+  robots(host: Host, answer: RobotsAnswer): void {
+    if ('status' in answer) this.answered(host, answer.status, answer.retryAfterMs);
+  }
+
+  /** What came of a robots.txt goes on record; then its host goes on. */
+  async learn(
+    hostKey: string,
+    answer: RobotsAnswer,
+    file: Uint8Array | undefined,
+    attemptsMax: number,
+  ): Promise<void> {
+    const host = () => this.#politeness.host(hostKey);
+    await this.#records.learnRobots(host, answer, file, attemptsMax);
+    this.#politeness.learned(host(), clockMs());
+  }
+
+  /** A host came into being: it gets what is on record, and its group, if that has to be found. */
+  met(host: Host, grouping: Grouping): void {
+    this.#records.restore(host);
+    if (host.isUnplaced) void this.#place(host, grouping);
+  }
+
+  /** Its tasks are handed out with the dispatcher's next tick. */
+  async #place(host: Host, grouping: Grouping): Promise<void> {
+    const group = await grouping.find(host.key, clockMs());
+    this.#politeness.place(host, group, clockMs());
+  }
+
+  /** An answer of which only the status counts; 429 and 503 ask to be left alone. */
+  answered(host: Host, status: number, retryAfterMs = 0): void {
+    if (host.breaker.spoke()) this.#politeness.paced(host.group, clockMs());
+    if (status < 500 && status !== 429) this.#served(host, undefined);
+    if (status !== 429 && status !== 503) return;
+    const { group } = host;
+    const now = clockMs();
+    const refusal = { status, retryAfterMs, delayMs: group.delayMs } as const;
+    if (group.pace.refused(refusal, now, Math.random())) this.#records.savePace(group);
+    this.#politeness.paced(group, now);
+  }
+
+  failed(host: Host, error: FetchErrorBody, retryAfterMs: number): void {
+    const { kind, message } = error;
+    if (kind === 'status') this.answered(host, Number.parseInt(message, 10), retryAfterMs);
+    if (kind !== 'dns' && kind !== 'connect' && kind !== 'timeout') return;
+    const now = clockMs();
+    if (host.breaker.failed(error, now)) this.#records.saveBreaker(host);
+    this.#politeness.wake(host, now);
+  }
+
+  #served(host: Host, ms: number | undefined): void {
+    const { group, breaker } = host;
+    const now = clockMs();
+    breaker.spoke();
+    if (group.pace.answered(ms, now)) this.#records.savePace(group);
+    this.#politeness.paced(group, now);
+    if (!breaker.answered()) return;
+    this.#records.saveBreaker(host);
+    this.#politeness.wake(host, now);
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * What there is to do on one host, whatever its politeness group says: when, and which task is
+ * next. The host's robots.txt comes first, then what it does not forbid; the crawls of a host take
+ * turns. Called by the politeness. Pure: time is an argument.
+ */
+
+import type { Access } from '../robots/gate.ts';
+import type { Task } from '../tasks/tasks.ts';
+import type { Host, HostClient } from './host.ts';
+
+export type WorkEvents = {
+  /** A task that must not be fetched. It is out of its queue, and `refused` of its host counts it
+   *  until it is on the disk. */
+  readonly onRefused: (host: Host, task: Task, access: Exclude<Access, 'fetch'>) => void;
+  /** A crawl is about to ask a host for the first time, or since its robots.txt is another. */
+  readonly onMet: (host: Host, crawl: number) => void;
+};
+
+/** Refused tasks of a host that may wait for the disk. */
+const refusedMax = 256;
+
+/** When `nextTask` may give something; undefined: not before a wake. Errs to early. */
+export function workDueAt(host: Host, now: number): number | undefined {
+  const { breaker } = host;
+  if (host.isUnplaced || host.refused >= refusedMax) return undefined;
+  if (breaker.isProbing && host.inFlight > 0) return undefined;
+  const robotsAt = host.robots.waitsUntil(now);
+  let earliest: number | undefined;
+  for (const client of host.clients.values()) {
+    if (!client.active()) continue;
+    let at = client.queue.dueAt(now);
+    if (at === undefined) continue;
+    if (client.manners.robots !== undefined) at = Math.max(at, robotsAt);
+    if (at < (earliest ?? Number.POSITIVE_INFINITY)) earliest = at;
+  }
+  return earliest === undefined ? undefined : Math.max(earliest, breaker.sleepsUntil);
+}
+
+/** The next task that may be fetched; it stays in its queue. */
+export function nextTask(host: Host, now: number, events: WorkEvents): Task | undefined {
+  const clients = [...host.clients.values()];
+  for (let i = 0; i < clients.length; i++) {
+    const client = clients[(host.turn + i) % clients.length];
+    const task = client?.active() ? taskOf(host, client, now, events) : undefined;
+    if (task === undefined) continue;
+    host.turn = (host.turn + i + 1) % clients.length;
+    return task;
+  }
+  return undefined;
+}
+
+function taskOf(host: Host, client: HostClient, now: number, events: WorkEvents): Task | undefined {
+  const { queue, manners } = client;
+  const dead = host.breaker.dead(now);
+  const { robots } = manners;
+  let task = queue.peek(now);
+  if (task !== undefined && dead === undefined && robots !== undefined) {
+    if (!host.robots.isOpen(now)) return host.robots.task(queue.crawl, now);
+  }
+  if (task !== undefined && client.told !== host.robots.edition) {
+    client.told = host.robots.edition;
+    events.onMet(host, queue.crawl);
+  }
+  for (; task !== undefined && host.refused < refusedMax; task = queue.peek(now)) {
+    const access: Access = dead
+      ? { error: dead, attempts: task.attempts }
+      : robots === undefined
+        ? 'fetch'
+        : host.robots.access(robots, task.url);
+    if (access === 'fetch') return task;
+    queue.commit(task);
+    host.refused++;
+    events.onRefused(host, task, access);
+  }
+  return undefined;
+}

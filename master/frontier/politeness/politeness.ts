@@ -1,0 +1,321 @@
+/**
+ * Good manners, kept for the whole cluster: which host may be asked next, and when. Pure: time is
+ * an argument, tasks are handed out by `take` and come back by `ended`.
+ *
+ * Delay and concurrency hold for a group of hosts. A group is in one heap, ordered by the next time
+ * it may be asked, while it has something to do and may have one more fetch under way: that of the
+ * redirects, if one of its fetches waits with one, which goes before any new task; else that of its
+ * line (see `host`). One of the line `free` that is visited keeps its place for a while (`visit.ts`).
+ *
+ * Within a group the host that has waited longest is next. When several crawls ask the same group,
+ * the longest of their delays and the smallest of their concurrencies hold, and they take turns.
+ */
+
+import type { RobotsRoom } from '../robots/room.ts';
+import { Heap } from '../tasks/heap.ts';
+import type { Task } from '../tasks/tasks.ts';
+import { Group, type Hop, Host, type HostClient, type Line, lines } from './host.ts';
+import { nextTask, type WorkEvents, workDueAt } from './host-work.ts';
+
+export type PolitenessOptions = {
+  /** A host's or group's place in the store, by its key. */
+  readonly hashOf: (key: string) => Buffer;
+  /** The group of a host, by its key; undefined: it will be told by `place`. */
+  readonly groupOf: (hostKey: string) => string | undefined;
+  /** The robots.txt of a host, from the store. */
+  readonly robotsOf: (hash: Buffer) => Uint8Array | undefined;
+  /** For parsed ones; default: no end of it. */
+  readonly robotsRoom?: RobotsRoom;
+  /** These came into being: they are given what is on record of them. */
+  readonly onHost: (host: Host) => void;
+  readonly onGroup: (group: Group) => void;
+  /** What `host-work` tells: it is called in the middle of `take`. */
+  readonly onRefused: WorkEvents['onRefused'];
+  readonly onMet: WorkEvents['onMet'];
+  /** Until then a master before this one may have asked any host; -Infinity: there was none. */
+  readonly askedUntil: number;
+};
+
+/** How much longer one request may take to its server than the next. */
+const guardMs = 30;
+/** A redirect waits through a hold as long as this; it keeps a slot of its slave. */
+const holdMsMax = 10_000;
+
+export class Politeness {
+  readonly #hosts = new Map<string, Host>();
+  readonly #groups = new Map<string, Group>();
+  readonly #hops = new Heap<Group>((a, b) => a.dueAt < b.dueAt);
+  readonly #lines = new Map(
+    lines.map((line) => [line, new Heap<Group>((a, b) => a.dueAt < b.dueAt)]),
+  );
+  readonly #options: PolitenessOptions;
+
+  constructor(options: PolitenessOptions) {
+    this.#options = options;
+  }
+
+  get hostCount(): number {
+    return this.#hosts.size;
+  }
+
+  /** The place in the store of a host, which need not be in memory. */
+  hashOf(key: string): Buffer {
+    return this.#hosts.get(key)?.hash ?? this.#options.hashOf(key);
+  }
+
+  /** The host if it is in memory. */
+  known(key: string): Host | undefined {
+    return this.#hosts.get(key);
+  }
+
+  host(key: string): Host {
+    let host = this.#hosts.get(key);
+    if (host === undefined) {
+      const { hashOf, groupOf, robotsOf, robotsRoom, onHost } = this.#options;
+      const hash = hashOf(key);
+      const groupKey = groupOf(key);
+      const group = this.#group(groupKey ?? key);
+      host = new Host(key, hash, group, () => robotsOf(hash), robotsRoom);
+      host.isUnplaced = groupKey === undefined;
+      host.group.members.add(host);
+      this.#hosts.set(key, host);
+      onHost(host);
+    }
+    return host;
+  }
+
+  /** The host belongs to this group; until now nothing of it was handed out. */
+  place(host: Host, groupKey: string, now: number): void {
+    const before = host.group;
+    host.isUnplaced = false;
+    if (before.key !== groupKey && this.#hosts.get(host.key) === host) {
+      before.waiting.remove(host);
+      before.members.delete(host);
+      before.agreeAnew();
+      this.#forget(before, now);
+      host.group = this.#group(groupKey);
+      host.group.members.add(host);
+      for (const { manners } of host.clients.values()) host.group.agree(host, manners);
+    }
+    this.wake(host, now);
+  }
+
+  join(host: Host, crawl: number, client: HostClient): void {
+    host.clients.set(crawl, client);
+    host.group.agree(host, client.manners);
+  }
+
+  /** The host's robots.txt is known. */
+  learned(host: Host, now: number): void {
+    host.group.agreeAnew();
+    this.wake(host, now);
+  }
+
+  /** The crawl has no tasks on this host any more. */
+  leave(host: Host, crawl: number, now: number): void {
+    host.clients.delete(crawl);
+    host.group.agreeAnew();
+    this.wake(host, now);
+    this.#forget(host.group, now);
+  }
+
+  /** Forgets groups without tasks whose delay is over. To be called now and then. */
+  sweep(now: number): void {
+    for (const group of this.#groups.values()) this.#forget(group, now);
+  }
+
+  /** Looks at the host again: it has new tasks, or a fetch of it has ended, or its pace changed. */
+  wake(host: Host, now: number): void {
+    const { waiting } = host.group;
+    const dueAt = workDueAt(host, now);
+    if (dueAt === undefined) waiting.remove(host);
+    else {
+      // Its turn in the group does not get later by being woken.
+      if (host.heapIndex < 0 || dueAt > now || host.dueAt > dueAt) host.dueAt = dueAt;
+      waiting.set(host);
+    }
+    this.#order(host.group, now);
+  }
+
+  /** The group's pace has changed. */
+  paced(group: Group, now: number): void {
+    this.#order(group, now);
+  }
+
+  /** `take` of that line may give something now. */
+  has(line: Line, now: number): boolean {
+    const dueAt = this.#lines.get(line)?.peek()?.dueAt;
+    return dueAt !== undefined && dueAt <= now;
+  }
+
+  /** Of hosts that answer, at least so many wait for a slot, and longer than any that is fresh. */
+  isCrowded(groups: number): boolean {
+    const free = this.#lines.get('free');
+    const fresh = this.#lines.get('fresh')?.peek();
+    const first = free?.peek();
+    if (free === undefined || first === undefined || free.size < groups) return false;
+    return fresh === undefined || first.dueAt <= fresh.dueAt;
+  }
+
+  /** A task that may start now, and its host, from one of these lines: of the group that waits
+   *  longest; undefined when none may. */
+  take(now: number, among: readonly Line[]): { host: Host; task: Task } | undefined {
+    for (let group = this.#first(among); group && group.dueAt <= now; group = this.#first(among)) {
+      if (group.heap !== this.#lines.get(group.line(now))) {
+        // A dead host is given another chance.
+        this.#order(group, now);
+        continue;
+      }
+      const host = group.waiting.peek();
+      const task = host && nextTask(host, now, this.#options);
+      if (host !== undefined && task !== undefined) {
+        task.queue.lease(task);
+        group.visit.request(group.dueAt, now);
+        host.inFlight++;
+        group.inFlight++;
+        group.lastAt = now;
+        // To the end of its group.
+        group.waiting.remove(host);
+      }
+      if (host === undefined) this.#order(group, now);
+      else this.wake(host, now);
+      if (host !== undefined && task !== undefined) return { host, task };
+    }
+    return undefined;
+  }
+
+  /** A fetch was redirected: `settle` is called when it may go on, by `serveHops`. */
+  addHop(hop: Hop, now: number): void {
+    hop.group.hops.push(hop);
+    this.#order(hop.group, now);
+  }
+
+  /** Nobody waits for this one any more. */
+  dropHop(hop: Hop, now: number): void {
+    const { group } = hop;
+    const index = group.hops.indexOf(hop);
+    if (index >= 0) group.hops.splice(index, 1);
+    this.#order(group, now);
+  }
+
+  /** Lets redirects go on whose turn it is; those of a group that holds for long are put off. */
+  serveHops(now: number): void {
+    for (let group = this.#hops.peek(); group && group.dueAt <= now; group = this.#hops.peek()) {
+      const turn = group.pace.holdUntil > now + holdMsMax ? 'later' : 'go';
+      const hop = group.hops.find(({ hasSlot }) => hasSlot || group.hasSlot || turn === 'later');
+      if (hop !== undefined) {
+        group.hops.splice(group.hops.indexOf(hop), 1);
+        if (turn === 'go') {
+          if (!hop.hasSlot) group.inFlight++;
+          group.lastAt = now + Math.max(0, hop.delayMs - group.delayMs);
+        }
+        hop.settle(turn);
+      }
+      this.#order(group, now);
+    }
+  }
+
+  /** A slave has the task, and will say when its request leaves: until then nobody else begins. */
+  starting(group: Group, now: number): void {
+    group.unstarted++;
+    this.#order(group, now);
+  }
+
+  /** A request has left: `isAwaited` is one that `starting` announced. The delay counts from here,
+   *  so that the way to the slave, a look-up and a handshake shorten no gap. */
+  started(group: Group, isAwaited: boolean, now: number): void {
+    if (isAwaited) group.unstarted--;
+    group.lastAt = Math.max(group.lastAt, now + guardMs);
+    this.#order(group, now);
+  }
+
+  /** A fetch gives its slot back: it has ended, or a redirect leads it to another group. */
+  vacate(group: Group, now: number): void {
+    group.inFlight--;
+    this.#order(group, now);
+  }
+
+  /** A task that `take` gave has ended, whatever came of it. */
+  ended(host: Host, now: number): void {
+    host.inFlight--;
+    this.wake(host, now);
+  }
+
+  /** `take` may have something, now or at a known time, without a fetch ending first. */
+  get hasDue(): boolean {
+    return [this.#hops, ...this.#lines.values()].some(({ size }) => size > 0);
+  }
+
+  /** When after `now` `take` or `serveHops` may have something more; undefined: only after a
+   *  `wake`. */
+  nextDueAt(now: number): number | undefined {
+    let first: number | undefined;
+    for (const heap of [this.#hops, ...this.#lines.values()]) {
+      const dueAt = heap.peek()?.dueAt;
+      if (dueAt !== undefined && dueAt > now && dueAt < (first ?? dueAt + 1)) first = dueAt;
+    }
+    return first;
+  }
+
+  #first(among: readonly Line[]): Group | undefined {
+    let first: Group | undefined;
+    for (const line of among) {
+      const group = this.#lines.get(line)?.peek();
+      if (group !== undefined && (first === undefined || group.dueAt < first.dueAt)) first = group;
+    }
+    return first;
+  }
+
+  #group(key: string): Group {
+    let group = this.#groups.get(key);
+    if (group === undefined) {
+      const { hashOf, askedUntil } = this.#options;
+      group = new Group(key, hashOf(key), askedUntil);
+      this.#groups.set(key, group);
+      this.#options.onGroup(group);
+    }
+    return group;
+  }
+
+  /** Puts the group where it belongs. */
+  #order(group: Group, now: number): void {
+    const isHopping = group.hops.length > 0;
+    const dueAt = isHopping ? hopDueAt(group, now) : taskDueAt(group);
+    if (dueAt === undefined) {
+      group.heap?.remove(group);
+      group.heap = undefined;
+      return;
+    }
+    const heap = isHopping ? this.#hops : this.#lines.get(group.line(now));
+    if (group.heap !== heap) group.heap?.remove(group);
+    group.dueAt = heap === this.#lines.get('free') ? group.visit.place(dueAt, now) : dueAt;
+    group.heap = heap;
+    heap?.set(group);
+  }
+
+  #forget(group: Group, now: number): void {
+    if (group.inFlight > 0 || group.hops.length > 0 || group.lastAt + group.delayMs > now) return;
+    for (const host of group.members) {
+      if (host.clients.size > 0 || host.inFlight > 0) continue;
+      group.members.delete(host);
+      this.#hosts.delete(host.key);
+      this.#options.robotsRoom?.leave(host.robots);
+    }
+    if (group.members.size === 0) this.#groups.delete(group.key);
+  }
+}
+
+/** When the group may be asked for its next task. */
+function taskDueAt(group: Group): number | undefined {
+  const first = group.waiting.peek()?.dueAt;
+  if (first === undefined || group.unstarted > 0 || !group.hasSlot) return undefined;
+  return Math.max(first, group.nextAt);
+}
+
+/** When the first of its redirects may go on, or has to be told that it may not. */
+function hopDueAt(group: Group, now: number): number | undefined {
+  if (group.pace.holdUntil > now + holdMsMax) return now;
+  const isStuck = !group.hasSlot && !group.hops.some(({ hasSlot }) => hasSlot);
+  if (group.unstarted > 0 || isStuck) return undefined;
+  return group.nextAt;
+}

@@ -1,0 +1,131 @@
+/**
+ * What is on record of hosts, so that a restart neither asks again nor forgets: their robots.txt,
+ * what it meant, and their pace. Read when a host comes into being, written when there is something
+ * new. Called by the frontier; the only part of it that knows the hosts' tables.
+ */
+import { clockMs } from '../../machine/clock.ts';
+import {
+  decodeBreaker,
+  decodePace,
+  decodeRobots,
+  encodeBreaker,
+  encodePace,
+  encodeRobots,
+  hostBytes,
+} from '../../store/records.ts';
+import type { Change, Store } from '../../store/store.ts';
+import type { RobotsAnswer } from '../robots/gate.ts';
+import type { Group, Host } from './host.ts';
+import { forgivenAfter } from './pace.ts';
+
+const nothing = new Uint8Array(0);
+const beforeHashes = Buffer.alloc(1);
+const afterHashes = Buffer.alloc(hostBytes + 1, 0xff);
+/** Rows looked at in one `sweep`. */
+const sweptRows = 16;
+/** How much longer than it is needed a record is kept: a robots.txt may stand in for one that is
+ *  out of reach. */
+const keptMs = 7 * 86_400_000;
+
+/** Until when the rows of these tables are needed, as Unix times in ms. */
+const needed = {
+  robots: (value: Buffer, now: number) => decodeRobots(value, now).record.askAt,
+  breakers: (value: Buffer, now: number) => decodeBreaker(value, now).until,
+  paces: (value: Buffer, now: number) => {
+    const pace = decodePace(value, now);
+    return Math.max(pace.holdUntil, pace.learnedAt + forgivenAfter(pace));
+  },
+} as const;
+const sweptTables = Object.keys(needed) as (keyof typeof needed)[];
+
+export class HostRecords {
+  readonly #store: Store;
+  /** The last row that `sweep` has looked at, and its table. */
+  #swept: { table: keyof typeof needed; key: Uint8Array } = {
+    table: 'robots',
+    key: beforeHashes,
+  };
+  readonly #commit: (changes: Change[]) => Promise<void>;
+
+  constructor(store: Store, commit: (changes: Change[]) => Promise<void>) {
+    this.#store = store;
+    this.#commit = commit;
+  }
+
+  /** The robots.txt of a host. */
+  robotsFile(hash: Buffer): Uint8Array | undefined {
+    const value = this.#store.get('robots', hash);
+    return value && decodeRobots(value, clockMs()).file;
+  }
+
+  /** Gives a host that came into being what is on record of it. */
+  restore({ hash, robots, breaker }: Host): void {
+    const value = this.#store.get('robots', hash);
+    if (value !== undefined) robots.learn(decodeRobots(value, clockMs()).record);
+    const breakerValue = this.#store.get('breakers', hash);
+    if (breakerValue !== undefined) breaker.restore(decodeBreaker(breakerValue, clockMs()));
+  }
+
+  /** Gives a group that came into being what is on record of it. */
+  restoreGroup({ hash, pace }: Group): void {
+    const value = this.#store.get('paces', hash);
+    if (value !== undefined) pace.restore(decodePace(value, clockMs()));
+  }
+
+  savePace({ hash, pace }: Group): void {
+    const value = encodePace(pace.record, clockMs());
+    void this.#commit([{ table: 'paces', key: hash, value }]);
+  }
+
+  saveBreaker({ hash, breaker }: Host): void {
+    // One that answers has no record.
+    const value = breaker.isProbing ? encodeBreaker(breaker.record, clockMs()) : undefined;
+    void this.#commit([{ table: 'breakers', key: hash, value }]);
+  }
+
+  /** What lets a host that was out of reach, and is not in memory, be tried at once. */
+  forgiving(hash: Buffer): Change[] {
+    const robots = this.#store.get('robots', hash);
+    const isLost = robots && decodeRobots(robots, clockMs()).record.access === 'unreachable';
+    const tables = [...(isLost ? (['robots'] as const) : []), 'breakers'] as const;
+    return tables
+      .filter((table) => this.#store.has(table, hash))
+      .map((table) => ({ table, key: hash, value: undefined }));
+  }
+
+  /** Deletes records that nobody needs any more, some rows at each call, round and round. */
+  sweep(now: number): void {
+    const { table, key } = this.#swept;
+    const rows = this.#store.range(table, {
+      from: key,
+      after: true,
+      to: afterHashes,
+      limit: sweptRows,
+    });
+    const old = rows.filter(({ value }) => needed[table](value, now) + keptMs < now);
+    if (old.length > 0) {
+      void this.#commit(old.map((row) => ({ table, key: row.key, value: undefined })));
+    }
+    const last = rows.at(-1);
+    const next = sweptTables[(sweptTables.indexOf(table) + 1) % sweptTables.length] ?? table;
+    this.#swept = last ? { table, key: last.key } : { table: next, key: beforeHashes };
+  }
+
+  /** What came of a fetch of robots.txt goes on record; then `host()` learns it. The host is looked
+   *  up at the end: it may have been forgotten since, and made anew. */
+  async learnRobots(
+    host: () => Host,
+    answer: RobotsAnswer,
+    file: Uint8Array | undefined,
+    attemptsMax: number,
+  ): Promise<void> {
+    const { hash, robots } = host();
+    const now = clockMs();
+    const record = robots.judge(answer, attemptsMax, now, Math.random());
+    const isNew = 'status' in answer && answer.status < 300;
+    const kept = record.access === 'rules' ? (isNew ? file : this.robotsFile(hash)) : undefined;
+    const value = encodeRobots(record, kept ?? nothing, now);
+    await this.#commit([{ table: 'robots', key: hash, value }]);
+    host().robots.learn(record);
+  }
+}

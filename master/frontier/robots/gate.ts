@@ -1,0 +1,209 @@
+/**
+ * What is known of one host's robots.txt, and what follows for its URLs. The file is the host's
+ * first task; until it is known no page is leased to anybody who obeys it.
+ *
+ *     unknown --leased--> asking --learn--> known --askAt has passed--> unknown
+ *        ^                  |
+ *        +--released, lost--+   (a failure: again at `askAt`; too many: known, out of reach)
+ *
+ * `learn` gives what has to be on record; `restore` takes it back after a restart. The file itself
+ * stays in the store and is parsed once for each product token, as long as there is room for it.
+ * Pure: time is an argument.
+ * Called by the politeness and the frontier. Source: RFC 9309, sections 2.3 and 2.4.
+ */
+import type { FetchErrorBody } from '../../../shared/requests.ts';
+import type { RobotsRecord, TaskRecord } from '../../store/records.ts';
+import { backOffMs, isLasting } from '../tasks/back-off.ts';
+import type { Task, TaskHome } from '../tasks/tasks.ts';
+import { robotsVerdict } from './access.ts';
+import { parseRobots, type Robots } from './parser.ts';
+import { type ParsedHolder, RobotsRoom } from './room.ts';
+
+/** What came of a fetch of robots.txt. */
+export type RobotsAnswer = { readonly retryAfterMs?: number | undefined } & (
+  | { readonly status: number; readonly cacheControl?: string | undefined }
+  /** `isFinal`: another attempt will come to the same. */
+  | { readonly error: FetchErrorBody; readonly isFinal?: boolean }
+);
+
+/** What may be done with a URL: fetch it, leave it out, or give it up for this reason. */
+export type Access = 'fetch' | 'excluded' | { readonly error: FetchErrorBody; attempts: number };
+
+const unknownRecord: RobotsRecord = { access: 'none', askAt: 0, failures: 0, failingSince: 0 };
+
+export class RobotsGate implements ParsedHolder {
+  readonly #url: string;
+  readonly #host: Buffer;
+  readonly #load: () => Uint8Array | undefined;
+  readonly #room: RobotsRoom;
+  readonly #parsed = new Map<string, Robots>();
+  #state: 'unknown' | 'asking' | 'known' = 'unknown';
+  #record = unknownRecord;
+  #task: Task | undefined;
+  /** How often something was learned. */
+  edition = 0;
+
+  /** `hostKey`: scheme, host and port. `load` reads the file, once a record says that it is there. */
+  constructor(
+    hostKey: string,
+    host: Buffer,
+    load: () => Uint8Array | undefined,
+    room = new RobotsRoom(),
+  ) {
+    this.#room = room;
+    this.#url = `${hostKey}/robots.txt`;
+    this.#host = host;
+    this.#load = load;
+  }
+
+  /** The file is known: pages may go on. */
+  isOpen(now: number): boolean {
+    return this.#state === 'known' && now < this.#record.askAt;
+  }
+
+  /** When something of the host may go on, a page or the file; while it is asked for, never. */
+  waitsUntil(now: number): number {
+    if (this.#state === 'asking') return Number.POSITIVE_INFINITY;
+    return this.isOpen(now) ? 0 : this.#record.askAt;
+  }
+
+  /** The task that has to be done before any page of the host; undefined when there is none now. */
+  task(crawl: number, now: number): Task | undefined {
+    if (this.#state === 'asking' || this.isOpen(now) || this.#record.askAt > now) return undefined;
+    if (this.#task?.queue.crawl !== crawl) this.#task = this.#make(crawl);
+    return this.#task;
+  }
+
+  /** What the file says of a URL on this host; only while pages may go on. */
+  access(token: string, url: string): Access {
+    const { access, error, failures } = this.#record;
+    if (access === 'none') return 'fetch';
+    if (access === 'unreachable') {
+      const unknown = { kind: 'protocol', message: 'no robots.txt' } as const;
+      return { error: error ?? unknown, attempts: failures };
+    }
+    const robots = this.#robots(token);
+    if (robots.rules.isEmpty) return 'fetch';
+    const path = url.slice(this.#url.length - '/robots.txt'.length);
+    return robots.allows(path) ? 'fetch' : 'excluded';
+  }
+
+  /** Sitemaps that the file names, as written; only while pages may go on. */
+  sitemaps(token: string): readonly string[] {
+    return this.#record.access === 'rules' ? this.#robots(token).sitemaps : [];
+  }
+
+  crawlDelayMs(token: string): number {
+    return this.#record.access === 'rules' ? (this.#robots(token).crawlDelayMs ?? 0) : 0;
+  }
+
+  /** What an answer means, for the record. `attemptsMax`: failures before the host counts as out of
+   *  reach; `random` from 0 to 1 spreads the attempts. */
+  judge(answer: RobotsAnswer, attemptsMax: number, now: number, random: number): RobotsRecord {
+    const { access, failures: before, failingSince } = this.#record;
+    if ('error' in answer && answer.error.kind === 'proxy') {
+      // The host is not to blame, so nothing is counted.
+      const waitMs = backOffMs(0, random, answer.retryAfterMs ?? 0);
+      return { ...this.#record, askAt: now + waitMs, isTrying: true };
+    }
+    const hasCopy = access === 'rules';
+    const verdict = robotsVerdict('status' in answer ? answer.status : answer.error.kind, {
+      failureCount: Math.max(0, before + 1 - attemptsMax),
+      unreachableMs: before > 0 ? now - failingSince : 0,
+      hasCopy,
+      cacheControl: 'status' in answer ? answer.cacheControl : undefined,
+      retryAfterMs: answer.retryAfterMs,
+    });
+    const askAt = now + verdict.askAgainMs;
+    switch (verdict.access) {
+      case 'parse':
+        return { access: 'rules', askAt, failures: 0, failingSince: 0 };
+      case 'allow':
+        return { access: 'none', askAt, failures: 0, failingSince: 0 };
+      case 'keep':
+        return { access: 'rules', askAt, failures: 0, failingSince: 0 };
+      case 'disallow': {
+        const failures = before + 1;
+        const since = before > 0 ? failingSince : now;
+        const error = 'status' in answer ? statusError(answer.status) : answer.error;
+        const record = { access: 'unreachable', failures, failingSince: since, error } as const;
+        const isOver = 'error' in answer && (answer.isFinal || isLasting(answer.error));
+        if (isOver || failures >= attemptsMax) return { ...record, askAt };
+        const waitMs = backOffMs(before, random, answer.retryAfterMs);
+        return { ...record, askAt: now + waitMs, isTrying: true };
+      }
+      default:
+        return verdict.access satisfies never;
+    }
+  }
+
+  /** An answer is on record, or was before the restart. */
+  learn(record: RobotsRecord): void {
+    this.#record = record;
+    this.edition++;
+    this.forgetParsed();
+    this.#room.leave(this);
+    this.#task = undefined;
+    this.#state = record.isTrying ? 'unknown' : 'known';
+  }
+
+  /** The operator asks for URLs of this host: what was out of reach is tried again at once. */
+  retry(): void {
+    if (this.#record.access !== 'unreachable' || this.#state === 'asking') return;
+    this.#record = { ...this.#record, askAt: 0, failures: 0 };
+    this.#task = undefined;
+    this.#state = 'unknown';
+  }
+
+  /** There is no room for it: it is parsed again when it is asked for. */
+  forgetParsed(): void {
+    this.#parsed.clear();
+  }
+
+  #robots(token: string): Robots {
+    let robots = this.#parsed.get(token);
+    if (robots === undefined) {
+      const file = this.#load() ?? new Uint8Array(0);
+      robots = parseRobots(file, token);
+      this.#parsed.set(token, robots);
+      this.#room.take(this, file.length);
+    } else this.#room.touch(this);
+    return robots;
+  }
+
+  #make(crawl: number): Task {
+    const home: TaskHome = {
+      crawl,
+      host: this.#host,
+      lease: (task) => this.#set('asking', task, 'leased'),
+      release: (task) => this.#set('unknown', task, 'waiting'),
+      commit: (task) => this.#set('asking', task, 'committing'),
+      remove: () => {},
+    };
+    return {
+      kind: 'robots',
+      level: 0,
+      url: this.#url,
+      depth: 0,
+      priority: 0,
+      attempts: this.#record.failures,
+      notBefore: 0,
+      queue: home,
+      // A place in the host's queue that no page has.
+      rank: 0xffffffff,
+      seq: 2 ** 48 - 1,
+      state: 'waiting',
+      losses: 0,
+      heapIndex: -1,
+    } satisfies Task & TaskRecord;
+  }
+
+  #set(state: 'unknown' | 'asking', task: Task, taskState: Task['state']): void {
+    this.#state = state;
+    task.state = taskState;
+  }
+}
+
+function statusError(status: number): FetchErrorBody {
+  return { kind: 'status', message: `robots.txt: ${status}` };
+}

@@ -1,0 +1,260 @@
+/**
+ * The task queue of one host within one crawl. The store holds all of it; in memory is a window
+ * of the tasks that come next, which is small when the windows of all hosts hold very many.
+ *
+ *     waiting --lease--> leased --report--> committing --on disk--> gone
+ *        ^                  |
+ *        +--- release ------+      (delayed: waiting, but not before a time)
+ *
+ * Invariant: every task of the store whose key is at most `#loadedTo` is in `#live`; with
+ * `#loadedTo` at the end, all of them are.
+ */
+import { decodeTask, parseTaskKey, type TaskRecord, taskKey } from '../../store/records.ts';
+import type { Row, Store } from '../../store/store.ts';
+import { Heap } from './heap.ts';
+
+/** Where a task comes from and goes back to. */
+export interface TaskHome {
+  readonly crawl: number;
+  /** The host's hash: its place in the store. */
+  readonly host: Buffer;
+  lease(task: Task): void;
+  /** Back to waiting, as `record` says. The store already holds that record. */
+  release(task: Task, record: TaskRecord): void;
+  /** Its report is on the way to the disk: nobody else gets it. */
+  commit(task: Task): void;
+  /** It has left the store. */
+  remove(task: Task): void;
+}
+
+export type Task = TaskRecord & {
+  readonly queue: TaskHome;
+  readonly rank: number;
+  readonly seq: number;
+  state: 'waiting' | 'leased' | 'committing';
+  /** Leases that ended without a word of the slave. */
+  losses: number;
+  heapIndex: number;
+};
+
+/** A task's key in the store. */
+export function keyOf({ queue, rank, seq }: Task): Buffer {
+  return taskKey(queue.crawl, queue.host, rank, seq);
+}
+
+type Position = { readonly rank: number; readonly seq: number };
+const theEnd: Position = { rank: Number.POSITIVE_INFINITY, seq: 0 };
+const theStart: Position = { rank: -1, seq: 0 };
+
+/** Tasks of one host in memory, and how many are read from the store at once; the same where there
+ *  is little room. */
+const wide = { windowMax: 512, refillCount: 32 };
+const narrow = { windowMax: 16, refillCount: 8 };
+
+/** How many tasks the queues of all hosts hold in memory. */
+export class TaskRoom {
+  readonly #countMax: number;
+  count = 0;
+
+  /** Above `countMax` a host keeps few. */
+  constructor(countMax = Number.POSITIVE_INFINITY) {
+    this.#countMax = countMax;
+  }
+
+  get size(): typeof wide {
+    return this.count < this.#countMax ? wide : narrow;
+  }
+}
+
+export class TaskQueue implements TaskHome {
+  readonly crawl: number;
+  readonly host: Buffer;
+  readonly #store: Store;
+  readonly #room: TaskRoom;
+  readonly #ready = new Heap<Task>(isBefore);
+  readonly #delayed = new Heap<Task>((a, b) => a.notBefore < b.notBefore);
+  readonly #live = new Map<number, Task>();
+  #loadedTo: Position;
+
+  /** `empty`: nothing of this host is in the store yet. */
+  constructor(options: {
+    crawl: number;
+    host: Buffer;
+    store: Store;
+    empty: boolean;
+    /** Shared by all queues; default: there is no end of it. */
+    room?: TaskRoom;
+  }) {
+    this.crawl = options.crawl;
+    this.host = options.host;
+    this.#store = options.store;
+    this.#room = options.room ?? new TaskRoom();
+    this.#loadedTo = options.empty ? theEnd : theStart;
+  }
+
+  /** Takes in a task that has reached the store. */
+  add(record: TaskRecord, position: Position): void {
+    // Beyond the window it is in the store alone; and a refill may have been faster than we.
+    if (isAfter(position, this.#loadedTo) || this.#live.has(position.seq)) return;
+    this.#enqueue(this.#make(record, position));
+    if (this.#ready.size > this.#room.size.windowMax) this.#shrink();
+  }
+
+  /** The next task that is due, or undefined. It stays in place until `lease`. */
+  peek(now: number): Task | undefined {
+    for (let task = this.#delayed.peek(); task && task.notBefore <= now; ) {
+      this.#delayed.pop();
+      this.#ready.set(task);
+      task = this.#delayed.peek();
+    }
+    // A window full of delayed tasks waits for them: a host that fails is not read through.
+    if (this.#delayed.size < this.#room.size.windowMax) this.#refill(now);
+    return this.#ready.peek();
+  }
+
+  /** When `peek` may give a task, without reading the store for it: `now`, later, or undefined:
+   *  not before something is added. It errs towards `now`. */
+  dueAt(now: number): number | undefined {
+    const { windowMax } = this.#room.size;
+    const isMore = this.#loadedTo !== theEnd && this.#delayed.size < windowMax;
+    return this.#ready.size > 0 || isMore ? now : this.#delayed.peek()?.notBefore;
+  }
+
+  lease(task: Task): void {
+    this.#ready.remove(task);
+    task.state = 'leased';
+  }
+
+  release(task: Task, record: TaskRecord): void {
+    this.#enqueue(this.#make(record, task, task.losses));
+  }
+
+  commit(task: Task): void {
+    this.#ready.remove(task);
+    this.#delayed.remove(task);
+    task.state = 'committing';
+  }
+
+  remove(task: Task): void {
+    this.#forget(task);
+  }
+
+  /** Nothing of it is at a slave or on the way to the disk: the store has all that it knows. */
+  get isIdle(): boolean {
+    return [...this.#live.values()].every(({ state }) => state === 'waiting');
+  }
+
+  /** It is given up, and what it held is not in memory any more. */
+  close(): void {
+    this.#room.count -= this.#live.size;
+    this.#live.clear();
+  }
+
+  /** The task at a position, loaded from the store if need be; undefined when it is done. */
+  find(position: Position): Task | undefined {
+    const live = this.#live.get(position.seq);
+    if (live !== undefined) return live;
+    const value = this.#store.get(
+      'tasks',
+      taskKey(this.crawl, this.host, position.rank, position.seq),
+    );
+    if (value === undefined) return undefined;
+    const task = this.#make(decodeTask(value), position);
+    this.#enqueue(task);
+    return task;
+  }
+
+  /** Nothing in memory and nothing in the store. */
+  get isEmpty(): boolean {
+    return this.#live.size === 0 && this.#loadedTo === theEnd;
+  }
+
+  #make(record: TaskRecord, { rank, seq }: Position, losses = 0): Task {
+    const { kind, level, url, depth, priority, attempts, notBefore } = record;
+    const task: Task = {
+      kind,
+      level,
+      url,
+      depth,
+      priority,
+      attempts,
+      notBefore,
+      queue: this,
+      rank,
+      seq,
+      state: 'waiting',
+      losses,
+      heapIndex: -1,
+    };
+    if (!this.#live.has(seq)) this.#room.count++;
+    this.#live.set(seq, task);
+    return task;
+  }
+
+  #forget({ seq }: Task): void {
+    if (this.#live.delete(seq)) this.#room.count--;
+  }
+
+  #enqueue(task: Task): void {
+    if (task.notBefore > 0) this.#delayed.set(task);
+    else this.#ready.set(task);
+  }
+
+  /** True when the store may hold a task that comes before all that are ready here. */
+  get #isBehind(): boolean {
+    const first = this.#ready.peek();
+    return this.#loadedTo !== theEnd && (first === undefined || isAfter(first, this.#loadedTo));
+  }
+
+  #refill(now: number): void {
+    while (this.#isBehind) {
+      const { refillCount, windowMax } = this.#room.size;
+      const rows = this.#readAfter(this.#loadedTo, refillCount);
+      for (const { key, value } of rows) {
+        const parts = parseTaskKey(key);
+        if (parts === undefined || this.#live.has(parts.seq)) continue;
+        const record = decodeTask(value, now);
+        this.#enqueue(
+          this.#make(record.notBefore > now ? record : { ...record, notBefore: 0 }, parts),
+        );
+      }
+      const last = rows.at(-1);
+      const parts = last && parseTaskKey(last.key);
+      this.#loadedTo =
+        rows.length < refillCount || !parts ? theEnd : { rank: parts.rank, seq: parts.seq };
+      if (this.#delayed.size >= windowMax) return;
+    }
+  }
+
+  #readAfter({ rank, seq }: Position, limit: number): Row[] {
+    const first = rank < 0;
+    return this.#store.range('tasks', {
+      from: taskKey(this.crawl, this.host, first ? 0 : rank, first ? 0 : seq),
+      after: !first,
+      to: taskKey(this.crawl, this.host, 0xffffffff, 2 ** 48 - 1),
+      limit,
+    });
+  }
+
+  /** Forgets the half of the window that comes last; the store still has it. */
+  #shrink(): void {
+    const tasks = [...this.#ready].sort((a, b) => (isBefore(a, b) ? -1 : 1));
+    for (const task of tasks.splice(this.#room.size.windowMax / 2)) {
+      this.#ready.remove(task);
+      this.#forget(task);
+    }
+    const last = tasks.at(-1);
+    // A task that `find` fetched may lie beyond what was loaded.
+    if (last !== undefined && isBefore(last, this.#loadedTo)) {
+      this.#loadedTo = { rank: last.rank, seq: last.seq };
+    }
+  }
+}
+
+function isBefore(a: Position, b: Position): boolean {
+  return a.rank < b.rank || (a.rank === b.rank && a.seq < b.seq);
+}
+
+function isAfter(a: Position, b: Position): boolean {
+  return isBefore(b, a);
+}

@@ -1,0 +1,149 @@
+/**
+ * The data folder: one master at a time. `master.lock` names the process that uses it, by process
+ * id and start time, so that a lock left by `kill -9` is known as such at once, also when its id
+ * was given to another process. A lock of another machine (or container) counts while it is
+ * touched.
+ */
+import {
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { addressText } from '../../shared/client.ts';
+import { ConfigError, messageOf } from '../../shared/errors.ts';
+
+/** What to do when the disk has failed. */
+export const afterFault = 'what was acknowledged is on the disk: mend it, and start again';
+
+const touchEveryMs = 2_000;
+/** A lock of elsewhere that was not touched for this long is left over. */
+const staleMs = 10_000;
+
+/** How this machine reaches a master that listens on every address. */
+const ownAddresses: ReadonlyMap<string, string> = new Map([
+  ['', '127.0.0.1'],
+  ['0.0.0.0', '127.0.0.1'],
+  ['::', '::1'],
+]);
+
+/** Where programs on this machine reach a master that listens there. */
+export function localAddress(host: string, port: number): string {
+  return addressText(ownAddresses.get(host) ?? host, port);
+}
+
+type Owner = { readonly host: string; readonly pid: number; readonly started: string };
+
+export class DataFolder {
+  readonly path: string;
+  readonly #lock: string;
+  readonly #address: string;
+  readonly #touch: NodeJS.Timeout;
+
+  /** It cannot be used any more: its file system is gone, or is read-only. */
+  onFault: (error: unknown) => void = () => {};
+
+  private constructor(path: string) {
+    this.path = path;
+    this.#lock = join(path, 'master.lock');
+    this.#address = join(path, 'master.addr');
+    this.#touch = setInterval(() => {
+      const now = new Date();
+      try {
+        utimesSync(this.#lock, now, now);
+      } catch (error) {
+        const why = `the data folder ${path} cannot be used any more: ${messageOf(error)}`;
+        this.onFault(new ConfigError(`${why}; ${afterFault}`, error));
+      }
+    }, touchEveryMs);
+    this.#touch.unref();
+  }
+
+  /** Makes the folder if need be and takes its lock. @throws ConfigError in use, or unwritable. */
+  static open(path: string): DataFolder {
+    const lock = join(path, 'master.lock');
+    try {
+      mkdirSync(path, { recursive: true });
+      if (!take(lock)) {
+        const owner = readOwner(lock);
+        if (owner !== undefined && isAlive(owner, lock)) {
+          throw new ConfigError(
+            `the data folder ${path} is in use by the master with process id ${owner.pid}; ` +
+              'stop it, or choose another --data',
+          );
+        }
+        rmSync(lock, { force: true });
+        if (!take(lock)) throw new ConfigError(`the data folder ${path} is in use`);
+      }
+    } catch (error) {
+      if (error instanceof ConfigError) throw error;
+      throw new ConfigError(
+        `cannot use the data folder ${path}: ${messageOf(error)}; choose another --data`,
+        error,
+      );
+    }
+    return new DataFolder(path);
+  }
+
+  /** Tells programs on this machine where the master listens. */
+  publish(host: string, port: number): void {
+    writeFileSync(`${this.#address}.new`, `${localAddress(host, port)}\n`);
+    renameSync(`${this.#address}.new`, this.#address);
+  }
+
+  close(): void {
+    clearInterval(this.#touch);
+    try {
+      rmSync(this.#address, { force: true });
+      rmSync(this.#lock, { force: true });
+    } catch {
+      // On a read-only disk. The next start knows that nobody holds the lock.
+    }
+  }
+}
+
+function take(lock: string): boolean {
+  const owner: Owner = { host: hostname(), pid: process.pid, started: startOf(process.pid) };
+  try {
+    writeFileSync(lock, JSON.stringify(owner), { flag: 'wx' });
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+function readOwner(lock: string): Owner | undefined {
+  try {
+    return JSON.parse(readFileSync(lock, 'utf8')) as Owner;
+  } catch {
+    return undefined; // a crash while it was written, or just gone
+  }
+}
+
+function isAlive(owner: Owner, lock: string): boolean {
+  if (owner.host !== hostname()) return Date.now() - statSync(lock).mtimeMs < staleMs;
+  try {
+    process.kill(owner.pid, 0);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
+  }
+  return startOf(owner.pid) === owner.started;
+}
+
+/** When a process began, as far as the system tells: its id may be another's by now. */
+function startOf(pid: number): string {
+  try {
+    // Fields 3 and 22, counted behind the command name, which may hold spaces. Source: proc(5).
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
+    // One that has ended but was not waited for yet holds nothing any more.
+    return fields[0] === 'Z' || fields[0] === 'X' ? '' : (fields[19] ?? '');
+  } catch {
+    return '';
+  }
+}

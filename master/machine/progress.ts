@@ -1,0 +1,163 @@
+/**
+ * What the operator sees of the work: a status block that repaints itself on a terminal, one log
+ * line per interval otherwise, and a summary at a crawl's end.
+ */
+import type { createLogUpdate } from 'log-update';
+import { trapRules } from '../../shared/crawl.ts';
+import type { Logger } from '../../shared/log.ts';
+import type { CrawlStatus } from '../../shared/protocol.ts';
+
+export type Snapshot = { readonly crawls: readonly CrawlStatus[]; readonly slaves: number };
+
+const repaintEveryMs = 500;
+/** Crawls in the status block: it must fit on the terminal. */
+const crawlsShownMax = 12;
+/** Rates are over about this long. */
+const rateOverMs = 5_000;
+
+export class Progress {
+  readonly #look: () => Snapshot;
+  readonly #log: Logger;
+  readonly #rates = new Map<string, Rate>();
+  readonly #repaints: boolean;
+  #block: ReturnType<typeof createLogUpdate> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: { look: () => Snapshot; log: Logger; repaints: boolean }) {
+    this.#look = options.look;
+    this.#log = options.log;
+    this.#repaints = options.repaints;
+  }
+
+  async start(everyMs: number): Promise<void> {
+    if (this.#repaints) {
+      // A sixth of what a master loads, and most masters have no terminal.
+      const { createLogUpdate } = await import('log-update');
+      this.#block = createLogUpdate(process.stdout);
+    }
+    const show = () => (this.#repaints ? this.#paint() : this.#logLines());
+    // Else the first line would have nothing to compare with.
+    for (const crawl of this.#look().crawls) this.#rate(crawl);
+    this.#timer = setInterval(show, this.#repaints ? repaintEveryMs : everyMs);
+  }
+
+  /** Writes a line above the status block. */
+  above(line: string): void {
+    this.#block?.clear();
+    process.stdout.write(line);
+    if (this.#repaints && this.#timer) this.#paint();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    if (this.#timer) this.#block?.clear();
+    this.#timer = undefined;
+  }
+
+  #paint(): void {
+    const { crawls, slaves } = this.#look();
+    const open = crawls.filter(isOpen);
+    const lines = open.slice(0, crawlsShownMax).map((crawl) => `  ${this.#describe(crawl)}`);
+    if (open.length > lines.length) lines.push(`  and ${number(open.length - lines.length)} more`);
+    this.#block?.([headOf(open.length, slaves), ...lines].join('\n'));
+  }
+
+  #logLines(): void {
+    const { crawls, slaves } = this.#look();
+    for (const crawl of crawls.filter(isOpen)) {
+      this.#log.info({ slaves }, this.#describe(crawl));
+    }
+  }
+
+  #describe(crawl: CrawlStatus): string {
+    const rate = this.#rate(crawl);
+    const parts = [
+      `${crawl.name}: ${number(crawl.pages)} pages`,
+      `${number(crawl.images)} images`,
+      `${number(crawl.failed)} failed`,
+      `${number(crawl.waiting)} waiting`,
+    ];
+    if (rate !== undefined) parts.push(`${rate.toFixed(rate < 10 ? 1 : 0)}/s`);
+    if (crawl.state !== 'running') parts.push(crawl.state);
+    // Honest only while the queue shrinks: nobody knows how much a growing one will bring.
+    else if (this.#rates.get(crawl.name)?.isShrinking(crawl.waiting) && rate) {
+      parts.push(`about ${duration((crawl.waiting / rate) * 1000)} left`);
+    }
+    return parts.join(' · ');
+  }
+
+  #rate({ name, pages, others, failed }: CrawlStatus): number | undefined {
+    let rate = this.#rates.get(name);
+    if (rate === undefined) {
+      rate = new Rate();
+      this.#rates.set(name, rate);
+    }
+    return rate.perSecond(pages + others + failed, performance.now());
+  }
+}
+
+/** What is going on, in one line. */
+function headOf(openCount: number, slaves: number): string {
+  if (openCount === 0) {
+    return `${slavesText(slaves)}, no crawl under way; give it one: node master.js add <url>`;
+  }
+  return slaves === 0 ? 'waiting for slaves to join' : `${slavesText(slaves)} at work`;
+}
+
+/** The line that a finished or cancelled crawl is reported with. */
+export function summary(crawl: CrawlStatus, tookMs: number, folder: string): string {
+  const buried = crawl.buried > 0 ? ` (${number(crawl.buried)} buried: see \`buried\`)` : '';
+  const excluded = crawl.excluded > 0 ? `, ${number(crawl.excluded)} excluded` : '';
+  const same = crawl.unchanged > 0 ? ` (${number(crawl.unchanged)} unchanged)` : '';
+  const traps = trapRules.reduce((sum, rule) => sum + (crawl.skipped[rule] ?? 0), 0);
+  // Links out of scope are no news; a trap is.
+  const trapped = traps > 0 ? `, ${number(traps)} links skipped as traps` : '';
+  const end = crawl.state === 'cancelled' ? 'was cancelled' : 'is done';
+  return (
+    `crawl ${crawl.name} ${end} after ${duration(tookMs)}: ${number(crawl.pages)} pages${same}, ` +
+    `${number(crawl.images)} images, ${number(crawl.failed)} failed${buried}${excluded}${trapped}; ` +
+    `see ${folder}/pages.jsonl and ${folder}/img_src.txt`
+  );
+}
+
+export function slavesText(count: number): string {
+  if (count === 0) return 'no slaves';
+  return count === 1 ? '1 slave' : `${number(count)} slaves`;
+}
+
+export function number(value: number): string {
+  return value.toLocaleString('en-US');
+}
+
+export function duration(ms: number): string {
+  const seconds = ms / 1000;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  return `${(seconds / 3600).toFixed(1)} h`;
+}
+
+class Rate {
+  #samples: { at: number; value: number }[] = [];
+  #waiting: number[] = [];
+
+  /** undefined: this is the first value. */
+  perSecond(value: number, now: number): number | undefined {
+    this.#samples.push({ at: now, value });
+    const kept = this.#samples.findIndex(({ at }) => now - at <= rateOverMs);
+    this.#samples = this.#samples.slice(Math.max(0, Math.min(kept, this.#samples.length - 2)));
+    const first = this.#samples[0];
+    if (first === undefined || now === first.at) return undefined;
+    return ((value - first.value) * 1000) / (now - first.at);
+  }
+
+  isShrinking(waiting: number): boolean {
+    this.#waiting = [...this.#waiting.slice(-9), waiting];
+    const first = this.#waiting[0] ?? 0;
+    return this.#waiting.length >= 4 && this.#waiting.every((value) => value <= first);
+  }
+}
+
+function isOpen({ state }: CrawlStatus): boolean {
+  return state === 'running' || state === 'paused' || state === 'held';
+}

@@ -1,0 +1,100 @@
+/**
+ * The user queues by name, and their part of each commit: those that have changed since the last
+ * one are asked for it.
+ */
+import { CommandError } from '../../shared/errors.ts';
+import type { GroupCommit, Part } from '../store/group-commit.ts';
+import { afterPrefix, parseItemKey } from '../store/records.ts';
+import type { Store } from '../store/store.ts';
+import { ItemRoom } from './item-room.ts';
+import { type ItemHolder, UserQueue } from './user-queue.ts';
+
+const queuesMax = 10_000;
+
+export class UserQueues {
+  readonly #store: Store;
+  readonly #commits: GroupCommit;
+  readonly #queues = new Map<string, UserQueue>();
+  readonly #changed = new Set<UserQueue>();
+  readonly #room: ItemRoom;
+  readonly #maxima: ReadonlyMap<string, number>;
+
+  /** `bytesMax`: see `ItemRoom`. `maxima`: how many items a queue may have; default: any number. */
+  constructor(
+    store: Store,
+    commits: GroupCommit,
+    options: { readonly bytesMax: number; readonly maxima?: ReadonlyMap<string, number> },
+  ) {
+    this.#store = store;
+    this.#commits = commits;
+    this.#room = new ItemRoom(options.bytesMax);
+    this.#maxima = options.maxima ?? new Map<string, number>();
+    commits.addGatherer(() => this.#gather());
+    this.#load();
+  }
+
+  /** The queue of that name, made by its first use. */
+  queue(name: string): UserQueue {
+    let queue = this.#queues.get(name);
+    if (queue === undefined) {
+      if (this.#queues.size >= queuesMax) {
+        throw new CommandError('E_QUEUE_FULL', `there are ${queuesMax} queues already`);
+      }
+      queue = new UserQueue(name, {
+        store: this.#store,
+        room: this.#room,
+        countMax: this.#maxima.get(name) ?? Number.POSITIVE_INFINITY,
+        onChanged: (changed) => {
+          this.#changed.add(changed);
+          this.#commits.request();
+        },
+      });
+      this.#queues.set(name, queue);
+    }
+    return queue;
+  }
+
+  /** The queue of that name if anybody has put or wanted something there. */
+  find(name: string): UserQueue | undefined {
+    return this.#queues.get(name);
+  }
+
+  /** Bytes of memory that the items take which a session holds. */
+  heldBytes(holder: ItemHolder): number {
+    return this.#room.memoryOf(holder);
+  }
+
+  /** The session ended: what it held waits again. */
+  removeHolder(holder: ItemHolder): void {
+    for (const queue of this.#queues.values()) queue.removeHolder(holder);
+  }
+
+  /** Answers everybody who waits, with nothing. */
+  close(): void {
+    for (const queue of this.#queues.values()) queue.close();
+  }
+
+  #gather(): Part | undefined {
+    if (this.#changed.size === 0) return undefined;
+    const parts = [...this.#changed].map((queue) => queue.gather());
+    this.#changed.clear();
+    return {
+      changes: parts.length === 1 ? (parts[0]?.changes ?? []) : parts.flatMap((p) => p.changes),
+      done: () => {
+        for (const part of parts) part.done();
+      },
+    };
+  }
+
+  #load(): void {
+    let from: Buffer = Buffer.from([0]);
+    const to = Buffer.alloc(64, 0xff);
+    while (true) {
+      const [row] = this.#store.range('items', { from, to, limit: 1 });
+      if (row === undefined) return;
+      const { queue } = parseItemKey(row.key);
+      this.queue(queue).load();
+      from = afterPrefix(Buffer.from(`${queue}\0`, 'latin1'));
+    }
+  }
+}

@@ -1,0 +1,172 @@
+/**
+ * Backups: a consistent copy of the store, made while the master works, and of each crawl's files
+ * up to the lengths that this copy records. A master starts from it with `--data <backup>/data
+ * --out <backup>/out`. The authkey is not in it: a backup goes where a key should not.
+ *
+ * A backup is below `<data>/backups/` and nowhere else, whoever asks; one at a time, so many at
+ * most, and none that would fill the disk. It has its name when it is whole and on the disk.
+ */
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { copyFile, mkdir, open, rename, rm, truncate } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { CommandError } from '../../shared/errors.ts';
+import { freeBytesOf } from '../machine/disk-room.ts';
+import { fileNames } from '../sinks/files.ts';
+import { type NativeStore, storeFile } from '../store/lmdb.ts';
+import {
+  type CrawlRecord,
+  decodeCrawl,
+  decodeLengths,
+  type Lengths,
+  lengthsKey,
+} from '../store/records.ts';
+import { Salvage } from './salvage.ts';
+
+const backupsMax = 16;
+
+type Made = { readonly folder: string; readonly bytes: number };
+
+export type BackupsOptions = {
+  readonly store: NativeStore;
+  readonly dataFolder: string;
+  readonly outFolder: string;
+  /** Free bytes that a backup leaves. */
+  readonly reserveBytes: number;
+  readonly onMade: (made: Made) => void;
+};
+
+export class Backups {
+  readonly #options: BackupsOptions;
+  #making: Promise<Made> | undefined;
+
+  constructor(options: BackupsOptions) {
+    this.#options = options;
+  }
+
+  /** `name`: as of a crawl. @throws CommandError E_BAD_REQUEST it cannot be made now */
+  async make(name: string): Promise<Made> {
+    if (this.#making !== undefined) throw refusal('a backup is being made; try again later');
+    const folder = join(this.#options.dataFolder, 'backups', name);
+    this.#refuse(folder);
+    this.#making = this.#make(folder);
+    try {
+      const made = await this.#making;
+      this.#options.onMade(made);
+      return made;
+    } catch (error) {
+      throw refusal(`the backup failed: ${codeOf(error)}; nothing of it is left`);
+    } finally {
+      this.#making = undefined;
+    }
+  }
+
+  /** Resolves when none is being made. */
+  async idle(): Promise<void> {
+    await this.#making?.catch(() => {});
+  }
+
+  /** @throws CommandError */
+  #refuse(folder: string): void {
+    const { dataFolder, outFolder, reserveBytes } = this.#options;
+    if (existsSync(folder)) throw refusal('there is a backup of that name; choose another');
+    const all = dirname(folder);
+    const others = existsSync(all) ? readdirSync(all).filter((name) => !name.startsWith('.')) : [];
+    if (others.length >= backupsMax) {
+      throw refusal(`there are ${others.length} backups already; remove some`);
+    }
+    const needed = usedBytes(storeFile(join(dataFolder, 'store'))) + folderBytes(outFolder);
+    if (freeBytesOf(dataFolder) < needed + reserveBytes) {
+      throw refusal(`there is no room for a backup of ${Math.ceil(needed / 1e6)} MB`);
+    }
+  }
+
+  async #make(folder: string): Promise<Made> {
+    const unfinished = join(dirname(folder), '.unfinished');
+    // What a crash left.
+    await rm(unfinished, { recursive: true, force: true });
+    try {
+      const path = storeFile(join(unfinished, 'data/store'));
+      await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+      await this.#options.store.backup(path);
+      let bytes = await synced(path);
+      for (const [name, lengths] of recordedIn(path)) {
+        bytes += await this.#copyFiles(name, lengths, join(unfinished, 'out', name));
+      }
+      await rename(unfinished, folder);
+      await synced(dirname(folder));
+      return { folder, bytes };
+    } catch (error) {
+      await rm(unfinished, { recursive: true, force: true });
+      throw error;
+    }
+  }
+
+  /** Files only grow, so that up to their recorded lengths they are what the store says. */
+  async #copyFiles(name: string, lengths: Lengths, target: string): Promise<number> {
+    await mkdir(target, { recursive: true });
+    let bytes = 0;
+    for (const [file, fileName] of Object.entries(fileNames)) {
+      const from = join(this.#options.outFolder, name, fileName);
+      // One of a crawl that is over may have been moved away.
+      if (!existsSync(from)) continue;
+      const to = join(target, fileName);
+      await copyFile(from, to);
+      const length = lengths[file as keyof Lengths];
+      // One of a crawl that is held may be shorter.
+      if (statSync(to).size > length) await truncate(to, length);
+      bytes += await synced(to);
+    }
+    await synced(target);
+    return bytes;
+  }
+}
+
+/** The crawls of a copy, and the lengths of their files. */
+function recordedIn(path: string): [string, Lengths][] {
+  const copy = new Salvage(path);
+  try {
+    const crawls: CrawlRecord[] = [];
+    copy.table('crawls', (_key, value) => crawls.push(decodeCrawl(value)));
+    const lengths = new Map<string, Lengths>();
+    copy.table('meta', (key, value) => {
+      if (key.toString().startsWith('sink/')) lengths.set(key.toString(), decodeLengths(value));
+    });
+    return crawls.flatMap(({ id, name }): [string, Lengths][] => {
+      const known = lengths.get(lengthsKey(id).toString());
+      return known === undefined ? [] : [[name, known]];
+    });
+  } finally {
+    copy.close();
+  }
+}
+
+/** Puts a file or folder on the disk; gives its size. */
+async function synced(path: string): Promise<number> {
+  const file = await open(path, 'r');
+  try {
+    await file.sync();
+    return (await file.stat()).size;
+  } finally {
+    await file.close();
+  }
+}
+
+/** What a sparse file really takes. */
+function usedBytes(path: string): number {
+  return statSync(path).blocks * 512;
+}
+
+function folderBytes(folder: string): number {
+  if (!existsSync(folder)) return 0;
+  const entries = readdirSync(folder, { recursive: true, encoding: 'utf8' });
+  return entries.reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
+}
+
+function refusal(message: string): CommandError {
+  return new CommandError('E_BAD_REQUEST', message);
+}
+
+/** No path leaves the process. */
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : 'see the log';
+}

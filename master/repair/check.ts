@@ -1,0 +1,180 @@
+/**
+ * Is the store whole? Looked at before every start, by reading the file: all pages of all trees,
+ * the order of their rows, every value's checksum, and each crawl's keys in `seen` against its
+ * record. What passes, LMDB can be trusted with.
+ */
+import { existsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { type CrawlRecord, decodeCrawl } from '../store/records.ts';
+import { isTable, type Table } from '../store/store.ts';
+import { addToSum, hasSum, isSound, sumBytes } from '../store/sums.ts';
+import {
+  current,
+  freePages,
+  type Meta,
+  StoreFile,
+  type Take,
+  type Tree,
+  tableName,
+  treeAt,
+  treeBytes,
+} from './pages.ts';
+
+/** Before a store is opened. `outFolder`: where its crawls' results are, which repair reads.
+ *  @throws ConfigError it is damaged */
+export function refuseDamagedStore(path: string, outFolder: string): void {
+  const damage = checkStore(path);
+  if (damage === undefined) return;
+  const folders = `--data ${quoted(dirname(dirname(path)))} --out ${quoted(outFolder)}`;
+  throw new ConfigError(
+    `the store ${path} is damaged (${damage}); save what can be saved with: ` +
+      `node master.js repair ${folders}`,
+  );
+}
+
+/** As a shell takes it for one word. */
+function quoted(path: string): string {
+  return /^[\w./:@%+,-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}
+
+/** What is wrong with the store file at `path`, in a few words; undefined: nothing, or there is
+ *  none. */
+export function checkStore(path: string): string | undefined {
+  if (!existsSync(path)) return undefined;
+  const file = new StoreFile(path);
+  try {
+    check(file);
+    return undefined;
+  } catch (error) {
+    if (error instanceof RangeError || error instanceof Damage) return messageOf(error);
+    if (!(error instanceof Error && 'syscall' in error)) throw error;
+    throw new ConfigError(
+      `cannot read the store ${path}: ${messageOf(error)}; mend that, or put a backup in its place`,
+      error,
+    );
+  } finally {
+    file.close();
+  }
+}
+
+class Damage extends Error {}
+
+const onDamage = (what: string): never => {
+  throw new Damage(what);
+};
+
+function check(file: StoreFile): void {
+  const meta = metaOf(file);
+  const used = new Uint8Array(meta.end);
+  const read = (tree: Tree, take: Take, isNumeric = false) =>
+    file.read({ tree, meta, used, take, onDamage, isNumeric });
+  file.warm(meta);
+  const trees = new Map<string, Tree>();
+  read(meta.main, (keys, keyAt, keyBytes, values, valueAt, valueBytes) => {
+    if (valueBytes !== treeBytes) onDamage('a table has no root');
+    trees.set(tableName(keys.subarray(keyAt, keyAt + keyBytes)), treeAt(values, valueAt));
+  });
+  const seen = new SeenSums();
+  const crawls: Buffer[] = [];
+  for (const [name, tree] of trees) {
+    if (!isTable(name))
+      read(tree, () => {}); // of another version: the format says more
+    else if (!hasSum(name)) read(tree, (keys, at, bytes) => seen.add(keys, at, bytes));
+    else read(tree, summed(name, name === 'crawls' ? (value) => crawls.push(value) : undefined));
+  }
+  seen.compare(crawls);
+  read(meta.free, freeTaker(used, meta), true);
+}
+
+/** @throws Damage */
+function metaOf(file: StoreFile): Meta {
+  if (file.bytes === 0) throw new Damage('it is empty');
+  const [a, b] = file.metas();
+  if (a === undefined && b === undefined) throw new Damage('it is no store of ours');
+  if (a === undefined || b === undefined) throw new Damage('a meta page is damaged');
+  const meta = current(a, b);
+  const other = meta === a ? b : a;
+  // One transaction apart; or a copy, whose first page stands for an empty store.
+  const isPair = Math.abs(a.transaction - b.transaction) <= 1;
+  const isCopy = a.transaction === 0 && a.main.root === undefined && b.transaction % 2 === 1;
+  if (!isPair && !(isCopy && meta === b)) throw new Damage('a meta page is damaged');
+  if (meta.main.root === undefined && other.main.root !== undefined) {
+    throw new Damage('a meta page is damaged');
+  }
+  if (!(meta.end * 4096 <= file.bytes)) {
+    throw new Damage(`it has ${file.bytes} bytes instead of ${meta.end * 4096}`);
+  }
+  return meta;
+}
+
+/** Holds each row against its checksum; `take` gets a copy of its value. */
+function summed(table: Table, take?: (value: Buffer) => void): Take {
+  return (keys, keyAt, keyBytes, values, valueAt, valueBytes) => {
+    if (!isSound(keys, keyAt, keyBytes, values, valueAt, valueBytes)) {
+      onDamage(`a row of ${table} has changed`);
+    }
+    take?.(Buffer.from(values.subarray(valueAt, valueAt + valueBytes - sumBytes)));
+  };
+}
+
+/** No page may be free and used. */
+function freeTaker(used: Uint8Array, { end }: Meta): Take {
+  return (_keys, _keyAt, _keyBytes, values, valueAt, valueBytes) => {
+    const pages = freePages(values.subarray(valueAt, valueAt + valueBytes));
+    if (pages === undefined) onDamage('the list of free pages makes no sense');
+    for (const page of pages ?? []) {
+      if (!(page >= 2 && page < end) || used[page] !== 0) onDamage(`page ${page} is free and used`);
+      used[page] = 1;
+    }
+  };
+}
+
+/** What the keys of `seen` come to, for each crawl. */
+export class SeenSums {
+  readonly #sums = new Map<number, { count: number; readonly words: Uint32Array }>();
+  readonly #words = new Uint32Array(4);
+  #crawl = -1;
+  #sum: { count: number; readonly words: Uint32Array } | undefined;
+
+  add(keys: Buffer, at: number, bytes: number): void {
+    if (bytes !== 20) throw new Damage('a key of seen is cut');
+    const crawl = keys.readUInt32BE(at);
+    if (crawl !== this.#crawl || this.#sum === undefined) {
+      this.#crawl = crawl;
+      this.#sum = this.#sums.get(crawl) ?? { count: 0, words: new Uint32Array(4) };
+      this.#sums.set(crawl, this.#sum);
+    }
+    for (let i = 0; i < 4; i++) this.#words[i] = keys.readUInt32LE(at + 4 + i * 4);
+    addToSum(this.#sum.words, this.#words, 0);
+    this.#sum.count++;
+  }
+
+  of(crawl: number): { readonly count: number; readonly words: Uint32Array } {
+    return this.#sums.get(crawl) ?? { count: 0, words: new Uint32Array(4) };
+  }
+
+  /** Are the keys of a crawl those that its record says? */
+  areOf({ id, counters, seenSum }: CrawlRecord): boolean {
+    const { count, words } = this.of(id);
+    return count === counters.seen && words.every((word, i) => word === (seenSum[i] ?? 0));
+  }
+
+  /** @throws Damage */
+  compare(crawls: readonly Buffer[]): void {
+    const known = new Set<number>();
+    for (const value of crawls) {
+      const record = decodeCrawl(value);
+      const { id, name, state } = record;
+      known.add(id);
+      // Being erased, perhaps.
+      if (state === 'cancelled') continue;
+      if (!this.areOf(record)) {
+        throw new Damage(`URLs that crawl ${name} has seen are missing or have changed`);
+      }
+    }
+    for (const id of this.#sums.keys()) {
+      if (!known.has(id)) throw new Damage(`crawl ${id} is missing`);
+    }
+  }
+}

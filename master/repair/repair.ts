@@ -1,0 +1,399 @@
+/**
+ * `repair`: makes a new store of what can be read of a damaged one, drops what does not fit
+ * together, and says what it saved and what it could not. The damaged file is kept aside.
+ *
+ * Saved rows are made consistent again: counts and sums follow the rows; a task or a line of a
+ * crawl that is lost goes; what waits or was written counts as seen. The Bloom filters are made
+ * anew at the next start.
+ */
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { ConfigError } from '../../shared/errors.ts';
+import { decodeValue, encodeValue } from '../../shared/frame.ts';
+import { hostKeyOf } from '../../shared/url.ts';
+import { Fingerprinter } from '../frontier/filter/fingerprint.ts';
+import { imageName, pageName, preferredUrl, taskName } from '../frontier/filter/seen-names.ts';
+import { DataFolder } from '../machine/data-folder.ts';
+import { freeBytesOf } from '../machine/disk-room.ts';
+import { number } from '../machine/progress.ts';
+import { openLmdbStore, storeFile } from '../store/lmdb.ts';
+import {
+  type CrawlRecord,
+  commitOf,
+  crawlKey,
+  decodeCrawl,
+  decodeLengths,
+  decodeTask,
+  encodeCrawl,
+  encodeLengths,
+  fingerprintKey,
+  formatKey,
+  formatVersion,
+  type Lengths,
+  lengthsKey,
+  parseTaskKey,
+  secretKey,
+  seedHostOf,
+  taskKey,
+} from '../store/records.ts';
+import type { Change, Store, Table } from '../store/store.ts';
+import { otherFormat } from '../store/upgrade.ts';
+import { checkStore, SeenSums } from './check.ts';
+import { Salvage, type Salvaged, type TakeRow } from './salvage.ts';
+import {
+  lengthsOfFiles,
+  missingFiles,
+  readUnwritten,
+  readWritten,
+  type Written,
+  type WrittenLine,
+} from './written.ts';
+
+/** Rows of one commit. */
+const batchRows = 5_000;
+/** Left over for others. */
+const spareBytes = 64e6;
+
+/** Gives the lines to print. @throws ConfigError what the operator has to do */
+export async function repair(options: {
+  readonly dataFolder: string;
+  readonly outFolder: string;
+  /** Go on though result files are missing. */
+  readonly withoutResults?: boolean;
+}): Promise<string[]> {
+  const { dataFolder, outFolder, withoutResults = false } = options;
+  const path = storeFile(join(dataFolder, 'store'));
+  if (!existsSync(path)) throw new ConfigError(`there is no store in ${dataFolder}: see --data`);
+  const folder = DataFolder.open(dataFolder);
+  try {
+    const damage = checkStore(path);
+    if (damage === undefined) return [`the store ${path} is whole: there is nothing to repair`];
+    const salvage = new Salvage(path);
+    try {
+      const missing = missingResults(salvage, outFolder);
+      if (!withoutResults) refuseMissing(missing, outFolder);
+      const lines = await rebuild(salvage, path, dataFolder, outFolder);
+      return [`${path}: ${damage}`, ...lines, ...missing.map((what) => `without ${what}`)];
+    } finally {
+      salvage.close();
+    }
+  } finally {
+    folder.close();
+  }
+}
+
+/** Result files that are not there, or shorter than they were, each in a few words. A cancelled
+ *  crawl needs none. */
+function missingResults(salvage: Salvage, outFolder: string): string[] {
+  const crawls: CrawlRecord[] = [];
+  salvage.table('crawls', (_key, value) => crawls.push(decodeCrawl(Buffer.from(value))));
+  const known = new Map<string, Lengths>();
+  const { damage } = salvage.table('meta', (key, value) => {
+    if (key.toString().startsWith('sink/')) known.set(key.toString(), decodeLengths(value));
+  });
+  return crawls
+    .filter(({ state }) => state !== 'cancelled')
+    .flatMap(({ id, name }) => {
+      const lengths = known.get(lengthsKey(id).toString());
+      // Without a record nothing was written, unless the record is lost.
+      if (lengths === undefined && damage.length === 0) return [];
+      return missingFiles(join(outFolder, name), lengths);
+    });
+}
+
+/** @throws ConfigError */
+function refuseMissing(missing: readonly string[], outFolder: string): void {
+  const [first] = missing;
+  if (first === undefined) return;
+  const more = missing.length > 1 ? ` (and ${missing.length - 1} more)` : '';
+  throw new ConfigError(
+    `no results are at ${outFolder} as the store has them on record: ${first}${more}; name their ` +
+      'folder with --out, or give --without-results: what they list may then be fetched and ' +
+      'written again',
+  );
+}
+
+async function rebuild(
+  salvage: Salvage,
+  path: string,
+  dataFolder: string,
+  outFolder: string,
+): Promise<string[]> {
+  if (!salvage.hasAny) {
+    throw new ConfigError(
+      `nothing of ${path} can be read; put a backup in its place, or move ${dataFolder} away`,
+    );
+  }
+  if (freeBytesOf(dataFolder) < salvage.bytes + spareBytes) {
+    throw new ConfigError(`the new store needs ${salvage.bytes} free bytes under ${dataFolder}`);
+  }
+  const newFolder = join(dataFolder, 'store.repaired');
+  rmSync(newFolder, { recursive: true, force: true });
+  const store = await openLmdbStore(newFolder);
+  const lines: string[] = [];
+  try {
+    lines.push(...(await new Rebuilding(salvage, store, outFolder).run()));
+  } finally {
+    await store.close();
+  }
+  const aside = `${path}.damaged-${new Date().toISOString().replaceAll(':', '')}`;
+  for (const name of readdirSync(dataFolder)) {
+    if (name.startsWith('bloom-')) rmSync(join(dataFolder, name));
+  }
+  mkdirSync(join(dataFolder, 'store'), { recursive: true });
+  renameSync(path, aside);
+  renameSync(storeFile(newFolder), path);
+  rmSync(`${path}-lock`, { force: true });
+  rmSync(newFolder, { recursive: true });
+  lines.push(`the damaged file is kept as ${aside}`);
+  return lines;
+}
+
+class Rebuilding {
+  readonly #salvage: Salvage;
+  readonly #store: Store;
+  readonly #outFolder: string;
+  readonly #crawls = new Map<number, CrawlRecord>();
+  readonly #waiting = new Map<number, number>();
+  readonly #buried = new Map<number, number>();
+  readonly #next = new Map<number, { seq: number; commit: number }>();
+  readonly #fingerprinter = new Fingerprinter();
+  readonly #seen = new SeenSums();
+  /** Keys of the hosts' places; with a new one tasks move. */
+  #secret: Buffer | undefined;
+  #isNewSecret = false;
+  #isMetaWhole = false;
+  #format = formatVersion;
+  #changes: Change[] = [];
+  readonly #packs: Buffer[] = [];
+  readonly #report: string[][] = [];
+  readonly #notes: string[] = [];
+
+  constructor(salvage: Salvage, store: Store, outFolder: string) {
+    this.#salvage = salvage;
+    this.#store = store;
+    this.#outFolder = outFolder;
+  }
+
+  async run(): Promise<string[]> {
+    const lengths = this.#meta();
+    this.#table('crawls', (_key, value) => {
+      // A copy: the secret would go on pointing into the page.
+      const record = decodeCrawl(Buffer.from(value));
+      this.#crawls.set(record.id, record);
+      return undefined;
+    });
+    const seeded = new Set<number>();
+    this.#table('seeds', (key, value) => {
+      if (!this.#crawls.has(key.readUInt32BE(0))) return undefined;
+      if (seedHostOf(key) === undefined) seeded.add(key.readUInt32BE(0));
+      return { key, value };
+    });
+    for (const { id, name, state } of this.#crawls.values()) {
+      // Format 1 has them in the crawl's record.
+      if (seeded.has(id) || state === 'cancelled' || this.#format === 1) continue;
+      this.#notes.push(`crawl ${name}: its seeds' hosts are lost; add a seed of each again`);
+    }
+    this.#tasks();
+    this.#table('results', (key, value) => {
+      if (!this.#crawls.has(key.readUInt32BE(0))) return undefined;
+      this.#nextOf(key.readUInt32BE(0)).commit = commitOf(key) + 1;
+      return { key, value };
+    });
+    this.#table('buried', (key, value) => {
+      if (!this.#crawls.has(key.readUInt32BE(0))) return undefined;
+      add(this.#buried, key.readUInt32BE(0));
+      return { key, value };
+    });
+    for (const table of ['earlier', 'robots', 'breakers', 'paces'] as const) {
+      this.#table(table, (key, value) => (this.#isNewSecret ? undefined : { key, value }));
+    }
+    this.#table('items', (key, value) => ({ key, value }));
+    await this.#seenKeys();
+    this.#lengths(lengths);
+    for (const record of this.#crawls.values()) this.#crawl(record);
+    await this.#flush();
+    const head = ['table', 'saved', 'lost or dropped'];
+    return [...columns([head, ...this.#report]), ...this.#notes];
+  }
+
+  /** Format, secret, and the rest; gives the crawls whose files' lengths are known. */
+  #meta(): Set<number> {
+    const known = new Set<number>();
+    const { rows, of, damage } = this.#salvage.table('meta', (key, value) => {
+      const [, id] = /^sink\/(\d+)$/.exec(key.toString()) ?? [];
+      if (id !== undefined) known.add(Number(id));
+      if (key.equals(secretKey)) this.#secret = Buffer.from(value);
+      else if (key.equals(formatKey)) this.#format = value[0] ?? formatVersion;
+      else this.#put('meta', key, value);
+    });
+    this.#isMetaWhole = damage.length === 0;
+    this.#say('meta', rows, of);
+    this.#isNewSecret = this.#secret === undefined;
+    this.#secret ??= randomBytes(16);
+    if (this.#format > formatVersion) throw otherFormat(this.#format, formatVersion);
+    // Rows are saved as they are, so an older format is upgraded by the next start.
+    this.#put('meta', formatKey, Buffer.from([this.#format]));
+    this.#put('meta', secretKey, this.#secret);
+    return known;
+  }
+
+  /** Tasks of crawls that are there; under a new secret they get new places. */
+  #tasks(): void {
+    this.#table('tasks', (key, value) => {
+      const parts = parseTaskKey(key);
+      const crawl = parts && this.#crawls.get(parts.crawl);
+      if (parts === undefined || crawl === undefined) return undefined;
+      add(this.#waiting, crawl.id);
+      const next = this.#nextOf(crawl.id);
+      next.seq = Math.max(next.seq, parts.seq + 1);
+      if (!this.#isNewSecret || this.#secret === undefined) return { key, value };
+      const hostKey = hostKeyOf(new URL(decodeTask(value).url));
+      const host = Buffer.from(this.#fingerprinter.one(this.#secret, hostKey).buffer, 0, 8);
+      return { key: taskKey(crawl.id, host, parts.rank, parts.seq), value };
+    });
+  }
+
+  /** What was seen, what waits, and what was written: none of it is to be fetched again. */
+  async #seenKeys(): Promise<void> {
+    const { damage } = this.#table('seen', (key, value) => {
+      if (key.length !== 20 || !this.#crawls.has(key.readUInt32BE(0))) return undefined;
+      this.#seen.add(key, 0, key.length);
+      return { key, value };
+    });
+    await this.#flush();
+    let added = 0;
+    for (const crawl of this.#crawls.values()) {
+      // Keys have no checksums of their own: one that has changed looks like another.
+      const isWhole = damage.length === 0 && this.#seen.areOf(crawl);
+      if (isWhole || crawl.state === 'cancelled') continue;
+      const known = new Set<string>();
+      const admit = (name: string) => {
+        const words = this.#fingerprinter.one(crawl.secret, name);
+        const key = fingerprintKey(crawl.id, words, 0);
+        const text = key.toString('latin1');
+        if (known.has(text) || this.#store.has('seen', key)) return;
+        known.add(text);
+        added++;
+        this.#seen.add(key, 0, key.length);
+        this.#put('seen', key, Buffer.alloc(0));
+      };
+      this.#salvage.table('tasks', (key, value) => {
+        if (key.readUInt32BE(0) === crawl.id) admit(taskName(decodeTask(value)));
+      });
+      const written: Written = {
+        onLine: (line) => {
+          for (const name of namesOf(line, crawl.spec)) admit(name);
+        },
+        onImage: (src) => admit(imageName(src)),
+      };
+      this.#salvage.table('results', (key, value) => {
+        if (key.readUInt32BE(0) === crawl.id) readUnwritten(value, written);
+      });
+      readWritten(join(this.#outFolder, crawl.name), written);
+      await this.#flush();
+    }
+    if (added > 0) this.#notes.push(`${number(added)} keys of seen were found in tasks and lines`);
+  }
+
+  /** A crawl whose files' lengths are lost goes on behind their last whole line. */
+  #lengths(known: ReadonlySet<number>): void {
+    for (const { id, name } of this.#crawls.values()) {
+      if (known.has(id) || this.#isMetaWhole) continue; // or nothing was written yet
+      const lengths = lengthsOfFiles(join(this.#outFolder, name));
+      this.#put('meta', lengthsKey(id), encodeLengths(lengths));
+      if (lengths.pages > 0) {
+        this.#notes.push(`crawl ${name} goes on at the end of its files: see their last lines`);
+      }
+    }
+  }
+
+  #crawl(record: CrawlRecord): void {
+    const { id, name, counters } = record;
+    const waiting = this.#waiting.get(id) ?? 0;
+    const lost = counters.waiting - waiting;
+    if (lost > 0) this.#notes.push(`crawl ${name}: ${number(lost)} URLs that waited are lost`);
+    const { count, words } = this.#seen.of(id);
+    const next = this.#nextOf(id);
+    const whole: CrawlRecord = {
+      ...record,
+      counters: { ...counters, waiting, seen: count, buried: this.#buried.get(id) ?? 0 },
+      seenSum: [...words],
+      nextSeq: Math.max(record.nextSeq, next.seq),
+      nextCommit: Math.max(record.nextCommit, next.commit),
+    };
+    this.#put('crawls', crawlKey(id), encodeCrawl(whole));
+  }
+
+  /** Copies what `keep` gives for a row; undefined drops it. */
+  #table(
+    table: Table,
+    keep: (key: Buffer, value: Buffer) => { key: Buffer; value: Buffer } | undefined,
+  ): Salvaged {
+    let kept = 0;
+    const take: TakeRow = (key, value) => {
+      const row = keep(key, value);
+      if (row === undefined) return;
+      kept++;
+      this.#put(table, row.key, row.value);
+    };
+    const salvaged = this.#salvage.table(table, take);
+    this.#say(table, table === 'crawls' ? this.#crawls.size : kept, salvaged.of);
+    return salvaged;
+  }
+
+  #say(table: Table, saved: number, of: number | undefined): void {
+    const lost = of === undefined ? 'all of it' : number(Math.max(0, of - saved));
+    this.#report.push([table, number(saved), lost]);
+  }
+
+  #nextOf(crawl: number): { seq: number; commit: number } {
+    let next = this.#next.get(crawl);
+    if (next === undefined) {
+      next = { seq: 1, commit: 1 };
+      this.#next.set(crawl, next);
+    }
+    return next;
+  }
+
+  #put(table: Table, key: Uint8Array, value: Uint8Array): void {
+    this.#changes.push({ table, key: Buffer.from(key), value: Buffer.from(value) });
+    if (this.#changes.length >= batchRows) this.#pack();
+  }
+
+  /** Rows wait encoded: a table is read in one go, and may have millions. */
+  #pack(): void {
+    this.#packs.push(encodeValue(this.#changes));
+    this.#changes = [];
+  }
+
+  async #flush(): Promise<void> {
+    this.#pack();
+    for (let pack = this.#packs.shift(); pack !== undefined; pack = this.#packs.shift()) {
+      await this.#store.commit(decodeValue(pack) as Change[]);
+    }
+  }
+}
+
+/** What a line makes known. */
+function namesOf(line: WrittenLine, spec: CrawlRecord['spec']): string[] {
+  const { url, finalUrl = url } = line;
+  if (line.sitemap !== undefined) return [taskName({ kind: 'sitemap', url })];
+  const isNamed = spec.canonical && line.images !== undefined;
+  return [
+    url,
+    finalUrl,
+    ...(isNamed ? [pageName(preferredUrl(line, line)?.href ?? finalUrl)] : []),
+  ];
+}
+
+function add(counts: Map<number, number>, crawl: number): void {
+  counts.set(crawl, (counts.get(crawl) ?? 0) + 1);
+}
+
+function columns(rows: readonly (readonly string[])[]): string[] {
+  return rows.map(([table = '', saved = '', lost = '']) =>
+    `  ${table.padEnd(8)}${saved.padStart(12)}  ${lost}`.trimEnd(),
+  );
+}

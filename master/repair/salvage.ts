@@ -1,0 +1,127 @@
+/**
+ * What can still be read of a damaged store: of each table the rows that have kept their checksum.
+ * There are two sets of roots, of the last transaction and the one before. The newest one that is
+ * whole is the store of that moment; else the newest is read as far as it goes.
+ */
+
+import { type Table, tables } from '../store/store.ts';
+import { hasSum, isSound, sumBytes } from '../store/sums.ts';
+import { type Meta, StoreFile, type Tree, tableName, treeAt, treeBytes } from './pages.ts';
+
+export type Salvaged = {
+  /** Rows given. */
+  readonly rows: number;
+  /** Rows that there were; undefined when not even that is known. */
+  readonly of: number | undefined;
+  readonly damage: readonly string[];
+};
+
+/** Their rows may be of another moment than the rest. */
+const mixable: ReadonlySet<Table> = new Set([
+  'crawls',
+  'seeds',
+  'seen',
+  'buried',
+  'robots',
+  'breakers',
+  'paces',
+  'items',
+]);
+
+/** A row, good until the next one. */
+export type TakeRow = (key: Buffer, value: Buffer) => void;
+
+export class Salvage {
+  readonly #file: StoreFile;
+  readonly #metas: readonly Meta[];
+  readonly #roots: readonly ReadonlyMap<string, Tree>[];
+  /** The newest that is whole; else the newest. */
+  readonly #best: number;
+
+  /** @throws Error of the file system */
+  constructor(path: string) {
+    this.#file = new StoreFile(path);
+    const metas = this.#file.metas().filter((meta) => meta !== undefined);
+    this.#metas = metas
+      .sort((a, b) => b.transaction - a.transaction)
+      .map((meta) => ({ ...meta, end: Math.min(meta.end, this.#pages) || 0 }));
+    this.#roots = this.#metas.map((meta) => this.#rootsOf(meta));
+    const isWhole = (_: Meta, index: number) =>
+      tables.every((table) => this.#read(index, table, () => {}).damage.length === 0);
+    this.#best = Math.max(0, this.#metas.findIndex(isWhole));
+  }
+
+  /** False: no part of it is a store. */
+  get hasAny(): boolean {
+    return this.#roots.some((roots) => roots.size > 0);
+  }
+
+  /** Bytes that are in use, at most. */
+  get bytes(): number {
+    return Math.max(0, ...this.#metas.map(({ end }) => end * 4096));
+  }
+
+  /** Gives what can be read of a table. */
+  table(table: Table, take: TakeRow): Salvaged {
+    const found = this.#read(this.#best, table, () => {});
+    const other = this.#metas.length - 1 - this.#best;
+    // Of the time before: a task would come back that is done, and a line that is written.
+    const isOther = found.rows === 0 && found.damage.length > 0 && mixable.has(table);
+    if (!isOther) return this.#read(this.#best, table, take);
+    const { rows, of } = this.#read(other, table, take);
+    return { rows, of: found.of ?? of, damage: found.damage };
+  }
+
+  close(): void {
+    this.#file.close();
+  }
+
+  get #pages(): number {
+    return Math.floor(this.#file.bytes / 4096);
+  }
+
+  #read(index: number, table: Table, take: TakeRow): Salvaged {
+    const meta = this.#metas[index];
+    const tree = this.#roots[index]?.get(table);
+    if (meta === undefined || tree === undefined) {
+      return { rows: 0, of: undefined, damage: ['its root is lost'] };
+    }
+    const damage: string[] = [];
+    const onDamage = (what: string) => void damage.push(what);
+    let rows = 0;
+    const used = new Uint8Array(meta.end);
+    this.#file.read({
+      tree,
+      meta,
+      used,
+      onDamage,
+      take: (keys, keyAt, keyBytes, values, valueAt, valueBytes) => {
+        const key = keys.subarray(keyAt, keyAt + keyBytes);
+        const value = values.subarray(valueAt, valueAt + valueBytes);
+        if (!hasSum(table)) {
+          rows++;
+          take(key, value);
+        } else if (isSound(keys, keyAt, keyBytes, values, valueAt, valueBytes)) {
+          rows++;
+          take(key, value.subarray(0, value.length - sumBytes));
+        } else onDamage('a row has changed');
+      },
+    });
+    return { rows, of: tree.entries, damage };
+  }
+
+  #rootsOf(meta: Meta): Map<string, Tree> {
+    const roots = new Map<string, Tree>();
+    this.#file.read({
+      tree: meta.main,
+      meta,
+      used: new Uint8Array(meta.end),
+      onDamage: () => {},
+      take: (keys, keyAt, keyBytes, values, valueAt, valueBytes) => {
+        if (valueBytes !== treeBytes) return;
+        roots.set(tableName(keys.subarray(keyAt, keyAt + keyBytes)), treeAt(values, valueAt));
+      },
+    });
+    return roots;
+  }
+}

@@ -1,0 +1,87 @@
+/** Reads back what a crawl has found, from its files and the result queue: for repair. */
+import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileNames, noLengths } from '../sinks/files.ts';
+import { decodeResults, type Lengths } from '../store/records.ts';
+
+const chunkBytes = 1 << 20;
+
+/** A line of pages.jsonl, as far as it says what it is about; only a page has `images`. */
+export type WrittenLine = {
+  readonly url: string;
+  readonly finalUrl?: string;
+  readonly canonical?: string;
+  readonly images?: unknown;
+  readonly sitemap?: unknown;
+};
+
+export type Written = {
+  readonly onLine: (line: WrittenLine) => void;
+  readonly onImage: (src: string) => void;
+};
+
+/** What the file sink of a crawl has written. */
+export function readWritten(folder: string, { onLine, onImage }: Written): void {
+  eachLine(join(folder, fileNames.pages), (line) => {
+    try {
+      onLine(JSON.parse(line) as WrittenLine);
+    } catch {
+      // torn by the crash; it is written again
+    }
+  });
+  eachLine(join(folder, fileNames.images), onImage);
+}
+
+/** What it is still to write: a row of the result queue. */
+export function readUnwritten(row: Buffer, { onLine, onImage }: Written): void {
+  const { pages, images } = decodeResults(row);
+  for (const line of linesIn(pages)) onLine(JSON.parse(line) as WrittenLine);
+  for (const src of linesIn(images)) onImage(src);
+}
+
+/** Bytes of the whole lines in each file. */
+export function lengthsOfFiles(folder: string): Lengths {
+  const names = Object.entries(fileNames).map(([file, name]) => {
+    return [file, eachLine(join(folder, name), () => {})];
+  });
+  return { ...noLengths, ...(Object.fromEntries(names) as Partial<Lengths>) };
+}
+
+/** The files that have less than these lengths, with what they have, or are not there. Lengths that
+ *  nobody knows: all must be there. */
+export function missingFiles(folder: string, lengths: Lengths | undefined): string[] {
+  return Object.entries(fileNames).flatMap(([file, name]) => {
+    const path = join(folder, name);
+    const length = lengths?.[file as keyof Lengths];
+    const size = statSync(path, { throwIfNoEntry: false })?.size;
+    if (length === undefined ? size !== undefined : (size ?? 0) >= length) return [];
+    return [size === undefined ? path : `${path} (${size} bytes of ${length})`];
+  });
+}
+
+/** Of a text that ends with a line feed, or is empty. */
+function linesIn(text: Buffer): string[] {
+  return text.toString('utf8').split('\n').slice(0, -1);
+}
+
+/** Gives the bytes of the whole lines. */
+function eachLine(path: string, visit: (line: string) => void): number {
+  if (!existsSync(path)) return 0;
+  const file = openSync(path, 'r');
+  try {
+    const chunk = Buffer.alloc(chunkBytes);
+    let rest = Buffer.alloc(0);
+    let bytes = 0;
+    while (true) {
+      const count = readSync(file, chunk, 0, chunkBytes, null);
+      if (count === 0) return bytes;
+      const text = Buffer.concat([rest, chunk.subarray(0, count)]);
+      const end = text.lastIndexOf(10) + 1;
+      bytes += end;
+      rest = text.subarray(end);
+      for (const line of linesIn(text.subarray(0, end))) visit(line);
+    }
+  } finally {
+    closeSync(file);
+  }
+}

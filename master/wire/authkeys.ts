@@ -1,0 +1,30 @@
+/** The keys that let a peer in. */
+import { AuthkeyFile, authkeyBytesMin } from '../../shared/authkey.ts';
+import { ConfigError, messageOf } from '../../shared/errors.ts';
+import type { Logger } from '../../shared/log.ts';
+import { isLoopback } from '../../shared/url.ts';
+import type { ServeOptions } from '../cli/serve-options.ts';
+
+/** Gives them as their file has them now. @throws ConfigError */
+export function authkeysOf(
+  { authkey, authkeyFile, host }: ServeOptions,
+  log: Logger,
+): () => readonly Buffer[] {
+  if (authkey !== undefined) {
+    refuseWeakKey(authkey, host);
+    return () => [authkey];
+  }
+  const file = new AuthkeyFile(authkeyFile, (error) => {
+    log.error(`${messageOf(error)}; the keys of before are still taken`);
+  });
+  for (const key of file.keys) refuseWeakKey(key, host);
+  return () => file.keys;
+}
+
+function refuseWeakKey(authkey: Buffer, host: string): void {
+  if (isLoopback(host) || authkey.length >= authkeyBytesMin) return;
+  throw new ConfigError(
+    `the authkey has ${authkey.length} bytes; on an address that others can reach it needs ` +
+      `${authkeyBytesMin}: use a longer one, or --listen 127.0.0.1:6666`,
+  );
+}

@@ -1,0 +1,58 @@
+/** The verbs of the native dialect: from a valid request to what it is answered with. */
+import { CommandError } from '../../../shared/errors.ts';
+import type { Replies } from '../../../shared/protocol.ts';
+import type { Request, Requests, Verb } from '../../../shared/requests.ts';
+import type { Services } from '../services.ts';
+import type { Session } from '../session.ts';
+import { backup } from './backup.ts';
+import * as crawls from './crawls.ts';
+import * as queues from './queues.ts';
+import * as tasks from './tasks.ts';
+
+type Performed = Exclude<Verb, 'hello'>;
+type Command<V extends Performed> = (
+  services: Services,
+  session: Session,
+  request: Requests[V],
+) => Promise<Replies[V]> | Replies[V];
+
+const commands: { readonly [V in Performed]: Command<V> } = {
+  ping: () => ({}),
+  bye: () => ({}),
+  'task.credit': tasks.credit,
+  'task.report': tasks.report,
+  'task.started': tasks.started,
+  'task.hop': tasks.hop,
+  'task.robots': tasks.robots,
+  'task.sitemap': tasks.sitemap,
+  'task.release': tasks.release,
+  'task.extend': tasks.extend,
+  'proxy.state': tasks.proxies,
+  'crawl.add': crawls.add,
+  'crawl.recrawl': crawls.recrawl,
+  'crawl.list': crawls.list,
+  'crawl.pause': crawls.pause,
+  'crawl.resume': crawls.resume,
+  'crawl.cancel': crawls.cancel,
+  'crawl.buried': crawls.buried,
+  'crawl.replay': crawls.replay,
+  backup,
+  'queue.put': queues.put,
+  'queue.get': queues.get,
+  'queue.done': queues.done,
+  'queue.size': queues.size,
+};
+
+/** Verbs of tasks and proxies are for slaves. [S-11]
+ *  @throws CommandError (or rejects with it) what the peer is told. */
+export function perform(
+  services: Services,
+  session: Session,
+  request: Exclude<Request, Requests['hello']>,
+): Promise<object> | object {
+  if (/^(task|proxy)\./.test(request.verb) && session.role !== 'slave') {
+    throw new CommandError('E_BAD_REQUEST', `only a slave says ${request.verb}: see hello`);
+  }
+  const command = commands[request.verb] as Command<Performed>;
+  return command(services, session, request as never);
+}

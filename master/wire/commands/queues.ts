@@ -1,0 +1,102 @@
+/** Verbs of user queues. Source: PROTOCOL.md [Q-1]..[Q-4]. */
+import { CommandError } from '../../../shared/errors.ts';
+import { encodeValue } from '../../../shared/frame.ts';
+import { limits, type Replies } from '../../../shared/protocol.ts';
+import type { Requests } from '../../../shared/requests.ts';
+import { decodeItem, heapBytesOfItem, isItemPickle } from '../../python/pickle/item.ts';
+import { pickleLimits } from '../../python/pickle/limits.ts';
+import { toPlain } from '../../python/pickle/plain.ts';
+import { PickleError, type PyValue } from '../../python/pickle/values.ts';
+import type { Services } from '../services.ts';
+import type { Session } from '../session.ts';
+
+/** Shared parts are written out for msgpack: no more than this. */
+const plainLimits = { ...pickleLimits, weightMax: limits.queueReplyBytesMax };
+
+export async function put(
+  { queues, isDraining }: Services,
+  _session: Session,
+  { queue: name, items }: Requests['queue.put'],
+): Promise<Replies['queue.put']> {
+  if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again');
+  if (items.some((item) => item.length > limits.queueItemBytesMax)) {
+    throw new CommandError('E_BAD_REQUEST', 'an item of a queue is at most 1 MiB');
+  }
+  const queue = queues.queue(name);
+  if (queue.isFull) throw new CommandError('E_QUEUE_FULL', `the queue "${name}" is full`);
+  await queue.put(items.map((item) => Buffer.from(item)));
+  return { size: queue.size };
+}
+
+export async function get(
+  { queues, managed, isDraining }: Services,
+  session: Session,
+  { queue, count, waitMs }: Requests['queue.get'],
+): Promise<Replies['queue.get']> {
+  if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again');
+  if (session.waitingGets >= limits.queueWaitingMax) {
+    throw new CommandError('E_QUEUE_FULL', 'too many requests of this session wait already');
+  }
+  session.waitingGets++;
+  try {
+    const from = queues.queue(queue);
+    const items = await from.get(session, count, waitMs);
+    const builtMax = managed.builtBytesMax;
+    const reply = items.map(({ id, value }) => ({ id, value: forNode(value, builtMax) }));
+    from.rest(items);
+    return { items: reply };
+  } finally {
+    session.waitingGets--;
+  }
+}
+
+/** An item as msgpack, whoever put it. A pickle that msgpack cannot hold, or that would take more
+ *  memory than there is for it, comes as its bytes. */
+function forNode(value: Uint8Array, builtMax: number): Uint8Array {
+  if (!isItemPickle(value)) return value;
+  if (isHeavy(value, builtMax)) return encodeValue(value);
+  const decoded = decodedOf(value);
+  if (decoded === undefined) return value;
+  try {
+    return encodeValue(toPlain(decoded, plainLimits));
+  } catch (error) {
+    if (error instanceof PickleError || error instanceof TypeError) return encodeValue(value);
+    throw error;
+  }
+}
+
+function isHeavy(value: Uint8Array, builtMax: number): boolean {
+  try {
+    return heapBytesOfItem(value) > builtMax;
+  } catch (error) {
+    if (error instanceof PickleError) return false;
+    throw error;
+  }
+}
+
+/** Undefined for bytes that only begin like a pickle: no Python program put them. [Q-5] */
+function decodedOf(value: Uint8Array): PyValue | undefined {
+  try {
+    return decodeItem(value);
+  } catch (error) {
+    if (error instanceof PickleError) return undefined;
+    throw error;
+  }
+}
+
+export async function done(
+  { queues }: Services,
+  session: Session,
+  { queue, items }: Requests['queue.done'],
+): Promise<Replies['queue.done']> {
+  await queues.find(queue)?.done(session, items);
+  return {};
+}
+
+export function size(
+  { queues }: Services,
+  _session: Session,
+  { queue }: Requests['queue.size'],
+): Replies['queue.size'] {
+  return { size: queues.find(queue)?.size ?? 0 };
+}

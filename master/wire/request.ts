@@ -1,0 +1,39 @@
+/** A request off the wire: from any value to a typed one, or to what is wrong with it. */
+import { CommandError, ProtocolError } from '../../shared/errors.ts';
+import { type Request, requestSchemas, type Verb } from '../../shared/requests.ts';
+
+/** The id that a reply has to carry; undefined when none is wanted or it is no id. [S-3] */
+export function idOf(message: unknown): number | undefined {
+  if (typeof message !== 'object' || message === null || !('id' in message)) return undefined;
+  const { id } = message;
+  return typeof id === 'number' && Number.isSafeInteger(id) && id >= 0 ? id : undefined;
+}
+
+/** The version that a hello of any version states. */
+export function versionOf(message: unknown): number | undefined {
+  if (typeof message !== 'object' || message === null || !('protocol' in message)) return undefined;
+  const isHello = 'verb' in message && message.verb === 'hello';
+  return isHello && typeof message.protocol === 'number' ? message.protocol : undefined;
+}
+
+/** @throws ProtocolError no map with a verb [S-8] · CommandError E_UNKNOWN_VERB [S-6],
+ *  E_BAD_REQUEST [S-7] */
+export function parseRequest(message: unknown): Request {
+  if (typeof message !== 'object' || message === null || !('verb' in message)) {
+    throw new ProtocolError('a message is a map with a verb');
+  }
+  const { verb } = message;
+  if (typeof verb !== 'string') throw new CommandError('E_UNKNOWN_VERB', 'a verb is text');
+  if (!isVerb(verb)) {
+    throw new CommandError('E_UNKNOWN_VERB', `there is no verb "${verb.slice(0, 64)}"`);
+  }
+  const parsed = requestSchemas[verb].safeParse(message);
+  if (parsed.success) return parsed.data as Request;
+  const issue = parsed.error.issues[0];
+  const where = issue?.path.length ? `${issue.path.join('.')}: ` : '';
+  throw new CommandError('E_BAD_REQUEST', `${verb}: ${where}${issue?.message}`.slice(0, 512));
+}
+
+function isVerb(verb: string): verb is Verb {
+  return Object.hasOwn(requestSchemas, verb);
+}

@@ -1,0 +1,433 @@
+/**
+ * One connected peer: from the handshake to its end, and the requests of the native dialect in
+ * between. The one place that decides between "reply and go on" and "reply and close". A peer whose
+ * first message is a pickle speaks the Python dialect: its messages go to `python/dialect.ts`.
+ *
+ *     handshaking --authkey--> greeting --hello--> ready --bye, error, silence--> closed
+ *                                  |                                                ^
+ *                                  +---pickle--> python ---end----------------------+
+ *
+ * A session that is told to wait (the frontier is full, or the peer does not read its answers)
+ * is not read from, so that TCP slows its peer.
+ */
+import type { Socket } from 'node:net';
+import { Connection } from '../../shared/connection.ts';
+import {
+  CommandError,
+  ConnectionError,
+  messageOf,
+  type OrbError,
+  ProtocolError,
+} from '../../shared/errors.ts';
+import { decodeMessage } from '../../shared/frame.ts';
+import { type Agreement, roleProof, ServerHandshake, sameBytes } from '../../shared/handshake.ts';
+import { limits, type Push, protocolVersion } from '../../shared/protocol.ts';
+import type { ProxyTrouble, Request, Requests } from '../../shared/requests.ts';
+import type { Lease, LeaseHolder } from '../frontier/dispatch/leases.ts';
+import { isPickle, PythonCaller } from '../python/dialect.ts';
+import { perform } from './commands/perform.ts';
+import { idOf, parseRequest, versionOf } from './request.ts';
+import type { Services } from './services.ts';
+
+/** Of requests that are not answered, and of answers that are not taken, while memory is tight. */
+const tightBytesMax = 1 << 20;
+
+/** How many leases it may hold: see `LeaseHolder`. */
+export type Credit = Pick<LeaseHolder, 'slots' | 'trials' | 'takes'> & { readonly count: number };
+
+/** What the server has to do with a session. */
+export type SessionWatcher = {
+  /** The challenge waits so long. */
+  readonly waitMs: number;
+  /** The peer gave the right answer to its challenge. */
+  readonly onProved: () => void;
+  /** It gave a wrong one, which is told after so many ms. */
+  readonly onRefused: (error: OrbError) => number;
+  /** Both sides have proved the authkey; false: the peer has to go all the same. */
+  readonly mayJoin: () => boolean;
+  /** It has said which dialect it speaks, or hello: it is no stranger any more. */
+  readonly onGreeted: () => void;
+  /** Once; not with the error that `onRefused` was told of. */
+  readonly onEnd: (error: OrbError | undefined) => void;
+  /** Its socket is gone, too. */
+  readonly onGone: () => void;
+};
+
+export class Session implements LeaseHolder {
+  readonly id: number;
+  readonly leases = new Set<Lease>();
+  /** Requests of `queue.get` that are not answered yet. */
+  waitingGets = 0;
+  readonly #services: Services;
+  readonly #connection: Connection;
+  readonly #watcher: SessionWatcher;
+  #welcome: NodeJS.Timeout | undefined;
+  readonly #knownSpecs = new Set<number>();
+  #agreement: Agreement | undefined;
+  #channel: Uint8Array = Buffer.alloc(0);
+  #python: PythonCaller | undefined;
+  #state: 'handshaking' | 'greeting' | 'ready' | 'python' | 'closed' = 'handshaking';
+  #role: Requests['hello']['role'] = 'client';
+  #name = '?';
+  #credit: Credit = { count: 0, slots: 0, trials: 0, takes: 'all' };
+  #proxies: { readonly troubles: readonly ProxyTrouble[]; readonly at: number } | undefined;
+  #unanswered = 0;
+  #unansweredBytes = 0;
+  #heldBackSince: number | undefined;
+  #heldBackMs = 0;
+  #onAnswered: () => void = () => {};
+
+  constructor(id: number, socket: Socket, services: Services, watcher: SessionWatcher) {
+    this.id = id;
+    this.#services = services;
+    this.#watcher = watcher;
+    const handshake = new ServerHandshake(services.authkeys(), services.authDigest);
+    const handler = {
+      onOpen: (agreement: Agreement, channel: Buffer) => {
+        this.#agreement = agreement;
+        this.#channel = channel;
+        this.#state = 'greeting';
+        if (!watcher.mayJoin()) {
+          // To be tried again: its other connections may be dead ones.
+          this.close(new ConnectionError('too many sessions of this address'));
+          return;
+        }
+        this.#connection.sendHeadSoon();
+      },
+      onProved: watcher.onProved,
+      onRefused: watcher.onRefused,
+      onGone: watcher.onGone,
+      onPayload: (payload: Buffer) => this.#receive(payload),
+      onGrown: () => services.memory.look(),
+      onBroken: ({ code, message }: ProtocolError) => {
+        if (this.#python !== undefined) this.#python.broken(message);
+        else this.send({ verb: 'error', error: code, message });
+      },
+      onClose: (error: OrbError | undefined) => this.#ended(error),
+    };
+    const { timing, tls } = services;
+    const { waitMs } = watcher;
+    const handshakeMs = timing.handshakeMs + waitMs;
+    this.#connection = new Connection(socket, handshake, handler, { handshakeMs, tls });
+    const challenge = handshake.start();
+    // A timer of 0 ms lasts one, and a Python worker's start has ten connections.
+    if (waitMs === 0) this.#connection.sendPayload(challenge);
+    else this.#welcomeAfter(waitMs, challenge);
+  }
+
+  get name(): string {
+    return this.#name;
+  }
+
+  get role(): Requests['hello']['role'] {
+    return this.#role;
+  }
+
+  get peer(): string {
+    return this.#connection.peer;
+  }
+
+  /** What it has sent without having proved the key. */
+  get unprovedBytes(): number {
+    return this.#connection.unprovedBytes;
+  }
+
+  get isReady(): boolean {
+    return this.#state === 'ready';
+  }
+
+  get credit(): number {
+    return this.#state === 'ready' ? this.#credit.count : 0;
+  }
+
+  get slots(): number {
+    return this.#credit.slots;
+  }
+
+  get trials(): number {
+    return this.#credit.trials;
+  }
+
+  get heldBackMs(): number {
+    const since = this.#heldBackSince;
+    return this.#heldBackMs + (since === undefined ? 0 : performance.now() - since);
+  }
+
+  /** What it makes the master hold: frames that are not whole, requests and answers under way,
+   *  items that it has. */
+  get heldBytes(): number {
+    const items = this.#services.queues.heldBytes(this) + (this.#python?.heldBytes ?? 0);
+    return this.#connection.heldBytes + this.#unansweredBytes + items;
+  }
+
+  get takes(): LeaseHolder['takes'] {
+    return this.#credit.takes;
+  }
+
+  setCredit(credit: Credit): void {
+    this.#credit = credit;
+    this.#services.frontier.dispatcher.dispatchSoon();
+  }
+
+  /** Proxies that do not work for this slave. [T-45] */
+  setProxies(troubles: readonly ProxyTrouble[]): void {
+    this.#proxies = troubles.length > 0 ? { troubles, at: performance.now() } : undefined;
+  }
+
+  /** What the slave last said of proxies, as of now. */
+  get proxies(): ProxyTrouble[] {
+    const { troubles = [], at = 0 } = this.#proxies ?? {};
+    const passedMs = Math.round(performance.now() - at);
+    return troubles.map((one) => ({ ...one, forMs: Math.max(0, one.forMs - passedMs) }));
+  }
+
+  push(leases: readonly Lease[]): void {
+    for (const { task } of leases) this.#sendSpec(task.queue.crawl);
+    const { crawls, earlier } = this.#services.frontier;
+    const tasks = leases.map(({ id, task, name, host, timing, room }) => {
+      const crawl = crawls.of(task);
+      const blocks = crawl?.seedHosts.blocksOf(host.key) ?? [];
+      return {
+        task: name,
+        lease: id,
+        crawl: task.queue.crawl,
+        url: task.url,
+        depth: task.depth,
+        attempt: task.attempts + 1,
+        ...(crawl && earlier.validators(crawl, task)),
+        ...(crawl?.scope.isSeedHost(host.key) && { open: true }),
+        ...(blocks.length > 0 && { private: blocks }),
+        ...(task.kind === 'page' ? {} : { kind: task.kind }),
+        ...(timing === 'awaited' ? { timed: true as const } : {}),
+        ...(room.kind === 'trial' ? { trial: trialOf(room) } : {}),
+        ...(crawl && task.attempts + 1 >= crawl.spec.attemptsMax ? { last: true as const } : {}),
+      };
+    });
+    this.send({ verb: 'task.push', tasks });
+  }
+
+  cancel(leases: readonly Lease[]): void {
+    this.send({ verb: 'task.cancel', leases: leases.map(({ id }) => id) });
+  }
+
+  /** The slave may forget what it keeps for a crawl. [T-30] */
+  endCrawl(crawl: number): void {
+    if (this.#knownSpecs.delete(crawl)) this.send({ verb: 'crawl.ended', crawl });
+  }
+
+  send(push: Push): void {
+    this.#connection.send(push);
+  }
+
+  /** As `close`, at once: nobody there is owed anything. */
+  abort(error: OrbError): void {
+    this.#connection.abort(error);
+  }
+
+  close(error?: OrbError): void {
+    this.#connection.close(error);
+  }
+
+  /** Resolves when the peer has taken what was sent. */
+  drained(): Promise<void> {
+    return this.#connection.drained();
+  }
+
+  /** For a key that is short enough to be guessed. Nothing is read before: it can be tried by TLS
+   *  without any challenge. [H-7] */
+  #welcomeAfter(waitMs: number, challenge: Buffer): void {
+    this.#connection.pause();
+    this.#welcome = setTimeout(() => {
+      this.#connection.sendPayload(challenge);
+      this.#connection.resume();
+    }, waitMs);
+  }
+
+  #receive(payload: Buffer): void {
+    if (this.#python !== undefined) this.#python.receive(payload);
+    else if (this.#state === 'greeting') this.#greet(payload);
+    else this.#serve(payload);
+  }
+
+  #serve(payload: Buffer): void {
+    this.#services.frontier.dispatcher.heard(this);
+    const message = decodeMessage(payload);
+    const id = idOf(message);
+    const refuse = (error: unknown) => this.#refuse(id, error);
+    let request: Request;
+    try {
+      request = parseRequest(message);
+    } catch (error) {
+      if (!(error instanceof CommandError)) throw error;
+      refuse(error);
+      return;
+    }
+    if (request.verb === 'hello') {
+      refuse(new CommandError('E_BAD_REQUEST', 'hello was said already'));
+      return;
+    }
+    const bytes = payload.length;
+    const answer = (reply: object) => {
+      if (id !== undefined) this.#reply({ id, ok: true, ...reply });
+      if (request.verb === 'bye') this.#connection.close();
+    };
+    try {
+      const reply = perform(this.#services, this, request);
+      if (reply instanceof Promise) this.#await(reply.then(answer, refuse), bytes);
+      // At once, so that its bytes count before the next request is begun.
+      else answer(reply);
+    } catch (error) {
+      refuse(error);
+    }
+    void this.#holdBackIfFull();
+  }
+
+  /** The answer comes later; until then the request counts. */
+  #await(answered: Promise<void>, bytes: number): void {
+    this.#unanswered++;
+    this.#unansweredBytes += bytes;
+    void answered.finally(() => {
+      this.#unanswered--;
+      this.#unansweredBytes -= bytes;
+      this.#onAnswered();
+    });
+  }
+
+  /** The first message decides the dialect, and must be a `hello` that holds. [D-1] [S-1] */
+  #greet(payload: Buffer): void {
+    if (isPickle(payload)) {
+      this.#state = 'python';
+      this.#watcher.onGreeted();
+      this.#python = new PythonCaller(this.#connection, this.#services, payload);
+      this.#python.receive(payload);
+      return;
+    }
+    const message = decodeMessage(payload);
+    try {
+      this.#admit(message);
+    } catch (error) {
+      if (!(error instanceof CommandError)) throw error;
+      this.#refuse(idOf(message), error);
+      throw new ProtocolError(error.message, error.code === 'E_VERSION' ? error.code : undefined);
+    }
+  }
+
+  /** @throws CommandError why the peer is not admitted · ProtocolError not even a request */
+  #admit(message: unknown): void {
+    const theirs = versionOf(message);
+    // Before anything else: a hello of another version may look different. [V-1]
+    if (theirs !== undefined && theirs !== protocolVersion) {
+      const text = `this master speaks protocol ${protocolVersion}, the peer ${theirs}; `;
+      throw new CommandError('E_VERSION', `${text}use the same version of Orbweaver on both sides`);
+    }
+    const request = parseRequest(message);
+    if (request.verb !== 'hello') {
+      throw new CommandError('E_BAD_REQUEST', 'the first message is hello');
+    }
+    const { timing } = this.#services;
+    const { id, role, name, proof } = request;
+    const proofOf = (of: string) =>
+      this.#agreement && roleProof(this.#agreement, of, protocolVersion, this.#channel);
+    const [expected, ours] = [proofOf(role), proofOf('master')];
+    if (!expected || !sameBytes(proof, expected)) {
+      throw new CommandError('E_AUTH', 'the proof is wrong');
+    }
+    this.#role = role;
+    this.#name = name;
+    this.#state = 'ready';
+    this.#watcher.onGreeted();
+    const untakenMs = timing.silenceMs;
+    this.#connection.startHeartbeat({ verb: 'ping' }, { ...timing, untakenMs });
+    this.#reply({
+      id,
+      ok: true,
+      protocol: protocolVersion,
+      server: this.#services.version,
+      session: this.id,
+      heartbeatMs: timing.heartbeatMs,
+      silenceMs: timing.silenceMs,
+      leaseMs: timing.leaseMs,
+      frameBytesMax: limits.frameBytesMax,
+      proof: ours,
+    });
+    this.#services.onReady(this);
+  }
+
+  /** A slave learns what a crawl wants with the crawl's first task. */
+  #sendSpec(crawlId: number): void {
+    if (this.#knownSpecs.has(crawlId)) return;
+    const crawl = this.#services.frontier.crawls.byId(crawlId);
+    if (crawl === undefined) return;
+    this.#knownSpecs.add(crawlId);
+    this.send({ verb: 'crawl.spec', crawl: crawlId, name: crawl.name, fetch: crawl.spec.fetch });
+  }
+
+  #reply(reply: object): void {
+    this.#connection.send(reply);
+  }
+
+  #refuse(id: number | undefined, error: unknown): void {
+    if (!(error instanceof CommandError)) {
+      this.#services.onFault(error);
+      return;
+    }
+    const reply = { ok: false, error: error.code, message: messageOf(error) };
+    if (id !== undefined) this.#reply({ id, ...reply });
+  }
+
+  /** Too much is under way: this peer has to wait. [P-1]..[P-3] */
+  get #isFull(): boolean {
+    // Once held back, half of it has to be answered: not one at a time.
+    const part = this.#heldBackSince === undefined ? 1 : 0.5;
+    const { unansweredBytesMax, untakenBytesMax } = this.#bytesMax;
+    return (
+      // Not who waits for nothing: a ping, a look at the status.
+      (this.#unanswered > 0 && this.#services.frontier.isFull) ||
+      this.#unanswered > limits.unansweredMax * part ||
+      this.#unansweredBytes > unansweredBytesMax * part ||
+      this.#connection.unsentBytes > untakenBytesMax
+    );
+  }
+
+  /** A peer may keep less waiting while the master's memory is tight. */
+  get #bytesMax(): { unansweredBytesMax: number; untakenBytesMax: number } {
+    if (!this.#services.memory.isTight) return limits;
+    return { unansweredBytesMax: tightBytesMax, untakenBytesMax: tightBytesMax };
+  }
+
+  async #holdBackIfFull(): Promise<void> {
+    if (this.#heldBackSince !== undefined || !this.#isFull) return;
+    this.#heldBackSince = performance.now();
+    this.#connection.pause();
+    while (this.#isFull && this.#state !== 'closed') await this.#eased();
+    this.#heldBackMs = this.heldBackMs;
+    this.#heldBackSince = undefined;
+    this.#connection.resume();
+  }
+
+  /** Resolves when one of the reasons to wait may be gone. */
+  #eased(): Promise<void> {
+    const { frontier } = this.#services;
+    if (frontier.isFull) return frontier.room();
+    if (this.#connection.unsentBytes > this.#bytesMax.untakenBytesMax) {
+      return this.#connection.drained();
+    }
+    return new Promise((resolve) => {
+      this.#onAnswered = resolve;
+    });
+  }
+
+  #ended(error: OrbError | undefined): void {
+    const wasReady = this.#state === 'ready';
+    this.#state = 'closed';
+    this.#onAnswered();
+    this.#python?.ended();
+    if (wasReady) this.#services.onGone(this);
+    clearTimeout(this.#welcome);
+    this.#watcher.onEnd(error);
+  }
+}
+
+function trialOf({ line }: Lease['room']): 'first' | 'again' {
+  return line === 'fresh' ? 'first' : 'again';
+}
