@@ -173,7 +173,7 @@ export class Frontier {
     const { crawl, isNew } = this.#openCrawl(name, spec);
     if (isNew) {
       // Else it could be done before the rest of its URLs comes.
-      crawl.state = 'paused';
+      crawl.moveTo('paused');
       this.#options.onMade(
         crawl,
         urls.map(({ url }) => url),
@@ -202,7 +202,7 @@ export class Frontier {
   /** One that is held stays what it is. */
   async setPaused(crawl: Crawl, paused: boolean): Promise<void> {
     if (crawl.held !== undefined || crawl.state !== (paused ? 'running' : 'paused')) return;
-    crawl.state = paused ? 'paused' : 'running';
+    crawl.moveTo(paused ? 'paused' : 'running');
     this.#turned(crawl);
     await this.#save(crawl);
     // Its last report may have come in the meantime.
@@ -213,14 +213,14 @@ export class Frontier {
    *  What is under way may come in, and stays in the store. */
   hold(crawl: Crawl, reason: string): void {
     if (!crawl.isOpen) return;
-    crawl.held = reason;
+    crawl.hold(reason);
     this.#turned(crawl);
   }
 
   /** Its findings are written again. */
   release(crawl: Crawl): void {
     if (crawl.held === undefined) return;
-    crawl.held = undefined;
+    crawl.release();
     this.#turned(crawl);
     this.settle(crawl);
   }
@@ -235,8 +235,8 @@ export class Frontier {
 
   /** Ends a crawl for good: nothing of it is fetched any more. Its files stay. */
   async cancel(crawl: Crawl): Promise<void> {
-    crawl.state = 'cancelled';
-    crawl.held = undefined;
+    if (crawl.state !== 'cancelled') crawl.moveTo('cancelled');
+    crawl.release();
     this.dispatcher.cancel(crawl.id);
     this.crawls.queues.leaveAll(crawl);
     // Commits end in order: with this one, all that was gathered for the crawl is on the disk.
@@ -249,7 +249,7 @@ export class Frontier {
    *  could not be resolved when they were added. Until then nothing of their crawls is leased. */
   async resolveSeeds(): Promise<void> {
     const pending = [...this.crawls].filter((crawl) => wantedOf(crawl).size > 0);
-    for (const crawl of pending) crawl.isResolving = true;
+    for (const crawl of pending) crawl.resolving(true);
     const open = pending.filter(({ isOpen }) => isOpen);
     await Promise.all(open.map((crawl) => this.#resolveSeedsOf(crawl)));
     // These wait for nothing, so that they do not ask for all of their names at once.
@@ -260,7 +260,7 @@ export class Frontier {
     const { id, scope, seedHosts } = crawl;
     const wanted = wantedOf(crawl);
     const found = await this.#options.lookUp(wanted);
-    crawl.isResolving = false;
+    crawl.resolving(false);
     // It may have been cancelled since, and erased.
     if (crawl.state === 'cancelled') return;
     const changes = scope.seedUrls.flatMap((url) =>
@@ -311,7 +311,7 @@ export class Frontier {
   }
 
   #finish(crawl: Crawl): void {
-    crawl.state = 'finished';
+    crawl.moveTo('finished');
     // With a page limit it may have tasks.
     this.crawls.queues.park(crawl);
     this.#save(crawl).then(() => this.#options.onEnded(crawl));

@@ -153,25 +153,22 @@ export class CrawlQueues {
   /** There were crawls, and nothing of any is offered, waiting or leased. */
   get #isOver(): boolean {
     if (this.#services().frontier.crawls.size === 0) return false;
-    return this.#running.every(
-      ({ inbox, leased, counters, isFull }) =>
-        inbox === 0 && leased === 0 && (counters.waiting === 0 || isFull),
-    );
+    return this.#running.every(({ isFetched }) => isFetched);
   }
 
   /** All pages that are left are held by programs that wait for more: nothing can come. */
   get #isStuck(): boolean {
     const stuck = [...this.#workers.values()].filter(({ stuckMs }) => stuckMs > stuckMsMin);
     const held = stuck.reduce((sum, { leases }) => sum + leases.size, 0);
-    const leased = this.#running.reduce((sum, crawl) => sum + crawl.leased, 0);
-    return held > 0 && held === leased && this.#running.every(({ inbox }) => inbox === 0);
+    const leased = this.#running.reduce((sum, crawl) => sum + crawl.open.leased, 0);
+    return held > 0 && held === leased && this.#running.every(({ open }) => open.offered === 0);
   }
 
   #sizeOf(name: CrawlQueueName): number {
     const sizes: Record<CrawlQueueName, (crawl: Crawl) => number> = {
-      task_queue: ({ counters, leased }) => Math.max(0, counters.waiting - leased),
-      filter_queue: ({ inbox }) => inbox,
-      result_queue: ({ unwritten }) => unwritten,
+      task_queue: ({ open }) => Math.max(0, open.waiting - open.leased),
+      filter_queue: ({ open }) => open.offered,
+      result_queue: ({ open }) => open.unwritten,
     };
     return this.#running.map(sizes[name]).reduce((sum, count) => sum + count, 0);
   }

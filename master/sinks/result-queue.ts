@@ -105,7 +105,7 @@ export class ResultQueue {
     const of = { from: crawlKey(crawl.id), to: crawlKey(crawl.id + 1) };
     const outlet = makeOutlet();
     for (const rows of batches(this.#options.store, 'results', of, storedRows)) {
-      crawl.unwritten += rows.length;
+      crawl.open.record(rows.length);
       for (const { value } of rows) outlet.bytes += value.length;
       outlet.lastCommit = commitOf(rows.at(-1)?.key ?? commitKey(crawl.id, 0));
       outlet.isStored = true;
@@ -129,7 +129,7 @@ export class ResultQueue {
       outlet = makeOutlet();
       this.#outlets.set(crawl, outlet);
     }
-    crawl.unwritten++;
+    crawl.open.record(1);
     outlet.bytes += bytes.length;
     outlet.lastCommit = commit;
     if (!outlet.isStored) outlet.rows.push({ commit, bytes });
@@ -236,7 +236,8 @@ export class ResultQueue {
 
   async #writeAll(crawl: Crawl, outlet: Outlet): Promise<void> {
     while (outlet.rows.length > 0 || outlet.isStored) {
-      if (!this.#closing && !this.#isLast(crawl)) await pause(writeEveryMs);
+      // When nothing else is left to do, at once.
+      if (!this.#closing && !crawl.isFetched) await pause(writeEveryMs);
       outlet.sink ??= await FileSink.open(this.folderOf(crawl.name), this.#marks(crawl));
       const rows = this.#take(crawl, outlet);
       if (rows.length === 0) break;
@@ -329,11 +330,6 @@ export class ResultQueue {
     if (dropped > 0) this.#options.onDropped?.(crawl, dropped);
   }
 
-  /** Nothing but the writing is left to do. */
-  #isLast(crawl: Crawl): boolean {
-    return crawl.inbox === 0 && crawl.leased === 0 && crawl.counters.waiting === 0;
-  }
-
   /** One transaction: the rows go, and the files have what these marks say. */
   #forget(crawl: Crawl, rows: readonly Row[], marks: FileMarks | undefined): Promise<void> {
     const changes: Change[] = rows.map(({ commit }) => ({
@@ -377,7 +373,7 @@ async function idle(outlet: Outlet): Promise<void> {
 /** These rows wait no longer; gives their bytes. */
 function written(crawl: Crawl, outlet: Outlet, rows: readonly Row[]): number {
   const bytes = rows.reduce((sum, row) => sum + row.bytes.length, 0);
-  crawl.unwritten -= rows.length;
+  crawl.open.written(rows.length);
   outlet.bytes -= bytes;
   return bytes;
 }

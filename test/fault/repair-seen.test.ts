@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { noCounters } from '../../master/frontier/crawl/crawl.ts';
+import { Books } from '../../master/frontier/crawl/books.ts';
 import { Fingerprinter } from '../../master/frontier/filter/fingerprint.ts';
 import { repair } from '../../master/repair/repair.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
@@ -71,7 +71,7 @@ async function namesAfter(
     secret,
     nextSeq: 9,
     nextCommit: 9,
-    counters: { ...noCounters, seen: names.length },
+    counters: { ...new Books().counters, seen: names.length },
     seenSum: sumOf(names),
     startedAt: 0,
   } as const;

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Crawl, noCounters } from '../../master/frontier/crawl/crawl.ts';
+import { Books } from '../../master/frontier/crawl/books.ts';
+import { Crawl } from '../../master/frontier/crawl/crawl.ts';
+import type { OpenWork } from '../../master/frontier/crawl/open-work.ts';
 import { Filter } from '../../master/frontier/filter/filter.ts';
 import { RecentTable } from '../../master/frontier/filter/recent.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
-import { decodeCrawl, encodeCrawl } from '../../master/store/records.ts';
+import { type CrawlCounters, decodeCrawl, encodeCrawl } from '../../master/store/records.ts';
 import { type CrawlSpecInput, crawlSpecSchema } from '../../shared/crawl.ts';
 
 const filter = new Filter({
@@ -16,7 +18,7 @@ const filter = new Filter({
   seenCount: 0,
 });
 
-function makeCrawl(spec: CrawlSpecInput = {}): Crawl {
+function makeCrawl(spec: CrawlSpecInput = {}, counters: Partial<CrawlCounters> = {}): Crawl {
   return new Crawl(
     {
       id: 1,
@@ -26,7 +28,7 @@ function makeCrawl(spec: CrawlSpecInput = {}): Crawl {
       secret: Buffer.alloc(16, 1),
       nextSeq: 1,
       nextCommit: 1,
-      counters: { ...noCounters },
+      counters: { ...new Books().counters, ...counters },
       seenSum: [0, 0, 0, 0],
       startedAt: 1234,
     },
@@ -39,8 +41,11 @@ test('crawl: comes back from its record as it was', () => {
   const crawl = makeCrawl({ maxDepth: 3, include: ['/x'], order: 'dfs' });
   crawl.takeSeq();
   crawl.takeCommit();
-  crawl.counters.pages = 2 ** 40;
-  crawl.state = 'paused';
+  crawl.books.page({ unchanged: true });
+  crawl.books.skipped('depth');
+  crawl.books.buried('dns');
+  crawl.books.seen(new Uint32Array([1, 2, 3, 4]), 0);
+  crawl.moveTo('paused');
   crawl.scope.addSeed(new URL('http://b.example:81/'));
   const restored = new Crawl(decodeCrawl(encodeCrawl(crawl.record())), filter, {
     seedHosts: crawl.scope.seedHosts,
@@ -109,39 +114,63 @@ test('crawl: its name in a robots.txt is what its user agent begins with', () =>
   assert.equal(nameOf({ ignoreRobots: true }), undefined);
 });
 
+/** What opens work of each kind, and what ends it. */
+const work = {
+  offered: [(open: OpenWork) => open.offer(), (open: OpenWork) => open.settle()],
+  waiting: [(open: OpenWork) => open.admit(), (open: OpenWork) => open.end()],
+  leased: [(open: OpenWork) => open.lease(), (open: OpenWork) => open.unlease()],
+  unwritten: [(open: OpenWork) => open.record(1), (open: OpenWork) => open.written(1)],
+} as const;
+
 test('crawl: is done when nothing is offered, waiting, leased or unwritten', () => {
   const crawl = makeCrawl();
   assert.ok(crawl.isDone);
-  for (const name of ['inbox', 'leased', 'unwritten'] as const) {
-    crawl[name] = 1;
+  for (const [name, [begin, end]] of Object.entries(work)) {
+    begin(crawl.open);
     assert.ok(!crawl.isDone, name);
-    crawl[name] = 0;
+    assert.equal(crawl.isFetched, name === 'unwritten');
+    end(crawl.open);
+    assert.ok(crawl.isDone, name);
   }
-  crawl.counters.waiting = 1;
-  assert.ok(!crawl.isDone);
-  crawl.counters.waiting = 0;
-  for (const state of ['paused', 'finished', 'cancelled'] as const) {
-    crawl.state = state;
-    assert.ok(!crawl.isDone && !crawl.active, state);
+  crawl.moveTo('finished');
+  assert.ok(!crawl.isDone && !crawl.active);
+  crawl.moveTo('running');
+  crawl.moveTo('paused');
+  assert.ok(!crawl.isDone && !crawl.active);
+});
+
+test('crawl: open work is never counted below zero', () => {
+  for (const [, end] of Object.values(work)) {
+    assert.throws(() => end(makeCrawl().open), { code: 'ERR_ASSERTION' });
+  }
+});
+
+test('crawl: its state changes only as it may', () => {
+  const crawl = makeCrawl();
+  crawl.moveTo('paused');
+  assert.throws(() => crawl.moveTo('finished'), { code: 'ERR_ASSERTION' });
+  crawl.moveTo('cancelled');
+  for (const state of ['running', 'paused', 'finished'] as const) {
+    assert.throws(() => crawl.moveTo(state), { code: 'ERR_ASSERTION' });
   }
 });
 
 test('crawl: at its page limit it leases no more and is done with tasks left', () => {
-  const crawl = makeCrawl({ maxPages: 3 });
-  crawl.counters.waiting = 9;
-  crawl.leased = 2;
+  const crawl = makeCrawl({ maxPages: 3 }, { waiting: 9, pages: 2 });
   assert.ok(crawl.active);
-  crawl.inbox = 1;
-  assert.ok(!crawl.active, 'what is under way may become pages');
-  crawl.counters.pages = 3;
-  assert.ok(!crawl.isDone, 'something is under way');
-  crawl.leased = crawl.inbox = 0;
+  crawl.open.lease();
+  assert.ok(!crawl.active, 'what is under way may become a page');
+  crawl.open.offer();
+  crawl.books.page({ unchanged: false });
+  assert.ok(!crawl.isDone && !crawl.isFetched, 'something is under way');
+  crawl.open.unlease();
+  crawl.open.settle();
   assert.ok(crawl.isDone && crawl.isFull && !crawl.active);
 });
 
 test('crawl: its status is what the wire names', () => {
   const crawl = makeCrawl();
-  crawl.leased = 3;
+  crawl.open.lease();
   assert.deepEqual(Object.keys(crawl.status()).sort(), [
     'buried',
     'bytes',

@@ -250,9 +250,9 @@ class History {
     const urls = this.#slaves.flatMap((slave) => slave.urls);
     assert.equal(new Set(urls).size, urls.length, 'one URL is leased once at a time');
     const crawl = this.world.crawl();
-    assert.ok(crawl.leased >= 0 && crawl.inbox >= 0 && crawl.counters.waiting >= 0);
+    assert.ok(crawl.open.leased >= 0 && crawl.open.offered >= 0 && crawl.open.waiting >= 0);
     const held = this.#slaves.reduce((sum, { leases }) => sum + leases.size, 0);
-    assert.equal(crawl.leased, held);
+    assert.equal(crawl.open.leased, held);
     assert.equal(this.world.frontier.dispatcher.leaseCount, held);
     const { queues } = this.world.frontier.crawls;
     assert.equal(queues.count, crawl.queues.size);

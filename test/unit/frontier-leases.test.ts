@@ -217,7 +217,7 @@ worldTest('leases of a lost slave return at once', async (world) => {
   world.frontier.dispatcher.remove(slave);
   await world.settle();
   assert.deepEqual(other.urls.sort(), [`${a}/1`, `${a}/2`]);
-  assert.equal(world.crawl().leased, 2);
+  assert.equal(world.crawl().open.leased, 2);
 });
 
 worldTest('an extended lease does not expire; a lost one is told', async (world) => {

@@ -22,7 +22,6 @@ import {
   taskKey,
 } from '../../store/records.ts';
 import type { Change } from '../../store/store.ts';
-import { addToSum } from '../../store/sums.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import { type Fingerprinter, fingerprintWords } from '../filter/fingerprint.ts';
 import { imageMark, imageName, taskName } from '../filter/seen-names.ts';
@@ -107,7 +106,7 @@ export class Gathering {
   /** Links and images that come by themselves; a finished crawl goes on for new ones. */
   offer({ links, images, from }: Offer, at: number): void {
     this.links(links, from, at);
-    if (this.crawl.state === 'finished' && this.admitted.length > 0) this.crawl.state = 'running';
+    if (this.crawl.state === 'finished' && this.admitted.length > 0) this.crawl.moveTo('running');
     this.images(images.map(({ src }) => src));
   }
 
@@ -124,7 +123,7 @@ export class Gathering {
         const src = text.toString('latin1', start(i) + imageMark.length, end(i));
         if (parseCanonical(src) === undefined) continue;
         this.#markSeen(words, at);
-        crawl.counters.images++;
+        crawl.books.image();
         this.#images += `${src}\n`;
       }
     });
@@ -132,13 +131,13 @@ export class Gathering {
 
   /** Sitemaps that were found, by default not by another one; each is admitted once. */
   sitemaps(urls: readonly string[], level: number, from: Place = start): void {
-    const { counters } = this.crawl;
+    const { books } = this.crawl;
     const kind = 'sitemap';
     for (const text of urls) {
       const url = parseCanonical(text);
-      if (url === undefined || counters.sitemaps >= sitemapsMax) continue;
+      if (url === undefined || books.counters.sitemaps >= sitemapsMax) continue;
       if (!this.take(taskName({ kind, url: text }))) continue;
-      counters.sitemaps++;
+      books.sitemap();
       this.#admit(url, { kind, level, depth: from.depth, priority: from.priority });
     }
   }
@@ -196,7 +195,7 @@ export class Gathering {
       this.#changes.push({ table: 'earlier', key, value: undefined });
     }
     this.removed.push(task);
-    this.crawl.counters.waiting--;
+    this.crawl.open.end();
   }
 
   /** Keeps a URL that is given up, for inspection. */
@@ -205,17 +204,14 @@ export class Gathering {
     const key = fingerprintKey(crawl.id, this.#fingerprinter.one(crawl.secret, url), 0);
     const value = encodeBuried({ url, depth, priority, attempts, ...error });
     this.#changes.push({ table: 'buried', key, value });
-    crawl.countFailed(error.kind, 1);
-    crawl.counters.buried++;
+    crawl.books.buried(error.kind);
   }
 
   /** Back from the buried: to be fetched as if it were new. */
   replay({ url, depth, priority, kind }: BuriedRecord, buriedKey: Buffer): void {
     const { crawl } = this;
     this.#changes.push({ table: 'buried', key: buriedKey, value: undefined });
-    crawl.counters.buried--;
-    crawl.countFailed(kind, -1);
-    crawl.counters.known--;
+    crawl.books.unburied(kind);
     this.#admit(new URL(url), { depth, priority });
   }
 
@@ -274,8 +270,7 @@ export class Gathering {
 
   #markSeen(words: Uint32Array, at: number): void {
     this.crawl.filter.admit(words, at);
-    this.crawl.counters.seen++;
-    addToSum(this.crawl.seenSum, words, at);
+    this.crawl.books.seen(words, at);
     this.#seenKeys.push(fingerprintKey(this.crawl.id, words, at));
   }
 
@@ -289,11 +284,9 @@ export class Gathering {
     this.#changes.push({ table: 'tasks', key, value: encodeTask(record) });
     if (earlier !== undefined) {
       this.#changes.push({ table: 'earlier', key, value: encodeEarlier(earlier) });
-      crawl.counters.earlier++;
     }
     this.admitted.push({ host, record, ...position });
-    crawl.counters.known++;
-    crawl.counters.waiting++;
+    crawl.books.admitted({ hasEarlier: earlier !== undefined });
   }
 }
 

@@ -108,7 +108,7 @@ export class Inbox {
   }
 
   put(entry: Entry): void {
-    entry.crawl.inbox++;
+    entry.crawl.open.offer();
     this.#entries.push(entry);
     this.#bytes += entry.bytes;
   }
@@ -116,10 +116,10 @@ export class Inbox {
   /** Counts what is put later, so that its crawl does not end before. Gives what ends that; the
    *  entry is put in the same breath. */
   expect(crawl: Crawl, bytes: number): () => void {
-    crawl.inbox++;
+    crawl.open.offer();
     this.#expectedBytes += bytes;
     return () => {
-      crawl.inbox--;
+      crawl.open.settle();
       this.#expectedBytes -= bytes;
     };
   }
@@ -144,7 +144,7 @@ export class Inbox {
   /** These are on the disk. */
   settle(entries: readonly Entry[]): void {
     for (const entry of entries) {
-      entry.crawl.inbox--;
+      entry.crawl.open.settle();
       this.#bytes -= entry.bytes;
     }
   }

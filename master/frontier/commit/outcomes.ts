@@ -41,7 +41,6 @@ export class Endings {
     at: number,
   ): boolean {
     const { crawl } = gathering;
-    const { counters } = crawl;
     const unchanged = isUnchanged(report.result);
     const found: Finding = withHttpImages(
       unchanged ? this.#earlier.carryOver(crawl, task, report) : report,
@@ -59,12 +58,12 @@ export class Endings {
     // A page of a known name may show other images than the one that was written.
     if (page || excluded === 'canonical') gathering.images(images.map(({ src }) => src));
     gathering.write(resultLine({ task, result, images, links, moved, excluded, slave, at }));
-    if (page) counters.pages++;
-    else if (excluded !== undefined) counters.excluded++;
-    else if (result.error) crawl.countFailed(result.error.kind, 1);
-    else counters.others++;
-    if (page && unchanged) counters.unchanged++;
-    counters.bytes += report.result.bytes;
+    const { books } = crawl;
+    if (page) books.page({ unchanged });
+    else if (excluded !== undefined) books.excluded();
+    else if (result.error) books.failed(result.error.kind);
+    else books.other();
+    books.received(report.result.bytes);
     gathering.remove(task);
     return true;
   }
@@ -93,7 +92,7 @@ export class Endings {
       return;
     }
     gathering.write(excludedLine({ task, excluded: 'robots', at }));
-    gathering.crawl.counters.excluded++;
+    gathering.crawl.books.excluded();
     gathering.remove(task);
   }
 
@@ -107,7 +106,7 @@ export class Endings {
     if (end === undefined) return;
     const { redirectedTo, bytes } = end.result;
     if (redirectedTo !== undefined) takeSitemaps(gathering, task, [redirectedTo], true);
-    gathering.crawl.counters.bytes += bytes;
+    gathering.crawl.books.received(bytes);
     const isMissing = kind === 'none' && isGuess(task);
     const line = { task, result: end.result, kind, urls: end.urls, images: end.images, slave, at };
     endSitemap(gathering, task, isMissing ? undefined : sitemapLine(line));
@@ -120,7 +119,7 @@ function takeFinalUrl(gathering: Gathering, finalUrl: string): boolean {
   const { crawl } = gathering;
   const url = parseCanonical(finalUrl);
   if (url === undefined || crawl.scope.refuses(url) || !gathering.take(finalUrl)) return false;
-  crawl.counters.known++;
+  crawl.books.named();
   return true;
 }
 
@@ -162,9 +161,9 @@ function takeSitemaps(
 
 /** Without a line it is as if it had never been known. */
 function endSitemap(gathering: Gathering, task: Task, line: string | undefined): void {
-  const { counters } = gathering.crawl;
-  if (line === undefined) counters.known--;
-  else counters.others++;
+  const { books } = gathering.crawl;
+  if (line === undefined) books.forgotten();
+  else books.other();
   gathering.write(line ?? '');
   gathering.remove(task);
 }

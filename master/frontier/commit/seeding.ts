@@ -125,5 +125,5 @@ export function seedHostChanges(
 
 /** A crawl that was done has something to do again. */
 function goOn({ crawl }: Gathering): void {
-  if (crawl.state === 'finished') crawl.state = 'running';
+  if (crawl.state === 'finished') crawl.moveTo('running');
 }

@@ -37,9 +37,8 @@ export class SkippedLinks {
 
   add(url: string, reason: SkipReason, words: Uint32Array, at: number, found: FoundAt): void {
     if (this.has(words, at)) return;
-    const { filter, counters } = this.#crawl;
-    const count = counters.skipped[reason] ?? 0;
-    counters.skipped[reason] = count + 1;
+    const { filter, books } = this.#crawl;
+    const count = books.skipped(reason);
     const marked = this.#mark(words, at);
     if (count < countedMax) this.#keep(marked);
     else filter.settle(marked, 0);

@@ -2,13 +2,14 @@
  * One crawl: its spec, scope, filter, counters and queues. It decides what is admitted; the
  * frontier decides when anything happens.
  */
+import assert from 'node:assert/strict';
 import {
   type CrawlState,
   crawlDelayMaxMsDefault,
   productToken,
   trapLimitsSchema,
 } from '../../../shared/crawl.ts';
-import type { CrawlStatus, FetchErrorKind } from '../../../shared/protocol.ts';
+import type { CrawlStatus } from '../../../shared/protocol.ts';
 import { isLoopback } from '../../../shared/url.ts';
 import {
   type CrawlCounters,
@@ -21,6 +22,8 @@ import type { Change } from '../../store/store.ts';
 import type { Filter } from '../filter/filter.ts';
 import type { Host, Manners } from '../politeness/host.ts';
 import type { TaskQueue } from '../tasks/tasks.ts';
+import { Books } from './books.ts';
+import type { OpenWork } from './open-work.ts';
 import type { PatternRoom } from './patterns.ts';
 import { Scope } from './scope.ts';
 import { SeedHosts } from './seed-hosts.ts';
@@ -30,22 +33,15 @@ const politeManners = { delayMs: 250, perHost: 2 };
 /** A host of this machine disturbs nobody. */
 const loopbackManners = { delayMs: 0, perHost: 32 };
 
-export const noCounters: CrawlCounters = {
-  waiting: 0,
-  pages: 0,
-  images: 0,
-  others: 0,
-  failed: 0,
-  buried: 0,
-  unchanged: 0,
-  earlier: 0,
-  excluded: 0,
-  skipped: {},
-  errors: {},
-  known: 0,
-  bytes: 0,
-  seen: 0,
-  sitemaps: 0,
+/** What is on record; `held` is not: each start looks for itself. */
+type LastingState = Exclude<CrawlState, 'held'>;
+
+/** Where a crawl may go from a state. `cancelled` is the end. */
+const nextStates: Readonly<Record<LastingState, readonly LastingState[]>> = {
+  running: ['paused', 'finished', 'cancelled'],
+  paused: ['running', 'cancelled'],
+  finished: ['running', 'cancelled'],
+  cancelled: [],
 };
 
 /** The hosts of its seeds, with their ports, and the blocks of those that were resolved. */
@@ -67,23 +63,13 @@ export class Crawl {
   readonly scope: Scope;
   readonly seedHosts: SeedHosts;
   readonly traps: Traps;
-  readonly counters: CrawlCounters;
+  /** Its numbers, which it alone changes. */
+  readonly books: Books;
   /** Those in memory, by the bytes of the host's hash: how a task on the wire names its host. */
   readonly queues = new Map<string, Place>();
-  state: Exclude<CrawlState, 'held'>;
-  /** Why nothing of it is written, or fetched, until the operator acts: its files are not what it
-   *  left. Not on record: each start looks for itself. */
-  held: string | undefined;
-  /** Hosts of its seeds are being looked up: what a private one answers must not be given up. */
-  isResolving = false;
-  /** Tasks at slaves. */
-  leased = 0;
-  /** Offers and reports that are not on the disk yet. */
-  inbox = 0;
-  /** Result rows that a sink has not written. */
-  unwritten = 0;
-  /** Of its keys in `seen`. */
-  readonly seenSum: Uint32Array;
+  #state: LastingState;
+  #held: string | undefined;
+  #isResolving = false;
   #nextSeq: number;
   #nextCommit: number;
   readonly #openMsBefore: number;
@@ -101,19 +87,55 @@ export class Crawl {
     this.secret = record.secret;
     this.startedAt = record.startedAt;
     this.#openMsBefore = record.openMs ?? 0;
-    this.state = record.state;
-    const counters = { ...noCounters, ...record.counters };
-    const { skipped, errors } = counters;
-    this.counters = { ...counters, skipped: { ...skipped }, errors: { ...errors } };
+    this.#state = record.state;
+    this.books = new Books(record.counters, record.seenSum);
     this.filter = filter;
     this.scope = new Scope(record.spec, kept.seedHosts ?? [], patternRoom);
     this.seedHosts = new SeedHosts(record.spec, kept.seedBlocks);
     // Those that no look-up is needed for are not on record.
     for (const url of this.scope.seedUrls) this.seedHosts.settle(url, new Map());
     this.traps = new Traps(trapLimitsSchema.parse(record.spec.traps ?? {}), kept.trapCounts ?? []);
-    this.seenSum = new Uint32Array(record.seenSum);
     this.#nextSeq = record.nextSeq;
     this.#nextCommit = record.nextCommit;
+  }
+
+  get state(): LastingState {
+    return this.#state;
+  }
+
+  /** Why nothing of it is written, or fetched, until the operator acts: its files are not what it
+   *  left. */
+  get held(): string | undefined {
+    return this.#held;
+  }
+
+  hold(reason: string): void {
+    this.#held = reason;
+  }
+
+  release(): void {
+    this.#held = undefined;
+  }
+
+  /** Hosts of its seeds are being looked up, or not any more. Until then nothing is leased: what a
+   *  private one answers must not be given up. */
+  resolving(isResolving: boolean): void {
+    this.#isResolving = isResolving;
+  }
+
+  /** The one place where the state changes. */
+  moveTo(state: LastingState): void {
+    const from = this.#state;
+    assert.ok(nextStates[from].includes(state), `a crawl does not go from ${from} to ${state}`);
+    this.#state = state;
+  }
+
+  get counters(): Readonly<CrawlCounters> {
+    return this.books.counters;
+  }
+
+  get open(): OpenWork {
+    return this.books.open;
   }
 
   record(): CrawlRecord {
@@ -126,7 +148,7 @@ export class Crawl {
       nextSeq: this.#nextSeq,
       nextCommit: this.#nextCommit,
       counters: this.counters,
-      seenSum: [...this.seenSum],
+      seenSum: this.books.seenSum,
       startedAt: this.startedAt,
       openMs: this.openMs,
     };
@@ -142,15 +164,6 @@ export class Crawl {
     const counts = this.traps.unsaved(atEnd);
     if (counts === undefined) return [];
     return [{ table: 'meta', key: trapsKey(this.id), value: encodeTrapCounts(counts) }];
-  }
-
-  /** Counts a URL among the failed ones, or (`by` -1) no longer. */
-  countFailed(kind: FetchErrorKind, by: 1 | -1): void {
-    const { counters } = this;
-    counters.failed += by;
-    const count = (counters.errors[kind] ?? 0) + by;
-    if (count > 0) counters.errors[kind] = count;
-    else delete counters.errors[kind];
   }
 
   takeSeq(): number {
@@ -197,12 +210,13 @@ export class Crawl {
   /** May its tasks be leased? With a page limit, no more than could still become pages. */
   get active(): boolean {
     const { maxPages } = this.spec;
-    if (!this.isRunning || this.isResolving) return false;
-    return maxPages === undefined || this.counters.pages + this.leased + this.inbox < maxPages;
+    const { leased, offered } = this.open;
+    if (!this.isRunning || this.#isResolving) return false;
+    return maxPages === undefined || this.counters.pages + leased + offered < maxPages;
   }
 
   get isRunning(): boolean {
-    return this.state === 'running' && this.held === undefined;
+    return this.#state === 'running' && this.#held === undefined;
   }
 
   /** Neither finished nor cancelled. */
@@ -210,10 +224,14 @@ export class Crawl {
     return this.state === 'running' || this.state === 'paused';
   }
 
-  /** Nothing offered, waiting, leased or unwritten; or the page limit is reached. */
+  /** Nothing is offered, waiting or leased; or the page limit is reached and nothing is under way. */
+  get isFetched(): boolean {
+    return this.open.isFetched || (this.isFull && !this.open.isUnderWay);
+  }
+
+  /** All is fetched and written: the crawl may end. This is asked nowhere else. */
   get isDone(): boolean {
-    if (!this.isRunning || this.inbox > 0 || this.leased > 0 || this.unwritten > 0) return false;
-    return this.counters.waiting === 0 || this.isFull;
+    return this.isRunning && this.isFetched && this.open.unwritten === 0;
   }
 
   get isFull(): boolean {
@@ -224,10 +242,10 @@ export class Crawl {
     const { seen: _, sitemaps: __, earlier: ___, ...counters } = this.counters;
     return {
       name: this.name,
-      state: this.held === undefined ? this.state : 'held',
-      ...(this.held !== undefined && { held: this.held }),
-      leased: this.leased,
-      unwritten: this.unwritten,
+      state: this.#held === undefined ? this.#state : 'held',
+      ...(this.#held !== undefined && { held: this.#held }),
+      leased: this.open.leased,
+      unwritten: this.open.unwritten,
       ...counters,
     };
   }

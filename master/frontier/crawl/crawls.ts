@@ -25,7 +25,8 @@ import { Filter } from '../filter/filter.ts';
 import type { RecentTable } from '../filter/recent.ts';
 import { TaskQueues, type TaskQueuesOptions } from '../tasks/task-queues.ts';
 import type { Task } from '../tasks/tasks.ts';
-import { Crawl, type KeptSeeds, noCounters } from './crawl.ts';
+import { Books } from './books.ts';
+import { Crawl, type KeptSeeds } from './crawl.ts';
 import { PatternRoom, refusePatterns } from './patterns.ts';
 
 /** Crawls of one store, the ended ones included. */
@@ -110,7 +111,7 @@ export class Crawls {
       secret: randomBytes(16),
       nextSeq: 1,
       nextCommit: 1,
-      counters: { ...noCounters },
+      counters: new Books().counters,
       seenSum: [0, 0, 0, 0],
       startedAt: Date.now(),
     });
@@ -159,9 +160,7 @@ export class Crawls {
     await commit([{ table: 'meta', key: trapsKey(crawl.id), value: undefined }]);
     if (this.#folder !== undefined) rmSync(bloomPath(this.#folder, crawl.id), { force: true });
     crawl.filter.forget();
-    crawl.counters.waiting = 0;
-    crawl.counters.seen = 0;
-    crawl.seenSum.fill(0);
+    crawl.books.erased();
   }
 
   #register(record: CrawlRecord): Crawl {

@@ -322,7 +322,7 @@ export class Dispatcher {
     if (room.kind === 'trial' && room.line === 'fresh') this.#ramp.took(lease, now);
     if (isTimed) lease.timing = 'awaited';
     else if (lease.timing === 'awaited') politeness.starting(host.group, now);
-    if (crawl !== undefined) crawl.leased++;
+    crawl?.open.lease();
     return lease;
   }
 
@@ -342,8 +342,7 @@ export class Dispatcher {
     const { crawls, politeness } = this.#options;
     this.#leases.end(lease);
     this.#holders.ended(lease);
-    const crawl = crawls.of(lease.task);
-    if (crawl !== undefined) crawl.leased--;
+    crawls.of(lease.task)?.open.unlease();
     const now = clockMs();
     if (lease.hop !== undefined) {
       politeness.dropHop(lease.hop, now);
