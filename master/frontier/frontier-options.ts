@@ -1,7 +1,8 @@
 /** What a frontier is made of and with. */
 import type { GroupCommit } from '../store/group-commit.ts';
 import type { Store } from '../store/store.ts';
-import type { FoundAddresses } from './commit/filter-queue.ts';
+import type { FoundAddresses } from './commit/entry.ts';
+
 import type { Findings } from './commit/results.ts';
 import type { Crawl } from './crawl/crawl.ts';
 import type { SeedsFound } from './crawl/seed-hosts.ts';

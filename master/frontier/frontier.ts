@@ -7,7 +7,6 @@
  * Nothing is answered before it is on the disk. Whatever is gathered but not committed is lost
  * with the process and was never promised.
  */
-
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError } from '../../shared/errors.ts';
 import type { Replies } from '../../shared/protocol.ts';
@@ -18,16 +17,17 @@ import { crawlKey, encodeCrawl } from '../store/records.ts';
 import type { Change } from '../store/store.ts';
 import { answerCancelled, handle } from './commit/apply.ts';
 import { Buried } from './commit/buried.ts';
-import { Gathering, type Offer } from './commit/commit-batch.ts';
+import { Gathering } from './commit/commit-batch.ts';
 import { EarlierPages } from './commit/earlier-pages.ts';
 import {
   type EarlierUrl,
   type Entry,
   type FoundAddresses,
-  Inbox,
+  type Offer,
   type SeedVerdict,
   smallEntryBytes,
-} from './commit/filter-queue.ts';
+} from './commit/entry.ts';
+import { Inbox } from './commit/filter-queue.ts';
 import { Endings } from './commit/outcomes.ts';
 import { Answers } from './commit/reports.ts';
 import { Offers, seedHostChanges } from './commit/seeding.ts';

@@ -1,6 +1,7 @@
 /** Sitemaps in the frontier: whose they are, in parts, over a crash, and what is not followed. */
 import assert from 'node:assert/strict';
-import type { SitemapPart } from '../../master/frontier/commit/sitemaps.ts';
+import type { SitemapPart } from '../../master/frontier/commit/entry.ts';
+
 import type { Lease } from '../../master/frontier/dispatch/leases.ts';
 import type { CrawlSpecInput } from '../../shared/crawl.ts';
 import type { SitemapKind } from '../../shared/protocol.ts';

@@ -1,7 +1,7 @@
 /** What each kind of entry of the filter queue does to the commit that takes it, and is told. */
-
 import type { Gathering } from './commit-batch.ts';
-import type { Entry } from './filter-queue.ts';
+import type { Entry } from './entry.ts';
+
 import type { Endings } from './outcomes.ts';
 import type { Offers } from './seeding.ts';
 

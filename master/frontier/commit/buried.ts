@@ -7,7 +7,7 @@ import type { Replies } from '../../../shared/protocol.ts';
 import { crawlKey, decodeBuried, fingerprintKeyBytes } from '../../store/records.ts';
 import type { Row, Store } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
-import { type Entry, smallEntryBytes } from './filter-queue.ts';
+import { type Entry, smallEntryBytes } from './entry.ts';
 
 /** Rows read, and put back, at once. */
 const replayBatch = 1_000;

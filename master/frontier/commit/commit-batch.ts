@@ -3,9 +3,8 @@
  * into changes of the store, all in one transaction, and into what follows once they are on the
  * disk. Made for each commit; `endings` and `offers` say what is to be done.
  */
-
 import type { SkipReason } from '../../../shared/protocol.ts';
-import type { EarlierPage, FetchErrorBody, Image } from '../../../shared/requests.ts';
+import type { EarlierPage, FetchErrorBody } from '../../../shared/requests.ts';
 import { parseCanonical } from '../../../shared/url.ts';
 import {
   type BuriedRecord,
@@ -27,18 +26,9 @@ import { type Fingerprinter, fingerprintWords } from '../filter/fingerprint.ts';
 import { imageMark, imageName, taskName } from '../filter/seen-names.ts';
 import type { HostName } from '../politeness/host.ts';
 import { keyOf, type Task } from '../tasks/tasks.ts';
+import type { Offer, Origin } from './entry.ts';
 import { sitemapsMax } from './sitemaps.ts';
 import { type FoundAt, SkippedLinks } from './skipped.ts';
-
-/** Where links come from; `url` is '' when that is not known. */
-export type Origin = Pick<Task, 'url' | 'depth' | 'priority'>;
-
-/** Links and images without a report. */
-export type Offer = {
-  readonly links: Uint8Array;
-  readonly images: readonly Image[];
-  readonly from: Origin;
-};
 
 export type NewTask = {
   readonly host: HostName;

@@ -9,7 +9,7 @@ import { decodeEarlier } from '../../store/records.ts';
 import type { Store } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import { keyOf, type Task } from '../tasks/tasks.ts';
-import type { Report } from './outcomes.ts';
+import type { Report } from './entry.ts';
 
 /** A report as it is written: with what was known before, if it is unchanged. */
 export type Finding = {

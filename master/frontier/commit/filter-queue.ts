@@ -3,71 +3,9 @@
  * the bytes that it holds; above the bound its senders have to wait. The frontier puts entries in
  * and takes a batch of them into every commit.
  */
-import type { Replies } from '../../../shared/protocol.ts';
-import type { FetchErrorBody, Requests } from '../../../shared/requests.ts';
-import type { Row } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
-import type { Task } from '../tasks/tasks.ts';
-import type { Offer } from './commit-batch.ts';
-import type { Report } from './outcomes.ts';
-import type { SitemapPart } from './sitemaps.ts';
+import type { Entry } from './entry.ts';
 
-/** What became of a report: `stale` when its task was done already. */
-export type Verdict = 'done' | 'stale';
-export type SeedVerdict = Replies['crawl.add'];
-export type EarlierUrl = Requests['crawl.recrawl']['urls'][number];
-
-/** One thing that waits to be gathered. `bytes`: what it holds in memory, about. */
-export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
-  | {
-      kind: 'report';
-      task: Task;
-      report: Report;
-      links: LinkCount;
-      slave: string;
-      done: (v: Verdict) => void;
-    }
-  | { kind: 'links'; task: Task; part: Uint8Array; links: LinkCount }
-  | { kind: 'offer'; offer: Offer; done: () => void }
-  | { kind: 'failure'; failure: Failure; done: (v: Verdict) => void }
-  | { kind: 'sitemap'; task: Task; part: SitemapPart; slave: string; done: (v: Verdict) => void }
-  | { kind: 'sitemaps'; urls: readonly string[]; level: number }
-  | { kind: 'excluded'; task: Task; done: () => void }
-  | {
-      kind: 'again';
-      urls: readonly EarlierUrl[];
-      found: FoundAddresses;
-      done: (v: Replies['crawl.recrawl']) => void;
-    }
-  | { kind: 'replay'; rows: readonly Row[]; done: () => void }
-  | {
-      kind: 'seeds';
-      urls: readonly string[];
-      priority: number;
-      found: FoundAddresses;
-      done: (v: SeedVerdict) => void;
-    }
-);
-
-/** Addresses of the hosts of seeds, as far as they were looked up and could be. */
-export type FoundAddresses = ReadonlyMap<string, readonly string[]>;
-
-/** How many links of one report were taken so far, over the entries that it was cut into. */
-export type LinkCount = { total: number };
-
-export type Failure = {
-  readonly task: Task;
-  readonly error: FetchErrorBody;
-  /** Undefined: never again, whatever attempts it has left. */
-  readonly retryAt: number | undefined;
-  /** '' when no slave had it. */
-  readonly slave: string;
-  /** How often it was tried; by default once more than before. */
-  readonly attempts?: number;
-};
-
-/** What an entry without links takes, about. */
-export const smallEntryBytes = 512;
 /** Bytes of one commit's entries. */
 const gatherBytesMax = 512 << 10;
 /** Bytes above which senders have to wait; while memory is tight. */

@@ -3,13 +3,14 @@
  * its task. Decides under which name a page counts, whether it is one at all, and what its line
  * says; the changes go to the gathering of the commit. The frontier calls it.
  */
-import type { Requests, Result } from '../../../shared/requests.ts';
+import type { Result } from '../../../shared/requests.ts';
 import { parseCanonical } from '../../../shared/url.ts';
 import { pageName, preferredUrl } from '../filter/seen-names.ts';
 import type { Task } from '../tasks/tasks.ts';
 import type { Gathering } from './commit-batch.ts';
 import { type EarlierPages, type Finding, isUnchanged } from './earlier-pages.ts';
-import type { Failure } from './filter-queue.ts';
+import type { Failure, Report, SitemapPart } from './entry.ts';
+
 import { withHttpImages } from './image-addresses.ts';
 import {
   type Exclusion,
@@ -19,9 +20,7 @@ import {
   resultLine,
   sitemapLine,
 } from './result-lines.ts';
-import { guessedLevel, levelBelow, mayName, type SitemapPart } from './sitemaps.ts';
-
-export type Report = Pick<Requests['task.report'], 'result' | 'images' | 'links'>;
+import { guessedLevel, levelBelow, mayName } from './sitemaps.ts';
 
 export class Endings {
   readonly #earlier: EarlierPages;

@@ -3,7 +3,6 @@
  * its task, teaches its host's pace, and goes to the inbox, to be answered when it is on the disk.
  * Also how a task ends without an answer: given up, or refused by what is known of its host.
  */
-
 import type { FetchErrorBody } from '../../../shared/requests.ts';
 import { hostKeyOf } from '../../../shared/url.ts';
 import { clockMs } from '../../machine/clock.ts';
@@ -17,8 +16,7 @@ import type { Politeness } from '../politeness/politeness.ts';
 import type { Access, RobotsAnswer } from '../robots/gate.ts';
 import { backOffMs, isLasting } from '../tasks/back-off.ts';
 import type { Task } from '../tasks/tasks.ts';
-import { type Entry, type Failure, smallEntryBytes, type Verdict } from './filter-queue.ts';
-import type { Report } from './outcomes.ts';
+import { type Entry, type Failure, type Report, smallEntryBytes, type Verdict } from './entry.ts';
 
 export type AnswersOptions = {
   readonly crawls: Crawls;

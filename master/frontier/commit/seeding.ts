@@ -17,7 +17,7 @@ import type { RecentTable } from '../filter/recent.ts';
 import type { Politeness } from '../politeness/politeness.ts';
 import type { HostRecords } from '../politeness/records.ts';
 import type { Gathering } from './commit-batch.ts';
-import type { EarlierUrl, FoundAddresses, SeedVerdict } from './filter-queue.ts';
+import type { EarlierUrl, FoundAddresses, SeedVerdict } from './entry.ts';
 
 export class Offers {
   readonly #politeness: Politeness;

@@ -9,7 +9,6 @@
  *
  * Called by the politeness when a crawl meets a host, and by the commands of slaves.
  */
-import type { Requests } from '../../../shared/requests.ts';
 import { canonicalUrl } from '../../../shared/url.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import type { Crawls } from '../crawl/crawls.ts';
@@ -17,9 +16,7 @@ import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { LeaseHolder } from '../dispatch/leases.ts';
 import type { Host } from '../politeness/host.ts';
 import type { Task } from '../tasks/tasks.ts';
-import { type Entry, smallEntryBytes, type Verdict } from './filter-queue.ts';
-
-export type SitemapPart = Pick<Requests['task.sitemap'], 'kind' | 'urls' | 'images' | 'end'>;
+import { type Entry, type SitemapPart, smallEntryBytes, type Verdict } from './entry.ts';
 
 export const guessedLevel = 0;
 const namedLevel = 1;

@@ -11,7 +11,7 @@
  */
 import { blocksOfAddresses, blocksOfHost } from '../../../shared/address.ts';
 import type { CrawlSpec } from '../../../shared/crawl.ts';
-import type { FoundAddresses } from '../commit/filter-queue.ts';
+import type { FoundAddresses } from '../commit/entry.ts';
 
 /** What a look-up of seeds came to, for the operator. */
 export type SeedsFound = {
