@@ -14,6 +14,7 @@ import { ConfigError, StoreError } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
 import { version } from '../shared/version.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
+import { Admission } from './frontier/crawl/admission.ts';
 import type { Crawl } from './frontier/crawl/crawl.ts';
 import { Frontier } from './frontier/frontier.ts';
 import { Grouping } from './frontier/politeness/grouping.ts';
@@ -24,6 +25,7 @@ import { MemoryWatch } from './machine/memory-watch.ts';
 import { Notices } from './machine/notices.ts';
 import { Progress, summary } from './machine/progress.ts';
 import { SeedLookup } from './machine/seed-lookup.ts';
+import type { CrawlWorker } from './python/crawl-worker.ts';
 import { builtBytesMax } from './python/heavy-requests.ts';
 import { Managed } from './python/managed.ts';
 import { UserQueues } from './queues/queues.ts';
@@ -215,7 +217,24 @@ export class Master {
         this.#log.info(`backup of ${(bytes / 1e6).toFixed(1)} MB is in ${folder}`);
       },
     });
-    this.#managed = new Managed(() => services, {
+    const isDraining = () => this.#state !== 'serving';
+    const { spec } = options;
+    const admission = new Admission(
+      { frontier: this.#frontier, files: this.#results, isDraining },
+      spec,
+    );
+    const ports = {
+      frontier: this.#frontier,
+      queues: this.#queues,
+      admission,
+      isDraining,
+      leaseMs: options.timing.pythonLeaseMs,
+      onWorker: ({ name: worker }: CrawlWorker, returned?: number) => {
+        if (returned === undefined) this.#log.info({ worker }, 'Python worker joined');
+        else this.#log.info({ worker, returned }, 'Python worker left');
+      },
+    };
+    this.#managed = new Managed(ports, {
       // No commit may ever come while the disk is full.
       isDurable: () => options.durablePut || room.isShort,
       plain: options.queues,
@@ -229,7 +248,7 @@ export class Master {
       log: this.#log,
       address: () => localAddress(options.host, this.#port),
     });
-    const services = this.#services(authkeys);
+    const services = this.#services(authkeys, admission);
     this.#server = new MasterServer(services, options);
   }
 
@@ -332,7 +351,7 @@ export class Master {
     }
   }
 
-  #services(authkeys: () => readonly Buffer[]): Services {
+  #services(authkeys: () => readonly Buffer[], admission: Admission): Services {
     const { tls, certificate } = this.#options;
     return {
       authkeys,
@@ -342,11 +361,11 @@ export class Master {
       },
       authDigest: this.#options.authDigest,
       version: `orbweaver/${version}`,
-      defaultSpec: this.#options.spec,
+      admission,
+      results: this.#results,
       timing: this.#options.timing,
       memory: this.#memory,
       frontier: this.#frontier,
-      results: this.#results,
       queues: this.#queues,
       backups: this.#backups,
       managed: this.#managed,
@@ -364,10 +383,6 @@ export class Master {
         const leases = session.leases.size;
         this.#frontier.dispatcher.remove(session);
         this.#log.info({ slave: session.name, returned: leases }, 'slave left');
-      },
-      onWorker: ({ name: worker }, returned) => {
-        if (returned === undefined) this.#log.info({ worker }, 'Python worker joined');
-        else this.#log.info({ worker, returned }, 'Python worker left');
       },
       onResumed: (crawl, how) => {
         this.#notices.resumed(crawl, how);

@@ -6,7 +6,6 @@
 import * as z from 'zod';
 import { type CrawlState, type FetchSpec, trapRules } from './crawl.ts';
 import type { ErrorCode } from './errors.ts';
-import type { ProxyTrouble, Verb } from './requests.ts';
 
 /** Goes up with every change that an older peer would misread. [V-1] */
 export const protocolVersion = 1;
@@ -106,6 +105,23 @@ export const peerNameSchema = z
   .string()
   .regex(/^[^\p{C}\p{Zl}\p{Zp}]{1,64}$/u, { error: 'must be 1 to 64 printable characters' });
 
+/** Shown on terminals: one line, nothing that moves a cursor or turns the text around. */
+const shown = (charsMax: number) =>
+  z
+    .string()
+    .max(charsMax)
+    .regex(/^[^\p{C}\p{Zl}\p{Zp}]+$/u, { error: 'must be printable' });
+
+/** A proxy that did not work when a slave last asked it. [T-45] */
+export const proxyTroubleSchema = z.strictObject({
+  /** Scheme, host and port. */
+  name: shown(300),
+  reason: shown(200),
+  /** How long it is set aside; 0: it is tried again. */
+  forMs: z.int().min(0).max(86_400_000),
+});
+export type ProxyTrouble = z.infer<typeof proxyTroubleSchema>;
+
 /** Counters of one crawl as `crawl.list` gives them and the master shows them. */
 export type CrawlStatus = {
   name: string;
@@ -166,7 +182,7 @@ export type Replies = {
   'crawl.recrawl': { admitted: number; known: number; refused: number };
   'crawl.list': {
     crawls: CrawlStatus[];
-    sessions: { name: string; role: string; leases: number; proxies?: ProxyTrouble[] }[];
+    sessions: { name: string; role: string; leases: number; proxies?: readonly ProxyTrouble[] }[];
   };
   /** `state`: what the crawl is now. */
   'crawl.pause': { state: CrawlState };
@@ -230,6 +246,6 @@ export type Push =
   /** The last word before the master closes: what this peer did wrong. [E-2] */
   | { verb: 'error'; error: ErrorCode; message: string };
 
-export type Reply<V extends Verb = Verb> =
+export type Reply<V extends keyof Replies = keyof Replies> =
   | ({ id: number; ok: true } & Replies[V])
   | { id: number; ok: false; error: ErrorCode; message: string };

@@ -9,6 +9,7 @@ import {
   imagePixelsMax,
   limits,
   peerNameSchema,
+  proxyTroubleSchema,
   sitemapKinds,
 } from './protocol.ts';
 
@@ -65,23 +66,6 @@ export type Result = z.infer<typeof resultSchema>;
 
 /** `src` is absolute, http or https; `width` and `height` in pixels, as the page says. */
 export type Image = { src: string; via: ImageVia; alt?: string; width?: number; height?: number };
-
-/** Shown on terminals: one line, nothing that moves a cursor or turns the text around. */
-const shown = (charsMax: number) =>
-  z
-    .string()
-    .max(charsMax)
-    .regex(/^[^\p{C}\p{Zl}\p{Zp}]+$/u, { error: 'must be printable' });
-
-/** A proxy that did not work when a slave last asked it. [T-45] */
-const proxyTroubleSchema = z.strictObject({
-  /** Scheme, host and port. */
-  name: shown(300),
-  reason: shown(200),
-  /** How long it is set aside; 0: it is tried again. */
-  forMs: z.int().min(0).max(86_400_000),
-});
-export type ProxyTrouble = z.infer<typeof proxyTroubleSchema>;
 
 // Long arrays are checked by tight loops instead of zod: 1 µs for a page against 5.
 const images = z.custom<Image[]>(isImages, { error: 'images are not a list of {src, via, alt}' });

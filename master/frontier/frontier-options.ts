@@ -1,11 +1,9 @@
 /** What a frontier is made of and with. */
 import type { GroupCommit } from '../store/group-commit.ts';
 import type { Store } from '../store/store.ts';
-import type { FoundAddresses } from './commit/entry.ts';
-
 import type { Findings } from './commit/results.ts';
 import type { Crawl } from './crawl/crawl.ts';
-import type { SeedsFound } from './crawl/seed-hosts.ts';
+import type { FoundAddresses, SeedsFound } from './crawl/seed-hosts.ts';
 import type { DispatcherOptions } from './dispatch/dispatcher.ts';
 import type { Grouping } from './politeness/grouping.ts';
 import type { TaskQueuesOptions } from './tasks/task-queues.ts';

@@ -22,7 +22,6 @@ import { EarlierPages } from './commit/earlier-pages.ts';
 import {
   type EarlierUrl,
   type Entry,
-  type FoundAddresses,
   type Offer,
   type SeedVerdict,
   smallEntryBytes,
@@ -34,6 +33,7 @@ import { Offers, seedHostChanges } from './commit/seeding.ts';
 import { Sitemaps } from './commit/sitemaps.ts';
 import type { Crawl } from './crawl/crawl.ts';
 import { Crawls, hasCrawls } from './crawl/crawls.ts';
+import type { FoundAddresses } from './crawl/seed-hosts.ts';
 import { Dispatcher } from './dispatch/dispatcher.ts';
 import { askHop, type HopVerdict } from './dispatch/hops.ts';
 import type { LeaseHolder } from './dispatch/leases.ts';

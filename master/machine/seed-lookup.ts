@@ -7,7 +7,7 @@
  *        +------- time of the request is over, close() -------> told without the rest
  */
 import { AddressCache, type Resolve, systemResolve } from '../../shared/resolver.ts';
-import type { FoundAddresses } from '../frontier/commit/entry.ts';
+import type { FoundAddresses } from '../frontier/crawl/seed-hosts.ts';
 
 export type SeedLookupOptions = {
   readonly resolve?: Resolve;

@@ -18,14 +18,13 @@ import type { Image } from '../../shared/requests.ts';
 import { canonicalUrl } from '../../shared/url.ts';
 import type { Crawl } from '../frontier/crawl/crawl.ts';
 import type { Frontier } from '../frontier/frontier.ts';
-import { addSeeds } from '../wire/commands/crawls.ts';
-import type { Services } from '../wire/services.ts';
 import { bind, type Parameter, type PyRequest, waitMsOf } from './arguments.ts';
 import { CrawlWorker, type Outcome, type PageInHand } from './crawl-worker.ts';
 import { type Finding, readFindings } from './findings.ts';
 import { LooseLinks } from './loose-links.ts';
 import { decodeItem } from './pickle/item.ts';
 import { PyPickled, type PyValue } from './pickle/values.ts';
+import type { ManagedPorts } from './ports.ts';
 import type { Answer, Caller, Method, Proxied } from './proxied.ts';
 import { emptyError, runtimeError, typeError, valueError } from './replies.ts';
 
@@ -66,14 +65,21 @@ const waitParameters = [
 const putParameters: readonly Parameter[] = [['obj'], ...waitParameters];
 
 export class CrawlQueues {
-  readonly #services: () => Services;
+  readonly #ports: ManagedPorts;
   readonly #options: CrawlQueuesOptions;
+  readonly #areKin: (a: Caller, b: Caller) => boolean;
   readonly #workers = new Map<Caller, CrawlWorker>();
   readonly #loose = new LooseLinks((links) => void this.#offer(undefined, links, []));
   readonly #ticker = setInterval(() => this.tick(), tickMs).unref();
 
-  constructor(services: () => Services, options: CrawlQueuesOptions) {
-    this.#services = services;
+  /** `areKin`: were these processes forked from the same one? */
+  constructor(
+    ports: ManagedPorts,
+    options: CrawlQueuesOptions,
+    areKin: (a: Caller, b: Caller) => boolean,
+  ) {
+    this.#ports = ports;
+    this.#areKin = areKin;
     this.#options = options;
   }
 
@@ -146,13 +152,13 @@ export class CrawlQueues {
 
   get #running(): Crawl[] {
     this.#loose.flush();
-    const { crawls } = this.#services().frontier;
+    const { crawls } = this.#ports.frontier;
     return [...crawls].filter(({ state }) => state === 'running' || state === 'paused');
   }
 
   /** There were crawls, and nothing of any is offered, waiting or leased. */
   get #isOver(): boolean {
-    if (this.#services().frontier.crawls.size === 0) return false;
+    if (this.#ports.frontier.crawls.size === 0) return false;
     return this.#running.every(({ isFetched }) => isFetched);
   }
 
@@ -175,7 +181,7 @@ export class CrawlQueues {
 
   async #get(caller: Caller, waitMs: number): Promise<Buffer | undefined> {
     const worker = this.#worker(caller);
-    if (!worker.hasGot) this.#services().onWorker(worker);
+    if (!worker.hasGot) this.#ports.onWorker(worker);
     worker.hasGot = true;
     const outcome = await this.#wait(worker, 'get', waitMs);
     if (outcome === 'stopping') return undefined;
@@ -210,7 +216,7 @@ export class CrawlQueues {
   #settle(worker: CrawlWorker): void {
     const mode = worker.waitsFor;
     if (mode === undefined) return;
-    const { frontier, isDraining } = this.#services();
+    const { frontier, isDraining } = this.#ports;
     void worker.ask();
     if (this.#isOver) worker.answer('over');
     else if (isDraining()) worker.answer('stopping');
@@ -226,7 +232,7 @@ export class CrawlQueues {
   }
 
   #put(name: CrawlQueueName, caller: Caller, value: PyValue): Answer {
-    const { frontier, isDraining } = this.#services();
+    const { frontier, isDraining } = this.#ports;
     if (isDraining()) return undefined;
     if (name === 'filter_queue' && typeof value === 'string' && this.#isLoose(caller)) {
       const url = canonicalUrl(value.trim());
@@ -238,7 +244,7 @@ export class CrawlQueues {
 
   /** A link put by this connection is of no page, and needs not wait for anything. */
   #isLoose(caller: Caller): boolean {
-    const { frontier } = this.#services();
+    const { frontier } = this.#ports;
     if (this.#options.isDurable() || frontier.isFull) return false;
     if (!frontier.crawls.has(this.#options.crawl)) return false;
     if (this.#workers.size === 0) return true;
@@ -279,11 +285,10 @@ export class CrawlQueues {
       if (typeof url !== 'string') throw typeError('task_queue.put takes a URL, or a list of them');
       return url;
     });
-    const services = this.#services();
     const { crawl, spec } = this.#options;
-    const isNew = !services.frontier.crawls.has(crawl);
+    const isNew = !this.#ports.frontier.crawls.has(crawl);
     const added = { crawl, seeds, priority: 0, ...(isNew && { spec }) };
-    const [refused] = (await addSeeds(services, added)).refused;
+    const [refused] = (await this.#ports.admission.addSeeds(added)).refused;
     if (refused !== undefined) throw valueError(`${refused.url.slice(0, 200)}: ${refused.why}`);
   }
 
@@ -338,8 +343,7 @@ export class CrawlQueues {
   /** The pages of a process pool are held by the process that made it. Its workers are known by the
    *  proxies that they were forked with; those that made their own, by the only main process. */
   #pageOfParent(caller: Caller, neighbours: readonly CrawlWorker[]): Origin {
-    const { managed } = this.#services();
-    const kin = neighbours.filter((worker) => managed.areKin(caller, worker.caller));
+    const kin = neighbours.filter((worker) => this.#areKin(caller, worker.caller));
     const mains = neighbours.filter((worker) => processOf(worker.caller) === mainProcess);
     const isChild = processOf(caller) !== mainProcess;
     const [parent, ...others] = kin.length === 0 && isChild ? mains : kin;
@@ -353,7 +357,7 @@ export class CrawlQueues {
     images: readonly Image[],
   ): Promise<void> {
     if (links === '' && images.length === 0) return;
-    const { frontier } = this.#services();
+    const { frontier } = this.#ports;
     const name = this.#options.crawl;
     const crawl = page && frontier.crawls.of(page.lease.task);
     if (crawl === undefined && !frontier.crawls.has(name)) {
@@ -391,8 +395,8 @@ export class CrawlQueues {
   #worker(caller: Caller): CrawlWorker {
     let worker = this.#workers.get(caller);
     if (worker === undefined) {
-      const { frontier, timing } = this.#services();
-      worker = new CrawlWorker(caller, frontier, timing.pythonLeaseMs);
+      const { frontier, leaseMs } = this.#ports;
+      worker = new CrawlWorker(caller, frontier, leaseMs);
       this.#workers.set(caller, worker);
       frontier.dispatcher.add(worker);
     }
@@ -404,7 +408,7 @@ export class CrawlQueues {
     if (worker === undefined) return;
     this.#workers.delete(caller);
     const returned = worker.leave(isOrderly);
-    if (worker.hasGot) this.#services().onWorker(worker, returned);
+    if (worker.hasGot) this.#ports.onWorker(worker, returned);
   }
 }
 

@@ -10,10 +10,11 @@
  * Source: BASEMANAGER, chapter 3.
  */
 import type { Connection } from '../../shared/connection.ts';
-import { CommandError } from '../../shared/errors.ts';
+import { CommandError, type OrbError } from '../../shared/errors.ts';
 import { limits } from '../../shared/protocol.ts';
-import type { Services } from '../wire/services.ts';
+import type { MemoryWatch } from '../machine/memory-watch.ts';
 import { bind, type PyRequest } from './arguments.ts';
+import type { Managed } from './managed.ts';
 import { printable } from './pickle/text.ts';
 import { PickleError, type PyValue, WeightError } from './pickle/values.ts';
 import type { Answer, Caller, Proxied } from './proxied.ts';
@@ -38,10 +39,20 @@ export function isPickle(payload: Buffer): boolean {
   return payload.length > 1 && payload[0] === 0x80 && (payload[1] ?? 0xff) <= 5;
 }
 
+/** What a connection needs of the master. */
+export type CallerPorts = {
+  readonly managed: Managed;
+  readonly memory: MemoryWatch;
+  /** A pickle that holds what is not allowed: nothing of it was done, the connection goes on. */
+  readonly onRefusedPickle: (peer: string, error: OrbError) => void;
+  /** A fault of ours while serving a request: the master cannot go on. */
+  readonly onFault: (error: unknown) => void;
+};
+
 export class PythonCaller implements Caller {
   readonly peer: string;
   readonly protocol: ReplyProtocol;
-  readonly #services: Services;
+  readonly #ports: CallerPorts;
   readonly #connection: Connection;
   readonly #gone = new AbortController();
   readonly #requests = new RequestReader();
@@ -58,9 +69,9 @@ export class PythonCaller implements Caller {
   #wayMs = Number.POSITIVE_INFINITY;
   #thoughtMs = 0;
 
-  constructor(connection: Connection, services: Services, first: Buffer) {
+  constructor(connection: Connection, ports: CallerPorts, first: Buffer) {
     this.#connection = connection;
-    this.#services = services;
+    this.#ports = ports;
     this.peer = connection.peer;
     this.protocol = (first[1] ?? 3) <= 2 ? 2 : 3;
     connection.endDeadline();
@@ -115,7 +126,7 @@ export class PythonCaller implements Caller {
     this.#waiting.length = 0;
     this.#waitingBytes = 0;
     this.#gone.abort();
-    if (wasObject) this.#services.managed.left(this, this.#used);
+    if (wasObject) this.#ports.managed.left(this, this.#used);
   }
 
   /** Answers at once what can be answered at once: no promise is made for it. */
@@ -183,7 +194,7 @@ export class PythonCaller implements Caller {
   }
 
   async #answerHeavy(payload: Buffer): Promise<Buffer | undefined> {
-    const { managed, memory } = this.#services;
+    const { managed, memory } = this.#ports;
     memory.look();
     const request = await managed.heavy.read(payload, this.signal);
     if (request === undefined || this.signal.aborted) return undefined;
@@ -192,19 +203,19 @@ export class PythonCaller implements Caller {
 
   #first(request: PyRequest): Buffer {
     if (request.method !== 'accept_connection') {
-      return this.returned(this.#services.managed.serve(this, request));
+      return this.returned(this.#ports.managed.serve(this, request));
     }
     const [name] = bind('accept_connection', [['name']], request);
     this.#name = typeof name === 'string' ? printable(name) : '?';
     this.#state = 'object';
-    this.#services.managed.joined(this);
+    this.#ports.managed.joined(this);
     return this.returned(null);
   }
 
   #call(request: PyRequest): Answer {
-    this.#services.managed.heard(this);
+    this.#ports.managed.heard(this);
     for (const object of this.#used.keys()) object.nextRequest(this);
-    const object = this.#services.managed.object(request.ident);
+    const object = this.#ports.managed.object(request.ident);
     const { method } = request;
     const known = object.methods.get(method);
     if (known !== undefined) {
@@ -227,17 +238,17 @@ export class PythonCaller implements Caller {
     if (typeof ident !== 'string' || this.idents.size >= identsMax) return;
     idents.add(ident);
     this.idents.add(ident);
-    this.#services.managed.named(this);
+    this.#ports.managed.named(this);
   }
 
   /** The one place that decides how a client learns of what failed. */
   #refuse(error: unknown): Buffer | undefined {
     if (error instanceof PickleError) {
-      this.#services.onRefusedPickle(this.peer, error);
+      this.#ports.onRefusedPickle(this.peer, error);
       return unpicklable(error.message, this.protocol);
     }
     if (error instanceof CommandError) return refused(error, this.protocol);
-    this.#services.onFault(error);
+    this.#ports.onFault(error);
     return undefined;
   }
 }

@@ -2,7 +2,6 @@
  * What the master shows to managers' clients: its objects by typeid, made by their first use, and
  * the server functions, one request a connection. Source: BASEMANAGER, chapter 3a.
  */
-import type { Services } from '../wire/services.ts';
 import { bind, type Parameter, type PyRequest } from './arguments.ts';
 import {
   addressOf,
@@ -15,6 +14,7 @@ import { Farewells, queueOf } from './farewells.ts';
 import { HeavyRequests } from './heavy-requests.ts';
 import { PyToken, PyTuple, type PyValue } from './pickle/values.ts';
 import { PlainQueue } from './plain-queue.ts';
+import type { ManagedPorts } from './ports.ts';
 import type { Caller, Proxied } from './proxied.ts';
 import { quoted, TracebackError } from './replies.ts';
 
@@ -33,7 +33,7 @@ export type ManagedOptions = CrawlQueuesOptions & {
 
 export class Managed {
   readonly #options: ManagedOptions;
-  readonly #services: () => Services;
+  readonly #ports: ManagedPorts;
   readonly #crawlQueues: CrawlQueues;
   readonly #objects = new Map<string, Proxied>();
   readonly #callers = new Set<Caller>();
@@ -53,12 +53,12 @@ export class Managed {
   /** Requests that are weighed before they are built. */
   readonly heavy: HeavyRequests;
 
-  constructor(services: () => Services, options: ManagedOptions) {
+  constructor(ports: ManagedPorts, options: ManagedOptions) {
     this.builtBytesMax = options.builtBytesMax;
     this.heavy = new HeavyRequests(options.builtBytesMax);
-    this.#services = services;
+    this.#ports = ports;
     this.#options = options;
-    this.#crawlQueues = new CrawlQueues(services, options);
+    this.#crawlQueues = new CrawlQueues(ports, options, (a, b) => this.areKin(a, b));
   }
 
   /** What a server function gives. Errors: TracebackError as CPython tells it. */
@@ -173,7 +173,7 @@ export class Managed {
   #open(name: string): Proxied {
     let object = this.#objects.get(name);
     if (object === undefined) {
-      const { queues, isDraining } = this.#services();
+      const { queues, isDraining } = this.#ports;
       const { isDurable, plain } = this.#options;
       object =
         isCrawlQueue(name) && !plain.has(name)

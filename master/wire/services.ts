@@ -1,17 +1,16 @@
 /** What sessions and commands work with; made once, in main. */
 import type { Tls } from '../../shared/connection.ts';
-import type { CrawlSpec } from '../../shared/crawl.ts';
 import type { OrbError } from '../../shared/errors.ts';
 import type { AuthDigest } from '../../shared/handshake.ts';
+import type { Admission } from '../frontier/crawl/admission.ts';
 import type { Crawl } from '../frontier/crawl/crawl.ts';
 import type { Frontier } from '../frontier/frontier.ts';
 import type { MemoryWatch } from '../machine/memory-watch.ts';
-import type { CrawlWorker } from '../python/crawl-worker.ts';
 import type { Managed } from '../python/managed.ts';
 import type { UserQueues } from '../queues/queues.ts';
 import type { Backups } from '../repair/backup.ts';
 import type { ResultQueue, Resumed } from '../sinks/result-queue.ts';
-import type { Session } from './session.ts';
+import type { Peer } from './peer.ts';
 
 /** This master's patience, in ms; `hello` tells every peer what it needs of it. */
 export type Timing = {
@@ -34,8 +33,7 @@ export type Services = {
   /** Name and version, as `hello` tells it. */
   readonly version: string;
   readonly timing: Timing;
-  /** What a crawl gets that `add` says nothing about: the master's own options. */
-  readonly defaultSpec: CrawlSpec;
+  readonly admission: Admission;
   readonly memory: MemoryWatch;
   readonly frontier: Frontier;
   readonly results: ResultQueue;
@@ -44,12 +42,10 @@ export type Services = {
   /** What Python's managers see. */
   readonly managed: Managed;
   /** Sessions that have said hello. */
-  readonly sessions: () => readonly Session[];
+  readonly sessions: () => readonly Peer[];
   readonly isDraining: () => boolean;
-  readonly onReady: (session: Session) => void;
-  readonly onGone: (session: Session) => void;
-  /** A Python connection got its first page, or has ended and `returned` so many. */
-  readonly onWorker: (worker: CrawlWorker, returned?: number) => void;
+  readonly onReady: (peer: Peer) => void;
+  readonly onGone: (peer: Peer) => void;
   /** A crawl that was held is written again. */
   readonly onResumed: (crawl: Crawl, how: Resumed) => void;
   /** A fault of ours while serving a request: the master cannot go on. */

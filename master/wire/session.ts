@@ -21,11 +21,12 @@ import {
 } from '../../shared/errors.ts';
 import { decodeMessage } from '../../shared/frame.ts';
 import { type Agreement, roleProof, ServerHandshake, sameBytes } from '../../shared/handshake.ts';
-import { limits, type Push, protocolVersion } from '../../shared/protocol.ts';
-import type { ProxyTrouble, Request, Requests } from '../../shared/requests.ts';
+import { limits, type ProxyTrouble, type Push, protocolVersion } from '../../shared/protocol.ts';
+import type { Request, Requests } from '../../shared/requests.ts';
 import type { Lease, LeaseHolder } from '../frontier/dispatch/leases.ts';
 import { isPickle, PythonCaller } from '../python/dialect.ts';
 import { perform } from './commands/perform.ts';
+import type { Credit, Peer } from './peer.ts';
 import { idOf, parseRequest, versionOf } from './request.ts';
 import type { Services } from './services.ts';
 
@@ -33,8 +34,6 @@ import type { Services } from './services.ts';
 const tightBytesMax = 1 << 20;
 
 /** How many leases it may hold: see `LeaseHolder`. */
-export type Credit = Pick<LeaseHolder, 'slots' | 'trials' | 'takes'> & { readonly count: number };
-
 /** What the server has to do with a session. */
 export type SessionWatcher = {
   /** The challenge waits so long. */
@@ -53,7 +52,7 @@ export type SessionWatcher = {
   readonly onGone: () => void;
 };
 
-export class Session implements LeaseHolder {
+export class Session implements Peer {
   readonly id: number;
   readonly leases = new Set<Lease>();
   /** Requests of `queue.get` that are not answered yet. */

@@ -6,7 +6,7 @@
  * The time doubles with every failure that follows, and one answer through the proxy forgets them.
  * Pure: time is an argument (ms). The visitors choose, the fetcher tells what became of it.
  */
-import type { ProxyTrouble } from '../../shared/requests.ts';
+import type { ProxyTrouble } from '../../shared/protocol.ts';
 import { basicAuth, decodedUser } from './basic-auth.ts';
 
 const asideFirstMs = 5_000;

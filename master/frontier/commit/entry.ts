@@ -6,6 +6,7 @@ import type { Replies } from '../../../shared/protocol.ts';
 import type { FetchErrorBody, Image, Requests } from '../../../shared/requests.ts';
 import type { Row } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
+import type { FoundAddresses } from '../crawl/seed-hosts.ts';
 import type { Task } from '../tasks/tasks.ts';
 
 export type Report = Pick<Requests['task.report'], 'result' | 'images' | 'links'>;
@@ -57,9 +58,6 @@ export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
       done: (v: SeedVerdict) => void;
     }
 );
-
-/** Addresses of the hosts of seeds, as far as they were looked up and could be. */
-export type FoundAddresses = ReadonlyMap<string, readonly string[]>;
 
 /** How many links of one report were taken so far, over the entries that it was cut into. */
 export type LinkCount = { total: number };

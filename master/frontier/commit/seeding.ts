@@ -13,11 +13,12 @@ import {
   seedHostKey,
 } from '../../store/records.ts';
 import type { Change, Row } from '../../store/store.ts';
+import type { FoundAddresses } from '../crawl/seed-hosts.ts';
 import type { RecentTable } from '../filter/recent.ts';
 import type { Politeness } from '../politeness/politeness.ts';
 import type { HostRecords } from '../politeness/records.ts';
 import type { Gathering } from './commit-batch.ts';
-import type { EarlierUrl, FoundAddresses, SeedVerdict } from './entry.ts';
+import type { EarlierUrl, SeedVerdict } from './entry.ts';
 
 export class Offers {
   readonly #politeness: Politeness;

@@ -11,7 +11,9 @@
  */
 import { blocksOfAddresses, blocksOfHost } from '../../../shared/address.ts';
 import type { CrawlSpec } from '../../../shared/crawl.ts';
-import type { FoundAddresses } from '../commit/entry.ts';
+
+/** Addresses of the hosts of seeds, as far as they were looked up and could be. */
+export type FoundAddresses = ReadonlyMap<string, readonly string[]>;
 
 /** What a look-up of seeds came to, for the operator. */
 export type SeedsFound = {

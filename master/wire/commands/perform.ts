@@ -2,8 +2,8 @@
 import { CommandError } from '../../../shared/errors.ts';
 import type { Replies } from '../../../shared/protocol.ts';
 import type { Request, Requests, Verb } from '../../../shared/requests.ts';
+import type { Peer } from '../peer.ts';
 import type { Services } from '../services.ts';
-import type { Session } from '../session.ts';
 import { backup } from './backup.ts';
 import * as crawls from './crawls.ts';
 import * as queues from './queues.ts';
@@ -12,7 +12,7 @@ import * as tasks from './tasks.ts';
 type Performed = Exclude<Verb, 'hello'>;
 type Command<V extends Performed> = (
   services: Services,
-  session: Session,
+  peer: Peer,
   request: Requests[V],
 ) => Promise<Replies[V]> | Replies[V];
 
@@ -47,12 +47,12 @@ const commands: { readonly [V in Performed]: Command<V> } = {
  *  @throws CommandError (or rejects with it) what the peer is told. */
 export function perform(
   services: Services,
-  session: Session,
+  peer: Peer,
   request: Exclude<Request, Requests['hello']>,
 ): Promise<object> | object {
-  if (/^(task|proxy)\./.test(request.verb) && session.role !== 'slave') {
+  if (/^(task|proxy)\./.test(request.verb) && peer.role !== 'slave') {
     throw new CommandError('E_BAD_REQUEST', `only a slave says ${request.verb}: see hello`);
   }
   const command = commands[request.verb] as Command<Performed>;
-  return command(services, session, request as never);
+  return command(services, peer, request as never);
 }

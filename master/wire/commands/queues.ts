@@ -7,15 +7,15 @@ import { decodeItem, heapBytesOfItem, isItemPickle } from '../../python/pickle/i
 import { pickleLimits } from '../../python/pickle/limits.ts';
 import { toPlain } from '../../python/pickle/plain.ts';
 import { PickleError, type PyValue } from '../../python/pickle/values.ts';
+import type { Peer } from '../peer.ts';
 import type { Services } from '../services.ts';
-import type { Session } from '../session.ts';
 
 /** Shared parts are written out for msgpack: no more than this. */
 const plainLimits = { ...pickleLimits, weightMax: limits.queueReplyBytesMax };
 
 export async function put(
   { queues, isDraining }: Services,
-  _session: Session,
+  _peer: Peer,
   { queue: name, items }: Requests['queue.put'],
 ): Promise<Replies['queue.put']> {
   if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again');
@@ -30,23 +30,23 @@ export async function put(
 
 export async function get(
   { queues, managed, isDraining }: Services,
-  session: Session,
+  peer: Peer,
   { queue, count, waitMs }: Requests['queue.get'],
 ): Promise<Replies['queue.get']> {
   if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again');
-  if (session.waitingGets >= limits.queueWaitingMax) {
+  if (peer.waitingGets >= limits.queueWaitingMax) {
     throw new CommandError('E_QUEUE_FULL', 'too many requests of this session wait already');
   }
-  session.waitingGets++;
+  peer.waitingGets++;
   try {
     const from = queues.queue(queue);
-    const items = await from.get(session, count, waitMs);
+    const items = await from.get(peer, count, waitMs);
     const builtMax = managed.builtBytesMax;
     const reply = items.map(({ id, value }) => ({ id, value: forNode(value, builtMax) }));
     from.rest(items);
     return { items: reply };
   } finally {
-    session.waitingGets--;
+    peer.waitingGets--;
   }
 }
 
@@ -86,16 +86,16 @@ function decodedOf(value: Uint8Array): PyValue | undefined {
 
 export async function done(
   { queues }: Services,
-  session: Session,
+  peer: Peer,
   { queue, items }: Requests['queue.done'],
 ): Promise<Replies['queue.done']> {
-  await queues.find(queue)?.done(session, items);
+  await queues.find(queue)?.done(peer, items);
   return {};
 }
 
 export function size(
   { queues }: Services,
-  _session: Session,
+  _peer: Peer,
   { queue }: Requests['queue.size'],
 ): Replies['queue.size'] {
   return { size: queues.find(queue)?.size ?? 0 };
