@@ -1,40 +1,9 @@
 /**
- * Character references in attribute values and titles. The only file that imports htmlparser2: its
- * tokenizer owns the table of the 2,231 names and the rules for references without a semicolon.
- * The page scanner leaves values as they stand and calls here for those that hold an ampersand.
+ * Character references in attribute values and titles. The page scanner leaves values as they stand
+ * and calls here for those that hold an ampersand.
  */
-import { Tokenizer, type TokenizerCallbacks } from 'htmlparser2';
+import { decodeHTML, decodeHTMLAttribute } from 'entities/decode';
 import { equals, isLetterOrDigit } from './elements.ts';
-
-let source = '';
-let decoded = '';
-
-function ignore(): void {}
-function take(start: number, end: number): void {
-  decoded += source.slice(start, end);
-}
-function takeCodePoint(codePoint: number): void {
-  decoded += String.fromCodePoint(codePoint);
-}
-
-const callbacks: TokenizerCallbacks = {
-  onattribdata: take,
-  onattribentity: takeCodePoint,
-  ontext: take,
-  ontextentity: takeCodePoint,
-  onattribend: ignore,
-  onattribname: ignore,
-  oncdata: ignore,
-  onclosetag: ignore,
-  oncomment: ignore,
-  ondeclaration: ignore,
-  onend: ignore,
-  onopentagend: ignore,
-  onopentagname: ignore,
-  onprocessinginstruction: ignore,
-  onselfclosingtag: ignore,
-};
-const tokenizer = new Tokenizer({ decodeEntities: true }, callbacks);
 
 /** How a kind of document reads its references. Texts are as decoded from the page's charset. */
 export type References = {
@@ -51,13 +20,12 @@ export function decodeAttribute(value: string): string {
   if (!text.includes('&')) return text;
   const plain = decodeAmpersands(text);
   if (plain !== undefined) return plain;
-  // A quote in a value that stood in single quotes must not end the attribute here.
-  return run(`<a b="${text.replaceAll('"', '&quot;')}">`);
+  return decodeHTMLAttribute(text);
 }
 
 /**
  * What nearly all addresses hold: `&amp;`, `&#38;`, and ampersands that stand for themselves, as in
- * `?a=1&b=2`. undefined if any is something else, which is the tokenizer's to read.
+ * `?a=1&b=2`. undefined if any is something else.
  */
 function decodeAmpersands(text: string): string | undefined {
   let result = '';
@@ -86,19 +54,7 @@ function decodeAmpersands(text: string): string | undefined {
 export function decodeTitle(value: string): string {
   const text = value.includes('\0') ? value.replaceAll('\0', '\ufffd') : value;
   if (!text.includes('&')) return text;
-  return run(`<title>${text}</title>`);
-}
-
-function run(html: string): string {
-  source = html;
-  decoded = '';
-  tokenizer.reset();
-  tokenizer.write(html);
-  tokenizer.end();
-  const result = decoded;
-  source = '';
-  decoded = '';
-  return result;
+  return decodeHTML(text);
 }
 
 export const htmlReferences: References = {
