@@ -20,7 +20,7 @@ import { Frontier } from './frontier/frontier.ts';
 import { Grouping } from './frontier/politeness/grouping.ts';
 import { DataFolder, localAddress } from './machine/data-folder.ts';
 import { DiskRoom } from './machine/disk-room.ts';
-import { RobotsSlave } from './machine/local-slaves.ts';
+import { LocalSlaves } from './machine/local-slaves.ts';
 import { MemoryWatch } from './machine/memory-watch.ts';
 import { Notices } from './machine/notices.ts';
 import { Progress, summary } from './machine/progress.ts';
@@ -34,6 +34,7 @@ import {
   diskFault,
   heldError,
   isDiskFault,
+  noSlaveError,
   refuseFirstPatterns,
   refuseFullDisk,
 } from './refusals.ts';
@@ -89,7 +90,7 @@ export class Master {
   readonly #backups: Backups;
   readonly #managed: Managed;
   readonly #server: MasterServer;
-  readonly #robotsSlave: RobotsSlave;
+  readonly #localSlaves: LocalSlaves;
   readonly #seedLookup = new SeedLookup();
   readonly #memory: MemoryWatch;
   readonly #isNewKey: boolean;
@@ -202,7 +203,7 @@ export class Master {
         if (this.#state === 'serving') this.#notices.seedsFound(crawl, found);
       },
       onEnded: (crawl) => this.#ended(crawl),
-      onFilesWanted: () => this.#robotsSlave.want(),
+      onFilesWanted: () => this.#localSlaves.wantRobots(),
     });
     this.#queues = new UserQueues(store, this.#commits, {
       bytesMax: bytesMax * itemShare,
@@ -243,10 +244,12 @@ export class Master {
       builtBytesMax: builtBytesMax(options.memoryBytes),
     });
     const authkeys = authkeysOf(options, this.#log);
-    this.#robotsSlave = new RobotsSlave({
+    this.#localSlaves = new LocalSlaves({
       authkeys,
       log: this.#log,
       address: () => localAddress(options.host, this.#port),
+      isEncrypted: options.tls,
+      onNone: () => this.#noSlaveLeft(),
     });
     const services = this.#services(authkeys, admission);
     this.#server = new MasterServer(services, options);
@@ -268,7 +271,7 @@ export class Master {
       );
     }
     await this.#leasesReturned();
-    this.#robotsSlave.close();
+    this.#localSlaves.close();
     this.#queues.close();
     const full = this.#endIfFull();
     await this.#managed.close(leaveMs);
@@ -295,12 +298,17 @@ export class Master {
     this.#progress.stop();
     this.#room.close();
     this.#seedLookup.close();
-    this.#robotsSlave.close();
+    this.#localSlaves.close();
     this.#folder.close();
     const end = (cause: unknown) =>
       this.#settleStopped.reject(isDiskFault(cause) ? diskFault(cause) : cause);
     if (error instanceof StoreError) void this.#commits.causeOf(error).then(end);
     else end(error);
+  }
+
+  /** A master without slaves would wait for ever: it stops in order, and says so. */
+  #noSlaveLeft(): void {
+    if (this.#slaveCount() === 0) void this.stop(noSlaveError());
   }
 
   /** A stop does not wait for ever for room. */
@@ -334,6 +342,7 @@ export class Master {
     }
     if (seeds.length > 0) await this.#seed(name, seeds, spec);
     await this.#progress.start(this.#options.statusEveryMs);
+    this.#localSlaves.start(this.#options.slaves);
     for (const crawl of this.#frontier.crawls) this.#frontier.settle(crawl);
     this.#leaveIfDone();
     this.#leaveIfHeld();
@@ -374,7 +383,7 @@ export class Master {
       onReady: (session) => {
         if (session.role !== 'slave') return;
         this.#log.info({ slave: session.name, peer: session.peer }, 'slave joined');
-        if (session.name !== this.#robotsSlave.name) this.#robotsSlave.retire();
+        if (session.name !== this.#localSlaves.robotsName) this.#localSlaves.retireRobots();
         this.#frontier.dispatcher.add(session);
       },
       onGone: (session) => {

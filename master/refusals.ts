@@ -24,6 +24,13 @@ export function heldError(names: string): ConfigError {
   );
 }
 
+/** Every slave of `--slaves` has died too often, or cannot start. */
+export function noSlaveError(): ConfigError {
+  return new ConfigError(
+    'no slave is left, see above: stopped; what was done is kept, and the same command goes on',
+  );
+}
+
 /** Where no crawl can have them yet, patterns are refused before anything is made. */
 export function refuseFirstPatterns({ spec }: ServeOptions): void {
   try {

@@ -3,24 +3,19 @@
 //     npm start                                      crawls the demo site, into demo-run/
 //     npm start -- https://site/ [more] [flags…]     crawls those; flags are the master's
 //
-// Ends with the master and with its exit code. Ctrl-C reaches only the master, which drains; the
-// slaves are ended behind it. A second Ctrl-C ends all of them at once.
+// Ends with the master, which starts the slaves, and with its exit code. Ctrl-C reaches only the
+// master, which drains; a second Ctrl-C ends all of them at once.
 import { spawn } from 'node:child_process';
-import { createReadStream, readFileSync, rmSync, statSync } from 'node:fs';
+import { createReadStream, readFileSync, rmSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { startDemo } from '../demo/server.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const slaveCount = 2;
-/** Restarts of all slaves together; a slave that keeps dying needs a person. */
-const restartsMax = 10;
-const restartDelayMs = 500;
-const listenTimeoutMs = 120_000;
-/** A slave that was told to go gets this long, as does a master that was told twice. */
+/** A master that was told twice gets this long. */
 const leaveTimeoutMs = 5_000;
 /** npm passes a Ctrl-C on that the terminal has sent already; closer than this they are one. */
 const sameSignalMs = 400;
@@ -34,8 +29,8 @@ class UsageError extends Error {}
 
 // ---------------------------------------------------------------- what to run
 
-/** @returns {Promise<{args: string[], data: string, out: string, crawl: string, env: object,
- *  keyFile: string | undefined, close(): Promise<void>, isDemo: boolean}>} */
+/** @returns {Promise<{args: string[], out: string, crawl: string, env: object,
+ *  close(): Promise<void>, isDemo: boolean}>} */
 async function makePlan(args) {
   const firstFlag = args.findIndex((arg) => arg.startsWith('-'));
   const urls = firstFlag < 0 ? args : args.slice(0, firstFlag);
@@ -54,15 +49,12 @@ function ownPlan(urls, flags) {
   const data = given('data') ?? './orb-data';
   const out = given('out') ?? './crawl-data';
   const crawl = given('crawl') ?? crawlNameOf(urls[0]);
-  // A key by ORB_AUTHKEY reaches the slaves through the environment.
-  const keyFile =
-    given('authkey-file') ?? (env.ORB_AUTHKEY === undefined ? join(data, 'authkey') : undefined);
   const own = ['--data', data, '--out', out, '--crawl', crawl];
   if (given('listen') === undefined) own.push('--listen', '127.0.0.1:0');
   return {
     // What stands last counts, so the user's own flags do.
-    args: [...urls, '--exit-when-done', ...own, ...flags],
-    ...{ data, out, crawl, keyFile, env, isDemo: false },
+    args: [...urls, '--exit-when-done', '--slaves', String(slaveCount), ...own, ...flags],
+    ...{ out, crawl, env, isDemo: false },
     close: async () => {},
   };
 }
@@ -88,8 +80,11 @@ async function demoPlan(flags) {
     Object.entries(process.env).filter(([name]) => !name.startsWith('ORB_')),
   );
   return {
-    args: [demo.url, '--exit-when-done', ...own, '--delay', '0', '--per-host', '16', ...flags],
-    ...{ data, out, crawl: 'demo', keyFile: join(data, 'authkey'), env, isDemo: true },
+    args: [
+      ...[demo.url, '--exit-when-done', '--slaves', String(slaveCount), ...own],
+      ...['--delay', '0', '--per-host', '16', ...flags],
+    ],
+    ...{ out, crawl: 'demo', env, isDemo: true },
     close: demo.close,
   };
 }
@@ -121,102 +116,32 @@ function flagValue(flags, name) {
   return value ?? flags[index + 1];
 }
 
-// ---------------------------------------------------------------- the processes
+// ---------------------------------------------------------------- the process
 
-class Cluster {
-  #plan;
+/** Runs the master, which starts the slaves, to its end. */
+class Run {
   #master;
-  #slaves = new Set();
-  #restarts = 0;
   #firstSignalAt;
-  #masterGone = false;
-  /** True when no slave was left to work and the master was told to stop for that. */
-  failed = false;
-
-  constructor(plan) {
-    this.#plan = plan;
-  }
 
   get interrupted() {
     return this.#firstSignalAt !== undefined;
   }
 
-  /** Resolves with the master's exit code, when the slaves are gone, too. */
-  async run() {
-    const { args, env, data } = this.#plan;
-    const before = addressFile(data);
-    // Process groups of their own keep the terminal's Ctrl-C from reaching them directly.
+  /** Resolves with the master's exit code. */
+  async end({ args, env }) {
+    // A process group of its own keeps the terminal's Ctrl-C from reaching it directly.
     this.#master = spawn(process.execPath, [join(root, 'master.js'), ...args], {
       stdio: ['ignore', 'inherit', 'inherit'],
       detached: true,
       env,
     });
-    const exited = new Promise((settle, reject) => {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => this.#asked());
+    const end = await new Promise((settle, reject) => {
       this.#master.once('error', reject);
       this.#master.once('exit', (code, signal) => settle(code ?? signal));
-    }).finally(() => {
-      this.#masterGone = true;
     });
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => this.#asked());
-
-    const address = await this.#listening(data, before);
-    if (address !== undefined) {
-      for (let number = 1; number <= slaveCount; number++) this.#startSlave(number, address);
-    }
-    const end = await exited;
-    await this.#endSlaves();
     if (typeof end === 'string') console.error(`start: the master was ended by ${end}`);
     return typeof end === 'string' ? 1 : end;
-  }
-
-  /** Where the master listens; undefined if it left before it did. */
-  async #listening(data, before) {
-    for (const deadline = Date.now() + listenTimeoutMs; Date.now() < deadline; await sleep(25)) {
-      if (this.#masterGone) return undefined;
-      const now = addressFile(data);
-      // A file from before is left over, or belongs to the master that ours will not disturb.
-      if (now !== undefined && now.id !== before?.id) return now.address;
-    }
-    console.error('start: the master does not listen; ending it');
-    this.failed = true;
-    this.#master.kill('SIGKILL');
-    return undefined;
-  }
-
-  #startSlave(number, address) {
-    const { keyFile, env } = this.#plan;
-    const key = keyFile === undefined ? [] : ['--authkey-file', keyFile];
-    const args = ['--master', address, ...key, '--name', `slave-${number}`];
-    const slave = spawn(process.execPath, [join(root, 'slave.js'), ...args], {
-      stdio: ['ignore', 'pipe', 'pipe'],
-      detached: true,
-      env,
-    });
-    this.#slaves.add(slave);
-    const lines = lastLines(slave, 20);
-    slave.once('close', (code, signal) => {
-      this.#slaves.delete(slave);
-      // 0: the master has told it to go.
-      if (code === 0 || this.#masterGone || this.interrupted) return;
-      for (const line of lines) console.error(`slave-${number}: ${line}`);
-      // 2 and 3 say that somebody must act; another one would end the same way.
-      const isCurable = code !== 2 && code !== 3 && this.#restarts++ < restartsMax;
-      console.error(
-        `start: slave-${number} died (${signal ?? `exit code ${code}`})${isCurable ? '; starting another' : ''}`,
-      );
-      if (isCurable) setTimeout(() => this.#replaceSlave(number, address), restartDelayMs);
-      else if (this.#slaves.size === 0) this.#giveUp();
-    });
-  }
-
-  #replaceSlave(number, address) {
-    if (!this.#masterGone && !this.interrupted) this.#startSlave(number, address);
-  }
-
-  #giveUp() {
-    console.error('start: no slave is left; stopping the master, which keeps what was done');
-    this.failed = true;
-    this.#master.kill('SIGINT');
   }
 
   #asked() {
@@ -226,39 +151,9 @@ class Cluster {
       this.#master.kill('SIGINT');
     } else if (now - this.#firstSignalAt > sameSignalMs) {
       this.#master.kill('SIGINT');
-      for (const slave of this.#slaves) slave.kill('SIGKILL');
       setTimeout(() => this.#master.kill('SIGKILL'), leaveTimeoutMs).unref();
     }
   }
-
-  async #endSlaves() {
-    for (const slave of this.#slaves) slave.kill('SIGTERM');
-    const deadline = Date.now() + leaveTimeoutMs;
-    while (this.#slaves.size > 0 && Date.now() < deadline) await sleep(20);
-    for (const slave of this.#slaves) slave.kill('SIGKILL');
-  }
-}
-
-/** Content and identity of `<data>/master.addr`; the master puts it there by renaming. */
-function addressFile(data) {
-  const path = join(data, 'master.addr');
-  try {
-    const { ino, mtimeMs } = statSync(path);
-    return { id: `${ino} ${mtimeMs}`, address: readFileSync(path, 'utf8').trim() };
-  } catch {
-    return undefined; // not there yet
-  }
-}
-
-function lastLines(child, countMax) {
-  const lines = [];
-  for (const stream of [child.stdout, child.stderr]) {
-    createInterface({ input: stream }).on('line', (line) => {
-      lines.push(line);
-      if (lines.length > countMax) lines.shift();
-    });
-  }
-  return lines;
 }
 
 /** Does somebody listen where this file of an earlier demo says? */
@@ -333,13 +228,12 @@ async function main(args) {
     return 0;
   }
   const plan = await makePlan(args);
-  const cluster = new Cluster(plan);
-  const code = await cluster.run();
+  const run = new Run();
+  const code = await run.end(plan);
   await plan.close();
-  if (code === 0) await report(plan, cluster.interrupted);
-  else if (cluster.interrupted)
-    console.log('Stopped at once. The same command goes on from there.');
-  return cluster.failed && code === 0 ? 1 : code;
+  if (code === 0) await report(plan, run.interrupted);
+  else if (run.interrupted) console.log('Stopped at once. The same command goes on from there.');
+  return code;
 }
 
 try {

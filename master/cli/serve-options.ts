@@ -41,6 +41,8 @@ export type ServeOptions = {
   readonly durablePut: boolean;
   /** Which hosts share a delay and a concurrency. */
   readonly grouping: GroupingKind;
+  /** Slave processes that the master starts beside itself. */
+  readonly slaves: number;
   readonly exitWhenDone: boolean;
   /** With less free on the disk, everything waits. */
   readonly diskReserveBytes: number;
@@ -91,6 +93,9 @@ function serveFlags(): Option[] {
       .choices(groupings)
       .default('host'),
     flag('--config <file>', 'YAML or JSON file of options by their long names'),
+    flag('--slaves <n>', 'slave processes to start on this machine')
+      .default(0)
+      .argParser(whole(0, 256)),
     flag('--exit-when-done', 'leave with 0 when every crawl is finished').default(false),
     flag('--disk-reserve <mb>', 'free space on the disk, in MB, below which everything waits')
       .default(256)
@@ -177,6 +182,7 @@ export function serveOptions(
     queues: (values['queues'] ?? new Map()) as ReadonlyMap<string, number>,
     durablePut: values['durablePut'] === true,
     grouping: values['politenessGroup'] as GroupingKind,
+    slaves: Number(values['slaves']),
     exitWhenDone: values['exitWhenDone'] === true,
     diskReserveBytes: Number(values['diskReserve']) * 1e6,
     recentUrls: Number(values['recentUrls']),

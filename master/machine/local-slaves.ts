@@ -1,42 +1,77 @@
 /**
- * A slave of the master's own, for robots.txt alone. Python workers fetch pages but know nothing of
- * robots.txt; while they wait for one and no slave is connected that could fetch it, the master
- * starts `slave.js --robots-only` beside itself. It ends with the master, even when that is killed,
- * and when another slave joins.
+ * Slaves of the master's own, on its machine. They end with the master, even when that is killed.
+ *
+ * - `--slaves n`: whole slaves for a crawl on one machine. One that dies is started again; when none
+ *   can be, the master is told.
+ * - For robots.txt alone: Python workers fetch pages but know nothing of robots.txt. While they wait
+ *   for one and no slave is connected that could fetch it, the master starts `slave.js --robots-only`
+ *   beside itself, until another slave joins.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { ConfigError } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';
+import { type SlaveEnd, SlaveProcesses } from '../../shared/slave-processes.ts';
 
-export type RobotsSlaveOptions = {
+export type LocalSlavesOptions = {
   readonly authkeys: () => readonly Buffer[];
   readonly log: Logger;
   /** Where the master listens, for a program on this machine: `host:port`. */
   readonly address: () => string;
+  /** Peers that do not encrypt are refused. */
+  readonly isEncrypted: boolean;
+  /** Every slave of `--slaves` has ended, and none is started again. */
+  readonly onNone: () => void;
 };
 
 /** Of the built programs: beside master.js. */
 const program = fileURLToPath(new URL('slave.js', import.meta.url));
-const restartMs = 5_000;
+const restartMs = 500;
+const restartsMax = 10;
+const robotsRestartMs = 5_000;
 
-export class RobotsSlave {
-  readonly name = `robots-of-${process.pid}`;
-  readonly #options: RobotsSlaveOptions;
-  #child: ChildProcess | undefined;
-  #startedAt = Number.NEGATIVE_INFINITY;
+export class LocalSlaves {
+  /** The name of the slave for robots.txt. */
+  readonly robotsName = `robots-of-${process.pid}`;
+  readonly #options: LocalSlavesOptions;
+  #slaves: SlaveProcesses | undefined;
+  #robots: SlaveProcesses | undefined;
+  #robotsAt = Number.NEGATIVE_INFINITY;
   #hasWarned = false;
   #state: 'open' | 'closed' = 'open';
 
-  constructor(options: RobotsSlaveOptions) {
+  constructor(options: LocalSlavesOptions) {
     this.#options = options;
   }
 
-  /** Somebody waits for a robots.txt. Starts it unless it runs or has just been tried. */
-  want(): void {
-    if (this.#child !== undefined || this.#state === 'closed') return;
-    if (performance.now() - this.#startedAt < restartMs) return;
+  /** Starts so many slaves; to be called once the master listens.
+   *  @throws ConfigError slave.js is not there. */
+  start(count: number): void {
+    if (count === 0) return;
+    if (!existsSync(program)) {
+      throw new ConfigError(
+        `--slaves needs ${program}, which is not there: put slave.js beside master.js`,
+      );
+    }
+    const slaves = this.#make([], {
+      restartMs,
+      restartsMax,
+      onEnd: (end) => {
+        this.#tell(end);
+        if (slaves.count === 0 && end.code !== 0 && this.#state === 'open') this.#options.onNone();
+      },
+    });
+    this.#slaves = slaves;
+    for (let number = 1; number <= count; number++) slaves.start(`slave-${number}`);
+    // A second signal ends the master at once, and what they fetch has nobody to go to.
+    process.once('exit', () => slaves.kill('SIGKILL'));
+  }
+
+  /** Python workers wait for a robots.txt. Starts a slave for it unless one runs or was just tried. */
+  wantRobots(): void {
+    if (this.#robots !== undefined || this.#state === 'closed') return;
+    if (performance.now() - this.#robotsAt < robotsRestartMs) return;
     const { log } = this.#options;
     if (!existsSync(program)) {
       if (!this.#hasWarned) {
@@ -48,45 +83,71 @@ export class RobotsSlave {
       this.#hasWarned = true;
       return;
     }
-    this.#start();
+    this.#robotsAt = performance.now();
+    const flags = ['--robots-only', '--slots', '8', '--log-level', 'warn'];
+    const robots = this.#make(flags, {
+      restartMs,
+      restartsMax: 0,
+      onEnd: ({ why }) => {
+        if (this.#robots !== robots) return;
+        this.#robots = undefined;
+        log.warn(`the slave for robots.txt ended (${why}); it is started again when it is needed`);
+      },
+    });
+    this.#robots = robots;
+    robots.start(this.robotsName);
+    robots.unref();
     log.info(`no slave is connected: started ${basename(program)} --robots-only for robots.txt`);
   }
 
-  /** Ends it when its work is done: another slave has joined. */
-  retire(): void {
-    // It drains when the channel is gone.
-    if (this.#child?.connected === true) this.#child.disconnect();
-    this.#child = undefined;
+  /** Another slave has joined: the one for robots.txt drains and leaves. */
+  retireRobots(): void {
+    const robots = this.#robots;
+    this.#robots = undefined;
+    robots?.release();
   }
 
+  /** They drain and leave. */
   close(): void {
     this.#state = 'closed';
-    this.retire();
+    this.retireRobots();
+    this.#slaves?.release();
   }
 
-  #start(): void {
-    this.#startedAt = performance.now();
-    const { address, authkeys, log } = this.#options;
-    const flags = ['--robots-only', '--master', address(), '--name', this.name];
-    const child = spawn(
-      process.execPath,
-      [program, ...flags, '--slots', '8', '--processes', '1', '--log-level', 'warn'],
-      {
-        stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-        env: { ...process.env, ORB_AUTHKEY: String(authkeys()[0]) },
-        // Ctrl-C in a terminal is for the master, which says when it is time.
-        detached: true,
-      },
-    );
-    this.#child = child;
-    const ended = (why: string) => {
-      if (this.#child !== child) return;
-      this.#child = undefined;
-      log.warn(`the slave for robots.txt ended (${why}); it is started again when it is needed`);
-    };
-    child.on('error', (error) => ended(error.message));
-    child.on('exit', (code, signal) => ended(signal ?? `exit code ${code}`));
-    child.unref();
-    child.channel?.unref();
+  #make(
+    flags: readonly string[],
+    how: Pick<
+      ConstructorParameters<typeof SlaveProcesses>[0],
+      'restartMs' | 'restartsMax' | 'onEnd'
+    >,
+  ): SlaveProcesses {
+    const { address, authkeys, isEncrypted } = this.#options;
+    const tls = isEncrypted ? ['--tls'] : [];
+    // What is set for slaves holds for these, but for the key.
+    const { ORB_AUTHKEY_FILE: _, ...others } = process.env;
+    return new SlaveProcesses({
+      program,
+      argsOf: (name) => [
+        ...flags,
+        ...tls,
+        '--master',
+        address(),
+        '--processes',
+        '1',
+        '--name',
+        name,
+      ],
+      env: { ...others, ORB_AUTHKEY: String(authkeys()[0]) },
+      output: 'keep',
+      ...how,
+    });
+  }
+
+  #tell({ name, why, code, isRestarted, lines }: SlaveEnd): void {
+    // 0: the master has told it to go.
+    if (code === 0 || this.#state === 'closed') return;
+    const { log } = this.#options;
+    for (const line of lines) log.warn({ slave: name }, line);
+    log.warn({ slave: name }, `the slave died (${why})${isRestarted ? '; starting another' : ''}`);
   }
 }

@@ -128,7 +128,7 @@ test('tidy: a process is touched by its options and its main alone', () => {
   const exceptions = [
     'selftest/program.ts', // a child inherits the environment
     'shared/cli.ts', // runMain: exit codes of both programs
-    'master/machine/local-slaves.ts', // gives its environment to a slave
+    'master/machine/local-slaves.ts', // gives its environment to slaves
     'slave/supervisor.ts', // starts its own program again, once a process
   ];
   nobody((source) => {

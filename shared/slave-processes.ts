@@ -1,0 +1,140 @@
+/**
+ * Slaves as child processes of this one: started, watched, and started again when they die.
+ *
+ *     start --> running --exit 0, 2, 3--> over        0: done; 2, 3: the operator must act
+ *                 ^  |
+ *                 |  +--any other end--> waiting --restartMs--> running   (at most `restartsMax`)
+ *                 +-----------------------------------------------+
+ *
+ * The children are out of reach of the terminal, which sends Ctrl-C to the whole group: a second
+ * signal means "at once", so each of them must hear one only, from here. Each has a channel to this
+ * process; when it closes, also because this process was killed, a slave drains and leaves.
+ * Used by the master for `--slaves`, and by the slave for `--processes`.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { exitCodes } from './errors.ts';
+
+export type SlaveEnd = {
+  readonly name: string;
+  /** An exit code, or the signal that ended it. */
+  readonly why: string;
+  readonly code: number | undefined;
+  readonly isRestarted: boolean;
+  /** The last lines that it printed, if its output is kept. */
+  readonly lines: readonly string[];
+};
+
+export type SlaveProcessesOptions = {
+  /** Path of slave.js. */
+  readonly program: string;
+  /** The command line of the slave of that name. */
+  readonly argsOf: (name: string) => readonly string[];
+  readonly env?: NodeJS.ProcessEnv;
+  /** `inherit`: they print where this process does. `keep`: the last lines go with their end. */
+  readonly output: 'inherit' | 'keep';
+  readonly restartMs: number;
+  /** Restarts of all slaves together; a slave that keeps dying needs a person. */
+  readonly restartsMax: number;
+  readonly onEnd: (end: SlaveEnd) => void;
+};
+
+const keptLines = 20;
+const lastCodes: readonly unknown[] = [exitCodes.done, exitCodes.operator, exitCodes.auth];
+
+export class SlaveProcesses {
+  readonly #options: SlaveProcessesOptions;
+  readonly #children = new Set<ChildProcess>();
+  readonly #waiting = new Set<NodeJS.Timeout>();
+  #restarts = 0;
+  #state: 'open' | 'closed' = 'open';
+
+  constructor(options: SlaveProcessesOptions) {
+    this.#options = options;
+  }
+
+  /** Slaves that run or are about to be started again. */
+  get count(): number {
+    return this.#children.size + this.#waiting.size;
+  }
+
+  start(name: string): void {
+    const { program, argsOf, env, output } = this.#options;
+    const out = output === 'inherit' ? 'inherit' : 'pipe';
+    const child = spawn(process.execPath, [...process.execArgv, program, ...argsOf(name)], {
+      stdio: ['ignore', out, out, 'ipc'],
+      detached: true,
+      ...(env === undefined ? {} : { env }),
+    });
+    this.#children.add(child);
+    const lines = lastLines(child);
+    let error: Error | undefined;
+    child.on('error', (cause) => {
+      error = cause;
+      // One that never started has no other end.
+      if (child.pid === undefined) this.#ended(child, name, { why: cause.message, lines });
+    });
+    child.on('close', (code, signal) => {
+      const why = error?.message ?? signal ?? `exit code ${code}`;
+      this.#ended(child, name, { why, code: code ?? undefined, lines });
+    });
+  }
+
+  /** Ends all that run, and starts none again. */
+  kill(signal: NodeJS.Signals): void {
+    this.#close();
+    for (const child of this.#children) child.kill(signal);
+  }
+
+  /** They drain and leave by themselves; none is started again. */
+  release(): void {
+    this.#close();
+    for (const child of this.#children) if (child.connected) child.disconnect();
+  }
+
+  /** This process may end before they do. */
+  unref(): void {
+    for (const child of this.#children) {
+      child.unref();
+      child.channel?.unref();
+    }
+  }
+
+  #close(): void {
+    this.#state = 'closed';
+    for (const timer of this.#waiting) clearTimeout(timer);
+    this.#waiting.clear();
+  }
+
+  #ended(
+    child: ChildProcess,
+    name: string,
+    end: { why: string; code?: number | undefined; lines: readonly string[] },
+  ): void {
+    if (!this.#children.delete(child)) return;
+    const { restartMs, restartsMax, onEnd } = this.#options;
+    const isCurable = this.#state === 'open' && !lastCodes.includes(end.code);
+    const isRestarted = isCurable && this.#restarts < restartsMax;
+    if (isRestarted) {
+      this.#restarts++;
+      const timer = setTimeout(() => {
+        this.#waiting.delete(timer);
+        this.start(name);
+      }, restartMs);
+      this.#waiting.add(timer);
+    }
+    onEnd({ ...end, code: end.code, name, isRestarted });
+  }
+}
+
+function lastLines(child: ChildProcess): readonly string[] {
+  const lines: string[] = [];
+  for (const stream of [child.stdout, child.stderr]) {
+    if (stream === null) continue;
+    createInterface({ input: stream }).on('line', (line) => {
+      lines.push(line);
+      if (lines.length > keptLines) lines.shift();
+    });
+  }
+  return lines;
+}

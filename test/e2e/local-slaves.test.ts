@@ -1,0 +1,107 @@
+/** `--slaves n`: a master that starts and watches slaves of its own. */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { flatSite, generateSite } from '../../selftest/site.ts';
+import { Cluster, type Program } from '../support/cluster.ts';
+import { assertExact, readPages } from '../support/exact.ts';
+import { assertLeaves, siteFor } from '../support/parts.ts';
+
+const timeout = 60_000;
+
+/** Processes that a program has started. Source: proc(5), field 4 of `stat`. */
+function childrenOf({ pid }: Program): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((child) => parentOf(child) === pid);
+}
+
+/** Undefined when it is gone. */
+function parentOf(pid: number): number | undefined {
+  try {
+    return Number(readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ')[1]);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Resolves when none of these processes runs any more. A killed one may wait for its parent. */
+async function gone(pids: readonly number[]): Promise<void> {
+  const runs = (pid: number) => {
+    try {
+      return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+    } catch {
+      return false;
+    }
+  };
+  while (pids.some(runs)) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
+test('local slaves: a crawl on one machine, to its end', { timeout }, async (t) => {
+  const site = await siteFor(t, generateSite(41, 150), { delayMs: 10 });
+  const cluster = new Cluster(t);
+  const master = await cluster.master([site.url, '--slaves', '2', '--exit-when-done']);
+  await master.said(/slave joined[\s\S]*slave joined/);
+  const slaves = childrenOf(master);
+  assert.equal(slaves.length, 2);
+  await assertLeaves(master);
+  assertExact(cluster, site.truth());
+  const names = new Set(readPages(cluster).map(({ slave }) => slave));
+  assert.deepEqual([...names].sort(), ['slave-1', 'slave-2']);
+  await gone(slaves);
+});
+
+test('local slaves: one that dies is started again', { timeout }, async (t) => {
+  const site = await siteFor(t, generateSite(42, 150), { delayMs: 20 });
+  const cluster = new Cluster(t);
+  const master = await cluster.master([site.url, '--slaves', '1', '--exit-when-done']);
+  await site.requested(20);
+  const [pid = 0] = childrenOf(master);
+  process.kill(pid, 'SIGKILL');
+  await master.said(/the slave died \(SIGKILL\); starting another/);
+  await assertLeaves(master);
+  assertExact(cluster, site.truth());
+});
+
+test('local slaves: they end with a master that is killed', { timeout }, async (t) => {
+  const cluster = new Cluster(t);
+  const master = await cluster.master(['--slaves', '2']);
+  await master.said(/slave joined[\s\S]*slave joined/);
+  const slaves = childrenOf(master);
+  await master.kill('SIGKILL');
+  await gone(slaves);
+});
+
+test('local slaves: a stop drains them, a second signal ends them', { timeout }, async (t) => {
+  const site = await siteFor(t, flatSite(20), { delayMs: 300 });
+  const cluster = new Cluster(t);
+  const args = [site.url, '--slaves', '1', '--per-host', '4'];
+  const first = await cluster.master(args);
+  await site.requested(4);
+  const slaves = childrenOf(first);
+  assert.deepEqual(await first.kill('SIGTERM'), { code: 0, signal: null });
+  await gone(slaves);
+  assert.ok(
+    site.log.every(({ endedAt }) => endedAt !== undefined),
+    'what was begun was finished',
+  );
+
+  const second = await cluster.master([...args, '--exit-when-done']);
+  await site.requested(site.log.length + 4);
+  const others = childrenOf(second);
+  second.signal('SIGTERM');
+  await second.said(/stopping when/);
+  assert.deepEqual(await second.kill('SIGTERM'), { code: 1, signal: null });
+  await gone(others);
+});
+
+test('local slaves: a master that can have none stops and says so', { timeout }, async (t) => {
+  const site = await siteFor(t, flatSite(3));
+  const cluster = new Cluster(t);
+  const env = { ...process.env, ORB_SLOTS: '0' };
+  const master = await cluster.master([site.url, '--slaves', '2'], { env });
+  assert.deepEqual(await master.exited, { code: 2, signal: null });
+  assert.match(master.stdout, /It must be a whole number from 1 to 1000/);
+  assert.match(master.stderr, /^master: no slave is left, see above: stopped; .*goes on\n$/);
+});
