@@ -409,6 +409,7 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
     'out',
     'crawl',
     'authkey-file',
+    'slaves',
     'config',
     'exit-when-done',
   ].concat(
