@@ -314,7 +314,7 @@ export class Frontier {
     crawl.moveTo('finished');
     // With a page limit it may have tasks.
     this.crawls.queues.park(crawl);
-    this.#save(crawl).then(() => this.#options.onEnded(crawl));
+    void this.#save(crawl).then(() => this.#options.onEnded(crawl));
   }
 
   /** Ends the timers and saves the filters. Everything else is on the disk already. */

@@ -7,7 +7,6 @@
  *        +------- time of the request is over, close() -------> told without the rest
  */
 import { AddressCache, type Resolve, systemResolve } from '../../shared/resolver.ts';
-import type { FoundAddresses } from '../frontier/crawl/seed-hosts.ts';
 
 export type SeedLookupOptions = {
   readonly resolve?: Resolve;
@@ -40,7 +39,7 @@ export class SeedLookup {
 
   /** Addresses of each of these names that has some; never rejects. A name that is not there could
    *  not be resolved. */
-  async find(hostnames: Iterable<string>): Promise<FoundAddresses> {
+  async find(hostnames: Iterable<string>): Promise<ReadonlyMap<string, readonly string[]>> {
     const found = new Map<string, readonly string[]>();
     if (this.#isClosed) return found;
     let isOver = false;

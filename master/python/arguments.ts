@@ -2,16 +2,18 @@
  * The requests of a manager's client, and the arguments of its calls: bound to parameters as
  * Python binds them, with the TypeErrors that Python would raise.
  */
-import { PyDict, PySet, typeName } from './pickle/containers.ts';
 import type { PickleLimits } from './pickle/limits.ts';
 import { readPickle } from './pickle/reader.ts';
 import {
   PyByteArray,
   PyComplex,
+  PyDict,
   PyFloat,
   PyRange,
+  PySet,
   PyTuple,
   type PyValue,
+  typeName,
 } from './pickle/values.ts';
 import { quoted, TracebackError, typeError, valueError } from './replies.ts';
 

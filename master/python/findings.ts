@@ -7,8 +7,7 @@
 import { limits } from '../../shared/protocol.ts';
 import { numberOf } from './arguments.ts';
 import type { Told } from './crawl-worker.ts';
-import { PyDict, PySet, typeName } from './pickle/containers.ts';
-import { PyTuple, type PyValue } from './pickle/values.ts';
+import { PyDict, PySet, PyTuple, type PyValue, typeName } from './pickle/values.ts';
 import { typeError } from './replies.ts';
 
 export type Finding = {

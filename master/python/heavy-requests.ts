@@ -7,12 +7,11 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type PyRequest, readRequest } from './arguments.ts';
-import { PyDict } from './pickle/containers.ts';
 import { PickleCopy } from './pickle/copy.ts';
 import { pickleLimits } from './pickle/limits.ts';
 import { readPickle } from './pickle/reader.ts';
 import { type Envelope, PickleScan, type Range } from './pickle/scan.ts';
-import { PickleError, PyPickled, type PyValue } from './pickle/values.ts';
+import { PickleError, PyDict, PyPickled, type PyValue } from './pickle/values.ts';
 
 /** A request of more bytes is heavy. */
 export const heavyBytesMin = 256 << 10;

@@ -11,9 +11,8 @@
  */
 import { type PyRequest, readRequest } from './arguments.ts';
 import { heavyBytesMin, lightLimits } from './heavy-requests.ts';
-import { PyDict } from './pickle/containers.ts';
 import { opcodes } from './pickle/opcodes.ts';
-import { type PyValue, WeightError } from './pickle/values.ts';
+import { PyDict, type PyValue, WeightError } from './pickle/values.ts';
 
 const { PROTO, FRAME, MARK, SHORT_BINUNICODE, MEMOIZE, EMPTY_TUPLE, TUPLE1 } = opcodes;
 const { EMPTY_DICT, TUPLE, STOP } = opcodes;

@@ -8,13 +8,12 @@ import { dirname } from 'node:path';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { type CrawlRecord, decodeCrawl } from '../store/records.ts';
 import { isTable, type Table } from '../store/store.ts';
-import { addToSum, hasSum, isSound, sumBytes } from '../store/sums.ts';
+import { addToSum, hasSum, isSound, sumBytes, type Take } from '../store/sums.ts';
 import {
   current,
   freePages,
   type Meta,
   StoreFile,
-  type Take,
   type Tree,
   tableName,
   treeAt,

@@ -10,6 +10,7 @@
  * Source: liblmdb/mdb.c of lmdb-js 3.5 (MDB_meta, MDB_page, MDB_node, mdb_pick_meta).
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import type { Take } from '../store/sums.ts';
 
 /** A tree as its parent describes it; `root` is undefined when it is empty. */
 export type Tree = {
@@ -25,16 +26,6 @@ export type Meta = {
   readonly free: Tree;
   readonly main: Tree;
 };
-
-/** One row: where key and value lie. The buffers are good until the next one. */
-export type Take = (
-  keys: Buffer,
-  keyAt: number,
-  keyBytes: number,
-  values: Buffer,
-  valueAt: number,
-  valueBytes: number,
-) => void;
 
 export type Reading = {
   readonly tree: Tree;

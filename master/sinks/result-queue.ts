@@ -142,7 +142,7 @@ export class ResultQueue {
   async confirm(crawl: Crawl): Promise<void> {
     const outlet = this.#outlets.get(crawl);
     // While something is written, that looks.
-    if (outlet?.sink === undefined || outlet.state === 'held' || outlet.work) return;
+    if (outlet?.sink === undefined || outlet.state === 'held' || outlet.work !== undefined) return;
     const { sink } = outlet;
     await this.#work(outlet, () => this.#holding(crawl, outlet, () => sink.check()));
     this.#begin(crawl, outlet);

@@ -170,8 +170,10 @@ class LmdbStore implements NativeStore {
       try {
         for (const { table, key, value } of changes) {
           const target = this.#table(table);
-          if (value === undefined) target.remove(asBuffer(key));
-          else target.put(asBuffer(key), hasSum(table) ? withSum(key, value) : asBuffer(value));
+          // The promise of the batch stands for theirs.
+          if (value === undefined) void target.remove(asBuffer(key));
+          else
+            void target.put(asBuffer(key), hasSum(table) ? withSum(key, value) : asBuffer(value));
         }
       } catch (error) {
         // Not from here: nobody would hear then what becomes of those before it.

@@ -5,8 +5,17 @@
  * crawl, laid over each other by XOR, are in the crawl's record instead.
  */
 import { crc32 } from 'node:zlib';
-import type { Take } from '../repair/pages.ts';
 import type { Table } from './store.ts';
+
+/** One row: where key and value lie. The buffers are good until the next one. */
+export type Take = (
+  keys: Buffer,
+  keyAt: number,
+  keyBytes: number,
+  values: Buffer,
+  valueAt: number,
+  valueBytes: number,
+) => void;
 
 export const sumBytes = 4;
 

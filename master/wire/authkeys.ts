@@ -3,11 +3,18 @@ import { AuthkeyFile, authkeyBytesMin } from '../../shared/authkey.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';
 import { isLoopback } from '../../shared/url.ts';
-import type { ServeOptions } from '../cli/serve-options.ts';
 
-/** Gives them as their file has them now. @throws ConfigError */
+export type AuthkeyOptions = {
+  /** The key itself; undefined: the ones in `authkeyFile`. */
+  readonly authkey: Buffer | undefined;
+  readonly authkeyFile: string;
+  /** Where the master listens. */
+  readonly host: string;
+};
+
+/** Returns them as their file has them now. @throws ConfigError */
 export function authkeysOf(
-  { authkey, authkeyFile, host }: ServeOptions,
+  { authkey, authkeyFile, host }: AuthkeyOptions,
   log: Logger,
 ): () => readonly Buffer[] {
   if (authkey !== undefined) {

@@ -10,7 +10,7 @@ import { basicAuth } from './basic-auth.ts';
 import { type Client, type ClientKind, Clients, send } from './clients.ts';
 import { acceptedCodings, type Validators } from './content.ts';
 import { CookieJar } from './cookies.ts';
-import { type Answer, Exchange, type Hop, type Reading } from './exchange.ts';
+import { type Answer, Exchange, type Hop } from './exchange.ts';
 import { OddOrigins } from './odd-origins.ts';
 import {
   type FailedOutcome,
@@ -24,6 +24,7 @@ import {
 } from './outcome.ts';
 import { type Page, pageReading } from './page.ts';
 import type { ProxyServer } from './proxies.ts';
+import type { Reading } from './reading.ts';
 import { RedirectChain } from './redirects.ts';
 import { type AskRobots, fetchRobots, type RobotsOutcome } from './robots-file.ts';
 import { emptySitemap, sitemapReading } from './sitemap-body.ts';

@@ -81,7 +81,7 @@ async function addressesOf(
 ): Promise<readonly ResolvedAddress[]> {
   const version = isIP(hostname);
   if (version !== 0) return [{ address: hostname, family: version }];
-  return cache.resolve(hostname);
+  return await cache.resolve(hostname);
 }
 
 function noneError(hostname: string, refused: readonly ResolvedAddress[]): Error {

@@ -7,7 +7,7 @@ import type { PageHeaders } from '../extract/declarations.ts';
 import { type Extract, PageExtractor } from '../extract/extract.ts';
 import { PageDecoder } from './charset.ts';
 import { isHtml, looksLikeHtml, sniffBytes, xhtml } from './content.ts';
-import type { BodyReader, Reading } from './exchange.ts';
+import type { BodyReader, Reading } from './reading.ts';
 
 export type Page = { extract: Extract; charset: string; bytes: number; cut: boolean };
 

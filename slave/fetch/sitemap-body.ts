@@ -9,8 +9,8 @@ import type { FetchSpec } from '../../shared/crawl.ts';
 import type { SitemapKind } from '../../shared/protocol.ts';
 import { canonicalUrl } from '../../shared/url.ts';
 import { SitemapReader, sitemapBytesMax } from '../extract/sitemap.ts';
-import type { BodyReader, Reading } from './exchange.ts';
 import { Inflater } from './inflate.ts';
+import type { BodyReader, Reading } from './reading.ts';
 
 export type SitemapBody = {
   readonly kind: SitemapKind;

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { after, afterEach, test } from 'node:test';
-import { PyDict } from '../../master/python/pickle/containers.ts';
-import { PyTuple } from '../../master/python/pickle/values.ts';
+import { PyDict, PyTuple } from '../../master/python/pickle/values.ts';
 import { writePickle } from '../../master/python/pickle/writer.ts';
 import { memoryPeak } from '../support/memory.ts';
 import { pack } from '../support/msgpack.ts';

@@ -1,8 +1,7 @@
 /** The queues of a crawl in the Python dialect, clause by clause, by clients made by hand. */
 import assert from 'node:assert/strict';
 import { after, afterEach, type TestContext, test } from 'node:test';
-import { PyDict } from '../../master/python/pickle/containers.ts';
-import type { PyValue } from '../../master/python/pickle/values.ts';
+import { PyDict, type PyValue } from '../../master/python/pickle/values.ts';
 import { PythonPeer } from '../support/python-peer.ts';
 import type { RawPeer } from '../support/raw-peer.ts';
 import { nextTask } from '../support/raw-slave.ts';

@@ -1,8 +1,7 @@
 /** The Python dialect, clause by clause, by a client made by hand. Real Pythons: python-manager. */
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
-import { PyDict } from '../../master/python/pickle/containers.ts';
-import { PyTuple, type PyValue } from '../../master/python/pickle/values.ts';
+import { PyDict, PyTuple, type PyValue } from '../../master/python/pickle/values.ts';
 import { writePickle } from '../../master/python/pickle/writer.ts';
 import { memoryPeak } from '../support/memory.ts';
 import { bytesOf, recorded, uint32 } from '../support/pickle-bytes.ts';

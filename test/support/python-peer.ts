@@ -2,9 +2,8 @@
  * A client of `multiprocessing.managers` by hand: every request and every byte is the test's. What
  * it sends is written by the product's own pickle writer, unless the test gives the bytes.
  */
-import { PyDict } from '../../master/python/pickle/containers.ts';
 import { readPickle } from '../../master/python/pickle/reader.ts';
-import { PyTuple, type PyValue } from '../../master/python/pickle/values.ts';
+import { PyDict, PyTuple, type PyValue } from '../../master/python/pickle/values.ts';
 import { writePickle } from '../../master/python/pickle/writer.ts';
 import { type Address, RawPeer } from './raw-peer.ts';
 

@@ -3,12 +3,13 @@
  * `describe` of pickle_peer.py makes, so that a value can be compared across the two languages.
  */
 import fc from 'fast-check';
-import { PyDict, PySet } from '../../master/python/pickle/containers.ts';
 import {
   PyByteArray,
   PyComplex,
+  PyDict,
   PyFloat,
   PyRange,
+  PySet,
   PyTuple,
   type PyValue,
   pyFloat,

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { Notices } from '../../master/cli/notices.ts';
 import type { ServeOptions } from '../../master/cli/serve-options.ts';
 import type { Crawl } from '../../master/frontier/crawl/crawl.ts';
-import { Notices } from '../../master/machine/notices.ts';
 import { crawlSpecSchema } from '../../shared/crawl.ts';
 import { AuthError } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';

@@ -4,13 +4,13 @@ import test from 'node:test';
 import fc from 'fast-check';
 import { readRequest } from '../../master/python/arguments.ts';
 import { HeavyRequests } from '../../master/python/heavy-requests.ts';
-import { PyDict } from '../../master/python/pickle/containers.ts';
 import { PickleCopy } from '../../master/python/pickle/copy.ts';
 import { decodeItem, encodeItem } from '../../master/python/pickle/item.ts';
 import { readPickle } from '../../master/python/pickle/reader.ts';
 import { PickleScan } from '../../master/python/pickle/scan.ts';
 import {
   PickleError,
+  PyDict,
   PyPickled,
   PyTuple,
   type PyValue,

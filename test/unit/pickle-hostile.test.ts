@@ -1,11 +1,16 @@
 /** What a pickle must not make us do. What the real picklers write is in pickle-python.test. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { PyDict } from '../../master/python/pickle/containers.ts';
 import { pickleLimits } from '../../master/python/pickle/limits.ts';
 import { opcodes } from '../../master/python/pickle/opcodes.ts';
 import { readPickle } from '../../master/python/pickle/reader.ts';
-import { PickleError, PyFloat, PyTuple, type PyValue } from '../../master/python/pickle/values.ts';
+import {
+  PickleError,
+  PyDict,
+  PyFloat,
+  PyTuple,
+  type PyValue,
+} from '../../master/python/pickle/values.ts';
 import { writePickle } from '../../master/python/pickle/writer.ts';
 import { bytesOf, uint32 } from '../support/pickle-bytes.ts';
 

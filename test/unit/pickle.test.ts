@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { PyDict, PySet } from '../../master/python/pickle/containers.ts';
 import {
   decodeItem,
   encodeItem,
@@ -14,9 +13,11 @@ import {
   PickleError,
   PyByteArray,
   PyComplex,
+  PyDict,
   PyException,
   PyFloat,
   PyRange,
+  PySet,
   PyToken,
   PyTuple,
   type PyValue,

@@ -16,7 +16,7 @@ test('progress: the first line has a rate, or none is told', (t) => {
   const log = { info: (_: object, line: string) => lines.push(line) } as unknown as Logger;
   let crawls = [idle];
   const progress = new Progress({ look: () => ({ crawls, slaves: 1 }), log, repaints: false });
-  progress.start(1_000);
+  void progress.start(1_000);
   t.after(() => progress.stop());
   // One of them was there at the start, the other one comes.
   crawls = [

@@ -8,9 +8,7 @@
  * **Source:** `object.__reduce_ex__` of the classes named, as CPython 2.7 and 3.6 to 3.13 write
  * them; lxml `src/lxml/extensions.pxi`.
  */
-import { PySet } from './containers.ts';
 import { containerWeight, hashedWeight, scalarWeight } from './limits.ts';
-import type { PickleMachine } from './machine.ts';
 import { printable } from './text.ts';
 import {
   PickleError,
@@ -18,13 +16,20 @@ import {
   PyComplex,
   PyFloat,
   PyRange,
+  PySet,
   PyToken,
   PyTuple,
   type PyValue,
 } from './values.ts';
 
+/** What a class needs of the machine: it pays for what it copies. */
+interface Charged {
+  charge(weight: number): void;
+  addItem(set: PySet, item: PyValue): void;
+}
+
 /** Makes the value, without calling anything, and charges `machine` for what it copies. */
-type Construct = (args: readonly PyValue[], machine: PickleMachine) => PyValue;
+type Construct = (args: readonly PyValue[], machine: Charged) => PyValue;
 
 /** A class of the list. `reduce` stands for calling it, `create` for its `__new__`. */
 export class PyGlobal {
@@ -50,11 +55,7 @@ const badArguments = (name: string): PickleError =>
   new PickleError(`${name} has arguments that are not allowed`);
 
 /** The items of the one list or tuple that a container is made of. */
-function itemsOf(
-  name: string,
-  args: readonly PyValue[],
-  machine: PickleMachine,
-): readonly PyValue[] {
+function itemsOf(name: string, args: readonly PyValue[], machine: Charged): readonly PyValue[] {
   if (args.length === 0) return [];
   const source = args[0] instanceof PyTuple ? args[0].items : args[0];
   if (args.length !== 1 || !Array.isArray(source)) throw badArguments(name);
@@ -80,7 +81,7 @@ const encode: Construct = (args, machine) => {
   return latin1Bytes('_codecs.encode', text, machine);
 };
 
-function latin1Bytes(name: string, text: PyValue | undefined, machine: PickleMachine): Uint8Array {
+function latin1Bytes(name: string, text: PyValue | undefined, machine: Charged): Uint8Array {
   if (typeof text !== 'string') throw badArguments(name);
   machine.charge(text.length);
   const bytes = new Uint8Array(text.length);

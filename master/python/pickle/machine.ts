@@ -8,11 +8,18 @@
  * goes into a value passes `data` or `popMark`, which refuse it.
  * **Source:** CPython `Modules/_pickle.c` (the stack and its fence), `Lib/pickletools.py`.
  */
-import { type KeyToken, keyToken, type PyDict, type PySet } from './containers.ts';
 import { PyGlobal } from './globals.ts';
 import { containerWeight, type PickleLimits } from './limits.ts';
 import { decodeText } from './text.ts';
-import { PickleError, type PyValue, WeightError } from './values.ts';
+import {
+  type KeyToken,
+  keyToken,
+  PickleError,
+  type PyDict,
+  type PySet,
+  type PyValue,
+  WeightError,
+} from './values.ts';
 
 export type Operand = PyValue | PyGlobal;
 

@@ -19,7 +19,6 @@
  * msgpack cannot hold a lone surrogate (it becomes U+FFFD) nor a reference: shared parts are
  * written out, within `weightMax`; what contains itself is refused.
  */
-import { PyDict, PySet, typeName } from './containers.ts';
 import {
   containerWeight,
   intDigitsMax,
@@ -31,12 +30,15 @@ import {
   PickleError,
   PyByteArray,
   PyComplex,
+  PyDict,
   PyFloat,
   PyPickled,
   PyRange,
+  PySet,
   PyTuple,
   type PyValue,
   pyFloat,
+  typeName,
 } from './values.ts';
 
 export type PlainValue =

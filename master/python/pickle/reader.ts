@@ -8,13 +8,22 @@
  * too: whatever is truncated, malformed or beyond `pickleLimits`. Always with a PickleError.
  * **Source:** CPython `Lib/pickletools.py`, PEP 307, PEP 3154, PEP 574.
  */
-import { PyDict, PySet, typeName } from './containers.ts';
 import { findGlobal, PyGlobal } from './globals.ts';
 import { hashedWeight, type PickleLimits, pickleLimits } from './limits.ts';
 import { PickleMachine } from './machine.ts';
 import { opcodes } from './opcodes.ts';
 import { decodeRawUnicodeEscape, decodeRepr, parseFloatText, parseInteger } from './text.ts';
-import { PickleError, PyByteArray, PyToken, PyTuple, type PyValue, pyFloat } from './values.ts';
+import {
+  PickleError,
+  PyByteArray,
+  PyDict,
+  PySet,
+  PyToken,
+  PyTuple,
+  type PyValue,
+  pyFloat,
+  typeName,
+} from './values.ts';
 import { checkDepth, checkWeight } from './weight.ts';
 
 /** The value of a whole pickle. Errors: PickleError (E_BAD_REQUEST), whatever the bytes are. */

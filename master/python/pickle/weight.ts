@@ -4,12 +4,13 @@
  * object contains itself the reference back counts as one scalar: such a value has no end, and
  * whoever writes it out must refuse it (`toPlain`) or keep references (`writePickle`).
  */
-import { PyDict, PySet } from './containers.ts';
 import { containerWeight, type PickleLimits, scalarWeight } from './limits.ts';
 import {
   PickleError,
   PyByteArray,
+  PyDict,
   PyException,
+  PySet,
   PyToken,
   PyTuple,
   type PyValue,

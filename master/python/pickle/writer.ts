@@ -8,7 +8,6 @@
  * looks up nothing unless there was something.
  * **Source:** CPython `Lib/pickle.py` (`save_*`), `Lib/_compat_pickle.py` for the old names.
  */
-import { PyDict, PySet, typeName } from './containers.ts';
 import { type PickleLimits, pickleLimits } from './limits.ts';
 import { opcodes } from './opcodes.ts';
 import { PickleOutput } from './output.ts';
@@ -17,11 +16,14 @@ import {
   PickleError,
   PyByteArray,
   PyComplex,
+  PyDict,
   PyException,
   PyFloat,
   PyRange,
+  PySet,
   PyTuple,
   type PyValue,
+  typeName,
 } from './values.ts';
 
 export interface PickleOptions {

@@ -9,13 +9,13 @@ import { messageOf, type OrbError } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';
 import { isLoopback } from '../../shared/url.ts';
 import { version } from '../../shared/version.ts';
-import type { ServeOptions } from '../cli/serve-options.ts';
 import type { Crawl } from '../frontier/crawl/crawl.ts';
 import { nativeChars, nativePatterns } from '../frontier/crawl/patterns.ts';
 import type { SeedsFound } from '../frontier/crawl/seed-hosts.ts';
+import { megabytes, type Shortage } from '../machine/disk-room.ts';
 import { fileNames } from '../sinks/files.ts';
 import type { Resumed } from '../sinks/result-queue.ts';
-import { megabytes, type Shortage } from './disk-room.ts';
+import type { ServeOptions } from './serve-options.ts';
 
 /** Lines about refusals, whatever the addresses are: there are more of these than one can count. */
 const refusalsPerMinute = 60;
