@@ -85,7 +85,7 @@ export class TestSite {
   robotsMovedTo: string | undefined;
   /** Added to the wait of every answer, in ms; may be changed while it runs. */
   delayMs: number;
-  /** Answers are 503 while this is true, and for `heals` of each resource otherwise. */
+  /** Reports are 503 while this is true, and for `heals` of each resource otherwise. */
   isDown = false;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -94,7 +94,7 @@ export class TestSite {
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #refusals = new Map<string, number>();
   #atOnce = 0;
-  /** Answers that wait for `release`; undefined while none has to. */
+  /** Reports that wait for `release`; undefined while none has to. */
   #held: (() => void)[] | undefined;
   #host = '';
 
@@ -158,7 +158,7 @@ export class TestSite {
     await this.until((log) => log.length >= count);
   }
 
-  /** Answers nothing any more, until `release`. */
+  /** Reports nothing any more, until `release`. */
   hold(): void {
     this.#held ??= [];
   }

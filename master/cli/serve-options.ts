@@ -37,7 +37,7 @@ export type ServeOptions = {
   readonly connectionsPerAddress: number;
   /** Declared queues with the items that each may have; Infinity: any number. */
   readonly queues: ReadonlyMap<string, number>;
-  /** Answers to a Python program's put wait for the commit. */
+  /** Reports to a Python program's put wait for the commit. */
   readonly durablePut: boolean;
   /** Which hosts share a delay and a concurrency. */
   readonly grouping: GroupingKind;

@@ -1,7 +1,7 @@
 /** What a frontier is made of and with. */
 import type { GroupCommit } from '../store/group-commit.ts';
 import type { Store } from '../store/store.ts';
-import type { Findings } from './commit/results.ts';
+import type { ResultsPort } from './commit/results.ts';
 import type { Crawl } from './crawl/crawl.ts';
 import type { FoundAddresses, SeedsFound } from './crawl/seed-hosts.ts';
 import type { DispatcherOptions } from './dispatch/dispatcher.ts';
@@ -15,7 +15,7 @@ export type FrontierOptions = Pick<
   Pick<TaskQueuesOptions, 'queuesMax' | 'tasksMax'> & {
     readonly store: Store;
     readonly commits: GroupCommit;
-    readonly results: Findings;
+    readonly results: ResultsPort;
     /** Folder for the saved Bloom filters; undefined: they are not saved. */
     readonly folder: string | undefined;
     /** Keys the hosts' places in the store: 16 bytes, the same at every start. */

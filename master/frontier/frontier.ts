@@ -1,8 +1,8 @@
 /**
  * The frontier: everything known about URLs that are not yet done. It owns the filter queue
- * (`#inbox`) and the order of events:
+ * (`#filterQueue`) and the order of events:
  *
- *     offer / report / fail --> inbox --gather--> one commit --on disk--> answer, admit, dispatch
+ *     offer / report / fail --> filter queue --> one commit --on disk--> answer, admit, dispatch
  *
  * Nothing is answered before it is on the disk. Whatever is gathered but not committed is lost
  * with the process and was never promised.
@@ -17,7 +17,7 @@ import { crawlKey, encodeCrawl } from '../store/records.ts';
 import type { Change } from '../store/store.ts';
 import { answerCancelled, handle } from './commit/apply.ts';
 import { Buried } from './commit/buried.ts';
-import { Gathering } from './commit/commit-batch.ts';
+import { CommitBatch } from './commit/commit-batch.ts';
 import { EarlierPages } from './commit/earlier-pages.ts';
 import {
   type EarlierUrl,
@@ -26,10 +26,10 @@ import {
   type SeedVerdict,
   smallEntryBytes,
 } from './commit/entry.ts';
-import { Inbox } from './commit/filter-queue.ts';
-import { Endings } from './commit/outcomes.ts';
-import { Answers } from './commit/reports.ts';
-import { Offers, seedHostChanges } from './commit/seeding.ts';
+import { FilterQueue } from './commit/filter-queue.ts';
+import { Outcomes } from './commit/outcomes.ts';
+import { Reports } from './commit/reports.ts';
+import { Seeding, seedHostChanges } from './commit/seeding.ts';
 import { Sitemaps } from './commit/sitemaps.ts';
 import type { Crawl } from './crawl/crawl.ts';
 import { Crawls, hasCrawls } from './crawl/crawls.ts';
@@ -40,7 +40,7 @@ import type { LeaseHolder } from './dispatch/leases.ts';
 import { Fingerprinter } from './filter/fingerprint.ts';
 import { RecentTable } from './filter/recent.ts';
 import type { FrontierOptions } from './frontier-options.ts';
-import { Lessons } from './politeness/feedback.ts';
+import { Feedback } from './politeness/feedback.ts';
 import type { Host } from './politeness/host.ts';
 import { Politeness } from './politeness/politeness.ts';
 import { HostRecords } from './politeness/records.ts';
@@ -55,7 +55,7 @@ const nothingFound: FoundAddresses = new Map();
 export class Frontier {
   readonly crawls: Crawls;
   readonly dispatcher: Dispatcher;
-  readonly answers: Answers;
+  readonly reports: Reports;
   readonly sitemaps: Sitemaps;
   readonly buried: Buried;
   readonly earlier: EarlierPages;
@@ -66,17 +66,17 @@ export class Frontier {
     nested: new Fingerprinter(),
   };
   readonly #politeness: Politeness;
-  readonly #inbox: Inbox;
+  readonly #filterQueue: FilterQueue;
   readonly #records: HostRecords;
-  readonly #lessons: Lessons;
-  readonly #offers: Offers;
-  readonly #endings: Endings;
+  readonly #feedback: Feedback;
+  readonly #seeding: Seeding;
+  readonly #outcomes: Outcomes;
   /** Crawls whose files are looked at before they are done. */
   readonly #ending = new Set<Crawl>();
 
   constructor(options: FrontierOptions) {
     this.#options = options;
-    this.#inbox = new Inbox(options.isTight);
+    this.#filterQueue = new FilterQueue(options.isTight);
     this.earlier = new EarlierPages(options.store);
     this.#records = new HostRecords(options.store, (changes) => this.#commit(changes));
     this.#politeness = new Politeness({
@@ -84,16 +84,16 @@ export class Frontier {
       groupOf: (key) => options.grouping.groupOf(key, clockMs()),
       robotsOf: (hash) => this.#records.robotsFile(hash),
       robotsRoom: new RobotsRoom(options.robotsBytesMax),
-      onHost: (host) => this.#lessons.met(host, options.grouping),
+      onHost: (host) => this.#feedback.met(host, options.grouping),
       onGroup: (group) => this.#records.restoreGroup(group),
       askedUntil: hasCrawls(options.store) ? clockMs() : Number.NEGATIVE_INFINITY,
       onMet: (host, crawl) => this.sitemaps.met(host, crawl),
-      onRefused: (host, task, access) => this.answers.refuse(host, task, access),
+      onRefused: (host, task, access) => this.reports.refuse(host, task, access),
     });
-    this.#lessons = new Lessons(this.#politeness, this.#records);
+    this.#feedback = new Feedback(this.#politeness, this.#records);
     const recent = new RecentTable(options.recentEntries);
-    this.#offers = new Offers(this.#politeness, this.#records, recent);
-    this.#endings = new Endings(this.earlier);
+    this.#seeding = new Seeding(this.#politeness, this.#records, recent);
+    this.#outcomes = new Outcomes(this.earlier);
     this.crawls = new Crawls({
       store: options.store,
       politeness: this.#politeness,
@@ -113,13 +113,13 @@ export class Frontier {
       mayFetch: () => !options.results.isFull,
       onTick: (now) => this.#records.sweep(now),
       onFilesWanted: options.onFilesWanted,
-      onHopeless: (task, slave) => this.answers.giveUp(task, slave),
+      onHopeless: (task, slave) => this.reports.giveUp(task, slave),
     });
-    this.answers = new Answers({
+    this.reports = new Reports({
       crawls: this.crawls,
       dispatcher: this.dispatcher,
       politeness: this.#politeness,
-      lessons: this.#lessons,
+      feedback: this.#feedback,
       put: (entry) => this.#put(entry),
     });
     this.sitemaps = new Sitemaps({
@@ -128,7 +128,7 @@ export class Frontier {
       put: (entry) => this.#put(entry),
     });
     this.buried = new Buried(options.store, (entry) => this.#put(entry));
-    options.commits.addGatherer(() => this.#gather());
+    options.commits.addGatherer(() => this.#fill());
     // A crash may have come in the middle of it.
     for (const crawl of this.crawls) {
       if (crawl.state === 'cancelled' && crawl.counters.seen > 0) void this.#erase(crawl);
@@ -137,15 +137,15 @@ export class Frontier {
 
   /** True when senders should wait: see `room`. */
   get isFull(): boolean {
-    return this.#inbox.isFull;
+    return this.#filterQueue.isFull;
   }
 
-  /** Resolves when the inbox has room again. */
+  /** Resolves when the filter queue has room again. */
   room(): Promise<void> {
-    return this.#inbox.room();
+    return this.#filterQueue.room();
   }
 
-  /** Offers seeds to a crawl, made if there is none of that name: they open its scope for their
+  /** Seeding seeds to a crawl, made if there is none of that name: they open its scope for their
    *  hosts and are fetched at depth 0. @throws CommandError the crawl was cancelled */
   async seed(
     name: string,
@@ -163,7 +163,7 @@ export class Frontier {
     return await this.#withHosts(crawl, { texts: urls, bytes }, put);
   }
 
-  /** Offers URLs of an earlier crawl to one that is made, and paused, if there is none of that
+  /** Seeding URLs of an earlier crawl to one that is made, and paused, if there is none of that
    *  name; those of depth 0 are its seeds. @throws CommandError the crawl was cancelled */
   async again(
     name: string,
@@ -282,7 +282,7 @@ export class Frontier {
     const urls = texts.map(canonicalUrl).filter((url) => url !== undefined);
     const wanted = crawl.seedHosts.wanted(urls);
     if (wanted.size === 0) return await put(nothingFound);
-    const arrived = this.#inbox.expect(crawl, bytes);
+    const arrived = this.#filterQueue.expect(crawl, bytes);
     const found = await this.#options.lookUp(wanted);
     arrived();
     this.#options.onSeedsFound(crawl, crawl.seedHosts.news(wanted, found));
@@ -336,67 +336,67 @@ export class Frontier {
   }
 
   #put(entry: Entry): void {
-    this.#inbox.put(entry);
+    this.#filterQueue.put(entry);
     this.#options.commits.request();
   }
 
-  /** Takes entries off the inbox, up to a batch, and makes one part of them. */
-  #gather(): Part | undefined {
-    const gatherings = new Map<Crawl, Gathering>();
+  /** Takes entries off the filter queue, up to a batch, and makes one part of them. */
+  #fill(): Part | undefined {
+    const batches = new Map<Crawl, CommitBatch>();
     const entries: Entry[] = [];
     const answers: (() => void)[] = [];
     const began = performance.now();
-    for (const entry of this.#inbox.take()) {
+    for (const entry of this.#filterQueue.take()) {
       entries.push(entry);
-      answers.push(this.#handle(entry, gatherings));
+      answers.push(this.#handle(entry, batches));
       if (performance.now() - began > gatherMsMax) break;
     }
     if (entries.length === 0) return undefined;
-    if (!this.#inbox.isEmpty) this.#options.commits.request();
-    const sealed = [...gatherings.values()].map((gathering) => ({
-      gathering,
-      unpend: gathering.crawl.filter.seal(),
-      ...gathering.seal(),
+    if (!this.#filterQueue.isEmpty) this.#options.commits.request();
+    const sealed = [...batches.values()].map((batch) => ({
+      batch,
+      unpend: batch.crawl.filter.seal(),
+      ...batch.seal(),
     }));
     return {
       changes: sealed.flatMap(({ changes }) => changes),
       done: () => {
         for (const { unpend } of sealed) unpend();
         for (const answer of answers) answer();
-        this.#inbox.settle(entries);
-        for (const { gathering, commit, results } of sealed) {
-          this.#apply(gathering, commit, results);
+        this.#filterQueue.settle(entries);
+        for (const { batch, commit, results } of sealed) {
+          this.#apply(batch, commit, results);
         }
-        this.#inbox.makeRoom();
+        this.#filterQueue.makeRoom();
         this.dispatcher.dispatchSoon();
       },
     };
   }
 
   /** Does one entry; gives the answer for when it is on the disk. */
-  #handle(entry: Entry, gatherings: Map<Crawl, Gathering>): () => void {
+  #handle(entry: Entry, batches: Map<Crawl, CommitBatch>): () => void {
     const { crawl } = entry;
     if (crawl.state === 'cancelled') return () => answerCancelled(entry);
-    const gathering = this.#gathering(crawl, gatherings);
-    return handle(entry, gathering, { endings: this.#endings, offers: this.#offers }, clockMs());
+    const batch = this.#batch(crawl, batches);
+    return handle(entry, batch, { outcomes: this.#outcomes, offers: this.#seeding }, clockMs());
   }
 
-  #gathering(crawl: Crawl, gatherings: Map<Crawl, Gathering>): Gathering {
-    let gathering = gatherings.get(crawl);
-    if (gathering === undefined) {
+  #batch(crawl: Crawl, batches: Map<Crawl, CommitBatch>): CommitBatch {
+    let batch = batches.get(crawl);
+    if (batch === undefined) {
       const hostOf = (url: URL) => {
         const key = hostKeyOf(url);
         return { key, hash: this.#politeness.hashOf(key) };
       };
-      gathering = new Gathering(crawl, this.#hashers, hostOf);
-      gatherings.set(crawl, gathering);
+      batch = new CommitBatch(crawl, this.#hashers, hostOf);
+      batches.set(crawl, batch);
     }
-    return gathering;
+    return batch;
   }
 
-  /** A gathering has reached the disk: memory follows. */
-  #apply(gathering: Gathering, commit: number, results: Buffer | undefined): void {
-    const { crawl, admitted, removed, released } = gathering;
+  /** A batch has reached the disk: memory follows. */
+  #apply(batch: CommitBatch, commit: number, results: Buffer | undefined): void {
+    const { crawl, admitted, removed, released } = batch;
     for (const task of removed) task.queue.remove(task);
     // What was found before a crawl was cancelled is written all the same.
     if (results !== undefined) this.#options.results.offer(crawl, commit, results);

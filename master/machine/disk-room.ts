@@ -1,7 +1,7 @@
 /**
  * Is there room on the disk? A commit that finds none ends the master, so nothing is begun below a
- * reserve: commits wait, no task is handed out, and sockets are not read once the inbox is full. It
- * goes on by itself when there is room again.
+ * reserve: commits wait, no task is handed out, and sockets are not read once the filter queue is
+ * full. It goes on by itself when there is room again.
  *
  *     room --free space below the reserve, or a write was refused--> short
  *       ^                                                             |

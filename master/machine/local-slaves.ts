@@ -1,11 +1,11 @@
 /**
  * Slaves of the master's own, on its machine. They end with the master, even when that is killed.
  *
- * - `--slaves n`: whole slaves for a crawl on one machine. One that dies is started again; when none
- *   can be, the master is told.
- * - For robots.txt alone: Python workers fetch pages but know nothing of robots.txt. While they wait
- *   for one and no slave is connected that could fetch it, the master starts `slave.js --robots-only`
- *   beside itself, until another slave joins.
+ * - `--slaves n`: whole slaves for a crawl on one machine. One that dies is started again; the
+ *   master is told when none is left.
+ * - For robots.txt alone: Python workers fetch pages but know nothing of robots.txt. While they
+ *   wait for one and no slave is connected that could fetch it, the master starts
+ *   `slave.js --robots-only` on its own machine, until another slave joins.
  */
 import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
@@ -68,7 +68,8 @@ export class LocalSlaves {
     process.once('exit', () => slaves.kill('SIGKILL'));
   }
 
-  /** Python workers wait for a robots.txt. Starts a slave for it unless one runs or was just tried. */
+  /** Python workers wait for a robots.txt. Starts a slave for it, unless one runs or has just been
+   *  tried. */
   wantRobots(): void {
     if (this.#robots !== undefined || this.#state === 'closed') return;
     if (performance.now() - this.#robotsAt < robotsRestartMs) return;

@@ -279,7 +279,7 @@ export class CrawlWorker implements LeaseHolder {
     const status = told?.status ?? (told === undefined ? 0 : 200);
     const error = status >= 400 ? ({ kind: 'status', message: `${status}` } as const) : undefined;
     if (error !== undefined && (status === 429 || status >= 500)) {
-      await this.#frontier.answers.fail(this, lease.id, lease.name, error);
+      await this.#frontier.reports.fail(this, lease.id, lease.name, error);
       return;
     }
     const result: Result = {
@@ -292,14 +292,14 @@ export class CrawlWorker implements LeaseHolder {
       ...(error !== undefined && { error }),
     };
     const report = { result, images, links: Buffer.from(links, 'latin1') };
-    await this.#frontier.answers.report(this, lease.id, lease.name, report);
+    await this.#frontier.reports.report(this, lease.id, lease.name, report);
   }
 
   /** Back, for later; buried when it comes back too often. */
   async release(page: PageInHand): Promise<void> {
     this.#inHand.delete(page);
     const error = { kind: 'lost', message: 'released by a Python worker' } as const;
-    await this.#frontier.answers.fail(this, page.lease.id, page.lease.name, error);
+    await this.#frontier.reports.fail(this, page.lease.id, page.lease.name, error);
   }
 
   /** Its connection has ended. In order: what something was put for is done, and all of it when

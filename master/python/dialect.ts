@@ -129,7 +129,7 @@ export class PythonCaller implements Caller {
     if (wasObject) this.#ports.managed.left(this, this.#used);
   }
 
-  /** Answers at once what can be answered at once: no promise is made for it. */
+  /** Reports at once what can be answered at once: no promise is made for it. */
   #serve(payload: Buffer): void {
     const answer = this.#answer(payload);
     if (!(answer instanceof Promise)) {

@@ -26,7 +26,7 @@ export class LooseLinks {
     else this.#timer ??= setTimeout(() => this.flush(), withinMs);
   }
 
-  /** Offers them now. To be called before anybody asks what a crawl still has to do. */
+  /** Seeding them now. To be called before anybody asks what a crawl still has to do. */
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;

@@ -150,7 +150,7 @@ export class PlainQueue implements Proxied {
     return this.#isLate ? await this.#afterCommit(caller) : caller.returned(null);
   }
 
-  /** Answers to a put wait for its commit. */
+  /** Reports to a put wait for its commit. */
   get #isLate(): boolean {
     return this.#isDurable() || this.#queue.isBehind;
   }

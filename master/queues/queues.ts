@@ -69,7 +69,7 @@ export class UserQueues {
     for (const queue of this.#queues.values()) queue.removeHolder(holder);
   }
 
-  /** Answers everybody who waits, with nothing. */
+  /** Reports everybody who waits, with nothing. */
   close(): void {
     for (const queue of this.#queues.values()) queue.close();
   }

@@ -1,4 +1,4 @@
-/** How the body of an answer is read: what each kind of task brings to the exchange. Types alone. */
+/** How the body of an answer is read: what each kind of task brings to the exchange. */
 import type { FetchSpec } from '../../shared/crawl.ts';
 
 /** Takes a body as it arrives, content codings undone. */

@@ -21,7 +21,7 @@ export class OddHost {
   readonly log: OddRequest[] = [];
   /** Connections that were made. */
   connections = 0;
-  readonly #answers = new Map<string, OddAnswer>();
+  readonly #reports = new Map<string, OddAnswer>();
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   readonly #scheme: 'http' | 'https';
@@ -55,7 +55,7 @@ export class OddHost {
 
   /** Text is latin1. After it the connection ends. */
   answer(path: string, answer: OddAnswer): void {
-    this.#answers.set(path, answer);
+    this.#reports.set(path, answer);
   }
 
   /** How often a path was asked for. */
@@ -87,7 +87,7 @@ export class OddHost {
       const [, path = '/'] = /^[A-Z]+ (?:https?:\/\/[^/]+)?(\S+)/.exec(head) ?? [];
       const request = { path, head, at: performance.now() };
       this.log.push(request);
-      const answer = this.#answers.get(path) ?? this.#answers.get('*') ?? notFound;
+      const answer = this.#reports.get(path) ?? this.#reports.get('*') ?? notFound;
       if (typeof answer === 'function') answer(socket, request);
       else socket.end(typeof answer === 'string' ? Buffer.from(answer, 'latin1') : answer);
     });
@@ -96,7 +96,7 @@ export class OddHost {
 
 const notFound = 'HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n';
 
-/** Answers that curl or browsers read and a strict parser refuses, for a body of HTML. */
+/** Reports that curl or browsers read and a strict parser refuses, for a body of HTML. */
 export function oddForms(body: string): Record<string, string> {
   const length = body.length;
   const type = 'Content-Type: text/html\r\n';
@@ -142,7 +142,7 @@ export function oddForms(body: string): Record<string, string> {
   };
 }
 
-/** Answers that must not be read, with what is said of them. */
+/** Reports that must not be read, with what is said of them. */
 export function refusedForms(body: string): Record<string, [answer: string, reason: RegExp]> {
   const length = body.length;
   const ok = 'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n';

@@ -149,11 +149,11 @@ async function answer(
   if (page !== undefined && task.attempts < page.ills) {
     const error = { kind: 'connect', message: 'refused' } as const;
     // Soon: the test's clock is real.
-    await frontier.answers.fail(slave, id, name, error, 0);
+    await frontier.reports.fail(slave, id, name, error, 0);
     return;
   }
   const found = page === undefined ? { status: 404 } : { links: page.links, images: page.images };
-  const verdict = await frontier.answers.report(slave, id, name, reportOf(task.url, found));
+  const verdict = await frontier.reports.report(slave, id, name, reportOf(task.url, found));
   if (verdict === 'done') onDone(task.url);
 }
 

@@ -12,7 +12,7 @@ const sessionPages = 10;
 const facets = ['color', 'size', 'brand', 'sort', 'price'];
 const facetValues = 4;
 
-/** Answers with the links of a page of a trap. `rest`: the URL after the trap's own name. */
+/** Reports with the links of a page of a trap. `rest`: the URL after the trap's own name. */
 type Trap = (url: URL) => readonly string[];
 
 const traps: Readonly<Record<string, Trap>> = {

@@ -142,7 +142,7 @@ export class World {
   report(slave: FakeSlave, lease: Lease | undefined, found: Partial<Found> = {}) {
     if (lease === undefined) throw new Error('no lease');
     const { task, id } = lease;
-    return this.frontier.answers.report(slave, id, taskId(lease), reportOf(task.url, found));
+    return this.frontier.reports.report(slave, id, taskId(lease), reportOf(task.url, found));
   }
 
   async page(slave: FakeSlave, url: string, found: Partial<Found> = {}) {
@@ -164,7 +164,7 @@ export class World {
     if (lease === undefined) throw new Error(`no lease of ${url}`);
     const error = { kind: 'connect', message: 'refused' } as const;
     return await this.done(
-      this.frontier.answers.fail(slave, lease.id, taskId(lease), error, retryAfterMs),
+      this.frontier.reports.fail(slave, lease.id, taskId(lease), error, retryAfterMs),
     );
   }
 

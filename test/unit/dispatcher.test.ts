@@ -17,7 +17,7 @@ async function answer(world: World, slave: FakeSlave): Promise<void> {
   assert.equal(lease?.task.kind, 'robots');
   const file = Buffer.alloc(0);
   const id = taskId(lease);
-  await world.done(world.frontier.answers.robots(slave, lease.id, id, { status: 404 }, file));
+  await world.done(world.frontier.reports.robots(slave, lease.id, id, { status: 404 }, file));
 }
 
 worldTest('a holder of pages is never given a robots.txt, one of files no page', async (world) => {

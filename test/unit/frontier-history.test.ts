@@ -221,7 +221,7 @@ class History {
     if (this.#site.pages[page]?.kind === 'down') return;
     this.#old.push({ slave, lease });
     const { url } = lease.task;
-    void this.world.frontier.answers.report(
+    void this.world.frontier.reports.report(
       slave,
       lease.id,
       taskId(lease),
@@ -232,7 +232,7 @@ class History {
   #fail(slave: FakeSlave, lease: Lease): void {
     const error = { kind: 'connect', message: 'down' } as const;
     this.#old.push({ slave, lease });
-    void this.world.frontier.answers.fail(slave, lease.id, taskId(lease), error);
+    void this.world.frontier.reports.fail(slave, lease.id, taskId(lease), error);
   }
 
   #vanish(slave: FakeSlave): void {

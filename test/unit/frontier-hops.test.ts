@@ -56,7 +56,7 @@ worldTest('a hop that robots.txt or --exclude leaves out is refused', async (wor
   const [lease] = slave.leases;
   assert.ok(lease);
   const file = Buffer.from('User-agent: *\nDisallow: /private');
-  const learned = world.frontier.answers.robots(
+  const learned = world.frontier.reports.robots(
     slave,
     lease.id,
     taskId(lease),
@@ -135,7 +135,7 @@ worldTest('a robots.txt that is redirected counts for the host that it leads to'
   for (const { lease } of [one, two]) {
     const nothing = Buffer.alloc(0);
     await world.done(
-      world.frontier.answers.robots(slave, lease.id, taskId(lease), answered, nothing),
+      world.frontier.reports.robots(slave, lease.id, taskId(lease), answered, nothing),
     );
   }
   await world.advance(1_100);
@@ -149,7 +149,7 @@ worldTest('a 429 of robots.txt holds the host', async (world) => {
   assert.ok(lease);
   const said = { status: 429, retryAfterMs: 60_000 } as const;
   await world.done(
-    world.frontier.answers.robots(slave, lease.id, taskId(lease), said, Buffer.alloc(0)),
+    world.frontier.reports.robots(slave, lease.id, taskId(lease), said, Buffer.alloc(0)),
   );
   assert.equal(lease.host.group.pace.record.lessons, 1);
   await world.advance(50_000);

@@ -81,9 +81,9 @@ hostsTest('a parked task that is reported is done', async (world) => {
   world.crash();
   const slave = world.slave('slave', 0);
   await world.settle();
-  const { answers } = world.frontier;
+  const { reports } = world.frontier;
   const report = () =>
-    world.done(answers.report(slave, lease.id, taskId(lease), reportOf(lease.task.url)));
+    world.done(reports.report(slave, lease.id, taskId(lease), reportOf(lease.task.url)));
   assert.equal(await report(), 'done');
   assert.equal(await report(), 'stale');
   assert.equal(world.crawl().counters.waiting, 29);

@@ -177,7 +177,7 @@ worldTest('ids that mean nothing are stale', async (world) => {
   const wrongCrawl = Buffer.from(taskId(lease));
   wrongCrawl[3] = 9;
   for (const id of [Buffer.alloc(0), Buffer.alloc(5), Buffer.alloc(22), wrongHost, wrongCrawl]) {
-    const verdict = world.frontier.answers.report(slave, 1, id, reportOf(`${a}/`));
+    const verdict = world.frontier.reports.report(slave, 1, id, reportOf(`${a}/`));
     assert.equal(await world.done(verdict), 'stale');
   }
   assert.equal(slave.leases.size, 1);
@@ -197,8 +197,8 @@ worldTest(
     const [lease] = slave.leases;
     assert.equal(lease?.task.url, `${a}/1`);
     const error = { kind: 'status', message: '429' } as const;
-    const { answers, dispatcher } = world.frontier;
-    const failed = answers.fail(slave, lease.id, taskId(named), error, 60_000);
+    const { reports, dispatcher } = world.frontier;
+    const failed = reports.fail(slave, lease.id, taskId(named), error, 60_000);
     assert.equal(await world.done(failed), 'done');
     assert.deepEqual(slave.urls, [`${a}/1`]);
     assert.ok(dispatcher.release(slave, lease.id));

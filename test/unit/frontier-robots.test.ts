@@ -13,7 +13,7 @@ async function answer(world: World, slave: FakeSlave, said: RobotsAnswer, text =
   const lease = leaseOf(slave, robots);
   assert.ok(lease, `no lease of ${robots} among ${slave.urls}`);
   const file = Buffer.from(text);
-  const taken = world.frontier.answers.robots(slave, lease.id, taskId(lease), said, file);
+  const taken = world.frontier.reports.robots(slave, lease.id, taskId(lease), said, file);
   return await world.done(taken);
 }
 
@@ -150,7 +150,7 @@ worldTest('Retry-After holds the whole host, over a restart, too', async (world)
   const [lease] = slave.leases;
   assert.ok(lease);
   const error = { kind: 'status', message: '429 Too Many Requests' } as const;
-  await world.done(world.frontier.answers.fail(slave, lease.id, taskId(lease), error, 30_000));
+  await world.done(world.frontier.reports.fail(slave, lease.id, taskId(lease), error, 30_000));
   assert.deepEqual(slave.urls, []);
   await world.advance(20_000);
   assert.deepEqual(slave.urls, []);
@@ -170,7 +170,7 @@ worldTest('a clock that is put back makes no hold and no wait longer', async (wo
   const [lease] = slave.leases;
   assert.ok(lease);
   const error = { kind: 'status', message: '429 Too Many Requests' } as const;
-  await world.done(world.frontier.answers.fail(slave, lease.id, taskId(lease), error, 30_000));
+  await world.done(world.frontier.reports.fail(slave, lease.id, taskId(lease), error, 30_000));
   world.crash(0, hourMs);
   slave = world.slave('slave', 16);
   await world.advance(20_000);
@@ -209,7 +209,7 @@ worldTest('records of hosts are swept when nobody needs them any more', async (w
   const [lease] = slave.leases;
   assert.ok(lease);
   const error = { kind: 'status', message: '429 Too Many Requests' } as const;
-  await world.done(world.frontier.answers.fail(slave, lease.id, taskId(lease), error, 30_000));
+  await world.done(world.frontier.reports.fail(slave, lease.id, taskId(lease), error, 30_000));
   const rows = () =>
     (['robots', 'paces'] as const).map((table) => {
       const all = { from: Buffer.alloc(1), to: Buffer.alloc(9, 0xff) };
@@ -234,7 +234,7 @@ worldTest('a robots.txt behind no secure connection is tried once, as pages are'
   const error = { kind: 'tls', message: 'no secure connection: CERT_HAS_EXPIRED' } as const;
   const lease = leaseOf(slave, robots);
   assert.ok(lease);
-  await world.done(world.frontier.answers.fail(slave, lease.id, taskId(lease), error));
+  await world.done(world.frontier.reports.fail(slave, lease.id, taskId(lease), error));
   await world.settle();
   assert.deepEqual(slave.urls, []);
   for (const line of world.lines()) assert.deepEqual(line.error, { ...error, attempts: 1 });

@@ -24,7 +24,7 @@ async function answerRobots(world: World, slave: FakeSlave, origin: string, text
   const lease = held(slave, `${origin}/robots.txt`);
   const file = Buffer.from(text);
   const said = { status: text === '' ? 404 : 200 };
-  await world.done(world.frontier.answers.robots(slave, lease.id, taskId(lease), said, file));
+  await world.done(world.frontier.reports.robots(slave, lease.id, taskId(lease), said, file));
 }
 
 function held(slave: FakeSlave, url: string): Lease {
@@ -209,7 +209,7 @@ worldTest('one that was fetched as a page has failed', async (world) => {
   const slave = await begin(world, robotsOf(map), { attemptsMax: 1 });
   const lease = held(slave, map);
   const report = reportOf(map, { links: [`${site}/x`] });
-  const taken = world.frontier.answers.report(slave, lease.id, taskId(lease), report);
+  const taken = world.frontier.reports.report(slave, lease.id, taskId(lease), report);
   assert.equal(await world.done(taken), 'done');
   assert.deepEqual(slave.urls, [`${site}/`]);
   assert.equal(world.lines()[0]?.error?.kind, 'protocol');

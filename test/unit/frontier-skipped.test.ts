@@ -179,7 +179,7 @@ worldTest('failures are counted by kind, and no more once they are replayed', as
   const tls = leaseOf(slave, `${a}/tls`);
   assert.ok(tls);
   const error = { kind: 'tls', message: 'no secure connection' } as const;
-  await world.done(world.frontier.answers.fail(slave, tls.id, taskId(tls), error));
+  await world.done(world.frontier.reports.fail(slave, tls.id, taskId(tls), error));
   // No second try mends that.
   assert.deepEqual(world.crawl().status().errors, { status: 1, tls: 1 });
   await world.fail(slave, `${a}/down`);

@@ -21,7 +21,7 @@ const timeout = { kind: 'timeout', message: 'no answer' } as const;
 async function unanswered(world: World, slave: FakeSlave, url: string): Promise<void> {
   const lease = leaseOf(slave, url);
   assert.ok(lease, url);
-  await world.done(world.frontier.answers.fail(slave, lease.id, taskId(lease), timeout));
+  await world.done(world.frontier.reports.fail(slave, lease.id, taskId(lease), timeout));
 }
 
 worldTest(

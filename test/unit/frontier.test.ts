@@ -323,7 +323,7 @@ worldTest('senders wait when the inbox is full, and are let in again', async (wo
   const links = `${b}/${'x'.repeat(1000)}\n`.repeat(1000);
   const reports = [...slave.leases].map((lease) => {
     const report = { ...reportOf(lease.task.url), links: Buffer.from(links) };
-    return world.frontier.answers.report(slave, lease.id, taskId(lease), report);
+    return world.frontier.reports.report(slave, lease.id, taskId(lease), report);
   });
   assert.ok(world.frontier.isFull);
   await world.done(world.frontier.room());

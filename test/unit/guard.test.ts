@@ -22,7 +22,7 @@ import { spellings } from '../support/spellings.ts';
 const at = (...addresses: string[]): ResolvedAddress[] =>
   addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
 
-/** Answers in order; the last one for ever. */
+/** Reports in order; the last one for ever. */
 function answers(...list: string[][]): Resolve & { asked: () => number } {
   let asked = 0;
   const resolve: Resolve = async () => {

@@ -76,7 +76,7 @@ worldTest('images of a report that are no URLs are dropped and counted', async (
   assert.ok(lease);
   const images = [`${a}/x.png`, `a\n${a}/forged.png`, 'data:x', `${a}/\x1b]0;x\x07`];
   const report = reportOf(`${a}/`, { images });
-  await world.done(world.frontier.answers.report(slave, lease.id, taskId(lease), report));
+  await world.done(world.frontier.reports.report(slave, lease.id, taskId(lease), report));
   assert.deepEqual(world.images(), [`${a}/x.png`]);
   const [line] = world.lines() as { images?: unknown; imagesCut?: number }[];
   assert.deepEqual(line?.images, [{ src: `${a}/x.png`, via: 'img' }]);

@@ -170,7 +170,7 @@ test('tidy: the ways through the rooms of the master go down', () => {
   }, inMaster);
 });
 
-test("tidy: only a crawl changes its state and its numbers", () => {
+test('tidy: only a crawl changes its state and its numbers', () => {
   nobody(({ path, code }) => {
     if (path.startsWith('master/frontier/crawl/')) return false;
     return /\bcounters(\.\w+)+\s*(\+\+|--|[+-]?=[^=])|\bcrawl\.state\s*=[^=]/.test(code);

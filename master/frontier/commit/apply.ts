@@ -1,53 +1,53 @@
 /** What each kind of entry of the filter queue does to the commit that takes it, and is told. */
-import type { Gathering } from './commit-batch.ts';
+import type { CommitBatch } from './commit-batch.ts';
 import type { Entry } from './entry.ts';
 
-import type { Endings } from './outcomes.ts';
-import type { Offers } from './seeding.ts';
+import type { Outcomes } from './outcomes.ts';
+import type { Seeding } from './seeding.ts';
 
 /** Does one entry; gives the answer for when it is on the disk. */
 export function handle(
   entry: Entry,
-  gathering: Gathering,
-  { endings, offers }: { readonly endings: Endings; readonly offers: Offers },
+  batch: CommitBatch,
+  { outcomes, offers }: { readonly outcomes: Outcomes; readonly offers: Seeding },
   now: number,
 ): () => void {
   switch (entry.kind) {
     case 'report': {
       const { task, report, links, slave } = entry;
       const source = { before: links.total, slave };
-      const isTaken = endings.report(gathering, task, report, source, now);
+      const isTaken = outcomes.report(batch, task, report, source, now);
       return () => entry.done(isTaken ? 'done' : 'stale');
     }
     case 'links':
-      entry.links.total += gathering.links(entry.part, entry.task, now);
+      entry.links.total += batch.links(entry.part, entry.task, now);
       return () => {};
     case 'failure': {
-      endings.failure(gathering, entry.failure, now);
+      outcomes.failure(batch, entry.failure, now);
       return () => entry.done('done');
     }
     case 'offer':
-      gathering.offer(entry.offer, now);
+      batch.offer(entry.offer, now);
       return entry.done;
     case 'sitemap':
-      endings.sitemap(gathering, entry.task, entry.part, entry.slave, now);
+      outcomes.sitemap(batch, entry.task, entry.part, entry.slave, now);
       return () => entry.done('done');
     case 'sitemaps':
-      gathering.sitemaps(entry.urls, entry.level);
+      batch.sitemaps(entry.urls, entry.level);
       return () => {};
     case 'excluded':
-      endings.excluded(gathering, entry.task, now);
+      outcomes.excluded(batch, entry.task, now);
       return entry.done;
     case 'seeds': {
-      const verdict = offers.seeds(gathering, entry.urls, entry.priority, entry.found);
+      const verdict = offers.seeds(batch, entry.urls, entry.priority, entry.found);
       return () => entry.done(verdict);
     }
     case 'again': {
-      const verdict = offers.again(gathering, entry.urls, entry.found);
+      const verdict = offers.again(batch, entry.urls, entry.found);
       return () => entry.done(verdict);
     }
     case 'replay':
-      offers.replay(gathering, entry.rows);
+      offers.replay(batch, entry.rows);
       return entry.done;
     default:
       return entry satisfies never;

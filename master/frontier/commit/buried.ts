@@ -1,6 +1,6 @@
 /**
  * The buried: URLs that were given up, kept for inspection and replay. Written by what a commit
- * does (gathering); read here, and put back into the frontier's inbox.
+ * does (batch); read here, and put back into the filter queue.
  */
 import { CommandError } from '../../../shared/errors.ts';
 import type { Replies } from '../../../shared/protocol.ts';
@@ -17,7 +17,7 @@ export class Buried {
   readonly #put: (entry: Entry) => void;
   #replaying: Promise<unknown> = Promise.resolve();
 
-  /** `put` is the frontier's inbox. */
+  /** `put` is the filter queue's. */
   constructor(store: Store, put: (entry: Entry) => void) {
     this.#store = store;
     this.#put = put;

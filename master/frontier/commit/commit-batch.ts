@@ -1,7 +1,7 @@
 /**
  * What one commit does to one crawl: what is admitted, what leaves and what is written are turned
  * into changes of the store, all in one transaction, and into what follows once they are on the
- * disk. Made for each commit; `endings` and `offers` say what is to be done.
+ * disk. Made for each commit; `outcomes` and `seeding` say what is to be done.
  */
 import type { SkipReason } from '../../../shared/protocol.ts';
 import type { EarlierPage, FetchErrorBody } from '../../../shared/requests.ts';
@@ -43,7 +43,7 @@ const start: Place = { depth: 0, priority: 0 };
 
 type Found = FoundAt & { readonly priority: number; readonly isTooDeep: boolean };
 
-export class Gathering {
+export class CommitBatch {
   readonly crawl: Crawl;
   /** For after the commit. */
   readonly admitted: NewTask[] = [];
@@ -210,7 +210,7 @@ export class Gathering {
     this.#changes.push(...changes);
   }
 
-  /** Ends the gathering: all changes, for one transaction, and the row of the result queue. */
+  /** Ends the batch: all changes, for one transaction, and the row of the result queue. */
   seal(): { changes: Change[]; commit: number; results: Buffer | undefined } {
     const { crawl } = this;
     const commit = crawl.takeCommit();

@@ -14,7 +14,7 @@ const tightBytesMax = 256 << 10;
 /** The same for what is put later, of that. */
 const expectedShare = 4;
 
-export class Inbox {
+export class FilterQueue {
   readonly #isTight: () => boolean;
   #entries: Entry[] = [];
   #bytes = 0;

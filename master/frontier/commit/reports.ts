@@ -1,6 +1,7 @@
 /**
  * What slaves answer for the tasks that they hold: a report, a robots.txt, a failure. Each claims
- * its task, teaches its host's pace, and goes to the inbox, to be answered when it is on the disk.
+ * its task, teaches its host's pace, and goes to the filter queue, to be answered when it is on the
+ * disk.
  * Also how a task ends without an answer: given up, or refused by what is known of its host.
  */
 import type { FetchErrorBody } from '../../../shared/requests.ts';
@@ -10,7 +11,7 @@ import type { Crawl } from '../crawl/crawl.ts';
 import type { Crawls } from '../crawl/crawls.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { LeaseHolder } from '../dispatch/leases.ts';
-import type { Lessons } from '../politeness/feedback.ts';
+import type { Feedback } from '../politeness/feedback.ts';
 import type { Host } from '../politeness/host.ts';
 import type { Politeness } from '../politeness/politeness.ts';
 import type { Access, RobotsAnswer } from '../robots/gate.ts';
@@ -18,11 +19,11 @@ import { backOffMs, isLasting } from '../tasks/back-off.ts';
 import type { Task } from '../tasks/tasks.ts';
 import { type Entry, type Failure, type Report, smallEntryBytes, type Verdict } from './entry.ts';
 
-export type AnswersOptions = {
+export type ReportsOptions = {
   readonly crawls: Crawls;
   readonly dispatcher: Dispatcher;
   readonly politeness: Politeness;
-  readonly lessons: Lessons;
+  readonly feedback: Feedback;
   readonly put: (entry: Entry) => void;
 };
 
@@ -30,10 +31,10 @@ export type AnswersOptions = {
 const linkBytesMax = 64 << 10;
 const lineFeed = 10;
 
-export class Answers {
-  readonly #options: AnswersOptions;
+export class Reports {
+  readonly #options: ReportsOptions;
 
-  constructor(options: AnswersOptions) {
+  constructor(options: ReportsOptions) {
     this.#options = options;
   }
 
@@ -44,12 +45,12 @@ export class Answers {
     id: Uint8Array,
     report: Report,
   ): Promise<Verdict> {
-    const { crawls, dispatcher, lessons, put } = this.#options;
+    const { crawls, dispatcher, feedback, put } = this.#options;
     const { task, host } = dispatcher.claim(holder, leaseId, id) ?? {};
     const crawl = task && crawls.of(task);
     if (task === undefined || crawl === undefined) return 'stale';
     if (task.kind !== 'page') return await this.#mistaken(task, 'a page', holder);
-    if (host !== undefined) lessons.reported(host, report.result);
+    if (host !== undefined) feedback.reported(host, report.result);
     const links = { total: 0 };
     const rest = this.#putFirstLinks(crawl, task, report.links, links);
     const bytes = smallEntryBytes + rest.length + report.images.length * 128;
@@ -65,11 +66,11 @@ export class Answers {
     answer: RobotsAnswer,
     file: Uint8Array,
   ): Promise<Verdict> {
-    const { dispatcher, lessons } = this.#options;
+    const { dispatcher, feedback } = this.#options;
     const { task, host } = dispatcher.claim(holder, leaseId, id) ?? {};
     if (task === undefined) return 'stale';
     if (task.kind !== 'robots') return await this.#mistaken(task, 'a robots.txt', holder);
-    if (host !== undefined) lessons.robots(host, answer);
+    if (host !== undefined) feedback.robots(host, answer);
     return await this.#learn(task, answer, file);
   }
 
@@ -83,10 +84,10 @@ export class Answers {
     retryAfterMs = 0,
     isFinal = false,
   ): Promise<Verdict> {
-    const { dispatcher, lessons } = this.#options;
+    const { dispatcher, feedback } = this.#options;
     const { task, host } = dispatcher.claim(holder, leaseId, id) ?? {};
     if (task === undefined) return 'stale';
-    if (host !== undefined) lessons.failed(host, error, retryAfterMs);
+    if (host !== undefined) feedback.failed(host, error, retryAfterMs);
     if (task.kind === 'robots') return await this.#learn(task, { error, retryAfterMs, isFinal });
     return await this.#retry(task, error, { retryAfterMs, isFinal, slave: holder.name });
   }
@@ -171,9 +172,9 @@ export class Answers {
 
   /** What came of a robots.txt goes on record; then its host goes on. */
   async #learn(task: Task, answer: RobotsAnswer, file?: Uint8Array): Promise<Verdict> {
-    const { crawls, dispatcher, lessons } = this.#options;
+    const { crawls, dispatcher, feedback } = this.#options;
     const attemptsMax = crawls.of(task)?.spec.attemptsMax ?? 1;
-    await lessons.learn(hostKeyOf(new URL(task.url)), answer, file, attemptsMax);
+    await feedback.learn(hostKeyOf(new URL(task.url)), answer, file, attemptsMax);
     dispatcher.dispatchSoon();
     return 'done';
   }

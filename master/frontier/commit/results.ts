@@ -2,7 +2,7 @@
 import type { Crawl } from '../crawl/crawl.ts';
 
 /** Where findings go when they are on the disk. */
-export type Findings = {
+export type ResultsPort = {
   /** Takes over a row of the result queue. */
   offer(crawl: Crawl, commit: number, row: Buffer): void;
   /** True while sinks lag so far behind that no more should be fetched. */

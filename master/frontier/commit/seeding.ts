@@ -1,6 +1,6 @@
 /**
  * What operators offer to a crawl: seeds, the URLs of an earlier crawl, and its buried ones.
- * Decides which of them belong to it and hands those to the gathering of the commit. The frontier
+ * Decides which of them belong to it and hands those to the batch of the commit. The frontier
  * calls it.
  */
 import type { Replies } from '../../../shared/protocol.ts';
@@ -17,10 +17,10 @@ import type { FoundAddresses } from '../crawl/seed-hosts.ts';
 import type { RecentTable } from '../filter/recent.ts';
 import type { Politeness } from '../politeness/politeness.ts';
 import type { HostRecords } from '../politeness/records.ts';
-import type { Gathering } from './commit-batch.ts';
+import type { CommitBatch } from './commit-batch.ts';
 import type { EarlierUrl, SeedVerdict } from './entry.ts';
 
-export class Offers {
+export class Seeding {
   readonly #politeness: Politeness;
   readonly #records: HostRecords;
   readonly #recent: RecentTable;
@@ -33,84 +33,82 @@ export class Offers {
 
   /** Seeds, which open the scope for their hosts. */
   seeds(
-    gathering: Gathering,
+    batch: CommitBatch,
     texts: readonly string[],
     priority: number,
     found: FoundAddresses,
   ): SeedVerdict {
     const verdict: SeedVerdict = { admitted: 0, known: 0, refused: [] };
-    const { scope } = gathering.crawl;
+    const { scope } = batch.crawl;
     const urls = texts.map((text) => ({ text, url: canonicalUrl(text) }));
-    this.#open(gathering, urls, found);
+    this.#open(batch, urls, found);
     for (const { text, url } of urls) {
       const why = url && scope.refuses(url);
       if (url === undefined) verdict.refused.push({ url: text, why: 'not an http or https URL' });
       else if (why) verdict.refused.push({ url: text, why: `left out by --${why}` });
-      else if (gathering.seed(url, priority)) {
-        this.#retry(gathering, hostKeyOf(url));
+      else if (batch.seed(url, priority)) {
+        this.#retry(batch, hostKeyOf(url));
         verdict.admitted++;
       } else verdict.known++;
     }
-    if (verdict.admitted > 0) goOn(gathering);
+    if (verdict.admitted > 0) goOn(batch);
     return verdict;
   }
 
   /** URLs of an earlier crawl; those of depth 0 are seeds. */
   again(
-    gathering: Gathering,
+    batch: CommitBatch,
     again: readonly EarlierUrl[],
     found: FoundAddresses,
   ): Replies['crawl.recrawl'] {
     const verdict = { admitted: 0, known: 0, refused: 0 };
-    const { scope, spec } = gathering.crawl;
+    const { scope, spec } = batch.crawl;
     const offers = again.map(({ url, ...rest }) => ({ url: canonicalUrl(url), ...rest }));
     const seeds = offers.filter(({ depth }) => depth === 0);
-    this.#open(gathering, seeds, found);
+    this.#open(batch, seeds, found);
     for (const { url, depth, page } of offers) {
       const isLeftOut = depth > (spec.maxDepth ?? depth) || (url && scope.refuses(url));
       if (url === undefined || isLeftOut) verdict.refused++;
-      else if (gathering.again(url, depth, page)) verdict.admitted++;
+      else if (batch.again(url, depth, page)) verdict.admitted++;
       else verdict.known++;
     }
-    if (verdict.admitted > 0) goOn(gathering);
+    if (verdict.admitted > 0) goOn(batch);
     return verdict;
   }
 
   /** Buried URLs, to be fetched as if they were new. */
-  replay(gathering: Gathering, rows: readonly Row[]): void {
+  replay(batch: CommitBatch, rows: readonly Row[]): void {
     for (const { key, value } of rows) {
       const record = decodeBuried(value);
-      this.#retry(gathering, hostKeyOf(new URL(record.url)));
-      gathering.replay(record, key);
+      this.#retry(batch, hostKeyOf(new URL(record.url)));
+      batch.replay(record, key);
     }
-    goOn(gathering);
+    goOn(batch);
   }
 
   /** Opens the scope for these seeds, and their hosts to slaves where they were found. */
   #open(
-    gathering: Gathering,
+    batch: CommitBatch,
     seeds: readonly { readonly url: URL | undefined }[],
     found: FoundAddresses,
   ): void {
-    const { id, scope, seedHosts, counters } = gathering.crawl;
+    const { id, scope, seedHosts, counters } = batch.crawl;
     const before = scope.seedHostCount;
     for (const { url } of seeds) {
-      if (url !== undefined) gathering.also(seedHostChanges(id, url, seedHosts.settle(url, found)));
+      if (url !== undefined) batch.also(seedHostChanges(id, url, seedHosts.settle(url, found)));
     }
     const opened = seeds.filter(({ url }) => url !== undefined && scope.addSeed(url));
     // What was settled as out of scope may belong to the crawl now.
     if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
     if (scope.seedHostCount === before) return;
-    gathering.also([
-      { table: 'seeds', key: crawlKey(id), value: encodeSeedHosts(scope.seedHosts) },
-    ]);
+    batch.also([{ table: 'seeds', key: crawlKey(id), value: encodeSeedHosts(scope.seedHosts) }]);
   }
 
   /** The operator asks for URLs of this host: what was given up is tried again. */
-  #retry(gathering: Gathering, hostKey: string): void {
+  #retry(batch: CommitBatch, hostKey: string): void {
     const host = this.#politeness.known(hostKey);
     if (host !== undefined) host.retry();
-    else gathering.also(this.#records.forgiving(this.#politeness.hashOf(hostKey)));
+    else batch.also(this.#records.forgiving(this.#politeness.hashOf(hostKey)));
   }
 }
 
@@ -125,6 +123,6 @@ export function seedHostChanges(
 }
 
 /** A crawl that was done has something to do again. */
-function goOn({ crawl }: Gathering): void {
+function goOn({ crawl }: CommitBatch): void {
   if (crawl.state === 'finished') crawl.moveTo('running');
 }

@@ -1,7 +1,7 @@
 /**
- * How crawls are made and given URLs by operators and programs: the master is not stopping, the
- * spec is whole and valid, there is room for one more crawl, and its files can be written. Called by
- * the native dialect and by the Python one.
+ * How operators and programs make crawls and give them URLs: the master is not stopping, the spec
+ * is whole and valid, there is room for one more crawl, and its files can be written. The native
+ * dialect and the Python one call it.
  */
 import { type CrawlSpec, crawlSpecSchema } from '../../../shared/crawl.ts';
 import { CommandError, ConfigError } from '../../../shared/errors.ts';

@@ -224,7 +224,8 @@ export class Crawl {
     return this.state === 'running' || this.state === 'paused';
   }
 
-  /** Nothing is offered, waiting or leased; or the page limit is reached and nothing is under way. */
+  /** Nothing is offered, waiting or leased; or the page limit is reached and nothing is under
+   *  way. */
   get isFetched(): boolean {
     return this.open.isFetched || (this.isFull && !this.open.isUnderWay);
   }

@@ -16,7 +16,7 @@ import type { TaskNames } from '../tasks/task-names.ts';
 import type { Task } from '../tasks/tasks.ts';
 import { Holders, type Place } from './holders.ts';
 import { type Lease, type LeaseHolder, Leases } from './leases.ts';
-import { type ParkedFile, ParkedFiles } from './probes.ts';
+import { type Probe, Probes } from './probes.ts';
 import { TrialRamp, youngMs } from './trial-ramp.ts';
 
 /** A lost lease counts against its page only when it happens again and again. */
@@ -53,7 +53,7 @@ export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #leases: Leases;
   readonly #holders = new Holders();
-  readonly #parked: ParkedFiles;
+  readonly #parked: Probes;
   readonly #ticker = setInterval(() => this.#tick(), tickMs);
   readonly #ramp = new TrialRamp();
   /** A host waits for its first trial because others are young. */
@@ -64,7 +64,7 @@ export class Dispatcher {
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
-    this.#parked = new ParkedFiles(options.politeness);
+    this.#parked = new Probes(options.politeness);
     // Ids differ from start to start, so that one of an earlier master means nothing.
     this.#leases = new Leases(options.leaseMs, randomBytes(5).readUIntBE(0, 5) * 1024);
   }
@@ -260,7 +260,7 @@ export class Dispatcher {
   #handOut(now: number): void {
     this.#isRamping = false;
     const pushes = new Map<LeaseHolder, Lease[]>();
-    const give = (place: Place, file: ParkedFile) => {
+    const give = (place: Place, file: Probe) => {
       const lease = this.#give(place, file, now);
       const list = pushes.get(place.holder);
       if (list === undefined) pushes.set(place.holder, [lease]);
@@ -312,7 +312,7 @@ export class Dispatcher {
     return this.#isRamping || this.#options.politeness.isCrowded(crowdPerSlot * slots);
   }
 
-  #give({ holder, room }: Place, { task, host, isTimed }: ParkedFile, now: number): Lease {
+  #give({ holder, room }: Place, { task, host, isTimed }: Probe, now: number): Lease {
     const { politeness, crawls, names } = this.#options;
     const crawl = crawls.of(task);
     const lifeMs = this.#lifeMs(task, crawl?.spec.fetch.timeoutMs ?? 0);

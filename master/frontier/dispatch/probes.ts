@@ -8,13 +8,13 @@ import type { Politeness } from '../politeness/politeness.ts';
 import type { Task } from '../tasks/tasks.ts';
 
 /** `isTimed`: its group has a delay, and nobody else begins there until it has begun. */
-export type ParkedFile = { readonly host: Host; readonly task: Task; readonly isTimed: boolean };
+export type Probe = { readonly host: Host; readonly task: Task; readonly isTimed: boolean };
 
 const countMax = 1_024;
 
-export class ParkedFiles {
+export class Probes {
   readonly #politeness: Politeness;
-  #files: ParkedFile[] = [];
+  #files: Probe[] = [];
 
   constructor(politeness: Politeness) {
     this.#politeness = politeness;
@@ -29,7 +29,7 @@ export class ParkedFiles {
   }
 
   /** A task that the politeness has just given. */
-  park(taken: Pick<ParkedFile, 'host' | 'task'>, now: number): void {
+  park(taken: Pick<Probe, 'host' | 'task'>, now: number): void {
     const { group } = taken.host;
     const isTimed = group.delayMs > 0;
     if (isTimed) this.#politeness.starting(group, now);
@@ -37,7 +37,7 @@ export class ParkedFiles {
   }
 
   /** The one that waits longest; it stays. */
-  first(now: number): ParkedFile | undefined {
+  first(now: number): Probe | undefined {
     for (let [file] = this.#files; file !== undefined; [file] = this.#files) {
       if (file.task.state === 'leased') return file;
       // A report of an older lease has come.
@@ -54,7 +54,7 @@ export class ParkedFiles {
 
   /** Those of a crawl are not wanted any more; another crawl may ask for a robots.txt. */
   cancel(crawlId: number, now: number): void {
-    const isOf = ({ task }: ParkedFile) => task.queue.crawl === crawlId;
+    const isOf = ({ task }: Probe) => task.queue.crawl === crawlId;
     const cancelled = this.#files.filter(isOf);
     this.#files = this.#files.filter((file) => !isOf(file));
     for (const file of cancelled) {
@@ -64,7 +64,7 @@ export class ParkedFiles {
     }
   }
 
-  #leaveHost({ host, isTimed }: ParkedFile, now: number): void {
+  #leaveHost({ host, isTimed }: Probe, now: number): void {
     if (isTimed) this.#politeness.started(host.group, true, now);
     this.#politeness.vacate(host.group, now);
     this.#politeness.ended(host, now);

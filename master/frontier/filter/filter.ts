@@ -115,7 +115,7 @@ export class Filter {
     this.#bloom.add(words, at);
   }
 
-  /** Ends the gathering of a commit: what was admitted since the last time stays pending until
+  /** Ends the batch of a commit: what was admitted since the last time stays pending until
    *  the returned function says that the commit is on the disk. */
   seal(): () => void {
     const sealed = this.#pending.at(-1);

@@ -11,7 +11,7 @@ import type { Host } from './host.ts';
 import type { Politeness } from './politeness.ts';
 import type { HostRecords } from './records.ts';
 
-export class Lessons {
+export class Feedback {
   readonly #politeness: Politeness;
   readonly #records: HostRecords;
 

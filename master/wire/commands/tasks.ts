@@ -37,7 +37,7 @@ export async function report(
   peer: Peer,
   { task, lease, result, images, links }: Requests['task.report'],
 ): Promise<Replies['task.report']> {
-  return { state: await frontier.answers.report(peer, lease, task, { result, images, links }) };
+  return { state: await frontier.reports.report(peer, lease, task, { result, images, links }) };
 }
 
 export async function robots(
@@ -46,7 +46,7 @@ export async function robots(
   { task, lease, status, body, cacheControl, retryAfterMs }: Requests['task.robots'],
 ): Promise<Replies['task.robots']> {
   const answer = { status, cacheControl, retryAfterMs };
-  return { state: await frontier.answers.robots(peer, lease, task, answer, body) };
+  return { state: await frontier.reports.robots(peer, lease, task, answer, body) };
 }
 
 export async function sitemap(
@@ -65,8 +65,8 @@ export async function release(
   if (error === undefined) {
     return { state: frontier.dispatcher.release(peer, lease) ? 'done' : 'stale' };
   }
-  const { answers } = frontier;
-  return { state: await answers.fail(peer, lease, task, error, retryAfterMs, final) };
+  const { reports } = frontier;
+  return { state: await reports.fail(peer, lease, task, error, retryAfterMs, final) };
 }
 
 export function extend(
