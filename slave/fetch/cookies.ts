@@ -5,6 +5,7 @@
  */
 import { isIP } from 'node:net';
 import { getPublicSuffix } from 'tldts';
+import { parseDate } from 'tough-cookie';
 import { isLoopback } from '../../shared/url.ts';
 
 type Cookie = {
@@ -162,11 +163,13 @@ function keepsPrefix({ name, secure, hostOnly, path }: Cookie, given: string): b
   return true;
 }
 
+/** Source: RFC 6265, 5.2.1, 5.2.2 and 5.1.1. */
 function expiryOf(attributes: ReadonlyMap<string, string>, now: number): number {
   const maxAge = attributes.get('max-age') ?? '';
   if (/^-?[0-9]+$/.test(maxAge)) return now + Math.min(Number(maxAge) * 1000, lifeMsMax);
-  const expires = Date.parse(attributes.get('expires') ?? '');
-  return Number.isNaN(expires) ? now + lifeMsMax : Math.min(expires, now + lifeMsMax);
+  // `0` and `-1` are no dates, and then the cookie lasts as long as the session.
+  const expires = parseDate(attributes.get('expires') ?? '')?.getTime() ?? Number.POSITIVE_INFINITY;
+  return Math.min(expires, now + lifeMsMax);
 }
 
 function fits({ domain, hostOnly, path, secure }: Cookie, url: URL): boolean {

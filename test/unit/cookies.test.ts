@@ -58,6 +58,31 @@ test('cookies: go where a browser would send them', () => {
     assert.equal(sent([cookie], to, from), header, `${cookie} to ${to}`);
 });
 
+test('cookies: dates are those of RFC 6265, 5.1.1, in UTC', () => {
+  const url = new URL('https://www.shop.example/');
+  const now = Date.UTC(2026, 10, 22);
+  for (const [expires, isKept] of [
+    ['Sun, 06 Nov 1994 08:49:37 GMT', false],
+    // Two digits: 70 to 99 are of the last century, the others of this one.
+    ['Sun, 06 Nov 94 08:49:37 GMT', false],
+    ['Sun, 06 Nov 62 08:49:37 GMT', true],
+    ['06-Nov-62 08:49:37', true],
+    ['1 Jan 1971 0:0:0', false],
+    ['0', true],
+    ['-1', true],
+    ['never', true],
+    ['99 Nov 2001 08:49:37', true],
+  ] as const) {
+    const jar = new CookieJar();
+    jar.take(`a=1; Expires=${expires}`, url, now);
+    assert.equal(jar.header(url, now), isKept ? 'a=1' : '', expires);
+  }
+  const zoneless = new CookieJar();
+  zoneless.take('a=1; Expires=Mon, 23 Nov 2026 00:00:00', url, now);
+  assert.equal(zoneless.header(url, Date.UTC(2026, 10, 22, 23, 59)), 'a=1');
+  assert.equal(zoneless.header(url, Date.UTC(2026, 10, 23, 0, 1)), '');
+});
+
 test('cookies: expire, are replaced, and stand in the order of their paths', () => {
   assert.equal(sent(['a=1; Max-Age=9'], here, here, 8_999), 'a=1');
   assert.equal(sent(['a=1; Max-Age=9'], here, here, 9_000), '');

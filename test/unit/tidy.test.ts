@@ -99,6 +99,7 @@ test('tidy: one dependency, one file', () => {
     re2js: ['master/frontier/crawl/automaton.ts'],
     tldts: ['master/frontier/crawl/scope.ts', 'slave/fetch/cookies.ts'],
     // Requests, connections, pools: each wraps a part of it.
+    'tough-cookie': ['slave/fetch/cookies.ts'],
     undici: [
       'slave/fetch/clients.ts',
       'slave/fetch/connector.ts',
