@@ -55,8 +55,9 @@ test('https: hosts are asked again while their connections are open', { timeout 
   const master = await cluster.master([...hosts.urls, ...flags]);
   await assertLeaves(master, cluster.slave());
   assert.equal(cluster.pages().length, hosts.urls.length * paths.length);
-  // In turn with all others, each page but the first would need a new one.
-  assert.ok(hosts.connections < hosts.urls.length * 1.2, `${hosts.connections} connections`);
+  // In turn with all others, each of the four pages would need a new one. How many hosts are tried
+  // ahead of their pages depends on how long answers take: some connections are closed unused.
+  assert.ok(hosts.connections < hosts.urls.length * 2, `${hosts.connections} connections`);
   // 512 are kept, and what 16 slots have in use.
   assert.ok(hosts.openMax <= 512 + 32, `${hosts.openMax} open connections`);
 });

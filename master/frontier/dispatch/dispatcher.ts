@@ -17,7 +17,7 @@ import type { Task } from '../tasks/tasks.ts';
 import { Holders, type Place } from './holders.ts';
 import { type Lease, type LeaseHolder, Leases } from './leases.ts';
 import { type Probe, Probes } from './probes.ts';
-import { TrialRamp, youngMs } from './trial-ramp.ts';
+import { TrialRamp, youngMsMin } from './trial-ramp.ts';
 
 /** A lost lease counts against its page only when it happens again and again. */
 const lossesFree = 3;
@@ -111,6 +111,7 @@ export class Dispatcher {
     task.queue.commit(task);
     if (lease !== undefined) {
       if (lease !== held) lease.holder.cancel([lease]);
+      this.#ramp.answered(lease, clockMs());
       this.#end(lease);
     }
     return { task, host: lease?.host };
@@ -252,7 +253,7 @@ export class Dispatcher {
     politeness.serveHops(now);
     if (!this.#holders.isEmpty && mayFetch()) this.#handOut(now);
     const dueAt = politeness.nextDueAt(now) ?? Number.POSITIVE_INFINITY;
-    const waitMs = Math.min(dueAt - now, this.#isRamping ? youngMs : timerMsMax);
+    const waitMs = Math.min(dueAt - now, this.#isRamping ? youngMsMin : timerMsMax);
     if (waitMs === timerMsMax && dueAt === Number.POSITIVE_INFINITY) return;
     this.#timer = setTimeout(() => this.#dispatch(), waitMs);
   }
