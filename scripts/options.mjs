@@ -1,5 +1,5 @@
-// Keeps the option tables of README.md, and the variables that docker-compose.yml hands on, in step
-// with the programs: reads `--help` of both and rewrites what stands between the markers.
+// Keeps the option tables of docs/options.md, and the variables that docker-compose.yml hands on,
+// in step with the programs: reads `--help` of both and rewrites what stands between the markers.
 // `node scripts/options.mjs`; with `--check` it only says whether they are in step.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -70,7 +70,7 @@ function keep(file, rewritten) {
   }
 }
 
-keep('README.md', (text) =>
+keep('docs/options.md', (text) =>
   text.replace(
     /(<!-- options of (\w+\.js) -->\n)[\s\S]*?(\n<!-- end -->)/g,
     (_, start, program, end) => start + table(program) + end,

@@ -12,7 +12,7 @@ export type CrawlState = 'running' | 'paused' | 'held' | 'finished' | 'cancelled
 export const crawlDelayMaxMsDefault = 60_000;
 const count = (max: number) => z.int().min(1).max(max);
 
-/** Where an image was found. README, "Images", says what each is. */
+/** Where an image was found. docs/images.md says what each is. */
 export const imageVias = [
   'img',
   'srcset',
@@ -152,7 +152,7 @@ export type FetchSpec = z.infer<typeof fetchSpecSchema>;
 
 const trapLimit = (max: number, value: number) => z.int().min(0).max(max).default(value);
 
-/** What keeps links out of endless sites, by rule; 0: that rule is off. README, "Traps". */
+/** What keeps links out of endless sites, by rule; 0: that rule is off. docs/scope.md, "Traps". */
 export const trapLimitsSchema = z.strictObject({
   /** Characters of a URL. */
   length: trapLimit(4096, 2083),

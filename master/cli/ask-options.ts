@@ -51,7 +51,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     make(verb, description)
       .argument('<crawl>', 'its name', crawlName)
       .action((crawl: string, values: Values) => take({ ...common(values), ask: { verb, crawl } }));
-  const add = make('add', 'add seeds to a crawl; makes it if there is none of that name')
+  const add = make('add', 'add seeds to a crawl; creates it if it does not exist')
     .argument('<seed...>', 'URLs')
     .option('--crawl <name>', 'which crawl', crawlName, 'default')
     .option('--priority <n>', 'from -1000 to 1000; links inherit it', priority, 0);

@@ -65,7 +65,7 @@ export function specFlags(): Option[] {
       '--sitemap-since <date>',
       'of sitemaps, only what was modified since, and what has no date; default: all',
     ).argParser(moment),
-    flag('--obey <directives>', `what pages ask that is kept to: ${obeyable.join(',')}; all; none`)
+    flag('--obey <directives>', `page directives to honour: ${obeyable.join(',')}; all; none`)
       .argParser(directives)
       .default(['nofollow'], 'nofollow'),
     flag('--iframes', 'follow the pages that iframes show, like links').default(false),
@@ -79,7 +79,7 @@ export function specFlags(): Option[] {
       .default('all'),
     flag(
       '--lazy-attributes <names>',
-      'where scripts keep images, parted by commas; default: data-src and the like',
+      'attributes that scripts load images from, comma-separated; default: data-src and the like',
     ).argParser(lazyNames),
     flag(
       '--traps <rule=n,…>',
@@ -277,7 +277,7 @@ function moment(text: string): number {
   return ms;
 }
 
-/** `off`, or `RULE=N` and `RULE=off`, parted by commas; what comes later counts. */
+/** `off`, or `RULE=N` and `RULE=off`, separated by commas; what comes later counts. */
 function trapLimits(text: string, before: Record<string, number> = {}): Record<string, number> {
   let limits = before;
   for (const part of listed(text)) {
@@ -291,7 +291,7 @@ function trapLimits(text: string, before: Record<string, number> = {}): Record<s
 }
 const trapExample = `segments=64,session=off; the rules: ${trapRules.join(' ')}`;
 
-/** `img`, `all`, or classes parted by commas. */
+/** `img`, `all`, or classes separated by commas. */
 function imageClasses(text: string): string | string[] {
   if (text === 'img' || text === 'all') return text;
   const classes = listed(text);
@@ -300,7 +300,7 @@ function imageClasses(text: string): string | string[] {
   throw new InvalidArgumentError(`It must be img, all, or some of: ${known.join(',')}.`);
 }
 
-/** `all`, `none`, or directives parted by commas. */
+/** `all`, `none`, or directives separated by commas. */
 function directives(text: string): string[] {
   if (text === 'all') return [...obeyable];
   const names = text === 'none' ? [] : listed(text);
@@ -309,14 +309,14 @@ function directives(text: string): string[] {
   throw new InvalidArgumentError(`It must be all, none, or some of: ${known.join(',')}.`);
 }
 
-/** Names parted by commas; "+name" adds to those that are known. */
+/** Names separated by commas; "+name" adds to those that are known. */
 function lazyNames(text: string): string[] {
   const adds = text.startsWith('+');
   const names = listed(text.replace('+', '').toLowerCase());
   return [...(adds ? lazyAttributes : []), ...names.filter((name) => name !== '')];
 }
 
-/** `all` (or `true`), or ranges parted by commas or white space. */
+/** `all` (or `true`), or ranges separated by commas or white space. */
 function addressRanges(text: string, before: string | string[] | undefined): 'all' | string[] {
   const ranges = text.split(/[\s,]+/).filter((range) => range !== '');
   if (before === 'all' || /^(all|true|1)$/i.test(text)) return 'all';

@@ -1,6 +1,6 @@
 /**
  * Which attributes of which elements name images, and what class (`via`) each is. Pure.
- * Source: HTML Standard (img, picture, link, video, input, meta); README, "Images".
+ * Source: HTML Standard (img, picture, link, video, input, meta); docs/images.md.
  */
 import type { ImageVia } from '../../shared/crawl.ts';
 import * as attribute from './elements.ts';

@@ -3,7 +3,7 @@
  * usual scripts finds one, each with the class (`via`) that it belongs to. Sets, CSS and JSON-LD are
  * read at once, so that their text is not held; each distinct address is kept as it stands and
  * resolved at the end, because `<base>` counts for all of them. data: URLs are counted, not kept.
- * Source: HTML Standard (img, picture, link, video, input, meta); README, "Images".
+ * Source: HTML Standard (img, picture, link, video, input, meta); docs/images.md.
  */
 import type { ImageVia } from '../../shared/crawl.ts';
 import { imagePixelsMax, limits } from '../../shared/protocol.ts';

@@ -12,7 +12,7 @@
  * lookup knows no port, so that one Agent could not tell `localhost:8000` from `localhost:6379`.
  * Behind a proxy there is no lookup: the proxy
  * resolves, and must guard; what is local whoever resolves it is refused here all the same.
- * Source: README, "Private addresses".
+ * Source: docs/scope.md, "Private addresses".
  */
 import { isIP, type LookupFunction } from 'node:net';
 import { type AddressPolicy, hostLiteralAddress, isLocalName } from '../../shared/address.ts';

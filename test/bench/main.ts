@@ -1,5 +1,5 @@
 /**
- * `npm run bench`: the figures of the README. Each part starts real masters and slaves; name
+ * `npm run bench`: the figures of docs/benchmarks.md. Each part starts real masters and slaves; name
  * parts to run only those, for example `npm run bench -- cost ingest`.
  *
  *     cost      CPU of the whole cluster beside a bare fetch-and-parse loop, same pages

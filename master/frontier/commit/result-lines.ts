@@ -1,5 +1,5 @@
 /** The lines of pages.jsonl, one object a fetched URL, and of skipped.jsonl, one a link that was
- *  not taken. Source: README, "What you get" and "Traps". */
+ *  not taken. Source: docs/output.md; docs/scope.md, "Traps". */
 import { isPageStatus, type SitemapKind, type SkipReason } from '../../../shared/protocol.ts';
 import type { FetchErrorBody, Image, Result } from '../../../shared/requests.ts';
 import { visibleJson } from '../../../shared/visible.ts';
