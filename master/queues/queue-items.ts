@@ -44,6 +44,8 @@ const rowBytesMax = largeBytes;
 const windowMax = 1024;
 const windowBytesMax = 8 << 20;
 const refillRows = 8;
+/** Bytes of one commit, exceeded by one item: a commit holds what it writes several times. */
+const commitBytesMax = 16 << 20;
 /** Bytes that may be on their way to the disk before a put has to wait. */
 const freshBytesMax = 16 << 20;
 
@@ -75,6 +77,11 @@ export class QueueItems {
   /** Items that wait. */
   get size(): number {
     return this.#size;
+  }
+
+  /** The item that was put last. */
+  get lastId(): number {
+    return this.#nextId - 1;
   }
 
   /** The disk does not keep up. */
@@ -149,18 +156,26 @@ export class QueueItems {
     if (item.row !== undefined) this.#touched.add(item.row);
   }
 
-  /** What the next commit has to do; commits are flushed in the order of their gathering. */
-  gather(): { changes: Change[]; flushed: () => void } {
+  /** What the next commit has to do; commits are flushed in the order of their gathering. `upTo`:
+   *  the last item that is on the disk then, or in the commit. */
+  gather(): { changes: Change[]; upTo: number; flushed: () => void } {
     const changes: Change[] = [];
     for (const row of this.#touched) {
       row.items = row.items.filter(({ isFinished }) => !isFinished);
       changes.push(this.#changeOf(row));
     }
     this.#touched.clear();
-    const gathered = this.#fresh.slice(this.#gatheredCount);
-    this.#gatheredCount = this.#fresh.length;
+    const gathered: Item[] = [];
+    for (let bytes = 0; bytes < commitBytesMax; ) {
+      const item = this.#fresh[this.#gatheredCount];
+      if (item === undefined) break;
+      gathered.push(item);
+      this.#gatheredCount++;
+      bytes += item.bytes;
+    }
     for (const row of rowsOf(gathered)) changes.push(this.#changeOf(row));
-    return { changes, flushed: () => this.#flushed(gathered.length) };
+    const upTo = this.#fresh[this.#gatheredCount - 1]?.id ?? this.#storedTo;
+    return { changes, upTo, flushed: () => this.#flushed(gathered.length) };
   }
 
   #changeOf({ key, items }: Row): Change {

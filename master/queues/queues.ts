@@ -76,8 +76,10 @@ export class UserQueues {
 
   #gather(): Part | undefined {
     if (this.#changed.size === 0) return undefined;
-    const parts = [...this.#changed].map((queue) => queue.gather());
+    const changed = [...this.#changed];
+    // One that has more for the next commit comes in again.
     this.#changed.clear();
+    const parts = changed.map((queue) => queue.gather());
     return {
       changes: parts.length === 1 ? (parts[0]?.changes ?? []) : parts.flatMap((p) => p.changes),
       done: () => {

@@ -38,7 +38,8 @@ export class UserQueue {
   readonly #onChanged: (queue: UserQueue) => void;
   readonly #held = new Map<ItemHolder, Map<number, Item>>();
   readonly #waiters = new Set<Waiter>();
-  #waitingForCommit: (() => void)[] = [];
+  /** Who waits until this item is on the disk, and all that was done before. */
+  #waitingForCommit: { readonly id: number; readonly resolve: () => void }[] = [];
   readonly #waitingForRoom = new Set<() => void>();
   #isClosed = false;
 
@@ -82,7 +83,8 @@ export class UserQueue {
   /** Resolves when all that was put and done so far is on the disk. */
   committed(): Promise<void> {
     this.#onChanged(this);
-    return new Promise((resolve) => this.#waitingForCommit.push(resolve));
+    const id = this.#items.lastId;
+    return new Promise((resolve) => this.#waitingForCommit.push({ id, resolve }));
   }
 
   /** Counts what is in the store, at the start. */
@@ -246,12 +248,14 @@ export class UserQueue {
 
   /** What the next commit has to do for this queue. */
   gather(): Part {
-    const { changes, flushed } = this.#items.gather();
-    const waiting = this.#waitingForCommit;
-    this.#waitingForCommit = [];
+    const { changes, upTo, flushed } = this.#items.gather();
+    const waiting = this.#waitingForCommit.filter(({ id }) => id <= upTo);
+    this.#waitingForCommit = this.#waitingForCommit.filter(({ id }) => id > upTo);
+    // One commit does not take very much: the rest is the next one's.
+    if (upTo < this.#items.lastId) this.#onChanged(this);
     const done = () => {
       flushed();
-      for (const resolve of waiting) resolve();
+      for (const { resolve } of waiting) resolve();
     };
     return { changes, done };
   }

@@ -119,6 +119,26 @@ test('queue: after a restart all is there that was put and not done', async () =
   assert.deepEqual(texts(await again.get({}, 9, 0)), ['b', 'c', 'd']);
 });
 
+test('queue: one commit takes 16 MiB of what was put, and a put waits for its last item', async () => {
+  const { store, commits, queues } = open();
+  const queue = queues.queue('jobs');
+  const written: number[] = [];
+  const commit = store.commit.bind(store);
+  store.commit = (changes) => {
+    written.push(changes.reduce((sum, { value }) => sum + (value?.length ?? 0), 0));
+    return commit(changes);
+  };
+  const items = Array.from({ length: 40 }, (_, i) => Buffer.alloc(1 << 20, i));
+  const stored = () => store.range('items', { from: Buffer.from([0]), to: Buffer.alloc(64, 255) });
+  const first = queue.put(items.slice(0, 2)).then(() => stored().length);
+  const all = queue.put(items.slice(2)).then(() => stored().length);
+  assert.ok((await first) >= 2);
+  assert.equal(await all, 40);
+  assert.ok(written.length >= 3);
+  assert.ok(Math.max(...written) < 18 << 20);
+  await commits.flushed();
+});
+
 test('queue: far more than the window come in order', async () => {
   const { store, queues } = open();
   const queue = queues.queue('jobs');
