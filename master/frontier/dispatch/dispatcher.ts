@@ -251,6 +251,7 @@ export class Dispatcher {
     if (crawls.queues.unpark()) this.dispatchSoon();
     const now = clockMs();
     politeness.serveHops(now);
+    this.#isRamping = false;
     if (!this.#holders.isEmpty && mayFetch()) this.#handOut(now);
     const dueAt = politeness.nextDueAt(now) ?? Number.POSITIVE_INFINITY;
     const waitMs = Math.min(dueAt - now, this.#isRamping ? youngMsMin : timerMsMax);
@@ -259,7 +260,6 @@ export class Dispatcher {
   }
 
   #handOut(now: number): void {
-    this.#isRamping = false;
     const pushes = new Map<LeaseHolder, Lease[]>();
     const give = (place: Place, file: Probe) => {
       const lease = this.#give(place, file, now);
