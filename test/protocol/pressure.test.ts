@@ -44,10 +44,11 @@ test('[P-2] requests faster than the disk wait in TCP, and all are answered', as
   const items = new Array(30).fill(Buffer.alloc(mebi, 1));
   await using memory = memoryPeak(program.pid);
   const replies: Promise<unknown>[] = [];
-  for (let i = 0; i < 10; i++) replies.push(peer.must('queue.put', { queue, items }));
+  for (let i = 0; i < 25; i++) replies.push(peer.must('queue.put', { queue, items }));
   await Promise.all(replies);
-  assert.ok(memory.grownBytes() < 320 * mebi, `${memory.grownBytes() / mebi} MiB`);
-  assert.equal((await peer.must('queue.size', { queue }))['size'], 300);
+  // Much less than the 750 MiB that were sent.
+  assert.ok(memory.grownBytes() < 500 * mebi, `${memory.grownBytes() / mebi} MiB`);
+  assert.equal((await peer.must('queue.size', { queue }))['size'], 750);
   await peer.close();
 });
 
