@@ -122,6 +122,19 @@ test('politeness: the line of hosts without a delay has no others', () => {
   assert.deepEqual(takeAll(politeness, 1000), ['timed']);
 });
 
+test('politeness: a host that is visited is asked again when its fetch has ended, not beside it', () => {
+  const politeness = makePoliteness();
+  const { host } = addHost(politeness, 'a', { delayMs: 0, perHost: 9 });
+  addHost(politeness, 'b', { delayMs: 0, perHost: 9 });
+  addHost(politeness, 'c', { delayMs: 0, perHost: 9 });
+  const take = (now: number) => politeness.take(now, proved)?.host.key;
+  const [first, second] = [take(1), take(2)];
+  assert.notEqual(first, second, 'the others come first while it is busy');
+  assert.equal([first, second, take(3)].sort().join(''), 'abc');
+  end(politeness, host, 4);
+  assert.equal(take(5), 'a', 'its connection is free');
+});
+
 test('politeness: crawls of a host take turns, under the manners of the more careful one', () => {
   const politeness = makePoliteness();
   addHost(politeness, 'a', { delayMs: 10, perHost: 5 }, 10, 1);

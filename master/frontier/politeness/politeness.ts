@@ -288,7 +288,9 @@ export class Politeness {
     }
     const heap = isHopping ? this.#hops : this.#lines.get(group.line(now));
     if (group.heap !== heap) group.heap?.remove(group);
-    group.dueAt = heap === this.#lines.get('free') ? group.visit.place(dueAt, now) : dueAt;
+    // While something of it is under way another request would need a connection of its own.
+    const isVisited = heap === this.#lines.get('free') && group.inFlight === 0;
+    group.dueAt = isVisited ? group.visit.place(dueAt, now) : dueAt;
     group.heap = heap;
     heap?.set(group);
   }
