@@ -74,6 +74,10 @@ export const limits = {
   waitMsMax: 3_600_000,
 } as const;
 
+/** Kinds of tasks; a push names all but the first. Source: PROTOCOL.md, "task.push". */
+export const taskKinds = ['page', 'robots', 'sitemap'] as const;
+export type TaskKind = (typeof taskKinds)[number];
+
 /** What a sitemap can be. Source: PROTOCOL.md, "task.sitemap". */
 export const sitemapKinds = ['urlset', 'index', 'text', 'feed', 'none'] as const;
 export type SitemapKind = (typeof sitemapKinds)[number];
@@ -223,7 +227,7 @@ export type TaskPush = {
   validatedUrl?: string | undefined;
   /** Absent: a page. `robots`: a robots.txt, answered by `task.robots` [T-17]; `sitemap`: answered by
    *  `task.sitemap` [T-20]. */
-  kind?: 'robots' | 'sitemap';
+  kind?: Exclude<TaskKind, 'page'>;
   /** Its host has not proved that it answers: it begins at once, beside the slots [T-51]. `first`:
    *  nothing is known of it, so that it is waited for more briefly [T-53]. */
   trial?: 'first' | 'again';

@@ -13,7 +13,8 @@ import { ConfigError } from '../../shared/errors.ts';
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
 import { hostKeyOf } from '../../shared/url.ts';
 import { Fingerprinter } from '../frontier/filter/fingerprint.ts';
-import { imageName, pageName, preferredUrl, taskName } from '../frontier/filter/seen-names.ts';
+import { imageName } from '../frontier/filter/seen-names.ts';
+import { namesIn, taskName } from '../frontier/kinds/kinds.ts';
 import { DataFolder } from '../machine/data-folder.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
 import { number } from '../machine/progress.ts';
@@ -47,7 +48,6 @@ import {
   readUnwritten,
   readWritten,
   type Written,
-  type WrittenLine,
 } from './written.ts';
 
 /** Rows of one commit. */
@@ -284,7 +284,7 @@ class Rebuilding {
       });
       const written: Written = {
         onLine: (line) => {
-          for (const name of namesOf(line, crawl.spec)) admit(name);
+          for (const name of namesIn(line, crawl.spec)) admit(name);
         },
         onImage: (src) => admit(imageName(src)),
       };
@@ -374,18 +374,6 @@ class Rebuilding {
       await this.#store.commit(decodeValue(pack) as Change[]);
     }
   }
-}
-
-/** What a line makes known. */
-function namesOf(line: WrittenLine, spec: CrawlRecord['spec']): string[] {
-  const { url, finalUrl = url } = line;
-  if (line.sitemap !== undefined) return [taskName({ kind: 'sitemap', url })];
-  const isNamed = spec.canonical && line.images !== undefined;
-  return [
-    url,
-    finalUrl,
-    ...(isNamed ? [pageName(preferredUrl(line, line)?.href ?? finalUrl)] : []),
-  ];
 }
 
 function add(counts: Map<number, number>, crawl: number): void {

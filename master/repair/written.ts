@@ -1,19 +1,11 @@
 /** Reads back what a crawl has found, from its files and the result queue: for repair. */
 import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import type { WrittenLine } from '../frontier/kinds/kind.ts';
 import { fileNames, noLengths } from '../sinks/files.ts';
 import { decodeResults, type Lengths } from '../store/records.ts';
 
 const chunkBytes = 1 << 20;
-
-/** A line of pages.jsonl, as far as it says what it is about; only a page has `images`. */
-export type WrittenLine = {
-  readonly url: string;
-  readonly finalUrl?: string;
-  readonly canonical?: string;
-  readonly images?: unknown;
-  readonly sitemap?: unknown;
-};
 
 export type Written = {
   readonly onLine: (line: WrittenLine) => void;

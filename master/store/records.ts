@@ -70,13 +70,16 @@ export type CrawlRecord = {
   readonly openMs?: number;
 };
 
-/** In the order of their numbers in the store. `robots`: a host's robots.txt, which is in no queue and
- *  never there. */
-const taskKinds = ['page', 'sitemap', 'robots'] as const;
+/** Numbers of kinds of tasks, which never change: each kind has a module in `frontier/kinds`. Named
+ *  here are those that rooms below it make: what a link leads to, and a host's robots.txt, which is
+ *  in no queue and never in the store. */
+export const pageKind = 0;
+export const robotsKind = 2;
 
 export type TaskRecord = {
-  readonly kind: (typeof taskKinds)[number];
-  /** Of a sitemap: how it was found, see frontier/sitemaps.ts; else 0. */
+  /** A number of `frontier/kinds`. */
+  readonly kind: number;
+  /** Of a sitemap: how it was found, see `frontier/kinds/sitemap.ts`; else 0. */
   readonly level: number;
   readonly url: string;
   readonly depth: number;
@@ -208,7 +211,7 @@ export function encodeTask(task: TaskRecord, now = 0): Buffer {
   value.writeInt16BE(task.priority, 2);
   value.writeUInt32BE(task.attempts, 4);
   value.writeDoubleBE(task.notBefore, 8);
-  value.writeUInt8(taskKinds.indexOf(task.kind), 16);
+  value.writeUInt8(task.kind, 16);
   value.writeUInt8(task.level, 17);
   const waitMs = Math.ceil(Math.max(0, task.notBefore - now));
   value.writeUInt32BE(Math.min(waitMs, waitMsMax), 18);
@@ -224,7 +227,7 @@ export function decodeTask(value: Buffer, now = Number.POSITIVE_INFINITY): TaskR
     priority: value.readInt16BE(2),
     attempts: value.readUInt32BE(4),
     notBefore: Math.min(value.readDoubleBE(8), now + value.readUInt32BE(18)),
-    kind: taskKinds[value.readUInt8(16)] ?? 'page',
+    kind: value.readUInt8(16),
     level: value.readUInt8(17),
     url: value.toString('latin1', taskHeadBytes),
   };

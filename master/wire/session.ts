@@ -24,6 +24,7 @@ import { type Agreement, roleProof, ServerHandshake, sameBytes } from '../../sha
 import { limits, type ProxyTrouble, type Push, protocolVersion } from '../../shared/protocol.ts';
 import type { Request, Requests } from '../../shared/requests.ts';
 import type { Lease, LeaseHolder } from '../frontier/dispatch/leases.ts';
+import { kindOf } from '../frontier/kinds/kinds.ts';
 import { isPickle, PythonCaller } from '../python/dialect.ts';
 import { perform } from './commands/perform.ts';
 import type { Credit, Peer } from './peer.ts';
@@ -196,7 +197,7 @@ export class Session implements Peer {
         ...(crawl && earlier.validators(crawl, task)),
         ...(crawl?.scope.isSeedHost(host.key) && { open: true }),
         ...(blocks.length > 0 && { private: blocks }),
-        ...(task.kind === 'page' ? {} : { kind: task.kind }),
+        ...kindOf(task).pushed,
         ...(timing === 'awaited' ? { timed: true as const } : {}),
         ...(room.kind === 'trial' ? { trial: trialOf(room) } : {}),
         ...(crawl && task.attempts + 1 >= crawl.spec.attemptsMax ? { last: true as const } : {}),

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Books } from '../../master/frontier/crawl/books.ts';
 import { Fingerprinter } from '../../master/frontier/filter/fingerprint.ts';
+import { kinds } from '../../master/frontier/kinds/kinds.ts';
 import { repair } from '../../master/repair/repair.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
 import {
@@ -20,11 +21,11 @@ import {
   formatVersion,
   itemKeys,
   secretKey,
-  type TaskRecord,
   taskKey,
 } from '../../master/store/records.ts';
 import type { Change } from '../../master/store/store.ts';
 import { addToSum } from '../../master/store/sums.ts';
+import type { TaskKind } from '../../shared/protocol.ts';
 import { specOf } from '../support/world.ts';
 
 const pageBytes = 4096;
@@ -43,7 +44,8 @@ function sumOf(names: readonly string[]): number[] {
   return [...sum];
 }
 
-function taskChange(kind: TaskRecord['kind'], url: string, seq: number): Change {
+function taskChange(name: TaskKind, url: string, seq: number): Change {
+  const kind = kinds[name].number;
   const record = { kind, level: 0, url, depth: 0, priority: 0, attempts: 0, notBefore: 0 };
   return { table: 'tasks', key: taskKey(1, host, 0, seq), value: encodeTask(record) };
 }

@@ -1,5 +1,6 @@
 /** Holders that take some kinds of tasks only: robots.txt is parked until somebody takes it. */
 import assert from 'node:assert/strict';
+import { kindOf } from '../../master/frontier/kinds/kinds.ts';
 import { FakeSlave } from '../support/fake-slave.ts';
 import { leaseOf, taskId, type World, worldTest } from '../support/world.ts';
 
@@ -14,7 +15,8 @@ const polite = { ignoreRobots: false };
 
 async function answer(world: World, slave: FakeSlave): Promise<void> {
   const [lease] = slave.leases;
-  assert.equal(lease?.task.kind, 'robots');
+  assert.ok(lease);
+  assert.equal(kindOf(lease.task).name, 'robots');
   const file = Buffer.alloc(0);
   const id = taskId(lease);
   await world.done(world.frontier.reports.robots(slave, lease.id, id, { status: 404 }, file));

@@ -1,5 +1,6 @@
 /** robots.txt in the frontier: first of all, once for all crawls, kept, and what it forbids. */
 import assert from 'node:assert/strict';
+import { kindOf } from '../../master/frontier/kinds/kinds.ts';
 import type { RobotsAnswer } from '../../master/frontier/robots/gate.ts';
 import type { CrawlSpecInput } from '../../shared/crawl.ts';
 import type { FakeSlave } from '../support/fake-slave.ts';
@@ -29,7 +30,10 @@ async function begin(world: World, spec: CrawlSpecInput = {}, paths = ['/', '/b'
 worldTest('robots.txt is the first task of a host, and pages wait for it', async (world) => {
   const slave = await begin(world);
   assert.deepEqual(slave.urls, [robots]);
-  assert.equal([...slave.leases][0]?.task.kind, 'robots');
+  assert.deepEqual(
+    [...slave.leases].map(({ task }) => kindOf(task).name),
+    ['robots'],
+  );
   assert.equal(await answer(world, slave, { status: 404 }), 'done');
   assert.deepEqual(slave.urls.sort(), [`${site}/`, `${site}/b`, `${site}/private/c`]);
 });

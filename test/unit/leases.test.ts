@@ -5,6 +5,7 @@ import { type Lease, Leases } from '../../master/frontier/dispatch/leases.ts';
 import { Group, Host } from '../../master/frontier/politeness/host.ts';
 import { TaskQueue } from '../../master/frontier/tasks/tasks.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
+import { pageKind } from '../../master/store/records.ts';
 import { FakeSlave } from '../support/fake-slave.ts';
 
 const group = new Group('http://a', Buffer.alloc(8), 0);
@@ -18,7 +19,7 @@ function makeTask() {
   const seq = ++lastSeq;
   const url = `http://a/${seq}`;
   queue.add(
-    { kind: 'page', level: 0, url, depth: 0, priority: 0, attempts: 0, notBefore: 0 },
+    { kind: pageKind, level: 0, url, depth: 0, priority: 0, attempts: 0, notBefore: 0 },
     { rank: 0, seq },
   );
   const task = queue.peek(0);

@@ -5,6 +5,7 @@ import type { Hop, Host, Line, Manners, Turn } from '../../master/frontier/polit
 import { Politeness, type PolitenessOptions } from '../../master/frontier/politeness/politeness.ts';
 import { TaskQueue } from '../../master/frontier/tasks/tasks.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
+import { pageKind } from '../../master/store/records.ts';
 
 const hashOf = (key: string) => Buffer.from(key.padEnd(8).slice(0, 8));
 const store = new MemoryStore();
@@ -42,7 +43,7 @@ function addTask(queue: TaskQueue, key: string, notBefore = 0): void {
   const seq = ++lastSeq;
   const url = `http://${key}/${seq}`;
   queue.add(
-    { kind: 'page', level: 0, url, depth: 0, priority: 0, attempts: 0, notBefore },
+    { kind: pageKind, level: 0, url, depth: 0, priority: 0, attempts: 0, notBefore },
     { rank: 0, seq },
   );
 }

@@ -3,11 +3,11 @@ import test from 'node:test';
 import fc from 'fast-check';
 import { type Task, TaskQueue, TaskRoom } from '../../master/frontier/tasks/tasks.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
-import { encodeTask, type TaskRecord, taskKey } from '../../master/store/records.ts';
+import { encodeTask, pageKind, type TaskRecord, taskKey } from '../../master/store/records.ts';
 
 const host = Buffer.from('hosthost');
 const blank = {
-  kind: 'page',
+  kind: pageKind,
   level: 0,
   depth: 0,
   priority: 0,

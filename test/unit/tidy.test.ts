@@ -178,6 +178,32 @@ test('tidy: only a crawl changes its state and its numbers', () => {
   });
 });
 
+test('tidy: the kinds of tasks alone compare the kinds of tasks', () => {
+  const home = 'master/frontier/kinds/';
+  const names = programs
+    .filter(({ path }) => path.startsWith(home))
+    .map(({ path }) => basename(path, '.ts'))
+    .filter((name) => !/^kinds?$/.test(name))
+    .join('|');
+  assert.match(names, /page/);
+  const kind = '(?:\\b(?:task|record)\\.kind\\b|\\bkindOf\\([^()]*\\)(?:\\.(?:name|number))?)';
+  const named = `(?:'(?:${names})'|\\b(?:page|robots)Kind\\b)`;
+  const patterns = [
+    ...[`${kind}\\s*[!=]==`, `[!=]==\\s*${kind}(?!\\.)`, `switch \\(.*${kind}\\)`],
+    ...[`${named}\\s*[!=]==`, `[!=]==\\s*${named}`, '\\bkind\\s*[!=]==\\s*\\d'],
+  ];
+  const compared = new RegExp(patterns.join('|'));
+  for (const one of ["task.kind !== 'page'", 'kindOf(task).name === x', 'record.kind === 0']) {
+    assert.match(one, compared);
+  }
+  for (const one of ["kindOf(task).owner === 'host'", "error.kind === 'dns'"]) {
+    assert.doesNotMatch(one, compared);
+  }
+  nobody(({ path, code }) => {
+    return path.startsWith('master/') && !path.startsWith(home) && compared.test(code);
+  });
+});
+
 test('tidy: ARCHITECTURE.md names every module, and none that is not there', () => {
   const text = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8');
   const [, map = ''] = /^## Modules[\s\S]*?```\n([\s\S]*?)```/m.exec(text) ?? [];

@@ -33,7 +33,7 @@ test('visible: JSON means the same', () => {
 
 test('visible: a line of pages.jsonl has no raw controls, whatever a slave says', () => {
   const line = resultLine({
-    task: { kind: 'page', url: 'http://a.example/', depth: 0, attempts: 0 },
+    task: { url: 'http://a.example/', depth: 0, attempts: 0 },
     result: {
       finalUrl: `http://a.example/${raw}`,
       status: 200,

@@ -1,7 +1,7 @@
 /** What each kind of entry of the filter queue does to the commit that takes it, and is told. */
+import { admitSitemaps } from '../kinds/sitemap.ts';
 import type { CommitBatch } from './commit-batch.ts';
 import type { Entry } from './entry.ts';
-
 import type { Outcomes } from './outcomes.ts';
 import type { Seeding } from './seeding.ts';
 
@@ -15,8 +15,8 @@ export function handle(
   switch (entry.kind) {
     case 'report': {
       const { task, report, links, slave } = entry;
-      const source = { before: links.total, slave };
-      const isTaken = outcomes.report(batch, task, report, source, now);
+      const source = { before: links.total, slave, at: now };
+      const isTaken = outcomes.report(batch, task, report, source);
       return () => entry.done(isTaken ? 'done' : 'stale');
     }
     case 'links':
@@ -30,10 +30,10 @@ export function handle(
       batch.offer(entry.offer, now);
       return entry.done;
     case 'sitemap':
-      outcomes.sitemap(batch, entry.task, entry.part, entry.slave, now);
+      outcomes.part(batch, entry.task, entry.part, { slave: entry.slave, at: now });
       return () => entry.done('done');
     case 'sitemaps':
-      batch.sitemaps(entry.urls, entry.level);
+      admitSitemaps(batch, entry.urls, entry.level);
       return () => {};
     case 'excluded':
       outcomes.excluded(batch, entry.task, now);

@@ -1,7 +1,7 @@
 /**
  * What one commit does to one crawl: what is admitted, what leaves and what is written are turned
  * into changes of the store, all in one transaction, and into what follows once they are on the
- * disk. Made for each commit; `outcomes` and `seeding` say what is to be done.
+ * disk. Made for each commit; the kinds of tasks and `seeding` say what is to be done.
  */
 import type { SkipReason } from '../../../shared/protocol.ts';
 import type { EarlierPage, FetchErrorBody } from '../../../shared/requests.ts';
@@ -17,17 +17,17 @@ import {
   encodeResults,
   encodeTask,
   fingerprintKey,
+  pageKind,
   type TaskRecord,
   taskKey,
 } from '../../store/records.ts';
 import type { Change } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import { type Fingerprinter, fingerprintWords } from '../filter/fingerprint.ts';
-import { imageMark, imageName, taskName } from '../filter/seen-names.ts';
+import { imageMark, imageName } from '../filter/seen-names.ts';
 import type { HostName } from '../politeness/host.ts';
 import { keyOf, type Task } from '../tasks/tasks.ts';
 import type { Offer, Origin } from './entry.ts';
-import { sitemapsMax } from './sitemaps.ts';
 import { type FoundAt, SkippedLinks } from './skipped.ts';
 
 export type NewTask = {
@@ -38,8 +38,7 @@ export type NewTask = {
 };
 
 /** How far from a seed, and how urgent. */
-type Place = Pick<TaskRecord, 'depth' | 'priority'>;
-const start: Place = { depth: 0, priority: 0 };
+export type Place = Pick<TaskRecord, 'depth' | 'priority'>;
 
 type Found = FoundAt & { readonly priority: number; readonly isTooDeep: boolean };
 
@@ -119,17 +118,12 @@ export class CommitBatch {
     });
   }
 
-  /** Sitemaps that were found, by default not by another one; each is admitted once. */
-  sitemaps(urls: readonly string[], level: number, from: Place = start): void {
-    const { books } = this.crawl;
-    const kind = 'sitemap';
-    for (const text of urls) {
-      const url = parseCanonical(text);
-      if (url === undefined || books.counters.sitemaps >= sitemapsMax) continue;
-      if (!this.take(taskName({ kind, url: text }))) continue;
-      books.sitemap();
-      this.#admit(url, { kind, level, depth: from.depth, priority: from.priority });
-    }
+  /** A task of another kind than links lead to, by its name in the filter. False when it was
+   *  known. */
+  admit(url: URL, name: string, found: Place & Pick<TaskRecord, 'kind' | 'level'>): boolean {
+    if (!this.take(name)) return false;
+    this.#admit(url, found);
+    return true;
   }
 
   /** A URL that the operator named, canonical and open to the scope: no trap rule is asked. False
@@ -266,7 +260,7 @@ export class CommitBatch {
 
   #admit(url: URL, found: Place & Partial<TaskRecord>, earlier?: EarlierPage): void {
     const { crawl } = this;
-    const { kind = 'page', level = 0, depth, priority } = found;
+    const { kind = pageKind, level = 0, depth, priority } = found;
     const host = this.#hostOf(url);
     const position = { rank: crawl.rank(depth, priority), seq: crawl.takeSeq() };
     const record = { kind, level, url: url.href, depth, priority, attempts: 0, notBefore: 0 };

@@ -53,7 +53,7 @@ export class EarlierPages {
   }
 
   #find(crawl: Crawl, task: Task): EarlierPage | undefined {
-    if (crawl.counters.earlier === 0 || task.kind !== 'page') return undefined;
+    if (crawl.counters.earlier === 0) return undefined;
     const value = this.#store.get('earlier', keyOf(task));
     return value === undefined ? undefined : decodeEarlier(value);
   }

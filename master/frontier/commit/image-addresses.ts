@@ -1,6 +1,6 @@
 /**
  * Addresses of images as slaves report them: each a URL like those of links, but with its fragment.
- * What is none is left out and counted. Called by the outcomes. Source: PROTOCOL.md [T-54].
+ * What is none is left out and counted. Called by the kind of pages. Source: PROTOCOL.md [T-54].
  */
 import type { Image, Result } from '../../../shared/requests.ts';
 

@@ -11,6 +11,7 @@ import type { Crawl } from '../crawl/crawl.ts';
 import type { Crawls } from '../crawl/crawls.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { LeaseHolder } from '../dispatch/leases.ts';
+import { kindOf } from '../kinds/kinds.ts';
 import type { Feedback } from '../politeness/feedback.ts';
 import type { Host } from '../politeness/host.ts';
 import type { Politeness } from '../politeness/politeness.ts';
@@ -49,7 +50,9 @@ export class Reports {
     const { task, host } = dispatcher.claim(holder, leaseId, id) ?? {};
     const crawl = task && crawls.of(task);
     if (task === undefined || crawl === undefined) return 'stale';
-    if (task.kind !== 'page') return await this.#mistaken(task, 'a page', holder);
+    if (kindOf(task).answeredBy !== 'task.report') {
+      return await this.#mistaken(task, 'a page', holder);
+    }
     if (host !== undefined) feedback.reported(host, report.result);
     const links = { total: 0 };
     const rest = this.#putFirstLinks(crawl, task, report.links, links);
@@ -69,7 +72,9 @@ export class Reports {
     const { dispatcher, feedback } = this.#options;
     const { task, host } = dispatcher.claim(holder, leaseId, id) ?? {};
     if (task === undefined) return 'stale';
-    if (task.kind !== 'robots') return await this.#mistaken(task, 'a robots.txt', holder);
+    if (kindOf(task).answeredBy !== 'task.robots') {
+      return await this.#mistaken(task, 'a robots.txt', holder);
+    }
     if (host !== undefined) feedback.robots(host, answer);
     return await this.#learn(task, answer, file);
   }
@@ -88,14 +93,13 @@ export class Reports {
     const { task, host } = dispatcher.claim(holder, leaseId, id) ?? {};
     if (task === undefined) return 'stale';
     if (host !== undefined) feedback.failed(host, error, retryAfterMs);
-    if (task.kind === 'robots') return await this.#learn(task, { error, retryAfterMs, isFinal });
-    return await this.#retry(task, error, { retryAfterMs, isFinal, slave: holder.name });
+    return await this.#attemptFailed(task, error, { retryAfterMs, isFinal, slave: holder.name });
   }
 
   /** A page that takes its slaves with it is buried, whatever attempts it has left. */
   giveUp(task: Task, slave: string): void {
     const error = { kind: 'lost', message: 'every slave that had it was lost' } as const;
-    if (task.kind === 'robots') void this.#learn(task, { error });
+    if (kindOf(task).owner === 'host') void this.#learn(task, { error });
     else void this.#fail({ task, error, retryAt: undefined, slave });
   }
 
@@ -119,9 +123,7 @@ export class Reports {
   /** Answered as what it is not, by a slave that does not know its kind, or lies. */
   #mistaken(task: Task, as: string, { name }: LeaseHolder): Promise<Verdict> {
     const error = { kind: 'protocol', message: `it was answered as ${as}` } as const;
-    return task.kind === 'robots'
-      ? this.#learn(task, { error })
-      : this.#retry(task, error, { slave: name });
+    return this.#attemptFailed(task, error, { slave: name });
   }
 
   /** Of a page with very many links, all but the last ones are offered first, on their own, so that
@@ -145,8 +147,9 @@ export class Reports {
     return rest;
   }
 
-  /** Later and later, or no more. */
-  #retry(
+  /** An attempt failed: again, later and later, or no more. What is of a host goes on the host's
+   *  record, which says when. */
+  #attemptFailed(
     task: Task,
     error: FetchErrorBody,
     {
@@ -155,6 +158,7 @@ export class Reports {
       isFinal = false,
     }: { slave: string; retryAfterMs?: number; isFinal?: boolean },
   ): Promise<Verdict> {
+    if (kindOf(task).owner === 'host') return this.#learn(task, { error, retryAfterMs, isFinal });
     const waitMs = backOffMs(task.attempts, Math.random(), retryAfterMs);
     const retryAt = isFinal || isLasting(error) ? undefined : clockMs() + waitMs;
     // What a proxy is to blame for is not held against the page.

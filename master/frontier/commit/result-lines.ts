@@ -5,7 +5,13 @@ import type { FetchErrorBody, Image, Result } from '../../../shared/requests.ts'
 import { visibleJson } from '../../../shared/visible.ts';
 import type { TaskRecord } from '../../store/records.ts';
 
-type Fetched = Pick<TaskRecord, 'kind' | 'url' | 'depth'>;
+type Fetched = Pick<TaskRecord, 'url' | 'depth'>;
+/** What the line of a sitemap says of it. */
+export type ListedCounts = {
+  readonly kind: SitemapKind;
+  readonly urls: number;
+  readonly images: number;
+};
 /** Why a URL is left out: by robots.txt before it was asked for, by its page's own word, or
  *  because a page of the same canonical URL has been written. */
 export type Exclusion = 'robots' | 'noindex' | 'canonical';
@@ -112,40 +118,37 @@ export function sitemapLine(line: {
   });
 }
 
-/** The line of a URL that was given up. */
+/** The line of a URL that was given up; `sitemap`: it is one. */
 export function failureLine(line: {
   readonly task: Fetched;
+  readonly sitemap?: ListedCounts | undefined;
   readonly error: FetchErrorBody;
   readonly attempts: number;
   readonly slave: string;
   readonly at: number;
 }): string {
-  const { task, error, attempts, slave } = line;
+  const { task, sitemap, error, attempts, slave } = line;
   const at = new Date(line.at).toISOString();
   return json({
     url: task.url,
     depth: task.depth,
-    sitemap: unreadSitemap(task),
+    sitemap,
     error: { ...error, attempts },
     slave: slave || undefined,
     at,
   });
 }
 
-/** The line of a URL that is left out without being asked for. */
+/** The line of a URL that is left out without being asked for; `sitemap`: it is one. */
 export function excludedLine(line: {
   readonly task: Fetched;
+  readonly sitemap?: ListedCounts | undefined;
   readonly excluded: Exclusion;
   readonly at: number;
 }): string {
-  const { task, excluded } = line;
+  const { task, sitemap, excluded } = line;
   const at = new Date(line.at).toISOString();
-  return json({ url: task.url, depth: task.depth, sitemap: unreadSitemap(task), excluded, at });
-}
-
-/** What the line of a sitemap that was not read says, so that it is known for one. */
-function unreadSitemap({ kind }: Fetched) {
-  return kind === 'sitemap' ? { kind: 'none', urls: 0, images: 0 } : undefined;
+  return json({ url: task.url, depth: task.depth, sitemap, excluded, at });
 }
 
 /** The line of a link that was not taken; `from`: the page that has it. */

@@ -10,6 +10,7 @@
 import { randomBytes } from 'node:crypto';
 import { clockMs } from '../../machine/clock.ts';
 import type { Crawls } from '../crawl/crawls.ts';
+import { kindOf } from '../kinds/kinds.ts';
 import { type Host, type Line, lines, type Turn } from '../politeness/host.ts';
 import type { Politeness } from '../politeness/politeness.ts';
 import type { TaskNames } from '../tasks/task-names.ts';
@@ -25,10 +26,6 @@ const lossesMax = 12;
 const lossFirstMs = 1_000;
 const tickMs = 1_000;
 const timerMsMax = 60_000;
-/** Redirects of a robots.txt. Source: RFC 9309, section 2.3.1.2. */
-const robotsHopsMax = 5;
-/** A page waits in its slave for one fetch at most before its own begins. */
-const fetchesOfLife = 2;
 /** Hosts that answer and wait, for each slot, before new ones have to wait for them. */
 const crowdPerSlot = 2;
 
@@ -215,8 +212,8 @@ export class Dispatcher {
     for (const lease of [...this.#leases]) {
       if (lease.task.queue.crawl !== crawlId) continue;
       lease.holder.cancel([lease]);
-      // Another crawl may need the robots.txt.
-      if (lease.task.kind === 'robots') lease.task.queue.release(lease.task, lease.task);
+      // Another crawl may need it.
+      if (kindOf(lease.task).owner === 'host') lease.task.queue.release(lease.task, lease.task);
       this.#end(lease);
     }
     this.#parked.cancel(crawlId, clockMs());
@@ -277,8 +274,10 @@ export class Dispatcher {
       const taken = this.#take(now);
       if (taken === undefined) break;
       const { host, task, place } = taken;
-      const isFile = task.kind !== 'page' && place.holder.takes === 'pages';
-      const taker = isFile ? this.#holders.place(host.line(now) ?? 'timed', 'files') : place;
+      const { takers } = kindOf(task);
+      const { takes } = place.holder;
+      const isSuited = takes === 'all' || takes === takers;
+      const taker = isSuited ? place : this.#holders.place(host.line(now) ?? 'timed', takers);
       if (taker === undefined) this.#parked.park(taken, now);
       else give(taker, { host, task, isTimed: false });
     }
@@ -316,7 +315,8 @@ export class Dispatcher {
   #give({ holder, room }: Place, { task, host, isTimed }: Probe, now: number): Lease {
     const { politeness, crawls, names } = this.#options;
     const crawl = crawls.of(task);
-    const lifeMs = this.#lifeMs(task, crawl?.spec.fetch.timeoutMs ?? 0);
+    const fetchesMs = kindOf(task).fetchesOfLease * (crawl?.spec.fetch.timeoutMs ?? 0);
+    const lifeMs = this.#options.leaseMarginMs + fetchesMs;
     const name = names.of(task);
     const lease = this.#leases.give({ task, name, host, holder, room, lifeMs }, now);
     this.#holders.took(lease);
@@ -327,15 +327,9 @@ export class Dispatcher {
     return lease;
   }
 
-  /** How long a lease of the task lasts at most, extended or not: a robots.txt begins at once, a
-   *  page may wait in its slave as long as a fetch takes. */
-  #lifeMs({ kind }: Task, timeoutMs: number): number {
-    const { leaseMarginMs } = this.#options;
-    return leaseMarginMs + (kind === 'robots' ? 0 : fetchesOfLife * timeoutMs);
-  }
-
   #hopsMax({ task }: Lease): number {
-    if (task.kind === 'robots') return robotsHopsMax;
+    const { hopsMax } = kindOf(task);
+    if (hopsMax !== 'crawl') return hopsMax;
     return this.#options.crawls.of(task)?.spec.fetch.redirectsMax ?? 0;
   }
 

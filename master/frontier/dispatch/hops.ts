@@ -7,10 +7,12 @@ import { CommandError } from '../../../shared/errors.ts';
 import { hostKeyOf, parseCanonical } from '../../../shared/url.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import type { Crawls } from '../crawl/crawls.ts';
-import type { Turn } from '../politeness/host.ts';
+import type { Traits } from '../kinds/kind.ts';
+import { kindOf } from '../kinds/kinds.ts';
+import type { Host, Turn } from '../politeness/host.ts';
 import type { Politeness } from '../politeness/politeness.ts';
 import type { Dispatcher } from './dispatcher.ts';
-import type { Lease, LeaseHolder } from './leases.ts';
+import type { LeaseHolder } from './leases.ts';
 
 /** `isTimed`: the host has a delay, so the start of the request has to be told. */
 export type HopVerdict = { readonly state: Turn | 'robots' | 'scope'; readonly isTimed?: boolean };
@@ -34,14 +36,14 @@ export async function askHop(
   if (lease === undefined || crawl === undefined) return { state: 'lost' };
   const { task, host } = lease;
   const url = parseCanonical(text);
-  // A robots.txt may be redirected to any host.
-  if (url === undefined || (task.kind !== 'robots' && hostKeyOf(url) !== host.key)) {
+  const { hopsTo } = kindOf(task);
+  if (url === undefined || (hopsTo !== 'anywhere' && hostKeyOf(url) !== host.key)) {
     throw new CommandError('E_BAD_REQUEST', 'the hop is no canonical URL of the same host');
   }
   if (lease.hop !== undefined) {
     throw new CommandError('E_BAD_REQUEST', 'a hop of this lease waits already');
   }
-  const refusal = task.kind === 'robots' ? undefined : refusalOf(crawl, lease, url);
+  const refusal = hopsTo === 'anywhere' ? undefined : refusalOf(crawl, host, url, hopsTo);
   if (refusal !== undefined) return { state: refusal };
   const waiting = [...holder.leases].filter(({ hop }) => hop !== undefined);
   if (waiting.length >= hopsMax) return { state: 'later' };
@@ -51,8 +53,13 @@ export async function askHop(
   return { state, isTimed: state === 'go' && lease.timing === 'awaited' };
 }
 
-function refusalOf(crawl: Crawl, { host, task }: Lease, url: URL): HopVerdict['state'] | undefined {
-  if (task.kind === 'page' && crawl.scope.refuses(url) !== undefined) return 'scope';
+function refusalOf(
+  crawl: Crawl,
+  host: Host,
+  url: URL,
+  hopsTo: Traits['hopsTo'],
+): HopVerdict['state'] | undefined {
+  if (hopsTo === 'scope' && crawl.scope.refuses(url) !== undefined) return 'scope';
   const { robots } = crawl.manners(url);
   if (robots !== undefined && host.robots.access(robots, url.href) !== 'fetch') return 'robots';
   return crawl.isRunning ? undefined : 'later';

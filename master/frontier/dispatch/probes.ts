@@ -3,6 +3,7 @@
  * takes them. They are leased to nobody, and hold their host as a fetch under way would; the pages
  * of their hosts wait for them. Owned by the dispatcher. Pure: time is an argument.
  */
+import { kindOf } from '../kinds/kinds.ts';
 import type { Host } from '../politeness/host.ts';
 import type { Politeness } from '../politeness/politeness.ts';
 import type { Task } from '../tasks/tasks.ts';
@@ -59,7 +60,7 @@ export class Probes {
     this.#files = this.#files.filter((file) => !isOf(file));
     for (const file of cancelled) {
       const { task } = file;
-      if (task.kind === 'robots' && task.state === 'leased') task.queue.release(task, task);
+      if (kindOf(task).owner === 'host' && task.state === 'leased') task.queue.release(task, task);
       this.#leaveHost(file, now);
     }
   }

@@ -1,13 +1,12 @@
 /**
- * What a crawl's filter knows by other names than URLs of pages: a mark before the text keeps each
- * kind apart. The names are fingerprinted and kept in `seen` as URLs are.
+ * What a crawl's filter knows by other names than URLs of pages: a mark before the text keeps them
+ * apart. The names are fingerprinted and kept in `seen` as URLs are. Tasks of other kinds than pages
+ * have marks, too: see their modules in `kinds/`.
  */
 import { canonicalUrl, parseCanonical } from '../../../shared/url.ts';
-import type { TaskRecord } from '../../store/records.ts';
 import { isSameSite } from '../crawl/scope.ts';
 
 export const imageMark = '!';
-const sitemapMark = '^';
 /** A name that pages share: see `--canonical`. */
 const pageMark = '=';
 
@@ -29,9 +28,4 @@ export function preferredUrl(
   const own = preferred === undefined ? undefined : canonicalUrl(url);
   if (preferred === undefined || own === undefined) return undefined;
   return isSameSite(preferred, own) ? preferred : undefined;
-}
-
-/** The name that a task is known by. */
-export function taskName({ kind, url }: Pick<TaskRecord, 'kind' | 'url'>): string {
-  return kind === 'sitemap' ? sitemapMark + url : url;
 }

@@ -1,0 +1,118 @@
+/**
+ * A page: what seeds and links lead to. A report of it decides under which name it counts, whether
+ * it is a page at all, and what its line says. Alone of all kinds it counts towards `--max-pages`,
+ * may have a record of an earlier crawl, and is buried when it is given up.
+ * Source: PROTOCOL.md [T-5] [T-15] [T-19].
+ */
+import type { Result } from '../../../shared/requests.ts';
+import { parseCanonical } from '../../../shared/url.ts';
+import { pageKind } from '../../store/records.ts';
+import type { CommitBatch } from '../commit/commit-batch.ts';
+import { type Finding, isUnchanged } from '../commit/earlier-pages.ts';
+import { withHttpImages } from '../commit/image-addresses.ts';
+import {
+  type Exclusion,
+  excludedLine,
+  failureLine,
+  isPage,
+  resultLine,
+} from '../commit/result-lines.ts';
+import { pageName, preferredUrl } from '../filter/seen-names.ts';
+import type { Task } from '../tasks/tasks.ts';
+import type { ReportedKind } from './kind.ts';
+
+export const page: ReportedKind = {
+  name: 'page',
+  number: pageKind,
+  owner: 'crawl',
+  pushed: {},
+  answeredBy: 'task.report',
+  takers: 'pages',
+  fetchesOfLease: 2,
+  hopsMax: 'crawl',
+  hopsTo: 'scope',
+
+  seenName: (url) => url,
+
+  namesIn(line, { canonical }) {
+    const { url, finalUrl = url } = line;
+    const isNamed = canonical && line.images !== undefined;
+    return [
+      url,
+      finalUrl,
+      ...(isNamed ? [pageName(preferredUrl(line, line)?.href ?? finalUrl)] : []),
+    ];
+  },
+
+  /** A page over the page limit (from a slave whose lease was over) is not taken. */
+  report(batch, task, report, { earlier, before, slave, at }) {
+    const { crawl } = batch;
+    const unchanged = isUnchanged(report.result);
+    const found: Finding = withHttpImages(
+      unchanged ? earlier.carryOver(crawl, task, report) : report,
+    );
+    const { result, images } = found;
+    if (crawl.isFull && isPage(result)) {
+      batch.release(task);
+      return false;
+    }
+    const moved = result.finalUrl !== task.url && !takeFinalUrl(batch, result.finalUrl);
+    const excluded = moved ? undefined : exclusionOf(batch, task, result);
+    const counts = isPage(result) && !moved && excluded === undefined;
+    const linkCount = before + batch.links(report.links, task, at);
+    const links = found.linkCount ?? linkCount;
+    // A page of a known name may show other images than the one that was written.
+    if (counts || excluded === 'canonical') batch.images(images.map(({ src }) => src));
+    batch.write(resultLine({ task, result, images, links, moved, excluded, slave, at }));
+    const { books } = crawl;
+    if (counts) books.page({ unchanged });
+    else if (excluded !== undefined) books.excluded();
+    else if (result.error) books.failed(result.error.kind);
+    else books.other();
+    books.received(report.result.bytes);
+    batch.remove(task);
+    return true;
+  },
+
+  fail(batch, task, { error, attempts, slave, at }) {
+    batch.bury(task, error, attempts);
+    batch.write(failureLine({ task, error, attempts, slave, at }));
+    batch.remove(task);
+  },
+
+  exclude(batch, task, at) {
+    batch.write(excludedLine({ task, excluded: 'robots', at }));
+    batch.crawl.books.excluded();
+    batch.remove(task);
+  },
+};
+
+/** A page's final URL, where it differs from the task's: true when it is new and now taken, so that
+ *  the page counts under it. */
+function takeFinalUrl(batch: CommitBatch, finalUrl: string): boolean {
+  const { crawl } = batch;
+  const url = parseCanonical(finalUrl);
+  if (url === undefined || crawl.scope.refuses(url) || !batch.take(finalUrl)) return false;
+  crawl.books.named();
+  return true;
+}
+
+/** Why an answer is no result, if it is none; a page takes its name. */
+function exclusionOf(batch: CommitBatch, task: Task, result: Result): Exclusion | undefined {
+  const { spec } = batch.crawl;
+  if (result.error !== undefined || result.redirectedTo !== undefined) return undefined;
+  const isNoindex = result.directives?.includes('noindex') === true;
+  if (isNoindex && spec.fetch.obey.includes('noindex')) return 'noindex';
+  if (!spec.canonical || !isPage(result)) return undefined;
+  return takePageName(batch, task, result) ? undefined : 'canonical';
+}
+
+/** A page is named by its canonical URL if that is of the page's own site and in scope, else by its
+ *  final URL: no site can take the names of another's pages, whatever a slave reports. The name is
+ *  taken by the first page that has it, not by being seen: a canonical URL that is waiting may be
+ *  broken, or name this page in turn, and then neither would be written. */
+function takePageName(batch: CommitBatch, task: Task, result: Result): boolean {
+  const url = preferredUrl(task, result);
+  const isNamed = url !== undefined && !batch.crawl.scope.refuses(url);
+  return batch.take(pageName(isNamed ? url.href : result.finalUrl));
+}

@@ -1,0 +1,159 @@
+/**
+ * A sitemap: a task like a page, in its host's queue, for its host's robots.txt and pace. It is in
+ * no count of pages, and is never buried. Its level says how it was found:
+ *
+ *     0  /sitemap.xml, guessed: if there is none, nobody hears of it
+ *     1  named by the robots.txt of a host in scope, on whatever host it is
+ *     2… named by a sitemap index, or where one redirects to: on the same host name, or in scope
+ *
+ * Source: PROTOCOL.md [T-20] [T-21].
+ */
+import { canonicalUrl, parseCanonical } from '../../../shared/url.ts';
+import type { CommitBatch, Place } from '../commit/commit-batch.ts';
+import {
+  excludedLine,
+  failureLine,
+  type ListedCounts,
+  sitemapLine,
+} from '../commit/result-lines.ts';
+import type { Crawl } from '../crawl/crawl.ts';
+import type { Host } from '../politeness/host.ts';
+import type { Task } from '../tasks/tasks.ts';
+import type { ListedKind } from './kind.ts';
+
+/** Its number in the store. */
+const number = 1;
+/** Before its URL, so that the URL may be a page, too. */
+const mark = '^';
+const guessedLevel = 0;
+const namedLevel = 1;
+/** The protocol knows one index above its sitemaps; redirects count, too. */
+const levelMax = 4;
+/** Sitemaps of one crawl: as many as one index may name. Source: sitemaps.org. */
+const countMax = 50_000;
+/** For the line of one that was not read, so that it is known for a sitemap. */
+const unread: ListedCounts = { kind: 'none', urls: 0, images: 0 };
+const start: Place = { depth: 0, priority: 0 };
+
+export const sitemap: ListedKind = {
+  name: 'sitemap',
+  number,
+  owner: 'crawl',
+  pushed: { kind: 'sitemap' },
+  answeredBy: 'task.sitemap',
+  takers: 'files',
+  fetchesOfLease: 2,
+  hopsMax: 'crawl',
+  hopsTo: 'origin',
+
+  seenName: (url) => mark + url,
+
+  namesIn: (line) => (line['sitemap'] === undefined ? undefined : [mark + line.url]),
+
+  /** What the part lists; with the last one the task is gone. */
+  part(batch, task, { kind, urls, images, end }, { slave, at }) {
+    if (kind === 'index') {
+      admitBelow(batch, task, Buffer.from(urls).toString('latin1').split('\n'));
+    } else batch.links(urls, task, at);
+    if (images.length > 0) batch.images(Buffer.from(images).toString('latin1').split('\n'));
+    if (end === undefined) return;
+    const { redirectedTo, bytes } = end.result;
+    if (redirectedTo !== undefined) admitBelow(batch, task, [redirectedTo], true);
+    batch.crawl.books.received(bytes);
+    if (kind === 'none' && isGuess(task)) {
+      forget(batch, task);
+      return;
+    }
+    const counts = { kind, urls: end.urls, images: end.images };
+    finish(batch, task, sitemapLine({ task, result: end.result, ...counts, slave, at }));
+  },
+
+  fail(batch, task, { error, attempts, slave, at }) {
+    finish(batch, task, failureLine({ task, sitemap: unread, error, attempts, slave, at }));
+  },
+
+  exclude(batch, task, at) {
+    if (isGuess(task)) {
+      forget(batch, task);
+      return;
+    }
+    batch.write(excludedLine({ task, sitemap: unread, excluded: 'robots', at }));
+    batch.crawl.books.excluded();
+    batch.remove(task);
+  },
+};
+
+/** The sitemaps that a crawl reads of a host whose robots.txt is known: those that it names, or a
+ *  guess. */
+export function sitemapsOf(crawl: Crawl, { key, robots }: Host): { urls: string[]; level: number } {
+  const { sitemaps, maxDepth } = crawl.spec;
+  const root = new URL(key);
+  const none = { urls: [], level: namedLevel };
+  // With a depth of 0 nothing of what they list would be fetched.
+  if (sitemaps === 'none' || maxDepth === 0 || !crawl.scope.owns(root)) return none;
+  const { robots: token } = crawl.manners(root);
+  const named = token === undefined ? [] : robots.sitemaps(token);
+  const urls = named.flatMap((text) => {
+    const url = URL.canParse(text, key) && canonicalUrl(new URL(text, key).href);
+    return url ? [url.href] : [];
+  });
+  if (urls.length > 0) return { urls, level: namedLevel };
+  return sitemaps === 'all' ? { urls: [`${key}/sitemap.xml`], level: guessedLevel } : none;
+}
+
+/** Sitemaps that were found, by default not by another one; each is admitted once. */
+export function admitSitemaps(
+  batch: CommitBatch,
+  urls: readonly string[],
+  level: number,
+  { depth, priority }: Place = start,
+): void {
+  const { books } = batch.crawl;
+  for (const text of urls) {
+    const url = parseCanonical(text);
+    if (url === undefined || books.counters.sitemaps >= countMax) continue;
+    const found = { kind: number, level, depth, priority };
+    if (batch.admit(url, sitemap.seenName(text), found)) books.sitemap();
+  }
+}
+
+/** Those that a sitemap itself leads to. An index could send us to any host. */
+function admitBelow(
+  batch: CommitBatch,
+  task: Task,
+  texts: readonly string[],
+  isRedirect = false,
+): void {
+  const level = levelBelow(task, isRedirect);
+  if (level === undefined) return;
+  const { hostname } = new URL(task.url);
+  const urls = texts.filter((text) => {
+    const url = parseCanonical(text);
+    return url !== undefined && (url.hostname === hostname || batch.crawl.scope.owns(url));
+  });
+  admitSitemaps(batch, urls, level, task);
+}
+
+/** The level of sitemaps that this one leads to; undefined: they are not followed. A guess that
+ *  leads elsewhere is taken for a missing one. */
+function levelBelow(task: Task, isRedirect: boolean): number | undefined {
+  if (isRedirect && isGuess(task)) return undefined;
+  const level = Math.max(task.level, namedLevel) + 1;
+  return level <= levelMax ? level : undefined;
+}
+
+function isGuess({ level }: Task): boolean {
+  return level === guessedLevel;
+}
+
+function finish(batch: CommitBatch, task: Task, line: string): void {
+  batch.crawl.books.other();
+  batch.write(line);
+  batch.remove(task);
+}
+
+/** A guess that came to nothing: as if it had never been known. */
+function forget(batch: CommitBatch, task: Task): void {
+  batch.crawl.books.forgotten();
+  batch.remove(task);
+}
