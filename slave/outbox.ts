@@ -5,7 +5,7 @@
 import type { MasterClient } from '../shared/client.ts';
 import { CommandError } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
-import { bytesOf, ofFailure, type Statement } from './statements.ts';
+import { ofFailure, type Statement } from './statements.ts';
 
 /** Bytes above which no fetch should begin. */
 const bytesMax = 64 << 20;
@@ -22,8 +22,7 @@ export type OutboxOptions = {
 
 export class Outbox {
   readonly #options: OutboxOptions;
-  /** With the bytes that each holds. */
-  readonly #statements = new Map<Statement, number>();
+  readonly #statements = new Set<Statement>();
   #bytes = 0;
 
   constructor(options: OutboxOptions) {
@@ -39,16 +38,15 @@ export class Outbox {
   }
 
   tell(statement: Statement): void {
-    const bytes = bytesOf(statement);
-    this.#statements.set(statement, bytes);
-    this.#bytes += bytes;
+    this.#statements.add(statement);
+    this.#bytes += statement.bytes;
     const master = this.#options.master();
     if (master !== undefined) this.#send(master, statement);
   }
 
   /** Says everything again, to a master that may not have heard it. */
   tellAll(master: MasterClient): void {
-    for (const statement of this.#statements.keys()) this.#send(master, statement);
+    for (const statement of this.#statements) this.#send(master, statement);
   }
 
   #send(master: MasterClient, statement: Statement): void {
@@ -73,10 +71,8 @@ export class Outbox {
   }
 
   #forget(statement: Statement): void {
-    const bytes = this.#statements.get(statement);
-    if (bytes === undefined) return;
-    this.#statements.delete(statement);
-    this.#bytes -= bytes;
+    if (!this.#statements.delete(statement)) return;
+    this.#bytes -= statement.bytes;
     this.#options.onRoom();
   }
 }

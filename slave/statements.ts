@@ -1,77 +1,48 @@
 /**
- * What the master is told of a task when its fetch has ended: pure, from outcomes to requests.
- * Source: PROTOCOL.md [T-11] [T-17] [T-20].
+ * What the master is told of a task when its fetch has ended. Each kind of task makes its own;
+ * what all kinds share is here: the result of a URL with what was found there, and a failure.
+ * Pure. Source: PROTOCOL.md [T-11].
  */
 import type { TaskPush } from '../shared/protocol.ts';
-import type { Requests } from '../shared/requests.ts';
-import type { FailedOutcome, FetchOutcome, SitemapOutcome } from './fetch/outcome.ts';
-import type { RobotsOutcome } from './fetch/robots-file.ts';
-import { partsOf } from './fetch/sitemap-body.ts';
+import type { Requests, Verb } from '../shared/requests.ts';
+import type { FailedOutcome, FetchOutcome } from './fetch/outcome.ts';
 
-type Of<V extends 'task.report' | 'task.robots' | 'task.sitemap' | 'task.release'> = {
+/** What names the task in a statement. */
+export type Held = Pick<TaskPush, 'task' | 'lease'>;
+
+/** The requests that name a task and its lease. */
+type TaskVerb = { [V in Verb]: Requests[V] extends Held ? V : never }[Verb];
+type Body<V extends TaskVerb> = Omit<Requests[V], 'verb' | 'id'>;
+type Of<V extends TaskVerb> = {
   readonly verb: V;
-  readonly body: Omit<Requests[V], 'verb' | 'id'>;
+  readonly body: Body<V>;
+  /** About what it holds in memory. */
+  readonly bytes: number;
 };
+export type Statement = { [V in TaskVerb]: Of<V> }[TaskVerb];
 
-export type Statement =
-  | Of<'task.report'>
-  | Of<'task.robots'>
-  | Of<'task.sitemap'>
-  | Of<'task.release'>;
+/** What a statement holds beside its strings and bytes. */
+const ownBytes = 512;
+const imageBytes = 128;
 
-type Held = Pick<TaskPush, 'task' | 'lease'>;
-
-/** URLs, or images, of one part of a sitemap: a part of what a commit of the master's gathers. */
-const sitemapPartBytes = 128 << 10;
-
-export function ofPage({ task, lease }: Held, outcome: FetchOutcome): Statement[] {
-  if (!outcome.ok) return [ofFailure({ task, lease }, outcome)];
-  const { result, images, links } = outcome;
-  return [{ verb: 'task.report', body: { task, lease, result, images, links } }];
+/** `bytes`: of the strings and byte strings in its body, about. */
+export function statement<V extends TaskVerb>(verb: V, body: Body<V>, bytes: number): Of<V> {
+  return { verb, body, bytes: bytes + ownBytes };
 }
 
-export function ofRobots({ task, lease }: Held, outcome: RobotsOutcome): Statement[] {
-  if (!outcome.ok) return [ofFailure({ task, lease }, outcome)];
-  const { ok: _, ...file } = outcome;
-  return [{ verb: 'task.robots', body: { task, lease, ...file } }];
+export function report(
+  { task, lease }: Held,
+  { result, images, links }: Extract<FetchOutcome, { ok: true }>,
+): Statement {
+  let bytes = links.length + images.length * imageBytes;
+  for (const { src, alt } of images) bytes += src.length + (alt?.length ?? 0);
+  return statement('task.report', { task, lease, result, images, links }, bytes);
 }
 
-/** In parts, so that no commit of the master's takes long; until the last one is there the task is
- *  open, and whoever fetches it again says the same. */
-export function ofSitemap({ task, lease }: Held, outcome: SitemapOutcome): Statement[] {
-  if (!outcome.ok) return [ofFailure({ task, lease }, outcome)];
-  const { result, sitemap } = outcome;
-  const { kind, urls, images } = sitemap;
-  const end = { result, urls: urls.length, images: images.length };
-  return partsOf(sitemap, sitemapPartBytes).map((part, i, { length }) => ({
-    verb: 'task.sitemap',
-    body: { task, lease, kind, ...part, ...(i === length - 1 && { end }) },
-  }));
-}
-
+/** The task is given back. */
 export function ofFailure({ task, lease }: Held, failed: FailedOutcome): Statement {
   const { error, retryAfterMs, isPutOff, isFinal } = failed;
   const more = { ...(retryAfterMs ? { retryAfterMs } : {}), ...(isFinal ? { final: true } : {}) };
   const why = isPutOff ? {} : { error, ...more };
-  return { verb: 'task.release', body: { task, lease, ...why } };
-}
-
-/** About what it holds in memory. */
-export function bytesOf(statement: Statement): number {
-  switch (statement.verb) {
-    case 'task.release':
-      return 256;
-    case 'task.robots':
-      return statement.body.body.length + 256;
-    case 'task.sitemap':
-      return statement.body.urls.length + statement.body.images.length + 512;
-    case 'task.report': {
-      const { links, images } = statement.body;
-      let bytes = links.length + images.length * 128 + 512;
-      for (const { src, alt } of images) bytes += src.length + (alt?.length ?? 0);
-      return bytes;
-    }
-    default:
-      return statement satisfies never;
-  }
+  return statement('task.release', { task, lease, ...why }, 0);
 }

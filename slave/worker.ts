@@ -20,13 +20,14 @@ import { CommandError, messageOf } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
 import { limits, type Push, type Replies, type TaskPush } from '../shared/protocol.ts';
 import { CreditWindow } from './credit.ts';
-import { type FetchRequest, PageFetcher } from './fetch/fetcher.ts';
-import type { FailedOutcome, Turn } from './fetch/outcome.ts';
+import { Fetcher } from './fetch/fetcher.ts';
+import type { Turn } from './fetch/outcome.ts';
 import { Proxies } from './fetch/proxies.ts';
 import { Visitors } from './fetch/visitors.ts';
+import { kindOf } from './kinds/kinds.ts';
 import { MasterLink } from './master-link.ts';
 import { Outbox } from './outbox.ts';
-import { ofFailure, ofPage, ofRobots, ofSitemap, type Statement } from './statements.ts';
+import { ofFailure } from './statements.ts';
 
 export type WorkerOptions = {
   readonly master: Joining;
@@ -37,11 +38,6 @@ export type WorkerOptions = {
   readonly log: Logger;
 };
 
-/** Runs one of the fetcher's ways as the next visitor of the crawl. */
-type ByVisitor = <O extends { readonly ok: true } | FailedOutcome>(
-  fetch: (this: PageFetcher, ...request: FetchRequest) => Promise<O>,
-) => Promise<O | FailedOutcome>;
-
 /** Trials at once, for each slot, and in all: a connection that is waited for costs little. */
 const trialsPerSlot = 32;
 const trialsMax = 1_024;
@@ -51,10 +47,16 @@ const drainMs = 35_000;
 const creditEveryMs = 500;
 const looksPerTrip = 10;
 
+/** A newer master may know more kinds of tasks. */
+const unknownKind = {
+  ok: false,
+  error: { kind: 'protocol', message: 'not known to this slave' },
+} as const;
+
 export class Worker {
   readonly #options: WorkerOptions;
   readonly #link: MasterLink;
-  readonly #fetcher: PageFetcher;
+  readonly #fetcher: Fetcher;
   readonly #proxies: Proxies;
   /** What the master has told of crawls. `isStale`: not in this session yet. */
   readonly #crawls = new Map<number, { spec: FetchSpec; visitors: Visitors; isStale: boolean }>();
@@ -74,7 +76,7 @@ export class Worker {
   constructor(options: WorkerOptions) {
     this.#options = options;
     this.#credit = new CreditWindow(options.slots);
-    this.#fetcher = new PageFetcher({ connections: options.slots });
+    this.#fetcher = new Fetcher({ connections: options.slots });
     this.#proxies = new Proxies({
       onAside: ({ name }, reason, ms) => {
         const forS = Math.round(ms / 1000);
@@ -243,6 +245,11 @@ export class Worker {
   async #work(task: TaskPush): Promise<void> {
     const crawl = this.#crawls.get(task.crawl);
     if (crawl === undefined) return; // the master tells it before the first task
+    const kind = kindOf(task);
+    if (kind === undefined) {
+      this.#outbox.tell(ofFailure(task, unknownKind));
+      return;
+    }
     const abort = this.#spareAborts.pop() ?? new AbortController();
     this.#fetching.set(task, abort);
     const { signal } = abort;
@@ -253,7 +260,7 @@ export class Worker {
     let isTimed = task.timed === true;
     const onAnswer = () => void this.#unanswered.delete(task);
     const onStart = () => {
-      // A redirect of a robots.txt may lead to a host that nobody knows either.
+      // A redirect may lead to a host that nobody knows either.
       if (trial !== undefined && !signal.aborted) this.#unanswered.add(task);
       if (!isTimed) return;
       // When it has left. Said before, it could leave late, and the next one came too early.
@@ -267,15 +274,15 @@ export class Worker {
     };
     try {
       const { spec, visitors } = crawl;
-      const statements = await this.#do(task, (fetch) =>
-        visitors.through((visitor) => {
-          // What a proxy takes its time for is not the host's.
-          const isFirst = trial === 'first' && visitor.proxy === undefined;
-          const known = { validators, validatedUrl, isFirst, last };
-          const context = { ...visitor, open, blocks, ...known, onStart, onAnswer, follow };
-          return fetch.call(this.#fetcher, task.url, spec, signal, context);
-        }, signal),
-      );
+      const outcome = await visitors.through(async (visitor) => {
+        // What a proxy takes its time for is not the host's.
+        const isFirst = trial === 'first' && visitor.proxy === undefined;
+        const known = { validators, validatedUrl, isFirst, last };
+        const context = { ...visitor, open, blocks, ...known, onStart, onAnswer, follow };
+        return kind.outcome(await this.#fetcher.fetch(kind.plan, task.url, spec, signal, context));
+      }, signal);
+      const held = { task: task.task, lease };
+      const statements = outcome.ok ? kind.statements(held, outcome) : [ofFailure(held, outcome)];
       for (const statement of statements) this.#outbox.tell(statement);
     } catch (error) {
       if (!abort.signal.aborted) {
@@ -299,23 +306,6 @@ export class Worker {
     } catch (error) {
       if (error instanceof CommandError) throw error;
       return { state: 'lost' };
-    }
-  }
-
-  async #do(task: TaskPush, by: ByVisitor): Promise<Statement[]> {
-    const { fetch, fetchRobots, fetchSitemap } = this.#fetcher;
-    switch (task.kind) {
-      case undefined:
-        return ofPage(task, await by(fetch));
-      case 'robots':
-        return ofRobots(task, await by(fetchRobots));
-      case 'sitemap':
-        return ofSitemap(task, await by(fetchSitemap));
-      default: {
-        task.kind satisfies never; // a newer master may say more
-        const error = { kind: 'protocol', message: 'not known to this slave' } as const;
-        return [ofFailure(task, { ok: false, error })];
-      }
     }
   }
 
@@ -354,7 +344,7 @@ export class Worker {
   }
 }
 
-/** It does not wait for a slot: a host waits for its robots.txt, and nobody for a trial. */
-function isUrgent({ kind, trial }: TaskPush): boolean {
-  return trial !== undefined || kind === 'robots';
+/** It does not wait for a slot: others wait for it, or nobody does for a trial. */
+function isUrgent(task: TaskPush): boolean {
+  return task.trial !== undefined || kindOf(task)?.isUrgent === true;
 }

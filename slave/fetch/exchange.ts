@@ -1,13 +1,12 @@
 /**
  * One request and its answer, as undici's dispatcher calls it back. It settles just once: a body,
- * an answer without one, a redirect, or a failure. What is no page is read to its end only if it
- * is small, so that the connection lives on.
+ * an answer without one, a redirect, or a failure. A body that nobody reads is taken to its end
+ * only if it is small, so that the connection lives on.
  *
  *   waiting ─headers─▶ reading (─end─▶ ending) | draining ─end, limit, error, deadline─▶ settled
  *      └──────────────error, deadline, cancel──────────────────────────────▶ settled
  */
 import { type FetchSpec, productToken, type RobotsDirective } from '../../shared/crawl.ts';
-import { isPageStatus } from '../../shared/protocol.ts';
 import { addHeaderDirectives, listed } from '../extract/robots-directives.ts';
 import {
   CodingError,
@@ -19,13 +18,14 @@ import {
   type Validators,
   validatorsOf,
 } from './content.ts';
+import type { BodyReader, FetchPlan } from './fetch-plan.ts';
 import { Inflater } from './inflate.ts';
 import { type Failure, failureOf, inflatingError, isCutOff } from './outcome.ts';
-import type { BodyReader, Reading } from './reading.ts';
 import { isRedirect } from './redirects.ts';
 
 export type Answer = {
   status: number;
+  headers: Headers;
   type?: string;
   bytes: number;
   directives?: RobotsDirective[];
@@ -34,7 +34,7 @@ export type Answer = {
 } & Validators;
 export type Hop<Body> =
   | ({ kind: 'body'; body: Body } & Answer)
-  | ({ kind: 'answer'; retryAfter: string | undefined } & Answer)
+  | ({ kind: 'answer' } & Answer)
   | ({ kind: 'redirect'; location: string } & Answer)
   | ({ kind: 'failed' } & Failure);
 type Unread = Exclude<Hop<never>, { kind: 'body' | 'failed' }>;
@@ -53,7 +53,7 @@ export type ExchangeOptions<Body> = {
   /** Canonical URL of this hop. */
   url: string;
   spec: FetchSpec;
-  reading: Reading<Body>;
+  plan: FetchPlan<Body>;
   /** A Set-Cookie header of the answer, whatever the answer is. */
   takeCookie(header: string): void;
   settle(hop: Hop<Body>): void;
@@ -72,6 +72,7 @@ export class Exchange<Body> {
   /** Known while draining. */
   #answer: Unread | undefined;
   #status = 0;
+  #headers: Headers = {};
   #type: string | undefined;
   #validators: Validators = {};
   #reader: BodyReader<Body> | undefined;
@@ -94,20 +95,35 @@ export class Exchange<Body> {
   onResponseStart(_controller: Controller, status: number, headers: Headers): void {
     if (this.#state !== 'waiting' || status < 200) return;
     this.#options.onAnswer?.();
+    this.#headers = headers;
     this.#length = fieldOf(headers, 'content-length');
     for (const header of fieldsOf(headers, 'set-cookie')) this.#options.takeCookie(header);
     if (status === 200 || status === 203 || status === 304) {
       this.#validators = validatorsOf(fieldOf(headers, 'etag'), fieldOf(headers, 'last-modified'));
     }
     const { essence, charset } = contentTypeOf(headers);
-    if (isPageStatus(status) && this.#options.reading.takes(essence)) {
-      this.#status = status;
-      this.#read(headers, essence, charset);
+    this.#status = status;
+    const { url, spec, plan } = this.#options;
+    this.#reader = plan.open({
+      url,
+      status,
+      essence,
+      header: (name) => fieldsOf(headers, name),
+      spec,
+      charset,
+      sniff: essence === undefined,
+      onRoom: () => this.#controller?.resume(),
+      onEnough: () => this.#settleBody(),
+    });
+    if (this.#reader !== undefined) {
+      this.#type = essence ?? plan.type;
+      this.#read(headers);
       return;
     }
     const directives = this.#directives(headers);
     const answer: Answer = {
       status,
+      headers,
       bytes: 0,
       ...(essence !== undefined && { type: essence }),
       ...(directives !== undefined && { directives }),
@@ -117,7 +133,7 @@ export class Exchange<Body> {
     this.#drain(
       location !== undefined && isRedirect(status)
         ? { kind: 'redirect', location, ...answer }
-        : { kind: 'answer', retryAfter: fieldOf(headers, 'retry-after'), ...answer },
+        : { kind: 'answer', ...answer },
     );
     if (Number(this.#length ?? 0) > drainBytesMax) this.#settleAnswer();
   }
@@ -178,26 +194,13 @@ export class Exchange<Body> {
     this.#settle({ kind: 'failed', ...(isShort ? shortBody : failure) });
   }
 
-  #read(headers: Headers, essence: string | undefined, charset: string | undefined): void {
+  #read(headers: Headers): void {
     const codings = codingsOf(headers);
     if (codings === undefined) {
       this.fail(new CodingError('more than two content codings'));
       return;
     }
-    const { url, spec, reading } = this.#options;
     this.#state = 'reading';
-    this.#type = essence ?? reading.type;
-    this.#reader = reading.open({
-      url,
-      status: this.#status,
-      essence,
-      header: (name) => fieldsOf(headers, name),
-      spec,
-      charset,
-      sniff: essence === undefined,
-      onRoom: () => this.#controller?.resume(),
-      onEnough: () => this.#settleBody(),
-    });
     if (codings !== 'unknown' && codings.length === 0) return;
     this.#inflater = new Inflater(codings, {
       data: (chunk) => this.#take(chunk),
@@ -254,7 +257,8 @@ export class Exchange<Body> {
     const bytes = this.#reader?.bytes ?? 0;
     // Validators of a part would make a later crawl take it for the whole.
     const rest = this.#cutOff === undefined ? this.#validators : ({ incomplete: true } as const);
-    this.#settle({ kind: 'body', status: this.#status, ...type, bytes, ...rest, body });
+    const answer = { status: this.#status, headers: this.#headers, ...type, bytes, ...rest };
+    this.#settle({ kind: 'body', ...answer, body });
   }
 
   /** A body without Content-Type, and not HTML by its looks. */
@@ -263,8 +267,8 @@ export class Exchange<Body> {
     this.#inflater?.close();
     this.#inflater = undefined;
     const validators = this.#cutOff === undefined ? this.#validators : {};
-    const answer = { status: this.#status, bytes, ...validators };
-    this.#drain({ kind: 'answer', retryAfter: undefined, ...answer });
+    const answer = { status: this.#status, headers: this.#headers, bytes, ...validators };
+    this.#drain({ kind: 'answer', ...answer });
     if (this.#controller === undefined || bytes > drainBytesMax) this.#settleAnswer();
     else this.#controller.resume();
   }

@@ -11,7 +11,6 @@ import { CodingError } from './content.ts';
 import { BlockedError } from './guard.ts';
 import { ProxyError } from './proxy-error.ts';
 import { MalformedError } from './response-head.ts';
-import type { SitemapBody } from './sitemap-body.ts';
 
 export type FetchOutcome =
   | { ok: true; result: Result; images: Image[]; links: Uint8Array }
@@ -30,9 +29,6 @@ export type FailedOutcome = {
 export type Turn = 'go' | 'leave' | 'later';
 /** Asks that for a canonical URL; settles when it is its turn. */
 export type Follow = (url: string) => Promise<Turn>;
-
-/** The same of a sitemap. */
-export type SitemapOutcome = { ok: true; result: Result; sitemap: SitemapBody } | FailedOutcome;
 
 const retryAfterMsMax = 86_400_000;
 

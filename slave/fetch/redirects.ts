@@ -1,13 +1,15 @@
 /**
  * The redirects of one fetch: where the next hop leads, and when the chain must end. A page that
- * sets a cookie and redirects to itself is no loop, so cookies are a part of the state. Pure; a
- * chain never leaves its politeness group, the origin of its first URL.
+ * sets a cookie and redirects to itself is no loop, so cookies are a part of the state. A chain
+ * stays on the origin of its first URL, which is its politeness group, unless its kind of task lets
+ * it lead anywhere. Pure.
  * Source: RFC 9110, 15.4.
  */
 import { limits } from '../../shared/protocol.ts';
 
 export type RedirectStep =
-  | { kind: 'follow' }
+  /** `isElsewhere`: to another origin than the last. */
+  | { kind: 'follow'; isElsewhere: boolean }
   /** `target`: canonical, without fragment. */
   | { kind: 'leave'; target: string }
   | { kind: 'end'; message: string };
@@ -19,18 +21,28 @@ export function isRedirect(status: number): boolean {
   return statuses.has(status);
 }
 
+export type ChainOptions = {
+  readonly hopsMax: number;
+  /** To other origins, too; false by default. */
+  readonly leadsAnywhere?: boolean | undefined;
+};
+
 export class RedirectChain {
-  readonly #hopsMax: number;
   /** States that led on already: the URL and the cookies that it was asked with. */
   readonly #visited = new Set<string>();
+  readonly #origin: string;
+  readonly #hopsMax: number;
+  readonly #leadsAnywhere: boolean;
   #url: URL;
   #hops = 0;
 
   /** `url`: absolute http(s). Throws if it is not a URL. */
-  constructor(url: string, hopsMax: number) {
+  constructor(url: string, { hopsMax, leadsAnywhere = false }: ChainOptions) {
     this.#url = new URL(url);
     this.#url.hash = '';
+    this.#origin = this.#url.origin;
     this.#hopsMax = hopsMax;
+    this.#leadsAnywhere = leadsAnywhere;
   }
 
   /** The current hop, canonical, without fragment. */
@@ -43,20 +55,26 @@ export class RedirectChain {
     return this.#url;
   }
 
+  /** It stands on the origin where it began. */
+  get isAtHome(): boolean {
+    return !this.#leadsAnywhere || this.#url.origin === this.#origin;
+  }
+
   /** Take one redirect answer; after `follow` the chain stands on the next hop. `before`: the
    *  cookies that were sent; `after`: says those for the next URL. */
   next(location: string, before: string, after: (url: URL) => string): RedirectStep {
     this.#visited.add(`${this.url} ${before}`);
     const target = resolveLocation(location, this.#url);
     if (target === undefined) return { kind: 'end', message: 'redirect to no http address' };
-    if (target.origin !== this.#url.origin) return { kind: 'leave', target: target.href };
+    const isElsewhere = target.origin !== this.#url.origin;
+    if (isElsewhere && !this.#leadsAnywhere) return { kind: 'leave', target: target.href };
     if (this.#visited.has(`${target.href} ${after(target)}`))
       return { kind: 'end', message: 'redirect loop' };
     if (this.#hops >= this.#hopsMax)
       return { kind: 'end', message: `more than ${this.#hopsMax} redirects` };
     this.#hops++;
     this.#url = target;
-    return { kind: 'follow' };
+    return { kind: 'follow', isElsewhere };
   }
 }
 

@@ -9,7 +9,7 @@
  */
 import { createHash } from 'node:crypto';
 import { fetchSpecSchema } from '../../shared/crawl.ts';
-import { PageReader } from '../../slave/fetch/page.ts';
+import { PageReader } from '../../slave/kinds/page-body.ts';
 import { say } from './measure.ts';
 import { type Page, pageTypes } from './page-types.ts';
 

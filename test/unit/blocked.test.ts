@@ -5,8 +5,8 @@ import { createServer } from 'node:http';
 import test, { type TestContext } from 'node:test';
 import { type FetchSpec, fetchSpecSchema } from '../../shared/crawl.ts';
 import { AddressCache } from '../../shared/resolver.ts';
-import { PageFetcher } from '../../slave/fetch/fetcher.ts';
 import type { FetchOutcome } from '../../slave/fetch/outcome.ts';
+import { PageFetcher } from '../support/page-fetcher.ts';
 import { spellings } from '../support/spellings.ts';
 
 const never = new AbortController().signal;

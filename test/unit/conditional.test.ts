@@ -6,7 +6,8 @@ import type { AddressInfo } from 'node:net';
 import test, { after, before, beforeEach } from 'node:test';
 import { fetchSpecSchema } from '../../shared/crawl.ts';
 import { resultSchema } from '../../shared/requests.ts';
-import { type FetchContext, PageFetcher } from '../../slave/fetch/fetcher.ts';
+import type { FetchContext } from '../../slave/fetch/fetcher.ts';
+import { PageFetcher } from '../support/page-fetcher.ts';
 import { seedHere } from '../support/seed-here.ts';
 
 const spec = fetchSpecSchema.parse({});

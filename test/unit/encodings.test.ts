@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { fetchSpecSchema } from '../../shared/crawl.ts';
-import { PageReader } from '../../slave/fetch/page.ts';
+import { PageReader } from '../../slave/kinds/page-body.ts';
 
 const spec = fetchSpecSchema.parse({});
 

@@ -10,7 +10,7 @@ import { fetchSpecSchema } from '../../shared/crawl.ts';
 import { encodeValue } from '../../shared/frame.ts';
 import { limits } from '../../shared/protocol.ts';
 import { type Extract, PageExtractor } from '../../slave/extract/extract.ts';
-import { PageFetcher } from '../../slave/fetch/fetcher.ts';
+import { PageFetcher } from '../support/page-fetcher.ts';
 import { seedHere } from '../support/seed-here.ts';
 
 const before = '<title>t</title><a href=before>x</a><img src=i.png>';

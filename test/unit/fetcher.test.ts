@@ -18,8 +18,8 @@ import {
 import { type FetchSpec, fetchSpecSchema } from '../../shared/crawl.ts';
 import { resultSchema } from '../../shared/requests.ts';
 import { CookieJar } from '../../slave/fetch/cookies.ts';
-import { PageFetcher } from '../../slave/fetch/fetcher.ts';
 import type { FetchOutcome, Turn } from '../../slave/fetch/outcome.ts';
+import { PageFetcher } from '../support/page-fetcher.ts';
 import { seedHere } from '../support/seed-here.ts';
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;

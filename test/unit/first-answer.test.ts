@@ -6,7 +6,8 @@ import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { fetchSpecSchema } from '../../shared/crawl.ts';
 import { AddressCache } from '../../shared/resolver.ts';
-import { type FetchContext, PageFetcher } from '../../slave/fetch/fetcher.ts';
+import type { FetchContext } from '../../slave/fetch/fetcher.ts';
+import { PageFetcher } from '../support/page-fetcher.ts';
 import { silentPort } from '../support/unanswering.ts';
 
 const spec = fetchSpecSchema.parse({ connectTimeoutMs: 300, timeoutMs: 3_000 });

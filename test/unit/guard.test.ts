@@ -14,9 +14,9 @@ import {
   type ResolvedAddress,
   systemResolve,
 } from '../../shared/resolver.ts';
-import { PageFetcher } from '../../slave/fetch/fetcher.ts';
 import { BlockedError, checkUrl, guardedLookup } from '../../slave/fetch/guard.ts';
 import { nameServer } from '../support/name-server.ts';
+import { PageFetcher } from '../support/page-fetcher.ts';
 import { spellings } from '../support/spellings.ts';
 
 const at = (...addresses: string[]): ResolvedAddress[] =>

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
 import { fetchSpecSchema } from '../../shared/crawl.ts';
-import { PageReader } from '../../slave/fetch/page.ts';
+import { PageReader } from '../../slave/kinds/page-body.ts';
 
 const latin1 = (text: string): Buffer => Buffer.from(text, 'latin1');
 

@@ -4,10 +4,11 @@ import test, { type TestContext } from 'node:test';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { type FetchSpec, fetchSpecSchema } from '../../shared/crawl.ts';
 import { resultSchema } from '../../shared/requests.ts';
-import { type FetchContext, PageFetcher } from '../../slave/fetch/fetcher.ts';
+import type { FetchContext } from '../../slave/fetch/fetcher.ts';
 import type { FetchOutcome, Turn } from '../../slave/fetch/outcome.ts';
 import { Proxies } from '../../slave/fetch/proxies.ts';
 import { OddHost, oddForms, refusedForms } from '../support/odd-host.ts';
+import { PageFetcher } from '../support/page-fetcher.ts';
 import { TestProxy } from '../support/proxy.ts';
 
 const page = '<title>t</title><a href=next>n</a>';

@@ -8,8 +8,8 @@ import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { type FetchSpec, fetchSpecSchema } from '../../shared/crawl.ts';
 import { sitemapBytesMax } from '../../slave/extract/sitemap.ts';
-import { PageFetcher } from '../../slave/fetch/fetcher.ts';
-import { partsOf, type SitemapBody, SitemapBodyReader } from '../../slave/fetch/sitemap-body.ts';
+import { partsOf, type SitemapBody, SitemapBodyReader } from '../../slave/kinds/sitemap-body.ts';
+import { PageFetcher } from '../support/page-fetcher.ts';
 import { seedHere } from '../support/seed-here.ts';
 
 type Answer = { status?: number; headers?: Record<string, string>; body?: Uint8Array | string };

@@ -9,8 +9,8 @@ import type { FetchSpec } from '../../shared/crawl.ts';
 import type { SitemapKind } from '../../shared/protocol.ts';
 import { canonicalUrl } from '../../shared/url.ts';
 import { SitemapReader, sitemapBytesMax } from '../extract/sitemap.ts';
-import { Inflater } from './inflate.ts';
-import type { BodyReader, Reading } from './reading.ts';
+import type { BodyReader } from '../fetch/fetch-plan.ts';
+import { Inflater } from '../fetch/inflate.ts';
 
 export type SitemapBody = {
   readonly kind: SitemapKind;
@@ -22,12 +22,6 @@ export type SitemapBody = {
 };
 
 export const emptySitemap: SitemapBody = { kind: 'none', urls: [], images: [], cut: false };
-
-export const sitemapReading: Reading<SitemapBody> = {
-  accept: 'application/xml,text/xml;q=0.9,*/*;q=0.5',
-  takes: () => true,
-  open: ({ spec, onRoom, onEnough }) => new SitemapBodyReader(spec, { onRoom, onEnough }),
-};
 
 export class SitemapBodyReader implements BodyReader<SitemapBody> {
   readonly #spec: FetchSpec;

@@ -5,9 +5,9 @@
 import type { FetchSpec } from '../../shared/crawl.ts';
 import type { PageHeaders } from '../extract/declarations.ts';
 import { type Extract, PageExtractor } from '../extract/extract.ts';
-import { PageDecoder } from './charset.ts';
-import { isHtml, looksLikeHtml, sniffBytes, xhtml } from './content.ts';
-import type { BodyReader, Reading } from './reading.ts';
+import { PageDecoder } from '../fetch/charset.ts';
+import { looksLikeHtml, sniffBytes } from '../fetch/content.ts';
+import type { BodyReader } from '../fetch/fetch-plan.ts';
 
 export type Page = { extract: Extract; charset: string; bytes: number; cut: boolean };
 
@@ -25,21 +25,6 @@ export type PageOptions = {
   /** More of the page was not sent (206); false by default. */
   isPart?: boolean;
   spec: FetchSpec;
-};
-
-export const pageReading: Reading<Page> = {
-  accept: 'text/html,application/xhtml+xml;q=0.9,*/*;q=0.5',
-  type: 'text/html',
-  takes: (essence) => essence === undefined || isHtml(essence),
-  open: ({ url, status, essence, spec, charset, sniff, header }) => {
-    const headers = {
-      robots: header('x-robots-tag'),
-      refresh: header('refresh')[0],
-      links: header('link'),
-    };
-    const isPart = status === 206 && !isWhole(header('content-range').at(-1));
-    return new PageReader({ url, spec, xml: essence === xhtml, charset, sniff, headers, isPart });
-  },
 };
 
 export class PageReader implements BodyReader<Page> {
@@ -140,10 +125,4 @@ export class PageReader implements BodyReader<Page> {
       value: (text) => this.#decoder.value(text),
     });
   }
-}
-
-/** Does a Content-Range name all there is? Source: RFC 9110, 14.4. */
-function isWhole(range: string | undefined): boolean {
-  const [, last, size] = /^bytes 0-(\d{1,15})\/(\d{1,15})$/i.exec(range?.trim() ?? '') ?? [];
-  return last !== undefined && Number(last) + 1 === Number(size);
 }

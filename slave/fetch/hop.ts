@@ -1,0 +1,81 @@
+/** One request of a fetch, with its deadlines; the fetcher makes one for each URL and way. */
+import type { FetchSpec } from '../../shared/crawl.ts';
+import { type Client, send } from './clients.ts';
+import { Exchange, type Hop } from './exchange.ts';
+import type { FetchPlan } from './fetch-plan.ts';
+
+export type HopOptions<Body> = {
+  readonly plan: FetchPlan<Body>;
+  readonly spec: FetchSpec;
+  readonly signal: AbortSignal;
+  /** Until it is given up. */
+  readonly leftMs: number;
+  /** An answer has to begin by then. */
+  readonly answerMs: number;
+  /** Names and values in turn. */
+  readonly headers: string[];
+  readonly takeCookie: (header: string) => void;
+  readonly keepsIncomplete: boolean;
+  readonly onStart: (() => void) | undefined;
+  readonly onAnswer: (() => void) | undefined;
+};
+
+/** Rejects only with an AbortError when `signal` fires. */
+export function hopTo<Body>(
+  client: Client,
+  url: URL,
+  options: HopOptions<Body>,
+): Promise<Hop<Body>> {
+  const { plan, spec, signal, leftMs, answerMs, headers, takeCookie } = options;
+  const { keepsIncomplete, onStart } = options;
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) {
+      reject(abortError(signal));
+      return;
+    }
+    const exchange = new Exchange({
+      url: url.href,
+      spec,
+      plan,
+      takeCookie,
+      settle,
+      keepsIncomplete,
+      onStart,
+      onAnswer: () => {
+        if (answerMs < leftMs) expireIn(leftMs - answerMs);
+        options.onAnswer?.();
+      },
+    });
+    let timer: NodeJS.Timeout | undefined;
+    const expireIn = (ms: number) => {
+      clearTimeout(timer);
+      timer = setTimeout(() => exchange.expire(), Math.max(ms, 1));
+    };
+    expireIn(Math.min(leftMs, answerMs));
+    const onAbort = (): void => {
+      exchange.cancel();
+      settled();
+      reject(abortError(signal));
+    };
+    function settled(): void {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', onAbort);
+    }
+    function settle(hop: Hop<Body>): void {
+      settled();
+      resolve(hop);
+    }
+    signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      send(client, url, headers, exchange, leftMs);
+    } catch (error) {
+      exchange.fail(error);
+    }
+  });
+}
+
+function abortError(signal: AbortSignal): unknown {
+  const reason: unknown = signal.reason;
+  const isOwn = reason instanceof Error && reason.name === 'AbortError';
+  return isOwn ? reason : new DOMException('The fetch was aborted', 'AbortError');
+}

@@ -1,0 +1,40 @@
+/** The headers of a request, from what the crawl says and whom it is sent to. Pure. */
+import type { FetchSpec } from '../../shared/crawl.ts';
+import { basicAuth } from './basic-auth.ts';
+import { acceptedCodings, type Validators } from './content.ts';
+
+export type HeaderOptions = {
+  readonly spec: FetchSpec;
+  /** The host of a seed, which may be told who asks. */
+  readonly open: boolean;
+  readonly userAgent: string;
+  readonly accept: string;
+  /** Value of the Cookie header. */
+  readonly cookie: string;
+  readonly validators: Validators | undefined;
+};
+
+/** Names and values in turn. */
+export function requestHeaders(url: URL, options: HeaderOptions): string[] {
+  const { spec, open, userAgent, accept, cookie, validators } = options;
+  const headers = ['user-agent', userAgent, 'accept-encoding', acceptedCodings];
+  const hasUser = url.username !== '' || url.password !== '';
+  if (hasUser) headers.push('authorization', basicAuth(url));
+  let accepts = false;
+  for (const [name, value] of spec.headers) {
+    const isAuthorization = /^authorization$/i.test(name);
+    if (isAuthorization && (hasUser || !open)) continue;
+    accepts ||= /^accept$/i.test(name);
+    headers.push(name, value);
+  }
+  if (!accepts) headers.push('accept', accept);
+  if (cookie !== '') headers.push('cookie', cookie);
+  if (validators?.etag) headers.push('if-none-match', validators.etag);
+  if (validators?.lastModified) headers.push('if-modified-since', validators.lastModified);
+  return headers;
+}
+
+/** Those of a request that says no more than which crawler asks. */
+export function plainHeaders({ userAgent }: FetchSpec, accept: string): string[] {
+  return ['user-agent', userAgent, 'accept', accept];
+}
