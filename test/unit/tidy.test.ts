@@ -42,6 +42,12 @@ function importsOf({ path, code }: Source): string[] {
   );
 }
 
+function sourceAt(path: string): Source {
+  const found = all.find((source) => source.path === path);
+  assert.ok(found, path);
+  return found;
+}
+
 function packageOf(name: string): string {
   return name.split('/', name.startsWith('@') ? 2 : 1).join('/');
 }
@@ -202,6 +208,24 @@ test('tidy: the kinds of tasks alone compare the kinds of tasks', () => {
   nobody(({ path, code }) => {
     return path.startsWith('master/') && !path.startsWith(home) && compared.test(code);
   });
+});
+
+test('tidy: on a slave, too, the kinds of tasks alone compare or import one', () => {
+  const home = 'slave/kinds/';
+  const listed = importsOf(sourceAt(`${home}kinds.ts`)).filter((name) => name.startsWith(home));
+  const kinds = listed.filter((name) => name !== `${home}kind.ts`);
+  assert.ok(kinds.length >= 3, `${kinds}`);
+  const name = `'(?:${kinds.map((path) => basename(path, '.ts')).join('|')})'`;
+  const compared = new RegExp(String.raw`\bkind\b\)?\s*(?:[!=]==?|\?\?)\s*${name}`);
+  const turned = new RegExp(String.raw`${name}\s*[!=]==?\s*[\w.]*\bkind\b`);
+  const switched = new RegExp(String.raw`\bswitch \([\w.]*\bkind\)[^}]*\bcase ${name}:`);
+  const isOf = (code: string) => [compared, turned, switched].some((way) => way.test(code));
+  for (const one of ["task.kind === 'robots'", "switch (kind) {\n case 'sitemap':"]) {
+    assert.ok(isOf(one), one);
+  }
+  const others = programs.filter(({ path }) => /^slave\/(?!kinds\/)/.test(path));
+  nobody(({ code }) => isOf(code), others);
+  nobody((source) => importsOf(source).some((path) => kinds.includes(path)), others);
 });
 
 test('tidy: ARCHITECTURE.md names every module, and none that is not there', () => {
