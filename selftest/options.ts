@@ -18,26 +18,30 @@ const unitsMs = { s: 1_000, m: 60_000, h: 3_600_000 } as const;
 export function parseOptions(args: readonly string[]): SelftestOptions {
   const program = makeCommand('node master.js selftest', {})
     .description(
-      'Proves on this machine that nothing is lost and nothing doubled: crawls generated sites ' +
-        'while it kills, restarts and stops master and slaves, cuts their connections, fills a disk (one of ' +
-        'its own, as root on Linux) and puts clocks off; then compares all that was written with ' +
-        'the truth. Ends with 0 if it is the same, else with 1.',
+      'Tests on this machine that no page is lost or written twice. It crawls generated sites, ' +
+        'kills, restarts and stops master and slaves, cuts their connections, shifts their clocks ' +
+        'and fills a disk (a small one of its own; as root on Linux only). Then it compares the ' +
+        'results with the sites. Exit code: 0 if they agree, else 1.',
     )
-    .option('--chaos', 'do so', false)
+    .option('--chaos', 'run the test', false)
     .addOption(
-      new Option('--for <time>', 'how long: seconds, or 30m, 2h')
+      new Option('--for <time>', 'duration: seconds, or a number with m or h (30m, 2h)')
         .argParser(duration)
         .default(5 * unitsMs.m, '5m'),
     )
-    .option('--seed <n>', 'the same sites and faults again; default: any', whole(0, 2 ** 31))
-    .option('--slaves <n>', 'slaves at once', whole(1, 64), 3)
-    .option('--pages <n>', 'of one crawl, at most', whole(10, 100_000), 2_000)
-    .option('--every <ms>', 'between two faults, on average', whole(10, 600_000), 1_500)
+    .option(
+      '--seed <n>',
+      'random seed, to repeat the sites and faults of a run; default: random',
+      whole(0, 2 ** 31),
+    )
+    .option('--slaves <n>', 'number of slaves', whole(1, 64), 3)
+    .option('--pages <n>', 'maximum number of pages per crawl', whole(10, 100_000), 2_000)
+    .option('--every <ms>', 'average milliseconds between two faults', whole(10, 600_000), 1_500)
     .allowExcessArguments(false);
   program.parse([...args], { from: 'user' });
   const values: Record<string, unknown> = program.opts();
   if (values['chaos'] !== true) {
-    throw new ConfigError('say which test: node master.js selftest --chaos');
+    throw new ConfigError('no test was chosen; run: node master.js selftest --chaos');
   }
   return {
     seed: (values['seed'] as number | undefined) ?? randomInt(2 ** 30),

@@ -1,6 +1,6 @@
 /**
- * What both command lines share: values with a unit and bounds, environment variables, one-line
- * errors.
+ * Shared by the command lines of master and slave: parsers of values with bounds, environment
+ * variables, one-line errors.
  */
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
@@ -18,7 +18,7 @@ export function makeCommand(name: string, env: NodeJS.ProcessEnv): Command {
     .hook('preAction', (command) => readSwitches(command, env));
 }
 
-/** To commander a switch is on when its variable is set, even to `false`. */
+/** Commander turns a switch on whenever its variable is set, even to `false`. */
 function readSwitches(command: Command, env: NodeJS.ProcessEnv): void {
   for (const option of command.options) {
     const key = option.attributeName();
@@ -39,31 +39,40 @@ export function flag(flags: string, description: string): Option {
   return option.env(`ORB_${(option.long ?? '').slice(2).replaceAll('-', '_').toUpperCase()}`);
 }
 
-/** Where a master is, and how to be let in. */
+/** The address of a master, and the means to authenticate. */
 export type Joining = {
   readonly host: string;
   readonly port: number;
-  /** The key as it is now: its file may change. */
+  /** Returns the current key: its file may change. */
   readonly authkey: () => Buffer;
   readonly tls: ConnectOptions['tls'];
 };
 
-/** The flags of whoever connects to a master. */
+/** The flags of a program that connects to a master. */
 export function joinFlags(description: string): Option[] {
-  const keyText = 'shared secret (or ORB_AUTHKEY); default: ./orb-data/authkey';
+  const keyText = 'file of the shared secret (or set ORB_AUTHKEY); default: ./orb-data/authkey';
   return [
     flag(
       '--master <host:port>',
-      `${description}; default: that of ./orb-data, or 127.0.0.1:6666`,
+      `${description}; default: the master of ./orb-data, or 127.0.0.1:6666`,
     ).argParser(address),
     new Option('--authkey-file <file>', keyText).env('ORB_AUTHKEY_FILE'),
-    flag('--tls', 'encrypt (as --master orbs://…); default: unless the master is on this machine'),
-    new Option('--no-tls', 'do not encrypt, wherever the master is; default: off'),
-    flag('--tls-ca <file>', 'encrypt, to a certificate of this CA (PEM); default: none'),
+    flag(
+      '--tls',
+      'encrypt the connection (like --master orbs://…); default: on, unless the master is on this machine',
+    ),
+    new Option(
+      '--no-tls',
+      'do not encrypt, even if the master is on another machine; default: off',
+    ),
+    flag(
+      '--tls-ca <file>',
+      'encrypt, and verify the certificate of the master with this CA file (PEM); default: none',
+    ),
   ];
 }
 
-/** What these flags say. @throws ConfigError */
+/** Returns the values of these flags. @throws ConfigError */
 export function joining(values: Record<string, unknown>, env: NodeJS.ProcessEnv): Joining {
   const { host, port, isEncrypted } = parseAddress(
     (values['master'] as string | undefined) ?? localAddress() ?? '127.0.0.1',
@@ -84,7 +93,7 @@ export function joining(values: Record<string, unknown>, env: NodeJS.ProcessEnv)
   };
 }
 
-/** Where the master of this folder listens, or did before it was killed. */
+/** Returns the address where the master of this folder listens, or listened before a kill. */
 function localAddress(): string | undefined {
   try {
     return readFileSync('./orb-data/master.addr', 'utf8').trim();
@@ -125,12 +134,12 @@ export function address(text: string): string {
   return text;
 }
 
-/** Collects a flag that may be given several times; one value a line in the environment. */
+/** Collects a repeatable flag; one value per line in the environment. */
 export function several(text: string, before: string[] | undefined): string[] {
   return [...(before ?? []), ...text.split('\n').filter((line) => line !== '')];
 }
 
-/** The parts of a value that is a list: parted by commas, or one a line. */
+/** Splits a list of values: at commas, or one per line. */
 export function listed(text: string): string[] {
   return text.split(/[,\n]/).map((part) => part.trim());
 }
@@ -138,11 +147,11 @@ export function listed(text: string): string[] {
 /** The key in ORB_AUTHKEY; undefined when it is not set. @throws ConfigError */
 export function environmentAuthkey(env: NodeJS.ProcessEnv): Buffer | undefined {
   const key = env['ORB_AUTHKEY'];
-  if (key === '') throw new ConfigError('ORB_AUTHKEY is empty; give it a key, or unset it');
+  if (key === '') throw new ConfigError('ORB_AUTHKEY is empty; set it to a key, or unset it');
   return key === undefined ? undefined : Buffer.from(key);
 }
 
-/** Runs a program's main; any error ends it with one line and the right exit code. */
+/** Runs a program's main. An error ends it with one line and the matching exit code. */
 export async function runMain(name: string, main: () => Promise<void>): Promise<void> {
   try {
     await main();
@@ -156,7 +165,7 @@ export async function runMain(name: string, main: () => Promise<void>): Promise<
     }
     if (error instanceof AuthError) {
       console.error(
-        `${name}: ${visible(messageOf(error))}; give the key of that master with --authkey-file or ORB_AUTHKEY`,
+        `${name}: ${visible(messageOf(error))}; give that master's key with --authkey-file or ORB_AUTHKEY`,
       );
       process.exitCode = exitCodes.auth;
       return;

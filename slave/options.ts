@@ -11,9 +11,9 @@ export type SlaveOptions = {
   readonly slots: number;
   readonly processes: number;
   readonly name: string;
-  /** `files`: robots.txt only, and what else tells of a host. */
+  /** `files`: only robots.txt and sitemaps. */
   readonly takes: 'all' | 'files';
-  /** How long the first connection may take; afterwards the slave tries for ever. */
+  /** Time limit of the first connection; later the slave reconnects without a limit. */
   readonly joinTimeoutMs: number;
   readonly jsonLogs: boolean;
   readonly logLevel: LogLevel;
@@ -22,35 +22,43 @@ export type SlaveOptions = {
 /** @throws ConfigError, or commander's own error, each one line. */
 export function parseSlaveOptions(argv: readonly string[], env: NodeJS.ProcessEnv): SlaveOptions {
   const program = makeCommand('node slave.js', env)
-    .description('Crawl slave: fetches the pages that a master hands out, and reports them.')
+    .description(
+      'Orbweaver slave: fetches the pages that a master hands out and reports the results.',
+    )
     .version(version)
     .allowExcessArguments(false);
-  for (const option of joinFlags('the master to work for')) program.addOption(option);
+  for (const option of joinFlags('address of the master')) program.addOption(option);
   program
     .addOption(
-      flag('--slots <n>', 'fetches at once, of each process').default(16).argParser(whole(1, 1000)),
+      flag('--slots <n>', 'maximum number of concurrent fetches per process')
+        .default(16)
+        .argParser(whole(1, 1000)),
     )
     .addOption(
-      flag('--processes <n>', 'processes with a connection each; one per core is right')
+      flag('--processes <n>', 'number of slave processes to start; use one per core')
         .default(1)
         .argParser(whole(1, 256)),
     )
     .addOption(
-      flag('--robots-only', 'fetch robots.txt for workers of other kinds, but no pages').default(
-        false,
+      flag(
+        '--robots-only',
+        'fetch only robots.txt and sitemaps, for a crawl whose pages other programs fetch',
+      ).default(false),
+    )
+    .addOption(
+      flag(
+        '--name <name>',
+        'name of the slave in status and logs; default: host name and process id',
       ),
     )
-    .addOption(flag('--name <name>', 'shown by the master; default: host name and process id'))
     .addOption(
-      flag('--join-timeout <s>', 'seconds to wait for a master at the start')
+      flag('--join-timeout <s>', 'seconds to wait for the first connection to the master')
         .default(10)
         .argParser(whole(0, 86_400)),
     )
-    .addOption(flag('--json-logs', 'log lines as JSON').default(false))
+    .addOption(flag('--json-logs', 'write log lines as JSON').default(false))
     .addOption(
-      flag('--log-level <level>', 'least important level that is logged')
-        .choices(logLevels)
-        .default('info'),
+      flag('--log-level <level>', 'lowest log level to print').choices(logLevels).default('info'),
     )
     .action(() => {});
   program.parse(argv as string[]);

@@ -1,4 +1,4 @@
-/** The subcommands that ask a running master, and their flags. */
+/** The subcommands that send a request to a running master, and their flags. */
 import { join } from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
 import { type Joining, joinFlags, joining, makeCommand } from '../../shared/cli.ts';
@@ -12,7 +12,7 @@ import {
 } from './crawl-options.ts';
 import type { Recrawl } from './recrawl.ts';
 
-/** A subcommand: asks a running master. */
+/** A subcommand that sends a request to a running master. */
 export type AskOptions = {
   readonly kind: 'ask';
   readonly master: Joining;
@@ -27,7 +27,7 @@ export type AskOptions = {
         crawl: string;
         seeds: readonly string[];
         priority: number;
-        /** Options of a crawl that is made by this; the master's own flags fill the rest. */
+        /** Options of the new crawl; the master's own flags supply the rest. */
         spec: SpecPart | undefined;
       }
     | ({ verb: 'recrawl' } & Recrawl)
@@ -39,8 +39,8 @@ type Values = Record<string, unknown>;
 export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): Command[] {
   const make = (name: string, description: string) => {
     const command = makeCommand(name, env).description(description);
-    for (const option of joinFlags('the running master')) command.addOption(option);
-    return command.option('--json', 'print JSON', false);
+    for (const option of joinFlags('address of the running master')) command.addOption(option);
+    return command.option('--json', 'print the answer as JSON', false);
   };
   const common = (values: Values) => ({
     kind: 'ask' as const,
@@ -49,12 +49,17 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
   });
   const simple = (verb: 'pause' | 'cancel', description: string) =>
     make(verb, description)
-      .argument('<crawl>', 'its name', crawlName)
+      .argument('<crawl>', 'name of the crawl', crawlName)
       .action((crawl: string, values: Values) => take({ ...common(values), ask: { verb, crawl } }));
-  const add = make('add', 'add seeds to a crawl; creates it if it does not exist')
-    .argument('<seed...>', 'URLs')
-    .option('--crawl <name>', 'which crawl', crawlName, 'default')
-    .option('--priority <n>', 'from -1000 to 1000; links inherit it', priority, 0);
+  const add = make('add', 'add seeds to a crawl; create the crawl if it does not exist')
+    .argument('<seed...>', 'URLs to start from')
+    .option('--crawl <name>', 'name of the crawl', crawlName, 'default')
+    .option(
+      '--priority <n>',
+      'priority of the seeds, from -1000 to 1000; links inherit it',
+      priority,
+      0,
+    );
   for (const option of specFlags()) add.addOption(option);
   add.addHelpText('after', ungiven("the master's"));
   add.action((seeds: string[], values: Values) => {
@@ -67,10 +72,20 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     };
     take({ ...common(values), ask });
   });
-  const again = make('recrawl', 'crawl again what an earlier crawl fetched, if it changed')
-    .argument('<crawl>', 'name of the earlier crawl, whose options it has', crawlName)
+  const again = make(
+    'recrawl',
+    'start a new crawl of the pages of an earlier one, fetching only pages that changed',
+  )
+    .argument(
+      '<crawl>',
+      'name of the earlier crawl; the new crawl takes over its options',
+      crawlName,
+    )
     .requiredOption('--as <name>', 'name of the new crawl', crawlName)
-    .option('--pages <file>', 'what it fetched; default: ./crawl-data/<crawl>/pages.jsonl');
+    .option(
+      '--pages <file>',
+      'pages.jsonl of the earlier crawl; default: ./crawl-data/<crawl>/pages.jsonl',
+    );
   for (const option of specFlags()) again.addOption(option);
   again.addHelpText('after', ungiven("the earlier crawl's"));
   again.action((like: string, values: Values) => {
@@ -87,28 +102,28 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     make('status', 'show crawls and connected slaves').action((values: Values) =>
       take({ ...common(values), ask: { verb: 'status' } }),
     ),
-    simple('pause', 'stop handing out tasks of a crawl'),
-    make('resume', 'go on with a crawl that is paused or held')
-      .argument('<crawl>', 'its name', crawlName)
+    simple('pause', 'pause a crawl: hand out no more tasks until it is resumed'),
+    make('resume', 'resume a crawl that is paused or held')
+      .argument('<crawl>', 'name of the crawl', crawlName)
       .option(
         '--new-files',
-        'begin new files where those of a held crawl are missing or changed',
+        'start new result files in place of those that are missing or changed',
         false,
       )
       .action((crawl: string, values: Values) => {
         const newFiles = values['newFiles'] === true;
         take({ ...common(values), ask: { verb: 'resume', crawl, newFiles } });
       }),
-    simple('cancel', 'end a crawl for good; its files stay'),
-    make('backup', 'copy state and results, while the master works, to <data>/backups/<name>')
-      .argument('<name>', 'of the backup', crawlName)
+    simple('cancel', 'end a crawl permanently; its result files stay'),
+    make('backup', 'copy state and results to <data>/backups/<name> while the master runs')
+      .argument('<name>', 'name of the backup', crawlName)
       .action((name: string, values: Values) =>
         take({ ...common(values), ask: { verb: 'backup', name } }),
       ),
-    make('buried', 'list the URLs that were given up, or fetch them again')
-      .argument('<crawl>', 'its name', crawlName)
-      .option('--replay', 'put them back into the task queue', false)
-      .option('--url <url>', 'only this one')
+    make('buried', 'list the URLs that were given up after failures, or retry them')
+      .argument('<crawl>', 'name of the crawl', crawlName)
+      .option('--replay', 'put the URLs back into the task queue', false)
+      .option('--url <url>', 'list or retry only this URL')
       .action((crawl: string, values: Values) =>
         take({
           ...common(values),
@@ -124,17 +139,17 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
 }
 
 function ungiven(whose: string): string {
-  return `\nOptions of the crawl that are not given here are ${whose},\nwhatever is in the environment.`;
+  return `\nCrawl options that are not given are ${whose}; ORB_ variables do not set them.`;
 }
 
-/** What the operator gave of the spec with the command itself: the environment of a container and
- *  the defaults are the master's. */
+/** The part of the spec that the operator gave as flags of this command. The environment of a
+ *  container and the defaults are the master's. */
 function givenSpec(command: Command): SpecPart | undefined {
   const given = Object.entries(command.opts() as Values).filter(
     ([name]) => command.getOptionValueSource(name) === 'cli',
   );
   const values = Object.fromEntries(given);
-  makeSpec(values); // refused here rather than by the master
+  makeSpec(values); // so that a bad spec is refused before the master is asked
   const part = specPart(values);
   return Object.keys(part).length > 0 ? part : undefined;
 }

@@ -1,6 +1,7 @@
 /**
- * The options of a crawl on the master's command line: `node master.js` and `add` both have them.
- * Their flags, how their values are read, and the spec that they make; its name and its seeds.
+ * The options of a crawl on the master's command line: `node master.js`, `add` and `recrawl` have
+ * them. Their flags, the parsers of their values, and the spec that they make; also the parsers of
+ * a crawl's name and seeds.
  */
 import { InvalidArgumentError, type Option } from 'commander';
 import { isAddressRange } from '../../shared/address.ts';
@@ -31,98 +32,124 @@ export type SpecPart = Record<string, unknown>;
 
 export function specFlags(): Option[] {
   return [
-    flag('--scope <scope>', "host: the seeds' hosts; domain: their registrable domains; any")
+    flag(
+      '--scope <scope>',
+      "hosts to crawl: host (the seeds' hosts), domain (their registrable domains) or any",
+    )
       .choices(['host', 'domain', 'any'])
       .default('host'),
-    flag('--include <regex>', 'only URLs that match (may be repeated)').argParser(several),
-    flag('--exclude <regex>', 'no URLs that match (may be repeated)').argParser(several),
-    flag('--max-depth <n>', 'links away from a seed; default: no limit').argParser(
+    flag(
+      '--include <regex>',
+      'crawl only URLs that match (RE2; repeatable); default: all URLs',
+    ).argParser(several),
+    flag('--exclude <regex>', 'skip URLs that match (RE2; repeatable); default: none').argParser(
+      several,
+    ),
+    flag('--max-depth <n>', 'follow at most n links away from a seed; default: no limit').argParser(
       whole(0, 65_535),
     ),
-    flag('--max-pages <n>', 'pages before the crawl ends; default: no limit').argParser(
+    flag('--max-pages <n>', 'end the crawl after n pages; default: no limit').argParser(
       whole(1, Number.MAX_SAFE_INTEGER),
     ),
-    flag('--order <order>', 'within a host: breadth first, depth first, or priority of the seed')
+    flag(
+      '--order <order>',
+      'order of URLs within a host: bfs (breadth first), dfs (depth first) or priority',
+    )
       .choices(['bfs', 'dfs', 'priority'])
       .default('bfs'),
     flag(
       '--delay <ms>',
-      'between two fetches of a host; default: 250, on this machine 0',
+      'milliseconds between two fetches from a host; default: 250, on this machine 0',
     ).argParser(whole(0, 86_400_000)),
-    flag('--per-host <n>', 'fetches at once of a host; default: 2, on this machine 32').argParser(
-      whole(1, 10_000),
-    ),
-    flag('--crawl-delay-max <ms>', 'a longer Crawl-delay of a robots.txt counts as this')
+    flag(
+      '--per-host <n>',
+      'maximum number of concurrent fetches per host; default: 2, on this machine 32',
+    ).argParser(whole(1, 10_000)),
+    flag('--crawl-delay-max <ms>', 'longest Crawl-delay in robots.txt to honour, in milliseconds')
       .default(60_000)
       .argParser(whole(0, 86_400_000)),
-    flag('--ignore-robots', 'fetch what robots.txt disallows: only on your own sites').default(
-      false,
-    ),
-    flag('--sitemaps <which>', 'robots: those that robots.txt names; all: /sitemap.xml, too; none')
+    flag(
+      '--ignore-robots',
+      'fetch URLs that robots.txt disallows; only for sites that you own',
+    ).default(false),
+    flag(
+      '--sitemaps <which>',
+      'sitemaps to read: none, robots (named in robots.txt) or all (also /sitemap.xml)',
+    )
       .choices(['none', 'robots', 'all'])
       .default('robots'),
     flag(
       '--sitemap-since <date>',
-      'of sitemaps, only what was modified since, and what has no date; default: all',
+      'skip sitemap entries last modified before this date (2026-11-01); default: read all',
     ).argParser(moment),
     flag('--obey <directives>', `page directives to honour: ${obeyable.join(',')}; all; none`)
       .argParser(directives)
       .default(['nofollow'], 'nofollow'),
-    flag('--iframes', 'follow the pages that iframes show, like links').default(false),
-    flag('--ignore-refresh', 'do not follow where a meta refresh leads to').default(false),
-    flag('--canonical', 'name pages by their canonical link, and write each once').default(false),
-    flag('--images <which>', 'img: img[src] alone; all: wherever an image can stand; or classes')
+    flag('--iframes', 'follow the addresses of iframes like links').default(false),
+    flag('--ignore-refresh', 'do not follow meta refresh').default(false),
+    flag('--canonical', 'identify pages by their canonical link, and write each page once').default(
+      false,
+    ),
+    flag(
+      '--images <which>',
+      'image sources to collect: img (img[src] only), all, or a list of classes',
+    )
       .argParser(imageClasses)
       .default('all'),
-    flag('--srcset <which>', 'candidates that are taken: all, or the best of each')
+    flag('--srcset <which>', 'candidates of a srcset to collect: all, or the best one')
       .choices(['all', 'best'])
       .default('all'),
     flag(
       '--lazy-attributes <names>',
-      'attributes that scripts load images from, comma-separated; default: data-src and the like',
+      'attributes that hold the address of a lazy image, comma-separated; default: data-src and others',
     ).argParser(lazyNames),
     flag(
       '--traps <rule=n,…>',
-      'limits on links of endless sites, or off: see Traps; default: generous ones',
+      'limits on links of endless sites, or off; default: see docs/scope.md',
     ).argParser(trapLimits),
-    flag('--attempts <n>', 'fetches of a URL before it is buried')
+    flag('--attempts <n>', 'number of failed fetches after which a URL is given up')
       .default(4)
       .argParser(whole(1, 100)),
-    flag('--fetch-timeout <ms>', 'for one fetch with its redirects')
+    flag('--fetch-timeout <ms>', 'time limit of one fetch with its redirects, in milliseconds')
       .default(30_000)
       .argParser(whole(1, 600_000)),
     flag(
       '--connect-timeout <ms>',
-      'for name, connection and TLS; for the first answer of a host, too',
+      "time limit of lookup, connection and TLS, and of a host's first answer, in milliseconds",
     )
       .default(5_000)
       .argParser(whole(1, 600_000)),
-    flag('--page-bytes <n>', 'a longer page is cut there')
+    flag('--page-bytes <n>', 'maximum size of a page in bytes; a longer page is cut')
       .default(10 << 20)
       .argParser(whole(1, 1 << 30)),
-    flag('--redirects <n>', 'redirects of one fetch').default(10).argParser(whole(0, 50)),
+    flag('--redirects <n>', 'maximum number of redirects of one fetch')
+      .default(10)
+      .argParser(whole(0, 50)),
     flag(
       '--user-agent <text>',
-      `how slaves introduce themselves (may be repeated: visitors in turn); default: ${product}`,
+      `User-Agent header of the slaves (repeatable, to rotate); default: ${product}`,
     ).argParser(userAgents),
     flag(
       '--contact <url-or-mail>',
-      'told to hosts behind the user agent, so that they can reach you; default: none',
+      'URL or mail address added to the user agent, so that site owners can reach you; default: none',
     ).argParser(contact),
     flag(
       '--proxy <url>',
-      'http, https or socks5 proxy, user:password@ if need be (may be repeated: in turn); default: none',
+      'http, https or socks5 proxy, with optional user:password@ (repeatable, to rotate); default: none',
     ).argParser(proxies),
-    flag('--http2', 'offer HTTP/2 to https hosts').default(false),
+    flag('--http2', 'use HTTP/2 with https hosts that support it').default(false),
     flag(
       '--header <name:value>',
-      'sent with every request (may be repeated); Authorization to the hosts of seeds alone; default: none',
+      "request header (repeatable); Authorization goes to the seeds' hosts only; default: none",
     ).argParser(headers),
     flag(
       '--allow-private [cidr...]',
-      'private addresses that links may lead to: all, or these; default: none, a seed opens its host',
+      "private addresses to crawl: all, or ranges; default: only those of the seeds' hosts",
     ).argParser(addressRanges),
-    flag('--urls-expected <n>', 'sizes the Bloom filter; more is no harm')
+    flag(
+      '--urls-expected <n>',
+      'expected number of URLs; sizes the Bloom filter, which grows if there are more',
+    )
       .default(1_000_000)
       .argParser(whole(1, 1_000_000_000)),
   ];
@@ -164,7 +191,7 @@ const specFields: Readonly<
   allowPrivate: ['fetch', 'allowPrivate'],
 };
 
-/** The part of a spec that these values give. What is not given is left out. */
+/** Returns the part of a spec that these values make. Values that are not given are left out. */
 export function specPart(values: Values): SpecPart {
   const part: Values = {};
   const fetch: Values = {};
@@ -178,7 +205,7 @@ export function specPart(values: Values): SpecPart {
   return Object.keys(fetch).length > 0 ? { ...part, fetch } : part;
 }
 
-/** The user agents, each with the contact behind it. */
+/** The user agents, each followed by the contact. */
 function agents({ userAgent, contact }: Values): Values {
   if (userAgent === undefined && contact === undefined) return {};
   const given = Array.isArray(userAgent) ? userAgent.map(String) : [product];
@@ -196,8 +223,7 @@ export function makeSpec(values: Values): CrawlSpec {
   throw new ConfigError(`--${flagOf(issue?.path ?? [])}: ${issue?.message}`);
 }
 
-/** Refuses here what is no pattern at all; of others the master knows whether the crawl has them
- *  already. */
+/** Refuses text that is not a pattern. Only the master knows whether the crawl has it already. */
 function withPatterns(spec: CrawlSpec): CrawlSpec {
   try {
     refusePatterns(spec, true);
@@ -207,15 +233,15 @@ function withPatterns(spec: CrawlSpec): CrawlSpec {
   return spec;
 }
 
-/** The flag behind a field of the spec. */
+/** The flag that sets a field of the spec. */
 function flagOf(path: readonly PropertyKey[]): string {
   const field = String(path.findLast((step) => typeof step === 'string') ?? '');
   const name = field.replace(/(Ms|Max)$/, '').replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`);
   return { timeout: 'fetch-timeout', 'body-bytes': 'page-bytes' }[name] ?? name;
 }
 
-/** Commander would take whatever follows `--allow-private` for its values, a seed, too: only what
- *  looks like ranges is bound to it. */
+/** Commander would take any argument after `--allow-private` as its value, even a seed. So this
+ *  binds to it only arguments that look like ranges. */
 export function withRangesBound(argv: readonly string[]): string[] {
   const bound: string[] = [];
   for (const arg of argv) {
@@ -231,7 +257,7 @@ export function withRangesBound(argv: readonly string[]): string[] {
   return bound;
 }
 
-/** `NAME: VALUE`; one a line in the environment. */
+/** `NAME: VALUE`; one per line in the environment. */
 function headers(text: string, before: [string, string][] | undefined): [string, string][] {
   const given = text.split('\n').filter((line) => line.trim() !== '');
   const parsed = given.map((line): [string, string] => {
@@ -245,7 +271,7 @@ function headers(text: string, before: [string, string][] | undefined): [string,
   return [...(before ?? []), ...parsed];
 }
 
-/** A page about the crawler, or a mail address; it becomes a comment of the user agent. */
+/** A page about the crawler, or a mail address; it becomes a comment in the user agent. */
 function contact(text: string): string {
   const isMail = /^[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[\w-]+(\.[\w-]+)+$/.test(text);
   const isUrl = /^https?:\/\/[\x21-\x7e]+$/.test(text) && URL.canParse(text);
@@ -277,7 +303,7 @@ function moment(text: string): number {
   return ms;
 }
 
-/** `off`, or `RULE=N` and `RULE=off`, separated by commas; what comes later counts. */
+/** `off`, or `RULE=N` and `RULE=off`, separated by commas; a later one overrides. */
 function trapLimits(text: string, before: Record<string, number> = {}): Record<string, number> {
   let limits = before;
   for (const part of listed(text)) {
@@ -309,7 +335,7 @@ function directives(text: string): string[] {
   throw new InvalidArgumentError(`It must be all, none, or some of: ${known.join(',')}.`);
 }
 
-/** Names separated by commas; "+name" adds to those that are known. */
+/** Names separated by commas; "+name" adds to the default names. */
 function lazyNames(text: string): string[] {
   const adds = text.startsWith('+');
   const names = listed(text.replace('+', '').toLowerCase());
@@ -330,7 +356,7 @@ function addressRanges(text: string, before: string | string[] | undefined): 'al
   return [...(Array.isArray(before) ? before : []), ...ranges];
 }
 
-/** `isFirst`: it stands where a command could. @throws ConfigError */
+/** `isFirst`: it is where a command could be. @throws ConfigError */
 export function seedUrl(text: string, isFirst: boolean): string {
   const url = canonicalUrl(text);
   if (url === undefined && isFirst && /^[a-z-]+$/i.test(text)) {

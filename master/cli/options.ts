@@ -7,12 +7,12 @@ import { type AskOptions, subcommands } from './ask-options.ts';
 import { withRangesBound } from './crawl-options.ts';
 import { allServeFlags, folderFlags, type ServeOptions, serveOptions } from './serve-options.ts';
 
-/** A subcommand on the data folder of a master that does not run. */
+/** The subcommand that repairs the data folder while no master runs. */
 export type RepairOptions = {
   readonly kind: 'repair';
   readonly dataFolder: string;
   readonly outFolder: string;
-  /** Go on though result files are missing. */
+  /** Repair even if result files are missing. */
   readonly withoutResults: boolean;
 };
 
@@ -23,13 +23,29 @@ export type MasterOptions = ServeOptions | AskOptions | RepairOptions | Selftest
 
 type Values = Record<string, unknown>;
 
+const examples = `
+Examples:
+  Crawl a site from this machine, at most 3 links deep:
+    node master.js https://site/ --slaves 2 --max-depth 3 --exit-when-done
+
+  Crawl it from several machines: start the master on one, and a slave on each.
+  Copy slave.js and the master's orb-data/authkey to them:
+    node master.js https://site/ --max-depth 3 --exit-when-done
+    node slave.js --master MASTER-HOST:6666 --authkey-file authkey
+
+  Press Ctrl-C to stop; run the same command again to go on.
+  Failed URLs: lines with "error" in crawl-data/default/pages.jsonl, and
+    node master.js buried default`;
+
 /** @throws ConfigError, or commander's own error, each one line. */
 export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessEnv): MasterOptions {
   let options: MasterOptions | undefined;
   const program = makeCommand('node master.js', env)
-    .description('Crawl master: holds the queues, hands out tasks, writes what was found.')
+    .description(
+      'Orbweaver master: keeps the queues, hands out tasks to slaves and writes the results.',
+    )
     .version(version)
-    .argument('[seed...]', 'first URLs of the crawl; without any the master waits for `add`')
+    .argument('[seed...]', 'URLs to start from; without any, the master waits for seeds from `add`')
     .enablePositionalOptions();
   for (const option of allServeFlags()) program.addOption(option);
   program.action((seeds: string[]) => {
@@ -42,20 +58,21 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
   program.addCommand(repairCommand(take, env));
   program
     .command('selftest')
-    .description('prove on this machine that nothing is lost, whatever is killed')
+    .description('test on this machine that no page is lost when processes are killed')
     .helpOption(false)
     .allowUnknownOption()
     .allowExcessArguments()
     .action(() => {
       options = { kind: 'selftest' };
     });
+  program.addHelpText('after', examples);
   program.hook('preAction', (_, action) => refuseMisplaced(program, action));
   program.parse(withRangesBound(argv));
-  if (options === undefined) throw new ConfigError('nothing to do; see --help');
+  if (options === undefined) throw new ConfigError('no command was given; see --help');
   return options;
 }
 
-/** What stands before a command is the master's, and would be lost. @throws ConfigError */
+/** Options before a command belong to the master, and would be ignored. @throws ConfigError */
 function refuseMisplaced(program: Command, action: Command): void {
   if (action === program) return;
   const [first] = program.options.filter(
@@ -64,19 +81,19 @@ function refuseMisplaced(program: Command, action: Command): void {
   if (first === undefined) return;
   const name = action.name();
   throw new ConfigError(
-    `${first.long} stands before "${name}"; what is meant for a command stands behind it: ` +
+    `${first.long} stands before "${name}"; put the options of a command behind it: ` +
       `node master.js ${name} … ${first.long}`,
   );
 }
 
 function repairCommand(take: (options: RepairOptions) => void, env: NodeJS.ProcessEnv): Command {
   const command = makeCommand('repair', env).description(
-    'make a new store of what can be read of a damaged one; the master must not run',
+    'rebuild a damaged store from all that can still be read; stop the master first',
   );
   for (const option of folderFlags()) command.addOption(option);
   command.option(
     '--without-results',
-    'go on though result files are missing; what they list may be fetched and written again',
+    'repair even if result files are missing; their pages may be fetched and written again',
     false,
   );
   return command.action((values: Values) =>

@@ -1,4 +1,4 @@
-/** The flags of a master that serves; what they, environment and config file come to. */
+/** The flags of a serving master, and the options that flags, environment and config file make. */
 import { join } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { address, environmentAuthkey, flag, listed, readPem, whole } from '../../shared/cli.ts';
@@ -27,24 +27,24 @@ export type ServeOptions = {
   readonly authkey: Buffer | undefined;
   /** Made at the first start when it is missing. */
   readonly authkeyFile: string;
-  /** Which answers to the challenge are taken. */
+  /** Digests accepted in answers to the challenge. */
   readonly authDigest: AuthDigest;
-  /** Nobody is served in plain. */
+  /** Unencrypted connections are refused. */
   readonly tls: boolean;
-  /** Shown to whoever asks for one. */
+  /** Shown to peers that ask for a certificate. */
   readonly certificate: Certificate | undefined;
   readonly connections: number;
   readonly connectionsPerAddress: number;
-  /** Declared queues with the items that each may have; Infinity: any number. */
+  /** Declared queues, each with its maximum number of items; Infinity: no maximum. */
   readonly queues: ReadonlyMap<string, number>;
-  /** Reports to a Python program's put wait for the commit. */
+  /** The answer to a Python program's put waits for the commit. */
   readonly durablePut: boolean;
-  /** Which hosts share a delay and a concurrency. */
+  /** The hosts that share a delay and a concurrency. */
   readonly grouping: GroupingKind;
-  /** Slave processes that the master starts beside itself. */
+  /** Number of slave processes that the master starts. */
   readonly slaves: number;
   readonly exitWhenDone: boolean;
-  /** With less free on the disk, everything waits. */
+  /** With less free disk space, everything waits. */
   readonly diskReserveBytes: number;
   readonly recentUrls: number;
   readonly memoryBytes: number;
@@ -63,87 +63,115 @@ export function allServeFlags(): Option[] {
 
 function serveFlags(): Option[] {
   return [
-    flag('--listen <[host]:port>', 'where slaves connect; no host: every address')
+    flag(
+      '--listen <[host]:port>',
+      'address and port for slaves and commands; without a host: all addresses',
+    )
       .default(':6666')
       .argParser(address),
     ...folderFlags(),
-    flag('--crawl <name>', 'name of the crawl of the seeds')
+    flag('--crawl <name>', 'name of the crawl for the seeds')
       .default('default')
       .argParser(crawlName),
     new Option(
       '--authkey-file <file>',
-      'shared secret, made when missing (or ORB_AUTHKEY); default: <data>/authkey',
+      'file of the shared secret, created if missing (or set ORB_AUTHKEY); default: <data>/authkey',
     ).env('ORB_AUTHKEY_FILE'),
-    flag('--auth-digest <which>', 'any; sha256 refuses the MD5 of Python up to 3.11')
+    flag(
+      '--auth-digest <which>',
+      'digests accepted in the handshake: any, or sha256 (refuses Python up to 3.11, which uses MD5)',
+    )
       .choices(['any', 'sha256'])
       .default('any'),
-    flag('--tls', 'refuse peers that do not encrypt (stock Python does not)').default(false),
-    flag('--tls-cert <file>', 'certificate (PEM) for peers with --tls-ca; default: none'),
-    flag('--tls-key <file>', 'its private key (PEM); default: none'),
-    flag('--connections <n>', 'connections at once').default(10_000).argParser(whole(1, 100_000)),
-    flag('--connections-per-address <n>', 'of them with the key, from one address (IPv6: a /64)')
+    flag('--tls', 'refuse unencrypted connections (stock Python cannot encrypt)').default(false),
+    flag(
+      '--tls-cert <file>',
+      'certificate file (PEM), shown to peers that use --tls-ca; default: none',
+    ),
+    flag('--tls-key <file>', 'file of the private key (PEM) of --tls-cert; default: none'),
+    flag('--connections <n>', 'maximum number of connections')
+      .default(10_000)
+      .argParser(whole(1, 100_000)),
+    flag(
+      '--connections-per-address <n>',
+      'maximum number of authenticated connections per client address (IPv6: per /64)',
+    )
       .default(2_000)
       .argParser(whole(1, 100_000)),
     flag(
       '--queues <name[:max],…>',
-      'plain queues, at most so many items in each; default: none',
+      'named queues to serve, each with an optional maximum number of items; default: none',
     ).argParser(queues),
-    flag('--durable-put', 'answer a put of a Python program after its commit').default(false),
-    flag('--politeness-group <kind>', 'what shares delay and concurrency: host, domain, or ip')
+    flag(
+      '--durable-put',
+      'answer a put of a Python program only once the item is on the disk',
+    ).default(false),
+    flag(
+      '--politeness-group <kind>',
+      'unit that shares --delay and --per-host: host, domain or ip address',
+    )
       .choices(groupings)
       .default('host'),
-    flag('--config <file>', 'YAML or JSON file of options by their long names'),
-    flag('--slaves <n>', 'slave processes to start on this machine')
+    flag(
+      '--config <file>',
+      'YAML or JSON file of options, keyed by their long names; default: none',
+    ),
+    flag('--slaves <n>', 'number of slave processes to start on this machine')
       .default(0)
       .argParser(whole(0, 256)),
-    flag('--exit-when-done', 'leave with 0 when every crawl is finished').default(false),
-    flag('--disk-reserve <mb>', 'free space on the disk, in MB, below which everything waits')
+    flag('--exit-when-done', 'exit with code 0 when every crawl is finished').default(false),
+    flag('--disk-reserve <mb>', 'minimum free disk space, in MB; below it, the master waits')
       .default(256)
       .argParser(whole(1, 1_000_000)),
-    flag('--memory-limit <MB>', "what the master may take of memory, without the kernel's cache")
+    flag('--memory-limit <MB>', "the master's memory limit, in MiB (page cache excluded)")
       .default(1024)
       .argParser(whole(256, 1 << 20)),
-    flag('--recent-urls <n>', 'known URLs kept in memory for speed, 16 bytes each')
+    flag('--recent-urls <n>', 'number of known URLs cached in memory, 16 bytes each')
       .default(1 << 18)
       .argParser(whole(1024, 1 << 28)),
-    flag('--status-every <s>', 'seconds between status lines when there is no terminal')
+    flag('--status-every <s>', 'seconds between status lines when the output is not a terminal')
       .default(10)
       .argParser(whole(1, 86_400)),
-    flag('--json-logs', 'log lines as JSON').default(false),
-    flag('--log-level <level>', 'least important level that is logged')
-      .choices(logLevels)
-      .default('info'),
+    flag('--json-logs', 'write log lines as JSON').default(false),
+    flag('--log-level <level>', 'lowest log level to print').choices(logLevels).default('info'),
   ];
 }
 
 export function folderFlags(): Option[] {
   return [
-    flag('--data <folder>', 'state: store, authkey, lock').default('./orb-data'),
-    flag('--out <folder>', 'results: <out>/<crawl>/pages.jsonl and img_src.txt').default(
-      './crawl-data',
-    ),
+    flag('--data <folder>', 'folder of the state: store, authkey, lock').default('./orb-data'),
+    flag(
+      '--out <folder>',
+      'folder of the results: <out>/<crawl>/pages.jsonl and img_src.txt',
+    ).default('./crawl-data'),
   ];
 }
 
-/** For tests and odd networks: the patience that `hello` announces, in seconds. [B-4] */
+/** For tests and slow networks: the time limits that `hello` announces, in seconds. [B-4] */
 function timingFlags(): Option[] {
   return [
-    flag('--lease <s>', 'a lease ends this long after it was given or extended')
+    flag('--lease <s>', 'seconds that a lease lasts after it was given or extended')
       .default(limits.leaseMs / 1000)
       .argParser(seconds),
-    flag('--lease-margin <s>', 'a lease ends this long after two fetches, extended or not')
+    flag(
+      '--lease-margin <s>',
+      'seconds that a lease lasts beyond the time of two fetches, extended or not',
+    )
       .default(limits.leaseMarginMs / 1000)
       .argParser(seconds),
-    flag('--python-lease <s>', "a Python program's pages go back when it is silent for this long")
+    flag(
+      '--python-lease <s>',
+      'seconds of silence after which the pages of a Python program are released',
+    )
       .default(limits.pythonLeaseMs / 1000)
       .argParser(seconds),
-    flag('--heartbeat <s>', 'a side that has sent nothing for this long sends ping')
+    flag('--heartbeat <s>', 'seconds without sending after which a peer sends a ping')
       .default(limits.heartbeatMs / 1000)
       .argParser(seconds),
-    flag('--silence <s>', 'a side that has heard nothing for this long closes')
+    flag('--silence <s>', 'seconds without receiving after which a peer closes the connection')
       .default(limits.silenceMs / 1000)
       .argParser(seconds),
-    flag('--handshake <s>', 'from accept to the end of hello')
+    flag('--handshake <s>', 'seconds from accepting a connection to the end of its hello')
       .default(limits.handshakeMs / 1000)
       .argParser(seconds),
   ].map((option) => option.hideHelp());
@@ -158,7 +186,7 @@ export function serveOptions(
   const config = program.opts()['config'];
   if (typeof config === 'string') applyConfigFile(program, config);
   const values: Values = program.opts();
-  // What the environment says comes before the config file.
+  // The environment overrides the config file.
   const isKeyFile =
     values['authkeyFile'] !== undefined &&
     (program.getOptionValueSource('authkeyFile') !== 'config' || env['ORB_AUTHKEY'] === undefined);
@@ -199,7 +227,9 @@ function certificate(values: Values): Certificate | undefined {
   const { tlsCert, tlsKey } = values as { tlsCert?: string; tlsKey?: string };
   if (tlsCert === undefined && tlsKey === undefined) return undefined;
   if (tlsCert === undefined || tlsKey === undefined) {
-    throw new ConfigError('--tls-cert and --tls-key go together: the certificate and its key');
+    throw new ConfigError(
+      '--tls-cert and --tls-key must be given together: the certificate and its key',
+    );
   }
   return makeCertificate(readPem(tlsCert), readPem(tlsKey));
 }
@@ -210,7 +240,7 @@ function timing(values: Values): Timing {
   const heartbeatMs = ms('heartbeat');
   const silenceMs = ms('silence');
   if (silenceMs < 2 * heartbeatMs) {
-    throw new ConfigError('--silence must be at least twice --heartbeat: a ping may be late');
+    throw new ConfigError('--silence must be at least twice --heartbeat, since a ping may be late');
   }
   return {
     leaseMs: ms('lease'),
@@ -226,7 +256,9 @@ function queues(text: string): Map<string, number> {
   const entries = listed(text).map((part): [string, number] => {
     const [, name = '', max] = /^([A-Za-z_]\w{0,63})(?::([1-9]\d{0,9}))?$/.exec(part) ?? [];
     if (name === '') {
-      throw new InvalidArgumentError('It must be names with or without a maximum: a,b:1000.');
+      throw new InvalidArgumentError(
+        'It must be queue names, each with an optional maximum: a,b:1000.',
+      );
     }
     return [name, max === undefined ? Number.POSITIVE_INFINITY : Number(max)];
   });
