@@ -1,4 +1,4 @@
-/** `node master.js`: serves, asks a running master, or runs the selftest that was built beside it. */
+/** `node master.js`: serves, sends a request to a running master, or runs the selftest. */
 import { runMain } from '../shared/cli.ts';
 import { visible } from '../shared/visible.ts';
 import { ask } from './cli/ask.ts';
@@ -6,7 +6,7 @@ import { parseMasterOptions } from './cli/options.ts';
 import { Master } from './master.ts';
 import { repair } from './repair/repair.ts';
 
-// A log that finds no room, or no reader, ends no crawl.
+// A log without room or reader must not end a crawl.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
 await runMain('master', async () => {
@@ -20,7 +20,7 @@ await runMain('master', async () => {
     return;
   }
   if (options.kind === 'selftest') {
-    // A program of its own, in a file of its own: a master that serves does not load it.
+    // The selftest is a separate file, which a serving master does not load.
     await import(new URL('selftest.js', import.meta.url).href);
     return;
   }
@@ -28,13 +28,13 @@ await runMain('master', async () => {
   let asked = 0;
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
-      // The second one means it: everything that was acknowledged is on the disk.
+      // A second signal ends at once: all that was acknowledged is on the disk.
       if (++asked > 1) process.exit(1);
-      starting.then((master) => master.stop()).catch(() => {}); // said below
+      starting.then((master) => master.stop()).catch(() => {}); // reported below
     });
   }
   const master = await starting;
-  // What nobody waits for can fail, too: a look into the store by a timer, on a disk that failed.
+  // Work that nothing awaits can fail, too: a timer that reads the store from a failed disk.
   process.on('uncaughtException', (error) => master.fail(error));
   await master.stopped;
 });

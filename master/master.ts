@@ -27,7 +27,7 @@ import { Progress, summary } from './machine/progress.ts';
 import { SeedLookup } from './machine/seed-lookup.ts';
 import type { CrawlWorker } from './python/crawl-worker.ts';
 import { builtBytesMax } from './python/heavy-requests.ts';
-import { Managed } from './python/managed.ts';
+import { Manager } from './python/manager.ts';
 import { UserQueues } from './queues/queues.ts';
 import {
   asConfigError,
@@ -88,7 +88,7 @@ export class Master {
   readonly #frontier: Frontier;
   readonly #queues: UserQueues;
   readonly #backups: Backups;
-  readonly #managed: Managed;
+  readonly #manager: Manager;
   readonly #server: MasterServer;
   readonly #localSlaves: LocalSlaves;
   readonly #seedLookup = new SeedLookup();
@@ -153,7 +153,7 @@ export class Master {
       folders: [options.dataFolder, options.outFolder],
       reserveBytes: options.diskReserveBytes,
       onShort: (shortage) => this.#notices.diskFull(shortage),
-      onRoom: () => this.#log.info('there is room on the disk again: going on'),
+      onRoom: () => this.#log.info('there is room on the disk again: resuming'),
       onError,
     });
     this.#room = room;
@@ -215,7 +215,7 @@ export class Master {
       outFolder: options.outFolder,
       reserveBytes: options.diskReserveBytes,
       onMade: ({ folder, bytes }) => {
-        this.#log.info(`backup of ${(bytes / 1e6).toFixed(1)} MB is in ${folder}`);
+        this.#log.info(`backed up ${(bytes / 1e6).toFixed(1)} MB to ${folder}`);
       },
     });
     const isDraining = () => this.#state !== 'serving';
@@ -232,10 +232,10 @@ export class Master {
       leaseMs: options.timing.pythonLeaseMs,
       onWorker: ({ name: worker }: CrawlWorker, returned?: number) => {
         if (returned === undefined) this.#log.info({ worker }, 'Python worker joined');
-        else this.#log.info({ worker, returned }, 'Python worker left');
+        else this.#log.info({ worker, released: returned }, 'Python worker left');
       },
     };
-    this.#managed = new Managed(ports, {
+    this.#manager = new Manager(ports, {
       // No commit may ever come while the disk is full.
       isDurable: () => options.durablePut || room.isShort,
       plain: options.queues,
@@ -267,14 +267,14 @@ export class Master {
     if (leaseCount > 0) {
       this.#log.info(
         { leased: leaseCount },
-        'stopping when the slaves have reported what they fetch; a second signal ends at once',
+        'stopping when the slaves have reported their fetches; a second signal stops at once',
       );
     }
     await this.#leasesReturned();
     this.#localSlaves.close();
     this.#queues.close();
     const full = this.#endIfFull();
-    await this.#managed.close(leaveMs);
+    await this.#manager.close(leaveMs);
     await this.#commits.flushed();
     await this.#results.close();
     await this.#frontier.close();
@@ -317,7 +317,7 @@ export class Master {
       if (this.#room.shortMs < fullMs) return;
       this.fail(
         new ConfigError(
-          'stopped with the disk full: what was acknowledged is on it; make room, and start again',
+          'stopped with the disk full: all that was acknowledged is on it; free space and start again',
         ),
       );
     }, 250);
@@ -377,7 +377,7 @@ export class Master {
       frontier: this.#frontier,
       queues: this.#queues,
       backups: this.#backups,
-      managed: this.#managed,
+      manager: this.#manager,
       sessions: () => this.#server.sessions,
       isDraining: () => this.#state !== 'serving',
       onReady: (session) => {
@@ -391,7 +391,7 @@ export class Master {
         if (session.role !== 'slave') return;
         const leases = session.leases.size;
         this.#frontier.dispatcher.remove(session);
-        this.#log.info({ slave: session.name, returned: leases }, 'slave left');
+        this.#log.info({ slave: session.name, released: leases }, 'slave left');
       },
       onResumed: (crawl, how) => {
         this.#notices.resumed(crawl, how);
@@ -410,7 +410,7 @@ export class Master {
     if (!crawl.isOpen) for (const session of this.#server.sessions) session.endCrawl(crawl.id);
     const folder = this.#results.folderOf(crawl.name);
     this.#log.info(summary(crawl.status(), crawl.openMs, folder));
-    this.#managed.crawlEnded();
+    this.#manager.crawlEnded();
     // Who cancelled it gets the answer first.
     setImmediate(() => {
       this.#leaveIfDone();

@@ -1,4 +1,4 @@
-/** Why a master does not start, or ends with an error, in one line for the operator each. */
+/** The reasons why a master does not start, or ends with an error: one line each. */
 import { CommandError, ConfigError, messageOf, StoreError } from '../shared/errors.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
 import { refusePatterns } from './frontier/crawl/patterns.ts';
@@ -12,26 +12,26 @@ export function refuseFullDisk({ dataFolder, outFolder, diskReserveBytes }: Serv
   const { folder, freeBytes } = shortage;
   throw new ConfigError(
     `only ${megabytes(freeBytes)} MB are free under ${folder}, and --disk-reserve is ` +
-      `${megabytes(diskReserveBytes)}; make room, or lower it`,
+      `${megabytes(diskReserveBytes)}; free some space, or lower it`,
   );
 }
 
-/** Crawls of these names are all that is left of a master that should leave when all is done. */
+/** Only these held crawls are left of a master that should exit when all crawls are done. */
 export function heldError(names: string): ConfigError {
   return new ConfigError(
-    `not done, because held: ${names}; put the files back and start again, or start without ` +
-      '--exit-when-done and say `resume CRAWL --new-files` or `cancel CRAWL`',
+    `held crawls are not done: ${names}; put the files back and start again, or start without ` +
+      '--exit-when-done and run `resume CRAWL --new-files` or `cancel CRAWL`',
   );
 }
 
 /** Every slave of `--slaves` has died too often, or cannot start. */
 export function noSlaveError(): ConfigError {
   return new ConfigError(
-    'no slave is left, see above: stopped; what was done is kept, and the same command goes on',
+    'stopped, since no slave is left (see the log above); run the same command again to go on',
   );
 }
 
-/** Where no crawl can have them yet, patterns are refused before anything is made. */
+/** Refuses bad patterns before anything is created, where no stored crawl can have them. */
 export function refuseFirstPatterns({ spec }: ServeOptions): void {
   try {
     refusePatterns(spec);
@@ -40,19 +40,19 @@ export function refuseFirstPatterns({ spec }: ServeOptions): void {
   }
 }
 
-/** Of a request that the master made of itself: the operator made it. */
+/** For a request that the master made on behalf of its operator. */
 export function asConfigError(error: unknown): unknown {
   return error instanceof CommandError ? new ConfigError(error.message, error) : error;
 }
 
-/** Did the disk fail, rather than we? */
+/** Is it a failure of the disk, rather than ours? */
 export function isDiskFault(error: unknown): boolean {
   if (error instanceof StoreError) return true;
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   return ['EIO', 'EROFS', 'ENODEV', 'ENXIO', 'ESTALE', 'ENOTCONN'].includes(String(code));
 }
 
-/** The line that the master leaves with then. */
+/** The error that the master exits with after a failure of the disk. */
 export function diskFault(error: unknown): ConfigError {
   return new ConfigError(`${messageOf(error)}; ${afterFault}`, error);
 }

@@ -1,12 +1,12 @@
 /**
- * Which addresses may be connected to: the pure part of the address guard. An address is public
- * only if it is known to be: global unicast, in no special-purpose range. What a host name in a URL
- * says in digits (`0x7f.1`, `2130706433`, `[::ffff:127.0.0.1]`) is told by the URL Standard's own
- * host parser, so that guard and connection never read it differently.
+ * The addresses that a slave may connect to: the pure part of the address guard. An address is
+ * public only if it is known to be: global unicast, in no special-purpose range. Numeric host names
+ * of URLs (`0x7f.1`, `2130706433`, `[::ffff:127.0.0.1]`) are read by the URL Standard's own host
+ * parser, so that guard and connection never read them differently.
  *
- * What a seed opens is decided here, too. The master resolves the host of a seed once and keeps the
- * private blocks of its addresses. Slaves connect to public addresses and to those blocks, so that
- * a name that changes its mind (DNS rebinding) leads nowhere that its seed did not lead to.
+ * This file also decides what a seed opens. The master resolves the host of a seed once and keeps
+ * the private blocks of its addresses. Slaves connect to public addresses and to those blocks, so
+ * that a name that changes later (DNS rebinding) reaches nothing that its seed did not reach.
  * Source: IANA special-purpose address registries (RFC 6890), URL Standard, "host parsing".
  * Called by the slave's guard, by the master for seeds, and by the options of both programs.
  */
@@ -24,9 +24,9 @@ const platform = new Set(['168.63.129.16']);
 
 /** Names of the machine that resolves them. Source: RFC 6761, 6.3. */
 const localName = /(^|\.)localhost\.?$/i;
-/** One machine has both, and a hosts file may name either. */
+/** A machine has both, and a hosts file may name either. */
 const loopback = ['127.0.0.0/8', '::1/128'] as const;
-/** Where networks of one's own are, laboratories included. A name at any other address that is not
+/** The blocks of private networks, laboratories included. A name at any other address that is not
  *  public (link-local, multicast, `0.0.0.0`, a tunnel) opens nothing.
  *  Source: RFC 1918, 4193, 6598, 3879 (site-local), 2544, 5180, 5737, 3849, 9637. */
 const privateBlocks = [
@@ -34,9 +34,9 @@ const privateBlocks = [
   ...['198.18.0.0/15', '2001:2::/48', '192.0.2.0/24', '198.51.100.0/24', '203.0.113.0/24'],
   ...['2001:db8::/32', '3fff::/20'],
 ].map((text) => ({ text, range: rangeOf(text) }));
-/** Where clouds answer a machine's questions about itself, its credentials among them: the
- *  link-local addresses of nearly all, and those of AWS, Google, Oracle, Scaleway, Linode, Alibaba
- *  and Azure. No block includes them. Source: the manuals of these clouds. */
+/** The addresses where clouds serve a machine's metadata, its credentials included: the link-local
+ *  addresses of nearly all, and those of AWS, Google, Oracle, Scaleway, Linode, Alibaba and Azure.
+ *  No block includes them. Source: the manuals of these clouds. */
 const metadata = [
   ...['169.254.0.0/16', 'fe80::/10', 'fd00:ec2::/32', 'fd20:ce::254', 'fd00:c1::a9fe:a9fe'],
   ...['192.0.0.192', 'fd00:42::42', 'fd00:a9fe:a9fe::1', '100.100.100.200', 'fd00:100::100:200'],
@@ -44,10 +44,10 @@ const metadata = [
 ].map(rangeOf);
 
 /**
- * Whether `ip`, an address as a resolver gives it, is global unicast. Anything else, text that is
- * no address included, is not. Of the addresses that carry another, an IPv4-mapped one and one
- * behind the well-known NAT64 prefix count as what they carry (RFC 6052: IPv6-only networks reach
- * IPv4 by it); 6to4, Teredo and IPv4-compatible ones are refused whatever they carry.
+ * Returns whether `ip`, an address from a resolver, is global unicast. Text that is not an address
+ * is not. Some addresses embed another. An IPv4-mapped address, and one with the well-known NAT64
+ * prefix, count as the embedded address (RFC 6052: IPv6-only networks reach IPv4 by it); 6to4,
+ * Teredo and IPv4-compatible addresses are always refused.
  */
 export function isPublicAddress(ip: string): boolean {
   const address = parse(ip);
@@ -58,18 +58,18 @@ function isPublic(address: Address): boolean {
   if (address instanceof ipaddr.IPv4)
     return address.range() === 'unicast' && !platform.has(address.toString());
   if (address.match(nat64)) return isPublic(new ipaddr.IPv4(address.toByteArray().slice(12)));
-  // The library knows special ranges; what lies outside 2000::/3 and is not special is not
-  // assigned, or is old (`::127.0.0.1`).
+  // The library knows special ranges. Other addresses outside 2000::/3 are unassigned, or obsolete
+  // (`::127.0.0.1`).
   return address.match(globalUnicast) && address.range() === 'unicast';
 }
 
 /**
- * The address that a URL's host names in digits, without brackets, or undefined for a name. Takes
- * hosts as they stand in `URL.hostname` and as people write them: octal, hexadecimal, short forms,
- * full-width digits, percent-encoded. Source: URL Standard, "host parsing", "IPv4 parser".
+ * Returns the address of a numeric host, without brackets, or undefined for a name. Takes hosts as
+ * in `URL.hostname` and as people write them: octal, hexadecimal, short forms, full-width digits,
+ * percent-encoded. Source: URL Standard, "host parsing", "IPv4 parser".
  */
 export function hostLiteralAddress(hostname: string): string | undefined {
-  // Nothing that would end or begin another part of the URL.
+  // No character that would end the host or begin another part of the URL.
   if (hostname === '' || /[/?#@\\\s]/.test(hostname)) return undefined;
   const bracketed = isIP(hostname) === 6 ? `[${hostname}]` : hostname;
   let host: string;
@@ -82,13 +82,13 @@ export function hostLiteralAddress(hostname: string): string | undefined {
   return isIP(literal) === 0 ? undefined : literal;
 }
 
-/** A name that means the machine itself, whoever resolves it. */
+/** Is it a name of the machine that resolves it? */
 export function isLocalName(hostname: string): boolean {
   return localName.test(hostname);
 }
 
-/** The private blocks of a seed's host that no look-up is needed for; undefined for a name that the
- *  DNS decides. A host in digits opens its own address, whichever it is. */
+/** Returns the private blocks of a seed's host without a look-up; undefined for a name that needs
+ *  one. A numeric host opens its own address, whichever it is. */
 export function blocksOfHost(hostname: string): readonly string[] | undefined {
   if (isLocalName(hostname)) return loopback;
   const address = hostLiteralAddress(hostname);
@@ -98,7 +98,7 @@ export function blocksOfHost(hostname: string): readonly string[] | undefined {
   return blocks.length > 0 ? blocks : [address];
 }
 
-/** The private blocks of these addresses of a name, each once; [] if none is in one. */
+/** Returns the private blocks of a name's addresses, each once; [] if no address is in one. */
 export function blocksOfAddresses(addresses: readonly string[]): readonly string[] {
   const blocks = new Set<string>();
   for (const ip of addresses) {
@@ -116,8 +116,8 @@ export function addressOfPeer(peer: string): string {
   return peer.slice(0, peer.lastIndexOf(':'));
 }
 
-/** What one peer can choose its addresses from: an IPv4 address, or the first 64 bits of an IPv6
- *  one (RFC 6177: a site has at least those). Text that is no address stays as it is. */
+/** Returns the network of a peer: an IPv4 address, or the first 64 bits of an IPv6 address (RFC
+ *  6177: a site can use all addresses of at least a /64). Other text is returned unchanged. */
 export function networkOf(ip: string): string {
   const address = parse(ip.split('%', 1)[0] ?? '');
   if (address === undefined) return ip;
@@ -135,22 +135,22 @@ export function isAddressRange(text: string): boolean {
   }
 }
 
-/** What may be connected to: every public address, and what the operator allows besides. */
+/** The addresses that may be connected to: public ones, and those that the operator allows. */
 export class AddressPolicy {
   readonly #all: boolean;
   readonly #ranges: readonly Range[];
   readonly #blocks: readonly Range[];
 
-  /** `allow`: `all`, or CIDR ranges or single addresses (`10.0.0.0/8`, `::1`) beside the public
-   *  ones. `blocks`: what a seed opened, as `blocksOfHost` gives it; a metadata address is in none of
-   *  them, unless it stands there by itself. Throws a ConfigError for a range that is none. */
+  /** `allow`: `all`, or CIDR ranges or single addresses (`10.0.0.0/8`, `::1`), besides the public
+   *  ones. `blocks`: the blocks that a seed opened, from `blocksOfHost`; a metadata address is in
+   *  none of them, unless it is listed itself. @throws ConfigError not a range. */
   constructor(allow: 'all' | readonly string[] = [], blocks: readonly string[] = []) {
     this.#all = allow === 'all';
     this.#ranges = allow === 'all' ? [] : allow.map(rangeOf);
     this.#blocks = blocks.map(rangeOf);
   }
 
-  /** May a connection go to `ip`? Text that is no address never may. */
+  /** May a connection go to `ip`? False for text that is not an address. */
   allows(ip: string): boolean {
     const address = parse(ip);
     if (address === undefined) return false;
@@ -168,8 +168,8 @@ export class AddressPolicy {
 
 /** An IPv4-mapped address is the IPv4 address: the system connects to that one. */
 function parse(ip: string): Address | undefined {
-  // isIP takes only what a connection takes; the library would also take `0x7f.1`.
-  // A zone (`fe80::1%eth0`) makes an address of one link of it, never a public one.
+  // isIP accepts only what a connection accepts; the library would also accept `0x7f.1`. An address
+  // with a zone (`fe80::1%eth0`) belongs to one link and is never public.
   const version = isIP(ip);
   if (version === 0 || ip.includes('%')) return undefined;
   // The library reads `::8.8.8.8`, as inet_ntop writes ::808:808, as ::ffff:8.8.8.8.

@@ -1,4 +1,4 @@
-/** The shared secret: where it comes from, how it changes, and what is refused. */
+/** The shared secret: its sources, its changes, and the files that are refused. */
 import { randomBytes } from 'node:crypto';
 import {
   closeSync,
@@ -15,12 +15,12 @@ import { ConfigError, messageOf } from './errors.ts';
 
 /** Shorter keys can be guessed from one recorded handshake. */
 export const authkeyBytesMin = 16;
-/** While keys are changed there are two. */
+/** Two are in use while keys are changed. */
 const keysMax = 2;
 const lookEveryMs = 1_000;
 
-/** The keys in a file, one a line: the first is the one to connect with, a second one is welcome
- *  beside it. @throws ConfigError */
+/** Returns the keys in a file, one per line. The first is used to connect; a master also accepts
+ *  the second. @throws ConfigError */
 export function readAuthkeys(path: string): readonly [Buffer, ...Buffer[]] {
   let text: string;
   let stats: Stats;
@@ -33,35 +33,41 @@ export function readAuthkeys(path: string): readonly [Buffer, ...Buffer[]] {
       closeSync(file);
     }
   } catch (error) {
-    throw new ConfigError(`cannot read the authkey file ${path}: ${messageOf(error)}`, error);
+    throw new ConfigError(
+      `cannot read the authkey file ${path}: ${messageOf(error)}; choose another --authkey-file`,
+      error,
+    );
   }
   refuseOpenFile(path, stats);
   const [first, ...others] = text.split(/\r?\n/).filter((line) => line !== '');
-  if (first === undefined) throw new ConfigError(`the authkey file ${path} is empty`);
+  if (first === undefined)
+    throw new ConfigError(
+      `the authkey file ${path} is empty; put a key on its first line, or delete it`,
+    );
   if (others.length >= keysMax) {
     throw new ConfigError(
-      `the authkey file ${path} has ${others.length + 1} lines; it may have two: the key, and one ` +
-        'that is also taken while keys are changed',
+      `the authkey file ${path} has ${others.length + 1} lines; leave at most two: the key, and a ` +
+        'second one that is also accepted',
     );
   }
   return [Buffer.from(first), ...others.map((line) => Buffer.from(line))];
 }
 
-/** The key in a file to connect with. @throws ConfigError */
+/** Returns the key in a file that is used to connect. @throws ConfigError */
 export function readAuthkey(path: string): Buffer {
   return readAuthkeys(path)[0];
 }
 
-/** As ssh does with keys: a file of our own that others may read is a mistake. */
+/** As ssh does: a key file of our own that other users may read is a mistake. */
 function refuseOpenFile(path: string, { mode, uid }: Stats): void {
   if (process.platform === 'win32' || uid !== process.getuid?.() || (mode & 0o077) === 0) return;
   const modes = (mode & 0o777).toString(8).padStart(4, '0');
   throw new ConfigError(
-    `the authkey file ${path} is open to others (mode ${modes}): chmod 600 ${path}`,
+    `the authkey file ${path} is open to other users (mode ${modes}); run: chmod 600 ${path}`,
   );
 }
 
-/** A file of keys as it is now: looked at again, once a second at most, whenever it is asked. */
+/** A file of keys that may change. It is read again when asked for, at most once a second. */
 export class AuthkeyFile {
   readonly #path: string;
   readonly #onError: (error: unknown) => void;
@@ -69,8 +75,8 @@ export class AuthkeyFile {
   #lookedAt = performance.now();
   #wrong = '';
 
-  /** `onError`: the file was changed to something that cannot be used; once for each reason, and
-   *  the keys of before stay. @throws ConfigError */
+  /** `onError` is called when the file cannot be used any longer, once for each reason; the
+   *  previous keys stay valid. @throws ConfigError */
   constructor(path: string, onError: (error: unknown) => void) {
     this.#path = path;
     this.#onError = onError;
@@ -92,22 +98,23 @@ export class AuthkeyFile {
   }
 }
 
-/** Gives the key in a file as it is now, or as it was while the file cannot be used.
- *  @throws ConfigError when it cannot be used already now. */
+/** Returns a function that returns the current key of a file, or the last good one while the file
+ *  cannot be used.
+ *  @throws ConfigError if the file cannot be used now. */
 export function authkeyReader(path: string): () => Buffer {
   let key = readAuthkey(path);
   return () => {
     try {
       key = readAuthkey(path);
     } catch {
-      // Being replaced, perhaps; a key that is refused says so.
+      // The file may be being replaced. If the old key is wrong, the master refuses it.
     }
     return key;
   };
 }
 
-/** The file of the key of the master of this folder: on the master's own machine nothing has to be
- *  given. @throws ConfigError */
+/** Returns the key file of the master of this folder, so that no option is needed on its machine.
+ *  @throws ConfigError */
 export function localAuthkeyFile(): string {
   const path = './orb-data/authkey';
   if (existsSync(path)) return path;
@@ -116,7 +123,8 @@ export function localAuthkeyFile(): string {
   );
 }
 
-/** Makes a key in `path` (mode 0600) when there is none; true when it did. @throws ConfigError */
+/** Creates a key in `path` (mode 0600) if there is no file. Returns whether it did. @throws
+ *  ConfigError */
 export function makeAuthkeyFile(path: string): boolean {
   if (existsSync(path)) return false;
   const text = randomBytes(24).toString('base64url');
@@ -126,13 +134,16 @@ export function makeAuthkeyFile(path: string): boolean {
       writeSync(file, `${text}\n`);
       fsyncSync(file);
     } catch (error) {
-      rmSync(path); // an empty one would be in the way of the next start
+      rmSync(path); // an empty file would break the next start
       throw error;
     } finally {
       closeSync(file);
     }
   } catch (error) {
-    throw new ConfigError(`cannot make the authkey file ${path}: ${messageOf(error)}`, error);
+    throw new ConfigError(
+      `cannot create the authkey file ${path}: ${messageOf(error)}; choose another --authkey-file`,
+      error,
+    );
   }
   return true;
 }

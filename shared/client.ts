@@ -1,6 +1,6 @@
 /**
- * A client's connection to a master: `connect` makes it, `request` asks, pushes arrive at a
- * handler. The slave, the subcommands and any Node program that wants the user queues use it.
+ * A client's connection to a master: `connect` opens it, `request` sends a request, pushes arrive
+ * at a handler. The slave, the subcommands and any Node program that wants the user queues use it.
  *
  *     const master = await connect({ host: 'box', port: 6666, authkey });
  *     await master.queue('jobs').put({ n: 7 });
@@ -26,7 +26,7 @@ import { isLoopback } from './url.ts';
 
 export { AuthError, CommandError, ConnectionError, OrbError, ProtocolError } from './errors.ts';
 
-/** What a msgpack item and the rest of a `queue.put` add to its bytes, at most. */
+/** Overhead of a msgpack item, and of the rest of a `queue.put`, at most. */
 const itemHeadBytes = 5;
 const requestHeadBytes = 256;
 
@@ -43,7 +43,7 @@ export type ConnectOptions = {
    *  that shows a certificate for `host`. Default: true, unless `host` is this machine. */
   readonly tls?: boolean | { readonly ca: string | Uint8Array } | undefined;
   readonly onPush?: (push: Push) => void;
-  /** Once, when the connection is gone; undefined after `close()`. */
+  /** Called once, when the connection is gone; `error` is undefined after `close()`. */
   readonly onClose?: (error: OrbError | undefined) => void;
 };
 
@@ -107,23 +107,23 @@ export class MasterClient {
     this.#connection = new Connection(socket, handshake, handler, { tls });
   }
 
-  /** What the master announced: its limits, and this session's number. */
+  /** The master's reply to `hello`: its limits, and this session's number. */
   get hello(): Replies['hello'] {
-    if (this.#hello === undefined) throw new ConnectionError('not joined yet');
+    if (this.#hello === undefined) throw new ConnectionError('the connection is not open yet');
     return this.#hello;
   }
 
-  /** Asks and waits for the answer. The request may be held back for up to `withinMs`, so that
-   *  several leave in one write.
-   *  @throws CommandError what the master answered · ConnectionError the connection ended. */
+  /** Sends a request and waits for the reply. It may delay the request by up to `withinMs`, to send
+   *  several in one write.
+   *  @throws CommandError the master refused it · ConnectionError the connection ended. */
   request<V extends Verb>(verb: V, body: Body<V>, withinMs = 0): Promise<Replies[V]> {
     if (this.#closed) return Promise.reject(this.#closed);
     const id = ++this.#lastId;
     const frame = encodeMessage({ verb, id, ...body });
     const bytesMax = this.#hello?.frameBytesMax ?? limits.frameBytesMax;
-    // The master would close the session over it. [F-5]
+    // The master would close the session because of it. [F-5]
     if (frame.length > bytesMax) {
-      const text = `a ${verb} of ${frame.length} bytes; the master takes ${bytesMax}`;
+      const text = `a ${verb} of ${frame.length} bytes is too long; the master accepts ${bytesMax}`;
       return Promise.reject(new CommandError('E_BAD_REQUEST', text));
     }
     const reply = new Promise<Replies[V]>((resolve, reject) => {
@@ -133,7 +133,7 @@ export class MasterClient {
     return reply;
   }
 
-  /** Tells without waiting; nothing is answered. */
+  /** Sends a message that gets no reply. */
   notify<V extends Verb>(verb: V, body: Body<V>): void {
     this.#connection.send({ verb, ...body });
   }
@@ -143,7 +143,7 @@ export class MasterClient {
     return new SharedQueue(this, name);
   }
 
-  /** Resolves when the master has taken what was sent. */
+  /** Resolves when the master has read all that was sent. */
   drained(): Promise<void> {
     return this.#connection.drained();
   }
@@ -179,8 +179,8 @@ export class MasterClient {
       proof: roleProof(agreement, role, protocolVersion, channel),
     });
     const expected = roleProof(agreement, 'master', protocolVersion, channel);
-    if (!sameBytes(expected, hello.proof)) throw new AuthError('the master gave a wrong proof');
-    // The master's own limits hold, whatever this side was built with. [B-3]
+    if (!sameBytes(expected, hello.proof)) throw new AuthError('the master sent a wrong proof');
+    // The master's limits apply, not those of this program's version. [B-3]
     this.#connection.startHeartbeat({ verb: 'ping' }, hello);
     this.#hello = hello;
     return hello;
@@ -188,7 +188,8 @@ export class MasterClient {
 
   #receive(payload: Buffer): void {
     const message = decodeMessage(payload);
-    if (typeof message !== 'object' || message === null) throw new ProtocolError('not a message');
+    if (typeof message !== 'object' || message === null)
+      throw new ProtocolError('the master sent something that is not a message');
     if (!('id' in message)) {
       const push = message as Push;
       if (push.verb === 'error') this.#connection.close(fatalErrorOf(push.error, push.message));
@@ -213,13 +214,13 @@ export class SharedQueue {
     this.name = name;
   }
 
-  /** Appends values (anything that msgpack holds, at most 1 MiB each) in their order; resolves
-   *  when they are on the master's disk, with the queue's size. More than a frame holds goes in
-   *  several: should the connection end between them, the first ones are in the queue. */
+  /** Appends values (anything that msgpack holds, at most 1 MiB each) in order. Resolves with the
+   *  queue's size when they are on the master's disk. Values beyond one frame are sent in several;
+   *  if the connection ends between them, the first ones are in the queue. */
   async put(...values: unknown[]): Promise<number> {
     const items = values.map(encodeValue);
     if (items.some((item) => item.length > limits.queueItemBytesMax)) {
-      throw new CommandError('E_BAD_REQUEST', 'an item of a queue is at most 1 MiB');
+      throw new CommandError('E_BAD_REQUEST', 'a queue item must be at most 1 MiB');
     }
     let size: number | undefined;
     for (const batch of batchesOf(items, this.#master.hello.frameBytesMax)) {
@@ -228,9 +229,9 @@ export class SharedQueue {
     return size ?? (await this.size());
   }
 
-  /** The oldest value, or undefined when none came within `timeoutMs` (default 0: do not wait;
-   *  Infinity: for ever). The master forgets it once this promise has resolved here; a
-   *  connection that dies before puts it back. */
+  /** Returns the oldest value, or undefined if none came within `timeoutMs` (default 0: do not
+   *  wait; Infinity: no limit). The master deletes the value when this promise has resolved; if the
+   *  connection dies earlier, the value returns to the queue. */
   async get(options: { timeoutMs?: number } = {}): Promise<unknown> {
     const deadline = performance.now() + (options.timeoutMs ?? 0);
     while (true) {
@@ -257,7 +258,7 @@ export class SharedQueue {
   }
 }
 
-/** A master's address: `host:port`, where the port may be left out; `orbs://` before it asks for
+/** A master's address: `host:port`, with an optional port; the prefix `orbs://` asks for
  *  encryption. @throws ConfigError */
 export function parseAddress(
   text: string,
@@ -265,7 +266,7 @@ export function parseAddress(
 ): { host: string; port: number; isEncrypted: boolean } {
   const match = /^(?:orb(s?):\/\/)?(?:\[([^\]]+)\]|([^:[\]/]*))(?::(\d{1,5}))?$/.exec(text);
   const port = match?.[4] === undefined ? defaultPort : Number(match[4]);
-  // A number alone would be taken for an IPv4 address.
+  // A number alone would be read as an IPv4 address.
   if (/^\d+$/.test(text)) {
     throw new ConfigError(`"${text}" is not an address; write host:port, or :${text}`);
   }
@@ -285,7 +286,7 @@ function fatalErrorOf(code: string, message: string): OrbError {
   return new ProtocolError(message, code === 'E_VERSION' ? code : 'E_BAD_FRAME');
 }
 
-/** Cuts items into pieces that fit into a request each. */
+/** Splits items into batches that fit into one request each. */
 function* batchesOf(items: readonly Uint8Array[], frameBytesMax: number): Generator<Uint8Array[]> {
   let batch: Uint8Array[] = [];
   let bytes = 0;
@@ -305,12 +306,14 @@ function* batchesOf(items: readonly Uint8Array[], frameBytesMax: number): Genera
   if (batch.length > 0) yield batch;
 }
 
-/** Why a connection is gone. What breaks the framing before the handshake is over is another
- *  program's greeting. */
+/** Returns the reason why a connection is gone. Broken framing during the handshake is the greeting
+ *  of another program. */
 function reasonOf(error: OrbError | undefined, where: string, isGreeted: boolean): OrbError {
   if (error === undefined) return new ConnectionError(`${where} closed the connection`);
   if (error instanceof ProtocolError && !isGreeted) {
-    return new ProtocolError('this is not an Orbweaver master; name yours with --master');
+    return new ProtocolError(
+      'this is not an Orbweaver master; give the address of yours with --master',
+    );
   }
   return error;
 }

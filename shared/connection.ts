@@ -1,13 +1,13 @@
 /**
- * One authenticated connection of either side: frames in and out over a socket, heartbeats,
- * silence detection and back-pressure. It knows bytes and messages, no verbs.
+ * One authenticated connection of either side: frames in and out over a socket, heartbeats, silence
+ * detection and back-pressure. It knows bytes and messages, not verbs.
  *
  *     handshaking --both challenges met--> open --end, error, silence, close()--> closed
  *          |                                                                        ^
  *          +--wrong answer--> mute --the verdict's time, end, any byte--------------+
  *
- * All that is written in one turn of the event loop leaves in one write, the answers to a chunk
- * when that is read; what may wait a little waits for more.
+ * All messages of one turn of the event loop leave in one write, and the replies to a chunk when it
+ * is read. Messages that may be delayed wait for more.
  * Source: PROTOCOL.md, "Connection" and "Heartbeats".
  */
 import assert from 'node:assert/strict';
@@ -19,32 +19,32 @@ import { type Agreement, encryptedOnly, type HandshakeStep } from './handshake.t
 import { limits } from './protocol.ts';
 
 export type ConnectionHandler = {
-  /** The peer is authenticated; agreement and channel bind what follows. */
+  /** The peer is authenticated; agreement and channel bind the following messages. */
   readonly onOpen: (agreement: Agreement, channel: Buffer) => void;
   /** One payload. A throw of ProtocolError closes the connection with it. */
   readonly onPayload: (payload: Buffer) => void;
   /** A large frame that is not whole takes more memory than before. */
   readonly onGrown?: () => void;
-  /** A server's: the peer gave the right answer, and goes on with the handshake. */
+  /** Server only: the peer gave the right answer, and continues the handshake. */
   readonly onProved?: () => void;
-  /** A server's: the peer gave a wrong answer, and hears so after this many ms. [H-7] */
+  /** Server only: the peer gave a wrong answer. Returns the delay of the verdict in ms. [H-7] */
   readonly onRefused?: (error: AuthError) => number;
-  /** The authenticated peer broke the protocol: the last moment to tell it. */
+  /** The authenticated peer broke the protocol: the last chance to send a message. */
   readonly onBroken?: (error: ProtocolError) => void;
-  /** Once, however it ended; `error` is undefined after an orderly end. */
+  /** Called once at the end; `error` is undefined after an orderly end. */
   readonly onClose: (error: OrbError | undefined) => void;
-  /** Once, after `onClose`: the socket is gone, too. */
+  /** Called once, after `onClose`, when the socket is gone, too. */
   readonly onGone?: () => void;
 };
 
 const frameHead = Buffer.from([0]);
-/** More than this waits for nothing. */
+/** More bytes than this are written at once. */
 const flushBytes = 32 << 10;
 
 type Handshake = { receive(payload: Buffer): HandshakeStep; readonly isProved?: boolean };
 
-/** A client begins TLS after the server's first frame; a server follows a client that does, and
- *  if it is `required` takes no other. [K-1]..[K-5] */
+/** A client begins TLS after the server's first frame. A server follows such a client; with
+ *  `required` it refuses others. [K-1]..[K-5] */
 export type Tls = {
   readonly encryption: Encryption;
   readonly as: 'client' | 'server' | 'server, required';
@@ -56,19 +56,19 @@ export type ConnectionOptions = {
   readonly tls?: Tls | undefined;
 };
 
-/** How often a side that has nothing to say says so, and how long it listens in vain, in ms. */
+/** Time without sending before a ping, and time without receiving before the end, in ms. */
 export type Heartbeat = {
   readonly heartbeatMs: number;
   readonly silenceMs: number;
-  /** A peer that takes nothing of what it is sent for this long is closed; default: never. Not
-   *  for a client: a master that is full takes nothing for as long as it needs to. [B-5] */
+  /** A peer that reads nothing of what it is sent for this long is closed; default: never. A client
+   *  leaves it unset: a full master reads nothing for as long as it needs. [B-5] */
   readonly untakenMs?: number;
 };
 
 export class Connection {
   readonly peer: string;
   #socket: Socket;
-  /** What came in, inside TLS as well. */
+  /** The socket below TLS: it counts all bytes received. */
   readonly #plain: Socket;
   readonly #handler: ConnectionHandler;
   readonly #decoder = new FrameDecoder(limits.frameBytesBeforeAuthMax);
@@ -85,7 +85,7 @@ export class Connection {
   #heardAt = performance.now();
   #sentAt = performance.now();
   #sentBytes = 0;
-  /** Both since the handshake. */
+  /** Both count since the handshake. */
   #sentFrames = 0;
   #receivedFrames = 0;
   #isHeadSent = false;
@@ -118,23 +118,23 @@ export class Connection {
     return this.#state;
   }
 
-  /** Bytes that the peer has not taken yet. */
+  /** Bytes that the peer has not read yet. */
   get unsentBytes(): number {
     return this.#socket.writableLength;
   }
 
-  /** What a peer has sent that has not proved the key yet; of TLS, much of it may be kept. */
+  /** Bytes received before the peer proved the key; TLS may keep much of them in memory. */
   get unprovedBytes(): number {
     return this.#state === 'handshaking' ? this.#plain.bytesRead : 0;
   }
 
-  /** What it keeps in memory: answers that are not taken, frames that are not whole. */
+  /** Bytes kept in memory: unread replies and incomplete frames. */
   get heldBytes(): number {
     return this.#socket.writableLength + this.#decoder.heldBytes;
   }
 
-  /** Sends a message within so many ms, or with the next one that cannot wait; false when the peer
-   *  takes less than is sent, so that the caller slows. */
+  /** Sends a message within `withinMs`, or with the next one that cannot wait. Returns false when
+   *  the peer reads too slowly, so that the caller slows down. */
   send(message: object, withinMs = 0): boolean {
     return this.sendFrame(encodeMessage(message), withinMs);
   }
@@ -153,14 +153,14 @@ export class Connection {
     if (this.#state === 'open') this.#sentFrames++;
     if (!this.#isHeadSent) return this.#socket.write(frame);
     this.#isHeadSent = false;
-    assert.equal(frame[0], 0, 'the head of the frame was sent before');
+    assert.equal(frame[0], 0, 'the head of the frame was sent already');
     return this.#socket.write(frame.subarray(1));
   }
 
   /** Sends the first byte of the next frame ahead, which is 0 for every frame below 16 MiB, unless
-   *  the peer's first message is here already. A Python client's waits for the acknowledgement of
-   *  its last frame (Nagle), which our kernel delays by 40 ms; this byte carries it at once.
-   *  Source: BASEMANAGER, chapter 8. */
+   *  the peer's first message is here already. A Python client waits for the acknowledgement of its
+   *  last frame (Nagle), which our kernel delays by 40 ms; this byte carries it at once.
+   *  Source: PROTOCOL.md, "The Python dialect". */
   sendHeadSoon(): void {
     setImmediate(() => {
       if (this.#state !== 'open' || this.#sentFrames > 0 || this.#receivedFrames > 0) return;
@@ -169,9 +169,9 @@ export class Connection {
     });
   }
 
-  /** Corks the socket until the flush; a flush that is due sooner replaces one that is later. */
+  /** Corks the socket until the flush; an earlier flush replaces a later one. */
   #flushWithin(ms: number): void {
-    // The only frame of a chunk is answered at once.
+    // If a chunk has only one frame, its reply is sent at once.
     if (this.#isReceiving && ms === 0 && this.#flush === 'none' && this.#decoder.isEmpty) return;
     if (this.#flush === 'soon' || (this.#flush === 'later' && ms > 0)) return;
     if (this.#flush === 'none') this.#socket.cork();
@@ -187,7 +187,7 @@ export class Connection {
     this.#socket.uncork();
   }
 
-  /** Resolves when the peer has taken what was sent, or the connection is closed. */
+  /** Resolves when the peer has read all that was sent, or the connection is closed. */
   drained(): Promise<void> {
     if (this.#state === 'closed' || !this.#socket.writableNeedDrain) return Promise.resolve();
     return new Promise((resolve) => {
@@ -205,13 +205,13 @@ export class Connection {
   resume(): void {
     if (!this.#heldBack) return;
     this.#heldBack = false;
-    // The peer could not be heard while nobody read.
+    // While we did not read, the peer's silence did not count.
     this.#heardAt = performance.now();
     this.#socket.resume();
     this.#drainDecoder();
   }
 
-  /** From now on silence is the peer's fault, and ours is broken by `ping`. [B-1] [B-2] */
+  /** From now on a silent peer is closed, and `ping` breaks our own silence. [B-1] [B-2] */
   startHeartbeat(ping: object, { heartbeatMs, silenceMs, untakenMs }: Heartbeat): void {
     clearTimeout(this.#deadline);
     const frame = encodeMessage(ping);
@@ -219,10 +219,10 @@ export class Connection {
       const now = performance.now();
       if (now - this.#sentAt >= heartbeatMs) this.sendFrame(frame);
       if (!this.#heldBack && now - this.#heardAt > silenceMs) {
-        this.close(new ConnectionError(`nothing heard for ${silenceMs / 1000} s`));
+        this.close(new ConnectionError(`nothing received for ${silenceMs / 1000} s`));
       }
       if (untakenMs !== undefined && now - this.#lastTakenAt(now) > untakenMs) {
-        this.close(new ConnectionError(`nothing taken for ${untakenMs / 1000} s`));
+        this.close(new ConnectionError(`the peer read nothing for ${untakenMs / 1000} s`));
       }
     }, heartbeatMs / 2);
     this.#heartbeat.unref();
@@ -258,8 +258,8 @@ export class Connection {
     this.#socket.destroy();
   }
 
-  /** When the peer last took something, or had nothing to take. A write of many frames counts
-   *  when all of it is taken, so this errs by one write. */
+  /** Returns when the peer last read something, or had nothing to read. A write of many frames
+   *  counts when all of it is read, so this errs by one write. */
   #lastTakenAt(now: number): number {
     const unsent = this.#socket.writableLength;
     const taken = this.#sentBytes - unsent;
@@ -280,7 +280,7 @@ export class Connection {
 
   #receive(chunk: Buffer): void {
     if (this.#state === 'closed') return;
-    // It has said all that it may say.
+    // The peer may send nothing more.
     if (this.#state === 'mute') {
       this.#socket.destroy();
       return;
@@ -294,7 +294,7 @@ export class Connection {
       }
       if (as === 'server, required') {
         this.sendPayload(encryptedOnly);
-        this.close(new ProtocolError('it did not encrypt, and --tls asks for it'));
+        this.close(new ProtocolError('the peer did not encrypt, but --tls requires it'));
         return;
       }
     }
@@ -313,12 +313,12 @@ export class Connection {
     this.#handler.onGrown?.();
   }
 
-  /** From here on everything is inside TLS; `head` of it has been read already. */
+  /** Begins TLS; its first bytes, `head`, have been read already. */
   #encrypt(encryption: Encryption, head?: Buffer): Socket {
     const plain = this.#socket;
     if (this.#flush !== 'none') this.#flushNow();
     for (const event of ['data', 'error', 'end', 'close']) plain.removeAllListeners(event);
-    // Its errors come by the TLS socket.
+    // Its errors arrive at the TLS socket.
     plain.on('error', () => {});
     plain.pause();
     if (head !== undefined) plain.unshift(head);
@@ -351,9 +351,10 @@ export class Connection {
     if (this.#tls?.as === 'client' && step.error === undefined) {
       const { encryption } = this.#tls;
       this.#tls = undefined;
-      // What came in plain after the challenge is from nobody that we trust. [K-4]
-      if (!this.#decoder.isEmpty) throw new ProtocolError('the master spoke twice before TLS');
-      // Not a byte to whoever has not proved to be the master.
+      // Plain bytes after the challenge are not authenticated. [K-4]
+      if (!this.#decoder.isEmpty)
+        throw new ProtocolError('the master sent more than its challenge before TLS');
+      // Send no byte before the other side has proved to be the master.
       this.#encrypt(encryption).once('secureConnect', () => this.#proceed(step));
     } else this.#proceed(step);
   }
@@ -373,8 +374,8 @@ export class Connection {
     this.#handler.onOpen(agreement, channelBinding(this.#socket));
   }
 
-  /** The verdict on a wrong answer; until then the connection is open and mute. The wrong answer
-   *  was told of, so that the end is none of its own. */
+  /** Sends the verdict on a wrong answer after `waitMs`; until then the connection is open and
+   *  mute. The wrong answer was reported already, so the end has no error. */
   #refuseAfter(waitMs: number, verdict: readonly Buffer[]): void {
     clearTimeout(this.#deadline);
     const refuse = () => {

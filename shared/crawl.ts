@@ -1,18 +1,18 @@
 /**
- * What a crawl is told to do: its spec, fixed when the crawl is added. The master keeps it with
- * the crawl and sends the part that slaves need (`FetchSpec`) with the first task of a crawl.
+ * The spec of a crawl, fixed when the crawl is added. The master keeps it with the crawl and sends
+ * the part that slaves need (`FetchSpec`) with the first task of a crawl.
  */
 import * as z from 'zod';
 import { isAddressRange } from './address.ts';
 import { version } from './version.ts';
 
-/** `held`: its files are not what the master left; on record it is running or paused. */
+/** `held`: its files are not as the master left them; the store records it as running or paused. */
 export type CrawlState = 'running' | 'paused' | 'held' | 'finished' | 'cancelled';
 
 export const crawlDelayMaxMsDefault = 60_000;
 const count = (max: number) => z.int().min(1).max(max);
 
-/** Where an image was found. docs/images.md says what each is. */
+/** Where an image was found. docs/images.md explains each. */
 export const imageVias = [
   'img',
   'srcset',
@@ -31,7 +31,7 @@ export const imageVias = [
 ] as const;
 export type ImageVia = (typeof imageVias)[number];
 
-/** What a page may ask of crawlers that is recorded; `none` and `nocache` stand for some of them.
+/** The page directives that are recorded; `none` and `nocache` stand for some of them.
  *  Source: Google Search Central, "Robots meta tag"; RFC 9309 leaves this open. */
 export const robotsDirectives = [
   'noindex',
@@ -45,11 +45,11 @@ export const robotsDirectives = [
 ] as const;
 export type RobotsDirective = (typeof robotsDirectives)[number];
 
-/** What a crawl can keep to. `nofollow` is a page's word on all of its links; `rel-nofollow` that
- *  of one link (`rel=nofollow`, `ugc` or `sponsored`). */
+/** The page directives that a crawl can honour. `nofollow` applies to all links of a page;
+ *  `rel-nofollow` to one link (`rel=nofollow`, `ugc` or `sponsored`). */
 export const obeyable = ['nofollow', 'rel-nofollow', 'noindex'] as const;
 
-/** Where the usual scripts keep the addresses of images that they load later. */
+/** The attributes in which common scripts keep the addresses of lazy images. */
 export const lazyAttributes: readonly string[] = [
   'data-src',
   'data-srcset',
@@ -70,7 +70,7 @@ export const lazyAttributes: readonly string[] = [
   'data-background-image',
   'data-poster',
 ];
-/** What `isProxyUrl` takes, in words. */
+/** The form that `isProxyUrl` accepts, in words. */
 export const proxyUrlForm = 'must be http://, https:// or socks5://[user:password@]host[:port]';
 
 /** Is it the address of a proxy, without a path? */
@@ -83,23 +83,23 @@ const attributeName = z.string().regex(/^[a-z][a-z0-9_:.-]{0,63}$/, {
   error: 'must be attribute names in lower case',
 });
 
-/** The client's own business, or set by another option. Source: Fetch Standard, "forbidden
- *  request-header", with what a crawler sets itself. */
+/** Headers that the client sets itself, or that another option sets. Source: Fetch Standard,
+ *  "forbidden request-header", with what a crawler sets itself. */
 const forbiddenHeader =
   /^(?:accept-encoding|connection|content-length|cookie|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade|user-agent|via|(?:proxy|sec)-.*)$/i;
 const header = z.tuple([
   z
     .string()
-    .regex(/^[\w!#$%&'*+.^`|~-]{1,128}$/, { error: 'is no name of a header' })
+    .regex(/^[\w!#$%&'*+.^`|~-]{1,128}$/, { error: 'is not a header name' })
     .refine((name) => !forbiddenHeader.test(name), { error: 'is set by the slave itself' }),
-  z.string().regex(/^[\x20-\x7e]{0,4096}$/, { error: 'must be ASCII text of one line' }),
+  z.string().regex(/^[\x20-\x7e]{0,4096}$/, { error: 'must be one line of ASCII text' }),
 ]);
 
 const userAgent = z
   .string()
-  .regex(/^[\x20-\x7e]{1,512}$/, { error: 'must be ASCII text of one line' });
+  .regex(/^[\x20-\x7e]{1,512}$/, { error: 'must be one line of ASCII text' });
 
-/** Limits and manners of one fetch; the only part of a spec that a slave sees. */
+/** Limits and rules of one fetch; the only part of a spec that a slave gets. */
 export const fetchSpecSchema = z.strictObject({
   /** `img`: img[src] alone; `all`: every class of image source that is known; or these. */
   images: z.union([z.enum(['img', 'all']), z.array(z.enum(imageVias)).min(1)]).default('all'),
@@ -111,22 +111,22 @@ export const fetchSpecSchema = z.strictObject({
     .default([...lazyAttributes]),
   /** Whole fetch, redirects and body included, in ms. */
   timeoutMs: count(600_000).default(30_000),
-  /** Name, connection and TLS together, and the first answer of a host that nobody knows, in ms. */
+  /** Name look-up, connection and TLS together, and the first answer of an unknown host, in ms. */
   connectTimeoutMs: count(600_000).default(5_000),
   /** Body after decompression; a longer page is cut there and still parsed. */
   bodyBytesMax: count(1 << 30).default(10 << 20),
   redirectsMax: z.int().min(0).max(50).default(10),
-  /** What pages ask of crawlers that is kept to. */
+  /** The page directives to honour. */
   obey: z.array(z.enum(obeyable)).max(obeyable.length).default(['nofollow']),
-  /** Where a meta refresh leads to is recorded, but no link. */
+  /** The target of a meta refresh is recorded, but is not a link. */
   ignoreRefresh: z.boolean().default(false),
-  /** What an iframe shows is a link. */
+  /** The address of an iframe is a link. */
   iframes: z.boolean().default(false),
   /** Its first word is our name in robots.txt. */
   userAgent: userAgent.default(`Orbweaver/${version}`),
-  /** Visitors beside the first introduce themselves as these, in turn. */
+  /** Further user agents, in rotation with the first. */
   otherUserAgents: z.array(userAgent).max(99).default([]),
-  /** Fetch through these, in turn; none: directly. */
+  /** Proxies to fetch through, in rotation; none: directly. */
   proxies: z
     .array(z.string().max(1024).refine(isProxyUrl, { error: proxyUrlForm }))
     .max(100)
@@ -135,8 +135,8 @@ export const fetchSpecSchema = z.strictObject({
   http2: z.boolean().default(false),
   /** Sent with every request, name and value; Authorization goes to the hosts of seeds alone. */
   headers: z.array(header).max(64).default([]),
-  /** Addresses that may be connected to beside the public ones: `all`, or ranges (`10.0.0.0/8`,
-   *  `::1`). A seed opens the private block of its own host besides. */
+  /** Addresses that slaves may connect to besides the public ones: `all`, or ranges (`10.0.0.0/8`,
+   *  `::1`). A seed also opens the private block of its own host. */
   allowPrivate: z
     .union([
       z.literal('all'),
@@ -145,14 +145,14 @@ export const fetchSpecSchema = z.strictObject({
         .max(1000),
     ])
     .default([]),
-  /** What a sitemap says was last modified before is left out; Unix time in ms. */
+  /** Sitemap entries that were last modified earlier are left out; Unix time in ms. */
   sitemapSinceMs: z.int().min(0).optional(),
 });
 export type FetchSpec = z.infer<typeof fetchSpecSchema>;
 
 const trapLimit = (max: number, value: number) => z.int().min(0).max(max).default(value);
 
-/** What keeps links out of endless sites, by rule; 0: that rule is off. docs/scope.md, "Traps". */
+/** Limits on the links of endless sites, by rule; 0: that rule is off. docs/scope.md, "Traps". */
 export const trapLimitsSchema = z.strictObject({
   /** Characters of a URL. */
   length: trapLimit(4096, 2083),
@@ -162,16 +162,16 @@ export const trapLimitsSchema = z.strictObject({
   repeats: trapLimit(2048, 5),
   /** Parameters of a query. */
   parameters: trapLimit(4096, 32),
-  /** URLs that differ in a session id alone. */
+  /** URLs that differ only in a session id. */
   session: trapLimit(1, 1),
   /** URLs of one path with three parameters or more. */
   queries: trapLimit(1_000_000_000, 10_000),
-  /** URLs that differ in their numbers alone, far from a seed: 5 links if they look like a
+  /** URLs that differ only in their numbers, far from a seed: 5 links if they look like a
    *  calendar's, else 100. */
   similar: trapLimit(1_000_000_000, 10_000),
 });
 export type TrapLimits = z.infer<typeof trapLimitsSchema>;
-/** In the order in which a link is held against them; the patterns of the crawl come behind
+/** In the order in which they are applied to a link; the crawl's patterns come after
  *  `parameters`. */
 export const trapRules = [
   'length',
@@ -183,7 +183,7 @@ export const trapRules = [
   'similar',
 ] as const satisfies readonly (keyof TrapLimits)[];
 
-/** What it may say the master decides, which runs it. */
+/** The master, which runs the pattern, decides what it may contain. */
 const pattern = z.string().max(1024);
 
 export const crawlSpecSchema = z.strictObject({
@@ -198,36 +198,37 @@ export const crawlSpecSchema = z.strictObject({
   /** Pages written before the crawl ends. */
   maxPages: count(Number.MAX_SAFE_INTEGER).optional(),
   order: z.enum(['bfs', 'dfs', 'priority']).default('bfs'),
-  /** Between two starts of a fetch on one host, in ms; unset: 250, on a loopback host 0. */
+  /** Between the starts of two fetches from one host, in ms; unset: 250, on a loopback host 0. */
   delayMs: z.int().min(0).max(86_400_000).optional(),
-  /** Fetches at once on one host; unset: 2, on a loopback host 32. */
+  /** Concurrent fetches from one host; unset: 2, on a loopback host 32. */
   perHost: count(10_000).optional(),
-  /** Fetch what robots.txt disallows, too, and as fast as the delay allows. */
+  /** Fetch also URLs that robots.txt disallows, and ignore its Crawl-delay. */
   ignoreRobots: z.boolean().default(false),
-  /** `robots`: the sitemaps that a host's robots.txt names; `all`: `/sitemap.xml`, too, where it names
-   *  none. */
+  /** `robots`: the sitemaps that a host's robots.txt names; `all`: also `/sitemap.xml` where it
+   *  names none. */
   sitemaps: z.enum(['none', 'robots', 'all']).default('robots'),
   /** A longer Crawl-delay of a robots.txt counts as this, in ms. */
   crawlDelayMaxMs: z.int().min(0).max(86_400_000).default(crawlDelayMaxMsDefault),
-  /** A page is named by its canonical URL where that is in scope: one page for each. */
+  /** Identify a page by its canonical URL where that is in scope: one page for each. */
   canonical: z.boolean().default(false),
   traps: trapLimitsSchema.prefault({}),
   /** Fetches of one URL before it is buried. */
   attemptsMax: count(100).default(4),
-  /** Sizes the first Bloom filter; more URLs than that only add filters. */
+  /** Sizes the first Bloom filter; more URLs only add filters. */
   urlsExpected: count(1_000_000_000).default(1_000_000),
   fetch: fetchSpecSchema.prefault({}),
 });
 export type CrawlSpec = z.infer<typeof crawlSpecSchema>;
 export type CrawlSpecInput = z.input<typeof crawlSpecSchema>;
 
-/** Names a folder under `--out`, so it is held to letters, digits, dot, dash and underscore. */
+/** Names a folder under `--out`, so only letters, digits, dot, dash and underscore are allowed. */
 export const crawlNameSchema = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, {
-  error: 'must be 1 to 64 letters, digits, dots, dashes or underscores, a letter or digit first',
+  error:
+    'must be 1 to 64 letters, digits, dots, dashes or underscores, starting with a letter or digit',
 });
 
-/** Our name in a robots.txt, a robots meta element and X-Robots-Tag: what the user agent begins
- *  with. Source: RFC 9309, section 2.2.1. */
+/** Returns our name in robots.txt, robots meta elements and X-Robots-Tag: the start of the user
+ *  agent. Source: RFC 9309, section 2.2.1. */
 export function productToken(userAgent: string): string {
   return /^[A-Za-z_-]+/.exec(userAgent)?.[0] ?? 'Orbweaver';
 }

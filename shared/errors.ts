@@ -3,7 +3,8 @@
  * An error leaves the process as its code and one short line; stacks and paths stay inside.
  */
 
-/** Those of PROTOCOL.md, "Errors", travel; E_CLOSED, E_CONFIG and E_STORE stay in the process. */
+/** Codes of PROTOCOL.md, "Errors", are sent to peers; E_CLOSED, E_CONFIG and E_STORE stay in the
+ *  process. */
 export type ErrorCode =
   | 'E_AUTH'
   | 'E_BAD_FRAME'
@@ -58,7 +59,7 @@ export class ProtocolError extends OrbError {
 /** Only this request failed; the session goes on. */
 export class CommandError extends OrbError {}
 
-/** The connection ended or could not be made; whoever needs it connects again with back-off. */
+/** The connection ended or could not be made; the caller reconnects with back-off. */
 export class ConnectionError extends OrbError {
   constructor(message: string, cause?: unknown) {
     super('E_CLOSED', message, { cause, retryable: true });
@@ -82,7 +83,7 @@ export function exitCodeOf(error: unknown): number {
   return exitCodes.failed;
 }
 
-/** One line for people and logs, whatever was thrown. */
+/** Returns one line for people and logs, for any thrown value. */
 export function messageOf(error: unknown): string {
   const text = error instanceof Error ? error.message || error.name : String(error);
   return text.replace(/\s*\n\s*/g, ' ');

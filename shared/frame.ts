@@ -4,8 +4,8 @@
  *     int32 big-endian length | payload             length >= 0
  *     ff ff ff ff | uint64 big-endian length | payload    (-1: the long form)
  *
- * The decoder takes chunks cut anywhere and copies only the frames that span them. A length is
- * checked against the limit before anything is allocated.
+ * The decoder accepts chunks cut anywhere and copies only frames that span chunks. It checks a
+ * length against the limit before it allocates anything.
  * Source: PROTOCOL.md [F-1]..[F-8].
  */
 import { Packr, Unpackr } from 'msgpackr';
@@ -13,18 +13,19 @@ import { ProtocolError } from './errors.ts';
 import { assertPlain } from './plain-value.ts';
 import { limits } from './protocol.ts';
 
-/** Of a short header, which all frames that we send have. */
+/** Size of a short header, the only kind that we send. */
 export const frameHeaderBytes = 4;
 const longHeaderBytes = 12;
 const empty = Buffer.alloc(0);
-/** What an unfinished frame takes before anybody has to know. */
+/** Size of an unfinished frame from which on its growth is reported. */
 const largeBytes = 1 << 20;
 
-/** Cuts a byte stream into payloads: `push` a chunk, then call `next` until it gives undefined. */
+/** Cuts a byte stream into payloads: `push` a chunk, then call `next` until it returns
+ *  undefined. */
 export class FrameDecoder {
-  /** Largest payload that is taken; raised once the peer has proved that it knows the key. */
+  /** Largest payload accepted; raised once the peer has proved that it has the key. */
   bytesMax: number;
-  /** A large frame that is not whole took more memory; whoever looks sets it back. */
+  /** An unfinished large frame took more memory; the reader of this flag resets it. */
   hasGrown = false;
   #chunk: Buffer = empty;
   // A frame that spans chunks grows here, by doubling, so that a peer that sends single bytes
@@ -40,8 +41,8 @@ export class FrameDecoder {
     this.#chunk = this.#chunk.length === 0 ? chunk : Buffer.concat([this.#chunk, chunk]);
   }
 
-  /** The next whole payload, or undefined until more bytes come. It is a view: it stays valid,
-   *  but keeps the chunk it came in alive.
+  /** Returns the next whole payload, or undefined until more bytes come. It is a view: it stays
+   *  valid, but keeps its chunk alive.
    *  @throws ProtocolError E_BAD_FRAME on a negative or over-long length. */
   next(): Buffer | undefined {
     if (this.#filled > 0) return this.#nextOfPartial();
@@ -66,24 +67,24 @@ export class FrameDecoder {
         return payload;
       }
       if (this.#chunk.length === 0) return undefined;
-      // Without a size the header itself is cut: byte by byte until it is whole.
+      // Without a size the header is incomplete: take single bytes until it is whole.
       this.#keep(Math.min(this.#chunk.length, size === undefined ? 1 : size.total - this.#filled));
     }
   }
 
-  /** Forgets what is not whole: nobody will ask for it. */
+  /** Drops unfinished frames, which will not be read. */
   clear(): void {
     this.#chunk = empty;
     this.#partial = empty;
     this.#filled = 0;
   }
 
-  /** What it keeps in memory. */
+  /** Bytes kept in memory. */
   get heldBytes(): number {
     return this.#chunk.length + this.#partial.length;
   }
 
-  /** Nothing of a frame is there. */
+  /** No byte of a frame is pending. */
   get isEmpty(): boolean {
     return this.#chunk.length === 0 && this.#filled === 0;
   }
@@ -102,7 +103,8 @@ export class FrameDecoder {
     this.#chunk = this.#chunk.subarray(count);
   }
 
-  /** Header and whole size of the frame that `bytes` begins with; undefined if that is cut. */
+  /** Returns header and total size of the first frame in `bytes`; undefined if the header is
+   *  cut. */
   #frameSize(bytes: Buffer): { header: number; total: number } | undefined {
     if (bytes.length < frameHeaderBytes) return undefined;
     let length = bytes.readInt32BE(0);
@@ -112,7 +114,7 @@ export class FrameDecoder {
       length = bytes.readUInt32BE(4) * 0x1_0000_0000 + bytes.readUInt32BE(8);
       header = longHeaderBytes;
     }
-    if (length < 0) throw new ProtocolError(`a frame's length is ${length}`);
+    if (length < 0) throw new ProtocolError(`a frame has the length ${length}`);
     if (length > this.bytesMax) {
       throw new ProtocolError(`a frame of ${length} bytes; the limit is ${this.bytesMax}`);
     }
@@ -128,14 +130,14 @@ export function encodeFrame(payload: Uint8Array): Buffer {
   return frame;
 }
 
-// Plain msgpack: no record extension, so that any language can speak it; a field that is undefined
-// is left out, because only an extension could hold it. [F-6]
+// Plain msgpack: no record extension, so that any language can speak it; undefined fields are left
+// out, because only an extension could hold them. [F-6]
 const packing = { useRecords: false, skipValues: [undefined] }; // the types lack skipValues
 const packr = new Packr(packing);
 const unpackr = new Unpackr({ useRecords: false, mapsAsObjects: true, int64AsType: 'number' });
 
-/** Any plain value as msgpack bytes of its own.
- *  @throws TypeError for what only an extension could hold: dates, errors, big integers,
+/** Returns a plain value as msgpack bytes of its own.
+ *  @throws TypeError for values that only an extension could hold: dates, errors, big integers,
  *  undefined. */
 export function encodeValue(value: unknown): Buffer {
   try {
@@ -143,13 +145,13 @@ export function encodeValue(value: unknown): Buffer {
     assertPlain(bytes);
     return bytes;
   } catch (error) {
-    throw new TypeError('only null, booleans, numbers, texts, bytes, arrays and maps are sent', {
+    throw new TypeError('only null, booleans, numbers, texts, bytes, arrays and maps can be sent', {
       cause: error,
     });
   }
 }
 
-/** @throws ProtocolError when the bytes are not one whole msgpack value, plain all through. */
+/** @throws ProtocolError when the bytes are not one whole, plain msgpack value. */
 export function decodeValue(bytes: Uint8Array, valuesMax?: number): unknown {
   try {
     assertPlain(bytes, valuesMax);

@@ -1,6 +1,6 @@
 /**
- * The mutual challenge of `multiprocessing.connection`: both sides prove that they hold the
- * authkey before a single message is read. Pure: bytes in, bytes out.
+ * The mutual challenge of `multiprocessing.connection`: both sides prove that they hold the authkey
+ * before a single message is read. Pure: bytes in, bytes out.
  *
  *     server                                client
  *     #CHALLENGE#{sha256}<40 random>   ->
@@ -10,8 +10,8 @@
  *     <digest>                         ->
  *                                      <-   #WELCOME# | #FAILURE#, close
  *
- * The MAC covers all that follows `#CHALLENGE#`, the `{sha256}` included. The server checks the
- * client's answer before it ever answers a challenge; else it would be an oracle for reflection.
+ * The MAC covers everything after `#CHALLENGE#`, including `{sha256}`. The server checks the
+ * client's answer before it answers a challenge; otherwise it would be an oracle for reflection.
  * Source: PROTOCOL.md [H-1]..[H-7]; CPython Lib/multiprocessing/connection.py (3.12).
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
@@ -20,7 +20,7 @@ import { AuthError, ConfigError, ProtocolError } from './errors.ts';
 const challengePrefix = Buffer.from('#CHALLENGE#');
 const welcome = Buffer.from('#WELCOME#');
 const failure = Buffer.from('#FAILURE#');
-/** Instead of a verdict, from a master that takes nothing in plain. [K-5] */
+/** Sent instead of a verdict by a master that requires encryption. [K-5] */
 export const encryptedOnly = Buffer.from('#TLS#');
 const oldChallengeBytes = 20;
 const randomPart = 40;
@@ -34,35 +34,34 @@ const digests = new Map([
   ['sha3_384', 'sha3-384'],
 ]);
 
-/** `any`: what Python offers, the MD5 of versions up to 3.11 included; `sha256`: nothing else. */
+/** `any`: all digests of Python, including the MD5 of versions up to 3.11; `sha256`: only that. */
 export type AuthDigest = 'any' | 'sha256';
 
-/** The key that both sides hold, and what they have challenged each other with; binds what is
- *  agreed later. [H-6] */
+/** The common key and both challenges; binds the messages that follow. [H-6] */
 export type Agreement = {
   readonly authkey: Buffer;
   readonly server: Buffer;
   readonly client: Buffer;
 };
 
-/** What to do after a frame: send these, and go on, be done, or close with the error. */
+/** The step after a frame: send these, then continue, finish, or close with the error. */
 export type HandshakeStep = {
   readonly send: readonly Buffer[];
   readonly agreement?: Agreement;
   readonly error?: AuthError | ConfigError | ProtocolError;
 };
 
-/** The server's half. `start` gives the first frame; feed every frame after it to `receive`. */
+/** The server's half. `start` returns the first frame; pass every later frame to `receive`. */
 export class ServerHandshake {
   readonly #authkeys: readonly Buffer[];
   readonly #digest: AuthDigest;
   readonly #challenge = makeChallenge();
-  /** The one of the keys that the client holds. */
+  /** The key that the client has. */
   #authkey: Buffer | undefined;
   #clientChallenge: Buffer | undefined;
   #state: 'answer' | 'challenge' | 'welcome' | 'done' = 'answer';
 
-  /** `authkeys`: any of them is welcome. */
+  /** `authkeys`: the client may have any of them. */
   constructor(authkeys: readonly Buffer[], digest: AuthDigest = 'any') {
     this.#authkeys = authkeys;
     this.#digest = digest;
@@ -102,7 +101,7 @@ export class ServerHandshake {
         const client = this.#clientChallenge;
         const authkey = this.#authkey;
         if (authkey === undefined || client === undefined || !payload.equals(welcome)) {
-          return { send: [], error: new AuthError('the client refused the digest') };
+          return { send: [], error: new AuthError('the client rejected the digest') };
         }
         return { send: [], agreement: { authkey, server: this.#challenge, client } };
       }
@@ -114,7 +113,7 @@ export class ServerHandshake {
   }
 }
 
-/** The client's half: feed it every frame. */
+/** The client's half: pass every frame to `receive`. */
 export class ClientHandshake {
   readonly #authkey: Buffer;
   readonly #challenge = makeChallenge();
@@ -129,7 +128,7 @@ export class ClientHandshake {
     switch (this.#state) {
       case 'challenge': {
         const challenge = challengeOf(payload);
-        // Whoever stands in for a master must not choose a digest that helps to guess the key.
+        // An impostor of the master must not choose a digest that makes the key easier to guess.
         const isOurs = challenge !== undefined && digestName(challenge) === 'sha256';
         this.#serverChallenge = isOurs ? challenge : undefined;
         const answer = this.#serverChallenge && answerTo(this.#authkey, this.#serverChallenge);
@@ -141,7 +140,7 @@ export class ClientHandshake {
         this.#state = payload.equals(welcome) ? 'answer' : 'done';
         if (payload.equals(failure)) return refused('the master refused the authkey');
         if (payload.equals(encryptedOnly)) {
-          const text = 'the master serves encrypted connections alone; give --tls';
+          const text = 'the master accepts only encrypted connections; give --tls';
           return { send: [], error: new ConfigError(text) };
         }
         if (this.#state === 'done') return broken('this is not an Orbweaver master');
@@ -152,7 +151,7 @@ export class ClientHandshake {
         if (!server || !verify(this.#authkey, this.#challenge, payload, 'sha256')) {
           return {
             send: [failure],
-            error: new AuthError('the master could not prove that it holds the authkey'),
+            error: new AuthError('the master could not prove that it has the authkey'),
           };
         }
         const agreement = { authkey: this.#authkey, server, client: this.#challenge };
@@ -166,9 +165,9 @@ export class ClientHandshake {
   }
 }
 
-/** Proves in `hello` and its reply that this side holds the key *and* means this role, this
- *  version, these two challenges, which the stock handshake leaves out, and this channel (the
- *  binding of an encrypted connection). [H-6] [K-6] */
+/** Returns the proof in `hello` and its reply. It binds the key to role, version and both
+ *  challenges, which the stock handshake does not, and to the channel of an encrypted connection.
+ *  [H-6] [K-6] */
 export function roleProof(
   { authkey, server, client }: Agreement,
   role: string,
@@ -196,7 +195,7 @@ function challengeOf(payload: Buffer): Buffer | undefined {
   return Buffer.from(payload.subarray(challengePrefix.length));
 }
 
-/** The answer to a challenge, in the form that its sender understands. */
+/** Returns the answer to a challenge, in the form that its sender understands. */
 function answerTo(authkey: Buffer, challenge: Buffer): Buffer | undefined {
   if (challenge.length === oldChallengeBytes) return mac(authkey, 'md5', challenge);
   const name = digestName(challenge);

@@ -1,5 +1,5 @@
 /**
- * The log of both programs: one line an event, for people or as JSON (pino).
+ * The log of both programs: one line per event, for people or as JSON (pino).
  *
  *     14:02:11 info  slave joined  slave=box-2 peer=10.0.0.7:40112
  */
@@ -34,7 +34,7 @@ function forPeople(line: string): string {
   const clock = new Date(String(time)).toTimeString().slice(0, 8);
   const rest = Object.entries(fields).map(([name, value]) => ` ${name}=${textOf(value)}`);
   const tail = rest.length > 0 ? ` ${rest.join('')}` : '';
-  // Peers and pages have their say in these.
+  // These fields may hold text from peers and pages.
   return `${visible(`${clock} ${String(level).padEnd(5)} ${msg}${tail}`)}\n`;
 }
 

@@ -1,7 +1,8 @@
 /**
- * The msgpack that we speak: null, booleans, numbers, texts, bytes, arrays and maps with text or
- * number keys. Extensions are refused before the decoder sees them, because its own ones make
- * dates, sets, errors, regular expressions and functions, and may outlive their message.
+ * The subset of msgpack that we use: null, booleans, numbers, texts, bytes, arrays and maps with
+ * text or number keys. Extensions are refused before the decoder sees them, because its built-in
+ * ones make dates, sets, errors, regular expressions and functions, and may keep state beyond a
+ * message.
  *
  * Source: PROTOCOL.md [F-6]; the msgpack specification, "Formats".
  */
@@ -12,9 +13,10 @@ const depthMax = limits.messageDepthMax;
 /** Values still to come, by depth; one array, because the walk is never re-entered. */
 const left = new Uint32Array(depthMax + 1);
 
-/** Walks the bytes without building anything: a decoder trusts lengths, and five bytes can promise
- *  it 30 million values.
- *  @throws RangeError when they are not one whole plain value, or one of more than `valuesMax`. */
+/** Checks the bytes without building anything: a decoder trusts lengths, and five bytes can
+ *  announce 30 million values.
+ *  @throws RangeError when they are not one whole plain value, or have more than `valuesMax`
+ *  values. */
 export function assertPlain(bytes: Uint8Array, valuesMax = Number.POSITIVE_INFINITY): void {
   left[0] = 1;
   let depth = 0;
@@ -23,7 +25,8 @@ export function assertPlain(bytes: Uint8Array, valuesMax = Number.POSITIVE_INFIN
   while (true) {
     while (left[depth] === 0) {
       if (depth === 0) {
-        if (at !== bytes.length) throw new RangeError(`${bytes.length - at} bytes too many`);
+        if (at !== bytes.length)
+          throw new RangeError(`${bytes.length - at} bytes follow the value`);
         return;
       }
       depth--;
@@ -32,14 +35,14 @@ export function assertPlain(bytes: Uint8Array, valuesMax = Number.POSITIVE_INFIN
     if (at >= bytes.length) throw new RangeError('the bytes end too early');
     const kind = bytes[at] ?? 0;
     const size = headBytes[kind] ?? 0;
-    if (size === 0) throw new RangeError(`0x${kind.toString(16)} is not plain`);
+    if (size === 0) throw new RangeError(`0x${kind.toString(16)} is not plain msgpack`);
     const count = countOf(bytes, at, kind, size);
     at += size;
     if (isContainer(kind)) {
       if (count > bytes.length - at) throw new RangeError('the bytes end too early');
       total += count;
       if (total > valuesMax) throw new RangeError(`more than ${valuesMax} values`);
-      if (++depth > depthMax) throw new RangeError('arrays and maps lie too deep');
+      if (++depth > depthMax) throw new RangeError('arrays and maps are nested too deep');
       left[depth] = count;
     } else {
       at += count;

@@ -1,7 +1,7 @@
 /**
- * The native dialect: its version and limits, replies, and what a master sends unasked; requests
- * are in `requests.ts`. PROTOCOL.md is the text of it; clause ids in brackets point there. Requests
- * carry an `id` and get one reply with the same `id`; a message without an id gets none.
+ * The native dialect: its version and limits, the replies, and the pushes of a master; requests are
+ * in `requests.ts`. PROTOCOL.md describes it; clause ids in brackets refer to it. Requests carry an
+ * `id` and get one reply with the same `id`; a message without an id gets none.
  */
 import * as z from 'zod';
 import { type CrawlState, type FetchSpec, trapRules } from './crawl.ts';
@@ -10,8 +10,8 @@ import type { ErrorCode } from './errors.ts';
 /** Goes up with every change that an older peer would misread. [V-1] */
 export const protocolVersion = 1;
 
-/** Can the body of an answer of this status be a page? Any 2xx that has one: Scrapy's spiders get
- *  these, and browsers show them like a 200. Source: RFC 9110, 15.3. */
+/** Can the body of an answer with this status be a page? Any 2xx with a body can: Scrapy passes
+ *  these to spiders, and browsers show them like a 200. Source: RFC 9110, 15.3. */
 export function isPageStatus(status: number): boolean {
   return status >= 200 && status <= 299 && status !== 204 && status !== 205;
 }
@@ -21,7 +21,7 @@ export const limits = {
   frameBytesBeforeAuthMax: 256,
   /** A frame afterwards. [F-5] */
   frameBytesMax: 32 << 20,
-  /** Containers within containers of one message. [F-8] */
+  /** Levels of nested containers in one message. [F-8] */
   messageDepthMax: 64,
   /** Values of one message, keys and containers included. [F-8] */
   messageValuesMax: 1_000_000,
@@ -29,25 +29,25 @@ export const limits = {
   handshakeMs: 10_000,
   /** A side that has sent nothing for this long sends `ping`. [B-1] */
   heartbeatMs: 10_000,
-  /** A side that has heard nothing for this long closes. [B-2] */
+  /** A side that has received nothing for this long closes. [B-2] */
   silenceMs: 25_000,
   /** A lease ends this long after it was given or extended. [T-4] */
   leaseMs: 120_000,
-  /** However often it is extended, a lease ends this long after two fetches could have. [T-50] */
+  /** However often it is extended, a lease ends this long after twice the fetch time-out. [T-50] */
   leaseMarginMs: 60_000,
-  /** A page of a Python program goes back this long after it was heard last. [Y-8] */
+  /** A page of a Python program is released after this long without a request. [Y-8] */
   pythonLeaseMs: 1_800_000,
-  /** A robots.txt: what is beyond is not read. Source: RFC 9309, section 2.5. */
+  /** Bytes of a robots.txt that are read. Source: RFC 9309, section 2.5. */
   robotsBytesMax: 500 << 10,
   urlChars: 4096,
   titleChars: 1024,
   altChars: 1024,
-  /** Image sources of one page, and what they take of its report; what does not fit is counted in
+  /** Image sources of one page, and their share of its report; the rest is counted in
    *  `imagesCut`. */
   imagesMax: 50_000,
   imagesBytesMax: 8 << 20,
-  /** Distinct links of one page as written, and all of them made absolute and joined; what does
-   *  not fit is counted in `linksCut`. */
+  /** Distinct links of one page as written, and all of them made absolute and joined; the rest is
+   *  counted in `linksCut`. */
   linksMax: 1_000_000,
   linksBytesMax: 16 << 20,
   creditMax: 4096,
@@ -58,17 +58,17 @@ export const limits = {
   queueItemBytesMax: 1 << 20,
   /** An item of a Python program, as a pickle. */
   pythonItemBytesMax: 16 << 20,
-  /** Items of one reply to `queue.get`, together; one item at least. [Q-6] */
+  /** Bytes of items in one reply to `queue.get`; at least one item is returned. [Q-6] */
   queueReplyBytesMax: 16 << 20,
-  /** Items that one session has and has not said `queue.done` of, together. [Q-7] */
+  /** Items in total that one session holds, without a `queue.done`. [Q-7] */
   queueHeldBytesMax: 64 << 20,
-  /** Requests of `queue.get` of one session that wait. [Q-7] */
+  /** Waiting `queue.get` requests of one session. [Q-7] */
   queueWaitingMax: 256,
-  /** Requests of one session that are not answered yet, and their bytes: beyond that it is not
-   *  read from. [P-2] */
+  /** Unanswered requests of one session, and their bytes: beyond that the master does not read from
+   *  it. [P-2] */
   unansweredMax: 1024,
   unansweredBytesMax: 64 << 20,
-  /** Bytes that a peer has not taken; beyond that it is not read from. [P-3] */
+  /** Bytes that a peer has not read; beyond that the master does not read from it. [P-3] */
   untakenBytesMax: 16 << 20,
   /** `queue.get` waits at most this long in one request. */
   waitMsMax: 3_600_000,
@@ -78,7 +78,7 @@ export const limits = {
 export const taskKinds = ['page', 'robots', 'sitemap'] as const;
 export type TaskKind = (typeof taskKinds)[number];
 
-/** What a sitemap can be. Source: PROTOCOL.md, "task.sitemap". */
+/** Kinds of sitemaps. Source: PROTOCOL.md, "task.sitemap". */
 export const sitemapKinds = ['urlset', 'index', 'text', 'feed', 'none'] as const;
 export type SitemapKind = (typeof sitemapKinds)[number];
 
@@ -98,68 +98,69 @@ export const fetchErrorKinds = [
 ] as const;
 export type FetchErrorKind = (typeof fetchErrorKinds)[number];
 
-/** Why a link was not taken: scope and patterns, `--max-depth`, a trap. Source: PROTOCOL.md [C-12]. */
+/** The reasons for which a link is skipped: scope and patterns, `--max-depth`, a trap. Source:
+ *  PROTOCOL.md [C-12]. */
 export const skipReasons = ['host', 'include', 'exclude', 'depth', ...trapRules] as const;
 export type SkipReason = (typeof skipReasons)[number];
 export type TrapRule = (typeof trapRules)[number];
 export const imagePixelsMax = 1_000_000;
 
-/** Shown in logs and on terminals, so nothing that moves a cursor. [S-2] */
+/** Shown in logs and on terminals, so it must not move a cursor. [S-2] */
 export const peerNameSchema = z
   .string()
   .regex(/^[^\p{C}\p{Zl}\p{Zp}]{1,64}$/u, { error: 'must be 1 to 64 printable characters' });
 
-/** Shown on terminals: one line, nothing that moves a cursor or turns the text around. */
+/** Shown on terminals: one line that does not move a cursor or change the direction of text. */
 const shown = (charsMax: number) =>
   z
     .string()
     .max(charsMax)
     .regex(/^[^\p{C}\p{Zl}\p{Zp}]+$/u, { error: 'must be printable' });
 
-/** A proxy that did not work when a slave last asked it. [T-45] */
+/** A proxy that did not work when a slave last used it. [T-45] */
 export const proxyTroubleSchema = z.strictObject({
   /** Scheme, host and port. */
   name: shown(300),
   reason: shown(200),
-  /** How long it is set aside; 0: it is tried again. */
+  /** How long it is set aside; 0: it will be retried. */
   forMs: z.int().min(0).max(86_400_000),
 });
 export type ProxyTrouble = z.infer<typeof proxyTroubleSchema>;
 
-/** Counters of one crawl as `crawl.list` gives them and the master shows them. */
+/** Counters of one crawl, in `crawl.list` and on the master's display. */
 export type CrawlStatus = {
   name: string;
   state: CrawlState;
-  /** Why it is held, if it is. */
+  /** The reason, if it is held. */
   held?: string;
   /** URLs in the task queue, the leased ones included. */
   waiting: number;
   leased: number;
-  /** Findings that a sink has not written yet. */
+  /** Results that a sink has not written yet. */
   unwritten: number;
   /** Pages (200, HTML) written once each. */
   pages: number;
   /** Distinct image URLs. */
   images: number;
-  /** Fetched URLs that are no page: other types, redirects to known pages. */
+  /** Fetched URLs that are not pages: other types, redirects to known pages. */
   others: number;
-  /** URLs that ended with an error, the buried ones included. */
+  /** URLs that ended with an error, including buried ones. */
   failed: number;
   buried: number;
-  /** Pages among them that are as an earlier crawl found them. */
+  /** Pages that did not change since an earlier crawl. */
   unchanged: number;
-  /** URLs that are left out: by robots.txt, `noindex`, or as known by their canonical URL. */
+  /** URLs left out because of robots.txt, `noindex`, or a known canonical URL. */
   excluded: number;
-  /** Links that were not taken, by reason; those without any are left out. */
+  /** Skipped links by reason, without zeros. */
   skipped: Partial<Record<SkipReason, number>>;
-  /** The failed ones by kind; those without any are left out. */
+  /** Failed URLs by kind, without zeros. */
   errors: Partial<Record<FetchErrorKind, number>>;
   /** URLs ever admitted. */
   known: number;
   bytes: number;
 };
 
-/** What each verb is answered with. */
+/** The reply to each verb. */
 export type Replies = {
   hello: {
     protocol: number;
@@ -188,9 +189,9 @@ export type Replies = {
     crawls: CrawlStatus[];
     sessions: { name: string; role: string; leases: number; proxies?: readonly ProxyTrouble[] }[];
   };
-  /** `state`: what the crawl is now. */
+  /** `state`: the state of the crawl now. */
   'crawl.pause': { state: CrawlState };
-  /** `begun`: files that are begun anew, and what the ones before them had. */
+  /** `begun`: files that were started anew, with the sizes of the old ones. */
   'crawl.resume': {
     state: CrawlState;
     begun?: { file: string; bytes: number; lines?: number; movedTo?: string }[];
@@ -216,38 +217,38 @@ export type TaskPush = {
   url: string;
   depth: number;
   attempt: number;
-  /** True: the operator named its host as a seed, so it may be told who asks. */
+  /** True: the operator named its host as a seed, so it may get the Authorization header. */
   open?: boolean;
-  /** Private blocks where the master found that host: it may be at these, too. */
+  /** Private blocks where the master found that host; a slave may connect to these, too. */
   private?: readonly string[];
-  /** Ask whether it changed, by these. [T-31] */
+  /** Validators of an earlier answer, to ask whether the page changed. [T-31] */
   etag?: string | undefined;
   lastModified?: string | undefined;
-  /** Not the task's own URL but this one, where it redirects to it, is asked so. */
+  /** The URL that the validators belong to, if the task's own URL redirects to it. */
   validatedUrl?: string | undefined;
   /** Absent: a page. `robots`: a robots.txt, answered by `task.robots` [T-17]; `sitemap`: answered by
    *  `task.sitemap` [T-20]. */
   kind?: Exclude<TaskKind, 'page'>;
-  /** Its host has not proved that it answers: it begins at once, beside the slots [T-51]. `first`:
-   *  nothing is known of it, so that it is waited for more briefly [T-53]. */
+  /** Its host has not proved that it answers: it starts at once, outside the slots [T-51]. `first`:
+   *  nothing is known of it, so the slave waits for less time [T-53]. */
   trial?: 'first' | 'again';
   /** The host has a delay: say `task.started` when the request leaves. [T-18] */
   timed?: true;
-  /** A failure of this attempt is the end of it. [T-60] */
+  /** This is the last attempt: a failure buries it. [T-60] */
   last?: true;
 };
 
-/** What the master sends unasked. */
+/** The messages that the master sends without a request. */
 export type Push =
   | { verb: 'crawl.spec'; crawl: number; name: string; fetch: FetchSpec }
-  /** It is finished or cancelled; its spec is said again if it should go on. [T-30] */
+  /** The crawl is finished or cancelled; its spec is sent again if it resumes. [T-30] */
   | { verb: 'crawl.ended'; crawl: number }
   | { verb: 'task.push'; tasks: TaskPush[] }
-  /** The lease was taken away; its report would be stale. [T-8] */
+  /** The leases were cancelled; a report of the task would be stale. [T-8] */
   | { verb: 'task.cancel'; leases: number[] }
   | { verb: 'ping' }
   | { verb: 'drain' }
-  /** The last word before the master closes: what this peer did wrong. [E-2] */
+  /** The last message before the master closes: the peer's mistake. [E-2] */
   | { verb: 'error'; error: ErrorCode; message: string };
 
 export type Reply<V extends keyof Replies = keyof Replies> =

@@ -1,6 +1,6 @@
 /**
- * Every request of the native dialect and what it may hold, as schemas for the side that checks it;
- * clause ids in brackets point to PROTOCOL.md. What the other side is sent is in `protocol.ts`.
+ * Every request of the native dialect, as schemas for the side that checks it; clause ids in
+ * brackets refer to PROTOCOL.md. Replies and pushes are in `protocol.ts`.
  */
 import * as z from 'zod';
 import { crawlNameSchema, type ImageVia, imageVias, robotsDirectives } from './crawl.ts';
@@ -29,7 +29,7 @@ export const fetchErrorSchema = z.strictObject({
 });
 export type FetchErrorBody = z.infer<typeof fetchErrorSchema>;
 
-/** What came of one fetch; becomes the line in pages.jsonl. */
+/** The result of one fetch; it becomes the line in pages.jsonl. */
 export const resultSchema = z.strictObject({
   finalUrl: url,
   status: z.int().min(0).max(999),
@@ -40,31 +40,32 @@ export const resultSchema = z.strictObject({
   title: z.string().max(limits.titleChars).optional(),
   /** Set when the body was cut at the byte limit. */
   cut: z.boolean().optional(),
-  /** The connection ended before the body did: what came of it, at the last attempt. [T-60] */
+  /** The connection ended before the body did; the result has the part that came, at the last
+   *  attempt. [T-60] */
   incomplete: z.boolean().optional(),
   /** Where a redirect left the politeness group; the target is also among the links. */
   redirectedTo: url.optional(),
-  /** An answer that is no page (404 and its like): definite, not fetched again. */
+  /** A final answer that is not a page (such as 404); the URL is not fetched again. */
   error: fetchErrorSchema.optional(),
   linksCut: z.int().min(0).optional(),
   imagesCut: z.int().min(0).optional(),
   /** Images that are data: URLs. */
   dataImages: z.int().min(0).optional(),
-  /** What the answer asks of this crawler, by meta elements and X-Robots-Tag; each once. */
+  /** The directives for this crawler in meta elements and X-Robots-Tag; each once. */
   directives: z.array(z.enum(robotsDirectives)).max(robotsDirectives.length).optional(),
-  /** Links that are not offered because the page asks for it. */
+  /** Links that are left out because the page asks for it. */
   nofollowed: z.int().min(0).optional(),
-  /** Where a refresh leads to, if that is another URL; offered with the links. */
+  /** The target of a refresh, if it is another URL; also among the links. */
   refresh: url.optional(),
-  /** What the page says is its preferred URL, if that is another one. */
+  /** The page's preferred URL, if it differs. */
   canonical: url.optional(),
-  /** Headers that are sent back as they came: [T-31]. */
+  /** Headers that a later request sends back unchanged: [T-31]. */
   etag: z.string().max(256).optional(),
   lastModified: z.string().max(64).optional(),
 });
 export type Result = z.infer<typeof resultSchema>;
 
-/** `src` is absolute, http or https; `width` and `height` in pixels, as the page says. */
+/** `src` is absolute, http or https; `width` and `height` in pixels, from the page. */
 export type Image = { src: string; via: ImageVia; alt?: string; width?: number; height?: number };
 
 // Long arrays are checked by tight loops instead of zod: 1 µs for a page against 5.
@@ -73,8 +74,8 @@ const links = bytes.refine((joined) => joined.length <= limits.linksBytesMax, {
   error: 'are too long',
 });
 
-/** What an earlier crawl has on record of a URL whose answer had validators; the names are those of
- *  a result. */
+/** An earlier crawl's record of a URL whose answer had validators; the field names are those of a
+ *  result. */
 const earlierPageSchema = resultSchema
   .omit({
     finalUrl: true,
@@ -82,11 +83,11 @@ const earlierPageSchema = resultSchema
     ms: true,
     redirectedTo: true,
     error: true,
-    // Such an answer is told without validators.
+    // An incomplete answer is reported without validators.
     incomplete: true,
   })
   .extend({
-    /** Whose validators these are, where the URL redirects. */
+    /** The URL that the validators belong to, if the URL redirects. */
     finalUrl: url.optional(),
     images,
     links: z.int().min(0),
@@ -98,7 +99,7 @@ function ofCrawl<V extends string>(verb: V) {
   return z.strictObject({ verb: z.literal(verb), id: z.int().min(0), crawl: crawlNameSchema });
 }
 
-/** Every request, by verb. What is not here is refused as E_UNKNOWN_VERB. */
+/** Every request, by verb. Any other verb is E_UNKNOWN_VERB. */
 export const requestSchemas = {
   hello: z.strictObject({
     verb: z.literal('hello'),
@@ -116,11 +117,14 @@ export const requestSchemas = {
     verb: z.literal('task.credit'),
     id,
     count: z.int().min(0).max(limits.creditMax),
-    /** Fetches at once; a task whose start time matters is not given beyond it. Default: count. */
+    /** Concurrent fetches; the master gives no task beyond it whose start time matters. Default:
+     *  count. */
     slots: z.int().min(0).max(limits.creditMax).optional(),
-    /** Of `count`, those beside its slots: of hosts that may not answer. Default: 0. [T-51] */
+    /** How many of `count` may be trials, outside the slots: tasks of hosts that may not answer.
+     *  Default: 0. [T-51] */
     trials: z.int().min(0).max(limits.creditMax).optional(),
-    /** `files`: no pages, only what tells of a host, as robots.txt does. Default: all. [T-40] */
+    /** `files`: no pages, only tasks that describe a host, such as robots.txt. Default: all.
+     *  [T-40] */
     takes: z.enum(['all', 'files']).optional(),
   }),
   /** Result and discovered links together; acknowledged after the commit. [T-5] */
@@ -131,12 +135,13 @@ export const requestSchemas = {
     lease,
     result: resultSchema,
     images,
-    /** Canonical absolute URLs, ASCII, each ended or parted by a line feed. */
+    /** Canonical absolute URLs, ASCII, separated by line feeds; a trailing one is allowed. */
     links,
   }),
   /** The request of a timed task leaves now; the host's delay counts from here. [T-18] */
   'task.started': z.strictObject({ verb: z.literal('task.started'), id, lease }),
-  /** A redirect leads to `url`: may it be followed? Answered when it is its turn. [T-22] */
+  /** Asks whether a redirect to `url` may be followed. The reply comes when it is its turn.
+   *  [T-22] */
   'task.hop': z.strictObject({ verb: z.literal('task.hop'), id: z.int().min(0), lease, url }),
   /** The answer to a task of kind `robots`, whatever its status; a failure is a release. [T-17] */
   'task.robots': z.strictObject({
@@ -146,35 +151,34 @@ export const requestSchemas = {
     lease,
     /** Of the last hop. */
     status: z.int().min(100).max(999),
-    /** As it came, content codings undone. */
+    /** The bytes after content decoding. */
     body: bytes.refine((body) => body.length <= limits.robotsBytesMax, { error: 'is too long' }),
     cacheControl: z.string().max(1024).optional(),
     retryAfterMs: z.int().min(0).max(86_400_000).optional(),
   }),
-  /** What a task of kind `sitemap` came to, in one part or several; a failed fetch is a release.
-   *  [T-20] */
+  /** The content of a sitemap, in one part or several; a failed fetch is a release. [T-20] */
   'task.sitemap': z.strictObject({
     verb: z.literal('task.sitemap'),
     id: z.int().min(0),
     task: taskId,
     lease,
-    /** `index`: `urls` are sitemaps; `none`: no sitemap, or no answer 200. */
+    /** `index`: `urls` are sitemaps; `none`: not a sitemap, or not an answer 2xx. */
     kind: z.enum(sitemapKinds),
     urls: links,
     images: links,
-    /** In the last part: the whole of it. Before, the task stays open. */
+    /** In the last part: the result and the totals. Until then the task stays open. */
     end: z
       .strictObject({ result: resultSchema, urls: z.int().min(0), images: z.int().min(0) })
       .optional(),
   }),
-  /** Give a task back. With `error` it counts as a failed attempt. [T-6] */
+  /** Returns a task. With `error` it counts as a failed attempt. [T-6] */
   'task.release': z.strictObject({
     verb: z.literal('task.release'),
     id: z.int().min(0),
     task: taskId,
     lease,
     error: fetchErrorSchema.optional(),
-    /** The server's own word (Retry-After), in ms. */
+    /** The wait that the server asked for (Retry-After), in ms. */
     retryAfterMs: z.int().min(0).max(86_400_000).optional(),
     /** No further attempt can help: it is buried at once. [T-61] */
     final: z.boolean().optional(),
@@ -185,7 +189,7 @@ export const requestSchemas = {
     id,
     proxies: z.array(proxyTroubleSchema).max(limits.proxiesMax),
   }),
-  /** More time for these leases; answered with those that are no longer held. [T-7] */
+  /** Extends these leases; the reply lists those that the session no longer holds. [T-7] */
   'task.extend': z.strictObject({
     verb: z.literal('task.extend'),
     id,
@@ -196,8 +200,8 @@ export const requestSchemas = {
     id: z.int().min(0),
     crawl: crawlNameSchema,
     seeds: z.array(url).max(limits.seedsMax),
-    /** Fields of a CrawlSpec, for a crawl that is made by this; the master's own options fill the
-     *  rest. E_BAD_REQUEST for a crawl that is there. */
+    /** Fields of a CrawlSpec, for a new crawl; the master's own options supply the rest.
+     *  E_BAD_REQUEST for an existing crawl. */
     spec: z.record(z.string(), z.unknown()).optional(),
     /** Higher first in a crawl of `order: priority`; links inherit it. */
     priority: z.int().min(-1000).max(1000).default(0),
@@ -207,7 +211,7 @@ export const requestSchemas = {
     verb: z.literal('crawl.recrawl'),
     id: z.int().min(0),
     crawl: crawlNameSchema,
-    /** A crawl that is made by this has the spec of this one, and then these fields. */
+    /** A new crawl takes over the spec of this crawl, changed by the fields of `spec`. */
     like: crawlNameSchema.optional(),
     spec: z.record(z.string(), z.unknown()).optional(),
     urls: z
@@ -226,7 +230,8 @@ export const requestSchemas = {
     verb: z.literal('crawl.resume'),
     id: z.int().min(0),
     crawl: crawlNameSchema,
-    /** Of a crawl that is held: begin anew what is not as it was left. [C-31] */
+    /** For a held crawl: start new files in place of those that are not as they were left.
+     *  [C-31] */
     newFiles: z.boolean().optional(),
   }),
   'crawl.cancel': ofCrawl('crawl.cancel'),
@@ -238,7 +243,7 @@ export const requestSchemas = {
     after: bytes.optional(),
     limit: z.int().min(1).max(1000).default(100),
   }),
-  /** Buried URLs back into the task queue: one, or all of the crawl. */
+  /** Puts buried URLs back into the task queue: one, or all of the crawl. */
   'crawl.replay': z.strictObject({
     verb: z.literal('crawl.replay'),
     id: z.int().min(0),
@@ -251,7 +256,7 @@ export const requestSchemas = {
     verb: z.literal('queue.put'),
     id: z.int().min(0),
     queue: queueName,
-    /** Each item a msgpack value, encoded by the sender. */
+    /** Each item is a msgpack value, encoded by the sender. */
     items: z.array(bytes).min(1).max(limits.queueItemsMax),
   }),
   /** Take up to `count` items, waiting up to `waitMs` for the first. [Q-2] */
@@ -262,7 +267,7 @@ export const requestSchemas = {
     count: z.int().min(1).max(limits.queueItemsMax).default(1),
     waitMs: z.int().min(0).max(limits.waitMsMax).default(0),
   }),
-  /** The items are in safe hands; until then the session's end puts them back. [Q-3] */
+  /** Deletes the items; until then the session's end puts them back. [Q-3] */
   'queue.done': z.strictObject({
     verb: z.literal('queue.done'),
     id,

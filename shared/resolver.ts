@@ -1,9 +1,9 @@
 /**
  * Names to addresses: a bounded cache that keeps answers for their TTL (within limits), in front of
- * c-ares, which asks many names at once where getaddrinfo has four threads. One question a name is
- * under way at a time. The guard filters afterwards, so what is cached is the DNS's answer as it
- * is. Slaves resolve what they fetch by it; the master resolves the hosts of seeds, and must find
- * what its slaves would. Source: DEPENDENCIES.md, chapter 2, "DNS cache".
+ * c-ares, which resolves many names at once where getaddrinfo has four threads. At most one query
+ * per name is under way at a time. The guard filters afterwards, so the cache holds the DNS's
+ * answer unchanged. Slaves use it for the hosts that they fetch from; the master uses it for the
+ * hosts of seeds, and must find what its slaves would find.
  */
 
 import { lookup, Resolver } from 'node:dns/promises';
@@ -19,8 +19,8 @@ export type Resolved = {
 /** Asks for both families. Rejects with Node's DNS errors (`code` ENOTFOUND, ETIMEOUT, …). */
 export type Resolve = (hostname: string) => Promise<Resolved>;
 
-/** A name that has no address now; a FetchError of kind `dns`, whatever the reason. `code`: Node's,
- *  of c-ares or getaddrinfo (ENOTFOUND, ESERVFAIL, EREFUSED, ETIMEOUT, EAI_AGAIN, …). */
+/** A name without an address now; always a FetchError of kind `dns`. `code`: Node's, of c-ares or
+ *  getaddrinfo (ENOTFOUND, ESERVFAIL, EREFUSED, ETIMEOUT, EAI_AGAIN, …). */
 export class LookupError extends Error {
   readonly kind = 'dns';
   readonly code: string;
@@ -38,9 +38,9 @@ export type AddressCacheOptions = {
   /** An answer is used for its TTL, but no shorter and no longer than this. */
   readonly ttlMsMin?: number;
   readonly ttlMsMax?: number;
-  /** A failure is used for this long, so that a dead name is not asked for with every link. */
+  /** A failure is used for this long, so that a dead name is not queried for every link. */
   readonly failureMs?: number;
-  /** One question, every retry included. */
+  /** Time limit of one query, including its retries. */
   readonly deadlineMs?: number;
   readonly now?: () => number;
 };
@@ -108,9 +108,9 @@ export class AddressCache {
   }
 }
 
-/** getaddrinfo tells no TTL. */
+/** getaddrinfo returns no TTL. */
 const systemTtlMs = 30_000;
-/** Names that only the system knows: they are in no DNS, or must not be asked for there.
+/** Names that only the system can resolve: they are not in the DNS, or must not be queried there.
  *  Source: RFC 6761, RFC 6762, RFC 8375. */
 const systemName = /^[^.]*\.?$|\.(localhost|local|test|internal|home\.arpa)\.?$/i;
 
@@ -118,28 +118,29 @@ export type SystemResolveOptions = {
   /** `address:port` of name servers; default: the system's. */
   readonly servers?: readonly string[];
   readonly hosts?: string;
-  /** How long the first try of a question waits, in ms; the next one waits twice that. */
+  /** Time limit of the first try of a query, in ms; the next try has twice that. */
   readonly tryMs?: number;
   readonly tries?: number;
 };
 
-/** Nobody has such a name, and nobody is asked. Source: RFC 6761, 6.4. */
+/** Such names do not exist, and are not queried. Source: RFC 6761, 6.4. */
 const noName = /(^|\.)invalid\.?$/i;
 
 /**
- * The resolver of master and slaves: c-ares for both families at once; the system's own (hosts
- * file, search list) for names that the hosts file has, that are no DNS names, and that the DNS
- * does not know. The hosts file is read once. Source: hosts(5).
+ * The resolver of master and slaves: c-ares for both families at once; the system's own resolver
+ * (hosts file, search list) for names that are in the hosts file, are not DNS names, or are unknown
+ * to the DNS. The hosts file is read once. Source: hosts(5).
  */
 export function systemResolve(options: SystemResolveOptions = {}): Resolve {
   const { servers, hosts = '/etc/hosts', tryMs = 2000, tries = 2 } = options;
   const own = namesIn(hosts);
   return async (hostname) => {
     if (systemName.test(hostname) || own.has(hostname)) return askSystem(hostname);
-    if (noName.test(hostname)) throw new LookupError('no name ends so', 'ENOTFOUND');
-    // One for each name, which costs 30 µs. After three answers c-ares waits five times their
-    // average instead of `timeout`, 250 ms where the servers are near, and so gives up on a name
-    // that takes a second. Source: c-ares 1.34, ares_metrics.c.
+    if (noName.test(hostname))
+      throw new LookupError('names below .invalid do not exist', 'ENOTFOUND');
+    // A new resolver for each name, which costs 30 µs: after three answers c-ares waits five times
+    // their average instead of `timeout`, 250 ms where the servers are near, and so gives up on a
+    // name that takes a second. Source: c-ares 1.34, ares_metrics.c.
     const resolver = new Resolver({ timeout: tryMs, tries });
     if (servers !== undefined) resolver.setServers(servers);
     const answers = await Promise.allSettled([

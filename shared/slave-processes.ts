@@ -1,15 +1,15 @@
 /**
- * Slaves as child processes of this one: started, watched, and started again when they die.
+ * Slaves as child processes of this one: started, watched, and restarted when they die.
  *
  *     start --> running --exit 0, 2, 3--> over        0: done; 2, 3: the operator must act
  *                 ^  |
  *                 |  +--any other end--> waiting --restartMs--> running   (at most `restartsMax`)
  *                 +-----------------------------------------------+
  *
- * The children are out of reach of the terminal, which sends Ctrl-C to the whole group: a second
- * signal means "at once", so each of them must hear one only, from here. Each has a channel to this
- * process; when it closes, also because this process was killed, a slave drains and leaves.
- * Used by the master for `--slaves`, and by the slave for `--processes`.
+ * The children do not belong to the terminal's process group, which gets Ctrl-C: a second signal
+ * means "at once", so each child must get only the one from here. Each has a channel to this
+ * process. When it closes, also because this process was killed, the slave drains and leaves. Used
+ * by the master for `--slaves`, and by the slave for `--processes`.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
@@ -31,10 +31,10 @@ export type SlaveProcessesOptions = {
   /** The command line of the slave of that name. */
   readonly argsOf: (name: string) => readonly string[];
   readonly env?: NodeJS.ProcessEnv;
-  /** `inherit`: they print where this process does. `keep`: the last lines go with their end. */
+  /** `inherit`: they print to this process's output. `keep`: `onEnd` gets their last lines. */
   readonly output: 'inherit' | 'keep';
   readonly restartMs: number;
-  /** Restarts of all slaves together; a slave that keeps dying needs a person. */
+  /** Restarts of all slaves together; a slave that keeps dying needs the operator. */
   readonly restartsMax: number;
   readonly onEnd: (end: SlaveEnd) => void;
 };
@@ -53,7 +53,7 @@ export class SlaveProcesses {
     this.#options = options;
   }
 
-  /** Slaves that run or are about to be started again. */
+  /** Number of slaves that run or are about to be restarted. */
   get count(): number {
     return this.#children.size + this.#waiting.size;
   }
@@ -71,7 +71,7 @@ export class SlaveProcesses {
     let error: Error | undefined;
     child.on('error', (cause) => {
       error = cause;
-      // One that never started has no other end.
+      // A process that never started has no `close` event.
       if (child.pid === undefined) this.#ended(child, name, { why: cause.message, lines });
     });
     child.on('close', (code, signal) => {
@@ -80,19 +80,19 @@ export class SlaveProcesses {
     });
   }
 
-  /** Ends all that run, and starts none again. */
+  /** Ends all slaves, and restarts none. */
   kill(signal: NodeJS.Signals): void {
     this.#close();
     for (const child of this.#children) child.kill(signal);
   }
 
-  /** They drain and leave by themselves; none is started again. */
+  /** Lets all slaves drain and leave; none is restarted. */
   release(): void {
     this.#close();
     for (const child of this.#children) if (child.connected) child.disconnect();
   }
 
-  /** This process may end before they do. */
+  /** Lets this process end before the slaves do. */
   unref(): void {
     for (const child of this.#children) {
       child.unref();

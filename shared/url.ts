@@ -1,11 +1,11 @@
 /**
- * URLs: the canonical form that names a page everywhere, and the keys that are cut from it.
+ * URLs: the canonical form that identifies a page everywhere, and the keys derived from it.
  * Source: WHATWG URL Standard.
  */
 import { limits } from './protocol.ts';
 
-/** The canonical form of an absolute http(s) URL without its fragment, or undefined: not a URL,
- *  another scheme, too long, or no host. */
+/** Returns the canonical form of an absolute http(s) URL without its fragment, or undefined: not a
+ *  URL, another scheme, too long, or no host. */
 export function canonicalUrl(text: string): URL | undefined {
   if (text.length > limits.urlChars) return undefined;
   let url: URL;
@@ -15,12 +15,12 @@ export function canonicalUrl(text: string): URL | undefined {
     return undefined;
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return undefined;
-  // Only written when needed: the setter is slow, and an empty fragment has an empty hash.
+  // Set only when needed: the setter is slow, and an empty fragment has an empty hash.
   if (url.href.includes('#')) url.hash = '';
   return url.href.length > limits.urlChars ? undefined : url;
 }
 
-/** The URL if `text` is canonical already, letter by letter. */
+/** Returns the URL if `text` is exactly its canonical form. */
 export function parseCanonical(text: string): URL | undefined {
   const url = canonicalUrl(text);
   return url?.href === text ? url : undefined;
@@ -31,7 +31,7 @@ export function hostKeyOf(url: URL): string {
   return url.origin;
 }
 
-/** True for hosts of this machine, where nobody else is disturbed. */
+/** True for hosts of this machine, where a crawl disturbs no other site. */
 export function isLoopback(hostname: string): boolean {
   return /^(localhost|\[::1\]|::1)$/.test(hostname) || /^127(\.\d{1,3}){3}$/.test(hostname);
 }

@@ -1,7 +1,7 @@
 /**
- * Text of others, a peer's or a page's, where a terminal or an editor shows it: what moves a
- * cursor, turns the direction of text, hides, or ends a line, is written as an escape. Called by
- * whatever prints or writes such text.
+ * Text from peers and pages, for terminals and editors: characters that move a cursor, change the
+ * direction of text, are invisible, or end a line, are escaped. Called wherever such text is
+ * printed or written.
  * Source: Unicode Standard, 4.5 (categories Cc, Cf, Cs, Zl, Zp).
  */
 
@@ -10,17 +10,17 @@ const unseenInLines = /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 /** JSON.stringify escapes the rest. */
 const unseenInJson = /[\x7f-\x9f\p{Cf}\p{Zl}\p{Zp}]/gu;
 
-/** As one line, whatever it is. */
+/** Returns the text as one line. */
 export function visible(text: string): string {
   return text.replace(unseen, escaped);
 }
 
-/** The same of text whose own lines and columns stay. */
+/** The same for text whose own lines and columns stay. */
 export function visibleLines(text: string): string {
   return text.replace(unseenInLines, escaped);
 }
 
-/** JSON text that means the same. */
+/** Returns JSON text with the same meaning. */
 export function visibleJson(json: string): string {
   return json.replace(unseenInJson, escaped);
 }

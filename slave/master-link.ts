@@ -1,10 +1,10 @@
 /**
- * The slave's connection to its master, made again whenever it ends, with jittered back-off.
+ * The slave's connection to its master, which reconnects whenever it ends, with jittered back-off.
  *
  *     joining --hello--> joined --lost--> rejoining --hello--> joined …     (close() ends it)
  *
- * At the start it gives up after a time; once it has been joined it tries for ever, because a
- * master comes back.
+ * Before the first connection it gives up after a time limit; later it retries without a limit,
+ * because a master comes back.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Joining } from '../shared/cli.ts';
@@ -54,7 +54,7 @@ export class MasterLink {
     return this.#master;
   }
 
-  /** Keeps the connection until `close`. @throws AuthError · ConfigError: no use to try again */
+  /** Keeps the connection until `close`. @throws AuthError · ConfigError: retrying is useless */
   async run(): Promise<void> {
     const { joinTimeoutMs, log } = this.#options;
     const { host, port } = this.#options.master;
@@ -73,11 +73,10 @@ export class MasterLink {
         if (performance.now() > giveUpAt) {
           throw new ConfigError(
             `no master answers at ${host}:${port} (${messageOf(error)}); ` +
-              'start it, or name it with --master',
+              'start the master, or give its address with --master',
           );
         }
-        if (attempt === 0)
-          log.warn(`no master at ${host}:${port} (${messageOf(error)}); trying on`);
+        if (attempt === 0) log.warn(`no master at ${host}:${port} (${messageOf(error)}); retrying`);
       }
       const backOffMs = Math.min(retryMaxMs, retryFirstMs * 2 ** attempt);
       const waitMs = backOffMs * (0.5 + Math.random());
@@ -112,7 +111,7 @@ export class MasterLink {
       onPush: this.#handler.onPush,
       onClose: (error) => ended(error),
     });
-    // Whoever leaves does not wait for a master that may never answer.
+    // A leaving slave does not wait for a master that may never answer.
     const giveUp = () => void master.close();
     this.#closed.signal.addEventListener('abort', giveUp, { once: true });
     try {
@@ -126,7 +125,7 @@ export class MasterLink {
     const error = await end;
     this.#master = undefined;
     if (this.#closed.signal.aborted) return;
-    log.warn(`lost the master${error ? `: ${messageOf(error)}` : ''}; joining again`);
+    log.warn(`lost the master${error ? `: ${messageOf(error)}` : ''}; reconnecting`);
     this.#handler.onLost();
   }
 }

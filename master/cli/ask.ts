@@ -1,4 +1,4 @@
-/** The subcommands: they ask a running master over its port and print what it answers. */
+/** The subcommands: each sends a request to a running master and prints the answer. */
 import { connect, type MasterClient } from '../../shared/client.ts';
 import { CommandError, ConfigError, ConnectionError, ProtocolError } from '../../shared/errors.ts';
 import type { CrawlStatus, Replies } from '../../shared/protocol.ts';
@@ -7,7 +7,7 @@ import { number, slavesText } from '../machine/progress.ts';
 import type { AskOptions } from './ask-options.ts';
 import { recrawl } from './recrawl.ts';
 
-/** @throws ConfigError what the operator has to do · AuthError */
+/** @throws ConfigError the operator must act · AuthError */
 export async function ask(options: AskOptions): Promise<void> {
   const master = await join(options);
   try {
@@ -28,7 +28,7 @@ async function join({ master: { host, port, authkey, tls } }: AskOptions): Promi
     if (error instanceof ConnectionError) {
       throw new ConfigError(
         `no master answers at ${host}:${port} (${error.message}); ` +
-          'start one, or name it with --master',
+          'start a master, or give its address with --master',
       );
     }
     if (error instanceof ProtocolError) throw new ConfigError(`${host}:${port}: ${error.message}`);
@@ -54,11 +54,11 @@ async function perform(master: MasterClient, question: AskOptions['ask']): Promi
       const lines = [
         admitted === 0
           ? `nothing new for crawl ${question.crawl}`
-          : `crawl ${question.crawl} is going on: ${admitted} URLs of ${question.like}, ` +
-            `${conditional} of them asked only whether they changed`,
+          : `crawl ${question.crawl} started: ${admitted} URLs of ${question.like}, ` +
+            `${conditional} of them fetched only if changed`,
       ];
-      if (known > 0) lines.push(`${known} known already`);
-      if (refused > 0) lines.push(`${refused} left out by its scope`);
+      if (known > 0) lines.push(`${known} already known`);
+      if (refused > 0) lines.push(`${refused} out of scope`);
       return { text: lines.join('\n'), answer };
     }
     case 'pause': {
@@ -76,7 +76,10 @@ async function perform(master: MasterClient, question: AskOptions['ask']): Promi
     case 'backup': {
       const answer = await master.request('backup', { name: question.name });
       const size = `${(answer.bytes / 1e6).toFixed(1)} MB`;
-      return { text: `${size} in backups/${question.name} of the master's data folder`, answer };
+      return {
+        text: `backed up ${size} to backups/${question.name} in the master's data folder`,
+        answer,
+      };
     }
     case 'buried':
       return await buried(master, question);
@@ -85,24 +88,25 @@ async function perform(master: MasterClient, question: AskOptions['ask']): Promi
   }
 }
 
-/** A finished, cancelled or held crawl stays what it is. */
+/** A finished, cancelled or held crawl keeps its state. */
 function stateText(crawl: string, { state }: Replies['crawl.pause']): string {
-  return `crawl ${crawl} is ${state === 'running' ? 'going on' : state}`;
+  return `crawl ${crawl} ${state === 'running' ? 'resumed' : `is ${state}`}`;
 }
 
 async function resume(
   master: MasterClient,
   { crawl, newFiles }: AskOptions['ask'] & { verb: 'resume' },
 ): Promise<Answer> {
-  // A master that knows no new files need not know the word.
+  // An older master would refuse the field.
   const answer = await master.request('crawl.resume', { crawl, ...(newFiles && { newFiles }) });
   const lines = [stateText(crawl, answer)];
   for (const { file, bytes, lines: count, movedTo } of answer.begun ?? []) {
     const had = count === undefined ? '' : `${number(count)} lines, `;
-    const aside = movedTo === undefined ? '' : `, and is now ${movedTo}`;
-    lines.push(`${file} begins anew: the old one had ${had}${number(bytes)} bytes${aside}`);
+    const aside = movedTo === undefined ? '' : `, and was moved to ${movedTo}`;
+    lines.push(`started a new ${file}: the old one had ${had}${number(bytes)} bytes${aside}`);
   }
-  if (newFiles && lines.length === 1) lines.push('its files are as it left them: none begins anew');
+  if (newFiles && lines.length === 1)
+    lines.push('its files are unchanged: no new file was started');
   return { text: lines.join('\n'), answer };
 }
 
@@ -116,7 +120,7 @@ async function add(
     priority,
     ...(spec === undefined ? {} : { spec }),
   });
-  const lines = [`${answer.admitted} new, ${answer.known} known already`];
+  const lines = [`${answer.admitted} new, ${answer.known} already known`];
   for (const { url, why } of answer.refused) lines.push(visible(`refused ${url}: ${why}`));
   return { text: lines.join('\n'), answer };
 }
@@ -127,7 +131,7 @@ async function buried(
 ): Promise<Answer> {
   if (replay) {
     const answer = await master.request('crawl.replay', { crawl, ...(url ? { url } : {}) });
-    return { text: `${answer.replayed} back in the task queue`, answer };
+    return { text: `put ${answer.replayed} back into the task queue`, answer };
   }
   const all: Replies['crawl.buried']['urls'] = [];
   let after: Uint8Array | undefined;
@@ -153,7 +157,9 @@ function statusText({ crawls, sessions }: Replies['crawl.list']): string {
   const lines = rows.length === 0 ? ['no crawls'] : table([head, ...rows]);
   for (const { name, held, failed, errors, skipped } of crawls) {
     if (held !== undefined) {
-      lines.push(`${name}: held: ${held}, then: resume ${name} (or: --new-files; or: cancel)`);
+      lines.push(
+        `${name}: held: ${held}, then run: resume ${name} (or with --new-files; or cancel)`,
+      );
     }
     if (failed > 0) lines.push(`${name}: failed by kind: ${byName(errors)}`);
     if (Object.keys(skipped).length > 0) lines.push(`${name}: links skipped: ${byName(skipped)}`);
@@ -162,7 +168,7 @@ function statusText({ crawls, sessions }: Replies['crawl.list']): string {
   for (const { name, leases, proxies = [] } of slaves) {
     lines.push(`  ${name}  ${leases} leased`);
     for (const { name: proxy, reason, forMs } of proxies) {
-      const until = forMs > 0 ? `set aside for ${Math.ceil(forMs / 1000)} s` : 'to be tried again';
+      const until = forMs > 0 ? `set aside for ${Math.ceil(forMs / 1000)} s` : 'will be retried';
       lines.push(`    proxy ${proxy} ${until}: ${reason}`);
     }
   }

@@ -1,4 +1,4 @@
-/** `--config`: what flags and environment leave open. */
+/** `--config`: the options that neither flags nor environment set. */
 import { readFileSync } from 'node:fs';
 import type { Command, Option } from 'commander';
 import { parse as parseYaml } from 'yaml';
@@ -17,7 +17,7 @@ export function applyConfigFile(command: Command, path: string): void {
   try {
     settings = parseYaml(text, { maxAliasCount: 10, schema: 'core' }) ?? {};
   } catch (error) {
-    // Below the first line it shows the file.
+    // The lines after the first show the file's text.
     const [what = ''] = String(error instanceof Error ? error.message : error).split(/:?\n/);
     throw new ConfigError(`${path} is not YAML: ${what}`, error);
   }
@@ -54,7 +54,8 @@ function setOption(command: Command, path: string, name: string, value: unknown)
   command.setOptionValueWithSource(key, parsed, 'config');
 }
 
-/** What the environment would say: a list is one value a line. undefined: this is no value. */
+/** Returns the value as the environment would have it: a list is one value per line. undefined: not
+ *  a value. */
 function textOf(value: unknown, { parseArg, optional }: Option): string | undefined {
   if (optional && value === true) return 'true';
   const items = Array.isArray(value) && parseArg !== undefined ? value : [value];

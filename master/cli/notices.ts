@@ -1,4 +1,4 @@
-/** What the master tells its operator, beside the progress of crawls: lines of the log. */
+/** The master's log lines for its operator, except for the progress of crawls. */
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ import { fileNames } from '../sinks/files.ts';
 import type { Resumed } from '../sinks/result-queue.ts';
 import type { ServeOptions } from './serve-options.ts';
 
-/** Lines about refusals, whatever the addresses are: there are more of these than one can count. */
+/** Lines about refusals, over all addresses: an attacker may have any number of addresses. */
 const refusalsPerMinute = 60;
 
 export class Notices {
@@ -25,10 +25,10 @@ export class Notices {
   readonly #options: ServeOptions;
   readonly #now: () => number;
   #minuteSince = Number.NEGATIVE_INFINITY;
-  #told = 0;
-  #untold = 0;
+  #logged = 0;
+  #unlogged = 0;
 
-  /** `now` gives ms. */
+  /** `now` returns ms. */
   constructor(log: Logger, options: ServeOptions, now: () => number = () => performance.now()) {
     this.#log = log;
     this.#options = options;
@@ -44,13 +44,13 @@ export class Notices {
     const reachable = host && host !== '0.0.0.0' && host !== '::' ? host : hostname();
     const join = `node slave.js --master ${addressText(reachable, port)}`;
     if (isNewKey) {
-      this.#log.info(`made the authkey ${authkeyFile}: copy that file to the slaves' machines`);
+      this.#log.info(`created the authkey file ${authkeyFile}: copy it to the slaves' machines`);
     }
     const key = authkey ? ', and the same ORB_AUTHKEY' : ` --authkey-file ${authkeyFile}`;
-    this.#log.info(`join a slave with: ${join}${key}`);
+    this.#log.info(`start a slave with: ${join}${key}`);
   }
 
-  /** A crawl keeps the options that it was made with. */
+  /** A crawl keeps the options that it was created with. */
   otherSpec({ name, spec: stored }: Crawl, spec: CrawlSpec): void {
     // An older version stored no value for an option that it did not have.
     const kept = crawlSpecSchema.safeParse(stored).data ?? stored;
@@ -59,88 +59,89 @@ export class Notices {
     if (others.length === 0) return;
     this.#log.warn(
       { crawl: name, ignored: others },
-      'the crawl goes on with the options it was made with',
+      'the crawl keeps the options it was created with; for others, choose another --crawl',
     );
   }
 
   finishedBefore({ name, counters }: Crawl, folder: string): void {
-    // They may be moved when it is done; whoever has not done so should know.
-    const missing = existsSync(join(folder, fileNames.pages))
-      ? ''
-      : ', which are not there any more';
+    // The operator may have moved the files; if not, say that they are gone.
+    const missing = existsSync(join(folder, fileNames.pages)) ? '' : ' (no longer there)';
     this.#log.info(
-      `crawl ${name} was finished before: ${counters.pages} pages in ${folder}${missing}; ` +
-        'to crawl again, give another --crawl',
+      `crawl ${name} is finished already: ${counters.pages} pages in ${folder}${missing}; ` +
+        'to crawl again, choose another --crawl',
     );
   }
 
-  /** Its files are not what it left. */
+  /** The result files of the crawl are not as the master left them. */
   held({ name }: Crawl, reason: string): void {
     this.#log.error(
       { crawl: name },
-      `crawl ${name} is held: ${reason}, then \`resume ${name}\`; or \`resume ${name} ` +
-        `--new-files\`, or \`cancel ${name}\`; until then nothing of it is fetched or lost`,
+      `crawl ${name} is held: ${reason}, then run \`resume ${name}\`; or run \`resume ${name} ` +
+        `--new-files\` or \`cancel ${name}\`; until then it fetches nothing and loses nothing`,
     );
   }
 
   resumed({ name }: Crawl, { begun, cutBytes }: Resumed): void {
     for (const { file, bytes, lines, movedTo } of begun) {
       const had = lines === undefined ? `${bytes} bytes` : `${lines} lines, ${bytes} bytes`;
-      const aside = movedTo === undefined ? '' : `; what stood there is now ${movedTo}`;
+      const aside = movedTo === undefined ? '' : `, moved to ${movedTo}`;
       this.#log.warn(
         { crawl: name },
-        `${file} of crawl ${name} begins anew; before: ${had}${aside}`,
+        `crawl ${name} starts a new ${file}; the old file: ${had}${aside}`,
       );
     }
-    const cut = cutBytes > 0 ? `; ${cutBytes} bytes behind its lines were cut` : '';
-    this.#log.info({ crawl: name }, `crawl ${name} is held no more${cut}`);
+    const cut = cutBytes > 0 ? `; cut ${cutBytes} bytes after its last line` : '';
+    this.#log.info({ crawl: name }, `crawl ${name} is no longer held${cut}`);
   }
 
-  /** A cancelled crawl whose files are not what it left. */
+  /** A cancelled crawl whose files are not as the master left them. */
   dropped({ name }: Crawl, rows: number): void {
-    this.#log.warn({ crawl: name, rows }, `findings of crawl ${name} were not written any more`);
+    this.#log.warn(
+      { crawl: name, rows },
+      `dropped unwritten results of the cancelled crawl ${name}`,
+    );
   }
 
   leavesHeld(ms: number): void {
     this.#log.warn(
-      `only crawls that are held are left: leaving with code 2 in ${ms / 1000} s, unless one of ` +
-        'them is resumed or cancelled',
+      `only held crawls are left: exiting with code 2 in ${ms / 1000} s, unless one of them is ` +
+        'resumed or cancelled',
     );
   }
 
-  /** Of a crawl that was made when such patterns were still taken. */
+  /** Of a crawl that was created when such patterns were still accepted. */
   slowPatterns({ name, spec }: Crawl): void {
     for (const pattern of nativePatterns(spec)) {
       this.#log.warn(
-        `crawl ${name} keeps a pattern that new crawls may not have, and asks it about the first ` +
-          `${nativeChars} characters of a URL: ${pattern}`,
+        `crawl ${name} keeps a pattern that new crawls may not have; it is matched against the ` +
+          `first ${nativeChars} characters of a URL only: ${pattern}`,
       );
     }
   }
 
   ignoresRobots({ name }: Crawl): void {
     this.#log.warn(
-      `crawl ${name} IGNORES robots.txt (--ignore-robots): it fetches what sites ask crawlers ` +
-        'not to; only do that to sites that are yours',
+      `crawl ${name} IGNORES robots.txt (--ignore-robots) and fetches URLs that sites disallow; ` +
+        'use this only for sites that you own',
     );
   }
 
-  /** Owners of sites turn away whom they cannot ask. */
+  /** Site owners block crawlers whose operator they cannot reach. */
   hintAtContact({ name, spec }: Crawl, seeds: readonly string[]): void {
     const agents = [spec.fetch.userAgent, ...spec.fetch.otherUserAgents];
     if (agents.some((agent) => /[@+]|:\/\//.test(agent)) || !seeds.some(isElsewhere)) return;
     this.#log.info(
-      `crawl ${name} tells nobody whose it is: --contact https://you.example/bot (or a mail ` +
-        'address) lets the owners of sites reach you',
+      `crawl ${name} names no contact: add --contact https://you.example/bot (or a mail ` +
+        'address), so that site owners can reach you',
     );
   }
 
-  /** Where the hosts of seeds are, if that is not public, and which are nowhere. */
+  /** The seeds' hosts at private addresses, and those that cannot be resolved. */
   seedsFound({ name }: Crawl, { unresolved, inside }: SeedsFound): void {
     if (unresolved.length > 0) {
       this.#log.warn(
-        `crawl ${name}: cannot resolve ${some(unresolved)}: slaves may use public addresses for it ` +
-          'only, and the ranges of --allow-private',
+        `crawl ${name}: cannot resolve ${some(unresolved)}: slaves may connect only to its public ` +
+          'addresses; to open private ones, create a crawl with --allow-private',
       );
     }
     const opened = inside.map(({ hostname, blocks }) => `${hostname} at ${blocks.join(' and ')}`);
@@ -149,58 +150,58 @@ export class Notices {
     }
   }
 
-  /** `times`: so often was its address refused by now. A flood of them fills no disk. */
+  /** `times`: how often its address was refused so far. A flood of refusals fills no disk. */
   refused(peer: string, error: OrbError, times: number): void {
-    if (!this.#mayTell(times)) return;
+    if (!this.#mayLog(times)) return;
     const fields = { peer, code: error.code, ...(times > 3 && { times }) };
-    this.#log.warn(fields, `connection ended: ${messageOf(error)}`);
+    this.#log.warn(fields, `connection closed: ${messageOf(error)}`);
   }
 
-  /** A pickle that holds what is not allowed. `times` as above. */
+  /** A pickle that holds something that is not allowed. `times` as above. */
   refusedPickle(peer: string, error: OrbError, times: number): void {
-    if (!this.#mayTell(times)) return;
+    if (!this.#mayLog(times)) return;
     this.#log.warn({ peer, ...(times > 3 && { times }) }, `pickle refused: ${messageOf(error)}`);
   }
 
-  /** The first refusals of an address are told, then each time that they have doubled. */
-  #mayTell(times: number): boolean {
+  /** The first refusals of an address are logged, then one each time that their number doubles. */
+  #mayLog(times: number): boolean {
     const isPowerOfTwo = (times & (times - 1)) === 0;
     if (times > 3 && !isPowerOfTwo) return false;
     if (this.#now() - this.#minuteSince >= 60_000) this.#beginMinute();
-    const isTold = this.#told < refusalsPerMinute;
-    if (isTold) this.#told++;
-    else this.#untold++;
-    return isTold;
+    const isLogged = this.#logged < refusalsPerMinute;
+    if (isLogged) this.#logged++;
+    else this.#unlogged++;
+    return isLogged;
   }
 
   #beginMinute(): void {
-    const count = this.#untold;
+    const count = this.#unlogged;
     this.#minuteSince = this.#now();
-    this.#told = this.#untold = 0;
-    if (count > 0) this.#log.warn({ count }, 'more was refused than is told here');
+    this.#logged = this.#unlogged = 0;
+    if (count > 0) this.#log.warn({ count }, 'further refusals were not logged');
   }
 
   diskFull({ folder, freeBytes }: Shortage): void {
     this.#log.error(
       `the disk is full: ${megabytes(freeBytes)} MB are free under ${folder}, --disk-reserve is ` +
-        `${megabytes(this.#options.diskReserveBytes)}; nothing is fetched or acknowledged until ` +
-        'there is room',
+        `${megabytes(this.#options.diskReserveBytes)}; free some space: until then nothing is ` +
+        'fetched or acknowledged',
     );
   }
 
   memoryShort(usedBytes: number): void {
     const MiB = Math.round(usedBytes / 2 ** 20);
-    this.#log.warn({ MiB }, 'memory is short: peers wait; see --memory-limit');
+    this.#log.warn({ MiB }, 'memory is short, so peers wait; raise --memory-limit if this lasts');
   }
 }
 
-/** The first ones, in one line. */
+/** Returns the first texts, in one line. */
 function some(texts: readonly string[]): string {
   const first = texts.slice(0, 5).join(', ');
   return texts.length > 5 ? `${first} and ${texts.length - 5} more` : first;
 }
 
-/** A seed of another machine. */
+/** Is the seed on another machine? */
 function isElsewhere(seed: string): boolean {
   return URL.canParse(seed) && !isLoopback(new URL(seed).hostname);
 }

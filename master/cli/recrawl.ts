@@ -1,7 +1,7 @@
 /**
- * `recrawl`: an earlier crawl's pages.jsonl, read as a stream and told to a running master, which
- * makes a crawl of it. A URL that has validators on record is told with all that its line says, so
- * that the answer "unchanged" is enough. The new crawl rests until the last line is told.
+ * `recrawl`: reads an earlier crawl's pages.jsonl as a stream and sends it to a running master,
+ * which makes a new crawl of it. A URL whose line has validators is sent with the whole line, so
+ * that the answer "unchanged" is enough. The new crawl stays paused until the last line is sent.
  */
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
@@ -26,7 +26,7 @@ export type RecrawlAnswer = {
   admitted: number;
   known: number;
   refused: number;
-  /** Of all, told with validators. */
+  /** Those of all that were sent with validators. */
   conditional: number;
 };
 
@@ -34,7 +34,7 @@ export type RecrawlAnswer = {
 const batchUrlsMax = 1_000;
 const batchCharsMax = 1 << 20;
 
-/** @throws ConfigError the file cannot be read, or is none of a crawl · CommandError */
+/** @throws ConfigError the file cannot be read, or is not a pages.jsonl · CommandError */
 export async function recrawl(master: MasterClient, options: Recrawl): Promise<RecrawlAnswer> {
   const { like, crawl, file } = options;
   const answer = { admitted: 0, known: 0, refused: 0, conditional: 0 };
@@ -52,15 +52,17 @@ export async function recrawl(master: MasterClient, options: Recrawl): Promise<R
     chars = 0;
   };
   for await (const text of linesOf(file)) {
-    const told = urlsOf(text);
-    answer.conditional += told.filter(({ page }) => page !== undefined).length;
-    urls.push(...told);
+    const found = urlsOf(text);
+    answer.conditional += found.filter(({ page }) => page !== undefined).length;
+    urls.push(...found);
     chars += text.length;
     if (urls.length >= batchUrlsMax || chars >= batchCharsMax) await send();
   }
   if (urls.length > 0) await send();
   if (answer.admitted + answer.known + answer.refused === 0) {
-    throw new ConfigError(`${file} has no lines: there is nothing to crawl again`);
+    throw new ConfigError(
+      `${file} has no lines: there is nothing to crawl again; choose the file with --pages`,
+    );
   }
   await master.request('crawl.resume', { crawl });
   return answer;
@@ -74,7 +76,9 @@ async function* linesOf(file: string): AsyncGenerator<string> {
       number++;
       if (line === '') continue;
       if (!line.startsWith('{"url":')) {
-        throw new ConfigError(`${file}:${number} is no line of a pages.jsonl`);
+        throw new ConfigError(
+          `${file}:${number} is not a line of a pages.jsonl; choose the file with --pages`,
+        );
       }
       yield line;
     }
@@ -87,26 +91,26 @@ async function* linesOf(file: string): AsyncGenerator<string> {
   }
 }
 
-/** What a line has to be asked again: its URL, and the one that its answer came from. */
+/** Returns the URLs to fetch again for a line: its own, and the one that its answer came from. */
 export function urlsOf(text: string): EarlierUrl[] {
   let line: Line;
   try {
     line = JSON.parse(text) as Line;
   } catch {
-    // The last line of a crawl that still runs.
+    // The last line of a running crawl may be incomplete.
     return [];
   }
   const { url, finalUrl = url, depth, sitemap } = line;
   if (typeof url !== 'string' || typeof finalUrl !== 'string') return [];
-  // The new crawl finds its sitemaps by itself, as sitemaps; told here it would be a page, too, and
-  // one of depth 0 would open the scope for its host.
+  // The new crawl finds its sitemaps itself. Sent here, a sitemap would be fetched as a page, too,
+  // and at depth 0 it would add its host to the scope.
   if (sitemap !== undefined) return [];
   const at = typeof depth === 'number' ? depth : 0;
   const page = earlierPageOf(line);
   if (page === undefined) return [{ url, depth: at }];
   const final = { url: finalUrl, depth: at, page };
   if (finalUrl === url) return [final];
-  // The page counts under its own URL; what leads to it is followed, and the page not sent again.
+  // The page counts under its final URL. The redirect is followed, and the page not sent again.
   const { etag, lastModified } = page;
   const asked = { ...(etag && { etag }), ...(lastModified && { lastModified }) };
   const way = { ...asked, finalUrl, bytes: 0, images: [], links: 0 };
@@ -125,6 +129,6 @@ function earlierPageOf(line: Line): EarlierUrl['page'] {
   const said = { directives, nofollowed, refresh, canonical };
   const fields = { type, charset, title, cut, ...counts, ...said, etag, lastModified };
   const given = Object.entries(fields).filter(([, value]) => value !== undefined);
-  // The master looks at every value.
+  // The master validates every value.
   return { ...Object.fromEntries(given), bytes, images, links } as EarlierUrl['page'];
 }

@@ -1,4 +1,4 @@
-/** Unix time in ms that never goes back or jumps, whatever is done to the wall clock meanwhile. */
+/** Returns Unix time in ms that never jumps or goes back, even if the wall clock is set. */
 export function clockMs(): number {
   return performance.timeOrigin + performance.now();
 }

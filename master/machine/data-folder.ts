@@ -1,8 +1,7 @@
 /**
  * The data folder: one master at a time. `master.lock` names the process that uses it, by process
- * id and start time, so that a lock left by `kill -9` is known as such at once, also when its id
- * was given to another process. A lock of another machine (or container) counts while it is
- * touched.
+ * id and start time. So a lock left by `kill -9` is recognised at once, even if another process now
+ * has its id. A lock of another machine (or container) counts while it is touched.
  */
 import {
   mkdirSync,
@@ -19,20 +18,21 @@ import { addressText } from '../../shared/client.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 
 /** What to do when the disk has failed. */
-export const afterFault = 'what was acknowledged is on the disk: mend it, and start again';
+export const afterFault =
+  'all that was acknowledged is on the disk: repair the disk, and start again';
 
 const touchEveryMs = 2_000;
-/** A lock of elsewhere that was not touched for this long is left over. */
+/** A lock of another machine that was not touched for this long is left over from a crash. */
 const staleMs = 10_000;
 
-/** How this machine reaches a master that listens on every address. */
+/** The address by which this machine reaches a master that listens on all addresses. */
 const ownAddresses: ReadonlyMap<string, string> = new Map([
   ['', '127.0.0.1'],
   ['0.0.0.0', '127.0.0.1'],
   ['::', '::1'],
 ]);
 
-/** Where programs on this machine reach a master that listens there. */
+/** Returns the address by which programs on this machine reach a master that listens there. */
 export function localAddress(host: string, port: number): string {
   return addressText(ownAddresses.get(host) ?? host, port);
 }
@@ -45,7 +45,7 @@ export class DataFolder {
   readonly #address: string;
   readonly #touch: NodeJS.Timeout;
 
-  /** It cannot be used any more: its file system is gone, or is read-only. */
+  /** Called when the folder can no longer be used: its file system is gone, or is read-only. */
   onFault: (error: unknown) => void = () => {};
 
   private constructor(path: string) {
@@ -57,14 +57,15 @@ export class DataFolder {
       try {
         utimesSync(this.#lock, now, now);
       } catch (error) {
-        const why = `the data folder ${path} cannot be used any more: ${messageOf(error)}`;
+        const why = `the data folder ${path} can no longer be used: ${messageOf(error)}`;
         this.onFault(new ConfigError(`${why}; ${afterFault}`, error));
       }
     }, touchEveryMs);
     this.#touch.unref();
   }
 
-  /** Makes the folder if need be and takes its lock. @throws ConfigError in use, or unwritable. */
+  /** Makes the folder if it is missing and takes its lock. @throws ConfigError in use, or
+   *  unwritable. */
   static open(path: string): DataFolder {
     const lock = join(path, 'master.lock');
     try {
@@ -78,7 +79,11 @@ export class DataFolder {
           );
         }
         rmSync(lock, { force: true });
-        if (!take(lock)) throw new ConfigError(`the data folder ${path} is in use`);
+        if (!take(lock)) {
+          throw new ConfigError(
+            `the data folder ${path} is in use by another master; stop it, or choose another --data`,
+          );
+        }
       }
     } catch (error) {
       if (error instanceof ConfigError) throw error;
@@ -90,7 +95,7 @@ export class DataFolder {
     return new DataFolder(path);
   }
 
-  /** Tells programs on this machine where the master listens. */
+  /** Records the address where the master listens, for programs on this machine. */
   publish(host: string, port: number): void {
     writeFileSync(`${this.#address}.new`, `${localAddress(host, port)}\n`);
     renameSync(`${this.#address}.new`, this.#address);
@@ -102,7 +107,7 @@ export class DataFolder {
       rmSync(this.#address, { force: true });
       rmSync(this.#lock, { force: true });
     } catch {
-      // On a read-only disk. The next start knows that nobody holds the lock.
+      // The disk is read-only. The next start sees that no process holds the lock.
     }
   }
 }
@@ -136,12 +141,13 @@ function isAlive(owner: Owner, lock: string): boolean {
   return startOf(owner.pid) === owner.started;
 }
 
-/** When a process began, as far as the system tells: its id may be another's by now. */
+/** Returns the start time of a process, if the system shows it: another process may have taken over
+ *  its id. */
 function startOf(pid: number): string {
   try {
-    // Fields 3 and 22, counted behind the command name, which may hold spaces. Source: proc(5).
+    // Fields 3 and 22, counted after the command name, which may hold spaces. Source: proc(5).
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
-    // One that has ended but was not waited for yet holds nothing any more.
+    // A process that has ended but was not waited for holds no lock.
     return fields[0] === 'Z' || fields[0] === 'X' ? '' : (fields[19] ?? '');
   } catch {
     return '';

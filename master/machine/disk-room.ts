@@ -1,7 +1,7 @@
 /**
- * Is there room on the disk? A commit that finds none ends the master, so nothing is begun below a
- * reserve: commits wait, no task is handed out, and sockets are not read once the filter queue is
- * full. It goes on by itself when there is room again.
+ * Watches the free space on the disk. A commit on a full disk ends the master, so below a reserve
+ * none begins: commits wait, no task is handed out, and sockets are not read once the filter queue
+ * is full. Work resumes when there is room again.
  *
  *     room --free space below the reserve, or a write was refused--> short
  *       ^                                                             |
@@ -10,9 +10,9 @@
 import { existsSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 
-/** A file system is asked this often at most. */
+/** A file system is queried at most this often. */
 const lookEveryMs = 20;
-/** While there is none. */
+/** While there is no room. */
 const waitMs = 250;
 const trialBytes = 1 << 20;
 
@@ -20,11 +20,11 @@ export type Shortage = { readonly folder: string; readonly freeBytes: number };
 
 export type DiskRoomOptions = {
   readonly folders: readonly string[];
-  /** Less than this many free bytes is no room. */
+  /** With fewer free bytes there is no room. */
   readonly reserveBytes: number;
   readonly onShort: (shortage: Shortage) => void;
   readonly onRoom: () => void;
-  /** The file system cannot be asked. */
+  /** The file system cannot be queried. */
   readonly onError: (error: unknown) => void;
   /** For tests: free bytes under a folder. */
   readonly freeBytes?: (folder: string) => number;
@@ -49,7 +49,7 @@ export class DiskRoom {
     return this.#state === 'short';
   }
 
-  /** How long it has been short, in ms. */
+  /** Time without room so far, in ms. */
   get shortMs(): number {
     return this.isShort ? performance.now() - this.#shortSince : 0;
   }
@@ -60,7 +60,8 @@ export class DiskRoom {
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
-  /** A write found no room, whatever the file system says: a quota, for example. */
+  /** A write failed for lack of room, even if the file system shows free space: a quota, for
+   *  example. */
   refused(): void {
     this.#wasRefused = true;
     if (this.#state === 'room') this.#look(performance.now());
@@ -89,7 +90,7 @@ export class DiskRoom {
     this.#options.onRoom();
   }
 
-  /** After a refusal only a write that succeeds is proof of room. */
+  /** After a failed write, only a successful write proves that there is room. */
   #refusal(): Shortage | undefined {
     if (!this.#wasRefused) return undefined;
     const folder = this.#options.folders.find((path) => !canWrite(path));
@@ -109,7 +110,7 @@ export class DiskRoom {
   }
 }
 
-/** The folder with the least free space, if that is less than the reserve. */
+/** Returns the folder with the least free space, if that is less than the reserve. */
 export function shortageOf(
   folders: readonly string[],
   reserveBytes: number,
@@ -125,7 +126,7 @@ export function freeBytesOf(folder: string): number {
   return bavail * bsize;
 }
 
-/** The folder, or the nearest one above it that is there. */
+/** Returns the folder, or its nearest existing parent. */
 function existing(folder: string): string {
   return existsSync(folder) ? folder : existing(dirname(resolve(folder)));
 }
@@ -147,7 +148,7 @@ function canWrite(folder: string): boolean {
   }
 }
 
-/** For people. */
+/** Rounded, for messages. */
 export function megabytes(bytes: number): number {
   return Math.floor(bytes / 1e6);
 }

@@ -1,11 +1,12 @@
 /**
- * Slaves of the master's own, on its machine. They end with the master, even when that is killed.
+ * The slaves that the master starts on its own machine. They end with the master, even when it is
+ * killed.
  *
- * - `--slaves n`: whole slaves for a crawl on one machine. One that dies is started again; the
- *   master is told when none is left.
- * - For robots.txt alone: Python workers fetch pages but know nothing of robots.txt. While they
- *   wait for one and no slave is connected that could fetch it, the master starts
- *   `slave.js --robots-only` on its own machine, until another slave joins.
+ * - `--slaves n`: full slaves for a crawl on one machine. One that dies is restarted; `onNone`
+ *   reports that none is left.
+ * - For robots.txt only: Python workers fetch pages but know nothing of robots.txt. While they
+ *   wait for a robots.txt and no connected slave could fetch it, the master runs
+ *   `slave.js --robots-only` until another slave joins.
  */
 import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
@@ -17,15 +18,15 @@ import { type SlaveEnd, SlaveProcesses } from '../../shared/slave-processes.ts';
 export type LocalSlavesOptions = {
   readonly authkeys: () => readonly Buffer[];
   readonly log: Logger;
-  /** Where the master listens, for a program on this machine: `host:port`. */
+  /** The address of the master for a program on this machine: `host:port`. */
   readonly address: () => string;
-  /** Peers that do not encrypt are refused. */
+  /** Unencrypted peers are refused. */
   readonly isEncrypted: boolean;
-  /** Every slave of `--slaves` has ended, and none is started again. */
+  /** Every slave of `--slaves` has ended, and none is restarted. */
   readonly onNone: () => void;
 };
 
-/** Of the built programs: beside master.js. */
+/** The built slave, in the folder of master.js. */
 const program = fileURLToPath(new URL('slave.js', import.meta.url));
 const restartMs = 500;
 const restartsMax = 10;
@@ -45,31 +46,31 @@ export class LocalSlaves {
     this.#options = options;
   }
 
-  /** Starts so many slaves; to be called once the master listens.
-   *  @throws ConfigError slave.js is not there. */
+  /** Starts `count` slaves. The master must be listening.
+   *  @throws ConfigError slave.js is missing. */
   start(count: number): void {
     if (count === 0) return;
     if (!existsSync(program)) {
       throw new ConfigError(
-        `--slaves needs ${program}, which is not there: put slave.js beside master.js`,
+        `--slaves needs ${program}, which is missing: copy slave.js to the folder of master.js`,
       );
     }
     const slaves = this.#make([], {
       restartMs,
       restartsMax,
       onEnd: (end) => {
-        this.#tell(end);
+        this.#report(end);
         if (slaves.count === 0 && end.code !== 0 && this.#state === 'open') this.#options.onNone();
       },
     });
     this.#slaves = slaves;
     for (let number = 1; number <= count; number++) slaves.start(`slave-${number}`);
-    // A second signal ends the master at once, and what they fetch has nobody to go to.
+    // A second signal ends the master at once, so its slaves can report to nobody.
     process.once('exit', () => slaves.kill('SIGKILL'));
   }
 
-  /** Python workers wait for a robots.txt. Starts a slave for it, unless one runs or has just been
-   *  tried. */
+  /** Called while Python workers wait for a robots.txt. Starts a slave for it, unless one runs or
+   *  was started a moment ago. */
   wantRobots(): void {
     if (this.#robots !== undefined || this.#state === 'closed') return;
     if (performance.now() - this.#robotsAt < robotsRestartMs) return;
@@ -77,8 +78,8 @@ export class LocalSlaves {
     if (!existsSync(program)) {
       if (!this.#hasWarned) {
         log.warn(
-          'Python workers wait for robots.txt, which slaves fetch, and none is connected: ' +
-            'start one with `node slave.js --robots-only`, or crawl with --ignore-robots',
+          'Python workers wait for robots.txt, but no slave is connected to fetch it: start one ' +
+            'with `node slave.js --robots-only`, or crawl with --ignore-robots',
         );
       }
       this.#hasWarned = true;
@@ -92,7 +93,7 @@ export class LocalSlaves {
       onEnd: ({ why }) => {
         if (this.#robots !== robots) return;
         this.#robots = undefined;
-        log.warn(`the slave for robots.txt ended (${why}); it is started again when it is needed`);
+        log.warn(`the slave for robots.txt ended (${why}); it is restarted when it is needed`);
       },
     });
     this.#robots = robots;
@@ -101,14 +102,14 @@ export class LocalSlaves {
     log.info(`no slave is connected: started ${basename(program)} --robots-only for robots.txt`);
   }
 
-  /** Another slave has joined: the one for robots.txt drains and leaves. */
+  /** Called when another slave has joined. The one for robots.txt drains and leaves. */
   retireRobots(): void {
     const robots = this.#robots;
     this.#robots = undefined;
     robots?.release();
   }
 
-  /** They drain and leave. */
+  /** The slaves drain and leave. */
   close(): void {
     this.#state = 'closed';
     this.retireRobots();
@@ -124,7 +125,7 @@ export class LocalSlaves {
   ): SlaveProcesses {
     const { address, authkeys, isEncrypted } = this.#options;
     const tls = isEncrypted ? ['--tls'] : [];
-    // What is set for slaves holds for these, but for the key.
+    // These slaves take over the environment of the master, except for the key's file.
     const { ORB_AUTHKEY_FILE: _, ...others } = process.env;
     return new SlaveProcesses({
       program,
@@ -144,8 +145,8 @@ export class LocalSlaves {
     });
   }
 
-  #tell({ name, why, code, isRestarted, lines }: SlaveEnd): void {
-    // 0: the master has told it to go.
+  #report({ name, why, code, isRestarted, lines }: SlaveEnd): void {
+    // 0: it left in order, after a drain.
     if (code === 0 || this.#state === 'closed') return;
     const { log } = this.#options;
     for (const line of lines) log.warn({ slave: name }, line);

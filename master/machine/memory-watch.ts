@@ -1,14 +1,14 @@
 /**
- * Keeps the master's own memory below a limit. What has bounds of its own is small; the sum of what
- * many peers send at once is not. So the memory is looked at:
+ * Keeps the master's own memory below a limit. Each part has bounds of its own, but the sum over
+ * many peers may be large. So the memory is measured:
  *
  *     calm --above 3/4 of the limit, after a collection--> tight --below 5/8--> calm
  *
- * While it is tight, queues are kept short (`isTight`), so that peers wait in TCP; above the limit
- * `onExceeded` has to let go of something.
+ * While memory is tight, queues are kept short (`isTight`), so that peers wait in TCP; above the
+ * limit `onExceeded` must free some.
  *
- * It also gives memory back when the work is done: the engine keeps what a burst of traffic has
- * taken until something new needs it, which for a daemon that then idles is for ever.
+ * It also returns memory to the system when the work is done: the engine keeps the memory of a
+ * burst until something new needs it, which for an idle daemon may be never.
  */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -16,15 +16,15 @@ import { runInNewContext } from 'node:vm';
 const lookEveryMs = 100;
 const collectEveryMs = 1_000;
 const idleMs = 2_000;
-/** Less than this is not worth the pause of a collection. */
+/** Less garbage than this is not worth the pause of a collection. */
 const worthBytes = 4 << 20;
 
 export type MemoryWatchOptions = {
   readonly bytesMax: number;
-  /** Counts what the master does: while it stands still, there is nothing to disturb. */
+  /** A count of the master's work: while it does not change, a pause disturbs nothing. */
   readonly commits: () => number;
   readonly onTight: (usedBytes: number) => void;
-  /** So much has to go, at least. */
+  /** `bytes`: the amount to free, at least. */
   readonly onExceeded: (bytes: number) => void;
 };
 
@@ -48,7 +48,7 @@ export class MemoryWatch {
     this.#timer.unref();
   }
 
-  /** Queues are to be kept short. */
+  /** True: queues must be kept short. */
   get isTight(): boolean {
     return this.#isTight;
   }
@@ -62,12 +62,13 @@ export class MemoryWatch {
     this.look();
   }
 
-  /** To be called, too, when something large was taken: much comes between two looks. */
+  /** Measures now. Called also when something large was read: much may arrive between two
+   *  timers. */
   look(): void {
     const now = performance.now();
     const { bytesMax, onTight, onExceeded } = this.#options;
     let used = usedBytes();
-    // Much of it may be garbage.
+    // Much of the memory may be garbage.
     const mayCollect = used > bytesMax || now - this.#collectedAt >= collectEveryMs;
     if (used > bytesMax * 0.75 && mayCollect) used = this.#collectNow(now);
     if (!this.#isTight && used > bytesMax * 0.75) {
@@ -89,7 +90,7 @@ export class MemoryWatch {
 
   #collectNow(now: number): number {
     this.#collect();
-    // Buffers are swept behind its back: only the start of another collection counts them as gone.
+    // Buffers are freed concurrently: only the start of another collection counts them as freed.
     this.#collect({ type: 'minor' });
     this.#collectedAt = now;
     const { heapTotal, heapUsed, external } = process.memoryUsage();

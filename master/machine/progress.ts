@@ -1,6 +1,6 @@
 /**
- * What the operator sees of the work: a status block that repaints itself on a terminal, one log
- * line per interval otherwise, and a summary at a crawl's end.
+ * The operator's view of the work: a status block that repaints itself on a terminal, one log line
+ * per interval otherwise, and a summary at a crawl's end.
  */
 import type { createLogUpdate } from 'log-update';
 import { trapRules } from '../../shared/crawl.ts';
@@ -12,7 +12,7 @@ export type Snapshot = { readonly crawls: readonly CrawlStatus[]; readonly slave
 const repaintEveryMs = 500;
 /** Crawls in the status block: it must fit on the terminal. */
 const crawlsShownMax = 12;
-/** Rates are over about this long. */
+/** Rates are averaged over about this long. */
 const rateOverMs = 5_000;
 
 export class Progress {
@@ -31,12 +31,12 @@ export class Progress {
 
   async start(everyMs: number): Promise<void> {
     if (this.#repaints) {
-      // A sixth of what a master loads, and most masters have no terminal.
+      // It is a sixth of the code that a master loads, and most masters have no terminal.
       const { createLogUpdate } = await import('log-update');
       this.#block = createLogUpdate(process.stdout);
     }
     const show = () => (this.#repaints ? this.#paint() : this.#logLines());
-    // Else the first line would have nothing to compare with.
+    // Without a first sample, the first line would have no rate.
     for (const crawl of this.#look().crawls) this.#rate(crawl);
     this.#timer = setInterval(show, this.#repaints ? repaintEveryMs : everyMs);
   }
@@ -79,7 +79,7 @@ export class Progress {
     ];
     if (rate !== undefined) parts.push(`${rate.toFixed(rate < 10 ? 1 : 0)}/s`);
     if (crawl.state !== 'running') parts.push(crawl.state);
-    // Honest only while the queue shrinks: nobody knows how much a growing one will bring.
+    // An estimate is honest only while the queue shrinks: a growing one may bring any number.
     else if (this.#rates.get(crawl.name)?.isShrinking(crawl.waiting) && rate) {
       parts.push(`about ${duration((crawl.waiting / rate) * 1000)} left`);
     }
@@ -96,21 +96,21 @@ export class Progress {
   }
 }
 
-/** What is going on, in one line. */
+/** The state of the master, in one line. */
 function headOf(openCount: number, slaves: number): string {
   if (openCount === 0) {
-    return `${slavesText(slaves)}, no crawl under way; give it one: node master.js add <url>`;
+    return `${slavesText(slaves)}, no crawl running; add one: node master.js add <url>`;
   }
   return slaves === 0 ? 'waiting for slaves to join' : `${slavesText(slaves)} at work`;
 }
 
-/** The line that a finished or cancelled crawl is reported with. */
+/** Returns the log line about a finished or cancelled crawl. */
 export function summary(crawl: CrawlStatus, tookMs: number, folder: string): string {
   const buried = crawl.buried > 0 ? ` (${number(crawl.buried)} buried: see \`buried\`)` : '';
   const excluded = crawl.excluded > 0 ? `, ${number(crawl.excluded)} excluded` : '';
   const same = crawl.unchanged > 0 ? ` (${number(crawl.unchanged)} unchanged)` : '';
   const traps = trapRules.reduce((sum, rule) => sum + (crawl.skipped[rule] ?? 0), 0);
-  // Links out of scope are no news; a trap is.
+  // Links out of scope are expected; links in traps are worth a mention.
   const trapped = traps > 0 ? `, ${number(traps)} links skipped as traps` : '';
   const end = crawl.state === 'cancelled' ? 'was cancelled' : 'is done';
   return (

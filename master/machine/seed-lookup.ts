@@ -1,24 +1,24 @@
 /**
- * Finds where the hosts of seeds are, by the same look-ups as a slave's fetches. Bounded in all: so
- * many names at once, so long for a name, and so long for all names of one request; what is not
- * answered by then counts as not resolved. The master makes one and the frontier asks it.
+ * Finds the addresses of seeds' hosts, by the same look-ups as a slave's fetches. It limits the
+ * names under way at once, the time for a name, and the time for all names of one request; a name
+ * without an answer by then counts as not resolved. The master makes one, and the frontier uses it.
  *
- *     find --slot free--> asking --answer, failure, deadline--> told
- *        +------- time of the request is over, close() -------> told without the rest
+ *     find --slot free--> asking --answer, failure, deadline--> answered
+ *        +------- time of the request is over, close() -------> answered without the rest
  */
 import { AddressCache, type Resolve, systemResolve } from '../../shared/resolver.ts';
 
 export type SeedLookupOptions = {
   readonly resolve?: Resolve;
-  /** Names under way at once; each takes a socket. */
+  /** Maximum number of names under way at once; each takes a socket. */
   readonly atOnce?: number;
   readonly nameMs?: number;
   readonly requestMs?: number;
 };
 
-/** How long name servers and the hosts file count as what they were: a VPN changes them. */
+/** Time for which name servers and the hosts file are cached: a VPN changes them. */
 const systemMs = 5_000;
-/** How long a name that could not be resolved is not asked for again. */
+/** Time for which a name that could not be resolved is not queried again. */
 const failureMs = 1_000;
 
 export class SeedLookup {
@@ -37,8 +37,7 @@ export class SeedLookup {
     this.#requestMs = requestMs;
   }
 
-  /** Addresses of each of these names that has some; never rejects. A name that is not there could
-   *  not be resolved. */
+  /** Returns the addresses of each name; never rejects. A missing name could not be resolved. */
   async find(hostnames: Iterable<string>): Promise<ReadonlyMap<string, readonly string[]>> {
     const found = new Map<string, readonly string[]>();
     if (this.#isClosed) return found;
@@ -74,7 +73,7 @@ export class SeedLookup {
     return found;
   }
 
-  /** Ends all requests with what they have found. Idempotent. */
+  /** Ends all requests with the addresses found so far. Idempotent. */
   close(): void {
     this.#isClosed = true;
     for (const end of [...this.#ends]) end();

@@ -25,10 +25,10 @@ export type PyRequest = {
   readonly kwds: PyDict;
 };
 
-/** A parameter and its default; without one it has to be given. */
+/** A parameter and its default; without a default it is required. */
 export type Parameter = readonly [name: string, value?: PyValue];
 
-/** Errors: PickleError for what cannot be read · TracebackError for what is no request. */
+/** Errors: PickleError not readable · TracebackError not a request. */
 export function readRequest(payload: Buffer, limits?: PickleLimits): PyRequest {
   const value = readPickle(payload, limits);
   const parts = value instanceof PyTuple ? value.items : Array.isArray(value) ? value : [];
@@ -39,12 +39,12 @@ export function readRequest(payload: Buffer, limits?: PickleLimits): PyRequest {
     args instanceof PyTuple &&
     kwds instanceof PyDict;
   if (!isRequest) {
-    throw new TracebackError('ValueError', 'a request is (ident, methodname, args, kwds)');
+    throw new TracebackError('ValueError', 'a request must be (ident, methodname, args, kwds)');
   }
   return { ident, method, args: args.items, kwds };
 }
 
-/** The values of the parameters, in their order. Errors: RaisedError TypeError. */
+/** Returns the values of the parameters, in order. Errors: RaisedError TypeError. */
 export function bind(
   method: string,
   parameters: readonly Parameter[],
@@ -86,8 +86,8 @@ function checkKeywords(
   }
 }
 
-/** How long a call may wait, in ms: 0 for `block=False`, Infinity for `timeout=None`.
- *  Errors: RaisedError for a timeout that is none. */
+/** Returns how long a call may wait, in ms: 0 for `block=False`, Infinity for `timeout=None`.
+ *  Errors: RaisedError for an invalid timeout. */
 export function waitMsOf(block: PyValue, timeout: PyValue): number {
   if (!isTrue(block)) return 0;
   if (timeout === null) return Number.POSITIVE_INFINITY;
@@ -99,7 +99,7 @@ export function waitMsOf(block: PyValue, timeout: PyValue): number {
   return seconds * 1000;
 }
 
-/** What Python's `bool()` says. */
+/** Returns what Python's `bool()` returns. */
 export function isTrue(value: PyValue): boolean {
   if (value === null || value === false || value === 0 || value === '') return false;
   if (typeof value !== 'object') return value !== 0n;

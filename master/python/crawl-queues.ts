@@ -1,15 +1,16 @@
 /**
  * The three queues of the crawls, as Python sees them: `task_queue.get()` leases a page,
- * `filter_queue.put(url)` offers a link, `result_queue.put(src)` reports an image. When a page
- * counts as done is told in `crawl-worker`; what is put belongs to the page that it names, or to
- * the one that its connection got last, or to that of the only other connection of its process
- * that has pages (a thread gets, others put). Else it is offered by itself.
+ * `filter_queue.put(url)` offers a link, `result_queue.put(src)` reports an image. `crawl-worker`
+ * says when a page counts as done. A value that is put belongs to the page that it names, else to
+ * the page that its connection got last, else to the page of the only other connection of its
+ * process that has pages (one thread gets, others put). Without a page it is offered to the crawl
+ * alone.
  *
- * `empty()` of the task queue answers what the next `get` would come to: False when a page is kept
- * for this connection, which its next `get` returns; True when the crawls are done, or when the
- * program has pages in hand that it has not worked on and nothing else can be had. As long as
- * others may still find pages it waits, `lookMs` at most, so that a loop on it neither ends early
- * nor spins nor meets `queue.Empty`.
+ * `empty()` of the task queue predicts the next `get`: False when a page is kept for this
+ * connection, which its next `get` returns; True when the crawls are done, or when the program has
+ * pages in hand that it has not worked on and no other page is available. As long as others may
+ * still find pages it waits, `lookMs` at most, so that a loop on it neither ends early nor spins
+ * nor meets `queue.Empty`.
  */
 import { addressOfPeer } from '../../shared/address.ts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
@@ -20,12 +21,12 @@ import type { Crawl } from '../frontier/crawl/crawl.ts';
 import type { Frontier } from '../frontier/frontier.ts';
 import { bind, type Parameter, type PyRequest, waitMsOf } from './arguments.ts';
 import { CrawlWorker, type Outcome, type PageInHand } from './crawl-worker.ts';
-import { type Finding, readFindings } from './findings.ts';
-import { LooseLinks } from './loose-links.ts';
 import { decodeItem } from './pickle/item.ts';
 import { PyPickled, type PyValue } from './pickle/values.ts';
 import type { ManagedPorts } from './ports.ts';
 import type { Answer, Caller, Method, Proxied } from './proxied.ts';
+import { PutBatcher } from './put-batcher.ts';
+import { type PutValue, readPuts } from './put-values.ts';
 import { emptyError, runtimeError, typeError, valueError } from './replies.ts';
 
 const names = ['task_queue', 'filter_queue', 'result_queue'] as const;
@@ -36,12 +37,12 @@ export function isCrawlQueue(name: string): name is CrawlQueueName {
 }
 
 export type CrawlQueuesOptions = {
-  /** Do answers to a put wait for its commit? Asked for each. */
+  /** Does the answer to a put wait for its commit? Called for each put. */
   readonly isDurable: () => boolean;
-  /** The crawl that seeds belong to, and links that no page is known of; how it is made. */
+  /** The crawl for seeds and for links without a page, and its spec. */
   readonly crawl: string;
   readonly spec: CrawlSpec;
-  /** What something that is put may take of memory, in bytes. */
+  /** Memory limit of a value that is put, in bytes. */
   readonly builtBytesMax: number;
 };
 
@@ -51,9 +52,9 @@ type Origin = {
   readonly helps?: CrawlWorker;
 };
 
-/** What Python calls the process that was started by hand. */
+/** Python's name for the process that was started by hand. */
 const mainProcess = 'MainProcess';
-/** How long `empty()` waits to be sure. */
+/** Longest wait of `empty()`. */
 const lookMs = 10_000;
 const tickMs = 100;
 const stuckMsMin = 500;
@@ -69,7 +70,7 @@ export class CrawlQueues {
   readonly #options: CrawlQueuesOptions;
   readonly #areKin: (a: Caller, b: Caller) => boolean;
   readonly #workers = new Map<Caller, CrawlWorker>();
-  readonly #loose = new LooseLinks((links) => void this.#offer(undefined, links, []));
+  readonly #batcher = new PutBatcher((links) => void this.#offer(undefined, links, []));
   readonly #ticker = setInterval(() => this.tick(), tickMs).unref();
 
   /** `areKin`: were these processes forked from the same one? */
@@ -130,39 +131,39 @@ export class CrawlQueues {
     };
   }
 
-  /** A request of this connection, whatever it asks for. */
+  /** Called for every request of this connection. */
   heard(caller: Caller): void {
     this.#workers.get(caller)?.heard();
   }
 
   close(): void {
     clearInterval(this.#ticker);
-    this.#loose.flush();
+    this.#batcher.flush();
   }
 
-  /** Tells those who wait whether anything can come. To be called when a crawl has ended. */
+  /** Ends the waits for which no page can come. Called when a crawl has ended. */
   tick(): void {
     for (const worker of this.#workers.values()) this.#settle(worker);
   }
 
-  /** Programs that are about to see that all is done. */
+  /** True: some programs have yet to see that all is done. */
   get hasGuests(): boolean {
     return this.#workers.size > 0 && this.#isOver;
   }
 
   get #running(): Crawl[] {
-    this.#loose.flush();
+    this.#batcher.flush();
     const { crawls } = this.#ports.frontier;
     return [...crawls].filter(({ state }) => state === 'running' || state === 'paused');
   }
 
-  /** There were crawls, and nothing of any is offered, waiting or leased. */
+  /** True: there were crawls, and nothing of any is offered, waiting or leased. */
   get #isOver(): boolean {
     if (this.#ports.frontier.crawls.size === 0) return false;
     return this.#running.every(({ isFetched }) => isFetched);
   }
 
-  /** All pages that are left are held by programs that wait for more: nothing can come. */
+  /** True: programs that wait for more hold all pages that are left, so no page can come. */
   get #isStuck(): boolean {
     const stuck = [...this.#workers.values()].filter(({ stuckMs }) => stuckMs > stuckMsMin);
     const held = stuck.reduce((sum, { leases }) => sum + leases.size, 0);
@@ -203,7 +204,7 @@ export class CrawlQueues {
   async #wait(worker: CrawlWorker, mode: 'get' | 'empty', waitMs: number): Promise<Outcome> {
     const asked = worker.ask();
     const outcome = worker.wait(mode, waitMs > 0 ? waitMs : Number.POSITIVE_INFINITY);
-    // When the dispatcher has looked whether there is a page.
+    // After the dispatcher has looked for a page.
     setImmediate(() => {
       this.#settle(worker);
       if (waitMs === 0) worker.answer('timeout');
@@ -212,7 +213,7 @@ export class CrawlQueues {
     return await outcome;
   }
 
-  /** Ends the wait of a program for which nothing can come. */
+  /** Ends the wait of a program for which no page can come. */
   #settle(worker: CrawlWorker): void {
     const mode = worker.waitsFor;
     if (mode === undefined) return;
@@ -221,7 +222,7 @@ export class CrawlQueues {
     if (this.#isOver) worker.answer('over');
     else if (isDraining()) worker.answer('stopping');
     else if (frontier.dispatcher.hasDue) {
-      // Whoever has never got a page may only be watching: none is kept for it.
+      // A program that never got a page may only be watching, so no page is kept for it.
       if (!worker.hasGot) worker.answer('timeout');
     } else {
       const finished = worker.finishWorked();
@@ -236,13 +237,13 @@ export class CrawlQueues {
     if (isDraining()) return undefined;
     if (name === 'filter_queue' && typeof value === 'string' && this.#isLoose(caller)) {
       const url = canonicalUrl(value.trim());
-      if (url !== undefined) this.#loose.add(url.href);
+      if (url !== undefined) this.#batcher.add(url.href);
       return caller.returned(null);
     }
     return this.#putInTurn(name, caller, value, frontier);
   }
 
-  /** A link put by this connection is of no page, and needs not wait for anything. */
+  /** True: a link put by this connection has no page, and need not wait. */
   #isLoose(caller: Caller): boolean {
     const { frontier } = this.#ports;
     if (this.#options.isDurable() || frontier.isFull) return false;
@@ -261,7 +262,7 @@ export class CrawlQueues {
     const value = given instanceof PyPickled ? this.#built(given) : given;
     if (name === 'task_queue') await this.#seed(value);
     else {
-      for (const found of readFindings(value, name === 'filter_queue' ? 'links' : 'images')) {
+      for (const found of readPuts(value, name === 'filter_queue' ? 'links' : 'images')) {
         if (frontier.isFull) await frontier.room();
         await this.#take(caller, found);
       }
@@ -269,13 +270,15 @@ export class CrawlQueues {
     return caller.returned(null);
   }
 
-  /** What is put into a crawl's queue has to be read at once. */
+  /** A value for a crawl's queue must be built at once. */
   #built({ bytes, heapBytes }: PyPickled): PyValue {
     if (heapBytes <= this.#options.builtBytesMax) return decodeItem(bytes);
-    throw valueError("it is too large for the master's --memory-limit; put it in several parts");
+    throw valueError(
+      "the value is too large for the master's --memory-limit; put it in several parts",
+    );
   }
 
-  /** A URL that a program names itself is a seed: it opens the scope for its host. */
+  /** Adds URLs of a program as seeds: they add their hosts to the scope. */
   async #seed(value: PyValue): Promise<void> {
     const urls = Array.isArray(value) ? value : [value];
     if (urls.length === 0 || urls.length > limits.seedsMax) {
@@ -292,7 +295,7 @@ export class CrawlQueues {
     if (refused !== undefined) throw valueError(`${refused.url.slice(0, 200)}: ${refused.why}`);
   }
 
-  async #take(caller: Caller, found: Finding): Promise<void> {
+  async #take(caller: Caller, found: PutValue): Promise<void> {
     const named = found.url === undefined ? undefined : canonicalUrl(found.url)?.href;
     const { worker, page, helps } = this.#pageOf(caller, named);
     const base = found.told.finalUrl ?? page?.lease.task.url ?? named;
@@ -302,7 +305,7 @@ export class CrawlQueues {
       .map((src): Image => ({ src, via: 'img' }));
     const text = links.map((link) => `${link}\n`).join('');
     if (helps !== undefined) {
-      // Of which page it is nobody says: it is taken at once, and all in hand were worked on.
+      // The page is unknown: the value is taken at once, and all pages in hand count as worked on.
       helps.help();
       await this.#offer(helps.latest, text, images);
       return;
@@ -317,8 +320,8 @@ export class CrawlQueues {
     await this.#offer(page, rest.links, rest.images);
   }
 
-  /** The page that something put by this connection belongs to; `helps`: one of this worker's, it is
-   *  not known which. */
+  /** Returns the page for a value that this connection puts; `helps`: one of this worker's pages,
+   *  but it is not known which. */
   #pageOf(caller: Caller, url: string | undefined): Origin {
     const own = this.#workers.get(caller);
     const neighbours = [...this.#workers.values()].filter(
@@ -335,13 +338,13 @@ export class CrawlQueues {
     const [only, ...others] = siblings;
     if (only === undefined) return this.#pageOfParent(caller, neighbours);
     if (others.length === 0) return { worker: only, page: only.latest };
-    // Of whichever it is: it is at work.
+    // Any of them may be at work.
     for (const worker of siblings) worker.tell();
     return {};
   }
 
-  /** The pages of a process pool are held by the process that made it. Its workers are known by the
-   *  proxies that they were forked with; those that made their own, by the only main process. */
+  /** The process that made a process pool holds the pool's pages. Its workers are recognised by the
+   *  proxies that they were forked with; workers that made their own, by the only main process. */
   #pageOfParent(caller: Caller, neighbours: readonly CrawlWorker[]): Origin {
     const kin = neighbours.filter((worker) => this.#areKin(caller, worker.caller));
     const mains = neighbours.filter((worker) => processOf(worker.caller) === mainProcess);
@@ -361,7 +364,7 @@ export class CrawlQueues {
     const name = this.#options.crawl;
     const crawl = page && frontier.crawls.of(page.lease.task);
     if (crawl === undefined && !frontier.crawls.has(name)) {
-      throw runtimeError(`there is no crawl "${name}" yet: put its first URL into task_queue`);
+      throw runtimeError(`there is no crawl "${name}" yet; put its first URL into task_queue`);
     }
     const offered = frontier.offer(crawl ?? frontier.crawls.named(name), {
       links: Buffer.from(links, 'latin1'),
@@ -373,7 +376,7 @@ export class CrawlQueues {
 
   async #end(method: 'task_done' | 'release', caller: Caller, request: PyRequest): Promise<Buffer> {
     const [url = null] = bind(method, [['url']], request);
-    if (typeof url !== 'string') throw typeError(`${method} takes the URL that get gave`);
+    if (typeof url !== 'string') throw typeError(`${method} takes the URL that get returned`);
     const own = this.#workers.get(caller);
     const address = addressOf(caller);
     const workers = [...this.#workers.values()].filter(
@@ -389,7 +392,9 @@ export class CrawlQueues {
   }
 
   #refuseGet(name: string): never {
-    throw runtimeError(`only the master takes from ${name}; see pages.jsonl and img_src.txt`);
+    throw runtimeError(
+      `only the master may get from ${name}; read pages.jsonl and img_src.txt instead`,
+    );
   }
 
   #worker(caller: Caller): CrawlWorker {
@@ -416,12 +421,12 @@ export function addressOf({ peer }: Caller): string {
   return addressOfPeer(peer);
 }
 
-/** The process, as the client names it. */
+/** Returns the process, as the client names it. */
 export function processOf({ name }: Caller): string {
   return name.split('|', 1)[0] ?? '';
 }
 
-/** The canonical URL of a reference, or nothing when it is none that can be fetched. */
+/** Returns the canonical URL of a reference, or undefined if it cannot be fetched. */
 function absolute(text: string, base: string | undefined): string[] {
   if (text.trim() === '') return [];
   const whole = base !== undefined && URL.canParse(text, base) ? new URL(text, base).href : text;

@@ -1,6 +1,6 @@
 /**
- * A connection of a Python program as a holder of leases, and when its pages count as done. The
- * protocol has no acknowledgement, so what a program does next has to tell:
+ * A connection of a Python program as a holder of leases, and the rules by which its pages count as
+ * done. The protocol has no acknowledgement, so the program's next actions decide:
  *
  *     kept --get--> in hand --put, then get or empty()--> done
  *      |               +--- asks for more after work, nothing else can be had, and it is known to
@@ -10,10 +10,10 @@
  *      +--- not asked for within a second --> back
  *
  * Pages that were got without a put in between are done together, by the first request for more
- * after a put: a get right after a get proves nothing, because programs collect pages before they
- * fetch them. A program that names pages, or puts by other threads, may work on several at once:
- * there each page is judged by itself. It errs towards "not done": a page may be fetched twice, but
- * none is lost.
+ * after a put. A get right after a get proves nothing, because programs collect pages before they
+ * fetch them. A program that names pages, or puts from other threads, may work on several at once:
+ * there each page is judged separately. It errs towards "not done": a page may be fetched twice,
+ * but none is lost.
  */
 import { isPageStatus, limits } from '../../shared/protocol.ts';
 import type { Image, Result } from '../../shared/requests.ts';
@@ -21,45 +21,45 @@ import type { Lease, LeaseHolder } from '../frontier/dispatch/leases.ts';
 import type { Frontier } from '../frontier/frontier.ts';
 import type { Caller } from './proxied.ts';
 
-/** What a program may tell of a page beside its images and links. */
+/** Fields of a page that a program may put besides its images and links. */
 export type Told = Partial<Pick<Result, 'finalUrl' | 'status' | 'type' | 'title' | 'bytes'>>;
 
-/** A page in the program's hands, and what was put for it. */
+/** A page in the program's hands, and the values put for it. */
 export type PageInHand = {
   readonly lease: Lease;
   readonly since: number;
-  /** What the program did with itself before it asked for more, in ms. */
+  /** Time that the program spent before it asked for more, in ms. */
   workedMs: number;
   readonly images: Image[];
   links: string;
   /** Undefined: nothing was put for it. */
   told: Told | undefined;
   toldAt: number;
-  /** Something was put that named it. */
+  /** True: a value was put that named the page. */
   isNamed: boolean;
 };
 
-/** What was put for a page; `links`: canonical, each ended by a line feed. */
-export type NotedFinding = {
+/** A value put for a page; `links`: canonical, each with a line feed. */
+export type NotedPut = {
   readonly links: string;
   readonly images: readonly Image[];
   readonly told: Told;
 };
 
-const nothing: NotedFinding = { links: '', images: [], told: {} };
+const nothing: NotedPut = { links: '', images: [], told: {} };
 
-/** What a wait for a page came to. `over`: none will come. `busy`: none before the program does
- *  what it has in hand. `stopping`: the master ends. */
+/** The end of a wait for a page. `over`: none will come. `busy`: none before the program finishes
+ *  the pages in hand. `stopping`: the master ends. */
 export type Outcome = 'page' | 'over' | 'busy' | 'timeout' | 'stopping';
 
-/** A program that asks for more sooner than this after a page may be collecting pages. */
+/** A program that asks for more within this time after a page may be collecting pages. */
 const workMs = 20;
-/** Nothing more is put for one of several pages when nothing was for so long. */
+/** After this time without a put for one of several pages, no more is expected. */
 const quietMs = 1_000;
-/** How long a page is kept for the get that follows an `empty()`. */
+/** Time for which a page is kept for the get after an `empty()`. */
 const keptMs = 1_000;
 const extendEveryMs = 5_000;
-/** Of one page; what is beyond is offered at once. */
+/** Links kept for one page; further ones are offered at once. */
 const linkCharsMax = 1 << 20;
 const timerMsMax = 2 ** 31 - 1;
 
@@ -76,19 +76,19 @@ export class CrawlWorker implements LeaseHolder {
   #wait: { readonly mode: 'get' | 'empty'; readonly end: (outcome: Outcome) => void } | undefined;
   /** Fixed when the wait begins: leases are counted before they are pushed. */
   #room = 0;
-  /** Something was put since the pages in hand were got. */
+  /** True: something was put since the pages in hand were got. */
   #isTold = false;
-  /** It names pages, or other threads put for them. */
+  /** True: it names pages, or other threads put for them. */
   #isExact = false;
-  /** Another process works on its pages: one of which nothing was put was worked on, too. */
+  /** True: another process works on its pages, so pages without a put were worked on, too. */
   #isHelped = false;
-  /** Whether it works on a page before it gets the next, as far as is known. */
+  /** Whether it works on a page before it gets the next, if that is known. */
   #habit: 'unknown' | 'one by one' | 'collects' = 'unknown';
   #extendedAt = 0;
   #waitsSince = 0;
-  /** It has called get: a program that only looks keeps no page. */
+  /** True: it has called get. For a program that only watches, no page is kept. */
   hasGot = false;
-  /** The last that it heard of the queue is that nothing is there. */
+  /** True: the last answer that it got is that the queue is empty. */
   wasSentAway = false;
 
   constructor(caller: Caller, frontier: Frontier, leaseMs: number) {
@@ -115,12 +115,12 @@ export class CrawlWorker implements LeaseHolder {
     return this.#inHand.size > 0;
   }
 
-  /** Something was put for a page in hand: that may go on. */
+  /** True: something was put for a page in hand, and more may follow. */
   get isTelling(): boolean {
     return [...this.#inHand].some(({ told }) => told !== undefined);
   }
 
-  /** Waits in `get` for this long, in ms, with pages in hand that nobody else works on. */
+  /** Time that it has waited in `get`, in ms, with pages in hand that no other process works on. */
   get stuckMs(): number {
     const isStuck = this.#wait?.mode === 'get' && this.hasPages && !this.#isExact;
     return isStuck ? performance.now() - this.#waitsSince : 0;
@@ -152,11 +152,11 @@ export class CrawlWorker implements LeaseHolder {
       clearTimeout(this.#kept.timer);
       this.#kept = undefined;
     }
-    // It has waited as long as a lease runs: whatever it waits for does not come.
+    // It has waited for the whole time of a lease, so no page will come.
     this.answer('timeout');
   }
 
-  /** Any request: it is alive, so its leases run on. */
+  /** Called for every request: the program is alive, so its leases are extended. */
   heard(): void {
     const { latest } = this;
     if (latest !== undefined) latest.workedMs += this.caller.thoughtMs;
@@ -190,7 +190,7 @@ export class CrawlWorker implements LeaseHolder {
     this.#wait?.end(outcome);
   }
 
-  /** The page that is kept goes into the program's hands: its request leaves now. */
+  /** Hands the kept page to the program: its request leaves now. */
   hand(): string | undefined {
     const kept = this.#kept;
     if (kept === undefined) return undefined;
@@ -206,20 +206,20 @@ export class CrawlWorker implements LeaseHolder {
     return lease.task.url;
   }
 
-  /** Something was put by the program that is not said to belong to a page. */
+  /** The program has put something that names no page. */
   tell(): void {
     this.#isTold = true;
   }
 
-  /** Another process put something for one of the pages in hand: all of them are worked on, and
-   *  none is done before that is quiet. */
+  /** Another process put something for one of the pages in hand: all count as worked on, and none
+   *  is done before the puts stop. */
   help(): void {
     for (const page of this.#inHand) this.note(page, nothing, 'helped');
   }
 
-  /** Notes what was put for a page, `exactly`: by its name, or by another thread. Gives what has to
-   *  be offered by itself. */
-  note(page: PageInHand, found: NotedFinding, exactly: 'named' | 'helped' | undefined) {
+  /** Notes a value put for a page, `exactly`: by its name, or by another thread. Returns the links
+   *  to offer at once. */
+  note(page: PageInHand, found: NotedPut, exactly: 'named' | 'helped' | undefined) {
     this.#isTold = true;
     if (exactly !== undefined) this.#isExact = true;
     if (exactly === 'helped') this.#isHelped = true;
@@ -236,8 +236,8 @@ export class CrawlWorker implements LeaseHolder {
     };
   }
 
-  /** The program asks for more: what it had is done if it shows so. Resolves when that is on the
-   *  disk. */
+  /** The program asks for more: its pages are done if the rules above say so. Resolves when that is
+   *  on the disk. */
   async ask(): Promise<void> {
     if (!this.#isTold) return;
     if (!this.#isExact) {
@@ -253,9 +253,9 @@ export class CrawlWorker implements LeaseHolder {
     await Promise.all([...this.#inHand].filter(isDone).map((page) => this.finish(page)));
   }
 
-  /** Nothing else can be had. A program that works on pages one by one is through with those that
-   *  it had the time for, though it put nothing. Resolves when that is on the disk; undefined:
-   *  there are none. */
+  /** No other page is available. A program that works on pages one by one has finished those that
+   *  it had time for, even if it put nothing. Resolves when that is on the disk; undefined: there
+   *  are none. */
   finishWorked(): Promise<unknown> | undefined {
     if (this.#isExact || this.#habit !== 'one by one') return undefined;
     const worked = [...this.#inHand].filter(({ workedMs }) => workedMs >= workMs);
@@ -270,7 +270,7 @@ export class CrawlWorker implements LeaseHolder {
     } else if (this.#habit === 'unknown') this.#habit = 'one by one';
   }
 
-  /** The page is done, or has failed by what was told of it. */
+  /** Ends the page: done, or failed, by the fields put for it. */
   async finish(page: PageInHand): Promise<void> {
     this.#inHand.delete(page);
     const { lease, images, links, since } = page;
@@ -295,16 +295,16 @@ export class CrawlWorker implements LeaseHolder {
     await this.#frontier.reports.report(this, lease.id, lease.name, report);
   }
 
-  /** Back, for later; buried when it comes back too often. */
+  /** Releases the page for later; it is buried when that happens too often. */
   async release(page: PageInHand): Promise<void> {
     this.#inHand.delete(page);
     const error = { kind: 'lost', message: 'released by a Python worker' } as const;
     await this.#frontier.reports.fail(this, page.lease.id, page.lease.name, error);
   }
 
-  /** Its connection has ended. In order: what something was put for is done, and all of it when
-   *  the program left because nothing more was there. Of several pages that were got together only
-   *  those that were named: it may have stopped in the middle. Gives how many go back. */
+  /** Its connection has ended. After an orderly end, pages with a put are done, and all pages if
+   *  the program left because the queue was empty. Of several pages got together only named ones
+   *  are done: the program may have stopped in the middle. Returns the number of released pages. */
   leave(isOrderly: boolean): number {
     this.#giveBack();
     const isAlone = this.#inHand.size === 1;

@@ -5,16 +5,16 @@
  *       |                                            ^
  *       +---any other server function: one reply-----+
  *
- * Requests are served one after the other, at once if nothing has to be waited for. Nobody is
- * closed for being silent: a client keeps the dead socket for as long as its thread lives.
- * Source: BASEMANAGER, chapter 3.
+ * Requests are served one after the other, at once if no wait is needed. Silence does not close a
+ * connection: a client keeps a dead socket for as long as its thread lives.
+ * Source: PROTOCOL.md, "The Python dialect"; CPython Lib/multiprocessing/managers.py.
  */
 import type { Connection } from '../../shared/connection.ts';
 import { CommandError, type OrbError } from '../../shared/errors.ts';
 import { limits } from '../../shared/protocol.ts';
 import type { MemoryWatch } from '../machine/memory-watch.ts';
 import { bind, type PyRequest } from './arguments.ts';
-import type { Managed } from './managed.ts';
+import type { Manager } from './manager.ts';
 import { printable } from './pickle/text.ts';
 import { PickleError, type PyValue, WeightError } from './pickle/values.ts';
 import type { Answer, Caller, Proxied } from './proxied.ts';
@@ -28,10 +28,10 @@ import {
 } from './replies.ts';
 import { RequestReader } from './request-reader.ts';
 
-/** Requests that a client may send before it has read the answers: none does, but one may. */
+/** Requests that a client may send before it reads the replies; stock clients send one. */
 const pipelineMax = 64;
 const pipelineBytesMax = 32 << 20;
-/** A program has a few proxies; one that makes them again and again is known by its first ones. */
+/** A program has a few proxies; one that keeps making more is recognised by its first ones. */
 const identsMax = 64;
 
 /** True for the first payload of a client of this dialect: a pickle of protocol 0x80 0..5. */
@@ -39,11 +39,12 @@ export function isPickle(payload: Buffer): boolean {
   return payload.length > 1 && payload[0] === 0x80 && (payload[1] ?? 0xff) <= 5;
 }
 
-/** What a connection needs of the master. */
+/** The parts of the master that a connection uses. */
 export type CallerPorts = {
-  readonly managed: Managed;
+  readonly manager: Manager;
   readonly memory: MemoryWatch;
-  /** A pickle that holds what is not allowed: nothing of it was done, the connection goes on. */
+  /** A pickle contains something that is not allowed: it had no effect, and the connection goes
+   *  on. */
   readonly onRefusedPickle: (peer: string, error: OrbError) => void;
   /** A fault of ours while serving a request: the master cannot go on. */
   readonly onFault: (error: unknown) => void;
@@ -65,7 +66,7 @@ export class PythonCaller implements Caller {
   #state: 'first' | 'object' | 'closed' = 'first';
   #isServing = false;
   #repliedAt = 0;
-  /** The shortest time from an answer to the next request: that of the way there and back. */
+  /** The shortest time from a reply to the next request: the round trip of the network. */
   #wayMs = Number.POSITIVE_INFINITY;
   #thoughtMs = 0;
 
@@ -81,7 +82,7 @@ export class PythonCaller implements Caller {
     return this.#name;
   }
 
-  /** Bytes of requests that are not answered, and of items that were given to it. */
+  /** Bytes of unanswered requests, and of items that it holds. */
   get heldBytes(): number {
     let bytes = this.#waitingBytes + this.#servingBytes;
     for (const object of this.#used.keys()) bytes += object.heldBytes(this);
@@ -115,7 +116,7 @@ export class PythonCaller implements Caller {
     }
   }
 
-  /** The last word to a client that broke the framing. */
+  /** Sends a last message to a client that broke the framing. */
   broken(message: string): void {
     this.#connection.sendFrame(unpicklable(message, this.protocol));
   }
@@ -126,10 +127,10 @@ export class PythonCaller implements Caller {
     this.#waiting.length = 0;
     this.#waitingBytes = 0;
     this.#gone.abort();
-    if (wasObject) this.#ports.managed.left(this, this.#used);
+    if (wasObject) this.#ports.manager.left(this, this.#used);
   }
 
-  /** Reports at once what can be answered at once: no promise is made for it. */
+  /** Serves a request. It answers at once where it can, without a promise. */
   #serve(payload: Buffer): void {
     const answer = this.#answer(payload);
     if (!(answer instanceof Promise)) {
@@ -194,28 +195,28 @@ export class PythonCaller implements Caller {
   }
 
   async #answerHeavy(payload: Buffer): Promise<Buffer | undefined> {
-    const { managed, memory } = this.#ports;
+    const { manager, memory } = this.#ports;
     memory.look();
-    const request = await managed.heavy.read(payload, this.signal);
+    const request = await manager.heavy.read(payload, this.signal);
     if (request === undefined || this.signal.aborted) return undefined;
     return this.#answerTo(request);
   }
 
   #first(request: PyRequest): Buffer {
     if (request.method !== 'accept_connection') {
-      return this.returned(this.#ports.managed.serve(this, request));
+      return this.returned(this.#ports.manager.serve(this, request));
     }
     const [name] = bind('accept_connection', [['name']], request);
     this.#name = typeof name === 'string' ? printable(name) : '?';
     this.#state = 'object';
-    this.#ports.managed.joined(this);
+    this.#ports.manager.joined(this);
     return this.returned(null);
   }
 
   #call(request: PyRequest): Answer {
-    this.#ports.managed.heard(this);
+    this.#ports.manager.heard(this);
     for (const object of this.#used.keys()) object.nextRequest(this);
-    const object = this.#ports.managed.object(request.ident);
+    const object = this.#ports.manager.object(request.ident);
     const { method } = request;
     const known = object.methods.get(method);
     if (known !== undefined) {
@@ -228,7 +229,7 @@ export class PythonCaller implements Caller {
     const names = [...object.methods.keys()].join(', ');
     throw new TracebackError(
       'AttributeError',
-      `method ${quoted(method)} of ${quoted(object.ident)} is not exposed; there are ${names}`,
+      `method ${quoted(method)} of ${quoted(object.ident)} is not exposed; known: ${names}`,
     );
   }
 
@@ -238,10 +239,10 @@ export class PythonCaller implements Caller {
     if (typeof ident !== 'string' || this.idents.size >= identsMax) return;
     idents.add(ident);
     this.idents.add(ident);
-    this.#ports.managed.named(this);
+    this.#ports.manager.named(this);
   }
 
-  /** The one place that decides how a client learns of what failed. */
+  /** The one place that decides how a client learns of a failure. */
   #refuse(error: unknown): Buffer | undefined {
     if (error instanceof PickleError) {
       this.#ports.onRefusedPickle(this.peer, error);

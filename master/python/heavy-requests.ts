@@ -1,9 +1,9 @@
 /**
- * Requests that would take much memory if they were read as others are: large ones, and small ones
- * with parts that they refer to again and again. They are weighed first, one at a time for the
- * whole master, in steps between which others are served. A value of plain data is then copied as
- * a pickle of its own and never built; what else there is gets built if the master's memory has
- * room for it, and is refused if not.
+ * Requests that would take much memory if they were read like others: large ones, and small ones
+ * with parts that are referred to many times. They are weighed first, one at a time for the whole
+ * master, in steps between which other requests are served. A value of plain data is then copied as
+ * a pickle of its own and never built. Any other value is built if the master's memory has room for
+ * it, else refused.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type PyRequest, readRequest } from './arguments.ts';
@@ -15,26 +15,26 @@ import { PickleError, PyDict, PyPickled, type PyValue } from './pickle/values.ts
 
 /** A request of more bytes is heavy. */
 export const heavyBytesMin = 256 << 10;
-/** A smaller one is, when what it repeats weighs more. */
+/** A smaller request is heavy if its repeated parts weigh more. */
 export const lightLimits = { ...pickleLimits, weightMax: 8 << 20 };
-/** Of the master's memory, what one value may take. */
+/** One value may take the master's memory divided by this. */
 const memoryPart = 8;
 const builtMost = 128 << 20;
-/** Others are served after so long. */
+/** Other requests are served after each step of this length. */
 const stepMs = 15;
-/** Arguments up to it are read as usual. */
+/** Arguments up to this size are read as usual. */
 const smallBytesMax = 4 << 10;
 
 export class HeavyRequests {
   readonly #builtBytesMax: number;
   #last: Promise<unknown> = Promise.resolve();
 
-  /** `builtBytesMax`: what a request may take of memory when it has to be built. */
+  /** `builtBytesMax`: memory limit of a request that has to be built. */
   constructor(builtBytesMax: number) {
     this.#builtBytesMax = builtBytesMax;
   }
 
-  /** Reads a request when those before it are through; undefined when its client has gone.
+  /** Reads a request after those before it; returns undefined if its client is gone.
    *  Errors: as `readRequest`. */
   read(payload: Buffer, signal: AbortSignal): Promise<PyRequest | undefined> {
     const turn = this.#last.then(() => (signal.aborted ? undefined : this.#readNow(payload)));
@@ -57,7 +57,7 @@ export class HeavyRequests {
 async function requestOf(scan: PickleScan, envelope: Envelope): Promise<PyRequest> {
   const ident = await valueIn(scan, envelope.ident);
   const method = await valueIn(scan, envelope.method);
-  if (typeof method !== 'string') throw new PickleError('a method has a name');
+  if (typeof method !== 'string') throw new PickleError('a method must have a name');
   const args: PyValue[] = [];
   for (const range of envelope.args) args.push(await valueIn(scan, range));
   const kwds = new PyDict();
@@ -79,7 +79,7 @@ async function valueIn(scan: PickleScan, range: Range): Promise<PyValue> {
   return new PyPickled(copy.bytes, scan.heapBytes);
 }
 
-/** What a request or an item may take of memory when it has to be built, in bytes. */
+/** Returns the memory limit of a request or item that has to be built, in bytes. */
 export function builtBytesMax(memoryBytes: number): number {
   return Math.min(memoryBytes / memoryPart, builtMost);
 }

@@ -1,9 +1,9 @@
 /**
  * A user queue as Python's `queue.Queue`: any values, durable, shared with Node programs.
  *
- * An item that `get` hands out is held by the connection until its next request, which shows that
- * the reply has arrived, or until its orderly end; if it dies before, the item goes back to the
- * head of the queue. A `put` is answered before its commit unless `isDurable` says so.
+ * The connection holds an item from `get` until its next request, which shows that the reply has
+ * arrived, or until its orderly end. If it dies before, the item goes back to the head of the
+ * queue. A `put` is answered before its commit unless `isDurable` says so.
  */
 import { decodeValue } from '../../shared/frame.ts';
 import { limits } from '../../shared/protocol.ts';
@@ -27,7 +27,7 @@ export class PlainQueue implements Proxied {
   readonly #queue: UserQueue;
   readonly #isDurable: () => boolean;
   readonly #isDraining: () => boolean;
-  /** The item that a connection was given last; undefined when that is done. */
+  /** The last item of a connection; undefined when it is done. */
   readonly #given = new Map<Caller, Item | undefined>();
 
   constructor(queue: UserQueue, options: { isDurable: () => boolean; isDraining: () => boolean }) {
@@ -110,7 +110,7 @@ export class PlainQueue implements Proxied {
   }
 
   #nothing(): undefined {
-    // Not Empty: a worker would take its work for done.
+    // Not Empty: a worker would believe that its work is done.
     if (this.#isDraining()) return undefined;
     throw emptyError();
   }
@@ -121,7 +121,7 @@ export class PlainQueue implements Proxied {
       putParametersOf(request),
       request,
     );
-    // As in Python, which only looks at it where a put can wait.
+    // As in Python, which checks the timeout only where a put can wait.
     return this.#add(caller, item, this.#queue.isBounded ? waitMsOf(block, timeout) : 0);
   }
 
@@ -136,7 +136,7 @@ export class PlainQueue implements Proxied {
     const bytes = encodeItem(item);
     if (bytes.length > limits.pythonItemBytesMax) {
       const megabytes = limits.pythonItemBytesMax >> 20;
-      throw valueError(`an item of a queue is at most ${megabytes} MiB as a pickle`);
+      throw valueError(`a queue item must be at most ${megabytes} MiB as a pickle`);
     }
     if (this.#queue.isFull) return this.#addWithin(caller, bytes, waitMs);
     this.#queue.add(bytes);
@@ -150,7 +150,7 @@ export class PlainQueue implements Proxied {
     return this.#isLate ? await this.#afterCommit(caller) : caller.returned(null);
   }
 
-  /** Reports to a put wait for its commit. */
+  /** True: the answer to a put waits for its commit. */
   get #isLate(): boolean {
     return this.#isDurable() || this.#queue.isBehind;
   }
@@ -161,18 +161,19 @@ export class PlainQueue implements Proxied {
   }
 }
 
-/** `multiprocessing.Queue` calls it `obj`, `queue.Queue` `item`: both are behind such servers. */
+/** `multiprocessing.Queue` names the parameter `obj`, `queue.Queue` names it `item`; servers use
+ *  both. */
 function putParametersOf({ kwds }: PyRequest): readonly [Parameter, ...Parameter[]] {
   return [[kwds.has('item') ? 'item' : 'obj'], ...getParameters];
 }
 
-/** The reply with an item, whoever put it: its bytes as they are, if the client can read them. */
+/** Returns the reply with an item: its stored bytes, if the client can read them. */
 function replyOf(bytes: Uint8Array, caller: Caller): Buffer {
   if (!isItemPickle(bytes)) return caller.returned(fromNode(bytes));
   return caller.protocol === 3 ? returnOfItem(bytes) : caller.returned(decodeItem(bytes));
 }
 
-/** The value of a Node program's item; one that is no msgpack comes as the bytes that it is. */
+/** Returns the value of a Node program's item; an item that is not msgpack is returned as bytes. */
 function fromNode(bytes: Uint8Array): PyValue {
   try {
     return fromPlain(decodeValue(bytes));

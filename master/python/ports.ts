@@ -1,4 +1,4 @@
-/** What the Python dialect needs of the rest of the master, and no more. */
+/** The parts of the master that the Python dialect uses. */
 import type { Admission } from '../frontier/crawl/admission.ts';
 import type { Frontier } from '../frontier/frontier.ts';
 import type { UserQueues } from '../queues/queues.ts';
@@ -9,8 +9,8 @@ export type ManagedPorts = {
   readonly queues: UserQueues;
   readonly admission: Admission;
   readonly isDraining: () => boolean;
-  /** A program's lease ends so many ms after it was heard last. [Y-8] */
+  /** A program's lease ends this many ms after its last request. [Y-8] */
   readonly leaseMs: number;
-  /** A Python connection got its first page, or has ended and `returned` so many. */
+  /** A Python connection got its first page, or ended and released `returned` pages. */
   readonly onWorker: (worker: CrawlWorker, returned?: number) => void;
 };

@@ -1,4 +1,4 @@
-/** What a proxy of a client stands for: an object of the master with methods that it exposes. */
+/** The object behind a client's proxy: an object of the master with exposed methods. */
 import type { PyRequest } from './arguments.ts';
 import type { PyValue } from './pickle/values.ts';
 import type { ReplyProtocol } from './replies.ts';
@@ -12,8 +12,8 @@ export interface Caller {
   /** The proxies that it has used, by their idents, in that order; bounded. */
   readonly idents: ReadonlySet<string>;
   readonly protocol: ReplyProtocol;
-  /** How long the client did something else between its last answer and this request, in ms: the
-   *  time on the way is left out. */
+  /** Time that the client spent between its last reply and this request, in ms, without the time on
+   *  the network. */
   readonly thoughtMs: number;
   /** Aborted when the connection has ended. */
   readonly signal: AbortSignal;
@@ -21,7 +21,7 @@ export interface Caller {
   returned(value: PyValue): Buffer;
 }
 
-/** The frame to reply with; undefined: none, the connection is to be closed.
+/** The frame to reply with; undefined: no reply, close the connection.
  *  Errors: CommandError, for the client to raise. */
 export type Answer = Buffer | undefined | Promise<Buffer | undefined>;
 export type Method = (caller: Caller, request: PyRequest) => Answer;
@@ -30,11 +30,11 @@ export interface Proxied {
   /** The queue's name, which the idents of its proxies begin with; the same at every start. */
   readonly ident: string;
   readonly methods: ReadonlyMap<string, Method>;
-  /** The caller makes its next request: what it was given before has arrived. */
+  /** The caller makes its next request, so the last reply has arrived. */
   nextRequest(caller: Caller): void;
-  /** Bytes of what the caller was given, as far as they are kept in memory. */
+  /** Returns the bytes of the caller's items that are kept in memory. */
   heldBytes(caller: Caller): number;
-  /** The caller is gone; `isOrderly`: it ended its work, nothing suggests that it died. */
+  /** The caller is gone; `isOrderly`: it ended in order; nothing suggests that it died. */
   gone(caller: Caller, isOrderly: boolean): void;
   /** For `debug_info`. */
   describe(): string;

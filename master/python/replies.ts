@@ -1,7 +1,7 @@
 /**
- * What a manager's client is answered with, as frames: `('#RETURN', value)`, `('#ERROR',
- * exception)`, which it raises, and `('#TRACEBACK', text)`, which it raises as RemoteError.
- * The text is ours: no stack, no path of this machine. Source: BASEMANAGER, chapter 3.
+ * The replies to a manager's client, as frames: `('#RETURN', value)`, `('#ERROR', exception)`,
+ * which it raises, and `('#TRACEBACK', text)`, which it raises as RemoteError. The text is ours: no
+ * stack, no path of this machine. Source: CPython Lib/multiprocessing/managers.py.
  */
 import { CommandError } from '../../shared/errors.ts';
 import { encodeFrame } from '../../shared/frame.ts';
@@ -9,7 +9,7 @@ import { printable } from './pickle/text.ts';
 import { PyException, PyTuple, type PyValue } from './pickle/values.ts';
 import { writePickle } from './pickle/writer.ts';
 
-/** How a client's own pickles begin: 2 is Python 2.7, which reads nothing newer. */
+/** The protocol of a client's own pickles: 2 is Python 2.7, which reads nothing newer. */
 export type ReplyProtocol = 2 | 3;
 
 /** An exception for the client to raise. */
@@ -32,14 +32,14 @@ export const valueError = (text: string): RaisedError =>
 export const runtimeError = (text: string): RaisedError =>
   new RaisedError('builtins', 'RuntimeError', text);
 
-/** What CPython tells by a traceback: the request was none that can be served. */
+/** An error that CPython reports by a traceback: the request cannot be served. */
 export class TracebackError extends CommandError {
   constructor(className: string, message: string) {
     super('E_BAD_REQUEST', `${className}: ${message}`);
   }
 }
 
-// The usual ones are the same each time.
+// Common replies are always the same.
 const constants = new Map<PyValue, Buffer>(
   [null, true, false].map((value) => [value, write(['#RETURN', value], 3)]),
 );
@@ -49,7 +49,7 @@ export function returned(value: PyValue, protocol: ReplyProtocol): Buffer {
   return known ?? write(['#RETURN', value], protocol);
 }
 
-/** The reply that tells of a request's failure. */
+/** Returns the reply to a failed request. */
 export function refused(error: CommandError, protocol: ReplyProtocol): Buffer {
   if (error instanceof RaisedError) return write(['#ERROR', error.exception], protocol);
   const isOurs = error instanceof TracebackError;
@@ -57,13 +57,13 @@ export function refused(error: CommandError, protocol: ReplyProtocol): Buffer {
   return write(['#TRACEBACK', `Traceback (on the Orbweaver master):\n${text}\n`], protocol);
 }
 
-/** Refused for what its pickle holds: nothing of it was done. */
+/** Returns the reply to a request with a refused pickle, which had no effect. */
 export function unpicklable(message: string, protocol: ReplyProtocol): Buffer {
   const error = new TracebackError('_pickle.UnpicklingError', message);
   return refused(error, protocol);
 }
 
-/** A client's name for something, in quotes as Python shows it, short enough for a log. */
+/** Returns a client's name in quotes as Python shows it, short enough for a log. */
 export function quoted(name: string): string {
   return `'${printable(name)}'`;
 }

@@ -1,13 +1,12 @@
 /**
- * Reads the requests of one connection. Nearly all of them have one of two forms, which are known
- * by their bytes and need no pickle machine: `(ident, method, (), {})` and
- * `(ident, method, (text,), {})`, with ASCII texts below 256 bytes, as the C picklers of Python 3.8
- * and later write them:
+ * Reads the requests of one connection. Nearly all have one of two forms, which are recognised by
+ * their bytes and need no pickle machine: `(ident, method, (), {})` and `(ident, method, (text,),
+ * {})`, with ASCII texts below 256 bytes, as the C picklers of Python 3.8 and later write them:
  *
  *     80 protocol 95 length  28 8c n ident 94 8c n method 94  29              7d 94 74 94 2e
  *                                                             8c n text 94 85 94 7d 94 74 94 2e
  *
- * Whatever differs by one byte is left to `readRequest`, so that both always read the same.
+ * A request that differs by one byte is left to `readRequest`, so that both always read the same.
  */
 import { type PyRequest, readRequest } from './arguments.ts';
 import { heavyBytesMin, lightLimits } from './heavy-requests.ts';
@@ -44,7 +43,7 @@ export class RequestReader {
     return { ident, method, args, kwds: noKeywords };
   }
 
-  /** Where the arguments begin. Mostly the same is called as before. */
+  /** Returns the start of the arguments. Mostly ident and method are the same as before. */
   #passCalled(payload: Buffer): number | undefined {
     const known = headBytes + this.#calledBytes.length;
     if (known > headBytes && isAt(payload, headBytes, this.#calledBytes)) return known;
@@ -81,7 +80,7 @@ function argumentsAt(payload: Buffer, at: number): readonly PyValue[] | undefine
   return isEnd(payload, at + 2 + text.length, oneArgument) ? [text] : undefined;
 }
 
-/** The short ASCII text that begins there. */
+/** Returns the short ASCII text that begins there. */
 function textAt(payload: Buffer, at: number): string | undefined {
   const start = at + 2;
   const end = start + (payload[at + 1] ?? 0);

@@ -7,74 +7,73 @@
  *                            ^                    |
  *                            +------ giveBack ----+
  *
- * An item can be had from its first moment; one that is finished before its commit is never
- * written. What a commit takes along shares rows, so that a thousand puts cost some dozens of
- * writes; a row of which some items are finished is written again without them. In memory are the
- * fresh ones, those with takers (large ones without their values), and a window of those that come
- * next.
+ * An item can be taken at once; one that is finished before its commit is never written. The items
+ * of one commit share rows, so that a thousand puts cost some dozens of writes; a row is rewritten
+ * when some of its items are finished. In memory are the fresh items, taken ones (large ones
+ * without their values), and a window of the next ones.
  */
 import assert from 'node:assert/strict';
 import { decodeItemRow, encodeItemRow, itemKeys, parseItemKey } from '../store/records.ts';
 import { batches, type Change, type Store } from '../store/store.ts';
-import { type ItemRoom, largeBytes } from './item-room.ts';
+import { type ItemBudget, largeBytes } from './item-budget.ts';
 
 export type Item = {
   readonly id: number;
-  /** What it takes in memory and in a reply, about. */
+  /** Approximate size in memory and in a reply. */
   readonly bytes: number;
-  /** Undefined: it is in the store alone, in a row of its own. */
+  /** Undefined: it is only in the store, in a row of its own. */
   value: Uint8Array | undefined;
-  /** Its taker was told its value. */
+  /** Its taker has received its value. */
   isOut: boolean;
-  /** Where it lies in the store, from the commit on that takes it there. Set here alone. */
+  /** Its row in the store, from the commit on that writes it. Only this file sets it. */
   row: Row | undefined;
   isFinished: boolean;
 };
 
-/** One that was taken: its value is there until `rest`. */
+/** A taken item: it has its value until `rest`. */
 export type TakenItem = Item & { value: Uint8Array };
 
-/** Items that are not finished, in order; its key is the id of what was its first one. */
+/** Unfinished items, in order; its key is the id of its original first item. */
 type Row = { readonly key: number; items: Item[] };
 
-/** A row is written again whole, so it is not long. */
+/** A row is always rewritten whole, so it is short. */
 const rowItemsMax = 64;
 const rowBytesMax = largeBytes;
-/** The window in items and in bytes; the latter exceeded by one refill. */
+/** Limits of the window; one refill may exceed the bytes. */
 const windowMax = 1024;
 const windowBytesMax = 8 << 20;
 const refillRows = 8;
-/** Bytes of one commit, exceeded by one item: a commit holds what it writes several times. */
+/** Bytes of one commit, which one item may exceed: a commit keeps several copies in memory. */
 const commitBytesMax = 16 << 20;
-/** Bytes that may be on their way to the disk before a put has to wait. */
+/** Unwritten bytes beyond which a put has to wait. */
 const freshBytesMax = 16 << 20;
 
 export class QueueItems {
   readonly #store: Store;
-  readonly #room: ItemRoom;
+  readonly #budget: ItemBudget;
   readonly #keyOf: (id: number) => Buffer;
   #window: Item[] = [];
   #windowBytes = 0;
-  /** It and all before it are in the window or taken, or were. */
+  /** This item and all before it have been in the window or taken. */
   #lastLoaded: Item | undefined;
-  /** Nothing up to this one is fresh. */
+  /** No item up to this one is fresh. */
   #storedTo = 0;
   #nextId = 1;
   #size = 0;
-  /** All beyond `storedTo`, in order; those of commits under way first. */
+  /** All items beyond `storedTo`, in order; those of commits under way first. */
   #fresh: Item[] = [];
   #freshBytes = 0;
   #gatheredCount = 0;
   /** Rows that hold finished items. */
   readonly #touched = new Set<Row>();
 
-  constructor(name: string, store: Store, room: ItemRoom) {
+  constructor(name: string, store: Store, budget: ItemBudget) {
     this.#store = store;
-    this.#room = room;
+    this.#budget = budget;
     this.#keyOf = itemKeys(name);
   }
 
-  /** Items that wait. */
+  /** Number of waiting items. */
   get size(): number {
     return this.#size;
   }
@@ -84,12 +83,12 @@ export class QueueItems {
     return this.#nextId - 1;
   }
 
-  /** The disk does not keep up. */
+  /** True: the disk does not keep up. */
   get isBehind(): boolean {
     return this.#freshBytes > freshBytesMax;
   }
 
-  /** Counts what is in the store, at the start. */
+  /** Counts the stored items, at the start. */
   load(): void {
     const all = { from: this.#keyOf(0), to: this.#keyOf(2 ** 48 - 1) };
     for (const rows of batches(this.#store, 'items', all, 256)) {
@@ -107,17 +106,17 @@ export class QueueItems {
     this.#fresh.push(item);
     this.#freshBytes += item.bytes;
     this.#size++;
-    // Otherwise it is loaded in its turn.
+    // Otherwise it is loaded later, in order.
     const isNext = this.#loadedTo + 1 === item.id;
-    if (isNext && !this.#isWindowFull && !this.#room.isShort) this.#load(item);
+    if (isNext && !this.#isWindowFull && !this.#budget.isShort) this.#load(item);
   }
 
-  /** The next one: it is to be finished or given back. */
+  /** Takes the next item; the caller must finish it or give it back. */
   takeOne(): TakenItem | undefined {
     return this.take(1, 0)[0];
   }
 
-  /** The next ones; the first is taken whatever its size. */
+  /** Takes the next items; the first one whatever its size. */
   take(countMax: number, bytesMax: number): TakenItem[] {
     this.#fill(countMax);
     let bytes = 0;
@@ -132,7 +131,7 @@ export class QueueItems {
     return this.#window.splice(0, count).map((item) => this.#whole(item));
   }
 
-  /** Their takers were told the values: those that the store has to itself need not be here. */
+  /** The takers have received the values, so values with a row of their own leave memory. */
   rest(items: readonly Item[]): void {
     for (const item of items) {
       item.isOut = true;
@@ -140,7 +139,7 @@ export class QueueItems {
     }
   }
 
-  /** They wait again, before all that came later. */
+  /** Puts items back, before all later ones. */
   giveBack(items: readonly Item[]): void {
     this.#size += items.length;
     for (const item of items) {
@@ -150,14 +149,14 @@ export class QueueItems {
     this.#window = [...items, ...this.#window].sort((a, b) => a.id - b.id);
   }
 
-  /** Forgets one that was taken, on the disk with the next commit. */
+  /** Deletes a taken item, on the disk with the next commit. */
   finish(item: Item): void {
     item.isFinished = true;
     if (item.row !== undefined) this.#touched.add(item.row);
   }
 
-  /** What the next commit has to do; commits are flushed in the order of their gathering. `upTo`:
-   *  the last item that is on the disk then, or in the commit. */
+  /** Returns the changes for the next commit; commits are flushed in the order of their gathering.
+   *  `upTo`: the last item that is then on the disk or in the commit. */
   gather(): { changes: Change[]; upTo: number; flushed: () => void } {
     const changes: Change[] = [];
     for (const row of this.#touched) {
@@ -208,7 +207,7 @@ export class QueueItems {
 
   #countWindow(bytes: number): void {
     this.#windowBytes += bytes;
-    this.#room.windowBytes += bytes;
+    this.#budget.windowBytes += bytes;
   }
 
   get #loadedTo(): number {
@@ -225,7 +224,7 @@ export class QueueItems {
     this.#lastLoaded = item;
   }
 
-  /** Brings the window to `count` items, if it may have and there are so many. */
+  /** Fills the window up to `count` items, within its limits. */
   #fill(count: number): void {
     const isWanted = () => this.#window.length < count && !this.#isWindowFull;
     if (!isWanted()) return;
@@ -243,8 +242,8 @@ export class QueueItems {
     }
   }
 
-  /** The rest of the row that the window ends in, else some rows more. The store may show what is
-   *  still fresh here: it is read up to that. */
+  /** Returns the rest of the row in which the window ends, else some further rows. The store may
+   *  already show items that are fresh here, so reading stops before them. */
   #nextStored(): Item[] {
     const loadedTo = this.#loadedTo;
     const rest = this.#lastLoaded?.row?.items.filter(({ id }) => id > loadedTo) ?? [];
@@ -253,7 +252,7 @@ export class QueueItems {
       from: this.#keyOf(loadedTo),
       after: true,
       to: this.#keyOf(this.#storedTo + 1),
-      limit: this.#room.isShort ? 1 : refillRows,
+      limit: this.#budget.isShort ? 1 : refillRows,
     });
     return rows.flatMap(({ key, value }) => {
       const first = parseItemKey(key).seq;
@@ -266,7 +265,7 @@ export class QueueItems {
   }
 }
 
-/** Puts the items that are to be written into rows. */
+/** Groups the items to write into rows. */
 function rowsOf(gathered: readonly Item[]): Row[] {
   const rows: Row[] = [];
   let row: Row | undefined;
@@ -289,7 +288,7 @@ function makeItem(id: number, value: Uint8Array, row: Row | undefined): Item {
   return { id, bytes: value.length + 64, value, isOut: false, row, isFinished: false };
 }
 
-/** One that has its row to itself: see `rowsOf`. */
+/** For an item with a row of its own: see `rowsOf`. */
 function forgetValue(item: Item): void {
   if (item.bytes > rowBytesMax) item.value = undefined;
 }

@@ -1,12 +1,12 @@
 /**
- * The user queues by name, and their part of each commit: those that have changed since the last
- * one are asked for it.
+ * The user queues by name, and their part of each commit, which queues supply that have changed
+ * since the last one.
  */
 import { CommandError } from '../../shared/errors.ts';
 import type { GroupCommit, Part } from '../store/group-commit.ts';
 import { afterPrefix, parseItemKey } from '../store/records.ts';
 import type { Store } from '../store/store.ts';
-import { ItemRoom } from './item-room.ts';
+import { ItemBudget } from './item-budget.ts';
 import { type ItemHolder, UserQueue } from './user-queue.ts';
 
 const queuesMax = 10_000;
@@ -16,10 +16,11 @@ export class UserQueues {
   readonly #commits: GroupCommit;
   readonly #queues = new Map<string, UserQueue>();
   readonly #changed = new Set<UserQueue>();
-  readonly #room: ItemRoom;
+  readonly #budget: ItemBudget;
   readonly #maxima: ReadonlyMap<string, number>;
 
-  /** `bytesMax`: see `ItemRoom`. `maxima`: how many items a queue may have; default: any number. */
+  /** `bytesMax`: see `ItemBudget`. `maxima`: maximum number of items of a queue; default: no
+   *  maximum. */
   constructor(
     store: Store,
     commits: GroupCommit,
@@ -27,13 +28,13 @@ export class UserQueues {
   ) {
     this.#store = store;
     this.#commits = commits;
-    this.#room = new ItemRoom(options.bytesMax);
+    this.#budget = new ItemBudget(options.bytesMax);
     this.#maxima = options.maxima ?? new Map<string, number>();
     commits.addGatherer(() => this.#gather());
     this.#load();
   }
 
-  /** The queue of that name, made by its first use. */
+  /** Returns the queue of that name; the first use creates it. */
   queue(name: string): UserQueue {
     let queue = this.#queues.get(name);
     if (queue === undefined) {
@@ -42,7 +43,7 @@ export class UserQueues {
       }
       queue = new UserQueue(name, {
         store: this.#store,
-        room: this.#room,
+        budget: this.#budget,
         countMax: this.#maxima.get(name) ?? Number.POSITIVE_INFINITY,
         onChanged: (changed) => {
           this.#changed.add(changed);
@@ -54,22 +55,22 @@ export class UserQueues {
     return queue;
   }
 
-  /** The queue of that name if anybody has put or wanted something there. */
+  /** Returns the queue of that name, if it has been used. */
   find(name: string): UserQueue | undefined {
     return this.#queues.get(name);
   }
 
-  /** Bytes of memory that the items take which a session holds. */
+  /** Returns the bytes of memory of the items that a session holds. */
   heldBytes(holder: ItemHolder): number {
-    return this.#room.memoryOf(holder);
+    return this.#budget.memoryOf(holder);
   }
 
-  /** The session ended: what it held waits again. */
+  /** The session ended: the items that it held wait again. */
   removeHolder(holder: ItemHolder): void {
     for (const queue of this.#queues.values()) queue.removeHolder(holder);
   }
 
-  /** Reports everybody who waits, with nothing. */
+  /** Answers all waiting requests with no item. */
   close(): void {
     for (const queue of this.#queues.values()) queue.close();
   }
@@ -77,7 +78,7 @@ export class UserQueues {
   #gather(): Part | undefined {
     if (this.#changed.size === 0) return undefined;
     const changed = [...this.#changed];
-    // One that has more for the next commit comes in again.
+    // A queue with more for the next commit registers again.
     this.#changed.clear();
     const parts = changed.map((queue) => queue.gather());
     return {

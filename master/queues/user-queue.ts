@@ -5,89 +5,89 @@
  *                ^                  |
  *                +--- session ends -+
  *
- * Here is who waits for items or for room, and who holds which; what is in memory and what on the
- * disk is the business of `queue-items.ts`.
+ * This file knows who waits for items or for room, and who holds which items. `queue-items.ts`
+ * decides which items are in memory and which on the disk.
  */
 import { CommandError } from '../../shared/errors.ts';
 import { limits } from '../../shared/protocol.ts';
 import type { Part } from '../store/group-commit.ts';
 import type { Store } from '../store/store.ts';
-import type { ItemRoom } from './item-room.ts';
+import type { ItemBudget } from './item-budget.ts';
 import { type Item, QueueItems, type TakenItem } from './queue-items.ts';
 
-/** Whoever can hold items: a session. */
+/** A holder of items: a session. */
 export type ItemHolder = object;
 
 type Waiter = {
   readonly holder: ItemHolder;
-  /** So many, at most. */
+  /** The maximum number of items. */
   readonly count: () => number;
   timer: NodeJS.Timeout | undefined;
-  /** Its wait is over: these are what it has taken. */
+  /** Called when the wait is over, with the items taken. */
   readonly settle: (items: TakenItem[]) => void;
 };
 
-/** The longest wait that a timer knows; a longer one has no end. */
+/** The longest delay of a timer; a longer wait has no end. */
 const timerMsMax = 2 ** 31 - 1;
 
 export class UserQueue {
   readonly name: string;
   readonly #items: QueueItems;
-  readonly #room: ItemRoom;
+  readonly #budget: ItemBudget;
   readonly #countMax: number;
   readonly #onChanged: (queue: UserQueue) => void;
   readonly #held = new Map<ItemHolder, Map<number, Item>>();
   readonly #waiters = new Set<Waiter>();
-  /** Who waits until this item is on the disk, and all that was done before. */
+  /** Callers that wait until this item, and all earlier work, is on the disk. */
   #waitingForCommit: { readonly id: number; readonly resolve: () => void }[] = [];
   readonly #waitingForRoom = new Set<() => void>();
   #isClosed = false;
 
-  /** `onChanged` says that there is something for the next commit. */
+  /** `onChanged` is called when there is something for the next commit. */
   constructor(
     name: string,
     options: {
       store: Store;
-      room: ItemRoom;
+      budget: ItemBudget;
       countMax: number;
       onChanged: (queue: UserQueue) => void;
     },
   ) {
     this.name = name;
-    this.#items = new QueueItems(name, options.store, options.room);
-    this.#room = options.room;
+    this.#items = new QueueItems(name, options.store, options.budget);
+    this.#budget = options.budget;
     this.#countMax = options.countMax;
     this.#onChanged = options.onChanged;
   }
 
-  /** Items that wait. */
+  /** Number of waiting items. */
   get size(): number {
     return this.#items.size;
   }
 
-  /** There may be so many items, and no more. */
+  /** True: the queue has a maximum number of items. */
   get isBounded(): boolean {
     return this.#countMax !== Number.POSITIVE_INFINITY;
   }
 
-  /** Has as many items as it may have. */
+  /** True: it has its maximum number of items. */
   get isFull(): boolean {
     return this.#items.size >= this.#countMax;
   }
 
-  /** The disk does not keep up: who puts has to wait for the commit. */
+  /** True: the disk does not keep up, so a put must wait for its commit. */
   get isBehind(): boolean {
     return this.#items.isBehind;
   }
 
-  /** Resolves when all that was put and done so far is on the disk. */
+  /** Resolves when all puts and dones so far are on the disk. */
   committed(): Promise<void> {
     this.#onChanged(this);
     const id = this.#items.lastId;
     return new Promise((resolve) => this.#waitingForCommit.push({ id, resolve }));
   }
 
-  /** Counts what is in the store, at the start. */
+  /** Counts the stored items, at the start. */
   load(): void {
     this.#items.load();
   }
@@ -114,7 +114,7 @@ export class UserQueue {
       if (leftMs <= 0 || this.#isClosed || signal.aborted) return false;
       await this.#roomMade(leftMs, signal);
     }
-    // In the same turn: the next one who waits must see it.
+    // In the same turn, so that the next waiting caller sees it.
     this.add(value);
     return true;
   }
@@ -134,15 +134,15 @@ export class UserQueue {
     });
   }
 
-  /** The next item, if there is one: the caller has to `finish` it or to give it back. */
+  /** Takes the next item, if there is one; the caller must `finish` it or give it back. */
   take(): TakenItem | undefined {
-    // Who waits has been given all that there is, so nobody is passed by.
+    // Waiting callers have taken all items that there were, so this overtakes none of them.
     const item = this.#items.takeOne();
     if (item !== undefined) this.#wakeForRoom();
     return item;
   }
 
-  /** Those who took them were told their values. */
+  /** The takers have received the values. */
   rest(items: readonly Item[]): void {
     this.#items.rest(items);
   }
@@ -153,18 +153,21 @@ export class UserQueue {
     return item;
   }
 
-  /** Up to `count` items, now or when the first comes; [] after `waitMs`. The holder has them
-   *  until it says `done` or ends.
-   *  @throws CommandError E_QUEUE_FULL the holder has too much already [Q-7] */
+  /** Takes up to `count` items, now or when the first comes; [] after `waitMs`. The holder has them
+   *  until it calls `done` or ends.
+   *  @throws CommandError E_QUEUE_FULL the holder has too many items already [Q-7] */
   get(holder: ItemHolder, count: number, waitMs: number): Promise<TakenItem[]> {
-    if (!this.#room.mayHold(holder)) {
-      throw new CommandError('E_QUEUE_FULL', 'this session holds too much: say queue.done first');
+    if (!this.#budget.mayHold(holder)) {
+      throw new CommandError(
+        'E_QUEUE_FULL',
+        'this session holds too many items; say queue.done first',
+      );
     }
-    const countMax = () => (this.#room.isFull ? 1 : count);
+    const countMax = () => (this.#budget.isFull ? 1 : count);
     return this.#wait(holder, countMax, waitMs, (items) => this.#hold(holder, items));
   }
 
-  /** `onTaken` is told in the same turn. */
+  /** `onTaken` is called in the same turn. */
   #wait(
     holder: ItemHolder,
     count: Waiter['count'],
@@ -196,31 +199,31 @@ export class UserQueue {
     }
     for (const item of items) {
       held.set(item.id, item);
-      this.#room.hold(holder, item.bytes);
+      this.#budget.hold(holder, item.bytes);
     }
   }
 
-  /** Forgets items that the holder has; resolves when the disk has forgotten them. */
+  /** Deletes items that the holder has; resolves when that is on the disk. */
   done(holder: ItemHolder, ids: readonly number[]): Promise<void> {
     const held = this.#held.get(holder);
     for (const id of ids) {
       const item = held?.get(id);
       if (item === undefined) continue;
       held?.delete(id);
-      this.#room.release(holder, item.bytes);
+      this.#budget.release(holder, item.bytes);
       this.finish(item);
     }
     if (held?.size === 0) this.#held.delete(holder);
     return this.committed();
   }
 
-  /** Forgets an item that was taken, on the disk with the next commit. */
+  /** Deletes a taken item, on the disk with the next commit. */
   finish(item: Item): void {
     this.#items.finish(item);
     this.#onChanged(this);
   }
 
-  /** Items that were taken wait again, before all that came later. */
+  /** Puts taken items back, before all later ones. */
   giveBack(items: readonly Item[]): void {
     this.#items.giveBack(items);
     this.#serve();
@@ -229,14 +232,14 @@ export class UserQueue {
   removeHolder(holder: ItemHolder): void {
     for (const waiter of this.#waiters) {
       if (waiter.holder !== holder) continue;
-      // Nobody is there to be told.
+      // The waiting caller is gone.
       clearTimeout(waiter.timer);
       this.#waiters.delete(waiter);
     }
     const held = this.#held.get(holder);
     if (held === undefined) return;
     this.#held.delete(holder);
-    for (const item of held.values()) this.#room.release(holder, item.bytes);
+    for (const item of held.values()) this.#budget.release(holder, item.bytes);
     this.giveBack([...held.values()]);
   }
 
@@ -246,12 +249,12 @@ export class UserQueue {
     this.#wakeForRoom();
   }
 
-  /** What the next commit has to do for this queue. */
+  /** Returns the changes of this queue for the next commit. */
   gather(): Part {
     const { changes, upTo, flushed } = this.#items.gather();
     const waiting = this.#waitingForCommit.filter(({ id }) => id <= upTo);
     this.#waitingForCommit = this.#waitingForCommit.filter(({ id }) => id > upTo);
-    // One commit does not take very much: the rest is the next one's.
+    // A commit has a size limit: the rest waits for the next one.
     if (upTo < this.#items.lastId) this.#onChanged(this);
     const done = () => {
       flushed();
@@ -260,7 +263,7 @@ export class UserQueue {
     return { changes, done };
   }
 
-  /** Everybody who waits for room looks again, in turn. */
+  /** Lets all callers that wait for room try again, in order. */
   #wakeForRoom(): void {
     for (const wake of this.#waitingForRoom) wake();
   }

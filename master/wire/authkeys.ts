@@ -1,4 +1,4 @@
-/** The keys that let a peer in. */
+/** The authkeys that the master accepts. */
 import { AuthkeyFile, authkeyBytesMin } from '../../shared/authkey.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';
@@ -8,11 +8,11 @@ export type AuthkeyOptions = {
   /** The key itself; undefined: the ones in `authkeyFile`. */
   readonly authkey: Buffer | undefined;
   readonly authkeyFile: string;
-  /** Where the master listens. */
+  /** The address on which the master listens. */
   readonly host: string;
 };
 
-/** Returns them as their file has them now. @throws ConfigError */
+/** Returns a function that returns the keys in the file now. @throws ConfigError */
 export function authkeysOf(
   { authkey, authkeyFile, host }: AuthkeyOptions,
   log: Logger,
@@ -22,7 +22,7 @@ export function authkeysOf(
     return () => [authkey];
   }
   const file = new AuthkeyFile(authkeyFile, (error) => {
-    log.error(`${messageOf(error)}; the keys of before are still taken`);
+    log.error(`${messageOf(error)}; the previous keys stay valid`);
   });
   for (const key of file.keys) refuseWeakKey(key, host);
   return () => file.keys;
@@ -31,7 +31,7 @@ export function authkeysOf(
 function refuseWeakKey(authkey: Buffer, host: string): void {
   if (isLoopback(host) || authkey.length >= authkeyBytesMin) return;
   throw new ConfigError(
-    `the authkey has ${authkey.length} bytes; on an address that others can reach it needs ` +
-      `${authkeyBytesMin}: use a longer one, or --listen 127.0.0.1:6666`,
+    `the authkey has ${authkey.length} bytes; an address that other machines can reach needs ` +
+      `${authkeyBytesMin}: use a longer key, or --listen 127.0.0.1:6666`,
   );
 }

@@ -1,15 +1,14 @@
 /**
- * What the master remembers of the addresses that connect: how many sessions each has, and how
- * often it was refused. An address that tries keys waits longer and longer for each verdict (with
- * a short key: for each challenge); one that proves the key is forgiven. Pure: time is an argument,
- * in ms. Its size is bounded: addresses without sessions are forgotten, those first that were quiet
- * longest.
+ * The master's memory of client addresses: the number of sessions and of refusals of each. An
+ * address that guesses keys waits longer and longer for each verdict (with a short key: for each
+ * challenge). A right key resets the wait. Pure: time is an argument, in ms. Its size is bounded:
+ * addresses without sessions are forgotten, those refused longest ago first.
  */
 
-/** Wrong keys of an address that cost nothing: people mistype. */
+/** Wrong keys of an address without a delay: people mistype. */
 const freeFailures = 3;
 const firstWaitMs = 250;
-/** Less than any client of ours waits for the master's next word. */
+/** Less than the time for which our clients wait for a reply. */
 const waitMsMax = 4_000;
 const forgetMs = 600_000;
 const addressesMax = 16_384;
@@ -18,10 +17,11 @@ type Memory = { sessions: number; failures: number; refusals: number; refusedAt:
 
 export class PeerAddresses {
   readonly #perAddress: number;
-  /** Those that were refused last are at the end. */
+  /** In order of their last refusal. */
   readonly #memories = new Map<string, Memory>();
 
-  /** `perAddress`: sessions that one address may have at once, fewer than `addressesMax` in all. */
+  /** `perAddress`: maximum number of sessions of one address; all together they are fewer than
+   *  `addressesMax`. */
   constructor(perAddress: number) {
     this.#perAddress = perAddress;
   }
@@ -30,18 +30,19 @@ export class PeerAddresses {
     return this.#memories.size;
   }
 
-  /** How long the verdict on a wrong answer, or the challenge that guards a short key, has to wait
-   *  after the failures so far, in ms. [H-7] */
+  /** Returns the delay after the failures so far, in ms: of the verdict on a wrong answer, or of
+   *  the challenge that guards a short key. [H-7] */
   waitMs(address: string, now: number): number {
     const memory = this.#memories.get(address);
     if (memory === undefined || now - memory.refusedAt > forgetMs) return 0;
     return waitMsAfter(memory.failures);
   }
 
-  /** A connection has proved the key; false: its address has too many. `left` undoes a true. */
+  /** Counts a connection that has proved the key. False: its address has too many. `left` undoes
+   *  it. */
   joined(address: string, now: number): boolean {
     const memory = this.#recall(address, now);
-    // Not the refusals: who knows the key could fill the log, a line a connection.
+    // Keep the refusals: a peer with the key could fill the log with a line per connection.
     memory.failures = 0;
     if (memory.sessions >= this.#perAddress) return false;
     memory.sessions++;
@@ -55,7 +56,7 @@ export class PeerAddresses {
     if (memory.sessions === 0 && memory.refusals === 0) this.#memories.delete(address);
   }
 
-  /** It was refused, for a wrong key or for something else; gives how often by now. */
+  /** Counts a refusal, for a wrong key or another reason; returns the refusals so far. */
   refused(address: string, why: 'key' | 'other', now: number): number {
     const memory = this.#recall(address, now);
     memory.refusedAt = now;
@@ -78,7 +79,7 @@ export class PeerAddresses {
     return memory;
   }
 
-  /** There are fewer sessions than addresses may be remembered, so one without any is there. */
+  /** There are fewer sessions than `addressesMax`, so some address has none. */
   #forgetOne(): void {
     for (const [address, { sessions }] of this.#memories) {
       if (sessions > 0) continue;

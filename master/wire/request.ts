@@ -1,29 +1,29 @@
-/** A request off the wire: from any value to a typed one, or to what is wrong with it. */
+/** A request off the wire: from any value to a typed one, or to its error. */
 import { CommandError, ProtocolError } from '../../shared/errors.ts';
 import { type Request, requestSchemas, type Verb } from '../../shared/requests.ts';
 
-/** The id that a reply has to carry; undefined when none is wanted or it is no id. [S-3] */
+/** Returns the id for the reply; undefined when there is none, or not a valid one. [S-3] */
 export function idOf(message: unknown): number | undefined {
   if (typeof message !== 'object' || message === null || !('id' in message)) return undefined;
   const { id } = message;
   return typeof id === 'number' && Number.isSafeInteger(id) && id >= 0 ? id : undefined;
 }
 
-/** The version that a hello of any version states. */
+/** Returns the protocol version in a hello of any version. */
 export function versionOf(message: unknown): number | undefined {
   if (typeof message !== 'object' || message === null || !('protocol' in message)) return undefined;
   const isHello = 'verb' in message && message.verb === 'hello';
   return isHello && typeof message.protocol === 'number' ? message.protocol : undefined;
 }
 
-/** @throws ProtocolError no map with a verb [S-8] · CommandError E_UNKNOWN_VERB [S-6],
+/** @throws ProtocolError not a map with a verb [S-8] · CommandError E_UNKNOWN_VERB [S-6],
  *  E_BAD_REQUEST [S-7] */
 export function parseRequest(message: unknown): Request {
   if (typeof message !== 'object' || message === null || !('verb' in message)) {
-    throw new ProtocolError('a message is a map with a verb');
+    throw new ProtocolError('a message must be a map with a verb');
   }
   const { verb } = message;
-  if (typeof verb !== 'string') throw new CommandError('E_UNKNOWN_VERB', 'a verb is text');
+  if (typeof verb !== 'string') throw new CommandError('E_UNKNOWN_VERB', 'a verb must be text');
   if (!isVerb(verb)) {
     throw new CommandError('E_UNKNOWN_VERB', `there is no verb "${verb.slice(0, 64)}"`);
   }

@@ -1,4 +1,4 @@
-/** The listening socket: accepts, bounds how many connections there are, and knows the sessions. */
+/** The listening socket: accepts connections, limits their number, and knows the sessions. */
 import { createServer, type Server, type Socket } from 'node:net';
 import { addressOfPeer, networkOf } from '../../shared/address.ts';
 import { authkeyBytesMin } from '../../shared/authkey.ts';
@@ -15,12 +15,12 @@ import type { Services } from './services.ts';
 import { Session } from './session.ts';
 import { Strangers } from './strangers.ts';
 
-/** What a session has to hold to be worth closing. */
+/** Memory that a session must hold to be worth closing. */
 const heavyBytes = 1 << 20;
-/** Connections that have not said hello. */
+/** Maximum number of connections that have not said hello. */
 const strangersMax = 2_000;
-/** What one may send before it has proved the key. The handshake takes less than 4 KiB of it, TLS
- *  included; without this bound OpenSSL would keep 128 KiB of a ClientHello. */
+/** Bytes that a connection may send before it has proved the key. The handshake takes less than 4
+ *  KiB, TLS included; without this bound OpenSSL would keep 128 KiB of a ClientHello. */
 const unprovedBytesMax = 16 << 10;
 const lookEveryMs = 100;
 
@@ -68,18 +68,18 @@ export class MasterServer {
     return [...this.#sessions].filter((session) => session.isReady);
   }
 
-  /** Memory has run out: those who hold most of it have to go, and may come again. */
+  /** Memory has run out: closes the sessions that hold most of it; they may reconnect. */
   closeHeaviest(bytes: number): void {
     const held = [...this.#sessions].map((session) => ({ session, bytes: session.heldBytes }));
     let left = bytes;
     for (const heavy of held.sort((a, b) => b.bytes - a.bytes)) {
       if (left <= 0 || heavy.bytes < heavyBytes) return;
       left -= heavy.bytes;
-      heavy.session.close(new ConnectionError('the master is at its --memory-limit'));
+      heavy.session.close(new ConnectionError('the master has reached its --memory-limit'));
     }
   }
 
-  /** Takes no more connections; gives when those that there are have ended, at most `timeoutMs`
+  /** Accepts no more connections; resolves when the present ones have ended, at most `timeoutMs`
    *  later. */
   async close(timeoutMs: number): Promise<void> {
     clearInterval(this.#look);
@@ -92,7 +92,7 @@ export class MasterServer {
     await closed;
   }
 
-  /** Counts one more refusal for the address of a session's peer; gives how many these are. */
+  /** Counts one more refusal for the address of a peer; returns their number. */
   refusedAgain(peer: string): number {
     const address = networkOf(addressOfPeer(peer));
     return this.#addresses.refused(address, 'other', performance.now());
@@ -118,7 +118,7 @@ export class MasterServer {
       },
       onEnd: (error) => {
         this.#sessions.delete(session);
-        // Until its peer has closed, too, it takes a socket.
+        // Until its peer closes, too, it occupies a socket.
         this.#strangers.refused(session);
         if (hasJoined) this.#addresses.left(address);
         if (error !== undefined && !isRefused) this.#refused(session.peer, address, error);
@@ -130,12 +130,12 @@ export class MasterServer {
     if (this.#strangers.size > strangersMax) this.#makeRoom();
   }
 
-  /** Such a key could be found by trying, so that every try has to wait for its challenge. */
+  /** A short key could be guessed, so each try must wait for its challenge. */
   get #isKeyShort(): boolean {
     return this.#services.authkeys().some((key) => key.length < authkeyBytesMin);
   }
 
-  /** So any number of strangers keeps nobody out. [L-1] */
+  /** Drops one unauthenticated connection, so that a flood of them locks nobody out. [L-1] */
   #makeRoom(): void {
     const session = this.#strangers.first();
     if (session === undefined) return;
@@ -143,11 +143,11 @@ export class MasterServer {
     session.abort(new ConnectionError('too many connections that have not said hello'));
   }
 
-  /** Inside TLS nobody sees how much comes, until it is whole. */
+  /** TLS does not show how much arrives until a message is complete. */
   #endGreedy(): void {
     for (const session of this.#strangers) {
       if (session.unprovedBytes <= unprovedBytesMax) continue;
-      session.abort(new ProtocolError('it sent too much before it had proved the authkey'));
+      session.abort(new ProtocolError('it sent too much before it proved the authkey'));
     }
   }
 

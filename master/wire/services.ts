@@ -1,4 +1,4 @@
-/** What sessions and commands work with; made once, in main. */
+/** The parts that sessions and commands use; made once, in main. */
 import type { Tls } from '../../shared/connection.ts';
 import type { OrbError } from '../../shared/errors.ts';
 import type { AuthDigest } from '../../shared/handshake.ts';
@@ -6,18 +6,18 @@ import type { Admission } from '../frontier/crawl/admission.ts';
 import type { Crawl } from '../frontier/crawl/crawl.ts';
 import type { Frontier } from '../frontier/frontier.ts';
 import type { MemoryWatch } from '../machine/memory-watch.ts';
-import type { Managed } from '../python/managed.ts';
+import type { Manager } from '../python/manager.ts';
 import type { UserQueues } from '../queues/queues.ts';
 import type { Backups } from '../repair/backup.ts';
 import type { ResultQueue, Resumed } from '../sinks/result-queue.ts';
 import type { Peer } from './peer.ts';
 
-/** This master's patience, in ms; `hello` tells every peer what it needs of it. */
+/** The master's time limits, in ms; `hello` announces them to peers. */
 export type Timing = {
   readonly leaseMs: number;
-  /** How much longer than two fetches may take a lease lasts. [T-50] */
+  /** Time that a lease lasts beyond the time-out of two fetches. [T-50] */
   readonly leaseMarginMs: number;
-  /** A Python program's lease ends this long after it was heard last. [Y-8] */
+  /** A Python program's lease ends after this time without a request. [Y-8] */
   readonly pythonLeaseMs: number;
   readonly heartbeatMs: number;
   readonly silenceMs: number;
@@ -26,11 +26,11 @@ export type Timing = {
 };
 
 export type Services = {
-  /** Any of them lets a peer in. */
+  /** The keys that the master accepts. */
   readonly authkeys: () => readonly Buffer[];
   readonly authDigest: AuthDigest;
   readonly tls: Tls;
-  /** Name and version, as `hello` tells it. */
+  /** Name and version for the reply to `hello`. */
   readonly version: string;
   readonly timing: Timing;
   readonly admission: Admission;
@@ -39,19 +39,20 @@ export type Services = {
   readonly results: ResultQueue;
   readonly queues: UserQueues;
   readonly backups: Backups;
-  /** What Python's managers see. */
-  readonly managed: Managed;
+  /** The BaseManager dialect. */
+  readonly manager: Manager;
   /** Sessions that have said hello. */
   readonly sessions: () => readonly Peer[];
   readonly isDraining: () => boolean;
   readonly onReady: (peer: Peer) => void;
   readonly onGone: (peer: Peer) => void;
-  /** A crawl that was held is written again. */
+  /** A held crawl has been resumed. */
   readonly onResumed: (crawl: Crawl, how: Resumed) => void;
   /** A fault of ours while serving a request: the master cannot go on. */
   readonly onFault: (error: unknown) => void;
-  /** A pickle that holds what is not allowed: nothing of it was done, the connection goes on. */
+  /** A pickle contains something that is not allowed: it had no effect, and the connection goes
+   *  on. */
   readonly onRefusedPickle: (peer: string, error: OrbError) => void;
-  /** `times`: so often was its address refused by now. */
+  /** `times`: how often its address was refused so far. */
   readonly onRefused: (peer: string, error: OrbError, times: number) => void;
 };

@@ -7,8 +7,8 @@
  *                                  |                                                ^
  *                                  +---pickle--> python ---end----------------------+
  *
- * A session that is told to wait (the frontier is full, or the peer does not read its answers)
- * is not read from, so that TCP slows its peer.
+ * A session that has to wait (the frontier is full, or the peer does not read its replies) is not
+ * read from, so that TCP slows its peer.
  */
 import type { Socket } from 'node:net';
 import { Connection } from '../../shared/connection.ts';
@@ -31,23 +31,23 @@ import type { Credit, Peer } from './peer.ts';
 import { idOf, parseRequest, versionOf } from './request.ts';
 import type { Services } from './services.ts';
 
-/** Of requests that are not answered, and of answers that are not taken, while memory is tight. */
+/** Bytes of unanswered requests, and of unread replies, while memory is tight. */
 const tightBytesMax = 1 << 20;
 
-/** How many leases it may hold: see `LeaseHolder`. */
-/** What the server has to do with a session. */
+/** The number of leases that it may hold: see `LeaseHolder`. */
+/** The server's interest in a session. */
 export type SessionWatcher = {
-  /** The challenge waits so long. */
+  /** Delay of the challenge, in ms. */
   readonly waitMs: number;
   /** The peer gave the right answer to its challenge. */
   readonly onProved: () => void;
-  /** It gave a wrong one, which is told after so many ms. */
+  /** The peer gave a wrong answer. Returns the delay of the verdict, in ms. */
   readonly onRefused: (error: OrbError) => number;
-  /** Both sides have proved the authkey; false: the peer has to go all the same. */
+  /** Both sides have proved the authkey. False: the peer is dropped all the same. */
   readonly mayJoin: () => boolean;
-  /** It has said which dialect it speaks, or hello: it is no stranger any more. */
+  /** Its first message was valid: a hello, or a pickle. It is no longer a stranger. */
   readonly onGreeted: () => void;
-  /** Once; not with the error that `onRefused` was told of. */
+  /** Called once; without the error that `onRefused` has reported. */
   readonly onEnd: (error: OrbError | undefined) => void;
   /** Its socket is gone, too. */
   readonly onGone: () => void;
@@ -56,7 +56,7 @@ export type SessionWatcher = {
 export class Session implements Peer {
   readonly id: number;
   readonly leases = new Set<Lease>();
-  /** Requests of `queue.get` that are not answered yet. */
+  /** Number of unanswered `queue.get` requests. */
   waitingGets = 0;
   readonly #services: Services;
   readonly #connection: Connection;
@@ -88,8 +88,8 @@ export class Session implements Peer {
         this.#channel = channel;
         this.#state = 'greeting';
         if (!watcher.mayJoin()) {
-          // To be tried again: its other connections may be dead ones.
-          this.close(new ConnectionError('too many sessions of this address'));
+          // Not fatal: the address may try again when its dead connections are gone.
+          this.close(new ConnectionError('too many sessions from this address'));
           return;
         }
         this.#connection.sendHeadSoon();
@@ -110,7 +110,7 @@ export class Session implements Peer {
     const handshakeMs = timing.handshakeMs + waitMs;
     this.#connection = new Connection(socket, handshake, handler, { handshakeMs, tls });
     const challenge = handshake.start();
-    // A timer of 0 ms lasts one, and a Python worker's start has ten connections.
+    // A timer of 0 ms takes 1 ms, and a Python worker opens ten connections at its start.
     if (waitMs === 0) this.#connection.sendPayload(challenge);
     else this.#welcomeAfter(waitMs, challenge);
   }
@@ -127,7 +127,7 @@ export class Session implements Peer {
     return this.#connection.peer;
   }
 
-  /** What it has sent without having proved the key. */
+  /** Bytes that it sent before it proved the key. */
   get unprovedBytes(): number {
     return this.#connection.unprovedBytes;
   }
@@ -153,8 +153,8 @@ export class Session implements Peer {
     return this.#heldBackMs + (since === undefined ? 0 : performance.now() - since);
   }
 
-  /** What it makes the master hold: frames that are not whole, requests and answers under way,
-   *  items that it has. */
+  /** Bytes that the master holds for it: incomplete frames, requests and replies under way, queue
+   *  items. */
   get heldBytes(): number {
     const items = this.#services.queues.heldBytes(this) + (this.#python?.heldBytes ?? 0);
     return this.#connection.heldBytes + this.#unansweredBytes + items;
@@ -174,7 +174,7 @@ export class Session implements Peer {
     this.#proxies = troubles.length > 0 ? { troubles, at: performance.now() } : undefined;
   }
 
-  /** What the slave last said of proxies, as of now. */
+  /** The proxies that the slave last reported, with the time that is left. */
   get proxies(): ProxyTrouble[] {
     const { troubles = [], at = 0 } = this.#proxies ?? {};
     const passedMs = Math.round(performance.now() - at);
@@ -210,7 +210,7 @@ export class Session implements Peer {
     this.send({ verb: 'task.cancel', leases: leases.map(({ id }) => id) });
   }
 
-  /** The slave may forget what it keeps for a crawl. [T-30] */
+  /** Tells the slave that it may forget the crawl. [T-30] */
   endCrawl(crawl: number): void {
     if (this.#knownSpecs.delete(crawl)) this.send({ verb: 'crawl.ended', crawl });
   }
@@ -219,7 +219,7 @@ export class Session implements Peer {
     this.#connection.send(push);
   }
 
-  /** As `close`, at once: nobody there is owed anything. */
+  /** As `close`, but at once: nothing is flushed. */
   abort(error: OrbError): void {
     this.#connection.abort(error);
   }
@@ -228,13 +228,13 @@ export class Session implements Peer {
     this.#connection.close(error);
   }
 
-  /** Resolves when the peer has taken what was sent. */
+  /** Resolves when the peer has read all that was sent. */
   drained(): Promise<void> {
     return this.#connection.drained();
   }
 
-  /** For a key that is short enough to be guessed. Nothing is read before: it can be tried by TLS
-   *  without any challenge. [H-7] */
+  /** For a key that is short enough to be guessed. Nothing is read before the challenge: TLS would
+   *  allow a guess without one. [H-7] */
   #welcomeAfter(waitMs: number, challenge: Buffer): void {
     this.#connection.pause();
     this.#welcome = setTimeout(() => {
@@ -263,7 +263,7 @@ export class Session implements Peer {
       return;
     }
     if (request.verb === 'hello') {
-      refuse(new CommandError('E_BAD_REQUEST', 'hello was said already'));
+      refuse(new CommandError('E_BAD_REQUEST', 'this session has already said hello'));
       return;
     }
     const bytes = payload.length;
@@ -274,7 +274,7 @@ export class Session implements Peer {
     try {
       const reply = perform(this.#services, this, request);
       if (reply instanceof Promise) this.#await(reply.then(answer, refuse), bytes);
-      // At once, so that its bytes count before the next request is begun.
+      // At once, so that its bytes count before the next request starts.
       else answer(reply);
     } catch (error) {
       refuse(error);
@@ -293,7 +293,7 @@ export class Session implements Peer {
     });
   }
 
-  /** The first message decides the dialect, and must be a `hello` that holds. [D-1] [S-1] */
+  /** The first message decides the dialect. A native one must be a valid `hello`. [D-1] [S-1] */
   #greet(payload: Buffer): void {
     if (isPickle(payload)) {
       this.#state = 'python';
@@ -312,17 +312,17 @@ export class Session implements Peer {
     }
   }
 
-  /** @throws CommandError why the peer is not admitted · ProtocolError not even a request */
+  /** @throws CommandError the peer is not admitted · ProtocolError not a request */
   #admit(message: unknown): void {
     const theirs = versionOf(message);
     // Before anything else: a hello of another version may look different. [V-1]
     if (theirs !== undefined && theirs !== protocolVersion) {
-      const text = `this master speaks protocol ${protocolVersion}, the peer ${theirs}; `;
+      const text = `this master speaks protocol ${protocolVersion}, the peer speaks ${theirs}; `;
       throw new CommandError('E_VERSION', `${text}use the same version of Orbweaver on both sides`);
     }
     const request = parseRequest(message);
     if (request.verb !== 'hello') {
-      throw new CommandError('E_BAD_REQUEST', 'the first message is hello');
+      throw new CommandError('E_BAD_REQUEST', 'the first message must be hello');
     }
     const { timing } = this.#services;
     const { id, role, name, proof } = request;
@@ -353,7 +353,7 @@ export class Session implements Peer {
     this.#services.onReady(this);
   }
 
-  /** A slave learns what a crawl wants with the crawl's first task. */
+  /** A slave gets the spec of a crawl with the crawl's first task. */
   #sendSpec(crawlId: number): void {
     if (this.#knownSpecs.has(crawlId)) return;
     const crawl = this.#services.frontier.crawls.byId(crawlId);
@@ -375,13 +375,13 @@ export class Session implements Peer {
     if (id !== undefined) this.#reply({ id, ...reply });
   }
 
-  /** Too much is under way: this peer has to wait. [P-1]..[P-3] */
+  /** True: too much is under way, so this peer has to wait. [P-1]..[P-3] */
   get #isFull(): boolean {
-    // Once held back, half of it has to be answered: not one at a time.
+    // Once it is held back, half of it must be answered first, not one request at a time.
     const part = this.#heldBackSince === undefined ? 1 : 0.5;
     const { unansweredBytesMax, untakenBytesMax } = this.#bytesMax;
     return (
-      // Not who waits for nothing: a ping, a look at the status.
+      // Peers without waiting requests go on: a ping, a status.
       (this.#unanswered > 0 && this.#services.frontier.isFull) ||
       this.#unanswered > limits.unansweredMax * part ||
       this.#unansweredBytes > unansweredBytesMax * part ||
@@ -389,7 +389,7 @@ export class Session implements Peer {
     );
   }
 
-  /** A peer may keep less waiting while the master's memory is tight. */
+  /** The limits of a peer are lower while the master's memory is tight. */
   get #bytesMax(): { unansweredBytesMax: number; untakenBytesMax: number } {
     if (!this.#services.memory.isTight) return limits;
     return { unansweredBytesMax: tightBytesMax, untakenBytesMax: tightBytesMax };

@@ -1,14 +1,13 @@
 /**
- * The connections that have not said which dialect they speak, and who of them has to go when
- * there are too many:
+ * The connections whose first message has not arrived, and the one to drop when there are too many:
  *
  *     1. refused:     a wrong answer, or an end that its peer does not follow; the oldest
  *     2. unanswered:  no answer yet; the oldest one of the address that has most of them
  *     3. proved:      a right answer, but no first message; the oldest
  *
- * So those who try keys make room for each other, those who say nothing likewise, and neither
- * pushes out an honest peer, which answers within a round trip, also from their own address.
- * Pure. Source: PROTOCOL.md [L-1].
+ * So connections that guess keys displace each other, and silent ones displace each other. Neither
+ * displaces an honest peer, which answers within a round trip, even one of the same address. Pure.
+ * Source: PROTOCOL.md [L-1].
  */
 
 type Standing = { state: 'unanswered' | 'refused' | 'proved'; readonly address: string };
@@ -17,9 +16,9 @@ export class Strangers<Peer> {
   readonly #standings = new Map<Peer, Standing>();
   readonly #refused = new Set<Peer>();
   readonly #proved = new Set<Peer>();
-  /** The unanswered ones of each address, in the order they came. */
+  /** The unanswered connections of each address, in the order of arrival. */
   readonly #unanswered = new Map<string, Set<Peer>>();
-  /** At index n: the addresses that have n unanswered ones; the last is never empty. */
+  /** At index n: the addresses with n unanswered connections; the last is never empty. */
   readonly #byCount: Set<string>[] = [new Set()];
 
   get size(): number {
@@ -41,7 +40,7 @@ export class Strangers<Peer> {
     this.#recount(address, peers.size - 1, peers.size);
   }
 
-  /** It gave a wrong answer, or its end has begun. Nothing for one that is not here. */
+  /** It gave a wrong answer, or its end has begun. No effect on an unknown connection. */
   refused(peer: Peer): void {
     if (this.#move(peer, 'refused')) this.#refused.add(peer);
   }
@@ -58,7 +57,7 @@ export class Strangers<Peer> {
     this.#take(peer, standing);
   }
 
-  /** Who has to go; undefined: nobody is here. */
+  /** Returns the connection to drop; undefined: there is none. */
   first(): Peer | undefined {
     const [refused] = this.#refused;
     if (refused !== undefined) return refused;

@@ -110,7 +110,7 @@ const masterCases: readonly Case[] = [
   {
     args: ['--authkey-file', 'file/none'],
     files: { file: 'x' },
-    says: /cannot make the authkey file file\/none: ENOTDIR/,
+    says: /cannot create the authkey file file\/none: ENOTDIR/,
   },
   { args: ['--authkey-file', '.'], says: /cannot read the authkey file \.: EISDIR/ },
   { args: ['--authkey-file', 'k'], files: { k: '\n' }, says: /authkey file k is empty/ },
@@ -136,8 +136,8 @@ const masterCases: readonly Case[] = [
     args: ['http://127.0.0.1:1/', '--urls-expected', '1000000000'],
     says: /1000000000 expected URLs take .*lower --urls-expected/,
   },
-  { ...certificate(mine.key, mine.key), says: /--tls-cert is no certificate/ },
-  { ...certificate(mine.cert, mine.cert), says: /--tls-key is no private key/ },
+  { ...certificate(mine.key, mine.key), says: /--tls-cert is not a certificate/ },
+  { ...certificate(mine.cert, mine.cert), says: /--tls-key is not a private key/ },
   { ...certificate(mine.cert, other.key), says: /--tls-key is not the key of .*--tls-cert/ },
   {
     args: ['http://127.0.0.1:1/', '--out', 'out'],
@@ -170,7 +170,7 @@ const slaveCases: readonly Case[] = [
   {
     args: ['--master', nowhere, '--join-timeout', '1'],
     env: { ORB_AUTHKEY: key },
-    says: /no master answers at 127\.0\.0\.1:1 .*ECONNREFUSED.*start it, or name it with --master/,
+    says: /no master answers at 127\.0\.0\.1:1 .*ECONNREFUSED.*start the master, or give its address with --master/,
   },
   {
     args: ['--master', 'no.such.host.invalid', '--join-timeout', '0'],
@@ -183,7 +183,7 @@ const askCases: readonly Case[] = [
   {
     args: ['status', '--master', nowhere],
     env: { ORB_AUTHKEY: key },
-    says: /no master answers at 127\.0\.0\.1:1 .*start one, or name it with --master/,
+    says: /no master answers at 127\.0\.0\.1:1 .*start a master, or give its address with --master/,
   },
   { args: ['status'], says: /no authkey/ },
   {

@@ -31,7 +31,7 @@ test('an encrypted crawl: --tls on both sides, subcommands by orbs://', { timeou
   assert.deepEqual(await plain.exited, ended(2));
   assert.match(
     plain.stderr,
-    /^master: the master serves encrypted connections alone; give --tls\n$/,
+    /^master: the master accepts only encrypted connections; give --tls\n$/,
   );
   const slave = cluster.slave([]);
   assert.deepEqual(await slave.exited, ended(2));
@@ -58,7 +58,7 @@ test('a certificate: the slave checks it, whoever has none is not told the key',
   assert.deepEqual(await wrong.exited, ended(2));
   assert.match(
     wrong.stderr,
-    /^slave: the certificate of the master does not hold: .*; see --tls-ca\n$/,
+    /^slave: the master's certificate is not valid: .*; check --tls-ca\n$/,
   );
 });
 
@@ -74,7 +74,7 @@ test('a certificate for another name: the line says whose it should be', { timeo
   assert.equal((await slave.exited).code, 2);
   assert.match(
     slave.stderr,
-    /^slave: the certificate of the master is not for localhost: name it in --master.*\n$/,
+    /^slave: the master's certificate is not for localhost; use a name .* --master\n$/,
   );
 });
 
@@ -88,7 +88,7 @@ test('a master without a certificate says what to do to who asks for one', {
   assert.deepEqual(await slave.exited, ended(2));
   assert.match(
     slave.stderr,
-    /^slave: the master shows no certificate; start it with --tls-cert\n$/,
+    /^slave: the master shows no certificate; start the master with --tls-cert\n$/,
   );
 });
 
@@ -146,13 +146,13 @@ test('an authkey file that others may read is refused, also while the master run
   chmodSync(file, 0o640);
   await eventually(async () => {
     await (await connect({ host, port: Number(port), authkey })).close();
-    assert.match(master.output, /open to others \(mode 0640\).*the keys of before are still taken/);
+    assert.match(master.output, /open to other users \(mode 0640\).*the previous keys stay valid/);
   });
   const slave = cluster.slave([]);
   assert.deepEqual(await slave.exited, ended(2));
   assert.match(
     slave.stderr,
-    /^slave: the authkey file .* is open to others \(mode 0640\): chmod 600 /,
+    /^slave: the authkey file .* is open to other users \(mode 0640\); run: chmod 600 /,
   );
 });
 

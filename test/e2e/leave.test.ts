@@ -101,7 +101,7 @@ test('drain: a master ends the crawl under way in order, a restart goes on', {
   for (let i = 0; i < 2; i++) cluster.slave();
   await site.requested(60);
   first.signal('SIGTERM');
-  await first.said(/stopping when .* a second signal ends at once +leased=\d/);
+  await first.said(/stopping when .* a second signal stops at once +leased=\d/);
   await assertLeaves(first);
   const before = pagesOf(readPages(cluster)).length;
   assert.ok(before > 10, `${before} pages were written`);

@@ -43,7 +43,7 @@ describe('logs', { concurrency: 2 }, () => {
       assert.ok(isPlain(line), line);
     }
     assert.ok(lines.some((line) => /default: \d+ pages · .*\/s/.test(line)));
-    assert.match(master.stdout, /join a slave with: node slave\.js --master 127\.0\.0\.1:\d+ /);
+    assert.match(master.stdout, /start a slave with: node slave\.js --master 127\.0\.0\.1:\d+ /);
     assert.match(
       master.stdout,
       /crawl default is done after .*: 7 pages, 0 images, 0 failed; see /,

@@ -50,8 +50,8 @@ describe('operate', { concurrency: 2 }, () => {
     const master = await cluster.master([site.url, '--per-host', '2']);
     cluster.slave();
     await site.requested(3);
-    assert.match(await cluster.ask('add', more.url), /^1 new, 0 known already/);
-    assert.match(await cluster.ask('add', site.url, more.url), /^0 new, 2 known already/);
+    assert.match(await cluster.ask('add', more.url), /^1 new, 0 already known/);
+    assert.match(await cluster.ask('add', site.url, more.url), /^0 new, 2 already known/);
     await master.said(/crawl default is done.* 37 pages/);
     assert.match(await cluster.ask('add', last.url), /^1 new/);
     await master.said(/crawl default is done.* 41 pages/);
@@ -78,7 +78,7 @@ describe('operate', { concurrency: 2 }, () => {
     const cluster = new Cluster(t);
     const master = await cluster.master([site.url]);
     assert.equal(await cluster.ask('pause', 'default'), 'crawl default is paused\n');
-    assert.equal(await cluster.ask('resume', 'default'), 'crawl default is going on\n');
+    assert.equal(await cluster.ask('resume', 'default'), 'crawl default resumed\n');
     cluster.slave();
     await master.said(/crawl default is done/);
     assert.equal(await cluster.ask('pause', 'default'), 'crawl default is finished\n');
@@ -138,7 +138,7 @@ describe('operate', { concurrency: 2 }, () => {
     assert.ok(asked < 81);
     assert.equal((await cluster.status()).state, 'paused');
     assert.equal(site.log.length, asked);
-    assert.equal(await cluster.ask('resume', 'default'), 'crawl default is going on\n');
+    assert.equal(await cluster.ask('resume', 'default'), 'crawl default resumed\n');
     await master.said(/crawl default is done/);
     assertExact(cluster, site.truth());
   });
@@ -218,10 +218,13 @@ describe('operate', { concurrency: 2 }, () => {
     assert.equal(failed[0]?.error?.attempts, 1);
     assert.equal(
       await cluster.ask('buried', 'default', '--replay', '--url', `${site.origin}/ill`),
-      '1 back in the task queue\n',
+      'put 1 back into the task queue\n',
     );
     await master.said(/crawl default is done.* 4 pages/);
-    assert.equal(await cluster.ask('buried', 'default', '--replay'), '1 back in the task queue\n');
+    assert.equal(
+      await cluster.ask('buried', 'default', '--replay'),
+      'put 1 back into the task queue\n',
+    );
     await master.said(/crawl default is done.* 6 pages/);
     assert.equal(await cluster.ask('buried', 'default'), 'none\n');
     assert.deepEqual(pagesOf(readPages(cluster)).sort(), site.truth().pages);

@@ -55,10 +55,7 @@ test('recrawl: what is unchanged is not sent again, and the files are complete',
   site.resources.set('/b', { kind: 'page', links: ['/new'], images: ['/b2.png'], etag: '"b2"' });
   site.resources.set('/new', { kind: 'page', links: [], images: ['/new.png'] });
   const said = await cluster.ask('recrawl', 'first', '--as', 'second', ...earlier);
-  assert.equal(
-    said,
-    'crawl second is going on: 9 URLs of first, 7 of them asked only whether they changed\n',
-  );
+  assert.equal(said, 'crawl second started: 9 URLs of first, 7 of them fetched only if changed\n');
   await master.said(/crawl second is done.* 7 pages \(4 unchanged\), /);
   const statuses = new Map(site.log.map(({ path, status }) => [path, status]));
   assert.deepEqual(Object.fromEntries(statuses), expectedStatuses);
@@ -146,7 +143,7 @@ test('recrawl: a wrong name, a missing or foreign file get one line', { timeout 
   assert.match(await refusal('first', ...earlier), /--as/);
   const file = join(cluster.folder, 'foreign.txt');
   writeFileSync(file, 'hello\n');
-  assert.match(await refusal('first', '--as', 'x', '--pages', file), /foreign.txt:1 is no line/);
+  assert.match(await refusal('first', '--as', 'x', '--pages', file), /foreign.txt:1 is not a line/);
   writeFileSync(file, '');
   assert.match(await refusal('first', '--as', 'x', '--pages', file), /has no lines/);
   const [line = ''] = readFileSync(join(cluster.out, 'first/pages.jsonl'), 'utf8').split('\n');

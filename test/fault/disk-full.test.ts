@@ -75,7 +75,10 @@ test('a stop on a full disk ends with one line, and the next start goes on', {
     cluster.out,
   ]);
   assert.deepEqual(await refused.exited, { code: 2, signal: null });
-  assert.match(refused.stderr, /^master: only \d+ MB are free under .*make room, or lower it\n$/);
+  assert.match(
+    refused.stderr,
+    /^master: only \d+ MB are free under .*free some space, or lower it\n$/,
+  );
 
   disk.free();
   const second = await cluster.master(args, { listen: address });
@@ -224,6 +227,6 @@ test('a data folder that goes away ends the master with one line', { timeout }, 
   assert.deepEqual(await master.exited, { code: 2, signal: null });
   assert.match(
     master.stderr,
-    /^master: the data folder .* cannot be used any more: .*start again\n$/,
+    /^master: the data folder .* can no longer be used: .*start again\n$/,
   );
 });

@@ -53,7 +53,7 @@ test('held: a missing file at the start holds its crawl alone, and none is made'
   const third = await cluster.master([], { listen: address });
   assert.match(third.output, held);
   renameSync(keptOf(folder), fileIn(folder));
-  assert.equal(await cluster.ask('resume', 'default'), 'crawl default is going on\n');
+  assert.equal(await cluster.ask('resume', 'default'), 'crawl default resumed\n');
   await third.said(/crawl default is done/);
   assertExact(cluster, site.truth());
   await assertStops(third, slave);
@@ -79,7 +79,7 @@ test('held: a cancel ends it, held at the start or later', { timeout }, async (t
   await master.kill('SIGKILL');
   rmSync(folder, { recursive: true });
   const again = await cluster.master(['--exit-when-done'], { listen: address });
-  await again.said(/leaving with code 2 in 10 s/);
+  await again.said(/exiting with code 2 in 10 s/);
   assert.equal(await cluster.ask('cancel', 'default'), 'crawl default is cancelled\n');
   // Nothing is open any more.
   await assertLeaves(again);
@@ -99,10 +99,13 @@ test('held: a master that leaves when done leaves with 2 when nothing else is le
   const folder = join(cluster.out, 'default');
   const away = join(cluster.folder, 'away');
   renameSync(folder, away);
-  await master.said(/only crawls that are held are left/);
+  await master.said(/only held crawls are left/);
   const { address } = cluster;
   assert.deepEqual(await master.exited, { code: 2, signal: null }, master.output);
-  assert.match(master.stderr, /^master: not done, because held: default; put the files back .*\n$/);
+  assert.match(
+    master.stderr,
+    /^master: held crawls are not done: default; put the files back .*\n$/,
+  );
   assert.ok(!existsSync(folder));
   mkdirSync(cluster.out, { recursive: true });
   cpSync(away, folder, { recursive: true });

@@ -106,7 +106,7 @@ test('held: what is done to the files of a crawl holds it alone', { timeout }, a
   await client.request('crawl.add', { crawl: 'other', seeds: [site.url], priority: 0 });
   await master.said(/crawl other is done/);
   assertExact(cluster, site.truth(), 'other');
-  assert.match(await cluster.ask('status'), /^crawl-0: held: .*then: resume crawl-0/m);
+  assert.match(await cluster.ask('status'), /^crawl-0: held: .*then run: resume crawl-0/m);
   for (const [i, { name, mend }] of harms.entries()) {
     const crawl = `crawl-${i}`;
     mend(join(cluster.out, crawl));
@@ -173,7 +173,7 @@ test('held: a cancel while it is written drops what cannot be written', { timeou
   rmSync(join(cluster.out, 'default'), { recursive: true });
   await master.said(held);
   await cluster.ask('cancel', 'default');
-  assert.match(master.output, /findings of crawl default were not written any more/);
+  assert.match(master.output, /dropped unwritten results of the cancelled crawl default/);
   const { state, unwritten } = await cluster.status();
   assert.deepEqual([state, unwritten], ['cancelled', 0]);
   await assertStops(master, slave);

@@ -144,7 +144,7 @@ test('[K-5] a master with --tls tells plain peers so, and serves encrypted ones'
   await peer.expect('#TLS#');
   assert.equal(await peer.ended, 'fin');
   const { host, port, authkey } = strict;
-  await assert.rejects(connect({ host, port, authkey }), /encrypted connections alone; give --tls/);
+  await assert.rejects(connect({ host, port, authkey }), /only encrypted connections; give --tls/);
   const master = await connect({ host, port, authkey, tls: true });
   assert.equal(await master.queue('x').size(), 0);
   await master.close();

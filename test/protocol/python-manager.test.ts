@@ -90,7 +90,7 @@ print(int(best * 1000))`;
     assert.equal(await output(python(newest, ['ended'], rest)), '2 True');
   });
 
-  test('python: a client that dies while it makes a proxy takes no farewell of another', async () => {
+  test('python: a client that dies while it makes a proxy takes no exit of another', async () => {
     const dead = 'm._create("swallowed")\nos._exit(9)';
     const half = `
 proxy = m.swallowed

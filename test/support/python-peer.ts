@@ -82,7 +82,7 @@ export class PythonPeer {
     if (!this.raw.socket.destroyed) this.raw.abort();
   }
 
-  /** Ends as a Python does in order: a farewell to each of its queues, then the connection. */
+  /** Ends as a Python does in order: a decref for each of its queues, then the connection. */
   async leave(address: Address & Key, ...idents: readonly string[]): Promise<void> {
     for (const ident of idents) await PythonPeer.once(address, 'decref', [ident]);
     await this.raw.close();

@@ -1,10 +1,10 @@
 /**
  * Copies one value out of a pickle as a pickle of its own, without building it. Its instructions
- * stay as they are but for what binds them to the rest: frames go, memo entries that nothing
- * refers to go, the others are counted anew, and a text of the envelope that the value refers to
- * (`q.put('put')`) is written out.
+ * are copied unchanged, except for those that refer to the rest. Frames are dropped, and so are
+ * memo entries without references; the others are renumbered. A text of the envelope that the value
+ * refers to (`q.put('put')`) is written out.
  *
- * What comes out says protocol 3 and has instructions of protocol 4: every Python from 3.4 reads
+ * The result declares protocol 3 and has instructions of protocol 4: every Python from 3.4 on reads
  * both alike.
  */
 import { opcodes } from './opcodes.ts';
@@ -23,7 +23,7 @@ export class PickleCopy {
   readonly #out: Buffer;
   #filled = 0;
   #at = 0;
-  /** What of the input is to be copied as it is, up to `#at`. */
+  /** Start of the input that is copied unchanged, up to `#at`. */
   #copyFrom: number;
   #memoCount = 0;
   #outCount = 0;
@@ -33,7 +33,7 @@ export class PickleCopy {
   readonly #texts = new Map<number, Range>();
   #lastText: Range | undefined;
 
-  /** `scan` is through and `isPlain`; `range` is one of its envelope's. */
+  /** `scan` is complete and `isPlain`; `range` is one of its envelope's. */
   constructor(scan: PickleScan, range: Range) {
     this.#scan = scan;
     this.#range = range;
@@ -43,12 +43,13 @@ export class PickleCopy {
     this.#write(head);
   }
 
-  /** The pickle of the value, once `run` has said true. */
+  /** The pickle of the value, once `run` has returned true. */
   get bytes(): Buffer {
     return this.#out.subarray(0, this.#filled);
   }
 
-  /** Goes on until `performance.now()` is `until`; true when it is through. Errors: PickleError. */
+  /** Continues until `performance.now()` is `until`; returns true when it is complete. Errors:
+   *  PickleError. */
   run(until = Number.POSITIVE_INFINITY): boolean {
     const { input } = this.#scan;
     for (let steps = 1; this.#at < this.#range.end; steps++) {
@@ -86,7 +87,7 @@ export class PickleCopy {
     }
   }
 
-  /** The scan has seen that indexes count up. */
+  /** The scan has checked that indexes count up. */
   #remember(): void {
     const index = this.#memoCount++;
     if (this.#scan.recalled[index] !== 1) return;
@@ -111,7 +112,7 @@ export class PickleCopy {
       return;
     }
     const text = this.#texts.get(index);
-    if (text === undefined) throw new PickleError('the value is a part of its own request');
+    if (text === undefined) throw new PickleError('the value contains its own request');
     this.#write(this.#scan.input.subarray(text.start, text.end));
     this.#memoize(index);
   }
@@ -130,7 +131,7 @@ export class PickleCopy {
     this.#copyFrom = Math.max(this.#copyFrom, end);
   }
 
-  /** Copies what was only passed, up to `end`. */
+  /** Copies the skipped input, up to `end`. */
   #flush(end: number): void {
     if (end <= this.#copyFrom) return;
     this.#write(this.#scan.input.subarray(this.#copyFrom, end));

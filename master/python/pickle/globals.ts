@@ -1,12 +1,12 @@
 /**
- * The closed list of classes that a pickle may name, and how each is read as plain data. Nothing
- * is looked up anywhere else and nothing of the pickle is called: a name is a key of the table
- * below, or it is refused.
+ * The closed list of classes that a pickle may name, and how each is read as plain data. No name is
+ * looked up anywhere else, and no part of the pickle is called: a name is a key of the table below,
+ * or it is refused.
  *
- * Left out on purpose: `copyreg`, `copy_reg` and `functools` (they call what they are given),
- * exceptions, `datetime`, `decimal`, `collections`, numpy and every class of a program.
- * **Source:** `object.__reduce_ex__` of the classes named, as CPython 2.7 and 3.6 to 3.13 write
- * them; lxml `src/lxml/extensions.pxi`.
+ * Left out on purpose: `copyreg`, `copy_reg` and `functools` (they call their arguments),
+ * exceptions, `datetime`, `decimal`, `collections`, numpy and every class of a program. **Source:**
+ * `object.__reduce_ex__` of the classes named, as CPython 2.7 and 3.6 to 3.13 write them; lxml
+ * `src/lxml/extensions.pxi`.
  */
 import { containerWeight, hashedWeight, scalarWeight } from './limits.ts';
 import { printable } from './text.ts';
@@ -22,13 +22,13 @@ import {
   type PyValue,
 } from './values.ts';
 
-/** What a class needs of the machine: it pays for what it copies. */
+/** The part of the machine that a class uses: it charges for copies. */
 interface Charged {
   charge(weight: number): void;
   addItem(set: PySet, item: PyValue): void;
 }
 
-/** Makes the value, without calling anything, and charges `machine` for what it copies. */
+/** Makes the value, without calling anything, and charges `machine` for copies. */
 type Construct = (args: readonly PyValue[], machine: Charged) => PyValue;
 
 /** A class of the list. `reduce` stands for calling it, `create` for its `__new__`. */
@@ -44,7 +44,7 @@ export class PyGlobal {
   }
 }
 
-/** The class of this name. Throws PickleError "os.system is not allowed". */
+/** Returns the class of this name. Throws PickleError "os.system is not allowed". */
 export function findGlobal(module: string, name: string): PyGlobal {
   const global = globals.get(`${module} ${name}`);
   if (global !== undefined) return global;
@@ -54,7 +54,7 @@ export function findGlobal(module: string, name: string): PyGlobal {
 const badArguments = (name: string): PickleError =>
   new PickleError(`${name} has arguments that are not allowed`);
 
-/** The items of the one list or tuple that a container is made of. */
+/** Returns the items of the one list or tuple that a container is made of. */
 function itemsOf(name: string, args: readonly PyValue[], machine: Charged): readonly PyValue[] {
   if (args.length === 0) return [];
   const source = args[0] instanceof PyTuple ? args[0].items : args[0];
@@ -129,7 +129,7 @@ const range: Construct = (args) => {
   return new PyRange(start, stop, step);
 };
 
-/** lxml's results of an XPath are a str that also knows its element: the str is what counts. */
+/** An XPath result of lxml is a str that also knows its element; only the str is kept. */
 const lxmlText: Construct = (args) => {
   const [text] = args;
   if (args.length !== 1 || typeof text !== 'string') throw badArguments('_ElementUnicodeResult');

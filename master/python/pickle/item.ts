@@ -1,15 +1,15 @@
 /**
- * How a Python item of a user queue is kept: as a pickle of its own, written anew by our writer.
+ * The stored form of a Python item of a user queue: a pickle of its own, written by our writer.
  *
  * - It cannot be cut out of the request: the memo of a pickle spans the envelope, so that
  *   `q.put('put')` sends the item as a reference to the method's name.
  * - A pickle keeps what JSON and msgpack lose: 1.0 is not 1, tuples, sets, bytes, shared parts.
- * - Written anew it names no class but those of the closed list, holds nothing unread, and is the
- *   same for every Python that put it: `pickle.loads` of any Python 3 reads what is on the disk.
+ * - Our pickle names only classes of the closed list, has no unread parts, and is the same for
+ *   every Python version: `pickle.loads` of any Python 3 reads the stored bytes.
  * - A `get` needs no decoding: `returnOfItem` puts the kept bytes between those of the reply.
  *
- * The bytes are told from msgpack by their first one: 0x80 is a whole msgpack value (an empty
- * map) only if it stands alone.
+ * The first byte tells them from msgpack: 0x80 is a whole msgpack value (an empty map) only if it
+ * is alone.
  */
 import { encodeFrame, frameHeaderBytes } from '../../../shared/frame.ts';
 import { type PickleLimits, pickleLimits } from './limits.ts';
@@ -21,7 +21,7 @@ import { writePickle } from './writer.ts';
 
 const itemProtocol = 3;
 
-/** The bytes to keep. Errors: PickleError for what cannot be written, and beyond the limits. */
+/** Returns the bytes to store. Errors: PickleError not writable, or beyond the limits. */
 export function encodeItem(value: PyValue, limits: PickleLimits = pickleLimits): Buffer {
   if (value instanceof PyPickled) return value.bytes;
   if (typeof value === 'string' && isShortAscii(value)) return textItem(value);
@@ -34,7 +34,7 @@ function isShortAscii(text: string): boolean {
   return text.length <= shortCharsMax && Buffer.byteLength(text) === text.length;
 }
 
-/** What `writePickle` would write, in one step: the usual item is a URL. */
+/** Returns the bytes of `writePickle`, in one step: the usual item is a URL. */
 function textItem(text: string): Buffer {
   const bytes = Buffer.allocUnsafe(text.length + 8);
   bytes[0] = opcodes.PROTO;
@@ -46,19 +46,19 @@ function textItem(text: string): Buffer {
   return bytes;
 }
 
-/** What the value of kept bytes would take of memory, in bytes. Errors: PickleError. */
+/** Returns the memory that the value of stored bytes would take, in bytes. Errors: PickleError. */
 export function heapBytesOfItem(bytes: Uint8Array): number {
   const scan = new PickleScan(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
   scan.run();
   return scan.heapBytes;
 }
 
-/** The value of kept bytes. Errors: PickleError. */
+/** Returns the value of stored bytes. Errors: PickleError. */
 export function decodeItem(bytes: Uint8Array, limits: PickleLimits = pickleLimits): PyValue {
   return readPickle(bytes, limits);
 }
 
-/** Whether kept bytes are a pickle (and not the msgpack of a Node program). */
+/** Are stored bytes a pickle (and not the msgpack of a Node program)? */
 export function isItemPickle(bytes: Uint8Array): boolean {
   return bytes.length > 1 && bytes[0] === opcodes.PROTO;
 }
@@ -66,11 +66,12 @@ export function isItemPickle(bytes: Uint8Array): boolean {
 // A frame's header, PROTO 3, BINUNICODE '#RETURN'; TUPLE2 makes a tuple of that and the item.
 const returnHead = encodeFrame(writePickle('#RETURN').subarray(0, -1));
 
-/** The frame of the reply `('#RETURN', item)`, from bytes that `encodeItem` made, for a Python 3 client. */
+/** Returns the frame of the reply `('#RETURN', item)`, from bytes that `encodeItem` made, for a
+ *  Python 3 client. */
 export function returnOfItem(bytes: Uint8Array): Buffer {
   const isOurs = bytes[0] === opcodes.PROTO && bytes[1] === itemProtocol;
   if (!isOurs || bytes[bytes.length - 1] !== opcodes.STOP) {
-    throw new PickleError('the item is not a pickle of ours');
+    throw new PickleError('the item was not written by this master');
   }
   // The head has no memo entry, so those of the item keep their numbers.
   const frame = Buffer.allocUnsafe(returnHead.length + bytes.length - 1);

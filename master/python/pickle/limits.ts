@@ -1,14 +1,14 @@
-/** How much a pickle may cost us, and the estimate of what its value weighs. */
+/** Limits on the cost of a pickle, and the estimate of its value's weight. */
 
 export interface PickleLimits {
   /** Bytes of the pickle, read or written. */
   readonly bytesMax: number;
-  /** Containers inside each other. CPython's own pickler stops at 499 (3.6 to 3.12). */
+  /** Levels of nested containers. CPython's own pickler stops at 499 (3.6 to 3.12). */
   readonly depthMax: number;
   /**
-   * What the value would weigh with every reference to a shared part written out, in bytes
+   * Weight of the value with every reference to a shared part written out, in bytes
    * (`scalarWeight`, `containerWeight`, and the length of each str and bytes). A pickle of 709
-   * bytes can hold lists of 10^30 nodes: harmless to read, fatal to whoever walks it.
+   * bytes can hold lists of 10^30 nodes: harmless to read, fatal to walk.
    */
   readonly weightMax: number;
   /** Instructions of one pickle: bounds its stack and its time. */
@@ -27,7 +27,7 @@ export const pickleLimits: PickleLimits = {
 
 export const scalarWeight = 8;
 export const containerWeight = 32;
-/** More for a dict or set, where an object as small as that has a hash table. */
+/** More for a dict or set, since even a small one has a hash table. */
 export const hashedWeight = 128;
 
 /** Digits of an int in text (protocol 0, JSON): the bound of CPython's own int(), since 3.11. */

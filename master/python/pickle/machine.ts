@@ -1,12 +1,12 @@
 /**
  * The machine that a pickle is a program for: its input, stack, marks and memo, each bounded.
- * What the opcodes do with it is in `pickle-reader.ts`. Every method throws PickleError rather
- * than read past the end, below the last mark or beyond a limit; nothing is allocated for a
- * declared length before that many bytes are known to be there.
+ * `reader.ts` has the opcodes. Every method throws PickleError rather than read past the end, below
+ * the last mark or beyond a limit; nothing is allocated for a declared length before that many
+ * bytes are known to be there.
  *
- * Invariant: a PyGlobal (a class by its name) is only ever on the stack or in the memo. Whatever
- * goes into a value passes `data` or `popMark`, which refuse it.
- * **Source:** CPython `Modules/_pickle.c` (the stack and its fence), `Lib/pickletools.py`.
+ * Invariant: a PyGlobal (a class by its name) is only ever on the stack or in the memo. Every part
+ * of a value passes `data` or `popMark`, which refuse it. **Source:** CPython `Modules/_pickle.c`
+ * (the stack and its fence), `Lib/pickletools.py`.
  */
 import { PyGlobal } from './globals.ts';
 import { containerWeight, type PickleLimits } from './limits.ts';
@@ -30,14 +30,15 @@ export class PickleMachine {
   at = 0;
   /** Containers made so far: no value is nested deeper than this. */
   containerCount = 0;
-  /** Whether a container was referred to a second time: only then is there more than one sees. */
+  /** Whether a container was referred to a second time; only then may the value be larger than its
+   *  pickle. */
   sharesContainers = false;
 
   readonly #stack: Operand[] = [];
   /** Stack heights at the open MARKs; values below the last of them cannot be popped. */
   readonly #marks: number[] = [];
   #fence = 0;
-  /** The usual memo counts up from 0; what does not follow on is kept apart, without gaps. */
+  /** A usual memo counts up from 0; other indexes are kept separately, without gaps. */
   readonly #memo: Operand[] = [];
   #scattered: Map<number, Operand> | null = null;
   #weight = 0;
@@ -57,7 +58,7 @@ export class PickleMachine {
     return byte;
   }
 
-  /** Offset of the next `count` bytes, which are there and are passed over. */
+  /** Skips the next `count` bytes and returns their offset; they must be there. */
   take(count: number): number {
     const start = this.at;
     if (count > this.input.length - start) throw truncated();
@@ -79,7 +80,7 @@ export class PickleMachine {
     return low | (this.uint16() << 16);
   }
 
-  /** A length of eight bytes: what is too large for a number is certainly not there. */
+  /** A length of eight bytes: one too large for a number is certainly not there. */
   uint64(): number {
     const low = this.uint32();
     return low + this.uint32() * 2 ** 32;
@@ -106,7 +107,7 @@ export class PickleMachine {
 
   // --- limits ---
 
-  /** Count what a short instruction brings in that the input does not hold. */
+  /** Charges for data that a short instruction adds beyond the input. */
   charge(weight: number): void {
     this.#weight += weight;
     if (this.#weight > this.limits.weightMax) throw new WeightError();
@@ -201,7 +202,7 @@ export class PickleMachine {
     set.addByToken(token, item);
   }
 
-  /** The token of a tuple has all its shared parts written out. */
+  /** The token of a tuple contains all its shared parts, written out. */
   #chargeToken(token: KeyToken): void {
     if (typeof token === 'string') this.charge(token.length);
   }

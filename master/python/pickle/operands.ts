@@ -1,4 +1,4 @@
-/** Where the operands of an instruction of a pickle are, without looking at what they mean. */
+/** Finds the operands of an instruction of a pickle, without interpreting them. */
 import { opcodes } from './opcodes.ts';
 import { PickleError } from './values.ts';
 
@@ -16,7 +16,7 @@ set(1, o.BININT1, o.BINGET, o.BINPUT, o.PROTO, o.EXT1);
 set(2, o.BININT2, o.EXT2);
 set(4, o.BININT, o.LONG_BINGET, o.LONG_BINPUT, o.EXT4);
 set(8, o.BINFLOAT, o.FRAME);
-/** Bytes of the length that stands before the operand. */
+/** Bytes of the length before the operand. */
 const counted = new Int8Array(256);
 for (const code of [o.SHORT_BINUNICODE, o.SHORT_BINBYTES, o.SHORT_BINSTRING, o.LONG1]) {
   counted[code] = 1;
@@ -30,7 +30,8 @@ for (const code of [o.FLOAT, o.INT, o.LONG, o.PERSID, o.STRING, o.UNICODE, o.GET
 lines[o.GLOBAL] = lines[o.INST] = 2;
 
 /** `from` and `end` of the operand of the instruction at `at`, without its length; `end` may be
- *  beyond the input: then it is cut. Errors: PickleError for an unknown instruction. */
+ *  beyond the input: then the instruction is cut. Errors: PickleError for an unknown
+ *  instruction. */
 export function operandsAt(input: Buffer, at: number): { from: number; end: number } {
   const opcode = input[at];
   if (opcode === undefined) return { from: at, end: input.length + 1 };

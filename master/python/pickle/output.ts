@@ -15,7 +15,7 @@ const scratch = Buffer.allocUnsafeSlow(scratchBytes);
 const charsInlineMax = 32;
 
 const charsCountedMin = 4096;
-/** What `#room` may be asked for and not used; `finish` checks the limit exactly. */
+/** Bytes that `#room` may get without using them; `finish` checks the limit exactly. */
 const slackBytes = charsCountedMin * 3;
 
 export class PickleOutput {
@@ -27,7 +27,7 @@ export class PickleOutput {
     this.#bytesMax = bytesMax;
   }
 
-  /** A copy of what was written. */
+  /** Returns a copy of the written bytes. */
   finish(): Buffer {
     if (this.#length > this.#bytesMax) throw this.#tooLarge();
     return Buffer.from(this.#bytes.subarray(0, this.#length));
@@ -132,7 +132,7 @@ export class PickleOutput {
     this.#length += byteCount;
   }
 
-  /** Whether `text` was ASCII, and is written. */
+  /** Writes `text` if it is ASCII; returns whether it was. */
   #ascii(text: string): boolean {
     const start = this.#length + 4;
     for (let index = 0; index < text.length; index += 1) {
@@ -145,7 +145,7 @@ export class PickleOutput {
     return true;
   }
 
-  /** Room for `byteCount` more. */
+  /** Makes room for `byteCount` more bytes. */
   #room(byteCount: number): void {
     const needed = this.#length + byteCount;
     if (needed <= this.#bytes.length) return;

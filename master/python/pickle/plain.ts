@@ -17,7 +17,7 @@
  * | range                       | { start, stop, step }         | dict                            |
  *
  * msgpack cannot hold a lone surrogate (it becomes U+FFFD) nor a reference: shared parts are
- * written out, within `weightMax`; what contains itself is refused.
+ * written out, within `weightMax`; a value that contains itself is refused.
  */
 import {
   containerWeight,
@@ -127,7 +127,7 @@ class PlainMaker {
     const small = Number(value);
     if (Number.isSafeInteger(small)) return small;
     if (BigInt.asIntN(64, value) === value || BigInt.asUintN(64, value) === value) return value;
-    // Checked before it is made: the time of a conversion grows faster than its digits.
+    // Checked first: the time of a conversion grows faster than its digits.
     if (BigInt.asIntN(intDigitsMax * 3, value) !== value) {
       throw new PickleError('an int is too large for a plain value');
     }
@@ -144,15 +144,15 @@ class PlainMaker {
   }
 }
 
-/** Names that msgpackr looks up on an object, and those that mean something to every object. */
+/** Is it a name that msgpackr looks up on an object, or that has a meaning on every object? */
 function isPropertyName(key: PlainValue): key is string {
   return typeof key === 'string' && key !== 'toJSON' && !(key in Object.prototype);
 }
 
 /**
- * Python's value of what a Node program sent. `limits.depthMax` bounds it; it cannot contain
- * itself when it comes from msgpack. Errors: PickleError for what has no Python type (functions,
- * symbols, objects of a class).
+ * Returns the Python value for a value from a Node program. `limits.depthMax` bounds it; a value
+ * from msgpack cannot contain itself. Errors: PickleError for a value without a Python type
+ * (functions, symbols, objects of a class).
  */
 export function fromPlain(plain: unknown, limits: PickleLimits = pickleLimits): PyValue {
   return fromPlainAt(plain, limits.depthMax);
@@ -182,7 +182,7 @@ function fromPlainAt(plain: unknown, depthLeft: number): PyValue {
   return PyDict.of(Object.entries(plain).map(([key, value]) => [key, inner(value)]));
 }
 
-/** A list cannot be a key in Python, where a tuple was meant. */
+/** A list cannot be a key in Python, so it becomes a tuple. */
 function keyOf(key: PyValue): PyValue {
   return Array.isArray(key) ? new PyTuple(key.map(keyOf)) : key;
 }

@@ -1,11 +1,11 @@
 /**
- * Reads a pickle of protocol 0 to 5 as plain data. The codec is closed: a table says what each
- * opcode does to the machine, another one which classes may be named, and there is nothing else.
+ * Reads a pickle of protocol 0 to 5 as plain data. The codec is closed: one table has the effect of
+ * each opcode on the machine, another one the classes that may be named, and there is nothing else.
  * Nothing is executed, imported or looked up on an object. Called by the manager's sessions for
  * each request, and for items of user queues.
  *
  * Refused by name: any other class, persistent ids, extension codes, out-of-band buffers. Refused
- * too: whatever is truncated, malformed or beyond `pickleLimits`. Always with a PickleError.
+ * too: pickles that are truncated, malformed or beyond `pickleLimits`. Always with a PickleError.
  * **Source:** CPython `Lib/pickletools.py`, PEP 307, PEP 3154, PEP 574.
  */
 import { findGlobal, PyGlobal } from './globals.ts';
@@ -26,7 +26,7 @@ import {
 } from './values.ts';
 import { checkDepth, checkWeight } from './weight.ts';
 
-/** The value of a whole pickle. Errors: PickleError (E_BAD_REQUEST), whatever the bytes are. */
+/** Returns the value of a whole pickle. Errors: only PickleError (E_BAD_REQUEST), for any bytes. */
 export function readPickle(bytes: Uint8Array, limits: PickleLimits = pickleLimits): PyValue {
   if (bytes.length > limits.bytesMax) {
     throw new PickleError(`the pickle has more than ${limits.bytesMax} bytes`);
@@ -35,8 +35,8 @@ export function readPickle(bytes: Uint8Array, limits: PickleLimits = pickleLimit
   const machine = new PickleMachine(input, limits);
   const value = run(machine);
   if (machine.at !== input.length) throw new PickleError('there are bytes after the pickle');
-  // The machine has counted every container, so that a value weighs and nests no more than that
-  // unless some are shared: few values need a walk, and fewer the one that remembers its way.
+  // The machine has counted every container, which bounds weight and depth of a value without
+  // shared containers. So few values need a walk, and fewer the one that tracks shared parts.
   if (machine.sharesContainers) checkWeight(value, limits);
   else if (machine.containerCount > limits.depthMax) checkDepth(value, limits.depthMax);
   return value;
@@ -145,7 +145,7 @@ on(opcodes.STRING, (machine) => {
   machine.push(python2Text(Buffer.from(decodeRepr(machine.line()), 'latin1')));
 });
 
-/** Python 2's str is text as long as it is ASCII, else bytes: no encoding is guessed. */
+/** Python 2's str is text if it is ASCII, else bytes: no encoding is guessed. */
 function python2Text(bytes: Uint8Array): string | Uint8Array {
   if (bytes.some((byte) => byte > 0x7f)) return new Uint8Array(bytes);
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');

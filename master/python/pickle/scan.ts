@@ -1,12 +1,12 @@
 /**
- * Weighs a pickle before anything of it is built: a pass over its instructions that keeps, of each
- * value, only what kind it is, where its instructions begin, and what it weighs. A request of
- * 14 MB can make objects of many hundred MB; the scan takes some bytes a value, and can pause, so
- * that nobody waits for it.
+ * Weighs a pickle before any of it is built: a pass over its instructions that keeps, of each
+ * value, only its kind, the start of its instructions, and its weight. A request of 14 MB can make
+ * objects of many hundred MB; the scan takes some bytes per value, and can pause, so that other
+ * requests do not wait for it.
  *
- * It knows what the picklers of Python 3 write for plain data. A pickle that holds more, such as
- * a class or a POP, is passed over, only weighed, and not `isPlain`.
- * **Source:** CPython `Lib/pickletools.py`; the limits are those of `pickle-reader.ts`.
+ * It knows the output of Python 3's picklers for plain data. A pickle with more, such as a class or
+ * a POP, is only weighed, and is not `isPlain`. **Source:** CPython `Lib/pickletools.py`; the
+ * limits are those of `reader.ts`.
  */
 import { isAscii, isUtf8 } from 'node:buffer';
 import {
@@ -26,7 +26,7 @@ type Operands = { readonly from: number; readonly end: number };
 /** The instructions of one value, as offsets in the pickle. */
 export type Range = { readonly start: number; readonly end: number };
 
-/** Where the parts of `(ident, method, args, kwds)` are. */
+/** The positions of the parts of `(ident, method, args, kwds)`. */
 export type Envelope = {
   readonly ident: Range;
   readonly method: Range;
@@ -40,10 +40,10 @@ const unhashable = 1;
 const list = 2;
 const dict = 3;
 const set = 4;
-/** The object is part of another one: what is added to it now, that one's weight lacks. */
+/** The object is part of another one: later additions are missing in that one's weight. */
 const attached = 8;
 
-/** What objects of the engine take, about, in bytes: a list with one item has room for 17. */
+/** Approximate size of the engine's objects, in bytes: a list with one item has room for 17. */
 const heapOf = { list: 184, hashed: 160, entry: 96, tuple: 64, text: 24, item: 12, other: 200 };
 /** Arguments, or keywords and their values, of a request: no method has as many. */
 const partsMax = 32;
@@ -51,11 +51,11 @@ const lookEvery = 4_096;
 
 export class PickleScan {
   readonly input: Buffer;
-  /** Nothing but plain data, as far as it was read. */
+  /** True: only plain data so far. */
   isPlain = true;
-  /** What the value would take if it were built, in bytes: a careful estimate. */
+  /** Memory of the value if it were built, in bytes: a cautious estimate. */
   heapBytes = 0;
-  /** Of each memo entry, 1 when it is referred to. */
+  /** For each memo entry, 1 if it is referred to. */
   recalled: Uint8Array = new Uint8Array(64);
   envelope: Envelope | undefined;
   readonly #limits: PickleLimits;
@@ -79,7 +79,7 @@ export class PickleScan {
   #memoCount = 0;
   #memoObjects = new Int32Array(64);
   #memoWeights = new Float32Array(64);
-  /** Undefined: more than a call has. */
+  /** Undefined: more arguments than any call has. */
   #args: readonly Range[] | undefined;
   #kwds: readonly Range[] | undefined;
 
@@ -95,8 +95,8 @@ export class PickleScan {
     return this.#memoCount;
   }
 
-  /** Goes on until `performance.now()` is `until`; true when it is through.
-   *  Errors: PickleError for what is broken or beyond the limits. */
+  /** Continues until `performance.now()` is `until`; returns true when it is complete.
+   *  Errors: PickleError broken, or beyond the limits. */
   run(until = Number.POSITIVE_INFINITY): boolean {
     while (!this.#isDone) {
       this.#step();
@@ -141,7 +141,7 @@ export class PickleScan {
         this.#recall(input.readUInt32LE(from), start);
         return;
       default:
-        // From here on it is only measured; what came before may take as much as this.
+        // From here on it is only weighed; the part before may take as much as this.
         this.isPlain = false;
         this.heapBytes += heapOf.other;
     }
@@ -261,7 +261,7 @@ export class PickleScan {
   #pushText(start: number, from: number, end: number): void {
     const text = this.input.subarray(from, end);
     const isShort = isAscii(text);
-    // Throws for what is no text; a lone surrogate is one.
+    // Throws if it is not text; a lone surrogate is text.
     if (!isShort && !isUtf8(text)) decodeText(this.input, from, end);
     const heap = heapOf.text + (isShort ? 1 : 2) * text.length;
     this.#push(start, scalarWeight + text.length, heap + heapOf.item);
@@ -309,7 +309,7 @@ export class PickleScan {
     return object < 0 || ((this.#kinds[object] ?? 0) & ~attached) === hashable;
   }
 
-  /** The weight of all values above `height`, and the most containers within each other. */
+  /** Returns the weight of all values above `height`, and their greatest depth. */
   #measure(height: number): { weight: number; depth: number; isHashable: boolean } {
     let weight = 0;
     let depth = 0;
@@ -347,7 +347,7 @@ export class PickleScan {
     const object = height > 0 ? (this.#objects[height - 1] ?? -1) : -1;
     const found = object < 0 ? -1 : (this.#kinds[object] ?? 0);
     if ((found & ~attached) !== kind || height <= (this.#marks.at(-1) ?? 0)) {
-      throw new PickleError('items are added to what does not take them');
+      throw new PickleError('items are added to a value that takes none');
     }
     if (found & attached) this.isPlain = false;
     const count = this.#height - height;
@@ -378,7 +378,7 @@ export class PickleScan {
   #remember(index: number): void {
     const at = this.#below(1);
     if (index > this.#memoCount) {
-      // Python counts up; who does not is not worth a sparse memo.
+      // Python counts up; other pickles are not worth a sparse memo.
       this.isPlain = false;
       return;
     }
@@ -390,7 +390,7 @@ export class PickleScan {
         this.recalled = grown(this.recalled, new Uint8Array(index * 2));
       }
     } else {
-      // Two values of one index: which of them is meant depends on the order.
+      // Two values have one index: the order decides which of them is meant.
       this.isPlain = false;
     }
     this.#memoObjects[index] = this.#objects[at] ?? -1;

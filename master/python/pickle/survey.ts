@@ -1,6 +1,6 @@
 /**
- * What of a value occurs more than once, found before it is written: containers and bytes by
- * identity, long strings by their text (a short one costs less again than its memo entry does).
+ * Finds the parts of a value that occur more than once, before it is written: containers and bytes
+ * by identity, long strings by their text (repeating a short one costs less than a memo entry).
  */
 
 import { PickleError, PyFloat, type PyValue } from './values.ts';
@@ -19,7 +19,7 @@ export class Survey {
     this.#depthMax = depthMax;
   }
 
-  /** What occurs twice; null if nothing does. */
+  /** The parts that occur twice; null if there are none. */
   get shared(): ReadonlySet<unknown> | null {
     return this.#shared;
   }

@@ -7,10 +7,10 @@
 import { intDigitsMax } from './limits.ts';
 import { PickleError } from './values.ts';
 
-/** Native decoding costs a call: very short ASCII is put together here. */
+/** Native decoding costs a call, so very short ASCII is decoded here. */
 const charsInlineMax = 4;
 
-/** The str of the UTF-8 with surrogates at [start, end), which must lie inside `input`. */
+/** Returns the str of the UTF-8 with surrogates at [start, end), which must lie inside `input`. */
 export function decodeText(input: Buffer, start: number, end: number): string {
   if (end - start > charsInlineMax) return decodeLong(input, start, end);
   let text = '';
@@ -24,14 +24,14 @@ export function decodeText(input: Buffer, start: number, end: number): string {
 
 function decodeLong(input: Buffer, start: number, end: number): string {
   const text = input.toString('utf8', start, end);
-  // U+FFFD was written, or stands for a surrogate or for something malformed: look closer.
+  // U+FFFD was in the text, or replaces a surrogate or malformed bytes: decode with care.
   return text.includes('\ufffd') ? decodeSurrogatePass(input.subarray(start, end)) : text;
 }
 
-/** The smallest code point of a sequence of 1, 2, 3 and 4 bytes: anything below is overlong. */
+/** The smallest code point of a sequence of 1, 2, 3 and 4 bytes: a smaller one is overlong. */
 const sequenceMin = [0, 0x80, 0x800, 0x10000];
 
-/** Text put together unit by unit, where millions of them must not take seconds. */
+/** Builds text unit by unit; millions of units must not take seconds. */
 class Utf16 {
   readonly #bytes: Buffer;
   #length = 0;
@@ -79,7 +79,8 @@ function decodeSurrogatePass(bytes: Buffer): string {
 // With the u flag a well-formed pair is one character, so only lone surrogates match.
 const loneSurrogate = /[\ud800-\udfff]/u;
 
-/** UTF-8 of a str with lone surrogates, or null if it has none and the native encoder will do. */
+/** Returns the UTF-8 of a str with lone surrogates, or null if it has none and the native encoder
+ *  can be used. */
 export function encodeSurrogatePass(text: string): Buffer | null {
   if (!loneSurrogate.test(text)) return null;
   const bytes = Buffer.allocUnsafe(text.length * 3);
@@ -112,13 +113,13 @@ export function encodeSurrogatePass(text: string): Buffer | null {
 
 const backslash = 0x5c;
 
-/** The number of `count` hexadecimal digits at `at`, or -1. */
+/** Returns the number of `count` hexadecimal digits at `at`, or -1. */
 function hexAt(line: string, at: number, count: number): number {
   let value = 0;
   for (let index = at; index < at + count; index += 1) {
     const unit = line.charCodeAt(index);
     const digit = unit <= 0x39 ? unit - 0x30 : (unit | 0x20) - 0x57;
-    // A letter below "a" would pass for a digit, as would what is not there (NaN).
+    // A character below "a" would pass for a digit, and so would a missing one (NaN).
     if (!(digit >= (unit <= 0x39 ? 0 : 10) && digit <= 15)) return -1;
     value = value * 16 + digit;
   }
@@ -144,7 +145,7 @@ export function decodeRawUnicodeEscape(line: string): string {
   return units.text();
 }
 
-/** What follows a backslash in a repr, and what it stands for. */
+/** The characters after a backslash in a repr, and their meanings. */
 const simpleEscapes = new Map(
   [...'\\\'"abfnrtv'].map((kind, index) => [kind, '\\\'"\x07\b\f\n\r\t\v'.charCodeAt(index)]),
 );
@@ -208,7 +209,7 @@ export function parseFloatText(line: string): number {
   return Number(line);
 }
 
-/** `text` for a message: short, one line, ASCII. */
+/** Returns `text` for a message: short, one line, ASCII. */
 export function printable(text: string): string {
   const shown = text.slice(0, 100).replace(/[^\x20-\x7e]/g, '?');
   return text.length > 100 ? `${shown}…` : shown;

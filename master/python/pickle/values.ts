@@ -1,7 +1,7 @@
 /**
- * What Python values are in JavaScript, so that a value read from a pickle is written back as the
- * same types. Common values are plain JavaScript; only where Python tells apart what JavaScript
- * does not is there a class.
+ * Python values in JavaScript, so that a value read from a pickle is written back with the same
+ * types. Common values are plain JavaScript; there is a class only where Python distinguishes types
+ * that JavaScript does not.
  *
  * | Python        | here                                                                         |
  * |---------------|------------------------------------------------------------------------------|
@@ -17,8 +17,9 @@
  * | set, frozenset| PySet, `frozen` tells which                                                  |
  * | complex, range| PyComplex, PyRange                                                           |
  * | Token         | PyToken, in requests only: it is never written                               |
- * | a heavy value | PyPickled, an argument that was not built: see `heavy-requests.ts`             |
- * | an exception  | PyException, in replies only: it is never read                               |
+ * | a heavy value | PyPickled, an argument that was not built: see `heavy-requests.ts`
+ * | | an exception  | PyException, in replies only: it is never read
+ * |
  *
  * One Python object is one JavaScript object: shared and cyclic references keep their identity.
  */
@@ -43,14 +44,14 @@ export type PyValue =
   | PyPickled
   | PyException;
 
-/** The pickle is broken, hostile or too large: this request fails, nothing was changed by it. */
+/** The pickle is broken, hostile or too large: this request fails and has changed nothing. */
 export class PickleError extends CommandError {
   constructor(message: string) {
     super('E_BAD_REQUEST', message);
   }
 }
 
-/** It weighs more than its limits allow. */
+/** The value weighs more than the limits allow. */
 export class WeightError extends PickleError {
   constructor() {
     super('the value is too large');
@@ -66,7 +67,7 @@ export class PyFloat {
   }
 }
 
-/** The float `value` in this model: a plain number unless that would read as an int. */
+/** Returns the float `value` in this model: a plain number unless that would read as an int. */
 export function pyFloat(value: number): number | PyFloat {
   return Number.isSafeInteger(value) ? new PyFloat(value) : value;
 }
@@ -116,7 +117,7 @@ export class PyToken {
   id: PyValue = null;
 }
 
-/** A value as a pickle of its own, because it would take `heapBytes` of memory if it were built. */
+/** A value as a pickle of its own, because it would take `heapBytes` of memory when built. */
 export class PyPickled {
   readonly bytes: Buffer;
   readonly heapBytes: number;
@@ -140,34 +141,33 @@ export class PyException {
   }
 }
 
-// The two hashed containers, and which Python keys are one key. `keyToken` maps a hashable value
-// to something that a JavaScript Map compares as Python compares the value: strings and small ints
-// stand for themselves, 1, 1.0 and True share a token, tuples and frozensets have one made of
-// their items' tokens. Tokens that are not the value itself are strings that begin with NUL; a
-// str that begins with NUL gets a prefix, so that it cannot pass for one of them.
+// The two hashed containers, and which Python keys are one key. `keyToken` maps a hashable value to
+// a token that a JavaScript Map compares as Python compares the value: strings and small ints are
+// their own tokens, 1, 1.0 and True share a token, tuples and frozensets have one made of their
+// items' tokens. Tokens that are not the value itself are strings that begin with NUL; a str that
+// begins with NUL gets a prefix, so that it cannot pass for one of them.
 //
-// Other numbers are strings, too, because V8 hashes strings with a secret and numbers without: of
-// numbers that are made to collide 20,000 would take seconds.
-// **Source:** Python Language Reference, 3.3.1 `object.__hash__`; Library Reference, "Hashing of
-// numeric types".
+// Other numbers are strings, too, because V8 hashes strings with a secret and numbers without one:
+// 20,000 numbers made to collide would take seconds. **Source:** Python Language Reference, 3.3.1
+// `object.__hash__`; Library Reference, "Hashing of numeric types".
 
 export type KeyToken = string | number | null;
 
 /** A tuple as a key may be nested this deep, and its token may have this many characters. */
 const keyDepthMax = 100;
 const keyCharsMax = 1 << 20;
-/** Ints below it stand for themselves: too few of them share a place in a Map. */
+/** Ints below it are their own tokens: too few of them share a bucket of a Map. */
 const smallIntMax = 1 << 20;
 
 let nanCount = 0;
 
 /**
  * A dict. Names such as `__proto__` are keys like any other, because a Map holds them. As in
- * Python a key that comes again changes the value and keeps its place and the first key's type.
- * Throws PickleError for a key that Python cannot hash (list, dict, set, bytearray).
+ * Python, a repeated key changes the value and keeps the position and type of the first key. Throws
+ * PickleError for a key that Python cannot hash (list, dict, set, bytearray).
  */
 export class PyDict {
-  // Most dicts of a pickle are the empty keyword arguments: they cost no Map.
+  // Most dicts of a pickle are empty keyword arguments, which need no Map.
   #values: Map<KeyToken, PyValue> | null = null;
   /** Keys that are not their own token: tuples, bytes, True, 1.0. */
   #keys: Map<KeyToken, PyValue> | null = null;
@@ -266,7 +266,7 @@ export class PySet {
 
 const noItems: ReadonlyMap<KeyToken, PyValue> = new Map();
 
-/** What Python calls the type of `value`, for messages. */
+/** Returns Python's name for the type of `value`, for messages. */
 export function typeName(value: PyValue): string {
   if (value === null) return 'NoneType';
   if (typeof value === 'boolean') return 'bool';
@@ -286,7 +286,8 @@ export function typeName(value: PyValue): string {
   return value instanceof PyToken ? 'Token' : value.className;
 }
 
-/** The token of `key`. Throws PickleError if Python could not hash it, or it is too large. */
+/** Returns the token of `key`. Throws PickleError if Python could not hash it, or it is too
+ *  large. */
 export function keyToken(key: PyValue): KeyToken {
   if (typeof key === 'string') return key.charCodeAt(0) === 0 ? `\0s${key}` : key;
   return tokenOf(key, 0);
@@ -311,7 +312,7 @@ function tokenOf(key: PyValue, depth: number): KeyToken {
   throw new PickleError(`a ${typeName(key)} cannot be a key`);
 }
 
-/** Every NaN of a pickle is an object of its own, and NaN is equal to nothing: a new key. */
+/** Every NaN of a pickle is its own object, and NaN equals nothing, so it is a new key. */
 function numberToken(key: number): KeyToken {
   if (Number.isInteger(key) && Math.abs(key) < smallIntMax) return key;
   if (!Number.isNaN(key)) return `\0d${key}`;
@@ -340,7 +341,7 @@ function joinTokens(items: Iterable<PyValue>, depth: number): string[] {
     const token = tokenOf(item, depth);
     // -0 and 0 are one key and one text.
     const text = String(token);
-    // A str is told from another kind's token (which begins with NUL) by its letter.
+    // The letter distinguishes a str from another kind's token (which begins with NUL).
     const kind = typeof item === 'string' ? 's' : typeof token === 'string' ? 'x' : typeof token;
     const part = `${kind}${text.length}:${text}`;
     chars += part.length;

@@ -1,8 +1,8 @@
 /**
- * The depth of a value, and its weight with every shared part counted as often as it is referred
- * to. One visit per object: a bomb of 10^30 nodes is measured as fast as it was read. Where an
- * object contains itself the reference back counts as one scalar: such a value has no end, and
- * whoever writes it out must refuse it (`toPlain`) or keep references (`writePickle`).
+ * Measures the depth of a value, and its weight with every shared part counted once per reference.
+ * Each object is visited once: a bomb of 10^30 nodes is measured as fast as it was read. Where an
+ * object contains itself, the reference back counts as one scalar. Such a value has no end, so a
+ * writer must refuse it (`toPlain`) or keep references (`writePickle`).
  */
 import { containerWeight, type PickleLimits, scalarWeight } from './limits.ts';
 import {
@@ -77,7 +77,7 @@ class Scales {
 
 const tooDeep = (): PickleError => new PickleError('the value is nested too deep');
 
-/** What a container holds, keys included; null for what holds nothing. */
+/** Returns the parts of a container, keys included; null for a value without parts. */
 export function partsOf(value: Extract<PyValue, object>): Iterable<PyValue> | null {
   if (Array.isArray(value)) return value;
   if (value instanceof PyTuple) return value.items;

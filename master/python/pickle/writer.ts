@@ -1,12 +1,12 @@
 /**
- * Writes what Python reads back as the same types. Protocol 3 is understood by every Python 3,
- * protocol 2 by Python 2.7 too (where str comes out as unicode, and bytes as str). References are
- * kept: an object that occurs twice, or inside itself, is one object in Python. Only such objects
- * get a memo entry, so the usual reply has none.
+ * Writes pickles that Python reads back with the same types. Every Python 3 reads protocol 3;
+ * Python 2.7 also reads protocol 2 (with str as unicode, and bytes as str). References are kept: an
+ * object that occurs twice, or inside itself, is one object in Python. Only such objects get a memo
+ * entry, so the usual reply has none.
  *
- * The two-pass scheme: `Survey` finds what occurs twice and checks the depth, the writer then
- * looks up nothing unless there was something.
- * **Source:** CPython `Lib/pickle.py` (`save_*`), `Lib/_compat_pickle.py` for the old names.
+ * There are two passes: `Survey` finds the parts that occur twice and checks the depth; the writer
+ * then uses a memo only if there are any. **Source:** CPython `Lib/pickle.py` (`save_*`),
+ * `Lib/_compat_pickle.py` for the old names.
  */
 import { type PickleLimits, pickleLimits } from './limits.ts';
 import { opcodes } from './opcodes.ts';
@@ -32,7 +32,7 @@ export interface PickleOptions {
   readonly limits?: PickleLimits;
 }
 
-/** The whole pickle of `value`. Errors: PickleError for a Token, and beyond the limits. */
+/** Returns the whole pickle of `value`. Errors: PickleError for a Token, and beyond the limits. */
 export function writePickle(value: PyValue, options: PickleOptions = {}): Buffer {
   const limits = options.limits ?? pickleLimits;
   const protocol = options.protocol ?? 3;
@@ -52,7 +52,7 @@ class PickleWriter {
   readonly #shared: ReadonlySet<unknown> | null;
   /** Index of each shared value that is written already. */
   readonly #memo = new Map<unknown, number>();
-  /** How many of the tuples that are being written occur elsewhere too, perhaps inside. */
+  /** Number of open tuples that occur elsewhere too, perhaps inside. */
   #openShared = 0;
 
   constructor(output: PickleOutput, protocol: 2 | 3, shared: ReadonlySet<unknown> | null) {
@@ -107,7 +107,7 @@ class PickleWriter {
 
   // --- memo ---
 
-  /** Whether `value` is written already; then refers to it. */
+  /** Writes a reference to `value` if it is written already; returns whether it was. */
   #recall(value: unknown): boolean {
     if (this.#shared === null) return false;
     const index = this.#memo.get(value);
@@ -126,8 +126,8 @@ class PickleWriter {
   // --- containers ---
 
   /**
-   * A tuple gets its memo entry only after its items. One that contains itself, in a list, is
-   * therefore written a second time in there, and all around it must have an entry by then.
+   * A tuple gets its memo entry only after its items. So a tuple that contains itself, in a list,
+   * is written a second time inside, and everything around it must have an entry by then.
    */
   #tuple(tuple: PyTuple): void {
     const { items } = tuple;
@@ -137,7 +137,7 @@ class PickleWriter {
     for (const item of items) this.value(item);
     if (isShared) this.#openShared -= 1;
     if (this.#shared !== null && this.#memo.has(tuple)) {
-      // The one inside was written by now: take that.
+      // The inner one is written by now: refer to it.
       if (items.length > 3) this.#output.byte(opcodes.POP_MARK);
       else for (const _ of items) this.#output.byte(opcodes.POP);
       this.#recall(tuple);

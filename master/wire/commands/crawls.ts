@@ -50,7 +50,7 @@ export async function resume(
   { crawl: name, newFiles = false }: Requests['crawl.resume'],
 ): Promise<Replies['crawl.resume']> {
   const crawl = frontier.crawls.named(name);
-  // Its files may have been moved while it was paused: then it is held now.
+  // Its files may have been moved while it was paused: then this holds it.
   if (crawl.isOpen) await results.confirm(crawl);
   const wasHeld = crawl.held !== undefined;
   const { begun, cutBytes } = await results.resume(crawl, newFiles);

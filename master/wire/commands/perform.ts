@@ -1,4 +1,4 @@
-/** The verbs of the native dialect: from a valid request to what it is answered with. */
+/** The verbs of the native dialect: from a valid request to its reply. */
 import { CommandError } from '../../../shared/errors.ts';
 import type { Replies } from '../../../shared/protocol.ts';
 import type { Request, Requests, Verb } from '../../../shared/requests.ts';
@@ -44,14 +44,17 @@ const commands: { readonly [V in Performed]: Command<V> } = {
 };
 
 /** Verbs of tasks and proxies are for slaves. [S-11]
- *  @throws CommandError (or rejects with it) what the peer is told. */
+ *  @throws CommandError (or rejects with it) the refusal for the peer. */
 export function perform(
   services: Services,
   peer: Peer,
   request: Exclude<Request, Requests['hello']>,
 ): Promise<object> | object {
   if (/^(task|proxy)\./.test(request.verb) && peer.role !== 'slave') {
-    throw new CommandError('E_BAD_REQUEST', `only a slave says ${request.verb}: see hello`);
+    throw new CommandError(
+      'E_BAD_REQUEST',
+      `${request.verb} is for slaves; say hello with the role slave`,
+    );
   }
   const command = commands[request.verb] as Command<Performed>;
   return command(services, peer, request as never);

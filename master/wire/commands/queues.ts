@@ -10,7 +10,7 @@ import { PickleError, type PyValue } from '../../python/pickle/values.ts';
 import type { Peer } from '../peer.ts';
 import type { Services } from '../services.ts';
 
-/** Shared parts are written out for msgpack: no more than this. */
+/** msgpack repeats shared parts; this limits the result. */
 const plainLimits = { ...pickleLimits, weightMax: limits.queueReplyBytesMax };
 
 export async function put(
@@ -18,9 +18,9 @@ export async function put(
   _peer: Peer,
   { queue: name, items }: Requests['queue.put'],
 ): Promise<Replies['queue.put']> {
-  if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again');
+  if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again later');
   if (items.some((item) => item.length > limits.queueItemBytesMax)) {
-    throw new CommandError('E_BAD_REQUEST', 'an item of a queue is at most 1 MiB');
+    throw new CommandError('E_BAD_REQUEST', 'a queue item must be at most 1 MiB');
   }
   const queue = queues.queue(name);
   if (queue.isFull) throw new CommandError('E_QUEUE_FULL', `the queue "${name}" is full`);
@@ -29,19 +29,19 @@ export async function put(
 }
 
 export async function get(
-  { queues, managed, isDraining }: Services,
+  { queues, manager, isDraining }: Services,
   peer: Peer,
   { queue, count, waitMs }: Requests['queue.get'],
 ): Promise<Replies['queue.get']> {
-  if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again');
+  if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again later');
   if (peer.waitingGets >= limits.queueWaitingMax) {
-    throw new CommandError('E_QUEUE_FULL', 'too many requests of this session wait already');
+    throw new CommandError('E_QUEUE_FULL', 'too many requests of this session are waiting already');
   }
   peer.waitingGets++;
   try {
     const from = queues.queue(queue);
     const items = await from.get(peer, count, waitMs);
-    const builtMax = managed.builtBytesMax;
+    const builtMax = manager.builtBytesMax;
     const reply = items.map(({ id, value }) => ({ id, value: forNode(value, builtMax) }));
     from.rest(items);
     return { items: reply };
@@ -50,8 +50,8 @@ export async function get(
   }
 }
 
-/** An item as msgpack, whoever put it. A pickle that msgpack cannot hold, or that would take more
- *  memory than there is for it, comes as its bytes. */
+/** Returns an item as msgpack. A pickle that msgpack cannot hold, or that would take too much
+ *  memory, is returned as its bytes. */
 function forNode(value: Uint8Array, builtMax: number): Uint8Array {
   if (!isItemPickle(value)) return value;
   if (isHeavy(value, builtMax)) return encodeValue(value);
@@ -74,7 +74,7 @@ function isHeavy(value: Uint8Array, builtMax: number): boolean {
   }
 }
 
-/** Undefined for bytes that only begin like a pickle: no Python program put them. [Q-5] */
+/** Returns undefined for bytes that only begin like a pickle: no Python program put them. [Q-5] */
 function decodedOf(value: Uint8Array): PyValue | undefined {
   try {
     return decodeItem(value);

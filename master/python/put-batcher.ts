@@ -1,14 +1,14 @@
 /**
- * Links that programs put one by one and that belong to no page in hand: they are answered at once
- * and offered to the crawl some milliseconds later, all together, so that they are hashed in one
- * call and are one entry of the filter queue.
+ * Batches links that programs put one by one and that belong to no page in hand. Each put is
+ * answered at once; the links are offered to the crawl some milliseconds later, all together, so
+ * that they are hashed in one call and take one entry of the filter queue.
  */
 
-/** Less than the group commit waits, which they wait for anyway. */
+/** Shorter than the wait of the group commit, which the links wait for anyway. */
 const withinMs = 5;
 const bytesMax = 64 << 10;
 
-export class LooseLinks {
+export class PutBatcher {
   readonly #offer: (links: string) => void;
   #links: string[] = [];
   #bytes = 0;
@@ -26,7 +26,7 @@ export class LooseLinks {
     else this.#timer ??= setTimeout(() => this.flush(), withinMs);
   }
 
-  /** Seeding them now. To be called before anybody asks what a crawl still has to do. */
+  /** Offers the links now. Called before the open work of a crawl is counted. */
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;

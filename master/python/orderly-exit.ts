@@ -1,39 +1,39 @@
 /**
- * Did a client end in order, or did it die? TCP says the same of both: a FIN. A Python that ends
- * in order first says `decref` for every proxy, each over a short connection of its own, and then
- * closes; one that is killed says nothing. So a `decref` that does not belong to the making of a
- * proxy (create, incref, decref) is a farewell, good for one process whose connections end within
- * a second. A thread that ends says nothing either, but its process lives on: its other
- * connections stay.
+ * Tells clients that exit in order from those that die. TCP shows the same for both: a FIN. A
+ * Python process that exits in order first sends `decref` for every proxy, each over a short
+ * connection of its own, and then closes; a killed one sends nothing. So a `decref` that does not
+ * belong to the making of a proxy (create, incref, decref) announces an exit. It counts for one
+ * process whose connections end within a second. A thread that ends sends nothing either, but the
+ * other connections of its process stay.
  *
- * Short connections do not say whose they are, but each names the ident that its `create` was
- * answered with. So every `create` gets an ident of its own, `queue#n`, and what is said of one
- * proxy never counts for another client. Only the first of a queue gets the queue's name alone,
- * which clients may also use without a `create`: that one is counted by address.
+ * Short connections do not name their process, but each names the ident from its `create`. So every
+ * `create` gets an ident of its own, `queue#n`, and a message about one proxy never counts for
+ * another client. Only the first `create` of a queue gets the queue's name alone, which clients may
+ * also use without a `create`: that ident is counted by address.
  *
- * It errs to "died", unless a process is killed in the very moment in which another one that it
- * was forked from, or with, ends.
+ * It errs towards "died", unless a process is killed at the very moment at which its parent or a
+ * sibling exits.
  */
-const farewellMs = 1_000;
+const exitMs = 1_000;
 const identsMax = 10_000;
 const processesMax = 64;
 /** A program makes its proxies one after the other. */
 const nextMakingMs = 100;
 
 type Known = {
-  /** Proxies of which only `create` was heard, and those of which `incref` was, too. */
+  /** Proxies with a `create` only, and those with an `incref`, too. */
   created: number;
   made: number;
   changedAt: number;
-  farewells: number[];
-  /** When a process, as it names itself, ended in order. */
+  exits: number[];
+  /** When each process, by the name that it gives itself, exited in order. */
   readonly ended: Map<string, number>;
 };
 
 /** Idents of one process and its forks, as far as is known: linked to the one that was first. */
 type Family = { parent?: Family };
 
-export class Farewells {
+export class OrderlyExits {
   readonly #now: () => number;
   readonly #run = Date.now().toString(36);
   #count = 0;
@@ -41,19 +41,19 @@ export class Farewells {
   /** By ident; a queue's name alone with the address. */
   readonly #known = new Map<string, Known>();
   readonly #families = new Map<string, Family>();
-  /** By address: whose making ended last. */
+  /** By address: the family whose making of a proxy ended last. */
   readonly #lastMade = new Map<string, { readonly family: Family; readonly at: number }>();
 
   constructor(now: () => number) {
     this.#now = now;
   }
 
-  /** Gives the ident of a new proxy of the queue. */
+  /** Returns the ident of a new proxy of the queue. */
   created(address: string, queue: string): string {
     const isFirst = !this.#named.has(queue);
     if (isFirst) this.#named.add(queue);
     const ident = isFirst ? queue : `${queue}#${this.#run}-${++this.#count}`;
-    // A client may say the queue's name, whatever it was answered.
+    // A client may use the queue's name, whichever ident it got.
     for (const said of new Set([ident, queue])) this.#begin(address, said);
     const last = this.#lastMade.get(address);
     if (last !== undefined && this.#now() - last.at <= nextMakingMs) {
@@ -64,7 +64,7 @@ export class Farewells {
 
   incref(address: string, ident: string): void {
     const known = this.#of(address, ident);
-    if (known.created === 0) return; // a fork's
+    if (known.created === 0) return; // by a fork
     known.created--;
     known.made++;
     known.changedAt = this.#now();
@@ -76,10 +76,10 @@ export class Farewells {
       known.made--;
       const family = rootOf(this.#family(address, ident));
       remember(this.#lastMade, address, { family, at: this.#now() });
-    } else known.farewells.push(this.#now());
+    } else known.exits.push(this.#now());
   }
 
-  /** A process uses all of these. */
+  /** Records that one process uses all of these idents. */
   link(address: string, [first, ...others]: readonly string[]): void {
     if (first === undefined) return;
     const family = rootOf(this.#family(address, first));
@@ -89,20 +89,20 @@ export class Farewells {
     }
   }
 
-  /** Both may belong to one process. */
+  /** May both idents belong to one process? */
   areRelated(address: string, one: string, other: string): boolean {
     return rootOf(this.#family(address, one)) === rootOf(this.#family(address, other));
   }
 
-  /** Uses up a farewell of this ident, if there is one. It is the farewell of a `process`: the
+  /** Uses up an announced exit of this ident, if there is one. It is the exit of a `process`:
    *  connections of its threads that end at the same time need none of their own. */
   take(address: string, ident: string, process: string, isThread: boolean): boolean {
     const known = this.#known.get(keyOf(address, ident));
     if (known === undefined) return false;
-    const since = this.#now() - 2 * farewellMs;
+    const since = this.#now() - 2 * exitMs;
     if (isThread && (known.ended.get(process) ?? Number.NEGATIVE_INFINITY) >= since) return true;
-    known.farewells = known.farewells.filter((at) => at >= since);
-    if (known.farewells.shift() === undefined) return false;
+    known.exits = known.exits.filter((at) => at >= since);
+    if (known.exits.shift() === undefined) return false;
     if (known.ended.size >= processesMax) known.ended.clear();
     known.ended.set(process, this.#now());
     return true;
@@ -115,19 +115,20 @@ export class Farewells {
     known.changedAt = this.#now();
   }
 
-  /** What several clients of an address may have said is not waited for: one of them died. */
+  /** True: for an ident that several clients of an address share, a half-made proxy is too old; its
+   *  client died. */
   #isStale(address: string, ident: string, known: Known): boolean {
-    return keyOf(address, ident) !== ident && this.#now() - known.changedAt > farewellMs;
+    return keyOf(address, ident) !== ident && this.#now() - known.changedAt > exitMs;
   }
 
   #of(address: string, ident: string): Known {
     const key = keyOf(address, ident);
     const known = this.#known.get(key) ?? {
-      ...{ created: 0, made: 0, changedAt: this.#now(), farewells: [] },
+      ...{ created: 0, made: 0, changedAt: this.#now(), exits: [] },
       ended: new Map(),
     };
     remember(this.#known, key, known);
-    if (known.farewells.length > 64) known.farewells.splice(0, 32);
+    if (known.exits.length > 64) known.exits.splice(0, 32);
     return known;
   }
 
@@ -139,7 +140,7 @@ export class Farewells {
   }
 }
 
-/** The queue that an ident is of. */
+/** Returns the queue of an ident. */
 export function queueOf(ident: string): string {
   const end = ident.indexOf('#');
   return end < 0 ? ident : ident.slice(0, end);
@@ -156,7 +157,7 @@ function rootOf(family: Family): Family {
   return root;
 }
 
-/** What was used last is at the end; the first is forgotten when there are too many. */
+/** Keeps entries in order of use; drops the oldest when there are too many. */
 function remember<Value>(map: Map<string, Value>, key: string, value: Value): void {
   map.delete(key);
   map.set(key, value);

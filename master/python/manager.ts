@@ -1,6 +1,6 @@
 /**
- * What the master shows to managers' clients: its objects by typeid, made by their first use, and
- * the server functions, one request a connection. Source: BASEMANAGER, chapter 3a.
+ * The master as a manager: its objects by typeid, created by their first use, and the server
+ * functions, one request per connection. Source: CPython Lib/multiprocessing/managers.py (Server).
  */
 import { bind, type Parameter, type PyRequest } from './arguments.ts';
 import {
@@ -10,15 +10,15 @@ import {
   isCrawlQueue,
   processOf,
 } from './crawl-queues.ts';
-import { Farewells, queueOf } from './farewells.ts';
 import { HeavyRequests } from './heavy-requests.ts';
+import { OrderlyExits, queueOf } from './orderly-exit.ts';
 import { PyToken, PyTuple, type PyValue } from './pickle/values.ts';
 import { PlainQueue } from './plain-queue.ts';
 import type { ManagedPorts } from './ports.ts';
 import type { Caller, Proxied } from './proxied.ts';
 import { quoted, TracebackError } from './replies.ts';
 
-/** As in the native dialect. */
+/** Queue names, as in the native dialect. */
 const typeid = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/;
 
 type ServerFunction = {
@@ -27,18 +27,18 @@ type ServerFunction = {
 };
 
 export type ManagedOptions = CrawlQueuesOptions & {
-  /** Names of plain queues: they win over those of the crawls. */
+  /** Names of plain queues, which take precedence over those of the crawls. */
   readonly plain: ReadonlyMap<string, number>;
 };
 
-export class Managed {
+export class Manager {
   readonly #options: ManagedOptions;
   readonly #ports: ManagedPorts;
   readonly #crawlQueues: CrawlQueues;
   readonly #objects = new Map<string, Proxied>();
   readonly #callers = new Set<Caller>();
   readonly #settling = new Set<NodeJS.Timeout>();
-  readonly #farewells = new Farewells(() => performance.now());
+  readonly #exits = new OrderlyExits(() => performance.now());
   readonly #functions = new Map<string, ServerFunction>([
     ['dummy', { parameters: [], run: () => null }],
     ['number_of_objects', { parameters: [], run: () => this.#objects.size }],
@@ -48,7 +48,7 @@ export class Managed {
     ['get_methods', { parameters: [['token']], run: (_, [token]) => this.#methods(token) }],
   ]);
 
-  /** What a request or an item may take of memory when it has to be built, in bytes. */
+  /** Memory limit of a request or item that has to be built, in bytes. */
   readonly builtBytesMax: number;
   /** Requests that are weighed before they are built. */
   readonly heavy: HeavyRequests;
@@ -61,20 +61,20 @@ export class Managed {
     this.#crawlQueues = new CrawlQueues(ports, options, (a, b) => this.areKin(a, b));
   }
 
-  /** What a server function gives. Errors: TracebackError as CPython tells it. */
+  /** Returns the result of a server function. Errors: TracebackError with CPython's text. */
   serve(caller: Caller, request: PyRequest): PyValue {
     const { method } = request;
     if (method === 'create') return this.#create(caller, request);
     const known = this.#functions.get(method);
     if (known === undefined) {
       const names = ['accept_connection', 'create', ...this.#functions.keys()].sort().join(', ');
-      const why = method === 'shutdown' ? 'the master is not stopped by a client' : 'unrecognized';
-      throw new TracebackError('AssertionError', `${quoted(method)}: ${why}; there are ${names}`);
+      const why = method === 'shutdown' ? 'a client cannot stop the master' : 'unrecognized';
+      throw new TracebackError('AssertionError', `${quoted(method)}: ${why}; known: ${names}`);
     }
     return known.run(caller, bind(method, known.parameters, request));
   }
 
-  /** The object that a proxy names. Errors: TracebackError KeyError. */
+  /** Returns the object of a proxy. Errors: TracebackError KeyError. */
   object(ident: PyValue): Proxied {
     const queue = typeof ident === 'string' ? queueOf(ident) : '';
     const object = this.#objects.get(queue);
@@ -89,23 +89,23 @@ export class Managed {
     this.#callers.add(caller);
   }
 
-  /** It makes a request, to whichever object. */
+  /** Called for every request of a connection. */
   heard(caller: Caller): void {
     this.#crawlQueues.heard(caller);
   }
 
-  /** It names a proxy for the first time. */
+  /** Called when a connection uses a proxy for the first time. */
   named(caller: Caller): void {
-    this.#farewells.link(addressOf(caller), [...caller.idents]);
+    this.#exits.link(addressOf(caller), [...caller.idents]);
   }
 
-  /** It is gone; what it had of these is settled when it is known how it ended. */
+  /** The connection is gone. Its items and pages are settled when it is known how it ended. */
   left(caller: Caller, used: ReadonlyMap<Proxied, ReadonlySet<string>>): void {
     this.#callers.delete(caller);
     const settle = () => {
       for (const [object, idents] of used) object.gone(caller, this.#isOrderly(caller, idents));
     };
-    // A process says farewell before it closes anything; but its connections end one by one.
+    // A process sends its decrefs before it closes anything, but its connections end one by one.
     if (!isThread(caller)) settle();
     else {
       const timer = setTimeout(() => {
@@ -116,12 +116,12 @@ export class Managed {
     }
   }
 
-  /** A crawl has ended: those who wait for its pages are told. */
+  /** A crawl has ended: programs that wait for its pages are answered. */
   crawlEnded(): void {
     this.#crawlQueues.tick();
   }
 
-  /** Lets programs whose crawls are over end by themselves, for `timeoutMs` at most. */
+  /** Lets programs whose crawls are done exit by themselves, for `timeoutMs` at most. */
   async close(timeoutMs: number): Promise<void> {
     this.#crawlQueues.tick();
     const deadline = performance.now() + timeoutMs;
@@ -137,12 +137,10 @@ export class Managed {
       return true;
     }
     const [address, process] = [addressOf(caller), processOf(caller)];
-    return [...idents].some((ident) =>
-      this.#farewells.take(address, ident, process, isThread(caller)),
-    );
+    return [...idents].some((ident) => this.#exits.take(address, ident, process, isThread(caller)));
   }
 
-  /** Two connections of one process: by the name that it gives itself, and by its proxies. Two
+  /** Are these connections of one process? Decided by its name and by its proxies, since two
    *  programs of one machine may have the same name. */
   #areOne(one: Caller, other: Caller): boolean {
     const address = addressOf(one);
@@ -150,23 +148,23 @@ export class Managed {
     return this.areKin(one, other);
   }
 
-  /** Two connections of one process or its forks, by their proxies. */
+  /** Are these connections of one process or its forks, by their proxies? */
   areKin(one: Caller, other: Caller): boolean {
     const address = addressOf(one);
     const [ours] = one.idents;
     const [theirs] = other.idents;
     if (ours === undefined || theirs === undefined || addressOf(other) !== address) return false;
-    return this.#farewells.areRelated(address, ours, theirs);
+    return this.#exits.areRelated(address, ours, theirs);
   }
 
   #create(caller: Caller, { args }: PyRequest): PyValue {
     const [name] = args;
     if (typeof name !== 'string' || !typeid.test(name)) {
       const shown = typeof name === 'string' ? quoted(name) : '?';
-      throw new TracebackError('KeyError', `${shown}: a queue has a name like task_queue`);
+      throw new TracebackError('KeyError', `${shown}: a queue must have a name like task_queue`);
     }
     const object = this.#open(name);
-    const ident = this.#farewells.created(addressOf(caller), name);
+    const ident = this.#exits.created(addressOf(caller), name);
     return new PyTuple([ident, exposed(object)]);
   }
 
@@ -186,14 +184,14 @@ export class Managed {
 
   #incref(caller: Caller, ident: PyValue | undefined): null {
     this.object(ident ?? null);
-    if (typeof ident === 'string') this.#farewells.incref(addressOf(caller), ident);
+    if (typeof ident === 'string') this.#exits.incref(addressOf(caller), ident);
     return null;
   }
 
-  /** Queues stay, whoever has proxies of them. */
+  /** Queues stay, with or without proxies. */
   #decref(caller: Caller, ident: PyValue | undefined): null {
     this.object(ident ?? null);
-    if (typeof ident === 'string') this.#farewells.decref(addressOf(caller), ident);
+    if (typeof ident === 'string') this.#exits.decref(addressOf(caller), ident);
     return null;
   }
 
@@ -209,7 +207,7 @@ export class Managed {
   }
 }
 
-/** How long the connections of one process that dies may take to end, in ms. */
+/** Time in which the connections of a dying process end, in ms. */
 const threadGraceMs = 500;
 const closeTickMs = 20;
 
@@ -217,7 +215,7 @@ function exposed(object: Proxied): PyTuple {
   return new PyTuple([...object.methods.keys()]);
 }
 
-/** The connection of a thread that is not its process's main one. */
+/** Is it the connection of a thread other than the main one? */
 function isThread({ name }: Caller): boolean {
   return name.includes('|');
 }

@@ -1,46 +1,46 @@
 /**
- * What the items of all user queues take of memory: those that sessions hold, and those that wait
- * in the queues' windows. A session that holds none gets one whatever the others hold.
+ * The memory of the items of all user queues: those that sessions hold, and those that wait in the
+ * queues' windows. A session that holds none gets one, however many the others hold.
  */
 import { limits } from '../../shared/protocol.ts';
 
-/** An item that takes more has a row of the store to itself: its value need not be in memory. */
+/** A larger item has a row of the store to itself: its value need not be in memory. */
 export const largeBytes = 8 << 10;
 
 type Held = { bytes: number; memory: number; count: number };
 
-/** What a held item takes besides its value, which a large one leaves in the store. */
+/** Memory of a held item besides its value; the value of a large one stays in the store. */
 const bytesPerHeld = 128;
 
-export class ItemRoom {
+export class ItemBudget {
   readonly #bytesMax: number;
   readonly #held = new Map<object, Held>();
   #heldBytes = 0;
   /** Values in the windows of all queues. */
   windowBytes = 0;
 
-  /** `bytesMax`: for what is held, and the same for windows. */
+  /** `bytesMax`: for held items, and the same again for windows. */
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax;
   }
 
-  /** Windows are to hold what is wanted at once, and nothing more. */
+  /** True: windows hold only the items needed at once. */
   get isShort(): boolean {
     return this.windowBytes >= this.#bytesMax;
   }
 
-  /** Whoever gets something gets one item. */
+  /** True: each request gets one item. */
   get isFull(): boolean {
     return this.#heldBytes >= this.#bytesMax;
   }
 
-  /** False: it has to say first that some are done. [Q-7] */
+  /** False: the holder must first say that some items are done. [Q-7] */
   mayHold(holder: object): boolean {
     const held = this.#held.get(holder);
     return held === undefined || (!this.isFull && held.bytes < limits.queueHeldBytesMax);
   }
 
-  /** Bytes of memory that what it holds takes. */
+  /** Returns the bytes of memory of the items that it holds. */
   memoryOf(holder: object): number {
     return this.#held.get(holder)?.memory ?? 0;
   }

@@ -1,8 +1,8 @@
 /**
- * What a program puts into the result or the filter queue: a string, a dict, or a list of them.
- * A dict may have `url` (the page), `src`, `img`, `image`, `images`, `links`, `status`, `type`,
- * `title`, `finalUrl`, `bytes`; or pages as its keys: `{page: [src, …]}`. Other keys are left out.
- * In the filter queue a dict without `links` offers its `url`.
+ * Reads the values that a program puts into the result or filter queue: a string, a dict, or a list
+ * of these. A dict may have `url` (the page), `src`, `img`, `image`, `images`, `links`, `status`,
+ * `type`, `title`, `finalUrl`, `bytes`; or pages as its keys: `{page: [src, …]}`. Other keys are
+ * left out. In the filter queue a dict without `links` offers its `url`.
  */
 import { limits } from '../../shared/protocol.ts';
 import { numberOf } from './arguments.ts';
@@ -10,22 +10,22 @@ import type { Told } from './crawl-worker.ts';
 import { PyDict, PySet, PyTuple, type PyValue, typeName } from './pickle/values.ts';
 import { typeError } from './replies.ts';
 
-export type Finding = {
-  /** The page that it belongs to; undefined: the one got last. */
+export type PutValue = {
+  /** The page of the value; undefined: the page got last. */
   readonly url: string | undefined;
   readonly links: readonly string[];
   readonly images: readonly string[];
   readonly told: Told;
 };
 
-/** What the strings of a queue are. */
-export type FindingKind = 'links' | 'images';
+/** The meaning of plain strings in a queue. */
+export type PutKind = 'links' | 'images';
 
 const imageKeys = ['src', 'img', 'image', 'images'];
 const itemsMax = 50_000;
 
-/** `kind`: what plain strings are. Errors: RaisedError TypeError. */
-export function readFindings(value: PyValue, kind: FindingKind): Finding[] {
+/** `kind`: the meaning of plain strings. Errors: RaisedError TypeError. */
+export function readPuts(value: PyValue, kind: PutKind): PutValue[] {
   const items = listOf(value);
   const texts = items.filter((item) => typeof item === 'string');
   const dicts = items.filter((item) => item instanceof PyDict);
@@ -37,8 +37,8 @@ export function readFindings(value: PyValue, kind: FindingKind): Finding[] {
   return [...(texts.length > 0 ? [plain] : []), ...dicts.flatMap((dict) => ofDict(dict, kind))];
 }
 
-function ofDict(dict: PyDict, kind: FindingKind): Finding[] {
-  const pages: Finding[] = [];
+function ofDict(dict: PyDict, kind: PutKind): PutValue[] {
+  const pages: PutValue[] = [];
   for (const [key, value] of dict) {
     if (typeof key !== 'string' || !/^https?:\/\//i.test(key)) continue;
     pages.push({ url: key, links: [], images: [], told: {}, [kind]: textsOf(value) });
