@@ -1,32 +1,33 @@
 /**
- * How many leases a slave asks for: those that its slots work on, and those that have to be on
- * their way so that no slot waits for the network. The way to the master and back is measured, and
- * so is how many tasks end meanwhile; twice that many are asked for, so that the window grows from
- * a rate which it limits itself. A slave close to its master asks for twice its slots, whatever
- * else. What it holds is some round trips' work, so that it takes none from others for long, and
- * little is lost with it. Pure: time is an argument (ms). The worker drives it.
+ * The number of leases that a slave asks for: those in its slots, and those under way so that no
+ * slot waits for the network. It measures the round trip to the master and the number of tasks that
+ * end in that time. It asks for twice that many, so that the window can grow although it limits the
+ * rate itself. A slave close to its master asks for twice its slots at least. It holds the work of
+ * a few round trips, so it keeps little from other slaves, and little is lost with it. Pure: time
+ * is an argument (ms). The worker drives it.
  */
 import { limits } from '../shared/protocol.ts';
 
-/** Round trips that are looked at; the shortest counts, so that a busy master seems no farther. */
+/** Round trips that are compared; the shortest counts, so that a busy master does not seem farther
+ *  away. */
 const tripsMax = 6;
-/** Leases for each slot, at most: what one dying slave makes wait. */
+/** Maximum number of leases per slot: they are delayed if the slave dies. */
 const perSlotMax = 32;
-/** Of the rate that was, so much is still believed in after each look. */
+/** Part of the previous rate that remains after each measurement. */
 const decay = 0.8;
 
 export class CreditWindow {
   readonly #slots: number;
   readonly #trips: number[] = [];
   #ended = 0;
-  /** Tasks a ms. */
+  /** Tasks per ms. */
   #rate = 0;
 
   constructor(slots: number) {
     this.#slots = slots;
   }
 
-  /** The way to the master and back took so long. */
+  /** Records a round trip to the master. */
   measured(tripMs: number): void {
     this.#trips.push(tripMs);
     if (this.#trips.length > tripsMax) this.#trips.shift();
@@ -37,7 +38,7 @@ export class CreditWindow {
     this.#ended++;
   }
 
-  /** The credit after another `elapsedMs` (> 0). */
+  /** Returns the credit after another `elapsedMs` (> 0). */
   next(elapsedMs: number): number {
     this.#rate = Math.max(this.#ended / elapsedMs, this.#rate * decay);
     this.#ended = 0;

@@ -1,4 +1,4 @@
-/** `node slave.js`: works for a master until it is told to stop. */
+/** `node slave.js`: works for a master until it is stopped. */
 import { fileURLToPath } from 'node:url';
 import { runMain } from '../shared/cli.ts';
 import { makeLog } from '../shared/log.ts';
@@ -17,7 +17,7 @@ await runMain('slave', async () => {
   let asked = 0;
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
-      // The second one means it: the master gives what is unfinished to somebody else.
+      // A second signal ends at once: the master gives unfinished tasks to other slaves.
       if (++asked > 1) process.exit(1);
       void worker.drain();
     });

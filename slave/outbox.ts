@@ -1,6 +1,6 @@
 /**
- * What was said to the master and is not yet on its disk. It is kept until it is acknowledged, and
- * said again to the next master after a lost connection.
+ * Messages to the master that are not yet on its disk. Each is kept until it is acknowledged, and
+ * sent again after a lost connection.
  */
 import type { MasterClient } from '../shared/client.ts';
 import { CommandError } from '../shared/errors.ts';
@@ -15,7 +15,7 @@ const withinMs = 5;
 export type OutboxOptions = {
   /** Undefined while there is no connection. */
   readonly master: () => MasterClient | undefined;
-  /** There is more room than before. */
+  /** Called when there is more room than before. */
   readonly onRoom: () => void;
   readonly log: Logger;
 };
@@ -44,7 +44,7 @@ export class Outbox {
     if (master !== undefined) this.#send(master, statement);
   }
 
-  /** Says everything again, to a master that may not have heard it. */
+  /** Sends everything again, to a master that may not have received it. */
   tellAll(master: MasterClient): void {
     for (const statement of this.#statements) this.#send(master, statement);
   }
@@ -61,7 +61,7 @@ export class Outbox {
     );
   }
 
-  /** The task has to end all the same. */
+  /** The task must end all the same. */
   #refused(statement: Statement, { message }: CommandError): void {
     this.#options.log.warn(`the master refused a ${statement.verb}: ${message}`);
     this.#forget(statement);

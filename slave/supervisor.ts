@@ -1,12 +1,12 @@
-/** `--processes n`: n workers as processes of their own, each with its own connection. One that
- *  dies is started again; one that says that the operator must act ends them all. */
+/** `--processes n`: n workers in separate processes, each with its own connection. One that dies is
+ *  restarted; one that exits because the operator must act ends them all. */
 import { exitCodes } from '../shared/errors.ts';
 import { SlaveProcesses } from '../shared/slave-processes.ts';
 import type { SlaveOptions } from './options.ts';
 
 const restartMs = 1_000;
 
-/** Resolves with the exit code of the whole. `program` is the path of slave.js. */
+/** Resolves with the exit code of all together. `program` is the path of slave.js. */
 export function supervise(program: string, options: SlaveOptions): Promise<number> {
   let stopping = false;
   let worst: number = exitCodes.done;

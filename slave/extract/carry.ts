@@ -1,6 +1,6 @@
 /**
- * What a scanner could not read yet: the rest of a chunk, which is read again with the next ones. A
- * long rest waits until the input has doubled, so that one endless token costs linear time.
+ * The unread rest of a scanner's chunk, which is read again with the next chunks. A long rest waits
+ * until the input has doubled, so that one endless token costs linear time.
  */
 
 /** A rest shorter than this is read again with every chunk. */
@@ -12,7 +12,7 @@ export class Carry {
   #held: string[] = [];
   #heldChars = 0;
 
-  /** What to read now that `chunk` has come; undefined: it is not worth it yet. */
+  /** Returns the text to read with `chunk`; undefined: wait for more. */
   with(chunk: string): string | undefined {
     if (this.#rest.length < rescanCharsMin) {
       return this.#rest.length === 0 ? chunk : this.#rest + chunk;
@@ -22,7 +22,7 @@ export class Carry {
     return this.#heldChars < this.#rest.length ? undefined : this.all();
   }
 
-  /** All that is left. */
+  /** Returns all remaining text. */
   all(): string {
     const text = this.#rest + this.#held.join('');
     this.#rest = '';

@@ -1,15 +1,15 @@
 /**
  * The pictures that a style sheet or a style attribute names: `url()`, and the strings of
- * `image-set()`. Fonts, imported sheets and namespaces are none. A scan for the few tokens that
- * matter, linear in the text; no values are parsed. Source: CSS Syntax 3, "consume a url token";
- * CSS Images 4, `image-set()`.
+ * `image-set()`. Fonts, imported sheets and namespaces are not pictures. It scans for the few
+ * relevant tokens, in linear time; it parses no values. Source: CSS Syntax 3, "consume a url
+ * token"; CSS Images 4, `image-set()`.
  */
 
 const tokens =
   /\/\*|["']|(?<![\w-])(?:url|(?:-webkit-)?image-set)\(|@import|@namespace|@font-face|[()]/gi;
 const worthReading = /url\(|image-set\(/i;
 
-/** Addresses in their order, as they are meant (escapes undone); fragments alone left out. */
+/** Returns the addresses in order, unescaped, without fragment-only ones. */
 export function cssImages(text: string): string[] {
   if (!worthReading.test(text)) return [];
   const found: string[] = [];
@@ -17,7 +17,7 @@ export function cssImages(text: string): string[] {
     const url = withoutEscapes(value.trim());
     if (url !== '' && !url.startsWith('#')) found.push(url);
   };
-  /** Parentheses open since `image-set(`; its own strings stand at 1. */
+  /** Parentheses open since `image-set(`; its own strings are at depth 1. */
   let setDepth = 0;
   /** The next string or url() is a sheet or a namespace. */
   let isImport = false;
@@ -76,7 +76,7 @@ function readUrl(text: string, from: number): { value: string; end: number } {
   return { value: text.slice(at, end), end: end + 1 };
 }
 
-/** Where a string ends: its quote, or a line break, which makes it a bad one. */
+/** Returns the end of a string: its quote, or a line break, which makes it invalid. */
 function stringEnd(text: string, from: number, quote: string): number {
   for (let at = from; at < text.length; at++) {
     const c = text[at];

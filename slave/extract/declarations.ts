@@ -1,7 +1,7 @@
 /**
- * What a page says about itself, by its headers and in its head: what crawlers should not do, where
- * it refreshes to, and its preferred URL. Gathered while the page is scanned; what counts is
- * decided at the end. Pure; one serves one page.
+ * A page's statements about itself, in its headers and its head: directives for crawlers, the
+ * target of a refresh, and its preferred URL. They are gathered while the page is scanned and
+ * evaluated at the end. Pure; one instance serves one page.
  * Source: HTML Standard 4.2.5.3 (refresh), 4.6.8 (canonical); RFC 6596; RFC 8288.
  */
 import { productToken, type RobotsDirective } from '../../shared/crawl.ts';
@@ -34,11 +34,11 @@ export type DeclarationOptions = {
   readonly userAgent: string;
   /** Makes text of a raw attribute value. */
   readonly text: (raw: string) => string;
-  /** Against the base as far as it is known now. */
+  /** Resolves against the base known so far. */
   readonly resolver: () => Resolver;
 };
 
-/** Canonical links that are looked at: two that differ make all others void. */
+/** Maximum number of canonical links kept: two that differ invalidate all of them. */
 const canonicalsMax = 8;
 
 export class Declarations {
@@ -46,7 +46,7 @@ export class Declarations {
   /** Our name in rules, lower-case. */
   readonly #token: string;
   readonly #directives = new Set<RobotsDirective>();
-  /** Absolute; `''` when it is the page itself. The first one counts. */
+  /** Absolute; `''` for the page itself. The first one counts. */
   #refresh: string | undefined;
   /** Refreshes that were too long. */
   refreshesCut = 0;
@@ -55,7 +55,7 @@ export class Declarations {
   /** Of the page, as text. */
   readonly #canonicals: string[] = [];
 
-  /** `options.resolver` is called here already: headers are resolved against the page's URL. */
+  /** Calls `options.resolver`: headers are resolved against the page's URL. */
   constructor(options: DeclarationOptions) {
     this.#options = options;
     this.#token = productToken(options.userAgent).toLowerCase();
@@ -105,7 +105,7 @@ export class Declarations {
     return pragma !== undefined && this.#options.text(pragma).toLowerCase() === 'refresh';
   }
 
-  /** What leads nowhere is as if it were not there. */
+  /** A target that cannot be resolved is ignored. */
   #takeRefresh(value: string): void {
     if (this.#refresh !== undefined) return;
     const target = parseRefresh(value);
@@ -129,7 +129,7 @@ export class Declarations {
       this.#canonicals.push(this.#options.text(href));
   }
 
-  /** Canonical links that contradict each other count for nothing. */
+  /** Canonical links that contradict each other are ignored. */
   #canonical(resolver: Resolver): string | undefined {
     const [first, ...others] = [
       ...this.#headerCanonicals,

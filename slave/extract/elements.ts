@@ -1,11 +1,11 @@
 /**
- * Which elements and attributes the scanner stops at, and how the standard delimits names. Tables
- * and tests on character codes, so that a tag of no interest costs a look at one letter and a
+ * The elements and attributes that the scanner reads, and the delimiters of names in the standard.
+ * Tables and tests on character codes, so that an irrelevant tag costs one check of a letter and a
  * length.
  */
 
-/** `about`: link and meta, which speak of the page and name images, too; `extra`: an element that
- *  says something of images alone: source, video, input. */
+/** `about`: link and meta, which describe the page and may name images; `extra`: elements that only
+ *  describe images: source, video, input. */
 export type Kind =
   | 'other'
   | 'link'
@@ -36,13 +36,13 @@ export const poster = 1 << 13;
 export const imagesrcset = 1 << 14;
 export const sizes = 1 << 15;
 export const xlinkHref = 1 << 16;
-/** Any of the lazy attributes, whose names are an option. */
+/** Any of the lazy attributes; their names are an option. */
 export const lazy = 1 << 17;
 export const httpEquiv = 1 << 18;
 export const charset = 1 << 19;
 
-/** What a scanner stops at: for `img` links, img elements and what is said of the page, for `all`
- *  whatever names images. */
+/** The elements and attributes of a scanner: for `img`, links, img elements and descriptions of the
+ *  page; for `all`, also everything that names images. */
 export type Tables = {
   readonly kinds: ReadonlyMap<string, Kind>;
   /** By first letter, the lengths that a name in `kinds` can have, as bits: most tags end here. */
@@ -71,7 +71,7 @@ const plainKinds: readonly (readonly [string, Kind])[] = [
     (name): [string, Kind] => [name, 'raw'],
   ),
 ];
-/** What link and meta say of the page. */
+/** Attributes of link and meta that describe the page. */
 const abouts: readonly (readonly [string, number])[] = [
   ['link', href | rel],
   ['meta', metaName | httpEquiv | content | charset],
@@ -81,12 +81,12 @@ const extras: readonly (readonly [string, number])[] = [
   ['video', poster | lazy],
   ['input', type | src | alt | width | height | lazy],
 ];
-/** And what they say of images. */
+/** Attributes of link and meta that describe images. */
 const aboutImages: readonly (readonly [string, number])[] = [
   ['link', href | rel | as | imagesrcset | sizes],
   ['meta', metaName | httpEquiv | content | property | charset],
 ];
-/** In svg, what shows another file. */
+/** Attributes of svg elements that show another file. */
 const shows = href | xlinkHref | width | height;
 
 const plainTables = tables(plainKinds, 0, abouts);
@@ -96,7 +96,7 @@ const fullTables = tables(
   [...extras, ...aboutImages, ['image', shows], ['use', shows], ['feimage', shows]],
 );
 
-/** `all`: wherever an image can stand; `rel`: the rel of links, too; `iframes`: their src, too. */
+/** `all`: every place of an image; `rel`: also the rel of links; `iframes`: also their src. */
 export type Wants = { readonly all: boolean; readonly rel: boolean; readonly iframes: boolean };
 
 const variants: ReadonlyMap<number, Tables> = new Map(
@@ -181,7 +181,7 @@ export function isSpace(c: number): boolean {
   return c <= 0x20 && (c === 0x20 || c === 0x0a || c === 0x09 || c === 0x0d || c === 0x0c);
 }
 
-// Letters are above ">", so that one comparison tells most characters.
+// Letters are above ">", so that one comparison decides for most characters.
 export function endsTagName(c: number): boolean {
   return c <= gt && (c === gt || c === slash || isSpace(c));
 }
@@ -212,7 +212,7 @@ export function isTag(buffer: string, start: number, name: string): boolean {
 
 type KnownName = readonly [name: string, bit: number];
 
-/** By length: few have the same. */
+/** By length: few names have the same one. */
 const knownNames: readonly (readonly KnownName[])[] = (() => {
   const names: KnownName[] = [
     ['as', as],
@@ -240,7 +240,7 @@ const knownNames: readonly (readonly KnownName[])[] = (() => {
   );
 })();
 
-/** The bit of a known attribute, else 0. */
+/** Returns the bit of a known attribute, else 0. */
 export function attributeName(buffer: string, start: number, end: number): number {
   const names = knownNames[end - start];
   if (names === undefined) return 0;

@@ -1,11 +1,11 @@
 /**
- * Character references in attribute values and titles. The page scanner leaves values as they stand
- * and calls here for those that hold an ampersand.
+ * Character references in attribute values and titles. The page scanner keeps values raw and calls
+ * this for those with an ampersand.
  */
 import { decodeHTML, decodeHTMLAttribute } from 'entities/decode';
 import { equals, isLetterOrDigit } from './elements.ts';
 
-/** How a kind of document reads its references. Texts are as decoded from the page's charset. */
+/** The reading of references in a kind of document. Texts are decoded from the page's charset. */
 export type References = {
   /** The value of an attribute. */
   attribute(value: string): string;
@@ -14,7 +14,8 @@ export type References = {
   raw(text: string): string;
 };
 
-/** The value of an attribute as the standard reads it. Source: HTML Standard 13.2.5.72 ff. */
+/** Returns the value of an attribute as the standard reads it. Source: HTML Standard 13.2.5.72
+ *  ff. */
 export function decodeAttribute(value: string): string {
   const text = value.includes('\0') ? value.replaceAll('\0', '\ufffd') : value;
   if (!text.includes('&')) return text;
@@ -24,8 +25,8 @@ export function decodeAttribute(value: string): string {
 }
 
 /**
- * What nearly all addresses hold: `&amp;`, `&#38;`, and ampersands that stand for themselves, as in
- * `?a=1&b=2`. undefined if any is something else.
+ * Decodes the references of nearly all addresses: `&amp;`, `&#38;`, and literal ampersands, as in
+ * `?a=1&b=2`. Returns undefined if there is any other.
  */
 function decodeAmpersands(text: string): string | undefined {
   let result = '';
@@ -43,14 +44,14 @@ function decodeAmpersands(text: string): string | undefined {
     } else {
       let end = at + 1;
       while (end < text.length && isLetterOrDigit(text.charCodeAt(end))) end++;
-      // Before "=" no name without a semicolon counts, and "&=" is none.
+      // Before "=" no name without a semicolon counts, and "&=" is not a reference.
       if (text.charCodeAt(end) !== equals) return undefined;
     }
   }
   return from === 0 ? text : result + text.slice(from);
 }
 
-/** The text of a title (RCDATA: references count, tags do not). */
+/** Returns the text of a title (RCDATA: references count, tags do not). */
 export function decodeTitle(value: string): string {
   const text = value.includes('\0') ? value.replaceAll('\0', '\ufffd') : value;
   if (!text.includes('&')) return text;
@@ -73,8 +74,8 @@ export const xmlReferences: References = {
 
 const xmlReference = /&(?:#([0-9]{1,10})|#x([0-9A-Fa-f]{1,10})|([A-Za-z][A-Za-z0-9]{0,31}));/g;
 
-/** References with their semicolon: numbers as they are, and the names that XHTML's document types
- *  give, which are among HTML's. What a document declares itself is not known. */
+/** Decodes references with a semicolon: numbers, and the names in XHTML's document types, which are
+ *  among HTML's. A document's own declarations are unknown. */
 function decodeXml(text: string): string {
   if (!text.includes('&')) return text;
   return text.replace(

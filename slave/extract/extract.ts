@@ -1,7 +1,7 @@
 /**
  * One page in, its title, images and links out. Text arrives in chunks of any size and is scanned
- * as it arrives; what is kept are the distinct raw values, because `<base href>` counts for all of
- * them wherever it stands, so URLs are resolved at the end. Pure; one extractor serves one page.
+ * as it arrives. Only distinct raw values are kept. URLs are resolved at the end, because `<base
+ * href>` applies to all of them wherever it is. Pure; one extractor serves one page.
  * Source: HTML Standard, "document base URL".
  */
 import { type FetchSpec, type ImageVia, imageVias, lazyAttributes } from '../../shared/crawl.ts';
@@ -30,26 +30,27 @@ export type ExtractOptions = {
   url: string;
   /** The page's charset; queries of links are written in it. */
   encoding: string;
-  /** A meta element names a charset: gives the one that holds now, or undefined if it is none. */
+  /** A meta element names a charset. Returns the charset now in use, or undefined if the label is
+   *  unknown. */
   charset?: (label: string) => string | undefined;
   images: FetchSpec['images'];
   /** Which candidates of a srcset; all by default. */
   srcset?: FetchSpec['srcset'];
-  /** Names of the attributes that scripts load images from. */
+  /** Names of the lazy attributes. */
   lazyAttributes?: readonly string[];
   /** Of the answer; none by default. */
   headers?: PageHeaders;
   /** Rules for crawlers may name it. */
   userAgent?: string;
-  /** What the page asks that is kept to; nothing by default. */
+  /** Page directives to honour; none by default. */
   obey?: FetchSpec['obey'];
-  /** The target of a refresh is no link. */
+  /** The target of a refresh is not a link. */
   ignoreRefresh?: boolean;
-  /** What an iframe shows is a link; not by default. */
+  /** The address of an iframe is a link; not by default. */
   iframes?: boolean;
   /** The page is XML; HTML by default. */
   xml?: boolean;
-  /** Makes real text of a value, if what is written is not text yet but bytes as characters. */
+  /** Decodes a value, if `write` gets bytes as characters instead of text. */
   value?: (text: string) => string;
 };
 
@@ -58,21 +59,21 @@ export type Extract = Declared & {
   title?: string;
   /** Each (src, via) once, in document order. */
   images: Image[];
-  /** Images that were too long or that the limits on all left no room for, and values and texts
-   *  that could have named some and were too long to be read. */
+  /** Images that were too long or beyond the limits, and values and texts that could have named
+   *  images but were too long to read. */
   imagesCut: number;
   /** Images that are data: URLs; they are not among `images`. */
   dataImages: number;
-  /** Canonical links without fragment, each once, ASCII, parted by line feeds. */
+  /** Canonical links without fragment, each once, ASCII, separated by line feeds. */
   links: Uint8Array;
-  /** Links that were too long, and those that the limits on all left no room for. */
+  /** Links that were too long or beyond the limits. */
   linksCut: number;
-  /** Links that are not among `links`, because the page asks for it. */
+  /** Links left out of `links` because the page asks for it. */
   nofollowed: number;
 };
 
-/** Of a link: its author does not vouch for it. Source: HTML Standard 4.6.8; Google Search Central,
- *  "Qualify your outbound links". */
+/** Values of rel by which an author does not vouch for a link. Source: HTML Standard 4.6.8; Google
+ *  Search Central, "Qualify your outbound links". */
 const unendorsed = ['nofollow', 'ugc', 'sponsored'];
 const noLinks = new Uint8Array(0);
 
@@ -91,7 +92,7 @@ export class PageExtractor implements ScannerSink {
   #title: string | undefined;
   readonly #links = new Set<string>();
   #linksCut = 0;
-  /** Links that are not to be followed, unless they stand elsewhere, too. */
+  /** Links not to be followed, unless they also occur without such a rel. */
   readonly #unendorsed = new Set<string>();
   readonly #declarations: Declarations;
   readonly #images: PageImages;
@@ -172,7 +173,7 @@ export class PageExtractor implements ScannerSink {
     this.#title = text;
   }
 
-  /** For a browser it is text, so that it ends where the tag does; without frames it is markup. */
+  /** A browser reads it as text, so it ends at the end tag; without frames it is markup. */
   noframes(text: string): void {
     const scanner = new Scanner(framelessSink(this), this.#scannerOptions);
     scanner.write(text);
@@ -185,7 +186,7 @@ export class PageExtractor implements ScannerSink {
     const isFrame = tag.kind === 'frame' || tag.kind === 'raw';
     const name = isFrame ? attribute.src : tag.kind === 'link' ? attribute.href : 0;
     const beginning = name === 0 ? undefined : tag.dropped(name);
-    // A script of a megabyte is no link.
+    // A script of a megabyte is not a link.
     if (beginning !== undefined && this.#linkUrl(beginning, this.#resolver()) !== undefined)
       this.#linksCut++;
   }
@@ -200,7 +201,7 @@ export class PageExtractor implements ScannerSink {
     const encoding = this.#encoding;
     const resolver = new Resolver(url, encoding);
     if (this.#base === undefined) return resolver;
-    // A base that is invalid or of another scheme is as if it were not there.
+    // A base that is invalid or of another scheme is ignored.
     const base = resolver.resolveLink(this.#value(this.#base));
     return base === undefined ? resolver : new Resolver(base, encoding);
   }
@@ -248,7 +249,7 @@ export class PageExtractor implements ScannerSink {
     return { links: Buffer.from([...urls].join('\n'), 'latin1'), linksCut, nofollowed };
   }
 
-  /** How many links are not to be followed and stand nowhere else. */
+  /** Returns the number of links that are not to be followed and occur nowhere else. */
   #unfollowed(resolver: Resolver, followed: ReadonlySet<string>): number {
     const urls = new Set<string>();
     for (const href of this.#unendorsed) {
@@ -281,11 +282,13 @@ function lazyNamesOf(names: readonly string[]): LazyNames {
   return parsed;
 }
 
-/** Cut at "#" where that provably leads to the same URL, so that `x#a` and `x#b` are one entry. */
+/** Removes the fragment where that certainly leads to the same URL, so that `x#a` and `x#b` are one
+ *  entry. */
 function withoutFragment(href: string): string {
   const hash = href.indexOf('#');
   if (hash < 0) return href;
-  // "&#35;" is no fragment, and a space before "#" would be trimmed if it became the last one.
+  // "&#35;" does not begin a fragment, and a space before "#" would be trimmed if it became the
+  // last one.
   if (hash > 0 && (href.charCodeAt(hash - 1) <= 0x20 || href.includes('&'))) return href;
   return href.slice(0, hash);
 }

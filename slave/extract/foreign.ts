@@ -1,8 +1,8 @@
 /**
- * Where in svg or math the scanner is. Inside, an `a` or `image` is none of HTML's, `title` and
- * `style` hold tags, and CDATA is real; a few elements (foreignObject, mtext, …) let HTML back in,
- * and many HTML tags end the foreign content. Only foreign elements are on the stack: HTML has no
- * end tags that could be counted on, and an unmatched end tag is taken to close an HTML ancestor.
+ * The scanner's position in svg or math. Inside, an `a` or `image` is not an HTML element, `title`
+ * and `style` hold tags, and CDATA is real; a few elements (foreignObject, mtext, …) contain HTML
+ * again, and many HTML tags end the foreign content. Only foreign elements are on the stack: HTML's
+ * end tags are not reliable, and an unmatched end tag is assumed to close an HTML ancestor.
  * Source: HTML Standard 13.2.6.5.
  */
 type Entry = { readonly name: string; readonly root: string; readonly holdsHtml: boolean };

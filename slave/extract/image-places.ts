@@ -1,5 +1,5 @@
 /**
- * Which attributes of which elements name images, and what class (`via`) each is. Pure.
+ * The attributes and elements that name images, and the class (`via`) of each. Pure.
  * Source: HTML Standard (img, picture, link, video, input, meta); docs/images.md.
  */
 import type { ImageVia } from '../../shared/crawl.ts';
@@ -18,7 +18,7 @@ export const metaVias: ReadonlyMap<string, ImageVia> = new Map([
   ['msapplication-tileimage', 'icon'],
 ]);
 
-/** The attributes of a tag that name images, with their classes. */
+/** Returns the attributes of a tag that name images, with their classes. */
 export function placesOf(tag: Tag): readonly (readonly [ImageVia, number])[] {
   const { src, srcset, href, xlinkHref, poster, content } = attribute;
   if (tag.kind === 'image')

@@ -1,8 +1,8 @@
 /**
- * The images of one page, gathered while it is scanned: every place where a browser or one of the
- * usual scripts finds one, each with the class (`via`) that it belongs to. Sets, CSS and JSON-LD are
- * read at once, so that their text is not held; each distinct address is kept as it stands and
- * resolved at the end, because `<base>` counts for all of them. data: URLs are counted, not kept.
+ * The images of one page, gathered while it is scanned: from every place where a browser or a
+ * common script finds one, each with its class (`via`). Srcsets, CSS and JSON-LD are read at once,
+ * so that their text is not kept. Each distinct address is kept raw and resolved at the end,
+ * because `<base>` applies to all of them. data: URLs are counted, not kept.
  * Source: HTML Standard (img, picture, link, video, input, meta); docs/images.md.
  */
 import type { ImageVia } from '../../shared/crawl.ts';
@@ -29,16 +29,16 @@ export type ImageOptions = {
   readonly vias: ReadonlySet<ImageVia>;
   /** Which candidates of a srcset: all, or the largest one. */
   readonly srcset: 'all' | 'best';
-  /** Makes real text of what was scanned. */
+  /** Decodes scanned text. */
   readonly value: (text: string) => string;
   readonly references: References;
 };
 
-/** One distinct address as the page has it. */
+/** One distinct address as in the page. */
 type Found = {
   readonly via: ImageVia;
   readonly text: string;
-  /** As scanned, neither decoded nor free of character references. */
+  /** As scanned: not decoded, and with character references. */
   readonly isRaw: boolean;
   /** Raw. */
   alt: string | undefined;
@@ -47,16 +47,16 @@ type Found = {
 };
 
 /**
- * Forms of addresses, as bits, such that two different texts of one form are two different URLs: as
- * long as a class has one form alone, its URLs need not be compared once more.
+ * Forms of addresses, as bits. Two different texts of one form are two different URLs, so the URLs
+ * of a class with a single form need no further comparison.
  */
 const otherForm = 1;
 const distinctForms: ReadonlySet<number> = new Set([2, 4, 8, 16, 32, 64, 128, 256]);
 
-/** Of an address that `resolvePlain` took. */
+/** Returns the form of an address that `resolvePlain` accepted. */
 function formOf(text: string, isRaw: boolean): number {
   const c = text.charCodeAt(0);
-  if (c === 0x2e) return otherForm; // "../" may be folded
+  if (c === 0x2e) return otherForm; // "../" may be resolved
   let form = 2;
   if (c === 0x2f) form = text.charCodeAt(1) === 0x2f ? 4 : 8;
   else if (c === 0x68 && /^https?:/.test(text)) form = 16;
@@ -65,17 +65,17 @@ function formOf(text: string, isRaw: boolean): number {
 
 const numberSign = 0x23;
 
-/** What an image takes of a report beside its address and alternative text, in bytes. */
+/** Size of an image in a report without its address and alternative text, in bytes. */
 const entryBytes = 64;
 
 export class PageImages {
   readonly #options: ImageOptions;
   readonly #found: Found[] = [];
-  /** Seen already, by class, raw texts apart: an icon that stands 500 times is kept once. */
+  /** Known addresses by class; raw texts separately. An icon that occurs 500 times is kept once. */
   readonly #knownRaw = new Map<ImageVia, Set<string>>();
   readonly #knownText = new Map<ImageVia, Set<string>>();
   readonly #forms = new Map<ImageVia, number>();
-  /** What og:image:width and its like speak of. */
+  /** The image that og:image:width and similar elements describe. */
   #lastMeta: Found | undefined;
   #dataCount = 0;
   #cutCount = 0;
@@ -139,8 +139,8 @@ export class PageImages {
     this.#cut(via);
   }
 
-  /** Each (src, via) once, in document order, within the limits; how many went beyond them; how
-   *  many data: URLs there were. */
+  /** Returns each (src, via) once, in document order, within the limits; the number beyond them;
+   *  and the number of data: URLs. */
   resolve(resolver: Resolver): { images: Image[]; imagesCut: number; dataImages: number } {
     const urls = this.#found.map((found) => this.#address(found, resolver));
     const images: Image[] = [];
@@ -224,11 +224,11 @@ export class PageImages {
     if (use === 'poster') return tag.name === 'video' && tag.kind === 'extra';
     if (tag.kind === 'image') return true;
     if (tag.kind !== 'extra') return false;
-    // The source of a video has its film in data-src.
+    // The data-src of a video's source is the film.
     return tag.name === 'source' ? isSet : tag.name === 'input' && isImageInput(tag);
   }
 
-  /** `sheet`: real text. */
+  /** `sheet`: decoded text. */
   #css(sheet: string, via: ImageVia): void {
     if (!this.#options.vias.has(via)) return;
     for (const text of cssImages(sheet)) this.#keep(newFound(via, text, false));
@@ -243,7 +243,7 @@ export class PageImages {
     found.height = pixels(tag.value(attribute.height));
   }
 
-  /** Candidates are parted where they stand: what parts them is ASCII, in the page's bytes, too. */
+  /** Candidates are split in the raw text: their separators are ASCII, in the page's bytes, too. */
   #keepSet(via: ImageVia, value: string | undefined, tag?: Tag): void {
     if (value === undefined || !this.#options.vias.has(via)) return;
     const isRaw = !value.includes('&');
@@ -254,7 +254,7 @@ export class PageImages {
     }
   }
 
-  /** False when it is not wanted, none, known, or too much. */
+  /** Returns false if the image is not wanted, not an image, known, or beyond a limit. */
   #keep(found: Found): boolean {
     const { via, text, isRaw } = found;
     if (text === '' || text.charCodeAt(0) === numberSign) return false;
@@ -288,7 +288,7 @@ export class PageImages {
     this.#forms.set(via, (this.#forms.get(via) ?? 0) | form);
     if (plain !== undefined) return plain;
     const url = isRaw ? this.#decoded(text) : text;
-    // A fragment alone is a part of this document.
+    // A fragment alone refers to this document.
     if (isBlank(url) || /^[\0-\x20]*#/.test(url) || this.#isData(url)) return undefined;
     return resolver.resolve(url);
   }
@@ -317,7 +317,7 @@ function newFound(
   return { via, text, isRaw, alt: undefined, width, height };
 }
 
-/** Adds `text` to the set of its class. */
+/** Adds `text` to the set of its class; returns whether it is new. */
 function isNew(known: Map<ImageVia, Set<string>>, via: ImageVia, text: string): boolean {
   let texts = known.get(via);
   if (texts === undefined) {
@@ -329,7 +329,7 @@ function isNew(known: Map<ImageVia, Set<string>>, via: ImageVia, text: string): 
   return texts.size > before;
 }
 
-/** The candidate with the most pixels, as far as its descriptor tells. */
+/** Returns the candidate with the most pixels, by its descriptor. */
 function best(candidates: readonly Candidate[]): readonly Candidate[] {
   const size = ({ width, density }: Candidate) => width ?? density ?? 1;
   const largest = candidates.reduce<Candidate | undefined>(
@@ -350,7 +350,7 @@ function pixels(value: string | undefined): number | undefined {
   return digits === undefined || unit === '%' ? undefined : Number(digits);
 }
 
-/** What most sizes are: digits alone. */
+/** Parses a size of digits only, as most are. */
 function plainNumber(value: string): number | undefined {
   let number = 0;
   for (let at = 0; at < value.length; at++) {

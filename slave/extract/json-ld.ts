@@ -1,6 +1,6 @@
 /**
- * The pictures of JSON-LD: what stands under schema.org's names for them, as an address or as an
- * ImageObject. What is no JSON is left alone, as search engines do.
+ * The pictures of JSON-LD: the values of schema.org's image properties, as an address or as an
+ * ImageObject. Text that is not JSON is ignored, as search engines do.
  * Source: JSON-LD 1.1; schema.org, ImageObject.
  */
 
@@ -28,7 +28,7 @@ export function jsonLdImages(text: string): LinkedImage[] {
   return imagesOf(root);
 }
 
-/** Walks the tree in its order, on a stack of its own: a text can be as deep as it is long. */
+/** Walks the tree in order, with an explicit stack: a text can be as deep as it is long. */
 function imagesOf(root: unknown): LinkedImage[] {
   const found: LinkedImage[] = [];
   type Open = { readonly node: unknown; readonly isImage: boolean };

@@ -1,11 +1,11 @@
 /**
- * The text of the few elements whose text says something: the first title, noframes, and with `all`
- * style and JSON-LD. It is gathered piece by piece, up to a limit, and reported at its end.
+ * The text of the few elements whose text matters: the first title, noframes, and with `all` style
+ * and JSON-LD. It is gathered piece by piece, up to a limit, and reported at its end.
  */
 import type { ScannerSink } from './scanner-sink.ts';
 
 const titleCharsMax = 1 << 16;
-/** Of the other elements. */
+/** Limit for the other elements. */
 const textCharsMax = 1 << 20;
 const jsonLd = /^\s*application\/ld\+json\s*(?:;|$)/i;
 
@@ -13,7 +13,7 @@ export class KeptText {
   readonly #sink: ScannerSink;
   readonly #all: boolean;
   #element = '';
-  /** undefined: no text is wanted at present. */
+  /** undefined: no text is being kept. */
   #text: string | undefined;
   #titleDone = false;
 
@@ -32,7 +32,7 @@ export class KeptText {
   }
 
   add(buffer: string, start: number, end: number): void {
-    // One character too many says that there was more.
+    // One character beyond the limit shows that there was more.
     if (this.#text !== undefined && this.#text.length <= textCharsMax)
       this.#text += buffer.slice(start, end);
   }

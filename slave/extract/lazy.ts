@@ -1,6 +1,6 @@
 /**
- * The attributes in which scripts keep the address of a picture until it is scrolled to. Names
- * are an option of the crawl; what a name says about its value is read from the name itself.
+ * The attributes in which scripts keep the address of a picture until the user scrolls to it. Their
+ * names are an option of the crawl; the name itself shows the use of the value.
  */
 import { letterBit } from './elements.ts';
 
@@ -31,7 +31,7 @@ export class LazyNames {
     }
   }
 
-  /** The lazy attribute whose name stands at `start`, if it is one. */
+  /** Returns the lazy attribute whose name is at `start`, if it is one. */
   find(buffer: string, start: number, end: number): LazyName | undefined {
     if (((this.#lengths >>> ((end - start) & 31)) & 1) === 0) return undefined;
     if (((this.letters >>> (buffer.charCodeAt(start) & 31)) & 1) === 0) return undefined;

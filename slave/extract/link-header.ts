@@ -1,18 +1,19 @@
 /**
- * The header `Link: <https://a.example/>; rel="canonical"`, as far as its relations go. Pure.
+ * Parses the targets and relations of the header `Link: <https://a.example/>; rel="canonical"`.
+ * Pure.
  * Source: RFC 8288, section 3 and appendix B.2.
  */
 
 export type HeaderLink = {
-  /** As it stands, to be resolved against the URL of the answer. */
+  /** Raw, to be resolved against the URL of the answer. */
   readonly target: string;
   /** Lower-case. */
   readonly rels: readonly string[];
-  /** It speaks of another resource than the one it came with. */
+  /** It describes another resource than the answer. */
   readonly isAnchored: boolean;
 };
 
-/** What comes before the first thing that is no link. */
+/** Returns the links before the first syntax error. */
 export function parseLinkHeader(field: string): HeaderLink[] {
   const links: HeaderLink[] = [];
   let at = skip(field, 0, ', \t');
@@ -28,7 +29,7 @@ export function parseLinkHeader(field: string): HeaderLink[] {
   return links;
 }
 
-/** Reads `; name=value` pairs, of which the first of a name counts; gives where they end. */
+/** Reads `; name=value` pairs, where the first of a name counts; returns the end position. */
 function readParameters(field: string, start: number, found: Map<string, string>): number {
   let at = skip(field, start, ' \t');
   while (field[at] === ';') {
@@ -53,7 +54,7 @@ function readParameters(field: string, start: number, found: Map<string, string>
   return at;
 }
 
-/** The text up to the closing quote, and the place after it. */
+/** Returns the text up to the closing quote, and the position after it. */
 function quoted(field: string, start: number): [text: string, end: number] {
   let text = '';
   let at = start;

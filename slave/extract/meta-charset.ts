@@ -1,5 +1,5 @@
 /**
- * Which charset a meta element names, by its attribute or its Content-Type. Pure.
+ * Returns the charset that a meta element names, by its attribute or its Content-Type. Pure.
  * Source: HTML Standard, "in head" insertion mode; "extracting a character encoding from a meta
  * element".
  */

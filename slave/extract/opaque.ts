@@ -1,6 +1,6 @@
 /**
- * Where comments and scripts end: stretches that hold no elements, with rules of their own. Pure
- * functions over the scanner's buffer.
+ * Finds the ends of scripts and comments, which contain no elements and have rules of their own.
+ * Pure functions over the scanner's buffer.
  * Source: HTML Standard 13.2.5.15 to 13.2.5.31 (script data), 13.2.5.43 to 13.2.5.52 (comments).
  */
 import { dash, isTag, slash } from './elements.ts';
@@ -9,7 +9,7 @@ import { dash, isTag, slash } from './elements.ts';
 export type ScriptDepth = 'plain' | 'escaped' | 'double';
 
 export type ScriptScan = {
-  /** After "</script" if `ended`, else where to go on when there is more input. */
+  /** After "</script" if `ended`, else the position at which to continue with more input. */
   at: number;
   depth: ScriptDepth;
   ended: boolean;
@@ -24,7 +24,7 @@ export function scanScript(
 ): ScriptScan {
   let at = from;
   let depth = before;
-  // Looked up once for many "<": -2 is not yet, -1 is none in this buffer.
+  // Found once for many "<": -2: not searched yet, -1: none in this buffer.
   let close = -2;
   for (;;) {
     const open = buffer.indexOf('<', at);
@@ -44,7 +44,7 @@ export function scanScript(
     if (open + 9 > buffer.length && !last) return { at: open, depth, ended: false };
     if (depth === 'plain' && buffer.startsWith('<!--', open)) {
       depth = 'escaped';
-      // Its dashes may be the first two of "-->".
+      // Its dashes may also be the first two of "-->".
       at = open + 2;
     } else if (depth === 'escaped' && isTag(buffer, open + 1, 'script')) {
       depth = 'double';

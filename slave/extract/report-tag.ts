@@ -1,5 +1,4 @@
-/** What a start tag of interest says beside what it opens: links, images, and what is told of the
- *  page. */
+/** Reports the links, images and page descriptions of a relevant start tag. */
 import { href, rel, src, style, xlinkHref } from './elements.ts';
 import type { ScannerSink } from './scanner-sink.ts';
 import type { Tag } from './tag.ts';
@@ -41,7 +40,7 @@ export function reportTag(tag: Tag, sink: ScannerSink): void {
   }
 }
 
-/** Without an address it shows nothing. */
+/** A frame without an address shows nothing. */
 function reportFrame(tag: Tag, sink: ScannerSink): void {
   const address = tag.value(src) ?? '';
   if (address.trim() !== '') sink.link(address, undefined);

@@ -1,24 +1,24 @@
 /**
  * URLs of a page, made absolute against its base. Equal to `new URL(href, base)` for http and
- * https, and undefined for all else; the forms that most links have are put together without the
- * URL parser (a property test holds both ways equal). The query is written in the page's own
- * charset where the URL Standard says so. One resolver serves one page; the extractor caches.
+ * https, and undefined for everything else. The most common forms are built without the URL parser
+ * (a property test compares both ways). The query is written in the page's own charset where the
+ * URL Standard says so. One resolver serves one page; the extractor caches.
  */
 import '@exodus/bytes/encoding.js';
 import { percentEncodeAfterEncoding } from '@exodus/bytes/whatwg.js';
 import { limits } from '../../shared/protocol.ts';
 
-// Paths and queries that the URL parser would leave as they stand. "." and ".." fold away, and
-// "%2e" counts as a dot in a path; what stands before a colon in the first segment could be a
-// scheme; "?x" alone keeps the base's path, not its folder. Each alternative begins with another
-// character, so that matching is linear.
+// Paths and queries that the URL parser would not change. "." and ".." are removed, and "%2e"
+// counts as a dot in a path; text before a colon in the first segment could be a scheme; "?x" alone
+// keeps the base's path, not its folder. Each alternative begins with a different character, so
+// that matching is linear.
 const rooted = String.raw`(?:[\w~!$&()*+,;=@:-]\.*|%(?!2)\.*|\/)*`;
 const firstSegment = String.raw`(?!\?)(?:[\w~!$&()*+,;=@-]\.*|%(?!2)\.*)*`;
 const query = String.raw`(?:\?[\w~!$&()*+,;=@:/.%?-]*)?$`;
 const plainRooted = new RegExp(rooted + query, 'y');
 const plainRelative = new RegExp(`${firstSegment}(?:/${rooted})?${query}`, 'y');
 
-// A last label that begins with a letter is no IPv4 number; "xn--" needs IDNA's own checks.
+// A last label that begins with a letter is not an IPv4 number; "xn--" needs IDNA's own checks.
 const plainAuthority = /^https?:\/\/(?:[a-z0-9][a-z0-9-]*\.)*[a-z][a-z0-9-]*\//;
 const otherScheme = /^(?:javascript|mailto|data|tel):/;
 const specialQuerySet = ' "#\'<>';
@@ -28,12 +28,12 @@ export class Resolver {
   readonly base: string;
   /** Lower-case name of the charset that queries are written in. */
   readonly #encoding: string;
-  /** `parents[n]`: the folder that n times `../` leads to, ending in a slash. */
+  /** `parents[n]`: the folder of `../` repeated n times, with a final slash. */
   readonly #parents: string[];
   readonly #rootLength: number;
   /** With its colon. */
   readonly #scheme: string;
-  /** Scheme and host that the last absolute URL began with: on most pages many do. */
+  /** Scheme and host of the last absolute URL: on most pages many URLs share them. */
   #authority = '?';
 
   /** `base`: a canonical http(s) URL. `encoding`: any label of the Encoding Standard. */
@@ -48,7 +48,8 @@ export class Resolver {
     this.#parents = [path.slice(0, path.lastIndexOf('/') + 1)];
   }
 
-  /** Absolute canonical URL with its fragment; undefined if it is invalid or not http(s). */
+  /** Returns the absolute canonical URL with its fragment; undefined if it is invalid or not
+   *  http(s). */
   resolve(href: string): string | undefined {
     return this.#fast(href) ?? this.#slow(href);
   }
@@ -60,8 +61,8 @@ export class Resolver {
     return hash < 0 ? url : url?.slice(0, hash);
   }
 
-  /** The same for one of the usual forms, else undefined, which says nothing yet. What it takes is
-   *  printable ASCII without a character that HTML would decode, but for "&". */
+  /** The same for one of the common forms; undefined for all others, valid or not. It accepts
+   *  printable ASCII without a character that HTML would decode, except "&". */
   resolvePlain(href: string): string | undefined {
     return this.#fast(href);
   }
@@ -128,16 +129,16 @@ export class Resolver {
     const mark = text.indexOf('?');
     if (mark < 0 || mark >= end) return text;
     const query = text.slice(mark + 1, end);
-    // An ASCII query is left to the parser: only with a stateful encoding could it differ.
+    // The parser handles an ASCII query: only a stateful encoding could change it.
     if (isAscii(query)) return text;
     const encoded = percentEncodeAfterEncoding(this.#encoding, query, specialQuerySet);
     return `${text.slice(0, mark + 1)}${encoded}${text.slice(end)}`;
   }
 }
 
-/** True when the URL parser would leave `href` from `from` on as it stands. */
+/** Returns whether the URL parser would leave `href` unchanged from `from` on. */
 function isPlain(href: string, from: number, isRooted: boolean): boolean {
-  // Also a bound on what the expressions put on their stack.
+  // This also bounds the stack of the expressions.
   if (href.length > limits.urlChars) return false;
   const plain = isRooted ? plainRooted : plainRelative;
   plain.lastIndex = from;
@@ -155,7 +156,7 @@ function isAscii(text: string): boolean {
   return true;
 }
 
-/** Without C0 controls and spaces at both ends, as the URL parser begins. */
+/** Trims C0 controls and spaces at both ends, the first step of the URL parser. */
 function trimControls(text: string): string {
   let start = 0;
   let end = text.length;

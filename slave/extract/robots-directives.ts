@@ -1,13 +1,13 @@
 /**
- * What a page or its headers ask of crawlers: `<meta name="robots" content="noindex, nofollow">`
- * and `X-Robots-Tag: orbweaver: noindex`. Rules add up, and none takes another back: the strictest
- * counts. Rules with a value (`max-snippet: 20`) and unknown ones are passed over. Pure.
+ * The directives of a page or its headers for crawlers: `<meta name="robots" content="noindex,
+ * nofollow">` and `X-Robots-Tag: orbweaver: noindex`. Rules accumulate, and none cancels another:
+ * the strictest counts. Rules with a value (`max-snippet: 20`) and unknown ones are ignored. Pure.
  * Source: Google Search Central, "Robots meta tag, data-nosnippet, and X-Robots-Tag"; MDN,
  * "X-Robots-Tag". There is no standard.
  */
 import { type RobotsDirective, robotsDirectives } from '../../shared/crawl.ts';
 
-/** What is beyond is not read: no list of rules is that long. */
+/** Text beyond this is not read: no list of rules is that long. */
 const ruleCharsMax = 4096;
 
 const meanings: ReadonlyMap<string, readonly RobotsDirective[]> = new Map([
@@ -17,7 +17,8 @@ const meanings: ReadonlyMap<string, readonly RobotsDirective[]> = new Map([
 ]);
 const hasValue = /^(?:max-|unavailable_after$)/;
 
-/** True if rules under that name are for everybody or for us. `token`: our name, lower-case. */
+/** Returns whether rules under that name apply to all crawlers or to us. `token`: our name,
+ *  lower-case. */
 export function isForUs(name: string, token: string): boolean {
   const lower = name.trim().toLowerCase();
   return lower === 'robots' || lower === '*' || lower === token;
@@ -30,7 +31,8 @@ export function addDirectives(found: Set<RobotsDirective>, content: string): voi
       for (const directive of meanings.get(word) ?? []) found.add(directive);
 }
 
-/** Add those of one X-Robots-Tag field: rules for everybody, and after `name:` for that crawler. */
+/** Add those of one X-Robots-Tag field: rules for all crawlers, and after `name:` for that
+ *  crawler. */
 export function addHeaderDirectives(
   found: Set<RobotsDirective>,
   field: string,
@@ -51,7 +53,7 @@ export function listed(found: ReadonlySet<RobotsDirective>): RobotsDirective[] |
   return found.size === 0 ? undefined : robotsDirectives.filter((name) => found.has(name));
 }
 
-/** `nofollow max-image-preview:none` speaks of previews with its `none`. */
+/** In `nofollow max-image-preview:none`, `none` applies to previews. */
 function withoutValue(rule: string): string {
   const colon = rule.indexOf(':');
   if (colon < 0) return rule;

@@ -1,11 +1,11 @@
 /**
- * What a scanner reports of a page, in document order, and which part of it counts of the markup
- * that stands for frames. Values are raw: character references are not decoded.
+ * The reports of a scanner about a page, in document order, and the part of them that counts in
+ * markup for browsers without frames. Values are raw: character references are not decoded.
  */
 import type { Tag } from './tag.ts';
 
 export type ScannerSink = {
-  /** Of a, area, frame, and iframe if that is wanted. `rel` only with the option of that name. */
+  /** A link of a, area, frame, and of iframe if wanted. `rel` only with the option of that name. */
   link(href: string, rel: string | undefined): void;
   /** An img element, or with `all` another one that may name images. */
   image(tag: Tag): void;
@@ -20,13 +20,13 @@ export type ScannerSink = {
   data(text: string): void;
   /** The markup in a noframes element. */
   noframes(text: string): void;
-  /** Values of the tag were too long to be kept. It is reported otherwise, too. */
+  /** Values of the tag were too long to be kept. The tag is also reported as usual. */
   dropped(tag: Tag): void;
   /** The text of a style, script or noframes element was too long to be kept whole. */
   textDropped(element: string): void;
 };
 
-/** Of a noframes element its links and images count, and nothing that speaks of the page. */
+/** In a noframes element links and images count, but no description of the page. */
 export function framelessSink(sink: ScannerSink): ScannerSink {
   const ignore = (): void => {};
   return {

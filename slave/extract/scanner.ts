@@ -1,12 +1,13 @@
 /**
- * The tokenizer of HTML, cut down to what an extractor needs: it follows the states of the
+ * The tokenizer of HTML, reduced to the needs of an extractor: it follows the states of the
  * standard, jumps over text, comments, scripts and other tags' attributes with `indexOf`, and
- * reports only the elements that matter, in document order. Chunks of any size go in; a token that
- * a chunk cuts is read again with the next ones. No tree: foreign content (svg, math) is followed
- * on a small stack.
+ * reports only relevant elements, in document order. It accepts chunks of any size; a token that a
+ * chunk cuts is read again with the next ones. It builds no tree: a small stack tracks foreign
+ * content (svg, math).
  *
- *   text ─"<x"─▶ tag ─">"─▶ text | raw | script | plaintext        tag ─long value─▶ value ─▶ tag
- *   text ─"<!--"─▶ comment ─▶ text   "<!", "<?", "</?" ─▶ bogus ─▶ text   "<![CDATA[" ─▶ cdata ─▶ text
+ * text ─"<x"─▶ tag ─">"─▶ text | raw | script | plaintext        tag ─long value─▶ value ─▶ tag
+ * text ─"<!--"─▶ comment ─▶ text   "<!", "<?", "</?" ─▶ bogus ─▶ text   "<![CDATA[" ─▶ cdata ─▶
+ * text
  *
  * Source: HTML Standard 13.2.5 (tokenization), 13.2.6.5 (foreign content). htmlparser2's Tokenizer
  * is not used because it ends `<![CDATA[` in HTML at "]]>", knows no script inside a script's
@@ -54,7 +55,7 @@ type State =
 export type ScannerOptions = {
   /** The lazy attributes, with `all` sources of images; undefined: img elements alone. */
   readonly lazy: LazyNames | undefined;
-  /** Links are told with their rel. */
+  /** Links are reported with their rel. */
   readonly rel: boolean;
   /** iframes count as links. */
   readonly iframes: boolean;
@@ -71,7 +72,7 @@ export class Scanner {
   #last = false;
   readonly #carry = new Carry();
 
-  /** What ends the long value that is being dropped: a quote, or 0 for whitespace and ">". */
+  /** The end of the long value that is being dropped: a quote, or 0 for whitespace and ">". */
   #valueEnd = 0;
   /** Nothing of the comment has been consumed yet, so `<!-->` can still end it. */
   #commentFresh = false;
@@ -91,7 +92,7 @@ export class Scanner {
     if (text !== undefined) this.#scan(text, false);
   }
 
-  /** The input is over: a tag that is still open is dropped, an open title or style counts. */
+  /** Ends the input: an open tag is dropped, an open title or style counts. */
   end(): void {
     this.#scan(this.#carry.all(), true);
     this.#kept.end();
@@ -106,7 +107,7 @@ export class Scanner {
     this.#buffer = '';
   }
 
-  /** One token or jump; false when the buffer is used up or ends inside a token. */
+  /** Reads one token or jump; returns false when the buffer is used up or ends inside a token. */
   #step(): boolean {
     switch (this.#state) {
       case 'text':
@@ -138,10 +139,10 @@ export class Scanner {
     const { length } = buffer;
     const isHtml = this.#foreign.depth === 0;
     let at = buffer.indexOf('<', this.#at);
-    // No character is read beyond the end: V8 throws compiled code away over the first of these.
+    // No character is read beyond the end: V8 deoptimizes the code at the first one.
     for (; at >= 0 && at + 2 < length; at = buffer.indexOf('<', at)) {
       if (buffer.charCodeAt(at + 1) !== slash || !isHtml) break;
-      // A plain end tag says nothing.
+      // A plain end tag needs no report.
       if (!isLetter(buffer.charCodeAt(at + 2))) break;
       let end = at + 3;
       while (end < length && isLetterOrDigit(buffer.charCodeAt(end))) end++;
@@ -180,7 +181,7 @@ export class Scanner {
     return this.#enterTag(end, this.#wantedOf(tag));
   }
 
-  /** Bits of the attributes that are looked for. */
+  /** Returns the bits of the wanted attributes. */
   #wantedOf({ kind, name }: Tag): number {
     const { wantedOf, wantedByName } = this.#tables;
     const wanted = wantedOf[kind];
@@ -239,7 +240,7 @@ export class Scanner {
     return true;
   }
 
-  /** Attributes up to ">", one after the other; those that are not wanted are jumped over. */
+  /** Reads attributes up to ">", one after the other; skips unwanted ones. */
   #attributes(): boolean {
     const buffer = this.#buffer;
     const length = buffer.length;
@@ -320,7 +321,7 @@ export class Scanner {
       this.#enter('text', end);
       return true;
     }
-    // Three characters are enough to see "--!" before a ">" that is still to come.
+    // Three characters are enough to recognise "--!" before a later ">".
     const keep = Math.max(this.#at, this.#buffer.length - 3);
     if (keep > this.#at) this.#commentFresh = false;
     this.#at = keep;
@@ -395,15 +396,15 @@ export class Scanner {
     return false;
   }
 
-  /** More input is needed from `at` on, where a tag begins. A name without end is dropped rather
-   *  than kept whole. */
+  /** Waits for more input from `at` on, where a tag begins. An endless name is dropped rather than
+   *  kept. */
   #wait(at: number): false {
     this.#at = at;
     if (this.#isTooLong(at)) this.#enterEndTag(this.#buffer.length);
     return false;
   }
 
-  /** The same from within a tag: what it said before stays. */
+  /** The same from within a tag: its earlier attributes stay. */
   #waitInTag(at: number): false {
     this.#at = at;
     if (!this.#isTooLong(at)) return false;

@@ -1,29 +1,30 @@
 /**
- * Sitemaps while they arrive: `urlset` and `sitemapindex` in XML, RSS and Atom, and plain text with
- * a URL a line. Bytes in, entries out; no I/O, gzip is undone before. Nothing is believed:
- * entries, bytes, depth and lengths are bounded, what is no absolute http or https URL is dropped,
- * and what is no sitemap gives no entries. On which hosts URLs may be is for the master to say.
+ * Parses sitemaps as they arrive: `urlset` and `sitemapindex` in XML, RSS and Atom, and plain text
+ * with a URL per line. Bytes in, entries out; no I/O; gzip is undone before. Input is not trusted:
+ * entries, bytes, depth and lengths are bounded, values that are not absolute http or https URLs
+ * are dropped, and a file that is not a sitemap has no entries. The master decides on which hosts
+ * the URLs may be.
  * Source: sitemaps.org protocol 0.9; Google's image extension 1.1; RSS 2.0; RFC 4287.
  */
 import { TextDecoder } from 'node:util';
 import { Parser } from 'htmlparser2';
 import { limits, type SitemapKind } from '../../shared/protocol.ts';
 
-/** The protocol allows 50,000 URLs and 50 MiB a file; not everybody counts. Source: sitemaps.org,
- *  "Using Sitemap index files". */
+/** The protocol allows 50,000 URLs and 50 MiB per file; not every site complies. Source:
+ *  sitemaps.org, "Using Sitemap index files". */
 export const sitemapEntriesMax = 200_000;
 export const sitemapBytesMax = 50 << 20;
-/** A real sitemap is five deep; htmlparser2 looks for a closing tag through all open ones. */
+/** A real sitemap has five levels; htmlparser2 searches all open elements for each end tag. */
 const depthMax = 32;
 /** Images of one entry. Source: image extension, "up to 1,000". */
 const imagesMax = 1000;
-/** Characters that are parsed between two looks at the limits. */
+/** Characters that are parsed between two checks of the limits. */
 const pieceChars = 1 << 16;
 
 export type SitemapEntry = {
   /** As written, trimmed: absolute, http or https, at most `limits.urlChars`. */
   readonly url: string;
-  /** The latest moment that its date of modification can mean, in ms since 1970. */
+  /** The latest possible moment of its modification date, in ms since 1970. */
   readonly lastmodMs?: number;
   /** `image:loc` of the entry. */
   readonly images?: readonly string[];
@@ -33,7 +34,7 @@ export type Sitemap = {
   /** `index` lists sitemaps, `none` is something else, the others list pages. */
   readonly kind: SitemapKind;
   readonly entries: readonly SitemapEntry[];
-  /** A limit ended it before its end. */
+  /** A limit ended the reading early. */
   readonly cut: boolean;
 };
 
@@ -51,7 +52,7 @@ const none = new Uint8Array(0);
 type Format = { write(text: string): void; end(): void };
 type State = 'open' | 'cut' | 'ended';
 
-/** A sitemap that is being read: `write` until it is false or there is no more, then `end`. */
+/** Reads a sitemap: call `write` until it returns false or the input ends, then `end`. */
 export class SitemapReader {
   readonly #entriesMax: number;
   readonly #bytesMax: number;
@@ -69,7 +70,7 @@ export class SitemapReader {
     this.#bytesMax = bytesMax;
   }
 
-  /** Take the next bytes; false when no more are wanted. */
+  /** Takes the next bytes; returns false when no more are wanted. */
   write(chunk: Uint8Array): boolean {
     if (this.#state !== 'open' || chunk.length === 0) return this.#state === 'open';
     const taken = chunk.subarray(0, this.#bytesMax - this.#bytes);
@@ -98,7 +99,7 @@ export class SitemapReader {
   }
 
   #text(text: string): void {
-    // The first character that is no space decides; until then there is nothing to keep.
+    // The first non-space character decides; until then there is nothing to keep.
     this.#format ??= this.#formatOf(text.trimStart());
     for (let at = 0; at < text.length && this.#state === 'open'; at += pieceChars)
       this.#format?.write(text.slice(at, at + pieceChars));
@@ -129,7 +130,7 @@ export class SitemapReader {
   }
 }
 
-/** UTF-8 is the only encoding that the protocol allows; a UTF-16 mark is believed all the same. */
+/** UTF-8 is the only encoding that the protocol allows; a UTF-16 mark is honoured all the same. */
 function encodingOf(bytes: Uint8Array): string {
   if (bytes[0] === 0xff && bytes[1] === 0xfe) return 'utf-16le';
   if (bytes[0] === 0xfe && bytes[1] === 0xff) return 'utf-16be';
@@ -145,7 +146,7 @@ function textFormat(add: (entry: SitemapEntry) => void): Format {
   return {
     write(text) {
       const lines = (rest + text).split(/[\r\n]+/);
-      // What is longer than a URL is none, so its beginning need not be kept whole.
+      // A longer line is not a URL, so its beginning need not be kept whole.
       rest = (lines.pop() ?? '').slice(0, 2 * limits.urlChars);
       for (const one of lines) line(one);
     },
@@ -161,7 +162,7 @@ type XmlEvents = {
 type Leaf = 'loc' | 'lastmod' | 'image';
 type Written = { loc: string; lastmod: string; images: string[] };
 
-/** What each root is, what its entries are called, and what is looked for in them. */
+/** For each root: its kind, the name of its entries, and the elements wanted in them. */
 const roots: ReadonlyMap<string, { kind: SitemapKind; entry: string; leaves: Leaves }> = new Map([
   ['urlset', { kind: 'urlset', entry: 'url', leaves: { loc: 'loc', lastmod: 'lastmod' } }],
   ['sitemapindex', { kind: 'index', entry: 'sitemap', leaves: { loc: 'loc', lastmod: 'lastmod' } }],
@@ -173,8 +174,8 @@ const roots: ReadonlyMap<string, { kind: SitemapKind; entry: string; leaves: Lea
 type Leaves = Readonly<Record<string, Leaf>>;
 
 /**
- * `<urlset><url><loc/><lastmod/><image:image><image:loc/></image:image></url>…`, and what the other
- * roots have in its place. Other elements are passed over wherever they stand.
+ * `<urlset><url><loc/><lastmod/><image:image><image:loc/></image:image></url>…`, and the
+ * counterparts of the other roots. Other elements are ignored anywhere.
  */
 function xmlFormat(events: XmlEvents): Format {
   let depth = 0;
@@ -275,7 +276,7 @@ const w3cDate =
 const mailDate =
   /^(?:[A-Za-z]{3}, )?\d{1,2} [A-Za-z]{3} \d{4} \d\d:\d\d(?::\d\d)? (?:[A-Z]{1,3}|[+-]\d{4})$/;
 
-/** The latest moment that a date can mean: of a day, its end. A word that is no date is none.
+/** Returns the latest possible moment of a date: the end of a day. undefined: not a date.
  *  Source: sitemaps.org, "lastmod"; W3C note on date and time formats. */
 export function dateOf(written: string): number | undefined {
   const text = written.trim();

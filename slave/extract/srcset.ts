@@ -1,6 +1,6 @@
 /**
- * The srcset attribute, read by the letter of the standard: the splitting loop first, then the
- * descriptors of each candidate. A candidate whose descriptors break a rule is dropped alone; the
+ * The srcset attribute, read exactly as the standard says: the splitting loop first, then the
+ * descriptors of each candidate. Only a candidate whose descriptors break a rule is dropped; the
  * others stay. Pure; called by the extractor for every img[srcset].
  * Source: HTML Standard, "Parsing a srcset attribute" (4.8.4.2.1).
  */
@@ -17,7 +17,7 @@ const nonNegativeInteger = /^[0-9]+$/;
 // "Valid floating-point number" has no leading plus and no bare trailing dot.
 const validFloat = /^-?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$/;
 
-/** Candidates of `value` in its order. Never throws; what is malformed is left out. */
+/** Returns the candidates of `value` in order. Never throws; malformed ones are left out. */
 export function parseSrcset(value: string): Candidate[] {
   const candidates: Candidate[] = [];
   let at = 0;
@@ -49,7 +49,7 @@ export function parseSrcset(value: string): Candidate[] {
   }
 }
 
-/** The candidate if all that follows its address is `123w` or `2x`, as nearly always. */
+/** Returns the candidate if only `123w` or `2x` follows its address, as nearly always. */
 function plainDescriptor(
   url: string,
   value: string,
@@ -60,7 +60,7 @@ function plainDescriptor(
   let at = start;
   for (; at < start + plainDigitsMax; at++) {
     const digit = value.charCodeAt(at) - 0x30;
-    // Not so, too, behind the end.
+    // This also stops at the end.
     if (!(digit >= 0 && digit <= 9)) break;
     number = number * 10 + digit;
   }
@@ -126,11 +126,11 @@ function withDescriptors(url: string, descriptors: readonly string[]): Candidate
         return undefined;
     }
   }
-  // `h` exists for later standards only and says nothing without a width.
+  // `h` is reserved for later standards and means nothing without a width.
   return candidate.height !== undefined && candidate.width === undefined ? undefined : candidate;
 }
 
-// Characters of a long address are read faster by an expression than one by one.
+// An expression reads a long address faster than a loop over its characters.
 const notSpace = /[^\t\n\f\r ]+/y;
 const plainDigitsMax = 9;
 const letterW = 0x77;

@@ -1,12 +1,11 @@
 /**
- * The start tag that the scanner stands in: which of its attributes are wanted, and their values as
- * they stand in the page. One tag serves all elements of a page, one after the other; whoever is
- * given it looks at once.
+ * The start tag that the scanner is reading: its wanted attributes, and their raw values. One
+ * object serves all elements of a page, one after the other, so a receiver must read it at once.
  */
 import { attributeName, href, type Kind, lazy, letterBit, src, srcset, style } from './elements.ts';
 import { type LazyNames, type LazyValue, looksLikeAddress } from './lazy.ts';
 
-/** A longer attribute value is read over and dropped; what it began with is known. */
+/** A longer attribute value is skipped and dropped; only its beginning is kept. */
 export const valueCharsMax = 1 << 20;
 const beginningChars = 256;
 /** Lazy attributes of one tag. */
@@ -16,13 +15,14 @@ export class Tag {
   kind: Kind = 'other';
   /** Lower-case; only where it matters: kinds `raw`, `about` and `extra`, and foreign elements. */
   name = '';
-  /** Bits of the attributes that are looked for. */
+  /** Bits of the wanted attributes. */
   wanted = 0;
-  /** First letters that a wanted attribute can have, as bits: those of most tags are few. */
+  /** First letters of wanted attributes, as bits: most tags have few. */
   letters = 0;
-  /** In the order of the tag; a name that stands twice is there twice. */
+  /** In the order of the tag; a repeated name occurs twice. */
   lazies: LazyValue[] = [];
-  /** Something that is looked for was too long or too much: the next, and `dropped`, say what. */
+  /** Something wanted was too long or beyond a limit; `lazyDrops` and `dropped` have the
+   *  details. */
   isCut = false;
   /** Lazy attributes that were too long or too many. */
   lazyDrops = 0;
@@ -57,12 +57,12 @@ export class Tag {
     return (this.#kept & attribute) !== 0;
   }
 
-  /** What a value that was too long began with. */
+  /** Returns the beginning of a value that was too long. */
   dropped(attribute: number): string | undefined {
     return (this.#dropped & attribute) === 0 ? undefined : this.#values[31 - Math.clz32(attribute)];
   }
 
-  /** The raw value: character references are not decoded. */
+  /** Returns the raw value: character references are not decoded. */
   value(attribute: number): string | undefined {
     return this.has(attribute) ? this.#values[31 - Math.clz32(attribute)] : undefined;
   }
@@ -85,7 +85,7 @@ export class Tag {
     }
   }
 
-  /** The attribute's value is too long to be kept, and any other of its name too late. */
+  /** The attribute's value is too long to be kept, and later ones of its name do not count. */
   drop(buffer: string, start: number, end: number, valueStart: number): void {
     const attribute = attributeName(buffer, start, end);
     const name = attribute & this.wanted & ~this.#seen;
@@ -105,7 +105,7 @@ export class Tag {
     this.lazyDrops++;
   }
 
-  /** Nothing that is still to come of the tag is looked at. */
+  /** Ignores the rest of the tag. */
   dropRest(): void {
     const rest = this.wanted & ~this.#seen & (href | src | srcset);
     this.isCut ||= rest !== 0;

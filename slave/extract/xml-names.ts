@@ -1,7 +1,7 @@
 /**
- * Which namespace an element of an XHTML page is of: a stack of the open elements and the prefixes
- * that hold in them. Pages that are not well-formed are forgiven what a browser would end at: an
- * element without namespace is HTML's, an end tag closes what was left open in its element.
+ * The namespaces of the elements of an XHTML page: a stack of the open elements and the prefixes
+ * valid in them. It tolerates errors at which a browser would stop: an element without namespace is
+ * HTML's, an end tag closes the open elements inside its element.
  * Source: Namespaces in XML 1.0.
  */
 export type Namespace = 'html' | 'svg' | 'other';
@@ -12,7 +12,7 @@ type Entry = { readonly name: string; readonly prefixes: Prefixes };
 /** Deeper elements are only counted. */
 const depthMax = 4096;
 const prefixesMax = 64;
-/** How far an end tag is looked for. */
+/** How far up the stack an end tag is searched. */
 const reachMax = 64;
 const noPrefixes: Prefixes = new Map();
 

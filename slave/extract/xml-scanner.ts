@@ -1,14 +1,14 @@
 /**
  * The scanner for pages of type application/xhtml+xml: the same reports as the one for HTML, by the
- * rules of XML. Any element can be empty (`<script/>`) and none has text of its own kind, names
- * have case and namespaces, a comment ends at "-->" alone and an instruction at "?>", and
- * "<![CDATA[" is text everywhere. Where a page is not well-formed a browser stops; here it is read
- * on as it seems meant.
+ * rules of XML. Any element can be empty (`<script/>`) and none has a special text mode, names have
+ * case and namespaces, a comment ends only at "-->" and an instruction at "?>", and "<![CDATA[" is
+ * text everywhere. A browser stops where a page is not well-formed; this scanner continues with the
+ * likely meaning.
  *
- *   text ─"<x"─▶ tag ─">"─▶ text     tag ─long value─▶ value ─▶ tag
- *   text ─"<!--"─▶ comment   "<?"─▶ instruction   "<![CDATA["─▶ cdata   "<!"─▶ declaration ─▶ text
+ * text ─"<x"─▶ tag ─">"─▶ text     tag ─long value─▶ value ─▶ tag text ─"<!--"─▶ comment   "<?"─▶
+ * instruction   "<![CDATA["─▶ cdata   "<!"─▶ declaration ─▶ text
  *
- * Such pages are few, so this one is written to be short, not fast.
+ * Such pages are few, so this scanner is short rather than fast.
  * Source: XML 1.0; Namespaces in XML 1.0.
  */
 import { Carry } from './carry.ts';
@@ -54,7 +54,7 @@ export class XmlScanner {
   #name = '';
   readonly #attributes = new Map<string, string>();
   #attributesChars = 0;
-  /** What those began with that were too long. */
+  /** The beginnings of values that were too long. */
   readonly #dropped = new Map<string, string>();
   #quote = '"';
   /** The element whose text is kept. */
@@ -73,7 +73,7 @@ export class XmlScanner {
     if (text !== undefined) this.#scan(text, false);
   }
 
-  /** The input is over: a tag that is still open is dropped, an open title or style counts. */
+  /** Ends the input: an open tag is dropped, an open title or style counts. */
   end(): void {
     this.#scan(this.#carry.all(), true);
     this.#kept.end();
@@ -88,7 +88,8 @@ export class XmlScanner {
     this.#buffer = '';
   }
 
-  /** One token or a part of one; false when the buffer is used up or ends inside a token. */
+  /** Reads one token or a part of one; returns false when the buffer is used up or ends inside a
+   *  token. */
   #step(): boolean {
     switch (this.#state) {
       case 'text':
@@ -162,7 +163,7 @@ export class XmlScanner {
     const start = this.#skipSpace(this.#at);
     const c = buffer.charCodeAt(start);
     if (c === gt) return this.#open(start + 1, false);
-    // Only right before ">" is it more than white space.
+    // A slash counts only right before ">".
     if (c === slash && start + 1 < buffer.length) {
       if (buffer.charCodeAt(start + 1) === gt) return this.#open(start + 2, true);
       return this.#enter('tag', start + 1);
@@ -182,7 +183,7 @@ export class XmlScanner {
     const buffer = this.#buffer;
     const quote = buffer.charAt(at);
     if (quote !== '"' && quote !== "'") {
-      // No XML, but what is meant is plain.
+      // Not XML, but the meaning is clear.
       let end = at;
       while (end < buffer.length && !endsTagName(buffer.charCodeAt(end))) end++;
       if (end >= buffer.length) return this.#wait(start);
@@ -241,7 +242,7 @@ export class XmlScanner {
 
   #kindOf(local: string): Tag['kind'] {
     const kind = this.#tables.kinds.get(local) ?? 'other';
-    // The tree builder of HTML alone renames "image", and svg and math need their namespaces.
+    // Only HTML's tree builder renames "image", and svg and math need their namespaces.
     return local === 'image' || kind === 'foreign' || kind === 'plaintext' ? 'other' : kind;
   }
 
@@ -253,7 +254,7 @@ export class XmlScanner {
 
   #fill(tag: Tag): void {
     for (const [name, value] of this.#attributes) {
-      // HTML's own are all in lower case.
+      // HTML's own names are all in lower case.
       if (name === name.toLowerCase())
         tag.take(
           `${name}=${value}`,
@@ -283,7 +284,7 @@ export class XmlScanner {
     const end = this.#buffer.indexOf(']]>', this.#at);
     const stop = end >= 0 ? end : Math.max(this.#at, this.#buffer.length - (this.#last ? 0 : 2));
     if (this.#keptName !== '') {
-      // No reference counts in it.
+      // It has no references.
       const text = this.#buffer.slice(this.#at, stop).replaceAll('&', '&amp;');
       this.#kept.add(text, 0, text.length);
     }
@@ -310,7 +311,7 @@ export class XmlScanner {
     return at;
   }
 
-  /** More input is needed from `at` on. A token without end is dropped rather than kept whole. */
+  /** Waits for more input from `at` on. An endless token is dropped rather than kept. */
   #wait(at: number): false {
     const isTooLong = this.#buffer.length - at > 2 * valueCharsMax;
     this.#at = isTooLong ? this.#buffer.length : at;
@@ -325,13 +326,13 @@ export class XmlScanner {
   }
 }
 
-/** What in svg shows another file. */
+/** Elements of svg that show another file. */
 const shown = new Set(['image', 'use', 'feImage']);
-/** Elements whose text says something. */
+/** Elements whose text matters. */
 const withText = new Set(['title', 'style', 'script']);
 
-/** Index after the ">" that ends a declaration, or -1; one in quotes, a comment or the subset
- *  does not. */
+/** Returns the index after the ">" that ends a declaration, or -1; a ">" in quotes, a comment or
+ *  the subset does not end it. */
 function declarationEnd(buffer: string, from: number): number {
   const token = /["'[\]>]|<!--|<\?/g;
   token.lastIndex = from;

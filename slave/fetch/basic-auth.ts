@@ -1,4 +1,4 @@
-/** The user and password of a URL, and what they are as credentials. Pure. */
+/** The user and password of a URL, and the credentials made of them. Pure. */
 
 type User = { readonly username: string; readonly password: string };
 
@@ -8,7 +8,7 @@ export function basicAuth(url: User): string {
   return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
 }
 
-/** The user of a URL is percent-encoded UTF-8; what is not stays as it is. */
+/** The user of a URL is percent-encoded UTF-8; other text is returned unchanged. */
 export function decodedUser({ username, password }: User): User {
   return { username: decoded(username), password: decoded(password) };
 }

@@ -4,17 +4,16 @@
  * declaration, UTF-8. Streaming: until the charset is known at most 1024 bytes are kept back.
  *
  * In nearly all encodings the characters of HTML's syntax are single bytes that are part of no
- * other character (trail bytes begin at 0x40, digits in gb18030), and decoders give an ASCII byte
- * back when it breaks a sequence. So a page is scanned as it came, one character a byte, and only
- * the few values that are kept are decoded (`value`): that saves decoding the rest and halves the
+ * other character (trail bytes begin at 0x40, digits in gb18030), and decoders return an ASCII byte
+ * when it breaks a sequence. So a page is scanned undecoded, one character per byte, and only the
+ * few values that are kept are decoded (`value`). That saves decoding the rest and halves the
  * strings. UTF-16 and ISO-2022-JP are decoded whole. Decoders other than UTF-8's are those of
  * @exodus/bytes, because Node 20 reads windows-1252 wrongly.
  *
- * What the first bytes say without a byte order mark is a guess: a meta element that is met later
- * overrules it (`declare`). If nothing was decoded by the guess, the charset is just another one
- * from then on. Else the page is read anew from the bytes that were held: at most the first MiB of
- * a page whose charset is a guess still. A meta element behind them that would need this has no
- * effect.
+ * Without a byte order mark the first bytes allow only a guess: a later meta element overrides it
+ * (`declare`). If nothing was decoded by the guess, the charset simply changes. Otherwise the page
+ * is read again from the bytes that were kept: at most the first MiB of a page whose charset is
+ * still a guess. A later meta element that would need this has no effect.
  * Source: HTML Standard 13.2.3.2 and 13.2.3.4; Encoding Standard.
  */
 import { TextDecoder as LegacyDecoder, labelToName } from '@exodus/bytes/encoding.js';
@@ -26,7 +25,7 @@ export const prescanBytes = 1024;
 const heldBytesMax = 1 << 20;
 
 export type DecoderOptions = {
-  /** XHTML: a meta element says nothing. */
+  /** XHTML: meta elements are ignored. */
   readonly xml?: boolean;
 };
 
@@ -34,16 +33,16 @@ export class PageDecoder {
   readonly #label: string | undefined;
   readonly #xml: boolean;
   #encoding: string | undefined;
-  /** `guess`: a meta element may still overrule it. */
+  /** `guess`: a meta element may still override it. */
   #state: 'unknown' | 'guess' | 'certain' = 'unknown';
-  /** From the first byte on; undefined: no longer needed, or too many. */
+  /** The bytes from the first on; undefined: no longer needed, or too many. */
   #held: Uint8Array[] | undefined = [];
   #heldBytes = 0;
   #text: TextStream | undefined;
   #hasEnded = false;
   /** Something was decoded that another charset would read differently. */
   #hasDecoded = false;
-  /** The charset to read the page by from its first byte on. */
+  /** The charset with which to read the page again from its first byte. */
   #anew: string | undefined;
 
   /** `label`: the charset parameter of Content-Type, if there was one. */
@@ -57,31 +56,31 @@ export class PageDecoder {
     return this.#encoding;
   }
 
-  /** Text to scan; what is taken from it must go through `value`. */
+  /** Returns text to scan; values taken from it must go through `value`. */
   write(bytes: Uint8Array): string {
     this.#hold(bytes);
     if (this.#text !== undefined) return this.#text.write(bytes);
-    // With a charset from the header only a byte order mark could still overrule it.
+    // Only a byte order mark could still override a charset from the header.
     if (this.#heldBytes < (this.#label === undefined ? prescanBytes : 3)) return '';
     return this.#start();
   }
 
-  /** A piece of what `write` and `end` gave, delimited by ASCII characters, as real text. */
+  /** Decodes a piece of the text from `write` and `end`, delimited by ASCII characters. */
   value(text: string): string {
     if (this.#text === undefined || !nonAscii.test(text)) return text;
     this.#hasDecoded = true;
     return this.#text.value(text);
   }
 
-  /** What was kept back, and a replacement character for a cut sequence. */
+  /** Returns the remaining text, with a replacement character for a cut sequence. */
   end(): string {
     this.#hasEnded = true;
     const text = this.#text === undefined ? this.#start() : '';
     return text + (this.#text?.end() ?? '');
   }
 
-  /** A meta element names a charset. Gives the one that holds from here on; undefined: the label is
-   *  none. */
+  /** A meta element names a charset. Returns the charset from here on; undefined: an unknown
+   *  label. */
   declare(label: string): string | undefined {
     const name = nameOf(label);
     if (name === undefined) return undefined;
@@ -89,8 +88,8 @@ export class PageDecoder {
     return this.#encoding;
   }
 
-  /** To be asked after what was written is scanned: the page's text from its first byte on, which
-   *  takes the place of all that was given before. */
+  /** Called after the text of `write` is scanned. Returns the page's text from its first byte on,
+   *  to replace all earlier text; undefined: no need. */
   anew(): string | undefined {
     const encoding = this.#anew;
     const held = this.#held;
@@ -141,7 +140,7 @@ export class PageDecoder {
 type Sniffed = {
   /** Lower-case name of the Encoding Standard. */
   readonly encoding: string;
-  /** A byte order mark or the header said so, or XML, whose own word is final. */
+  /** From a byte order mark or the header, or XML, whose declaration is final. */
   readonly isCertain: boolean;
 };
 
@@ -177,7 +176,7 @@ function prescanEachMeta(head: Uint8Array): string {
       const encoding = sniffMeta(Buffer.from(meta, 'latin1'), { defaultEncoding: '' });
       if (encoding !== '') return encoding.toLowerCase();
     } catch {
-      // The one that it cannot read names no charset.
+      // The element that it cannot read names no charset.
     }
   }
   return '';
@@ -190,18 +189,18 @@ function encodingOfMark([a, b, c]: Uint8Array): string | undefined {
   return a === 0xfe && b === 0xff ? 'utf-16be' : undefined;
 }
 
-/** Lower-case name of the encoding that a label stands for. */
+/** Returns the lower-case name of a label's encoding. */
 function nameOf(label: string): string | undefined {
   return labelToName(label)?.toLowerCase();
 }
 
-/** Without a copy where there is one chunk alone, as nearly always. */
+/** Makes no copy of a single chunk, which is nearly always the case. */
 function joined(chunks: readonly Uint8Array[]): Uint8Array {
   const [first] = chunks;
   return chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks);
 }
 
-/** What a name in the page stands for: that it could be read shows that it is not UTF-16. */
+/** Returns the encoding for a name in the page: since the name could be read, it is not UTF-16. */
 function declared(name: string): string {
   if (name.startsWith('utf-16')) return 'utf-8';
   return name === 'x-user-defined' ? 'windows-1252' : name;
@@ -239,12 +238,12 @@ function byteStream(encoding: string): TextStream {
   return {
     write: (bytes) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1'),
     end: () => '',
-    // As in the page, an ASCII character follows: gb18030 reads a cut sequence in its light.
+    // As in the page, an ASCII character follows: gb18030 decodes a cut sequence depending on it.
     value: (text) => decoder.decode(Buffer.from(`${text}\n`, 'latin1')).slice(0, -1),
   };
 }
 
-/** Encodings that are only ever used to attack: the whole page is one U+FFFD. */
+/** Encodings that are used only for attacks: the whole page is one U+FFFD. */
 function replacementStream(): TextStream {
   return { write: () => '', end: () => '\ufffd', value: (text) => text };
 }

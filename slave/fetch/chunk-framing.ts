@@ -1,6 +1,6 @@
 /**
- * A chunked body with its framing written anew: lines that end with a bare LF, blanks around a
- * size, extensions and trailers go, the data stays as it is. Pure; called by the normal socket.
+ * Rewrites the framing of a chunked body: bare LF line ends, blanks around a size, extensions and
+ * trailers are removed, the data is unchanged. Pure; called by the normal socket.
  *
  *     size ─line─▶ data ─all of it─▶ end of data ─empty line─▶ size … ─size 0─▶ over
  *
@@ -11,24 +11,24 @@ import { MalformedError } from './response-head.ts';
 const lineFeed = 10;
 /** A chunk's size and its extensions. */
 const lineBytesMax = 16 << 10;
-/** What a size may begin with, as far as it is there. */
+/** The possible beginnings of a size, in the bytes that are there. */
 const sizeStart = /^[ \t]*(?:[0-9a-fA-F]|\r?$)/;
 const sizeLine = /^[ \t]*([0-9a-fA-F]{1,12})[ \t]*(;.*)?\r?$/s;
 
 export class ChunkFraming {
   #state: 'size' | 'data' | 'end of data' | 'over' = 'size';
   #line: Buffer = Buffer.alloc(0);
-  /** Bytes of this chunk that are still to come. */
+  /** Missing bytes of this chunk. */
   #left = 0;
-  /** Something was not as the standard has it. */
+  /** Something did not follow the standard. */
   isOdd = false;
 
-  /** What a strict reader is to see of these bytes.
+  /** Returns these bytes for a strict reader.
    *  @throws MalformedError */
   write(bytes: Buffer): Buffer[] {
     const out: Buffer[] = [];
     let rest = bytes;
-    // What follows the last chunk is nobody's.
+    // Bytes after the last chunk are ignored.
     while (rest.length > 0 && this.#state !== 'over') {
       if (this.#state === 'data') {
         const data = rest.subarray(0, this.#left);
@@ -59,7 +59,7 @@ export class ChunkFraming {
     return out;
   }
 
-  /** Begins a chunk; gives its size as it has to be written. */
+  /** Begins a chunk; returns its size line in correct form. */
   #begin(line: string): Buffer {
     const [, digits = ''] = sizeLine.exec(line) ?? [];
     if (digits === '') throw new MalformedError('a chunk without a size');

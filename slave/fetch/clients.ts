@@ -1,8 +1,8 @@
 /**
  * The HTTP clients of a slave, one for each address policy and proxy: a socket that one policy
- * allowed is never reused under another. A third kind puts the heads of answers right, one request
- * a connection, for origins whose answers undici refuses. Bounded; the one unused for longest ends
- * when its fetches have. The fetcher calls it.
+ * allowed is never reused under another. A lenient kind corrects the heads of answers, with one
+ * request per connection, for origins whose answers undici refuses. Bounded; the client unused for
+ * longest closes when its fetches have ended. The fetcher uses it.
  */
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -33,29 +33,29 @@ export type Client = {
   readonly policy: AddressPolicy;
   readonly proxy: ProxyServer | undefined;
 };
-/** What tells one client from another. */
+/** The properties that distinguish clients. */
 export type ClientKind = {
-  /** Connects to public addresses and to these. */
+  /** Connects to public addresses and these. */
   readonly allow: FetchSpec['allowPrivate'];
-  /** And to these private blocks, which a seed opened for its host. */
+  /** And to the private blocks that a seed opened for its host. */
   readonly blocks?: readonly string[] | undefined;
   readonly proxy?: ProxyServer | undefined;
   readonly http2?: boolean;
-  /** For the name, the connection and TLS. */
+  /** Time limit of name look-up, connection and TLS. */
   readonly connectMs: number;
   /** Reads the answers as browsers do, and never by HTTP/2. */
   readonly isLenient?: boolean;
 };
 
-/** Kinds at once: nearly all crawls share two, or with proxies two for each of these. */
+/** Maximum number of clients: nearly all crawls share two, or two per proxy. */
 const countMax = 256;
-/** Sockets that stay open: of a slave with few slots, and of each slot with more. */
+/** Sockets that stay open: the minimum per slave, and the number per slot. */
 const socketsMin = 512;
 const socketsPerSlot = 2;
 
-/** Begins a GET of `url`; what comes of it goes to the handler. `headers`: names and values in turn;
- *  `leftMs`: until it is given up.
- *  @throws BlockedError of an address that the client's policy refuses. */
+/** Starts a GET of `url`; the handler gets its events. `headers`: alternating names and values;
+ *  `leftMs`: time until it is given up.
+ *  @throws BlockedError the client's policy refuses the address. */
 export function send(
   { agent, policy, proxy }: Client,
   url: URL,
@@ -73,7 +73,7 @@ export type ClientsOptions = {
   /** Sockets per origin at once, of each client. */
   readonly connections: number;
   readonly addresses: AddressCache;
-  /** A lenient client read an answer of the origin; `isOdd`: something was put right. */
+  /** A lenient client read an answer of the origin; `isOdd`: it corrected something. */
   readonly onLenient: (origin: string, isOdd: boolean) => void;
 };
 
@@ -81,7 +81,7 @@ export class Clients {
   readonly #options: ClientsOptions;
   /** In order of use: the first has been unused for longest. */
   readonly #clients = new Map<string, Client>();
-  /** Of one request each. */
+  /** Clients for one request each. */
   readonly #apart = new Set<Client>();
   readonly #sessions = new SessionRoom();
   readonly #sockets: SocketCount;
@@ -118,7 +118,7 @@ export class Clients {
     }
   }
 
-  /** Ends all sockets, and the fetches that are still running with a failure. Idempotent. */
+  /** Closes all sockets; running fetches fail. Idempotent. */
   async close(): Promise<void> {
     const all = [...this.#clients.values(), ...this.#apart];
     this.#closing ??= Promise.all(all.map(({ agent }) => agent.destroy()));
@@ -132,10 +132,10 @@ export class Clients {
     const policy = new AddressPolicy(allow, blocks);
     const pool = {
       connections,
-      // 0: one request a connection.
+      // 0: one request per connection.
       pipelining: isLenient ? 0 : 1,
       maxHeaderSize: headBytesMax,
-      // The deadline of the whole fetch stands in for undici's timers.
+      // The deadline of the whole fetch replaces undici's timers.
       headersTimeout: 0,
       bodyTimeout: 0,
       allowH2: http2,
@@ -166,7 +166,7 @@ export class Clients {
   }
 }
 
-/** A connector whose connections put heads right; `onEnd` says for which origin one has. */
+/** A connector whose connections correct heads; `onEnd` reports the origin. */
 function normalConnector(
   connector: buildConnector.connector,
   onEnd: (origin: string, isOdd: boolean) => void,
@@ -183,7 +183,7 @@ function normalConnector(
     });
 }
 
-/** All that undici uses of a socket, a stream with `ref` and `unref` has. */
+/** A stream with `ref` and `unref` has all that undici uses of a socket. */
 function servesAsSocket(stream: Duplex): stream is NormalSocket & Socket {
   return stream instanceof NormalSocket;
 }

@@ -1,9 +1,8 @@
 /**
- * Makes the connections of a client: plain ones as undici does, and TLS at the price of what is
- * different from host to host. One SecureContext serves all of them (undici's own connector has
- * Node build one for each connection), a host's last session is resumed, and OpenSSL compares the
- * name with the certificate, where Node would turn the whole chain into objects first.
- * The clients make it, one for each of them.
+ * Makes the connections of a client: plain ones as undici does, and TLS without repeated work. One
+ * SecureContext serves all connections (undici's own connector has Node build one for each), a
+ * host's last session is resumed, and OpenSSL compares the name with the certificate (Node would
+ * convert the whole chain into objects first). Each client has one.
  */
 import { isIP } from 'node:net';
 import {
@@ -19,23 +18,23 @@ import makeTcpConnector from 'undici/lib/core/connect.js';
 import type { TlsSessions } from './tls-sessions.ts';
 
 export type ConnectorOptions = {
-  /** Until the connection is ready, TLS included. */
+  /** Time limit until the connection is ready, TLS included. */
   readonly timeoutMs: number;
   readonly lookup?: import('node:net').LookupFunction;
   /** HTTP/2 is offered. */
   readonly http2?: boolean;
-  /** Sessions to resume; they are this connector's own. */
+  /** Sessions to resume, of this connector only. */
   readonly sessions: TlsSessions;
-  /** Which authorities are trusted; default: those that Node trusts. */
+  /** The trusted authorities; default: those that Node trusts. */
   readonly context?: SecureContext;
 };
 
 const keepAliveFirstMs = 60_000;
-/** No name but the alternative ones of a certificate, and no wildcard but a whole label. */
+/** Only a certificate's alternative names count, and only whole-label wildcards. */
 const strictly = { subject: 'never', partialWildcards: false } as const;
 const noCertificate = {} as DetailedPeerCertificate;
 
-/** The authorities that Node trusts are the same for all. Made by the first who needs it. */
+/** The authorities that Node trusts are the same for all. Made at the first use. */
 let sharedContext: SecureContext | undefined;
 
 function contextOfAll(): SecureContext {
@@ -43,7 +42,7 @@ function contextOfAll(): SecureContext {
   return sharedContext;
 }
 
-/** A `connect` for undici's clients and pools; it takes what they give to their own. */
+/** Returns a `connect` for undici's clients and pools, with the parameters of their own. */
 export function makeConnector(options: ConnectorOptions): buildConnector.connector {
   const { timeoutMs, lookup, http2 = false } = options;
   const tcp = makeTcpConnector({ timeout: timeoutMs, ...(lookup && { lookup }) });
@@ -65,9 +64,9 @@ function tlsConnector(options: ConnectorOptions): buildConnector.connector {
       ...(httpSocket && { socket: httpSocket }),
       ...(localAddress && { localAddress }),
       ...(lookup && { lookup }),
-      // Into a tunnel it writes at once.
+      // In a tunnel, TLS starts at once, so the session must be an option.
       ...(session && httpSocket && { session }),
-      // Node takes '' for an address, which is no name.
+      // Node expects '' for an address, which is not a name.
       servername: sni,
       secureContext: context ?? contextOfAll(),
       ALPNProtocols,
@@ -75,7 +74,7 @@ function tlsConnector(options: ConnectorOptions): buildConnector.connector {
       highWaterMark: 16_384,
     };
     const socket: TLSSocket = connect(settings);
-    // By the options it would be read twice, which costs as much as another handshake's arithmetic.
+    // As an option it would be parsed twice, which costs as much as the arithmetic of a handshake.
     if (session && !httpSocket) resume(socket, session);
     skipTranslation(socket);
     socket.setKeepAlive(true, keepAliveFirstMs).setNoDelay(true);
@@ -86,7 +85,7 @@ function tlsConnector(options: ConnectorOptions): buildConnector.connector {
       clearTimeout(timer);
       if (error === null) callback(null, socket);
       else {
-        // If the session was to blame the next try has none.
+        // The session may be the cause, so the next try has none.
         sessions.forget(key);
         callback(error, null);
       }
@@ -106,28 +105,28 @@ function tlsConnector(options: ConnectorOptions): buildConnector.connector {
   };
 }
 
-/** Node has this method, its types have not; without it there is a full handshake. */
+/** Node has this method, but its types do not; without it there is a full handshake. */
 function resume(socket: TLSSocket & { setSession?(session: Buffer): void }, session: Buffer): void {
   socket.setSession?.(session);
 }
 
-/** Node hands the certificate to `checkServerIdentity` as an object, of its issuers, too, which
- *  costs as much as the handshake. Ours does not need it. */
+/** Node converts the certificate and its issuers to objects for `checkServerIdentity`, which costs
+ *  as much as the handshake. Our check does not need them. */
 function skipTranslation(socket: TLSSocket): void {
   socket.getPeerCertificate = () => noCertificate;
 }
 
-/** Undefined if the certificate is of this name; else Node's own word for what is wrong. */
+/** Returns undefined if the certificate has this name; else Node's own error. */
 function checkName(socket: TLSSocket, name: string): Error | undefined {
   Reflect.deleteProperty(socket, 'getPeerCertificate');
   const certificate = socket.getPeerX509Certificate();
   const found =
     isIP(name) === 0 ? certificate?.checkHost(name, strictly) : certificate?.checkIP(name);
-  // What is less strict, or was named otherwise, Node may accept all the same.
+  // Node's check is less strict, and may still accept the certificate.
   return found === undefined ? fullCheck(name, socket.getPeerCertificate()) : undefined;
 }
 
-/** The name for SNI of `host:port`; '' of an address. Source: RFC 6066, 3. */
+/** Returns the SNI name of `host:port`; '' for an address. Source: RFC 6066, 3. */
 function serverNameOf(host: string): string {
   if (host.startsWith('[')) return '';
   const name = host.replace(/:\d*$/, '');

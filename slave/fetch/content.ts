@@ -1,20 +1,20 @@
 /**
- * What the headers say of a body: media type, charset, content codings, validators, and the first
- * bytes where they say nothing. Pure.
+ * The headers that describe a body: media type, charset, content codings, validators; and the first
+ * bytes where headers are missing. Pure.
  * Source: RFC 9110, 8.3 and 8.4; MIME Sniffing Standard, 7.1.
  */
 import { createZstd } from './zstd.ts';
 
-/** Of an answer, by lower-case names. */
+/** Headers of an answer, by lower-case names. */
 export type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
-/** The fields of a name, each line as it came. */
+/** Returns the fields of a name, each line unchanged. */
 export function fieldsOf(headers: Headers, name: string): readonly string[] {
   const values = headers[name];
   return values === undefined ? [] : Array.isArray(values) ? values : [values];
 }
 
-/** The first of them. */
+/** Returns the first of them. */
 export function fieldOf(headers: Headers, name: string): string | undefined {
   const values = headers[name];
   return Array.isArray(values) ? values[0] : values;
@@ -33,8 +33,8 @@ const charsetPattern = /;[ \t]*charset[ \t]*=[ \t]*(?:"([^"]{1,64})"?|'?([^\s;"'
 const typeList = /(?:[^,"]|"(?:[^"\\]|\\.)*"?)+/g;
 
 /**
- * Media type and charset of an answer. Of several types the last well-formed one counts, in one
- * header or several; it keeps the charset of one of the same type before it.
+ * Returns media type and charset of an answer. Of several types, in one header or several, the last
+ * well-formed one counts; it keeps the charset of an earlier one of the same type.
  * Source: Fetch Standard, "extract a MIME type".
  */
 export function contentTypeOf(headers: Headers): ContentType {
@@ -59,13 +59,13 @@ function parseContentType(header: string): ContentType {
   };
 }
 
-/** What a later request can ask by whether the answer changed; as it came. */
+/** The validators with which a later request can ask whether the answer changed; unchanged. */
 export type Validators = {
   readonly etag?: string | undefined;
   readonly lastModified?: string | undefined;
 };
 
-/** The validators of an answer, without those that are too long or could not stand in a header.
+/** Returns the validators of an answer, without those that are too long or not valid in a header.
  *  Source: RFC 9110, 8.8. */
 export function validatorsOf(etag: string | undefined, lastModified: string | undefined) {
   return {
@@ -74,15 +74,15 @@ export function validatorsOf(etag: string | undefined, lastModified: string | un
   };
 }
 
-/** The type of pages that are XML; what a URL ends in says nothing. */
+/** The type of pages that are XML; the end of a URL does not matter. */
 export const xhtml = 'application/xhtml+xml';
 
-/** Types that are parsed as a page. */
+/** Is the type parsed as a page? */
 export function isHtml(essence: string): boolean {
   return essence === 'text/html' || essence === xhtml;
 }
 
-/** Its content codings are not known, or its bytes are not what they say. */
+/** The content codings are unknown, or do not match the bytes. */
 export class CodingError extends Error {
   constructor(message: string) {
     super(message);
@@ -90,8 +90,8 @@ export class CodingError extends Error {
   }
 }
 
-/** Codings to undo, outermost (last applied) first. `unknown`: the first bytes have to say what it
- *  is, as browsers take a body as it is whose coding they do not know. undefined: they are many. */
+/** Returns the codings to undo, outermost (last applied) first. `unknown`: the first bytes must
+ *  decide, since browsers take a body with an unknown coding as it is. undefined: too many. */
 export function codingsOf(headers: Headers): Coding[] | 'unknown' | undefined {
   const codings: Coding[] = [];
   let isUnknown = false;
@@ -103,21 +103,21 @@ export function codingsOf(headers: Headers): Coding[] | 'unknown' | undefined {
     else if (coding === 'zstd' && createZstd !== undefined) codings.unshift(coding);
     else isUnknown = true;
   }
-  // Each layer multiplies what a bomb can inflate to.
+  // Each layer multiplies the size that a bomb can inflate to.
   if (codings.length > 2) return undefined;
   return isUnknown ? 'unknown' : codings;
 }
 export type Coding = 'gzip' | 'deflate' | 'br' | 'zstd';
 
-/** What a body is in whose codings are not known, by its first bytes: `sniffBytes` of them, or all
- *  there are. undefined: something that is not text. Source: RFC 1952, 2.3.1; RFC 8878, 3.1.1;
- *  MIME Sniffing Standard, "binary data byte". */
+/** Returns the codings of a body with unknown ones, by its first bytes: `sniffBytes` of them, or
+ *  all. undefined: not text. Source: RFC 1952, 2.3.1; RFC 8878, 3.1.1; MIME Sniffing Standard,
+ *  "binary data byte". */
 export function sniffedCodings(head: Uint8Array): Coding[] | undefined {
   const [first, second, third, fourth] = head;
   if (first === 0x1f && second === 0x8b && third === 8) return ['gzip'];
   const isZstd = first === 0x28 && second === 0xb5 && third === 0x2f && fourth === 0xfd;
   if (isZstd) return createZstd === undefined ? undefined : ['zstd'];
-  // A byte order mark of UTF-16, whose text is full of NULs.
+  // A byte order mark of UTF-16, whose text has many NULs.
   const isUtf16 = (first === 0xfe && second === 0xff) || (first === 0xff && second === 0xfe);
   return isUtf16 || !head.subarray(0, sniffBytes).some(isBinary) ? [] : undefined;
 }
@@ -135,7 +135,7 @@ export const sniffBytes = 512;
 const htmlStart =
   /^[\t\n\f\r ]*(?:<!--|<(?:!doctype html|html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p)[ >])/i;
 
-/** True if a body without Content-Type begins as HTML does. */
+/** Returns whether a body without Content-Type begins like HTML. */
 export function looksLikeHtml(head: Uint8Array): boolean {
   const text = Buffer.from(head.subarray(0, sniffBytes)).toString('latin1');
   return htmlStart.test(text.startsWith('\xef\xbb\xbf') ? text.slice(3) : text);

@@ -1,7 +1,7 @@
 /**
  * The cookies of one crawl in one slave, kept as a browser keeps them for a session: host-only and
  * domain cookies, paths, Secure, expiry, the name prefixes; none for a public suffix. Bounded, in
- * memory alone. Pure: time is an argument. Source: RFC 6265, 5; draft-ietf-httpbis-rfc6265bis.
+ * memory only. Pure: time is an argument. Source: RFC 6265, 5; draft-ietf-httpbis-rfc6265bis.
  */
 import { isIP } from 'node:net';
 import { getPublicSuffix } from 'tldts';
@@ -16,21 +16,21 @@ type Cookie = {
   readonly path: string;
   readonly secure: boolean;
   readonly expiresAt: number;
-  /** The host whose answer it came with. */
+  /** The host whose answer set it. */
   readonly setBy: string;
 };
 
 const perDomainMax = 50;
 const domainsMax = 3_000;
 const charsMax = 4_096;
-/** Of one Cookie header. Servers take 8 KiB of a line, nginx and Apache among them; one host could
- *  fill it for all others of its domain. */
+/** Limit of a Cookie header. Many servers, such as nginx and Apache, accept 8 KiB per line; one
+ *  host could fill it for all others of its domain. */
 const headerCharsMax = 8_000;
-/** Hosts that take no cookies of others. */
+/** Maximum number of hosts that get no cookies of others. */
 const refusersMax = 3_000;
-/** Of all cookies, names, values and paths; hostile domains could fill the memory otherwise. */
+/** Limit of all names, values and paths; otherwise hostile domains could fill the memory. */
 const totalCharsMax = 4 << 20;
-/** Longer life than this is cut. Source: rfc6265bis, 5.5. */
+/** A longer lifetime is cut to this. Source: rfc6265bis, 5.5. */
 const lifeMsMax = 400 * 86_400_000;
 
 export class CookieJar {
@@ -38,7 +38,7 @@ export class CookieJar {
   static readonly totalCharsMax = totalCharsMax;
   /** By domain, then by name and path, in the order of creation. */
   readonly #domains = new Map<string, Map<string, Cookie>>();
-  /** Hosts that get no cookies but their own; the one told first goes first. */
+  /** Hosts that get only their own cookies; the oldest entry is dropped first. */
   readonly #refusers = new Set<string>();
   readonly #totalCharsMax: number;
   #chars = 0;
@@ -48,8 +48,8 @@ export class CookieJar {
     this.#totalCharsMax = charsMax;
   }
 
-  /** Value of the Cookie header for `url` at `now` (epoch ms), '' without cookies. Where they do not
-   *  all fit, those go first that the host itself has set. */
+  /** Returns the Cookie header for `url` at `now` (epoch ms), '' without cookies. If not all fit,
+   *  those of the host itself come first. */
   header(url: URL, now: number): string {
     if (this.#domains.size === 0) return '';
     const host = url.hostname;
@@ -69,7 +69,7 @@ export class CookieJar {
       .join('; ');
   }
 
-  /** The host of `url` refuses what other hosts of its domain have set: it gets that no more. */
+  /** The host of `url` refuses cookies of other hosts of its domain: it no longer gets them. */
   refuseSiblings({ hostname }: URL): void {
     this.#refusers.delete(hostname);
     this.#refusers.add(hostname);
@@ -77,7 +77,7 @@ export class CookieJar {
     if (this.#refusers.size > refusersMax && oldest !== undefined) this.#refusers.delete(oldest);
   }
 
-  /** Takes a Set-Cookie header of an answer from `url`; what breaks a rule is left out. */
+  /** Takes a Set-Cookie header of an answer from `url`; a cookie that breaks a rule is ignored. */
   take(header: string, url: URL, now: number): void {
     const cookie = parse(header, url, now);
     if (cookie === undefined) return;
@@ -90,7 +90,7 @@ export class CookieJar {
     }
     this.#chars += sizeOf(cookie) - sizeOf(cookies.get(key));
     cookies.set(key, cookie);
-    // Moved to the end: the domain that was unused for longest goes first.
+    // Moved to the end: the domain unused for longest is dropped first.
     this.#domains.delete(domain);
     this.#domains.set(domain, cookies);
     if (cookies.size > perDomainMax) this.#delete(domain, cookies.keys().next().value ?? '');
@@ -116,7 +116,7 @@ function parse(header: string, url: URL, now: number): Cookie | undefined {
   const equals = pair.indexOf('=');
   const name = pair.slice(0, Math.max(equals, 0)).trim();
   const value = pair.slice(equals + 1).trim();
-  // Only what is fit to stand in a header again.
+  // Only text that is valid in a request header.
   if (name === '' || pair.length > charsMax || !/^[\x20-\x7e]*$/.test(pair)) return undefined;
   const attributes = new Map<string, string>();
   for (const part of rest) {
@@ -124,7 +124,7 @@ function parse(header: string, url: URL, now: number): Cookie | undefined {
     attributes.set(key.trim().toLowerCase(), text.trim());
   }
   const secure = attributes.has('secure');
-  // As browsers do, this machine counts as a safe place.
+  // As in browsers, a loopback host counts as secure.
   if (secure && url.protocol !== 'https:' && !isLoopback(url.hostname)) return undefined;
   const given = (attributes.get('domain') ?? '').replace(/^\./, '').toLowerCase();
   const domain = domainOf(given, url.hostname);
@@ -142,7 +142,7 @@ function parse(header: string, url: URL, now: number): Cookie | undefined {
   return keepsPrefix(cookie, path) ? cookie : undefined;
 }
 
-/** Undefined for a domain that is not the host's, or everybody's. */
+/** Returns undefined for a domain that is not the host's, or that is a public suffix. */
 function domainOf(given: string, host: string): { domain: string; hostOnly: boolean } | undefined {
   if (given === '' || given === host) {
     const isShared = given !== '' && isIP(host) === 0 && getSuffix(given) !== given;
@@ -167,7 +167,7 @@ function keepsPrefix({ name, secure, hostOnly, path }: Cookie, given: string): b
 function expiryOf(attributes: ReadonlyMap<string, string>, now: number): number {
   const maxAge = attributes.get('max-age') ?? '';
   if (/^-?[0-9]+$/.test(maxAge)) return now + Math.min(Number(maxAge) * 1000, lifeMsMax);
-  // `0` and `-1` are no dates, and then the cookie lasts as long as the session.
+  // `0` and `-1` are not dates, so the cookie lasts as long as the session.
   const expires = parseDate(attributes.get('expires') ?? '')?.getTime() ?? Number.POSITIVE_INFINITY;
   return Math.min(expires, now + lifeMsMax);
 }
@@ -180,7 +180,7 @@ function fits({ domain, hostOnly, path, secure }: Cookie, url: URL): boolean {
   return path.endsWith('/') || pathname.length === path.length || pathname[path.length] === '/';
 }
 
-/** In their order; of too many the host's own come first. */
+/** Keeps their order; if there are too many, the host's own are preferred. */
 function withinLimit(cookies: Cookie[], host: string): Cookie[] {
   const chars = (list: readonly Cookie[]) =>
     list.reduce((sum, { name, value }) => sum + name.length + value.length + 3, 0);

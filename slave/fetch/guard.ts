@@ -1,17 +1,17 @@
 /**
- * The address guard where connections are made. Two doors, both must be used:
+ * The address guard for connections. It has two parts, and both must be used:
  *
- *   checkUrl(url)      before every request and redirect: hosts in digits, which never reach a
+ * checkUrl(url)      before every request and redirect: hosts in digits, which never reach a
  *                      lookup, and schemes other than http and https
- *   guardedLookup(..)  as `connect: { lookup }` of an undici Agent: names; resolves, and hands only
+ * guardedLookup(..)  as `connect: { lookup }` of an undici Agent: names; resolves, and hands only
  *                      allowed addresses to the socket
  *
- * The addresses that are checked are the ones that are connected to, so a name that changes its
- * answer in between (DNS rebinding) gains nothing. A host that the operator named as a seed may be
- * in the private blocks where the master found it, too. It has an Agent over a policy with these: a
- * lookup knows no port, so that one Agent could not tell `localhost:8000` from `localhost:6379`.
- * Behind a proxy there is no lookup: the proxy
- * resolves, and must guard; what is local whoever resolves it is refused here all the same.
+ * The checked addresses are the ones connected to, so a name whose answer changes in between (DNS
+ * rebinding) gains nothing. A host that the operator named as a seed may also be in the private
+ * blocks where the master found it. It has its own Agent with a policy for these: a lookup knows no
+ * port, so one Agent could not distinguish `localhost:8000` from `localhost:6379`. Behind a proxy
+ * there is no lookup: the proxy resolves, and must guard; names that are always local are refused
+ * here all the same.
  * Source: docs/scope.md, "Private addresses".
  */
 import { isIP, type LookupFunction } from 'node:net';
@@ -37,8 +37,9 @@ function notPublic(host: string, address: string): BlockedError {
 }
 
 /**
- * Why `url` must not be requested, or undefined if the lookup may decide. To be asked before every
- * request: the first, each redirect, meta refresh and image. `isProxied`: nobody else looks at names.
+ * Returns why `url` must not be requested, or undefined if the lookup decides. Call it before every
+ * request: the first, each redirect, meta refresh and image. `isProxied`: there is no lookup, so
+ * names are checked here.
  */
 export function checkUrl(
   url: URL,
@@ -54,15 +55,14 @@ export function checkUrl(
 }
 
 /**
- * A `lookup` for `new Agent({ connect: { lookup } })` that gives only addresses that `policy`
+ * A `lookup` for `new Agent({ connect: { lookup } })` that returns only addresses that `policy`
  * allows, IPv4 first. Errors: BlockedError if the name has addresses but none is allowed; a
- * LookupError otherwise. Takes `all` and `family` as net.connect
- * sends them.
+ * LookupError otherwise. Takes `all` and `family` as net.connect sends them.
  */
 export function guardedLookup(cache: AddressCache, policy: AddressPolicy): LookupFunction {
   return (hostname, options, callback) => {
     const family = familyOf(options.family);
-    // nextTick: what the callback throws is the socket's affair, not a rejection of ours.
+    // nextTick: an error in the callback belongs to the socket and must not become our rejection.
     const fail = (error: Error) => process.nextTick(callback, error, '', 0);
     addressesOf(cache, hostname).then((addresses) => {
       const ofFamily = addresses.filter((one) => family === 0 || one.family === family);

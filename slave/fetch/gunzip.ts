@@ -1,7 +1,7 @@
 /**
- * A gzip body undone as browsers do: members that follow each other are one body, what follows the
- * last one is nobody's, and one that is cut off ends where it ends. (Node's own takes stray bytes
- * for a broken member, and loses what it has read of the body with them.) Errors are those of zlib.
+ * Decompresses a gzip body as browsers do: consecutive members are one body, bytes after the last
+ * one are ignored, and a cut body ends where it is cut. (Node's own decompressor takes stray bytes
+ * for a broken member, and loses the body with them.) Errors are those of zlib.
  *
  *     header ─▶ data ─its end─▶ trailer ─8 bytes─▶ header … ─no header: over
  *
@@ -11,9 +11,9 @@ import { Transform, type TransformCallback } from 'node:stream';
 import { constants, crc32, createInflateRaw, type InflateRaw } from 'node:zlib';
 
 const trailerBytes = 8;
-/** Of a header with its name and comment. */
+/** Limit of a header with its name and comment. */
 const headerBytesMax = 64 << 10;
-/** Empty ones cost time and give no bytes that anybody would count. */
+/** Empty members cost time and produce no bytes that a limit would count. */
 const membersMax = 10_000;
 const flags = { sum: 2, extra: 4, name: 8, comment: 16 } as const;
 
@@ -24,12 +24,12 @@ export class Gunzip extends Transform {
   /** A header, or a trailer, that is not complete. */
   #held: Buffer = Buffer.alloc(0);
   #raw: InflateRaw | undefined;
-  /** Of what came out of this member. */
+  /** Checksum of this member's output. */
   #sum = 0;
   #size = 0;
-  /** Given to `#raw`. */
+  /** Bytes given to `#raw`. */
   #fed = 0;
-  /** Called when `#raw` has ended, with how much it has left of what it was given. */
+  /** Called when `#raw` has ended, with the number of its unused input bytes. */
   #onRawEnd: (left: number) => void = () => {};
   #onRawError: (error: Error) => void = () => {};
 
@@ -139,7 +139,7 @@ export class Gunzip extends Transform {
     this.#fed += chunk.length;
     this.#onRawError = (error) => {
       this.#dropRaw();
-      // What follows a whole member need not be one.
+      // Bytes after a whole member need not be another one.
       if (this.#members > 1) this.#finish(done);
       else done(error);
     };
@@ -150,7 +150,7 @@ export class Gunzip extends Transform {
       this.#readTrailer(done);
     };
     raw.write(chunk, (error) => {
-      // Else its end was in this chunk, or an error, and is on its way.
+      // Otherwise its end was in this chunk, or an error, and the event is under way.
       if (!error && this.#raw === raw && raw.bytesWritten === this.#fed) done();
     });
   }
@@ -160,7 +160,7 @@ export class Gunzip extends Transform {
     if (raw === undefined) return;
     this.#raw = undefined;
     raw.removeAllListeners();
-    // A late error of a destroyed stream has nobody left to tell.
+    // A late error of a destroyed stream has no receiver.
     raw.on('error', () => {});
     raw.destroy();
   }
@@ -176,7 +176,7 @@ function dataError(message: string): Error {
   return Object.assign(new Error(message), { code: 'Z_DATA_ERROR' });
 }
 
-/** The length of the header that the bytes begin with; `more`: it is not complete. */
+/** Returns the length of the header at the start of the bytes; `more`: it is not complete. */
 function headerBytes(bytes: Buffer): number | 'more' | 'none' {
   const begins = [0x1f, 0x8b, 8].every((byte, i) => (bytes[i] ?? byte) === byte);
   if (!begins) return 'none';

@@ -1,7 +1,7 @@
 /**
- * Content codings undone as a stream, bounded both ways: input waits while zlib is busy, and
- * output goes out in pieces, so that a bomb is stopped by whoever counts them. Of a body whose
- * codings are not known the first bytes say what it is.
+ * Decodes content codings as a stream, bounded both ways: input waits while zlib is busy, and
+ * output comes in pieces, so that the receiver can stop a bomb. If the codings are unknown, the
+ * first bytes decide.
  * Source: RFC 9110, 8.4.1.
  */
 import { PassThrough, type Transform } from 'node:stream';
@@ -14,7 +14,7 @@ export type InflaterEvents = {
   data(chunk: Uint8Array): void;
   end(): void;
   error(error: Error): void;
-  /** Input is wanted again after `write` said false. */
+  /** Input is wanted again after `write` returned false. */
   drain(): void;
 };
 
@@ -34,7 +34,7 @@ const brotliOptions = {
 export class Inflater {
   readonly #codings: readonly Coding[] | 'unknown';
   readonly #events: InflaterEvents;
-  /** The first bytes, while they do not say enough. */
+  /** The first bytes, until they are enough to decide. */
   #head: Uint8Array = new Uint8Array(0);
   #streams: Transform[] = [];
 
@@ -63,7 +63,7 @@ export class Inflater {
   close(): void {
     for (const stream of this.#streams) {
       stream.removeAllListeners();
-      // A late error of a destroyed stream has nobody left to tell.
+      // A late error of a destroyed stream has no receiver.
       stream.on('error', () => {});
       stream.destroy();
     }
@@ -76,7 +76,7 @@ export class Inflater {
     return true;
   }
 
-  /** `codings`: none for a body as it is. */
+  /** `codings`: none for an uncoded body. */
   #open(codings: readonly Coding[], first: Uint8Array): boolean {
     this.#streams = codings.map((coding, index) => stream(coding, index === 0 ? first : undefined));
     if (codings.length === 0) this.#streams = [new PassThrough()];

@@ -1,8 +1,8 @@
 /**
- * A connection to a host whose answers undici refused to parse, with the head of the answer put
- * right on its way in. One answer a connection: nothing of one can be taken for the beginning of
+ * A connection to a host whose answers undici refused to parse, which corrects the head of the
+ * answer. A connection carries one answer, so that no part of it can be taken for the beginning of
  * the next. The clients put it between a socket and undici, so that guard, limits, decompression
- * and time-outs hold as ever.
+ * and time-outs apply as usual.
  *
  *     head ─1xx─▶ head ─the last one─▶ body (as it comes | chunks, framed anew)
  */
@@ -10,7 +10,7 @@ import { Duplex } from 'node:stream';
 import { ChunkFraming } from './chunk-framing.ts';
 import { MalformedError, mayBeStatusLine, notHttp, readHead } from './response-head.ts';
 
-/** Of all heads of an answer together, those of 1xx included. */
+/** Limit of all heads of an answer together, including those of 1xx. */
 export const headBytesMax = 64 << 10;
 const lineFeed = 10;
 const carriageReturn = 13;
@@ -22,7 +22,7 @@ export class NormalSocket extends Duplex {
   readonly #onEnd: (isOdd: boolean) => void;
   #state: 'head' | 'body' = 'head';
   #head: Buffer = Buffer.alloc(0);
-  /** Where the line begins that is not complete yet, and where to look for its end. */
+  /** The start of the incomplete line, and the position from which to search its end. */
   #lineAt = 0;
   #scannedTo = 0;
   #headBytes = 0;
@@ -30,7 +30,7 @@ export class NormalSocket extends Duplex {
   #isOdd = false;
   #isEnded = false;
 
-  /** `onEnd`: the answer was read; was anything put right? */
+  /** `onEnd`: the answer was read; `isOdd`: something was corrected. */
   constructor(socket: HostSocket, onEnd: (isOdd: boolean) => void) {
     super({ allowHalfOpen: false, readableHighWaterMark: socket.readableHighWaterMark });
     this.#socket = socket;
@@ -70,7 +70,7 @@ export class NormalSocket extends Duplex {
     done(error);
   }
 
-  /** What was read may still wait to be taken, so this is no reason to destroy it. */
+  /** Bytes that were read may still wait for the reader, so the stream is not destroyed. */
   #ended(): void {
     if (this.#isEnded || this.destroyed) return;
     this.#isEnded = true;
@@ -93,7 +93,7 @@ export class NormalSocket extends Duplex {
     }
   }
 
-  /** Gives what follows the head. */
+  /** Returns the bytes after the head. */
   #takeHead(chunk: Buffer): Buffer {
     this.#head = this.#head.length === 0 ? chunk : Buffer.concat([this.#head, chunk]);
     for (;;) {
@@ -116,7 +116,8 @@ export class NormalSocket extends Duplex {
     }
   }
 
-  /** Where the head ends, behind its empty line; undefined: not yet. Looks at each byte once. */
+  /** Returns the end of the head, after its empty line; undefined: not yet. Reads each byte
+   *  once. */
   #headEnd(): number | undefined {
     this.#skipBlankLines();
     if (!mayBeStatusLine(this.#head)) {
@@ -137,7 +138,7 @@ export class NormalSocket extends Duplex {
     }
   }
 
-  /** Before a status line. */
+  /** Skips blank lines before a status line. */
   #skipBlankLines(): void {
     let at = 0;
     while (this.#head[at] === lineFeed || this.#head[at] === carriageReturn) at++;

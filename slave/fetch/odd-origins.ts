@@ -1,11 +1,12 @@
 /**
- * The origins whose answers undici refused to parse: these are asked by clients that put heads
- * right, one request a connection. Bounded; one that has answered well for long is forgotten, so
- * that a single odd page does not cost a large site its kept connections. Pure; the fetcher's.
+ * The origins whose answers undici refused to parse: lenient clients, which correct heads and use
+ * one request per connection, serve them. Bounded; an origin with many good answers is removed, so
+ * that a single odd page does not cost a large site its kept connections. Pure; the fetcher owns
+ * it.
  */
 
 const originsMax = 10_000;
-/** Good answers one after another. An odd one costs a request more. */
+/** Good answers in a row after which an origin is removed. An odd answer costs one more request. */
 const goodMax = 100;
 
 export class OddOrigins {
@@ -23,7 +24,7 @@ export class OddOrigins {
     if (this.#good.size > originsMax && oldest !== undefined) this.#good.delete(oldest);
   }
 
-  /** An answer of the origin was read; `isOdd`: something of it was put right. */
+  /** An answer of the origin was read; `isOdd`: something was corrected. */
   answered(origin: string, isOdd: boolean): void {
     const good = this.#good.get(origin);
     if (good === undefined) return;

@@ -1,13 +1,12 @@
 /**
- * The connections of one client, a pool for each origin. Bounded, where undici's agent is not: of
- * all the sockets of a slave no more than a number stay open, and of origins no more are kept. What
- * was unused for longest is closed first, and nothing that a request needs.
- * The clients and the proxy client make it.
+ * The connections of one client, a pool for each origin. Bounded, unlike undici's agent, in the
+ * open sockets of a slave and in the number of origins. The pool unused for longest is closed
+ * first, and none that a request needs. The clients and the proxy client use it.
  */
 import type { Dispatcher } from 'undici';
 import Pool from 'undici/lib/dispatcher/pool.js';
 
-/** Sockets that are open, of all clients of a slave. */
+/** Counts the open sockets of all clients of a slave. */
 export class SocketCount {
   readonly max: number;
   open = 0;
@@ -31,7 +30,7 @@ export class Origins {
     this.#sockets = sockets;
   }
 
-  /** Origins that have a pool. */
+  /** Number of origins that have a pool. */
   get count(): number {
     return this.#pools.size;
   }
@@ -44,7 +43,7 @@ export class Origins {
     return pool.dispatch(options, handler);
   }
 
-  /** Ends when what is under way has ended. */
+  /** Closes when the requests under way have ended. */
   async close(): Promise<void> {
     await Promise.all([...this.#pools.values()].map((pool) => pool.close()));
   }

@@ -1,20 +1,20 @@
 /**
- * The proxies of a slave process: which are in use, and which are set aside because they failed.
+ * The proxies of a slave process: those in use, and those set aside after failures.
  *
  *     in use --failed, or refused thrice in a row--> aside --time is over--> in use …
  *
- * The time doubles with every failure that follows, and one answer through the proxy forgets them.
- * Pure: time is an argument (ms). The visitors choose, the fetcher tells what became of it.
+ * The time doubles with every further failure; one answer through the proxy resets it. Pure: time
+ * is an argument (ms). The visitors choose a proxy, the fetcher reports the outcome.
  */
 import type { ProxyTrouble } from '../../shared/protocol.ts';
 import { basicAuth, decodedUser } from './basic-auth.ts';
 
 const asideFirstMs = 5_000;
 const asideMsMax = 600_000;
-/** Tunnels refused in a row; one alone may be the fault of the host that it should lead to. */
+/** Refused tunnels in a row; a single one may be the fault of the host. */
 const refusalsMax = 3;
 
-/** What became of a proxy: set aside for so long (ms), or in use again. */
+/** Called when a proxy is set aside for some ms, or in use again. */
 export type ProxyEvents = {
   readonly onAside: (proxy: ProxyServer, reason: string, ms: number) => void;
   readonly onBack?: (proxy: ProxyServer) => void;
@@ -23,7 +23,7 @@ export type ProxyEvents = {
 export class ProxyServer {
   readonly url: URL;
   readonly #events: ProxyEvents;
-  /** Why it was set aside; undefined since it worked. */
+  /** The reason why it was set aside; undefined once it works. */
   #reason: string | undefined;
   #failures = 0;
   #refusals = 0;
@@ -38,17 +38,17 @@ export class ProxyServer {
     return this.#reason;
   }
 
-  /** Scheme, host and port: what may be shown. */
+  /** Scheme, host and port, without the user. */
   get name(): string {
     return `${this.url.protocol}//${this.url.host}`;
   }
 
-  /** When it may be used again; the past for one in use. */
+  /** The time when it may be used again; in the past for one in use. */
   get asideUntil(): number {
     return this.#asideUntil;
   }
 
-  /** Who we are to it, '' and '' for nobody. */
+  /** User and password for the proxy; '' and '' without. */
   get user(): { readonly username: string; readonly password: string } {
     return decodedUser(this.url);
   }
@@ -58,9 +58,9 @@ export class ProxyServer {
     return this.url.username === '' && this.url.password === '' ? undefined : basicAuth(this.url);
   }
 
-  /** It cannot be reached, or does not take us. */
+  /** The proxy cannot be reached, or refuses us. */
   failed(reason: string, now: number): void {
-    // Fetches that began together fail together: that is one failure.
+    // Fetches that started together fail together and count as one failure.
     if (now < this.#asideUntil) return;
     const ms = Math.min(asideFirstMs * 2 ** this.#failures++, asideMsMax);
     this.#asideUntil = now + ms;
@@ -68,7 +68,7 @@ export class ProxyServer {
     this.#events.onAside(this, reason, ms);
   }
 
-  /** It did not make a tunnel to some host. */
+  /** The proxy made no tunnel to a host. */
   refused(reason: string, now: number): void {
     if (++this.#refusals >= refusalsMax) this.failed(reason, now);
   }
@@ -83,7 +83,7 @@ export class ProxyServer {
   }
 }
 
-/** A proxy by its URL: crawls that share one share what is known of it. */
+/** Proxies by URL: crawls that share a proxy share its state. */
 export class Proxies {
   readonly #known = new Map<string, ProxyServer>();
   readonly #events: ProxyEvents;
@@ -92,7 +92,7 @@ export class Proxies {
     this.#events = events;
   }
 
-  /** Those that did not work when they were last asked, `forMs` from `now` set aside. */
+  /** Returns the proxies that did not work at their last use, set aside for `forMs` from `now`. */
   troubles(now: number): ProxyTrouble[] {
     return [...this.#known.values()].flatMap(({ name, reason, asideUntil }) =>
       reason === undefined

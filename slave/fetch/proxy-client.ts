@@ -1,8 +1,8 @@
 /**
- * An HTTP client whose connections go through one proxy. Requests for http hosts are handed to an
- * HTTP proxy as they are; for https hosts it makes a tunnel, and a SOCKS5 proxy does for both. The
- * proxy resolves the names of hosts; its own is resolved here. What it is to blame for is told to
- * its `ProxyServer` and becomes a ProxyError. The clients make it.
+ * An HTTP client whose connections go through one proxy. An HTTP proxy gets requests for http hosts
+ * directly and makes tunnels to https hosts; a SOCKS5 proxy makes tunnels to both. The proxy
+ * resolves the names of hosts; its own name is resolved here. Its faults are reported to its
+ * `ProxyServer` and become a ProxyError. The clients make it.
  * Source: RFC 9110, 9.3.6; RFC 9112, 3.2.2.
  */
 import { isIP, Socket } from 'node:net';
@@ -19,28 +19,28 @@ export type ProxyClientOptions = {
   readonly proxy: ProxyServer;
   readonly pool: Omit<Pool.Options, 'connect'>;
   readonly sockets: SocketCount;
-  /** The proxy's address may be any. */
+  /** Connects to the proxy, at any address. */
   readonly toProxy: buildConnector.connector;
-  /** Through a tunnel. */
+  /** Connects to a host through a tunnel. */
   readonly toHost: buildConnector.connector;
   readonly connectMs: number;
-  /** Put around the connections that answers of hosts come over, not those for tunnels. */
+  /** Wraps the connections that carry answers of hosts, not those for tunnels. */
   readonly wrap: (connector: buildConnector.connector) => buildConnector.connector;
 };
 
-/** A host that there is not: a proxy that works says so. Source: RFC 6761, 6.4. */
+/** A host that does not exist: a working proxy says so. Source: RFC 6761, 6.4. */
 const noHost = 'orbweaver.invalid';
-/** Without an answer for so long the proxy is asked, and has as long for that. */
+/** After this time without an answer the proxy is probed, with the same time for its answer. */
 const silentMs = 5_000;
 
 export class ProxyClient {
   readonly #options: ProxyClientOptions;
   readonly #tunnels: Origins;
-  /** Answers of hosts, by plain requests to the proxy. Undefined for a SOCKS proxy. */
+  /** For plain requests to the proxy. Undefined for a SOCKS proxy. */
   readonly #http: Pool | undefined;
-  /** Makes tunnels. The same where nothing is put around its connections. */
+  /** For tunnels. The same pool if connections are not wrapped. */
   readonly #connects: Pool | undefined;
-  /** A question to the proxy that is under way. */
+  /** The probe of the proxy that is under way. */
   #asked: Promise<boolean> | undefined;
 
   constructor(options: ProxyClientOptions) {
@@ -65,7 +65,7 @@ export class ProxyClient {
     this.#connects = isSame ? this.#http : new Pool(proxy.url.origin, plain);
   }
 
-  /** `leftMs`: until nobody waits for it any more. */
+  /** `leftMs`: time until the request is given up. */
   dispatch(
     options: Dispatcher.DispatchOptions,
     handler: Dispatcher.DispatchHandler,
@@ -106,7 +106,7 @@ export class ProxyClient {
     return [...pools].filter((pool) => pool !== undefined);
   }
 
-  /** A connection that leads to the host. */
+  /** Returns a connection to the host. */
   async #reach({ hostname, port, protocol }: buildConnector.Options): Promise<Socket> {
     const targetPort = Number(port || (protocol === 'https:' ? 443 : 80));
     try {
@@ -133,7 +133,7 @@ export class ProxyClient {
     });
     if (!(socket instanceof Socket)) throw this.#blame('proxy', 'the proxy made no tunnel');
     if (statusCode >= 200 && statusCode < 300) return socket;
-    // What it says of itself in the body is not read.
+    // The body of a refusal is not read.
     socket.on('error', () => {}).destroy();
     if (statusCode === 407) throw this.#blame('proxy', 'the proxy wants other credentials');
     throw this.#blame('connect', `the proxy answered ${statusCode}`);
@@ -145,7 +145,7 @@ export class ProxyClient {
     let stage: 'greeting' | 'asking' | 'late' = 'greeting';
     const expire = () => {
       const within = `within ${connectMs / 1000} s`;
-      // It has taken us, so it is the host that does not answer.
+      // The proxy accepted us, so the host does not answer.
       late =
         stage === 'asking'
           ? new ProxyError('connect', `the proxy did not reach the host ${within}`)
@@ -179,10 +179,10 @@ export class ProxyClient {
     });
   }
 
-  /** Does the proxy answer anything? One question at a time, on a connection of its own. */
+  /** Does the proxy answer at all? One probe at a time, on a separate connection. */
   #isAlive(withinMs: number): Promise<boolean> {
     this.#asked ??= (this.#http === undefined ? this.#greets(withinMs) : this.#answers(withinMs))
-      // What it is to blame for was told where it was found out.
+      // Its faults are reported where they occur.
       .catch(() => false)
       .finally(() => {
         this.#asked = undefined;
@@ -243,8 +243,8 @@ export class ProxyClient {
     });
   }
 
-  /** A request for the proxy. By the Host header alone its connection would be taken for one to the
-   *  host, and its certificate, too. */
+  /** The origin and name for a request to the proxy itself. By the Host header, undici would take
+   *  its connection and certificate for those of the host. */
   #own(): { origin: string; servername: string } {
     const { origin, hostname } = this.#options.proxy.url;
     return { origin, servername: hostname };
@@ -276,13 +276,13 @@ function nameOf(hostname: string): string {
   return isIP(unbracketed(hostname)) === 0 ? hostname : '';
 }
 
-/** The code of an error, if it says anything: those of the DOM are numbers. */
+/** Returns the code of an error, if it is useful: those of the DOM are numbers. */
 function codeOf(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   return typeof code === 'string' ? `: ${code}` : '';
 }
 
-/** Rejects when it takes longer; what comes later is let go. */
+/** Rejects if `promise` takes longer; a late result is released. */
 function within<T>(promise: Promise<T>, ms: number, letGo: (late: T) => void): Promise<T> {
   return new Promise((resolve, reject) => {
     let isLate = false;

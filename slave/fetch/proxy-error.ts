@@ -1,4 +1,4 @@
-/** `proxy`: it cannot be reached or does not take us. `connect`: it did not reach the host. */
+/** `proxy`: it cannot be reached or refuses us. `connect`: it did not reach the host. */
 export class ProxyError extends Error {
   readonly kind: 'proxy' | 'connect';
 

@@ -1,8 +1,8 @@
 /**
- * The redirects of one fetch: where the next hop leads, and when the chain must end. A page that
- * sets a cookie and redirects to itself is no loop, so cookies are a part of the state. A chain
- * stays on the origin of its first URL, which is its politeness group, unless its kind of task lets
- * it lead anywhere. Pure.
+ * The redirects of one fetch: the next hop, and the end of the chain. A page that sets a cookie and
+ * redirects to itself is not a loop, so cookies are a part of the state. A chain stays on the origin
+ * of its first URL, which is its politeness group, unless its kind of task lets it lead anywhere.
+ * Pure.
  * Source: RFC 9110, 15.4.
  */
 import { limits } from '../../shared/protocol.ts';
@@ -16,7 +16,7 @@ export type RedirectStep =
 
 const statuses = new Set([301, 302, 303, 307, 308]);
 
-/** True if an answer with this status and a Location leads on. */
+/** Returns whether an answer with this status and a Location is a redirect. */
 export function isRedirect(status: number): boolean {
   return statuses.has(status);
 }
@@ -28,7 +28,7 @@ export type ChainOptions = {
 };
 
 export class RedirectChain {
-  /** States that led on already: the URL and the cookies that it was asked with. */
+  /** States that have redirected: a URL and the cookies sent with it. */
   readonly #visited = new Set<string>();
   readonly #origin: string;
   readonly #hopsMax: number;
@@ -55,13 +55,13 @@ export class RedirectChain {
     return this.#url;
   }
 
-  /** It stands on the origin where it began. */
+  /** Is the chain at the origin where it began? */
   get isAtHome(): boolean {
     return !this.#leadsAnywhere || this.#url.origin === this.#origin;
   }
 
-  /** Take one redirect answer; after `follow` the chain stands on the next hop. `before`: the
-   *  cookies that were sent; `after`: says those for the next URL. */
+  /** Takes one redirect; after `follow` the chain is at the next hop. `before`: the cookies that
+   *  were sent; `after`: returns those for the next URL. */
   next(location: string, before: string, after: (url: URL) => string): RedirectStep {
     this.#visited.add(`${this.url} ${before}`);
     const target = resolveLocation(location, this.#url);

@@ -1,17 +1,17 @@
 /**
- * The head of an HTTP/1 response as browsers read it, written anew as the standard has it. Takes
- * lines that end with a bare LF, folded values, blanks before a colon, lines without one, control
- * characters and repeated equal lengths. Refuses what could be read in two ways, and what is no
- * HTTP/1 at all. The head that comes out always says how its body ends, and that the connection
- * closes after it. Pure; called by the normal socket.
+ * Reads the head of an HTTP/1 response as browsers do, and rewrites it by the standard. It accepts
+ * bare LF line ends, folded values, blanks before a colon, lines without one, control characters
+ * and repeated equal lengths. It refuses heads that could be read in two ways, and answers that are
+ * not HTTP/1. The new head always declares the end of its body, and that the connection closes
+ * after it. Pure; called by the normal socket.
  * Source: RFC 9112, 2.2 to 6.3; RFC 9110, 5.5; Chromium, http_response_headers.cc, http_util.cc.
  */
 
-/** An answer that nobody should read. It will be the same the next time. */
+/** An answer that must not be read. It will be the same the next time. */
 export class MalformedError extends Error {
   readonly kind: 'protocol' | 'too-large';
 
-  /** `reason`: one line, from constant texts alone. */
+  /** `reason`: one line of constant texts. */
   constructor(reason: string, kind: 'protocol' | 'too-large' = 'protocol') {
     super(kind === 'protocol' ? `malformed answer: ${reason}` : reason);
     this.name = 'MalformedError';
@@ -37,7 +37,7 @@ const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 /** All but NUL, tab and line feed. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
 const controls = /[\x01-\x08\x0b-\x1f\x7f]/g;
-/** What this head says of the connection and of its body is said anew. */
+/** Fields about the connection and the body, which are rewritten. */
 const ownFields = /^(?:connection|keep-alive|proxy-connection|content-length|transfer-encoding)$/i;
 
 /** Could these bytes, after blank lines, begin a status line? False as soon as they cannot. */
@@ -46,7 +46,7 @@ export function mayBeStatusLine(bytes: Uint8Array): boolean {
   return 'HTTP/'.startsWith(start);
 }
 
-/** What an answer is that begins with these bytes instead of a status line. */
+/** Returns the error for an answer that begins with these bytes instead of a status line. */
 export function notHttp(bytes: Uint8Array): MalformedError {
   const isIcy = Buffer.from(bytes.subarray(0, 4)).toString('latin1').toUpperCase() === 'ICY ';
   return new MalformedError(isIcy ? 'it speaks ICY, not HTTP' : 'no HTTP status line');
@@ -62,7 +62,7 @@ export function readHead(head: Buffer): ResponseHead {
   const { status, isOdd: isOddLine } = readStatusLine(lines[0] ?? '');
   isOdd ||= isOddLine;
   if (status === 101) throw new MalformedError('it changes to another protocol unasked');
-  // undici takes any but 100.
+  // undici accepts any except 100.
   if (status < 200) return { kind: 'interim', isOdd: status === 100 || isOdd };
   const read = readFields(lines.slice(1));
   const framing = readFraming(read.fields);
@@ -90,11 +90,11 @@ function readStatusLine(line: string): { status: number; isOdd: boolean } {
   return { status, isOdd: !isStrict };
 }
 
-/** `lines`: what follows the status line. */
+/** `lines`: the lines after the status line. */
 function readFields(lines: readonly string[]): { fields: Field[]; isOdd: boolean } {
   const fields: Field[] = [];
   let isOdd = false;
-  /** The field that a folded line goes on with; a line that was dropped takes those with it. */
+  /** The field that a folded line continues; a dropped line drops its continuations, too. */
   let last: Field | undefined;
   for (const raw of lines) {
     if (raw === '') continue;
@@ -121,7 +121,7 @@ function readFields(lines: readonly string[]): { fields: Field[]; isOdd: boolean
   return { fields, isOdd };
 }
 
-/** How the body ends: by its length, by its last chunk, or with the connection. */
+/** Returns how the body ends: by its length, by its last chunk, or with the connection. */
 function readFraming(fields: readonly Field[]): {
   field: string;
   isChunked: boolean;
@@ -142,13 +142,13 @@ function readFraming(fields: readonly Field[]): {
   const values = lengths.map((text) => (/^[0-9]{1,15}$/.test(text) ? Number(text) : undefined));
   if (new Set(values).size > 1) throw new MalformedError('several different Content-Lengths');
   const [length] = values;
-  // Browsers take no notice of one that is no number: the body ends with the connection.
+  // Browsers ignore a length that is not a number: the body ends with the connection.
   if (length === undefined) return { field: '', isChunked: false, isOdd: lengthFields.length > 0 };
   const isOdd = lengthFields.length > 1 || lengthFields[0]?.value !== lengths[0];
   return { field: `content-length: ${length}\r\n`, isChunked: false, isOdd };
 }
 
-/** The members of a list field, those of all its lines. */
+/** Returns the members of a list field, from all its lines. */
 function listOf(fields: readonly Field[], name: string): string[] {
   return fields
     .filter((field) => field.name.toLowerCase() === name)
@@ -157,7 +157,7 @@ function listOf(fields: readonly Field[], name: string): string[] {
     .filter((member) => member !== '');
 }
 
-/** Without spaces and tabs around it. In linear time, which a regular expression would not be. */
+/** Trims spaces and tabs, in linear time, unlike a regular expression. */
 function trimBlanks(text: string): string {
   let from = 0;
   let to = text.length;

@@ -1,7 +1,8 @@
 /**
- * Watches a request that goes through a proxy: while nothing answers, either the host is slow or
- * the proxy hangs, and only the proxy itself can say which. So it is asked; if it does not answer
- * that either, the request fails by the proxy's fault. The proxy client wraps each request in it.
+ * Watches a request that goes through a proxy: while there is no answer, either the host is slow or
+ * the proxy hangs, and only the proxy itself can show which. So the proxy is probed. If it does not
+ * answer the probe, the request fails by the proxy's fault. The proxy client wraps each request in
+ * it.
  */
 import type { Dispatcher } from 'undici';
 
@@ -9,10 +10,10 @@ type Handler = Dispatcher.DispatchHandler;
 type Controller = Dispatcher.DispatchController;
 
 export type SilenceOptions = {
-  /** Without an answer for so long the proxy is asked. */
+  /** After this time without an answer the proxy is probed. */
   readonly afterMs: number;
   readonly isAlive: () => Promise<boolean>;
-  /** The proxy is silent: what the request fails with. */
+  /** Returns the error of a request when the proxy is silent. */
   readonly blame: () => Error;
 };
 
@@ -70,7 +71,7 @@ export class SilenceWatch implements Handler {
   }
 }
 
-/** Of a request that still waits for its connection. */
+/** For a request that still waits for its connection. */
 const notStarted: Controller = {
   aborted: true,
   paused: false,

@@ -1,5 +1,6 @@
 /**
- * Asks a SOCKS5 proxy, over a connection to it, for one to a host. The proxy resolves the name.
+ * Asks a SOCKS5 proxy, over a connection to it, for a connection to a host. The proxy resolves the
+ * name.
  * Source: RFC 1928 (SOCKS5), RFC 1929 (user and password).
  */
 import type { Socket } from 'node:net';
@@ -16,8 +17,8 @@ const replies: Readonly<Record<number, string>> = {
 
 export type SocksUser = { readonly username: string; readonly password: string };
 
-/** Resolves when the proxy has taken us, whatever it can reach. The caller bounds the time by
- *  destroying the socket. @throws ProxyError */
+/** Resolves when the proxy has accepted us, whichever hosts it can reach. The caller bounds the
+ *  time by destroying the socket. @throws ProxyError */
 export async function socksGreet(socket: Socket, user: SocksUser): Promise<void> {
   const hasUser = user.username !== '' || user.password !== '';
   socket.write(Buffer.from([5, 1, hasUser ? 2 : 0]));
@@ -31,19 +32,20 @@ export async function socksGreet(socket: Socket, user: SocksUser): Promise<void>
   if (status !== 0) throw new ProxyError('proxy', wrongUser);
 }
 
-/** Resolves when the socket, on which the proxy has taken us, leads to the host. The caller bounds
- *  the time by destroying the socket. @throws ProxyError */
+/** Resolves when the socket, on which the proxy has accepted us, is connected to the host. The
+ *  caller bounds the time by destroying the socket. @throws ProxyError */
 export async function socksConnect(socket: Socket, host: string, port: number): Promise<void> {
   const target = Buffer.alloc(2);
   target.writeUInt16BE(port);
-  // Addresses go as text, too: every proxy reads them, and names are the common case.
+  // Addresses are sent as text, too: every proxy reads them, and names are the common case.
   socket.write(Buffer.concat([Buffer.from([5, 1, 0, 3]), withLength(host), target]));
   const [, reply = 1, , type, first = 0] = await read(socket, 5);
   if (reply !== 0) {
     const reason = replies[reply] ?? `error ${reply}`;
     throw new ProxyError('connect', `the proxy answered: ${reason}`);
   }
-  // The address that it connected from, of which one byte is read already, and the port.
+  // The address from which the proxy connected, without its first byte, which was read already, and
+  // the port.
   const addressBytes = type === 1 ? 3 : type === 4 ? 15 : first;
   await read(socket, addressBytes + 2);
 }
@@ -55,7 +57,7 @@ function withLength(text: string): Buffer {
   return Buffer.concat([Buffer.from([bytes.length]), bytes]);
 }
 
-/** Just so many bytes: what follows is the host's. */
+/** Reads exactly `count` bytes: the following ones are the host's. */
 function read(socket: Socket, count: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const settle = (bytes: Buffer | undefined): void => {

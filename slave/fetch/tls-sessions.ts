@@ -1,11 +1,11 @@
 /**
- * TLS sessions that hosts gave, to be resumed: a resumed handshake needs no certificate, and no
- * signature to be checked. All clients of a slave share the room, but nobody resumes another's
- * session: a host would learn by it that two visitors are one. Bounded by bytes; the one unused for
- * longest goes first. The clients make a part of it for each connector.
+ * TLS sessions of hosts, to be resumed: a resumed handshake needs no certificate and no signature
+ * check. All clients of a slave share the space, but none resumes another's session: a host could
+ * recognise two visitors as one. Bounded by bytes; the session unused for longest is dropped first.
+ * The clients make a part of it for each connector.
  */
 const bytesMaxDefault = 16 << 20;
-/** What an entry costs beside the session. */
+/** Cost of an entry besides the session. */
 const entryBytes = 256;
 
 /** The sessions of one connector. */
@@ -30,7 +30,7 @@ export class SessionRoom {
     return this.#bytes;
   }
 
-  /** A part for a connector of its own. */
+  /** Returns a part for one connector. */
   part(): TlsSessions {
     const prefix = `${this.#parts++} `;
     return {

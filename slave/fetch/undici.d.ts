@@ -1,6 +1,7 @@
 /**
- * The modules of undici that a slave uses, by their paths in the pinned version: the package as a
- * whole brings a `fetch`, WebSockets, caches and mocks, and a slave would start half as slow again.
+ * The modules of undici that a slave uses, by their paths in the pinned version: the whole package
+ * includes a `fetch`, WebSockets, caches and mocks, and would make the start of a slave 50 %
+ * slower.
  */
 declare module 'undici/lib/dispatcher/pool.js' {
   export { Pool as default } from 'undici';
@@ -8,7 +9,7 @@ declare module 'undici/lib/dispatcher/pool.js' {
 declare module 'undici/lib/core/connect.js' {
   export { buildConnector as default } from 'undici';
 }
-/** What the package makes a method of every dispatcher. */
+/** The package makes this a method of every dispatcher. */
 declare module 'undici/lib/api/api-connect.js' {
   import type { Dispatcher } from 'undici';
 

@@ -1,17 +1,17 @@
 /**
- * What the beginning of a page says of its charset as XML: by its declaration, or by the zeros of
- * UTF-16. Pure. `head`: the first bytes.
+ * Finds the charset of an XML page at its beginning: by its declaration, or by the zeros of UTF-16.
+ * Pure. `head`: the first bytes.
  * Source: HTML Standard, "prescan a byte stream", "get an XML encoding"; XML 1.0, appendix F.
  */
 
-/** The label in `<?xml … encoding="…"?>`, which may be no encoding's. */
+/** The label in `<?xml … encoding="…"?>`, which may not name an encoding. */
 export function declaredLabel(head: Uint8Array): string | undefined {
   const text = Buffer.from(head).toString('latin1');
   const end = text.startsWith('<?xml') ? text.indexOf('>') : -1;
   if (end < 0) return undefined;
   const named = /encoding[\0-\x20]*=[\0-\x20]*(?:"([^"]*)"|'([^']*)')/.exec(text.slice(0, end));
   const label = named?.[1] ?? named?.[2] ?? '';
-  // Elsewhere a label may stand between spaces.
+  // Elsewhere a label may be between spaces.
   return /[\0-\x20]/.test(label) ? undefined : label;
 }
 
