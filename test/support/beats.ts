@@ -1,7 +1,7 @@
 /**
- * When could something have happened that this process was told of? A request that a test's own
- * server stamps has come some time before, while the process was busy with other things or did
- * not run at all. Beats tell how long before, at most.
+ * Bounds the time at which an event happened that this process noticed later. A request may arrive
+ * some time before a test's own server stamps it, while the process is busy or does not run. Beats
+ * show how long before, at most.
  */
 import type { TestContext } from 'node:test';
 
@@ -17,14 +17,16 @@ export class Beats {
     test.after(() => clearInterval(timer));
   }
 
-  /** What was met at `at` (of `performance.now()`) had not come at the time that this gives. */
+  /** Returns a time at which an event noticed at `at` (of `performance.now()`) had not happened
+   *  yet. */
   before(at: number): number {
     const next = this.#at.findIndex((beat) => beat >= at);
     const last = next < 0 ? this.#at.length : next;
     return this.#at[Math.max(0, last - turnsBack)] ?? 0;
   }
 
-  /** Gaps between requests of these logs that were shorter than `delayMs` for sure, in ms. */
+  /** Returns the gaps between requests of these logs that were certainly shorter than `delayMs`, in
+   *  ms. */
   shortGaps(logs: readonly (readonly { at: number }[])[], delayMs: number): number[] {
     const stamps = logs
       .flat()
@@ -35,5 +37,5 @@ export class Beats {
   }
 }
 
-/** Timers and clocks of several processes differ by so much. */
+/** Maximum difference of timers and clocks of several processes. */
 const clockMs = 5;

@@ -1,6 +1,6 @@
 /**
- * Certificates for HTTPS servers of tests, made anew in each run: an authority, and what it or
- * nobody vouches for. A slave trusts the authority by NODE_EXTRA_CA_CERTS.
+ * Certificates for HTTPS servers of tests, made in each run: an authority, certificates signed by
+ * it, and self-signed ones. A slave trusts the authority by NODE_EXTRA_CA_CERTS.
  * Source: RFC 5280, 4.1; RFC 5480 (keys); X.690 (DER).
  */
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
@@ -9,7 +9,7 @@ import type { Identity } from '../../selftest/site.ts';
 type Wanted = {
   /** DNS names and IPv4 addresses. */
   readonly names?: readonly string[];
-  /** Whole days from now; negative: over since then. */
+  /** Whole days from now; negative: expired so many days ago. */
   readonly days?: number;
 };
 
@@ -32,7 +32,7 @@ export class Authority {
   }
 }
 
-/** A certificate that only its holder vouches for. */
+/** A self-signed certificate. */
 export function selfSigned({ names = ['127.0.0.1'], days = 30 }: Wanted = {}): Identity {
   return issue(names, days);
 }

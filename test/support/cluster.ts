@@ -1,6 +1,6 @@
 /**
- * Real masters and slaves as processes, in a folder of their own, for end-to-end tests and
- * benches. Everything that was started is gone after `close`.
+ * Real masters and slaves as processes, in a folder of their own, for end-to-end tests and benches.
+ * `close` ends everything that was started.
  */
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, watch } from 'node:fs';
@@ -35,8 +35,8 @@ export class Cluster {
   readonly #programs = new Set<Program>();
   #slaves = 0;
 
-  /** Closed by its owner, or at the end of the test, also of one that takes too long. `programs`:
-   *  the folder that they are in. */
+  /** Closed by its owner, or at the end of the test, even after a time-out. `programs`: their
+   *  folder. */
   constructor(test?: TestContext, parent = tmpdir(), programs = root) {
     this.#root = programs;
     this.folder = mkdtempSync(join(parent, 'orbweaver-'));
@@ -58,13 +58,13 @@ export class Cluster {
     return program;
   }
 
-  /** Resolves when a master has said in the data folder where it listens. */
+  /** Resolves when a master has written its address to the data folder. */
   async listening(): Promise<void> {
     mkdirSync(this.data, { recursive: true });
     await fileMatches(join(this.data, 'master.addr'), /:\d+/);
   }
 
-  /** `host:port` of the master that runs. */
+  /** `host:port` of the running master. */
   get address(): string {
     return readFileSync(join(this.data, 'master.addr'), 'utf8').trim();
   }
@@ -91,7 +91,8 @@ export class Cluster {
     return program;
   }
 
-  /** Asks the running master by a subcommand; gives what it printed. Fails unless it exits 0. */
+  /** Runs a subcommand against the running master; returns its output. Fails unless it exits with
+   *  0. */
   async ask(...args: readonly string[]): Promise<string> {
     const [verb = '', ...rest] = args;
     const where = ['--master', this.address, '--authkey-file', join(this.data, 'authkey')];
@@ -101,7 +102,7 @@ export class Cluster {
     return program.stdout;
   }
 
-  /** What `status` says of a crawl. */
+  /** Returns the status of a crawl. */
   async status(crawl = 'default'): Promise<CrawlStatus> {
     const { crawls } = JSON.parse(await this.ask('status', '--json')) as Replies['crawl.list'];
     const status = crawls.find(({ name }) => name === crawl);
@@ -122,7 +123,7 @@ export class Cluster {
     return readFileSync(path, 'utf8').split('\n').slice(0, -1);
   }
 
-  /** Resolves when the file has more than so many lines. */
+  /** Resolves when the file has more than `count` lines. */
   async grown(
     file: 'pages.jsonl' | 'img_src.txt',
     lines: number,

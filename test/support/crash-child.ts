@@ -1,7 +1,7 @@
 /**
  * Runs a stored crawl and kills itself at the n-th boundary between writes: `node crash-child.js
- * <folder> <seed> <pages> <n>`. Says on file descriptor 3 what was acknowledged, and at its end how
- * many boundaries there were.
+ * <folder> <seed> <pages> <n>`. Reports acknowledged work on file descriptor 3, and at its end the
+ * number of boundaries.
  *
  * A boundary is before a commit, after it and before anything follows; before, within and after
  * each write, sync and cut of a file, and around renames and syncs of folders.
@@ -21,7 +21,7 @@ function boundary(): void {
   if (++count === crashAt) process.kill(process.pid, 'SIGKILL');
 }
 
-/** The pace of a long crawl would only be waiting here. */
+/** The pace of a long crawl would only add waits here. */
 const wait = globalThis.setTimeout;
 const hasty = (run: () => void, ms = 0) => wait(run, Math.min(ms, 3));
 globalThis.setTimeout = hasty as typeof setTimeout;
@@ -51,7 +51,7 @@ async function instrumentFiles(): Promise<void> {
   await file.close();
   type Write = (buffer: Uint8Array, offset: number, length: number, at?: number) => unknown;
   const write = handles.write as unknown as Write;
-  // Half of it first, as a crash in the middle would leave it.
+  // Half of the data first, as after a crash in the middle.
   const writeHalf = async function (this: FileHandle, ...args: Parameters<Write>) {
     const [buffer, offset = 0, length = buffer.byteLength - offset, at] = args;
     boundary();

@@ -1,6 +1,6 @@
 /**
- * Kills a stored crawl at boundaries between its writes, one child a point, and lets it go on: what
- * was acknowledged is not asked for again, and in the end files, counters and store are exact.
+ * Kills a stored crawl at boundaries between its writes, one child per point, and resumes it:
+ * acknowledged pages are not fetched again, and in the end files, counters and store are exact.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,12 +17,12 @@ const program = fileURLToPath(new URL('./crash-child.js', import.meta.url));
 const pagesCount = 60;
 /** Points of one run of the child; another site comes next. */
 const pointsPerSite = 50;
-/** At once: most of the time is waiting. */
+/** Children at once: most of their time is waiting. */
 const atOnce = 5;
 
 export type CrashReport = { readonly points: number; readonly violations: readonly string[] };
 
-/** Tries so many points. `onPoint` is told of each. */
+/** Tries this number of points, and calls `onPoint` for each. */
 export async function crashAtPoints(
   points: number,
   seed: number,
@@ -33,7 +33,7 @@ export async function crashAtPoints(
   for (let done = 0; done < points; ) {
     const site = Math.floor(random() * 2 ** 31);
     const { boundaries } = await crashAt(site, 0);
-    // Spread evenly over the run, with a part of chance.
+    // Spread evenly over the run, with some randomness.
     const step = boundaries / Math.min(pointsPerSite, points - done);
     const queue: number[] = [];
     for (let at = 1 + random() * step; at <= boundaries; at += step) queue.push(Math.floor(at));

@@ -3,7 +3,8 @@ import { fileURLToPath } from 'node:url';
 
 export type Demo = { readonly url: string; close(): Promise<void> };
 
-/** What a right crawl of the demo finds; every list is sorted, absolute, and without doubles. */
+/** The results of a correct crawl of the demo; every list is sorted, absolute, and without
+ *  duplicates. */
 export type DemoTruth = {
   readonly pages: readonly string[];
   readonly images: readonly string[];

@@ -1,4 +1,4 @@
-/** The documents of the project as their readers have them: fenced blocks and their commands. */
+/** The documents of the project as their readers see them: fenced blocks and their commands. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from './cluster.ts';
@@ -7,16 +7,16 @@ import { root } from './cluster.ts';
 export type Block = {
   /** Path from the root. */
   readonly file: string;
-  /** Of its first line of text, from 1. */
+  /** Number of its first line of text, from 1. */
   readonly line: number;
   readonly language: string;
   readonly text: string;
 };
 
-/** A command of a `sh` or `console` block, with what the document says that it prints. */
+/** A command of a `sh` or `console` block, with its output in the document. */
 export type Command = { readonly text: string; readonly line: number; readonly prints: string[] };
 
-/** What a user reads, by path from the root. */
+/** The documents for users, by path from the root. */
 export const documentFiles: readonly string[] = [
   'README.md',
   'CONTRIBUTING.md',
@@ -49,7 +49,8 @@ export function proseOf(file: string): string {
   return readDocument(file).replace(/^```[\s\S]*?^```/gm, '');
 }
 
-/** Commands of a block: of `console` what follows a `$`, of `sh` every line that is no comment. */
+/** Commands of a block: in `console` the text after `$`, in `sh` every line that is not a
+ *  comment. */
 export function commandsOf(block: Block): Command[] {
   const lines = block.text.replaceAll('\\\n', '').split('\n');
   const commands: Command[] = [];

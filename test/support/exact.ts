@@ -18,7 +18,7 @@ export function readImages(cluster: Cluster, crawl = 'default'): string[] {
   return wholeLines(cluster, 'img_src.txt', crawl);
 }
 
-/** Both files hold what `truth` says and each thing once. */
+/** Both files match `truth`, each item once. */
 export function assertExact(cluster: Cluster, truth: Truth, crawl = 'default'): void {
   const lines = readPages(cluster, crawl);
   assertSame('pages', pagesOf(lines), truth.pages);

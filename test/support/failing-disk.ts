@@ -1,6 +1,6 @@
 /**
- * A real file system (ext4 on a loop device, its image on a small tmpfs) that fails the way that
- * disks do: the kernel makes it read-only, or the device refuses writes. Only for root on Linux.
+ * A real file system (ext4 on a loop device, its image on a small tmpfs) that fails as disks do:
+ * the kernel makes it read-only, or the device refuses writes. Only for root on Linux.
  */
 import { spawnSync } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, rmSync, truncateSync } from 'node:fs';
@@ -10,7 +10,7 @@ import type { TestContext } from 'node:test';
 import { SmallDisk } from './small-disk.ts';
 
 const imageMb = 96;
-/** What the image may take: more than a test writes. */
+/** Size of the image: more than a test writes. */
 const roomMb = 64;
 
 export class FailingDisk {
@@ -23,12 +23,12 @@ export class FailingDisk {
     this.#image = join(under.path, 'image');
   }
 
-  /** Undefined where nothing may be mounted: the test is skipped then. */
+  /** Undefined if this user may not mount: the test is skipped then. */
   static mount(test: TestContext): FailingDisk | undefined {
     const under = SmallDisk.mount(test, roomMb);
     if (under === undefined) return undefined;
     const disk = new FailingDisk(under);
-    // Last, when what uses it has ended.
+    // Last, after the programs that use it.
     test.after(() => disk.#close());
     try {
       disk.#make();
@@ -39,18 +39,18 @@ export class FailingDisk {
     }
   }
 
-  /** What the kernel does when it finds the file system wrong: it is read-only for everybody, files
-   *  that are open included. */
+  /** Does what the kernel does with a damaged file system: it is read-only for all, including open
+   *  files. */
   turnReadOnly(): void {
     run('mount', '-o', 'remount,abort', this.path);
   }
 
-  /** The device takes no more writes to blocks that it has not written before: EIO. */
+  /** The device refuses writes to blocks that it has not written before: EIO. */
   refuseWrites(): void {
     this.#under.fill();
   }
 
-  /** Repaired and mounted again, when nobody uses it. */
+  /** Repairs and mounts it again, when no program uses it. */
   mend(): void {
     this.#under.free();
     run('umount', this.path);
@@ -75,7 +75,7 @@ export class FailingDisk {
   }
 }
 
-/** @throws Error with what it complained of. e2fsck says 1 or 2 when it has mended something. */
+/** @throws Error with its message. e2fsck exits with 1 or 2 when it has repaired something. */
 function run(program: string, ...args: readonly string[]): void {
   const { error, status, stderr } = spawnSync(program, args, { encoding: 'utf8' });
   if (error) throw error;

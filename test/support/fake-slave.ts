@@ -1,4 +1,4 @@
-/** A holder of leases without a connection: it keeps what it is told. */
+/** A holder of leases without a connection: it records its messages. */
 import type { Lease, LeaseHolder } from '../../master/frontier/dispatch/leases.ts';
 
 export class FakeSlave implements LeaseHolder {
@@ -8,7 +8,7 @@ export class FakeSlave implements LeaseHolder {
   slots: number;
   trials = 0;
   takes: LeaseHolder['takes'] = 'all';
-  /** Everything that was ever pushed, and taken away. */
+  /** All leases ever pushed, and cancelled. */
   readonly pushed: Lease[] = [];
   readonly cancelled: Lease[] = [];
 

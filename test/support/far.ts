@@ -1,4 +1,4 @@
-/** A way to a master that takes time: a TCP proxy that passes on what it reads so much later. */
+/** A slow path to a master: a TCP proxy that forwards bytes after a delay. */
 import { once } from 'node:events';
 import {
   type AddressInfo,

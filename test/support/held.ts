@@ -1,4 +1,4 @@
-/** Crawls whose result files somebody does something to. */
+/** Crawls whose result files are tampered with. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
@@ -8,14 +8,14 @@ import type { CrawlStatus } from '../../shared/protocol.ts';
 import { Cluster, type Program } from './cluster.ts';
 import { assertLeaves, siteFor } from './parts.ts';
 
-/** What the log says of the crawl `default`. */
+/** The log line about the crawl `default`. */
 export const held = /crawl default is held: .*/;
 export const gone = / is gone, and \d+ bytes were written to it; put the file back/;
 export const heldFlags: readonly string[] = ['--per-host', '4'];
 
 /** A file in the folder of a crawl. */
 export const fileIn = (folder: string, name = 'pages.jsonl'): string => join(folder, name);
-/** Where a test keeps it. */
+/** The place where a test keeps it. */
 export const keptOf = (folder: string, name = 'pages.jsonl'): string => `${folder}-kept-${name}`;
 
 /** Crawls with some lines written, of a site that takes some seconds. */

@@ -1,4 +1,4 @@
-/** Many small https hosts on loopback addresses of their own, and what they saw of connections. */
+/** Many small https hosts on separate loopback addresses, and the connections that they saw. */
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
@@ -12,9 +12,9 @@ export function addressOf(host: number): string {
 }
 
 type HostOptions = {
-  /** Of the host at this address; without it all speak http. */
+  /** The identity of the host at an address; without it all speak http. */
   readonly identityOf?: (address: string) => Identity;
-  /** How long they keep unused connections; default: Node's 5 s. */
+  /** Time for which they keep unused connections; default: Node's 5 s. */
   readonly keepAliveMs?: number;
 };
 
@@ -23,7 +23,7 @@ export class ManyHosts {
   readonly urls: string[] = [];
   /** TLS handshakes of each host: complete ones, and resumed ones. */
   readonly handshakes = new Map<string, { full: number; resumed: number }>();
-  /** Open now, and most at once. */
+  /** Open connections now, and their maximum. */
   open = 0;
   openMax = 0;
   connections = 0;

@@ -1,8 +1,8 @@
 /**
- * The image of the Dockerfile without an engine: what its COPY lines take through .dockerignore, by
- * a reading of our own and by buildah (which builds without a daemon; FROM scratch, since no test
- * has base images); then its build in that tree, with the packages that are installed here; and the
- * tree of the last stage, from which its programs run.
+ * The image of the Dockerfile without an engine. It has the files that its COPY lines take through
+ * .dockerignore, by our own reading and by buildah (which builds without a daemon; FROM scratch,
+ * since tests have no base images); then the build in that tree, with the packages installed here;
+ * and the tree of the last stage, from which the programs run.
  */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -18,7 +18,7 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { root } from './cluster.ts';
 
-/** Of one stage: its folder, what it copies, and what it runs. */
+/** One stage: its folder, its copies, and its commands. */
 export type Stage = {
   readonly name: string;
   readonly workdir: string;
@@ -53,7 +53,7 @@ export function stagesOf(dockerfile: string): Stage[] {
 
 export const hasBuildah = spawnSync('buildah', ['--version']).status === 0;
 
-/** What a stage copies of the context, as buildah does it. */
+/** Returns the files that a stage copies of the context, by buildah. */
 export function copiedByBuildah(stage: Stage, folder: string): string {
   const text = ['FROM scratch', `WORKDIR ${stage.workdir}`];
   for (const { from, sources, target } of stage.copies) {
@@ -74,7 +74,7 @@ export function copiedByBuildah(stage: Stage, folder: string): string {
   return join(output, stage.workdir);
 }
 
-/** The same by our own reading of .dockerignore: all is left out but for names behind a `!`. */
+/** The same by our own reading of .dockerignore: only names after a `!` are included. */
 export function copiedByHand(stage: Stage, folder: string): string {
   const lines = readFileSync(join(root, '.dockerignore'), 'utf8')
     .split('\n')
@@ -95,7 +95,7 @@ export function copiedByHand(stage: Stage, folder: string): string {
   return tree;
 }
 
-/** Runs what the build stage runs, in `tree`; the packages are those that are installed here. */
+/** Runs the commands of the build stage in `tree`, with the packages installed here. */
 export function build(stage: Stage, tree: string, runtime: string): void {
   symlinkSync(join(root, 'node_modules'), join(tree, 'node_modules'));
   for (const run of stage.runs) {
@@ -107,7 +107,7 @@ export function build(stage: Stage, tree: string, runtime: string): void {
   }
 }
 
-/** The last stage: what it copies of the stage before, whose root is at `from`. */
+/** Makes the last stage: its copies from the stage before, whose root is at `from`. */
 export function assemble(stage: Stage, from: (path: string) => string, folder: string): string {
   const tree = join(folder, stage.workdir);
   for (const { sources, target, from: name } of stage.copies) {

@@ -1,7 +1,7 @@
 /**
- * A store as slow as a real one, over tables that outlive it: a commit is applied some turns of
- * the event loop after it was asked for, may be read before it is acknowledged (LMDB shows what is
- * not flushed yet), and `crash` ends the process at any point of that.
+ * A store as slow as a real one, over tables that outlive it: a commit is applied some turns of the
+ * event loop after its request, may be readable before it is acknowledged (LMDB shows unflushed
+ * data), and `crash` ends the process at any point of that.
  */
 import { MemoryStore } from '../../master/store/memory.ts';
 import type { Change, Range, Row, Store, Table } from '../../master/store/store.ts';
@@ -9,7 +9,7 @@ import type { Change, Range, Row, Store, Table } from '../../master/store/store.
 type Commit = { readonly changes: Change[]; readonly resolve: () => void; isApplied: boolean };
 
 export class LaggingStore implements Store {
-  /** What is on the disk. */
+  /** The data on the disk. */
   readonly disk: MemoryStore;
   #commits: Commit[] = [];
   #state: 'open' | 'crashed' = 'open';

@@ -1,8 +1,8 @@
-/** The anonymous memory of a process: how far it grows while something goes on. Linux only. */
+/** The growth of the anonymous memory of a process during a test. Linux only. */
 import { readFileSync } from 'node:fs';
 
 export type MemoryPeak = AsyncDisposable & {
-  /** The highest that was seen so far, above what it was at the beginning. */
+  /** The highest value so far, above the value at the beginning. */
   grownBytes(): number;
 };
 

@@ -1,6 +1,6 @@
 /**
- * Plain msgpack, by hand: what PROTOCOL.md [F-6] allows and nothing else. The conformance suite
- * uses it instead of the library of the product, so that a shared mistake cannot hide.
+ * Plain msgpack, by hand: exactly the types of PROTOCOL.md [F-6]. The conformance suite uses it
+ * instead of the library of the product, so that a shared mistake cannot hide.
  */
 
 /** JSON-like values and bytes. Keys keep their order. */

@@ -1,13 +1,13 @@
 /**
- * A name server on loopback that says what a test wants: addresses, a failure, late or never. It
- * speaks UDP and answers questions for A and AAAA. Source: RFC 1035, 4.1.
+ * A name server on loopback with the answers of a test: addresses, a failure, late or never. It
+ * speaks UDP and answers queries for A and AAAA. Source: RFC 1035, 4.1.
  */
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import type { TestContext } from 'node:test';
 
 export type NameAnswer = {
-  /** Of both families; [] with a code of 0: the name is there, without any. */
+  /** Addresses of both families; [] with a code of 0: the name exists, without addresses. */
   readonly addresses?: readonly string[];
   readonly ttlS?: number;
   /** 0 no error, 2 SERVFAIL, 3 NXDOMAIN, 5 REFUSED; `silent`: no answer. */
@@ -18,14 +18,14 @@ export type NameAnswer = {
 export type NameServer = {
   /** `address:port` */
   readonly address: string;
-  /** Names that were asked for, once for each question. */
+  /** Queried names, one entry per query. */
   readonly asked: string[];
   close(): void;
 };
 
 const nowhere: NameAnswer = { code: 3 };
 
-/** `answer` says what becomes of a question for a name; undefined: there is no such name. */
+/** `answer` returns the answer for a name; undefined: there is no such name. */
 export async function startNameServer(
   answer: (name: string) => NameAnswer | undefined,
   { host = '127.0.0.1', port = 0 } = {},
@@ -74,7 +74,7 @@ export async function nameServer(
   return server;
 }
 
-/** The name that a question is about: labels, each behind its length. */
+/** Returns the name of a query: labels, each after its length. */
 function nameIn(question: Buffer): string {
   const labels: string[] = [];
   for (let at = 0; question[at]; at += 1 + (question[at] ?? 0)) {

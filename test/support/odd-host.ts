@@ -1,6 +1,6 @@
 /**
- * A host that answers with just these bytes, by path; for answers that no HTTP server of Node would
- * give. It reads one request a connection, or several where the answer does not end it.
+ * A host that answers with given bytes, by path, for answers that Node's HTTP server would never
+ * send. It reads one request per connection, or several if the answer does not end it.
  */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
@@ -58,7 +58,7 @@ export class OddHost {
     this.#reports.set(path, answer);
   }
 
-  /** How often a path was asked for. */
+  /** Number of requests for a path. */
   count(path: string): number {
     return this.log.filter((request) => request.path === path).length;
   }
@@ -96,7 +96,7 @@ export class OddHost {
 
 const notFound = 'HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n';
 
-/** Reports that curl or browsers read and a strict parser refuses, for a body of HTML. */
+/** Returns answers that curl or browsers read and a strict parser refuses, for a body of HTML. */
 export function oddForms(body: string): Record<string, string> {
   const length = body.length;
   const type = 'Content-Type: text/html\r\n';
@@ -142,7 +142,7 @@ export function oddForms(body: string): Record<string, string> {
   };
 }
 
-/** Reports that must not be read, with what is said of them. */
+/** Returns answers that must not be read, with their errors. */
 export function refusedForms(body: string): Record<string, [answer: string, reason: RegExp]> {
   const length = body.length;
   const ok = 'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n';

@@ -1,4 +1,4 @@
-/** What most end-to-end tests begin with: a site and a cluster that end with their test. */
+/** The start of most end-to-end tests: a site and a cluster that end with their test. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { type Resources, TestSite } from '../../selftest/site.ts';
@@ -14,7 +14,7 @@ export async function siteFor(
   return site;
 }
 
-/** Crawls to the end with `slaves` slaves; fails unless everybody leaves with 0. */
+/** Crawls to the end with `slaves` slaves; fails unless all programs exit with 0. */
 export async function crawlToEnd(
   test: TestContext,
   seeds: readonly string[],
@@ -27,7 +27,7 @@ export async function crawlToEnd(
 ): Promise<Cluster> {
   const cluster = new Cluster(test);
   const { flags = [], slaves: count = 1 } = options;
-  // Seeds come when all slaves are there; else the first could be done before the next one is.
+  // Seeds come when all slaves are there; otherwise the first could finish before the next joins.
   const isAlone = count === 1;
   const first = isAlone ? [...seeds, ...flags] : [];
   const master = await cluster.master([...first, '--exit-when-done']);

@@ -1,6 +1,6 @@
 /**
  * A real proxy on 127.0.0.1 for tests: forwards requests for http, makes tunnels by CONNECT, or
- * speaks SOCKS5. Hosts are looked up in `routes`, so a test can use names that nobody resolves.
+ * speaks SOCKS5. Hosts are looked up in `routes`, so a test can use names that do not exist.
  */
 import { EventEmitter, once } from 'node:events';
 import {
@@ -36,12 +36,12 @@ export type TestProxyOptions = {
   readonly password?: string;
   /** For `https`. */
   readonly identity?: Identity;
-  /** Where hosts are: `name:port` to a port of 127.0.0.1. Others are taken as they are. */
+  /** The places of hosts: `name:port` to a port of 127.0.0.1. Other hosts are used unchanged. */
   readonly routes?: ReadonlyMap<string, number>;
 };
 
 export class TestProxy {
-  /** What was asked of it with the right credentials. */
+  /** Requests with the right credentials. */
   readonly log: Passage[] = [];
   /** Answered to CONNECT, or to a request, instead of passing it on. */
   refuses: number | undefined;
@@ -73,7 +73,7 @@ export class TestProxy {
     return `${scheme}://${user === undefined ? '' : `${user}:${password}@`}127.0.0.1:${this.port}`;
   }
 
-  /** Resolves when so much was asked of it. */
+  /** Resolves after this number of requests. */
   async asked(count: number): Promise<void> {
     while (this.log.length < count) await once(this.#events, 'asked');
   }
@@ -167,7 +167,7 @@ export class TestProxy {
     }
   }
 
-  /** Leads a client's socket to a host, once `answer` has told whether it is there. */
+  /** Connects a client's socket to a host, after `answer` has reported whether it is there. */
   #join(socket: Socket, target: string, answer: (joined: boolean) => void): void {
     let isJoined = false;
     const onward = this.#keep(connect(this.#route(target)));
@@ -200,7 +200,7 @@ export class TestProxy {
   }
 }
 
-/** Takes connections and whatever is sent, and never answers. */
+/** Accepts connections and all bytes, and never answers. */
 export async function muteProxy(test: TestContext): Promise<{ port: number; reached: number }> {
   const sockets = new Set<Socket>();
   const mute = { port: 0, reached: 0 };
@@ -218,7 +218,7 @@ export async function muteProxy(test: TestContext): Promise<{ port: number; reac
   return mute;
 }
 
-/** Reads just so many bytes at a time. */
+/** Reads exactly the given number of bytes at a time. */
 function reader(socket: Socket): (count: number) => Promise<Buffer> {
   return async (count) => {
     while (true) {

@@ -1,6 +1,6 @@
 /**
- * A client of `multiprocessing.managers` by hand: every request and every byte is the test's. What
- * it sends is written by the product's own pickle writer, unless the test gives the bytes.
+ * A client of `multiprocessing.managers` by hand: the test makes every request and byte. The
+ * product's own pickle writer makes its messages, unless the test supplies the bytes.
  */
 import { readPickle } from '../../master/python/pickle/reader.ts';
 import { PyDict, PyTuple, type PyValue } from '../../master/python/pickle/values.ts';
@@ -34,7 +34,7 @@ export class PythonPeer {
     return peer;
   }
 
-  /** What a client does for `manager.name()`: three connections of one request each. */
+  /** The steps of a client for `manager.name()`: three connections with one request each. */
   static async create(address: Address & Key, name: string): Promise<readonly PyValue[]> {
     const { value } = await PythonPeer.once(address, 'create', [name]);
     await PythonPeer.once(address, 'incref', [name]);
@@ -70,19 +70,20 @@ export class PythonPeer {
     return replyOf(await this.raw.nextFrame());
   }
 
-  /** The value that a method gives. */
+  /** Returns the value of a method. */
   async call(ident: string, method: string, ...args: PyValue[]): Promise<PyValue> {
     const { kind, value, text } = await this.request(ident, method, args);
     if (kind !== '#RETURN') throw new Error(`${ident}.${method}: ${text}`);
     return value;
   }
 
-  /** Ends as a Python does that is killed. */
+  /** Ends like a killed Python process. */
   kill(): void {
     if (!this.raw.socket.destroyed) this.raw.abort();
   }
 
-  /** Ends as a Python does in order: a decref for each of its queues, then the connection. */
+  /** Ends like a Python process that exits in order: a decref for each of its queues, then the
+   *  connection. */
   async leave(address: Address & Key, ...idents: readonly string[]): Promise<void> {
     for (const ident of idents) await PythonPeer.once(address, 'decref', [ident]);
     await this.raw.close();
@@ -90,7 +91,7 @@ export class PythonPeer {
 }
 
 function replyOf(frame: Buffer): PythonReply {
-  // An exception is a global, which the reader refuses: it is told by its text.
+  // An exception is a global, which the reader refuses, so its text identifies it.
   const text = frame.toString('latin1');
   const kind = /#(?:RETURN|ERROR|TRACEBACK)/.exec(text)?.[0] ?? '';
   if (kind === '#ERROR') return { kind, value: null, text: text.slice(text.indexOf(kind) + 7) };

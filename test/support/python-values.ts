@@ -16,7 +16,7 @@ import {
 } from '../../master/python/pickle/values.ts';
 import { partsOf } from '../../master/python/pickle/weight.ts';
 
-/** What Python 2 cannot tell apart or does not have is left out or described alike. */
+/** Types that Python 2 does not have or cannot distinguish are left out or described alike. */
 export interface DescribeOptions {
   readonly python2?: boolean;
 }

@@ -32,11 +32,11 @@ export class RawPeer {
   /** Challenges of both sides once they are made; the proofs of `hello` cover them. */
   serverNonce: Buffer = Buffer.alloc(0);
   clientNonce: Buffer = Buffer.alloc(0);
-  /** Messages that nobody has waited for yet, in order. */
+  /** Messages that no test has read yet, in order. */
   readonly unread: Message[] = [];
   #chunks: Buffer[] = [];
   #length = 0;
-  /** Bytes of the next frame, as far as that is known. */
+  /** Bytes of the next frame, if known. */
   #wanted = 4;
   #frames: Buffer[] = [];
   #frameWaiters: { resolve: (frame: Buffer) => void; reject: (error: Error) => void }[] = [];
@@ -45,7 +45,7 @@ export class RawPeer {
   #isOver = false;
   #lastId = 0;
 
-  /** `from`: an address of this machine to come from. */
+  /** `from`: an address of this machine to connect from. */
   static async dial({ host, port }: Address, from?: string): Promise<RawPeer> {
     const socket = createConnection({
       host,
@@ -112,7 +112,7 @@ export class RawPeer {
     return socket;
   }
 
-  /** Bytes as they are. */
+  /** Writes bytes unchanged. */
   write(bytes: Uint8Array): void {
     this.socket.write(bytes);
   }
@@ -173,7 +173,7 @@ export class RawPeer {
     if (got !== text) throw new Error(`expected ${text}, got ${got}`);
   }
 
-  /** `hello` with a right proof, and what is given instead of its fields. */
+  /** `hello` with a right proof, and with `fields` in place of its own. */
   hello(authkey: Buffer, fields: Message = {}): Promise<Answer> {
     const role = typeof fields['role'] === 'string' ? fields['role'] : 'client';
     const proof = this.proof(authkey, role);
@@ -185,7 +185,7 @@ export class RawPeer {
     return this.plainProof(authkey, role, version, this.#binding());
   }
 
-  /** What it would be on a plain connection. */
+  /** The proof that would be right on a plain connection. */
   plainProof(
     authkey: Buffer,
     role: string,
@@ -200,13 +200,13 @@ export class RawPeer {
       .digest();
   }
 
-  /** What only the ends of this TLS connection know. [K-6] */
+  /** The secret that only the ends of this TLS connection know. [K-6] */
   #binding(): Buffer {
     if (!(this.socket instanceof TLSSocket)) return Buffer.alloc(0);
     return this.socket.exportKeyingMaterial(32, 'EXPORTER-orbweaver', Buffer.alloc(0));
   }
 
-  /** Asks; gives the reply, whatever it says. */
+  /** Sends a request; returns the reply, also a refusal. */
   request(verb: unknown, body: Message = {}): Promise<Answer> {
     const id = ++this.#lastId;
     this.send({ verb, id, ...body });
@@ -217,7 +217,7 @@ export class RawPeer {
     return this.next((message) => message['id'] === id && 'ok' in message) as Promise<Answer>;
   }
 
-  /** Asks, and fails unless it is granted. */
+  /** Sends a request, and fails if it is refused. */
   async must(verb: string, body: Message = {}): Promise<Answer> {
     const answer = await this.request(verb, body);
     if (!answer.ok) throw new Error(`${verb}: ${answer.error} ${answer.message}`);
@@ -249,9 +249,9 @@ export class RawPeer {
     this.socket.destroy();
   }
 
-  /** Gone without a word: RST. */
+  /** Ends without a message: RST. */
   abort(): void {
-    // One that is shutting down cannot be reset: Node would spin at its end, waiting for it.
+    // A socket that is shutting down cannot be reset: Node would spin, waiting for its end.
     if (this.socket.writableEnded) this.socket.destroy();
     else this.socket.resetAndDestroy();
   }

@@ -1,4 +1,4 @@
-/** What a raw peer in the role of a slave says most often. */
+/** The most frequent messages of a raw peer in the role of a slave. */
 import type { Answer, Message, RawPeer } from './raw-peer.ts';
 
 export type Task = {
@@ -30,7 +30,7 @@ export const page = (url: string): Message => ({
   ms: 1,
 });
 
-/** Reports a page with links and images; gives the reply. */
+/** Reports a page with links and images; returns the reply. */
 export function report(
   peer: RawPeer,
   { task, lease, url }: Task,
@@ -43,7 +43,7 @@ export function report(
 
 export const timeout = { kind: 'timeout', message: 'no answer' };
 
-/** Gives back, with an error if there is one. */
+/** Releases a task, with an error if there is one. */
 export function release(
   peer: RawPeer,
   { task, lease }: Task,

@@ -1,5 +1,5 @@
-/** Every verb with a request that is right, and fields that make it wrong. Used by the conformance
- *  suite ("every wrong field is refused") and by hostile peers. */
+/** Every verb with a valid request, and fields that make it invalid. Used by the conformance suite
+ *  ("every wrong field is refused") and by hostile peers. */
 import type { Message } from './raw-peer.ts';
 
 const task = Buffer.alloc(26, 1);

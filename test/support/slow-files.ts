@@ -1,6 +1,7 @@
 /**
- * Makes the files of a process slow: `node --import …/slow-files.js`, where a `datasync` or `sync`
- * of a file handle takes SLOW_SYNC_MS longer. The store, which is native code, is not slowed.
+ * Makes the files of a process slow: `node --import …/slow-files.js`, so that a `datasync` or
+ * `sync` of a file handle takes SLOW_SYNC_MS longer. It does not slow the store, which is native
+ * code.
  */
 import { open } from 'node:fs/promises';
 

@@ -9,7 +9,7 @@ export class SmallDisk {
   readonly path = mkdtempSync(join(tmpdir(), 'orbweaver-disk-'));
   readonly #filler = join(this.path, 'somebody-else');
 
-  /** Undefined where nothing may be mounted: the test is skipped then. */
+  /** Undefined if this user may not mount: the test is skipped then. */
   static mount(test: TestContext, megabytes: number): SmallDisk | undefined {
     const disk = new SmallDisk();
     const mounted = run('mount', '-t', 'tmpfs', '-o', `size=${megabytes}m`, 'none', disk.path);
@@ -18,7 +18,7 @@ export class SmallDisk {
       test.skip(`no tmpfs can be mounted here: ${mounted}`);
       return undefined;
     }
-    // Last, when what uses it has ended.
+    // Last, after the programs that use it.
     test.after(() => {
       run('umount', '-l', disk.path);
       rmSync(disk.path, { recursive: true });
@@ -26,7 +26,7 @@ export class SmallDisk {
     return disk;
   }
 
-  /** Another program takes all that is left. */
+  /** Fills the disk like another program. */
   fill(): void {
     const file = openSync(this.#filler, 'w');
     const bytes = Buffer.alloc(1 << 16, 'x');
@@ -48,7 +48,7 @@ export class SmallDisk {
   }
 }
 
-/** What it complained of. */
+/** Returns its error message. */
 function run(program: string, ...args: readonly string[]): string {
   const { error, status, stderr } = spawnSync(program, args, { encoding: 'utf8' });
   return error?.message ?? (status === 0 ? '' : stderr.trim() || `exit code ${status}`);

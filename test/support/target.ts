@@ -1,18 +1,17 @@
 /**
- * The master that the conformance suite talks to: one that it starts itself, or a
- * live one:
+ * The master that the conformance suite talks to: one that it starts itself, or a live one:
  *
  *     MASTER=box:6666 ORB_AUTHKEY=… node scripts/test.mjs protocol
  *
- * On a live master a test uses crawls and queues of its own, and what needs control of the
- * process, or a master without other slaves, is skipped.
+ * On a live master a test uses crawls and queues of its own, and tests that need control of the
+ * process, or a master without other slaves, are skipped.
  */
 import type { TestContext } from 'node:test';
 import { Cluster, type Program } from './cluster.ts';
 import { type Address, type Message, RawPeer } from './raw-peer.ts';
 
-/** Limits for what waits for one, in seconds. Source: PROTOCOL.md [B-4]. A process on a crowded
- *  machine may get no turn for a second: silence is longer. */
+/** Short limits for tests that wait for them, in seconds. Source: PROTOCOL.md [B-4]. A process on a
+ *  busy machine may not run for a second, so silence is longer. */
 export const shortLimits = { lease: 1, heartbeat: 0.4, silence: 3, handshake: 1 };
 
 let serial = 0;
@@ -118,17 +117,17 @@ export class Target implements Address {
     return peer;
   }
 
-  /** Adds a crawl of its own; gives its name. Cancelled at the end. */
+  /** Adds a crawl of its own and returns its name. It is cancelled at the end. */
   async crawl(by: RawPeer, seeds: readonly string[], spec: Message = {}): Promise<string> {
     const crawl = this.name();
     this.#crawls.push(crawl);
-    // Nothing is fetched, so nobody is disturbed: no delay unless the test is about it.
+    // Nothing is fetched, so no site is disturbed: no delay unless the test is about it.
     const full = { delayMs: 0, perHost: 1_000, ignoreRobots: true, ...spec };
     await by.must('crawl.add', { crawl, seeds: [...seeds], spec: full });
     return crawl;
   }
 
-  /** A name that nobody else uses: for crawls, queues and hosts. */
+  /** Returns a unique name for crawls, queues and hosts. */
   name(): string {
     return `conformance-${process.pid}-${Date.now().toString(36)}-${++serial}`;
   }

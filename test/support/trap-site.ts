@@ -1,7 +1,7 @@
 /**
- * A small site with every trap that a crawl has to get out of by itself: each makes pages without
- * end, on a real server, beside a few pages that are real. It counts what was asked for, and knows
- * which pages a right crawl finds.
+ * A small site with every trap that a crawl must escape by itself: each makes endless pages, on a
+ * real server, in addition to a few real pages. It counts requests, and knows the pages that a
+ * correct crawl finds.
  */
 import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
@@ -12,7 +12,7 @@ const sessionPages = 10;
 const facets = ['color', 'size', 'brand', 'sort', 'price'];
 const facetValues = 4;
 
-/** Reports with the links of a page of a trap. `rest`: the URL after the trap's own name. */
+/** Returns the links of a page of a trap. `rest`: the URL after the trap's own name. */
 type Trap = (url: URL) => readonly string[];
 
 const traps: Readonly<Record<string, Trap>> = {
@@ -28,11 +28,11 @@ const traps: Readonly<Record<string, Trap>> = {
     const days = Array.from({ length: 28 }, (_, i) => to(year, month, i + 1));
     return [to(year, month - 1), to(year, month + 1), to(year - 1, month), ...days];
   },
-  /** A next page for ever, which nothing but its depth gives away. */
+  /** An endless next page, which only its depth reveals. */
   week: ({ pathname }) => [`/week/${Number(pathname.split('/')[2] ?? 0) + 1}`],
   /** Relative links below themselves. */
   loop: () => ['loop/', 'again/'],
-  /** New folders for ever. */
+  /** Endless new folders. */
   deep: ({ pathname }) => [`f${pathname.split('/').length}/`],
   /** Any number of filters, in any order. */
   shop: ({ pathname, searchParams }) =>
@@ -43,14 +43,14 @@ const traps: Readonly<Record<string, Trap>> = {
         return `${pathname}?${next}`;
       }),
     ),
-  /** Every link has one parameter more. */
+  /** Every link has one more parameter. */
   grow: ({ pathname, search }) => [`${pathname}${search}${search === '' ? '?' : '&'}x=1`],
   /** A text in the query that becomes ever longer. */
   long: ({ pathname, search }) => [`${pathname}${search || '?'}${'long'.repeat(100)}`],
 };
 
 export class TrapSite {
-  /** Paths with their queries, in the order in which they were asked for. */
+  /** Paths with their queries, in the order of requests. */
   readonly asked: string[] = [];
   readonly #server: Server;
   #sessions = 0;
@@ -74,13 +74,13 @@ export class TrapSite {
     return `${this.origin}/`;
   }
 
-  /** The pages that are no trap, but for those that have sessions. */
+  /** The real pages, without those with sessions. */
   get truth(): string[] {
     const pages = Array.from({ length: realCount }, (_, i) => `${this.origin}/real/${i + 1}`);
     return [this.url, ...pages, `${this.origin}/endless`];
   }
 
-  /** How often pages of a trap were asked for. */
+  /** Number of requests for pages of a trap. */
   askedOf(trap: string): number {
     return this.asked.filter((path) => new RegExp(`^/${trap}\\b`).test(path)).length;
   }
@@ -115,7 +115,7 @@ export class TrapSite {
     return ['/real/1', ...entries, ...this.#sessionLinks(), '/endless', tooLong];
   }
 
-  /** The same pages for every visitor, by new names with every answer. */
+  /** The same pages for every visitor, with new names in every answer. */
   #sessionLinks(): string[] {
     return Array.from({ length: sessionPages }, (_, page) => {
       const id = (++this.#sessions).toString(16).padStart(32, '0');
@@ -128,7 +128,7 @@ export class TrapSite {
 
 function realLinks({ pathname }: URL): string[] {
   const page = Number(pathname.split('/')[2]);
-  // The last is linked by the endless page alone.
+  // Only the endless page links to the last one.
   const children = [2 * page, 2 * page + 1].filter((child) => child < realCount);
   return ['/', ...children.map((child) => `/real/${child}`)];
 }

@@ -16,7 +16,7 @@ const listen = `
   server.listen({ port: 0, host: '0.0.0.0', backlog: 1 }, () => {
     console.log(server.address().port);
   });`;
-/** A connection over loopback that takes longer than this is none. */
+/** A connection over loopback that takes longer than this counts as failed. */
 const connectMs = 300;
 
 export async function deafPort(): Promise<Unanswering> {
