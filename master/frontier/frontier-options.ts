@@ -1,4 +1,4 @@
-/** What a frontier is made of and with. */
+/** The parts and options of a frontier. */
 import type { GroupCommit } from '../store/group-commit.ts';
 import type { Store } from '../store/store.ts';
 import type { ResultsPort } from './commit/results.ts';
@@ -20,24 +20,24 @@ export type FrontierOptions = Pick<
     readonly folder: string | undefined;
     /** Keys the hosts' places in the store: 16 bytes, the same at every start. */
     readonly hostSecret: Buffer;
-    /** Which hosts share a delay and a concurrency. */
+    /** The hosts that share a delay and a concurrency. */
     readonly grouping: Grouping;
     /** Entries of the table of recent fingerprints, 16 bytes each. */
     readonly recentEntries: number;
-    /** What the Bloom filters of all crawls may take. */
+    /** Memory limit of the Bloom filters of all crawls. */
     readonly bloomBytesMax: number;
-    /** What the programs of the patterns of all crawls may take. */
+    /** Memory limit of the pattern programs of all crawls. */
     readonly patternBytesMax: number;
-    /** What parsed robots.txt may take. */
+    /** Memory limit of parsed robots.txt files. */
     readonly robotsBytesMax: number;
-    /** True while memory is short: little may wait for the disk then. */
+    /** Returns true while memory is short: then little may wait for the disk. */
     readonly isTight: () => boolean;
-    /** It is new, with these for its first seeds. */
+    /** A crawl was created, with these first seeds. */
     readonly onMade: (crawl: Crawl, seeds: readonly string[]) => void;
     /** Addresses of the hosts of seeds; never rejects, and ends in bounded time. */
     readonly lookUp: (hostnames: Iterable<string>) => Promise<FoundAddresses>;
-    /** What that was good for, if it is news. */
+    /** The result of that look-up, if it is new. */
     readonly onSeedsFound: (crawl: Crawl, found: SeedsFound) => void;
-    /** It is finished or cancelled, and that is on the disk. */
+    /** A crawl is finished or cancelled, and that is on the disk. */
     readonly onEnded: (crawl: Crawl) => void;
   };

@@ -1,21 +1,20 @@
 /**
- * Group commit: everything that wants to be on the disk within a few milliseconds goes there in
- * one transaction.
+ * Group commit: all changes of a few milliseconds go to the disk in one transaction.
  *
- * Parts come from two sides: `submit` hands one over, and a *gatherer* is asked for its part when
- * a commit is about to start, so that it can do a batch of work at its own pace. Two commits may
- * be under way, so that one is prepared while the other is flushed; they end in order. After one
- * that failed none is begun, and none is done: each builds on the one before it.
+ * Parts come from two sides: `submit` hands one over, and a *gatherer* supplies its part when a
+ * commit is about to start, so that it can do a batch of work at its own pace. Two commits may be
+ * under way, so that one is prepared while the other is flushed; they end in order. After a failed
+ * commit no other starts or succeeds, since each builds on the one before it.
  */
 import type { Change, Store } from './store.ts';
 
-/** Changes that belong together, and what to do when they are on the disk. */
+/** Changes that belong together, and a function to call when they are on the disk. */
 export type Part = { readonly changes: Change[]; readonly done: () => void };
 
-/** Gives its part, or undefined when it has nothing to commit. */
+/** Returns its part, or undefined if it has nothing to commit. */
 export type Gatherer = () => Part | undefined;
 
-/** The disk that commits go to: none is begun while it is short. */
+/** The disk that commits go to: none starts while it is short of space. */
 export type Room = { readonly isShort: boolean; room(): Promise<void> };
 const plenty: Room = { isShort: false, room: () => Promise.resolve() };
 
@@ -42,7 +41,7 @@ export class GroupCommit {
     store: Store;
     everyMs: number;
     onError: (error: unknown) => void;
-    /** Default: there always is. */
+    /** Default: there is always room. */
     room?: Room;
   }) {
     this.#store = options.store;
@@ -65,7 +64,7 @@ export class GroupCommit {
     this.request();
   }
 
-  /** There is something to gather: a commit starts when the pace allows. */
+  /** Asks for a commit, which starts when the pace allows. */
   request(): void {
     this.#wanted = true;
     if (this.#timer !== undefined || this.#underWay >= underWayMax) return;
@@ -75,14 +74,14 @@ export class GroupCommit {
     }, waitMs);
   }
 
-  /** Resolves when all that was asked for so far is on the disk. */
+  /** Resolves when all earlier requests are on the disk. */
   flushed(): Promise<void> {
     if (!this.#wanted && this.#underWay === 0) return Promise.resolve();
     return new Promise((resolve) => this.#idle.push(resolve));
   }
 
-  /** Why a commit under way fails, if one does, else `error`: when a commit has failed, whoever reads
-   *  the store may be told first. */
+  /** Returns why a commit under way fails, if one does, else `error`: after a failed commit a read
+   *  of the store may fail first. */
   causeOf(error: unknown): Promise<unknown> {
     return this.#ended.then(
       () => error,
@@ -115,7 +114,7 @@ export class GroupCommit {
     this.#count++;
     const changes =
       parts.length === 1 ? (parts[0]?.changes ?? []) : parts.flatMap((p) => p.changes);
-    // One that changes nothing ends with the one before it.
+    // A commit without changes ends with the one before it.
     if (changes.length > 0) this.#ended = both(this.#ended, this.#store.commit(changes));
     this.#ended.then(
       () => {

@@ -1,17 +1,17 @@
 /**
  * The embedded store: LMDB, one file, memory-mapped reads, writes on a thread of its own.
  *
- * - All changes of a commit are one batch, which lmdb-js does not divide; what one commit finds
- *   waiting when it begins may be in the same transaction.
- * - A commit is on the disk before it is visible, and before the next one begins. lmdb-js can let
- *   these overlap, but then two meta pages may name pages that never reached the disk: a disk that
- *   fails, or a power cut, leaves a damaged store, and more than two at once lose one.
+ * - All changes of a commit are one batch, which lmdb-js does not divide; several waiting commits
+ *   may share a transaction.
+ * - A commit is on the disk before it is visible, and before the next one begins. lmdb-js can
+ *   overlap these, but then two meta pages may refer to pages that never reached the disk: a
+ *   failing disk, or a power cut, leaves a damaged store, and more than two at once lose one.
  * - Random keys cost a page each, so the keys of `seen` are sorted before they are put.
- * - Values carry a checksum, which is looked at before the store is opened: native code that meets
- *   a damaged page takes the process with it.
- * - Pages are written by pwrite, not through the map, and the kernel reads none ahead: a store into
- *   a map dirties the whole folio of the page cache, up to 2 MiB for each page of 4 KiB. And a full
- *   disk is an error then, not a SIGBUS; a stray write of native code cannot reach the file.
+ * - Values carry a checksum, which is verified before the store is opened: a damaged page would
+ *   crash native code and so the process.
+ * - Pages are written by pwrite, not through the map, without read-ahead: a write into a map
+ *   dirties the whole folio of the page cache, up to 2 MiB for each page of 4 KiB. A full disk is
+ *   then an error, not a SIGBUS, and a stray write of native code cannot reach the file.
  */
 import { mkdirSync } from 'node:fs';
 import { utimes } from 'node:fs/promises';
@@ -22,12 +22,12 @@ import { freeBytesOf } from '../machine/disk-room.ts';
 import { type Change, type Range, type Row, type Store, type Table, tables } from './store.ts';
 import { hasSum, sumBytes, withSum } from './sums.ts';
 
-/** With less free space than this a refused write is the disk's size, not its health. */
+/** With less free space than this a failed write means a full disk, not a broken one. */
 const fullBytes = 1 << 20;
 const diskFull = 'no space left on device';
 
-/** Opens (or makes) the store under `folder`, which has to be whole: see `refuseDamagedStore`.
- *  Loaded on demand, so that nothing else of the master needs native code.
+/** Opens (or creates) the store under `folder`, which must be undamaged: see `refuseDamagedStore`.
+ *  Loaded on demand, so that no other part of the master needs native code.
  *  @throws ConfigError when the folder cannot be used. */
 export async function openLmdbStore(folder: string): Promise<NativeStore> {
   const path = storeFile(folder);
@@ -129,7 +129,7 @@ class LmdbStore implements NativeStore {
       this.#root.resetReadTxn();
     } catch (error) {
       const cause = await causeOf(error);
-      // LMDB says EIO of a write that was cut short.
+      // LMDB reports EIO for a short write.
       const why = freeBytesOf(dirname(this.#path)) < fullBytes ? diskFull : messageOf(cause);
       throw new StoreError(`cannot write the store ${this.#path}: ${why}`, cause);
     }
@@ -137,7 +137,7 @@ class LmdbStore implements NativeStore {
 
   async backup(path: string): Promise<void> {
     try {
-      // Not compacted: LMDB's writer aborts on what its compaction leaves.
+      // Not compacted: LMDB's writer aborts on the result of its compaction.
       await this.#root.backup(path, false);
     } catch (error) {
       throw new StoreError(`the store could not be copied: ${messageOf(error)}`, error);
@@ -148,13 +148,13 @@ class LmdbStore implements NativeStore {
     await this.#root.close();
   }
 
-  /** LMDB reads nothing any more once a commit has failed. */
+  /** LMDB refuses all reads once a commit has failed. */
   #unreadable(error: unknown): StoreError {
     return new StoreError(`cannot read the store ${this.#path}: ${messageOf(error)}`, error);
   }
 
-  /** Linux flushes nothing of a file system that it has made read-only after an error, and says
-   *  that it did (`ext4_sync_file`). So nothing is on the disk for certain unless that can still be
+  /** After an error Linux makes a file system read-only, flushes nothing, and reports success
+   *  (`ext4_sync_file`). So data is certain to be on the disk only if the file system can still be
    *  written to afterwards. @throws Error EROFS */
   async #assertWritable(): Promise<void> {
     const now = new Date();
@@ -170,13 +170,13 @@ class LmdbStore implements NativeStore {
       try {
         for (const { table, key, value } of changes) {
           const target = this.#table(table);
-          // The promise of the batch stands for theirs.
+          // The promise of the batch covers theirs.
           if (value === undefined) void target.remove(asBuffer(key));
           else
             void target.put(asBuffer(key), hasSum(table) ? withSum(key, value) : asBuffer(value));
         }
       } catch (error) {
-        // Not from here: nobody would hear then what becomes of those before it.
+        // Not thrown here: the outcome of earlier changes would be lost.
         thrown = error;
       }
     });
@@ -199,7 +199,7 @@ async function causeOf(error: unknown): Promise<unknown> {
 
 let isMuted = false;
 
-/** lmdb-js prints why a commit failed, with a stack, before it tells us, who say it once. */
+/** lmdb-js logs a failed commit itself, with a stack; we report it once, so mute it. */
 function muteFaults(): void {
   if (isMuted) return;
   isMuted = true;
@@ -211,7 +211,7 @@ function muteFaults(): void {
   };
 }
 
-/** It is not looked at here: see `check.ts`. */
+/** The checksum is not verified here: see `check.ts`. */
 function withoutSum(value: Buffer): Buffer {
   return value.subarray(0, value.length - sumBytes);
 }

@@ -1,4 +1,4 @@
-/** A store that forgets: for tests, and as the plain model that the others are compared with. */
+/** A store in memory: for tests, and as the model with which other engines are compared. */
 import type { Change, Range, Row, Store, Table } from './store.ts';
 
 export class MemoryStore implements Store {
@@ -23,7 +23,7 @@ export class MemoryStore implements Store {
   }
 
   async commit(changes: readonly Change[]): Promise<void> {
-    // Like a real engine: what is being committed is not seen by reads of this turn.
+    // As in a real engine, reads of this turn do not see a commit under way.
     await Promise.resolve();
     for (const { table, key, value } of changes) {
       if (value === undefined) this.#table(table).delete(text(key));

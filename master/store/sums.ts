@@ -1,13 +1,13 @@
 /**
- * Checksums of what the store holds, so that a flipped bit is damage and not another URL.
+ * Checksums of the store's rows, so that a flipped bit is damage and not another URL.
  *
- * Every value ends with a CRC-32 of its key and itself. A row of `seen` has no value: all keys of a
- * crawl, laid over each other by XOR, are in the crawl's record instead.
+ * Every value ends with a CRC-32 of its key and itself. A row of `seen` has no value; the crawl's
+ * record has the XOR of all its keys instead.
  */
 import { crc32 } from 'node:zlib';
 import type { Table } from './store.ts';
 
-/** One row: where key and value lie. The buffers are good until the next one. */
+/** One row: the positions of key and value. The buffers are valid until the next one. */
 export type Take = (
   keys: Buffer,
   keyAt: number,
@@ -23,7 +23,7 @@ export function hasSum(table: Table): boolean {
   return table !== 'seen';
 }
 
-/** The value with its checksum behind it. */
+/** Returns the value with its checksum appended. */
 export function withSum(key: Uint8Array, value: Uint8Array): Buffer {
   const sealed = Buffer.allocUnsafe(value.length + sumBytes);
   sealed.set(value);
@@ -31,9 +31,9 @@ export function withSum(key: Uint8Array, value: Uint8Array): Buffer {
   return sealed;
 }
 
-/** True when key and value are what they were. The row lies in buffers, as `Take` of `pages.ts` is
- *  told of it. It makes nothing: there are millions of rows, and what their views and calls would
- *  take stays with the process. */
+/** Returns whether key and value are unchanged. The row is in buffers, as `Take` describes it. It
+ *  allocates nothing: there are millions of rows, and the memory of their views would stay with the
+ *  process. */
 export function isSound(...row: Parameters<Take>): boolean {
   const [keys, keyAt, keyBytes, values, valueAt, valueBytes] = row;
   if (valueBytes < sumBytes) return false;
@@ -44,7 +44,7 @@ export function isSound(...row: Parameters<Take>): boolean {
   return ~crc >>> 0 === values.readUInt32LE(end);
 }
 
-/** CRC-32 of each byte: that of zlib. */
+/** CRC-32 of each byte, as in zlib. */
 const crcOfByte = Int32Array.from({ length: 256 }, (_, byte) => {
   let crc = byte;
   for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
@@ -55,7 +55,7 @@ function step(crc: number, byte: number): number {
   return (crcOfByte[(crc ^ byte) & 0xff] ?? 0) ^ (crc >>> 8);
 }
 
-/** Lays one more fingerprint over those of `sum`; both are four words. */
+/** XORs one more fingerprint into `sum`; both are four words. */
 export function addToSum(sum: Uint32Array, words: Uint32Array, at: number): void {
   for (let i = 0; i < 4; i++) sum[i] = (sum[i] ?? 0) ^ (words[at + i] ?? 0);
 }

@@ -1,6 +1,6 @@
 /**
- * The buried: URLs that were given up, kept for inspection and replay. Written by what a commit
- * does (batch); read here, and put back into the filter queue.
+ * The buried: URLs that were given up, kept for inspection and replay. A commit writes them; this
+ * file reads them and puts them back into the filter queue.
  */
 import { CommandError } from '../../../shared/errors.ts';
 import type { Replies } from '../../../shared/protocol.ts';
@@ -23,8 +23,8 @@ export class Buried {
     this.#put = put;
   }
 
-  /** In the order of their fingerprints, `limit` of them from beyond `after`.
-   *  @throws CommandError `after` is no key of this crawl's */
+  /** Returns `limit` of them after `after`, in the order of their fingerprints.
+   *  @throws CommandError `after` is not a key of this crawl */
   list(crawl: Crawl, after: Uint8Array | undefined, limit: number): Replies['crawl.buried'] {
     if (after !== undefined && !isKeyOf(crawl, after)) {
       throw new CommandError('E_BAD_REQUEST', '`after` is not the `next` of an earlier reply');
@@ -38,7 +38,7 @@ export class Buried {
     return last !== undefined && rows.length === limit ? { urls, next: last.key } : { urls };
   }
 
-  /** Back into the task queue: one, or all. Gives how many. */
+  /** Puts one or all back into the task queue. Returns their number. */
   replay(crawl: Crawl, url: string | undefined): Promise<number> {
     // One after the other: two would read the same rows and admit their URLs twice.
     const replayed = this.#replaying.then(() => this.#replay(crawl, url));

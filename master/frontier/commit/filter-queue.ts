@@ -1,7 +1,7 @@
 /**
- * The filter queue: what was offered, reported or given up and is not yet in a commit. Bounded by
- * the bytes that it holds; above the bound its senders have to wait. The frontier puts entries in
- * and takes a batch of them into every commit.
+ * The filter queue: offers, reports and failures that are not yet in a commit. Bounded in bytes;
+ * above the bound its senders have to wait. The frontier puts entries in and takes a batch of them
+ * into every commit.
  */
 import type { Crawl } from '../crawl/crawl.ts';
 import type { Entry } from './entry.ts';
@@ -11,7 +11,7 @@ const gatherBytesMax = 512 << 10;
 /** Bytes above which senders have to wait; while memory is tight. */
 const bytesMax = 4 << 20;
 const tightBytesMax = 256 << 10;
-/** The same for what is put later, of that. */
+/** Share of that for entries that are put later. */
 const expectedShare = 4;
 
 export class FilterQueue {
@@ -26,7 +26,7 @@ export class FilterQueue {
   }
 
   get isFull(): boolean {
-    // What is expected waits for others than the disk, so it leaves room for what does not.
+    // Expected entries wait for something other than the disk, so they leave room for the rest.
     return this.#bytes > this.#bytesMax || this.#expectedBytes > this.#bytesMax * expectedShare;
   }
 
@@ -51,8 +51,8 @@ export class FilterQueue {
     this.#bytes += entry.bytes;
   }
 
-  /** Counts what is put later, so that its crawl does not end before. Gives what ends that; the
-   *  entry is put in the same breath. */
+  /** Counts an entry that is put later, so that its crawl does not end before. Returns a function
+   *  that ends this, called when the entry is put. */
   expect(crawl: Crawl, bytes: number): () => void {
     crawl.open.offer();
     this.#expectedBytes += bytes;
@@ -62,8 +62,8 @@ export class FilterQueue {
     };
   }
 
-  /** Takes out a batch, the oldest first; who wants fewer stops early. Their bytes count until
-   *  `settle`. */
+  /** Takes out a batch, the oldest first; a caller that wants fewer stops early. Their bytes count
+   *  until `settle`. */
   *take(): Generator<Entry> {
     let bytes = 0;
     let taken = 0;

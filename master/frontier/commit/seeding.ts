@@ -1,7 +1,7 @@
 /**
- * What operators offer to a crawl: seeds, the URLs of an earlier crawl, and its buried ones.
- * Decides which of them belong to it and hands those to the batch of the commit. The frontier
- * calls it.
+ * URLs that operators offer to a crawl: seeds, the URLs of an earlier crawl, and buried ones.
+ * Decides which of them belong to the crawl and adds those to the commit batch. The frontier calls
+ * it.
  */
 import type { Replies } from '../../../shared/protocol.ts';
 import { canonicalUrl, hostKeyOf } from '../../../shared/url.ts';
@@ -31,7 +31,7 @@ export class Seeding {
     this.#recent = recent;
   }
 
-  /** Seeds, which open the scope for their hosts. */
+  /** Seeds, which add their hosts to the scope. */
   seeds(
     batch: CommitBatch,
     texts: readonly string[],
@@ -86,7 +86,8 @@ export class Seeding {
     goOn(batch);
   }
 
-  /** Opens the scope for these seeds, and their hosts to slaves where they were found. */
+  /** Adds these seeds' hosts to the scope, and opens the private addresses where they were
+   *  found. */
   #open(
     batch: CommitBatch,
     seeds: readonly { readonly url: URL | undefined }[],
@@ -98,13 +99,13 @@ export class Seeding {
       if (url !== undefined) batch.also(seedHostChanges(id, url, seedHosts.settle(url, found)));
     }
     const opened = seeds.filter(({ url }) => url !== undefined && scope.addSeed(url));
-    // What was settled as out of scope may belong to the crawl now.
+    // Links settled as out of scope may belong to the crawl now.
     if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
     if (scope.seedHostCount === before) return;
     batch.also([{ table: 'seeds', key: crawlKey(id), value: encodeSeedHosts(scope.seedHosts) }]);
   }
 
-  /** The operator asks for URLs of this host: what was given up is tried again. */
+  /** The operator wants URLs of this host, so it is tried again even if it was given up. */
   #retry(batch: CommitBatch, hostKey: string): void {
     const host = this.#politeness.known(hostKey);
     if (host !== undefined) host.retry();
@@ -112,7 +113,7 @@ export class Seeding {
   }
 }
 
-/** What puts on record where the host of a seed was found. */
+/** Returns the changes that store where the host of a seed was found. */
 export function seedHostChanges(
   crawl: number,
   { host }: URL,
@@ -122,7 +123,7 @@ export function seedHostChanges(
   return [{ table: 'seeds', key: seedHostKey(crawl, host), value: encodeBlocks(blocks) }];
 }
 
-/** A crawl that was done has something to do again. */
+/** A finished crawl has work again. */
 function goOn({ crawl }: CommitBatch): void {
   if (crawl.state === 'finished') crawl.moveTo('running');
 }

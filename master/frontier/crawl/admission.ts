@@ -1,7 +1,7 @@
 /**
- * How operators and programs make crawls and give them URLs: the master is not stopping, the spec
- * is whole and valid, there is room for one more crawl, and its files can be written. The native
- * dialect and the Python one call it.
+ * Creates crawls and adds URLs for operators and programs. It checks that the master is not
+ * stopping, that the spec is valid, that there is room for one more crawl, and that its files can
+ * be written. Both dialects call it.
  */
 import { type CrawlSpec, crawlSpecSchema } from '../../../shared/crawl.ts';
 import { CommandError, ConfigError } from '../../../shared/errors.ts';
@@ -14,7 +14,7 @@ type PartialSpec = Requests['crawl.add']['spec'];
 /** Seeds for a crawl; `spec` only for a new one. */
 type Seeds = Omit<Requests['crawl.add'], 'verb' | 'id'>;
 
-/** The frontier, as far as crawls are made and given URLs. */
+/** The part of the frontier that creates crawls and adds URLs. */
 type Door = {
   readonly crawls: Crawls;
   seed(
@@ -41,7 +41,7 @@ export class Admission {
   readonly #ports: AdmissionPorts;
   readonly #defaults: CrawlSpec;
 
-  /** `defaults`: the master's own options, for what a request does not say. */
+  /** `defaults`: the master's own options, for fields missing in a request. */
   constructor(ports: AdmissionPorts, defaults: CrawlSpec) {
     this.#ports = ports;
     this.#defaults = defaults;
@@ -73,7 +73,7 @@ export class Admission {
     if (!frontier.crawls.has(name)) {
       frontier.crawls.refuseOneMore(whole);
       await this.#prepare(name);
-      // Another request may have made it meanwhile.
+      // Another request may have created it in the meantime.
       this.#refuseSpecOfKnown(name, spec);
     }
     return whole;

@@ -1,24 +1,24 @@
 /**
- * Does a URL match one of many patterns? In time that is linear in its length, whatever they are
- * and it is: re2js compiles an RE2Set, and its program is run here as an automaton whose states are
- * made when a text first leads to them. A step is then one look-up in a table, which a match ends.
- * RE2Set.match finds all patterns that match, and takes two to four times as long.
+ * Matches a URL against many patterns, in time linear in its length for any patterns and any URL.
+ * re2js compiles an RE2Set; this file runs its program as an automaton whose states are made when a
+ * text first reaches them. A step is then one look-up in a table, and the first match ends the run.
+ * RE2Set.match finds all matching patterns, and takes two to four times as long.
  *
- * A state is the set of instructions that may come next, and what the last character was. The
- * states are forgotten together when they take more than there is room for, so that a hostile text
- * costs time, in proportion to the program, and no memory.
+ * A state is the set of possible next instructions, and the kind of the last character. All states
+ * are dropped together when they exceed the limit, so that a hostile text costs time, in proportion
+ * to the program, but no memory.
  * Source: Thompson, "Regular expression search algorithm" (1968); Cox, "Regular expression matching
  * can be simple and fast" (2007).
  */
 import { RE2JSException, RE2Set } from 're2js';
 
-/** Of a state beside its set and its row. */
+/** Size of a state without its set and its row. */
 const stateBytes = 128;
 const chars = 128;
 
 /** Instructions of RE2. Source: re2js, `Inst`. */
 const op = { alt: 1, altMatch: 2, capture: 3, empty: 4, match: 6, nop: 7, rune: 8, runeAny: 11 };
-/** What must hold where an empty-width instruction stands. Source: re2js, `Utils`. */
+/** Conditions of empty-width instructions. Source: re2js, `Utils`. */
 const begin = 1 | 4;
 const end = 2 | 8;
 const boundary = 16;
@@ -29,7 +29,7 @@ const unknown = 0;
 const matched = 1;
 const start = 2;
 
-/** What stands before the next character: first in a state's key. */
+/** The kind of the previous character: first in a state's key. */
 const before = { nothing: 0, other: 1, word: 2 } as const;
 
 type Instruction = {
@@ -45,7 +45,7 @@ export class Automaton {
   readonly #ops: Uint8Array;
   readonly #outs: Int32Array;
   readonly #args: Int32Array;
-  /** The set of characters that it takes: its row in `#members`. */
+  /** The set of characters that it accepts: its row in `#members`. */
   readonly #takes: Int32Array;
   readonly #first: number;
   /** By set and class of characters. */
@@ -65,7 +65,7 @@ export class Automaton {
   readonly #bytesMax: number;
   #forgotten = -1;
 
-  /** What RE2 says against a pattern; undefined when it takes it. */
+  /** Returns RE2's objection to a pattern; undefined if it accepts it. */
   static problem(pattern: string): string | undefined {
     try {
       new RE2Set().add(pattern);
@@ -76,8 +76,8 @@ export class Automaton {
     }
   }
 
-  /** `bytesMax`: what its states may take.
-   *  @throws RE2JSException one of the patterns is not RE2's */
+  /** `bytesMax`: memory limit of its states.
+   *  @throws RE2JSException a pattern is not valid in RE2 */
   constructor(patterns: readonly string[], bytesMax: number) {
     this.#bytesMax = bytesMax;
     const set = new RE2Set();
@@ -108,17 +108,18 @@ export class Automaton {
     this.#forget();
   }
 
-  /** How often its states were more than it has room for. */
+  /** How often its states exceeded the limit. */
   get forgotten(): number {
     return this.#forgotten;
   }
 
-  /** What it takes of memory, about. */
+  /** Approximate size in memory. */
   get bytes(): number {
     return this.#ops.length * 18 + this.#members.length + this.#stateBytes;
   }
 
-  /** `text` is a canonical URL: what is no printable ASCII counts as a control character. */
+  /** `text` is a canonical URL: a character that is not printable ASCII counts as a control
+   *  character. */
   matches(text: string): boolean {
     const classOf = this.#classOf;
     const width = this.#width;
@@ -138,17 +139,18 @@ export class Automaton {
     return (last || this.#learn(state, width - 1)) === matched;
   }
 
-  /** The state that a class of characters leads to, for the next time, too. */
+  /** Returns the next state for a class of characters, and records it in the table. */
   #learn(state: number, kind: number): number {
     const key = this.#keys[state] ?? '';
     const isMatch = this.#step(key, kind);
     const next = isMatch ? matched : this.#stateOf(this.#takeKey(kind));
-    // All may be forgotten for it.
+    // All states may have been dropped for it.
     if (this.#keys[state] === key) this.#table[state * this.#width + kind] = next;
     return next;
   }
 
-  /** Leaves in `#next` what may come behind a character; true when a pattern has matched before. */
+  /** Puts the possible instructions after a character into `#next`; returns true if a pattern has
+   *  matched before it. */
   #step(key: string, kind: number): boolean {
     const last = key.charCodeAt(0);
     const isEnd = kind === this.#width - 1;
@@ -194,7 +196,7 @@ export class Automaton {
     return false;
   }
 
-  /** Takes `#next` as a key: what stands before, then the instructions in their order. */
+  /** Makes a key of `#next`: the previous character's kind, then the instructions in order. */
   #takeKey(kind: number): string {
     const codes: number[] = [this.#isWord[kind] === true ? before.word : before.other];
     for (let index = 0; index < this.#next.length; index++) {
@@ -236,14 +238,14 @@ export class Automaton {
   }
 }
 
-/** The sets of characters of a program, and the classes of characters that none of them parts. */
+/** The sets of characters of a program, and the classes of characters that no set separates. */
 class CharacterSets {
   readonly #byRunes = new Map<string, number>();
-  /** Repetitions share what they repeat. */
+  /** Repetitions share their sets. */
   readonly #byArray = new Map<ArrayLike<number>, string>();
   readonly #sets: boolean[][] = [];
 
-  /** The number of the set that an instruction takes. */
+  /** Returns the number of the set that an instruction accepts. */
   add(instruction: Instruction): number {
     const { runes } = instruction;
     const listed = this.#byArray.get(runes) ?? Array.from(runes).join();
@@ -260,7 +262,7 @@ class CharacterSets {
   classes(): { classOf: Uint8Array; members: Uint8Array; isWord: boolean[] } {
     const isWord = Array.from({ length: chars }, (_, code) => /\w/.test(String.fromCharCode(code)));
     const classOf = new Uint8Array(chars);
-    // The first character of each class stands for it.
+    // The first character of each class represents it.
     let firsts = [0];
     for (const set of [isWord, ...this.#sets]) {
       const parts = new Map<string, number>();

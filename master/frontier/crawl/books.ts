@@ -1,7 +1,7 @@
 /**
- * The numbers of one crawl: what became of its URLs, and which names it has seen. Each verb is an
- * event of a commit; nobody else changes a number. The numbers are written with the crawl's record
- * in every commit, so that they agree with the rows of the store.
+ * The numbers of one crawl: the outcomes of its URLs, and the sum of the names that it has seen.
+ * Each verb is an event of a commit; no other code changes a number. The numbers are written with
+ * the crawl's record in every commit, so that they agree with the rows of the store.
  */
 
 import type { FetchErrorKind, SkipReason } from '../../../shared/protocol.ts';
@@ -32,7 +32,7 @@ export class Books {
   readonly #counters: CrawlCounters;
   readonly #seenSum: Uint32Array;
 
-  /** Of a crawl's record; a number that an older record lacks is 0. */
+  /** From a crawl's record; a number missing in an older record is 0. */
   constructor(counters: Partial<CrawlCounters> = {}, seenSum: readonly number[] = [0, 0, 0, 0]) {
     const { skipped, errors } = counters;
     this.#counters = { ...none, ...counters, skipped: { ...skipped }, errors: { ...errors } };
@@ -40,13 +40,13 @@ export class Books {
     this.open = new OpenWork(this.#counters.waiting);
   }
 
-  /** As it is now: not a copy. */
+  /** The live counters, not a copy. */
   get counters(): Readonly<CrawlCounters> {
     this.#counters.waiting = this.open.waiting;
     return this.#counters;
   }
 
-  /** Its keys in `seen`, laid over each other by XOR: four words. */
+  /** The XOR of its keys in `seen`: four words. */
   get seenSum(): number[] {
     return [...this.#seenSum];
   }
@@ -57,7 +57,7 @@ export class Books {
     addToSum(this.#seenSum, words, at);
   }
 
-  /** A URL became a task; `hasEarlier`: with what an earlier crawl knew of it. */
+  /** A URL became a task; `hasEarlier`: with an earlier crawl's record of it. */
   admitted({ hasEarlier = false } = {}): void {
     this.#counters.known++;
     if (hasEarlier) this.#counters.earlier++;
@@ -69,7 +69,7 @@ export class Books {
     this.#counters.known++;
   }
 
-  /** Returns how often that was so before. */
+  /** Returns how often this happened before. */
   skipped(reason: SkipReason): number {
     const before = this.#counters.skipped[reason] ?? 0;
     this.#counters.skipped[reason] = before + 1;
@@ -94,7 +94,7 @@ export class Books {
     if (unchanged) this.#counters.unchanged++;
   }
 
-  /** An answer that is no page and no failure. */
+  /** An answer that is neither a page nor a failure. */
   other(): void {
     this.#counters.others++;
   }
@@ -103,7 +103,7 @@ export class Books {
     this.#counters.excluded++;
   }
 
-  /** A URL that was fetched and failed for good. */
+  /** A URL that was fetched and failed permanently. */
   failed(kind: FetchErrorKind): void {
     this.#countFailed(kind, 1);
   }
@@ -121,7 +121,7 @@ export class Books {
     this.#counters.known--;
   }
 
-  /** A guess that came to nothing: as if it had never been known. */
+  /** A guessed URL that does not exist, as if it had never been known. */
   forgotten(): void {
     this.#counters.known--;
   }

@@ -42,12 +42,12 @@ export class OpenWork {
     return this.#unwritten;
   }
 
-  /** Nothing is left to fetch, and nothing that is under way could add something. */
+  /** True: nothing is left to fetch, and no work under way could add something. */
   get isFetched(): boolean {
     return this.#waiting === 0 && !this.isUnderWay;
   }
 
-  /** Something is at a slave or on its way to the disk. */
+  /** True: some work is at a slave or on its way to the disk. */
   get isUnderWay(): boolean {
     return this.#offered > 0 || this.#leased > 0;
   }
@@ -56,7 +56,7 @@ export class OpenWork {
     this.#offered++;
   }
 
-  /** What was offered is on the disk, or came to nothing. */
+  /** An offer is on the disk, or had no effect. */
   settle(): void {
     this.#offered = less(this.#offered, 1);
   }
@@ -74,17 +74,17 @@ export class OpenWork {
     this.#leased++;
   }
 
-  /** A lease is over, however it ended. */
+  /** A lease has ended, for any reason. */
   unlease(): void {
     this.#leased = less(this.#leased, 1);
   }
 
-  /** So many rows have entered the result queue. */
+  /** Rows have entered the result queue. */
   record(rows: number): void {
     this.#unwritten += rows;
   }
 
-  /** So many rows have left the result queue. */
+  /** Rows have left the result queue. */
   written(rows: number): void {
     this.#unwritten = less(this.#unwritten, rows);
   }

@@ -1,17 +1,18 @@
 /**
- * The syntax of --include and --exclude: JavaScript's (flag u), written as RE2 takes it; a pattern
- * that JavaScript refuses is RE2's. One that both take means what it means in JavaScript. What RE2
- * cannot say is refused by its name, never read as something else. A URL is printable ASCII, where
- * classes, boundaries and dots of the two agree. Pure; `patterns` calls it.
+ * The syntax of --include and --exclude: JavaScript's (flag u), translated to RE2; a pattern that
+ * JavaScript refuses is read as RE2's. A pattern valid in both has its JavaScript meaning. A
+ * construct that RE2 does not have is refused by name, never read as something else. A URL is
+ * printable ASCII, where classes, boundaries and dots of the two agree. Pure; `patterns` calls it.
  * Source: ECMA-262, "Patterns"; RE2's doc/syntax.txt.
  */
 
-/** A pattern in RE2's syntax, and about how many instructions it compiles to. */
+/** A pattern in RE2's syntax, and the approximate number of its instructions. */
 export type Re2Source = { readonly re2: string; readonly steps: number };
-/** What RE2 cannot say, and the way round it: the end of a sentence about the pattern. */
+/** A construct that RE2 does not have, and its replacement: the end of a sentence about the
+ *  pattern. */
 export type Unsayable = { readonly cannot: string };
 
-/** RE2 counts to this in a repetition. */
+/** RE2's limit of a repetition. */
 const repeatsMax = 1_000;
 const shownChars = 40;
 
@@ -22,13 +23,13 @@ const escaped = new RegExp(
 );
 const opening = /\((?:\?(?:<?[=!]|P?<[^>]*>|[a-z-]*:|[a-z-]*\))?)?/iy;
 const quantifier = /(?:[*+?]|\{(?<from>\d+)(?<upTo>,(?<to>\d*))?\})\??/y;
-/** A character, an escape or a class: what a negated class can stand for. */
+/** A character, an escape or a class: the atoms that a negated class can replace. */
 const oneOf = new RegExp(
   String.raw`^(?:\[(?!\^)(?<listed>(?:\\.|[^\]\\])*)\]` +
     String.raw`|(?<single>\\[^a-zA-Z0-9]|\\[dwstnrfv]|[^\\[\](){}.*+?|^$]))$`,
 );
 
-/** `isJavaScript`: it is to be translated; else it is RE2's already. */
+/** `isJavaScript`: translate it; else it is RE2's already. */
 export function toRe2(source: string, isJavaScript: boolean): Re2Source | Unsayable {
   const sizes: number[] = [];
   let re2 = '';
@@ -56,7 +57,7 @@ export function toRe2(source: string, isJavaScript: boolean): Re2Source | Unsaya
       if (/[=!]$/.test(text)) return { cannot: lookaround(source, at, text) };
       sizes.push(steps);
       steps = 0;
-      // Nothing asks what a group held, so it need not be kept, nor have a name.
+      // The contents of groups are not used, so groups need neither captures nor names.
       re2 += isJavaScript && !text.endsWith(':') ? '(?:' : text;
       if (text.endsWith(')')) steps = sizes.pop() ?? 0;
       at += text.length;
@@ -93,7 +94,7 @@ function escapeAt(
   isInClass: boolean,
 ): Piece | Unsayable {
   const found = match(escaped, source, at);
-  // Nothing behind the backslash: RE2 says so.
+  // Nothing follows the backslash: RE2 reports that.
   if (found === undefined) return { text: source.slice(at), end: source.length };
   const [text] = found;
   const end = at + text.length;
@@ -111,7 +112,7 @@ function classAt(source: string, at: number, isJavaScript: boolean): Piece | Uns
   const isNegated = source.charAt(at + 1) === '^';
   let end = at + (isNegated ? 2 : 1);
   let text = source.slice(at, end);
-  // RE2 takes a bracket for itself where it comes first; to JavaScript it ends an empty class.
+  // In RE2 a bracket that comes first is literal; in JavaScript it ends an empty class.
   if (source.charAt(end) === ']') {
     const every = isNegated ? '[\\x00-\\x{10ffff}]' : '[^\\x00-\\x{10ffff}]';
     if (isJavaScript) return { text: every, end: end + 1 };
@@ -132,7 +133,7 @@ function classAt(source: string, at: number, isJavaScript: boolean): Piece | Uns
   return { text: text + source.slice(end, end + 1), end: end + 1 };
 }
 
-/** How often the atom stands there when a repetition is written out. */
+/** Returns the number of copies of an atom when its repetition is written out. */
 function timesOf({ from, upTo, to }: Record<string, string | undefined>): number {
   if (from === undefined) return 1;
   return Math.max(1, Number(from), upTo !== undefined && to !== '' ? Number(to) : 0);

@@ -1,20 +1,20 @@
 /**
- * The patterns of a crawl's --include or --exclude. They meet the URLs of strangers, so they run in
- * linear time (`automaton`), and one that cannot is refused before its crawl is made. A crawl that
- * was made before that rule keeps such a pattern: JavaScript runs it, on the first characters of a
- * URL. Programs are made when they are first asked, and all crawls together keep what there is room
- * for.
+ * The patterns of a crawl's --include or --exclude. They are matched against URLs from strangers,
+ * so they run in linear time (`automaton`), and a pattern that cannot is refused before its crawl
+ * is created. A crawl that was created before this rule keeps such a pattern: JavaScript runs it,
+ * on the first characters of a URL. Programs are built at their first use, and all crawls share a
+ * memory limit for them.
  */
 import type { CrawlSpec } from '../../../shared/crawl.ts';
 import { CommandError } from '../../../shared/errors.ts';
 import { Automaton } from './automaton.ts';
 import { toRe2 } from './pattern-syntax.ts';
 
-/** Instructions of the patterns of one list together: what a step may cost on a hostile URL. */
+/** Instructions of all patterns of one list: the maximum cost of a step on a hostile URL. */
 const stepsMax = 10_000;
-/** What the states of one list may take. */
+/** Memory limit of the states of one list. */
 const stateBytesMax = 1 << 20;
-/** Of a URL, what a pattern that JavaScript has to run is asked about. */
+/** Characters of a URL against which a pattern in JavaScript is matched. */
 export const nativeChars = 512;
 const shownChars = 100;
 
@@ -39,7 +39,7 @@ export class PatternRoom {
     return this.#bytes;
   }
 
-  /** A list's program takes so much now; those that were made first leave for it. */
+  /** Records the size of a list's program; drops the oldest programs to make room. */
   hold(patterns: Patterns, bytes: number): void {
     this.#bytes += bytes - (this.#held.get(patterns) ?? 0);
     this.#held.set(patterns, bytes);
@@ -53,7 +53,7 @@ export class PatternRoom {
   }
 }
 
-/** Patterns that run together: a look-up for all of them at each character. */
+/** Patterns that run together, with one look-up per character for all of them. */
 class Group {
   readonly #sources: readonly string[];
   readonly #bytesMax: number;
@@ -65,7 +65,7 @@ class Group {
     this.automaton = new Automaton(sources, bytesMax);
   }
 
-  /** Two that share its room, if the states of many patterns together are too many. */
+  /** Returns two groups that share its memory, if many patterns together have too many states. */
   halves(): Group[] | undefined {
     const { length } = this.#sources;
     if (this.automaton.forgotten === 0 || length < 2) return undefined;
@@ -119,16 +119,16 @@ export class Patterns {
     this.#room.hold(this, bytes);
   }
 
-  /** Gives its memory back until it is asked again. */
+  /** Frees its memory until its next use. */
   forget(): void {
     this.#made = undefined;
     this.#bytes = 0;
   }
 }
 
-/** Refuses the patterns of a crawl that is to be made. `isKept`: a crawl of an older version may
- *  have them, so that only what is no pattern at all is refused.
- *  @throws CommandError E_BAD_REQUEST which, why, and the way round */
+/** Refuses invalid patterns of a new crawl. `isKept`: a crawl of an older version may have them, so
+ *  only invalid syntax is refused.
+ *  @throws CommandError E_BAD_REQUEST which, why, and a replacement */
 export function refusePatterns(lists: Lists, isKept = false): void {
   for (const name of ['include', 'exclude'] as const) {
     const { wrong, native } = sorted(lists[name]);
@@ -139,7 +139,7 @@ export function refusePatterns(lists: Lists, isKept = false): void {
   }
 }
 
-/** The patterns of a crawl that JavaScript runs, as a warning says it. */
+/** Returns the patterns of a crawl that JavaScript runs, in words for a warning. */
 export function nativePatterns(lists: Lists): string[] {
   return (['include', 'exclude'] as const).flatMap((name) =>
     sorted(lists[name]).native.map(({ source, why }) => `--${name} ${shown(source)} ${why}`),

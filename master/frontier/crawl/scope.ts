@@ -1,8 +1,8 @@
 /**
- * What belongs to a crawl: pure decisions about one URL.
- * `host`: a seed's hostname and port, http and https on their default ports being one host.
- * `domain`: the registrable domain of a seed by the Public Suffix List, its private part included
- * (user.github.io is a domain); an address or a name without one stands for itself.
+ * Decides whether a URL belongs to a crawl. Pure. `host`: a seed's hostname and port, http and
+ * https on their default ports being one host. `domain`: the registrable domain of a seed by the
+ * Public Suffix List, its private part included (user.github.io is a domain); an address or a name
+ * without one stands for itself.
  */
 import { getDomain } from 'tldts';
 import type { CrawlSpec } from '../../../shared/crawl.ts';
@@ -10,7 +10,7 @@ import { PatternRoom, Patterns } from './patterns.ts';
 
 export type OutOfScope = 'host' | 'include' | 'exclude';
 
-/** For the patterns of one crawl, where it is not a part of many. */
+/** Memory for the patterns of one crawl, outside of a master. */
 const roomBytes = 4 << 20;
 
 export class Scope {
@@ -19,7 +19,7 @@ export class Scope {
   readonly #exclude: Patterns;
   /** Host and port of every seed; the port is empty on the default port of either scheme. */
   readonly #hosts = new Set<string>();
-  /** What a URL's host is compared with: the hosts, or in a scope of `domain` their domains. */
+  /** The names to compare a URL's host with: the hosts, or in a scope of `domain` their domains. */
   readonly #open: Set<string>;
   readonly #domains = new Map<string, string>();
 
@@ -48,7 +48,7 @@ export class Scope {
     return this.seedHosts.map((host) => new URL(`http://${host}/`));
   }
 
-  /** Opens the scope for a seed; false when it was open for its host already. */
+  /** Adds the host of a seed to the scope; returns false if it was there already. */
   addSeed(url: URL): boolean {
     const host = this.#hostOf(url);
     const isNew = !this.#open.has(host);
@@ -62,22 +62,22 @@ export class Scope {
     return this.#hosts.has(hostKey.slice(hostKey.indexOf('//') + 2));
   }
 
-  /** Is it on a host that the crawl is about: a seed's, or one of its domain? */
+  /** Is it on a seed's host, or on a host of its domain? */
   owns(url: URL): boolean {
     return this.#open.has(this.#hostOf(url));
   }
 
-  /** Why a canonical URL is left out; undefined when it belongs to the crawl. */
+  /** Returns why a canonical URL is left out; undefined if it belongs to the crawl. */
   refuses(url: URL): OutOfScope | undefined {
     return this.isElsewhere(url) ? 'host' : this.refusesText(url.href);
   }
 
-  /** Is it on a host that links do not lead to? */
+  /** Is it on a host to which links are not followed? */
   isElsewhere(url: URL): boolean {
     return this.#kind !== 'any' && !this.owns(url);
   }
 
-  /** Which of the patterns leave a canonical URL out, wherever it is. */
+  /** Returns which list of patterns leaves a canonical URL out, whatever its host is. */
   refusesText(href: string): 'include' | 'exclude' | undefined {
     if (!this.#include.isEmpty && !this.#include.match(href)) return 'include';
     return this.#exclude.match(href) ? 'exclude' : undefined;
@@ -103,8 +103,8 @@ export function registrableDomain(hostname: string): string {
   return getDomain(hostname, { allowPrivateDomains: true }) ?? hostname;
 }
 
-/** True if two URLs are of one site: one registrable domain and one port, http and https on their
- *  default ports being one. */
+/** Returns whether two URLs are of one site: one registrable domain and one port, http and https on
+ *  their default ports being one. */
 export function isSameSite(a: URL, b: URL): boolean {
   return a.port === b.port && registrableDomain(a.hostname) === registrableDomain(b.hostname);
 }

@@ -1,25 +1,25 @@
 /**
- * Where the hosts of a crawl's seeds were when they were added: the private blocks of each, [] for
- * one that was at public addresses alone. Whatever its name says later opens nothing more. A host
- * that could not be resolved is not here and opens nothing until it is.
+ * The private blocks where the hosts of a crawl's seeds were when they were added; [] for a host
+ * with public addresses only. Later changes of its name open nothing more. A host that could not be
+ * resolved is missing and opens nothing until it is.
  *
  *     added --digits, localhost--> settled
  *       +--looked up--> settled, on record | not resolved --added again, restart--> looked up
  *
- * A crawl that goes through proxies asks for no name, since the proxies resolve them; nor does one
- * that may go anywhere. Pure; owned by the crawl.
+ * A crawl through proxies resolves no names, since the proxies do; nor does a crawl that may
+ * connect to any address. Pure; owned by the crawl.
  */
 import { blocksOfAddresses, blocksOfHost } from '../../../shared/address.ts';
 import type { CrawlSpec } from '../../../shared/crawl.ts';
 
-/** Addresses of the hosts of seeds, as far as they were looked up and could be. */
+/** Addresses of the seeds' hosts that could be resolved. */
 export type FoundAddresses = ReadonlyMap<string, readonly string[]>;
 
-/** What a look-up of seeds came to, for the operator. */
+/** The result of a look-up of seeds, for the operator. */
 export type SeedsFound = {
   /** Names that could not be resolved. */
   readonly unresolved: readonly string[];
-  /** Those at private addresses, and what they open. */
+  /** Hosts at private addresses, and the blocks that they open. */
   readonly inside: readonly { readonly hostname: string; readonly blocks: readonly string[] }[];
 };
 
@@ -31,10 +31,10 @@ export class SeedHosts {
   readonly #asks: boolean;
   /** By host and port, as in a URL. */
   readonly #blocks = new Map<string, readonly string[]>();
-  /** Names that the operator knows about. */
+  /** Names that were reported to the operator. */
   readonly #told = new Set<string>();
 
-  /** `kept`: what is on record. */
+  /** `kept`: the stored blocks. */
   constructor(
     { fetch: { allowPrivate, proxies } }: Pick<CrawlSpec, 'fetch'>,
     kept: Iterable<readonly [host: string, blocks: readonly string[]]> = [],
@@ -43,12 +43,12 @@ export class SeedHosts {
     for (const [host, blocks] of kept) this.#blocks.set(host, blocks);
   }
 
-  /** The private blocks where a seed's host may be; [] for a host that is no seed's. */
+  /** Returns the private blocks where a seed's host may be; [] for other hosts. */
   blocksOf(hostKey: string): readonly string[] {
     return this.#blocks.get(hostKey.slice(hostKey.indexOf('//') + 2)) ?? [];
   }
 
-  /** The names that have to be looked up before these hosts are settled. */
+  /** Returns the names to look up before these hosts are settled. */
   wanted(urls: Iterable<URL>): Set<string> {
     const names = new Set<string>();
     if (!this.#asks) return names;
@@ -61,7 +61,7 @@ export class SeedHosts {
     return names;
   }
 
-  /** Settles the host of a seed, once. Gives what has to be on record: the blocks of a name. */
+  /** Settles the host of a seed, once. Returns the blocks to store, for a name. */
   settle({ host, hostname }: URL, found: FoundAddresses): readonly string[] | undefined {
     if (this.#blocks.has(host)) return undefined;
     const fixed = blocksOfHost(hostname);
@@ -72,7 +72,7 @@ export class SeedHosts {
     return fixed === undefined ? blocks : undefined;
   }
 
-  /** What of a look-up is news to the operator. */
+  /** Returns the part of a look-up that is new to the operator. */
   news(names: Iterable<string>, found: FoundAddresses): SeedsFound {
     const unresolved: string[] = [];
     const inside: { hostname: string; blocks: readonly string[] }[] = [];

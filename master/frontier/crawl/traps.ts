@@ -1,13 +1,13 @@
 /**
- * Traps: links that a site makes without end. Pure decisions about one new URL by its looks, and
- * two counts of URLs of a kind, for growth that no single URL shows:
+ * Traps: links of which a site makes endlessly many. Decides about one new URL by its form, and by
+ * two counts of URLs of a kind, for growth that a single URL does not show. Pure.
  *
  *     queries   three parameters or more: all of a path are one kind. Combinations explode.
  *     similar   far from the seeds, and nearer if dated as a calendar is: URLs that differ in
  *               nothing but numbers are one kind. Every page has a next one, a link deeper.
  *
  * The kinds are counted by the algorithm of Misra and Gries, in bounded memory: with more kinds
- * than it has room for, a count may be too low, never too high, so it errs towards fetching.
+ * than fit, a count may be too low, never too high, so it errs towards fetching.
  * Source: Heritrix's deciderules TooManyPathSegments and PathologicalPath, and its rule
  * StripSessionIDs; Misra & Gries, "Finding repeated elements" (1982).
  */
@@ -15,19 +15,19 @@ import type { TrapLimits } from '../../../shared/crawl.ts';
 import type { TrapRule } from '../../../shared/protocol.ts';
 
 const slash = 0x2f;
-/** "https://": no slash of a path stands before. */
+/** "https://": no slash of a path comes before. */
 const schemeChars = 8;
 /** Kinds that are counted at once. */
 const kindsMax = 4_096;
-/** A longer kind counts by its beginning. */
+/** A longer kind is counted by its beginning. */
 const kindChars = 512;
-/** Counted URLs after which the counts go on record again. */
+/** Counted URLs after which the counts are stored again. */
 const unsavedMax = 500;
 /** Parameters from which combinations of values explode. */
 const manyParameters = 3;
-/** Links away from a seed beyond which pages only hang on a chain. */
+/** Links away from a seed beyond which pages are only parts of a chain. */
 const deepAt = 100;
-/** Nearer to a seed no calendar has grown yet. */
+/** Nearer to a seed no link counts as a calendar's. */
 const calendarAt = 5;
 /** A year and a month at the end of a path, an ISO date, or a word or parameter of calendars. */
 const calendarLike =
@@ -37,23 +37,23 @@ export class Traps {
   readonly #limits: TrapLimits;
   readonly #counts: Map<string, number>;
   #unsaved = 0;
-  /** By what a segment looks like: the number of the path that had one like it last. */
+  /** By the look of a segment: the number of the last path with such a segment. */
   readonly #lookalikes = new Uint32Array(256);
   #pathNumber = 0;
 
-  /** `counts`: what `unsaved` gave before a restart. */
+  /** `counts`: the result of `unsaved` before a restart. */
   constructor(limits: TrapLimits, counts: Iterable<readonly [string, number]> = []) {
     this.#limits = limits;
     this.#counts = new Map(counts);
   }
 
-  /** The rule that keeps a new canonical URL out by its looks alone: the cheapest question, asked
-   *  before any pattern of the operator meets the URL. */
+  /** Returns the rule that excludes a new canonical URL by its form alone. This is the cheapest
+   *  check, made before any pattern of the operator. */
   looks(url: URL): TrapRule | undefined {
     const { length, segments, repeats, parameters } = this.#limits;
     const { href } = url;
     if (length > 0 && href.length > length) return 'length';
-    // The parts of a URL are made when they are asked for, so the usual one is judged by its text.
+    // The parts of a URL are computed on access, so a usual URL is judged by its text.
     const mark = href.indexOf('?');
     const path = this.#walk(href, mark < 0 ? href.length : mark);
     if (segments > 0 && path.segments > segments) return 'segments';
@@ -64,8 +64,8 @@ export class Traps {
     return 'parameters';
   }
 
-  /** The rule that keeps a URL out for the number of its kind, found `depth` links away from a seed;
-   *  undefined: none, and then it has been counted. */
+  /** Returns the rule that excludes a URL, found `depth` links away from a seed, by the number of
+   *  its kind; undefined: none, and the URL is counted. */
   count(url: URL, depth: number): TrapRule | undefined {
     const { href } = url;
     const mark = href.indexOf('?');
@@ -75,13 +75,13 @@ export class Traps {
     return depth > calendarAt ? this.#count('similar', similarKind(url, depth)) : undefined;
   }
 
-  /** The same page without its session id; undefined when the URL has none, or none matters. */
+  /** Returns the URL without its session id; undefined if it has none, or the rule is off. */
   withoutSession(url: URL): string | undefined {
     return this.#limits.session > 0 ? withoutSession(url) : undefined;
   }
 
-  /** The counts, to go on record; undefined while a crash would forget little of them.
-   *  `atEnd`: whatever is not on record yet. */
+  /** Returns the counts to store; undefined while a crash would lose little of them. `atEnd`: all
+   *  that is not stored yet. */
   unsaved(atEnd = false): [string, number][] | undefined {
     if (this.#unsaved < (atEnd ? 1 : unsavedMax)) return undefined;
     this.#unsaved = 0;
@@ -111,14 +111,14 @@ export class Traps {
     if (max === 0 || kind === undefined) return undefined;
     const count = this.#counts.get(kind) ?? 0;
     if (count >= max) return rule;
-    // That a kind is full must not be forgotten.
+    // A full kind must be stored at once.
     this.#unsaved += count + 1 === max ? unsavedMax : 1;
     if (count > 0 || this.#counts.size < kindsMax) this.#counts.set(kind, count + 1);
     else this.#lowerAll();
     return undefined;
   }
 
-  /** No room for a kind: it and one URL of every other kind are forgotten together. */
+  /** No room for a kind: drops it and one URL of every other kind together. */
   #lowerAll(): void {
     for (const [kind, count] of this.#counts) {
       if (count > 1) this.#counts.set(kind, count - 1);
@@ -127,7 +127,7 @@ export class Traps {
   }
 }
 
-/** Segments that the path has had before: 4 in /a/b/a/b/a/b. */
+/** Returns the number of repeated segments: 4 in /a/b/a/b/a/b. */
 function repeatsOf(pathname: string): number {
   const path = pathname.slice(1, pathname.endsWith('/') ? -1 : undefined).split('/');
   return path.length - new Set(path).size;
@@ -156,13 +156,13 @@ function withoutNumbers(text: string): string {
 
 /** A path parameter of Java, and the folder of a cookieless ASP.NET session. */
 const sessionInPath = /;jsessionid=[^/;]*|\/\((?:[A-Za-z]\([0-9A-Za-z]{24}\))+\)(?=\/)/gi;
-/** Parameters of this name are session ids, whatever their value. */
+/** Parameters of these names are session ids, with any value. */
 const sessionName = /^(?:j|php)sessid=.|^jsessionid=.|^aspsessionid[a-z]{8}=.|^cftoken=./i;
-/** These are, if the value is one: `sid` may be a story, too. */
+/** These are session ids only with a fitting value: `sid` may be a story, too. */
 const sessionToken =
   /^(?:sid|sessid|session_?id|zenid|oscsid|s_id)=(?=[a-z]*\d)(?=\d*[a-z])[0-9a-z]{24,128}$/i;
 
-/** The URL without what only names the visitor; undefined when it has nothing of that kind. */
+/** Returns the URL without session ids; undefined if it has none. */
 function withoutSession(url: URL): string | undefined {
   const { href } = url;
   if (!href.includes('?') && !href.includes(';') && !href.includes('(')) return undefined;
@@ -171,7 +171,7 @@ function withoutSession(url: URL): string | undefined {
   const all = search.slice(1).split('&');
   const kept = all.filter((part) => !sessionName.test(part) && !sessionToken.test(part));
   if (path.length === pathname.length && kept.length === all.length) return undefined;
-  // ColdFusion's pair goes together; CFID alone may name anything.
+  // ColdFusion's pair is removed together; CFID alone may mean anything.
   const rest = search.match(/[?&]cftoken=/i) ? kept.filter((p) => !/^cfid=/i.test(p)) : kept;
   const query = rest.join('&');
   const origin = href.slice(0, href.length - pathname.length - search.length);

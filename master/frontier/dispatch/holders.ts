@@ -1,16 +1,16 @@
 /**
- * Who can hold leases, and who of them has room for what. Three kinds of room:
+ * The holders of leases, and the room that each has. There are three kinds of room:
  *
  *     slot     of a host that answers: it begins at once, or waits in the slave for a free slot
  *     trial  of one that has not proved that it answers: beside the slots, so that however many
  *              hosts are dead, nobody else waits for them
  *     share    the same in a slave without such places: of all slots a quarter, one at least
  *
- * Programs that take pages alone are not asked for either: each works on one page, and what they
- * say does not tell whether a host answered.
+ * Programs that take only pages are not counted: each works on one page, and their reports do not
+ * show whether a host answered.
  *
- * A holder whose leases run out again and again comes last, with one lease at a time, until it
- * reports something. Owned by the dispatcher. Source: PROTOCOL.md [T-4] [T-13] [T-51] to [T-53].
+ * A holder whose leases expire repeatedly comes last, with one lease at a time, until it reports
+ * something. Owned by the dispatcher. Source: PROTOCOL.md [T-4] [T-13] [T-51] to [T-53].
  */
 import type { Line } from '../politeness/host.ts';
 import type { Lease, LeaseHolder, Room } from './leases.ts';
@@ -18,17 +18,19 @@ import type { Lease, LeaseHolder, Room } from './leases.ts';
 export type Place = { readonly holder: LeaseHolder; readonly room: Room };
 
 type Standing = {
-  /** Its leases beside the slots, and those of them on hosts that failed, and through proxies. */
+  /** Its leases outside the slots, and those among them on hosts that failed, and through
+   *  proxies. */
   trials: number;
   failing: number;
   relayed: number;
-  /** A lease of it ran out, and it has not been heard of since: it would only keep tasks. */
+  /** True: one of its leases expired, and it has sent nothing since, so it would only keep
+   *  tasks. */
   isLate: boolean;
-  /** Leases that ran out since it reported something. */
+  /** Leases that expired since its last report. */
   ranOut: number;
 };
 
-/** Leases that may run out before a holder is given one at a time. */
+/** Expired leases after which a holder gets one lease at a time. */
 const ranOutMax = 2;
 const shareOfSlots = 1 / 4;
 
@@ -42,7 +44,7 @@ export class Holders {
     return this.#holders.length === 0;
   }
 
-  /** Nobody is there who takes what tells of a host. */
+  /** True: no holder takes tasks that describe a host (robots.txt, sitemaps). */
   get lacksFiles(): boolean {
     return this.#holders.every(({ takes }) => takes === 'pages');
   }
@@ -64,7 +66,7 @@ export class Holders {
     this.#standings.delete(holder);
   }
 
-  /** It said something. True when it may be given more by that. */
+  /** A holder sent a message. Returns true if it may get more leases for that. */
   heard(holder: LeaseHolder): boolean {
     const standing = this.#standings.get(holder);
     if (!standing?.isLate) return false;
@@ -72,7 +74,7 @@ export class Holders {
     return true;
   }
 
-  /** It said what came of a task. */
+  /** A holder reported the outcome of a task. */
   reported(holder: LeaseHolder): void {
     const standing = this.#standings.get(holder);
     if (standing !== undefined) standing.ranOut = 0;
@@ -85,7 +87,7 @@ export class Holders {
     standing.ranOut++;
   }
 
-  /** Slots of all slaves, and their trials under way. */
+  /** The slots of all slaves, and their trials under way. */
   get sums(): { readonly slots: number; readonly trials: number } {
     let slots = 0;
     let trials = 0;
@@ -94,13 +96,14 @@ export class Holders {
     return { slots, trials };
   }
 
-  /** The next in turn who has room for a task of this line, and takes such tasks. */
+  /** Returns the next holder in rotation that has room for a task of this line and takes such
+   *  tasks. */
   place(line: Line, what: 'pages' | 'files'): Place | undefined {
     switch (line) {
       case 'timed':
         return this.#find(what, (holder) => this.#slot(holder, line, startsAtOnce(holder)));
       case 'free':
-        // Who begins at once comes before who has it wait.
+        // A holder that can start at once comes before one that would let the task wait.
         return (
           this.#find(what, (holder) => this.#slot(holder, line, startsAtOnce(holder))) ??
           this.#find(what, (holder) => this.#slot(holder, line, creditOfSlots(holder)))
@@ -112,7 +115,7 @@ export class Holders {
     }
   }
 
-  /** The place is taken by this lease. */
+  /** This lease takes the place. */
   took({ holder, room }: Lease): void {
     const standing = this.#standings.get(holder);
     this.#next = (this.#holders.indexOf(holder) + 1) % this.#holders.length;
@@ -165,9 +168,10 @@ export class Holders {
     const standing = this.#standings.get(holder);
     const max = Math.min(holder.trials, holder.credit);
     if (standing === undefined || standing.trials >= max) return undefined;
-    // Half of them are for hosts that nobody knows: those that failed wait as long as a fetch may.
+    // Half of the trials are for unknown hosts, since hosts that failed may take as long as a fetch
+    // may.
     if (line === 'failing' && standing.failing >= Math.ceil(max / 2)) return undefined;
-    // A proxy bears no more than it did by the slots alone.
+    // A proxy gets no more connections than with slots alone.
     if (line === 'relayed' && standing.relayed >= holder.slots) return undefined;
     return { kind: 'trial', line };
   }
@@ -190,7 +194,7 @@ function creditOfSlots({ credit, trials }: LeaseHolder): number {
   return Math.max(0, credit - trials);
 }
 
-/** How many of them a holder can begin at once. */
+/** Returns the number of tasks that a holder can start at once. */
 function startsAtOnce(holder: LeaseHolder): number {
   return Math.min(holder.slots, creditOfSlots(holder));
 }

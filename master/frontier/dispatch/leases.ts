@@ -1,36 +1,36 @@
 /**
- * Leases: which task is held by which slave until when. A lease ends by report, release,
- * deadline, or with its session; it is never on disk, so a restart has all tasks waiting.
+ * Leases: which slave holds which task until when. A lease ends by report, release, deadline, or
+ * with its session. Leases are never on disk, so after a restart all tasks wait.
  *
- * Its holder may extend it, but not for ever: `lifeMs` after it was given it ends all the same. That
- * clock stands still while the master makes the holder wait.
+ * Its holder may extend it, but it ends at the latest `lifeMs` after it was given. That clock stops
+ * while the master makes the holder wait.
  */
 
 import type { Group, Hop, Host, Line } from '../politeness/host.ts';
 import { Heap } from '../tasks/heap.ts';
 import type { Task } from '../tasks/tasks.ts';
 
-/** Whoever can hold leases: a session of a slave. */
+/** A holder of leases: a session of a slave. */
 export interface LeaseHolder {
   readonly name: string;
   /** Leases it may hold at once. */
   readonly credit: number;
-  /** Fetches it can run at once: a task whose start time matters must not wait in the slave. */
+  /** Concurrent fetches: a task whose start time matters must not wait in the slave. */
   readonly slots: number;
-  /** Of `credit` those that are beside the slots: they begin at once, on hosts that have not proved
-   *  that they answer. */
+  /** How many of `credit` may be outside the slots: they start at once, on hosts that have not
+   *  proved that they answer. */
   readonly trials: number;
-  /** How long its leases run from when it was heard last, without an end to that; undefined: as the
-   *  master's run. */
+  /** Time that its leases last after its last message, without a total limit; undefined: as set for
+   *  the master. */
   readonly leaseMs?: number | undefined;
-  /** Which tasks it takes: `files` are those that tell of a host, as robots.txt does. */
+  /** The tasks that it takes: `files` are those that describe a host, such as robots.txt. */
   readonly takes: 'all' | 'pages' | 'files';
-  /** How long it was not read from, in all: its leases do not age meanwhile. */
+  /** Total time in which it was not read from; its leases do not age in it. */
   readonly heldBackMs?: number;
   readonly leases: Set<Lease>;
-  /** New leases: tell the slave. */
+  /** Sends new leases to the slave. */
   push(leases: readonly Lease[]): void;
-  /** Leases that were taken away. */
+  /** Tells the slave about cancelled leases. */
   cancel(leases: readonly Lease[]): void;
 }
 
@@ -41,29 +41,29 @@ export type Lease = {
   readonly name: Buffer;
   readonly host: Host;
   readonly holder: LeaseHolder;
-  /** What it takes of its holder: see `holders`. */
+  /** The room that it takes of its holder: see `holders`. */
   readonly room: Room;
-  /** When it ends unless it is extended. */
+  /** The time when it ends unless it is extended. */
   deadline: number;
-  /** When it ends however often it is extended; Infinity while that clock stands still. */
+  /** The time when it ends however often it is extended; Infinity while that clock is stopped. */
   endsBy: number;
-  /** What is left of its life while that clock stands still. */
+  /** The remaining life while that clock is stopped. */
   leftMs: number | undefined;
-  /** Of its holder, as far as the two times above know. */
+  /** The holder's `heldBackMs` that the two times above include. */
   heldBackMs: number;
   heapIndex: number;
-  /** Where it holds a slot; undefined while a redirect waits for one elsewhere. */
+  /** The group whose slot it holds; undefined while a redirect waits for one elsewhere. */
   group: Group | undefined;
   /** `awaited`: its host has a delay, which counts from when the slave says `started`. */
   timing: 'free' | 'awaited' | 'started';
-  /** A redirect of it that waits for its turn. */
+  /** Its redirect that waits for its turn. */
   hop: Hop | undefined;
   /** Redirects that it asked for. */
   hopCount: number;
 };
 
-/** `slot`: a fetch that it begins now or soon; `trial`: one beside its slots; `share`: a slot, of
- *  the part of all that hosts may have that have not proved that they answer. */
+/** `slot`: a fetch that it starts now or soon; `trial`: one outside its slots; `share`: a slot from
+ *  the share for hosts that have not proved that they answer. */
 export type Room = { readonly kind: 'slot' | 'trial' | 'share'; readonly line: Line };
 
 type Given = Pick<Lease, 'task' | 'name' | 'host' | 'holder' | 'room'> & {
@@ -76,7 +76,7 @@ export class Leases {
   readonly #byEnd = new Heap<Lease>((a, b) => endOf(a) < endOf(b));
   #lastId: number;
 
-  /** `firstId` differs from start to start, so that an id of an earlier master means nothing. */
+  /** `firstId` differs at each start, so that an id of an earlier master is invalid. */
   constructor(leaseMs: number, firstId: number) {
     this.#leaseMs = leaseMs;
     this.#lastId = firstId;
@@ -111,7 +111,7 @@ export class Leases {
     return lease;
   }
 
-  /** The lease if this holder has it. */
+  /** Returns the lease if this holder has it. */
   held(id: number, holder: LeaseHolder): Lease | undefined {
     const lease = this.#byId.get(id);
     return lease?.holder === holder ? lease : undefined;
@@ -123,7 +123,7 @@ export class Leases {
     this.#byEnd.set(lease);
   }
 
-  /** From now on the master makes its holder wait: that is no part of its life. */
+  /** The master makes its holder wait from now on; that time does not count. */
   hold(lease: Lease, now: number): void {
     if (lease.leftMs !== undefined) return;
     this.#age(lease);
@@ -132,7 +132,7 @@ export class Leases {
     this.#byEnd.set(lease);
   }
 
-  /** It waits no longer. */
+  /** The holder no longer waits. */
   goOn(lease: Lease, now: number): void {
     if (lease.leftMs === undefined) return;
     this.#age(lease);
@@ -147,7 +147,7 @@ export class Leases {
     lease.holder.leases.delete(lease);
   }
 
-  /** The lease of a task, whoever holds it. Rare: only a report of an older lease asks. */
+  /** Returns the lease of a task, with any holder. Rare: only for a report of an older lease. */
   of(task: Task): Lease | undefined {
     for (const lease of this.#byId.values()) if (lease.task === task) return lease;
     return undefined;
@@ -157,7 +157,7 @@ export class Leases {
     return this.#byId.values();
   }
 
-  /** A lease whose time is over; undefined when there is none. To be ended by the caller. */
+  /** Returns an expired lease; undefined: none. The caller must end it. */
   expired(now: number): Lease | undefined {
     let first = this.#byEnd.peek();
     while (first !== undefined && endOf(first) <= now && this.#age(first)) {
@@ -166,7 +166,7 @@ export class Leases {
     return first !== undefined && endOf(first) <= now ? first : undefined;
   }
 
-  /** Leaves out the time in which its holder was not read from. True if there was any. */
+  /** Excludes the time in which its holder was not read from. Returns whether there was any. */
   #age(lease: Lease): boolean {
     const sinceMs = (lease.holder.heldBackMs ?? 0) - lease.heldBackMs;
     if (sinceMs <= 0) return false;

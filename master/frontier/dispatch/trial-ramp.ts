@@ -1,19 +1,19 @@
 /**
- * How many hosts that nobody has asked yet are tried at once. A host that answers does so soon, and
- * then waits for its pages with an open connection: the more hosts are tried ahead of their pages,
- * the more connections are closed again unused. Hosts that do not answer would hold up those behind
- * them: each trial that has had its time without an answer lets another one begin. How long that
- * is follows from how long answers took of late.
- * Pure: time is an argument (ms). Owned by the dispatcher.
+ * Limits the number of new hosts that are tried at once. A host that answers does so soon, and then
+ * its connection waits for its pages: the more hosts are tried ahead of their pages, the more
+ * connections are closed unused. Hosts that do not answer would delay those after them, so each
+ * trial without an answer lets another one start after a while. That time follows from recent
+ * response times. Pure: time is an argument (ms). Owned by the dispatcher.
  */
 import type { Lease } from './leases.ts';
 
 /** An answer on the same machine or network takes no longer. */
 export const youngMsMin = 50;
 const youngMsMax = 1_000;
-/** Trials for each slot that may be young. */
+/** Maximum number of young trials per slot. */
 const perSlot = 2;
-/** A trial is young for so many times what answers took of late, each of which weighs so much. */
+/** A trial is young for this multiple of the average response time; the weight of each answer in
+ *  it. */
 const patience = 3;
 const weight = 1 / 8;
 
@@ -28,15 +28,15 @@ export class TrialRamp {
     this.#begins.set(lease, now);
   }
 
-  /** Its slave has said what came of it. */
+  /** The slave has reported the outcome of the trial. */
   answered(lease: Lease, now: number): void {
     const at = this.#begins.get(lease);
     if (at === undefined) return;
-    // What took very long was no answer.
+    // A very long time was not an answer.
     this.#answerMs += (Math.min(now - at, youngMsMax) - this.#answerMs) * weight;
   }
 
-  /** May one more be tried, where slaves have so many slots and so many trials under way? */
+  /** May one more host be tried, with this number of slots and of trials under way? */
   allows(slots: number, trials: number, now: number): boolean {
     const youngMs = Math.min(Math.max(patience * this.#answerMs, youngMsMin), youngMsMax);
     const { length } = this.#young;

@@ -1,10 +1,10 @@
 /**
- * A Bloom filter that grows: says *surely new* or *maybe seen*. It errs on the side of *maybe*,
- * which costs its user one read of the store and never a page.
+ * A Bloom filter that grows: it answers *surely new* or *maybe seen*. It errs on the side of
+ * *maybe*, which costs one read of the store and never a page.
  *
  * It is a row of filters: when the last one holds as many keys as it was sized for, one is added
- * that doubles what the row can hold. Each keeps to `rate`, so a row of n gives n times as many
- * false *maybe*s at the most: tightening the rate instead would cost memory to save a few reads.
+ * that doubles the capacity of the row. Each has at most `rate` false *maybe*s, so a row of n has
+ * at most n times as many. A tighter rate would cost memory to save a few reads.
  * Source: Bloom (1970); Almeida et al., "Scalable Bloom Filters" (2007); Kirsch & Mitzenmacher,
  * "Less Hashing, Same Performance" (2006).
  */
@@ -16,15 +16,15 @@ type Filter = {
   count: number;
 };
 
-/** 512 MiB: as far as a 32-bit hash can address. */
+/** 512 MiB: the range of a 32-bit hash. */
 const bitsMax = 2 ** 32;
 
-/** Room for some thousand keys, however little memory is left. */
+/** Room for some thousand keys, even if little memory is left. */
 const bitsMin = 1 << 16;
 const expectedMin = 1024;
 const defaultRate = 0.01;
 
-/** Beyond any rate that could be asked for. */
+/** Beyond any useful rate. */
 const hashesMax = 64;
 
 export class Bloom {
@@ -34,7 +34,7 @@ export class Bloom {
   readonly #bytesLeft: () => number;
 
   /** `expected` keys fit before a second filter is added; `rate` bounds the false *maybe*s of one
-   *  filter, as long as `bytesLeft` says that there is room for it to grow. */
+   *  filter, while `bytesLeft` allows it to grow. */
   constructor(
     expected: number,
     options: { readonly rate?: number; readonly bytesLeft?: (() => number) | undefined } = {},
@@ -78,9 +78,9 @@ export class Bloom {
     }
   }
 
-  /** Takes the place of what is there. `read` fills the array it is given with the next bytes
-   *  that `save` gave, so that nothing is held twice.
-   *  @throws RangeError they make no sense; nothing has changed then. */
+  /** Replaces the present filters. `read` fills its argument with the next bytes from `save`, so
+   *  that no byte is in memory twice.
+   *  @throws RangeError the bytes are invalid; nothing has changed. */
   restore(size: number, read: (into: Uint8Array) => void): void {
     const filters: Filter[] = [];
     for (let left = size; left > 0; ) {
@@ -103,7 +103,7 @@ export class Bloom {
     this.#filters.splice(0, this.#filters.length, ...filters);
   }
 
-  /** The next of the row: it doubles what the row holds. */
+  /** Returns the next filter of the row, which doubles its capacity. */
   #next(): Filter {
     const capacity = this.#filters.reduce((sum, last) => sum + last.capacity, 0) || this.#expected;
     const room = Math.max(bitsMin, Math.floor(this.#bytesLeft() / 4) * 32);
@@ -117,7 +117,7 @@ export class Bloom {
   }
 }
 
-/** What a filter for so many keys takes. */
+/** Returns the size of a filter for `expected` keys. */
 export function bloomBytesFor(expected: number): number {
   return Math.min(bitsMax, bitsFor(Math.max(expectedMin, expected), defaultRate)) / 8;
 }

@@ -1,5 +1,5 @@
 /**
- * The filter of one crawl: which fingerprints are new. Four looks, the cheap ones first:
+ * The filter of one crawl: it finds new fingerprints by four look-ups, the cheap ones first:
  *
  *     recent table   hit: known, no further look            (bounded, forgets)
  *     pending sets   hit: known, being committed            (exact)
@@ -33,7 +33,7 @@ const crawlBytes = fingerprintKeyBytes - fingerprintBytes;
 /** Rows read at once at the start: about as much memory of either table. */
 const recentRows = 8;
 const seenRows = 4096;
-/** Stands for the digest of a saved filter where there was none. */
+/** The digest if no filter was saved. */
 const noDigest = Buffer.alloc(digestBytes);
 
 export class Filter {
@@ -52,16 +52,16 @@ export class Filter {
   /** Digest of the saved filter that rows of `recent` were erased for. */
   #base: Buffer;
 
-  /** `path`: where the Bloom filter is kept over a restart; undefined: nowhere. */
+  /** `path`: file that keeps the Bloom filter across restarts; undefined: none. */
   constructor(options: {
     crawl: number;
     store: Store;
     recent: RecentTable;
     urlsExpected: number;
     path: string | undefined;
-    /** What its Bloom filter may still grow by. */
+    /** Returns the bytes by which its Bloom filter may still grow. */
     bloomBytesLeft?: () => number;
-    /** Keys of this crawl in the store; with fewer in the Bloom filter, it is built anew. */
+    /** Keys of this crawl in the store; with fewer in the Bloom filter, it is rebuilt. */
     seenCount: number;
   }) {
     this.#crawl = options.crawl;
@@ -79,23 +79,23 @@ export class Filter {
     return this.#bloom.bytes;
   }
 
-  /** The same, with what is expected to come. */
+  /** The same, with the expected keys. */
   get bloomBytesExpected(): number {
     return Math.max(this.#bloom.bytes, bloomBytesFor(this.#urlsExpected));
   }
 
-  /** The crawl is over for good: no memory for it. */
+  /** The crawl has ended permanently: frees its memory. */
   forget(): void {
     this.#urlsExpected = 0;
     this.#bloom = new Bloom(0);
   }
 
-  /** True when the fingerprint was admitted before, or settled. */
+  /** Returns whether the fingerprint was admitted before, or settled. */
   knows(words: Uint32Array, at: number): boolean {
     return this.#recent.has(words, at) || this.hasAdmitted(words, at);
   }
 
-  /** True when it was admitted before. */
+  /** Returns whether it was admitted before. */
   hasAdmitted(words: Uint32Array, at: number): boolean {
     for (const pending of this.#pending) if (pending.has(words, at)) return true;
     if (!this.#bloom.maybeHas(words, at)) return false;
@@ -104,19 +104,20 @@ export class Filter {
     return true;
   }
 
-  /** Remembers one that needs no further look though it is not admitted (out of scope). */
+  /** Remembers a fingerprint that needs no further look-up though it is not admitted (out of
+   *  scope). */
   settle(words: Uint32Array, at: number): void {
     this.#recent.add(words, at);
   }
 
-  /** Counts it as known from now on; its key has to be in the commit that is being gathered. */
+  /** Counts it as known from now on; its key must be in the commit that is being gathered. */
   admit(words: Uint32Array, at: number): void {
     this.#pending.at(-1)?.add(words, at);
     this.#bloom.add(words, at);
   }
 
-  /** Ends the batch of a commit: what was admitted since the last time stays pending until
-   *  the returned function says that the commit is on the disk. */
+  /** Ends the batch of a commit: fingerprints admitted since the last call stay pending until the
+   *  returned function is called, when the commit is on the disk. */
   seal(): () => void {
     const sealed = this.#pending.at(-1);
     this.#pending.push(this.#free.pop() ?? new PendingSet());
@@ -128,29 +129,30 @@ export class Filter {
     };
   }
 
-  /** The changes that put these keys of `seen` on record, those together that share a page of the
-   *  store. `commit` numbers the commit within the crawl. */
+  /** Returns the changes that store these keys of `seen`, sorted so that keys on one page of the
+   *  store are together. `commit` numbers the commit within the crawl. */
   changes(keys: Buffer[], commit: number): Change[] {
     if (keys.length === 0) return [];
-    // Four random bytes order them well enough, at a fraction of what comparing all would cost.
+    // Four random bytes order them well enough, at a fraction of the cost of a full comparison.
     keys.sort((a, b) => a.readUInt32BE(crawlBytes) - b.readUInt32BE(crawlBytes));
     const fingerprints = Buffer.allocUnsafe(keys.length * fingerprintBytes);
     for (const [i, key] of keys.entries()) key.copy(fingerprints, i * fingerprintBytes, crawlBytes);
     const changes: Change[] = keys.map((key) => ({ table: 'seen', key, value: nothing }));
-    // What the saved Bloom filter lacks, in one row instead of a scan of `seen` at the start.
+    // The keys missing in the saved Bloom filter, in one row, to avoid a scan of `seen` at the
+    // start.
     changes.push({ table: 'recent', key: commitKey(this.#crawl, commit), value: fingerprints });
     this.#unsaved += keys.length;
     return changes;
   }
 
-  /** True when so much is new that a restart would read for long. */
+  /** True: so many keys are new that a restart would read for long. */
   get wantsSave(): boolean {
     return this.#path !== undefined && this.#unsaved >= unsavedMax && this.#saving === undefined;
   }
 
-  /** Saves the Bloom filter; gives the changes that forget the rows it made needless, those of
-   *  commits up to `commit`, and put its digest on record instead: without that very file, or one
-   *  saved on top of it, the rows would be missing. */
+  /** Saves the Bloom filter. Returns the changes that delete the rows that it replaces, those of
+   *  commits up to `commit`, and store its digest instead: without this file, or one based on it,
+   *  the rows would be missing. */
   async save(commit: number): Promise<Change[]> {
     while (this.#saving !== undefined) await this.#saving;
     if (this.#path === undefined) return [];
@@ -171,14 +173,15 @@ export class Filter {
     ];
   }
 
-  /** The filters, the digest of the file it builds on, and its own, which is given back. */
+  /** Writes the filters, the digest of the file it is based on, and its own digest, which it
+   *  returns. */
   async #write(path: string): Promise<Buffer> {
     const digest = createHash('sha256');
     const file = await open(`${path}.new`, 'w');
     let own: Buffer;
     try {
       for (const live of this.#bloom.save()) {
-        // A copy: bits that are set meanwhile must not make the digest wrong.
+        // A copy: bits set in the meantime must not make the digest wrong.
         const bytes = live.slice();
         digest.update(bytes);
         await writeWhole(file, bytes);
@@ -188,7 +191,7 @@ export class Filter {
       await writeWhole(file, Buffer.concat([this.#base, own]));
       await file.sync();
     } catch (error) {
-      rmSync(`${path}.new`, { force: true }); // perhaps there was no room for it
+      rmSync(`${path}.new`, { force: true }); // perhaps there was no room on the disk
       throw error;
     } finally {
       await file.close();
@@ -209,8 +212,8 @@ export class Filter {
     this.#addRows('seen', crawlKey(this.#crawl), ({ key }) => key.subarray(crawlBytes));
   }
 
-  /** Reads the saved filter; false when there is none, or not that which the rows were erased
-   *  for. */
+  /** Reads the saved filter; returns false if there is none, or not the one that replaced the
+   *  deleted rows. */
   #restore(): boolean {
     if (this.#path === undefined || !existsSync(this.#path)) return false;
     const file = openSync(this.#path, 'r');
@@ -227,11 +230,11 @@ export class Filter {
       readWhole(file, own);
       if (!digest.update(base).digest().equals(own)) return false;
       if (!own.equals(this.#base) && !base.equals(this.#base)) return false;
-      // An empty one knows nothing of `urlsExpected`.
+      // An empty one does not know `urlsExpected`.
       if (saved.count > 0) this.#bloom = saved;
       return true;
     } catch (error) {
-      // A damaged filter is built anew from the store: see `#load`.
+      // A damaged filter is rebuilt from the store: see `#load`.
       if (error instanceof RangeError) return false;
       throw error;
     } finally {

@@ -1,7 +1,7 @@
 /**
- * Fingerprints: 128-bit SipHash-1-3 of canonical URLs, keyed with a secret of the crawl, so that
- * a hostile page cannot make URLs collide. A report's links are hashed as they came off the
- * wire: one text, a URL a line, no string made for a link that turns out to be known.
+ * Fingerprints: 128-bit SipHash-1-3 of canonical URLs, keyed with a secret of the crawl, so that a
+ * hostile page cannot make URLs collide. A report's links are hashed as they arrive: one text with
+ * a URL per line, without a string for a known link.
  *
  * A fingerprint is four 32-bit words, the little-endian words of SipHash's 16 bytes.
  * Source: Aumasson & Bernstein, "SipHash" (2012). The code is in siphash.wat.
@@ -28,7 +28,7 @@ export type FingerprintBatch = {
   readonly count: number;
   /** Four words a line. */
   readonly words: Uint32Array;
-  /** Where line `i` begins and ends in the text that was given. */
+  /** Start and end of line `i` in the text. */
   start(i: number): number;
   end(i: number): number;
 };
@@ -55,9 +55,9 @@ export class Fingerprinter {
     this.#text = new Uint8Array(memory.buffer, this.#textAt, textBytes);
   }
 
-  /** Hashes every line of `text` (parted by line feeds; empty lines are skipped) with the 16-byte
-   *  `key` and hands them to `visit` in batches. A line longer than the batch buffer is left out:
-   *  it is far beyond any URL. */
+  /** Hashes every line of `text` (separated by line feeds; empty lines are skipped) with the
+   *  16-byte `key` and passes them to `visit` in batches. A line longer than the batch buffer is
+   *  left out: it is far beyond any URL. */
   hash(key: Uint8Array, text: Uint8Array, visit: (batch: FingerprintBatch) => void): void {
     assert(!this.#busy, 'a Fingerprinter is not to be used by its own visitor');
     this.#busy = true;
@@ -88,7 +88,7 @@ export class Fingerprinter {
     }
   }
 
-  /** The fingerprint of one text without line feeds, as four words. */
+  /** Returns the fingerprint of one text without line feeds, as four words. */
   one(key: Uint8Array, text: string): Uint32Array {
     const words = new Uint32Array(fingerprintWords);
     this.hash(key, Buffer.from(text, 'latin1'), (batch) => words.set(batch.words.subarray(0, 4)));

@@ -1,10 +1,10 @@
 /**
  * Fingerprints in typed arrays, 16 bytes each.
  *
- * `RecentTable` remembers fingerprints that need no further look: known to the store, or out of
+ * `RecentTable` remembers fingerprints that need no further look-up: known to the store, or out of
  * scope. It is bounded and forgets; it errs by a miss, never by a false hit. It changes speed,
- * never answers.
- * `PendingSet` holds, exactly, those that are being committed, which the store cannot see yet.
+ * never answers. `PendingSet` holds exactly the fingerprints that are being committed, which the
+ * store cannot show yet.
  */
 
 const ways = 4;
@@ -17,7 +17,7 @@ export class RecentTable {
   /** `entries` is rounded up to a power of two; 16 bytes each, taken at once. */
   constructor(entries: number) {
     const sets = 2 ** Math.ceil(Math.log2(Math.max(ways, entries) / ways));
-    // Written once, so that the memory is this process's from the start and never grows.
+    // Written once, so that the memory is allocated from the start and never grows.
     this.#words = new Uint32Array(sets * ways * 4).fill(0xffffffff);
     this.#setMask = sets - 1;
   }
@@ -73,7 +73,7 @@ export class PendingSet {
     return this.#used[this.#find(words, at)] === 1;
   }
 
-  /** False when it was there already. */
+  /** Returns false if it was there already. */
   add(words: Uint32Array, at: number): boolean {
     const slot = this.#find(words, at);
     if (this.#used[slot] === 1) return false;
@@ -89,7 +89,7 @@ export class PendingSet {
     this.#count = 0;
   }
 
-  /** The slot that holds the fingerprint, or the free one where it belongs. */
+  /** Returns the slot of the fingerprint, or the free slot where it belongs. */
   #find(words: Uint32Array, at: number): number {
     let slot = (words[at + 3] ?? 0) & this.#mask;
     while (this.#used[slot] === 1) {

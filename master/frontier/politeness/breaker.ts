@@ -1,17 +1,17 @@
 /**
- * The circuit breaker of one host: what follows from nobody answering there (dns, connect,
+ * The circuit breaker of one host: its reaction to a host that does not answer (dns, connect,
  * time-out). Pure: time is an argument.
  *
  *     closed --fails in a row--> sleeping --over--> probing, one fetch at a time --answer--> closed
  *                                   ^                  |
  *                                   +--fails: longer---+--too often--> dead: tasks are given up
  *
- * Owned by a Host; `record` is what a restart has to know.
+ * Owned by a Host; `record` is kept across restarts.
  */
 import type { FetchErrorBody } from '../../../shared/requests.ts';
 import type { BreakerRecord } from '../../store/records.ts';
 
-/** Failures in a row that say nothing of the host yet. */
+/** Failures in a row that do not yet count against the host. */
 const failuresFree = 4;
 const sleepFirstMs = 1_000;
 const sleepMsMax = 60_000;
@@ -33,18 +33,18 @@ export class Breaker {
     this.#record = record;
   }
 
-  /** It answered its last request: none is known to be in vain. Not on record, so that after a
-   *  restart every host has to prove itself. */
+  /** True: it answered its last request. Not stored, so that after a restart every host has to
+   *  prove itself. */
   get isProved(): boolean {
     return this.#isProved;
   }
 
-  /** Nobody answered its last request. */
+  /** True: its last request got no answer. */
   get isFailing(): boolean {
     return this.#failures > 0 || this.isProbing;
   }
 
-  /** One fetch at a time finds out whether the host answers again. */
+  /** True: one fetch at a time finds out whether the host answers again. */
   get isProbing(): boolean {
     return this.#record.sleeps > 0;
   }
@@ -54,20 +54,20 @@ export class Breaker {
     return this.#record.error === undefined ? this.#record.until : 0;
   }
 
-  /** Why tasks are given up at once; undefined while there is hope. */
+  /** Returns why tasks are given up at once; undefined while the host may answer. */
   dead(now: number): FetchErrorBody | undefined {
     const { error, until } = this.#record;
     return error !== undefined && now < until ? error : undefined;
   }
 
-  /** Somebody is there, whatever was said. True when it is news. */
+  /** The host sent anything at all. Returns true if that is new. */
   spoke(): boolean {
     const isNew = !this.#isProved;
     this.#isProved = true;
     return isNew;
   }
 
-  /** Somebody answered. True when it changes the record. */
+  /** The host answered. Returns true if the record changes. */
   answered(): boolean {
     this.#isProved = true;
     this.#failures = 0;
@@ -76,11 +76,11 @@ export class Breaker {
     return isNew;
   }
 
-  /** Nobody did. True when it changes the record. */
+  /** The host did not answer. Returns true if the record changes. */
   failed(error: FetchErrorBody, now: number): boolean {
     const { sleeps: before, until } = this.#record;
     this.#isProved = false;
-    // What was under way together is one failure.
+    // Requests under way at the same time count as one failure.
     if (now < until) return false;
     if (before === 0 && ++this.#failures <= failuresFree) return false;
     const sleeps = before + 1;
@@ -92,7 +92,7 @@ export class Breaker {
     return true;
   }
 
-  /** The operator asks for URLs of this host: what seemed dead is tried again at once. */
+  /** The operator wants URLs of this host, so it is tried again at once even if it seemed dead. */
   retry(): void {
     this.#record = closed;
     this.#failures = 0;

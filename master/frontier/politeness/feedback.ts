@@ -1,6 +1,6 @@
 /**
- * What the end of a fetch teaches of its host: how fast its group may be asked, and whether anybody
- * is there. It goes on record, and the politeness looks at the host again. Called by the frontier.
+ * Learns from the end of a fetch: how fast the host's group may be asked, and whether the host
+ * answers. It stores this, and politeness re-evaluates the host. Called by the frontier.
  */
 
 import type { FetchErrorBody, Result } from '../../../shared/requests.ts';
@@ -20,7 +20,7 @@ export class Feedback {
     this.#records = records;
   }
 
-  /** A definite answer. A status of 0: nothing was asked. */
+  /** A definite answer. Status 0: no request was made. */
   reported(host: Host, { status, ms }: Pick<Result, 'status' | 'ms'>): void {
     if (status > 0) this.#served(host, ms);
   }
@@ -29,7 +29,7 @@ export class Feedback {
     if ('status' in answer) this.answered(host, answer.status, answer.retryAfterMs);
   }
 
-  /** What came of a robots.txt goes on record; then its host goes on. */
+  /** Stores the result of a robots.txt; then its host continues. */
   async learn(
     hostKey: string,
     answer: RobotsAnswer,
@@ -41,7 +41,7 @@ export class Feedback {
     this.#politeness.learned(host(), clockMs());
   }
 
-  /** A host came into being: it gets what is on record, and its group, if that has to be found. */
+  /** A host was created: loads its stored state, and finds its group if necessary. */
   met(host: Host, grouping: Grouping): void {
     this.#records.restore(host);
     if (host.isUnplaced) void this.#place(host, grouping);
@@ -53,7 +53,7 @@ export class Feedback {
     this.#politeness.place(host, group, clockMs());
   }
 
-  /** An answer of which only the status counts; 429 and 503 ask to be left alone. */
+  /** An answer of which only the status counts; 429 and 503 ask for a pause. */
   answered(host: Host, status: number, retryAfterMs = 0): void {
     if (host.breaker.spoke()) this.#politeness.paced(host.group, clockMs());
     if (status < 500 && status !== 429) this.#served(host, undefined);

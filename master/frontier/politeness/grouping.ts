@@ -1,10 +1,10 @@
 /**
- * Which hosts share one politeness: each by itself, those of a registrable domain, or those of an
- * address. robots.txt stays each host's own. Owned by the frontier.
+ * The hosts that share one politeness: each host alone, those of a registrable domain, or those of
+ * an address. robots.txt is always per host. Owned by the frontier.
  *
- * The address is the master's own finding, by the DNS alone, and of several the first in order, so
- * that a name whose addresses take turns keeps its group. A name that the DNS does not know is a
- * group of its own.
+ * The master itself finds the address, only by the DNS. Of several it takes the first in order, so
+ * that a name with rotating addresses keeps its group. A name unknown to the DNS is a group of its
+ * own.
  */
 import { Resolver } from 'node:dns/promises';
 import { registrableDomain } from '../crawl/scope.ts';
@@ -15,7 +15,7 @@ export type GroupingKind = (typeof groupings)[number];
 /** All addresses of a name. Rejects when there is none. */
 export type LookUp = (hostname: string) => Promise<readonly string[]>;
 
-/** Look-ups under way at once, and how long an answer is kept. */
+/** Look-ups under way at once, and the time for which an answer is kept. */
 const lookUpsMax = 64;
 const keptMs = 600_000;
 const keptMax = 10_000;
@@ -32,7 +32,7 @@ export class Grouping {
     this.#lookUp = lookUp;
   }
 
-  /** The group of a host (scheme, name and port); undefined: `find` has to ask for it. */
+  /** Returns the group of a host (scheme, name and port); undefined: `find` must look it up. */
   groupOf(hostKey: string, now: number): string | undefined {
     if (this.#kind === 'host') return hostKey;
     const name = new URL(hostKey).hostname.replace(/^\[|\]$/g, '');
@@ -42,7 +42,7 @@ export class Grouping {
     return known !== undefined && known.until > now ? known.group : undefined;
   }
 
-  /** Asks for the address of a host; never rejects. */
+  /** Looks up the address of a host; never rejects. */
   async find(hostKey: string, now: number): Promise<string> {
     if (this.#underWay >= lookUpsMax) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
@@ -59,7 +59,7 @@ export class Grouping {
   }
 }
 
-/** By c-ares: getaddrinfo would hold the threads that the store commits on. */
+/** By c-ares: getaddrinfo would block the threads that the store commits on. */
 function dnsLookUp(): LookUp {
   const resolver = new Resolver({ timeout: 2_000, tries: 2 });
   return (hostname) => resolver.resolve4(hostname).catch(() => resolver.resolve6(hostname));

@@ -1,7 +1,7 @@
 /**
- * What there is to do on one host, whatever its politeness group says: when, and which task is
- * next. The host's robots.txt comes first, then what it does not forbid; the crawls of a host take
- * turns. Called by the politeness. Pure: time is an argument.
+ * Finds the next task of one host, and its time, without regard to its politeness group. The host's
+ * robots.txt comes first, then the URLs that it allows; the crawls of a host take turns. Called by
+ * the politeness. Pure: time is an argument.
  */
 
 import type { Access } from '../robots/gate.ts';
@@ -12,14 +12,16 @@ export type WorkEvents = {
   /** A task that must not be fetched. It is out of its queue, and `refused` of its host counts it
    *  until it is on the disk. */
   readonly onRefused: (host: Host, task: Task, access: Exclude<Access, 'fetch'>) => void;
-  /** A crawl is about to ask a host for the first time, or since its robots.txt is another. */
+  /** A crawl is about to ask a host for the first time, or for the first time since its robots.txt
+   *  changed. */
   readonly onMet: (host: Host, crawl: number) => void;
 };
 
 /** Refused tasks of a host that may wait for the disk. */
 const refusedMax = 256;
 
-/** When `nextTask` may give something; undefined: not before a wake. Errs to early. */
+/** Returns when `nextTask` may return a task; undefined: not before a wake. It errs towards
+ *  early. */
 export function workDueAt(host: Host, now: number): number | undefined {
   const { breaker } = host;
   if (host.isUnplaced || host.refused >= refusedMax) return undefined;
@@ -36,7 +38,7 @@ export function workDueAt(host: Host, now: number): number | undefined {
   return earliest === undefined ? undefined : Math.max(earliest, breaker.sleepsUntil);
 }
 
-/** The next task that may be fetched; it stays in its queue. */
+/** Returns the next task that may be fetched; it stays in its queue. */
 export function nextTask(host: Host, now: number, events: WorkEvents): Task | undefined {
   const clients = [...host.clients.values()];
   for (let i = 0; i < clients.length; i++) {

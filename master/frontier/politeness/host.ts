@@ -1,6 +1,6 @@
 /**
- * What the politeness knows of a host, and of the group of hosts that share one delay and one
- * concurrency (by default each host is a group of its own). Data: the rules are in `politeness`.
+ * The state of a host, and of the group of hosts that share one delay and one concurrency (by
+ * default each host is a group of its own). Data only: the rules are in `politeness`.
  */
 
 import { RobotsGate } from '../robots/gate.ts';
@@ -11,19 +11,19 @@ import { Breaker } from './breaker.ts';
 import { Pace } from './pace.ts';
 import { Visit } from './visit.ts';
 
-/** What one crawl wants for a host. */
+/** The settings of one crawl for a host. */
 export type Manners = {
   readonly delayMs: number;
   readonly perHost: number;
   /** The delay is a default: it follows the response times. */
   readonly follows?: boolean;
-  /** Our name in a robots.txt; undefined: it is not asked for. */
+  /** Our name in robots.txt; undefined: it is not fetched. */
   readonly robots?: string | undefined;
   /** A longer Crawl-delay counts as this. */
   readonly crawlDelayMaxMs?: number;
-  /** Fetches of a robots.txt before its host counts as out of reach. */
+  /** Failed fetches of a robots.txt after which its host counts as unreachable. */
   readonly attemptsMax?: number;
-  /** It is asked through proxies, which have to bear each connection. */
+  /** It is fetched through proxies, which carry each connection. */
   readonly isRelayed?: boolean;
 };
 
@@ -31,7 +31,7 @@ export type Manners = {
 export type HostClient = {
   readonly queue: TaskQueue;
   readonly manners: Manners;
-  /** The edition of the host's robots.txt that it was told of. */
+  /** The edition of the host's robots.txt that it has seen. */
   told?: number;
   active(): boolean;
 };
@@ -53,12 +53,12 @@ export type Line = (typeof lines)[number];
  *  it. `lost`: its lease has ended. */
 export type Turn = 'go' | 'later' | 'lost';
 
-/** The next request of a fetch that was redirected; it waits for its turn. */
+/** The next request of a redirected fetch; it waits for its turn. */
 export type Hop = {
   readonly group: Group;
   /** Its fetch holds a slot of the group already. */
   readonly hasSlot: boolean;
-  /** Of the crawl that asks, which need not have tasks there. */
+  /** The delay of the crawl, which need not have tasks there. */
   readonly delayMs: number;
   readonly settle: (turn: Turn) => void;
 };
@@ -77,14 +77,14 @@ export class Host implements HostName {
   readonly robots: RobotsGate;
   readonly breaker = new Breaker();
   group: Group;
-  /** Its group is being looked up: nothing of it may start. */
+  /** True: its group is being looked up, so none of its tasks may start. */
   isUnplaced = false;
   /** Tasks at slaves. */
   inFlight = 0;
-  /** Tasks that were refused and are not yet on record as such. */
+  /** Refused tasks that are not yet stored as such. */
   refused = 0;
   turn = 0;
-  /** When it may have something to do, whatever its group says; the order in the group. */
+  /** The time when it may have work, without regard to its group; the order in the group. */
   dueAt = 0;
   heapIndex = -1;
 
@@ -101,15 +101,15 @@ export class Host implements HostName {
     this.robots = new RobotsGate(key, hash, load, room);
   }
 
-  /** Where its tasks wait, as far as that is not its group's affair. Those of a dead host are given
-   *  up, for which nobody is needed. */
+  /** Returns the line of its tasks, if it depends on the host. Tasks of a dead host are given up,
+   *  which needs no slave. */
   line(now: number): Line | undefined {
     if (this.breaker.isProved || this.breaker.dead(now) !== undefined) return undefined;
     for (const { manners } of this.clients.values()) if (manners.isRelayed) return 'relayed';
     return this.breaker.isFailing ? 'failing' : 'fresh';
   }
 
-  /** The operator asks for URLs of this host: what was given up is tried again. */
+  /** The operator wants URLs of this host, so it is tried again even if it was given up. */
   retry(): void {
     this.robots.retry();
     this.breaker.retry();
@@ -121,23 +121,23 @@ export class Group {
   /** Its place in the store. */
   readonly hash: Buffer;
   readonly members = new Set<Host>();
-  /** Those that have something to do, in the order of their turns. */
+  /** Hosts with work, in the order of their turns. */
   readonly waiting = new Heap<Host>((a, b) => a.dueAt < b.dueAt);
   readonly hops: Hop[] = [];
   readonly pace = new Pace();
   readonly visit = new Visit();
-  /** Time of the last start; the next one is a delay later, as long as that is by then. */
+  /** Time of the last start; the next one is a delay later, with the delay of that moment. */
   lastAt: number;
   /** Fetches that hold a slot. */
   inFlight = 0;
-  /** Of them those whose request has not left its slave. */
+  /** Those among them whose request has not left its slave. */
   unstarted = 0;
-  /** What the crawls agreed on. */
+  /** The delay that the crawls agreed on. */
   baseMs = 0;
   perHost = Number.POSITIVE_INFINITY;
   /** The delay is a default and follows the response times. */
   follows = true;
-  /** When it is looked at next; the order in its heap. */
+  /** The time of its next evaluation; the order in its heap. */
   dueAt = 0;
   heapIndex = -1;
   heap: Heap<Group> | undefined;
@@ -158,7 +158,7 @@ export class Group {
     return Math.max(this.lastAt + this.delayMs, this.pace.holdUntil);
   }
 
-  /** Where it waits with its next host. */
+  /** Returns its line, with its next host. */
   line(now: number): Line {
     return this.waiting.peek()?.line(now) ?? (this.delayMs > 0 ? 'timed' : 'free');
   }
@@ -167,7 +167,7 @@ export class Group {
     return this.inFlight < Math.min(this.perHost, this.pace.atOnceMax);
   }
 
-  /** One more crawl on one of its hosts: the longest delay and the smallest concurrency hold. */
+  /** Adds a crawl on one of its hosts: the longest delay and the smallest concurrency apply. */
   agree(host: Host, { delayMs, perHost, follows, robots, crawlDelayMaxMs }: Manners): void {
     if (this.#isIdle) this.#disagree();
     const crawlDelayMs = robots === undefined ? 0 : host.robots.crawlDelayMs(robots);
@@ -177,8 +177,8 @@ export class Group {
     this.follows &&= follows === true;
   }
 
-  /** A crawl is gone, or wants something else. When nobody is left, the last agreement holds until
-   *  somebody comes: the gap after the last request is still to be kept. */
+  /** A crawl is gone, or has other settings. When no crawl is left, the last agreement applies
+   *  until one comes, since the gap after the last request still counts. */
   agreeAnew(): void {
     const clients = [...this.members].flatMap((host) =>
       [...host.clients.values()].map(({ manners }) => ({ host, manners })),

@@ -1,5 +1,5 @@
 /**
- * How fast one politeness group may be asked, learned from what it answers. Pure: time is an
+ * The pace at which one politeness group may be asked, learned from its answers. Pure: time is an
  * argument.
  *
  *     answers      the smoothed response time, which a default delay follows; and they open the
@@ -9,7 +9,7 @@
  *                  closes; after a 429 the delay stays longer than the one that was too short, and
  *                  shrinks by a quarter now and then, the more rarely the oftener it was too short
  *
- * Errs to the slow side. Owned by a Group; `record` is what a restart has to know.
+ * Errs to the slow side. Owned by a Group; `record` is kept across restarts.
  */
 import type { PaceRecord } from '../../store/records.ts';
 
@@ -18,7 +18,7 @@ const delayFactor = 1;
 const adaptedMsMax = 10_000;
 const smoothing = 1 / 8;
 const windowFirst = 2;
-/** Answers that open the window by one: fewer, and a limit is met by more fetches at once. */
+/** Answers that open the window by one. With fewer, more concurrent fetches would hit a limit. */
 const answersPerStep = 4;
 const windowMax = 10_000;
 /** Retry-After beyond this does not hold the whole group; the URL itself waits that long. */
@@ -29,7 +29,7 @@ const backOffMsMax = 300_000;
 const learnedMsMin = 125;
 const learnedMsMax = 30_000;
 const forgivenPart = 3 / 4;
-/** Shorter than this it is none. */
+/** A shorter delay counts as none. */
 const forgottenMs = learnedMsMin / 4;
 const forgivenAfterMs = 600_000;
 const forgivenAfterMsMax = 86_400_000;
@@ -38,7 +38,7 @@ export class Pace {
   #record: PaceRecord = { holdUntil: 0, refusals: 0, learnedMs: 0, learnedAt: 0, lessons: 0 };
   #smoothedMs = 0;
   #window = windowFirst;
-  /** A 503 alone may be one page's own. */
+  /** A single 503 may concern only one page. */
   #unavailable = 0;
 
   get record(): PaceRecord {
@@ -54,20 +54,20 @@ export class Pace {
     return this.#record.holdUntil;
   }
 
-  /** Fetches at once, whatever the crawls allow. */
+  /** Maximum number of concurrent fetches, without regard to the crawls. */
   get atOnceMax(): number {
     return Math.floor(this.#window);
   }
 
-  /** The delay between two starts, where the crawls agreed on `baseMs`; `follows`: it is a default
-   *  and follows the response times. */
+  /** Returns the delay between two starts, if the crawls agreed on `baseMs`; `follows`: it is a
+   *  default and follows the response times. */
   delayMs(baseMs: number, follows: boolean): number {
     const followedMs = follows ? Math.min(this.#smoothedMs * delayFactor, adaptedMsMax) : 0;
     return Math.max(baseMs, Math.round(followedMs), this.#record.learnedMs);
   }
 
-  /** An answer, be it a page or a 404; it took `ms` where that says something of the host. True
-   *  when it changes the record. */
+  /** An answer, for example a page or a 404; it took `ms`, if that describes the host. Returns true
+   *  if the record changes. */
   answered(ms: number | undefined, now: number): boolean {
     if (ms !== undefined) {
       this.#smoothedMs += (ms - this.#smoothedMs) * (this.#smoothedMs === 0 ? 1 : smoothing);
@@ -83,8 +83,8 @@ export class Pace {
     return true;
   }
 
-  /** The host asked to be left alone: 429 or 503. `delayMs`: the delay that was in force; `random`
-   *  from 0 to 1 spreads the holds. True when it changes the record. */
+  /** The host asked for a pause: 429 or 503. `delayMs`: the delay that was in force; `random` from
+   *  0 to 1 spreads the holds. Returns true if the record changes. */
   refused(
     refusal: { status: 429 | 503; retryAfterMs: number; delayMs: number },
     now: number,
@@ -92,7 +92,7 @@ export class Pace {
   ): boolean {
     const { status, retryAfterMs, delayMs } = refusal;
     const record = this.#record;
-    // What was under way together is one refusal.
+    // Requests under way at the same time count as one refusal.
     if (now < record.holdUntil && retryAfterMs === 0) return false;
     if (status === 503 && retryAfterMs === 0 && ++this.#unavailable < 2) return false;
     const backOffMs = Math.min(backOffMsMax, backOffFirstMs * 2 ** record.refusals);
@@ -112,7 +112,7 @@ export class Pace {
   }
 }
 
-/** How long a learned delay stays as it is. */
+/** Returns how long a learned delay stays unchanged. */
 export function forgivenAfter({ lessons }: PaceRecord): number {
   return Math.min(forgivenAfterMsMax, forgivenAfterMs * 2 ** Math.max(0, lessons - 1));
 }

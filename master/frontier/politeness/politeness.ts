@@ -1,14 +1,15 @@
 /**
- * Good manners, kept for the whole cluster: which host may be asked next, and when. Pure: time is
- * an argument, tasks are handed out by `take` and come back by `ended`.
+ * Politeness for the whole cluster: which host may be asked next, and when. Pure: time is an
+ * argument, `take` hands out tasks, `ended` ends them.
  *
- * Delay and concurrency hold for a group of hosts. A group is in one heap, ordered by the next time
- * it may be asked, while it has something to do and may have one more fetch under way: that of the
- * redirects, if one of its fetches waits with one, which goes before any new task; else that of its
- * line (see `host`). One of the line `free` that is visited keeps its place for a while (`visit.ts`).
+ * Delay and concurrency apply to a group of hosts. While a group has work and may have one more
+ * fetch under way, it is in one heap, ordered by the next time it may be asked: the heap of
+ * redirects, if one of its fetches waits with one, which goes before any new task; else the heap of
+ * its line (see `host`). One of the line `free` that is visited keeps its place for a while
+ * (`visit.ts`).
  *
  * Within a group the host that has waited longest is next. When several crawls ask the same group,
- * the longest of their delays and the smallest of their concurrencies hold, and they take turns.
+ * the longest of their delays and the smallest of their concurrencies apply, and they take turns.
  */
 
 import type { RobotsRoom } from '../robots/room.ts';
@@ -18,27 +19,27 @@ import { Group, type Hop, Host, type HostClient, type Line, lines } from './host
 import { nextTask, type WorkEvents, workDueAt } from './host-work.ts';
 
 export type PolitenessOptions = {
-  /** A host's or group's place in the store, by its key. */
+  /** Returns the store key of a host or group. */
   readonly hashOf: (key: string) => Buffer;
-  /** The group of a host, by its key; undefined: it will be told by `place`. */
+  /** Returns the group of a host, by its key; undefined: a call of `place` follows. */
   readonly groupOf: (hostKey: string) => string | undefined;
-  /** The robots.txt of a host, from the store. */
+  /** Returns the robots.txt of a host, from the store. */
   readonly robotsOf: (hash: Buffer) => Uint8Array | undefined;
-  /** For parsed ones; default: no end of it. */
+  /** Limit for parsed files; default: none. */
   readonly robotsRoom?: RobotsRoom;
-  /** These came into being: they are given what is on record of them. */
+  /** Called for new hosts, to load their stored state. */
   readonly onHost: (host: Host) => void;
   readonly onGroup: (group: Group) => void;
-  /** What `host-work` tells: it is called in the middle of `take`. */
+  /** The event of `next-task`, called in the middle of `take`. */
   readonly onRefused: WorkEvents['onRefused'];
   readonly onMet: WorkEvents['onMet'];
-  /** Until then a master before this one may have asked any host; -Infinity: there was none. */
+  /** Until then an earlier master may have asked any host; -Infinity: there was none. */
   readonly askedUntil: number;
 };
 
-/** How much longer one request may take to its server than the next. */
+/** Maximum difference between the times that two requests take to the server. */
 const guardMs = 30;
-/** A redirect waits through a hold as long as this; it keeps a slot of its slave. */
+/** A redirect waits through a hold of at most this length; it keeps a slot of its slave. */
 const holdMsMax = 10_000;
 
 export class Politeness {
@@ -58,12 +59,12 @@ export class Politeness {
     return this.#hosts.size;
   }
 
-  /** The place in the store of a host, which need not be in memory. */
+  /** Returns the store key of a host, which need not be in memory. */
   hashOf(key: string): Buffer {
     return this.#hosts.get(key)?.hash ?? this.#options.hashOf(key);
   }
 
-  /** The host if it is in memory. */
+  /** Returns the host if it is in memory. */
   known(key: string): Host | undefined {
     return this.#hosts.get(key);
   }
@@ -84,7 +85,7 @@ export class Politeness {
     return host;
   }
 
-  /** The host belongs to this group; until now nothing of it was handed out. */
+  /** Puts the host into its group; until now none of its tasks was handed out. */
   place(host: Host, groupKey: string, now: number): void {
     const before = host.group;
     host.isUnplaced = false;
@@ -111,7 +112,7 @@ export class Politeness {
     this.wake(host, now);
   }
 
-  /** The crawl has no tasks on this host any more. */
+  /** The crawl has no more tasks on this host. */
   leave(host: Host, crawl: number, now: number): void {
     host.clients.delete(crawl);
     host.group.agreeAnew();
@@ -119,12 +120,12 @@ export class Politeness {
     this.#forget(host.group, now);
   }
 
-  /** Forgets groups without tasks whose delay is over. To be called now and then. */
+  /** Drops groups without tasks whose delay is over. Called from time to time. */
   sweep(now: number): void {
     for (const group of this.#groups.values()) this.#forget(group, now);
   }
 
-  /** Looks at the host again: it has new tasks, or a fetch of it has ended, or its pace changed. */
+  /** Re-evaluates the host: it has new tasks, or a fetch of it has ended, or its pace changed. */
   wake(host: Host, now: number): void {
     const { waiting } = host.group;
     const dueAt = workDueAt(host, now);
@@ -142,13 +143,13 @@ export class Politeness {
     this.#order(group, now);
   }
 
-  /** `take` of that line may give something now. */
+  /** Returns whether `take` of that line may return a task now. */
   has(line: Line, now: number): boolean {
     const dueAt = this.#lines.get(line)?.peek()?.dueAt;
     return dueAt !== undefined && dueAt <= now;
   }
 
-  /** Of hosts that answer, at least so many wait for a slot, and longer than any that is fresh. */
+  /** Do at least this many answering hosts wait for a slot, each longer than any fresh host? */
   isCrowded(groups: number): boolean {
     const free = this.#lines.get('free');
     const fresh = this.#lines.get('fresh')?.peek();
@@ -157,8 +158,8 @@ export class Politeness {
     return fresh === undefined || first.dueAt <= fresh.dueAt;
   }
 
-  /** A task that may start now, and its host, from one of these lines: of the group that waits
-   *  longest; undefined when none may. */
+  /** Returns a task that may start now, and its host, from the group of these lines that has waited
+   *  longest; undefined: none. */
   take(now: number, among: readonly Line[]): { host: Host; task: Task } | undefined {
     for (let group = this.#first(among); group && group.dueAt <= now; group = this.#first(among)) {
       if (group.heap !== this.#lines.get(group.line(now))) {
@@ -184,13 +185,13 @@ export class Politeness {
     return undefined;
   }
 
-  /** A fetch was redirected: `settle` is called when it may go on, by `serveHops`. */
+  /** A fetch was redirected: `serveHops` calls `settle` when it may continue. */
   addHop(hop: Hop, now: number): void {
     hop.group.hops.push(hop);
     this.#order(hop.group, now);
   }
 
-  /** Nobody waits for this one any more. */
+  /** Drops a redirect whose fetch has ended. */
   dropHop(hop: Hop, now: number): void {
     const { group } = hop;
     const index = group.hops.indexOf(hop);
@@ -198,7 +199,7 @@ export class Politeness {
     this.#order(group, now);
   }
 
-  /** Lets redirects go on whose turn it is; those of a group that holds for long are put off. */
+  /** Lets redirects continue whose turn it is; puts off those of a group that holds for long. */
   serveHops(now: number): void {
     for (let group = this.#hops.peek(); group && group.dueAt <= now; group = this.#hops.peek()) {
       const turn = group.pace.holdUntil > now + holdMsMax ? 'later' : 'go';
@@ -215,7 +216,8 @@ export class Politeness {
     }
   }
 
-  /** A slave has the task, and will say when its request leaves: until then nobody else begins. */
+  /** A slave has the task, and will say when its request leaves; until then no other request
+   *  starts. */
   starting(group: Group, now: number): void {
     group.unstarted++;
     this.#order(group, now);
@@ -229,24 +231,24 @@ export class Politeness {
     this.#order(group, now);
   }
 
-  /** A fetch gives its slot back: it has ended, or a redirect leads it to another group. */
+  /** A fetch frees its slot: it has ended, or a redirect leads to another group. */
   vacate(group: Group, now: number): void {
     group.inFlight--;
     this.#order(group, now);
   }
 
-  /** A task that `take` gave has ended, whatever came of it. */
+  /** A task from `take` has ended, with any outcome. */
   ended(host: Host, now: number): void {
     host.inFlight--;
     this.wake(host, now);
   }
 
-  /** `take` may have something, now or at a known time, without a fetch ending first. */
+  /** True: `take` may return a task, now or at a known time, without the end of a fetch. */
   get hasDue(): boolean {
     return [this.#hops, ...this.#lines.values()].some(({ size }) => size > 0);
   }
 
-  /** When after `now` `take` or `serveHops` may have something more; undefined: only after a
+  /** Returns when, after `now`, `take` or `serveHops` may have more; undefined: only after a
    *  `wake`. */
   nextDueAt(now: number): number | undefined {
     let first: number | undefined;
@@ -307,14 +309,14 @@ export class Politeness {
   }
 }
 
-/** When the group may be asked for its next task. */
+/** Returns when the group may start its next task. */
 function taskDueAt(group: Group): number | undefined {
   const first = group.waiting.peek()?.dueAt;
   if (first === undefined || group.unstarted > 0 || !group.hasSlot) return undefined;
   return Math.max(first, group.nextAt);
 }
 
-/** When the first of its redirects may go on, or has to be told that it may not. */
+/** Returns when the first of its redirects may continue, or must be refused. */
 function hopDueAt(group: Group, now: number): number | undefined {
   if (group.pace.holdUntil > now + holdMsMax) return now;
   const isStuck = !group.hasSlot && !group.hops.some(({ hasSlot }) => hasSlot);

@@ -1,7 +1,7 @@
 /**
- * What is on record of hosts, so that a restart neither asks again nor forgets: their robots.txt,
- * what it meant, and their pace. Read when a host comes into being, written when there is something
- * new. Called by the frontier; the only part of it that knows the hosts' tables.
+ * The stored state of hosts, kept across restarts: their robots.txt, its meaning, and their pace.
+ * Read when a host is created, written when it changes. Called by the frontier; the only part of it
+ * that knows the hosts' tables.
  */
 import { clockMs } from '../../machine/clock.ts';
 import {
@@ -23,11 +23,10 @@ const beforeHashes = Buffer.alloc(1);
 const afterHashes = Buffer.alloc(hostBytes + 1, 0xff);
 /** Rows looked at in one `sweep`. */
 const sweptRows = 16;
-/** How much longer than it is needed a record is kept: a robots.txt may stand in for one that is
- *  out of reach. */
+/** Grace period after a record expires: an old robots.txt may replace an unreachable one. */
 const keptMs = 7 * 86_400_000;
 
-/** Until when the rows of these tables are needed, as Unix times in ms. */
+/** Expiry times of the rows of these tables, as Unix times in ms. */
 const needed = {
   robots: (value: Buffer, now: number) => decodeRobots(value, now).record.askAt,
   breakers: (value: Buffer, now: number) => decodeBreaker(value, now).until,
@@ -40,7 +39,7 @@ const sweptTables = Object.keys(needed) as (keyof typeof needed)[];
 
 export class HostRecords {
   readonly #store: Store;
-  /** The last row that `sweep` has looked at, and its table. */
+  /** The last row that `sweep` has checked, and its table. */
   #swept: { table: keyof typeof needed; key: Uint8Array } = {
     table: 'robots',
     key: beforeHashes,
@@ -52,13 +51,13 @@ export class HostRecords {
     this.#commit = commit;
   }
 
-  /** The robots.txt of a host. */
+  /** Returns the robots.txt of a host. */
   robotsFile(hash: Buffer): Uint8Array | undefined {
     const value = this.#store.get('robots', hash);
     return value && decodeRobots(value, clockMs()).file;
   }
 
-  /** Gives a host that came into being what is on record of it. */
+  /** Loads the stored state of a new host. */
   restore({ hash, robots, breaker }: Host): void {
     const value = this.#store.get('robots', hash);
     if (value !== undefined) robots.learn(decodeRobots(value, clockMs()).record);
@@ -66,7 +65,7 @@ export class HostRecords {
     if (breakerValue !== undefined) breaker.restore(decodeBreaker(breakerValue, clockMs()));
   }
 
-  /** Gives a group that came into being what is on record of it. */
+  /** Loads the stored state of a new group. */
   restoreGroup({ hash, pace }: Group): void {
     const value = this.#store.get('paces', hash);
     if (value !== undefined) pace.restore(decodePace(value, clockMs()));
@@ -78,12 +77,12 @@ export class HostRecords {
   }
 
   saveBreaker({ hash, breaker }: Host): void {
-    // One that answers has no record.
+    // A host that answers has no record.
     const value = breaker.isProbing ? encodeBreaker(breaker.record, clockMs()) : undefined;
     void this.#commit([{ table: 'breakers', key: hash, value }]);
   }
 
-  /** What lets a host that was out of reach, and is not in memory, be tried at once. */
+  /** Returns the changes that let an unreachable host, which is not in memory, be tried at once. */
   forgiving(hash: Buffer): Change[] {
     const robots = this.#store.get('robots', hash);
     const isLost = robots && decodeRobots(robots, clockMs()).record.access === 'unreachable';
@@ -93,7 +92,7 @@ export class HostRecords {
       .map((table) => ({ table, key: hash, value: undefined }));
   }
 
-  /** Deletes records that nobody needs any more, some rows at each call, round and round. */
+  /** Deletes expired records, some rows at each call, in rounds. */
   sweep(now: number): void {
     const { table, key } = this.#swept;
     const rows = this.#store.range(table, {
@@ -111,8 +110,8 @@ export class HostRecords {
     this.#swept = last ? { table, key: last.key } : { table: next, key: beforeHashes };
   }
 
-  /** What came of a fetch of robots.txt goes on record; then `host()` learns it. The host is looked
-   *  up at the end: it may have been forgotten since, and made anew. */
+  /** Stores the result of a fetch of robots.txt; then `host()` learns it. The host is looked up at
+   *  the end: it may have been dropped and created again. */
   async learnRobots(
     host: () => Host,
     answer: RobotsAnswer,

@@ -5,7 +5,7 @@
  * hosts every page would cost a TLS handshake. Pure: time is an argument (ms).
  */
 
-/** So much sooner its turn comes at the expense of others, and no more. */
+/** Maximum number of requests by which its turn comes earlier than that of others. */
 const requestsMax = 8;
 /** Servers close a connection that is unused for some 5 s. */
 const lastsMs = 2_000;
@@ -18,7 +18,7 @@ export class Visit {
   /** A request is handed out to a group that was in the line since `place`. */
   request(place: number, now: number): void {
     if (this.#isOver(now)) {
-      // A place that was kept for the visit before is used up.
+      // The place of the previous visit is used up.
       this.#place = place === this.#place ? now : place;
       this.#requests = 0;
       this.#endsAt = now + lastsMs;
@@ -26,7 +26,7 @@ export class Visit {
     this.#requests++;
   }
 
-  /** The place in the line of a group that may be asked from `dueAt` on. */
+  /** Returns the place in the line of a group that may be asked from `dueAt` on. */
   place(dueAt: number, now: number): number {
     return dueAt > now || this.#isOver(now) ? dueAt : Math.min(dueAt, this.#place);
   }

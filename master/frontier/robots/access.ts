@@ -1,8 +1,8 @@
 /**
- * What the answer to a request for robots.txt means: parse the body, allow or disallow everything,
- * or go on with the copy at hand, and when to ask again. The slave follows the redirects (up to
+ * Interprets the answer to a request for robots.txt: parse the body, allow or disallow everything,
+ * or keep the present copy; and when to fetch it again. The slave follows the redirects (up to
  * `robotsRedirectsMax`, over hosts too) and reports the last status or the kind of its failure.
- * Pure; the frontier keeps what a verdict says and the times in it.
+ * Pure; the frontier stores the verdict and its times.
  * Source: RFC 9309, sections 2.3.1 and 2.4.
  */
 import type { FetchErrorKind } from '../../../shared/protocol.ts';
@@ -11,14 +11,15 @@ import type { FetchErrorKind } from '../../../shared/protocol.ts';
 export const robotsRedirectsMax = 5;
 /** A copy serves this long. Source: RFC 9309, section 2.4. */
 export const robotsLifeMsMax = 24 * 3_600_000;
-/** `max-age=0` is common on files that never change; more often than this none is asked for. */
+/** `max-age=0` is common on files that never change; no file is fetched more often than this. */
 export const robotsLifeMsMin = 3_600_000;
-/** After so long without an answer the file counts as absent. Source: RFC 9309, section 2.3.1.4. */
+/** After this time without an answer the file counts as absent. Source: RFC 9309, section
+ *  2.3.1.4. */
 export const robotsGiveUpMs = 30 * robotsLifeMsMax;
 const againMsMin = 60_000;
 const againMsMax = 3_600_000;
 
-/** How a fetch of robots.txt ended: the status of the last answer, or the kind of the failure. */
+/** The end of a fetch of robots.txt: the status of the last answer, or the kind of the failure. */
 export type RobotsAnswer = number | FetchErrorKind;
 
 export type RobotsHistory = {
@@ -36,7 +37,8 @@ export type RobotsHistory = {
 
 /**
  * `parse` the body; `allow` or `disallow` everything; `keep` the copy at hand. In `askAgainMs` the
- * file is due again: a definite answer after its life in the cache, a missing one after a back-off.
+ * file is due again: after its lifetime in the cache for a definite answer, after a back-off for a
+ * missing one.
  */
 export type RobotsVerdict = {
   readonly access: 'parse' | 'allow' | 'disallow' | 'keep';
@@ -44,9 +46,9 @@ export type RobotsVerdict = {
 };
 
 /**
- * What to do after `answer`. 2xx: parse. 304: keep. 4xx, or a redirect still after the last hop:
- * there is no file, all is allowed. 5xx, 429 and failures: all is disallowed, unless a copy is at
- * hand or the file has been out of reach for 30 days.
+ * Returns the verdict on `answer`. 2xx: parse. 304: keep. 4xx, or a redirect still after the last
+ * hop: there is no file, all is allowed. 5xx, 429 and failures: all is disallowed, unless a copy is
+ * at hand or the file has been out of reach for 30 days.
  * Source: RFC 9309, sections 2.3.1.1 to 2.3.1.4.
  */
 export function robotsVerdict(answer: RobotsAnswer, history: RobotsHistory = {}): RobotsVerdict {
@@ -66,14 +68,14 @@ export function robotsVerdict(answer: RobotsAnswer, history: RobotsHistory = {})
 type AnswerClass = 'found' | 'unchanged' | 'unavailable' | 'unreachable';
 
 function answerClass(answer: RobotsAnswer): AnswerClass {
-  // Too many redirects: "crawlers MAY assume that the robots.txt file is unavailable".
-  // Blocked: no address of the host may be asked, and its pages say so themselves.
+  // Too many redirects: "crawlers MAY assume that the robots.txt file is unavailable". Blocked: no
+  // address of the host may be asked, and its pages fail with that error themselves.
   if (answer === 'redirects' || answer === 'blocked') return 'unavailable';
   if (typeof answer === 'string') return 'unreachable';
   if (answer >= 200 && answer < 300) return 'found';
   if (answer === 304) return 'unchanged';
-  // 429 is no word about the file. The RFC only permits access (MAY), and a host that is asked to
-  // slow down for is not one to be crawled without its rules.
+  // 429 says nothing about the file. The RFC only permits access (MAY), and a host that asks
+  // crawlers to slow down should not be crawled without its rules.
   if (answer === 429) return 'unreachable';
   return answer >= 300 && answer < 500 ? 'unavailable' : 'unreachable';
 }
@@ -86,7 +88,7 @@ function unreachable(history: RobotsHistory): RobotsVerdict {
   return { access: unreachableMs >= robotsGiveUpMs ? 'allow' : 'disallow', askAgainMs };
 }
 
-/** Life of an answer in ms, an hour to a day: `max-age` where there is one, else a day.
+/** Returns the lifetime of an answer in ms, an hour to a day: `max-age` if present, else a day.
  *  Source: RFC 9309, section 2.4; RFC 9111, section 5.2.2. */
 export function robotsLifeMs(cacheControl: string | undefined): number {
   let lifeMs = robotsLifeMsMax;

@@ -1,31 +1,31 @@
 /**
- * robots.txt: what a host's file says to us. One pass over the bytes, no regular expressions on
- * them, only the group that holds for our product token is kept. A hostile file can waste neither
- * time nor memory beyond its own size. When to fetch the file and what an answer without one means
- * is in robots-access.ts; the matching is in robots-rules.ts. Called by the frontier.
+ * Parses robots.txt. It makes one pass over the bytes, without regular expressions, and keeps only
+ * the group for our product token. A hostile file can waste neither time nor memory beyond its own
+ * size. `access.ts` decides when to fetch the file and what an answer without one means; `rules.ts`
+ * matches. Called by the frontier.
  *
  * Lines are taken in this way:
  *
- *   user-agent ──> names a group (again) ──> allow | disallow ──> more rules ──> user-agent: next
+ * user-agent ──> names a group (again) ──> allow | disallow ──> more rules ──> user-agent: next
  *        ^ └─ another user-agent line joins the group          any other record changes nothing
  */
 import { recordOf } from './records.ts';
 import { allows, encodedQuery, normalPath, normalPattern, RuleSet } from './rules.ts';
 
-/** Bytes of a file that are read; the rest is not. Source: RFC 9309, section 2.5 (500 KiB). */
+/** Bytes of a file that are read; the rest is ignored. Source: RFC 9309, section 2.5 (500 KiB). */
 export const robotsBytesMax = 500 * 1024;
 /** Sitemap records kept of one file; the text sets no bound, a list needs one. */
 const sitemapsMax = 1000;
 const sitemapCharsMax = 4096;
-/** A delay in a file is at most a day; what of it is honoured is for the politeness to say. */
+/** A delay in a file is at most a day; politeness decides how much of it to honour. */
 const crawlDelayMsMax = 86_400_000;
 
-/** What one robots.txt says to one product token. */
+/** The rules of one robots.txt for one product token. */
 export type Robots = {
   /** May this be fetched? `pathAndQuery` as in a URL, `/a?b=c`. Never throws. Source: RFC 9309,
    *  section 2.2.2. */
   readonly allows: (pathAndQuery: string) => boolean;
-  /** The group's Crawl-delay, 0 to a day, in ms; of several the longest. Not in the RFC. */
+  /** The group's Crawl-delay, 0 to a day, in ms; the longest of several. Not in the RFC. */
   readonly crawlDelayMs?: number;
   /** Sitemap records of the whole file, as written, at most 1000. They belong to no group. */
   readonly sitemaps: readonly string[];
@@ -37,7 +37,7 @@ type Group = { named: boolean; rules: RuleSet; delayMs: number | undefined };
 /**
  * Read a robots.txt. `productToken` is our name in it: letters, `-` and `_`, in any case. Bytes
  * beyond `bytesMax` and the line that they cut are ignored: half a path would be another rule.
- * Never throws, whatever the bytes. Source: RFC 9309, sections 2.2 and 2.5.
+ * Never throws, for any bytes. Source: RFC 9309, sections 2.2 and 2.5.
  */
 export function parseRobots(
   bytes: Uint8Array,
@@ -45,7 +45,7 @@ export function parseRobots(
   bytesMax: number = robotsBytesMax,
 ): Robots {
   const file = new File(productToken);
-  // A byte order mark is no part of the first key.
+  // A byte order mark is not part of the first key.
   let start = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0;
   const size = Math.min(bytes.length, bytesMax);
   while (start < size) {
@@ -64,7 +64,7 @@ class File {
   readonly #us: Group = { named: false, rules: new RuleSet(), delayMs: undefined };
   readonly #all: Group = { named: false, rules: new RuleSet(), delayMs: undefined };
   readonly #sitemaps = new Set<string>();
-  /** The groups that the present lines speak to; both may be named at once. */
+  /** The groups that the present lines apply to; both may be named at once. */
   readonly #open = new Set<Group>();
   /** Only user-agent lines so far: one more joins the group instead of opening the next. */
   #naming = false;
@@ -84,7 +84,7 @@ class File {
         break;
       case 'allow':
       case 'disallow':
-        // Even a rule that says nothing ends the list of agents.
+        // Even an empty rule ends the list of agents.
         this.#naming = false;
         if (this.#open.size > 0) this.#rule(bytes, from, end, key === 'allow');
         break;
@@ -119,7 +119,8 @@ class File {
     const pattern = normalPattern(bytes, from, end);
     const encoded = encodedQuery(pattern);
     const hasTwoReadings = encoded !== pattern;
-    // What begins with a literal does so in the other reading, too, and that is the longer one.
+    // A pattern that begins with a literal does so in the other reading, too, which is the longer
+    // one.
     const isRedundant = hasTwoReadings && !pattern.includes('*');
     for (const { rules } of this.#open) {
       if (!isRedundant) rules.add(pattern, allow);
@@ -165,7 +166,7 @@ function allowed(rules: RuleSet, pathAndQuery: string): boolean {
   const fragment = pathAndQuery.indexOf('#');
   const bare = fragment < 0 ? pathAndQuery : pathAndQuery.slice(0, fragment);
   const path = normalPath(bare.startsWith('/') ? bare : `/${bare}`);
-  // Who may not read the rules cannot follow them. Source: RFC 9309, section 2.2.2.
+  // A crawler that must not read the rules cannot follow them. Source: RFC 9309, section 2.2.2.
   if (path === '/robots.txt') return true;
   const encoded = encodedQuery(path);
   const score = rules.score(path);
@@ -173,8 +174,8 @@ function allowed(rules: RuleSet, pathAndQuery: string): boolean {
 }
 
 /**
- * What of a robots.txt holds for us, as a small robots.txt in normal form: compact to persist and
- * readable to people. `restoreRobots` gives back the same answers.
+ * Returns our rules of a robots.txt as a small robots.txt in normal form: compact to store and
+ * readable for people. `restoreRobots` returns the same answers.
  */
 export function serializeRobots(robots: Robots): Uint8Array {
   const lines = ['user-agent:*'];
@@ -192,7 +193,7 @@ export function restoreRobots(bytes: Uint8Array): Robots {
 
 /**
  * A name ends at the first character that no name can have: `FooBot1`, `FooBot;` and `FooBot/2.0`
- * are FooBot. `*` stands alone or before white space. Source: RFC 9309, section 2.2.1;
+ * are FooBot. `*` is alone or before white space. Source: RFC 9309, section 2.2.1;
  * google/robotstxt, `ExtractUserAgent` and `HandleUserAgent`.
  */
 function agentOf(value: string, token: string): Agent {

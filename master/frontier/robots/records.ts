@@ -1,6 +1,6 @@
 /**
- * The records of a robots.txt, line by line: which key, and where its value is. They are read as
- * Google's matcher reads them, because authors try their files against it. Pure.
+ * The records of a robots.txt, line by line: key, and position of the value. They are read as by
+ * Google's matcher, because authors test their files with it. Pure.
  * Source: RFC 9309, section 2.2; google/robotstxt, robots.cc.
  */
 export type RecordKey = 'user-agent' | 'allow' | 'disallow' | 'sitemap' | 'crawl-delay';
@@ -11,7 +11,7 @@ export type RobotsRecord = {
   readonly end: number;
 };
 
-/** The keys, and the usual misspellings that Google's matcher takes, too. */
+/** The keys, and the common misspellings that Google's matcher accepts, too. */
 const keyNames: readonly (readonly [RecordKey, string])[] = [
   ['user-agent', 'user-agent'],
   ['user-agent', 'useragent'],
@@ -30,8 +30,8 @@ const keyNames: readonly (readonly [RecordKey, string])[] = [
 const keyBytes = keyNames.map(([key, name]) => ({ key, bytes: Buffer.from(name) }));
 
 /**
- * The record of a line, without its comment. The first colon ends the key. In a line without one
- * white space does, if key and value are all that it holds. Source: google/robotstxt,
+ * Returns the record of a line, without its comment. The first colon ends the key. In a line
+ * without one, white space does, if the line has only key and value. Source: google/robotstxt,
  * `GetKeyAndValueFrom`.
  */
 export function recordOf(
@@ -55,8 +55,8 @@ export function recordOf(
   return key === undefined ? undefined : { key, from: skipSpace(bytes, from, end), end };
 }
 
-/** The key of a record. More words may stand before its colon, more letters may not: `Disallowed`
- *  is another key, though Google's matcher takes it. */
+/** Returns the key of a record. More words may precede its colon, more letters may not:
+ *  `Disallowed` is another key, though Google's matcher accepts it. */
 function keyOf(bytes: Uint8Array, start: number, end: number): RecordKey | undefined {
   for (const { key, bytes: letters } of keyBytes) {
     if (end - start < letters.length) continue;
@@ -87,7 +87,7 @@ function blankFrom(bytes: Uint8Array, from: number, end: number): number {
   return at;
 }
 
-/** ASCII white space; vertical tab and form feed, which are no separators, stand around values. */
+/** ASCII white space; vertical tab and form feed, which are not separators, may surround values. */
 function isSpace(octet: number | undefined): boolean {
   return octet === 0x20 || (octet !== undefined && octet >= 0x09 && octet <= 0x0d);
 }

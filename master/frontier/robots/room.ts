@@ -1,23 +1,23 @@
 /**
- * How many parsed robots.txt are kept: a host can serve half a megabyte of rules, and have any
- * number of names. Beyond the bound those go that were asked least lately; their files are in the
- * store, to be parsed again. Owned by the frontier.
+ * Limits the memory of parsed robots.txt files: a host can serve half a megabyte of rules, and have
+ * any number of names. Beyond the limit the least recently used ones are dropped; their files stay
+ * in the store, to be parsed again. Owned by the frontier.
  */
 
-/** Whoever keeps a parsed file: a gate. */
+/** A holder of a parsed file: a gate. */
 export type ParsedHolder = { forgetParsed(): void };
 
-/** What parsed rules take, about, for each byte of the file; and at least. */
+/** Approximate size of parsed rules per byte of the file; and the minimum. */
 const bytesPerByte = 6;
 const bytesMin = 1024;
 
 export class RobotsRoom {
   readonly #bytesMax: number;
-  /** The one that was asked last comes last. */
+  /** In the order of use, the most recent last. */
   readonly #held = new Map<ParsedHolder, number>();
   #bytes = 0;
 
-  /** `bytesMax`: default: there is no end of it. */
+  /** `bytesMax`: default: no limit. */
   constructor(bytesMax = Number.POSITIVE_INFINITY) {
     this.#bytesMax = bytesMax;
   }
@@ -26,7 +26,7 @@ export class RobotsRoom {
     return this.#bytes;
   }
 
-  /** The holder has parsed one more file of so many bytes. */
+  /** The holder has parsed one more file of `fileBytes`. */
   take(holder: ParsedHolder, fileBytes: number): void {
     const bytes = Math.max(bytesMin, fileBytes * bytesPerByte) + this.#drop(holder);
     this.#held.set(holder, bytes);
@@ -38,7 +38,7 @@ export class RobotsRoom {
     }
   }
 
-  /** It was asked. */
+  /** The holder was used. */
   touch(holder: ParsedHolder): void {
     const bytes = this.#held.get(holder);
     if (bytes === undefined) return;
@@ -46,12 +46,12 @@ export class RobotsRoom {
     this.#held.set(holder, bytes);
   }
 
-  /** It keeps none any more. */
+  /** The holder no longer keeps a file. */
   leave(holder: ParsedHolder): void {
     this.#drop(holder);
   }
 
-  /** Gives what it had. */
+  /** Returns the size that it had. */
   #drop(holder: ParsedHolder): number {
     const bytes = this.#held.get(holder) ?? 0;
     this.#held.delete(holder);

@@ -1,12 +1,13 @@
 /**
  * The rules of one robots.txt group and the matching of a path against them. A path and a pattern
- * are first brought into one normal form, which is pure ASCII; comparing is then comparing strings.
- * A verdict is one number, the *score*: twice the octets of the rule, plus 1 if it allows. So the
- * larger score is the more specific rule, and of two equal patterns the one that allows.
+ * are first converted to one normal form, which is pure ASCII; then strings are compared. A verdict
+ * is one number, the *score*: twice the octets of the rule, plus 1 if it allows. So the larger
+ * score is the more specific rule, and of two equal patterns the one that allows.
  *
  * Rules without a wildcard are looked up by hash, once for each length that occurs; the others are
- * tried in falling order of score until none can win. Nothing backtracks: the cost of a path is at
- * most linear in the path for each rule with a wildcard, and bounded for all of them together.
+ * tried in falling order of score until none can win. There is no backtracking: the cost of a path
+ * is at most linear in the path for each rule with a wildcard, and bounded for all of them
+ * together.
  * Source: RFC 9309, sections 2.2.2 and 2.2.3. Called by robots.ts.
  */
 
@@ -15,21 +16,22 @@ export const noMatch = -1;
 /** Too many wildcards for this path: disallowed, above every rule. */
 const overBudget = Number.MAX_SAFE_INTEGER - 1;
 /**
- * Octets of a path that all wildcard rules together may walk, about 50 ms. Only a file made to hurt
- * gets there (4096 octets against 2000 rules that begin with `*`), and then errs to the polite side.
+ * Octets of a path that all wildcard rules together may walk, about 50 ms. Only a hostile file
+ * reaches this (4096 octets against 2000 rules that begin with `*`), and then errs to the polite
+ * side.
  */
 const stepsMax = 1 << 23;
 
 type WildRule = {
   readonly pattern: string;
   readonly score: number;
-  /** What stands between the stars; the first is a prefix. Made when a path first comes here. */
+  /** The parts between the stars; the first is a prefix. Made at the first use. */
   parts?: readonly string[];
   /** The pattern ends with `$`: the last part is a suffix. */
   readonly anchored: boolean;
 };
 
-/** The rules that hold for us on one host. Filled once, then only read. */
+/** The rules for us on one host. Filled once, then only read. */
 export class RuleSet {
   readonly #literal = new Map<string, boolean>();
   readonly #wild: WildRule[] = [];
@@ -86,7 +88,8 @@ export class RuleSet {
   }
 }
 
-/** What a score means; without a match everything is allowed. Source: RFC 9309, section 2.2.2. */
+/** Returns the meaning of a score; without a match everything is allowed. Source: RFC 9309, section
+ *  2.2.2. */
 export function allows(score: number): boolean {
   return score === noMatch || score % 2 === 1;
 }
@@ -95,7 +98,7 @@ function scoreOf(length: number, allow: boolean): number {
   return length * 2 + (allow ? 1 : 0);
 }
 
-/** `**` says no more than `*`, so empty parts are kept only at the two ends. */
+/** `**` means the same as `*`, so empty parts are kept only at the two ends. */
 function partsOf(pattern: string, anchored: boolean): string[] {
   const parts = (anchored ? pattern.slice(0, -1) : pattern).split('*');
   if (!pattern.includes('**')) return parts;
@@ -105,7 +108,8 @@ function partsOf(pattern: string, anchored: boolean): string[] {
 /** One path on its way through the rules, with what it has cost so far. */
 type Walk = { readonly path: string; steps: number };
 
-/** Each part is taken at its leftmost place: if any choice of places fits, the leftmost does. */
+/** Each part is matched at its leftmost position: if any choice of positions fits, the leftmost
+ *  does. */
 function matches(rule: WildRule, walk: Walk): boolean {
   const { path } = walk;
   const { pattern, anchored } = rule;
@@ -154,14 +158,14 @@ const percent = 0x25;
 const dollar = 0x24;
 const star = 0x2a;
 
-/** Octets that stand for themselves; all others are written as %XX. */
+/** Octets that stay unencoded; all others are written as %XX. */
 const plain = new Uint8Array(256);
 /** RFC 3986 unreserved: never encoded. */
 const unreserved = new Uint8Array(256);
 for (const char of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~')
   unreserved[char.charCodeAt(0)] = plain[char.charCodeAt(0)] = 1;
-// RFC 3986 reserved, less three: `*` and `$` would be taken for the special characters (2.2.3),
-// and the URL Standard writes `'` as %27 in a query, so that only one spelling may count.
+// RFC 3986 reserved, less three: `*` and `$` would be read as the special characters (2.2.3), and
+// the URL Standard writes `'` as %27 in a query, so that only one spelling may count.
 for (const char of ':/?#[]@!&()+,;=') plain[char.charCodeAt(0)] = 1;
 
 const hexValue = new Int8Array(256).fill(-1);
@@ -171,17 +175,18 @@ for (let value = 0; value < 16; value++) {
 }
 const hexDigit = Buffer.from('0123456789ABCDEF');
 
-/** A path that is normal already: the usual case, so it is told apart without looking at bytes. */
+/** A path that is normal already: the usual case, which is recognised without reading bytes. */
 const normalAlready = /^[A-Za-z0-9\-._~:/?#[\]@!&()+,;=]*$/;
 
-/** Normal form of a path with its query, as it stands in a URL. */
+/** Returns the normal form of a path with its query, as in a URL. */
 export function normalPath(path: string): string {
   if (normalAlready.test(path)) return path;
   const bytes = Buffer.from(path, 'utf8');
   return normal(bytes, 0, bytes.length, false);
 }
 
-/** Normal form of the pattern in `bytes[start, end)`: `*` and a last `$` keep their meaning. */
+/** Returns the normal form of the pattern in `bytes[start, end)`: `*` and a last `$` keep their
+ *  meaning. */
 export function normalPattern(bytes: Uint8Array, start: number, end: number): string {
   return normal(bytes, start, end, true);
 }
@@ -213,12 +218,12 @@ function normal(bytes: Uint8Array, start: number, end: number, pattern: boolean)
     scratch[length++] = hexDigit[octet & 15] ?? 0;
   }
   const text = scratch.toString('latin1', 0, length);
-  // One long line must not hold its memory for the life of the process.
+  // One long line must not keep its memory for the life of the process.
   if (scratch.length > 1 << 20) scratch = Buffer.allocUnsafe(4096);
   return text;
 }
 
-/** Value of the %XX at `at`, or -1 if there is none. */
+/** Returns the value of the %XX at `at`, or -1 if there is none. */
 function escaped(bytes: Uint8Array, at: number, end: number): number {
   if (at + 2 >= end) return -1;
   const high = hexValue[bytes[at + 1] ?? 0] ?? -1;
@@ -227,9 +232,10 @@ function escaped(bytes: Uint8Array, at: number, end: number): number {
 }
 
 /**
- * The other reading of a normal path or pattern: `:/?#[]@` behind the first `?` percent-encoded,
- * as in the second row of RFC 9309's figure 4. A rule and a path match in either reading, so that
- * both that example and a pattern `*` + `/admin` against `/x?next=/admin` come out as their authors mean.
+ * Returns the other reading of a normal path or pattern: `:/?#[]@` behind the first `?`
+ * percent-encoded, as in the second row of RFC 9309's figure 4. A rule and a path match in either
+ * reading, so that both that example and a pattern `*` + `/admin` against `/x?next=/admin` match as
+ * their authors intend.
  */
 export function encodedQuery(text: string): string {
   const query = text.indexOf('?') + 1;
@@ -245,7 +251,7 @@ export function encodedQuery(text: string): string {
   return copied === 0 ? text : encoded + text.slice(copied);
 }
 
-/** What `encodedQuery` writes, by character code. */
+/** The output of `encodedQuery`, by character code. */
 const queryCode: readonly (string | undefined)[] = Array.from({ length: 128 }, (_, code) => {
   return ':/?#[]@'.includes(String.fromCharCode(code))
     ? `%${code.toString(16).toUpperCase()}`

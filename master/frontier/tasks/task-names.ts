@@ -1,6 +1,6 @@
 /**
- * Names of tasks on the wire: the key in the store and a seal. Whoever was never given a task
- * cannot name it, though keys can be guessed: a report counts without a lease.
+ * Names of tasks on the wire: the key in the store and a seal. A slave that was never given a task
+ * cannot name it, though keys can be guessed. This matters because a report counts without a lease.
  * Source: PROTOCOL.md [T-2], [T-10].
  */
 
@@ -25,7 +25,7 @@ export class TaskNames {
     return Buffer.concat([key, this.#seal(key)]);
   }
 
-  /** The key in a name; undefined when it was never given out. */
+  /** Returns the key in a name; undefined if the name was never given out. */
   keyIn(name: Uint8Array): Buffer | undefined {
     if (name.length !== taskKeyBytes + sealBytes) return undefined;
     const key = Buffer.from(name.subarray(0, taskKeyBytes));

@@ -1,7 +1,7 @@
 /**
- * Which hosts of which crawls have a task queue in memory. A crawl of the whole web meets ever new
- * hosts, so there is an end to it: a host beyond it is *parked*. Its tasks are in the store as all
- * tasks are, and nothing else of it is anywhere:
+ * The hosts with a task queue in memory, of all crawls. A crawl of the whole web meets ever new
+ * hosts, so their number is limited: a host beyond it is *parked*. Its tasks are in the store, as
+ * all tasks are, and it takes no memory:
  *
  *     in memory --its last task is done--> gone
  *        |  ^
@@ -10,9 +10,9 @@
  *        +--park: its crawl is not running any more--------> parked <-- add: there is no room
  *        +--rotate: it has to wait, and others want its room--> parked
  *
- * Parked hosts are found by reading the table of tasks, round and round, one row a host. `#rounds`
- * errs towards reading: a crawl in it may have none. After a restart all hosts are parked.
- * Owned by the crawls; the frontier tells it what is on the disk, the dispatcher what is wanted.
+ * Parked hosts are found by reading the table of tasks in rounds, one row per host. `#rounds` errs
+ * towards reading: a crawl in it may have none. After a restart all hosts are parked. Owned by the
+ * crawls; the frontier reports tasks on the disk, the dispatcher asks for new ones.
  */
 
 import { hostKeyOf } from '../../../shared/url.ts';
@@ -40,19 +40,19 @@ export type TaskQueuesOptions = {
   readonly tasksMax: number;
 };
 
-/** A crawl has as many whatever the others have, so that it goes on. */
+/** Minimum number of queues of a crawl, so that it always makes progress. */
 const queuesMin = 16;
-/** Rows read by one `unpark`: nobody else is served meanwhile. */
+/** Rows read by one `unpark`, which blocks the event loop. */
 const unparkReads = 128;
 
-/** Queues that one `rotate` looks at, and how long a host has to wait to lose its room. */
+/** Queues that one `rotate` checks, and the wait after which a host loses its place. */
 const rotatedQueues = 256;
 const waitMs = 5_000;
 
-/** Where a crawl's reading goes on. */
+/** The position at which the reading of a crawl continues. */
 type Round = {
   from: Buffer;
-  /** Nothing was parked since it began: at its end, nothing is. */
+  /** True: nothing was parked since it began, so at its end nothing is. */
   isLast: boolean;
 };
 type Position = { readonly rank: number; readonly seq: number };
@@ -65,7 +65,7 @@ export class TaskQueues {
   readonly #room: TaskRoom;
   readonly #rounds = new Map<Crawl, Round>();
   readonly #places = new Set<Place>();
-  /** What `rotate` looks at next. */
+  /** The queues that `rotate` checks next. */
   #rotation = this.#places.values();
 
   constructor(options: TaskQueuesOptions) {
@@ -81,19 +81,19 @@ export class TaskQueues {
     return this.#places.size;
   }
 
-  /** Some crawl that is running may have parked hosts. */
+  /** True: some running crawl may have parked hosts. */
   get hasParked(): boolean {
     return [...this.#rounds.keys()].some(({ isRunning }) => isRunning);
   }
 
-  /** Some host of the crawl may be parked. */
+  /** Records that a host of the crawl may be parked. */
   parked(crawl: Crawl): void {
     const round = this.#rounds.get(crawl);
     if (round === undefined) this.#rounds.set(crawl, { from: crawlKey(crawl.id), isLast: true });
     else round.isLast = false;
   }
 
-  /** A task has reached the store. Gives its host if that has a queue now. */
+  /** A task has reached the store. Returns its host if that has a queue now. */
   add(crawl: Crawl, name: HostName, record: TaskRecord, position: Position): Host | undefined {
     let known = crawl.queues.get(mapKey(name.hash));
     if (known === undefined) {
@@ -108,7 +108,7 @@ export class TaskQueues {
     return known.host;
   }
 
-  /** The task of that key; undefined when it is done. */
+  /** Returns the task of that key; undefined if it is done. */
   find(
     crawl: Crawl,
     key: Buffer,
@@ -119,25 +119,25 @@ export class TaskQueues {
     const value = this.#rounds.has(crawl) ? this.#store.get('tasks', key) : undefined;
     if (value === undefined) return undefined;
     const { host, queue } = this.#make(crawl, decodeTask(value).url, false);
-    // Others of its tasks wait in the store, and nothing else may look at it.
+    // Others of its tasks wait in the store, and nothing else may wake it.
     this.#politeness.wake(host, clockMs());
     return queue.find(position);
   }
 
-  /** Forgets a queue that has nothing left, or nothing to do: such a host costs no memory. */
+  /** Drops a queue without tasks, or without work: such a host takes no memory. */
   leaveIfDone(crawl: Crawl, hash: Buffer): void {
     const place = crawl.queues.get(mapKey(hash));
     if (place?.queue.isEmpty) this.#leave(place);
     else if (place !== undefined && !crawl.isRunning) this.#park(place);
   }
 
-  /** The crawl is not running any more: its hosts leave the room to those of others. */
+  /** The crawl no longer runs: its hosts are parked to make room for others. */
   park(crawl: Crawl): void {
     for (const place of [...crawl.queues.values()]) this.#park(place);
   }
 
-  /** While parked hosts want room, those that have to wait are parked for them, so that many that
-   *  are out of reach hold up nobody. To be called about once a second. */
+  /** Parks hosts that have to wait while parked hosts need room, so that many unreachable hosts
+   *  delay no others. Called about once a second. */
   rotate(now: number): void {
     for (let i = Math.min(rotatedQueues, this.#places.size); i > 0 && this.#isCrowded; i--) {
       let { value: place } = this.#rotation.next();
@@ -149,7 +149,7 @@ export class TaskQueues {
     }
   }
 
-  /** Reads in hosts for which there is room. True when there may be more of them. */
+  /** Reads in hosts while there is room. Returns true if there may be more of them. */
   unpark(): boolean {
     for (let reads = 0; reads < unparkReads; ) {
       const crawls = [...this.#rounds.keys()].filter((crawl) => this.#hasRoomFor(crawl));
@@ -163,19 +163,19 @@ export class TaskQueues {
     return true;
   }
 
-  /** Looks at all hosts of a crawl again: it may hand out tasks now, or may not. */
+  /** Re-evaluates all hosts of a crawl, whose tasks may now be handed out, or not. */
   wake(crawl: Crawl): void {
     const now = clockMs();
     for (const { host } of crawl.queues.values()) this.#politeness.wake(host, now);
   }
 
-  /** Takes a cancelled crawl's queues away from their hosts. */
+  /** Removes a cancelled crawl's queues from their hosts. */
   leaveAll(crawl: Crawl): void {
     for (const place of [...crawl.queues.values()]) this.#leave(place);
     this.#rounds.delete(crawl);
   }
 
-  /** A crawl that is running has hosts for which there is no room. */
+  /** True: a running crawl has hosts without room. */
   get #isCrowded(): boolean {
     for (const crawl of this.#rounds.keys()) {
       if (crawl.isRunning && !this.#hasRoomFor(crawl)) return true;
@@ -187,7 +187,7 @@ export class TaskQueues {
     return isRunning && (this.#places.size < this.#queuesMax || queues.size < this.#queuesMin);
   }
 
-  /** The first row of the next host with tasks; undefined at the end of a round. */
+  /** Returns the first row of the next host with tasks; undefined at the end of a round. */
   #next(crawl: Crawl): Row | undefined {
     const round = this.#rounds.get(crawl);
     if (round === undefined) return undefined;
@@ -210,7 +210,7 @@ export class TaskQueues {
     this.#politeness.wake(host, clockMs());
   }
 
-  /** `empty`: nothing of it is in the store. */
+  /** `empty`: the store has no task of it. */
   #make(crawl: Crawl, taskUrl: string, empty: boolean): Place {
     const url = new URL(taskUrl);
     const host = this.#politeness.host(hostKeyOf(url));
@@ -225,7 +225,7 @@ export class TaskQueues {
     return made;
   }
 
-  /** Unless it has something at a slave, or on the way to the disk. */
+  /** Parks a host, unless it has work at a slave or on the way to the disk. */
   #park(place: Place): void {
     if (!place.queue.isIdle) return;
     this.#leave(place);
@@ -241,7 +241,7 @@ export class TaskQueues {
   }
 }
 
-/** Nothing of the host can start soon, and nothing of it is under way. */
+/** Returns true if no task of the host can start soon, and none is under way. */
 function mustWait(host: Host, now: number): boolean {
   if (host.inFlight > 0 || host.isUnplaced) return false;
   const dueAt = Math.max(workDueAt(host, now) ?? Number.POSITIVE_INFINITY, host.group.nextAt);

@@ -1,6 +1,6 @@
 /**
- * The task queue of one host within one crawl. The store holds all of it; in memory is a window
- * of the tasks that come next, which is small when the windows of all hosts hold very many.
+ * The task queue of one host within one crawl. The store holds all of it; memory has a window of
+ * the next tasks, which is small when the windows of all hosts together are large.
  *
  *     waiting --lease--> leased --report--> committing --on disk--> gone
  *        ^                  |
@@ -13,15 +13,15 @@ import { decodeTask, parseTaskKey, type TaskRecord, taskKey } from '../../store/
 import type { Row, Store } from '../../store/store.ts';
 import { Heap } from './heap.ts';
 
-/** Where a task comes from and goes back to. */
+/** The queue of a task. */
 export interface TaskHome {
   readonly crawl: number;
   /** The host's hash: its place in the store. */
   readonly host: Buffer;
   lease(task: Task): void;
-  /** Back to waiting, as `record` says. The store already holds that record. */
+  /** Makes a task wait again, with `record`, which the store already holds. */
   release(task: Task, record: TaskRecord): void;
-  /** Its report is on the way to the disk: nobody else gets it. */
+  /** Its report is on the way to the disk, so it is not leased again. */
   commit(task: Task): void;
   /** It has left the store. */
   remove(task: Task): void;
@@ -32,12 +32,12 @@ export type Task = TaskRecord & {
   readonly rank: number;
   readonly seq: number;
   state: 'waiting' | 'leased' | 'committing';
-  /** Leases that ended without a word of the slave. */
+  /** Leases that ended without a message from the slave. */
   losses: number;
   heapIndex: number;
 };
 
-/** A task's key in the store. */
+/** Returns a task's key in the store. */
 export function keyOf({ queue, rank, seq }: Task): Buffer {
   return taskKey(queue.crawl, queue.host, rank, seq);
 }
@@ -46,12 +46,12 @@ type Position = { readonly rank: number; readonly seq: number };
 const theEnd: Position = { rank: Number.POSITIVE_INFINITY, seq: 0 };
 const theStart: Position = { rank: -1, seq: 0 };
 
-/** Tasks of one host in memory, and how many are read from the store at once; the same where there
- *  is little room. */
+/** Tasks of one host in memory, and tasks read from the store at once; and the same with little
+ *  room. */
 const wide = { windowMax: 512, refillCount: 32 };
 const narrow = { windowMax: 16, refillCount: 8 };
 
-/** How many tasks the queues of all hosts hold in memory. */
+/** Counts the tasks in memory of all hosts. */
 export class TaskRoom {
   readonly #countMax: number;
   count = 0;
@@ -82,7 +82,7 @@ export class TaskQueue implements TaskHome {
     host: Buffer;
     store: Store;
     empty: boolean;
-    /** Shared by all queues; default: there is no end of it. */
+    /** Shared by all queues; default: no limit. */
     room?: TaskRoom;
   }) {
     this.crawl = options.crawl;
@@ -94,7 +94,7 @@ export class TaskQueue implements TaskHome {
 
   /** Takes in a task that has reached the store. */
   add(record: TaskRecord, position: Position): void {
-    // Beyond the window it is in the store alone; and a refill may have been faster than we.
+    // Beyond the window it is only in the store; and a refill may have read it already.
     if (isAfter(position, this.#loadedTo) || this.#live.has(position.seq)) return;
     this.#enqueue(this.#make(record, position));
     if (this.#ready.size > this.#room.size.windowMax) this.#shrink();
@@ -107,13 +107,13 @@ export class TaskQueue implements TaskHome {
       this.#ready.set(task);
       task = this.#delayed.peek();
     }
-    // A window full of delayed tasks waits for them: a host that fails is not read through.
+    // A window full of delayed tasks waits for them, so that a failing host is not read to its end.
     if (this.#delayed.size < this.#room.size.windowMax) this.#refill(now);
     return this.#ready.peek();
   }
 
-  /** When `peek` may give a task, without reading the store for it: `now`, later, or undefined:
-   *  not before something is added. It errs towards `now`. */
+  /** Returns when `peek` may return a task, without reading the store: `now`, later, or undefined:
+   *  not before a task is added. It errs towards `now`. */
   dueAt(now: number): number | undefined {
     const { windowMax } = this.#room.size;
     const isMore = this.#loadedTo !== theEnd && this.#delayed.size < windowMax;
@@ -139,18 +139,18 @@ export class TaskQueue implements TaskHome {
     this.#forget(task);
   }
 
-  /** Nothing of it is at a slave or on the way to the disk: the store has all that it knows. */
+  /** True: no task is at a slave or on the way to the disk, so the store has everything. */
   get isIdle(): boolean {
     return [...this.#live.values()].every(({ state }) => state === 'waiting');
   }
 
-  /** It is given up, and what it held is not in memory any more. */
+  /** Drops the queue and its tasks from memory. */
   close(): void {
     this.#room.count -= this.#live.size;
     this.#live.clear();
   }
 
-  /** The task at a position, loaded from the store if need be; undefined when it is done. */
+  /** Returns the task at a position, from the store if necessary; undefined if it is done. */
   find(position: Position): Task | undefined {
     const live = this.#live.get(position.seq);
     if (live !== undefined) return live;
@@ -164,7 +164,7 @@ export class TaskQueue implements TaskHome {
     return task;
   }
 
-  /** Nothing in memory and nothing in the store. */
+  /** True: no task in memory or in the store. */
   get isEmpty(): boolean {
     return this.#live.size === 0 && this.#loadedTo === theEnd;
   }
@@ -236,7 +236,7 @@ export class TaskQueue implements TaskHome {
     });
   }
 
-  /** Forgets the half of the window that comes last; the store still has it. */
+  /** Drops the last half of the window; the store still has it. */
   #shrink(): void {
     const tasks = [...this.#ready].sort((a, b) => (isBefore(a, b) ? -1 : 1));
     for (const task of tasks.splice(this.#room.size.windowMax / 2)) {
