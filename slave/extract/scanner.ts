@@ -34,9 +34,9 @@ import {
 import { ForeignStack } from './foreign.ts';
 import { KeptText } from './kept-text.ts';
 import { LazyNames } from './lazy.ts';
-import { commentEnd, type ScriptDepth, scanScript } from './opaque.ts';
 import { reportTag } from './report-tag.ts';
 import type { ScannerSink } from './scanner-sink.ts';
+import { commentEnd, type ScriptDepth, scanScript } from './script-comment.ts';
 import { Tag, valueCharsMax } from './tag.ts';
 
 const noLazyNames = new LazyNames([]);

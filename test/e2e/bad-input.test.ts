@@ -1,6 +1,6 @@
 /**
- * What an operator can get wrong: one line on stderr that says what is wrong and what to do, the
- * right exit code, and no stack.
+ * Mistakes of an operator: one line on stderr that says what is wrong and what to do, the right
+ * exit code, and no stack.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -503,7 +503,7 @@ async function running(t: TestContext): Promise<{ cluster: Cluster; master: Prog
   return { cluster, master: await cluster.master([]) };
 }
 
-/** Listens for the test's time; undefined: an HTTP server. Gives the port. */
+/** Listens during the test; undefined: an HTTP server. Returns the port. */
 async function listen(t: TestContext, talk?: (socket: Socket) => void): Promise<number> {
   const sockets = new Set<Socket>();
   const server: Server = talk

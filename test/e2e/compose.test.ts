@@ -1,7 +1,7 @@
 /**
- * docker-compose.yml without an engine: its text is checked, and each service's command is run
- * with its environment as processes. What an engine would do is done here by hand: volumes are
- * folders, the name `master` is this machine, the port is a free one, dependants wait for health.
+ * docker-compose.yml without an engine: its text is checked, and each service's command is run with
+ * its environment as processes. The test replaces the engine: volumes are folders, the name
+ * `master` is this machine, the port is a free one, dependants wait for health.
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';

@@ -1,4 +1,4 @@
-/** Whole crawls by real processes: what is found, within which bounds, in which order. */
+/** Whole crawls by real processes: their results, bounds and order. */
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { pathToFileURL } from 'node:url';

@@ -1,4 +1,4 @@
-/** Hosts that never answer beside hosts that do: nobody waits for them. */
+/** Hosts that never answer next to hosts that do: they delay no other host. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';

@@ -1,4 +1,4 @@
-/** What pages say about themselves, end to end: real slaves read it, the files tell it. */
+/** Directives of pages, end to end: real slaves read them, the files record them. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';

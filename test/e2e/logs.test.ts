@@ -1,4 +1,4 @@
-/** What the programs say: plain lines, JSON lines, and a status block on a terminal. */
+/** The output of the programs: plain lines, JSON lines, and a status block on a terminal. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { describe, test } from 'node:test';

@@ -1,4 +1,4 @@
-/** What an operator does to a running master: add, status, pause, resume, cancel, buried. */
+/** An operator's commands to a running master: add, status, pause, resume, cancel, buried. */
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { describe, test } from 'node:test';

@@ -1,4 +1,4 @@
-/** What repair finds out about `seen` when its rows are lost: nothing known is to be fetched again. */
+/** Repair of `seen` when its rows are lost: no known URL is fetched again. */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** What a slave says of proxies, and of its credit while it works. */
+/** A slave's messages about proxies, and about its credit while it works. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { RawPeer } from '../support/raw-peer.ts';

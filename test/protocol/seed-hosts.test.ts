@@ -1,4 +1,4 @@
-/** What a push says of where the host of its task may be. Source: PROTOCOL.md [T-41] [C-22]. */
+/** The addresses in a push where the host of its task may be. Source: PROTOCOL.md [T-41] [C-22]. */
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import type { Message } from '../support/raw-peer.ts';

@@ -1,4 +1,4 @@
-/** What a page says about itself, read off whole pages. */
+/** A page's statements about itself, read from whole pages. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';

@@ -1,4 +1,4 @@
-/** How long a host that nobody knows is waited for. Source: PROTOCOL.md [T-53]. */
+/** The wait for an unknown host. Source: PROTOCOL.md [T-53]. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';

@@ -1,4 +1,4 @@
-/** Hosts beyond what memory holds: parked in the store, read in when others are through. */
+/** Hosts beyond the memory limit: parked in the store, read in when others are done. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { clockMs } from '../../master/machine/clock.ts';

@@ -1,4 +1,4 @@
-/** What a crawl does not take: counted once a link, listed, and open to the operator. */
+/** Skipped links: counted once per link, listed, and reported to the operator. */
 import assert from 'node:assert/strict';
 import { decodeResults } from '../../master/store/records.ts';
 import { leaseOf, taskId, type World, worldTest } from '../support/world.ts';

@@ -316,7 +316,7 @@ worldTest('a host that was left while tasks for it were on the way is served', a
   assert.deepEqual(world.finished, ['default']);
 });
 
-worldTest('senders wait when the inbox is full, and are let in again', async (world) => {
+worldTest('senders wait when the filter queue is full, and are let in again', async (world) => {
   await world.seed(Array.from({ length: 80 }, (_, i) => `${a}/${i}`));
   const slave = world.slave('slave', 80);
   await world.settle();

@@ -1,4 +1,4 @@
-/** Every place where an image can stand, what is made of it, and what is none. */
+/** Every place of an image, its result, and places that are not images. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { fetchSpecSchema, type ImageVia } from '../../shared/crawl.ts';

@@ -1,4 +1,4 @@
-/** Heads of answers put right, cut anywhere, in memory. */
+/** Corrected heads of answers, cut anywhere, in memory. */
 import assert from 'node:assert/strict';
 import { Duplex } from 'node:stream';
 import test from 'node:test';

@@ -1,4 +1,4 @@
-/** Reports that no HTTP server of Node gives, fetched over real sockets. */
+/** Answers that Node's HTTP server never sends, fetched over real sockets. */
 import assert from 'node:assert/strict';
 import test, { type TestContext } from 'node:test';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';

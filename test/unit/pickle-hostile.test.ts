@@ -1,4 +1,4 @@
-/** What a pickle must not make us do. What the real picklers write is in pickle-python.test. */
+/** Effects that a pickle must not have. The output of real picklers is in pickle-python.test. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { pickleLimits } from '../../master/python/pickle/limits.ts';

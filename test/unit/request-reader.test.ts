@@ -1,4 +1,4 @@
-/** The short way to read a request gives what the long one gives, or the same error. */
+/** The short way to read a request returns the result of the long one, or the same error. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';

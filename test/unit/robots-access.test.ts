@@ -1,4 +1,4 @@
-/** What an answer for robots.txt means: RFC 9309, sections 2.3.1 and 2.4. */
+/** The meaning of an answer for robots.txt: RFC 9309, sections 2.3.1 and 2.4. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {

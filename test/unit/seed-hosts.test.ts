@@ -1,4 +1,4 @@
-/** What the hosts of seeds open, when they are looked up, and how that is bounded. */
+/** The addresses that hosts of seeds open, the times of their look-ups, and the bounds. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';

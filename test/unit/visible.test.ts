@@ -1,4 +1,4 @@
-/** What others say is never shown raw. */
+/** Text from peers and pages is never shown raw. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';

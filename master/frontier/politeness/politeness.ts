@@ -16,7 +16,7 @@ import type { RobotsRoom } from '../robots/room.ts';
 import { Heap } from '../tasks/heap.ts';
 import type { Task } from '../tasks/tasks.ts';
 import { Group, type Hop, Host, type HostClient, type Line, lines } from './host.ts';
-import { nextTask, type WorkEvents, workDueAt } from './host-work.ts';
+import { nextTask, type WorkEvents, workDueAt } from './next-task.ts';
 
 export type PolitenessOptions = {
   /** Returns the store key of a host or group. */

@@ -27,7 +27,7 @@ import {
 import type { Row, Store } from '../../store/store.ts';
 import type { Crawl, Place } from '../crawl/crawl.ts';
 import type { Host, HostName } from '../politeness/host.ts';
-import { workDueAt } from '../politeness/host-work.ts';
+import { workDueAt } from '../politeness/next-task.ts';
 import type { Politeness } from '../politeness/politeness.ts';
 import { type Task, TaskQueue, TaskRoom } from './tasks.ts';
 
