@@ -147,7 +147,9 @@ async function buried(
   const lines = all.map((row) =>
     [row.kind, row.attempts, row.url, row.message].map((cell) => visible(String(cell))).join('\t'),
   );
-  return { text: lines.length === 0 ? 'none' : lines.join('\n'), answer: all };
+  // A 404 is a failure, but is not retried, so it is not buried.
+  const none = 'no URL was given up; lines with "error" in pages.jsonl list all failures';
+  return { text: lines.length === 0 ? none : lines.join('\n'), answer: all };
 }
 
 function statusText({ crawls, sessions }: Replies['crawl.list']): string {

@@ -1,7 +1,7 @@
 /**
- * Is the store whole? Looked at before every start, by reading the file: all pages of all trees,
- * the order of their rows, every value's checksum, and each crawl's keys in `seen` against its
- * record. What passes, LMDB can be trusted with.
+ * Checks before every start whether the store is whole, by reading the file: all pages of all
+ * trees, the order of their rows, every value's checksum, and each crawl's keys in `seen` against
+ * its record. LMDB can safely open a store that passes.
  */
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -20,25 +20,24 @@ import {
   treeBytes,
 } from './pages.ts';
 
-/** Before a store is opened. `outFolder`: where its crawls' results are, which repair reads.
+/** Called before a store is opened. `outFolder`: the folder of the results, which repair reads.
  *  @throws ConfigError it is damaged */
 export function refuseDamagedStore(path: string, outFolder: string): void {
   const damage = checkStore(path);
   if (damage === undefined) return;
   const folders = `--data ${quoted(dirname(dirname(path)))} --out ${quoted(outFolder)}`;
   throw new ConfigError(
-    `the store ${path} is damaged (${damage}); save what can be saved with: ` +
+    `the store ${path} is damaged (${damage}); save the readable part with: ` +
       `node master.js repair ${folders}`,
   );
 }
 
-/** As a shell takes it for one word. */
+/** Quotes a path for a shell. */
 function quoted(path: string): string {
   return /^[\w./:@%+,-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }
 
-/** What is wrong with the store file at `path`, in a few words; undefined: nothing, or there is
- *  none. */
+/** Returns the damage of the store file at `path`, in a few words; undefined: none, or no file. */
 export function checkStore(path: string): string | undefined {
   if (!existsSync(path)) return undefined;
   const file = new StoreFile(path);
@@ -49,7 +48,7 @@ export function checkStore(path: string): string | undefined {
     if (error instanceof RangeError || error instanceof Damage) return messageOf(error);
     if (!(error instanceof Error && 'syscall' in error)) throw error;
     throw new ConfigError(
-      `cannot read the store ${path}: ${messageOf(error)}; mend that, or put a backup in its place`,
+      `cannot read the store ${path}: ${messageOf(error)}; repair the disk, or put a backup in its place`,
       error,
     );
   } finally {
@@ -78,7 +77,7 @@ function check(file: StoreFile): void {
   const crawls: Buffer[] = [];
   for (const [name, tree] of trees) {
     if (!isTable(name))
-      read(tree, () => {}); // of another version: the format says more
+      read(tree, () => {}); // of another version: the format check reports that
     else if (!hasSum(name)) read(tree, (keys, at, bytes) => seen.add(keys, at, bytes));
     else read(tree, summed(name, name === 'crawls' ? (value) => crawls.push(value) : undefined));
   }
@@ -90,11 +89,11 @@ function check(file: StoreFile): void {
 function metaOf(file: StoreFile): Meta {
   if (file.bytes === 0) throw new Damage('it is empty');
   const [a, b] = file.metas();
-  if (a === undefined && b === undefined) throw new Damage('it is no store of ours');
+  if (a === undefined && b === undefined) throw new Damage('it is not a store of this program');
   if (a === undefined || b === undefined) throw new Damage('a meta page is damaged');
   const meta = current(a, b);
   const other = meta === a ? b : a;
-  // One transaction apart; or a copy, whose first page stands for an empty store.
+  // One transaction apart; or a copy, whose first page describes an empty store.
   const isPair = Math.abs(a.transaction - b.transaction) <= 1;
   const isCopy = a.transaction === 0 && a.main.root === undefined && b.transaction % 2 === 1;
   if (!isPair && !(isCopy && meta === b)) throw new Damage('a meta page is damaged');
@@ -107,7 +106,7 @@ function metaOf(file: StoreFile): Meta {
   return meta;
 }
 
-/** Holds each row against its checksum; `take` gets a copy of its value. */
+/** Verifies the checksum of each row; `take` gets a copy of its value. */
 function summed(table: Table, take?: (value: Buffer) => void): Take {
   return (keys, keyAt, keyBytes, values, valueAt, valueBytes) => {
     if (!isSound(keys, keyAt, keyBytes, values, valueAt, valueBytes)) {
@@ -121,15 +120,16 @@ function summed(table: Table, take?: (value: Buffer) => void): Take {
 function freeTaker(used: Uint8Array, { end }: Meta): Take {
   return (_keys, _keyAt, _keyBytes, values, valueAt, valueBytes) => {
     const pages = freePages(values.subarray(valueAt, valueAt + valueBytes));
-    if (pages === undefined) onDamage('the list of free pages makes no sense');
+    if (pages === undefined) onDamage('the list of free pages is invalid');
     for (const page of pages ?? []) {
-      if (!(page >= 2 && page < end) || used[page] !== 0) onDamage(`page ${page} is free and used`);
+      if (!(page >= 2 && page < end) || used[page] !== 0)
+        onDamage(`page ${page} is both free and in use`);
       used[page] = 1;
     }
   };
 }
 
-/** What the keys of `seen` come to, for each crawl. */
+/** The sums of the keys of `seen`, for each crawl. */
 export class SeenSums {
   readonly #sums = new Map<number, { count: number; readonly words: Uint32Array }>();
   readonly #words = new Uint32Array(4);
@@ -153,7 +153,7 @@ export class SeenSums {
     return this.#sums.get(crawl) ?? { count: 0, words: new Uint32Array(4) };
   }
 
-  /** Are the keys of a crawl those that its record says? */
+  /** Do the keys of a crawl match its record? */
   areOf({ id, counters, seenSum }: CrawlRecord): boolean {
     const { count, words } = this.of(id);
     return count === counters.seen && words.every((word, i) => word === (seenSum[i] ?? 0));
@@ -166,7 +166,7 @@ export class SeenSums {
       const record = decodeCrawl(value);
       const { id, name, state } = record;
       known.add(id);
-      // Being erased, perhaps.
+      // Its keys may be being erased.
       if (state === 'cancelled') continue;
       if (!this.areOf(record)) {
         throw new Damage(`URLs that crawl ${name} has seen are missing or have changed`);

@@ -1,7 +1,7 @@
 /**
- * Reads the file of an LMDB environment page by page, with code of our own that believes nothing:
- * native code that meets a damaged page takes the process with it. For the check before the start,
- * for repair, and for looking into a backup.
+ * Reads the file of an LMDB environment page by page, with code of our own that trusts nothing: a
+ * damaged page would crash native code and so the process. Used by the check before the start, by
+ * repair, and to read a backup.
  *
  *     page 0, 1   meta: the roots of two trees, of the last transaction and the one before
  *     main tree   table name -> root of the table
@@ -12,7 +12,7 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import type { Take } from '../store/sums.ts';
 
-/** A tree as its parent describes it; `root` is undefined when it is empty. */
+/** A tree as its parent describes it; `root` is undefined if it is empty. */
 export type Tree = {
   readonly depth: number;
   readonly entries: number;
@@ -30,10 +30,10 @@ export type Meta = {
 export type Reading = {
   readonly tree: Tree;
   readonly meta: Meta;
-  /** Pages that were met so far; one that is met again is damage. */
+  /** Pages read so far; a page read twice is damage. */
   readonly used: Uint8Array;
   readonly take: Take;
-  /** A part that cannot be read. It may throw; else the part is left out. */
+  /** Called for a part that cannot be read. It may throw; otherwise the part is left out. */
   readonly onDamage: (what: string) => void;
   /** Keys are numbers of the machine: their order is not that of their bytes. */
   readonly isNumeric?: boolean;
@@ -42,15 +42,15 @@ export type Reading = {
 const pageBytes = 4096;
 const headBytes = 24;
 const magic = 0xbeefc0de;
-/** What the data is: 2 for the LMDB of lmdb-js 3. */
+/** Version of the data: 2 for the LMDB of lmdb-js 3. */
 const dataVersion = 2;
 const metaFlags = 0x4008;
-/** Of a store that was written before commits stopped to overlap. */
+/** Flag of a store from before commits stopped overlapping. */
 const overlappingFlag = 0x1000;
 const branchFlag = 1;
 const leafFlag = 2;
 const overflowFlag = 4;
-/** Left by the writer in the header of some page that is whole. */
+/** Flags that the writer leaves in the header of some whole pages. */
 const looseFlags = 0xc000;
 const bigNode = 1;
 const treeNode = 2;
@@ -69,7 +69,7 @@ export class StoreFile {
     this.bytes = fstatSync(this.#file).size;
   }
 
-  /** Reads all that is used once, in order: trees are read all over the file. */
+  /** Reads all used pages once, in order, since trees are scattered over the file. */
   warm({ end }: Meta): void {
     const chunk = Buffer.allocUnsafe(chunkBytes);
     for (let at = 0; at < end * pageBytes; at += chunkBytes) {
@@ -77,12 +77,12 @@ export class StoreFile {
     }
   }
 
-  /** The two meta pages; undefined for one that is none. */
+  /** Returns the two meta pages; undefined for an invalid one. */
   metas(): readonly [Meta | undefined, Meta | undefined] {
     return [this.#meta(0), this.#meta(1)];
   }
 
-  /** Gives the rows of a tree in the order of their keys. */
+  /** Reads the rows of a tree in the order of their keys. */
   read(reading: Reading): void {
     const { tree, onDamage } = reading;
     if (tree.root === undefined) {
@@ -141,7 +141,7 @@ export class StoreFile {
       const at = nodeAt(page, i);
       const child = page.readUIntLE(at, 6);
       const keyBytes = page.readUInt16LE(at + 6);
-      // The first key of a branch means nothing: all that is smaller is there.
+      // The first key of a branch has no meaning: all smaller keys are there.
       if (i > 0) {
         if (at + 8 + keyBytes > pageBytes) {
           walk.onDamage('a key is cut');
@@ -193,7 +193,7 @@ export class StoreFile {
     walk.low = undefined;
   }
 
-  /** A value that has pages of its own. */
+  /** Returns a value that has pages of its own. */
   #overflow(walk: Walk, number: number, bytes: number): Buffer | undefined {
     const count = Math.ceil((headBytes + bytes) / pageBytes);
     const end = Math.min(walk.meta.end, Math.floor(this.bytes / pageBytes));
@@ -207,14 +207,14 @@ export class StoreFile {
       whole.readUInt32LE(20) === count &&
       walk.used.subarray(number, number + count).every((isUsed) => isUsed === 0);
     if (!isSound) {
-      walk.onDamage(`page ${number}: it is no value of ${bytes} bytes`);
+      walk.onDamage(`page ${number}: it is not a value of ${bytes} bytes`);
       return undefined;
     }
     walk.used.fill(1, number, number + count);
     return whole.subarray(headBytes, headBytes + bytes);
   }
 
-  /** Good until the next page of this level is read; undefined beyond the end. */
+  /** Returns a page, valid until the next one of this level is read; undefined beyond the end. */
   #page(number: number, level: number): Buffer | undefined {
     if (level > depthMax || !((number + 1) * pageBytes <= this.bytes)) return undefined;
     this.#levels[level] ??= Buffer.alloc(pageBytes);
@@ -226,20 +226,20 @@ export class StoreFile {
 
 type Walk = Reading & {
   rows: number;
-  /** The last key that was met; -1 bytes before the first. */
+  /** The last key read; -1 bytes before the first. */
   last: Buffer;
   lastBytes: number;
   /** The next key is this one or a later one. */
   low: Buffer | undefined;
 };
 
-/** The meta page that LMDB will use: the newer one, which is written when its pages are on the
- *  disk. */
+/** Returns the meta page that LMDB will use: the newer one, which is written when its pages are on
+ *  the disk. */
 export function current(a: Meta, b: Meta): Meta {
   return a.transaction >= b.transaction ? a : b;
 }
 
-/** A tree as a row of the main tree describes it. */
+/** Returns the tree that a row of the main tree describes. */
 export function treeAt(bytes: Buffer, at: number): Tree {
   const root = bytes.readBigUInt64LE(at + 40);
   return {
@@ -251,13 +251,13 @@ export function treeAt(bytes: Buffer, at: number): Tree {
 
 export const treeBytes = 48;
 
-/** The name of a table as a row of the main tree has it, which ends with a zero. */
+/** Returns the name of a table from a row of the main tree, where it ends with a zero. */
 export function tableName(key: Buffer): string {
   return key.toString('latin1', 0, key.length - 1);
 }
 
-/** Pages in a row of the free tree: a count, then page numbers; a negative one says how many follow
- *  the number after it. Undefined: it makes no sense. */
+/** Returns the pages in a row of the free tree: a count, then page numbers; a negative number is
+ *  the count of pages that follow the next number. Undefined: invalid. */
 export function freePages(value: Buffer): number[] | undefined {
   const count = value.length >= 8 ? numberAt(value, 0) : Number.NaN;
   if (!(8 + count * 8 <= value.length)) return undefined;
@@ -278,12 +278,12 @@ export function freePages(value: Buffer): number[] | undefined {
 function wrongWith(page: Buffer, number: number, flag: number, walk: Walk): string | undefined {
   if (!(number >= 2 && number < walk.meta.end)) return 'it is out of bounds';
   if (walk.used[number] === 1) return 'it is used twice';
-  if (numberAt(page, 0) !== number) return 'it is another page';
-  if (numberAt(page, 8) > walk.meta.transaction) return 'it is of a later time';
+  if (numberAt(page, 0) !== number) return 'it has the number of another page';
+  if (numberAt(page, 8) > walk.meta.transaction) return 'it is of a later transaction';
   if ((page.readUInt16LE(18) & ~looseFlags) !== flag) return 'it is of another kind';
   const [lower, upper] = [page.readUInt16LE(20), page.readUInt16LE(22)];
   const isSound = lower % 2 === 0 && lower > 0 && lower <= upper && upper <= pageBytes - headBytes;
-  if (!isSound) return 'its bounds make no sense';
+  if (!isSound) return 'its bounds are invalid';
   for (let i = 0; i < lower >> 1; i++) {
     const at = page.readUInt16LE(headBytes + i * 2);
     if (at < upper || at + headBytes + 8 > pageBytes) return 'a row lies outside';
@@ -319,7 +319,7 @@ function compare(
   return aBytes - bBytes;
 }
 
-/** NaN when it is beyond what can be. */
+/** Returns NaN for an impossible number. */
 function numberAt(bytes: Buffer, at: number): number {
   return bytes.readUInt16LE(at + 6) === 0 ? bytes.readUIntLE(at, 6) : Number.NaN;
 }

@@ -1,7 +1,7 @@
 /**
- * What can still be read of a damaged store: of each table the rows that have kept their checksum.
- * There are two sets of roots, of the last transaction and the one before. The newest one that is
- * whole is the store of that moment; else the newest is read as far as it goes.
+ * Reads a damaged store as far as possible: of each table the rows with a valid checksum. There are
+ * two sets of roots, of the last transaction and the one before. The newest whole set is the store
+ * of its moment; if none is whole, the newest is read as far as possible.
  */
 
 import { type Table, tables } from '../store/store.ts';
@@ -9,14 +9,14 @@ import { hasSum, isSound, sumBytes } from '../store/sums.ts';
 import { type Meta, StoreFile, type Tree, tableName, treeAt, treeBytes } from './pages.ts';
 
 export type Salvaged = {
-  /** Rows given. */
+  /** Rows that were read. */
   readonly rows: number;
-  /** Rows that there were; undefined when not even that is known. */
+  /** Original number of rows; undefined if unknown. */
   readonly of: number | undefined;
   readonly damage: readonly string[];
 };
 
-/** Their rows may be of another moment than the rest. */
+/** Tables whose rows may be from another moment than the rest. */
 const mixable: ReadonlySet<Table> = new Set([
   'crawls',
   'seeds',
@@ -28,14 +28,14 @@ const mixable: ReadonlySet<Table> = new Set([
   'items',
 ]);
 
-/** A row, good until the next one. */
+/** Receives a row, which is valid until the next one. */
 export type TakeRow = (key: Buffer, value: Buffer) => void;
 
 export class Salvage {
   readonly #file: StoreFile;
   readonly #metas: readonly Meta[];
   readonly #roots: readonly ReadonlyMap<string, Tree>[];
-  /** The newest that is whole; else the newest. */
+  /** The newest whole set of roots; else the newest. */
   readonly #best: number;
 
   /** @throws Error of the file system */
@@ -56,16 +56,16 @@ export class Salvage {
     return this.#roots.some((roots) => roots.size > 0);
   }
 
-  /** Bytes that are in use, at most. */
+  /** Bytes in use, at most. */
   get bytes(): number {
     return Math.max(0, ...this.#metas.map(({ end }) => end * 4096));
   }
 
-  /** Gives what can be read of a table. */
+  /** Passes the readable rows of a table to `take`. */
   table(table: Table, take: TakeRow): Salvaged {
     const found = this.#read(this.#best, table, () => {});
     const other = this.#metas.length - 1 - this.#best;
-    // Of the time before: a task would come back that is done, and a line that is written.
+    // From the earlier set: a finished task, or a written line, would come back.
     const isOther = found.rows === 0 && found.damage.length > 0 && mixable.has(table);
     if (!isOther) return this.#read(this.#best, table, take);
     const { rows, of } = this.#read(other, table, take);

@@ -31,7 +31,7 @@ test('repair: the command that a start prints is whole, and writes nothing twice
   const refused = cluster.run(start);
   assert.deepEqual(await refused.exited, { code: 2, signal: null });
   const [, command = ''] =
-    /save what can be saved with: node master\.js (.*)\n$/.exec(refused.output) ?? [];
+    /save the readable part with: node master\.js (.*)\n$/.exec(refused.output) ?? [];
   assert.match(command, /^repair --data '.*' --out '.*'$/);
   // As it is printed, by a shell, elsewhere.
   const repairing = shell(cluster, `${command}`);

@@ -179,7 +179,7 @@ test('patterns: what RE2 cannot say is refused by its name, with the way round',
     assert.equal(nativePatterns({ include: [source], exclude: [] }).length, 1, source);
   }
   const many = Array.from({ length: 100 }, (_, i) => `a{101}${i}`);
-  assert.throws(() => refuse(many), /"a\{101\}\d+" makes them too large/);
+  assert.throws(() => refuse(many), /"a\{101\}\d+" makes the list too large/);
   refuse(many.slice(0, 90));
   for (const source of ['(', '[a', 'a**', '\\', ')', '*', '(?i)(?=a)', 'a{2,1}', '(?i)\\1']) {
     assert.throws(() => refuse([source], true), { code: 'E_BAD_REQUEST' }, source);

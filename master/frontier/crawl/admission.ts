@@ -83,7 +83,7 @@ export class Admission {
     if (spec === undefined || !this.#ports.frontier.crawls.has(name)) return;
     throw new CommandError(
       'E_BAD_REQUEST',
-      `the crawl "${name}" is there already: its options cannot be changed, only seeds added`,
+      `the crawl "${name}" exists already: its options cannot change; you can only add seeds`,
     );
   }
 

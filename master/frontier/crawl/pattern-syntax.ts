@@ -162,17 +162,17 @@ function insteadOf(begin: string, shown: string, body: string | undefined): stri
   const inside = listed ?? single;
   if (begin === '(?!') {
     return inside === undefined
-      ? `take it out, and give what must not follow to --exclude (in an --exclude: to --include)`
+      ? `remove it, and put what must not follow into --exclude (for an --exclude: into --include)`
       : `write [^${inside}]* for ${shown}`;
   }
   if (begin === '(?<!') {
     return inside === undefined
-      ? `take it out, and give what must not precede to --exclude (in an --exclude: to --include)`
+      ? `remove it, and put what must not precede into --exclude (for an --exclude: into --include)`
       : `write (?:^|[^${inside}]) for ${shown}`;
   }
   return begin === '(?='
     ? 'write what must follow without (?= ), or both orders: a.*b|b.*a for (?=.*a).*b'
-    : 'write what must precede without (?<= ): a URL that has it matches alike';
+    : 'write what must precede without (?<= ): the same URLs match';
 }
 
 const backreference = (text: string) =>

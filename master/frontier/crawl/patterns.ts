@@ -170,14 +170,14 @@ function verdictOn(source: string, stepsLeft: number): Verdict {
   if ('cannot' in read) return { kind, why: read.cannot };
   if (read.steps > stepsLeft) {
     const why =
-      `makes them too large: its counts written out they have more than ${stepsMax} steps; lower ` +
-      'its counts, or write * or +';
+      `makes the list too large: with its counts written out it has more than ${stepsMax} steps; ` +
+      'lower its counts, or write * or +';
     return { kind, why };
   }
   const problem = Automaton.problem(read.re2);
   if (problem === undefined) return { kind: 'linear', ...read };
   return isJavaScript
-    ? { kind, why: `cannot be matched in linear time: ${problem}; write it otherwise` }
+    ? { kind, why: `cannot be matched in linear time: ${problem}; rewrite it` }
     : { kind, why: `is not a regular expression: ${problem}` };
 }
 
