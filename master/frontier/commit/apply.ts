@@ -1,11 +1,11 @@
-/** What each kind of entry of the filter queue does to the commit that takes it, and is told. */
+/** The effect of each kind of filter queue entry on its commit, and its answer. */
 import { admitSitemaps } from '../kinds/sitemap.ts';
 import type { CommitBatch } from './commit-batch.ts';
 import type { Entry } from './entry.ts';
 import type { Outcomes } from './outcomes.ts';
 import type { Seeding } from './seeding.ts';
 
-/** Does one entry; gives the answer for when it is on the disk. */
+/** Applies one entry; returns the answer to send when it is on the disk. */
 export function handle(
   entry: Entry,
   batch: CommitBatch,
@@ -54,7 +54,7 @@ export function handle(
   }
 }
 
-/** The answer to what came for a crawl that is cancelled: nothing of it was done. */
+/** Answers an entry of a cancelled crawl, which had no effect. */
 export function answerCancelled(entry: Entry): void {
   switch (entry.kind) {
     case 'seeds':

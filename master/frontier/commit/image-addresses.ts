@@ -1,14 +1,14 @@
 /**
  * Addresses of images as slaves report them: each a URL like those of links, but with its fragment.
- * What is none is left out and counted. Called by the kind of pages. Source: PROTOCOL.md [T-54].
+ * Other texts are left out and counted. Called by the kind of pages. Source: PROTOCOL.md [T-54].
  */
 import type { Image, Result } from '../../../shared/requests.ts';
 
-/** The forms that most of them have, and the URL parser would leave as they stand. */
+/** The most common forms, which the URL parser would leave unchanged. */
 const plain =
   /^https?:\/\/(?!xn--)(?:[a-z0-9][a-z0-9-]*\.(?!xn--))*[a-z][a-z0-9-]*\/(?:[\w~!$&()*+,;=@:/-]|\.(?=\w)(?<=\w\.))*$/;
 
-/** What is found on a page, without images that have no such address. */
+/** Returns the contents of a page, without images that have no such address. */
 export function withHttpImages<F extends { readonly result: Result; readonly images: Image[] }>(
   found: F,
 ): F {
@@ -19,7 +19,7 @@ export function withHttpImages<F extends { readonly result: Result; readonly ima
   return { ...found, images, result: { ...result, imagesCut: (result.imagesCut ?? 0) + cut } };
 }
 
-/** Is it an absolute http or https URL, letter by letter as the URL parser writes it? */
+/** Is it an absolute http or https URL, exactly as the URL parser writes it? */
 export function isHttpUrl(text: string): boolean {
   if (plain.test(text)) return true;
   if (!/^https?:/.test(text) || !URL.canParse(text)) return false;

@@ -1,8 +1,7 @@
 /**
- * What slaves answer for the tasks that they hold: a report, a robots.txt, a failure. Each claims
- * its task, teaches its host's pace, and goes to the filter queue, to be answered when it is on the
- * disk.
- * Also how a task ends without an answer: given up, or refused by what is known of its host.
+ * The answers of slaves for their tasks: a report, a robots.txt, a failure. Each claims its task,
+ * updates its host's pace, and goes to the filter queue, to be acknowledged when it is on the disk.
+ * Also the ends of tasks without an answer: given up, or refused by the state of the host.
  */
 import type { FetchErrorBody } from '../../../shared/requests.ts';
 import { hostKeyOf } from '../../../shared/url.ts';
@@ -79,8 +78,8 @@ export class Reports {
     return await this.#learn(task, answer, file);
   }
 
-  /** Takes a failed fetch: again later, or buried. `isFinal`: not again, whatever attempts are left.
-   *  Resolves when it is on the disk. */
+  /** Takes a failed fetch: retried later, or buried. `isFinal`: not retried, however many attempts
+   *  are left. Resolves when it is on the disk. */
   async fail(
     holder: LeaseHolder,
     leaseId: number,
@@ -96,7 +95,7 @@ export class Reports {
     return await this.#attemptFailed(task, error, { retryAfterMs, isFinal, slave: holder.name });
   }
 
-  /** A page that takes its slaves with it is buried, whatever attempts it has left. */
+  /** A page that kills its slaves is buried, however many attempts are left. */
   giveUp(task: Task, slave: string): void {
     const error = { kind: 'lost', message: 'every slave that had it was lost' } as const;
     if (kindOf(task).owner === 'host') void this.#learn(task, { error });
@@ -120,15 +119,15 @@ export class Reports {
     }
   }
 
-  /** Answered as what it is not, by a slave that does not know its kind, or lies. */
+  /** Answered as another kind, by a slave that does not know its kind, or lies. */
   #mistaken(task: Task, as: string, { name }: LeaseHolder): Promise<Verdict> {
     const error = { kind: 'protocol', message: `it was answered as ${as}` } as const;
     return this.#attemptFailed(task, error, { slave: name });
   }
 
-  /** Of a page with very many links, all but the last ones are offered first, on their own, so that
-   *  no commit takes long. The page ends with the last of them: after a crash in between it is
-   *  fetched again, and finds some of its links known. */
+  /** Offers all but the last links of a page with very many links first, separately, so that no
+   *  commit takes long. The page ends with the last links: after a crash in between it is fetched
+   *  again, with some of its links known. */
   #putFirstLinks(
     crawl: Crawl,
     task: Task,
@@ -138,7 +137,7 @@ export class Reports {
     let rest = links;
     while (rest.length > linkBytesMax) {
       const cut = rest.lastIndexOf(lineFeed, linkBytesMax - 1) + 1;
-      // Longer than any URL: nothing will come of it.
+      // Longer than any URL, so it will be dropped.
       if (cut === 0) break;
       const part = rest.subarray(0, cut);
       this.#options.put({ kind: 'links', crawl, bytes: part.length, task, part, links: found });
@@ -147,8 +146,8 @@ export class Reports {
     return rest;
   }
 
-  /** An attempt failed: again, later and later, or no more. What is of a host goes on the host's
-   *  record, which says when. */
+  /** An attempt failed: retries with a growing wait, or ends the task. For a task of a host, the
+   *  host's record has the time. */
   #attemptFailed(
     task: Task,
     error: FetchErrorBody,
@@ -161,7 +160,7 @@ export class Reports {
     if (kindOf(task).owner === 'host') return this.#learn(task, { error, retryAfterMs, isFinal });
     const waitMs = backOffMs(task.attempts, Math.random(), retryAfterMs);
     const retryAt = isFinal || isLasting(error) ? undefined : clockMs() + waitMs;
-    // What a proxy is to blame for is not held against the page.
+    // A fault of a proxy does not count against the page.
     const attempts = task.attempts + (error.kind === 'proxy' ? 0 : 1);
     return this.#fail({ task, error, retryAt, slave, attempts });
   }
@@ -174,7 +173,7 @@ export class Reports {
     );
   }
 
-  /** What came of a robots.txt goes on record; then its host goes on. */
+  /** Stores the result of a robots.txt; then its host continues. */
   async #learn(task: Task, answer: RobotsAnswer, file?: Uint8Array): Promise<Verdict> {
     const { crawls, dispatcher, feedback } = this.#options;
     const attemptsMax = crawls.of(task)?.spec.attemptsMax ?? 1;

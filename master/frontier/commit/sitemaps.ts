@@ -1,6 +1,6 @@
 /**
- * How sitemaps come into the filter queue: those of a host that a crawl meets, and the parts that
- * slaves report. What a commit does with both is in `kinds/sitemap.ts`.
+ * Puts sitemaps into the filter queue: those of a host that a crawl meets, and the parts that
+ * slaves report. `kinds/sitemap.ts` has their effect on a commit.
  * Called by the politeness when a crawl meets a host, and by the commands of slaves.
  */
 import type { Crawls } from '../crawl/crawls.ts';
@@ -26,8 +26,8 @@ export class Sitemaps {
     this.#put = options.put;
   }
 
-  /** The host's robots.txt is known, and the crawl begins there: offers the host's sitemaps. Those
-   *  that the crawl has are known to its filter, so that it may be said again. */
+  /** The host's robots.txt is known, and the crawl starts there: offers the host's sitemaps. The
+   *  filter knows those that the crawl has, so repeated calls are harmless. */
   met(host: Host, crawlId: number): void {
     const crawl = this.#crawls.byId(crawlId);
     if (crawl === undefined) return;
@@ -37,8 +37,7 @@ export class Sitemaps {
     this.#put({ kind: 'sitemaps', crawl, bytes, urls, level });
   }
 
-  /** Takes a part of what a sitemap says; the last one ends its lease. Resolves when it is on the
-   *  disk. */
+  /** Takes a part of a sitemap; the last one ends its lease. Resolves when it is on the disk. */
   async take(
     holder: LeaseHolder,
     leaseId: number,

@@ -1,11 +1,11 @@
 /**
- * Who gets which task when: matches hosts that are due with slaves that have room, in turn, and
- * takes leases back however they end.
+ * Hands out tasks: matches due hosts with slaves that have room, in rotation, and takes leases back
+ * at any end.
  *
  *     due host + slave with room --> lease --> claim (report, failure) | release | lost | expired
  *
- * A host's robots.txt goes to a holder who takes such tasks; until one has room it is parked. Who
- * has room for what is told by `holders`.
+ * A host's robots.txt goes to a holder that takes such tasks; until one has room it is parked.
+ * `holders` knows the room of each.
  */
 import { randomBytes } from 'node:crypto';
 import { clockMs } from '../../machine/clock.ts';
@@ -20,13 +20,13 @@ import { type Lease, type LeaseHolder, Leases } from './leases.ts';
 import { type Probe, Probes } from './probes.ts';
 import { TrialRamp, youngMsMin } from './trial-ramp.ts';
 
-/** A lost lease counts against its page only when it happens again and again. */
+/** Lost leases of a page that are not counted against it. */
 const lossesFree = 3;
 const lossesMax = 12;
 const lossFirstMs = 1_000;
 const tickMs = 1_000;
 const timerMsMax = 60_000;
-/** Hosts that answer and wait, for each slot, before new ones have to wait for them. */
+/** Waiting hosts that answer, per slot, above which new hosts have to wait for them. */
 const crowdPerSlot = 2;
 
 export type DispatcherOptions = {
@@ -34,15 +34,15 @@ export type DispatcherOptions = {
   readonly politeness: Politeness;
   readonly names: TaskNames;
   readonly leaseMs: number;
-  /** How much longer than two fetches may take a lease lasts, extended or not. */
+  /** Time that a lease lasts beyond the time-out of two fetches, extended or not. */
   readonly leaseMarginMs: number;
-  /** False while nothing should be fetched: sinks lag behind. */
+  /** Returns false while nothing should be fetched, because sinks lag behind. */
   readonly mayFetch: () => boolean;
-  /** About once a second. */
+  /** Called about once a second. */
   readonly onTick: (now: number) => void;
-  /** A task whose slaves are lost again and again; it is claimed already. */
+  /** A task that loses its slaves repeatedly; it is claimed already. */
   readonly onHopeless: (task: Task, slave: string) => void;
-  /** Pages wait for a robots.txt, and nobody is there who takes such tasks. */
+  /** Pages wait for a robots.txt, and no holder takes such tasks. */
   readonly onFilesWanted: () => void;
 };
 
@@ -62,7 +62,7 @@ export class Dispatcher {
   constructor(options: DispatcherOptions) {
     this.#options = options;
     this.#parked = new Probes(options.politeness);
-    // Ids differ from start to start, so that one of an earlier master means nothing.
+    // Ids differ at each start, so that one of an earlier master is invalid.
     this.#leases = new Leases(options.leaseMs, randomBytes(5).readUIntBE(0, 5) * 1024);
   }
 
@@ -70,7 +70,7 @@ export class Dispatcher {
     return this.#leases.count;
   }
 
-  /** Some host may be asked for something, now or at a known time, without a fetch ending first. */
+  /** True: some host may be asked now or at a known time, without the end of a fetch. */
   get hasDue(): boolean {
     const { politeness, crawls } = this.#options;
     return politeness.hasDue || crawls.queues.hasParked;
@@ -82,20 +82,19 @@ export class Dispatcher {
     this.dispatchSoon();
   }
 
-  /** It said something, whatever it was: it works. */
+  /** A holder sent a message of any kind: it works. */
   heard(holder: LeaseHolder): void {
     if (this.#holders.heard(holder)) this.dispatchSoon();
   }
 
-  /** Its session ended: its leases return at once. */
+  /** Its session ended: its leases end at once. */
   remove(holder: LeaseHolder): void {
     this.#holders.remove(holder);
     for (const lease of [...holder.leases]) this.#lost(lease);
   }
 
-  /** The task that a report or failure is about, taken out of whatever state it was in, for its
-   *  end to be committed, and the host if it was leased; undefined when it is done already or being
-   *  committed. */
+  /** Takes the task of a report or failure out of its state, so that its end can be committed.
+   *  Returns it, with the host if it was leased; undefined if it is done or being committed. */
   claim(
     holder: LeaseHolder,
     leaseId: number,
@@ -114,13 +113,13 @@ export class Dispatcher {
     return { task, host: lease?.host };
   }
 
-  /** The task that such a word is about, left as it is; undefined when it is done already. */
+  /** Returns the task of such a message, unchanged; undefined if it is done. */
   open(holder: LeaseHolder, leaseId: number, name: Uint8Array): Task | undefined {
     return this.#named(holder, leaseId, name).task;
   }
 
-  /** The open task of that name, and its lease if this is the one. Without its lease (one of before
-   *  a restart, or one that ran out) a task counts if it is open. */
+  /** Returns the open task of that name, and its lease if the id matches. Without its lease
+   *  (expired, or from before a restart) a task counts if it is open. */
   #named(
     holder: LeaseHolder,
     leaseId: number,
@@ -133,7 +132,7 @@ export class Dispatcher {
     return { task: task?.state === 'committing' ? undefined : task };
   }
 
-  /** A task comes back unfetched. False when the holder did not have it. */
+  /** A task comes back unfetched. Returns false if the holder did not have it. */
   release(holder: LeaseHolder, leaseId: number): boolean {
     const lease = this.#leases.held(leaseId, holder);
     if (lease === undefined) return false;
@@ -142,7 +141,7 @@ export class Dispatcher {
     return true;
   }
 
-  /** The request of this lease leaves now; or it was a redirect's next one. */
+  /** The request of this lease leaves now: the first, or that of a redirect. */
   started(holder: LeaseHolder, leaseId: number): void {
     const lease = this.#leases.held(leaseId, holder);
     if (lease?.group === undefined || lease.timing === 'free') return;
@@ -151,14 +150,14 @@ export class Dispatcher {
     this.dispatchSoon();
   }
 
-  /** The lease if this holder has it. */
+  /** Returns the lease if this holder has it. */
   held(holder: LeaseHolder, leaseId: number): Lease | undefined {
     return this.#leases.held(leaseId, holder);
   }
 
   /** The fetch of a lease was redirected to this host, where its crawl wants a delay of `delayMs`.
-   *  Resolves when it may go on, or with why it may not. A slot elsewhere is given back first, so
-   *  that two hosts which redirect to each other do not wait for each other. */
+   *  Resolves when it may continue, or with the reason why not. A slot elsewhere is freed first, so
+   *  that two hosts that redirect to each other do not wait for each other. */
   hop(lease: Lease, { group }: Host, delayMs: number): Promise<Turn> {
     if (this.#state !== 'working') return Promise.resolve('later');
     const { politeness } = this.#options;
@@ -168,7 +167,7 @@ export class Dispatcher {
       politeness.vacate(lease.group, now);
       lease.group = undefined;
     }
-    // Of no more hops than a fetch may have: else one that never ends could be had by them.
+    // Only for the number of hops of a fetch: otherwise hops could extend a lease endlessly.
     if (lease.hopCount++ < this.#hopsMax(lease)) this.#leases.hold(lease, now);
     return new Promise((resolve) => {
       const hasSlot = lease.group === group;
@@ -188,7 +187,7 @@ export class Dispatcher {
     });
   }
 
-  /** No redirect of this crawl (of any, without one) waits any longer. */
+  /** Ends the waits of all redirects of this crawl (without one, of all crawls). */
   putOffHops(crawlId?: number): void {
     for (const { task, hop } of this.#leases) {
       if (hop === undefined || (crawlId !== undefined && task.queue.crawl !== crawlId)) continue;
@@ -197,7 +196,7 @@ export class Dispatcher {
     }
   }
 
-  /** More time for these; gives those that are not held any more. */
+  /** Extends these leases; returns those that the holder no longer has. */
   extend(holder: LeaseHolder, leaseIds: readonly number[]): number[] {
     const now = clockMs();
     return leaseIds.filter((id) => {
@@ -207,7 +206,7 @@ export class Dispatcher {
     });
   }
 
-  /** Takes all leases of a crawl away. */
+  /** Cancels all leases of a crawl. */
   cancel(crawlId: number): void {
     for (const lease of [...this.#leases]) {
       if (lease.task.queue.crawl !== crawlId) continue;
@@ -219,7 +218,7 @@ export class Dispatcher {
     this.#parked.cancel(crawlId, clockMs());
   }
 
-  /** No more leases; those that there are may end as they do. */
+  /** Gives no more leases; present ones may end normally. */
   drain(): void {
     this.#state = 'draining';
     clearTimeout(this.#timer);
@@ -231,7 +230,7 @@ export class Dispatcher {
     clearInterval(this.#ticker);
   }
 
-  /** Hands out tasks, once in this turn of the event loop, however often it is asked for. */
+  /** Hands out tasks, once per turn of the event loop, however often it is called. */
   dispatchSoon(): void {
     if (this.#isQueued) return;
     this.#isQueued = true;
@@ -285,8 +284,8 @@ export class Dispatcher {
     if (!this.#parked.isEmpty && this.#holders.lacksFiles) this.#options.onFilesWanted();
   }
 
-  /** The next task that somebody has room for. Of hosts that have not proved that they answer comes
-   *  first, since what they may have is theirs alone. */
+  /** Returns the next task for which a holder has room. Tasks of unproved hosts come first, since
+   *  their room is for them alone. */
   #take(now: number): { host: Host; task: Task; place: Place } | undefined {
     const { politeness } = this.#options;
     const of = (place: Place | undefined, among: readonly Line[]) => {
@@ -300,12 +299,12 @@ export class Dispatcher {
     }
     const timely = this.#holders.place('timed', 'pages');
     if (timely === undefined) return of(this.#holders.place('free', 'pages'), ['free']);
-    // A program that takes pages alone is asked for no share: whatever waits longest.
+    // A program that takes only pages has no share: it gets the task that has waited longest.
     if (timely.holder.takes === 'pages') return of(timely, lines);
     return of(timely, ['timed']) ?? of(timely, ['free']);
   }
 
-  /** Hosts that were tried are to have pages first, so that their connections are used. */
+  /** True: hosts already tried get pages first, so that their connections are used. */
   #holdsFresh(now: number): boolean {
     const { slots, trials } = this.#holders.sums;
     this.#isRamping = !this.#ramp.allows(slots, trials, now);
@@ -349,15 +348,15 @@ export class Dispatcher {
     this.dispatchSoon();
   }
 
-  /** Its slave never said that the request leaves: it may have begun at the last moment. */
+  /** Its slave never said that the request leaves: it may have started at the last moment. */
   #settleStart(lease: Lease, now: number): void {
     if (lease.timing !== 'awaited' || lease.group === undefined) return;
     this.#options.politeness.started(lease.group, true, now);
     lease.timing = 'started';
   }
 
-  /** A lease ended without a word. The task waits again; a page that keeps losing its slaves waits
-   *  longer and longer, and is given up at last. */
+  /** A lease ended without a message. The task waits again; a page that keeps losing its slaves
+   *  waits longer and longer, and is finally given up. */
   #lost(lease: Lease): void {
     const { task } = lease;
     task.losses++;

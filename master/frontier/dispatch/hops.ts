@@ -1,7 +1,7 @@
 /**
- * The hops of redirects: what a slave is answered before it follows one. A hop is checked as a link
- * would be (scope, robots.txt) and then waits in the dispatcher for its turn, since it is one more
- * request to its host. Called by the frontier. Source: PROTOCOL.md [T-22] [T-23].
+ * The hops of redirects: the answer to a slave before it follows one. A hop is checked like a link
+ * (scope, robots.txt) and then waits in the dispatcher for its turn, since it is one more request
+ * to its host. Called by the frontier. Source: PROTOCOL.md [T-22] [T-23].
  */
 import { CommandError } from '../../../shared/errors.ts';
 import { hostKeyOf, parseCanonical } from '../../../shared/url.ts';
@@ -14,15 +14,16 @@ import type { Politeness } from '../politeness/politeness.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import type { LeaseHolder } from './leases.ts';
 
-/** `isTimed`: the host has a delay, so the start of the request has to be told. */
+/** `isTimed`: the host has a delay, so the slave must report the start of the request. */
 export type HopVerdict = { readonly state: Turn | 'robots' | 'scope'; readonly isTimed?: boolean };
 
 type Parts = { readonly crawls: Crawls; readonly dispatcher: Dispatcher };
 
-/** Hops of one session that may wait for their turns. */
+/** Maximum number of waiting hops of one session. */
 const hopsMax = 512;
 
-/** May the fetch of this lease go on at `text`? Resolves when it may, or with why it may not.
+/** May the fetch of this lease continue at `text`? Resolves when it may, or with the reason why
+ *  not.
  *  @throws CommandError E_BAD_REQUEST */
 export async function askHop(
   { crawls, dispatcher }: Parts,

@@ -1,14 +1,14 @@
 /**
- * Tasks that tell of a host, robots.txt and sitemaps, whose turn came while nobody had room who
- * takes them. They are leased to nobody, and hold their host as a fetch under way would; the pages
- * of their hosts wait for them. Owned by the dispatcher. Pure: time is an argument.
+ * Tasks that describe a host, robots.txt and sitemaps, whose turn came while no holder had room for
+ * them. They are not leased, and hold their host like a fetch under way; the pages of their hosts
+ * wait for them. Owned by the dispatcher. Pure: time is an argument.
  */
 import { kindOf } from '../kinds/kinds.ts';
 import type { Host } from '../politeness/host.ts';
 import type { Politeness } from '../politeness/politeness.ts';
 import type { Task } from '../tasks/tasks.ts';
 
-/** `isTimed`: its group has a delay, and nobody else begins there until it has begun. */
+/** `isTimed`: its group has a delay, so no other request starts there before it. */
 export type Probe = { readonly host: Host; readonly task: Task; readonly isTimed: boolean };
 
 const countMax = 1_024;
@@ -29,7 +29,7 @@ export class Probes {
     return this.#files.length >= countMax;
   }
 
-  /** A task that the politeness has just given. */
+  /** Parks a task that politeness has just returned. */
   park(taken: Pick<Probe, 'host' | 'task'>, now: number): void {
     const { group } = taken.host;
     const isTimed = group.delayMs > 0;
@@ -37,23 +37,23 @@ export class Probes {
     this.#files.push({ ...taken, isTimed });
   }
 
-  /** The one that waits longest; it stays. */
+  /** Returns the one that has waited longest; it stays. */
   first(now: number): Probe | undefined {
     for (let [file] = this.#files; file !== undefined; [file] = this.#files) {
       if (file.task.state === 'leased') return file;
-      // A report of an older lease has come.
+      // A report of an older lease has arrived.
       this.shift();
       this.#leaveHost(file, now);
     }
     return undefined;
   }
 
-  /** Somebody takes it. */
+  /** Removes the first one, which a holder takes. */
   shift(): void {
     this.#files.shift();
   }
 
-  /** Those of a crawl are not wanted any more; another crawl may ask for a robots.txt. */
+  /** Drops those of a crawl; another crawl may ask for a robots.txt. */
   cancel(crawlId: number, now: number): void {
     const isOf = ({ task }: Probe) => task.queue.crawl === crawlId;
     const cancelled = this.#files.filter(isOf);

@@ -1,6 +1,6 @@
 /**
- * What a crawl's filter knows by other names than URLs of pages: a mark before the text keeps them
- * apart. The names are fingerprinted and kept in `seen` as URLs are. Tasks of other kinds than pages
+ * The names in a crawl's filter that are not URLs of pages: a mark before the text distinguishes
+ * them. The names are fingerprinted and kept in `seen` like URLs. Tasks of other kinds than pages
  * have marks, too: see their modules in `kinds/`.
  */
 import { canonicalUrl, parseCanonical } from '../../../shared/url.ts';
@@ -18,8 +18,8 @@ export function pageName(url: string): string {
   return pageMark + url;
 }
 
-/** The canonical URL that a page asks for, if it may have it: one of the site that it was fetched
- *  from. `url`: what was asked for. */
+/** Returns the canonical URL that a page declares, if it is on the site that the page was fetched
+ *  from. `url`: the requested URL. */
 export function preferredUrl(
   { url }: { readonly url: string },
   { canonical }: { readonly canonical?: string | undefined },

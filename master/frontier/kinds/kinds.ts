@@ -1,6 +1,6 @@
 /**
- * The kinds of tasks there are. A new kind is a module beside this one, its name in the protocol's
- * list, and an entry here.
+ * The list of kinds of tasks. A new kind is a module in this folder, a name in the protocol's list,
+ * and an entry here.
  */
 import assert from 'node:assert/strict';
 import type { TaskKind } from '../../../shared/protocol.ts';
@@ -16,26 +16,27 @@ export const kinds: Readonly<Record<TaskKind, Kind>> = { page, robots, sitemap }
 const byNumber: Kind[] = [];
 for (const kind of Object.values(kinds)) byNumber[kind.number] = kind;
 
-/** The kind of a task, or of its record in the store. A number of no kind counts as a page. */
+/** Returns the kind of a task, or of its record in the store. An unknown number counts as a
+ *  page. */
 export function kindOf({ kind }: Pick<TaskRecord, 'kind'>): Kind {
   return byNumber[kind] ?? page;
 }
 
-/** The kind of a task that a commit ends, which is of a crawl. */
+/** Returns the kind of a task that a commit ends, which belongs to a crawl. */
 export function crawlKindOf(task: Pick<TaskRecord, 'kind'>): CrawlKind {
   const kind = kindOf(task);
   assert.ok(kind.owner === 'crawl', `a task of kind ${kind.name} is in no crawl`);
   return kind;
 }
 
-/** The name in `seen` of a task in the store. */
+/** Returns the name in `seen` of a task in the store. */
 export function taskName(task: Pick<TaskRecord, 'kind' | 'url'>): string {
   const kind = kindOf(task);
   return kind.owner === 'crawl' ? kind.seenName(task.url) : task.url;
 }
 
-/** The names in `seen` that a line of pages.jsonl tells of. A line that no other kind knows for its
- *  own is of a page. */
+/** Returns the names in `seen` for a line of pages.jsonl. A line that no other kind recognises is a
+ *  page's. */
 export function namesIn(line: WrittenLine, spec: NamingSpec): readonly string[] {
   for (const kind of Object.values(kinds)) {
     const names = kind.owner === 'host' || kind === page ? undefined : kind.namesIn(line, spec);

@@ -1,7 +1,7 @@
 /**
  * A host's robots.txt, the first task of every host whose rules are obeyed. All crawls on the host
- * share it, so that it outlives the one that asked, and it may be redirected to any host. What its
- * answer means is the business of `robots/gate.ts`, which makes the task.
+ * share it, so it outlives the crawl that asked, and it may be redirected to any host.
+ * `robots/gate.ts` makes the task and interprets its answer.
  * Source: PROTOCOL.md [T-17]; RFC 9309, section 2.3.
  */
 import { robotsKind } from '../../store/records.ts';
@@ -15,7 +15,7 @@ export const robots: HostKind = {
   pushed: { kind: 'robots' },
   answeredBy: 'task.robots',
   takers: 'files',
-  // A slave begins it at once; the margin is longer than its time-out.
+  // A slave starts it at once; the margin is longer than its time-out.
   fetchesOfLease: 0,
   hopsMax: robotsRedirectsMax,
   hopsTo: 'anywhere',

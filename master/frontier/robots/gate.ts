@@ -1,14 +1,14 @@
 /**
- * What is known of one host's robots.txt, and what follows for its URLs. The file is the host's
- * first task; until it is known no page is leased to anybody who obeys it.
+ * The state of one host's robots.txt, and its consequences for URLs. The file is the host's first
+ * task; until it is known, crawls that obey it get no page of the host.
  *
  *     unknown --leased--> asking --learn--> known --askAt has passed--> unknown
  *        ^                  |
  *        +--released, lost--+   (a failure: again at `askAt`; too many: known, out of reach)
  *
- * `learn` gives what has to be on record; `restore` takes it back after a restart. The file itself
- * stays in the store and is parsed once for each product token, as long as there is room for it.
- * Pure: time is an argument.
+ * `judge` returns the record to store; `learn` takes it, also after a restart. The file itself
+ * stays in the store and is parsed once for each product token, while there is room for it. Pure:
+ * time is an argument.
  * Called by the politeness and the frontier. Source: RFC 9309, sections 2.3 and 2.4.
  */
 import type { FetchErrorBody } from '../../../shared/requests.ts';
@@ -19,14 +19,14 @@ import { robotsVerdict } from './access.ts';
 import { parseRobots, type Robots } from './parser.ts';
 import { type ParsedHolder, RobotsRoom } from './room.ts';
 
-/** What came of a fetch of robots.txt. */
+/** The result of a fetch of robots.txt. */
 export type RobotsAnswer = { readonly retryAfterMs?: number | undefined } & (
   | { readonly status: number; readonly cacheControl?: string | undefined }
-  /** `isFinal`: another attempt will come to the same. */
+  /** `isFinal`: another attempt will fail the same way. */
   | { readonly error: FetchErrorBody; readonly isFinal?: boolean }
 );
 
-/** What may be done with a URL: fetch it, leave it out, or give it up for this reason. */
+/** The decision about a URL: fetch it, leave it out, or give it up for this reason. */
 export type Access = 'fetch' | 'excluded' | { readonly error: FetchErrorBody; attempts: number };
 
 const unknownRecord: RobotsRecord = { access: 'none', askAt: 0, failures: 0, failingSince: 0 };
@@ -40,10 +40,10 @@ export class RobotsGate implements ParsedHolder {
   #state: 'unknown' | 'asking' | 'known' = 'unknown';
   #record = unknownRecord;
   #task: Task | undefined;
-  /** How often something was learned. */
+  /** Number of records learned. */
   edition = 0;
 
-  /** `hostKey`: scheme, host and port. `load` reads the file, once a record says that it is there. */
+  /** `hostKey`: scheme, host and port. `load` reads the file, if a record says that it exists. */
   constructor(
     hostKey: string,
     host: Buffer,
@@ -56,25 +56,25 @@ export class RobotsGate implements ParsedHolder {
     this.#load = load;
   }
 
-  /** The file is known: pages may go on. */
+  /** Is the file known, so that pages may be fetched? */
   isOpen(now: number): boolean {
     return this.#state === 'known' && now < this.#record.askAt;
   }
 
-  /** When something of the host may go on, a page or the file; while it is asked for, never. */
+  /** Returns when a page or the file may be fetched; never while the file is being fetched. */
   waitsUntil(now: number): number {
     if (this.#state === 'asking') return Number.POSITIVE_INFINITY;
     return this.isOpen(now) ? 0 : this.#record.askAt;
   }
 
-  /** The task that has to be done before any page of the host; undefined when there is none now. */
+  /** Returns the task that must be done before any page of the host; undefined: none now. */
   task(crawl: number, now: number): Task | undefined {
     if (this.#state === 'asking' || this.isOpen(now) || this.#record.askAt > now) return undefined;
     if (this.#task?.queue.crawl !== crawl) this.#task = this.#make(crawl);
     return this.#task;
   }
 
-  /** What the file says of a URL on this host; only while pages may go on. */
+  /** Returns the file's verdict on a URL of this host; only while pages may be fetched. */
   access(token: string, url: string): Access {
     const { access, error, failures } = this.#record;
     if (access === 'none') return 'fetch';
@@ -88,7 +88,7 @@ export class RobotsGate implements ParsedHolder {
     return robots.allows(path) ? 'fetch' : 'excluded';
   }
 
-  /** Sitemaps that the file names, as written; only while pages may go on. */
+  /** Returns the sitemaps that the file names, as written; only while pages may be fetched. */
   sitemaps(token: string): readonly string[] {
     return this.#record.access === 'rules' ? this.#robots(token).sitemaps : [];
   }
@@ -97,12 +97,12 @@ export class RobotsGate implements ParsedHolder {
     return this.#record.access === 'rules' ? (this.#robots(token).crawlDelayMs ?? 0) : 0;
   }
 
-  /** What an answer means, for the record. `attemptsMax`: failures before the host counts as out of
-   *  reach; `random` from 0 to 1 spreads the attempts. */
+  /** Returns the record for an answer. `attemptsMax`: failures after which the host counts as
+   *  unreachable; `random` from 0 to 1 spreads the attempts. */
   judge(answer: RobotsAnswer, attemptsMax: number, now: number, random: number): RobotsRecord {
     const { access, failures: before, failingSince } = this.#record;
     if ('error' in answer && answer.error.kind === 'proxy') {
-      // The host is not to blame, so nothing is counted.
+      // It is not the host's fault, so nothing is counted.
       const waitMs = backOffMs(0, random, answer.retryAfterMs ?? 0);
       return { ...this.#record, askAt: now + waitMs, isTrying: true };
     }
@@ -137,7 +137,7 @@ export class RobotsGate implements ParsedHolder {
     }
   }
 
-  /** An answer is on record, or was before the restart. */
+  /** An answer was stored, now or before a restart. */
   learn(record: RobotsRecord): void {
     this.#record = record;
     this.edition++;
@@ -147,7 +147,7 @@ export class RobotsGate implements ParsedHolder {
     this.#state = record.isTrying ? 'unknown' : 'known';
   }
 
-  /** The operator asks for URLs of this host: what was out of reach is tried again at once. */
+  /** The operator wants URLs of this host, so an unreachable one is tried again at once. */
   retry(): void {
     if (this.#record.access !== 'unreachable' || this.#state === 'asking') return;
     this.#record = { ...this.#record, askAt: 0, failures: 0 };
@@ -155,7 +155,7 @@ export class RobotsGate implements ParsedHolder {
     this.#state = 'unknown';
   }
 
-  /** There is no room for it: it is parsed again when it is asked for. */
+  /** There is no room for the parsed file: it is parsed again at its next use. */
   forgetParsed(): void {
     this.#parsed.clear();
   }
@@ -189,7 +189,7 @@ export class RobotsGate implements ParsedHolder {
       attempts: this.#record.failures,
       notBefore: 0,
       queue: home,
-      // A place in the host's queue that no page has.
+      // A position in the host's queue that no page has.
       rank: 0xffffffff,
       seq: 2 ** 48 - 1,
       state: 'waiting',
