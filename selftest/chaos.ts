@@ -1,7 +1,7 @@
 /**
  * Crawls sites of known truth, one after the other, while processes are killed, restarted and
- * stopped, connections cut, the disk filled and the clock put off, and compares everything that was
- * written with the truth: after each crawl, and all of it again when the programs have ended.
+ * stopped, connections cut, the disk filled and the clock shifted. It compares all written results
+ * with the truth: after each crawl, and all again when the programs have ended.
  *
  *     faults, crawls and items --time is over--> calm: the last crawl ends --> stop --> verdict
  */
@@ -35,7 +35,7 @@ export type ChaosOptions = {
   readonly print: (line: string) => void;
 };
 
-/** Every answer of the sites waits so long. */
+/** Delay of every answer of the sites. */
 const siteDelayMs = 10;
 const pollMs = 500;
 const progressMs = 5_000;
@@ -46,7 +46,7 @@ const diskDeathMs = 5_000;
 
 type Crawl = { readonly name: string; readonly site: TestSite; readonly truth: Truth };
 
-/** Runs it to its end. True when nothing was lost, doubled or wrong; else the folder is kept. */
+/** Runs the test. Returns true if nothing was lost, doubled or wrong; else it keeps the folder. */
 export async function chaos(options: ChaosOptions): Promise<boolean> {
   const run = new Chaos(options);
   try {
@@ -68,7 +68,7 @@ class Chaos {
   readonly #random: () => number;
   readonly #done: { readonly crawl: Crawl; readonly status: CrawlStatus }[] = [];
   readonly #startedAt = performance.now();
-  /** Over when there are to be no more faults. */
+  /** Aborted when there must be no more faults. */
   readonly #faults = new AbortController();
   #crawl: Crawl | undefined;
   #last: CrawlStatus | undefined;
@@ -110,7 +110,7 @@ class Chaos {
       for (const violation of await this.#items.finish(deadlineMs)) this.#violation(violation);
       await users;
       for (const what of await this.#cluster.stop()) this.#violation({ kind: 'wrong', what });
-      // Whoever was stopped or cut off may have changed something after its crawl's end.
+      // A stopped or disconnected program may have changed something after its crawl's end.
       for (const { crawl, status } of this.#done) this.#verify(crawl, status);
     } finally {
       clearInterval(progress);
@@ -120,7 +120,7 @@ class Chaos {
     return this.#verdict();
   }
 
-  /** Everything that was started is gone after it. */
+  /** Ends everything that was started. */
   async close(): Promise<void> {
     this.#faults.abort();
     clearTimeout(this.#diskTimer);
@@ -156,7 +156,7 @@ class Chaos {
     }
   }
 
-  /** False when there was nothing to do it to. */
+  /** Returns false if there was no target for the fault. */
   #isDone(fault: Fault): boolean {
     const cluster = this.#cluster;
     switch (fault.kind) {
@@ -209,7 +209,7 @@ class Chaos {
     this.#last = undefined;
     while (true) {
       try {
-        // A try that was not answered may have made the crawl.
+        // An unanswered try may have created the crawl.
         const isThere = (await this.#status(crawl)) !== undefined;
         const spec = { attemptsMax: 100, perHost: 24 };
         const body = { crawl: crawl.name, seeds: [site.url], priority: 0 };
@@ -222,7 +222,7 @@ class Chaos {
     }
   }
 
-  /** What the master says of it when it is done; undefined if that never comes. */
+  /** Returns the master's status of the crawl when it is done; undefined if it never is. */
   async #finished(crawl: Crawl): Promise<CrawlStatus | undefined> {
     while (true) {
       await sleep(pollMs);
@@ -245,7 +245,7 @@ class Chaos {
     return crawls.find(({ name }) => name === crawl.name);
   }
 
-  /** Is it anything else than what a fault does to a request, or is there time no more? */
+  /** Is the error not an effect of a fault, or is the time over? */
   #isTooLate(error: unknown): boolean {
     const isUsual = error instanceof ConnectionError || error instanceof CommandError;
     return !isUsual || performance.now() > this.#calmDeadlineMs;

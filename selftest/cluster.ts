@@ -1,6 +1,6 @@
 /**
- * A master and slaves that are kept running whatever happens to them: whoever has ended is started
- * again. They are the real programs, each a process; slaves reach the master through the proxy.
+ * A master and slaves that are kept running: a program that has ended is restarted. They are the
+ * real programs, each a process; slaves reach the master through the proxy.
  */
 import { appendFileSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,9 +11,9 @@ import type { Replies } from '../shared/protocol.ts';
 import type { Requests, Verb } from '../shared/requests.ts';
 import { type Exit, Program } from './program.ts';
 
-/** Patience of master and slaves, in ms: short, so that a fault is noticed within the run. */
+/** Time limits of master and slaves, in ms: short, so that a fault is noticed within the run. */
 export const patience = { leaseMs: 5_000, heartbeatMs: 1_000, silenceMs: 3_000 };
-/** A master or slave that is told to end in order takes no longer. */
+/** Time limit of an orderly end. */
 const leaveMs = 60_000;
 const startMs = 60_000;
 const againMs = 100;
@@ -21,31 +21,31 @@ const againMs = 100;
 export type ClusterOptions = {
   /** Where `master.js` and `slave.js` are. */
   readonly programs: string;
-  /** State and results, and what the programs said. */
+  /** Folder of state, results and output of the programs. */
   readonly data: string;
   readonly out: string;
   readonly logs: string;
   readonly slaves: number;
-  /** Where slaves and users of queues connect. */
+  /** The address for slaves and users of queues. */
   readonly address: () => string;
-  /** A program ended that nobody had ended. */
+  /** A program ended by itself. */
   readonly onDied: (what: string) => void;
 };
 
 export class Cluster {
   readonly #options: ClusterOptions;
   readonly #slaves: Program[] = [];
-  /** Killed on purpose, so that their end is none of their own. */
+  /** Programs killed on purpose, whose end is not a fault. */
   readonly #ended = new Set<Program>();
-  /** Told to end in order. */
+  /** Programs that were asked to end in order. */
   readonly #leaving = new Set<Program>();
   #master: Program | undefined;
   #port: number | undefined;
   #slaveNumber = 0;
   #state: 'running' | 'ending' = 'running';
-  /** The next master's clock is so far off. */
+  /** Clock shift of the next master, in ms. */
   shiftMs = 0;
-  /** Of `performance.now()`: until then the master may die of what is done to its disk. */
+  /** Until this time of `performance.now()` the master may die of a fault of its disk. */
   mayDieUntilMs = 0;
 
   constructor(options: ClusterOptions) {
@@ -69,7 +69,7 @@ export class Cluster {
     for (let i = 0; i < this.#options.slaves; i++) this.#startSlave(i);
   }
 
-  /** Kills the master; another one takes its place. False: there is none that listens. */
+  /** Kills the master; another one replaces it. Returns false if none listens. */
   killMaster(): boolean {
     if (this.#master === undefined || this.#port === undefined) return false;
     this.#end(this.#master);
@@ -90,8 +90,8 @@ export class Cluster {
     return true;
   }
 
-  /** Has the master end in order (SIGTERM); another one takes its place. False: there is none that
-   *  could. */
+  /** Ends the master in order (SIGTERM); another one replaces it. Returns false if none could
+   *  end. */
   restartMaster(): boolean {
     return this.#port !== undefined && this.#leave(this.#master);
   }
@@ -100,7 +100,7 @@ export class Cluster {
     return this.#leave(this.#slaves[Math.floor(pick * this.#slaves.length)]);
   }
 
-  /** Stops the master (SIGSTOP) for so many ms. */
+  /** Stops the master (SIGSTOP) for `ms`. */
   stopMaster(ms: number): boolean {
     return this.#port !== undefined && this.#stop(this.#master, ms);
   }
@@ -109,7 +109,7 @@ export class Cluster {
     return this.#stop(this.#slaves[Math.floor(pick * this.#slaves.length)], ms);
   }
 
-  /** Asks the master itself, again and again until it answers or `deadlineMs` (of
+  /** Sends a request to the master directly, repeatedly until it answers or `deadlineMs` (of
    *  `performance.now()`) is over. @throws ConnectionError it is over · CommandError refused. */
   async ask<V extends Verb>(
     verb: V,
@@ -133,7 +133,7 @@ export class Cluster {
     }
   }
 
-  /** Ends all in order. Gives what went wrong with that. */
+  /** Ends all in order. Returns the errors. */
   async stop(): Promise<string[]> {
     this.#state = 'ending';
     const wrong: string[] = [];
@@ -252,13 +252,13 @@ export class Cluster {
   }
 }
 
-/** Did it end as it was told? One that has only just begun does not know the signal yet. */
+/** Did it end in order? A program that has just started does not handle the signal yet. */
 function isOrderly({ code, signal }: Exit): boolean {
   return code === 0 || signal === 'SIGTERM';
 }
 
-/** Arguments of Node that put its wall clock off: what a wrong clock, set right, looks like to
- *  programs that were started before and after. */
+/** Arguments of Node that shift its wall clock, like a wrong clock that is corrected between the
+ *  starts of two programs. */
 function clockShift(shiftMs: number): string[] {
   if (shiftMs === 0) return [];
   const code = `const now=Date.now;Date.now=()=>now()+${shiftMs};Object.defineProperty(

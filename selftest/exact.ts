@@ -1,5 +1,5 @@
 /**
- * Compares what a crawl wrote with the truth about its site: nothing missing, nothing made up,
+ * Compares the results of a crawl with the truth about its site: nothing missing, nothing extra,
  * nothing twice, no torn line.
  */
 import { existsSync, readFileSync } from 'node:fs';
@@ -32,7 +32,7 @@ export type Difference = {
   readonly twice: readonly string[];
 };
 
-/** Something that should not be; `what` says where to look. */
+/** A deviation from the truth; `what` says where to look. */
 export type Violation = {
   readonly kind: 'lost' | 'duplicated' | 'wrong';
   readonly what: string;
@@ -40,7 +40,7 @@ export type Violation = {
 
 export type CrawlFile = 'pages.jsonl' | 'img_src.txt' | 'skipped.jsonl';
 
-/** What one side has and the other has not; both shall have each member once. */
+/** Returns the differences of two lists, in which each member should occur once. */
 export function compare(found: readonly string[], truth: readonly string[]): Difference {
   const isTrue = new Set(truth);
   const isFound = new Set<string>();
@@ -56,7 +56,8 @@ export function compare(found: readonly string[], truth: readonly string[]): Dif
   };
 }
 
-/** The whole lines of a crawl's file, [] if there is none; `torn` is what stands behind them. */
+/** Returns the whole lines of a crawl's file, [] if it does not exist; `torn` is the text after
+ *  them. */
 export function readLines(folder: string, file: CrawlFile): { lines: string[]; torn: string } {
   const path = join(folder, file);
   const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n') : [''];
@@ -68,8 +69,8 @@ export function pagesOf(lines: readonly Line[]): string[] {
   return lines.filter(({ images }) => images !== undefined).map(({ finalUrl }) => finalUrl);
 }
 
-/** Everything that is wrong with the files in `folder` and the counters of a crawl that is
- *  finished, and how many lines were looked at. */
+/** Returns all errors in the files in `folder` and in the counters of a finished crawl, and the
+ *  number of lines checked. */
 export function verifyCrawl(
   folder: string,
   truth: Truth,

@@ -1,6 +1,6 @@
 /**
- * Puts items into a user queue and takes them out, through the proxy, and keeps a ledger: what was
- * acknowledged has to arrive, and what was done must not come again.
+ * Puts items into a user queue and takes them out, through the proxy, and keeps a ledger:
+ * acknowledged items must arrive, and items that are done must not come again.
  *
  *     put --acknowledged--> owed --got--> held --done, acknowledged--> settled
  */
@@ -19,7 +19,7 @@ const waitMs = 1_000;
 export class Items {
   /** Acknowledged, and not seen yet. */
   readonly #owed = new Set<number>();
-  /** Whatever was seen; a put that was not acknowledged may arrive, too. */
+  /** All items seen; an unacknowledged put may arrive, too. */
   readonly #seen = new Set<number>();
   readonly #settled = new Set<number>();
   readonly #violations: Violation[] = [];
@@ -45,7 +45,7 @@ export class Items {
       'putter',
       () => signal.aborted,
       async (master) => {
-        // A number is used once, also when its put fails, so that it is known what came twice.
+        // A number is used once, even if its put fails, so that duplicates are recognised.
         const number = ++this.#lastPut;
         await master.queue(queue).put(number);
         this.#acknowledged++;
@@ -71,8 +71,8 @@ export class Items {
     );
   }
 
-  /** When nothing is put any more: waits for what is owed, until `deadlineMs` of
-   *  `performance.now()`, and gives what was wrong. */
+  /** After the last put: waits for owed items, until `deadlineMs` of `performance.now()`, and
+   *  returns the violations. */
   async finish(deadlineMs: number): Promise<Violation[]> {
     while (this.#owed.size > 0 && performance.now() < deadlineMs) await sleep(everyMs);
     this.#isOver = true;
@@ -95,7 +95,7 @@ export class Items {
     this.#owed.delete(number);
   }
 
-  /** Does it again and again, on a new connection whenever one is lost. */
+  /** Repeats the work, on a new connection whenever one is lost. */
   async #work(
     name: string,
     isOver: () => boolean,
@@ -110,7 +110,7 @@ export class Items {
         });
         await act(master);
       } catch (error) {
-        // A master that is stopping, or a connection that ended: again.
+        // A master that is stopping, or a connection that ended: try again.
         if (!(error instanceof ConnectionError || error instanceof CommandError)) throw error;
         const old = master;
         master = undefined;

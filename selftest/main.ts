@@ -1,4 +1,4 @@
-/** `node master.js selftest` runs this file, built as `selftest.js` beside it. */
+/** `node master.js selftest` runs this file, built as `selftest.js` in the same folder. */
 import { fileURLToPath } from 'node:url';
 import { runMain } from '../shared/cli.ts';
 import { chaos } from './chaos.ts';
@@ -7,7 +7,7 @@ import { parseOptions } from './options.ts';
 await runMain('selftest', async () => {
   const ended = new AbortController();
   const options = parseOptions(process.argv.slice(process.argv.indexOf('selftest') + 1));
-  // Settings of the user's own master have no say in the test.
+  // Settings of the user's own master must not affect the test.
   for (const name of Object.keys(process.env)) {
     if (name.startsWith('ORB_')) delete process.env[name];
   }

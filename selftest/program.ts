@@ -1,4 +1,4 @@
-/** A program that runs as a child of this process: what it prints, its end, signals. */
+/** A program that runs as a child of this process: its output, its end, signals. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
 
@@ -12,14 +12,14 @@ export type RunOptions = {
   readonly program?: string;
 };
 
-/** A program that says more is known by its last words. */
+/** Of a longer output only the end is kept. */
 const outputCharsMax = 8 << 20;
 
 /** A program that was started: its output so far, and how it ended. */
 export class Program {
   readonly child: ChildProcess;
   readonly exited: Promise<Exit>;
-  /** Both streams, as they came. */
+  /** Both streams, in order of arrival. */
   output = '';
   stdout = '';
   stderr = '';
@@ -86,7 +86,7 @@ process.on('exit', () => {
   for (const child of running) child.kill('SIGKILL');
 });
 
-/** Cut now and then, because a cut copies. */
+/** Cut only from time to time, because a cut copies. */
 function lastOf(text: string): string {
   return text.length > 2 * outputCharsMax ? text.slice(-outputCharsMax) : text;
 }

@@ -1,6 +1,6 @@
 /**
- * A TCP proxy on 127.0.0.1 that stands between slaves and master and does to their connections
- * what networks do. It sees bytes alone, so plain and encrypted connections are alike to it.
+ * A TCP proxy on 127.0.0.1 between slaves and master that disturbs their connections like a
+ * network. It sees only bytes, so plain and encrypted connections are the same to it.
  *
  *     client --up--> link --up--> master        each way: flows, slow, swallowed, held, cut after n
  *     client <-down- link <-down- master
@@ -31,7 +31,7 @@ export type NetworkFault =
 
 export type Way = 'up' | 'down';
 
-/** What is read ahead of a `late` cut. */
+/** Time of the data before a `late` cut, in ms. */
 const lateMs = 300;
 const heldBytesMax = 8 << 20;
 const slowPieceMs = 25;
@@ -39,11 +39,11 @@ const slowPieceMs = 25;
 type Flow = {
   /** Swallows everything. */
   isDeaf: boolean;
-  /** Passes so many more bytes, then resets the link. */
+  /** Bytes to pass before it resets the link. */
   bytesLeft: number;
   /** Bytes of a piece, while it is slow. */
   pieceBytes: number;
-  /** What waits for a late delivery. */
+  /** Bytes that wait for a late delivery. */
   held: Buffer[] | undefined;
 };
 
@@ -52,11 +52,11 @@ export class FaultProxy {
   readonly #links = new Set<Link>();
   readonly #target: () => number | undefined;
   readonly #closed = new AbortController();
-  /** How long a connection that comes now has to wait. */
+  /** Returns the wait of a new connection. */
   #waitMs: () => number = () => 0;
   #refusesUntil = 0;
 
-  /** `target` gives the master's port, or undefined while there is none. */
+  /** `target` returns the master's port, or undefined while there is none. */
   constructor(target: () => number | undefined) {
     this.#target = target;
     this.#server = createServer((socket) => void this.#accept(socket));
@@ -71,7 +71,8 @@ export class FaultProxy {
     return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Does it, to the connection at `pick` (0 to 1) of those that there are. False: there is none. */
+  /** Applies a fault to the present connection at `pick` (0 to 1). Returns false if there is
+   *  none. */
   apply(fault: NetworkFault, pick: number): boolean {
     const links = [...this.#links];
     const link = links[Math.floor(pick * links.length)];
@@ -109,7 +110,7 @@ export class FaultProxy {
     return true;
   }
 
-  /** From now on everything gets through. */
+  /** Ends all faults. */
   heal(): void {
     this.#waitMs = () => 0;
     this.#refusesUntil = 0;
@@ -242,7 +243,7 @@ function newFlow(): Flow {
   };
 }
 
-/** Resolves when the socket has taken the bytes. Rejects when it is gone. */
+/** Resolves when the socket has accepted the bytes. Rejects when it is gone. */
 function written(piece: Buffer, to: Socket): Promise<void> {
   return new Promise((resolve, reject) => {
     to.write(piece, (error) => (error ? reject(error) : resolve()));

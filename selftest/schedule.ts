@@ -2,8 +2,8 @@
 import type { NetworkFault, Way } from './proxy.ts';
 import { randomOf } from './site.ts';
 
-/** `pick`, from 0 to 1, says which of the slaves or connections that there are then; times in ms.
- *  A master that is killed starts again with a clock that is `shiftMs` off. */
+/** `pick`, from 0 to 1, selects one of the present slaves or connections; times in ms. A killed
+ *  master is restarted with a clock shifted by `shiftMs`. */
 export type Fault =
   | { readonly kind: 'kill'; readonly who: 'slave'; readonly pick: number }
   | { readonly kind: 'kill'; readonly who: 'master' | 'all'; readonly shiftMs: number }
@@ -24,11 +24,11 @@ export type ScheduleOptions = {
   readonly everyMs: number;
   /** A stop may last longer than this. */
   readonly leaseMs: number;
-  /** Of a session that hears nothing. */
+  /** Time without receiving after which a session ends. */
   readonly silenceMs: number;
 };
 
-/** How often each comes, of 100. */
+/** Frequency of each, of 100. */
 const weights = {
   'kill slave': 22,
   'kill master': 8,
@@ -41,7 +41,7 @@ const weights = {
   full: 3,
 } as const;
 
-/** Far enough for anything that is kept by wall time to be wrong. */
+/** Large enough to break anything that depends on wall time. */
 const shiftMsMax = 48 * 3_600_000;
 
 export function* schedule({ seed, everyMs, leaseMs, silenceMs }: ScheduleOptions): Generator<Due> {
@@ -112,7 +112,7 @@ function drawn(at: number): keyof typeof weights {
   return 'cut';
 }
 
-/** One line that says what was done. */
+/** Returns one line that describes the fault. */
 export function describe(fault: Fault): string {
   switch (fault.kind) {
     case 'kill':

@@ -1,8 +1,8 @@
 /**
  * A small web site on 127.0.0.1 for the selftest and the tests: pages, images, redirects, missing
- * pages, answers that heal after a while, slow ones, and files that are no HTML. It keeps a log of
- * who asked what and when, and the truth about itself is walked from the description that its
- * pages are made from: no HTML is read for it.
+ * pages, answers that heal after a while, slow ones, and files that are not HTML. It keeps a log of
+ * all requests. It derives the truth about itself from the description of its pages, without
+ * reading HTML.
  */
 import { EventEmitter, once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -27,11 +27,11 @@ export type Resource = (
   | { readonly kind: 'redirect'; readonly to: string }
   | { readonly kind: 'file'; readonly type: string; readonly body?: string | Buffer }
 ) & {
-  /** The first so many answers are 503. */
+  /** Number of first answers that are 503. */
   readonly heals?: number;
-  /** Every answer waits so long. */
+  /** Delay of every answer. */
   readonly delayMs?: number;
-  /** Validators of the answer; 304 is answered to a request that has one of them. */
+  /** Validators of the answer; a request with one of them gets 304. */
   readonly etag?: string;
   readonly lastModified?: string;
   /** Set-Cookie of every answer. */
@@ -47,7 +47,7 @@ export type Request = {
   readonly userAgent: string;
   readonly cookie: string;
   readonly httpVersion: string;
-  /** If-None-Match and If-Modified-Since, where they came. */
+  /** If-None-Match and If-Modified-Since, if they were sent. */
   readonly conditions: readonly string[];
   /** Requests under way when this one came, itself included. */
   readonly atOnce: number;
@@ -65,13 +65,13 @@ type SiteOptions = {
   readonly http2?: boolean;
 };
 
-/** What a right crawl finds: absolute URLs, sorted, each once. */
+/** The results of a correct crawl: absolute URLs, sorted, each once. */
 export type Truth = {
   readonly pages: readonly string[];
   readonly images: readonly string[];
   readonly broken: readonly string[];
   readonly files: readonly string[];
-  /** Redirects, wherever they lead. */
+  /** Redirects, with any target. */
   readonly moved: readonly string[];
 };
 
@@ -80,12 +80,12 @@ export class TestSite {
   /** Requests for anything but robots.txt, and those for it. */
   readonly log: Request[] = [];
   readonly robotsLog: Request[] = [];
-  /** Body of robots.txt, or the status that is answered instead. */
+  /** Body of robots.txt, or the status of its answer. */
   robots: string | number = 404;
   robotsMovedTo: string | undefined;
   /** Added to the wait of every answer, in ms; may be changed while it runs. */
   delayMs: number;
-  /** Reports are 503 while this is true, and for `heals` of each resource otherwise. */
+  /** Answers are 503 while this is true, and for `heals` of each resource otherwise. */
   isDown = false;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -94,7 +94,7 @@ export class TestSite {
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #refusals = new Map<string, number>();
   #atOnce = 0;
-  /** Reports that wait for `release`; undefined while none has to. */
+  /** Answers that wait for `release`; undefined while answers need not wait. */
   #held: (() => void)[] | undefined;
   #host = '';
 
@@ -136,29 +136,29 @@ export class TestSite {
     return `${this.origin}/`;
   }
 
-  /** How often each path was asked for. */
+  /** Number of requests per path. */
   get counts(): Map<string, number> {
     const counts = new Map<string, number>();
     for (const { path } of this.log) counts.set(path, (counts.get(path) ?? 0) + 1);
     return counts;
   }
 
-  /** Requests under way at once, at most. */
+  /** Maximum number of concurrent requests. */
   get atOnceMax(): number {
     return Math.max(0, ...this.log.map(({ atOnce }) => atOnce));
   }
 
-  /** Resolves when the log is as wanted; looked at with every request and every answer. */
+  /** Resolves when the log is as wanted; checked at every request and answer. */
   async until(wanted: (log: readonly Request[]) => boolean): Promise<void> {
     while (!wanted(this.log)) await once(this.#events, 'change');
   }
 
-  /** Resolves when so many requests have come. */
+  /** Resolves after `count` requests. */
   async requested(count: number): Promise<void> {
     await this.until((log) => log.length >= count);
   }
 
-  /** Reports nothing any more, until `release`. */
+  /** Holds all answers until `release`. */
   hold(): void {
     this.#held ??= [];
   }
@@ -176,7 +176,7 @@ export class TestSite {
     await once(this.#server, 'close');
   }
 
-  /** What there is to find from `start` on, within `maxDepth` links, on this site alone. */
+  /** Returns the truth from `start` on, within `maxDepth` links, on this site only. */
   truth(options: { start?: string; maxDepth?: number; images?: 'img' | 'all' } = {}): Truth {
     const { start = '/', maxDepth = Number.POSITIVE_INFINITY } = options;
     const found = { pages: new Set<string>(), images: new Set<string>() };
@@ -305,7 +305,7 @@ export class TestSite {
   }
 }
 
-/** `count` pages that all can be reached from `/`, with everything else that a site has. */
+/** Returns `count` pages, all reachable from `/`, with all other things of a site. */
 export function generateSite(seed: number, count: number): Resources {
   const random = randomOf(seed);
   const pick = (max: number) => Math.floor(random() * max);

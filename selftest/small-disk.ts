@@ -15,7 +15,7 @@ export class SmallDisk {
     process.once('exit', () => this.unmount());
   }
 
-  /** Undefined when this user or system must not mount one. */
+  /** Undefined if this user or system cannot mount one. */
   static mount(folder: string): SmallDisk | undefined {
     if (process.platform !== 'linux') return undefined;
     mkdirSync(folder, { recursive: true });
@@ -23,7 +23,7 @@ export class SmallDisk {
     return isDone ? new SmallDisk(folder) : undefined;
   }
 
-  /** Leaves about so many bytes of room. False when that was not done. */
+  /** Leaves about `spareBytes` of room. Returns false if that failed. */
   fill(spareBytes: number): boolean {
     const { blocks, bfree, bsize } = statfsSync(this.folder);
     // It may grow until the size is set.
@@ -40,7 +40,7 @@ export class SmallDisk {
     this.unmount();
   }
 
-  /** Idempotent. Whoever still uses it goes on until he ends. */
+  /** Idempotent. A program that still uses it may go on until it ends. */
   unmount(): void {
     if (this.#isMounted) run('umount', ['-l', this.folder]);
     this.#isMounted = false;

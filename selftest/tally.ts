@@ -1,4 +1,4 @@
-/** What a run has done and found so far. */
+/** The faults and findings of a run so far. */
 import type { Violation } from './exact.ts';
 import type { Fault } from './schedule.ts';
 
@@ -9,7 +9,7 @@ export class Tally {
     ...{ kills: 0, killedMasters: 0, restarts: 0, restartedMasters: 0 },
     ...{ cuts: 0, stops: 0, full: 0, clocks: 0 },
   };
-  /** What is wrong, each once, however often it is seen. */
+  /** Violations, each once, however often they are seen. */
   readonly #violations = new Map<string, Violation>();
   /** The latest, as lines. */
   readonly lastFaults: string[] = [];
@@ -52,7 +52,7 @@ export class Tally {
     this.images += images;
   }
 
-  /** Its number, from 1; undefined when it is known. */
+  /** Returns its number, from 1; undefined if it is known. */
   violation(violation: Violation): number | undefined {
     const key = `${violation.kind} ${violation.what}`;
     if (this.#violations.has(key)) return undefined;

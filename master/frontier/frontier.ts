@@ -4,8 +4,8 @@
  *
  *     offer / report / fail --> filter queue --> one commit --on disk--> answer, admit, dispatch
  *
- * Nothing is answered before it is on the disk. Whatever is gathered but not committed is lost
- * with the process and was never promised.
+ * Nothing is acknowledged before it is on the disk. Work that is gathered but not committed is lost
+ * with the process and was never acknowledged.
  */
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError } from '../../shared/errors.ts';
@@ -47,8 +47,9 @@ import { HostRecords } from './politeness/records.ts';
 import { RobotsRoom } from './robots/room.ts';
 import { TaskNames } from './tasks/task-names.ts';
 
-/** A new link costs twenty times what a known one does, so time bounds a commit, not bytes alone:
- *  nobody else is served while it is gathered. What it costs after that is about the same again. */
+/** A new link costs twenty times as much as a known one, so not only bytes but also time bounds a
+ *  commit: no request is served while it is gathered. Its cost after that is about the same
+ *  again. */
 const gatherMsMax = 15;
 const nothingFound: FoundAddresses = new Map();
 
@@ -71,7 +72,7 @@ export class Frontier {
   readonly #feedback: Feedback;
   readonly #seeding: Seeding;
   readonly #outcomes: Outcomes;
-  /** Crawls whose files are looked at before they are done. */
+  /** Crawls whose files are checked before they are done. */
   readonly #ending = new Set<Crawl>();
 
   constructor(options: FrontierOptions) {
@@ -145,8 +146,8 @@ export class Frontier {
     return this.#filterQueue.room();
   }
 
-  /** Seeding seeds to a crawl, made if there is none of that name: they open its scope for their
-   *  hosts and are fetched at depth 0. @throws CommandError the crawl was cancelled */
+  /** Offers seeds to a crawl, which is created if it does not exist: they add their hosts to its
+   *  scope and are fetched at depth 0. @throws CommandError the crawl was cancelled */
   async seed(
     name: string,
     spec: CrawlSpec,
@@ -163,8 +164,8 @@ export class Frontier {
     return await this.#withHosts(crawl, { texts: urls, bytes }, put);
   }
 
-  /** Seeding URLs of an earlier crawl to one that is made, and paused, if there is none of that
-   *  name; those of depth 0 are its seeds. @throws CommandError the crawl was cancelled */
+  /** Offers URLs of an earlier crawl to one that is created, and paused, if it does not exist;
+   *  those of depth 0 are its seeds. @throws CommandError the crawl was cancelled */
   async again(
     name: string,
     spec: CrawlSpec,
@@ -172,7 +173,7 @@ export class Frontier {
   ): Promise<Replies['crawl.recrawl']> {
     const { crawl, isNew } = this.#openCrawl(name, spec);
     if (isNew) {
-      // Else it could be done before the rest of its URLs comes.
+      // Otherwise it could be done before the rest of its URLs arrives.
       crawl.moveTo('paused');
       this.#options.onMade(
         crawl,
@@ -199,7 +200,7 @@ export class Frontier {
     return askHop(this, this.#politeness, holder, leaseId, text);
   }
 
-  /** One that is held stays what it is. */
+  /** A held crawl stays held. */
   async setPaused(crawl: Crawl, paused: boolean): Promise<void> {
     if (crawl.held !== undefined || crawl.state !== (paused ? 'running' : 'paused')) return;
     crawl.moveTo(paused ? 'paused' : 'running');
@@ -209,15 +210,15 @@ export class Frontier {
     this.settle(crawl);
   }
 
-  /** Its findings cannot be written, for that reason: nothing of it is fetched until `release`.
-   *  What is under way may come in, and stays in the store. */
+  /** The crawl's results cannot be written, for that reason: it fetches nothing until `release`.
+   *  Reports under way may arrive, and stay in the store. */
   hold(crawl: Crawl, reason: string): void {
     if (!crawl.isOpen) return;
     crawl.hold(reason);
     this.#turned(crawl);
   }
 
-  /** Its findings are written again. */
+  /** The crawl's results can be written again. */
   release(crawl: Crawl): void {
     if (crawl.held === undefined) return;
     crawl.release();
@@ -225,7 +226,7 @@ export class Frontier {
     this.settle(crawl);
   }
 
-  /** It is running now, or is not any more. */
+  /** The crawl now runs, or no longer runs. */
   #turned(crawl: Crawl): void {
     if (!crawl.isRunning) this.dispatcher.putOffHops(crawl.id);
     this.crawls.queues.wake(crawl);
@@ -233,7 +234,7 @@ export class Frontier {
     this.dispatcher.dispatchSoon();
   }
 
-  /** Ends a crawl for good: nothing of it is fetched any more. Its files stay. */
+  /** Ends a crawl permanently: it fetches nothing more. Its files stay. */
   async cancel(crawl: Crawl): Promise<void> {
     if (crawl.state !== 'cancelled') crawl.moveTo('cancelled');
     crawl.release();
@@ -294,7 +295,7 @@ export class Frontier {
     await this.#save(crawl);
   }
 
-  /** Looks whether a crawl has ended: a sink has written, a commit is on the disk. */
+  /** Checks whether a crawl has ended, after a write of a sink or a commit. */
   settle(crawl: Crawl): void {
     if (!crawl.isDone || this.#ending.has(crawl)) return;
     const confirmed = this.#options.results.confirm?.(crawl);
@@ -340,7 +341,7 @@ export class Frontier {
     this.#options.commits.request();
   }
 
-  /** Takes entries off the filter queue, up to a batch, and makes one part of them. */
+  /** Takes a batch of entries off the filter queue and makes one part of them. */
   #fill(): Part | undefined {
     const batches = new Map<Crawl, CommitBatch>();
     const entries: Entry[] = [];
@@ -373,7 +374,7 @@ export class Frontier {
     };
   }
 
-  /** Does one entry; gives the answer for when it is on the disk. */
+  /** Applies one entry; returns the answer to send when it is on the disk. */
   #handle(entry: Entry, batches: Map<Crawl, CommitBatch>): () => void {
     const { crawl } = entry;
     if (crawl.state === 'cancelled') return () => answerCancelled(entry);
@@ -398,7 +399,7 @@ export class Frontier {
   #apply(batch: CommitBatch, commit: number, results: Buffer | undefined): void {
     const { crawl, admitted, removed, released } = batch;
     for (const task of removed) task.queue.remove(task);
-    // What was found before a crawl was cancelled is written all the same.
+    // Results from before a crawl was cancelled are written all the same.
     if (results !== undefined) this.#options.results.offer(crawl, commit, results);
     if (crawl.state === 'cancelled') return;
     const { queues } = this.crawls;
@@ -439,7 +440,7 @@ export class Frontier {
   }
 }
 
-/** Names of its seeds that have to be looked up. */
+/** Returns the names of its seeds that must be looked up. */
 function wantedOf({ state, scope, seedHosts }: Crawl): Set<string> {
   return state === 'cancelled' ? new Set() : seedHosts.wanted(scope.seedUrls);
 }

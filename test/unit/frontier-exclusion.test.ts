@@ -1,4 +1,4 @@
-/** Reports that are no results: by their own word, or because their name is taken. */
+/** Reports that are not results: by their own directives, or because their name is taken. */
 import assert from 'node:assert/strict';
 import type { CrawlSpecInput } from '../../shared/crawl.ts';
 import { type Found, type World, worldTest } from '../support/world.ts';
