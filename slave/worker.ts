@@ -121,7 +121,7 @@ export class Worker {
     if (this.#fetching.size > 0) {
       this.#options.log.info(
         { fetching: this.#fetching.size },
-        'leaving when what is being fetched is done; a second signal ends at once',
+        'leaving when the current fetches are done; a second signal ends at once',
       );
     }
     const { master } = this.#link;

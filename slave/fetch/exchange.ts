@@ -1,9 +1,9 @@
 /**
  * One request and its answer, as undici's dispatcher calls it back. It settles just once: a body,
- * an answer without one, a redirect, or a failure. A body that nobody reads is taken to its end
- * only if it is small, so that the connection lives on.
+ * an answer without one, a redirect, or a failure. A body without a reader is read to its end only
+ * if it is small, to keep the connection.
  *
- *   waiting ─headers─▶ reading (─end─▶ ending) | draining ─end, limit, error, deadline─▶ settled
+ * waiting ─headers─▶ reading (─end─▶ ending) | draining ─end, limit, error, deadline─▶ settled
  *      └──────────────error, deadline, cancel──────────────────────────────▶ settled
  */
 import { type FetchSpec, productToken, type RobotsDirective } from '../../shared/crawl.ts';
@@ -46,7 +46,7 @@ const drainBytesMax = 64 << 10;
 const shortBody: Failure = {
   error: { kind: 'protocol', message: 'body shorter than its content-length' },
 };
-// One object for all: nobody looks at its stack, and a new one costs microseconds.
+// One object for all: its stack is not used, and a new one costs microseconds.
 export const unwanted = new Error('no longer wanted');
 
 export type ExchangeOptions<Body> = {
@@ -54,10 +54,10 @@ export type ExchangeOptions<Body> = {
   url: string;
   spec: FetchSpec;
   plan: FetchPlan<Body>;
-  /** A Set-Cookie header of the answer, whatever the answer is. */
+  /** Takes a Set-Cookie header, of any answer. */
   takeCookie(header: string): void;
   settle(hop: Hop<Body>): void;
-  /** A body that is cut off is better than none. */
+  /** A cut body is kept. */
   keepsIncomplete?: boolean | undefined;
   /** The request leaves. */
   onStart?: (() => void) | undefined;
@@ -77,9 +77,9 @@ export class Exchange<Body> {
   #validators: Validators = {};
   #reader: BodyReader<Body> | undefined;
   #inflater: Inflater | undefined;
-  /** Content-Length, where there is one. */
+  /** Content-Length, if present. */
   #length: string | undefined;
-  /** Why the body is not complete. */
+  /** The reason why the body is not complete. */
   #cutOff: unknown;
 
   constructor(options: ExchangeOptions<Body>) {
@@ -170,7 +170,7 @@ export class Exchange<Body> {
     else this.#settle({ kind: 'failed', error: { kind: 'timeout', message: 'took too long' } });
   }
 
-  /** Nobody waits for it any more; `settle` is not called. */
+  /** Cancels the request; `settle` is not called. */
   cancel(): void {
     this.#end();
   }
@@ -181,7 +181,7 @@ export class Exchange<Body> {
     else this.#settle({ kind: 'failed', ...failureOf(error, this.#state !== 'waiting') });
   }
 
-  /** What has come of the body counts as all of it. */
+  /** The received part of the body counts as the whole. */
   #endCutOff(error: unknown): void {
     this.#cutOff = error;
     if (this.#inflater === undefined) this.#settleBody();
@@ -215,7 +215,7 @@ export class Exchange<Body> {
     else this.fail(inflatingError(error, this.#reader?.bytes ?? 0));
   }
 
-  /** Of an answer that is no page. */
+  /** The directives of an answer that is not a page. */
   #directives(headers: Headers): RobotsDirective[] | undefined {
     const fields = fieldsOf(headers, 'x-robots-tag');
     if (fields.length === 0) return undefined;
@@ -255,13 +255,13 @@ export class Exchange<Body> {
   #settleRead(body: Body): void {
     const type = this.#type === undefined ? {} : { type: this.#type };
     const bytes = this.#reader?.bytes ?? 0;
-    // Validators of a part would make a later crawl take it for the whole.
+    // With validators, a later crawl would take the part for the whole.
     const rest = this.#cutOff === undefined ? this.#validators : ({ incomplete: true } as const);
     const answer = { status: this.#status, headers: this.#headers, ...type, bytes, ...rest };
     this.#settle({ kind: 'body', ...answer, body });
   }
 
-  /** A body without Content-Type, and not HTML by its looks. */
+  /** A body without Content-Type that does not look like HTML. */
   #settleUntyped(): void {
     const bytes = this.#reader?.bytes ?? 0;
     this.#inflater?.close();

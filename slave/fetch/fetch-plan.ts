@@ -1,22 +1,23 @@
 /**
- * What a kind of task brings to a fetch: how its URL is asked for, where redirects may lead, which
- * bodies are read, and by what. Everything else is the same for all kinds.
+ * The parts of a fetch that depend on the kind of task: the request, the permitted redirects, the
+ * bodies that are read, and their reader. Everything else is the same for all kinds.
  */
 import type { FetchSpec } from '../../shared/crawl.ts';
 
 /** Takes a body as it arrives, content codings undone. */
 export interface BodyReader<Body> {
-  /** Taken so far. */
+  /** Bytes read so far. */
   readonly bytes: number;
-  /** `wait`: no more before `onRoom`; `enough`: at a limit; `not-html`: the body is another's. */
+  /** `wait`: no more before `onRoom`; `enough`: at a limit; `not-html`: the body is not of this
+   *  kind. */
   write(chunk: Uint8Array): 'more' | 'wait' | 'enough' | 'not-html';
-  /** What became of it; undefined: the body is another's. */
+  /** Returns the result; undefined: the body is not of this kind. */
   end(): Body | undefined | Promise<Body>;
-  /** Nobody waits for it any more. */
+  /** Called when the result is no longer wanted. */
   close?(): void;
 }
 
-/** What is known of an answer when its body begins, and what its reader may call. */
+/** The head of an answer, and the functions that its reader may call. */
 export type AnswerHead = {
   /** Canonical URL of the answer. */
   readonly url: string;
@@ -36,21 +37,21 @@ export type AnswerHead = {
 };
 
 export type FetchPlan<Body> = {
-  /** The Accept header, where the crawl has none. */
+  /** The Accept header, if the crawl sets none. */
   readonly accept: string;
-  /** Asked with the crawl's first user agent and `accept` alone: without the cookies and the user
-   *  agent of a visitor, and without the headers of the crawl. */
+  /** Requested only with the crawl's first user agent and `accept`: without the cookies and the
+   *  user agent of a visitor, and without the headers of the crawl. */
   readonly isPlain?: true;
-  /** Of the whole fetch, at most; default: what the crawl allows. */
+  /** Time limit of the whole fetch; default: that of the crawl. */
   readonly timeoutMsMax?: number;
-  /** Redirects that are followed; default: as many as the crawl allows. */
+  /** Maximum number of redirects; default: that of the crawl. */
   readonly redirectsMax?: number;
   /** Redirects are followed to other hosts, too. */
   readonly followsAnywhere?: true;
-  /** A part of a body is worth nothing, even at the last attempt. */
+  /** A part of a body is useless, even at the last attempt. */
   readonly needsWhole?: true;
   /** Type of a body without Content-Type. */
   readonly type?: string;
-  /** Who reads the body of such an answer; undefined: it is not read. */
+  /** Returns the reader for the body of such an answer; undefined: it is not read. */
   open(answer: AnswerHead): BodyReader<Body> | undefined;
 };

@@ -1,6 +1,6 @@
 /**
- * What a fetch came to, as the fetcher says it. Each kind of task says what that means for it;
- * `outcomeOf` is what it means to most of them, body aside.
+ * The end of a fetch, as the fetcher reports it. Each kind of task interprets it; `outcomeOf` is
+ * the interpretation of most kinds, except for the body.
  */
 import type { FetchErrorBody, Result } from '../../shared/requests.ts';
 import { fieldOf, type Headers } from './content.ts';
@@ -23,11 +23,11 @@ export type Fetched<Body> =
   | ({ readonly kind: 'unchanged' } & Answered)
   /** A redirect that is not followed. Its target, canonical, is a link like any other. */
   | ({ readonly kind: 'left'; readonly target: string } & Answered)
-  /** A redirect that leads nowhere, and why. */
+  /** A redirect that cannot be followed, and the reason. */
   | ({ readonly kind: 'stuck'; readonly message: string } & Answered)
   /** The next request must not be made for a while. */
   | { readonly kind: 'put-off' }
-  /** No answer: `result` has status 0, and the URL that was asked for. */
+  /** No answer: `result` has status 0, and the requested URL. */
   | { readonly kind: 'failed'; readonly result: Result; readonly failure: Failure };
 
 const noLinks = new Uint8Array(0);
@@ -37,8 +37,8 @@ const putOff: FailedOutcome = {
   isPutOff: true,
 };
 
-/** What is said of a URL, its body aside: a definite answer is reported, with an error if it is no
- *  success; what may change is a failure. */
+/** Returns the outcome of a URL, without its body: a definite answer is reported, with an error if
+ *  it is not a success; a temporary one is a failure. */
 export function outcomeOf(fetched: Fetched<unknown>): FetchOutcome {
   switch (fetched.kind) {
     case 'body':

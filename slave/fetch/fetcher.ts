@@ -1,7 +1,7 @@
 /**
  * Fetches one URL to its end: redirects, further ways to ask where the first one fails, reading
- * while the body arrives, one deadline over all. Every hop passes the address guard. The plan says
- * what differs between kinds of tasks. The worker calls it.
+ * while the body arrives, one deadline over all. Every hop passes the address guard. The plan has
+ * the differences between kinds of tasks. The worker calls it.
  */
 import type { FetchSpec } from '../../shared/crawl.ts';
 import type { Result } from '../../shared/requests.ts';
@@ -25,7 +25,7 @@ type AskOptions<Body> = {
   readonly spec: FetchSpec;
   readonly signal: AbortSignal;
   readonly context: FetchContext;
-  /** Undefined: cookies are neither sent nor taken. */
+  /** Undefined: cookies are neither sent nor accepted. */
   readonly cookies: CookieJar | undefined;
   /** It is the origin of the task's URL. */
   readonly isAtHome: boolean;
@@ -38,32 +38,32 @@ type AskOptions<Body> = {
   readonly turnOf: Follow;
 };
 
-/** What a fetch has beside its spec. */
+/** The context of a fetch, besides its spec. */
 export type FetchContext = {
-  /** Its host was named by the operator: it may be told who asks. */
+  /** The operator named its host as a seed, so it may get the Authorization header. */
   readonly open?: boolean | undefined;
-  /** Private blocks where the master found that host: it may be at these, too. */
+  /** Private blocks where the master found that host; connections to these are allowed, too. */
   readonly blocks?: readonly string[] | undefined;
-  /** The cookies of its visitor; else of this fetch alone. */
+  /** The cookies of its visitor; default: of this fetch only. */
   readonly cookies?: CookieJar | undefined;
   /** Default: the spec's first. */
   readonly userAgent?: string | undefined;
   /** Of an earlier answer of the URL: 304 is then an answer, not an error. */
   readonly validators?: Validators | undefined;
-  /** Whose they are, if it is not the URL itself. */
+  /** The URL that the validators belong to, if it is another one. */
   readonly validatedUrl?: string | undefined;
-  /** Go through this one; default: directly. */
+  /** The proxy to use; default: none. */
   readonly proxy?: ProxyServer | undefined;
   /** Called when a request leaves, that of a redirect included. */
   readonly onStart?: (() => void) | undefined;
   /** Called when an answer begins, that of a redirect included. */
   readonly onAnswer?: (() => void) | undefined;
-  /** Nobody knows whether the host answers: it has to begin within the time of a connection. */
+  /** The host may not answer: its answer must begin within the connection time-out. */
   readonly isFirst?: boolean | undefined;
-  /** Asked before a redirect is followed, and before a URL is asked for once more; without it all
-   *  are. */
+  /** Called before a redirect is followed, and before a URL is requested once more; default: all
+   *  are allowed. */
   readonly follow?: Follow | undefined;
-  /** There will be no further attempt: what came of a body that was cut off is kept. */
+  /** There is no further attempt: the part of a cut body is kept. */
   readonly last?: boolean | undefined;
 };
 
@@ -91,7 +91,7 @@ export class Fetcher {
     const cookies = plan.isPlain ? undefined : (context.cookies ?? new CookieJar());
     const cookieFor = (to: URL) => cookies?.header(to, Date.now()) ?? '';
     const timeoutMs = Math.min(spec.timeoutMs, plan.timeoutMsMax ?? spec.timeoutMs);
-    // Without the time that requests wait for their turns.
+    // Excludes the time for which requests wait for their turns.
     let started = performance.now();
     const turnOf: Follow = async (to) => {
       const askedAt = performance.now();
@@ -145,13 +145,14 @@ export class Fetcher {
     }
   }
 
-  /** Asks for one URL by the ways that its host takes. `later`: it must not be asked for a while. */
+  /** Requests one URL by the ways that its host accepts. `later`: the host must not be asked for a
+   *  while. */
   #ask<Body>(target: URL, options: AskOptions<Body>): ReturnType<typeof askByWays<Body>> {
     const { plan, spec, signal, context, cookies, isAtHome, validators, turnOf } = options;
-    // One that is asked by another way has answered.
+    // A host that is asked in another way has answered before.
     let { answerMs } = options;
     const { userAgent = spec.userAgent, proxy, onStart, onAnswer } = context;
-    // Only the host that the operator named is told who asks, and is where it was found.
+    // Only the host that the operator named gets Authorization and has the private blocks.
     const open = context.open === true && isAtHome;
     const blocks = isAtHome ? context.blocks : undefined;
     const { allowPrivate: allow, http2, connectTimeoutMs: connectMs } = spec;
@@ -184,7 +185,7 @@ export class Fetcher {
     });
   }
 
-  /** Ends all fetches that are still running with a failure, and the sockets. */
+  /** Closes all sockets; running fetches fail. */
   close(): Promise<void> {
     return this.#clients.close();
   }
@@ -192,7 +193,7 @@ export class Fetcher {
 
 const freely = (): Promise<Turn> => Promise.resolve('go');
 
-/** What is said of a URL that did not answer. */
+/** The answer of a URL that did not answer. */
 const noAnswer: Answer = { status: 0, headers: {}, bytes: 0 };
 
 function resultOf(finalUrl: string, answer: Answer, ms: number): Result {
@@ -209,13 +210,13 @@ function resultOf(finalUrl: string, answer: Answer, ms: number): Result {
   };
 }
 
-/** Does the answer say that the URL is as it was when it gave these? */
+/** Does the answer say that the URL has not changed since these validators? */
 function isUnchanged({ status }: Answer, validators: Validators | undefined): boolean {
   return status === 304 && validators !== undefined;
 }
 
-/** What an answer says of the proxy that it came through: undefined, or why it did not pass on what
- *  was asked. A host that never answers may be the fault of the proxy; it counts as a refusal. */
+/** Judges the proxy by an answer: undefined, or the reason why it did not forward the request.
+ *  Silence of a host may be the fault of the proxy; it counts as a refusal. */
 function judgeProxy<Body>(proxy: ProxyServer | undefined, hop: Hop<Body>): Failure | undefined {
   if (proxy === undefined) return undefined;
   const now = performance.now();

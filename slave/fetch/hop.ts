@@ -8,11 +8,11 @@ export type HopOptions<Body> = {
   readonly plan: FetchPlan<Body>;
   readonly spec: FetchSpec;
   readonly signal: AbortSignal;
-  /** Until it is given up. */
+  /** Time until it is given up, in ms. */
   readonly leftMs: number;
-  /** An answer has to begin by then. */
+  /** Time until an answer must begin, in ms. */
   readonly answerMs: number;
-  /** Names and values in turn. */
+  /** Alternating names and values. */
   readonly headers: string[];
   readonly takeCookie: (header: string) => void;
   readonly keepsIncomplete: boolean;

@@ -1,7 +1,7 @@
 /**
- * What a fetch can come to. `ok` means that the answer is definite and is reported, be it a page
- * or a 404; what is not `ok` is given back and tried again. The rules of which is which are here,
- * and so is the translation of network errors to the kinds of PROTOCOL.md.
+ * The outcomes of a fetch. `ok` means that the answer is definite and is reported, for example a
+ * page or a 404; otherwise the task is released and retried. This file has the rules for that, and
+ * the translation of network errors to the kinds of PROTOCOL.md.
  */
 import { STATUS_CODES } from 'node:http';
 import type { FetchErrorKind } from '../../shared/protocol.ts';
@@ -15,7 +15,7 @@ import { MalformedError } from './response-head.ts';
 export type FetchOutcome =
   | { ok: true; result: Result; images: Image[]; links: Uint8Array }
   | FailedOutcome;
-/** `isPutOff`: a redirect cannot be followed for a while, which is nobody's failure. `isFinal`: no
+/** `isPutOff`: a redirect cannot be followed for a while, which is not a failure. `isFinal`: no
  *  further attempt can help. */
 export type FailedOutcome = {
   ok: false;
@@ -27,12 +27,12 @@ export type FailedOutcome = {
 
 /** May a redirect be followed? `leave`: it is a link like any other. `later`: not in this fetch. */
 export type Turn = 'go' | 'leave' | 'later';
-/** Asks that for a canonical URL; settles when it is its turn. */
+/** Asks whether a canonical URL may be requested; settles when it is its turn. */
 export type Follow = (url: string) => Promise<Turn>;
 
 const retryAfterMsMax = 86_400_000;
 
-/** True if trying again later can help. Source: RFC 9110, 15. */
+/** Returns whether a later retry can help. Source: RFC 9110, 15. */
 export function isTemporary(status: number): boolean {
   if (status === 408 || status === 425 || status === 429) return true;
   return status >= 500 && status !== 501 && status !== 505;
@@ -46,13 +46,13 @@ export function statusError(status: number): FetchErrorBody {
 export function retryAfterMs(header: string | undefined, now: number): number | undefined {
   const text = header?.trim() ?? '';
   if (/^[0-9]+$/.test(text)) return Math.min(Number(text) * 1000, retryAfterMsMax);
-  // Date.parse takes many things for dates; a header that is one has a letter.
+  // Date.parse accepts many texts as dates; a real date header has letters.
   const date = /^[A-Za-z]{3}/.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(date)) return undefined;
   return Math.min(Math.max(date - now, 0), retryAfterMsMax);
 }
 
-/** What a look-up says, by its code; whatever else it says is of kind `dns` as well. */
+/** Messages of look-up errors, by code; all other codes are of kind `dns`, too. */
 const lookUps = new Map([
   ['ENOTFOUND', 'host not found'],
   ['ENODATA', 'host has no address'],
@@ -81,7 +81,7 @@ const inflateCode = /^(?:Z_|ERR_BROTLI|ERR__ERROR|ZSTD_)/;
 const endedCodes =
   /^(?:UND_ERR_SOCKET|UND_ERR_RES_CONTENT_LENGTH_MISMATCH|ECONNRESET|EPIPE|ERR_HTTP2_.*)$/;
 
-/** Kind and one short line of whatever the HTTP client or zlib threw. */
+/** Returns kind and one short line for any error of the HTTP client or zlib. */
 export function fetchError(error: unknown): FetchErrorBody {
   if (
     error instanceof BlockedError ||
@@ -124,8 +124,8 @@ export function isCutOff(error: unknown): boolean {
   return endedCodes.test(codeOf(error)) && !isUnreadable(error);
 }
 
-/** A request that came to no answer. `isUnreadable`: undici refused it, a lenient client may not.
- *  `isFinal`: the next attempt will come to the same. */
+/** A request without an answer. `isUnreadable`: undici refused it, a lenient client may not.
+ *  `isFinal`: the next attempt will fail the same way. */
 export type Failure = {
   readonly error: FetchErrorBody;
   readonly isUnreadable?: true;
@@ -145,15 +145,15 @@ export function failureOf(error: unknown, hasHead: boolean): Failure {
   return isUnreadable(error) ? { ...failure, isUnreadable: true } : failure;
 }
 
-/** What an error of decompression means, after so many bytes: if not one came out, it is something
- *  else than its coding says, and will be at the next attempt. */
+/** Returns the meaning of a decompression error after `bytes` of output: without any, the body does
+ *  not have its declared coding, and will not at the next attempt. */
 export function inflatingError(error: Error, bytes: number): Error {
   return bytes > 0 || error instanceof CodingError
     ? error
     : new CodingError(fetchError(error).message);
 }
 
-/** What llhttp says of it: one of its constant texts. */
+/** Returns llhttp's reason: one of its constant texts. */
 function reasonOf(error: unknown): string {
   const [, reason] = /\(([A-Za-z0-9 :/'"`-]{1,100})\)$/.exec(String(error)) ?? [];
   return reason === undefined ? '' : `: ${reason}`;
@@ -162,7 +162,7 @@ function reasonOf(error: unknown): string {
 function codeOf(error: unknown, depth = 0): string {
   if (typeof error !== 'object' || error === null || depth > 4) return '';
   if ('code' in error && typeof error.code === 'string') {
-    // A socket error says more in its cause.
+    // The cause of a socket error has more detail.
     const inner = 'cause' in error ? codeOf(error.cause, depth + 1) : '';
     return inner !== '' ? inner : error.code;
   }

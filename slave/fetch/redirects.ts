@@ -1,8 +1,8 @@
 /**
  * The redirects of one fetch: the next hop, and the end of the chain. A page that sets a cookie and
- * redirects to itself is not a loop, so cookies are a part of the state. A chain stays on the origin
- * of its first URL, which is its politeness group, unless its kind of task lets it lead anywhere.
- * Pure.
+ * redirects to itself is not a loop, so cookies are a part of the state. A chain stays on the
+ * origin of its first URL, which is its politeness group, unless its kind of task lets it lead
+ * anywhere. Pure.
  * Source: RFC 9110, 15.4.
  */
 import { limits } from '../../shared/protocol.ts';

@@ -1,6 +1,6 @@
 /**
- * What the slave knows of one kind of task: how its URL is fetched, what came of that, and what the
- * master is told. Everything else (slots, turns, retries, visitors) is the same for all kinds.
+ * One kind of task in the slave: the way to fetch its URL, the outcome, and the messages to the
+ * master. Everything else (slots, turns, retries, visitors) is the same for all kinds.
  */
 
 import type { FetchPlan } from '../fetch/fetch-plan.ts';
@@ -8,14 +8,15 @@ import type { Fetched } from '../fetch/fetched.ts';
 import type { FailedOutcome } from '../fetch/outcome.ts';
 import type { Held, Statement } from '../statements.ts';
 
-/** `Body`: what its reader makes of a body. `Found`: a definite answer.
- *  Its functions are methods, so that kinds of different bodies fit into one list. */
+/** `Body`: the result of its reader. `Found`: a definite answer. Its functions are methods, so that
+ *  kinds of different bodies fit into one list. */
 export type Kind<Body = unknown, Found extends { readonly ok: true } = { readonly ok: true }> = {
-  /** It begins at once, without a slot: others wait for it. */
+  /** It starts at once, without a slot, because other tasks wait for it. */
   readonly isUrgent?: true;
   readonly plan: FetchPlan<Body>;
-  /** What a fetch by this plan means: an answer, or a failure that gives the task back. */
+  /** Returns the outcome of a fetch by this plan: an answer, or a failure that releases the
+   *  task. */
   outcome(fetched: Fetched<Body>): Found | FailedOutcome;
-  /** What the master is told of an answer. */
+  /** Returns the messages to the master about an answer. */
   statements(held: Held, found: Found): Statement[];
 };

@@ -1,6 +1,6 @@
 /**
  * The body of a page on its way in: counts bytes after decompression, cuts at the limit, decodes
- * and extracts chunk by chunk. Nothing of the body is kept but what its first 1024 bytes say.
+ * and extracts chunk by chunk. Of the body only the statements of its first 1024 bytes are kept.
  */
 import type { FetchSpec } from '../../shared/crawl.ts';
 import type { PageHeaders } from '../extract/declarations.ts';
@@ -16,7 +16,7 @@ export type PageOptions = {
   url: string;
   /** Charset of Content-Type. */
   charset: string | undefined;
-  /** Those that say something of the page; none by default. */
+  /** Headers that describe the page; none by default. */
   headers?: PageHeaders;
   /** It is XHTML; HTML by default. */
   xml?: boolean;
@@ -47,7 +47,7 @@ export class PageReader implements BodyReader<Page> {
     return this.#bytes;
   }
 
-  /** `enough` at the byte limit; `not-html` if the first bytes are none. */
+  /** `enough` at the byte limit; `not-html` if the first bytes are not HTML. */
   write(chunk: Uint8Array): 'more' | 'enough' | 'not-html' {
     const room = this.#options.spec.bodyBytesMax - this.#bytes;
     const taken = chunk.length > room ? chunk.subarray(0, room) : chunk;
@@ -64,12 +64,12 @@ export class PageReader implements BodyReader<Page> {
     return 'enough';
   }
 
-  /** undefined if this was no HTML. */
+  /** Returns undefined if this was not HTML. */
   end(): Page | undefined {
     if (this.#head !== undefined && !this.#releaseHead()) return undefined;
     this.#extract(this.#decoder.end());
     let extract = this.#extractorOf().end();
-    // The last of what was scanned may have held a meta element.
+    // The last piece may have held a meta element.
     if (this.#startAnew()) extract = this.#extractorOf().end();
     return {
       extract,
@@ -93,7 +93,8 @@ export class PageReader implements BodyReader<Page> {
     this.#startAnew();
   }
 
-  /** True if the page turned out to be of another charset than it was read by. */
+  /** Starts again if the page has another charset than the one it was read with; returns whether it
+   *  did. */
   #startAnew(): boolean {
     const text = this.#decoder.anew();
     if (text === undefined) return false;

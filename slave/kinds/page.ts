@@ -52,7 +52,7 @@ function pageOf({ result, body }: Extract<Fetched<Page>, { kind: 'body' }>): Fet
   };
 }
 
-/** Does a Content-Range name all there is? Source: RFC 9110, 14.4. */
+/** Does a Content-Range cover the whole body? Source: RFC 9110, 14.4. */
 function isWhole(range: string | undefined): boolean {
   const [, last, size] = /^bytes 0-(\d{1,15})\/(\d{1,15})$/i.exec(range?.trim() ?? '') ?? [];
   return last !== undefined && Number(last) + 1 === Number(size);

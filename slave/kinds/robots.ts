@@ -1,6 +1,6 @@
 /**
- * A robots.txt: told as it came, whatever its status; what it means is the master's to say. It may
- * be redirected to other hosts. Source: PROTOCOL.md [T-17]; RFC 9309, 2.3.1 and 2.5.
+ * A robots.txt: reported unchanged, with any status; the master interprets it. It may be redirected
+ * to other hosts. Source: PROTOCOL.md [T-17]; RFC 9309, 2.3.1 and 2.5.
  */
 import { isPageStatus, limits } from '../../shared/protocol.ts';
 import { fieldOf, fieldsOf, type Headers } from '../fetch/content.ts';
@@ -77,7 +77,7 @@ function fileOf(
   };
 }
 
-/** Keeps the first 500 KiB as they are; of a longer file the whole lines. */
+/** Keeps the first 500 KiB unchanged; of a longer file the whole lines. */
 class RobotsReader implements BodyReader<Uint8Array> {
   readonly #chunks: Uint8Array[] = [];
   #bytes = 0;

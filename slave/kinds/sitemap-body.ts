@@ -1,7 +1,7 @@
 /**
- * The body of a sitemap on its way in: a gzip file is known by its first bytes, whatever its
- * headers say; what it lists comes out canonical, each once. 50 MiB, before and after
- * decompression, and 200,000 entries bound it; what is broken or too long keeps what was read.
+ * The body of a sitemap on its way in: a gzip file is recognised by its first bytes, whatever its
+ * headers are; the listed URLs come out canonical, each once. It is bounded to 50 MiB, before and
+ * after decompression, and 200,000 entries; a broken or longer file keeps the entries read so far.
  *
  *     sniffing ─first two bytes─▶ plain | gzip ─limit─▶ full
  */
@@ -17,7 +17,7 @@ export type SitemapBody = {
   /** Canonical; of an index, sitemaps. */
   readonly urls: readonly string[];
   readonly images: readonly string[];
-  /** A limit or a broken file ended it before its end. */
+  /** A limit or an error ended the reading early. */
   readonly cut: boolean;
 };
 
@@ -108,7 +108,7 @@ export class SitemapBodyReader implements BodyReader<SitemapBody> {
     if (!this.#reader.write(chunk)) this.#inflated();
   }
 
-  /** No more comes, or no more is wanted. */
+  /** The input has ended, or no more is wanted. */
   #inflated(): void {
     this.#state = 'full';
     this.#inflater?.close();
@@ -138,8 +138,8 @@ function add(urls: Set<string>, text: string): void {
   if (url !== undefined) urls.add(url.href);
 }
 
-/** What it lists, as the wire wants it: joined by line feeds, in parts of at most `bytesMax` (and a
- *  URL) each; one part at least. */
+/** Returns the listed URLs for the wire: joined by line feeds, in parts of at most `bytesMax` (and
+ *  a URL) each; one part at least. */
 export function partsOf(
   { urls, images }: SitemapBody,
   bytesMax: number,

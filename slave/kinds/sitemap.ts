@@ -1,6 +1,6 @@
 /**
- * A sitemap, of any type: what it lists is told in parts. Where a redirect leads out of its origin,
- * `redirectedTo` says so. Source: PROTOCOL.md [T-20] [T-21].
+ * A sitemap, of any type: its URLs are reported in parts. `redirectedTo` reports a redirect out of
+ * its origin. Source: PROTOCOL.md [T-20] [T-21].
  */
 import { isPageStatus } from '../../shared/protocol.ts';
 import type { Result } from '../../shared/requests.ts';
@@ -15,7 +15,7 @@ type SitemapFound = {
   readonly sitemap: SitemapBody;
 };
 
-/** URLs, or images, of one part of a sitemap: a part of what a commit of the master's gathers. */
+/** Bytes of URLs, or of images, in one part of a sitemap: a fraction of a commit of the master. */
 const partBytes = 128 << 10;
 
 export const sitemap: Kind<SitemapBody, SitemapFound> = {
@@ -33,8 +33,8 @@ export const sitemap: Kind<SitemapBody, SitemapFound> = {
     const outcome = outcomeOf(fetched);
     return outcome.ok ? { ok: true, result: outcome.result, sitemap: emptySitemap } : outcome;
   },
-  // In parts, so that no commit of the master's takes long. Until the last one is there the task is
-  // open, and a slave that fetches it again says the same.
+  // In parts, so that no commit of the master's takes long. Until the last one has arrived the task
+  // is open, and a slave that fetches it again reports the same.
   statements: ({ task, lease }, found) => {
     const { kind, urls, images } = found.sitemap;
     const end = { result: found.result, urls: urls.length, images: images.length };
