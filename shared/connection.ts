@@ -8,7 +8,7 @@
  *
  * All messages of one turn of the event loop leave in one write, and the replies to a chunk when it
  * is read. Messages that may be delayed wait for more.
- * Source: PROTOCOL.md, "Connection" and "Heartbeats".
+ * Source: PROTOCOL.md, "Frames" and "Heartbeats and time-outs".
  */
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';

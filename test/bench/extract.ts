@@ -2,7 +2,7 @@
  * CPU time of extraction with `--images all` against `--images img` and links, on the same pages, in
  * one run: rounds alternate, so that both meet the same machine, and the best of each counts.
  *
- *     node dist/test/bench/extract.js [start URL …]      default: the sites of shared/sites
+ *     node dist/test/bench/extract.js [start URL …]      default: those of `sites.ts`
  *
  * Pages are taken into memory first, up to 400 a site; those of `page-types.ts` are added. Each line
  * ends with a hash of all that was extracted, so that two builds can be held against each other.

@@ -18,7 +18,7 @@
  *     fill      a store that grows to 6 M URLs: rate, bytes on the device, memory (some minutes)
  *
  * cost crawls the sites of BENCH_URL (parted by spaces), slow that of BENCH_SLOW_URL; by default
- * `python` and `boost`, and the slow twin of `boost`, of the real sites in ../shared/sites.
+ * `python` and `boost`, and the slow twin of `boost`, of the real sites that `sites.ts` names.
  */
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';

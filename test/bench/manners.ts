@@ -1,12 +1,12 @@
 /**
- * How 24 virtual hosts of `shared/sites` see four slaves, by nginx's own log:
+ * How 24 virtual hosts of the sites that `sites.ts` names see four slaves, by nginx's own log:
  *
  *     polite    a delay and two at once, the master killed in the middle: gaps that are too short
  *               (also those of redirects, and by a Crawl-delay), more requests at once than allowed
  *     strict    the hosts that answer 429 above 10 requests/s, with the manners of a public host
  *     fast      the same without a delay and with 32 at once: the crawler has to learn
  *
- * Needs that folder beside the project:
+ * Needs the folder that `sites.ts` names:
  *
  *     node dist/test/bench/manners.js [seconds of each] [delay in ms]
  */

@@ -1,7 +1,8 @@
 /**
- * Crawls the real sites of `shared/sites` with two slaves and compares what was found with the
- * truth lists of the independent crawler there; by itself, with slaves killed, with the master
- * killed. Needs that folder beside the project:
+ * Crawls real sites with two slaves and compares what was found with the truth lists of an
+ * independent crawler; by itself, with slaves killed, with the master killed. Sites and lists are
+ * not part of the project: their folder is SITES, else `shared/sites` beside the project, and its
+ * `sites.sh` starts them and prints their URLs.
  *
  *     node dist/test/bench/sites.js [python boost …] [--python-workers 2]
  *

@@ -8,7 +8,7 @@
  * tried in falling order of score until none can win. There is no backtracking: the cost of a path
  * is at most linear in the path for each rule with a wildcard, and bounded for all of them
  * together.
- * Source: RFC 9309, sections 2.2.2 and 2.2.3. Called by robots.ts.
+ * Source: RFC 9309, sections 2.2.2 and 2.2.3. Called by parser.ts.
  */
 
 /** No rule matches. */
