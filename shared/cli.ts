@@ -2,8 +2,10 @@
  * Shared by the command lines of master and slave: parsers of values with bounds, environment
  * variables, one-line errors.
  */
+import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import * as z from 'zod';
 import { authkeyReader, localAuthkeyFile } from './authkey.ts';
 import { type ConnectOptions, parseAddress } from './client.ts';
 import { AuthError, ConfigError, exitCodeOf, exitCodes, messageOf } from './errors.ts';
@@ -37,6 +39,68 @@ function readSwitches(command: Command, env: NodeJS.ProcessEnv): void {
 export function flag(flags: string, description: string): Option {
   const option = new Option(flags, description);
   return option.env(`ORB_${(option.long ?? '').slice(2).replaceAll('-', '_').toUpperCase()}`);
+}
+
+/** How the text of a flag becomes its value; `before`: that of the same flag earlier. */
+type Parse<T> = (text: string, before: T) => unknown;
+
+export type Fields = Readonly<Record<string, z.ZodType>>;
+export type Parsers = Readonly<Record<string, Parse<never>>>;
+
+/** Returns the flag of a field (see `flags.ts`), or undefined if it has none. Without `parse` the
+ *  schema decides how its text is read: as a switch, a choice, a whole number within bounds, a list
+ *  with one item per flag, or text. */
+export function fieldFlag(field: z.ZodType, parse?: Parse<never>): Option | undefined {
+  const [, name, help = ''] = /^(--.+?) {2}(.*)$/.exec(field.description ?? '') ?? [];
+  if (name === undefined) return undefined;
+  const option = flag(name, help);
+  let schema: unknown = field;
+  let value: unknown;
+  while (isOptional(schema)) {
+    if (schema instanceof z.ZodDefault) value = schema.def.defaultValue;
+    schema = schema.unwrap();
+  }
+  const isSaid = help.includes('; default: ') || (Array.isArray(value) && value.length === 0);
+  if (value !== undefined && !isSaid) {
+    if (Array.isArray(value)) option.default(value, value.join(','));
+    else option.default(value);
+  }
+  if (parse !== undefined) return option.argParser(parse as Parse<unknown>);
+  if (schema instanceof z.ZodEnum) return option.choices(schema.options.map(String));
+  if (schema instanceof z.ZodArray) return option.argParser(checked(schema, several));
+  if (schema instanceof z.ZodNumber) {
+    return option.argParser(
+      whole(schema.minValue ?? 0, schema.maxValue ?? Number.MAX_SAFE_INTEGER),
+    );
+  }
+  const isPlain = schema instanceof z.ZodBoolean || schema instanceof z.ZodString;
+  assert.ok(isPlain, `${option.long} needs a parser`);
+  return option;
+}
+
+function isOptional(schema: unknown): schema is z.ZodDefault | z.ZodOptional | z.ZodPrefault {
+  const kinds = [z.ZodDefault, z.ZodOptional, z.ZodPrefault];
+  return kinds.some((kind) => schema instanceof kind);
+}
+
+/** The flags of an object's fields; `parsers` by the names of the fields. */
+export function fieldFlags(shape: Fields, parsers: Parsers = {}): Option[] {
+  const options = Object.entries(shape).map(([name, field]) => fieldFlag(field, parsers[name]));
+  return options.filter((option) => option !== undefined);
+}
+
+/** Parses a text, then checks the value against the schema. The schema's own errors begin with a
+ *  verb, "must be …"; those of zod are sentences. */
+export function checked<T>(
+  schema: z.ZodType,
+  parse: (text: string, before: T | undefined) => T,
+): (text: string, before: T | undefined) => T {
+  return (text, before) => {
+    const value = parse(text, before);
+    const problem = schema.safeParse(value).error?.issues[0]?.message;
+    if (problem === undefined) return value;
+    throw new InvalidArgumentError(/^[A-Z]/.test(problem) ? `${problem}.` : `It ${problem}.`);
+  };
 }
 
 /** The address of a master, and the means to authenticate. */
@@ -116,7 +180,7 @@ export function readPem(path: string): Buffer {
 /** Parses a whole number within bounds. */
 export function whole(min: number, max: number): (text: string) => number {
   return (text) => {
-    const value = /^\d+$/.test(String(text)) ? Number(text) : Number.NaN;
+    const value = (min < 0 ? /^-?\d+$/ : /^\d+$/).test(text) ? Number(text) : Number.NaN;
     if (!(value >= min && value <= max)) {
       throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
     }

@@ -1,16 +1,17 @@
 /**
- * The spec of a crawl, fixed when the crawl is added. The master keeps it with the crawl and sends
- * the part that slaves need (`FetchSpec`) with the first task of a crawl.
+ * What a crawl is told to do: its spec, fixed when the crawl is added. The master keeps it with
+ * the crawl and sends the part that slaves need (`FetchSpec`) with the first task of a crawl. Each
+ * option stands here once, with its flag and help: the command line is made of these schemas.
  */
 import * as z from 'zod';
 import { isAddressRange } from './address.ts';
+import { switched, whole } from './flags.ts';
 import { version } from './version.ts';
 
 /** `held`: its files are not as the master left them; the store records it as running or paused. */
 export type CrawlState = 'running' | 'paused' | 'held' | 'finished' | 'cancelled';
 
 export const crawlDelayMaxMsDefault = 60_000;
-const count = (max: number) => z.int().min(1).max(max);
 
 /** Where an image was found. docs/images.md explains each. */
 export const imageVias = [
@@ -95,46 +96,88 @@ const header = z.tuple([
   z.string().regex(/^[\x20-\x7e]{0,4096}$/, { error: 'must be one line of ASCII text' }),
 ]);
 
+const ownAgent = `Orbweaver/${version}`;
 const userAgent = z
   .string()
   .regex(/^[\x20-\x7e]{1,512}$/, { error: 'must be one line of ASCII text' });
 
 /** Limits and rules of one fetch; the only part of a spec that a slave gets. */
 export const fetchSpecSchema = z.strictObject({
-  /** `img`: img[src] alone; `all`: every class of image source that is known; or these. */
-  images: z.union([z.enum(['img', 'all']), z.array(z.enum(imageVias)).min(1)]).default('all'),
-  /** Which candidates of a srcset: all, or the one with the most pixels. */
-  srcset: z.enum(['all', 'best']).default('all'),
+  /** Unix time in ms. */
+  sitemapSinceMs: z
+    .int()
+    .min(0)
+    .optional()
+    .describe(
+      '--sitemap-since <date>  skip sitemap entries last modified before this date (2026-11-01); default: read all',
+    ),
+  obey: z
+    .array(z.enum(obeyable))
+    .max(obeyable.length)
+    .default(['nofollow'])
+    .describe(`--obey <directives>  page directives to honour: ${obeyable.join(',')}; all; none`),
+  iframes: switched().describe('--iframes  follow the addresses of iframes like links'),
+  /** The target of a meta refresh is recorded, but is not a link. */
+  ignoreRefresh: switched().describe('--ignore-refresh  do not follow meta refresh'),
+  images: z
+    .union([z.enum(['img', 'all']), z.array(z.enum(imageVias)).min(1)], {
+      error: `must be img, all, or some of: ${imageVias.join(',')}`,
+    })
+    .default('all')
+    .describe(
+      '--images <which>  image sources to collect: img (img[src] only), all, or a list of classes',
+    ),
+  /** The best candidate is the one with the most pixels. */
+  srcset: z
+    .enum(['all', 'best'])
+    .default('all')
+    .describe('--srcset <which>  candidates of a srcset to collect: all, or the best one'),
   lazyAttributes: z
     .array(attributeName)
     .max(64)
-    .default([...lazyAttributes]),
-  /** Whole fetch, redirects and body included, in ms. */
-  timeoutMs: count(600_000).default(30_000),
-  /** Name look-up, connection and TLS together, and the first answer of an unknown host, in ms. */
-  connectTimeoutMs: count(600_000).default(5_000),
+    .default([...lazyAttributes])
+    .describe(
+      '--lazy-attributes <names>  attributes that hold the address of a lazy image, comma-separated; default: data-src and others',
+    ),
+  timeoutMs: whole(1, 600_000)
+    .default(30_000)
+    .describe('--fetch-timeout <ms>  time limit of one fetch with its redirects, in milliseconds'),
+  connectTimeoutMs: whole(1, 600_000)
+    .default(5_000)
+    .describe(
+      "--connect-timeout <ms>  time limit of lookup, connection and TLS, and of a host's first answer, in milliseconds",
+    ),
   /** Body after decompression; a longer page is cut there and still parsed. */
-  bodyBytesMax: count(1 << 30).default(10 << 20),
-  redirectsMax: z.int().min(0).max(50).default(10),
-  /** The page directives to honour. */
-  obey: z.array(z.enum(obeyable)).max(obeyable.length).default(['nofollow']),
-  /** The target of a meta refresh is recorded, but is not a link. */
-  ignoreRefresh: z.boolean().default(false),
-  /** The address of an iframe is a link. */
-  iframes: z.boolean().default(false),
+  bodyBytesMax: whole(1, 1 << 30)
+    .default(10 << 20)
+    .describe('--page-bytes <n>  maximum size of a page in bytes; a longer page is cut'),
+  redirectsMax: whole(0, 50)
+    .default(10)
+    .describe('--redirects <n>  maximum number of redirects of one fetch'),
   /** Its first word is our name in robots.txt. */
-  userAgent: userAgent.default(`Orbweaver/${version}`),
+  userAgent: userAgent
+    .default(ownAgent)
+    .describe(
+      `--user-agent <text>  User-Agent header of the slaves (repeatable, to rotate); default: ${ownAgent}`,
+    ),
   /** Further user agents, in rotation with the first. */
   otherUserAgents: z.array(userAgent).max(99).default([]),
-  /** Proxies to fetch through, in rotation; none: directly. */
+  /** None: fetch directly. */
   proxies: z
     .array(z.string().max(1024).refine(isProxyUrl, { error: proxyUrlForm }))
     .max(100)
-    .default([]),
-  /** Offer HTTP/2 to https hosts. */
-  http2: z.boolean().default(false),
-  /** Sent with every request, name and value; Authorization goes to the hosts of seeds alone. */
-  headers: z.array(header).max(64).default([]),
+    .default([])
+    .describe(
+      '--proxy <url>  http, https or socks5 proxy, with optional user:password@ (repeatable, to rotate); default: none',
+    ),
+  http2: switched().describe('--http2  use HTTP/2 with https hosts that support it'),
+  headers: z
+    .array(header)
+    .max(64)
+    .default([])
+    .describe(
+      "--header <name:value>  request header (repeatable); Authorization goes to the seeds' hosts only; default: none",
+    ),
   /** Addresses that slaves may connect to besides the public ones: `all`, or ranges (`10.0.0.0/8`,
    *  `::1`). A seed also opens the private block of its own host. */
   allowPrivate: z
@@ -144,13 +187,14 @@ export const fetchSpecSchema = z.strictObject({
         .array(z.string().max(64).refine(isAddressRange, { error: 'is not an address range' }))
         .max(1000),
     ])
-    .default([]),
-  /** Sitemap entries that were last modified earlier are left out; Unix time in ms. */
-  sitemapSinceMs: z.int().min(0).optional(),
+    .default([])
+    .describe(
+      "--allow-private [cidr...]  private addresses to crawl: all, or ranges; default: only those of the seeds' hosts",
+    ),
 });
 export type FetchSpec = z.infer<typeof fetchSpecSchema>;
 
-const trapLimit = (max: number, value: number) => z.int().min(0).max(max).default(value);
+const trapLimit = (max: number, value: number) => whole(0, max).default(value);
 
 /** Limits on the links of endless sites, by rule; 0: that rule is off. docs/scope.md, "Traps". */
 export const trapLimitsSchema = z.strictObject({
@@ -186,37 +230,85 @@ export const trapRules = [
 /** The master, which runs the pattern, decides what it may contain. */
 const pattern = z.string().max(1024);
 
+/** In the order in which help lists the flags. */
 export const crawlSpecSchema = z.strictObject({
-  /** `host`: the seeds' hosts; `domain`: their registrable domains; `any`: no bound. */
-  scope: z.enum(['host', 'domain', 'any']).default('host'),
+  scope: z
+    .enum(['host', 'domain', 'any'])
+    .default('host')
+    .describe(
+      "--scope <scope>  hosts to crawl: host (the seeds' hosts), domain (their registrable domains) or any",
+    ),
   /** A URL must match one of these (if there are any) and none of `exclude`: see the master's
    *  `pattern-syntax`. */
-  include: z.array(pattern).max(100).default([]),
-  exclude: z.array(pattern).max(100).default([]),
-  /** Links away from a seed; 0 fetches the seeds alone. */
-  maxDepth: z.int().min(0).max(65_535).optional(),
-  /** Pages written before the crawl ends. */
-  maxPages: count(Number.MAX_SAFE_INTEGER).optional(),
-  order: z.enum(['bfs', 'dfs', 'priority']).default('bfs'),
-  /** Between the starts of two fetches from one host, in ms; unset: 250, on a loopback host 0. */
-  delayMs: z.int().min(0).max(86_400_000).optional(),
-  /** Concurrent fetches from one host; unset: 2, on a loopback host 32. */
-  perHost: count(10_000).optional(),
-  /** Fetch also URLs that robots.txt disallows, and ignore its Crawl-delay. */
-  ignoreRobots: z.boolean().default(false),
-  /** `robots`: the sitemaps that a host's robots.txt names; `all`: also `/sitemap.xml` where it
-   *  names none. */
-  sitemaps: z.enum(['none', 'robots', 'all']).default('robots'),
-  /** A longer Crawl-delay of a robots.txt counts as this, in ms. */
-  crawlDelayMaxMs: z.int().min(0).max(86_400_000).default(crawlDelayMaxMsDefault),
+  include: z
+    .array(pattern)
+    .max(100)
+    .default([])
+    .describe('--include <regex>  crawl only URLs that match (RE2; repeatable); default: all URLs'),
+  exclude: z
+    .array(pattern)
+    .max(100)
+    .default([])
+    .describe('--exclude <regex>  skip URLs that match (RE2; repeatable); default: none'),
+  /** 0 fetches the seeds alone. */
+  maxDepth: whole(0, 65_535)
+    .optional()
+    .describe('--max-depth <n>  follow at most n links away from a seed; default: no limit'),
+  maxPages: whole(1, Number.MAX_SAFE_INTEGER)
+    .optional()
+    .describe('--max-pages <n>  end the crawl after n pages; default: no limit'),
+  order: z
+    .enum(['bfs', 'dfs', 'priority'])
+    .default('bfs')
+    .describe(
+      '--order <order>  order of URLs within a host: bfs (breadth first), dfs (depth first) or priority',
+    ),
   /** Identify a page by its canonical URL where that is in scope: one page for each. */
-  canonical: z.boolean().default(false),
-  traps: trapLimitsSchema.prefault({}),
-  /** Fetches of one URL before it is buried. */
-  attemptsMax: count(100).default(4),
-  /** Sizes the first Bloom filter; more URLs only add filters. */
-  urlsExpected: count(1_000_000_000).default(1_000_000),
+  canonical: switched().describe(
+    '--canonical  identify pages by their canonical link, and write each page once',
+  ),
+  traps: trapLimitsSchema
+    .prefault({})
+    .describe(
+      '--traps <rule=n,…>  limits on links of endless sites, or off; default: see docs/scope.md',
+    ),
+  /** Between the starts of two fetches. */
+  delayMs: whole(0, 86_400_000)
+    .optional()
+    .describe(
+      '--delay <ms>  milliseconds between two fetches from a host; default: 250, on this machine 0',
+    ),
+  perHost: whole(1, 10_000)
+    .optional()
+    .describe(
+      '--per-host <n>  maximum number of concurrent fetches per host; default: 2, on this machine 32',
+    ),
+  crawlDelayMaxMs: whole(0, 86_400_000)
+    .default(crawlDelayMaxMsDefault)
+    .describe(
+      '--crawl-delay-max <ms>  longest Crawl-delay in robots.txt to honour, in milliseconds',
+    ),
+  /** Its Crawl-delay is ignored, too. */
+  ignoreRobots: switched().describe(
+    '--ignore-robots  fetch URLs that robots.txt disallows; only for sites that you own',
+  ),
+  /** `all`: also `/sitemap.xml` where robots.txt names none. */
+  sitemaps: z
+    .enum(['none', 'robots', 'all'])
+    .default('robots')
+    .describe(
+      '--sitemaps <which>  sitemaps to read: none, robots (named in robots.txt) or all (also /sitemap.xml)',
+    ),
   fetch: fetchSpecSchema.prefault({}),
+  attemptsMax: whole(1, 100)
+    .default(4)
+    .describe('--attempts <n>  number of failed fetches after which a URL is given up'),
+  /** Sizes the first Bloom filter; more URLs only add filters. */
+  urlsExpected: whole(1, 1_000_000_000)
+    .default(1_000_000)
+    .describe(
+      '--urls-expected <n>  expected number of URLs; sizes the Bloom filter, which grows if there are more',
+    ),
 });
 export type CrawlSpec = z.infer<typeof crawlSpecSchema>;
 export type CrawlSpecInput = z.input<typeof crawlSpecSchema>;

@@ -4,12 +4,21 @@
  *     14:02:11 info  slave joined  slave=box-2 peer=10.0.0.7:40112
  */
 import { type Logger, pino } from 'pino';
+import * as z from 'zod';
+import { switched } from './flags.ts';
 import { visible, visibleJson } from './visible.ts';
 
 export type { Logger } from 'pino';
 
-export const logLevels = ['debug', 'info', 'warn', 'error'] as const;
-export type LogLevel = (typeof logLevels)[number];
+/** On both command lines. */
+export const logFields = {
+  jsonLogs: switched().describe('--json-logs  write log lines as JSON'),
+  logLevel: z
+    .enum(['debug', 'info', 'warn', 'error'])
+    .default('info')
+    .describe('--log-level <level>  lowest log level to print'),
+};
+export type LogLevel = z.infer<typeof logFields.logLevel>;
 
 /** `write` gets whole lines, for example to keep them above a status block. */
 export function makeLog(options: {

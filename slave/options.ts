@@ -1,80 +1,61 @@
 /** The slave's command line and environment, frozen into plain options. */
 import { hostname } from 'node:os';
-import { flag, type Joining, joinFlags, joining, makeCommand, whole } from '../shared/cli.ts';
+import * as z from 'zod';
+import { fieldFlags, joinFlags, joining, makeCommand } from '../shared/cli.ts';
 import { ConfigError } from '../shared/errors.ts';
-import { type LogLevel, logLevels } from '../shared/log.ts';
+import { switched, whole } from '../shared/flags.ts';
+import { logFields } from '../shared/log.ts';
 import { peerNameSchema } from '../shared/protocol.ts';
 import { version } from '../shared/version.ts';
 
-export type SlaveOptions = {
-  readonly master: Joining;
-  readonly slots: number;
-  readonly processes: number;
-  readonly name: string;
-  /** `files`: only robots.txt and sitemaps. */
-  readonly takes: 'all' | 'files';
-  /** Time limit of the first connection; later the slave reconnects without a limit. */
-  readonly joinTimeoutMs: number;
-  readonly jsonLogs: boolean;
-  readonly logLevel: LogLevel;
-};
+const slaveSchema = z.object({
+  slots: whole(1, 1000)
+    .default(16)
+    .describe('--slots <n>  maximum number of concurrent fetches per process'),
+  processes: whole(1, 256)
+    .default(1)
+    .describe('--processes <n>  number of slave processes to start; use one per core'),
+  robotsOnly: switched().describe(
+    '--robots-only  fetch only robots.txt and sitemaps, for a crawl whose pages other programs fetch',
+  ),
+  name: z
+    .string()
+    .optional()
+    .describe(
+      '--name <name>  name of the slave in status and logs; default: host name and process id',
+    ),
+  /** Of the first connection; later the slave reconnects without a limit. */
+  joinTimeout: whole(0, 86_400)
+    .default(10)
+    .describe('--join-timeout <s>  seconds to wait for the first connection to the master'),
+  ...logFields,
+});
+
+export type SlaveOptions = ReturnType<typeof parseSlaveOptions>;
 
 /** @throws ConfigError, or commander's own error, each one line. */
-export function parseSlaveOptions(argv: readonly string[], env: NodeJS.ProcessEnv): SlaveOptions {
+export function parseSlaveOptions(argv: readonly string[], env: NodeJS.ProcessEnv) {
   const program = makeCommand('node slave.js', env)
     .description(
       'Orbweaver slave: fetches the pages that a master hands out and reports the results.',
     )
     .version(version)
-    .allowExcessArguments(false);
-  for (const option of joinFlags('address of the master')) program.addOption(option);
-  program
-    .addOption(
-      flag('--slots <n>', 'maximum number of concurrent fetches per process')
-        .default(16)
-        .argParser(whole(1, 1000)),
-    )
-    .addOption(
-      flag('--processes <n>', 'number of slave processes to start; use one per core')
-        .default(1)
-        .argParser(whole(1, 256)),
-    )
-    .addOption(
-      flag(
-        '--robots-only',
-        'fetch only robots.txt and sitemaps, for a crawl whose pages other programs fetch',
-      ).default(false),
-    )
-    .addOption(
-      flag(
-        '--name <name>',
-        'name of the slave in status and logs; default: host name and process id',
-      ),
-    )
-    .addOption(
-      flag('--join-timeout <s>', 'seconds to wait for the first connection to the master')
-        .default(10)
-        .argParser(whole(0, 86_400)),
-    )
-    .addOption(flag('--json-logs', 'write log lines as JSON').default(false))
-    .addOption(
-      flag('--log-level <level>', 'lowest log level to print').choices(logLevels).default('info'),
-    )
+    .allowExcessArguments(false)
     .action(() => {});
+  const options = [...joinFlags('address of the master'), ...fieldFlags(slaveSchema.shape)];
+  for (const option of options) program.addOption(option);
   program.parse(argv as string[]);
-  const values: Record<string, unknown> = program.opts();
-  const name = String(values['name'] ?? `${hostname().slice(0, 48)}-${process.pid}`);
+  const { robotsOnly, joinTimeout, ...values } = slaveSchema.parse(program.opts());
+  const name = values.name ?? `${hostname().slice(0, 48)}-${process.pid}`;
   if (!peerNameSchema.safeParse(name).success) {
     throw new ConfigError('--name must have 1 to 64 printable characters');
   }
   return {
-    master: joining(values, env),
-    slots: Number(values['slots']),
-    processes: Number(values['processes']),
+    ...values,
+    master: joining(program.opts(), env),
     name,
-    takes: values['robotsOnly'] === true ? 'files' : 'all',
-    joinTimeoutMs: Number(values['joinTimeout']) * 1000,
-    jsonLogs: values['jsonLogs'] === true,
-    logLevel: values['logLevel'] as LogLevel,
+    /** `files`: only robots.txt and sitemaps. */
+    takes: robotsOnly ? ('files' as const) : ('all' as const),
+    joinTimeoutMs: joinTimeout * 1000,
   };
 }

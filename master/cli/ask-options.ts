@@ -1,7 +1,7 @@
 /** The subcommands that send a request to a running master, and their flags. */
 import { join } from 'node:path';
-import { type Command, InvalidArgumentError } from 'commander';
-import { type Joining, joinFlags, joining, makeCommand } from '../../shared/cli.ts';
+import type { Command } from 'commander';
+import { type Joining, joinFlags, joining, makeCommand, whole } from '../../shared/cli.ts';
 import {
   crawlName,
   makeSpec,
@@ -57,7 +57,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     .option(
       '--priority <n>',
       'priority of the seeds, from -1000 to 1000; links inherit it',
-      priority,
+      whole(-1000, 1000),
       0,
     );
   for (const option of specFlags()) add.addOption(option);
@@ -152,12 +152,4 @@ function givenSpec(command: Command): SpecPart | undefined {
   makeSpec(values); // so that a bad spec is refused before the master is asked
   const part = specPart(values);
   return Object.keys(part).length > 0 ? part : undefined;
-}
-
-function priority(text: string): number {
-  const value = Number(text);
-  if (!Number.isInteger(value) || Math.abs(value) > 1000) {
-    throw new InvalidArgumentError('It must be a whole number from -1000 to 1000.');
-  }
-  return value;
 }

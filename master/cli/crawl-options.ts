@@ -1,205 +1,84 @@
 /**
  * The options of a crawl on the master's command line: `node master.js`, `add` and `recrawl` have
- * them. Their flags, the parsers of their values, and the spec that they make; also the parsers of
- * a crawl's name and seeds.
+ * them. They are the fields of its spec that have a flag. Here are the parsers of values with a
+ * syntax of their own, and the spec that the values make; also the parsers of its name and seeds.
  */
 import { InvalidArgumentError, type Option } from 'commander';
 import { isAddressRange } from '../../shared/address.ts';
-import { flag, listed, several, whole } from '../../shared/cli.ts';
+import {
+  checked,
+  type Fields,
+  fieldFlag,
+  flag,
+  listed,
+  type Parsers,
+  several,
+} from '../../shared/cli.ts';
 import {
   type CrawlSpec,
   crawlNameSchema,
   crawlSpecSchema,
   fetchSpecSchema,
-  imageVias,
-  isProxyUrl,
   lazyAttributes,
   obeyable,
-  proxyUrlForm,
   trapLimitsSchema,
   trapRules,
 } from '../../shared/crawl.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { canonicalUrl } from '../../shared/url.ts';
-import { version } from '../../shared/version.ts';
 import { refusePatterns } from '../frontier/crawl/patterns.ts';
-
-const product = `Orbweaver/${version}`;
 
 type Values = Record<string, unknown>;
 /** Some fields of a CrawlSpec, unchecked. */
 export type SpecPart = Record<string, unknown>;
 
-export function specFlags(): Option[] {
-  return [
-    flag(
-      '--scope <scope>',
-      "hosts to crawl: host (the seeds' hosts), domain (their registrable domains) or any",
-    )
-      .choices(['host', 'domain', 'any'])
-      .default('host'),
-    flag(
-      '--include <regex>',
-      'crawl only URLs that match (RE2; repeatable); default: all URLs',
-    ).argParser(several),
-    flag('--exclude <regex>', 'skip URLs that match (RE2; repeatable); default: none').argParser(
-      several,
-    ),
-    flag('--max-depth <n>', 'follow at most n links away from a seed; default: no limit').argParser(
-      whole(0, 65_535),
-    ),
-    flag('--max-pages <n>', 'end the crawl after n pages; default: no limit').argParser(
-      whole(1, Number.MAX_SAFE_INTEGER),
-    ),
-    flag(
-      '--order <order>',
-      'order of URLs within a host: bfs (breadth first), dfs (depth first) or priority',
-    )
-      .choices(['bfs', 'dfs', 'priority'])
-      .default('bfs'),
-    flag(
-      '--delay <ms>',
-      'milliseconds between two fetches from a host; default: 250, on this machine 0',
-    ).argParser(whole(0, 86_400_000)),
-    flag(
-      '--per-host <n>',
-      'maximum number of concurrent fetches per host; default: 2, on this machine 32',
-    ).argParser(whole(1, 10_000)),
-    flag('--crawl-delay-max <ms>', 'longest Crawl-delay in robots.txt to honour, in milliseconds')
-      .default(60_000)
-      .argParser(whole(0, 86_400_000)),
-    flag(
-      '--ignore-robots',
-      'fetch URLs that robots.txt disallows; only for sites that you own',
-    ).default(false),
-    flag(
-      '--sitemaps <which>',
-      'sitemaps to read: none, robots (named in robots.txt) or all (also /sitemap.xml)',
-    )
-      .choices(['none', 'robots', 'all'])
-      .default('robots'),
-    flag(
-      '--sitemap-since <date>',
-      'skip sitemap entries last modified before this date (2026-11-01); default: read all',
-    ).argParser(moment),
-    flag('--obey <directives>', `page directives to honour: ${obeyable.join(',')}; all; none`)
-      .argParser(directives)
-      .default(['nofollow'], 'nofollow'),
-    flag('--iframes', 'follow the addresses of iframes like links').default(false),
-    flag('--ignore-refresh', 'do not follow meta refresh').default(false),
-    flag('--canonical', 'identify pages by their canonical link, and write each page once').default(
-      false,
-    ),
-    flag(
-      '--images <which>',
-      'image sources to collect: img (img[src] only), all, or a list of classes',
-    )
-      .argParser(imageClasses)
-      .default('all'),
-    flag('--srcset <which>', 'candidates of a srcset to collect: all, or the best one')
-      .choices(['all', 'best'])
-      .default('all'),
-    flag(
-      '--lazy-attributes <names>',
-      'attributes that hold the address of a lazy image, comma-separated; default: data-src and others',
-    ).argParser(lazyNames),
-    flag(
-      '--traps <rule=n,…>',
-      'limits on links of endless sites, or off; default: see docs/scope.md',
-    ).argParser(trapLimits),
-    flag('--attempts <n>', 'number of failed fetches after which a URL is given up')
-      .default(4)
-      .argParser(whole(1, 100)),
-    flag('--fetch-timeout <ms>', 'time limit of one fetch with its redirects, in milliseconds')
-      .default(30_000)
-      .argParser(whole(1, 600_000)),
-    flag(
-      '--connect-timeout <ms>',
-      "time limit of lookup, connection and TLS, and of a host's first answer, in milliseconds",
-    )
-      .default(5_000)
-      .argParser(whole(1, 600_000)),
-    flag('--page-bytes <n>', 'maximum size of a page in bytes; a longer page is cut')
-      .default(10 << 20)
-      .argParser(whole(1, 1 << 30)),
-    flag('--redirects <n>', 'maximum number of redirects of one fetch')
-      .default(10)
-      .argParser(whole(0, 50)),
-    flag(
-      '--user-agent <text>',
-      `User-Agent header of the slaves (repeatable, to rotate); default: ${product}`,
-    ).argParser(userAgents),
-    flag(
-      '--contact <url-or-mail>',
-      'URL or mail address added to the user agent, so that site owners can reach you; default: none',
-    ).argParser(contact),
-    flag(
-      '--proxy <url>',
-      'http, https or socks5 proxy, with optional user:password@ (repeatable, to rotate); default: none',
-    ).argParser(proxies),
-    flag('--http2', 'use HTTP/2 with https hosts that support it').default(false),
-    flag(
-      '--header <name:value>',
-      "request header (repeatable); Authorization goes to the seeds' hosts only; default: none",
-    ).argParser(headers),
-    flag(
-      '--allow-private [cidr...]',
-      "private addresses to crawl: all, or ranges; default: only those of the seeds' hosts",
-    ).argParser(addressRanges),
-    flag(
-      '--urls-expected <n>',
-      'expected number of URLs; sizes the Bloom filter, which grows if there are more',
-    )
-      .default(1_000_000)
-      .argParser(whole(1, 1_000_000_000)),
-  ];
+const fetchFields = fetchSpecSchema.shape;
+
+/** The parsers of fields whose syntax does not follow from their schema. */
+const parsers: Parsers = {
+  traps: trapLimits,
+  sitemapSinceMs: moment,
+  obey: directives,
+  images: checked(fetchFields.images, imageClasses),
+  lazyAttributes: checked(fetchFields.lazyAttributes, lazyNames),
+  userAgent: checked(fetchFields.otherUserAgents, userAgents),
+  headers: checked(fetchFields.headers, headers),
+  allowPrivate: addressRanges,
+};
+
+/** A field of the spec, or of its part for slaves, with its flag. */
+type Field = { readonly name: string; readonly isFetch: boolean; readonly option: Option };
+
+/** In the order of the schemas. */
+function specFields(shape: Fields = crawlSpecSchema.shape, isFetch = false): Field[] {
+  return Object.entries(shape).flatMap(([name, field]) => {
+    if (name === 'fetch') return specFields(fetchFields, true);
+    const option = fieldFlag(field, parsers[name]);
+    return option === undefined ? [] : [{ name, isFetch, option }];
+  });
 }
 
-/** Where the value of each crawl option belongs in the spec. */
-const specFields: Readonly<
-  Record<string, readonly [keyof CrawlSpec] | readonly ['fetch', string]>
-> = {
-  scope: ['scope'],
-  include: ['include'],
-  exclude: ['exclude'],
-  maxDepth: ['maxDepth'],
-  maxPages: ['maxPages'],
-  order: ['order'],
-  delay: ['delayMs'],
-  perHost: ['perHost'],
-  crawlDelayMax: ['crawlDelayMaxMs'],
-  ignoreRobots: ['ignoreRobots'],
-  sitemaps: ['sitemaps'],
-  sitemapSince: ['fetch', 'sitemapSinceMs'],
-  canonical: ['canonical'],
-  traps: ['traps'],
-  attempts: ['attemptsMax'],
-  urlsExpected: ['urlsExpected'],
-  obey: ['fetch', 'obey'],
-  ignoreRefresh: ['fetch', 'ignoreRefresh'],
-  iframes: ['fetch', 'iframes'],
-  images: ['fetch', 'images'],
-  srcset: ['fetch', 'srcset'],
-  lazyAttributes: ['fetch', 'lazyAttributes'],
-  fetchTimeout: ['fetch', 'timeoutMs'],
-  connectTimeout: ['fetch', 'connectTimeoutMs'],
-  pageBytes: ['fetch', 'bodyBytesMax'],
-  redirects: ['fetch', 'redirectsMax'],
-  proxy: ['fetch', 'proxies'],
-  http2: ['fetch', 'http2'],
-  header: ['fetch', 'headers'],
-  allowPrivate: ['fetch', 'allowPrivate'],
-};
+export function specFlags(): Option[] {
+  return specFields().flatMap(({ name, option }) =>
+    name === 'userAgent' ? [option, contactFlag()] : [option],
+  );
+}
+
+/** The contact is not a field: it becomes a part of each user agent. */
+function contactFlag(): Option {
+  return flag(
+    '--contact <url-or-mail>',
+    'URL or mail address added to the user agent, so that site owners can reach you; default: none',
+  ).argParser(contact);
+}
 
 /** Returns the part of a spec that these values make. Values that are not given are left out. */
 export function specPart(values: Values): SpecPart {
   const part: Values = {};
   const fetch: Values = {};
-  for (const [name, [field, inner]] of Object.entries(specFields)) {
-    const value = values[name];
-    if (value === undefined) continue;
-    if (inner === undefined) part[field] = value;
-    else fetch[inner] = value;
+  for (const { name, isFetch, option } of specFields()) {
+    const value = values[option.attributeName()];
+    if (value !== undefined) (isFetch ? fetch : part)[name] = value;
   }
   Object.assign(fetch, agents(values));
   return Object.keys(fetch).length > 0 ? { ...part, fetch } : part;
@@ -208,8 +87,9 @@ export function specPart(values: Values): SpecPart {
 /** The user agents, each followed by the contact. */
 function agents({ userAgent, contact }: Values): Values {
   if (userAgent === undefined && contact === undefined) return {};
-  const given = Array.isArray(userAgent) ? userAgent.map(String) : [product];
-  const [first = product, ...others] = given.map((agent) =>
+  const own = fetchSpecSchema.parse({}).userAgent;
+  const given = Array.isArray(userAgent) ? userAgent.map(String) : [own];
+  const [first = own, ...others] = given.map((agent) =>
     contact === undefined ? agent : `${agent} (+${contact})`,
   );
   return { userAgent: first, otherUserAgents: others };
@@ -220,7 +100,7 @@ export function makeSpec(values: Values): CrawlSpec {
   const parsed = crawlSpecSchema.safeParse(specPart(values));
   if (parsed.success) return withPatterns(parsed.data);
   const issue = parsed.error.issues[0];
-  throw new ConfigError(`--${flagOf(issue?.path ?? [])}: ${issue?.message}`);
+  throw new ConfigError(`${longFlag(issue?.path ?? [])}: ${issue?.message}`);
 }
 
 /** Refuses text that is not a pattern. Only the master knows whether the crawl has it already. */
@@ -233,11 +113,10 @@ function withPatterns(spec: CrawlSpec): CrawlSpec {
   return spec;
 }
 
-/** The flag that sets a field of the spec. */
-function flagOf(path: readonly PropertyKey[]): string {
-  const field = String(path.findLast((step) => typeof step === 'string') ?? '');
-  const name = field.replace(/(Ms|Max)$/, '').replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`);
-  return { timeout: 'fetch-timeout', 'body-bytes': 'page-bytes' }[name] ?? name;
+/** The flag that sets the field at this path; it sets further user agents, too. */
+function longFlag(path: readonly PropertyKey[]): string {
+  const field = specFields().find(({ name }) => path.slice(0, 2).includes(name));
+  return field?.option.long ?? '--user-agent';
 }
 
 /** Commander would take any argument after `--allow-private` as its value, even a seed. So this
@@ -262,11 +141,8 @@ function headers(text: string, before: [string, string][] | undefined): [string,
   const given = text.split('\n').filter((line) => line.trim() !== '');
   const parsed = given.map((line): [string, string] => {
     const colon = line.indexOf(':');
-    const pair: [string, string] = [line.slice(0, colon).trim(), line.slice(colon + 1).trim()];
-    const problem = fetchSpecSchema.safeParse({ headers: [pair] }).error?.issues[0]?.message;
     if (colon < 1) throw new InvalidArgumentError('It must be NAME: VALUE.');
-    if (problem !== undefined) throw new InvalidArgumentError(`It ${problem}.`);
-    return pair;
+    return [line.slice(0, colon).trim(), line.slice(colon + 1).trim()];
   });
   return [...(before ?? []), ...parsed];
 }
@@ -284,12 +160,6 @@ function contact(text: string): string {
 function userAgents(text: string, before: string[] | undefined): string[] {
   if (text.trim() === '') throw new InvalidArgumentError('It must not be empty.');
   return several(text, before);
-}
-
-function proxies(text: string, before: string[] | undefined): string[] {
-  const urls = several(text, before);
-  if (!urls.every(isProxyUrl)) throw new InvalidArgumentError(`It ${proxyUrlForm}.`);
-  return urls;
 }
 
 /** A day, or a moment: `2026-11-01`, `2026-11-01T08:00:00Z`. */
@@ -319,11 +189,7 @@ const trapExample = `segments=64,session=off; the rules: ${trapRules.join(' ')}`
 
 /** `img`, `all`, or classes separated by commas. */
 function imageClasses(text: string): string | string[] {
-  if (text === 'img' || text === 'all') return text;
-  const classes = listed(text);
-  const known: readonly string[] = imageVias;
-  if (classes.every((name) => known.includes(name))) return classes;
-  throw new InvalidArgumentError(`It must be img, all, or some of: ${known.join(',')}.`);
+  return text === 'img' || text === 'all' ? text : listed(text);
 }
 
 /** `all`, `none`, or directives separated by commas. */
@@ -373,11 +239,4 @@ export function seedUrl(text: string, isFirst: boolean): string {
   return url.href;
 }
 
-export function crawlName(text: string): string {
-  if (!crawlNameSchema.safeParse(text).success) {
-    throw new InvalidArgumentError(
-      'It must be 1 to 64 letters, digits, dots, dashes or underscores.',
-    );
-  }
-  return text;
-}
+export const crawlName = checked(crawlNameSchema, (text) => text);
