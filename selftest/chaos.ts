@@ -20,7 +20,7 @@ import { generateSite, randomOf, TestSite, type Truth } from './site.ts';
 import { SmallDisk } from './small-disk.ts';
 import { Tally } from './tally.ts';
 
-export type ChaosOptions = {
+type ChaosOptions = {
   readonly seed: number;
   readonly forMs: number;
   readonly slaves: number;

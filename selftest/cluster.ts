@@ -18,7 +18,7 @@ const leaveMs = 60_000;
 const startMs = 60_000;
 const againMs = 100;
 
-export type ClusterOptions = {
+type ClusterOptions = {
   /** Where `master.js` and `slave.js` are. */
   readonly programs: string;
   /** Folder of state, results and output of the programs. */

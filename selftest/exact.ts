@@ -26,7 +26,7 @@ export type Line = {
   readonly slave: string;
 };
 
-export type Difference = {
+type Difference = {
   readonly missing: readonly string[];
   readonly extra: readonly string[];
   readonly twice: readonly string[];

@@ -4,7 +4,7 @@ import { InvalidArgumentError, Option } from 'commander';
 import { makeCommand, whole } from '../shared/cli.ts';
 import { ConfigError } from '../shared/errors.ts';
 
-export type SelftestOptions = {
+type SelftestOptions = {
   readonly seed: number;
   readonly forMs: number;
   readonly slaves: number;

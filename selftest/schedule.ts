@@ -18,7 +18,7 @@ export type Fault =
 
 export type Due = { readonly afterMs: number; readonly fault: Fault };
 
-export type ScheduleOptions = {
+type ScheduleOptions = {
   readonly seed: number;
   /** Between two faults, on average. */
   readonly everyMs: number;

@@ -13,7 +13,7 @@ import type { AddressInfo, Server, Socket } from 'node:net';
 /** Private key and certificate, PEM. */
 export type Identity = { readonly key: string; readonly cert: string };
 
-export type Page = {
+type Page = {
   readonly kind: 'page';
   /** Paths of this site, or absolute URLs. */
   readonly links: readonly string[];
@@ -39,7 +39,7 @@ export type Resource = (
 };
 export type Resources = Map<string, Resource>;
 
-export type Request = {
+type Request = {
   readonly path: string;
   readonly at: number;
   /** Port of the client's socket. */

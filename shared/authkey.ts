@@ -21,7 +21,7 @@ const lookEveryMs = 1_000;
 
 /** Returns the keys in a file, one per line. The first is used to connect; a master also accepts
  *  the second. @throws ConfigError */
-export function readAuthkeys(path: string): readonly [Buffer, ...Buffer[]] {
+function readAuthkeys(path: string): readonly [Buffer, ...Buffer[]] {
   let text: string;
   let stats: Stats;
   try {
@@ -54,7 +54,7 @@ export function readAuthkeys(path: string): readonly [Buffer, ...Buffer[]] {
 }
 
 /** Returns the key in a file that is used to connect. @throws ConfigError */
-export function readAuthkey(path: string): Buffer {
+function readAuthkey(path: string): Buffer {
   return readAuthkeys(path)[0];
 }
 

@@ -50,14 +50,14 @@ export type Tls = {
   readonly as: 'client' | 'server' | 'server, required';
 };
 
-export type ConnectionOptions = {
+type ConnectionOptions = {
   /** Bounds the handshake and the first message. */
   readonly handshakeMs?: number;
   readonly tls?: Tls | undefined;
 };
 
 /** Time without sending before a ping, and time without receiving before the end, in ms. */
-export type Heartbeat = {
+type Heartbeat = {
   readonly heartbeatMs: number;
   readonly silenceMs: number;
   /** A peer that reads nothing of what it is sent for this long is closed; default: never. A client

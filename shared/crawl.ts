@@ -72,10 +72,10 @@ export const lazyAttributes: readonly string[] = [
   'data-poster',
 ];
 /** The form that `isProxyUrl` accepts, in words. */
-export const proxyUrlForm = 'must be http://, https:// or socks5://[user:password@]host[:port]';
+const proxyUrlForm = 'must be http://, https:// or socks5://[user:password@]host[:port]';
 
 /** Is it the address of a proxy, without a path? */
-export function isProxyUrl(text: string): boolean {
+function isProxyUrl(text: string): boolean {
   if (!/^(?:https?|socks5):\/\/[^/?#]+\/?$/i.test(text) || !URL.canParse(text)) return false;
   return new URL(text).hostname !== '';
 }

@@ -18,7 +18,7 @@ export const logFields = {
     .default('info')
     .describe('--log-level <level>  lowest log level to print'),
 };
-export type LogLevel = z.infer<typeof logFields.logLevel>;
+type LogLevel = z.infer<typeof logFields.logLevel>;
 
 /** `write` gets whole lines, for example to keep them above a status block. */
 export function makeLog(options: {

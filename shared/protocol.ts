@@ -100,7 +100,7 @@ export type FetchErrorKind = (typeof fetchErrorKinds)[number];
 
 /** The reasons for which a link is skipped: scope and patterns, `--max-depth`, a trap. Source:
  *  PROTOCOL.md [C-12]. */
-export const skipReasons = ['host', 'include', 'exclude', 'depth', ...trapRules] as const;
+const skipReasons = ['host', 'include', 'exclude', 'depth', ...trapRules] as const;
 export type SkipReason = (typeof skipReasons)[number];
 export type TrapRule = (typeof trapRules)[number];
 export const imagePixelsMax = 1_000_000;
@@ -250,7 +250,3 @@ export type Push =
   | { verb: 'drain' }
   /** The last message before the master closes: the peer's mistake. [E-2] */
   | { verb: 'error'; error: ErrorCode; message: string };
-
-export type Reply<V extends keyof Replies = keyof Replies> =
-  | ({ id: number; ok: true } & Replies[V])
-  | { id: number; ok: false; error: ErrorCode; message: string };

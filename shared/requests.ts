@@ -23,7 +23,7 @@ const url = z.string().min(1).max(limits.urlChars);
 const short = z.string().max(256);
 const queueName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/);
 
-export const fetchErrorSchema = z.strictObject({
+const fetchErrorSchema = z.strictObject({
   kind: z.enum(fetchErrorKinds),
   message: z.string().max(512),
 });

@@ -11,7 +11,7 @@ import { readFileSync } from 'node:fs';
 import { messageOf } from './errors.ts';
 
 export type ResolvedAddress = { readonly address: string; readonly family: number };
-export type Resolved = {
+type Resolved = {
   /** IPv4 first: it works in more places, and Node tries the other family soon after. */
   readonly addresses: readonly ResolvedAddress[];
   readonly ttlMs: number;
@@ -32,7 +32,7 @@ export class LookupError extends Error {
   }
 }
 
-export type AddressCacheOptions = {
+type AddressCacheOptions = {
   /** Names kept; the one unused for longest goes first. */
   readonly countMax?: number;
   /** An answer is used for its TTL, but no shorter and no longer than this. */
@@ -114,7 +114,7 @@ const systemTtlMs = 30_000;
  *  Source: RFC 6761, RFC 6762, RFC 8375. */
 const systemName = /^[^.]*\.?$|\.(localhost|local|test|internal|home\.arpa)\.?$/i;
 
-export type SystemResolveOptions = {
+type SystemResolveOptions = {
   /** `address:port` of name servers; default: the system's. */
   readonly servers?: readonly string[];
   readonly hosts?: string;

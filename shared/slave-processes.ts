@@ -25,7 +25,7 @@ export type SlaveEnd = {
   readonly lines: readonly string[];
 };
 
-export type SlaveProcessesOptions = {
+type SlaveProcessesOptions = {
   /** Path of slave.js. */
   readonly program: string;
   /** The command line of the slave of that name. */

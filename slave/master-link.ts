@@ -25,13 +25,13 @@ const retryMaxMs = 5_000;
 const connectMsMin = 1_000;
 const connectMsMax = 10_000;
 
-export type LinkHandler = {
+type LinkHandler = {
   readonly onJoined: (master: MasterClient) => void;
   readonly onPush: (push: Push) => void;
   readonly onLost: () => void;
 };
 
-export type LinkOptions = {
+type LinkOptions = {
   readonly master: Joining;
   readonly name: string;
   readonly joinTimeoutMs: number;

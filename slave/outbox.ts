@@ -12,7 +12,7 @@ const bytesMax = 64 << 20;
 /** A statement may wait this long for others, so that they leave in one write. */
 const withinMs = 5;
 
-export type OutboxOptions = {
+type OutboxOptions = {
   /** Undefined while there is no connection. */
   readonly master: () => MasterClient | undefined;
   /** Called when there is more room than before. */

@@ -29,7 +29,7 @@ import { MasterLink } from './master-link.ts';
 import { Outbox } from './outbox.ts';
 import { ofFailure } from './statements.ts';
 
-export type WorkerOptions = {
+type WorkerOptions = {
   readonly master: Joining;
   readonly name: string;
   readonly slots: number;

@@ -8,7 +8,7 @@ import { withRangesBound } from './crawl-options.ts';
 import { allServeFlags, folderFlags, type ServeOptions, serveOptions } from './serve-options.ts';
 
 /** The subcommand that repairs the data folder while no master runs. */
-export type RepairOptions = {
+type RepairOptions = {
   readonly kind: 'repair';
   readonly dataFolder: string;
   readonly outFolder: string;
@@ -17,9 +17,9 @@ export type RepairOptions = {
 };
 
 /** Another program's command line: `selftest.js` reads it. */
-export type SelftestOptions = { readonly kind: 'selftest' };
+type SelftestOptions = { readonly kind: 'selftest' };
 
-export type MasterOptions = ServeOptions | AskOptions | RepairOptions | SelftestOptions;
+type MasterOptions = ServeOptions | AskOptions | RepairOptions | SelftestOptions;
 
 type Values = Record<string, unknown>;
 

@@ -22,7 +22,7 @@ export type Recrawl = {
   /** Options that differ from those of the earlier crawl. */
   readonly spec: SpecPart | undefined;
 };
-export type RecrawlAnswer = {
+type RecrawlAnswer = {
   admitted: number;
   known: number;
   refused: number;

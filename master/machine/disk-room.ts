@@ -18,7 +18,7 @@ const trialBytes = 1 << 20;
 
 export type Shortage = { readonly folder: string; readonly freeBytes: number };
 
-export type DiskRoomOptions = {
+type DiskRoomOptions = {
   readonly folders: readonly string[];
   /** With fewer free bytes there is no room. */
   readonly reserveBytes: number;

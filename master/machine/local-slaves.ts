@@ -15,7 +15,7 @@ import { ConfigError } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';
 import { type SlaveEnd, SlaveProcesses } from '../../shared/slave-processes.ts';
 
-export type LocalSlavesOptions = {
+type LocalSlavesOptions = {
   readonly authkeys: () => readonly Buffer[];
   readonly log: Logger;
   /** The address of the master for a program on this machine: `host:port`. */

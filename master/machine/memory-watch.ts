@@ -19,7 +19,7 @@ const idleMs = 2_000;
 /** Less garbage than this is not worth the pause of a collection. */
 const worthBytes = 4 << 20;
 
-export type MemoryWatchOptions = {
+type MemoryWatchOptions = {
   readonly bytesMax: number;
   /** A count of the master's work: while it does not change, a pause disturbs nothing. */
   readonly commits: () => number;

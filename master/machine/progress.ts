@@ -7,7 +7,7 @@ import { trapRules } from '../../shared/crawl.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { CrawlStatus } from '../../shared/protocol.ts';
 
-export type Snapshot = { readonly crawls: readonly CrawlStatus[]; readonly slaves: number };
+type Snapshot = { readonly crawls: readonly CrawlStatus[]; readonly slaves: number };
 
 const repaintEveryMs = 500;
 /** Crawls in the status block: it must fit on the terminal. */
@@ -129,7 +129,7 @@ export function number(value: number): string {
   return value.toLocaleString('en-US');
 }
 
-export function duration(ms: number): string {
+function duration(ms: number): string {
   const seconds = ms / 1000;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   if (seconds < 120) return `${Math.round(seconds)} s`;

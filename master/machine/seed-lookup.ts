@@ -8,7 +8,7 @@
  */
 import { AddressCache, type Resolve, systemResolve } from '../../shared/resolver.ts';
 
-export type SeedLookupOptions = {
+type SeedLookupOptions = {
   readonly resolve?: Resolve;
   /** Maximum number of names under way at once; each takes a socket. */
   readonly atOnce?: number;

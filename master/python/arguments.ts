@@ -100,7 +100,7 @@ export function waitMsOf(block: PyValue, timeout: PyValue): number {
 }
 
 /** Returns what Python's `bool()` returns. */
-export function isTrue(value: PyValue): boolean {
+function isTrue(value: PyValue): boolean {
   if (value === null || value === false || value === 0 || value === '') return false;
   if (typeof value !== 'object') return value !== 0n;
   if (value instanceof PyFloat) return value.value !== 0;

@@ -30,7 +30,7 @@ import { type PutValue, readPuts } from './put-values.ts';
 import { emptyError, runtimeError, typeError, valueError } from './replies.ts';
 
 const names = ['task_queue', 'filter_queue', 'result_queue'] as const;
-export type CrawlQueueName = (typeof names)[number];
+type CrawlQueueName = (typeof names)[number];
 
 export function isCrawlQueue(name: string): name is CrawlQueueName {
   return (names as readonly string[]).includes(name);

@@ -40,7 +40,7 @@ export type PageInHand = {
 };
 
 /** A value put for a page; `links`: canonical, each with a line feed. */
-export type NotedPut = {
+type NotedPut = {
   readonly links: string;
   readonly images: readonly Image[];
   readonly told: Told;

@@ -40,7 +40,7 @@ export function isPickle(payload: Buffer): boolean {
 }
 
 /** The parts of the master that a connection uses. */
-export type CallerPorts = {
+type CallerPorts = {
   readonly manager: Manager;
   readonly memory: MemoryWatch;
   /** A pickle contains something that is not allowed: it had no effect, and the connection goes

@@ -84,6 +84,6 @@ export function builtBytesMax(memoryBytes: number): number {
   return Math.min(memoryBytes / memoryPart, builtMost);
 }
 
-export function tooLarge(): PickleError {
+function tooLarge(): PickleError {
   return new PickleError("the value is too large for the master's --memory-limit");
 }

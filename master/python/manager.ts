@@ -26,7 +26,7 @@ type ServerFunction = {
   readonly run: (caller: Caller, args: readonly PyValue[]) => PyValue;
 };
 
-export type ManagedOptions = CrawlQueuesOptions & {
+type ManagedOptions = CrawlQueuesOptions & {
   /** Names of plain queues, which take precedence over those of the crawls. */
   readonly plain: ReadonlyMap<string, number>;
 };

@@ -19,7 +19,7 @@ export type PutValue = {
 };
 
 /** The meaning of plain strings in a queue. */
-export type PutKind = 'links' | 'images';
+type PutKind = 'links' | 'images';
 
 const imageKeys = ['src', 'img', 'image', 'images'];
 const itemsMax = 50_000;

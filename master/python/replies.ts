@@ -13,7 +13,7 @@ import { writePickle } from './pickle/writer.ts';
 export type ReplyProtocol = 2 | 3;
 
 /** An exception for the client to raise. */
-export class RaisedError extends CommandError {
+class RaisedError extends CommandError {
   readonly exception: PyException;
 
   constructor(module: string, className: string, message?: string) {

@@ -26,7 +26,7 @@ const backupsMax = 16;
 
 type Made = { readonly folder: string; readonly bytes: number };
 
-export type BackupsOptions = {
+type BackupsOptions = {
   readonly store: NativeStore;
   readonly dataFolder: string;
   readonly outFolder: string;

@@ -27,7 +27,7 @@ export type Meta = {
   readonly main: Tree;
 };
 
-export type Reading = {
+type Reading = {
   readonly tree: Tree;
   readonly meta: Meta;
   /** Pages read so far; a page read twice is damage. */

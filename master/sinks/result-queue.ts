@@ -54,7 +54,7 @@ const writeEveryMs = 200;
 /** Rows that are read from the store at once. */
 const storedRows = 64;
 
-export type ResultQueueOptions = {
+type ResultQueueOptions = {
   readonly store: Store;
   readonly commits: GroupCommit;
   /** `<out>`. */

@@ -12,7 +12,7 @@ import type { Change, Store } from './store.ts';
 export type Part = { readonly changes: Change[]; readonly done: () => void };
 
 /** Returns its part, or undefined if it has nothing to commit. */
-export type Gatherer = () => Part | undefined;
+type Gatherer = () => Part | undefined;
 
 /** The disk that commits go to: none starts while it is short of space. */
 export type Room = { readonly isShort: boolean; room(): Promise<void> };

@@ -191,7 +191,7 @@ export function taskKey(crawl: number, host: Uint8Array, rank: number, seq: numb
   return key;
 }
 
-export type TaskKeyParts = { crawl: number; host: Buffer; rank: number; seq: number };
+type TaskKeyParts = { crawl: number; host: Buffer; rank: number; seq: number };
 
 /** Undefined when the bytes cannot be a task key. */
 export function parseTaskKey(key: Buffer): TaskKeyParts | undefined {
@@ -234,7 +234,7 @@ export function decodeTask(value: Buffer, now = Number.POSITIVE_INFINITY): TaskR
 }
 
 /** Lines for each file of a crawl. */
-export type ResultLines = { pages: string; images: string; skipped: string };
+type ResultLines = { pages: string; images: string; skipped: string };
 
 export function encodeResults({ pages, images, skipped }: ResultLines): Buffer {
   const pagesBytes = Buffer.byteLength(pages);

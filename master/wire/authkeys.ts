@@ -4,7 +4,7 @@ import { ConfigError, messageOf } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';
 import { isLoopback } from '../../shared/url.ts';
 
-export type AuthkeyOptions = {
+type AuthkeyOptions = {
   /** The key itself; undefined: the ones in `authkeyFile`. */
   readonly authkey: Buffer | undefined;
   readonly authkeyFile: string;

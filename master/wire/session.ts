@@ -36,7 +36,7 @@ const tightBytesMax = 1 << 20;
 
 /** The number of leases that it may hold: see `LeaseHolder`. */
 /** The server's interest in a session. */
-export type SessionWatcher = {
+type SessionWatcher = {
   /** Delay of the challenge, in ms. */
   readonly waitMs: number;
   /** The peer gave the right answer to its challenge. */

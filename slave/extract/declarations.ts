@@ -29,7 +29,7 @@ export type Declared = {
   canonical?: string;
 };
 
-export type DeclarationOptions = {
+type DeclarationOptions = {
   readonly headers: PageHeaders;
   readonly userAgent: string;
   /** Makes text of a raw attribute value. */

@@ -97,7 +97,7 @@ const fullTables = tables(
 );
 
 /** `all`: every place of an image; `rel`: also the rel of links; `iframes`: also their src. */
-export type Wants = { readonly all: boolean; readonly rel: boolean; readonly iframes: boolean };
+type Wants = { readonly all: boolean; readonly rel: boolean; readonly iframes: boolean };
 
 const variants: ReadonlyMap<number, Tables> = new Map(
   [false, true].flatMap((all) =>

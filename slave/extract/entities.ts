@@ -52,7 +52,7 @@ function decodeAmpersands(text: string): string | undefined {
 }
 
 /** Returns the text of a title (RCDATA: references count, tags do not). */
-export function decodeTitle(value: string): string {
+function decodeTitle(value: string): string {
   const text = value.includes('\0') ? value.replaceAll('\0', '\ufffd') : value;
   if (!text.includes('&')) return text;
   return decodeHTML(text);

@@ -25,7 +25,7 @@ import type { Resolver } from './resolve.ts';
 import { type Candidate, parseSrcset } from './srcset.ts';
 import type { Tag } from './tag.ts';
 
-export type ImageOptions = {
+type ImageOptions = {
   readonly vias: ReadonlySet<ImageVia>;
   /** Which candidates of a srcset: all, or the largest one. */
   readonly srcset: 'all' | 'best';

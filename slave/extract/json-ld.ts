@@ -4,7 +4,7 @@
  * Source: JSON-LD 1.1; schema.org, ImageObject.
  */
 
-export type LinkedImage = {
+type LinkedImage = {
   readonly src: string;
   readonly width?: number;
   readonly height?: number;

@@ -5,8 +5,8 @@
 import { letterBit } from './elements.ts';
 
 /** `background` counts on every element, `poster` on video, the others on elements of images. */
-export type LazyUse = 'url' | 'background' | 'poster';
-export type LazyName = { readonly use: LazyUse; readonly isSet: boolean };
+type LazyUse = 'url' | 'background' | 'poster';
+type LazyName = { readonly use: LazyUse; readonly isSet: boolean };
 export type LazyValue = { readonly name: LazyName; readonly value: string };
 
 export class LazyNames {

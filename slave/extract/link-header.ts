@@ -4,7 +4,7 @@
  * Source: RFC 8288, section 3 and appendix B.2.
  */
 
-export type HeaderLink = {
+type HeaderLink = {
   /** Raw, to be resolved against the URL of the answer. */
   readonly target: string;
   /** Lower-case. */

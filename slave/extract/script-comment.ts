@@ -8,7 +8,7 @@ import { dash, isTag, slash } from './elements.ts';
 /** In `escaped` a comment is open in the script, in `double` also a script in that comment. */
 export type ScriptDepth = 'plain' | 'escaped' | 'double';
 
-export type ScriptScan = {
+type ScriptScan = {
   /** After "</script" if `ended`, else the position at which to continue with more input. */
   at: number;
   depth: ScriptDepth;

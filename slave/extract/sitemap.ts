@@ -12,7 +12,7 @@ import { limits, type SitemapKind } from '../../shared/protocol.ts';
 
 /** The protocol allows 50,000 URLs and 50 MiB per file; not every site complies. Source:
  *  sitemaps.org, "Using Sitemap index files". */
-export const sitemapEntriesMax = 200_000;
+const sitemapEntriesMax = 200_000;
 export const sitemapBytesMax = 50 << 20;
 /** A real sitemap has five levels; htmlparser2 searches all open elements for each end tag. */
 const depthMax = 32;
@@ -21,7 +21,7 @@ const imagesMax = 1000;
 /** Characters that are parsed between two checks of the limits. */
 const pieceChars = 1 << 16;
 
-export type SitemapEntry = {
+type SitemapEntry = {
   /** As written, trimmed: absolute, http or https, at most `limits.urlChars`. */
   readonly url: string;
   /** The latest possible moment of its modification date, in ms since 1970. */
@@ -38,14 +38,7 @@ export type Sitemap = {
   readonly cut: boolean;
 };
 
-export type SitemapLimits = { readonly entriesMax?: number; readonly bytesMax?: number };
-
-/** Read a whole sitemap from its chunks, cut anywhere. Never throws for any bytes. */
-export function parseSitemap(chunks: Iterable<Uint8Array>, bounds?: SitemapLimits): Sitemap {
-  const reader = new SitemapReader(bounds);
-  for (const chunk of chunks) if (!reader.write(chunk)) break;
-  return reader.end();
-}
+type SitemapLimits = { readonly entriesMax?: number; readonly bytesMax?: number };
 
 const none = new Uint8Array(0);
 
@@ -278,7 +271,7 @@ const mailDate =
 
 /** Returns the latest possible moment of a date: the end of a day. undefined: not a date.
  *  Source: sitemaps.org, "lastmod"; W3C note on date and time formats. */
-export function dateOf(written: string): number | undefined {
+function dateOf(written: string): number | undefined {
   const text = written.trim();
   const date = w3cDate.exec(text);
   const ms = date !== null || mailDate.test(text) ? Date.parse(text) : Number.NaN;

@@ -4,7 +4,7 @@
  * HTML's, an end tag closes the open elements inside its element.
  * Source: Namespaces in XML 1.0.
  */
-export type Namespace = 'html' | 'svg' | 'other';
+type Namespace = 'html' | 'svg' | 'other';
 
 type Prefixes = ReadonlyMap<string, string>;
 type Entry = { readonly name: string; readonly prefixes: Prefixes };

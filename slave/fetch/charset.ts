@@ -21,10 +21,10 @@ import sniffMeta from 'html-encoding-sniffer';
 import { declaredLabel, seenUtf16 } from './xml-declaration.ts';
 
 /** Bytes that the `<meta>` prescan looks at. */
-export const prescanBytes = 1024;
+const prescanBytes = 1024;
 const heldBytesMax = 1 << 20;
 
-export type DecoderOptions = {
+type DecoderOptions = {
   /** XHTML: meta elements are ignored. */
   readonly xml?: boolean;
 };

@@ -69,7 +69,7 @@ export function send(
   agent.dispatch({ origin: url.origin, path, method: 'GET', headers }, handler, leftMs);
 }
 
-export type ClientsOptions = {
+type ClientsOptions = {
   /** Sockets per origin at once, of each client. */
   readonly connections: number;
   readonly addresses: AddressCache;

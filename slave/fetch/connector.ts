@@ -17,7 +17,7 @@ import type { buildConnector } from 'undici';
 import makeTcpConnector from 'undici/lib/core/connect.js';
 import type { TlsSessions } from './tls-sessions.ts';
 
-export type ConnectorOptions = {
+type ConnectorOptions = {
   /** Time limit until the connection is ready, TLS included. */
   readonly timeoutMs: number;
   readonly lookup?: import('node:net').LookupFunction;

@@ -20,7 +20,7 @@ export function fieldOf(headers: Headers, name: string): string | undefined {
   return Array.isArray(values) ? values[0] : values;
 }
 
-export type ContentType = {
+type ContentType = {
   /** Lower-case `type/subtype`; undefined if the header is missing or malformed. */
   essence: string | undefined;
   charset: string | undefined;

@@ -40,16 +40,16 @@ export type Hop<Body> =
 type Unread = Exclude<Hop<never>, { kind: 'body' | 'failed' }>;
 
 /** The part of undici's controller that is used; the types of the library stay in `clients`. */
-export type Controller = { abort(reason: Error): void; pause(): void; resume(): void };
+type Controller = { abort(reason: Error): void; pause(): void; resume(): void };
 
 const drainBytesMax = 64 << 10;
 const shortBody: Failure = {
   error: { kind: 'protocol', message: 'body shorter than its content-length' },
 };
 // One object for all: its stack is not used, and a new one costs microseconds.
-export const unwanted = new Error('no longer wanted');
+const unwanted = new Error('no longer wanted');
 
-export type ExchangeOptions<Body> = {
+type ExchangeOptions<Body> = {
   /** Canonical URL of this hop. */
   url: string;
   spec: FetchSpec;

@@ -18,7 +18,7 @@ export interface BodyReader<Body> {
 }
 
 /** The head of an answer, and the functions that its reader may call. */
-export type AnswerHead = {
+type AnswerHead = {
   /** Canonical URL of the answer. */
   readonly url: string;
   readonly status: number;

@@ -4,7 +4,7 @@ import { type Client, send } from './clients.ts';
 import { Exchange, type Hop } from './exchange.ts';
 import type { FetchPlan } from './fetch-plan.ts';
 
-export type HopOptions<Body> = {
+type HopOptions<Body> = {
   readonly plan: FetchPlan<Body>;
   readonly spec: FetchSpec;
   readonly signal: AbortSignal;

@@ -10,7 +10,7 @@ import { type Coding, CodingError, sniffBytes, sniffedCodings } from './content.
 import { Gunzip } from './gunzip.ts';
 import { createZstd } from './zstd.ts';
 
-export type InflaterEvents = {
+type InflaterEvents = {
   data(chunk: Uint8Array): void;
   end(): void;
   error(error: Error): void;

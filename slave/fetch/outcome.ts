@@ -82,7 +82,7 @@ const endedCodes =
   /^(?:UND_ERR_SOCKET|UND_ERR_RES_CONTENT_LENGTH_MISMATCH|ECONNRESET|EPIPE|ERR_HTTP2_.*)$/;
 
 /** Returns kind and one short line for any error of the HTTP client or zlib. */
-export function fetchError(error: unknown): FetchErrorBody {
+function fetchError(error: unknown): FetchErrorBody {
   if (
     error instanceof BlockedError ||
     error instanceof ProxyError ||
@@ -109,7 +109,7 @@ export function fetchError(error: unknown): FetchErrorBody {
 
 /** Did undici's parser refuse the answer? Its errors of that kind have no code. An assertion of its
  *  own fails for a status below 100. */
-export function isUnreadable(error: unknown): boolean {
+function isUnreadable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error.name === 'HTTPParserError') return !isCutOff(error);
   const code = codeOf(error);

@@ -15,7 +15,7 @@ const asideMsMax = 600_000;
 const refusalsMax = 3;
 
 /** Called when a proxy is set aside for some ms, or in use again. */
-export type ProxyEvents = {
+type ProxyEvents = {
   readonly onAside: (proxy: ProxyServer, reason: string, ms: number) => void;
   readonly onBack?: (proxy: ProxyServer) => void;
 };

@@ -15,7 +15,7 @@ import { ProxyError } from './proxy-error.ts';
 import { SilenceWatch } from './silence.ts';
 import { socksConnect, socksGreet } from './socks.ts';
 
-export type ProxyClientOptions = {
+type ProxyClientOptions = {
   readonly proxy: ProxyServer;
   readonly pool: Omit<Pool.Options, 'connect'>;
   readonly sockets: SocketCount;

@@ -7,7 +7,7 @@
  */
 import { limits } from '../../shared/protocol.ts';
 
-export type RedirectStep =
+type RedirectStep =
   /** `isElsewhere`: to another origin than the last. */
   | { kind: 'follow'; isElsewhere: boolean }
   /** `target`: canonical, without fragment. */
@@ -21,7 +21,7 @@ export function isRedirect(status: number): boolean {
   return statuses.has(status);
 }
 
-export type ChainOptions = {
+type ChainOptions = {
   readonly hopsMax: number;
   /** To other origins, too; false by default. */
   readonly leadsAnywhere?: boolean | undefined;

@@ -3,7 +3,7 @@ import type { FetchSpec } from '../../shared/crawl.ts';
 import { basicAuth } from './basic-auth.ts';
 import { acceptedCodings, type Validators } from './content.ts';
 
-export type HeaderOptions = {
+type HeaderOptions = {
   readonly spec: FetchSpec;
   /** The host of a seed, which may be told who asks. */
   readonly open: boolean;

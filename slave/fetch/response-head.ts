@@ -19,7 +19,7 @@ export class MalformedError extends Error {
   }
 }
 
-export type ResponseHead =
+type ResponseHead =
   /** 1xx: another head follows. */
   | { readonly kind: 'interim'; readonly isOdd: boolean }
   | {

@@ -9,7 +9,7 @@ import type { Dispatcher } from 'undici';
 type Handler = Dispatcher.DispatchHandler;
 type Controller = Dispatcher.DispatchController;
 
-export type SilenceOptions = {
+type SilenceOptions = {
   /** After this time without an answer the proxy is probed. */
   readonly afterMs: number;
   readonly isAlive: () => Promise<boolean>;

@@ -15,7 +15,7 @@ const replies: Readonly<Record<number, string>> = {
   6: 'TTL expired',
 };
 
-export type SocksUser = { readonly username: string; readonly password: string };
+type SocksUser = { readonly username: string; readonly password: string };
 
 /** Resolves when the proxy has accepted us, whichever hosts it can reach. The caller bounds the
  *  time by destroying the socket. @throws ProxyError */

@@ -14,7 +14,7 @@ export type Way = {
   readonly cookie: string;
 };
 
-export type WayEvents<Body> = {
+type WayEvents<Body> = {
   ask(way: Way): Promise<Hop<Body>>;
   /** When the host may be asked once more. */
   turn(): Promise<Turn>;

@@ -11,7 +11,7 @@ import type { BodyReader } from '../fetch/fetch-plan.ts';
 
 export type Page = { extract: Extract; charset: string; bytes: number; cut: boolean };
 
-export type PageOptions = {
+type PageOptions = {
   /** Final URL, canonical. */
   url: string;
   /** Charset of Content-Type. */

@@ -77,7 +77,7 @@ async function highest(until: Promise<unknown>, look: () => number): Promise<num
 }
 
 /** Bytes that were written to the device of a folder since it was attached. */
-export function writtenBytes(folder: string): number {
+function writtenBytes(folder: string): number {
   const { dev } = statSync(folder);
   // Source: makedev(3).
   const major = ((dev >> 8) & 0xfff) | 0;

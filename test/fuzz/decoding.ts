@@ -14,7 +14,7 @@ import { limits } from '../../shared/protocol.ts';
 import { Mutator } from './mutator.ts';
 import type { Traffic } from './recording.ts';
 
-export type Decoded = { frames: number; requests: number; slowestMs: number };
+type Decoded = { frames: number; requests: number; slowestMs: number };
 
 /** @throws what is no error of the protocol */
 export function decodeMutants(options: {

@@ -10,7 +10,7 @@ const hangMs = 60_000;
 /** Connections until the crawls that mutants made are cancelled: they would only fill the disk. */
 const tidyEvery = 2_000;
 
-export type Fuzzed = { counts: Counts; pings: readonly number[]; verbs: readonly string[] };
+type Fuzzed = { counts: Counts; pings: readonly number[]; verbs: readonly string[] };
 
 /** @throws Error the master ended, hung, or something of a well-behaved session was changed */
 export async function fuzz(options: {

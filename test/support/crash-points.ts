@@ -20,7 +20,7 @@ const pointsPerSite = 50;
 /** Children at once: most of their time is waiting. */
 const atOnce = 5;
 
-export type CrashReport = { readonly points: number; readonly violations: readonly string[] };
+type CrashReport = { readonly points: number; readonly violations: readonly string[] };
 
 /** Tries this number of points, and calls `onPoint` for each. */
 export async function crashAtPoints(
@@ -53,7 +53,7 @@ export async function crashAtPoints(
 }
 
 /** One run that dies at a boundary (0: at none), and one that goes on from there. */
-export async function crashAt(
+async function crashAt(
   seed: number,
   point: number,
 ): Promise<{ boundaries: number; isReached: boolean; wrong: string[] }> {

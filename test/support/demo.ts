@@ -5,7 +5,7 @@ export type Demo = { readonly url: string; close(): Promise<void> };
 
 /** The results of a correct crawl of the demo; every list is sorted, absolute, and without
  *  duplicates. */
-export type DemoTruth = {
+type DemoTruth = {
   readonly pages: readonly string[];
   readonly images: readonly string[];
   readonly srcset: readonly string[];

@@ -19,7 +19,7 @@ import { basename, dirname, join } from 'node:path';
 import { root } from './cluster.ts';
 
 /** One stage: its folder, its copies, and its commands. */
-export type Stage = {
+type Stage = {
   readonly name: string;
   readonly workdir: string;
   readonly copies: readonly Copy[];

@@ -1,7 +1,7 @@
 /** The growth of the anonymous memory of a process during a test. Linux only. */
 import { readFileSync } from 'node:fs';
 
-export type MemoryPeak = AsyncDisposable & {
+type MemoryPeak = AsyncDisposable & {
   /** The highest value so far, above the value at the beginning. */
   grownBytes(): number;
 };

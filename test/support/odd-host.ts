@@ -8,14 +8,14 @@ import type { TestContext } from 'node:test';
 import { TLSSocket } from 'node:tls';
 import type { Identity } from '../../selftest/site.ts';
 
-export type OddRequest = {
+type OddRequest = {
   readonly path: string;
   /** The whole head. */
   readonly head: string;
   /** `performance.now()` */
   readonly at: number;
 };
-export type OddAnswer = string | Buffer | ((socket: Socket, request: OddRequest) => void);
+type OddAnswer = string | Buffer | ((socket: Socket, request: OddRequest) => void);
 
 export class OddHost {
   readonly log: OddRequest[] = [];

@@ -22,7 +22,7 @@ import {
 import type { TestContext } from 'node:test';
 import type { Identity } from '../../selftest/site.ts';
 
-export type Passage = {
+type Passage = {
   readonly kind: 'forward' | 'tunnel' | 'socks';
   /** Host and port. */
   readonly target: string;

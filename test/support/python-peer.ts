@@ -8,9 +8,9 @@ import { writePickle } from '../../master/python/pickle/writer.ts';
 import { type Address, RawPeer } from './raw-peer.ts';
 
 /** `kind` as on the wire; `value` of a #RETURN; `text`: class and message of what is raised. */
-export type PythonReply = { readonly kind: string; readonly value: PyValue; readonly text: string };
+type PythonReply = { readonly kind: string; readonly value: PyValue; readonly text: string };
 
-export type Key = { readonly authkey: Buffer };
+type Key = { readonly authkey: Buffer };
 
 export class PythonPeer {
   readonly raw: RawPeer;

@@ -17,7 +17,7 @@ import {
 import { partsOf } from '../../master/python/pickle/weight.ts';
 
 /** Types that Python 2 does not have or cannot distinguish are left out or described alike. */
-export interface DescribeOptions {
+interface DescribeOptions {
   readonly python2?: boolean;
 }
 

@@ -24,7 +24,7 @@ import { randomOf } from '../../selftest/site.ts';
 import { FakeSlave } from './fake-slave.ts';
 import { reportOf, specOf } from './world.ts';
 
-export const origin = 'http://model.example';
+const origin = 'http://model.example';
 
 /** A site: a tree with cross links, so that all pages are found; some are missing, some are ill. */
 export class ModelSite {
@@ -50,7 +50,7 @@ export class ModelSite {
   }
 }
 
-export type StoredOptions = {
+type StoredOptions = {
   readonly site: ModelSite;
   /** Data and results are below it. */
   readonly folder: string;

@@ -31,7 +31,7 @@ const hostSecret = Buffer.alloc(16, 7);
 const names = new TaskNames(hostSecret, new Fingerprinter());
 
 /** A line of pages.jsonl, as far as tests look at it. */
-export type Line = {
+type Line = {
   readonly url: string;
   readonly finalUrl?: string;
   readonly depth: number;

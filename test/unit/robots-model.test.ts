@@ -2,13 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import {
-  parseRobots,
-  type Robots,
-  restoreRobots,
-  robotsBytesMax,
-  serializeRobots,
-} from '../../master/frontier/robots/parser.ts';
+import { parseRobots, type Robots, robotsBytesMax } from '../../master/frontier/robots/parser.ts';
 
 const parse = (text: string): Robots => parseRobots(Buffer.from(text, 'utf8'), 'ExampleBot');
 
@@ -32,7 +26,7 @@ function model(pattern: string, path: string): boolean {
   return row[path.length] === true;
 }
 
-test('robots: matching equals a plain model, restored or not', () => {
+test('robots: matching equals a plain model', () => {
   const piece = (chars: string) => fc.string({ unit: fc.constantFrom(...chars), maxLength: 8 });
   const pattern = fc
     .tuple(piece('ab/*'), piece('ab*'), fc.constantFrom('', '$'))
@@ -42,14 +36,12 @@ test('robots: matching equals a plain model, restored or not', () => {
     fc.property(rules, fc.array(piece('ab/'), { maxLength: 8 }), (list, paths) => {
       const lines = list.map((r) => `${r.allow ? 'Allow' : 'Disallow'}: ${r.pattern}`);
       const robots = parse(rule(lines.join('\n')));
-      const again = restoreRobots(serializeRobots(robots));
       for (const path of paths.map((p) => `/${p}`)) {
         const hits = list.filter((r) => model(r.pattern, path));
         const most = Math.max(0, ...hits.map((r) => r.pattern.length));
         const best = hits.filter((r) => r.pattern.length === most);
         const expected = best.length === 0 || best.some((r) => r.allow);
         assert.equal(robots.allows(path), expected, `${path} of ${lines.join(' ')}`);
-        assert.equal(again.allows(path), expected);
       }
     }),
     { numRuns: 2000 },
@@ -117,13 +109,9 @@ test('robots: no bytes make it throw, and what is kept is kept', () => {
   fc.assert(
     fc.property(bytes, fc.string({ unit: 'binary', maxLength: 40 }), (file, path) => {
       const robots = parseRobots(file, 'ExampleBot');
-      const kept = serializeRobots(robots);
-      const again = restoreRobots(kept);
-      assert.equal(again.allows(path), robots.allows(path));
-      assert.equal(again.allows('/a?/b'), robots.allows('/a?/b'));
-      assert.equal(again.crawlDelayMs, robots.crawlDelayMs);
-      assert.deepEqual(again.sitemaps, robots.sitemaps);
-      assert.deepEqual(serializeRobots(again), kept);
+      const again = parseRobots(file, 'ExampleBot');
+      for (const each of [path, '/a?/b']) assert.equal(again.allows(each), robots.allows(each));
+      assert.ok((robots.crawlDelayMs ?? 0) >= 0);
     }),
     { numRuns: 5000 },
   );

@@ -2,7 +2,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { parseSitemap, type Sitemap, SitemapReader } from '../../slave/extract/sitemap.ts';
+import { type Sitemap, SitemapReader } from '../../slave/extract/sitemap.ts';
+
+/** Reads a whole sitemap from its chunks, cut anywhere. */
+function parseSitemap(
+  chunks: Iterable<Uint8Array>,
+  bounds?: ConstructorParameters<typeof SitemapReader>[0],
+): Sitemap {
+  const reader = new SitemapReader(bounds);
+  for (const chunk of chunks) if (!reader.write(chunk)) break;
+  return reader.end();
+}
 
 const parse = (text: string): Sitemap => parseSitemap([Buffer.from(text)]);
 const urls = (sitemap: Sitemap) => sitemap.entries.map((entry) => entry.url);

@@ -237,6 +237,38 @@ test('tidy: on a slave, too, the kinds of tasks alone compare or import one', ()
   nobody((source) => importsOf(source).some((path) => kinds.includes(path)), others);
 });
 
+/** `path name` of each export that a source imports, under its own name or that of its module. */
+function namesUsedBy({ path, code }: Source): string[] {
+  const target = (file: string) => relative(root, join(root, dirname(path), file));
+  const named = [...code.matchAll(/\{([^{}]*)\} from '(\.[^']+)'/g)].flatMap(
+    ([, names = '', file = '']) =>
+      names
+        .split(',')
+        .map((name) => `${target(file)} ${name.replace(/\btype | as .*/g, '').trim()}`),
+  );
+  const whole = [...code.matchAll(/\* as (\w+) from '(\.[^']+)'/g)].flatMap(
+    ([, module = '', file = '']) =>
+      [...code.matchAll(new RegExp(`\\b${module}\\.(\\w+)`, 'g'))].map(
+        ([, name = '']) => `${target(file)} ${name}`,
+      ),
+  );
+  return [...named, ...whole];
+}
+
+test('tidy: what is exported is imported somewhere', () => {
+  const used = new Set(all.flatMap(namesUsedBy));
+  // The package's entry: its users are elsewhere.
+  const sources = all.filter(({ path }) => path !== 'shared/client.ts');
+  const pattern = /^export (?:abstract |async )?(?:const|function\*?|class|type|interface) (\w+)/gm;
+  const exported = sources.flatMap(({ path, code }) =>
+    [...code.matchAll(pattern)].map(([, name = '']) => `${path} ${name}`),
+  );
+  assert.deepEqual(
+    exported.filter((name) => !used.has(name)),
+    [],
+  );
+});
+
 test('tidy: ARCHITECTURE.md names every module, and none that is not there', () => {
   const text = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8');
   const [, map = ''] = /^## Modules[\s\S]*?```\n([\s\S]*?)```/m.exec(text) ?? [];
@@ -299,7 +331,7 @@ test('tidy: native code and scripts of packages stay out', () => {
 /** A literal or a drawing cannot be broken, so biome leaves them alone, too. */
 function isLong(line: string): boolean {
   if ([...line].length <= columnsMax) return false;
-  return !/<loc>|'.{30,}'|`.{30,}|\/.{30,}\/i?[;,]|[─▶└┘]/.test(line);
+  return !/<loc>|'.{30,}'|".{30,}"|`.{30,}|\/.{30,}\/i?[;,]|[─▶└┘]/.test(line);
 }
 
 function stringless(code: string): string {

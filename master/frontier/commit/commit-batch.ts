@@ -30,7 +30,7 @@ import { keyOf, type Task } from '../tasks/tasks.ts';
 import type { Offer, Origin } from './entry.ts';
 import { type FoundAt, SkippedLinks } from './skipped.ts';
 
-export type NewTask = {
+type NewTask = {
   readonly host: HostName;
   readonly record: TaskRecord;
   readonly rank: number;

@@ -60,7 +60,7 @@ export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
 );
 
 /** How many links of one report were taken so far, over the entries that it was cut into. */
-export type LinkCount = { total: number };
+type LinkCount = { total: number };
 
 export type Failure = {
   readonly task: Task;

@@ -19,7 +19,7 @@ import { backOffMs, isLasting } from '../tasks/back-off.ts';
 import type { Task } from '../tasks/tasks.ts';
 import { type Entry, type Failure, type Report, smallEntryBytes, type Verdict } from './entry.ts';
 
-export type ReportsOptions = {
+type ReportsOptions = {
   readonly crawls: Crawls;
   readonly dispatcher: Dispatcher;
   readonly politeness: Politeness;

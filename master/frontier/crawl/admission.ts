@@ -30,7 +30,7 @@ type Door = {
   ): Promise<Replies['crawl.recrawl']>;
 };
 
-export type AdmissionPorts = {
+type AdmissionPorts = {
   readonly frontier: Door;
   /** Makes the files of a new crawl. @throws ConfigError */
   readonly files: { prepare(crawl: string): Promise<void> };

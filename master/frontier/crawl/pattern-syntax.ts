@@ -7,10 +7,10 @@
  */
 
 /** A pattern in RE2's syntax, and the approximate number of its instructions. */
-export type Re2Source = { readonly re2: string; readonly steps: number };
+type Re2Source = { readonly re2: string; readonly steps: number };
 /** A construct that RE2 does not have, and its replacement: the end of a sentence about the
  *  pattern. */
-export type Unsayable = { readonly cannot: string };
+type Unsayable = { readonly cannot: string };
 
 /** RE2's limit of a repetition. */
 const repeatsMax = 1_000;

@@ -8,7 +8,7 @@ import { getDomain } from 'tldts';
 import type { CrawlSpec } from '../../../shared/crawl.ts';
 import { PatternRoom, Patterns } from './patterns.ts';
 
-export type OutOfScope = 'host' | 'include' | 'exclude';
+type OutOfScope = 'host' | 'include' | 'exclude';
 
 /** Memory for the patterns of one crawl, outside of a master. */
 const roomBytes = 4 << 20;

@@ -24,7 +24,7 @@ type Exports = {
 };
 
 /** Fingerprints of some lines of a text. Valid until the next call of `hash`. */
-export type FingerprintBatch = {
+type FingerprintBatch = {
   readonly count: number;
   /** Four words a line. */
   readonly words: Uint32Array;

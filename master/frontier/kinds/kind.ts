@@ -38,7 +38,7 @@ export type Traits = {
 };
 
 /** Such a task is in its crawl's queues and in the store, and ends in a commit of its crawl. */
-export type CrawlTraits = Traits & {
+type CrawlTraits = Traits & {
   readonly owner: 'crawl';
   /** The name in `seen` of a task of this kind, so that one URL may be a task of two kinds. */
   seenName(url: string): string;
@@ -74,10 +74,10 @@ export type HostKind = Traits & {
 export type Told = { readonly slave: string; readonly at: number };
 
 /** `before`: the number of links of the report in earlier commits. */
-export type Reported = Told & { readonly before: number; readonly earlier: EarlierPages };
+type Reported = Told & { readonly before: number; readonly earlier: EarlierPages };
 
 /** `attempts`: the total number of attempts. */
-export type Failed = Told & { readonly error: FetchErrorBody; readonly attempts: number };
+type Failed = Told & { readonly error: FetchErrorBody; readonly attempts: number };
 
 /** The part of a crawl's spec that decides under which names a page counts. */
 export type NamingSpec = { readonly canonical: boolean };

@@ -10,10 +10,10 @@ import { Resolver } from 'node:dns/promises';
 import { registrableDomain } from '../crawl/scope.ts';
 
 export const groupings = ['host', 'domain', 'ip'] as const;
-export type GroupingKind = (typeof groupings)[number];
+type GroupingKind = (typeof groupings)[number];
 
 /** All addresses of a name. Rejects when there is none. */
-export type LookUp = (hostname: string) => Promise<readonly string[]>;
+type LookUp = (hostname: string) => Promise<readonly string[]>;
 
 /** Look-ups under way at once, and the time for which an answer is kept. */
 const lookUpsMax = 64;

@@ -15,14 +15,14 @@ export const robotsLifeMsMax = 24 * 3_600_000;
 export const robotsLifeMsMin = 3_600_000;
 /** After this time without an answer the file counts as absent. Source: RFC 9309, section
  *  2.3.1.4. */
-export const robotsGiveUpMs = 30 * robotsLifeMsMax;
+const robotsGiveUpMs = 30 * robotsLifeMsMax;
 const againMsMin = 60_000;
 const againMsMax = 3_600_000;
 
 /** The end of a fetch of robots.txt: the status of the last answer, or the kind of the failure. */
-export type RobotsAnswer = number | FetchErrorKind;
+type RobotsAnswer = number | FetchErrorKind;
 
-export type RobotsHistory = {
+type RobotsHistory = {
   /** Fetches of this file that failed in a row before this one. */
   readonly failureCount?: number;
   /** Time since the first of them, in ms. */
@@ -40,7 +40,7 @@ export type RobotsHistory = {
  * file is due again: after its lifetime in the cache for a definite answer, after a back-off for a
  * missing one.
  */
-export type RobotsVerdict = {
+type RobotsVerdict = {
   readonly access: 'parse' | 'allow' | 'disallow' | 'keep';
   readonly askAgainMs: number;
 };

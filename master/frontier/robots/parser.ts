@@ -174,24 +174,6 @@ function allowed(rules: RuleSet, pathAndQuery: string): boolean {
 }
 
 /**
- * Returns our rules of a robots.txt as a small robots.txt in normal form: compact to store and
- * readable for people. `restoreRobots` returns the same answers.
- */
-export function serializeRobots(robots: Robots): Uint8Array {
-  const lines = ['user-agent:*'];
-  if (robots.crawlDelayMs !== undefined) lines.push(`crawl-delay:${robots.crawlDelayMs / 1000}`);
-  for (const { pattern, allow } of robots.rules.rules())
-    lines.push(`${allow ? 'allow' : 'disallow'}:${pattern}`);
-  for (const sitemap of robots.sitemaps) lines.push(`sitemap:${sitemap}`);
-  return Buffer.from(`${lines.join('\n')}\n`, 'utf8');
-}
-
-/** The inverse of `serializeRobots`. There is no limit: percent-encoding may have made it longer. */
-export function restoreRobots(bytes: Uint8Array): Robots {
-  return parseRobots(bytes, '*', Number.POSITIVE_INFINITY);
-}
-
-/**
  * A name ends at the first character that no name can have: `FooBot1`, `FooBot;` and `FooBot/2.0`
  * are FooBot. `*` is alone or before white space. Source: RFC 9309, section 2.2.1;
  * google/robotstxt, `ExtractUserAgent` and `HandleUserAgent`.

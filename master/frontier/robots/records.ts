@@ -3,9 +3,9 @@
  * Google's matcher, because authors test their files with it. Pure.
  * Source: RFC 9309, section 2.2; google/robotstxt, robots.cc.
  */
-export type RecordKey = 'user-agent' | 'allow' | 'disallow' | 'sitemap' | 'crawl-delay';
+type RecordKey = 'user-agent' | 'allow' | 'disallow' | 'sitemap' | 'crawl-delay';
 /** Its value is `bytes[from, end)`, without the space around it. */
-export type RobotsRecord = {
+type RobotsRecord = {
   readonly key: RecordKey;
   readonly from: number;
   readonly end: number;

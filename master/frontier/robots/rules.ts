@@ -12,7 +12,7 @@
  */
 
 /** No rule matches. */
-export const noMatch = -1;
+const noMatch = -1;
 /** Too many wildcards for this path: disallowed, above every rule. */
 const overBudget = Number.MAX_SAFE_INTEGER - 1;
 /**
@@ -79,12 +79,6 @@ export class RuleSet {
       if (walk.steps > stepsMax) return overBudget;
     }
     return best;
-  }
-
-  /** All rules, in no order that matters. */
-  *rules(): Generator<{ pattern: string; allow: boolean }> {
-    for (const [pattern, allow] of this.#literal) yield { pattern, allow };
-    for (const { pattern, score } of this.#wild) yield { pattern, allow: allows(score) };
   }
 }
 

@@ -1,6 +1,6 @@
 /** A binary heap whose items know their place, so that one of them can move or leave. */
 
-export type HeapItem = { heapIndex: number };
+type HeapItem = { heapIndex: number };
 
 export class Heap<T extends HeapItem> {
   readonly #items: T[] = [];

@@ -21,7 +21,7 @@ import {
   WeightError,
 } from './values.ts';
 
-export type Operand = PyValue | PyGlobal;
+type Operand = PyValue | PyGlobal;
 
 export class PickleMachine {
   readonly input: Buffer;

@@ -41,7 +41,7 @@ import {
   typeName,
 } from './values.ts';
 
-export type PlainValue =
+type PlainValue =
   | null
   | boolean
   | number

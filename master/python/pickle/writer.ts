@@ -26,7 +26,7 @@ import {
   typeName,
 } from './values.ts';
 
-export interface PickleOptions {
+interface PickleOptions {
   /** 3 for every Python 3 (the default), 2 to be read by Python 2.7 as well. */
   readonly protocol?: 2 | 3;
   readonly limits?: PickleLimits;
