@@ -1,0 +1,154 @@
+/** Damage that LMDB reads past, and that the check before the start must see. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { checkStore } from '../../master/repair/check.ts';
+import { current, StoreFile, type Tree, tableName, treeAt } from '../../master/repair/pages.ts';
+import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
+import type { Change } from '../../master/store/store.ts';
+
+const pageBytes = 4096;
+const headBytes = 24;
+/** Has pages of its own. */
+const largeBytes = 9000;
+
+type Sound = {
+  readonly bytes: Buffer;
+  /** Of the current meta page. */
+  readonly metaAt: number;
+  readonly end: number;
+  /** First leaf of the table `robots`, and the record of its tree in the main tree. */
+  readonly leafAt: number;
+  readonly treeAt: number;
+  /** Of a large value. */
+  readonly largeAt: number;
+  /** A row of the list of free pages: a count, then numbers of pages. */
+  readonly freeAt: number;
+};
+
+/** A store with a table of several pages, a large value and free pages. */
+async function sound(t: TestContext): Promise<Sound & { path: string }> {
+  const folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const store = await openLmdbStore(folder);
+  for (let commit = 0; commit < 5; commit++) {
+    const rows = Array.from({ length: 600 }, (_, i): Change => {
+      const key = Buffer.alloc(4);
+      key.writeUInt32BE(i * 5 + commit);
+      return { table: 'robots', key, value: Buffer.alloc(20, commit) };
+    });
+    const large: Change = {
+      table: 'items',
+      key: Buffer.from('x'),
+      value: Buffer.alloc(largeBytes),
+    };
+    await store.commit([...rows, large]);
+  }
+  await store.close();
+  const path = storeFile(folder);
+  const file = new StoreFile(path);
+  const [a, b] = file.metas();
+  assert.ok(a && b);
+  const meta = current(a, b);
+  const trees = new Map<string, Tree>();
+  file.read({
+    tree: meta.main,
+    meta,
+    used: new Uint8Array(meta.end),
+    onDamage: assert.fail,
+    take: (keys, at, length, values, valueAt) =>
+      trees.set(tableName(keys.subarray(at, at + length)), treeAt(values, valueAt)),
+  });
+  file.close();
+  // Not the nothing behind it.
+  const bytes = Buffer.from(readFileSync(path).subarray(0, meta.end * pageBytes));
+  const rowAt = (tree: Tree | undefined, isRow: (at: number) => boolean) => {
+    const leafAt = firstLeafAt(bytes, tree);
+    const count = bytes.readUInt16LE(leafAt + 20) >> 1;
+    const rows = Array.from({ length: count }, (_, i) => nodeAt(bytes, leafAt, i));
+    return rows.find(isRow) ?? assert.fail('no such row');
+  };
+  const valueAt = (at: number) => at + 8 + bytes.readUInt16LE(at + 6);
+  const record = rowAt(meta.main, (at) => bytes.toString('latin1', at + 8, at + 14) === 'robots');
+  return {
+    path,
+    bytes,
+    metaAt: meta === a ? 0 : pageBytes,
+    end: meta.end,
+    leafAt: firstLeafAt(bytes, trees.get('robots')),
+    treeAt: valueAt(record),
+    largeAt: bytes.readUIntLE(valueAt(rowAt(trees.get('items'), () => true)), 6) * pageBytes,
+    freeAt: valueAt(rowAt(meta.free, (at) => bytes.readUIntLE(valueAt(at), 6) > 1)),
+  };
+}
+
+function nodeAt(bytes: Buffer, pageAt: number, i: number): number {
+  return pageAt + headBytes + bytes.readUInt16LE(pageAt + headBytes + i * 2);
+}
+
+function firstLeafAt(bytes: Buffer, tree: Tree | undefined): number {
+  let at = (tree?.root ?? 0) * pageBytes;
+  for (let depth = tree?.depth ?? 0; depth > 1; depth--) {
+    at = bytes.readUIntLE(nodeAt(bytes, at, 0), 6) * pageBytes;
+  }
+  return at;
+}
+
+const harms: Readonly<Record<string, readonly [RegExp, (sound: Sound) => Buffer | undefined]>> = {
+  'a page that is free and in use': [
+    /is both free and in use/,
+    ({ bytes, freeAt, leafAt }) => void bytes.writeUIntLE(leafAt / pageBytes, freeAt + 8, 6),
+  ],
+  'a page that is free twice': [
+    /is both free and in use/,
+    ({ bytes, freeAt }) => void bytes.copy(bytes, freeAt + 8, freeAt + 16, freeAt + 24),
+  ],
+  'a free page beyond the end': [
+    /is both free and in use/,
+    ({ bytes, freeAt, end }) => void bytes.writeUIntLE(end + 1, freeAt + 8, 6),
+  ],
+  'too many free pages': [
+    /list of free pages is invalid/,
+    ({ bytes, freeAt }) => void bytes.writeUIntLE(1 << 20, freeAt, 6),
+  ],
+  'a page with another number': [
+    /it has the number of another page/,
+    ({ bytes, leafAt }) => void bytes.writeUIntLE(leafAt / pageBytes + 1, leafAt, 6),
+  ],
+  'a page of a later transaction': [
+    /it is of a later transaction/,
+    ({ bytes, leafAt }) => void bytes.writeUIntLE(1e6, leafAt + 8, 6),
+  ],
+  'a page whose bounds overlap': [
+    /its bounds are invalid/,
+    ({ bytes, leafAt }) => void bytes.writeUInt16LE(0, leafAt + 22),
+  ],
+  'a table of another depth': [
+    /it is of another kind/,
+    ({ bytes, treeAt: at }) => void bytes.writeUInt16LE(bytes.readUInt16LE(at + 6) + 1, at + 6),
+  ],
+  'a large value of fewer pages': [
+    /it is not a value of \d+ bytes/,
+    ({ bytes, largeAt }) => void bytes.writeUInt32LE(1, largeAt + 20),
+  ],
+  'the older meta page is gone': [
+    /a meta page is damaged/,
+    ({ bytes, metaAt }) => void bytes.fill(0, pageBytes - metaAt, 2 * pageBytes - metaAt),
+  ],
+  'the last page is missing': [
+    /it has \d+ bytes instead of/,
+    ({ bytes }) => bytes.subarray(0, bytes.length - pageBytes),
+  ],
+};
+
+test('check: sees what LMDB reads past', async (t) => {
+  const { path, ...whole } = await sound(t);
+  assert.equal(checkStore(path), undefined);
+  for (const [name, [says, harm]] of Object.entries(harms)) {
+    const bytes = Buffer.from(whole.bytes);
+    writeFileSync(path, harm({ ...whole, bytes }) ?? bytes);
+    assert.match(checkStore(path) ?? 'nothing', says, name);
+  }
+});
