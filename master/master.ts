@@ -41,6 +41,7 @@ import {
 import { Backups } from './repair/backup.ts';
 import { refuseDamagedStore } from './repair/check.ts';
 import { ResultQueue } from './sinks/result-queue.ts';
+import { sinkKinds } from './sinks/sinks.ts';
 import { GroupCommit } from './store/group-commit.ts';
 import { type NativeStore, openLmdbStore, storeFile } from './store/lmdb.ts';
 import { secretKey } from './store/records.ts';
@@ -84,7 +85,7 @@ export class Master {
   readonly #notices: Notices;
   readonly #progress: Progress;
   readonly #commits: GroupCommit;
-  readonly #results: ResultQueue;
+  readonly #results: ResultQueue<Crawl>;
   readonly #frontier: Frontier;
   readonly #queues: UserQueues;
   readonly #backups: Backups;
@@ -166,14 +167,18 @@ export class Master {
       onExceeded: (bytes) => this.#server.closeHeaviest(bytes),
     });
     const isTight = () => this.#memory.isTight;
-    this.#results = new ResultQueue({
+    this.#results = new ResultQueue<Crawl>({
       store,
       commits: this.#commits,
+      sinks: sinkKinds({ folder: options.outFolder }),
       folder: options.outFolder,
       waitingBytesMax: () => (isTight() ? tightResultBytes : bytesMax * resultShare),
       onWritten: (crawl) => this.#frontier.settle(crawl),
       onError,
       onHeld: (crawl, reason) => this.#held(crawl, reason),
+      onReleased: (crawl) => this.#frontier.release(crawl),
+      onUnavailable: (crawl, sink, reason) => this.#notices.unavailable(crawl, sink, reason),
+      onAvailable: (crawl, sink) => this.#notices.available(crawl, sink),
       onDropped: (crawl, rows) => this.#notices.dropped(crawl, rows),
       room,
     });

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type MasterClient, parseAddress } from '../shared/client.ts';
 import { ConnectionError } from '../shared/errors.ts';
 import type { Replies } from '../shared/protocol.ts';
-import type { Requests, Verb } from '../shared/requests.ts';
+import type { Said, Verb } from '../shared/requests.ts';
 import { type Exit, Program } from './program.ts';
 
 /** Time limits of master and slaves, in ms: short, so that a fault is noticed within the run. */
@@ -113,7 +113,7 @@ export class Cluster {
    *  `performance.now()`) is over. @throws ConnectionError it is over · CommandError refused. */
   async ask<V extends Verb>(
     verb: V,
-    body: Omit<Requests[V], 'verb' | 'id'>,
+    body: Omit<Said[V], 'verb' | 'id'>,
     deadlineMs: number,
   ): Promise<Replies[V]> {
     while (true) {

@@ -21,7 +21,7 @@ import {
 import { decodeMessage, decodeValue, encodeMessage, encodeValue } from './frame.ts';
 import { type Agreement, ClientHandshake, roleProof, sameBytes } from './handshake.ts';
 import { limits, type Push, protocolVersion, type Replies } from './protocol.ts';
-import type { Requests, Verb } from './requests.ts';
+import type { Said, Verb } from './requests.ts';
 import { isLoopback } from './url.ts';
 
 export { AuthError, CommandError, ConnectionError, OrbError, ProtocolError } from './errors.ts';
@@ -47,7 +47,7 @@ export type ConnectOptions = {
   readonly onClose?: (error: OrbError | undefined) => void;
 };
 
-type Body<V extends Verb> = Omit<Requests[V], 'verb' | 'id'>;
+type Body<V extends Verb> = Omit<Said[V], 'verb' | 'id'>;
 type Waiter = { resolve: (reply: never) => void; reject: (error: OrbError) => void };
 
 /** Connects and proves the authkey both ways.

@@ -151,7 +151,12 @@ export function encodeValue(value: unknown): Buffer {
   }
 }
 
-/** @throws ProtocolError when the bytes are not one whole, plain msgpack value. */
+/** The same of a value that is known to be plain, to be sent within a message. */
+export function packValue(value: unknown): Uint8Array {
+  return packr.pack(value);
+}
+
+/** @throws ProtocolError when the bytes are not one whole msgpack value, plain all through. */
 export function decodeValue(bytes: Uint8Array, valuesMax?: number): unknown {
   try {
     assertPlain(bytes, valuesMax);

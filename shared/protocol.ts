@@ -8,7 +8,7 @@ import { type CrawlState, type FetchSpec, trapRules } from './crawl.ts';
 import type { ErrorCode } from './errors.ts';
 
 /** Goes up with every change that an older peer would misread. [V-1] */
-export const protocolVersion = 1;
+export const protocolVersion = 2;
 
 /** Can the body of an answer with this status be a page? Any 2xx with a body can: Scrapy passes
  *  these to spiders, and browsers show them like a 200. Source: RFC 9110, 15.3. */
@@ -97,6 +97,11 @@ export const fetchErrorKinds = [
   'lost',
 ] as const;
 export type FetchErrorKind = (typeof fetchErrorKinds)[number];
+export const fetchErrorSchema = z.strictObject({
+  kind: z.enum(fetchErrorKinds),
+  message: z.string().max(512),
+});
+export type FetchErrorBody = z.infer<typeof fetchErrorSchema>;
 
 /** The reasons for which a link is skipped: scope and patterns, `--max-depth`, a trap. Source:
  *  PROTOCOL.md [C-12]. */

@@ -3,15 +3,18 @@
  * brackets refer to PROTOCOL.md. Replies and pushes are in `protocol.ts`.
  */
 import * as z from 'zod';
-import { crawlNameSchema, type ImageVia, imageVias, robotsDirectives } from './crawl.ts';
+import { crawlNameSchema, type ImageVia, imageVias } from './crawl.ts';
+import { messageOf } from './errors.ts';
+import { decodeValue } from './frame.ts';
 import {
-  fetchErrorKinds,
+  fetchErrorSchema,
   imagePixelsMax,
   limits,
   peerNameSchema,
   proxyTroubleSchema,
   sitemapKinds,
 } from './protocol.ts';
+import { carriedSchema, resultSchema } from './result-fields.ts';
 
 const id = z.int().min(0).optional();
 const lease = z.int().min(0);
@@ -20,49 +23,9 @@ const bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array, {
 });
 const taskId = bytes.refine((id) => id.length >= 1 && id.length <= 64);
 const url = z.string().min(1).max(limits.urlChars);
-const short = z.string().max(256);
 const queueName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/);
 
-const fetchErrorSchema = z.strictObject({
-  kind: z.enum(fetchErrorKinds),
-  message: z.string().max(512),
-});
-export type FetchErrorBody = z.infer<typeof fetchErrorSchema>;
-
-/** The result of one fetch; it becomes the line in pages.jsonl. */
-export const resultSchema = z.strictObject({
-  finalUrl: url,
-  status: z.int().min(0).max(999),
-  type: short.optional(),
-  charset: short.optional(),
-  bytes: z.int().min(0),
-  ms: z.number().min(0),
-  title: z.string().max(limits.titleChars).optional(),
-  /** Set when the body was cut at the byte limit. */
-  cut: z.boolean().optional(),
-  /** The connection ended before the body did; the result has the part that came, at the last
-   *  attempt. [T-60] */
-  incomplete: z.boolean().optional(),
-  /** Where a redirect left the politeness group; the target is also among the links. */
-  redirectedTo: url.optional(),
-  /** A final answer that is not a page (such as 404); the URL is not fetched again. */
-  error: fetchErrorSchema.optional(),
-  linksCut: z.int().min(0).optional(),
-  imagesCut: z.int().min(0).optional(),
-  /** Images that are data: URLs. */
-  dataImages: z.int().min(0).optional(),
-  /** The directives for this crawler in meta elements and X-Robots-Tag; each once. */
-  directives: z.array(z.enum(robotsDirectives)).max(robotsDirectives.length).optional(),
-  /** Links that are left out because the page asks for it. */
-  nofollowed: z.int().min(0).optional(),
-  /** The target of a refresh, if it is another URL; also among the links. */
-  refresh: url.optional(),
-  /** The page's preferred URL, if it differs. */
-  canonical: url.optional(),
-  /** Headers that a later request sends back unchanged: [T-31]. */
-  etag: z.string().max(256).optional(),
-  lastModified: z.string().max(64).optional(),
-});
+export type { FetchErrorBody } from './protocol.ts';
 export type Result = z.infer<typeof resultSchema>;
 
 /** `src` is absolute, http or https; `width` and `height` in pixels, from the page. */
@@ -74,24 +37,35 @@ const links = bytes.refine((joined) => joined.length <= limits.linksBytesMax, {
   error: 'are too long',
 });
 
-/** An earlier crawl's record of a URL whose answer had validators; the field names are those of a
- *  result. */
-const earlierPageSchema = resultSchema
-  .omit({
-    finalUrl: true,
-    status: true,
-    ms: true,
-    redirectedTo: true,
-    error: true,
-    // An incomplete answer is reported without validators.
-    incomplete: true,
-  })
-  .extend({
-    /** The URL that the validators belong to, if the URL redirects. */
-    finalUrl: url.optional(),
-    images,
-    links: z.int().min(0),
+/** A value that came as msgpack bytes of its own, so that it can be kept as it came. [F-9] */
+type Packed<T> = { readonly value: T; readonly bytes: Uint8Array };
+
+function packed<S extends z.ZodType>(schema: S) {
+  return bytes.transform((packedBytes, context): Packed<z.output<S>> => {
+    let value: unknown;
+    try {
+      value = decodeValue(packedBytes, limits.messageValuesMax);
+    } catch (error) {
+      context.issues.push({ code: 'custom', input: packedBytes, message: messageOf(error) });
+      return z.NEVER;
+    }
+    const parsed = schema.safeParse(value);
+    if (parsed.success) return { value: parsed.data, bytes: packedBytes };
+    for (const { path, message } of parsed.error.issues) {
+      context.issues.push({ code: 'custom', input: value, path: [...path], message });
+    }
+    return z.NEVER;
   });
+}
+
+/** What an earlier crawl has on record of a URL whose answer had validators; the names are those of
+ *  a result. */
+const earlierPageSchema = carriedSchema.extend({
+  /** Whose validators these are, where the URL redirects. */
+  finalUrl: url.optional(),
+  images,
+  links: z.int().min(0),
+});
 export type EarlierPage = z.infer<typeof earlierPageSchema>;
 
 /** Nothing but the name of a crawl. */
@@ -133,8 +107,9 @@ export const requestSchemas = {
     id: z.int().min(0),
     task: taskId,
     lease,
-    result: resultSchema,
-    images,
+    /** Fields of `result-fields.ts`. */
+    result: packed(resultSchema),
+    images: packed(images),
     /** Canonical absolute URLs, ASCII, separated by line feeds; a trailing one is allowed. */
     links,
   }),
@@ -168,7 +143,11 @@ export const requestSchemas = {
     images: links,
     /** In the last part: the result and the totals. Until then the task stays open. */
     end: z
-      .strictObject({ result: resultSchema, urls: z.int().min(0), images: z.int().min(0) })
+      .strictObject({
+        result: packed(resultSchema),
+        urls: z.int().min(0),
+        images: z.int().min(0),
+      })
       .optional(),
   }),
   /** Returns a task. With `error` it counts as a failed attempt. [T-6] */
@@ -282,7 +261,9 @@ export const requestSchemas = {
 } as const;
 
 export type Verb = keyof typeof requestSchemas;
-export type Requests = { [V in Verb]: z.infer<(typeof requestSchemas)[V]> };
+/** As they were parsed; `Said`: as they are sent. */
+export type Requests = { [V in Verb]: z.output<(typeof requestSchemas)[V]> };
+export type Said = { [V in Verb]: z.input<(typeof requestSchemas)[V]> };
 export type Request = Requests[Verb];
 
 const imageKeys = new Set(['src', 'via', 'alt', 'width', 'height']);

@@ -3,16 +3,17 @@
  * what all kinds share is here: the result of a URL with what was found there, and a failure.
  * Pure. Source: PROTOCOL.md [T-11].
  */
+import { packValue } from '../shared/frame.ts';
 import type { TaskPush } from '../shared/protocol.ts';
-import type { Requests, Verb } from '../shared/requests.ts';
+import type { Said, Verb } from '../shared/requests.ts';
 import type { FailedOutcome, FetchOutcome } from './fetch/outcome.ts';
 
 /** What names the task in a statement. */
 export type Held = Pick<TaskPush, 'task' | 'lease'>;
 
 /** The requests that name a task and its lease. */
-type TaskVerb = { [V in Verb]: Requests[V] extends Held ? V : never }[Verb];
-type Body<V extends TaskVerb> = Omit<Requests[V], 'verb' | 'id'>;
+type TaskVerb = { [V in Verb]: Said[V] extends Held ? V : never }[Verb];
+type Body<V extends TaskVerb> = Omit<Said[V], 'verb' | 'id'>;
 type Of<V extends TaskVerb> = {
   readonly verb: V;
   readonly body: Body<V>;
@@ -23,7 +24,6 @@ export type Statement = { [V in TaskVerb]: Of<V> }[TaskVerb];
 
 /** What a statement holds beside its strings and bytes. */
 const ownBytes = 512;
-const imageBytes = 128;
 
 /** `bytes`: of the strings and byte strings in its body, about. */
 export function statement<V extends TaskVerb>(verb: V, body: Body<V>, bytes: number): Of<V> {
@@ -34,9 +34,9 @@ export function report(
   { task, lease }: Held,
   { result, images, links }: Extract<FetchOutcome, { ok: true }>,
 ): Statement {
-  let bytes = links.length + images.length * imageBytes;
-  for (const { src, alt } of images) bytes += src.length + (alt?.length ?? 0);
-  return statement('task.report', { task, lease, result, images, links }, bytes);
+  const packed = { result: packValue(result), images: packValue(images) };
+  const bytes = packed.result.length + packed.images.length + links.length;
+  return statement('task.report', { task, lease, ...packed, links }, bytes);
 }
 
 /** The task is given back. */

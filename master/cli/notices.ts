@@ -102,6 +102,17 @@ export class Notices {
     );
   }
 
+  unavailable({ name }: Crawl, sink: string, reason: string): void {
+    this.#log.warn(
+      { crawl: name, sink },
+      `crawl ${name}: its results wait for ${sink} (${reason}); it is tried again`,
+    );
+  }
+
+  available({ name }: Crawl, sink: string): void {
+    this.#log.info({ crawl: name, sink }, `crawl ${name}: ${sink} takes its results again`);
+  }
+
   leavesHeld(ms: number): void {
     this.#log.warn(
       `only held crawls are left: exiting with code 2 in ${ms / 1000} s, unless one of them is ` +

@@ -7,10 +7,11 @@ import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { MasterClient } from '../../shared/client.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
-import type { Requests } from '../../shared/requests.ts';
+import type { Said } from '../../shared/requests.ts';
+import { carriedFields } from '../../shared/result-fields.ts';
 import type { SpecPart } from './crawl-options.ts';
 
-type EarlierUrl = Requests['crawl.recrawl']['urls'][number];
+type EarlierUrl = Said['crawl.recrawl']['urls'][number];
 type Line = Readonly<Record<string, unknown>>;
 
 export type Recrawl = {
@@ -122,13 +123,9 @@ function earlierPageOf(line: Line): EarlierUrl['page'] {
   const isLeftOut = error !== undefined || redirectedTo !== undefined || excluded !== undefined;
   const isAnswer = (status === 200 || status === 203 || status === 304) && !isLeftOut;
   if (!isAnswer || (etag === undefined && lastModified === undefined)) return undefined;
-  const { type, charset, bytes, title, cut, images = [], links = 0 } = line;
-  const { linksCut, dataImages, imagesCut } = line;
-  const { directives, nofollowed, refresh, canonical } = line;
-  const counts = { linksCut, dataImages, imagesCut };
-  const said = { directives, nofollowed, refresh, canonical };
-  const fields = { type, charset, title, cut, ...counts, ...said, etag, lastModified };
-  const given = Object.entries(fields).filter(([, value]) => value !== undefined);
+  const { images = [], links = 0 } = line;
+  const carried = carriedFields.map((name) => [name, line[name]] as const);
+  const given = Object.fromEntries(carried.filter(([, value]) => value !== undefined));
   // The master validates every value.
-  return { ...Object.fromEntries(given), bytes, images, links } as EarlierUrl['page'];
+  return { ...given, images, links } as EarlierUrl['page'];
 }

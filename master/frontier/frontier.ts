@@ -243,6 +243,7 @@ export class Frontier {
     // Commits end in order: with this one, all that was gathered for the crawl is on the disk.
     await this.#save(crawl);
     await this.#erase(crawl);
+    await this.#options.results.giveUp?.(crawl);
     this.#options.onEnded(crawl);
   }
 

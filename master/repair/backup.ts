@@ -11,16 +11,11 @@ import { copyFile, mkdir, open, rename, rm, truncate } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { CommandError } from '../../shared/errors.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
-import { fileNames } from '../sinks/files.ts';
+import { fileNames, type Lengths } from '../sinks/files.ts';
 import { type NativeStore, storeFile } from '../store/lmdb.ts';
-import {
-  type CrawlRecord,
-  decodeCrawl,
-  decodeLengths,
-  type Lengths,
-  lengthsKey,
-} from '../store/records.ts';
+import { type CrawlRecord, decodeCrawl } from '../store/records.ts';
 import { Salvage } from './salvage.ts';
+import { recordedLengths } from './written.ts';
 
 const backupsMax = 16;
 
@@ -127,12 +122,13 @@ function recordedIn(path: string): [string, Lengths][] {
   try {
     const crawls: CrawlRecord[] = [];
     copy.table('crawls', (_key, value) => crawls.push(decodeCrawl(value)));
-    const lengths = new Map<string, Lengths>();
+    const lengths = new Map<number, Lengths>();
     copy.table('meta', (key, value) => {
-      if (key.toString().startsWith('sink/')) lengths.set(key.toString(), decodeLengths(value));
+      const said = recordedLengths(key, Buffer.from(value));
+      if (said !== undefined) lengths.set(said.crawl, said.lengths);
     });
     return crawls.flatMap(({ id, name }): [string, Lengths][] => {
-      const known = lengths.get(lengthsKey(id).toString());
+      const known = lengths.get(id);
       return known === undefined ? [] : [[name, known]];
     });
   } finally {

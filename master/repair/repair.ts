@@ -18,21 +18,20 @@ import { namesIn, taskName } from '../frontier/kinds/kinds.ts';
 import { DataFolder } from '../machine/data-folder.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
 import { number } from '../machine/progress.ts';
+import { filesName, type Lengths } from '../sinks/files.ts';
 import { openLmdbStore, storeFile } from '../store/lmdb.ts';
 import {
   type CrawlRecord,
   commitOf,
   crawlKey,
+  cursorKey,
   decodeCrawl,
-  decodeLengths,
   decodeTask,
   encodeCrawl,
-  encodeLengths,
+  encodeCursor,
   fingerprintKey,
   formatKey,
   formatVersion,
-  type Lengths,
-  lengthsKey,
   parseTaskKey,
   secretKey,
   seedHostOf,
@@ -47,6 +46,7 @@ import {
   missingFiles,
   readUnwritten,
   readWritten,
+  recordedLengths,
   type Written,
 } from './written.ts';
 
@@ -88,14 +88,15 @@ export async function repair(options: {
 function missingResults(salvage: Salvage, outFolder: string): string[] {
   const crawls: CrawlRecord[] = [];
   salvage.table('crawls', (_key, value) => crawls.push(decodeCrawl(Buffer.from(value))));
-  const known = new Map<string, Lengths>();
+  const known = new Map<number, Lengths>();
   const { damage } = salvage.table('meta', (key, value) => {
-    if (key.toString().startsWith('sink/')) known.set(key.toString(), decodeLengths(value));
+    const said = recordedLengths(key, Buffer.from(value));
+    if (said !== undefined) known.set(said.crawl, said.lengths);
   });
   return crawls
     .filter(({ state }) => state !== 'cancelled')
     .flatMap(({ id, name }) => {
-      const lengths = known.get(lengthsKey(id).toString());
+      const lengths = known.get(id);
       // Without a record nothing was written, unless the record is lost.
       if (lengths === undefined && damage.length === 0) return [];
       return missingFiles(join(outFolder, name), lengths);
@@ -222,8 +223,8 @@ class Rebuilding {
   #meta(): Set<number> {
     const known = new Set<number>();
     const { rows, of, damage } = this.#salvage.table('meta', (key, value) => {
-      const [, id] = /^sink\/(\d+)$/.exec(key.toString()) ?? [];
-      if (id !== undefined) known.add(Number(id));
+      const said = recordedLengths(key, Buffer.from(value));
+      if (said !== undefined) known.add(said.crawl);
       if (key.equals(secretKey)) this.#secret = Buffer.from(value);
       else if (key.equals(formatKey)) this.#format = value[0] ?? formatVersion;
       else this.#put('meta', key, value);
@@ -289,7 +290,7 @@ class Rebuilding {
         onImage: (src) => admit(imageName(src)),
       };
       this.#salvage.table('results', (key, value) => {
-        if (key.readUInt32BE(0) === crawl.id) readUnwritten(value, written);
+        if (key.readUInt32BE(0) === crawl.id) readUnwritten(value, this.#format, written);
       });
       readWritten(join(this.#outFolder, crawl.name), written);
       await this.#flush();
@@ -302,11 +303,16 @@ class Rebuilding {
     for (const { id, name } of this.#crawls.values()) {
       if (known.has(id) || this.#isMetaWhole) continue; // or nothing was written yet
       const lengths = lengthsOfFiles(join(this.#outFolder, name));
-      this.#put('meta', lengthsKey(id), encodeLengths(lengths));
+      this.#put('meta', ...this.#lengthsRow(id, lengths));
       if (lengths.pages > 0) {
         this.#notes.push(`crawl ${name} goes on at the end of its files: see their last lines`);
       }
     }
+  }
+
+  #lengthsRow(crawl: number, lengths: Lengths): [Buffer, Buffer] {
+    if (this.#format < 3) return [Buffer.from(`sink/${crawl}`), encodeValue(lengths)];
+    return [cursorKey(crawl, filesName), encodeCursor({ commit: 0, mark: lengths })];
   }
 
   #crawl(record: CrawlRecord): void {

@@ -1,9 +1,13 @@
 /** Reads back what a crawl has found, from its files and the result queue: for repair. */
 import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { decodeValue } from '../../shared/frame.ts';
 import type { WrittenLine } from '../frontier/kinds/kind.ts';
-import { fileNames, noLengths } from '../sinks/files.ts';
-import { decodeResults, type Lengths } from '../store/records.ts';
+import { fileNames, filesName, type Lengths, noLengths } from '../sinks/files.ts';
+import { valuesOf } from '../sinks/result-lines.ts';
+import { linesOfRow } from '../store/line-rows.ts';
+import { decodeCursor, parseCursorKey } from '../store/records.ts';
+import { imageUrlsOf, sectionsOf } from '../store/result-rows.ts';
 
 const chunkBytes = 1 << 20;
 
@@ -24,11 +28,30 @@ export function readWritten(folder: string, { onLine, onImage }: Written): void 
   eachLine(join(folder, fileNames.images), onImage);
 }
 
-/** What it is still to write: a row of the result queue. */
-export function readUnwritten(row: Buffer, { onLine, onImage }: Written): void {
-  const { pages, images } = decodeResults(row);
-  for (const line of linesIn(pages)) onLine(JSON.parse(line) as WrittenLine);
-  for (const src of linesIn(images)) onImage(src);
+/** What it is still to write: a row of the result queue, in that format of the store. */
+export function readUnwritten(row: Buffer, format: number, { onLine, onImage }: Written): void {
+  if (format < 3) {
+    const { pages, images } = linesOfRow(row);
+    for (const line of pages) onLine(JSON.parse(line) as WrittenLine);
+    for (const src of images) onImage(src);
+    return;
+  }
+  for (const section of sectionsOf(row)) {
+    if (section.kind === 'image-url') imageUrlsOf(section).forEach(onImage);
+    else if (section.kind !== 'skipped') onLine(valuesOf(section) as WrittenLine);
+  }
+}
+
+/** What a row of `meta` says of the files of a crawl, in any format; undefined: it is another row. */
+export function recordedLengths(
+  key: Buffer,
+  value: Buffer,
+): { readonly crawl: number; readonly lengths: Lengths } | undefined {
+  const [, crawl] = /^sink\/(\d+)$/.exec(key.toString('latin1')) ?? [];
+  if (crawl !== undefined) return { crawl: Number(crawl), lengths: decodeValue(value) as Lengths };
+  const cursor = parseCursorKey(key);
+  if (cursor?.sink !== filesName) return undefined;
+  return { crawl: cursor.crawl, lengths: (decodeCursor(value).mark ?? noLengths) as Lengths };
 }
 
 /** Bytes of the whole lines in each file. */

@@ -10,8 +10,10 @@
 import { lstat, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { ConfigError } from '../../shared/errors.ts';
-import { decodeResults, type FileMarks, type Lengths } from '../store/records.ts';
-import { type FileMark, HeldError, OutFile, unusable } from './out-file.ts';
+import type { Section } from '../store/result-rows.ts';
+import { type FileMark, OutFile, unusable } from './out-file.ts';
+import { lineOf } from './result-lines.ts';
+import { type BegunFile, HeldError, type Sink, type SinkKind } from './sink.ts';
 
 export const fileNames = {
   pages: 'pages.jsonl',
@@ -23,19 +25,38 @@ type FileKey = keyof typeof fileNames;
 const fileKeys = Object.keys(fileNames) as FileKey[];
 type Files = Readonly<Record<FileKey, OutFile>>;
 
+/** Bytes of each file that are accounted for. */
+export type Lengths = Readonly<Record<FileKey, number>>;
+
+/** The mark of the sink: how long each file is, how many lines that is, and the CRC-32 of its end.
+ *  One of an earlier version, or of `repair`, has the lengths alone. */
+export type FileMarks = Lengths & { readonly lines?: Lengths; readonly ends?: Lengths };
+
 export const noLengths: Lengths = { pages: 0, images: 0, skipped: 0 };
 
-/** A file that is begun anew, and what the one before it had. */
-export type BegunFile = {
-  readonly file: string;
-  readonly bytes: number;
-  /** Undefined: nobody has counted them. */
-  readonly lines: number | undefined;
-  /** What stood at its path is now there. */
-  readonly movedTo: string | undefined;
-};
+/** What the kind calls itself in the store. */
+export const filesName = 'files';
 
-export class FileSink {
+/** Files of each crawl below `<out>`. */
+export function filesKind(outFolder: string): SinkKind {
+  const folderOf = (crawl: string) => join(outFolder, crawl);
+  const marksOf = (mark: unknown) => (mark as FileMarks | undefined) ?? noLengths;
+  return {
+    name: filesName,
+    async prepare(crawl) {
+      const folder = folderOf(crawl);
+      await refuseForeignFiles(folder);
+      await (await FileSink.open(folder, noLengths)).close();
+    },
+    open: ({ name }, mark) => FileSink.open(folderOf(name), marksOf(mark)),
+    async beginAnew({ name }, mark) {
+      const { marks, begun } = await beginAnew(folderOf(name), marksOf(mark));
+      return { mark: marks, begun };
+    },
+  };
+}
+
+export class FileSink implements Sink {
   readonly #files: Files;
   /** Bytes that stood behind what is on record. */
   readonly cutBytes: number;
@@ -84,21 +105,20 @@ export class FileSink {
     }
   }
 
-  /** Appends the rows to the files and syncs them; gives the new lengths.
+  /** Appends the records to the files and syncs them; returns the marks.
    *  @throws HeldError somebody did something to them · Error of the file system, with its code.
-   *  The lengths are then those of before. */
-  async write(rows: readonly Buffer[]): Promise<Lengths> {
-    const results = rows.map(decodeResults);
+   *  The marks are then those of before. */
+  async write(records: readonly Section[]): Promise<FileMarks> {
+    const texts = textsOf(records);
     await this.check();
     for (const key of fileKeys) await this.#files[key].checkEnd();
     for (const key of fileKeys) {
-      const buffers = results.map((result) => result[key]).filter(({ length }) => length > 0);
-      if (buffers.length > 0) await this.#files[key].append(Buffer.concat(buffers));
+      if (texts[key].length > 0) await this.#files[key].append(Buffer.concat(texts[key]));
     }
     // What was removed since the first look is in no file: the rows must stay where they are.
     await this.check();
     for (const key of fileKeys) this.#files[key].accept();
-    return byFile((key) => this.#files[key].mark.length);
+    return this.marks;
   }
 
   /** Are the files still at their paths, as they were left? @throws as `write` */
@@ -128,7 +148,7 @@ export class FileSink {
 /** Makes room for new files where the old ones are not what was written to: what stands there is
  *  moved aside, nothing is removed. Gives the marks to go on with.
  *  @throws HeldError, ConfigError a file cannot be moved */
-export async function beginAnew(
+async function beginAnew(
   folder: string,
   marks: FileMarks,
 ): Promise<{ marks: FileMarks; begun: BegunFile[] }> {
@@ -157,7 +177,7 @@ export async function beginAnew(
 }
 
 /** @throws ConfigError when a crawl that has written nothing would write over somebody's file. */
-export async function refuseForeignFiles(folder: string): Promise<void> {
+async function refuseForeignFiles(folder: string): Promise<void> {
   for (const name of Object.values(fileNames)) {
     const path = join(folder, name);
     const found = await stat(path).catch(() => undefined);
@@ -173,6 +193,16 @@ export async function refuseForeignFiles(folder: string): Promise<void> {
 function markOf({ lines, ends, ...lengths }: FileMarks, key: FileKey): FileMark {
   const length = lengths[key];
   return { length, lines: length === 0 ? 0 : lines?.[key], end: ends?.[key] };
+}
+
+function textsOf(records: readonly Section[]): Record<FileKey, Buffer[]> {
+  const texts: Record<FileKey, Buffer[]> = byFile(() => []);
+  for (const section of records) {
+    const { kind, payload } = section;
+    if (kind === 'image-url') texts.images.push(payload);
+    else texts[kind === 'skipped' ? 'skipped' : 'pages'].push(Buffer.from(lineOf(section)));
+  }
+  return texts;
 }
 
 function byFile<T>(of: (key: FileKey) => T): Record<FileKey, T> {

@@ -13,6 +13,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { HeldError } from './sink.ts';
 
 /** What is on record of one file. */
 export type FileMark = {
@@ -22,10 +23,6 @@ export type FileMark = {
   /** CRC-32 of its last bytes, `endBytes` at most; undefined: not known. */
   readonly end: number | undefined;
 };
-
-/** The files of a crawl are not what it left: it is held until the operator acts. The message says
- *  which file, and what to do. */
-export class HeldError extends ConfigError {}
 
 const endBytes = 1024;
 const lineFeed = 10;

@@ -1,90 +1,100 @@
 /**
- * The result queue: findings that are on the disk in the store and not yet written by the sink.
- * Rows are written in the order of their commits, a batch at a time, and only then deleted.
+ * The result queue: records that are on the disk in the store and that not all sinks of their crawl
+ * have written. Each sink writes the rows in the order of their commits, a batch at a time, at its
+ * own pace; a row is deleted when the slowest sink has it.
  *
- * A crawl whose files are not what it left is *held*: nothing of it is written, its rows stay in
- * the store alone, and it does not count in what waits, so that other crawls go on.
- *
- *     writing --HeldError--> held --resume: files agree, all that waited is written--> writing
- *        ^                    |
- *        +-- a start looks ---+--given up (its crawl is cancelled)--> its rows are dropped
+ * A sink whose target is not what it left holds its crawl until the operator acts. One that cannot
+ * write for now is tried again, later and later; when too much waits for it, its crawl is held
+ * until it goes on. Neither keeps the other sinks of the crawl, or other crawls, from writing: what
+ * waits for it stays in the store alone and does not count in what waits.
  */
 import { join } from 'node:path';
 import { CommandError, messageOf } from '../../shared/errors.ts';
-import type { Crawl } from '../frontier/crawl/crawl.ts';
 import { isDiskFull } from '../machine/disk-room.ts';
 import type { GroupCommit, Room } from '../store/group-commit.ts';
+import { commitKey, cursorKey, decodeCursor, encodeCursor } from '../store/records.ts';
+import { sectionsOf } from '../store/result-rows.ts';
+import type { Change, Store } from '../store/store.ts';
+import { Outlet } from './outlet.ts';
 import {
-  commitKey,
-  commitOf,
-  crawlKey,
-  decodeLengths,
-  encodeLengths,
-  type FileMarks,
-  lengthsKey,
-} from '../store/records.ts';
-import { batches, type Change, type Store } from '../store/store.ts';
-import { type BegunFile, beginAnew, FileSink, noLengths, refuseForeignFiles } from './files.ts';
-import { HeldError } from './out-file.ts';
+  type BegunFile,
+  HeldError,
+  type Sink,
+  type SinkCrawl,
+  type SinkKind,
+  UnavailableError,
+} from './sink.ts';
+import { WaitingRows } from './waiting-rows.ts';
 
-type Row = { readonly commit: number; readonly bytes: Buffer };
+/** A crawl, as far as its results go. */
+type ResultCrawl = SinkCrawl & {
+  readonly id: number;
+  readonly state: string;
+  /** Neither finished nor cancelled. */
+  readonly isOpen: boolean;
+  /** Nothing is left to fetch: what waits is to be written at once. */
+  readonly isFetched: boolean;
+  /** Counts the rows that wait. */
+  readonly open: { record(rows: number): void; written(rows: number): void };
+};
+
 /** Where the files are. */
 type FileRoom = Room & { refused(): void };
-
-/** What waits for the files of one crawl. */
-type Outlet = {
-  state: 'writing' | 'held';
-  /** The oldest ones are in the store alone: those in memory are none then. */
-  isStored: boolean;
-  rows: Row[];
-  /** All of them, in memory or not. */
-  bytes: number;
-  /** The last commit that was offered: later ones may not be on the disk. */
-  lastCommit: number;
-  sink: FileSink | undefined;
-  /** What is done with the files now, if anything is; it never rejects. */
-  work: Promise<void> | undefined;
-};
+type Outlets = { readonly rows: WaitingRows; readonly outlets: readonly Outlet[] };
 
 /** What a resume has done. */
 export type Resumed = { readonly begun: readonly BegunFile[]; readonly cutBytes: number };
 
 /** A sink writes this often while a crawl runs; at its end, at once. */
 const writeEveryMs = 200;
-/** Rows that are read from the store at once. */
-const storedRows = 64;
+/** Bytes that may wait for a sink which cannot write, before its crawl is held. */
+const failingBytesMax = 256 << 20;
 
-type ResultQueueOptions = {
+export type ResultQueueOptions<C extends ResultCrawl> = {
   readonly store: Store;
   readonly commits: GroupCommit;
-  /** `<out>`. */
+  /** Every crawl has one of each. */
+  readonly sinks: readonly SinkKind[];
+  /** `<out>`, for messages. */
   readonly folder: string;
-  /** Bytes that wait for a sink before no more is fetched. */
+  /** Bytes that wait for sinks before no more is fetched. */
   readonly waitingBytesMax: () => number;
-  readonly onWritten: (crawl: Crawl) => void;
+  /** Bytes that may wait for a sink which cannot write. */
+  readonly failingBytesMax?: number;
+  readonly onWritten: (crawl: C) => void;
   readonly onError: (error: unknown) => void;
-  /** Its files are not what it left: nothing of it is written. Default: that is an error. */
-  readonly onHeld?: (crawl: Crawl, reason: string) => void;
+  /** A sink cannot go on: nothing of the crawl is to be fetched. Default: that is an error. */
+  readonly onHeld?: (crawl: C, reason: string) => void;
+  /** A crawl that was held because too much waited may go on. */
+  readonly onReleased?: (crawl: C) => void;
+  /** A sink cannot write for now, for a reason; or can again. */
+  readonly onUnavailable?: (crawl: C, sink: string, reason: string) => void;
+  readonly onAvailable?: (crawl: C, sink: string) => void;
   /** It is cancelled, and so many rows of it could not be written. */
-  readonly onDropped?: (crawl: Crawl, rows: number) => void;
+  readonly onDropped?: (crawl: C, rows: number) => void;
   /** Default: there always is. */
   readonly room?: FileRoom;
 };
 
-export class ResultQueue {
-  readonly #options: ResultQueueOptions;
-  readonly #outlets = new Map<Crawl, Outlet>();
-  /** Of all crawls that are not held. */
-  #waitingBytes = 0;
+export class ResultQueue<C extends ResultCrawl> {
+  readonly #options: ResultQueueOptions<C>;
+  readonly #crawls = new Map<C, Outlets>();
+  /** Held because too much waits for a sink. */
+  readonly #overfull = new Set<C>();
   #closing = false;
 
-  constructor(options: ResultQueueOptions) {
+  constructor(options: ResultQueueOptions<C>) {
     this.#options = options;
   }
 
   get isFull(): boolean {
     const { waitingBytesMax, room } = this.#options;
-    return this.#waitingBytes > waitingBytesMax() || room?.isShort === true;
+    if (room?.isShort === true) return true;
+    let waiting = 0;
+    for (const { rows, outlets } of this.#crawls.values()) {
+      if (rows.bytes > 0 && outlets.every(isWriting)) waiting += rows.bytes;
+    }
+    return waiting > waitingBytesMax();
   }
 
   folderOf(crawlName: string): string {
@@ -92,199 +102,208 @@ export class ResultQueue {
   }
 
   /** To be called before a crawl is made.
-   *  @throws ConfigError its files would overwrite others, or cannot be written. */
+   *  @throws ConfigError its targets would overwrite others, or cannot be written. */
   async prepare(crawlName: string): Promise<void> {
-    const folder = this.folderOf(crawlName);
-    await refuseForeignFiles(folder);
-    await (await FileSink.open(folder, noLengths)).close();
+    for (const kind of this.#options.sinks) await kind.prepare(crawlName);
   }
 
-  /** Takes up what an earlier master left unwritten, and opens the files of a crawl that is open;
-   *  one whose files are not what it left is held. @throws ConfigError the disk fails */
-  async restore(crawl: Crawl): Promise<void> {
-    const of = { from: crawlKey(crawl.id), to: crawlKey(crawl.id + 1) };
-    const outlet = makeOutlet();
-    for (const rows of batches(this.#options.store, 'results', of, storedRows)) {
-      crawl.open.record(rows.length);
-      for (const { value } of rows) outlet.bytes += value.length;
-      outlet.lastCommit = commitOf(rows.at(-1)?.key ?? commitKey(crawl.id, 0));
-      outlet.isStored = true;
+  /** Takes up what an earlier master left unwritten, and opens the targets of a crawl that is open;
+   *  one whose targets are not what was left is held. @throws ConfigError the disk fails */
+  async restore(crawl: C): Promise<void> {
+    const rows = new WaitingRows(this.#options.store, crawl.id);
+    rows.load();
+    if (rows.count === 0 && !crawl.isOpen) return;
+    crawl.open.record(rows.count);
+    const { outlets } = this.#make(crawl, rows);
+    for (const outlet of outlets) {
+      await this.#guarded(crawl, outlet, async () => {
+        outlet.sink = await outlet.kind.open(crawl, outlet.mark);
+      });
+      this.#begin(crawl, outlet);
     }
-    if (!outlet.isStored && !crawl.isOpen) return;
-    this.#outlets.set(crawl, outlet);
-    this.#waitingBytes += outlet.bytes;
-    try {
-      outlet.sink = await FileSink.open(this.folderOf(crawl.name), this.#marks(crawl));
-    } catch (error) {
-      if (!(error instanceof HeldError)) throw error;
-      await this.#hold(crawl, outlet, error);
-    }
-    this.#begin(crawl, outlet);
   }
 
   /** Takes over a row that is on the disk. */
-  offer(crawl: Crawl, commit: number, bytes: Buffer): void {
-    let outlet = this.#outlets.get(crawl);
-    if (outlet === undefined) {
-      outlet = makeOutlet();
-      this.#outlets.set(crawl, outlet);
-    }
+  offer(crawl: C, commit: number, row: Buffer): void {
+    const { rows, outlets } = this.#of(crawl);
     crawl.open.record(1);
-    outlet.bytes += bytes.length;
-    outlet.lastCommit = commit;
-    if (!outlet.isStored) outlet.rows.push({ commit, bytes });
-    if (outlet.state === 'held') return;
-    this.#waitingBytes += bytes.length;
-    this.#begin(crawl, outlet);
+    rows.add(commit, row, outlets.every(isWriting));
+    for (const outlet of outlets) this.#begin(crawl, outlet);
+    this.#holdIfOverfull(crawl);
   }
 
-  /** Looks whether the files of a crawl are what it left, before it is said to be done. */
-  async confirm(crawl: Crawl): Promise<void> {
-    const outlet = this.#outlets.get(crawl);
-    // While something is written, that looks.
-    if (outlet?.sink === undefined || outlet.state === 'held' || outlet.work !== undefined) return;
-    const { sink } = outlet;
-    await this.#work(outlet, () => this.#holding(crawl, outlet, () => sink.check()));
-    this.#begin(crawl, outlet);
+  /** Looks whether the targets of a crawl are what was left, before it is said to be done. */
+  async confirm(crawl: C): Promise<void> {
+    for (const outlet of this.#crawls.get(crawl)?.outlets ?? []) {
+      const { sink } = outlet;
+      // While something is written, that looks.
+      if (sink === undefined || outlet.state !== 'writing' || outlet.isBusy) continue;
+      await this.#work(crawl, outlet, () => sink.check());
+      this.#begin(crawl, outlet);
+    }
   }
 
   /** Lets a crawl that is held be written again: writes what waited first. With `newFiles` what is
    *  not as it was left is begun anew, and what stands there is moved aside.
-   *  @throws CommandError E_BAD_REQUEST its files are still not what it left */
-  async resume(crawl: Crawl, newFiles = false): Promise<Resumed> {
-    const outlet = this.#outlets.get(crawl);
-    if (outlet?.state !== 'held') return { begun: [], cutBytes: 0 };
-    if (outlet.work !== undefined) {
-      throw new CommandError('E_BAD_REQUEST', `the crawl "${crawl.name}" is being resumed`);
-    }
-    let outcome: Resumed | CommandError | undefined;
-    await this.#work(outlet, async () => {
-      try {
-        outcome = await this.#reopen(crawl, outlet, newFiles);
-      } catch (error) {
-        if (!(error instanceof HeldError)) throw error;
-        if (crawl.state !== 'cancelled') this.#options.onHeld?.(crawl, messageOf(error));
-        const message = `the crawl "${crawl.name}" stays held: ${messageOf(error)}`;
-        outcome = new CommandError('E_BAD_REQUEST', message.slice(0, 512));
+   *  @throws CommandError E_BAD_REQUEST a target is still not what was left */
+  async resume(crawl: C, newFiles = false): Promise<Resumed> {
+    const begun: BegunFile[] = [];
+    let cutBytes = 0;
+    for (const outlet of this.#crawls.get(crawl)?.outlets ?? []) {
+      if (outlet.state === 'writing') continue;
+      if (outlet.isBusy) {
+        throw new CommandError('E_BAD_REQUEST', `the crawl "${crawl.name}" is being resumed`);
       }
-    });
-    this.#begin(crawl, outlet);
-    if (outcome instanceof CommandError) throw outcome;
-    return outcome ?? { begun: [], cutBytes: 0 };
+      const outcome = await this.#resumeOne(crawl, outlet, newFiles);
+      begun.push(...outcome.begun);
+      cutBytes += outcome.cutBytes;
+    }
+    return { begun, cutBytes };
   }
 
   /** Its crawl is cancelled: writes what waits if that can be done, and drops it if not. */
-  async giveUp(crawl: Crawl): Promise<void> {
-    const outlet = this.#outlets.get(crawl);
-    if (outlet !== undefined) await idle(outlet);
-    if (outlet?.state !== 'held') return;
-    try {
-      await this.resume(crawl);
-    } catch (error) {
-      if (!(error instanceof CommandError)) throw error;
-      await this.#work(outlet, () => this.#drop(crawl, outlet));
+  async giveUp(crawl: C): Promise<void> {
+    for (const outlet of this.#crawls.get(crawl)?.outlets ?? []) {
+      await outlet.idle();
+      if (outlet.state === 'writing') continue;
+      try {
+        await this.#resumeOne(crawl, outlet, false);
+      } catch (error) {
+        if (!(error instanceof CommandError)) throw error;
+        await outlet.work(() => this.#drop(crawl, outlet), this.#options.onError);
+      }
     }
   }
 
-  /** Writes all that waits, but for crawls that are held, and closes the files. */
+  /** Writes all that waits, but for sinks that cannot write, and closes the targets. */
   async close(): Promise<void> {
     this.#closing = true;
-    for (const outlet of this.#outlets.values()) {
-      await idle(outlet);
-      await outlet.sink?.close();
+    for (const { outlets } of this.#crawls.values()) {
+      for (const outlet of outlets) {
+        await outlet.idle();
+        await outlet.close();
+      }
     }
-    this.#outlets.clear();
+    this.#crawls.clear();
   }
 
-  /** Writes, unless something is done with the files already, or there is nothing to write. */
-  #begin(crawl: Crawl, outlet: Outlet): void {
-    const isIdle = outlet.work === undefined && outlet.state === 'writing';
-    if (!isIdle || (outlet.rows.length === 0 && !outlet.isStored)) return;
-    void this.#work(outlet, () =>
-      this.#holding(crawl, outlet, () => this.#writeAll(crawl, outlet)),
-    ).then(() => this.#begin(crawl, outlet));
+  #of(crawl: C): Outlets {
+    const { store } = this.#options;
+    return this.#crawls.get(crawl) ?? this.#make(crawl, new WaitingRows(store, crawl.id));
   }
 
-  /** One thing at a time is done with the files of a crawl; after an error, nothing more. */
-  #work(outlet: Outlet, work: () => Promise<void>): Promise<void> {
-    outlet.work = work().then(() => {
-      outlet.work = undefined;
-    }, this.#options.onError);
-    return outlet.work;
+  #make(crawl: C, rows: WaitingRows): Outlets {
+    const { sinks, store } = this.#options;
+    const outlets = sinks.map((kind) => {
+      const saved = store.get('meta', cursorKey(crawl.id, kind.name));
+      return new Outlet(kind, saved && decodeCursor(saved));
+    });
+    const made = { rows, outlets };
+    this.#crawls.set(crawl, made);
+    return made;
   }
 
-  async #holding(crawl: Crawl, outlet: Outlet, work: () => Promise<void>): Promise<void> {
+  /** Writes, unless something is done with the sink already, or there is nothing to write. */
+  #begin(crawl: C, outlet: Outlet): void {
+    const { rows } = this.#of(crawl);
+    if (outlet.isBusy || outlet.state !== 'writing' || !rows.has(outlet.commit)) return;
+    void this.#work(crawl, outlet, () => this.#writeAll(crawl, outlet)).then(() =>
+      this.#begin(crawl, outlet),
+    );
+  }
+
+  #work(crawl: C, outlet: Outlet, work: () => Promise<void>): Promise<void> {
+    return outlet.work(() => this.#guarded(crawl, outlet, work), this.#options.onError);
+  }
+
+  /** What keeps a sink from writing is its own business; anything else is the master's. */
+  async #guarded(crawl: C, outlet: Outlet, work: () => Promise<void>): Promise<void> {
     try {
       await work();
     } catch (error) {
-      if (!(error instanceof HeldError)) throw error;
-      await this.#hold(crawl, outlet, error);
+      if (error instanceof HeldError) await this.#hold(crawl, outlet, error);
+      else if (error instanceof UnavailableError) this.#failed(crawl, outlet, error);
+      else throw error;
     }
   }
 
-  /** The handles stay open: what was removed can be copied from /proc as long as they are. */
-  async #hold(crawl: Crawl, outlet: Outlet, error: HeldError): Promise<void> {
+  /** The target stays open: what was removed can be copied from /proc as long as it is. */
+  async #hold(crawl: C, outlet: Outlet, error: HeldError): Promise<void> {
     const { onHeld } = this.#options;
     if (onHeld === undefined) throw error;
-    this.#waitingBytes -= outlet.bytes;
     outlet.state = 'held';
-    outlet.rows = [];
-    outlet.isStored = true;
+    outlet.reason = messageOf(error);
+    this.#of(crawl).rows.forgetKept();
     if (crawl.state === 'cancelled') await this.#drop(crawl, outlet);
-    else onHeld(crawl, messageOf(error));
+    else onHeld(crawl, outlet.reason);
   }
 
-  async #writeAll(crawl: Crawl, outlet: Outlet): Promise<void> {
-    while (outlet.rows.length > 0 || outlet.isStored) {
+  #failed(crawl: C, outlet: Outlet, error: UnavailableError): void {
+    const reason = messageOf(error);
+    if (outlet.state === 'writing') this.#options.onUnavailable?.(crawl, outlet.kind.name, reason);
+    outlet.state = 'failing';
+    outlet.reason = reason;
+    this.#of(crawl).rows.forgetKept();
+    this.#holdIfOverfull(crawl);
+    if (!this.#closing) outlet.retry(() => this.#tryAgain(crawl, outlet));
+  }
+
+  #tryAgain(crawl: C, outlet: Outlet): void {
+    if (outlet.isBusy || outlet.state !== 'failing' || this.#closing) return;
+    void this.#work(crawl, outlet, () => this.#writeAll(crawl, outlet)).then(() =>
+      this.#begin(crawl, outlet),
+    );
+  }
+
+  #holdIfOverfull(crawl: C): void {
+    const { rows, outlets } = this.#of(crawl);
+    const failing = outlets.find(({ state }) => state === 'failing');
+    const bytesMax = this.#options.failingBytesMax ?? failingBytesMax;
+    if (failing === undefined || rows.bytes <= bytesMax || this.#overfull.has(crawl)) return;
+    this.#overfull.add(crawl);
+    this.#options.onHeld?.(crawl, `${failing.kind.name}: ${failing.reason}`);
+  }
+
+  /** It has written: whoever waited for that goes on. */
+  #recovered(crawl: C, outlet: Outlet): void {
+    if (outlet.state === 'failing') this.#options.onAvailable?.(crawl, outlet.kind.name);
+    outlet.recovered();
+    const { outlets } = this.#of(crawl);
+    if (!outlets.every(isWriting) || !this.#overfull.delete(crawl)) return;
+    this.#options.onReleased?.(crawl);
+  }
+
+  async #writeAll(crawl: C, outlet: Outlet): Promise<void> {
+    const { rows } = this.#of(crawl);
+    while (rows.has(outlet.commit) || outlet.state === 'failing') {
       // When nothing else is left to do, at once.
       if (!this.#closing && !crawl.isFetched) await pause(writeEveryMs);
-      outlet.sink ??= await FileSink.open(this.folderOf(crawl.name), this.#marks(crawl));
-      const rows = this.#take(crawl, outlet);
-      if (rows.length === 0) break;
-      const bytes = await this.#write(crawl, outlet, outlet.sink, rows);
-      this.#waitingBytes -= bytes;
+      outlet.sink ??= await outlet.kind.open(crawl, outlet.mark);
+      await this.#write(crawl, outlet, outlet.sink);
+      if (outlet.state === 'failing') this.#recovered(crawl, outlet);
       this.#options.onWritten(crawl);
     }
   }
 
-  /** The oldest rows. */
-  #take(crawl: Crawl, outlet: Outlet): Row[] {
-    if (outlet.isStored) {
-      const rows = this.#stored(crawl, outlet);
-      if (rows.length > 0) return rows;
-      outlet.isStored = false;
-    }
-    const { rows } = outlet;
-    outlet.rows = [];
-    return rows;
+  /** Writes the next rows, and puts on record that it did; false: there are none. */
+  async #write(crawl: C, outlet: Outlet, sink: Sink): Promise<boolean> {
+    const next = this.#of(crawl).rows.after(outlet.commit);
+    const last = next.at(-1);
+    if (last === undefined) return false;
+    const records = next.flatMap(({ row }) => sectionsOf(row));
+    outlet.mark = await this.#append(sink, records);
+    outlet.commit = last.commit;
+    await this.#passed(crawl, outlet);
+    return true;
   }
 
-  #stored({ id }: Crawl, { lastCommit }: Outlet): Row[] {
-    const of = { from: crawlKey(id), to: commitKey(id, lastCommit + 1), limit: storedRows };
-    const rows = this.#options.store.range('results', of);
-    return rows.map(({ key, value }) => ({ commit: commitOf(key), bytes: value }));
-  }
-
-  /** Writes rows and takes them out of the store; gives their bytes. */
-  async #write(
-    crawl: Crawl,
-    outlet: Outlet,
-    sink: FileSink,
-    rows: readonly Row[],
-  ): Promise<number> {
-    await this.#append(sink, rows);
-    await this.#forget(crawl, rows, sink.marks);
-    return written(crawl, outlet, rows);
-  }
-
-  /** A write that finds no room is tried again, at the same place of the files. */
-  async #append(sink: FileSink, rows: readonly Row[]): Promise<void> {
+  /** A write that finds no room is tried again, at the same place of the target. */
+  async #append(sink: Sink, records: Parameters<Sink['write']>[0]): Promise<unknown> {
     const { room } = this.#options;
     while (true) {
       await room?.room();
       try {
-        await sink.write(rows.map(({ bytes }) => bytes));
-        return;
+        return await sink.write(records);
       } catch (error) {
         if (room === undefined || !isDiskFull(error)) throw error;
         room.refused();
@@ -292,18 +311,51 @@ export class ResultQueue {
     }
   }
 
-  /** Opens the files of a crawl that is held, and writes all that waits. */
-  async #reopen(crawl: Crawl, outlet: Outlet, newFiles: boolean): Promise<Resumed> {
-    const folder = this.folderOf(crawl.name);
-    const old = this.#marks(crawl);
-    const { marks, begun } = newFiles ? await beginAnew(folder, old) : { marks: old, begun: [] };
-    const sink = await FileSink.open(folder, marks);
-    try {
-      if (begun.length > 0) await this.#forget(crawl, [], marks);
-      for (let rows = this.#stored(crawl, outlet); rows.length > 0; ) {
-        await this.#write(crawl, outlet, sink, rows);
-        rows = this.#stored(crawl, outlet);
+  /** One transaction: the cursor, and the end of the rows that all sinks have. */
+  async #passed(crawl: C, { kind, commit, mark }: Outlet): Promise<number> {
+    const { rows, outlets } = this.#of(crawl);
+    const gone = rows.drop(Math.min(...outlets.map((outlet) => outlet.commit)));
+    const changes: Change[] = gone.map((row) => ({
+      table: 'results',
+      key: commitKey(crawl.id, row.commit),
+      value: undefined,
+    }));
+    const key = cursorKey(crawl.id, kind.name);
+    changes.push({ table: 'meta', key, value: encodeCursor({ commit, mark }) });
+    await new Promise<void>((done) => this.#options.commits.submit(changes, done));
+    crawl.open.written(gone.length);
+    return gone.length;
+  }
+
+  /** @throws CommandError E_BAD_REQUEST its target is still not what was left */
+  async #resumeOne(crawl: C, outlet: Outlet, newFiles: boolean): Promise<Resumed> {
+    let outcome: Resumed | CommandError | undefined;
+    await outlet.work(async () => {
+      try {
+        outcome = await this.#reopen(crawl, outlet, newFiles);
+      } catch (error) {
+        const isKnown = error instanceof HeldError || error instanceof UnavailableError;
+        if (!isKnown) throw error;
+        if (crawl.state !== 'cancelled') this.#options.onHeld?.(crawl, messageOf(error));
+        const message = `the crawl "${crawl.name}" stays held: ${messageOf(error)}`;
+        outcome = new CommandError('E_BAD_REQUEST', message.slice(0, 512));
       }
+    }, this.#options.onError);
+    this.#begin(crawl, outlet);
+    if (outcome instanceof CommandError) throw outcome;
+    return outcome ?? { begun: [], cutBytes: 0 };
+  }
+
+  /** Opens the target of a sink that is not writing, and writes all that waits. */
+  async #reopen(crawl: C, outlet: Outlet, newFiles: boolean): Promise<Resumed> {
+    const { mark, begun } = newFiles
+      ? await outlet.kind.beginAnew(crawl, outlet.mark)
+      : { mark: outlet.mark, begun: [] };
+    const sink = await outlet.kind.open(crawl, mark);
+    try {
+      outlet.mark = mark;
+      if (begun.length > 0) await this.#passed(crawl, outlet);
+      while (await this.#write(crawl, outlet, sink));
       await sink.check();
     } catch (error) {
       await sink.close();
@@ -311,71 +363,23 @@ export class ResultQueue {
     }
     const { sink: before } = outlet;
     outlet.sink = sink;
-    // What came in the meantime is in the store, and is written from there.
-    outlet.state = 'writing';
-    this.#waitingBytes += outlet.bytes;
+    this.#recovered(crawl, outlet);
     await before?.close();
     return { begun, cutBytes: sink.cutBytes };
   }
 
-  /** Nothing of it will be written any more. */
-  async #drop(crawl: Crawl, outlet: Outlet): Promise<void> {
-    let dropped = 0;
-    for (let rows = this.#stored(crawl, outlet); rows.length > 0; ) {
-      await this.#forget(crawl, rows, undefined);
-      written(crawl, outlet, rows);
-      dropped += rows.length;
-      rows = this.#stored(crawl, outlet);
-    }
+  /** Nothing that waits for it will be written any more. */
+  async #drop(crawl: C, outlet: Outlet): Promise<void> {
+    const { lastCommit } = this.#of(crawl).rows;
+    if (lastCommit <= outlet.commit) return;
+    outlet.commit = lastCommit;
+    const dropped = await this.#passed(crawl, outlet);
     if (dropped > 0) this.#options.onDropped?.(crawl, dropped);
   }
-
-  /** One transaction: the rows go, and the files have what these marks say. */
-  #forget(crawl: Crawl, rows: readonly Row[], marks: FileMarks | undefined): Promise<void> {
-    const changes: Change[] = rows.map(({ commit }) => ({
-      table: 'results',
-      key: commitKey(crawl.id, commit),
-      value: undefined,
-    }));
-    if (marks !== undefined) {
-      changes.push({ table: 'meta', key: lengthsKey(crawl.id), value: encodeLengths(marks) });
-    }
-    return new Promise((done) => this.#options.commits.submit(changes, done));
-  }
-
-  #marks(crawl: Crawl): FileMarks {
-    const saved = this.#options.store.get('meta', lengthsKey(crawl.id));
-    return saved ? decodeLengths(saved) : noLengths;
-  }
 }
 
-function makeOutlet(): Outlet {
-  return {
-    state: 'writing',
-    isStored: false,
-    rows: [],
-    bytes: 0,
-    lastCommit: 0,
-    sink: undefined,
-    work: undefined,
-  };
-}
-
-/** Resolves when nothing is done with the files any more. */
-async function idle(outlet: Outlet): Promise<void> {
-  for (let work = outlet.work; work !== undefined; ) {
-    await work;
-    // After an error it stays.
-    work = outlet.work === work ? undefined : outlet.work;
-  }
-}
-
-/** These rows wait no longer; gives their bytes. */
-function written(crawl: Crawl, outlet: Outlet, rows: readonly Row[]): number {
-  const bytes = rows.reduce((sum, row) => sum + row.bytes.length, 0);
-  crawl.open.written(rows.length);
-  outlet.bytes -= bytes;
-  return bytes;
+function isWriting({ state }: Outlet): boolean {
+  return state === 'writing';
 }
 
 function pause(ms: number): Promise<void> {

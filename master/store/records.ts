@@ -10,7 +10,7 @@
  *              crawl u32 | 0                          -> digest of the saved Bloom filter
  *     tasks    crawl u32 | host 8 | rank u32 | seq u48 -> TaskRecord
  *     earlier  the same as of tasks                   -> EarlierPage
- *     results  crawl u32 | commit u48                 -> lines of all three files
+ *     results  crawl u32 | commit u48                 -> records: see result-rows.ts
  *     buried   crawl u32 | fingerprint 16             -> BuriedRecord
  *     robots   host 8                                -> RobotsRecord, the file itself
  *     breakers host 8                                -> BreakerRecord
@@ -25,7 +25,7 @@ import { decodeValue, encodeValue } from '../../shared/frame.ts';
 import type { FetchErrorKind, SkipReason } from '../../shared/protocol.ts';
 import type { EarlierPage, FetchErrorBody } from '../../shared/requests.ts';
 
-export const formatVersion = 2;
+export const formatVersion = 3;
 
 export type CrawlCounters = {
   waiting: number;
@@ -52,15 +52,22 @@ export type CrawlCounters = {
 };
 
 export type CrawlRecord = {
+  /** Its number in the keys of this store, which no later crawl gets. */
   readonly id: number;
+  /** 16 random bytes: no other crawl of any master has them. */
+  readonly uid: Uint8Array;
   readonly name: string;
   readonly state: Exclude<CrawlState, 'held'>;
   readonly spec: CrawlSpec;
+  /** Goes up with every change of the spec; the first has 1. */
+  readonly specVersion: number;
   /** Key of the fingerprints. */
   readonly secret: Uint8Array;
   /** Next sequence number of a task, and of a commit. */
   readonly nextSeq: number;
   readonly nextCommit: number;
+  /** The same of a record of the result queue. */
+  readonly nextRecord: number;
   readonly counters: CrawlCounters;
   /** Its keys in `seen`, laid over each other by XOR: four words. */
   readonly seenSum: readonly number[];
@@ -88,6 +95,9 @@ export type TaskRecord = {
   readonly attempts: number;
   /** Unix time in ms before which it must not be fetched again; 0: at once. */
   readonly notBefore: number;
+  /** Sequence number of the task of the page that first named it. Undefined: it is a seed, or a
+   *  version that did not keep it wrote it. */
+  readonly from?: number | undefined;
 };
 
 export type BuriedRecord = {
@@ -142,6 +152,9 @@ export const depthMax = 0xffff;
 export const hostBytes = 8;
 export const taskKeyBytes = 4 + hostBytes + 4 + 6;
 const taskHeadBytes = 22;
+/** Of its kind: six bytes with `from` follow the head. */
+const hasFrom = 0x80;
+const fromBytes = 6;
 const waitMsMax = 2 ** 32 - 1;
 
 export function crawlKey(crawl: number): Buffer {
@@ -150,8 +163,8 @@ export function crawlKey(crawl: number): Buffer {
   return key;
 }
 
-/** `host`: of a seed, with its port. Without such a row its name has not been resolved, as in stores
- *  of before there were any; a version of before reads over them. */
+/** `host`: of a seed, with its port. Without such a row its name has not been resolved, as in
+ *  stores of before there were any; a version of before reads over them. */
 export function seedHostKey(crawl: number, host: string): Buffer {
   return Buffer.concat([crawlKey(crawl), Buffer.from(host, 'latin1')]);
 }
@@ -206,77 +219,69 @@ export function parseTaskKey(key: Buffer): TaskKeyParts | undefined {
 
 /** `now`: when it is written, so that its wait is known beside its end. */
 export function encodeTask(task: TaskRecord, now = 0): Buffer {
-  const value = Buffer.allocUnsafe(taskHeadBytes + task.url.length);
+  const { from } = task;
+  const head = taskHeadBytes + (from === undefined ? 0 : fromBytes);
+  const value = Buffer.allocUnsafe(head + task.url.length);
   value.writeUInt16BE(task.depth, 0);
   value.writeInt16BE(task.priority, 2);
   value.writeUInt32BE(task.attempts, 4);
   value.writeDoubleBE(task.notBefore, 8);
-  value.writeUInt8(task.kind, 16);
+  value.writeUInt8(from === undefined ? task.kind : task.kind | hasFrom, 16);
   value.writeUInt8(task.level, 17);
   const waitMs = Math.ceil(Math.max(0, task.notBefore - now));
   value.writeUInt32BE(Math.min(waitMs, waitMsMax), 18);
-  value.write(task.url, taskHeadBytes, 'latin1');
+  if (from !== undefined) value.writeUIntBE(from, taskHeadBytes, fromBytes);
+  value.write(task.url, head, 'latin1');
   return value;
 }
 
-/** With `now` it waits from then on no longer than it was told to, so that a clock that was put back
- *  does not hold it. */
+/** With `now` it waits from then on no longer than it was told to, so that a clock that was put
+ *  back does not hold it. */
 export function decodeTask(value: Buffer, now = Number.POSITIVE_INFINITY): TaskRecord {
+  const kind = value.readUInt8(16);
+  const isFrom = (kind & hasFrom) !== 0;
   return {
     depth: value.readUInt16BE(0),
     priority: value.readInt16BE(2),
     attempts: value.readUInt32BE(4),
     notBefore: Math.min(value.readDoubleBE(8), now + value.readUInt32BE(18)),
-    kind: value.readUInt8(16),
+    kind: kind & ~hasFrom,
     level: value.readUInt8(17),
-    url: value.toString('latin1', taskHeadBytes),
+    url: value.toString('latin1', taskHeadBytes + (isFrom ? fromBytes : 0)),
+    ...(isFrom && { from: value.readUIntBE(taskHeadBytes, fromBytes) }),
   };
 }
 
-/** Lines for each file of a crawl. */
-type ResultLines = { pages: string; images: string; skipped: string };
+/** How far a sink of a crawl has come. */
+export type SinkCursor = {
+  /** It has the records of this commit, and of all before it. */
+  readonly commit: number;
+  /** Where it stands in its target, in its own words; undefined: it has written nothing. */
+  readonly mark: unknown;
+};
 
-export function encodeResults({ pages, images, skipped }: ResultLines): Buffer {
-  const pagesBytes = Buffer.byteLength(pages);
-  const imagesEnd = 8 + pagesBytes + images.length;
-  const value = Buffer.allocUnsafe(imagesEnd + skipped.length);
-  value.writeUInt32BE(pagesBytes, 0);
-  value.writeUInt32BE(images.length, 4);
-  value.write(pages, 8);
-  // Both are ASCII: nothing but URLs, numbers and our own words.
-  value.write(images, 8 + pagesBytes, 'latin1');
-  value.write(skipped, imagesEnd, 'latin1');
-  return value;
+/** Where it is, in `meta`. `sink`: what the sink calls itself. */
+export function cursorKey(crawl: number, sink: string): Buffer {
+  return Buffer.from(`sink/${crawl}/${sink}`);
 }
 
-export function decodeResults(value: Buffer): Record<keyof ResultLines, Buffer> {
-  const pagesEnd = 8 + value.readUInt32BE(0);
-  const imagesEnd = pagesEnd + value.readUInt32BE(4);
-  return {
-    pages: value.subarray(8, pagesEnd),
-    images: value.subarray(pagesEnd, imagesEnd),
-    skipped: value.subarray(imagesEnd),
-  };
+/** The crawl and the sink of such a key; undefined: it is none. */
+export function parseCursorKey(key: Buffer): { crawl: number; sink: string } | undefined {
+  const [, crawl, sink] = /^sink\/(\d+)\/([a-z]+)$/.exec(key.toString('latin1')) ?? [];
+  return sink === undefined ? undefined : { crawl: Number(crawl), sink };
 }
 
-/** Bytes of each of a crawl's files that are accounted for. */
-export type Lengths = Readonly<Record<keyof ResultLines, number>>;
-
-/** What is on record of a crawl's files: how long each is, how many lines that is, and the CRC-32
- *  of its end. A record of an earlier version, or of `repair`, has the lengths alone. */
-export type FileMarks = Lengths & { readonly lines?: Lengths; readonly ends?: Lengths };
-
-/** Where they are, in `meta`. */
-export function lengthsKey(crawl: number): Buffer {
-  return Buffer.from(`sink/${crawl}`);
-}
-
-export const encodeLengths = (marks: FileMarks): Buffer => encodeValue(marks);
-export const decodeLengths = (value: Buffer): FileMarks => decodeValue(value) as FileMarks;
+export const encodeCursor = (cursor: SinkCursor): Buffer => encodeValue(cursor);
+export const decodeCursor = (value: Buffer): SinkCursor => decodeValue(value) as SinkCursor;
 
 /** In `meta`: the format version, and the secret of the host hashes. */
 export const formatKey = Buffer.from('format');
 export const secretKey = Buffer.from('secret');
+
+/** In `meta`: the highest number that a crawl ever had. */
+export const lastCrawlKey = Buffer.from('last-crawl');
+export const encodeLastCrawl = (crawl: number): Buffer => crawlKey(crawl);
+export const decodeLastCrawl = (value: Buffer): number => value.readUInt32BE(0);
 
 /** Where the counts of a crawl's trap rules are, in `meta`. */
 export function trapsKey(crawl: number): Buffer {

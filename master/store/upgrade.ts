@@ -3,27 +3,37 @@
  * version wrote and gives the changes that make it the next; all of a step is one transaction, with
  * the new version in it, so that a crash leaves one version or the other.
  *
- * To change the format: raise `formatVersion`, add the step from the version before, and a test with
- * a store of that version.
+ * To change the format: raise `formatVersion`, add the step from the version before, and a test
+ * with a store of that version.
  */
+import { randomBytes } from 'node:crypto';
 import { ConfigError } from '../../shared/errors.ts';
+import { decodeValue } from '../../shared/frame.ts';
+import { rowOfLines } from './line-rows.ts';
 import {
   afterPrefix,
   type CrawlRecord,
   crawlKey,
+  cursorKey,
   decodeCrawl,
   encodeCrawl,
+  encodeCursor,
   encodeItemRow,
+  encodeLastCrawl,
   encodeSeedHosts,
   formatKey,
   formatVersion,
+  lastCrawlKey,
 } from './records.ts';
-import { batches, type Change, type Store } from './store.ts';
+import { batches, type Change, type Row, type Store } from './store.ts';
 
 /** From the version it is the key of to the next. */
 export type Steps = ReadonlyMap<number, (store: Store) => Change[]>;
 
-const steps: Steps = new Map([[1, (store) => [...shareItemRows(store), ...partSeedHosts(store)]]]);
+const steps: Steps = new Map([
+  [1, (store) => [...shareItemRows(store), ...partSeedHosts(store)]],
+  [2, (store) => [...makeRecords(store), ...nameSinks(store)]],
+]);
 
 /** Brings a store to this version; gives the version it had, undefined for a new one.
  *  @throws ConfigError it is of a newer version, or of one that no step begins with */
@@ -61,14 +71,54 @@ function shareItemRows(store: Store): Change[] {
 
 /** Version 1 had the hosts of the seeds in the crawl's record, which each commit rewrites. */
 function partSeedHosts(store: Store): Change[] {
-  const all = { from: crawlKey(0), to: afterPrefix(crawlKey(2 ** 32 - 1)) };
-  return store.range('crawls', all).flatMap(({ key, value }): Change[] => {
+  return crawlsOf(store).flatMap(({ key, value }): Change[] => {
     const { seedHosts, ...record } = decodeCrawl(value) as CrawlRecord & { seedHosts: string[] };
     return [
       { table: 'crawls', key, value: encodeCrawl(record) },
       { table: 'seeds', key, value: encodeSeedHosts(seedHosts) },
     ];
   });
+}
+
+/** Version 2 had lines of text in the result queue, and crawls without a random id. Its tasks stay
+ *  as they are: a mark in the head of a task says whether it has what version 3 added. */
+function makeRecords(store: Store): Change[] {
+  const changes: Change[] = [];
+  let last = 0;
+  for (const { key, value } of crawlsOf(store)) {
+    const record = decodeCrawl(value);
+    last = Math.max(last, record.id);
+    const rows = { from: crawlKey(record.id), to: crawlKey(record.id + 1) };
+    let nextRecord = 1;
+    for (const row of store.range('results', rows)) {
+      const made = rowOfLines(row.value);
+      changes.push({ table: 'results', key: row.key, value: made.encode(nextRecord) });
+      nextRecord += made.count;
+    }
+    const crawl: CrawlRecord = { ...record, uid: randomBytes(16), specVersion: 1, nextRecord };
+    changes.push({ table: 'crawls', key, value: encodeCrawl(crawl) });
+  }
+  changes.push({ table: 'meta', key: lastCrawlKey, value: encodeLastCrawl(last) });
+  return changes;
+}
+
+/** Version 2 had one sink, and its mark alone. */
+function nameSinks(store: Store): Change[] {
+  const from = Buffer.from('sink/');
+  const rows = store.range('meta', { from, to: afterPrefix(from) });
+  return rows.flatMap(({ key, value }): Change[] => {
+    const [, crawl] = /^sink\/(\d+)$/.exec(key.toString()) ?? [];
+    if (crawl === undefined) return [];
+    const cursor = encodeCursor({ commit: 0, mark: decodeValue(value) });
+    return [
+      { table: 'meta', key, value: undefined },
+      { table: 'meta', key: cursorKey(Number(crawl), 'files'), value: cursor },
+    ];
+  });
+}
+
+function crawlsOf(store: Store): Row[] {
+  return store.range('crawls', { from: crawlKey(0), to: afterPrefix(crawlKey(2 ** 32 - 1)) });
 }
 
 /** The error of a store that this version does not read. */

@@ -36,7 +36,7 @@ export type Services = {
   readonly admission: Admission;
   readonly memory: MemoryWatch;
   readonly frontier: Frontier;
-  readonly results: ResultQueue;
+  readonly results: ResultQueue<Crawl>;
   readonly queues: UserQueues;
   readonly backups: Backups;
   /** The BaseManager dialect. */

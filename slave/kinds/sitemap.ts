@@ -2,6 +2,7 @@
  * A sitemap, of any type: its URLs are reported in parts. `redirectedTo` reports a redirect out of
  * its origin. Source: PROTOCOL.md [T-20] [T-21].
  */
+import { packValue } from '../../shared/frame.ts';
 import { isPageStatus } from '../../shared/protocol.ts';
 import type { Result } from '../../shared/requests.ts';
 import { outcomeOf } from '../fetch/fetched.ts';
@@ -37,7 +38,7 @@ export const sitemap: Kind<SitemapBody, SitemapFound> = {
   // is open, and a slave that fetches it again reports the same.
   statements: ({ task, lease }, found) => {
     const { kind, urls, images } = found.sitemap;
-    const end = { result: found.result, urls: urls.length, images: images.length };
+    const end = { result: packValue(found.result), urls: urls.length, images: images.length };
     return partsOf(found.sitemap, partBytes).map((part, i, { length }) => {
       const body = { task, lease, kind, ...part, ...(i === length - 1 && { end }) };
       return statement('task.sitemap', body, part.urls.length + part.images.length);

@@ -5,6 +5,7 @@
 import { mkdirSync, rmdirSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { connect, parseAddress } from '../../shared/client.ts';
+import { packValue } from '../../shared/frame.ts';
 import type { TaskPush } from '../../shared/protocol.ts';
 import { Cluster, type Program } from '../support/cluster.ts';
 import { memoryPeak } from '../support/memory.ts';
@@ -99,7 +100,8 @@ async function longPage(): Promise<void> {
   });
   const links = Buffer.from(urls.join('\n'), 'latin1');
   const began = performance.now();
-  const report = slave.request('task.report', { task, lease, result, images: [], links });
+  const packed = { result: packValue(result), images: packValue([]) };
+  const report = slave.request('task.report', { task, lease, ...packed, links });
   const pings = await pingsDuring(cluster, report);
   const took = performance.now() - began;
   const { known } = await cluster.status();

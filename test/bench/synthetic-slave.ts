@@ -8,6 +8,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { connect, type MasterClient, parseAddress } from '../../shared/client.ts';
+import { packValue } from '../../shared/frame.ts';
 import type { TaskPush } from '../../shared/protocol.ts';
 
 export type Load = {
@@ -104,7 +105,8 @@ if (load.reportsPerSecond !== undefined) {
 
 function report(master: MasterClient, { task, lease, url }: TaskPush): void {
   const result = { finalUrl: url, status: 200, type: 'text/html', bytes: 10_000, ms: 1 };
-  const body = { task, lease, result, images: images(url), links: page() };
+  const packed = { result: packValue(result), images: packValue(images(url)) };
+  const body = { task, lease, ...packed, links: page() };
   const started = performance.now();
   master.request('task.report', body).then(
     () => {

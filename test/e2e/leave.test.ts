@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { test } from 'node:test';
 import { flatSite, generateSite, sitePages, type TestSite } from '../../selftest/site.ts';
 import type { MasterClient } from '../../shared/client.ts';
+import { packValue } from '../../shared/frame.ts';
 import type { TaskPush } from '../../shared/protocol.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertExact, pagesOf, readPages } from '../support/exact.ts';
@@ -270,8 +271,8 @@ async function report(
   const { state } = await master.request('task.report', {
     task,
     lease,
-    result: { finalUrl: url, status: 200, type: 'text/html', bytes: 10, ms: 1 },
-    images: [],
+    result: packValue({ finalUrl: url, status: 200, type: 'text/html', bytes: 10, ms: 1 }),
+    images: packValue([]),
     links: Buffer.from(paths.map((path) => `${site.origin}${path}`).join('\n')),
   });
   return { state };

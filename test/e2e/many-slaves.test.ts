@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { MasterClient } from '../../shared/client.ts';
+import { packValue } from '../../shared/frame.ts';
 import type { TaskPush } from '../../shared/protocol.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertSame, pagesOf, readPages } from '../support/exact.ts';
@@ -50,8 +51,8 @@ async function joinSlave(
       await slave.request('task.report', {
         task,
         lease,
-        result: { finalUrl: url, status: 200, type: 'text/html', bytes: 100, ms: 1 },
-        images: [],
+        result: packValue({ finalUrl: url, status: 200, type: 'text/html', bytes: 100, ms: 1 }),
+        images: packValue([]),
         links: Buffer.from(links.join('\n')),
       });
       done.set(name, (done.get(name) ?? 0) + 1);

@@ -13,7 +13,6 @@ import {
   commitKey,
   crawlKey,
   encodeCrawl,
-  encodeResults,
   encodeSeedHosts,
   encodeTask,
   fingerprintKey,
@@ -23,8 +22,10 @@ import {
   secretKey,
   taskKey,
 } from '../../master/store/records.ts';
+import { ResultRow } from '../../master/store/result-rows.ts';
 import type { Change } from '../../master/store/store.ts';
 import { addToSum } from '../../master/store/sums.ts';
+import { encodeValue } from '../../shared/frame.ts';
 import type { TaskKind } from '../../shared/protocol.ts';
 import { specOf } from '../support/world.ts';
 
@@ -73,6 +74,9 @@ async function namesAfter(
     secret,
     nextSeq: 9,
     nextCommit: 9,
+    uid: Buffer.alloc(16, 1),
+    specVersion: 1,
+    nextRecord: 1,
     counters: { ...new Books().counters, seen: names.length },
     seenSum: sumOf(names),
     startedAt: 0,
@@ -131,9 +135,12 @@ test('repair: a sitemap that was read is known as a sitemap', async (t) => {
 test('repair: what is not yet in the files is known, too', async (t) => {
   const url = `${site}/page`;
   const src = `${site}/x.png`;
-  const line = `${JSON.stringify({ url, finalUrl: url, images: [] })}\n`;
-  const value = encodeResults({ pages: line, images: `${src}\n`, skipped: '' });
-  const row: Change = { table: 'results', key: commitKey(1, 1), value };
-  const found = await namesAfter(t, [url], [row]);
+  const row = new ResultRow();
+  const result = encodeValue({ finalUrl: url, status: 200, bytes: 1, ms: 1 });
+  row.add('page', { url, depth: 0, at: 0, result, images: encodeValue([]) });
+  row.addImage(src);
+  const value = row.encode(1);
+  const change: Change = { table: 'results', key: commitKey(1, 1), value };
+  const found = await namesAfter(t, [url], [change]);
   assert.deepEqual(found, keysOf(url, `=${url}`, `!${src}`));
 });

@@ -23,8 +23,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { FileSink, noLengths } from '../../master/sinks/files.ts';
-import { HeldError } from '../../master/sinks/out-file.ts';
-import { encodeResults } from '../../master/store/records.ts';
+import { HeldError } from '../../master/sinks/sink.ts';
+import { ResultRow, type Section, sectionsOf } from '../../master/store/result-rows.ts';
 import { generateSite } from '../../selftest/site.ts';
 import { ConfigError } from '../../shared/errors.ts';
 import { Cluster } from '../support/cluster.ts';
@@ -32,25 +32,32 @@ import { assertExact } from '../support/exact.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
 
 const timeout = 60_000;
-const row = (n: number) =>
-  encodeResults({
-    pages: `{"page":${n}}\n`,
-    images: `http://host/${n}.png\n`,
-    skipped: n % 2 === 0 ? `{"skipped":${n}}\n` : '',
-  });
+const time = '"depth":0,"at":"1970-01-01T00:00:00.000Z"}\n';
+const pageLine = (n: number) => `{"url":"http://host/${n}",${time}`;
+const skippedLine = (n: number) => `{"url":"http://host/${n}","skipped":"depth",${time}`;
+
+/** The records of one commit: a page's, an image's, and with an even number that of a link. */
+function row(n: number): Section[] {
+  const made = new ResultRow();
+  const record = { url: `http://host/${n}`, depth: 0, at: 0 };
+  made.add('other', record);
+  made.addImage(`http://host/${n}.png`);
+  if (n % 2 === 0) made.add('skipped', { ...record, skipped: 'depth' });
+  return sectionsOf(made.encode(n * 3));
+}
 
 test('sink: what was written but not accounted for is cut and written once', async (t) => {
   const folder = temporary(t);
   const first = await FileSink.open(folder, noLengths);
-  const lengths = await first.write([row(1), row(2)]);
-  await first.write([row(3)]); // the crash comes before the store hears of it
+  const lengths = await first.write([...row(1), ...row(2)]);
+  await first.write([...row(3)]); // the crash comes before the store hears of it
   await first.close();
   const second = await FileSink.open(folder, lengths);
-  await second.write([row(3), row(4)]);
+  await second.write([...row(3), ...row(4)]);
   await second.close();
   assert.equal(
     readFileSync(join(folder, 'pages.jsonl'), 'utf8'),
-    [1, 2, 3, 4].map((n) => `{"page":${n}}\n`).join(''),
+    [1, 2, 3, 4].map((n) => pageLine(n)).join(''),
   );
   assert.equal(
     readFileSync(join(folder, 'img_src.txt'), 'utf8'),
@@ -58,7 +65,7 @@ test('sink: what was written but not accounted for is cut and written once', asy
   );
   assert.equal(
     readFileSync(join(folder, 'skipped.jsonl'), 'utf8'),
-    [2, 4].map((n) => `{"skipped":${n}}\n`).join(''),
+    [2, 4].map((n) => skippedLine(n)).join(''),
   );
 });
 
@@ -71,41 +78,46 @@ for (const torn of [
   test(`sink: a torn tail of ${torn.length} bytes is cut`, async (t) => {
     const folder = temporary(t);
     const first = await FileSink.open(folder, noLengths);
-    const lengths = await first.write([row(1)]);
+    const lengths = await first.write([...row(1)]);
     await first.close();
     appendFileSync(join(folder, 'pages.jsonl'), torn);
     appendFileSync(join(folder, 'img_src.txt'), torn);
     const second = await FileSink.open(folder, lengths);
-    await second.write([row(2)]);
+    await second.write([...row(2)]);
     await second.close();
-    assert.equal(readFileSync(join(folder, 'pages.jsonl'), 'utf8'), '{"page":1}\n{"page":2}\n');
+    assert.equal(readFileSync(join(folder, 'pages.jsonl'), 'utf8'), pageLine(1) + pageLine(2));
   });
 }
 
 test('sink: one file may be ahead of the other', async (t) => {
   const folder = temporary(t);
   const first = await FileSink.open(folder, noLengths);
-  const lengths = await first.write([row(1)]);
+  const lengths = await first.write([...row(1)]);
   await first.close();
-  appendFileSync(join(folder, 'pages.jsonl'), '{"page":2}\n');
+  appendFileSync(join(folder, 'pages.jsonl'), pageLine(2));
   const second = await FileSink.open(folder, lengths);
-  assert.deepEqual(await second.write([row(2)]), {
-    pages: lengths.pages * 2,
-    images: lengths.images * 2,
-    skipped: '{"skipped":2}\n'.length,
-  });
+  const { pages, images, skipped } = await second.write([...row(2)]);
+  assert.deepEqual(
+    [pages, images, skipped],
+    [lengths.pages * 2, lengths.images * 2, skippedLine(2).length],
+  );
   await second.close();
 });
 
 test('sink: a file that is shorter than it was is refused, not filled with zeros', async (t) => {
   const folder = temporary(t);
   const first = await FileSink.open(folder, noLengths);
-  const lengths = await first.write([row(1), row(2)]);
+  const lengths = await first.write([...row(1), ...row(2)]);
   await first.close();
   truncateSync(join(folder, 'pages.jsonl'), 3);
   await assert.rejects(FileSink.open(folder, lengths), (error) => {
     assert.ok(error instanceof ConfigError);
-    assert.match(error.message, /pages\.jsonl has 3 bytes, but 22 were written to it; put/);
+    assert.match(
+      error.message,
+      new RegExp(
+        `pages\\.jsonl has 3 bytes, but ${2 * pageLine(1).length} were written to it; put`,
+      ),
+    );
     return true;
   });
   assert.equal(statSync(join(folder, 'pages.jsonl')).size, 3, 'left as it was');
@@ -130,7 +142,7 @@ test('sink: garbage at the end of the files of a killed master', { timeout }, as
 test('sink: nothing is made, cut or moved unless all files are what was written to', async (t) => {
   const folder = temporary(t);
   const first = await FileSink.open(folder, noLengths);
-  await first.write([row(1), row(2)]);
+  await first.write([...row(1), ...row(2)]);
   const { marks } = first;
   await first.close();
   const [pages, images] = [join(folder, 'pages.jsonl'), join(folder, 'img_src.txt')];
@@ -139,23 +151,26 @@ test('sink: nothing is made, cut or moved unless all files are what was written 
   rmSync(join(folder, 'skipped.jsonl'));
   await assert.rejects(FileSink.open(folder, { ...marks, skipped: 0 }), HeldError);
   assert.deepEqual(readdirSync(folder), ['pages.jsonl']);
-  assert.equal(readFileSync(pages, 'utf8'), '{"page":1}\n{"page":2}\ntorn');
-  await assert.rejects(FileSink.open(join(folder, 'elsewhere'), marks), / is gone, and 22 bytes/);
+  assert.equal(readFileSync(pages, 'utf8'), `${pageLine(1)}${pageLine(2)}torn`);
+  await assert.rejects(
+    FileSink.open(join(folder, 'elsewhere'), marks),
+    new RegExp(` is gone, and ${2 * pageLine(1).length} bytes`),
+  );
   assert.deepEqual(readdirSync(folder), ['pages.jsonl'], 'no folder is made');
 });
 
 test('sink: a file as long as it was, and with other lines, is another file', async (t) => {
   const folder = temporary(t);
   const first = await FileSink.open(folder, noLengths);
-  const lengths = await first.write([row(1), row(2)]);
+  const { lines: _, ends: __, ...lengths } = await first.write([...row(1), ...row(2)]);
   const { marks } = first;
   await first.close();
   const path = join(folder, 'pages.jsonl');
-  writeFileSync(path, '{"page":1}\n{"page":3}\n{"page":4}\n');
+  writeFileSync(path, pageLine(1) + pageLine(3) + pageLine(4));
   await assert.rejects(FileSink.open(folder, marks), / is not the file that was written to/);
   // A record of an earlier version says no more than the length.
   await (await FileSink.open(folder, lengths)).close();
-  writeFileSync(path, '{"page":1}\n{"page":22}\n');
+  writeFileSync(path, pageLine(1) + pageLine(22));
   await assert.rejects(FileSink.open(folder, lengths), / is not the file that was written to/);
 });
 
@@ -173,7 +188,7 @@ for (const when of ['write', 'datasync'] as const) {
       for (const [what, meddle, reason] of meddlings) {
         const folder = temporary(t);
         const sink = await FileSink.open(folder, noLengths);
-        await sink.write([row(1), row(2)]);
+        await sink.write([...row(1), ...row(2)]);
         const { marks } = sink;
         const path = join(folder, name);
         await meddling(
@@ -181,7 +196,7 @@ for (const when of ['write', 'datasync'] as const) {
           when,
           () => meddle(path),
           async () => {
-            await assert.rejects(sink.write([row(3), row(4)]), (error) => {
+            await assert.rejects(sink.write([...row(3), ...row(4)]), (error) => {
               assert.ok(error instanceof HeldError, what);
               assert.match(error.message, reason);
               return true;
@@ -205,17 +220,17 @@ test('sink: a file with other names, or behind a link, is what it is', async (t)
   mkdirSync(crawl);
   symlinkSync(real, join(crawl, 'pages.jsonl'));
   const sink = await FileSink.open(crawl, noLengths);
-  await sink.write([row(1)]);
+  await sink.write([...row(1)]);
   linkSync(real, join(folder, 'more.jsonl'));
-  await sink.write([row(2)]);
-  assert.equal(readFileSync(real, 'utf8'), '{"page":1}\n{"page":2}\n');
+  await sink.write([...row(2)]);
+  assert.equal(readFileSync(real, 'utf8'), pageLine(1) + pageLine(2));
   rmSync(join(crawl, 'pages.jsonl'));
   symlinkSync(join(folder, 'more.jsonl'), join(crawl, 'pages.jsonl'));
-  await sink.write([row(3)]); // the same file by its other name
+  await sink.write([...row(3)]); // the same file by its other name
   replace(real);
   rmSync(join(crawl, 'pages.jsonl'));
   symlinkSync(real, join(crawl, 'pages.jsonl'));
-  await assert.rejects(sink.write([row(4)]), / is not the file/);
+  await assert.rejects(sink.write([...row(4)]), / is not the file/);
   await sink.close();
 });
 
@@ -224,22 +239,26 @@ test('sink: a link to a file that is not there yet is made', async (t) => {
   const real = join(folder, 'real.jsonl');
   symlinkSync(real, join(folder, 'pages.jsonl'));
   const sink = await FileSink.open(folder, noLengths);
-  await sink.write([row(1)]);
+  await sink.write([...row(1)]);
   await sink.close();
-  assert.equal(readFileSync(real, 'utf8'), '{"page":1}\n');
+  assert.equal(readFileSync(real, 'utf8'), pageLine(1));
 });
 
 test('sink: a file that another machine has removed is gone, and no fault of the disk', async (t) => {
   const folder = temporary(t);
   const sink = await FileSink.open(folder, noLengths);
-  await sink.write([row(1)]);
+  await sink.write([...row(1)]);
   const stale = Object.assign(new Error('stale file handle'), { code: 'ESTALE' });
   for (const when of ['write', 'datasync', 'stat'] as const) {
     await meddling(
       t,
       when,
       () => raise(stale),
-      () => assert.rejects(sink.write([row(2)]), / is gone, and 11 bytes/),
+      () =>
+        assert.rejects(
+          sink.write([...row(2)]),
+          new RegExp(` is gone, and ${pageLine(1).length} bytes`),
+        ),
     );
   }
   await sink.close();
@@ -248,19 +267,19 @@ test('sink: a file that another machine has removed is gone, and no fault of the
 test('sink: a write that fails halfway leaves nothing, and is done again', async (t) => {
   const folder = temporary(t);
   const sink = await FileSink.open(folder, noLengths);
-  await sink.write([row(1)]);
+  await sink.write([...row(1)]);
   const full = Object.assign(new Error('no space'), { code: 'ENOSPC' });
   await meddling(
     t,
     'datasync',
     () => raise(full),
     async () => {
-      await assert.rejects(sink.write([row(2)]), { code: 'ENOSPC' });
+      await assert.rejects(sink.write([...row(2)]), { code: 'ENOSPC' });
     },
   );
-  assert.equal(readFileSync(join(folder, 'pages.jsonl'), 'utf8'), '{"page":1}\n');
-  await sink.write([row(2)]);
-  assert.equal(readFileSync(join(folder, 'pages.jsonl'), 'utf8'), '{"page":1}\n{"page":2}\n');
+  assert.equal(readFileSync(join(folder, 'pages.jsonl'), 'utf8'), pageLine(1));
+  await sink.write([...row(2)]);
+  assert.equal(readFileSync(join(folder, 'pages.jsonl'), 'utf8'), pageLine(1) + pageLine(2));
   assert.deepEqual(sink.marks.lines, { pages: 2, images: 2, skipped: 1 });
   await sink.close();
 });

@@ -37,7 +37,7 @@ export class Lane {
     this.#counts.connections++;
     const { authkey } = this.#target;
     const proof = wire.peer.proof(authkey, role);
-    wire.write(encodeMessage({ verb: 'hello', id: 0, protocol: 1, role, name: 'fuzz', proof }));
+    wire.write(encodeMessage({ verb: 'hello', id: 0, protocol: 2, role, name: 'fuzz', proof }));
     for (let i = 0; i < batchesOfConnection && !wire.isClosed; i++) {
       const { frames, isFatal } = this.#batch();
       const sync = encodeMessage({ verb: 'ping', id: lastId });

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { pack } from '../support/msgpack.ts';
 import { answerTo, frameOf, longFrameOf, newNonce, RawPeer } from '../support/raw-peer.ts';
+import { page, pushed } from '../support/raw-slave.ts';
 import { Target } from '../support/target.ts';
 
 const target = await Target.open();
@@ -126,6 +127,32 @@ test('[F-6] what one session sends does not change how another is read', async (
     assert.deepEqual(await victim.reply(id), { id, ok: true });
   }
   await victim.close();
+});
+
+test('[F-9] a packed field is one whole msgpack value, else the request alone is refused', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  await target.crawl(slave, [target.seed()]);
+  const [task] = await pushed(slave);
+  assert.ok(task);
+  const { task: name, lease, url } = task;
+  const good = { result: pack(page(url)), images: pack([]) };
+  const deep = Buffer.concat([Buffer.alloc(100, 0x91), Buffer.of(0xc0)]);
+  const long = Buffer.concat([Buffer.from('dd000f4241', 'hex'), Buffer.alloc(1_000_001, 0xc0)]);
+  const wrong = [Buffer.alloc(0), Buffer.of(0xc1), Buffer.of(0x90, 0), Buffer.of(0x91), deep, long];
+  const report = (fields: object) =>
+    slave.request('task.report', { task: name, lease, links: Buffer.alloc(0), ...good, ...fields });
+  for (const bytes of [...wrong, Buffer.from('d40100', 'hex')]) {
+    for (const field of ['result', 'images']) {
+      assert.equal(
+        (await report({ [field]: bytes })).error,
+        'E_BAD_REQUEST',
+        `${field} ${bytes.length}`,
+      );
+    }
+  }
+  assert.equal((await report({}))['state'], 'done');
+  await slave.close();
 });
 
 test('[F-7] a negative length ends the connection', async () => {

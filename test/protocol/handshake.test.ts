@@ -99,7 +99,7 @@ test('[H-6] a proof for another role, version or connection is refused', async (
   const proofs: ((peer: RawPeer) => Buffer)[] = [
     (peer) => peer.proof(target.authkey, 'slave'),
     (peer) => peer.proof(target.authkey, 'master'),
-    (peer) => peer.proof(target.authkey, 'client', 2),
+    (peer) => peer.proof(target.authkey, 'client', 1),
     (peer) => peer.proof(wrongKey, 'client'),
     () => stolen.proof(target.authkey, 'client'),
     () => Buffer.alloc(0),
@@ -277,10 +277,10 @@ test('[V-1] another version is told E_VERSION, whatever else its hello holds', a
       name: 'x',
       proof: Buffer.alloc(32),
       ...fields,
-      protocol: 2,
+      protocol: 1,
     });
     assert.equal(reply.error, 'E_VERSION');
-    assert.match(reply.message ?? '', /protocol 1, the peer 2/);
+    assert.match(reply.message ?? '', /protocol 2, the peer speaks 1/);
     assert.equal(await peer.ended, 'fin');
   }
 });
@@ -298,10 +298,10 @@ test('[V-2] a client ignores fields and pushes that it does not know', async () 
     const message = async (index: number) =>
       unpack((await peer.frames(index + 1))[index] ?? Buffer.alloc(0)) as Message;
     const hello = await message(3);
-    const mac = createHmac('sha256', authkey).update('orbweaver 1 master\0').update(ours);
+    const mac = createHmac('sha256', authkey).update('orbweaver 2 master\0').update(ours);
     const limits = { heartbeatMs: 1e4, silenceMs: 3e4, leaseMs: 1e5, frameBytesMax: 1e6 };
     const proof = mac.update(theirs).digest();
-    peer.frame(pack({ id: hello['id'], ok: true, protocol: 1, ...limits, proof, weather: 'fine' }));
+    peer.frame(pack({ id: hello['id'], ok: true, protocol: 2, ...limits, proof, weather: 'fine' }));
     peer.frame(pack({ verb: 'news', text: 'of a later version' }));
     peer.frame(pack({ id: 999_999, ok: true }));
     peer.frame(pack({ id: (await message(4))['id'], ok: true, more: [1] }));

@@ -168,7 +168,13 @@ test('[X-3] ten million links for one page are refused, and the task is still th
   const before = await statusOf(liar, crawl);
   await using memory = memoryPeak(program.pid);
   const send = ({ task: name, lease, url }: Task, links: Buffer) =>
-    liar.request('task.report', { task: name, lease, result: page(url), images: [], links });
+    liar.request('task.report', {
+      task: name,
+      lease,
+      result: pack(page(url)),
+      images: pack([]),
+      links,
+    });
   assert.equal((await send(task, Buffer.alloc(20_000_000, 'x\n'))).error, 'E_BAD_REQUEST');
   assert.deepEqual(await statusOf(liar, crawl), before);
   // Just what fits, none of them a URL.

@@ -29,7 +29,7 @@ test('[P-1] reports faster than the disk wait in TCP, and all are acknowledged',
   const links = Buffer.alloc(15 * mebi, `${seeds[0]}${'x'.repeat(200)}\n`);
   await using memory = memoryPeak(program.pid);
   const replies = tasks.map(({ task, lease, url }) =>
-    slave.must('task.report', { task, lease, result: page(url), images: [], links }),
+    slave.must('task.report', { task, lease, result: pack(page(url)), images: pack([]), links }),
   );
   for (const reply of await Promise.all(replies)) assert.equal(reply['state'], 'done');
   assert.ok(memory.grownBytes() < 320 * mebi, `${memory.grownBytes() / mebi} MiB`);

@@ -15,7 +15,7 @@ test('[S-1] anything but hello first is refused and ends the session', async () 
     [{ verb: 'ping' }, 'E_BAD_REQUEST'],
     [{ verb: 'queue.put', queue: 'q', items: [Buffer.from([1])] }, 'E_BAD_REQUEST'],
     [{ verb: 'greetings' }, 'E_UNKNOWN_VERB'],
-    [{ verb: 'hello', protocol: 1, role: 'king', name: 'x' }, 'E_BAD_REQUEST'],
+    [{ verb: 'hello', protocol: 2, role: 'king', name: 'x' }, 'E_BAD_REQUEST'],
   ];
   for (const [{ verb, ...body }, code] of firsts) {
     const peer = await RawPeer.dial(target);
@@ -42,7 +42,7 @@ test('[S-2] the reply to hello names the master, the session and every limit', a
     'protocol',
     'silenceMs',
   ]);
-  assert.equal(rest['protocol'], 1);
+  assert.equal(rest['protocol'], 2);
   if (target.cluster) {
     const { heartbeatMs, silenceMs, leaseMs, frameBytesMax } = rest;
     assert.deepEqual([heartbeatMs, silenceMs, leaseMs], [10_000, 25_000, 120_000]);

@@ -80,8 +80,8 @@ send(b"#CHALLENGE#" + ours)
 assert recv() == b"{sha256}" + mac(ours), "not a master of ours"
 send(b"#WELCOME#")
 
-proof = lambda role: mac(b"orbweaver 1 %s\0" % role + theirs + ours)
-send(pack({"verb": "hello", "id": 1, "protocol": 1, "role": "slave", "name": "snake",
+proof = lambda role: mac(b"orbweaver 2 %s\0" % role + theirs + ours)
+send(pack({"verb": "hello", "id": 1, "protocol": 2, "role": "slave", "name": "snake",
            "proof": proof(b"slave")}))
 hello = unpack(recv())[0]
 assert hello["ok"] and hello["proof"] == proof(b"master"), hello
@@ -106,9 +106,9 @@ while done < PAGES:
             links = b"".join(task["url"].encode() + x for x in (b"a\n", b"b\n"))
             send(pack({
                 "verb": "task.report", "id": last, "task": task["task"], "lease": task["lease"],
-                "result": {"finalUrl": task["url"], "status": 200, "type": "text/html",
-                           "bytes": 42, "ms": 1.5, "title": "Schlange \u00fc"},
-                "images": [{"src": task["url"] + "i.png", "via": "img", "alt": "snake"}],
+                "result": pack({"finalUrl": task["url"], "status": 200, "type": "text/html",
+                                "bytes": 42, "ms": 1.5, "title": "Schlange \u00fc"}),
+                "images": pack([{"src": task["url"] + "i.png", "via": "img", "alt": "snake"}]),
                 "links": links}))
 send(pack({"verb": "bye", "id": last + 1}))
 while "id" not in (message := unpack(recv())[0]): pass

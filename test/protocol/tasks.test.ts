@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import { Cluster } from '../support/cluster.ts';
+import { pack } from '../support/msgpack.ts';
 import type { Message, RawPeer } from '../support/raw-peer.ts';
 import { RawPeer as Raw } from '../support/raw-peer.ts';
 import {
@@ -527,7 +528,7 @@ async function withSitemap(t: Parameters<typeof target.slave>[0], spec: Message 
   return { slave, seed, crawl, sitemap, home };
 }
 
-const end = (url: string) => ({ result: page(url), urls: 1, images: 0 });
+const end = (url: string) => ({ result: pack(page(url)), urls: 1, images: 0 });
 const none = Buffer.alloc(0);
 
 test('[T-20] a sitemap that robots.txt names comes as a task; its URLs are one deep', async (t) => {

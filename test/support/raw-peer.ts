@@ -177,11 +177,11 @@ export class RawPeer {
   hello(authkey: Buffer, fields: Message = {}): Promise<Answer> {
     const role = typeof fields['role'] === 'string' ? fields['role'] : 'client';
     const proof = this.proof(authkey, role);
-    return this.request('hello', { protocol: 1, role, name: 'raw', proof, ...fields });
+    return this.request('hello', { protocol: 2, role, name: 'raw', proof, ...fields });
   }
 
   /** The proof of [H-6] for a role over both challenges of this connection. */
-  proof(authkey: Buffer, role: string, version = 1): Buffer {
+  proof(authkey: Buffer, role: string, version = 2): Buffer {
     return this.plainProof(authkey, role, version, this.#binding());
   }
 
@@ -189,7 +189,7 @@ export class RawPeer {
   plainProof(
     authkey: Buffer,
     role: string,
-    version = 1,
+    version = 2,
     binding: Uint8Array = Buffer.alloc(0),
   ): Buffer {
     return createHmac('sha256', authkey)

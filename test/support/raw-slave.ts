@@ -1,4 +1,5 @@
 /** The most frequent messages of a raw peer in the role of a slave. */
+import { pack } from './msgpack.ts';
 import type { Answer, Message, RawPeer } from './raw-peer.ts';
 
 export type Task = {
@@ -37,8 +38,9 @@ export function report(
   found: { links?: readonly string[]; images?: readonly Message[]; result?: Message } = {},
 ): Promise<Answer> {
   const links = Buffer.from((found.links ?? []).join('\n'), 'latin1');
-  const result = found.result ?? page(url);
-  return peer.request('task.report', { task, lease, result, images: found.images ?? [], links });
+  const result = pack(found.result ?? page(url));
+  const images = pack(found.images ?? []);
+  return peer.request('task.report', { task, lease, result, images, links });
 }
 
 export const timeout = { kind: 'timeout', message: 'no answer' };

@@ -1,5 +1,6 @@
 /** Every verb with a valid request, and fields that make it invalid. Used by the conformance suite
  *  ("every wrong field is refused") and by hostile peers. */
+import { pack } from './msgpack.ts';
 import type { Message } from './raw-peer.ts';
 
 const task = Buffer.alloc(26, 1);
@@ -30,6 +31,7 @@ const result = {
   bytes: 1,
   ms: 1,
 };
+const packed = pack(result);
 const wrongResults = [
   null,
   'x',
@@ -60,7 +62,7 @@ const wrongResults = [
   { ...result, refresh: '' },
   { ...result, canonical: `http://a.invalid/${'x'.repeat(4096)}` },
   { ...result, more: 1 },
-].map((value) => ({ result: value }));
+].map((value) => ({ result: pack(value) }));
 const image = { src: 'http://a.invalid/i.png', via: 'img', alt: '' };
 const wrongImages = [
   null,
@@ -76,7 +78,9 @@ const wrongImages = [
   [{ ...image, alt: 'x'.repeat(1025) }],
   [{ ...image, more: 1 }],
   new Array(50_001).fill(image),
-].map((images) => ({ images }));
+].map((images) => ({ images: pack(images) }));
+/** Instead of a value as bytes of its own. */
+const notPacked = [null, 7, 'x', {}, [], Buffer.alloc(0), Buffer.from([0xc1]), Buffer.of(0x80, 0)];
 const earlier = { etag: '"x"', bytes: 1, images: [], links: 1 };
 const wrongSpecs = [
   null,
@@ -126,12 +130,13 @@ export const requests: readonly {
   },
   {
     verb: 'task.report',
-    good: { task, lease: 1, result, images: [image], links: Buffer.alloc(0) },
+    good: { task, lease: 1, result: packed, images: pack([image]), links: Buffer.alloc(0) },
     bad: [
       ...wrongTask,
       ...wrongLease,
       ...wrongResults,
       ...wrongImages,
+      ...notPacked.flatMap((value) => [{ result: value }, { images: value }]),
       ...['', null, [], undefined, Buffer.alloc((16 << 20) + 1)].map((links) => ({ links })),
     ],
   },
@@ -143,7 +148,7 @@ export const requests: readonly {
       kind: 'urlset',
       urls: Buffer.alloc(0),
       images: Buffer.alloc(0),
-      end: { result, urls: 0, images: 0 },
+      end: { result: packed, urls: 0, images: 0 },
     },
     bad: [
       ...wrongTask,
@@ -151,7 +156,9 @@ export const requests: readonly {
       ...['', null, [], undefined, Buffer.alloc((16 << 20) + 1)].map((urls) => ({ urls })),
       ...['', null, [], undefined].map((images) => ({ images })),
       ...['', 'page', 7, null, undefined].map((kind) => ({ kind })),
-      ...[null, {}, { result }, { result, urls: -1, images: 0 }].map((end) => ({ end })),
+      ...[null, {}, { result: packed }, { result: packed, urls: -1, images: 0 }].map((end) => ({
+        end,
+      })),
       ...wrongResults.map((wrong) => ({ end: { ...wrong, urls: 0, images: 0 } })),
     ],
   },

@@ -4,18 +4,21 @@
  */
 import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Crawl } from '../../master/frontier/crawl/crawl.ts';
 import type { Lease } from '../../master/frontier/dispatch/leases.ts';
 import { Frontier } from '../../master/frontier/frontier.ts';
 import { Grouping } from '../../master/frontier/politeness/grouping.ts';
 import { checkStore } from '../../master/repair/check.ts';
+import type { FileMarks } from '../../master/sinks/files.ts';
 import { ResultQueue } from '../../master/sinks/result-queue.ts';
+import { sinkKinds } from '../../master/sinks/sinks.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
 import {
   crawlKey,
+  cursorKey,
   decodeCrawl,
-  decodeLengths,
-  lengthsKey,
+  decodeCursor,
   secretKey,
 } from '../../master/store/records.ts';
 import type { Store } from '../../master/store/store.ts';
@@ -76,9 +79,10 @@ export async function runStoredCrawl(options: StoredOptions): Promise<void> {
   });
   const onError = (error: unknown) => end?.reject(error);
   const commits = new GroupCommit({ store, everyMs: 1, onError });
-  const results = new ResultQueue({
+  const results = new ResultQueue<Crawl>({
     store,
     commits,
+    sinks: sinkKinds({ folder: join(folder, 'out') }),
     folder: join(folder, 'out'),
     waitingBytesMax: () => 1 << 26,
     onWritten: (crawl) => frontier.settle(crawl),
@@ -172,8 +176,8 @@ export async function wrongWithEnd(folder: string, site: ModelSite): Promise<str
   if (damage !== undefined) return [...wrong, `the store is damaged: ${damage}`];
   const store = await openLmdbStore(join(folder, 'data/store'));
   const value = store.get('crawls', crawlKey(1));
-  const lengths = store.get('meta', lengthsKey(1));
-  if (value === undefined || lengths === undefined) wrong.push('the crawl is not on record');
+  const cursor = store.get('meta', cursorKey(1, 'files'));
+  if (value === undefined || cursor === undefined) wrong.push('the crawl is not on record');
   else {
     const { state, counters } = decodeCrawl(value);
     const counted = {
@@ -192,7 +196,8 @@ export async function wrongWithEnd(folder: string, site: ModelSite): Promise<str
     };
     if (JSON.stringify(counted) !== JSON.stringify(truth)) wrong.push(JSON.stringify(counted));
     const sizes = statSync(join(folder, 'out/default/pages.jsonl')).size;
-    if (decodeLengths(lengths).pages !== sizes) wrong.push('a file is not as long as recorded');
+    const { pages: length } = decodeCursor(cursor).mark as FileMarks;
+    if (length !== sizes) wrong.push('a file is not as long as recorded');
   }
   for (const table of ['tasks', 'results'] as const) {
     const rows = store.range(table, { from: crawlKey(1), to: crawlKey(2) });

@@ -4,6 +4,7 @@
  * now; nothing sleeps.
  */
 import test, { mock } from 'node:test';
+import type { Report } from '../../master/frontier/commit/entry.ts';
 import type { Lease } from '../../master/frontier/dispatch/leases.ts';
 import { Fingerprinter } from '../../master/frontier/filter/fingerprint.ts';
 import { Frontier } from '../../master/frontier/frontier.ts';
@@ -12,8 +13,10 @@ import { Breaker } from '../../master/frontier/politeness/breaker.ts';
 import { Grouping } from '../../master/frontier/politeness/grouping.ts';
 import { Pace } from '../../master/frontier/politeness/pace.ts';
 import { TaskNames } from '../../master/frontier/tasks/task-names.ts';
+import { lineOf } from '../../master/sinks/result-lines.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
-import { crawlKey, decodeResults, decodeTask } from '../../master/store/records.ts';
+import { crawlKey, decodeTask } from '../../master/store/records.ts';
+import { imageUrlsOf, type Section, sectionsOf } from '../../master/store/result-rows.ts';
 import type { Table } from '../../master/store/store.ts';
 import {
   type CrawlSpec,
@@ -21,7 +24,6 @@ import {
   crawlSpecSchema,
   type RobotsDirective,
 } from '../../shared/crawl.ts';
-import type { Requests } from '../../shared/requests.ts';
 import { FakeSlave } from './fake-slave.ts';
 import { LaggingStore } from './lagging-store.ts';
 
@@ -49,8 +51,6 @@ export type Bounds = {
   readonly hosts?: 'unproved';
 };
 const boundsDefault: Bounds = { queuesMax: 1_000, tasksMax: 1_000_000 };
-
-type Report = Pick<Requests['task.report'], 'result' | 'images' | 'links'>;
 
 export class World {
   store = new LaggingStore();
@@ -174,17 +174,16 @@ export class World {
 
   /** What the sinks would have written, in the order of the commits. */
   lines(id = 1): Line[] {
-    const text = this.#results(id).map(({ pages }) => pages.toString());
-    return text
-      .join('')
-      .split('\n')
-      .slice(0, -1)
-      .map((line) => JSON.parse(line) as Line);
+    const isPages = ({ kind }: Section) => kind !== 'image-url' && kind !== 'skipped';
+    return this.records(id)
+      .filter(isPages)
+      .map((section) => JSON.parse(lineOf(section)) as Line);
   }
 
   images(id = 1): string[] {
-    const text = this.#results(id).map(({ images }) => images.toString());
-    return text.join('').split('\n').slice(0, -1);
+    return this.records(id)
+      .filter(({ kind }) => kind === 'image-url')
+      .flatMap(imageUrlsOf);
   }
 
   /** Rows of a crawl in a table. */
@@ -202,8 +201,9 @@ export class World {
     mock.restoreAll();
   }
 
-  #results(id: number) {
-    return this.rows('results', id).map(({ value }) => decodeResults(value));
+  /** What the result queue has for the sinks. */
+  records(id = 1): Section[] {
+    return this.rows('results', id).flatMap(({ value }) => sectionsOf(value));
   }
 
   #open(): [GroupCommit, Frontier] {

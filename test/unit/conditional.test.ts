@@ -5,7 +5,7 @@ import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import test, { after, before, beforeEach } from 'node:test';
 import { fetchSpecSchema } from '../../shared/crawl.ts';
-import { resultSchema } from '../../shared/requests.ts';
+import { resultSchema } from '../../shared/result-fields.ts';
 import type { FetchContext } from '../../slave/fetch/fetcher.ts';
 import { PageFetcher } from '../support/page-fetcher.ts';
 import { seedHere } from '../support/seed-here.ts';

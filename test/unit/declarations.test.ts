@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { resultSchema } from '../../shared/requests.ts';
+import { resultSchema } from '../../shared/result-fields.ts';
 import { noHeaders } from '../../slave/extract/declarations.ts';
 import { type ExtractOptions, PageExtractor } from '../../slave/extract/extract.ts';
 

@@ -16,7 +16,7 @@ import {
   gzipSync,
 } from 'node:zlib';
 import { type FetchSpec, fetchSpecSchema } from '../../shared/crawl.ts';
-import { resultSchema } from '../../shared/requests.ts';
+import { resultSchema } from '../../shared/result-fields.ts';
 import { CookieJar } from '../../slave/fetch/cookies.ts';
 import type { FetchOutcome, Turn } from '../../slave/fetch/outcome.ts';
 import { PageFetcher } from '../support/page-fetcher.ts';

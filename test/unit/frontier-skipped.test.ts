@@ -1,6 +1,6 @@
 /** Skipped links: counted once per link, listed, and reported to the operator. */
 import assert from 'node:assert/strict';
-import { decodeResults } from '../../master/store/records.ts';
+import { lineOf } from '../../master/sinks/result-lines.ts';
 import { leaseOf, taskId, type World, worldTest } from '../support/world.ts';
 
 const a = 'http://a.example';
@@ -9,12 +9,8 @@ const b = 'http://b.example';
 type SkippedLine = { url: string; skipped: string; depth: number; from: string; at: string };
 
 function listed(world: World): SkippedLine[] {
-  const text = world.rows('results').map(({ value }) => decodeResults(value).skipped.toString());
-  return text
-    .join('')
-    .split('\n')
-    .slice(0, -1)
-    .map((line) => JSON.parse(line) as SkippedLine);
+  const skippedOnes = world.records().filter(({ kind }) => kind === 'skipped');
+  return skippedOnes.map((section) => JSON.parse(lineOf(section)) as SkippedLine);
 }
 
 const skipped = (world: World) => world.crawl().status().skipped;

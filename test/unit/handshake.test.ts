@@ -321,7 +321,7 @@ test('handshake: any of the keys of a server lets in, and the agreement says whi
 
 test('handshake: a role proof is nothing that a challenge could be answered with', () => {
   // The first bytes of what is signed are no `{name}`, and it is never 20 bytes long.
-  const stolen = Buffer.concat([Buffer.from(`${prefix}orbweaver 1 master\0`), Buffer.alloc(96)]);
+  const stolen = Buffer.concat([Buffer.from(`${prefix}orbweaver 2 master\0`), Buffer.alloc(96)]);
   assert.ok(new ClientHandshake(key).receive(stolen).error instanceof ProtocolError);
 });
 

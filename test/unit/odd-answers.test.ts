@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import test, { type TestContext } from 'node:test';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { type FetchSpec, fetchSpecSchema } from '../../shared/crawl.ts';
-import { resultSchema } from '../../shared/requests.ts';
+import { resultSchema } from '../../shared/result-fields.ts';
 import type { FetchContext } from '../../slave/fetch/fetcher.ts';
 import type { FetchOutcome, Turn } from '../../slave/fetch/outcome.ts';
 import { Proxies } from '../../slave/fetch/proxies.ts';

@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { resultLine } from '../../master/frontier/commit/result-lines.ts';
+import { answerRecord } from '../../master/frontier/commit/result-records.ts';
 import { makeLog } from '../../shared/log.ts';
 import { peerNameSchema } from '../../shared/protocol.ts';
 import { visible, visibleJson, visibleLines } from '../../shared/visible.ts';
+import { lineOfFinding } from '../support/finding-lines.ts';
 
 /** C0 and C1 controls, line separators, what turns the direction of text or hides. */
 const raw =
@@ -32,8 +33,8 @@ test('visible: JSON means the same', () => {
 });
 
 test('visible: a line of pages.jsonl has no raw controls, whatever a slave says', () => {
-  const line = resultLine({
-    task: { url: 'http://a.example/', depth: 0, attempts: 0 },
+  const finding = answerRecord({
+    task: { url: 'http://a.example/', depth: 0, attempts: 0, seq: 1 },
     result: {
       finalUrl: `http://a.example/${raw}`,
       status: 200,
@@ -48,6 +49,7 @@ test('visible: a line of pages.jsonl has no raw controls, whatever a slave says'
     slave: 'a',
     at: 0,
   });
+  const line = lineOfFinding(finding);
   assert.ok(!unseen.test(line.slice(0, -1)));
   assert.equal(line.at(-1), '\n');
   const read = JSON.parse(line) as { title: string; images: { alt: string }[] };

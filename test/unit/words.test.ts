@@ -61,6 +61,7 @@ test('words: the documents name only commands that are there', () => {
 
 test('words: every option of the programs is in the tables of docs/options.md', () => {
   execFileSync(process.execPath, [join(root, 'scripts/options.mjs'), '--check']);
+  execFileSync(process.execPath, [join(root, 'scripts/fields.mjs'), '--check']);
 });
 
 test('words: links of the documents lead somewhere', () => {

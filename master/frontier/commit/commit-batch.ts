@@ -14,13 +14,15 @@ import {
   encodeBuried,
   encodeCrawl,
   encodeEarlier,
-  encodeResults,
+  encodeLastCrawl,
   encodeTask,
   fingerprintKey,
+  lastCrawlKey,
   pageKind,
   type TaskRecord,
   taskKey,
 } from '../../store/records.ts';
+import { ResultRow } from '../../store/result-rows.ts';
 import type { Change } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import { type Fingerprinter, fingerprintWords } from '../filter/fingerprint.ts';
@@ -28,6 +30,7 @@ import { imageMark, imageName } from '../filter/seen-names.ts';
 import type { HostName } from '../politeness/host.ts';
 import { keyOf, type Task } from '../tasks/tasks.ts';
 import type { Offer, Origin } from './entry.ts';
+import type { Finding } from './result-records.ts';
 import { type FoundAt, SkippedLinks } from './skipped.ts';
 
 type NewTask = {
@@ -55,8 +58,7 @@ export class CommitBatch {
   readonly #changes: Change[] = [];
   readonly #seenKeys: Buffer[] = [];
   readonly #skipped: SkippedLinks;
-  #lines = '';
-  #images = '';
+  readonly #row = new ResultRow();
 
   constructor(
     crawl: Crawl,
@@ -67,7 +69,10 @@ export class CommitBatch {
     this.#fingerprinter = hashers.fingerprinter;
     this.#nested = hashers.nested;
     this.#hostOf = hostOf;
-    this.#skipped = new SkippedLinks(crawl, (words) => this.#markSeen(words, 0));
+    this.#skipped = new SkippedLinks(crawl, {
+      keep: (words) => this.#markSeen(words, 0),
+      write: (finding) => this.write(finding),
+    });
   }
 
   /** Admits the new ones among the links; gives how many there were in all. */
@@ -113,7 +118,7 @@ export class CommitBatch {
         if (parseCanonical(src) === undefined) continue;
         this.#markSeen(words, at);
         crawl.books.image();
-        this.#images += `${src}\n`;
+        this.#row.addImage(src);
       }
     });
   }
@@ -153,9 +158,9 @@ export class CommitBatch {
     return true;
   }
 
-  /** A line for pages.jsonl, with its line feed. */
-  write(line: string): void {
-    this.#lines += line;
+  /** A record for the sinks. */
+  write({ kind, record }: Finding): void {
+    this.#row.add(kind, record);
   }
 
   /** The task waits again, as it was. */
@@ -210,12 +215,14 @@ export class CommitBatch {
     const commit = crawl.takeCommit();
     const changes = [...crawl.filter.changes(this.#seenKeys, commit), ...this.#changes];
     let results: Buffer | undefined;
-    const lines = { pages: this.#lines, images: this.#images, skipped: this.#skipped.lines };
-    if (lines.pages !== '' || lines.images !== '' || lines.skipped !== '') {
-      results = encodeResults(lines);
+    if (!this.#row.isEmpty) {
+      results = this.#row.encode(crawl.takeRecords(this.#row.count));
       changes.push({ table: 'results', key: commitKey(crawl.id, commit), value: results });
     }
     changes.push(...crawl.trapChanges());
+    if (commit === 1) {
+      changes.push({ table: 'meta', key: lastCrawlKey, value: encodeLastCrawl(crawl.id) });
+    }
     changes.push({ table: 'crawls', key: crawlKey(crawl.id), value: encodeCrawl(crawl.record()) });
     return { changes, commit, results };
   }

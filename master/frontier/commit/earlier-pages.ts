@@ -12,7 +12,7 @@ import { keyOf, type Task } from '../tasks/tasks.ts';
 import type { Report } from './entry.ts';
 
 /** A report as it is written: with what was known before, if it is unchanged. */
-export type Finding = {
+export type PageFound = {
   readonly result: Result;
   readonly images: Report['images'];
   /** Undefined: they are to be counted. */
@@ -39,7 +39,7 @@ export class EarlierPages {
   }
 
   /** What a report that says "unchanged" stands for. */
-  carryOver(crawl: Crawl, task: Task, { result }: Report): Finding {
+  carryOver(crawl: Crawl, task: Task, { result }: Report): PageFound {
     const page = this.#find(crawl, task);
     if (page === undefined) {
       // Nobody asked that.

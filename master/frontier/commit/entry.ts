@@ -3,14 +3,27 @@
  * it. Types alone, so that all who make or take entries can name them.
  */
 import type { Replies } from '../../../shared/protocol.ts';
-import type { FetchErrorBody, Image, Requests } from '../../../shared/requests.ts';
+import type { FetchErrorBody, Image, Requests, Result } from '../../../shared/requests.ts';
 import type { Row } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import type { FoundAddresses } from '../crawl/seed-hosts.ts';
 import type { Task } from '../tasks/tasks.ts';
 
-export type Report = Pick<Requests['task.report'], 'result' | 'images' | 'links'>;
-export type SitemapPart = Pick<Requests['task.sitemap'], 'kind' | 'urls' | 'images' | 'end'>;
+/** Result and images as msgpack. */
+export type PackedReport = { readonly result: Uint8Array; readonly images: Uint8Array };
+export type Report = {
+  readonly result: Result;
+  readonly images: Image[];
+  readonly links: Uint8Array;
+  /** As they came, so that they need not be packed again. */
+  readonly packed?: PackedReport;
+};
+export type SitemapPart = Pick<Requests['task.sitemap'], 'kind' | 'urls' | 'images'> & {
+  /** In the last part. */
+  readonly end?:
+    | { readonly result: Result; readonly urls: number; readonly images: number }
+    | undefined;
+};
 
 /** Where links come from; `url` is '' when that is not known. */
 export type Origin = Pick<Task, 'url' | 'depth' | 'priority'>;

@@ -10,4 +10,7 @@ export type ResultsPort = {
   /** Looks whether what was written is still there, before its crawl is said to be done; if it is
    *  not, the crawl is held when this resolves. Absent: nobody could take it away. */
   confirm?(crawl: Crawl): Promise<void>;
+  /** The crawl is cancelled: drops what its sinks cannot write any more. Absent: they always
+   *  can. */
+  giveUp?(crawl: Crawl): Promise<void>;
 };

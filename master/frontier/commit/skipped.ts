@@ -8,7 +8,7 @@
 import type { SkipReason } from '../../../shared/protocol.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import { fingerprintWords } from '../filter/fingerprint.ts';
-import { skippedLine } from './result-lines.ts';
+import { type Finding, skipRecord } from './result-records.ts';
 
 /** On what page, how far from a seed, and when a link was found. */
 export type FoundAt = { readonly from: string; readonly depth: number; readonly at: number };
@@ -18,16 +18,22 @@ const countedMax = 100_000;
 const listedMax = 1_000;
 
 export class SkippedLinks {
-  /** For skipped.jsonl. */
-  lines = '';
   readonly #crawl: Crawl;
   readonly #keep: (words: Uint32Array) => void;
+  readonly #write: (finding: Finding) => void;
   readonly #marked = new Uint32Array(fingerprintWords);
 
   /** `keep`: admits a fingerprint to the filter and the commit. */
-  constructor(crawl: Crawl, keep: (words: Uint32Array) => void) {
+  constructor(
+    crawl: Crawl,
+    to: {
+      readonly keep: (words: Uint32Array) => void;
+      readonly write: (finding: Finding) => void;
+    },
+  ) {
     this.#crawl = crawl;
-    this.#keep = keep;
+    this.#keep = to.keep;
+    this.#write = to.write;
   }
 
   /** Was a link with this fingerprint counted before? */
@@ -42,7 +48,7 @@ export class SkippedLinks {
     const marked = this.#mark(words, at);
     if (count < countedMax) this.#keep(marked);
     else filter.settle(marked, 0);
-    if (count < listedMax) this.lines += skippedLine(url, reason, found);
+    if (count < listedMax) this.#write(skipRecord(url, reason, found));
   }
 
   /** Good until the next call. */

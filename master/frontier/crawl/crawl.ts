@@ -58,6 +58,8 @@ export class Crawl {
   readonly name: string;
   readonly spec: CrawlRecord['spec'];
   readonly secret: Uint8Array;
+  /** 16 random bytes: no other crawl of any master has them. */
+  readonly uid: Uint8Array;
   readonly startedAt: number;
   readonly filter: Filter;
   readonly scope: Scope;
@@ -70,8 +72,10 @@ export class Crawl {
   #state: LastingState;
   #held: string | undefined;
   #isResolving = false;
+  readonly #specVersion: number;
   #nextSeq: number;
   #nextCommit: number;
+  #nextRecord: number;
   readonly #openMsBefore: number;
   readonly #openSince = performance.now();
 
@@ -97,6 +101,9 @@ export class Crawl {
     this.traps = new Traps(trapLimitsSchema.parse(record.spec.traps ?? {}), kept.trapCounts ?? []);
     this.#nextSeq = record.nextSeq;
     this.#nextCommit = record.nextCommit;
+    this.#nextRecord = record.nextRecord;
+    this.uid = record.uid;
+    this.#specVersion = record.specVersion;
   }
 
   get state(): LastingState {
@@ -147,6 +154,9 @@ export class Crawl {
       secret: this.secret,
       nextSeq: this.#nextSeq,
       nextCommit: this.#nextCommit,
+      nextRecord: this.#nextRecord,
+      uid: this.uid,
+      specVersion: this.#specVersion,
       counters: this.counters,
       seenSum: this.books.seenSum,
       startedAt: this.startedAt,
@@ -172,6 +182,13 @@ export class Crawl {
 
   takeCommit(): number {
     return this.#nextCommit++;
+  }
+
+  /** Numbers for so many records of the result queue; returns the first. */
+  takeRecords(count: number): number {
+    const first = this.#nextRecord;
+    this.#nextRecord += count;
+    return first;
   }
 
   /** Number of the last commit that was gathered. */

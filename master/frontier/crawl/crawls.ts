@@ -13,8 +13,10 @@ import {
   crawlKey,
   decodeBlocks,
   decodeCrawl,
+  decodeLastCrawl,
   decodeSeedHosts,
   decodeTrapCounts,
+  lastCrawlKey,
   parseTaskKey,
   seedHostOf,
   trapsKey,
@@ -43,6 +45,7 @@ export class Crawls {
   readonly #patternRoom: PatternRoom;
   readonly #byName = new Map<string, Crawl>();
   readonly #byId = new Map<number, Crawl>();
+  #nextId: number;
 
   /** Reads what the store knows. `folder` is for saved Bloom filters; undefined: none.
    *  `bloomBytesMax`, `patternBytesMax`: what the Bloom filters of all crawls may take, and the
@@ -67,6 +70,8 @@ export class Crawls {
       // Its hosts are read in when they are wanted.
       if (crawl.state !== 'cancelled') this.queues.parked(crawl);
     }
+    const last = this.#store.get('meta', lastCrawlKey);
+    this.#nextId = Math.max(last ? decodeLastCrawl(last) : 0, ...this.#byId.keys()) + 1;
   }
 
   [Symbol.iterator](): IterableIterator<Crawl> {
@@ -104,13 +109,16 @@ export class Crawls {
     if (known !== undefined) return known;
     this.refuseOneMore(spec);
     return this.#register({
-      id: Math.max(0, ...this.#byId.keys()) + 1,
+      id: this.#nextId++,
+      uid: randomBytes(16),
       name,
       state: 'running',
       spec,
+      specVersion: 1,
       secret: randomBytes(16),
       nextSeq: 1,
       nextCommit: 1,
+      nextRecord: 1,
       counters: new Books().counters,
       seenSum: [0, 0, 0, 0],
       startedAt: Date.now(),

@@ -7,16 +7,11 @@
 import type { Result } from '../../../shared/requests.ts';
 import { parseCanonical } from '../../../shared/url.ts';
 import { pageKind } from '../../store/records.ts';
+import type { Exclusion } from '../../store/result-rows.ts';
 import type { CommitBatch } from '../commit/commit-batch.ts';
-import { type Finding, isUnchanged } from '../commit/earlier-pages.ts';
+import { isUnchanged, type PageFound } from '../commit/earlier-pages.ts';
 import { withHttpImages } from '../commit/image-addresses.ts';
-import {
-  type Exclusion,
-  excludedLine,
-  failureLine,
-  isPage,
-  resultLine,
-} from '../commit/result-lines.ts';
+import { answerRecord, exclusionRecord, failureRecord, isPage } from '../commit/result-records.ts';
 import { pageName, preferredUrl } from '../filter/seen-names.ts';
 import type { Task } from '../tasks/tasks.ts';
 import type { ReportedKind } from './kind.ts';
@@ -48,7 +43,7 @@ export const page: ReportedKind = {
   report(batch, task, report, { earlier, before, slave, at }) {
     const { crawl } = batch;
     const unchanged = isUnchanged(report.result);
-    const found: Finding = withHttpImages(
+    const found: PageFound = withHttpImages(
       unchanged ? earlier.carryOver(crawl, task, report) : report,
     );
     const { result, images } = found;
@@ -63,7 +58,8 @@ export const page: ReportedKind = {
     const links = found.linkCount ?? linkCount;
     // A page of a known name may show other images than the one that was written.
     if (counts || excluded === 'canonical') batch.images(images.map(({ src }) => src));
-    batch.write(resultLine({ task, result, images, links, moved, excluded, slave, at }));
+    const packed = found === report ? report.packed : undefined;
+    batch.write(answerRecord({ task, result, images, links, moved, excluded, slave, at, packed }));
     const { books } = crawl;
     if (counts) books.page({ unchanged });
     else if (excluded !== undefined) books.excluded();
@@ -76,12 +72,12 @@ export const page: ReportedKind = {
 
   fail(batch, task, { error, attempts, slave, at }) {
     batch.bury(task, error, attempts);
-    batch.write(failureLine({ task, error, attempts, slave, at }));
+    batch.write(failureRecord({ task, error, attempts, slave, at }));
     batch.remove(task);
   },
 
   exclude(batch, task, at) {
-    batch.write(excludedLine({ task, excluded: 'robots', at }));
+    batch.write(exclusionRecord({ task, excluded: 'robots', at }));
     batch.crawl.books.excluded();
     batch.remove(task);
   },

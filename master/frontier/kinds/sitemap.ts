@@ -11,11 +11,12 @@
 import { canonicalUrl, parseCanonical } from '../../../shared/url.ts';
 import type { CommitBatch, Place } from '../commit/commit-batch.ts';
 import {
-  excludedLine,
-  failureLine,
+  exclusionRecord,
+  type Finding,
+  failureRecord,
   type ListedCounts,
-  sitemapLine,
-} from '../commit/result-lines.ts';
+  sitemapRecord,
+} from '../commit/result-records.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import type { Host } from '../politeness/host.ts';
 import type { Task } from '../tasks/tasks.ts';
@@ -65,11 +66,11 @@ export const sitemap: ListedKind = {
       return;
     }
     const counts = { kind, urls: end.urls, images: end.images };
-    finish(batch, task, sitemapLine({ task, result: end.result, ...counts, slave, at }));
+    finish(batch, task, sitemapRecord({ task, result: end.result, ...counts, slave, at }));
   },
 
   fail(batch, task, { error, attempts, slave, at }) {
-    finish(batch, task, failureLine({ task, sitemap: unread, error, attempts, slave, at }));
+    finish(batch, task, failureRecord({ task, sitemap: unread, error, attempts, slave, at }));
   },
 
   exclude(batch, task, at) {
@@ -77,7 +78,7 @@ export const sitemap: ListedKind = {
       forget(batch, task);
       return;
     }
-    batch.write(excludedLine({ task, sitemap: unread, excluded: 'robots', at }));
+    batch.write(exclusionRecord({ task, sitemap: unread, excluded: 'robots', at }));
     batch.crawl.books.excluded();
     batch.remove(task);
   },
@@ -146,7 +147,7 @@ function isGuess({ level }: Task): boolean {
   return level === guessedLevel;
 }
 
-function finish(batch: CommitBatch, task: Task, line: string): void {
+function finish(batch: CommitBatch, task: Task, line: Finding): void {
   batch.crawl.books.other();
   batch.write(line);
   batch.remove(task);

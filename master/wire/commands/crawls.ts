@@ -69,13 +69,11 @@ export async function resume(
 }
 
 export async function cancel(
-  { frontier, results }: Services,
+  { frontier }: Services,
   _peer: Peer,
-  { crawl: name }: Requests['crawl.cancel'],
+  { crawl }: Requests['crawl.cancel'],
 ): Promise<Replies['crawl.cancel']> {
-  const crawl = frontier.crawls.named(name);
-  await frontier.cancel(crawl);
-  await results.giveUp(crawl);
+  await frontier.cancel(frontier.crawls.named(crawl));
   return {};
 }
 

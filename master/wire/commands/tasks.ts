@@ -37,7 +37,9 @@ export async function report(
   peer: Peer,
   { task, lease, result, images, links }: Requests['task.report'],
 ): Promise<Replies['task.report']> {
-  return { state: await frontier.reports.report(peer, lease, task, { result, images, links }) };
+  const packed = { result: result.bytes, images: images.bytes };
+  const said = { result: result.value, images: images.value, links, packed };
+  return { state: await frontier.reports.report(peer, lease, task, said) };
 }
 
 export async function robots(
@@ -54,7 +56,9 @@ export async function sitemap(
   peer: Peer,
   { task, lease, kind, urls, images, end }: Requests['task.sitemap'],
 ): Promise<Replies['task.sitemap']> {
-  return { state: await frontier.sitemaps.take(peer, lease, task, { kind, urls, images, end }) };
+  const whole = end && { ...end, result: end.result.value };
+  const part = { kind, urls, images, end: whole };
+  return { state: await frontier.sitemaps.take(peer, lease, task, part) };
 }
 
 export async function release(

@@ -1,9 +1,15 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { failureLine, isPage, resultLine } from '../../master/frontier/commit/result-lines.ts';
+import {
+  answerRecord,
+  type Finding,
+  failureRecord,
+  isPage,
+} from '../../master/frontier/commit/result-records.ts';
 import type { Result } from '../../shared/requests.ts';
+import { lineOfFinding } from '../support/finding-lines.ts';
 
-const task = { kind: 'page', url: 'http://a/', depth: 2, attempts: 1 } as const;
+const task = { kind: 'page', url: 'http://a/', depth: 2, attempts: 1, seq: 7 } as const;
 const page: Result = {
   finalUrl: 'http://a/',
   status: 200,
@@ -16,13 +22,15 @@ const page: Result = {
 const image = { src: 'http://a/i.png', via: 'img', alt: 'x' } as const;
 const rest = { task, images: [image], links: 3, moved: false, slave: 's', at: 0 };
 
-function parse(line: string): unknown {
+/** As the file sink writes it. */
+function parse(finding: Finding): unknown {
+  const line = lineOfFinding(finding);
   assert.ok(line.endsWith('\n') && line.indexOf('\n') === line.length - 1, 'one line');
   return JSON.parse(line);
 }
 
 test('lines: a page has what was found on it', () => {
-  assert.deepEqual(parse(resultLine({ ...rest, result: page })), {
+  assert.deepEqual(parse(answerRecord({ ...rest, result: page })), {
     url: 'http://a/',
     finalUrl: 'http://a/',
     status: 200,
@@ -40,7 +48,7 @@ test('lines: a page has what was found on it', () => {
 });
 
 test('lines: what was cut is said', () => {
-  const line = resultLine({ ...rest, result: { ...page, cut: true, linksCut: 7, imagesCut: 8 } });
+  const line = answerRecord({ ...rest, result: { ...page, cut: true, linksCut: 7, imagesCut: 8 } });
   const { cut, linksCut, imagesCut } = parse(line) as Record<string, unknown>;
   assert.deepEqual([cut, linksCut, imagesCut], [true, 7, 8]);
 });
@@ -53,7 +61,7 @@ test('lines: a page says what it asks of crawlers, and where else it sends them'
     canonical: 'http://a/c',
   };
   const result = { ...page, ...said, directives: [...said.directives] };
-  const line = resultLine({ ...rest, result });
+  const line = answerRecord({ ...rest, result });
   const { directives, nofollowed, refresh, canonical } = parse(line) as Record<string, unknown>;
   assert.deepEqual({ directives, nofollowed, refresh, canonical }, said);
 });
@@ -62,7 +70,7 @@ test('lines: what is left out after all has the fields of an answer, and why', (
   const said = { nofollowed: 2, refresh: 'http://a/next', canonical: 'http://a/c' };
   const result: Result = { ...page, directives: ['noindex'], ...said };
   for (const excluded of ['noindex', 'canonical'] as const)
-    assert.deepEqual(parse(resultLine({ ...rest, result, excluded })), {
+    assert.deepEqual(parse(answerRecord({ ...rest, result, excluded })), {
       url: 'http://a/',
       finalUrl: 'http://a/',
       status: 200,
@@ -82,8 +90,8 @@ test('lines: a redirect to a known page, or out of the group, is no page', () =>
   const moved = { ...rest, moved: true, result: { ...page, finalUrl: 'http://a/b' } };
   const left = { ...page, status: 301, redirectedTo: 'http://b/' };
   for (const [line, to] of [
-    [resultLine(moved), 'http://a/b'],
-    [resultLine({ ...rest, result: left }), 'http://b/'],
+    [answerRecord(moved), 'http://a/b'],
+    [answerRecord({ ...rest, result: left }), 'http://b/'],
   ] as const) {
     const fields = parse(line) as Record<string, unknown>;
     assert.equal(fields['redirectedTo'], to);
@@ -93,14 +101,14 @@ test('lines: a redirect to a known page, or out of the group, is no page', () =>
 
 test('lines: an error stands instead of the page, with the attempts it took', () => {
   const error = { kind: 'status', message: '404 Not Found' } as const;
-  const line = resultLine({ ...rest, result: { ...page, status: 404, error } });
+  const line = answerRecord({ ...rest, result: { ...page, status: 404, error } });
   const fields = parse(line) as Record<string, unknown>;
   assert.deepEqual(fields['error'], { ...error, attempts: 2 });
   assert.equal('images' in fields, false);
 });
 
 test('lines: another type of document has no page fields', () => {
-  const line = resultLine({ ...rest, result: { ...page, type: 'application/pdf' } });
+  const line = answerRecord({ ...rest, result: { ...page, type: 'application/pdf' } });
   const fields = parse(line) as Record<string, unknown>;
   assert.equal(fields['type'], 'application/pdf');
   assert.equal('images' in fields || 'title' in fields, false);
@@ -108,7 +116,7 @@ test('lines: another type of document has no page fields', () => {
 
 test('lines: a URL that was given up', () => {
   const error = { kind: 'timeout', message: 'no answer' } as const;
-  const line = failureLine({ task, error, attempts: 4, slave: 's', at: 0 });
+  const line = failureRecord({ task, error, attempts: 4, slave: 's', at: 0 });
   assert.deepEqual(parse(line), {
     url: 'http://a/',
     depth: 2,
@@ -139,7 +147,7 @@ test('lines: a page is a successful answer of HTML', () => {
 
 test('lines: what was refused before it was asked has no status', () => {
   const error = { kind: 'blocked', message: 'no' } as const;
-  const line = resultLine({ ...rest, result: { ...page, status: 0, error } });
+  const line = answerRecord({ ...rest, result: { ...page, status: 0, error } });
   assert.deepEqual(Object.keys(parse(line) as object), [
     'url',
     'finalUrl',

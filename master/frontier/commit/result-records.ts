@@ -1,0 +1,119 @@
+/** What goes into the result queue: a record for each URL that was fetched or left out, and for a
+ *  link that was skipped. Source: docs/output.md; docs/scope.md, "Traps". */
+import { encodeValue } from '../../../shared/frame.ts';
+import { isPageStatus, type SitemapKind, type SkipReason } from '../../../shared/protocol.ts';
+import type { FetchErrorBody, Image, Result } from '../../../shared/requests.ts';
+import type { RecordKind } from '../../../shared/result-fields.ts';
+import type { TaskRecord } from '../../store/records.ts';
+import type { Exclusion, ResultRecord } from '../../store/result-rows.ts';
+import type { PackedReport } from './entry.ts';
+
+type Fetched = Pick<TaskRecord, 'url' | 'depth'> & { readonly seq: number };
+/** What is said of a sitemap. */
+export type ListedCounts = {
+  readonly kind: SitemapKind;
+  readonly urls: number;
+  readonly images: number;
+};
+
+/** A record with its kind. */
+export type Finding = { readonly kind: RecordKind; readonly record: ResultRecord };
+
+/** A page is a successful answer of HTML, or one that is unchanged. */
+export function isPage({ status, type, error, redirectedTo }: Result): boolean {
+  if (!isPageStatus(status) && status !== 304) return false;
+  if (error !== undefined || redirectedTo !== undefined) return false;
+  return type === 'text/html' || type === 'application/xhtml+xml';
+}
+
+/** The record of an answer. `moved`: the final URL is a page of its own that was known before;
+ *  `excluded`: it was fetched, and yet is no result; `packed`: the report as it came, unless the
+ *  master has changed it. */
+export function answerRecord(line: {
+  readonly task: Fetched & { readonly attempts: number };
+  readonly result: Result;
+  readonly images: readonly Image[];
+  readonly links: number;
+  readonly moved: boolean;
+  readonly excluded?: Exclusion | undefined;
+  readonly slave: string;
+  readonly at: number;
+  readonly packed?: PackedReport | undefined;
+}): Finding {
+  const { task, result, images, excluded, packed, slave, at } = line;
+  const { url, depth, seq } = task;
+  const head = { url, depth, task: seq, at, slave, result: packed?.result ?? encodeValue(result) };
+  if (result.error !== undefined) {
+    return { kind: failureKind(result.error), record: { ...head, attempts: task.attempts + 1 } };
+  }
+  if (result.redirectedTo !== undefined || line.moved) {
+    const redirectedTo = result.redirectedTo ?? result.finalUrl;
+    return { kind: 'redirect', record: { ...head, redirectedTo } };
+  }
+  if (excluded !== undefined) return { kind: 'excluded', record: { ...head, excluded } };
+  if (!isPage(result)) return { kind: 'other', record: head };
+  const { links } = line;
+  const record = { ...head, links, images: packed?.images ?? encodeValue(images) };
+  return { kind: 'page', record };
+}
+
+/** The record of a sitemap: how many URLs and images it lists, whoever knew them. */
+export function sitemapRecord(line: {
+  readonly task: Fetched & { readonly attempts: number };
+  readonly result: Result;
+  readonly kind: SitemapKind;
+  readonly urls: number;
+  readonly images: number;
+  readonly slave: string;
+  readonly at: number;
+}): Finding {
+  const { task, result, kind, urls, images, slave, at } = line;
+  const { url, depth, seq } = task;
+  const attempts = result.error === undefined ? undefined : task.attempts + 1;
+  const head = { url, depth, task: seq, at, slave, result: encodeValue(result), attempts };
+  return { kind: 'sitemap', record: { ...head, sitemap: { kind, urls, images } } };
+}
+
+/** The record of a URL that was given up; `sitemap`: it is one. */
+export function failureRecord(line: {
+  readonly task: Fetched;
+  readonly sitemap?: ListedCounts | undefined;
+  readonly error: FetchErrorBody;
+  readonly attempts: number;
+  readonly slave: string;
+  readonly at: number;
+}): Finding {
+  const { task, sitemap, error, attempts, slave, at } = line;
+  const { url, depth, seq } = task;
+  const said = { error: { ...error, attempts }, slave: slave || undefined };
+  const record = { url, depth, task: seq, at, ...said };
+  if (sitemap !== undefined) return { kind: 'sitemap', record: { ...record, sitemap } };
+  return { kind: failureKind(error), record };
+}
+
+/** The record of a URL that is left out without being asked for; `sitemap`: it is one. */
+export function exclusionRecord(line: {
+  readonly task: Fetched;
+  readonly sitemap?: ListedCounts | undefined;
+  readonly excluded: Exclusion;
+  readonly at: number;
+}): Finding {
+  const { task, sitemap, excluded, at } = line;
+  const { url, depth, seq } = task;
+  const record = { url, depth, task: seq, at, excluded };
+  if (sitemap !== undefined) return { kind: 'sitemap', record: { ...record, sitemap } };
+  return { kind: 'excluded', record };
+}
+
+/** The record of a link that was not taken; `from`: the page that has it. */
+export function skipRecord(
+  url: string,
+  skipped: SkipReason,
+  { from, depth, at }: { readonly from: string; readonly depth: number; readonly at: number },
+): Finding {
+  return { kind: 'skipped', record: { url, skipped, depth, from, at } };
+}
+
+function failureKind({ kind }: FetchErrorBody): RecordKind {
+  return kind === 'blocked' ? 'blocked' : 'failed';
+}

@@ -1,0 +1,62 @@
+/**
+ * The seam between the result queue and what records are written to. Every sink passes the contract
+ * suite in test/sinks; `sinks.ts` lists them.
+ *
+ * A crawl has a sink of each kind, each with a cursor of its own. The result queue puts the cursor
+ * on record in the transaction that deletes the rows which all sinks have. A crash before that
+ * leaves a target that is ahead of its cursor, and `open` makes it agree.
+ */
+import { ConfigError } from '../../shared/errors.ts';
+import type { Section } from '../store/result-rows.ts';
+
+/** What a sink has to know of its crawl. */
+export type SinkCrawl = {
+  readonly name: string;
+  /** 16 bytes that no other crawl has. With the number of a record they name it for ever. */
+  readonly uid: Uint8Array;
+};
+
+/** A target that is begun anew, and what the one before it had. */
+export type BegunFile = {
+  readonly file: string;
+  readonly bytes: number;
+  /** Undefined: nobody has counted them. */
+  readonly lines: number | undefined;
+  /** What stood at its path is now there. */
+  readonly movedTo: string | undefined;
+};
+
+export interface Sink {
+  /** Writes records in their order, durably. Returns its mark: a plain value that tells `open` of
+   *  its kind where it stands now. After an error the mark is that of before.
+   *  @throws HeldError its target is not what it left: nothing is tried before the operator acts ·
+   *  UnavailableError: it is tried again · any other error ends the master */
+  write(records: readonly Section[]): Promise<unknown>;
+  /** Is the target still what it left? @throws as `write` */
+  check(): Promise<void>;
+  close(): Promise<void>;
+  /** Bytes that stood behind its mark when it was opened, and were cut. */
+  readonly cutBytes: number;
+}
+
+export interface SinkKind {
+  /** Of its cursors in the store: lower-case letters. */
+  readonly name: string;
+  /** Called before a crawl is made.
+   *  @throws ConfigError its target would overwrite another one, or cannot be written */
+  prepare(crawl: string): Promise<void>;
+  /** Makes the target agree with the mark; undefined: nothing was written.
+   *  @throws HeldError it is not what was left; it stays as it is · ConfigError it cannot be used
+   *  */
+  open(crawl: SinkCrawl, mark: unknown): Promise<Sink>;
+  /** Makes room for a new target where the old one is not what was left. The old one is moved
+   *  aside, nothing is removed. Returns the mark to go on with. @throws as `open` */
+  beginAnew(crawl: SinkCrawl, mark: unknown): Promise<{ mark: unknown; begun: BegunFile[] }>;
+}
+
+/** The target of a sink is not what it left: its crawl is held until the operator acts. The message
+ *  says which target, and what to do. */
+export class HeldError extends ConfigError {}
+
+/** The target cannot be written for now: a database that is away, a quota. It is tried again. */
+export class UnavailableError extends ConfigError {}

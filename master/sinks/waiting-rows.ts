@@ -1,0 +1,104 @@
+/**
+ * The rows of one crawl that not all of its sinks have, oldest first. They are in the store; the
+ * younger ones are in memory, too, as long as all sinks keep up.
+ */
+import { commitKey, commitOf, crawlKey } from '../store/records.ts';
+import { batches, type Store } from '../store/store.ts';
+
+/** `row` is undefined where the store alone has it. */
+type WaitingRow = { readonly commit: number; readonly bytes: number; row?: Buffer };
+
+/** Rows that are read, and written, at once. */
+const rowsMax = 64;
+/** Bytes of rows in memory. */
+const keptBytesMax = 16 << 20;
+
+export class WaitingRows {
+  readonly #store: Store;
+  readonly #crawl: number;
+  #rows: WaitingRow[] = [];
+  #bytes = 0;
+  #keptBytes = 0;
+
+  constructor(store: Store, crawl: number) {
+    this.#store = store;
+    this.#crawl = crawl;
+  }
+
+  get count(): number {
+    return this.#rows.length;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Those that an earlier master left. */
+  load(): void {
+    const of = { from: crawlKey(this.#crawl), to: crawlKey(this.#crawl + 1) };
+    for (const rows of batches(this.#store, 'results', of, rowsMax)) {
+      for (const { key, value } of rows) this.#push({ commit: commitOf(key), bytes: value.length });
+    }
+  }
+
+  /** One that is on the disk. `isKept`: it is to be written at once. */
+  add(commit: number, row: Buffer, isKept: boolean): void {
+    const bytes = row.length;
+    if (!isKept || this.#keptBytes > keptBytesMax) this.#push({ commit, bytes });
+    else {
+      this.#push({ commit, bytes, row });
+      this.#keptBytes += bytes;
+    }
+  }
+
+  /** Some sink does not keep up: the store alone has them all. */
+  forgetKept(): void {
+    for (const row of this.#rows) delete row.row;
+    this.#keptBytes = 0;
+  }
+
+  has(afterCommit: number): boolean {
+    return (this.#rows.at(-1)?.commit ?? 0) > afterCommit;
+  }
+
+  /** The next ones behind a commit, with what they hold. */
+  after(commit: number): { readonly commit: number; readonly row: Buffer }[] {
+    const first = this.#rows.findIndex((row) => row.commit > commit);
+    if (first < 0) return [];
+    const next: { commit: number; row: Buffer }[] = [];
+    const waiting = this.#rows.slice(first, first + rowsMax);
+    const stored = waiting.some(({ row }) => row === undefined) ? this.#read(waiting) : undefined;
+    for (const { commit: of, row = stored?.get(of) } of waiting) {
+      if (row === undefined) throw new Error(`the row of commit ${of} is gone`);
+      next.push({ commit: of, row });
+    }
+    return next;
+  }
+
+  /** All sinks have the rows up to this commit: they leave. Returns them. */
+  drop(upTo: number): readonly WaitingRow[] {
+    const end = this.#rows.findIndex(({ commit }) => commit > upTo);
+    const gone = this.#rows.splice(0, end < 0 ? this.#rows.length : end);
+    for (const { bytes, row } of gone) {
+      this.#bytes -= bytes;
+      if (row !== undefined) this.#keptBytes -= bytes;
+    }
+    return gone;
+  }
+
+  get lastCommit(): number {
+    return this.#rows.at(-1)?.commit ?? 0;
+  }
+
+  #push(row: WaitingRow): void {
+    this.#rows.push(row);
+    this.#bytes += row.bytes;
+  }
+
+  #read(rows: readonly WaitingRow[]): Map<number, Buffer> {
+    const from = commitKey(this.#crawl, rows[0]?.commit ?? 0);
+    const to = commitKey(this.#crawl, (rows.at(-1)?.commit ?? 0) + 1);
+    const found = this.#store.range('results', { from, to });
+    return new Map(found.map(({ key, value }) => [commitOf(key), value]));
+  }
+}

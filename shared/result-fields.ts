@@ -1,0 +1,322 @@
+/**
+ * Every field that a line about a URL can have, in the order in which lines have them. One entry is
+ * all that a further field takes: the schema of what slaves report, the lines of every sink, what a
+ * recrawl takes over and the table in docs/output.md (`node scripts/fields.mjs`) follow from it.
+ */
+import * as z from 'zod';
+import { robotsDirectives } from './crawl.ts';
+import { fetchErrorSchema, limits } from './protocol.ts';
+
+/** What a record of the result queue is about, in the order of their numbers in the store. The last
+ *  four are not written yet. */
+export const recordKinds = [
+  'page',
+  'other',
+  'redirect',
+  'failed',
+  'blocked',
+  'excluded',
+  'sitemap',
+  'skipped',
+  'image-url',
+  'image',
+  'item',
+  'rejected',
+  'link',
+] as const;
+export type RecordKind = (typeof recordKinds)[number];
+
+/** Of one URL, with the fields below. */
+export type LineKind = Exclude<RecordKind, 'image-url' | 'image' | 'item' | 'rejected' | 'link'>;
+
+type ResultField = {
+  /** What a sink with columns makes of it; `time`: Unix time in ms, in JSON as RFC 3339. */
+  readonly type: 'text' | 'integer' | 'boolean' | 'json' | 'time';
+  /** Kinds of lines that may have it. */
+  readonly of: readonly LineKind[];
+  /** For docs/output.md. */
+  readonly meaning: string;
+  /** The version that brought it. */
+  readonly since: string;
+  /** Slaves report it, and it has to be like this; absent: the master knows it. */
+  readonly schema?: z.ZodType;
+  /** A recrawl takes it over for a page that is unchanged. */
+  readonly isCarried?: true;
+};
+
+const url = z.string().min(1).max(limits.urlChars);
+const short = z.string().max(256).optional();
+const count = z.int().min(0).optional();
+const flag = z.boolean().optional();
+
+const fetched = ['page', 'other', 'redirect', 'failed', 'excluded', 'sitemap'] as const;
+const read = ['page', 'other', 'failed', 'excluded', 'sitemap'] as const;
+const answered = ['page', 'other', 'excluded'] as const;
+const written = [...fetched, 'blocked'] as const;
+const since = '0.1';
+
+export const resultFields = {
+  url: {
+    type: 'text',
+    of: [...written, 'skipped'],
+    meaning: 'the requested URL: canonical (WHATWG URL), no fragment',
+    since,
+  },
+  skipped: {
+    type: 'text',
+    of: ['skipped'],
+    meaning: 'the [reason](scope.md#traps) why the link was not followed',
+    since,
+  },
+  finalUrl: {
+    type: 'text',
+    of: [...fetched, 'blocked'],
+    meaning:
+      'where the redirects within the origin ended; the name of the page; missing if nothing was requested',
+    since,
+    schema: url,
+  },
+  status: {
+    type: 'integer',
+    of: fetched,
+    meaning: 'status of the last answer, if there was one',
+    since,
+    schema: z.int().min(0).max(999),
+  },
+  unchanged: {
+    type: 'boolean',
+    of: answered,
+    meaning: 'true: the host answered 304 to a recrawl; `status` is then 304',
+    since,
+  },
+  type: {
+    type: 'text',
+    of: read,
+    meaning: 'media type of `Content-Type`, if present; the last of several headers',
+    since,
+    schema: short,
+    isCarried: true,
+  },
+  charset: {
+    type: 'text',
+    of: ['page'],
+    meaning: 'encoding that the page was decoded with, see [below](#charset)',
+    since,
+    schema: short,
+    isCarried: true,
+  },
+  depth: { type: 'integer', of: [...written, 'skipped'], meaning: 'links away from a seed', since },
+  from: { type: 'text', of: ['skipped'], meaning: 'the page that has the link', since },
+  bytes: {
+    type: 'integer',
+    of: read,
+    meaning:
+      'for a page, its body after decompression; else the part of the body that was read, about 64 KiB at most',
+    since,
+    schema: z.int().min(0),
+    isCarried: true,
+  },
+  ms: {
+    type: 'integer',
+    of: written,
+    meaning: 'duration of the whole fetch, redirects included; missing if nothing was requested',
+    since,
+    schema: z.number().min(0),
+  },
+  title: {
+    type: 'text',
+    of: ['page'],
+    meaning: 'first title, if present, at most 1,024 characters',
+    since,
+    schema: z.string().max(limits.titleChars).optional(),
+    isCarried: true,
+  },
+  sitemap: {
+    type: 'json',
+    of: ['sitemap'],
+    meaning: '`kind` (`urlset`, `index`, `text`, `feed` or `none`), number of `urls` and `images`',
+    since,
+  },
+  cut: {
+    type: 'boolean',
+    of: ['page', 'sitemap'],
+    meaning:
+      'true: longer than `--page-bytes`, or a part (206); for a sitemap, too long, broken or incomplete',
+    since,
+    schema: flag,
+    isCarried: true,
+  },
+  incomplete: {
+    type: 'boolean',
+    of: ['page'],
+    meaning:
+      'true: the connection ended before the body did, at each of `--attempts` tries; the line holds what was read',
+    since,
+    // [T-60]
+    schema: flag,
+  },
+  images: {
+    type: 'json',
+    of: ['page'],
+    meaning:
+      '`src` (absolute), `via` ([class](images.md#classes)), `alt`, `width`, `height` if the page has them; each pair of `src` and `via` once',
+    since,
+  },
+  imagesCut: {
+    type: 'integer',
+    of: ['page'],
+    meaning:
+      'number of dropped images: longer than 4,096 characters, not an http(s) URL, or beyond 50,000 or 8 MiB',
+    since,
+    schema: count,
+    isCarried: true,
+  },
+  dataImages: {
+    type: 'integer',
+    of: ['page'],
+    meaning: 'number of images that are `data:` URLs, if any; these are not written',
+    since,
+    schema: count,
+    isCarried: true,
+  },
+  links: {
+    type: 'integer',
+    of: ['page'],
+    meaning:
+      'number of distinct http(s) links of `a[href]`, `area[href]`, `frame[src]` (with `--iframes` also `iframe[src]`) and the refresh, in scope or not, without the `nofollowed` ones',
+    since,
+  },
+  linksCut: {
+    type: 'integer',
+    of: ['page'],
+    meaning:
+      'number of dropped links: longer than 4,096 characters, or beyond 16 MiB or one million',
+    since,
+    schema: count,
+    isCarried: true,
+  },
+  directives: {
+    type: 'json',
+    of: answered,
+    meaning: '[page directives](manners.md#page-directives) for this crawler, if any',
+    since,
+    // By meta elements and X-Robots-Tag; each once.
+    schema: z.array(z.enum(robotsDirectives)).max(robotsDirectives.length).optional(),
+    isCarried: true,
+  },
+  nofollowed: {
+    type: 'integer',
+    of: answered,
+    meaning: 'number of links that page directives removed, if any',
+    since,
+    schema: count,
+    isCarried: true,
+  },
+  refresh: {
+    type: 'text',
+    of: answered,
+    meaning: 'target of `<meta http-equiv=refresh>` or the `Refresh` header, if it is another URL',
+    since,
+    schema: url.optional(),
+    isCarried: true,
+  },
+  canonical: {
+    type: 'text',
+    of: answered,
+    meaning: '[preferred URL](scope.md#canonical-pages), if it is another URL',
+    since,
+    schema: url.optional(),
+    isCarried: true,
+  },
+  excluded: {
+    type: 'text',
+    of: ['excluded', 'sitemap'],
+    meaning: '`robots`, `noindex` or `canonical`',
+    since,
+  },
+  redirectedTo: {
+    type: 'text',
+    of: ['redirect', 'sitemap'],
+    meaning: 'the other URL',
+    since,
+    schema: url.optional(),
+  },
+  error: {
+    type: 'json',
+    of: ['failed', 'blocked', 'sitemap'],
+    meaning:
+      '`kind` (`dns connect tls timeout status redirects protocol too-large blocked proxy lost`), `message`, `attempts`',
+    since,
+    schema: fetchErrorSchema.optional(),
+  },
+  etag: {
+    type: 'text',
+    of: answered,
+    meaning:
+      'validator of the answer, if present; [`recrawl`](operating.md#crawling-again) uses it',
+    since,
+    // Sent back as it came: [T-31].
+    schema: z.string().max(256).optional(),
+    isCarried: true,
+  },
+  lastModified: {
+    type: 'text',
+    of: answered,
+    meaning: 'the same, of the header `Last-Modified`',
+    since,
+    schema: z.string().max(64).optional(),
+    isCarried: true,
+  },
+  slave: {
+    type: 'text',
+    of: written,
+    meaning: 'name of the slave that fetched; missing if nothing was requested',
+    since,
+  },
+  at: {
+    type: 'time',
+    of: [...written, 'skipped'],
+    meaning: 'time (UTC) when the master took the result',
+    since,
+  },
+} as const satisfies Readonly<Record<string, ResultField>>;
+
+export type FieldName = keyof typeof resultFields;
+type Fields = typeof resultFields;
+type Reported = {
+  -readonly [N in FieldName as Fields[N] extends { schema: z.ZodType }
+    ? N
+    : never]: Fields[N] extends {
+    schema: infer S extends z.ZodType;
+  }
+    ? S
+    : never;
+};
+type Carried = Pick<
+  Reported,
+  { [N in keyof Reported]: Fields[N] extends { isCarried: true } ? N : never }[keyof Reported]
+>;
+
+const all: readonly (readonly [string, ResultField])[] = Object.entries(resultFields);
+
+/** What came of one fetch, as a slave reports it. */
+export const resultSchema = z.strictObject(schemasOf(() => true) as Reported);
+
+/** What a recrawl takes over from the line of a page. */
+export const carriedSchema = z.strictObject(
+  schemasOf(({ isCarried = false }) => isCarried) as Carried,
+);
+export const carriedFields = Object.keys(carriedSchema.shape) as (keyof Carried)[];
+
+/** The fields of each kind of line, in their order. */
+export function fieldsOf(kind: LineKind): FieldName[] {
+  return all.filter(([, field]) => field.of.includes(kind)).map(([name]) => name as FieldName);
+}
+
+function schemasOf(isWanted: (field: ResultField) => boolean): Record<string, z.ZodType> {
+  return Object.fromEntries(
+    all.flatMap(([name, field]) =>
+      field.schema !== undefined && isWanted(field) ? [[name, field.schema]] : [],
+    ),
+  );
+}

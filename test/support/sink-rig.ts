@@ -1,0 +1,204 @@
+/**
+ * A result queue over a store in memory, with sinks that can be slow, full, away or cut off in the
+ * middle: for the contract that every sink keeps. Time moves when the test waits for something.
+ */
+import assert from 'node:assert/strict';
+import { mock, type TestContext } from 'node:test';
+import { ResultQueue, type ResultQueueOptions } from '../../master/sinks/result-queue.ts';
+import { HeldError, type Sink, type SinkKind } from '../../master/sinks/sink.ts';
+import { GroupCommit } from '../../master/store/group-commit.ts';
+import { MemoryStore } from '../../master/store/memory.ts';
+import { commitKey, crawlKey } from '../../master/store/records.ts';
+import { ResultRow, type Section } from '../../master/store/result-rows.ts';
+
+/** A crawl of which only the results are looked at. */
+class RigCrawl {
+  readonly id = 1;
+  readonly name = 'default';
+  readonly uid = Buffer.alloc(16, 9);
+  state = 'running';
+  isOpen = true;
+  /** What waits is written at once. */
+  isFetched = true;
+  unwritten = 0;
+  readonly open = {
+    record: (rows: number) => {
+      this.unwritten += rows;
+    },
+    written: (rows: number) => {
+      this.unwritten -= rows;
+    },
+  };
+}
+
+/** What a test may do to a sink before each of its writes. */
+type Fault = (kind: string) => void | Promise<void>;
+/** Thrown by a fault behind the write: the process dies there. */
+export class Crash extends Error {}
+
+type Options = Partial<ResultQueueOptions<RigCrawl>>;
+
+export class SinkRig {
+  readonly store = new MemoryStore();
+  crawl = new RigCrawl();
+  queue: ResultQueue<RigCrawl>;
+  /** Before a write, and behind it, before its cursor is on record. */
+  before: Fault = () => {};
+  behind: Fault = () => {};
+  readonly held: string[] = [];
+  readonly said: string[] = [];
+  errors: unknown[] = [];
+  readonly #kinds: readonly SinkKind[];
+  readonly #options: Options;
+  #commits: GroupCommit;
+  #commit = 0;
+  #record = 1;
+
+  constructor(test: TestContext, kinds: readonly SinkKind[], options: Options = {}) {
+    // Several in one test share its clock.
+    mock.timers.reset();
+    mock.timers.enable({ apis: ['setTimeout'] });
+    test.after(() => mock.timers.reset());
+    this.#kinds = kinds.map((kind) => this.#faulty(kind));
+    this.#options = options;
+    [this.#commits, this.queue] = this.#make();
+  }
+
+  /** One row with a page of these URLs each, as a commit would leave it. */
+  async offer(...urls: readonly string[]): Promise<void> {
+    const row = new ResultRow();
+    for (const url of urls) row.add('other', { url, depth: 0, at: 0 });
+    const value = row.encode(this.#record);
+    this.#record += urls.length;
+    const commit = ++this.#commit;
+    await this.store.commit([{ table: 'results', key: commitKey(1, commit), value }]);
+    this.queue.offer(this.crawl, commit, value);
+  }
+
+  /** Rows in the store. */
+  get rows(): number {
+    return this.store.range('results', { from: crawlKey(1), to: crawlKey(2) }).length;
+  }
+
+  /** Lets time pass until it is so. */
+  async until(isSo: () => boolean, stepMs = 50): Promise<void> {
+    for (let i = 0; i < 20_000 && !isSo(); i++) {
+      mock.timers.tick(stepMs);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    assert.ok(isSo(), 'it never comes to that');
+  }
+
+  async settle(): Promise<void> {
+    let turns = 0;
+    await this.until(() => turns++ > 200);
+  }
+
+  /** The process dies and starts again. */
+  async restart(): Promise<void> {
+    this.crawl = new RigCrawl();
+    this.errors = [];
+    [this.#commits, this.queue] = this.#make();
+    await this.#passing(this.queue.restore(this.crawl));
+  }
+
+  async close(): Promise<void> {
+    await this.#passing(this.queue.close());
+    await this.#passing(this.#commits.flushed());
+  }
+
+  /** Waits for something that needs time to pass. */
+  async #passing(promise: Promise<unknown>): Promise<void> {
+    let isOver = false;
+    const over = promise.finally(() => {
+      isOver = true;
+    });
+    over.catch(() => {});
+    await this.until(() => isOver);
+    await promise;
+  }
+
+  async resume(newFiles = false) {
+    const resumed = this.queue.resume(this.crawl, newFiles);
+    await this.#passing(resumed);
+    return await resumed;
+  }
+
+  #make(): [GroupCommit, ResultQueue<RigCrawl>] {
+    const onError = (error: unknown) => this.errors.push(error);
+    const commits = new GroupCommit({ store: this.store, everyMs: 0, onError });
+    const queue = new ResultQueue<RigCrawl>({
+      store: this.store,
+      commits,
+      sinks: this.#kinds,
+      folder: '',
+      waitingBytesMax: () => 1 << 20,
+      onWritten: () => {},
+      onError,
+      onHeld: (_crawl, reason) => this.held.push(reason),
+      onReleased: () => this.said.push('released'),
+      onUnavailable: (_crawl, sink) => this.said.push(`${sink} away`),
+      onAvailable: (_crawl, sink) => this.said.push(`${sink} back`),
+      ...this.#options,
+    });
+    return [commits, queue];
+  }
+
+  #faulty(kind: SinkKind): SinkKind {
+    return {
+      name: kind.name,
+      prepare: (crawl) => kind.prepare(crawl),
+      beginAnew: (crawl, mark) => kind.beginAnew(crawl, mark),
+      open: async (crawl, mark) => {
+        const sink = await kind.open(crawl, mark);
+        const write = async (records: readonly Section[]) => {
+          await this.before(kind.name);
+          const next = await sink.write(records);
+          await this.behind(kind.name);
+          return next;
+        };
+        const { cutBytes } = sink;
+        return { write, check: () => sink.check(), close: () => sink.close(), cutBytes };
+      },
+    };
+  }
+}
+
+/** A sink whose target is an array. */
+export class ArrayKind implements SinkKind {
+  readonly name: string;
+  /** Undefined: it is gone. */
+  target: Section[] | undefined = [];
+
+  constructor(name = 'array') {
+    this.name = name;
+  }
+
+  async prepare(): Promise<void> {}
+
+  async open(_crawl: unknown, mark: unknown): Promise<Sink> {
+    const { target } = this;
+    const count = Number(mark ?? 0);
+    if (target === undefined || target.length < count) throw new HeldError('the array is gone');
+    const cutBytes = target.length - count;
+    target.length = count;
+    return {
+      cutBytes,
+      write: async (records) => {
+        if (this.target !== target) throw new HeldError('the array is gone');
+        target.push(...records);
+        return target.length;
+      },
+      check: async () => {
+        if (this.target !== target) throw new HeldError('the array is gone');
+      },
+      close: async () => {},
+    };
+  }
+
+  async beginAnew(_crawl: unknown, mark: unknown) {
+    const begun = [{ file: this.name, bytes: Number(mark), lines: undefined, movedTo: undefined }];
+    this.target = [];
+    return { mark: 0, begun };
+  }
+}
