@@ -25,7 +25,7 @@ test('a master starts from a backup that was made under load', { timeout }, asyn
   const master = await cluster.master(args);
   const slaves = [cluster.slave(), cluster.slave()];
   await site.requested(100);
-  assert.match(await cluster.ask('backup', 'half'), /^\d+\.\d MB in backups\/half of the master's/);
+  assert.match(await cluster.ask('backup', 'half'), /^backed up \d+\.\d MB to backups\/half/);
   await assert.rejects(cluster.ask('backup', 'half'), /exit code 2: .*a backup of that name/);
   await assert.rejects(cluster.ask('backup', '../half'), /exit code 2/);
   assert.ok(!existsSync(join(cluster.data, 'backups/half/data/authkey')));

@@ -59,4 +59,4 @@ for (const [how, fail] of Object.entries(diskFailures)) {
 const nativeNotes = /Write error: .*? position \d+, size \d+|mdb_page_spill.* error \d+\n/g;
 
 const failed =
-  /^master: (.*(read-only file system|input\/output error|i\/o error)|stopped with the disk full).*what was acknowledged is on .* start again\n$/i;
+  /^master: (.*(read-only file system|input\/output error|i\/o error)|stopped with the disk full).*(?:what|all that) was acknowledged is on .* start again\n$/i;
