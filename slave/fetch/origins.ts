@@ -1,10 +1,10 @@
 /**
  * The connections of one client, a pool for each origin. Bounded, unlike undici's agent, in the
- * open sockets of a slave and in the number of origins. The pool unused for longest is closed
- * first, and none that a request needs. The clients and the proxy client use it.
+ * open sockets of a slave and in the number of origins. The origin unused for longest is
+ * closed first, and none that a request needs. The clients and the proxy client use it.
  */
 import type { Dispatcher } from 'undici';
-import Pool from 'undici/lib/dispatcher/pool.js';
+import { type ConnectionOptions, OriginConnections } from './origin-connections.ts';
 
 /** Counts the open sockets of all clients of a slave. */
 export class SocketCount {
@@ -16,68 +16,90 @@ export class SocketCount {
   }
 }
 
-/** Origins of one client: an unused pool takes some 10 KB. */
+/** Origins of one client. */
 const originsMax = 1_024;
+/** Unused sockets of one client that stay open, however many are in use: those that wait for silent
+ *  hosts should not cost the others theirs. */
+const unusedMin = 256;
+/** There may be too many for so long: all origins are looked at, so not at each connection. */
+const sweepMs = 50;
 
 export class Origins {
-  readonly #options: Pool.Options;
+  readonly #options: ConnectionOptions;
   readonly #sockets: SocketCount;
   /** In order of use. */
-  readonly #pools = new Map<string, Pool>();
+  readonly #origins = new Map<string, OriginConnections>();
+  #sweep: NodeJS.Timeout | undefined;
 
-  constructor(options: Pool.Options, sockets: SocketCount) {
+  constructor(options: ConnectionOptions, sockets: SocketCount) {
     this.#options = options;
     this.#sockets = sockets;
   }
 
-  /** Number of origins that have a pool. */
+  /** Number of origins that it keeps connections of. */
   get count(): number {
-    return this.#pools.size;
+    return this.#origins.size;
   }
 
   dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     const origin = String(options.origin);
-    const pool = this.#pools.get(origin) ?? this.#make(origin);
-    this.#pools.delete(origin);
-    this.#pools.set(origin, pool);
-    return pool.dispatch(options, handler);
+    const connections = this.#origins.get(origin) ?? this.#make(origin);
+    this.#origins.delete(origin);
+    this.#origins.set(origin, connections);
+    return connections.dispatch(options, handler);
   }
 
   /** Closes when the requests under way have ended. */
   async close(): Promise<void> {
-    await Promise.all([...this.#pools.values()].map((pool) => pool.close()));
+    clearTimeout(this.#sweep);
+    await Promise.all([...this.#origins.values()].map((connections) => connections.close()));
   }
 
   async destroy(): Promise<void> {
-    await Promise.all([...this.#pools.values()].map((pool) => pool.destroy()));
+    clearTimeout(this.#sweep);
+    await Promise.all([...this.#origins.values()].map((connections) => connections.destroy()));
   }
 
-  #make(origin: string): Pool {
-    const pool = new Pool(origin, this.#options);
-    pool.on('connect', () => {
-      this.#sockets.open++;
+  #make(origin: string): OriginConnections {
+    this.#makeRoomSoon();
+    return new OriginConnections(origin, this.#options, {
+      onOpen: () => {
+        this.#sockets.open++;
+        this.#makeRoomSoon();
+      },
+      onClosed: () => {
+        this.#sockets.open--;
+      },
+    });
+  }
+
+  #makeRoomSoon(): void {
+    const { max, open } = this.#sockets;
+    if (open <= max && this.#origins.size <= originsMax) return;
+    this.#sweep ??= setTimeout(() => {
+      this.#sweep = undefined;
       this.#makeRoom();
-    });
-    pool.on('disconnect', () => {
-      this.#sockets.open--;
-    });
-    this.#pools.set(origin, pool);
-    this.#makeRoom();
-    return pool;
+    }, sweepMs);
   }
 
   #makeRoom(): void {
     const { max, open } = this.#sockets;
-    let sockets = open - max;
-    let origins = this.#pools.size - originsMax;
-    for (const [origin, pool] of this.#pools) {
+    let sockets = Math.min(open - max, this.#unused() - unusedMin);
+    let origins = this.#origins.size - originsMax;
+    for (const [origin, connections] of this.#origins) {
       if (sockets <= 0 && origins <= 0) return;
-      const { connected, size } = pool.stats;
-      if (size > 0 || (origins <= 0 && connected === 0)) continue;
-      this.#pools.delete(origin);
-      sockets -= connected;
+      const { unused, isUsed } = connections;
+      if (isUsed || (origins <= 0 && unused === 0)) continue;
+      this.#origins.delete(origin);
+      sockets -= unused;
       origins--;
-      void pool.close();
+      void connections.close();
     }
+  }
+
+  #unused(): number {
+    let unused = 0;
+    for (const connections of this.#origins.values()) unused += connections.unused;
+    return unused;
   }
 }

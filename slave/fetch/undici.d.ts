@@ -3,6 +3,9 @@
  * includes a `fetch`, WebSockets, caches and mocks, and would make the start of a slave 50 %
  * slower.
  */
+declare module 'undici/lib/dispatcher/client.js' {
+  export { Client as default } from 'undici';
+}
 declare module 'undici/lib/dispatcher/pool.js' {
   export { Pool as default } from 'undici';
 }

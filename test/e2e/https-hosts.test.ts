@@ -44,7 +44,7 @@ for (const tlsVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
 
 test('https: hosts are asked again while their connections are open', { timeout }, async (t) => {
   const hosts = await ManyHosts.start(
-    700,
+    900,
     (_, response) => response.writeHead(200, html).end(page),
     // Nobody but the slave closes what is unused.
     { keepAliveMs: 60_000 },
@@ -58,6 +58,6 @@ test('https: hosts are asked again while their connections are open', { timeout 
   // In turn with all others, each of the four pages would need a new one. How many hosts are tried
   // ahead of their pages depends on how long answers take: some connections are closed unused.
   assert.ok(hosts.connections < hosts.urls.length * 2, `${hosts.connections} connections`);
-  // 512 are kept, and what 16 slots have in use.
-  assert.ok(hosts.openMax <= 512 + 32, `${hosts.openMax} open connections`);
+  // About 512 are kept, beside those that are in use.
+  assert.ok(hosts.openMax <= 700, `${hosts.openMax} open connections`);
 });

@@ -109,6 +109,7 @@ test('tidy: one dependency, one file', () => {
     undici: [
       'slave/fetch/clients.ts',
       'slave/fetch/connector.ts',
+      'slave/fetch/origin-connections.ts',
       'slave/fetch/origins.ts',
       'slave/fetch/proxy-client.ts',
       'slave/fetch/silence.ts',
