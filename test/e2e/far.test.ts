@@ -45,7 +45,7 @@ test('far: a slave that is far away asks for more leases, one close by does not'
   const what = `${nearMost} close by, ${awayMost} far away`;
   assert.ok(awayMost > 3 * slots && awayMost <= 32 * slots, what);
   // On a crowded machine the way to a master on it takes some time, too.
-  assert.ok(nearMost < awayMost / 2, what);
+  assert.ok(nearMost < awayMost, what);
   // Neither is left without work by the other.
   assert.equal(cluster.pages().length, 6_001);
   for (const name of ['slave-1', 'slave-2']) {
