@@ -50,6 +50,7 @@ export class SinkRig {
   errors: unknown[] = [];
   readonly #kinds: readonly SinkKind[];
   readonly #options: Options;
+  readonly #opened: Sink[] = [];
   #commits: GroupCommit;
   #commit = 0;
   #record = 1;
@@ -58,7 +59,10 @@ export class SinkRig {
     // Several in one test share its clock.
     mock.timers.reset();
     mock.timers.enable({ apis: ['setTimeout'] });
-    test.after(() => mock.timers.reset());
+    test.after(async () => {
+      mock.timers.reset();
+      await this.#closeAll();
+    });
     this.#kinds = kinds.map((kind) => this.#faulty(kind));
     this.#options = options;
     [this.#commits, this.queue] = this.#make();
@@ -97,6 +101,7 @@ export class SinkRig {
 
   /** The process dies and starts again. */
   async restart(): Promise<void> {
+    await this.#closeAll();
     this.crawl = new RigCrawl();
     this.errors = [];
     [this.#commits, this.queue] = this.#make();
@@ -123,6 +128,11 @@ export class SinkRig {
     const resumed = this.queue.resume(this.crawl, newFiles);
     await this.#passing(resumed);
     return await resumed;
+  }
+
+  /** What a process leaves open the kernel closes. */
+  async #closeAll(): Promise<void> {
+    for (const sink of this.#opened.splice(0)) await sink.close();
   }
 
   #make(): [GroupCommit, ResultQueue<RigCrawl>] {
@@ -152,6 +162,7 @@ export class SinkRig {
       beginAnew: (crawl, mark) => kind.beginAnew(crawl, mark),
       open: async (crawl, mark) => {
         const sink = await kind.open(crawl, mark);
+        this.#opened.push(sink);
         const write = async (records: readonly Section[]) => {
           await this.before(kind.name);
           const next = await sink.write(records);
