@@ -275,26 +275,27 @@ export class ResultQueue<C extends ResultCrawl> {
 
   async #writeAll(crawl: C, outlet: Outlet): Promise<void> {
     const { rows } = this.#of(crawl);
+    let isMore = false;
     while (rows.has(outlet.commit) || outlet.state === 'failing') {
-      // When nothing else is left to do, at once.
-      if (!this.#closing && !crawl.isFetched) await pause(writeEveryMs);
+      // When nothing else is left to do, or more waits than one write takes, at once.
+      if (!this.#closing && !crawl.isFetched && !isMore) await pause(writeEveryMs);
       outlet.sink ??= await outlet.kind.open(crawl, outlet.mark);
-      await this.#write(crawl, outlet, outlet.sink);
+      ({ isMore } = await this.#write(crawl, outlet, outlet.sink));
       if (outlet.state === 'failing') this.#recovered(crawl, outlet);
       this.#options.onWritten(crawl);
     }
   }
 
-  /** Writes the next rows, and puts on record that it did; false: there are none. */
-  async #write(crawl: C, outlet: Outlet, sink: Sink): Promise<boolean> {
-    const next = this.#of(crawl).rows.after(outlet.commit);
-    const last = next.at(-1);
-    if (last === undefined) return false;
-    const records = next.flatMap(({ row }) => sectionsOf(row));
+  /** Writes the next rows, and puts on record that it did. */
+  async #write(crawl: C, outlet: Outlet, sink: Sink): Promise<{ isAny: boolean; isMore: boolean }> {
+    const { rows, isMore } = this.#of(crawl).rows.after(outlet.commit);
+    const last = rows.at(-1);
+    if (last === undefined) return { isAny: false, isMore: false };
+    const records = rows.flatMap(({ row }) => sectionsOf(row));
     outlet.mark = await this.#append(sink, records);
     outlet.commit = last.commit;
     await this.#passed(crawl, outlet);
-    return true;
+    return { isAny: true, isMore };
   }
 
   /** A write that finds no room is tried again, at the same place of the target. */
@@ -355,7 +356,7 @@ export class ResultQueue<C extends ResultCrawl> {
     try {
       outlet.mark = mark;
       if (begun.length > 0) await this.#passed(crawl, outlet);
-      while (await this.#write(crawl, outlet, sink));
+      while ((await this.#write(crawl, outlet, sink)).isAny);
       await sink.check();
     } catch (error) {
       await sink.close();

@@ -7,8 +7,9 @@ import { batches, type Store } from '../store/store.ts';
 
 /** `row` is undefined where the store alone has it. */
 type WaitingRow = { readonly commit: number; readonly bytes: number; row?: Buffer };
+type HeldRow = { readonly commit: number; readonly row: Buffer };
 
-/** Rows that are read, and written, at once. */
+/** Rows that are read from the store at once. */
 const rowsMax = 64;
 /** Bytes of rows in memory. */
 const keptBytesMax = 16 << 20;
@@ -61,18 +62,21 @@ export class WaitingRows {
     return (this.#rows.at(-1)?.commit ?? 0) > afterCommit;
   }
 
-  /** The next ones behind a commit, with what they hold. */
-  after(commit: number): { readonly commit: number; readonly row: Buffer }[] {
+  /** The next ones behind a commit, with what they hold: all that are in memory, of others a few.
+   *  `isMore`: some were left for later. */
+  after(commit: number): { readonly rows: readonly HeldRow[]; readonly isMore: boolean } {
     const first = this.#rows.findIndex((row) => row.commit > commit);
-    if (first < 0) return [];
-    const next: { commit: number; row: Buffer }[] = [];
-    const waiting = this.#rows.slice(first, first + rowsMax);
-    const stored = waiting.some(({ row }) => row === undefined) ? this.#read(waiting) : undefined;
-    for (const { commit: of, row = stored?.get(of) } of waiting) {
+    if (first < 0) return { rows: [], isMore: false };
+    const waiting = this.#rows.slice(first);
+    const stored = waiting.findIndex(({ row }) => row === undefined);
+    const kept = stored < 0 ? waiting : waiting.slice(0, stored);
+    const taken = kept.length > 0 ? kept : waiting.slice(0, rowsMax);
+    const found = kept.length > 0 ? undefined : this.#read(taken);
+    const rows = taken.map(({ commit: of, row = found?.get(of) }) => {
       if (row === undefined) throw new Error(`the row of commit ${of} is gone`);
-      next.push({ commit: of, row });
-    }
-    return next;
+      return { commit: of, row };
+    });
+    return { rows, isMore: rows.length < waiting.length };
   }
 
   /** All sinks have the rows up to this commit: they leave. Returns them. */
