@@ -13,7 +13,7 @@
  *   dirties the whole folio of the page cache, up to 2 MiB for each page of 4 KiB. A full disk is
  *   then an error, not a SIGBUS, and a stray write of native code cannot reach the file.
  */
-import { mkdirSync } from 'node:fs';
+import { accessSync, constants, mkdirSync } from 'node:fs';
 import { utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Database, RootDatabase, RootDatabaseOptionsWithPath } from 'lmdb';
@@ -123,6 +123,9 @@ class LmdbStore implements NativeStore {
   async commit(changes: readonly Change[]): Promise<void> {
     if (changes.length === 0) return;
     try {
+      // LMDB 3.5.6 describes a refused write in 107 bytes of a buffer of 100, and the process may
+      // abort later: a disk that is known to be read-only must not get that far.
+      accessSync(this.#path, constants.W_OK);
       await this.#put(changes);
       await this.#assertWritable();
       // A read of this turn may have opened a snapshot from before; the next one must not use it.
