@@ -1,8 +1,7 @@
 /**
  * The embedded store: LMDB, one file, memory-mapped reads, writes on a thread of its own.
  *
- * - All changes of a commit are one batch, which lmdb-js does not divide; several waiting commits
- *   may share a transaction.
+ * - All changes of a commit are one batch, which lmdb-js does not divide.
  * - A commit is on the disk before it is visible, and before the next one begins. lmdb-js can
  *   overlap these, but then two meta pages may refer to pages that never reached the disk: a
  *   failing disk, or a power cut, leaves a damaged store, and more than two at once lose one.
@@ -13,7 +12,7 @@
  *   dirties the whole folio of the page cache, up to 2 MiB for each page of 4 KiB. A full disk is
  *   then an error, not a SIGBUS, and a stray write of native code cannot reach the file.
  */
-import { accessSync, constants, mkdirSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Database, RootDatabase, RootDatabaseOptionsWithPath } from 'lmdb';
@@ -24,6 +23,8 @@ import { hasSum, sumBytes, withSum } from './sums.ts';
 
 /** With less free space than this a failed write means a full disk, not a broken one. */
 const fullBytes = 1 << 20;
+/** So long a file system is taken to be writable after it was. */
+const writableMs = 1;
 const diskFull = 'no space left on device';
 
 /** Opens (or creates) the store under `folder`, which must be undamaged: see `refuseDamagedStore`.
@@ -71,7 +72,8 @@ class LmdbStore implements NativeStore {
   readonly #root: RootDatabase<Buffer, Buffer>;
   readonly #path: string;
   readonly #tables: ReadonlyMap<Table, Bytes>;
-  #touched: Promise<void> = Promise.resolve();
+  #ended: Promise<void> = Promise.resolve();
+  #writableAt = Number.NEGATIVE_INFINITY;
 
   constructor(root: RootDatabase<Buffer, Buffer>, path: string) {
     this.#root = root;
@@ -120,12 +122,18 @@ class LmdbStore implements NativeStore {
     return rows;
   }
 
-  async commit(changes: readonly Change[]): Promise<void> {
-    if (changes.length === 0) return;
+  commit(changes: readonly Change[]): Promise<void> {
+    if (changes.length === 0) return this.#ended;
+    // Behind a commit that failed none begins.
+    this.#ended = this.#ended.then(() => this.#commit(changes));
+    return this.#ended;
+  }
+
+  async #commit(changes: readonly Change[]): Promise<void> {
     try {
-      // LMDB 3.5.6 describes a refused write in 107 bytes of a buffer of 100, and the process may
-      // abort later: a disk that is known to be read-only must not get that far.
-      accessSync(this.#path, constants.W_OK);
+      // LMDB (lmdb-js 3.5.6) describes a refused write in 107 bytes of a buffer of 100, which may
+      // abort the process: a disk that has become read-only must not get that far.
+      if (performance.now() - this.#writableAt > writableMs) await this.#assertWritable();
       await this.#put(changes);
       await this.#assertWritable();
       // A read of this turn may have opened a snapshot from before; the next one must not use it.
@@ -161,9 +169,8 @@ class LmdbStore implements NativeStore {
    *  written to afterwards. @throws Error EROFS */
   async #assertWritable(): Promise<void> {
     const now = new Date();
-    // One after the other, so that commits end in their order.
-    this.#touched = this.#touched.then(() => utimes(this.#path, now, now));
-    await this.#touched;
+    await utimes(this.#path, now, now);
+    this.#writableAt = performance.now();
   }
 
   /** Resolves when all are on the disk. */

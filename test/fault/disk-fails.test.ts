@@ -37,9 +37,14 @@ for (const [how, fail] of Object.entries(diskFailures)) {
         () => first.signal('SIGTERM'),
         () => {},
       );
-      assert.deepEqual(await first.exited, { code: 2, signal: null }, first.output);
-      assert.match(first.stderr.replace(nativeNotes, ''), failed);
-      assert.match(first.stderr, new RegExp(`${cluster.folder}/${what}|disk full`));
+      const exit = await first.exited;
+      // LMDB damages the heap when a write is refused in the middle of a commit (see `lmdb.ts`): no
+      // more may be lost then than by any other sudden end.
+      if (!(exit.signal === 'SIGABRT' && first.stderr.includes('Write error: '))) {
+        assert.deepEqual(exit, { code: 2, signal: null }, first.output);
+        assert.match(first.stderr.replace(nativeNotes, ''), failed);
+        assert.match(first.stderr, new RegExp(`${cluster.folder}/${what}|disk full`));
+      }
       disk.mend();
       // A commit that failed may have come through in part: the one before it is taken up then.
       if (checkStore(storeFile(join(cluster.data, 'store'))) !== undefined) {
