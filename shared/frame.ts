@@ -152,7 +152,7 @@ export function encodeValue(value: unknown): Buffer {
 }
 
 /** The same of a value that is known to be plain, to be sent within a message. */
-export function packValue(value: unknown): Uint8Array {
+export function packValue(value: unknown): Buffer {
   return packr.pack(value);
 }
 
@@ -167,6 +167,11 @@ export function decodeValue(bytes: Uint8Array, valuesMax?: number): unknown {
       `not a msgpack message: ${error instanceof Error ? error.message : ''}`,
     );
   }
+}
+
+/** Reads bytes that were checked before, or that this process made. */
+export function unpackValue(bytes: Uint8Array): unknown {
+  return unpackr.unpack(bytes);
 }
 
 /** A message off the wire, within the limits of one. @throws ProtocolError [F-6] [F-8] */

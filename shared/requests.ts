@@ -4,8 +4,6 @@
  */
 import * as z from 'zod';
 import { crawlNameSchema, type ImageVia, imageVias } from './crawl.ts';
-import { messageOf } from './errors.ts';
-import { decodeValue } from './frame.ts';
 import {
   fetchErrorSchema,
   imagePixelsMax,
@@ -37,26 +35,10 @@ const links = bytes.refine((joined) => joined.length <= limits.linksBytesMax, {
   error: 'are too long',
 });
 
-/** A value that came as msgpack bytes of its own, so that it can be kept as it came. [F-9] */
-type Packed<T> = { readonly value: T; readonly bytes: Uint8Array };
-
-function packed<S extends z.ZodType>(schema: S) {
-  return bytes.transform((packedBytes, context): Packed<z.output<S>> => {
-    let value: unknown;
-    try {
-      value = decodeValue(packedBytes, limits.messageValuesMax);
-    } catch (error) {
-      context.issues.push({ code: 'custom', input: packedBytes, message: messageOf(error) });
-      return z.NEVER;
-    }
-    const parsed = schema.safeParse(value);
-    if (parsed.success) return { value: parsed.data, bytes: packedBytes };
-    for (const { path, message } of parsed.error.issues) {
-      context.issues.push({ code: 'custom', input: value, path: [...path], message });
-    }
-    return z.NEVER;
-  });
-}
+/** A value as msgpack bytes of its own, so that it can be kept as it came. Its receiver unpacks it
+ *  by the schema of its name in `packedSchemas`. [F-9] */
+const packed = bytes;
+export const packedSchemas = { result: resultSchema, images } as const;
 
 /** What an earlier crawl has on record of a URL whose answer had validators; the names are those of
  *  a result. */
@@ -108,8 +90,8 @@ export const requestSchemas = {
     task: taskId,
     lease,
     /** Fields of `result-fields.ts`. */
-    result: packed(resultSchema),
-    images: packed(images),
+    result: packed,
+    images: packed,
     /** Canonical absolute URLs, ASCII, separated by line feeds; a trailing one is allowed. */
     links,
   }),
@@ -144,7 +126,7 @@ export const requestSchemas = {
     /** In the last part: the result and the totals. Until then the task stays open. */
     end: z
       .strictObject({
-        result: packed(resultSchema),
+        result: packed,
         urls: z.int().min(0),
         images: z.int().min(0),
       })
@@ -261,6 +243,7 @@ export const requestSchemas = {
 } as const;
 
 export type Verb = keyof typeof requestSchemas;
+export type Packed = { [N in keyof typeof packedSchemas]: z.output<(typeof packedSchemas)[N]> };
 /** As they were parsed; `Said`: as they are sent. */
 export type Requests = { [V in Verb]: z.output<(typeof requestSchemas)[V]> };
 export type Said = { [V in Verb]: z.input<(typeof requestSchemas)[V]> };

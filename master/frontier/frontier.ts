@@ -14,6 +14,7 @@ import { canonicalUrl, hostKeyOf } from '../../shared/url.ts';
 import { clockMs } from '../machine/clock.ts';
 import type { Part } from '../store/group-commit.ts';
 import { crawlKey, encodeCrawl } from '../store/records.ts';
+import type { SealedRow } from '../store/result-rows.ts';
 import type { Change } from '../store/store.ts';
 import { answerCancelled, handle } from './commit/apply.ts';
 import { Buried } from './commit/buried.ts';
@@ -397,7 +398,7 @@ export class Frontier {
   }
 
   /** A batch has reached the disk: memory follows. */
-  #apply(batch: CommitBatch, commit: number, results: Buffer | undefined): void {
+  #apply(batch: CommitBatch, commit: number, results: SealedRow | undefined): void {
     const { crawl, admitted, removed, released } = batch;
     for (const task of removed) task.queue.remove(task);
     // Results from before a crawl was cancelled are written all the same.

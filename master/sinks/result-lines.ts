@@ -1,37 +1,52 @@
 /** Records as the sinks write them: the values of their fields, and a line of JSON. */
-import { decodeValue } from '../../shared/frame.ts';
-import type { Result } from '../../shared/requests.ts';
 import {
   type FieldName,
   fieldsOf,
   type LineKind,
   recordKinds,
+  resultFields,
 } from '../../shared/result-fields.ts';
 import { visibleJson } from '../../shared/visible.ts';
-import { decodeRecord, type Section } from '../store/result-rows.ts';
+import { type Content, contentOf, type Section } from '../store/result-rows.ts';
 
 type Values = { [N in FieldName]?: unknown };
+type Reader = (content: Content) => unknown;
 
-const fields = new Map(recordKinds.map((kind) => [kind, fieldsOf(kind as LineKind)]));
+/** How a field is read; undefined: the line has none. */
+type Column = { readonly name: FieldName; readonly isReported: boolean; readonly read?: Reader };
 
-/** The values of a record about a URL; `at` is Unix time in ms. Which of them its line has is told
- *  by `fieldsOf`. */
+/** Fields that are not what a slave reported, or what the master knows, as it is. */
+const readers: { readonly [N in FieldName]?: Reader } = {
+  // 0: nothing was asked.
+  status: ({ reported: { result } }) => result?.status || undefined,
+  unchanged: ({ reported: { result } }) => (result?.status === 304 ? true : undefined),
+  ms: ({ reported: { result } }) => result && Math.round(result.ms),
+  images: ({ reported }) => reported.images,
+  redirectedTo: ({ record, reported }) => record.redirectedTo ?? reported.result?.redirectedTo,
+  error({ record: { error, attempts }, reported: { result } }) {
+    return result?.error ? { ...result.error, attempts } : error;
+  },
+};
+/** The same of a failure: where nothing was asked no answer has bytes, or a type. */
+const failureReaders: typeof readers = {
+  ...readers,
+  type: ({ reported: { result } }) => (result?.status ? result.type : undefined),
+  bytes: ({ reported: { result } }) => (result?.status ? result.bytes : undefined),
+};
+
+const columns = new Map(recordKinds.map((kind) => [kind, columnsOf(kind as LineKind)]));
+
+/** The values of a record about a URL, in the order of their fields; `at` is Unix time in ms. */
 export function valuesOf(section: Section): Values {
-  const { result, images, attempts, task: _, ...known } = decodeRecord(section);
-  if (result === undefined) return known;
-  const reported = decodeValue(result) as Result;
-  const { status, error, ms } = reported;
-  const values: Values = { ...reported, ...known, ms: Math.round(ms) };
-  if (status === 304) values.unchanged = true;
-  if (error !== undefined) values.error = { ...error, attempts };
-  if (images !== undefined) values.images = decodeValue(images);
-  if (status === 0) {
-    values.status = undefined;
-    // Nothing was asked: no answer has bytes, or a type.
-    if (section.kind === 'failed') {
-      values.type = undefined;
-      values.bytes = undefined;
-    }
+  const content = contentOf(section);
+  const { record, reported } = content;
+  const result: Values | undefined = reported.result;
+  const known: Values = record;
+  const values: Values = {};
+  // No spread of objects here: that takes four times as long.
+  for (const { name, isReported, read } of columns.get(section.kind) ?? []) {
+    const value = read ? read(content) : isReported ? result?.[name] : known[name];
+    if (value !== undefined) values[name] = value;
   }
   return values;
 }
@@ -39,13 +54,14 @@ export function valuesOf(section: Section): Values {
 /** One object of JSON, with its line feed. */
 export function lineOf(section: Section): string {
   const values = valuesOf(section);
-  let text = '';
-  for (const name of fields.get(section.kind) ?? []) {
-    const value = values[name];
-    if (value === undefined) continue;
-    const json = JSON.stringify(name === 'at' ? new Date(Number(value)).toISOString() : value);
-    text += `${text === '' ? '{' : ','}"${name}":${json}`;
-  }
+  values.at = new Date(Number(values.at)).toISOString();
   // What sites and slaves say may end up on a terminal, or in an editor.
-  return `${visibleJson(text)}}\n`;
+  return `${visibleJson(JSON.stringify(values))}\n`;
+}
+
+function columnsOf(kind: LineKind): Column[] {
+  return fieldsOf(kind).map((name) => {
+    const read = (kind === 'failed' ? failureReaders : readers)[name];
+    return { name, isReported: 'schema' in resultFields[name], ...(read && { read }) };
+  });
 }

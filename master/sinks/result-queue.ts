@@ -13,7 +13,7 @@ import { CommandError, messageOf } from '../../shared/errors.ts';
 import { isDiskFull } from '../machine/disk-room.ts';
 import type { GroupCommit, Room } from '../store/group-commit.ts';
 import { commitKey, cursorKey, decodeCursor, encodeCursor } from '../store/records.ts';
-import { sectionsOf } from '../store/result-rows.ts';
+import type { SealedRow } from '../store/result-rows.ts';
 import type { Change, Store } from '../store/store.ts';
 import { Outlet } from './outlet.ts';
 import {
@@ -124,7 +124,7 @@ export class ResultQueue<C extends ResultCrawl> {
   }
 
   /** Takes over a row that is on the disk. */
-  offer(crawl: C, commit: number, row: Buffer): void {
+  offer(crawl: C, commit: number, row: SealedRow): void {
     const { rows, outlets } = this.#of(crawl);
     crawl.open.record(1);
     rows.add(commit, row, outlets.every(isWriting));
@@ -291,7 +291,7 @@ export class ResultQueue<C extends ResultCrawl> {
     const { rows, isMore } = this.#of(crawl).rows.after(outlet.commit);
     const last = rows.at(-1);
     if (last === undefined) return { isAny: false, isMore: false };
-    const records = rows.flatMap(({ row }) => sectionsOf(row));
+    const records = rows.flatMap(({ sections }) => sections);
     outlet.mark = await this.#append(sink, records);
     outlet.commit = last.commit;
     await this.#passed(crawl, outlet);

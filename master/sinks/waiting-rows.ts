@@ -3,16 +3,21 @@
  * younger ones are in memory, too, as long as all sinks keep up.
  */
 import { commitKey, commitOf, crawlKey } from '../store/records.ts';
+import { type SealedRow, type Section, sectionsOf } from '../store/result-rows.ts';
 import { batches, type Store } from '../store/store.ts';
 
-/** `row` is undefined where the store alone has it. */
-type WaitingRow = { readonly commit: number; readonly bytes: number; row?: Buffer };
-type HeldRow = { readonly commit: number; readonly row: Buffer };
+/** `sections` are undefined where the store alone has them. */
+type WaitingRow = {
+  readonly commit: number;
+  readonly bytes: number;
+  sections?: readonly Section[];
+};
+type HeldRow = { readonly commit: number; readonly sections: readonly Section[] };
 
 /** Rows that are read from the store at once. */
 const rowsMax = 64;
-/** Bytes of rows in memory. */
-const keptBytesMax = 16 << 20;
+/** Bytes of rows in memory; unpacked, they take some times as much. */
+const keptBytesMax = 4 << 20;
 
 export class WaitingRows {
   readonly #store: Store;
@@ -43,18 +48,18 @@ export class WaitingRows {
   }
 
   /** One that is on the disk. `isKept`: it is to be written at once. */
-  add(commit: number, row: Buffer, isKept: boolean): void {
+  add(commit: number, { bytes: row, sections }: SealedRow, isKept: boolean): void {
     const bytes = row.length;
     if (!isKept || this.#keptBytes > keptBytesMax) this.#push({ commit, bytes });
     else {
-      this.#push({ commit, bytes, row });
+      this.#push({ commit, bytes, sections });
       this.#keptBytes += bytes;
     }
   }
 
   /** Some sink does not keep up: the store alone has them all. */
   forgetKept(): void {
-    for (const row of this.#rows) delete row.row;
+    for (const row of this.#rows) delete row.sections;
     this.#keptBytes = 0;
   }
 
@@ -68,13 +73,13 @@ export class WaitingRows {
     const first = this.#rows.findIndex((row) => row.commit > commit);
     if (first < 0) return { rows: [], isMore: false };
     const waiting = this.#rows.slice(first);
-    const stored = waiting.findIndex(({ row }) => row === undefined);
+    const stored = waiting.findIndex(({ sections }) => sections === undefined);
     const kept = stored < 0 ? waiting : waiting.slice(0, stored);
     const taken = kept.length > 0 ? kept : waiting.slice(0, rowsMax);
     const found = kept.length > 0 ? undefined : this.#read(taken);
-    const rows = taken.map(({ commit: of, row = found?.get(of) }) => {
-      if (row === undefined) throw new Error(`the row of commit ${of} is gone`);
-      return { commit: of, row };
+    const rows = taken.map(({ commit: of, sections = found?.get(of) }) => {
+      if (sections === undefined) throw new Error(`the row of commit ${of} is gone`);
+      return { commit: of, sections };
     });
     return { rows, isMore: rows.length < waiting.length };
   }
@@ -83,9 +88,9 @@ export class WaitingRows {
   drop(upTo: number): readonly WaitingRow[] {
     const end = this.#rows.findIndex(({ commit }) => commit > upTo);
     const gone = this.#rows.splice(0, end < 0 ? this.#rows.length : end);
-    for (const { bytes, row } of gone) {
+    for (const { bytes, sections } of gone) {
       this.#bytes -= bytes;
-      if (row !== undefined) this.#keptBytes -= bytes;
+      if (sections !== undefined) this.#keptBytes -= bytes;
     }
     return gone;
   }
@@ -99,10 +104,10 @@ export class WaitingRows {
     this.#bytes += row.bytes;
   }
 
-  #read(rows: readonly WaitingRow[]): Map<number, Buffer> {
+  #read(rows: readonly WaitingRow[]): Map<number, readonly Section[]> {
     const from = commitKey(this.#crawl, rows[0]?.commit ?? 0);
     const to = commitKey(this.#crawl, (rows.at(-1)?.commit ?? 0) + 1);
     const found = this.#store.range('results', { from, to });
-    return new Map(found.map(({ key, value }) => [commitOf(key), value]));
+    return new Map(found.map(({ key, value }) => [commitOf(key), sectionsOf(value)]));
   }
 }

@@ -4,9 +4,9 @@
  *
  *     bytes of pages u32 | bytes of images u32 | pages | images | skipped
  */
-import { encodeValue } from '../../shared/frame.ts';
+import type { Image, Result } from '../../shared/requests.ts';
 import { type RecordKind, resultSchema } from '../../shared/result-fields.ts';
-import { type ResultRecord, ResultRow } from './result-rows.ts';
+import { type Reported, type ResultRecord, ResultRow } from './result-rows.ts';
 
 type Line = Readonly<Record<string, unknown>>;
 const reportedNames = Object.keys(resultSchema.shape);
@@ -30,7 +30,8 @@ export function rowOfLines(row: Buffer): ResultRow {
   const made = new ResultRow();
   for (const text of [...pages, ...skipped]) {
     const line = JSON.parse(text) as Line;
-    made.add(kindOf(line), recordOf(line));
+    const { record, reported } = contentOf(line);
+    made.add(kindOf(line), record, reported);
   }
   for (const image of images) made.addImage(image);
   return made;
@@ -46,24 +47,23 @@ function kindOf({ skipped, sitemap, images, redirectedTo, excluded, error }: Lin
   return (error as { kind: string }).kind === 'blocked' ? 'blocked' : 'failed';
 }
 
-function recordOf(line: Line): ResultRecord {
+function contentOf(line: Line): { record: ResultRecord; reported?: Reported } {
   const { unchanged: _, images, at, ...rest } = line;
   const record: Record<string, unknown> = { ...rest, at: Date.parse(String(at)) };
   // Without a final URL nothing was fetched.
-  if (line['finalUrl'] === undefined) return record as ResultRecord;
-  const reported: Record<string, unknown> = { status: 0, bytes: 0 };
+  if (line['finalUrl'] === undefined) return { record: record as ResultRecord };
+  const result: Record<string, unknown> = { status: 0, bytes: 0 };
   for (const name of reportedNames) {
-    if (line[name] !== undefined) reported[name] = line[name];
+    if (line[name] !== undefined) result[name] = line[name];
     delete record[name];
   }
   if (line['error'] !== undefined) {
     const { attempts, ...error } = line['error'] as Record<string, unknown>;
-    reported['error'] = error;
+    result['error'] = error;
     record['attempts'] = attempts;
   }
   // The master's own word, for a page that was moved.
   record['redirectedTo'] = line['redirectedTo'];
-  record['result'] = encodeValue(reported);
-  if (images !== undefined) record['images'] = encodeValue(images);
-  return record as ResultRecord;
+  const reported = { result: result as Result, images: images as Image[] | undefined };
+  return { record: record as ResultRecord, reported };
 }

@@ -92,7 +92,7 @@ function makeRecords(store: Store): Change[] {
     let nextRecord = 1;
     for (const row of store.range('results', rows)) {
       const made = rowOfLines(row.value);
-      changes.push({ table: 'results', key: row.key, value: made.encode(nextRecord) });
+      changes.push({ table: 'results', key: row.key, value: made.seal(nextRecord).bytes });
       nextRecord += made.count;
     }
     const crawl: CrawlRecord = { ...record, uid: randomBytes(16), specVersion: 1, nextRecord };

@@ -1,6 +1,13 @@
 /** A request off the wire: from any value to a typed one, or to its error. */
-import { CommandError, ProtocolError } from '../../shared/errors.ts';
-import { type Request, requestSchemas, type Verb } from '../../shared/requests.ts';
+import { CommandError, messageOf, ProtocolError } from '../../shared/errors.ts';
+import { decodeMessage } from '../../shared/frame.ts';
+import {
+  type Packed,
+  packedSchemas,
+  type Request,
+  requestSchemas,
+  type Verb,
+} from '../../shared/requests.ts';
 
 /** Returns the id for the reply; undefined when there is none, or not a valid one. [S-3] */
 export function idOf(message: unknown): number | undefined {
@@ -29,9 +36,28 @@ export function parseRequest(message: unknown): Request {
   }
   const parsed = requestSchemas[verb].safeParse(message);
   if (parsed.success) return parsed.data as Request;
-  const issue = parsed.error.issues[0];
+  throw badRequest(verb, parsed.error.issues[0]);
+}
+
+/** The value of a packed field. [F-9] @throws CommandError E_BAD_REQUEST [S-7] */
+export function unpack<N extends keyof Packed>(verb: Verb, name: N, packed: Uint8Array): Packed[N] {
+  let value: unknown;
+  try {
+    value = decodeMessage(packed);
+  } catch (error) {
+    throw badRequest(verb, { path: [name], message: messageOf(error) });
+  }
+  const parsed = packedSchemas[name].safeParse(value);
+  if (parsed.success) return parsed.data as Packed[N];
+  const [issue] = parsed.error.issues;
+  throw badRequest(verb, issue && { path: [name, ...issue.path], message: issue.message });
+}
+
+type Issue = { readonly path: readonly PropertyKey[]; readonly message: string };
+
+function badRequest(verb: string, issue: Issue | undefined): CommandError {
   const where = issue?.path.length ? `${issue.path.join('.')}: ` : '';
-  throw new CommandError('E_BAD_REQUEST', `${verb}: ${where}${issue?.message}`.slice(0, 512));
+  return new CommandError('E_BAD_REQUEST', `${verb}: ${where}${issue?.message}`.slice(0, 512));
 }
 
 function isVerb(verb: string): verb is Verb {

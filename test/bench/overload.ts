@@ -96,7 +96,7 @@ async function longPage(): Promise<void> {
   const { task, lease, url } = await first;
   const result = { finalUrl: url, status: 200, type: 'text/html', bytes: 1, ms: 1 };
   const urls = Array.from({ length: linksOfLongPage }, (_, n) => {
-    return `http://host-${n % hosts}.test/a/path/as/long/as/real/ones/are/page-${n}.html`;
+    return `http://host-${n % hosts}.invalid/a/path/as/long/as/real/ones/are/page-${n}.html`;
   });
   const links = Buffer.from(urls.join('\n'), 'latin1');
   const began = performance.now();

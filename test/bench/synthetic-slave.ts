@@ -66,7 +66,7 @@ function random(): number {
 }
 
 function urlOf(n: number): string {
-  return `http://host-${n % load.hosts}.test/a/path/as/long/as/real/ones/are/page-${n}.html`;
+  return `http://host-${n % load.hosts}.invalid/a/path/as/long/as/real/ones/are/page-${n}.html`;
 }
 
 function page(): Uint8Array {

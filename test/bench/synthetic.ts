@@ -14,7 +14,7 @@ export async function syntheticMaster(
   flags: readonly string[] = [],
   env: NodeJS.ProcessEnv = {},
 ): Promise<Program> {
-  const seeds = Array.from({ length: hosts }, (_, i) => `http://host-${i}.test/`);
+  const seeds = Array.from({ length: hosts }, (_, i) => `http://host-${i}.invalid/`);
   const manners = ['--scope', 'any', '--ignore-robots', '--delay', '0', '--per-host', '10000'];
   return await cluster.master([...seeds, ...manners, ...flags], { env });
 }

@@ -25,7 +25,6 @@ import {
 import { ResultRow } from '../../master/store/result-rows.ts';
 import type { Change } from '../../master/store/store.ts';
 import { addToSum } from '../../master/store/sums.ts';
-import { encodeValue } from '../../shared/frame.ts';
 import type { TaskKind } from '../../shared/protocol.ts';
 import { specOf } from '../support/world.ts';
 
@@ -136,10 +135,10 @@ test('repair: what is not yet in the files is known, too', async (t) => {
   const url = `${site}/page`;
   const src = `${site}/x.png`;
   const row = new ResultRow();
-  const result = encodeValue({ finalUrl: url, status: 200, bytes: 1, ms: 1 });
-  row.add('page', { url, depth: 0, at: 0, result, images: encodeValue([]) });
+  const result = { finalUrl: url, status: 200, bytes: 1, ms: 1 };
+  row.add('page', { url, depth: 0, at: 0 }, { result, images: [] });
   row.addImage(src);
-  const value = row.encode(1);
+  const value = row.seal(1).bytes;
   const change: Change = { table: 'results', key: commitKey(1, 1), value };
   const found = await namesAfter(t, [url], [change]);
   assert.deepEqual(found, keysOf(url, `=${url}`, `!${src}`));

@@ -43,7 +43,7 @@ function row(n: number): Section[] {
   made.add('other', record);
   made.addImage(`http://host/${n}.png`);
   if (n % 2 === 0) made.add('skipped', { ...record, skipped: 'depth' });
-  return sectionsOf(made.encode(n * 3));
+  return sectionsOf(made.seal(n * 3).bytes);
 }
 
 test('sink: what was written but not accounted for is cut and written once', async (t) => {

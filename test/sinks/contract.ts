@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import test, { type TestContext } from 'node:test';
 import fc from 'fast-check';
 import { type SinkKind, UnavailableError } from '../../master/sinks/sink.ts';
-import { decodeRecord } from '../../master/store/result-rows.ts';
+import { contentOf } from '../../master/store/result-rows.ts';
 import { ConfigError } from '../../shared/errors.ts';
 import { ArrayKind, Crash, SinkRig } from '../support/sink-rig.ts';
 
@@ -20,7 +20,8 @@ type SinkUnderTest = {
 };
 
 const crawl = { name: 'default', uid: Buffer.alloc(16, 9) };
-const urlsOf = ({ target = [] }: ArrayKind) => target.map((section) => decodeRecord(section).url);
+const urlsOf = ({ target = [] }: ArrayKind) =>
+  target.map((section) => contentOf(section).record.url);
 const numbered = (from: number, to: number) =>
   Array.from({ length: to - from }, (_, i) => `http://a.example/${from + i}`);
 

@@ -199,7 +199,7 @@ test('upgrade: from 2, every kind of line comes out as it was', () => {
   lengths.writeUInt32BE(text.length, 0);
   lengths.writeUInt32BE(images.length, 4);
   const row = rowOfLines(Buffer.concat([lengths, text, images, rest]));
-  const sections = sectionsOf(row.encode(1)).filter(({ kind }) => kind !== 'image-url');
+  const sections = sectionsOf(row.seal(1).bytes).filter(({ kind }) => kind !== 'image-url');
   assert.deepEqual(
     sections.map((section) => lineOf(section).slice(0, -1)),
     [...pages, ...skipped],

@@ -72,11 +72,11 @@ export class SinkRig {
   async offer(...urls: readonly string[]): Promise<void> {
     const row = new ResultRow();
     for (const url of urls) row.add('other', { url, depth: 0, at: 0 });
-    const value = row.encode(this.#record);
+    const sealed = row.seal(this.#record);
     this.#record += urls.length;
     const commit = ++this.#commit;
-    await this.store.commit([{ table: 'results', key: commitKey(1, commit), value }]);
-    this.queue.offer(this.crawl, commit, value);
+    await this.store.commit([{ table: 'results', key: commitKey(1, commit), value: sealed.bytes }]);
+    this.queue.offer(this.crawl, commit, sealed);
   }
 
   /** Rows in the store. */

@@ -22,7 +22,7 @@ import {
   type TaskRecord,
   taskKey,
 } from '../../store/records.ts';
-import { ResultRow } from '../../store/result-rows.ts';
+import { ResultRow, type SealedRow } from '../../store/result-rows.ts';
 import type { Change } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import { type Fingerprinter, fingerprintWords } from '../filter/fingerprint.ts';
@@ -159,8 +159,8 @@ export class CommitBatch {
   }
 
   /** A record for the sinks. */
-  write({ kind, record }: Finding): void {
-    this.#row.add(kind, record);
+  write({ kind, record, reported, packed }: Finding): void {
+    this.#row.add(kind, record, reported, packed);
   }
 
   /** The task waits again, as it was. */
@@ -210,14 +210,14 @@ export class CommitBatch {
   }
 
   /** Ends the batch: all changes, for one transaction, and the row of the result queue. */
-  seal(): { changes: Change[]; commit: number; results: Buffer | undefined } {
+  seal(): { changes: Change[]; commit: number; results: SealedRow | undefined } {
     const { crawl } = this;
     const commit = crawl.takeCommit();
     const changes = [...crawl.filter.changes(this.#seenKeys, commit), ...this.#changes];
-    let results: Buffer | undefined;
+    let results: SealedRow | undefined;
     if (!this.#row.isEmpty) {
-      results = this.#row.encode(crawl.takeRecords(this.#row.count));
-      changes.push({ table: 'results', key: commitKey(crawl.id, commit), value: results });
+      results = this.#row.seal(crawl.takeRecords(this.#row.count));
+      changes.push({ table: 'results', key: commitKey(crawl.id, commit), value: results.bytes });
     }
     changes.push(...crawl.trapChanges());
     if (commit === 1) {

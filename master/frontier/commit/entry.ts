@@ -4,13 +4,12 @@
  */
 import type { Replies } from '../../../shared/protocol.ts';
 import type { FetchErrorBody, Image, Requests, Result } from '../../../shared/requests.ts';
+import type { PackedReport } from '../../store/result-rows.ts';
 import type { Row } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import type { FoundAddresses } from '../crawl/seed-hosts.ts';
 import type { Task } from '../tasks/tasks.ts';
 
-/** Result and images as msgpack. */
-export type PackedReport = { readonly result: Uint8Array; readonly images: Uint8Array };
 export type Report = {
   readonly result: Result;
   readonly images: Image[];

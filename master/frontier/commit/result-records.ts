@@ -1,12 +1,10 @@
 /** What goes into the result queue: a record for each URL that was fetched or left out, and for a
  *  link that was skipped. Source: docs/output.md; docs/scope.md, "Traps". */
-import { encodeValue } from '../../../shared/frame.ts';
 import { isPageStatus, type SitemapKind, type SkipReason } from '../../../shared/protocol.ts';
 import type { FetchErrorBody, Image, Result } from '../../../shared/requests.ts';
 import type { RecordKind } from '../../../shared/result-fields.ts';
 import type { TaskRecord } from '../../store/records.ts';
-import type { Exclusion, ResultRecord } from '../../store/result-rows.ts';
-import type { PackedReport } from './entry.ts';
+import type { Exclusion, PackedReport, Reported, ResultRecord } from '../../store/result-rows.ts';
 
 type Fetched = Pick<TaskRecord, 'url' | 'depth'> & { readonly seq: number };
 /** What is said of a sitemap. */
@@ -16,8 +14,14 @@ export type ListedCounts = {
   readonly images: number;
 };
 
-/** A record with its kind. */
-export type Finding = { readonly kind: RecordKind; readonly record: ResultRecord };
+/** A record with its kind and what a slave reported; `packed`: that as it came, unless the master
+ *  has changed it. */
+export type Finding = {
+  readonly kind: RecordKind;
+  readonly record: ResultRecord;
+  readonly reported?: Reported;
+  readonly packed?: PackedReport | undefined;
+};
 
 /** A page is a successful answer of HTML, or one that is unchanged. */
 export function isPage({ status, type, error, redirectedTo }: Result): boolean {
@@ -27,8 +31,7 @@ export function isPage({ status, type, error, redirectedTo }: Result): boolean {
 }
 
 /** The record of an answer. `moved`: the final URL is a page of its own that was known before;
- *  `excluded`: it was fetched, and yet is no result; `packed`: the report as it came, unless the
- *  master has changed it. */
+ *  `excluded`: it was fetched, and yet is no result. */
 export function answerRecord(line: {
   readonly task: Fetched & { readonly attempts: number };
   readonly result: Result;
@@ -42,19 +45,22 @@ export function answerRecord(line: {
 }): Finding {
   const { task, result, images, excluded, packed, slave, at } = line;
   const { url, depth, seq } = task;
-  const head = { url, depth, task: seq, at, slave, result: packed?.result ?? encodeValue(result) };
+  const head = { url, depth, task: seq, at, slave };
+  const reported = { result };
   if (result.error !== undefined) {
-    return { kind: failureKind(result.error), record: { ...head, attempts: task.attempts + 1 } };
+    const record = { ...head, attempts: task.attempts + 1 };
+    return { kind: failureKind(result.error), record, reported, packed };
   }
   if (result.redirectedTo !== undefined || line.moved) {
     const redirectedTo = result.redirectedTo ?? result.finalUrl;
-    return { kind: 'redirect', record: { ...head, redirectedTo } };
+    return { kind: 'redirect', record: { ...head, redirectedTo }, reported, packed };
   }
-  if (excluded !== undefined) return { kind: 'excluded', record: { ...head, excluded } };
-  if (!isPage(result)) return { kind: 'other', record: head };
-  const { links } = line;
-  const record = { ...head, links, images: packed?.images ?? encodeValue(images) };
-  return { kind: 'page', record };
+  if (excluded !== undefined) {
+    return { kind: 'excluded', record: { ...head, excluded }, reported, packed };
+  }
+  if (!isPage(result)) return { kind: 'other', record: head, reported, packed };
+  const record = { ...head, links: line.links };
+  return { kind: 'page', record, reported: { result, images }, packed };
 }
 
 /** The record of a sitemap: how many URLs and images it lists, whoever knew them. */
@@ -70,8 +76,9 @@ export function sitemapRecord(line: {
   const { task, result, kind, urls, images, slave, at } = line;
   const { url, depth, seq } = task;
   const attempts = result.error === undefined ? undefined : task.attempts + 1;
-  const head = { url, depth, task: seq, at, slave, result: encodeValue(result), attempts };
-  return { kind: 'sitemap', record: { ...head, sitemap: { kind, urls, images } } };
+  const head = { url, depth, task: seq, at, slave, attempts };
+  const record = { ...head, sitemap: { kind, urls, images } };
+  return { kind: 'sitemap', record, reported: { result } };
 }
 
 /** The record of a URL that was given up; `sitemap`: it is one. */

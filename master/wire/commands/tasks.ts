@@ -2,6 +2,7 @@
 import type { Replies } from '../../../shared/protocol.ts';
 import type { Requests } from '../../../shared/requests.ts';
 import type { Peer } from '../peer.ts';
+import { unpack } from '../request.ts';
 import type { Services } from '../services.ts';
 
 export function credit(
@@ -37,8 +38,12 @@ export async function report(
   peer: Peer,
   { task, lease, result, images, links }: Requests['task.report'],
 ): Promise<Replies['task.report']> {
-  const packed = { result: result.bytes, images: images.bytes };
-  const said = { result: result.value, images: images.value, links, packed };
+  const said = {
+    result: unpack('task.report', 'result', result),
+    images: unpack('task.report', 'images', images),
+    links,
+    packed: { result, images },
+  };
   return { state: await frontier.reports.report(peer, lease, task, said) };
 }
 
@@ -56,7 +61,7 @@ export async function sitemap(
   peer: Peer,
   { task, lease, kind, urls, images, end }: Requests['task.sitemap'],
 ): Promise<Replies['task.sitemap']> {
-  const whole = end && { ...end, result: end.result.value };
+  const whole = end && { ...end, result: unpack('task.sitemap', 'result', end.result) };
   const part = { kind, urls, images, end: whole };
   return { state: await frontier.sitemaps.take(peer, lease, task, part) };
 }
