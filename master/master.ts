@@ -15,15 +15,16 @@ import { type Logger, makeLog } from '../shared/log.ts';
 import { version } from '../shared/version.ts';
 import { Notices } from './cli/notices.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
-import { Admission } from './frontier/crawl/admission.ts';
-import type { Crawl } from './frontier/crawl/crawl.ts';
+import { Departure, type Leaver } from './departure.ts';
+import type { ResultsCrawl } from './frontier/commit/results.ts';
 import { Frontier } from './frontier/frontier.ts';
-import { Grouping } from './frontier/politeness/grouping.ts';
+import { EventStream } from './frontier/frontier-events.ts';
+import { FrontierRooms } from './frontier/rooms.ts';
 import { DataFolder, localAddress } from './machine/data-folder.ts';
 import { DiskRoom } from './machine/disk-room.ts';
 import { LocalSlaves } from './machine/local-slaves.ts';
 import { MemoryWatch } from './machine/memory-watch.ts';
-import { Progress, summary } from './machine/progress.ts';
+import { Progress } from './machine/progress.ts';
 import { SeedLookup } from './machine/seed-lookup.ts';
 import type { CrawlWorker } from './python/crawl-worker.ts';
 import { builtBytesMax } from './python/heavy-requests.ts';
@@ -32,7 +33,6 @@ import { UserQueues } from './queues/queues.ts';
 import {
   asConfigError,
   diskFault,
-  heldError,
   isDiskFault,
   noSlaveError,
   refuseFirstPatterns,
@@ -71,12 +71,10 @@ const tightResultBytes = 1 << 20;
 const drainMs = 10_000;
 /** How long it waits for room on a full disk. */
 const fullMs = 10_000;
-/** How long crawls that are held keep a master that would leave: to be resumed, or cancelled. */
-const heldMs = 10_000;
 /** How long programs whose work is over have to say good-bye. */
 const leaveMs = 1_000;
 
-export class Master {
+export class Master implements Leaver {
   readonly #options: ServeOptions;
   readonly #folder: DataFolder;
   readonly #room: DiskRoom;
@@ -85,8 +83,11 @@ export class Master {
   readonly #notices: Notices;
   readonly #progress: Progress;
   readonly #commits: GroupCommit;
-  readonly #results: ResultQueue<Crawl>;
+  readonly #results: ResultQueue<ResultsCrawl>;
+  readonly #events = new EventStream();
+  readonly #rooms: FrontierRooms;
   readonly #frontier: Frontier;
+  readonly #departure: Departure;
   readonly #queues: UserQueues;
   readonly #backups: Backups;
   readonly #manager: Manager;
@@ -99,7 +100,6 @@ export class Master {
   /** Resolves after an orderly stop; rejects with the fault that ended the master. */
   readonly stopped: Promise<void>;
   #port = 0;
-  #heldTimer: NodeJS.Timeout | undefined;
   #state: 'starting' | 'serving' | 'draining' | 'stopped' = 'starting';
 
   /** @throws ConfigError what the operator has to do. */
@@ -167,28 +167,29 @@ export class Master {
       onExceeded: (bytes) => this.#server.closeHeaviest(bytes),
     });
     const isTight = () => this.#memory.isTight;
-    this.#results = new ResultQueue<Crawl>({
+    this.#results = new ResultQueue<ResultsCrawl>({
       store,
       commits: this.#commits,
       sinks: sinkKinds({ folder: options.outFolder }),
       folder: options.outFolder,
       waitingBytesMax: () => (isTight() ? tightResultBytes : bytesMax * resultShare),
-      onWritten: (crawl) => this.#frontier.settle(crawl),
+      onWritten: (crawl) => this.#rooms.lifeCycle.settle(crawl),
       onError,
-      onHeld: (crawl, reason) => this.#held(crawl, reason),
-      onReleased: (crawl) => this.#frontier.release(crawl),
+      onHeld: (crawl, reason) => this.#rooms.lifeCycle.held(crawl, reason),
+      onReleased: (crawl) => this.#rooms.lifeCycle.released(crawl),
       onUnavailable: (crawl, sink, reason) => this.#notices.unavailable(crawl, sink, reason),
       onAvailable: (crawl, sink) => this.#notices.available(crawl, sink),
       onDropped: (crawl, rows) => this.#notices.dropped(crawl, rows),
       room,
     });
-    this.#frontier = new Frontier({
+    this.#rooms = new FrontierRooms({
       store,
       commits: this.#commits,
       results: this.#results,
       folder: options.dataFolder,
       hostSecret: this.#secret(),
-      grouping: new Grouping(options.grouping),
+      spec: options.spec,
+      grouping: options.grouping,
       leaseMs: options.timing.leaseMs,
       leaseMarginMs: options.timing.leaseMarginMs,
       recentEntries: options.recentUrls,
@@ -197,19 +198,11 @@ export class Master {
       queuesMax: Math.floor((bytesMax * hostShare) / bytesPerHost),
       tasksMax: Math.floor((bytesMax * taskShare) / bytesPerTask),
       robotsBytesMax: bytesMax * robotsShare,
-      isTight,
-      onMade: (crawl, seeds) => {
-        if (crawl.spec.ignoreRobots) this.#notices.ignoresRobots(crawl);
-        this.#notices.hintAtContact(crawl, seeds);
-      },
-      lookUp: (hostnames) => this.#seedLookup.find(hostnames),
-      onSeedsFound: (crawl, found) => {
-        // What is cut off by the end is looked up at the next start.
-        if (this.#state === 'serving') this.#notices.seedsFound(crawl, found);
-      },
-      onEnded: (crawl) => this.#ended(crawl),
-      onFilesWanted: () => this.#localSlaves.wantRobots(),
+      memory: this.#memory,
+      seedNames: this.#seedLookup,
+      events: this.#events,
     });
+    this.#frontier = new Frontier(this.#rooms);
     this.#queues = new UserQueues(store, this.#commits, {
       bytesMax: bytesMax * itemShare,
       maxima: options.queues,
@@ -224,15 +217,9 @@ export class Master {
       },
     });
     const isDraining = () => this.#state !== 'serving';
-    const { spec } = options;
-    const admission = new Admission(
-      { frontier: this.#frontier, files: this.#results, isDraining },
-      spec,
-    );
     const ports = {
       frontier: this.#frontier,
       queues: this.#queues,
-      admission,
       isDraining,
       leaseMs: options.timing.pythonLeaseMs,
       onWorker: ({ name: worker }: CrawlWorker, returned?: number) => {
@@ -256,19 +243,26 @@ export class Master {
       isEncrypted: options.tls,
       onNone: () => this.#noSlaveLeft(),
     });
-    const services = this.#services(authkeys, admission);
-    this.#server = new MasterServer(services, options);
+    this.#server = new MasterServer(this.#services(authkeys), options);
+    const { crawls } = this.#frontier;
+    this.#departure = new Departure(this, crawls, this.#notices, options.exitWhenDone);
+    // The order in which each event is told.
+    this.#events.subscribe(this.#server);
+    this.#events.subscribe(this.#notices);
+    this.#events.subscribe(this.#manager);
+    this.#events.subscribe(this.#localSlaves);
+    this.#events.subscribe(this.#departure);
   }
 
   /** Ends orderly: no more leases, what is under way comes in, all is written. Idempotent.
    *  `why`: what `stopped` rejects with then; it resolves without. */
-  async stop(why?: ConfigError): Promise<void> {
+  async stop(why?: Error): Promise<void> {
     if (this.#state !== 'serving') return await this.stopped.catch(() => {});
     this.#state = 'draining';
     this.#seedLookup.close();
-    clearTimeout(this.#heldTimer);
-    this.#frontier.dispatcher.drain();
-    const { leaseCount } = this.#frontier.dispatcher;
+    this.#departure.close();
+    this.#rooms.drain();
+    const { leaseCount } = this.#rooms;
     if (leaseCount > 0) {
       this.#log.info(
         { leased: leaseCount },
@@ -282,7 +276,7 @@ export class Master {
     await this.#manager.close(leaveMs);
     await this.#commits.flushed();
     await this.#results.close();
-    await this.#frontier.close();
+    await this.#rooms.close();
     clearInterval(full);
     await this.#server.close(1_000);
     this.#progress.stop();
@@ -296,10 +290,23 @@ export class Master {
     else this.#settleStopped.reject(why);
   }
 
+  get isServing(): boolean {
+    return this.#state === 'serving';
+  }
+
+  /** Ends in order, because all is done: the slaves leave, too. */
+  leave(): void {
+    for (const session of this.#server.sessions) {
+      if (session.role === 'slave') session.send({ verb: 'drain' });
+    }
+    void this.stop();
+  }
+
   /** Ends at once: nothing can be promised any more; what was acknowledged is on the disk. */
   fail(error: unknown): void {
     if (this.#state === 'stopped') return;
     this.#state = 'stopped';
+    this.#events.end();
     this.#progress.stop();
     this.#room.close();
     this.#seedLookup.close();
@@ -330,7 +337,7 @@ export class Master {
 
   async #serve(): Promise<void> {
     const { host, port, seeds, crawl: name, spec } = this.#options;
-    for (const crawl of this.#frontier.crawls) await this.#results.restore(crawl);
+    await this.#rooms.restore();
     if (seeds.length > 0 && !this.#frontier.crawls.has(name)) {
       this.#frontier.crawls.refuseOneMore(spec);
       await this.#results.prepare(name);
@@ -339,7 +346,7 @@ export class Master {
     this.#port = actualPort;
     this.#folder.publish(host, actualPort);
     this.#state = 'serving';
-    void this.#frontier.resolveSeeds();
+    this.#rooms.start();
     this.#notices.listening(actualPort, this.#isNewKey);
     for (const crawl of this.#frontier.crawls) {
       if (crawl.spec.ignoreRobots && crawl.state === 'running') this.#notices.ignoresRobots(crawl);
@@ -348,16 +355,19 @@ export class Master {
     if (seeds.length > 0) await this.#seed(name, seeds, spec);
     await this.#progress.start(this.#options.statusEveryMs);
     this.#localSlaves.start(this.#options.slaves);
-    for (const crawl of this.#frontier.crawls) this.#frontier.settle(crawl);
-    this.#leaveIfDone();
-    this.#leaveIfHeld();
+    this.#rooms.settle();
+    this.#departure.look();
   }
 
   async #seed(name: string, seeds: readonly string[], spec: ServeOptions['spec']): Promise<void> {
     if (this.#frontier.crawls.has(name)) {
       this.#notices.otherSpec(this.#frontier.crawls.named(name), spec);
     }
-    const { admitted, refused } = await this.#frontier.seed(name, spec, seeds);
+    const { admitted, refused } = await this.#frontier.seed({
+      crawl: name,
+      seeds: [...seeds],
+      priority: 0,
+    });
     const crawl = this.#frontier.crawls.named(name);
     for (const { url, why } of refused) this.#log.warn({ url }, `seed refused: ${why}`);
     if (admitted === 0 && crawl.state === 'finished') {
@@ -365,7 +375,7 @@ export class Master {
     }
   }
 
-  #services(authkeys: () => readonly Buffer[], admission: Admission): Services {
+  #services(authkeys: () => readonly Buffer[]): Services {
     const { tls, certificate } = this.#options;
     return {
       authkeys,
@@ -375,8 +385,6 @@ export class Master {
       },
       authDigest: this.#options.authDigest,
       version: `orbweaver/${version}`,
-      admission,
-      results: this.#results,
       timing: this.#options.timing,
       memory: this.#memory,
       frontier: this.#frontier,
@@ -389,18 +397,14 @@ export class Master {
         if (session.role !== 'slave') return;
         this.#log.info({ slave: session.name, peer: session.peer }, 'slave joined');
         if (session.name !== this.#localSlaves.robotsName) this.#localSlaves.retireRobots();
-        this.#frontier.dispatcher.add(session);
+        this.#frontier.give(session);
       },
       onGone: (session) => {
         this.#queues.removeHolder(session);
         if (session.role !== 'slave') return;
         const leases = session.leases.size;
-        this.#frontier.dispatcher.remove(session);
+        this.#frontier.leave(session);
         this.#log.info({ slave: session.name, released: leases }, 'slave left');
-      },
-      onResumed: (crawl, how) => {
-        this.#notices.resumed(crawl, how);
-        this.#leaveIfHeld();
       },
       onFault: (error) => this.fail(error),
       onRefusedPickle: (peer, error) => {
@@ -410,54 +414,10 @@ export class Master {
     };
   }
 
-  #ended(crawl: Crawl): void {
-    // A seed may have come since: then it has not ended.
-    if (!crawl.isOpen) for (const session of this.#server.sessions) session.endCrawl(crawl.id);
-    const folder = this.#results.folderOf(crawl.name);
-    this.#log.info(summary(crawl.status(), crawl.openMs, folder));
-    this.#manager.crawlEnded();
-    // Who cancelled it gets the answer first.
-    setImmediate(() => {
-      this.#leaveIfDone();
-      this.#leaveIfHeld();
-    });
-  }
-
-  #held(crawl: Crawl, reason: string): void {
-    if (crawl.held !== reason) this.#notices.held(crawl, reason);
-    this.#frontier.hold(crawl, reason);
-    this.#leaveIfHeld();
-  }
-
-  /** A master that leaves when all is done waits for ever for crawls that are held, so it leaves
-   *  with an error, unless somebody sees to them. */
-  #leaveIfHeld(): void {
-    const open = [...this.#frontier.crawls].filter(({ isOpen }) => isOpen);
-    const isStuck = open.length > 0 && open.every(({ held }) => held !== undefined);
-    const leaves = this.#options.exitWhenDone && this.#state === 'serving' && isStuck;
-    if (leaves === (this.#heldTimer !== undefined)) return;
-    clearTimeout(this.#heldTimer);
-    this.#heldTimer = undefined;
-    if (!leaves) return;
-    this.#notices.leavesHeld(heldMs);
-    const names = open.map(({ name }) => name).join(', ');
-    this.#heldTimer = setTimeout(() => void this.stop(heldError(names)), heldMs);
-  }
-
-  #leaveIfDone(): void {
-    if (!this.#options.exitWhenDone || this.#state !== 'serving') return;
-    const crawls = [...this.#frontier.crawls];
-    if (crawls.length === 0 || crawls.some(({ isOpen }) => isOpen)) return;
-    for (const session of this.#server.sessions) {
-      if (session.role === 'slave') session.send({ verb: 'drain' });
-    }
-    void this.stop();
-  }
-
   /** Waits until no slave holds a lease, for a limited time. */
   async #leasesReturned(): Promise<void> {
     const deadline = performance.now() + drainMs;
-    while (this.#frontier.dispatcher.leaseCount > 0 && performance.now() < deadline) {
+    while (this.#rooms.leaseCount > 0 && performance.now() < deadline) {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   }

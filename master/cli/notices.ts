@@ -9,10 +9,12 @@ import { messageOf, type OrbError } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';
 import { isLoopback } from '../../shared/url.ts';
 import { version } from '../../shared/version.ts';
-import type { Crawl } from '../frontier/crawl/crawl.ts';
+import type { CrawlView } from '../frontier/crawl/crawl-view.ts';
 import { nativeChars, nativePatterns } from '../frontier/crawl/patterns.ts';
 import type { SeedsFound } from '../frontier/crawl/seed-hosts.ts';
+import type { FrontierListener } from '../frontier/frontier-events.ts';
 import { megabytes, type Shortage } from '../machine/disk-room.ts';
+import { summary } from '../machine/progress.ts';
 import { fileNames } from '../sinks/files.ts';
 import type { Resumed } from '../sinks/result-queue.ts';
 import type { ServeOptions } from './serve-options.ts';
@@ -20,7 +22,7 @@ import type { ServeOptions } from './serve-options.ts';
 /** Lines about refusals, over all addresses: an attacker may have any number of addresses. */
 const refusalsPerMinute = 60;
 
-export class Notices {
+export class Notices implements FrontierListener {
   readonly #log: Logger;
   readonly #options: ServeOptions;
   readonly #now: () => number;
@@ -51,7 +53,7 @@ export class Notices {
   }
 
   /** A crawl keeps the options that it was created with. */
-  otherSpec({ name, spec: stored }: Crawl, spec: CrawlSpec): void {
+  otherSpec({ name, spec: stored }: CrawlView, spec: CrawlSpec): void {
     // An older version stored no value for an option that it did not have.
     const kept = crawlSpecSchema.safeParse(stored).data ?? stored;
     const fields = Object.keys({ ...kept, ...spec }) as (keyof CrawlSpec)[];
@@ -63,7 +65,7 @@ export class Notices {
     );
   }
 
-  finishedBefore({ name, counters }: Crawl, folder: string): void {
+  finishedBefore({ name, counters }: CrawlView, folder: string): void {
     // The operator may have moved the files; if not, say that they are gone.
     const missing = existsSync(join(folder, fileNames.pages)) ? '' : ' (no longer there)';
     this.#log.info(
@@ -72,8 +74,19 @@ export class Notices {
     );
   }
 
+  crawlMade(crawl: CrawlView, seeds: readonly string[]): void {
+    if (crawl.spec.ignoreRobots) this.ignoresRobots(crawl);
+    this.#hintAtContact(crawl, seeds);
+  }
+
+  crawlEnded(crawl: CrawlView): void {
+    this.#log.info(
+      summary(crawl.status(), crawl.openMs, join(this.#options.outFolder, crawl.name)),
+    );
+  }
+
   /** The result files of the crawl are not as the master left them. */
-  held({ name }: Crawl, reason: string): void {
+  crawlHeld({ name }: CrawlView, reason: string): void {
     this.#log.error(
       { crawl: name },
       `crawl ${name} is held: ${reason}, then run \`resume ${name}\`; or run \`resume ${name} ` +
@@ -81,7 +94,10 @@ export class Notices {
     );
   }
 
-  resumed({ name }: Crawl, { begun, cutBytes }: Resumed): void {
+  /** Without `how`, it goes on by itself, and `available` has said so. */
+  crawlReleased({ name }: CrawlView, how?: Resumed): void {
+    if (how === undefined) return;
+    const { begun, cutBytes } = how;
     for (const { file, bytes, lines, movedTo } of begun) {
       const had = lines === undefined ? `${bytes} bytes` : `${lines} lines, ${bytes} bytes`;
       const aside = movedTo === undefined ? '' : `, moved to ${movedTo}`;
@@ -95,21 +111,21 @@ export class Notices {
   }
 
   /** A cancelled crawl whose files are not as the master left them. */
-  dropped({ name }: Crawl, rows: number): void {
+  dropped({ name }: CrawlView, rows: number): void {
     this.#log.warn(
       { crawl: name, rows },
       `dropped unwritten results of the cancelled crawl ${name}`,
     );
   }
 
-  unavailable({ name }: Crawl, sink: string, reason: string): void {
+  unavailable({ name }: CrawlView, sink: string, reason: string): void {
     this.#log.warn(
       { crawl: name, sink },
       `crawl ${name}: its results wait for ${sink} (${reason}); it is tried again`,
     );
   }
 
-  available({ name }: Crawl, sink: string): void {
+  available({ name }: CrawlView, sink: string): void {
     this.#log.info({ crawl: name, sink }, `crawl ${name}: ${sink} takes its results again`);
   }
 
@@ -121,7 +137,7 @@ export class Notices {
   }
 
   /** Of a crawl that was created when such patterns were still accepted. */
-  slowPatterns({ name, spec }: Crawl): void {
+  slowPatterns({ name, spec }: CrawlView): void {
     for (const pattern of nativePatterns(spec)) {
       this.#log.warn(
         `crawl ${name} keeps a pattern that new crawls may not have; it is matched against the ` +
@@ -130,7 +146,7 @@ export class Notices {
     }
   }
 
-  ignoresRobots({ name }: Crawl): void {
+  ignoresRobots({ name }: CrawlView): void {
     this.#log.warn(
       `crawl ${name} IGNORES robots.txt (--ignore-robots) and fetches URLs that sites disallow; ` +
         'use this only for sites that you own',
@@ -138,7 +154,7 @@ export class Notices {
   }
 
   /** Site owners block crawlers whose operator they cannot reach. */
-  hintAtContact({ name, spec }: Crawl, seeds: readonly string[]): void {
+  #hintAtContact({ name, spec }: CrawlView, seeds: readonly string[]): void {
     const agents = [spec.fetch.userAgent, ...spec.fetch.otherUserAgents];
     if (agents.some((agent) => /[@+]|:\/\//.test(agent)) || !seeds.some(isElsewhere)) return;
     this.#log.info(
@@ -148,7 +164,7 @@ export class Notices {
   }
 
   /** The seeds' hosts at private addresses, and those that cannot be resolved. */
-  seedsFound({ name }: Crawl, { unresolved, inside }: SeedsFound): void {
+  seedsFound({ name }: CrawlView, { unresolved, inside }: SeedsFound): void {
     if (unresolved.length > 0) {
       this.#log.warn(
         `crawl ${name}: cannot resolve ${some(unresolved)}: slaves may connect only to its public ` +

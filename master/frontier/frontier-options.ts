@@ -1,43 +1,47 @@
-/** The parts and options of a frontier. */
+/** What a frontier is made of: its bounds, and the parts of the master that it uses. */
+import type { CrawlSpec } from '../../shared/crawl.ts';
 import type { GroupCommit } from '../store/group-commit.ts';
 import type { Store } from '../store/store.ts';
 import type { ResultsPort } from './commit/results.ts';
-import type { Crawl } from './crawl/crawl.ts';
-import type { FoundAddresses, SeedsFound } from './crawl/seed-hosts.ts';
-import type { DispatcherOptions } from './dispatch/dispatcher.ts';
-import type { Grouping } from './politeness/grouping.ts';
-import type { TaskQueuesOptions } from './tasks/task-queues.ts';
+import type { FoundAddresses } from './crawl/seed-hosts.ts';
+import type { FrontierEvents } from './frontier-events.ts';
+import type { GroupingKind } from './politeness/grouping.ts';
 
-export type FrontierOptions = Pick<
-  DispatcherOptions,
-  'leaseMs' | 'leaseMarginMs' | 'onFilesWanted'
-> &
-  Pick<TaskQueuesOptions, 'queuesMax' | 'tasksMax'> & {
-    readonly store: Store;
-    readonly commits: GroupCommit;
-    readonly results: ResultsPort;
-    /** Folder for the saved Bloom filters; undefined: they are not saved. */
-    readonly folder: string | undefined;
-    /** Keys the hosts' places in the store: 16 bytes, the same at every start. */
-    readonly hostSecret: Buffer;
-    /** The hosts that share a delay and a concurrency. */
-    readonly grouping: Grouping;
-    /** Entries of the table of recent fingerprints, 16 bytes each. */
-    readonly recentEntries: number;
-    /** Memory limit of the Bloom filters of all crawls. */
-    readonly bloomBytesMax: number;
-    /** Memory limit of the pattern programs of all crawls. */
-    readonly patternBytesMax: number;
-    /** Memory limit of parsed robots.txt files. */
-    readonly robotsBytesMax: number;
-    /** Returns true while memory is short: then little may wait for the disk. */
-    readonly isTight: () => boolean;
-    /** A crawl was created, with these first seeds. */
-    readonly onMade: (crawl: Crawl, seeds: readonly string[]) => void;
-    /** Addresses of the hosts of seeds; never rejects, and ends in bounded time. */
-    readonly lookUp: (hostnames: Iterable<string>) => Promise<FoundAddresses>;
-    /** The result of that look-up, if it is new. */
-    readonly onSeedsFound: (crawl: Crawl, found: SeedsFound) => void;
-    /** A crawl is finished or cancelled, and that is on the disk. */
-    readonly onEnded: (crawl: Crawl) => void;
-  };
+/** Finds the hosts of seeds: `SeedLookup`. */
+export interface SeedNames {
+  /** Addresses of these names; never rejects, and ends in bounded time. */
+  find(hostnames: Iterable<string>): Promise<FoundAddresses>;
+}
+
+export type FrontierOptions = {
+  readonly store: Store;
+  readonly commits: GroupCommit;
+  readonly results: ResultsPort;
+  readonly seedNames: SeedNames;
+  readonly events: FrontierEvents;
+  /** While memory is tight, little may wait for the disk. */
+  readonly memory: { readonly isTight: boolean };
+  /** Folder for the saved Bloom filters; undefined: they are not saved. */
+  readonly folder: string | undefined;
+  /** Keys the hosts' places in the store: 16 bytes, the same at every start. */
+  readonly hostSecret: Buffer;
+  /** The spec of a new crawl, for fields that a request lacks. */
+  readonly spec: CrawlSpec;
+  /** Which hosts share a delay and a concurrency. */
+  readonly grouping: GroupingKind;
+  readonly leaseMs: number;
+  /** Time that a lease lasts beyond the time-out of two fetches, extended or not. */
+  readonly leaseMarginMs: number;
+  /** Entries of the table of recent fingerprints, 16 bytes each. */
+  readonly recentEntries: number;
+  /** Memory limit of the Bloom filters of all crawls. */
+  readonly bloomBytesMax: number;
+  /** Memory limit of the pattern programs of all crawls. */
+  readonly patternBytesMax: number;
+  /** Memory limit of parsed robots.txt files. */
+  readonly robotsBytesMax: number;
+  /** Queues of hosts in memory, of all crawls. */
+  readonly queuesMax: number;
+  /** Tasks in memory; above it each queue keeps few. */
+  readonly tasksMax: number;
+};

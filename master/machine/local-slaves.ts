@@ -69,9 +69,9 @@ export class LocalSlaves {
     process.once('exit', () => slaves.kill('SIGKILL'));
   }
 
-  /** Called while Python workers wait for a robots.txt. Starts a slave for it, unless one runs or
-   *  was started a moment ago. */
-  wantRobots(): void {
+  /** Python workers wait for a robots.txt. Starts a slave for it, unless one runs or was started a
+   *  moment ago. */
+  robotsWanted(): void {
     if (this.#robots !== undefined || this.#state === 'closed') return;
     if (performance.now() - this.#robotsAt < robotsRestartMs) return;
     const { log } = this.#options;

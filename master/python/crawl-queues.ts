@@ -17,7 +17,7 @@ import type { CrawlSpec } from '../../shared/crawl.ts';
 import { limits } from '../../shared/protocol.ts';
 import type { Image } from '../../shared/requests.ts';
 import { canonicalUrl } from '../../shared/url.ts';
-import type { Crawl } from '../frontier/crawl/crawl.ts';
+import type { CrawlView } from '../frontier/crawl/crawl-view.ts';
 import type { Frontier } from '../frontier/frontier.ts';
 import { bind, type Parameter, type PyRequest, waitMsOf } from './arguments.ts';
 import { CrawlWorker, type Outcome, type PageInHand } from './crawl-worker.ts';
@@ -151,7 +151,7 @@ export class CrawlQueues {
     return this.#workers.size > 0 && this.#isOver;
   }
 
-  get #running(): Crawl[] {
+  get #running(): CrawlView[] {
     this.#batcher.flush();
     const { crawls } = this.#ports.frontier;
     return [...crawls].filter(({ state }) => state === 'running' || state === 'paused');
@@ -172,7 +172,7 @@ export class CrawlQueues {
   }
 
   #sizeOf(name: CrawlQueueName): number {
-    const sizes: Record<CrawlQueueName, (crawl: Crawl) => number> = {
+    const sizes: Record<CrawlQueueName, (crawl: CrawlView) => number> = {
       task_queue: ({ open }) => Math.max(0, open.waiting - open.leased),
       filter_queue: ({ open }) => open.offered,
       result_queue: ({ open }) => open.unwritten,
@@ -221,7 +221,7 @@ export class CrawlQueues {
     void worker.ask();
     if (this.#isOver) worker.answer('over');
     else if (isDraining()) worker.answer('stopping');
-    else if (frontier.dispatcher.hasDue) {
+    else if (frontier.crawls.hasDue) {
       // A program that never got a page may only be watching, so no page is kept for it.
       if (!worker.hasGot) worker.answer('timeout');
     } else {
@@ -246,7 +246,7 @@ export class CrawlQueues {
   /** True: a link put by this connection has no page, and need not wait. */
   #isLoose(caller: Caller): boolean {
     const { frontier } = this.#ports;
-    if (this.#options.isDurable() || frontier.isFull) return false;
+    if (this.#options.isDurable() || frontier.room() !== undefined) return false;
     if (!frontier.crawls.has(this.#options.crawl)) return false;
     if (this.#workers.size === 0) return true;
     const { page, worker, helps } = this.#pageOf(caller, undefined);
@@ -263,7 +263,8 @@ export class CrawlQueues {
     if (name === 'task_queue') await this.#seed(value);
     else {
       for (const found of readPuts(value, name === 'filter_queue' ? 'links' : 'images')) {
-        if (frontier.isFull) await frontier.room();
+        const room = frontier.room();
+        if (room !== undefined) await room;
         await this.#take(caller, found);
       }
     }
@@ -291,7 +292,7 @@ export class CrawlQueues {
     const { crawl, spec } = this.#options;
     const isNew = !this.#ports.frontier.crawls.has(crawl);
     const added = { crawl, seeds, priority: 0, ...(isNew && { spec }) };
-    const [refused] = (await this.#ports.admission.addSeeds(added)).refused;
+    const [refused] = (await this.#ports.frontier.seed(added)).refused;
     if (refused !== undefined) throw valueError(`${refused.url.slice(0, 200)}: ${refused.why}`);
   }
 
@@ -362,11 +363,11 @@ export class CrawlQueues {
     if (links === '' && images.length === 0) return;
     const { frontier } = this.#ports;
     const name = this.#options.crawl;
-    const crawl = page && frontier.crawls.of(page.lease.task);
+    const crawl = page && frontier.crawls.of(page.lease);
     if (crawl === undefined && !frontier.crawls.has(name)) {
       throw runtimeError(`there is no crawl "${name}" yet; put its first URL into task_queue`);
     }
-    const offered = frontier.offer(crawl ?? frontier.crawls.named(name), {
+    const offered = frontier.offer(crawl?.name ?? name, {
       links: Buffer.from(links, 'latin1'),
       images: [...images],
       from: page?.lease.task ?? { url: '', depth: 0, priority: 0 },
@@ -403,7 +404,7 @@ export class CrawlQueues {
       const { frontier, leaseMs } = this.#ports;
       worker = new CrawlWorker(caller, frontier, leaseMs);
       this.#workers.set(caller, worker);
-      frontier.dispatcher.add(worker);
+      frontier.give(worker);
     }
     return worker;
   }

@@ -138,7 +138,7 @@ export class CrawlWorker implements LeaseHolder {
   push(leases: readonly Lease[]): void {
     for (const lease of leases) {
       if (this.#wait === undefined || this.#kept !== undefined) {
-        this.#frontier.dispatcher.release(this, lease.id);
+        void this.#frontier.release(lease);
         continue;
       }
       this.#kept = { lease, timer: setTimeout(() => this.#giveBack(), keptMs) };
@@ -160,12 +160,12 @@ export class CrawlWorker implements LeaseHolder {
   heard(): void {
     const { latest } = this;
     if (latest !== undefined) latest.workedMs += this.caller.thoughtMs;
-    this.#frontier.dispatcher.heard(this);
+    this.#frontier.heard(this);
     const now = performance.now();
     if (this.leases.size === 0 || now - this.#extendedAt < extendEveryMs) return;
     this.#extendedAt = now;
     const ids = [...this.leases].map(({ id }) => id);
-    this.#frontier.dispatcher.extend(this, ids);
+    this.#frontier.extend(this, ids);
   }
 
   /** Waits until a page is kept for it; `answer` may end the wait before. */
@@ -182,7 +182,7 @@ export class CrawlWorker implements LeaseHolder {
       this.#wait = { mode, end };
       this.#waitsSince = performance.now();
       this.#room = this.leases.size + (this.hasGot ? 1 : 0);
-      this.#frontier.dispatcher.dispatchSoon();
+      this.#frontier.give(this);
     });
   }
 
@@ -202,7 +202,7 @@ export class CrawlWorker implements LeaseHolder {
     const page = { lease, since, workedMs: 0, images: [], links: '', told: undefined, toldAt: 0 };
     this.#inHand.add({ ...page, isNamed: false });
     this.wasSentAway = false;
-    this.#frontier.dispatcher.started(this, lease.id);
+    this.#frontier.started(lease);
     return lease.task.url;
   }
 
@@ -279,7 +279,7 @@ export class CrawlWorker implements LeaseHolder {
     const status = told?.status ?? (told === undefined ? 0 : 200);
     const error = status >= 400 ? ({ kind: 'status', message: `${status}` } as const) : undefined;
     if (error !== undefined && (status === 429 || status >= 500)) {
-      await this.#frontier.reports.fail(this, lease.id, lease.name, error);
+      await this.#frontier.release(lease, { error });
       return;
     }
     const result: Result = {
@@ -291,15 +291,16 @@ export class CrawlWorker implements LeaseHolder {
       status,
       ...(error !== undefined && { error }),
     };
-    const report = { result, images, links: Buffer.from(links, 'latin1') };
-    await this.#frontier.reports.report(this, lease.id, lease.name, report);
+    const verb = 'task.report';
+    const report = { verb, result, images, links: Buffer.from(links, 'latin1') } as const;
+    await this.#frontier.report(lease, report);
   }
 
   /** Releases the page for later; it is buried when that happens too often. */
   async release(page: PageInHand): Promise<void> {
     this.#inHand.delete(page);
     const error = { kind: 'lost', message: 'released by a Python worker' } as const;
-    await this.#frontier.reports.fail(this, page.lease.id, page.lease.name, error);
+    await this.#frontier.release(page.lease, { error });
   }
 
   /** Its connection has ended. After an orderly end, pages with a put are done, and all pages if
@@ -313,7 +314,7 @@ export class CrawlWorker implements LeaseHolder {
       if (isOrderly && isDone) void this.finish(page);
     }
     const returned = this.leases.size;
-    this.#frontier.dispatcher.remove(this);
+    this.#frontier.leave(this);
     return returned;
   }
 
@@ -322,6 +323,6 @@ export class CrawlWorker implements LeaseHolder {
     const { lease, timer } = this.#kept;
     clearTimeout(timer);
     this.#kept = undefined;
-    this.#frontier.dispatcher.release(this, lease.id);
+    void this.#frontier.release(lease);
   }
 }

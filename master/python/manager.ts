@@ -2,6 +2,7 @@
  * The master as a manager: its objects by typeid, created by their first use, and the server
  * functions, one request per connection. Source: CPython Lib/multiprocessing/managers.py (Server).
  */
+import type { FrontierListener } from '../frontier/frontier-events.ts';
 import { bind, type Parameter, type PyRequest } from './arguments.ts';
 import {
   addressOf,
@@ -31,7 +32,7 @@ type ManagedOptions = CrawlQueuesOptions & {
   readonly plain: ReadonlyMap<string, number>;
 };
 
-export class Manager {
+export class Manager implements FrontierListener {
   readonly #options: ManagedOptions;
   readonly #ports: ManagedPorts;
   readonly #crawlQueues: CrawlQueues;

@@ -1,5 +1,4 @@
 /** The parts of the master that the Python dialect uses. */
-import type { Admission } from '../frontier/crawl/admission.ts';
 import type { Frontier } from '../frontier/frontier.ts';
 import type { UserQueues } from '../queues/queues.ts';
 import type { CrawlWorker } from './crawl-worker.ts';
@@ -7,7 +6,6 @@ import type { CrawlWorker } from './crawl-worker.ts';
 export type ManagedPorts = {
   readonly frontier: Frontier;
   readonly queues: UserQueues;
-  readonly admission: Admission;
   readonly isDraining: () => boolean;
   /** A program's lease ends this many ms after its last request. [Y-8] */
   readonly leaseMs: number;

@@ -64,6 +64,11 @@ export class GroupCommit {
     this.request();
   }
 
+  /** Resolves when these changes are on the disk. */
+  written(changes: Change[]): Promise<void> {
+    return new Promise((done) => this.submit(changes, done));
+  }
+
   /** Asks for a commit, which starts when the pace allows. */
   request(): void {
     this.#wanted = true;

@@ -10,6 +10,8 @@ import {
   type OrbError,
   ProtocolError,
 } from '../../shared/errors.ts';
+import type { CrawlView } from '../frontier/crawl/crawl-view.ts';
+import type { FrontierListener } from '../frontier/frontier-events.ts';
 import { PeerAddresses } from './peer-addresses.ts';
 import type { Services } from './services.ts';
 import { Session } from './session.ts';
@@ -24,7 +26,7 @@ const strangersMax = 2_000;
 const unprovedBytesMax = 16 << 10;
 const lookEveryMs = 100;
 
-export class MasterServer {
+export class MasterServer implements FrontierListener {
   readonly #services: Services;
   readonly #server: Server;
   readonly #sessions = new Set<Session>();
@@ -66,6 +68,11 @@ export class MasterServer {
 
   get sessions(): Session[] {
     return [...this.#sessions].filter((session) => session.isReady);
+  }
+
+  /** Slaves may forget it, unless a seed has come since: then it has not ended. */
+  crawlEnded({ id, isOpen }: CrawlView): void {
+    if (!isOpen) for (const session of this.sessions) session.endCrawl(id);
   }
 
   /** Memory has run out: closes the sessions that hold most of it; they may reconnect. */

@@ -2,14 +2,11 @@
 import type { Tls } from '../../shared/connection.ts';
 import type { OrbError } from '../../shared/errors.ts';
 import type { AuthDigest } from '../../shared/handshake.ts';
-import type { Admission } from '../frontier/crawl/admission.ts';
-import type { Crawl } from '../frontier/crawl/crawl.ts';
 import type { Frontier } from '../frontier/frontier.ts';
 import type { MemoryWatch } from '../machine/memory-watch.ts';
 import type { Manager } from '../python/manager.ts';
 import type { UserQueues } from '../queues/queues.ts';
 import type { Backups } from '../repair/backup.ts';
-import type { ResultQueue, Resumed } from '../sinks/result-queue.ts';
 import type { Peer } from './peer.ts';
 
 /** The master's time limits, in ms; `hello` announces them to peers. */
@@ -33,10 +30,8 @@ export type Services = {
   /** Name and version for the reply to `hello`. */
   readonly version: string;
   readonly timing: Timing;
-  readonly admission: Admission;
   readonly memory: MemoryWatch;
   readonly frontier: Frontier;
-  readonly results: ResultQueue<Crawl>;
   readonly queues: UserQueues;
   readonly backups: Backups;
   /** The BaseManager dialect. */
@@ -46,8 +41,6 @@ export type Services = {
   readonly isDraining: () => boolean;
   readonly onReady: (peer: Peer) => void;
   readonly onGone: (peer: Peer) => void;
-  /** A held crawl has been resumed. */
-  readonly onResumed: (crawl: Crawl, how: Resumed) => void;
   /** A fault of ours while serving a request: the master cannot go on. */
   readonly onFault: (error: unknown) => void;
   /** A pickle contains something that is not allowed: it had no effect, and the connection goes

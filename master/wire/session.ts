@@ -24,7 +24,6 @@ import { type Agreement, roleProof, ServerHandshake, sameBytes } from '../../sha
 import { limits, type ProxyTrouble, type Push, protocolVersion } from '../../shared/protocol.ts';
 import type { Request, Requests } from '../../shared/requests.ts';
 import type { Lease, LeaseHolder } from '../frontier/dispatch/leases.ts';
-import { kindOf } from '../frontier/kinds/kinds.ts';
 import { isPickle, PythonCaller } from '../python/dialect.ts';
 import { perform } from './commands/perform.ts';
 import type { Credit, Peer } from './peer.ts';
@@ -34,7 +33,6 @@ import type { Services } from './services.ts';
 /** Bytes of unanswered requests, and of unread replies, while memory is tight. */
 const tightBytesMax = 1 << 20;
 
-/** The number of leases that it may hold: see `LeaseHolder`. */
 /** The server's interest in a session. */
 type SessionWatcher = {
   /** Delay of the challenge, in ms. */
@@ -166,7 +164,7 @@ export class Session implements Peer {
 
   setCredit(credit: Credit): void {
     this.#credit = credit;
-    this.#services.frontier.dispatcher.dispatchSoon();
+    this.#services.frontier.give(this);
   }
 
   /** Proxies that do not work for this slave. [T-45] */
@@ -183,26 +181,8 @@ export class Session implements Peer {
 
   push(leases: readonly Lease[]): void {
     for (const { task } of leases) this.#sendSpec(task.queue.crawl);
-    const { crawls, earlier } = this.#services.frontier;
-    const tasks = leases.map(({ id, task, name, host, timing, room }) => {
-      const crawl = crawls.of(task);
-      const blocks = crawl?.seedHosts.blocksOf(host.key) ?? [];
-      return {
-        task: name,
-        lease: id,
-        crawl: task.queue.crawl,
-        url: task.url,
-        depth: task.depth,
-        attempt: task.attempts + 1,
-        ...(crawl && earlier.validators(crawl, task)),
-        ...(crawl?.scope.isSeedHost(host.key) && { open: true }),
-        ...(blocks.length > 0 && { private: blocks }),
-        ...kindOf(task).pushed,
-        ...(timing === 'awaited' ? { timed: true as const } : {}),
-        ...(room.kind === 'trial' ? { trial: trialOf(room) } : {}),
-        ...(crawl && task.attempts + 1 >= crawl.spec.attemptsMax ? { last: true as const } : {}),
-      };
-    });
+    const { crawls } = this.#services.frontier;
+    const tasks = leases.map((lease) => crawls.pushOf(lease));
     this.send({ verb: 'task.push', tasks });
   }
 
@@ -250,7 +230,7 @@ export class Session implements Peer {
   }
 
   #serve(payload: Buffer): void {
-    this.#services.frontier.dispatcher.heard(this);
+    this.#services.frontier.heard(this);
     const message = decodeMessage(payload);
     const id = idOf(message);
     const refuse = (error: unknown) => this.#refuse(id, error);
@@ -356,10 +336,10 @@ export class Session implements Peer {
   /** A slave gets the spec of a crawl with the crawl's first task. */
   #sendSpec(crawlId: number): void {
     if (this.#knownSpecs.has(crawlId)) return;
-    const crawl = this.#services.frontier.crawls.byId(crawlId);
-    if (crawl === undefined) return;
+    const spec = this.#services.frontier.crawls.specOf(crawlId);
+    if (spec === undefined) return;
     this.#knownSpecs.add(crawlId);
-    this.send({ verb: 'crawl.spec', crawl: crawlId, name: crawl.name, fetch: crawl.spec.fetch });
+    this.send(spec);
   }
 
   #reply(reply: object): void {
@@ -382,7 +362,7 @@ export class Session implements Peer {
     const { unansweredBytesMax, untakenBytesMax } = this.#bytesMax;
     return (
       // Peers without waiting requests go on: a ping, a status.
-      (this.#unanswered > 0 && this.#services.frontier.isFull) ||
+      (this.#unanswered > 0 && this.#services.frontier.room() !== undefined) ||
       this.#unanswered > limits.unansweredMax * part ||
       this.#unansweredBytes > unansweredBytesMax * part ||
       this.#connection.unsentBytes > untakenBytesMax
@@ -407,8 +387,8 @@ export class Session implements Peer {
 
   /** Resolves when one of the reasons to wait may be gone. */
   #eased(): Promise<void> {
-    const { frontier } = this.#services;
-    if (frontier.isFull) return frontier.room();
+    const room = this.#services.frontier.room();
+    if (room !== undefined) return room;
     if (this.#connection.unsentBytes > this.#bytesMax.untakenBytesMax) {
       return this.#connection.drained();
     }
@@ -426,8 +406,4 @@ export class Session implements Peer {
     clearTimeout(this.#welcome);
     this.#watcher.onEnd(error);
   }
-}
-
-function trialOf({ line }: Lease['room']): 'first' | 'again' {
-  return line === 'fresh' ? 'first' : 'again';
 }

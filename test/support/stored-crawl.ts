@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import type { Crawl } from '../../master/frontier/crawl/crawl.ts';
 import type { Lease } from '../../master/frontier/dispatch/leases.ts';
 import { Frontier } from '../../master/frontier/frontier.ts';
-import { Grouping } from '../../master/frontier/politeness/grouping.ts';
+import { EventStream } from '../../master/frontier/frontier-events.ts';
+import { FrontierRooms } from '../../master/frontier/rooms.ts';
 import { checkStore } from '../../master/repair/check.ts';
 import type { FileMarks } from '../../master/sinks/files.ts';
 import { ResultQueue } from '../../master/sinks/result-queue.ts';
@@ -85,18 +86,21 @@ export async function runStoredCrawl(options: StoredOptions): Promise<void> {
     sinks: sinkKinds({ folder: join(folder, 'out') }),
     folder: join(folder, 'out'),
     waitingBytesMax: () => 1 << 26,
-    onWritten: (crawl) => frontier.settle(crawl),
+    onWritten: (crawl) => rooms.lifeCycle.settle(crawl),
     onError,
   });
   const hostSecret = store.get('meta', secretKey) ?? Buffer.alloc(16, 7);
   commits.submit([{ table: 'meta', key: secretKey, value: hostSecret }]);
-  const frontier = new Frontier({
+  const events = new EventStream();
+  events.subscribe({ crawlEnded: () => end?.resolve() });
+  const rooms = new FrontierRooms({
     store,
     commits,
     results,
     folder: data,
     hostSecret,
-    grouping: new Grouping('host'),
+    spec: specOf({ attemptsMax: 5 }),
+    grouping: 'host',
     leaseMarginMs: 60_000,
     leaseMs: 60_000,
     recentEntries: 64,
@@ -105,27 +109,25 @@ export async function runStoredCrawl(options: StoredOptions): Promise<void> {
     robotsBytesMax: 1 << 20,
     queuesMax: 1_000,
     tasksMax: 1_000_000,
-    isTight: () => false,
-    onMade: () => {},
-    lookUp: async (names) => new Map([...names].map((name) => [name, ['8.8.8.8']])),
-    onSeedsFound: () => {},
-    onFilesWanted: () => {},
-    onEnded: () => end?.resolve(),
+    memory: { isTight: false },
+    seedNames: { find: async (names) => new Map([...names].map((name) => [name, ['8.8.8.8']])) },
+    events,
   });
+  const frontier = new Frontier(rooms);
   const slave = new ModelSlave((lease) => {
     onLease(lease.task.url);
-    answer(frontier, slave, site, lease, onDone).catch(onError);
+    answer(frontier, site, lease, onDone).catch(onError);
   });
-  for (const crawl of frontier.crawls) await results.restore(crawl);
-  await frontier.seed('default', specOf({ attemptsMax: 5 }), [`${origin}/`]);
-  frontier.dispatcher.add(slave);
+  await rooms.restore();
+  await frontier.seed({ crawl: 'default', seeds: [`${origin}/`], priority: 0 });
+  frontier.give(slave);
   const crawl = frontier.crawls.named('default');
-  frontier.settle(crawl);
+  rooms.settle();
   if (crawl.state === 'finished') end?.resolve();
   await ended;
   await commits.flushed();
   await results.close();
-  await frontier.close();
+  await rooms.close();
   await native.close();
 }
 
@@ -144,20 +146,20 @@ class ModelSlave extends FakeSlave {
 
 async function answer(
   frontier: Frontier,
-  slave: FakeSlave,
   site: ModelSite,
-  { id, task, name }: Lease,
+  lease: Lease,
   onDone: (url: string) => void,
 ): Promise<void> {
+  const { task } = lease;
   const page = site.pages.get(task.url);
   if (page !== undefined && task.attempts < page.ills) {
     const error = { kind: 'connect', message: 'refused' } as const;
     // Soon: the test's clock is real.
-    await frontier.reports.fail(slave, id, name, error, 0);
+    await frontier.release(lease, { error });
     return;
   }
   const found = page === undefined ? { status: 404 } : { links: page.links, images: page.images };
-  const verdict = await frontier.reports.report(slave, id, name, reportOf(task.url, found));
+  const verdict = await frontier.report(lease, reportOf(task.url, found));
   if (verdict === 'done') onDone(task.url);
 }
 

@@ -4,14 +4,15 @@
  * now; nothing sleeps.
  */
 import test, { mock } from 'node:test';
-import type { Report } from '../../master/frontier/commit/entry.ts';
+import type { Answer, SeedVerdict } from '../../master/frontier/commit/entry.ts';
 import type { Lease } from '../../master/frontier/dispatch/leases.ts';
 import { Fingerprinter } from '../../master/frontier/filter/fingerprint.ts';
 import { Frontier } from '../../master/frontier/frontier.ts';
-import type { FrontierOptions } from '../../master/frontier/frontier-options.ts';
+import { EventStream, type FrontierListener } from '../../master/frontier/frontier-events.ts';
+import type { SeedNames } from '../../master/frontier/frontier-options.ts';
 import { Breaker } from '../../master/frontier/politeness/breaker.ts';
-import { Grouping } from '../../master/frontier/politeness/grouping.ts';
 import { Pace } from '../../master/frontier/politeness/pace.ts';
+import { FrontierRooms } from '../../master/frontier/rooms.ts';
 import { TaskNames } from '../../master/frontier/tasks/task-names.ts';
 import { lineOf } from '../../master/sinks/result-lines.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
@@ -54,6 +55,7 @@ const boundsDefault: Bounds = { queuesMax: 1_000, tasksMax: 1_000_000 };
 
 export class World {
   store = new LaggingStore();
+  rooms: FrontierRooms;
   frontier: Frontier;
   commits: GroupCommit;
   /** Crawls whose end was told since the last start. */
@@ -65,8 +67,17 @@ export class World {
   #nowMs = 1_000_000;
 
   /** Where seeds' hosts are: by default all at one public address. */
-  lookUp: FrontierOptions['lookUp'] = async (names) =>
+  lookUp: SeedNames['find'] = async (names) =>
     new Map([...names].map((name) => [name, ['8.8.8.8']]));
+
+  readonly listener: FrontierListener = {
+    crawlEnded: ({ name, state }) => {
+      if (state === 'finished') this.finished.push(name);
+    },
+    robotsWanted: () => {
+      this.filesWanted++;
+    },
+  };
 
   constructor(folder?: string, bounds: Bounds = boundsDefault) {
     this.folder = folder;
@@ -76,23 +87,23 @@ export class World {
     // Hosts trust at once: how they come to do so is a test of its own.
     mock.getter(Pace.prototype, 'atOnceMax', () => 1_000);
     if (bounds.hosts !== 'unproved') mock.getter(Breaker.prototype, 'isProved', () => true);
-    [this.commits, this.frontier] = this.#open();
+    [this.commits, this.rooms, this.frontier] = this.#open();
   }
 
   /** A crash and a start; of the commits under way, `applied` reach the disk. The clock is put back
    *  meanwhile by `backMs`. */
   crash(applied = 0, backMs = 0): void {
     this.#nowMs -= backMs;
-    this.frontier.dispatcher.close();
+    this.rooms.dispatcher.close();
     this.store.crash(applied);
     this.store = new LaggingStore(this.store.disk);
     this.finished = [];
-    [this.commits, this.frontier] = this.#open();
+    [this.commits, this.rooms, this.frontier] = this.#open();
   }
 
   async reopen(): Promise<void> {
     await this.settle();
-    const closed = this.frontier.close();
+    const closed = this.rooms.close();
     await this.settle();
     await closed;
     this.crash();
@@ -116,7 +127,7 @@ export class World {
 
   slave(name = 'slave', credit = 4, slots = credit): FakeSlave {
     const slave = new FakeSlave(name, credit, slots);
-    this.frontier.dispatcher.add(slave);
+    this.frontier.give(slave);
     return slave;
   }
 
@@ -135,14 +146,23 @@ export class World {
 
   async seed(urls: string | readonly string[], spec: CrawlSpecInput = {}, name = 'default') {
     const list = typeof urls === 'string' ? [urls] : urls;
-    return await this.done(this.frontier.seed(name, specOf(spec), list));
+    return await this.done(this.offerSeeds(list, specOf(spec), { name }));
+  }
+
+  /** As an operator does; `spec` counts only for a new crawl. */
+  offerSeeds(
+    seeds: readonly string[],
+    spec: CrawlSpec,
+    { name = 'default', priority = 0 } = {},
+  ): Promise<SeedVerdict> {
+    const isNew = !this.frontier.crawls.has(name);
+    return this.frontier.seed({ crawl: name, seeds: [...seeds], priority, ...(isNew && { spec }) });
   }
 
   /** Reports a page with these links for a lease. */
   report(slave: FakeSlave, lease: Lease | undefined, found: Partial<Found> = {}) {
     if (lease === undefined) throw new Error('no lease');
-    const { task, id } = lease;
-    return this.frontier.reports.report(slave, id, taskId(lease), reportOf(task.url, found));
+    return this.frontier.report({ ...lease, holder: slave }, reportOf(lease.task.url, found));
   }
 
   async page(slave: FakeSlave, url: string, found: Partial<Found> = {}) {
@@ -155,7 +175,7 @@ export class World {
     slave.credit = 0;
     await this.page(slave, url, found);
     slave.credit = credit;
-    this.frontier.dispatcher.dispatchSoon();
+    this.rooms.dispatcher.dispatchSoon();
     await this.settle();
   }
 
@@ -163,13 +183,11 @@ export class World {
     const lease = leaseOf(slave, url);
     if (lease === undefined) throw new Error(`no lease of ${url}`);
     const error = { kind: 'connect', message: 'refused' } as const;
-    return await this.done(
-      this.frontier.reports.fail(slave, lease.id, taskId(lease), error, retryAfterMs),
-    );
+    return await this.done(this.frontier.release(lease, { error, retryAfterMs }));
   }
 
   crawl(name = 'default') {
-    return this.frontier.crawls.named(name);
+    return this.rooms.crawls.named(name);
   }
 
   /** What the sinks would have written, in the order of the commits. */
@@ -196,7 +214,7 @@ export class World {
   }
 
   close(): void {
-    this.frontier.dispatcher.close();
+    this.rooms.dispatcher.close();
     mock.timers.reset();
     mock.restoreAll();
   }
@@ -206,18 +224,21 @@ export class World {
     return this.rows('results', id).flatMap(({ value }) => sectionsOf(value));
   }
 
-  #open(): [GroupCommit, Frontier] {
+  #open(): [GroupCommit, FrontierRooms, Frontier] {
     const onError = (error: unknown) => {
       throw error;
     };
     const commits = new GroupCommit({ store: this.store, everyMs: 0, onError });
-    const frontier = new Frontier({
+    const events = new EventStream();
+    events.subscribe(this.listener);
+    const rooms = new FrontierRooms({
       store: this.store,
       commits,
       results: { offer: () => {}, isFull: false },
       folder: this.folder,
       hostSecret,
-      grouping: new Grouping('host'),
+      spec: specOf({}),
+      grouping: 'host',
       leaseMs,
       leaseMarginMs,
       recentEntries: 64,
@@ -225,17 +246,12 @@ export class World {
       patternBytesMax: 1 << 22,
       robotsBytesMax: 1 << 20,
       ...this.#bounds,
-      isTight: () => false,
-      onFilesWanted: () => this.filesWanted++,
-      onMade: () => {},
-      lookUp: (names) => this.lookUp(names),
-      onSeedsFound: () => {},
-      onEnded: ({ name, state }) => {
-        if (state === 'finished') this.finished.push(name);
-      },
+      memory: { isTight: false },
+      seedNames: { find: (names) => this.lookUp(names) },
+      events,
     });
-    for (const crawl of frontier.crawls) frontier.settle(crawl);
-    return [commits, frontier];
+    rooms.settle();
+    return [commits, rooms, new Frontier(rooms)];
   }
 }
 
@@ -254,6 +270,8 @@ export function worldTest(
     }
   });
 }
+
+type PageAnswer = Extract<Answer, { verb: 'task.report' }>;
 
 export type Found = {
   readonly finalUrl: string;
@@ -283,10 +301,11 @@ export function leaseOf(slave: FakeSlave, url: string): Lease | undefined {
   return [...slave.leases].find(({ task }) => task.url === url);
 }
 
-export function reportOf(url: string, found: Partial<Found> = {}): Report {
+export function reportOf(url: string, found: Partial<Found> = {}): PageAnswer {
   const { finalUrl = url, links = [], images = [], status = 200, redirectedTo } = found;
   const { type = 'text/html', directives, canonical } = found;
   return {
+    verb: 'task.report',
     result: {
       finalUrl,
       status,

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { kindOf } from '../../master/frontier/kinds/kinds.ts';
 import { FakeSlave } from '../support/fake-slave.ts';
-import { leaseOf, taskId, type World, worldTest } from '../support/world.ts';
+import { leaseOf, type World, worldTest } from '../support/world.ts';
 
 function holder(world: World, name: string, takes: FakeSlave['takes'], credit = 4): FakeSlave {
   const slave = new FakeSlave(name, credit);
   slave.takes = takes;
-  world.frontier.dispatcher.add(slave);
+  world.frontier.give(slave);
   return slave;
 }
 
@@ -18,8 +18,8 @@ async function answer(world: World, slave: FakeSlave): Promise<void> {
   assert.ok(lease);
   assert.equal(kindOf(lease.task).name, 'robots');
   const file = Buffer.alloc(0);
-  const id = taskId(lease);
-  await world.done(world.frontier.reports.robots(slave, lease.id, id, { status: 404 }, file));
+  const said = { verb: 'task.robots', answer: { status: 404 }, file } as const;
+  await world.done(world.frontier.report(lease, said));
 }
 
 worldTest('a holder of pages is never given a robots.txt, one of files no page', async (world) => {
@@ -54,7 +54,7 @@ worldTest(
 worldTest('a parked robots.txt of a cancelled crawl is there for another crawl', async (world) => {
   const python = holder(world, 'python', 'pages');
   await world.seed('http://a.example/', polite, 'first');
-  await world.done(world.frontier.cancel(world.crawl('first')));
+  await world.done(world.frontier.cancel('first'));
   await world.seed('http://a.example/x', polite, 'second');
   const slave = world.slave('native');
   await world.settle();
@@ -72,7 +72,7 @@ worldTest('a host with a delay is not asked while its robots.txt is parked', asy
   await world.settle();
   const [lease] = files.leases;
   assert.equal(lease?.timing, 'awaited');
-  world.frontier.dispatcher.started(files, lease.id);
+  world.frontier.started(lease);
   await answer(world, files);
   assert.deepEqual(python.urls, []);
   await world.advance(1_100);

@@ -9,7 +9,7 @@ import fc from 'fast-check';
 import type { Lease } from '../../master/frontier/dispatch/leases.ts';
 import { Breaker } from '../../master/frontier/politeness/breaker.ts';
 import type { FakeSlave } from '../support/fake-slave.ts';
-import { type Bounds, type Found, leaseMs, reportOf, taskId, World } from '../support/world.ts';
+import { type Bounds, type Found, leaseMs, reportOf, World } from '../support/world.ts';
 
 type Site = {
   /** By number: what a fetch of the page gives. */
@@ -151,7 +151,7 @@ class History {
         if (held) this.#fail(held.slave, held.lease);
         break;
       case 'release':
-        if (held) world.frontier.dispatcher.release(held.slave, held.lease.id);
+        if (held) world.rooms.dispatcher.release(held.lease);
         break;
       case 'vanish':
         if (slave) this.#vanish(slave);
@@ -181,7 +181,8 @@ class History {
         break;
       case 'pause':
         if (world.crawl().state === 'finished') break;
-        await world.done(world.frontier.setPaused(world.crawl(), pick % 2 === 0));
+        if (pick % 2 === 0) await world.done(world.frontier.pause('default'));
+        else await world.done(world.frontier.resume('default'));
         break;
       case 'seed':
         await this.seed(pick % pageCount);
@@ -196,7 +197,7 @@ class History {
   async finish(): Promise<void> {
     const { world } = this;
     await world.settle();
-    await world.done(world.frontier.setPaused(world.crawl(), false));
+    await world.done(world.frontier.resume('default'));
     this.#join(50);
     for (let round = 0; world.crawl().state !== 'finished'; round++) {
       assert.ok(round < 400, `it never ends: ${world.waitingUrls()}`);
@@ -209,9 +210,9 @@ class History {
         }
       }
       await world.settle();
-      if (world.frontier.dispatcher.leaseCount === 0) await world.advance(400_000);
+      if (world.rooms.dispatcher.leaseCount === 0) await world.advance(400_000);
       // A lease of just before has run out; a heartbeat says that its slave works all the same.
-      for (const slave of this.#slaves) world.frontier.dispatcher.heard(slave);
+      for (const slave of this.#slaves) world.frontier.heard(slave);
     }
     this.#checkEnd();
   }
@@ -221,23 +222,18 @@ class History {
     if (this.#site.pages[page]?.kind === 'down') return;
     this.#old.push({ slave, lease });
     const { url } = lease.task;
-    void this.world.frontier.reports.report(
-      slave,
-      lease.id,
-      taskId(lease),
-      reportOf(url, foundOn(this.#site, page)),
-    );
+    void this.world.frontier.report(lease, reportOf(url, foundOn(this.#site, page)));
   }
 
   #fail(slave: FakeSlave, lease: Lease): void {
     const error = { kind: 'connect', message: 'down' } as const;
     this.#old.push({ slave, lease });
-    void this.world.frontier.reports.fail(slave, lease.id, taskId(lease), error);
+    void this.world.frontier.release(lease, { error });
   }
 
   #vanish(slave: FakeSlave): void {
     this.#old.push(...[...slave.leases].map((lease) => ({ slave, lease })));
-    this.world.frontier.dispatcher.remove(slave);
+    this.world.frontier.leave(slave);
     this.#slaves = this.#slaves.filter((other) => other !== slave);
   }
 
@@ -253,8 +249,8 @@ class History {
     assert.ok(crawl.open.leased >= 0 && crawl.open.offered >= 0 && crawl.open.waiting >= 0);
     const held = this.#slaves.reduce((sum, { leases }) => sum + leases.size, 0);
     assert.equal(crawl.open.leased, held);
-    assert.equal(this.world.frontier.dispatcher.leaseCount, held);
-    const { queues } = this.world.frontier.crawls;
+    assert.equal(this.world.rooms.dispatcher.leaseCount, held);
+    const { queues } = this.world.rooms.crawls;
     assert.equal(queues.count, crawl.queues.size);
   }
 

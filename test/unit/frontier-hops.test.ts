@@ -1,7 +1,7 @@
 /** Redirects that ask before they are followed: scope, robots.txt, their turn, and every end. */
 import assert from 'node:assert/strict';
 import type { FakeSlave } from '../support/fake-slave.ts';
-import { leaseOf, taskId, type World, worldTest } from '../support/world.ts';
+import { leaseOf, type World, worldTest } from '../support/world.ts';
 
 const a = 'http://a.test';
 const b = 'http://b.test';
@@ -11,7 +11,7 @@ function ask(world: World, slave: FakeSlave, url: string, to: string) {
   const lease = leaseOf(slave, url);
   assert.ok(lease, `no lease of ${url}`);
   const answer: { state?: string; isTimed?: boolean } = {};
-  const asked = world.frontier.hop(slave, lease.id, to).then((verdict) => {
+  const asked = world.frontier.hop(lease, to).then((verdict) => {
     Object.assign(answer, verdict);
   });
   return { answer, asked, lease };
@@ -20,7 +20,7 @@ function ask(world: World, slave: FakeSlave, url: string, to: string) {
 async function started(world: World, slave: FakeSlave, url: string) {
   const lease = leaseOf(slave, url);
   assert.ok(lease);
-  world.frontier.dispatcher.started(slave, lease.id);
+  world.frontier.started(lease);
   await world.settle(1);
 }
 
@@ -56,13 +56,11 @@ worldTest('a hop that robots.txt or --exclude leaves out is refused', async (wor
   const [lease] = slave.leases;
   assert.ok(lease);
   const file = Buffer.from('User-agent: *\nDisallow: /private');
-  const learned = world.frontier.reports.robots(
-    slave,
-    lease.id,
-    taskId(lease),
-    { status: 200 },
-    file,
-  );
+  const learned = world.frontier.report(lease, {
+    verb: 'task.robots',
+    answer: { status: 200 },
+    file: file,
+  });
   await world.done(learned);
   for (const [path, state] of [
     ['/private/x', 'robots'],
@@ -89,17 +87,21 @@ worldTest(
     await world.settle();
     await assert.rejects(ask(world, slave, `${a}/`, `${a}/2`).asked, { code: 'E_BAD_REQUEST' });
     assert.deepEqual(answer, {});
-    assert.equal((await world.frontier.hop(slave, 1, `${a}/1`)).state, 'lost', 'no such lease');
+    assert.equal(
+      (await world.frontier.hop({ holder: slave, id: 1 }, `${a}/1`)).state,
+      'lost',
+      'no such lease',
+    );
   },
 );
 
 worldTest('every end of a lease answers its hop', async (world) => {
   const ends: [string, string, (slave: FakeSlave) => Promise<unknown> | unknown][] = [
-    ['cancel', 'lost', () => world.done(world.frontier.cancel(world.crawl('cancel')))],
-    ['pause', 'later', () => world.done(world.frontier.setPaused(world.crawl('pause'), true))],
-    ['session', 'lost', (slave) => world.frontier.dispatcher.remove(slave)],
+    ['cancel', 'lost', () => world.done(world.frontier.cancel('cancel'))],
+    ['pause', 'later', () => world.done(world.frontier.pause('pause'))],
+    ['session', 'lost', (slave) => world.frontier.leave(slave)],
     ['lease', 'lost', () => world.advance(70_000)],
-    ['drain', 'later', () => world.frontier.dispatcher.drain()],
+    ['drain', 'later', () => world.rooms.dispatcher.drain()],
   ];
   for (const [name, state, end] of ends) {
     const url = `http://${name}.test/`;
@@ -113,8 +115,8 @@ worldTest('every end of a lease answers its hop', async (world) => {
     await end(slave);
     await world.done(asked);
     assert.equal(answer.state, state, name);
-    world.frontier.dispatcher.remove(slave);
-    if (name !== 'drain') await world.done(world.frontier.cancel(world.crawl(name)));
+    world.frontier.leave(slave);
+    if (name !== 'drain') await world.done(world.frontier.cancel(name));
   }
 });
 
@@ -135,7 +137,7 @@ worldTest('a robots.txt that is redirected counts for the host that it leads to'
   for (const { lease } of [one, two]) {
     const nothing = Buffer.alloc(0);
     await world.done(
-      world.frontier.reports.robots(slave, lease.id, taskId(lease), answered, nothing),
+      world.frontier.report(lease, { verb: 'task.robots', answer: answered, file: nothing }),
     );
   }
   await world.advance(1_100);
@@ -149,7 +151,7 @@ worldTest('a 429 of robots.txt holds the host', async (world) => {
   assert.ok(lease);
   const said = { status: 429, retryAfterMs: 60_000 } as const;
   await world.done(
-    world.frontier.reports.robots(slave, lease.id, taskId(lease), said, Buffer.alloc(0)),
+    world.frontier.report(lease, { verb: 'task.robots', answer: said, file: Buffer.alloc(0) }),
   );
   assert.equal(lease.host.group.pace.record.lessons, 1);
   await world.advance(50_000);

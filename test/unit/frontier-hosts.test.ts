@@ -4,7 +4,7 @@ import test from 'node:test';
 import { clockMs } from '../../master/machine/clock.ts';
 import { encodeBreaker, encodeRobots } from '../../master/store/records.ts';
 import type { FakeSlave } from '../support/fake-slave.ts';
-import { type Bounds, hostHash, leaseOf, reportOf, taskId, World } from '../support/world.ts';
+import { type Bounds, hostHash, leaseOf, reportOf, World } from '../support/world.ts';
 
 const hub = 'http://hub.test/';
 const bounds: Bounds = { queuesMax: 4, tasksMax: 1_000 };
@@ -43,7 +43,7 @@ hostsTest('a page that names many hosts takes memory for a few; all are crawled'
   await world.seed(hub, any);
   const links = hosts(60);
   await world.page(slave, hub, { links });
-  const { queues } = world.frontier.crawls;
+  const { queues } = world.rooms.crawls;
   const counts: number[] = [];
   const urls: string[] = [];
   while (slave.leases.size > 0) {
@@ -62,9 +62,9 @@ hostsTest('a page that names many hosts takes memory for a few; all are crawled'
 hostsTest('after a start hosts are read in as there is room', async (world) => {
   await world.seed(hosts(30), any);
   world.crash();
-  const { queues } = world.frontier.crawls;
+  const { queues } = world.rooms.crawls;
   assert.equal(queues.count, 0, 'none before one is wanted');
-  assert.ok(world.frontier.dispatcher.hasDue, 'but they are there');
+  assert.ok(world.rooms.dispatcher.hasDue, 'but they are there');
   const slave = world.slave('slave', 2);
   await world.settle();
   assert.ok(queues.count <= 4);
@@ -81,9 +81,8 @@ hostsTest('a parked task that is reported is done', async (world) => {
   world.crash();
   const slave = world.slave('slave', 0);
   await world.settle();
-  const { reports } = world.frontier;
-  const report = () =>
-    world.done(reports.report(slave, lease.id, taskId(lease), reportOf(lease.task.url)));
+  const claim = { ...lease, holder: slave };
+  const report = () => world.done(world.frontier.report(claim, reportOf(lease.task.url)));
   assert.equal(await report(), 'done');
   assert.equal(await report(), 'stale');
   assert.equal(world.crawl().counters.waiting, 29);
@@ -94,16 +93,16 @@ hostsTest(
   async (world) => {
     await world.seed(hosts(20), any, 'first');
     await world.seed(hosts(20, 'other'), any, 'second');
-    const { queues } = world.frontier.crawls;
+    const { queues } = world.rooms.crawls;
     const first = world.crawl('first');
-    await world.done(world.frontier.setPaused(first, true));
+    await world.done(world.frontier.pause(first.name));
     assert.equal(first.queues.size, 0);
     const slave = world.slave('slave', 1);
     await world.settle();
     const second = await crawlAll(world, slave);
     assert.deepEqual(second.sort(), hosts(20, 'other').sort());
     assert.equal(queues.count, 0);
-    await world.done(world.frontier.setPaused(first, false));
+    await world.done(world.frontier.resume(first.name));
     await world.settle();
     assert.deepEqual((await crawlAll(world, slave)).sort(), hosts(20).sort());
   },
@@ -112,7 +111,7 @@ hostsTest(
 hostsTest('what is leased of a paused crawl may come in', async (world) => {
   const slave = world.slave('slave', 2);
   await world.seed(hosts(20), any);
-  await world.done(world.frontier.setPaused(world.crawl(), true));
+  await world.done(world.frontier.pause('default'));
   assert.equal(world.crawl().queues.size, 2, 'those that are leased');
   for (const lease of [...slave.leases]) {
     assert.equal(await world.done(world.report(slave, lease)), 'done');
@@ -149,7 +148,7 @@ hostsTest('a crawl at its page limit keeps no hosts in memory', async (world) =>
   await world.seed(hosts(20), { ...any, maxPages: 1 });
   await world.page(slave, slave.urls[0] ?? '');
   assert.equal(world.crawl().state, 'finished');
-  assert.equal(world.frontier.crawls.queues.count, 0);
+  assert.equal(world.rooms.crawls.queues.count, 0);
   assert.equal(world.crawl().counters.waiting, 19, 'they are there');
 });
 
@@ -157,10 +156,10 @@ hostsTest('a host keeps its delay though it was parked meanwhile', async (world)
   const slave = world.slave('slave', 1);
   await world.seed(['http://a.test/1', 'http://a.test/2'], { ...any, delayMs: 5_000 });
   await world.page(slave, slave.urls[0] ?? '');
-  await world.done(world.frontier.setPaused(world.crawl(), true));
-  assert.equal(world.frontier.crawls.queues.count, 0);
+  await world.done(world.frontier.pause('default'));
+  assert.equal(world.rooms.crawls.queues.count, 0);
   await world.advance(2_000);
-  await world.done(world.frontier.setPaused(world.crawl(), false));
+  await world.done(world.frontier.resume('default'));
   await world.settle();
   assert.deepEqual(slave.urls, [], 'not before its delay is over');
   await world.advance(3_100);

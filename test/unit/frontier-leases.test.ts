@@ -26,7 +26,7 @@ worldTest('a failed fetch waits, longer every time, and is buried at last', asyn
     world.lines().map(({ error }) => error?.attempts),
     [3],
   );
-  const { urls } = world.frontier.buried.list(world.crawl(), undefined, 10);
+  const { urls } = world.frontier.crawls.buried('default', undefined, 10);
   assert.deepEqual(urls, [{ url: `${a}/`, kind: 'connect', message: 'refused', attempts: 3 }]);
 });
 
@@ -63,11 +63,11 @@ worldTest('the buried are replayed, one or all, each once', async (world) => {
   await world.settle();
   for (const url of urls) await world.fail(slave, url);
   assert.equal(world.crawl().state, 'finished');
-  assert.equal(await world.done(world.frontier.buried.replay(world.crawl(), `${a}/2`)), 1);
+  assert.equal(await world.done(world.frontier.replay('default', `${a}/2`)), 1);
   assert.deepEqual(slave.urls, [`${a}/2`]);
   assert.equal(world.crawl().state, 'running');
-  assert.equal(await world.done(world.frontier.buried.replay(world.crawl(), `${a}/none`)), 0);
-  const both = [1, 2].map(() => world.frontier.buried.replay(world.crawl(), undefined));
+  assert.equal(await world.done(world.frontier.replay('default', `${a}/none`)), 0);
+  const both = [1, 2].map(() => world.frontier.replay('default', undefined));
   const counts = await world.done(Promise.all(both));
   assert.deepEqual(counts, [3, 0], 'asked twice at once');
   assert.deepEqual(slave.urls.sort(), urls);
@@ -92,8 +92,8 @@ worldTest('the buried come in pages', async (world) => {
   const slave = world.slave();
   await world.settle();
   for (const url of urls) await world.fail(slave, url);
-  const first = world.frontier.buried.list(world.crawl(), undefined, 3);
-  const second = world.frontier.buried.list(world.crawl(), first.next, 3);
+  const first = world.frontier.crawls.buried('default', undefined, 3);
+  const second = world.frontier.crawls.buried('default', first.next, 3);
   assert.deepEqual([...first.urls, ...second.urls].map(({ url }) => url).sort(), urls);
   assert.equal(second.next, undefined);
 });
@@ -116,7 +116,7 @@ worldTest('a report without a lease counts, and takes the lease away', async (wo
   const [lease] = slow.leases;
   await world.advance(leaseMs + 1_000);
   assert.deepEqual(slow.cancelled, [lease]);
-  world.frontier.dispatcher.remove(slow);
+  world.frontier.leave(slow);
   const other = world.slave('other');
   await world.settle();
   const held = [...other.leases];
@@ -176,8 +176,9 @@ worldTest('ids that mean nothing are stale', async (world) => {
   wrongHost[6] = (wrongHost[6] ?? 0) ^ 1;
   const wrongCrawl = Buffer.from(taskId(lease));
   wrongCrawl[3] = 9;
-  for (const id of [Buffer.alloc(0), Buffer.alloc(5), Buffer.alloc(22), wrongHost, wrongCrawl]) {
-    const verdict = world.frontier.reports.report(slave, 1, id, reportOf(`${a}/`));
+  for (const name of [Buffer.alloc(0), Buffer.alloc(5), Buffer.alloc(22), wrongHost, wrongCrawl]) {
+    const claim = { holder: slave, id: 1, name };
+    const verdict = world.frontier.report(claim, reportOf(`${a}/`));
     assert.equal(await world.done(verdict), 'stale');
   }
   assert.equal(slave.leases.size, 1);
@@ -190,7 +191,7 @@ worldTest(
     const lost = world.slave('lost', 3);
     await world.settle();
     const ids = new Map([...lost.leases].map((one) => [one.task.url, taskId(one)]));
-    world.frontier.dispatcher.remove(lost);
+    world.frontier.leave(lost);
     const slave = world.slave('slave', 1);
     await world.settle();
     const [lease] = slave.leases;
@@ -199,11 +200,11 @@ worldTest(
     const named = ids.get(url === `${b}/1` ? `${a}/1` : `${b}/1`);
     assert.ok(named);
     const error = { kind: 'status', message: '429' } as const;
-    const { reports, dispatcher } = world.frontier;
-    const failed = reports.fail(slave, lease.id, named, error, 60_000);
+    const claim = { holder: slave, id: lease.id, name: named };
+    const failed = world.frontier.release(claim, { error, retryAfterMs: 60_000 });
     assert.equal(await world.done(failed), 'done');
     assert.deepEqual(slave.urls, [url]);
-    assert.ok(dispatcher.release(slave, lease.id));
+    assert.ok(world.rooms.dispatcher.release(lease));
     await world.settle();
     assert.equal(slave.leases.size, 1);
   },
@@ -216,7 +217,7 @@ worldTest('leases of a lost slave return at once', async (world) => {
   await world.settle();
   assert.equal(slave.leases.size, 2);
   other.credit = other.slots = 4;
-  world.frontier.dispatcher.remove(slave);
+  world.frontier.leave(slave);
   await world.settle();
   assert.deepEqual(other.urls.sort(), [`${a}/1`, `${a}/2`]);
   assert.equal(world.crawl().open.leased, 2);
@@ -229,12 +230,12 @@ worldTest('an extended lease does not expire; a lost one is told', async (world)
   const [one, two] = slave.leases;
   assert.ok(one && two);
   await world.advance(leaseMs / 2);
-  assert.deepEqual(world.frontier.dispatcher.extend(slave, [one.id, 99]), [99]);
+  assert.deepEqual(world.frontier.extend(slave, [one.id, 99]), [99]);
   slave.credit = 1;
   await world.advance(leaseMs / 2 + 2_000);
   assert.deepEqual(slave.cancelled, [two]);
   assert.deepEqual(slave.urls, [`${a}/1`]);
-  assert.deepEqual(world.frontier.dispatcher.extend(slave, [one.id, two.id]), [two.id]);
+  assert.deepEqual(world.frontier.extend(slave, [one.id, two.id]), [two.id]);
 });
 
 worldTest('a page that takes its slaves with it is given up', async (world) => {
@@ -245,7 +246,7 @@ worldTest('a page that takes its slaves with it is given up', async (world) => {
     await world.settle();
     if (slave.leases.size === 0) await world.advance(600_000);
     if (slave.leases.size === 0) break;
-    world.frontier.dispatcher.remove(slave);
+    world.frontier.leave(slave);
     await world.settle();
   }
   assert.equal(losses, 12);
@@ -263,10 +264,10 @@ worldTest('a released task waits again, without a failed attempt', async (world)
   const [lease] = slave.leases;
   assert.ok(lease);
   slave.credit = 0;
-  assert.ok(world.frontier.dispatcher.release(slave, lease.id));
-  assert.ok(!world.frontier.dispatcher.release(slave, lease.id));
+  assert.ok(world.rooms.dispatcher.release(lease));
+  assert.ok(!world.rooms.dispatcher.release(lease));
   slave.credit = 1;
-  world.frontier.dispatcher.dispatchSoon();
+  world.rooms.dispatcher.dispatchSoon();
   await world.settle();
   assert.deepEqual(slave.urls, [`${a}/`]);
   assert.equal([...slave.leases][0]?.task.attempts, 0);
@@ -295,10 +296,10 @@ worldTest('nothing is given while it drains', async (world) => {
   await world.seed([`${a}/1`, `${a}/2`]);
   const slave = world.slave('slave', 1);
   await world.settle();
-  world.frontier.dispatcher.drain();
+  world.rooms.dispatcher.drain();
   await world.page(slave, `${a}/1`);
   assert.deepEqual(slave.urls, []);
-  assert.equal(world.frontier.dispatcher.leaseCount, 0);
+  assert.equal(world.rooms.dispatcher.leaseCount, 0);
 });
 
 worldTest('a slave that is no holder changes nothing', async (world) => {
@@ -308,8 +309,8 @@ worldTest('a slave that is no holder changes nothing', async (world) => {
   const [lease] = slave.leases;
   assert.ok(lease);
   const stranger = new FakeSlave('stranger');
-  assert.ok(!world.frontier.dispatcher.release(stranger, lease.id));
-  assert.deepEqual(world.frontier.dispatcher.extend(stranger, [lease.id]), [lease.id]);
+  assert.ok(!world.rooms.dispatcher.release({ holder: stranger, id: lease.id }));
+  assert.deepEqual(world.frontier.extend(stranger, [lease.id]), [lease.id]);
   assert.equal(slave.leases.size, 1);
 });
 
@@ -326,9 +327,9 @@ worldTest('13 pages that a slave holds and extends do not stall a crawl of 201',
   while (world.finished.length === 0 && waitedMs < 3 * lifeMs) {
     for (const lease of [...good.leases]) await world.done(world.report(good, lease));
     if (good.leases.size > 0) continue;
-    world.frontier.dispatcher.heard(hoarder);
+    world.frontier.heard(hoarder);
     const ids = [...hoarder.leases].map(({ id }) => id);
-    world.frontier.dispatcher.extend(hoarder, ids);
+    world.frontier.extend(hoarder, ids);
     await world.advance(5_000);
     waitedMs += 5_000;
   }
@@ -354,11 +355,11 @@ worldTest('hops without end do not keep a lease for ever', async (world) => {
   await world.settle();
   const [lease] = slave.leases;
   assert.ok(lease);
-  const { dispatcher } = world.frontier;
+  const { dispatcher } = world.rooms;
   let waitedMs = 0;
   while (slave.cancelled.length === 0 && waitedMs < 1_000_000) {
-    dispatcher.started(slave, lease.id);
-    const turn = world.frontier.hop(slave, lease.id, `${a}/${waitedMs}`);
+    dispatcher.started(lease);
+    const turn = world.frontier.hop(lease, `${a}/${waitedMs}`);
     dispatcher.extend(slave, [lease.id]);
     await world.advance(6_000);
     waitedMs += 6_000;

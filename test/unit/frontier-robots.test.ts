@@ -4,7 +4,7 @@ import { kindOf } from '../../master/frontier/kinds/kinds.ts';
 import type { RobotsAnswer } from '../../master/frontier/robots/gate.ts';
 import type { CrawlSpecInput } from '../../shared/crawl.ts';
 import type { FakeSlave } from '../support/fake-slave.ts';
-import { leaseOf, specOf, taskId, type World, worldTest } from '../support/world.ts';
+import { leaseOf, specOf, type World, worldTest } from '../support/world.ts';
 
 const site = 'http://a.test';
 const robots = `${site}/robots.txt`;
@@ -14,7 +14,7 @@ async function answer(world: World, slave: FakeSlave, said: RobotsAnswer, text =
   const lease = leaseOf(slave, robots);
   assert.ok(lease, `no lease of ${robots} among ${slave.urls}`);
   const file = Buffer.from(text);
-  const taken = world.frontier.reports.robots(slave, lease.id, taskId(lease), said, file);
+  const taken = world.frontier.report(lease, { verb: 'task.robots', answer: said, file: file });
   return await world.done(taken);
 }
 
@@ -95,12 +95,12 @@ worldTest(
   'a lost slave and a cancelled crawl leave robots.txt to be asked again',
   async (world) => {
     const first = await begin(world);
-    world.frontier.dispatcher.remove(first);
+    world.frontier.leave(first);
     const slave = world.slave('next', 16);
     await world.settle();
     assert.deepEqual(slave.urls, [robots]);
     await world.seed(`${site}/z`, obey, 'second');
-    await world.done(world.frontier.cancel(world.crawl()));
+    await world.done(world.frontier.cancel('default'));
     assert.deepEqual(slave.urls, [robots]);
     await answer(world, slave, { status: 404 });
     assert.deepEqual(slave.urls, [`${site}/z`]);
@@ -118,7 +118,7 @@ worldTest('out of reach: asked again, then its pages are buried with the reason'
   assert.deepEqual(world.lines()[0]?.error, { kind: 'connect', message: 'refused', attempts: 2 });
   assert.equal(world.crawl().state === 'finished' || world.crawl().counters.waiting === 0, true);
   // A replay is the operator's word that it is worth another try.
-  await world.done(world.frontier.buried.replay(world.crawl(), undefined));
+  await world.done(world.frontier.replay('default', undefined));
   assert.deepEqual(slave.urls, [robots]);
   await answer(world, slave, { status: 404 });
   assert.equal(slave.urls.length, 3);
@@ -137,7 +137,7 @@ worldTest('Crawl-delay is honoured up to the limit', async (world) => {
   assert.equal(slave.urls.length, 0, 'the file was a request, too');
   await world.advance(2_000);
   assert.equal(slave.urls.length, 1);
-  for (const { id } of slave.leases) world.frontier.dispatcher.started(slave, id);
+  for (const { id } of slave.leases) world.frontier.started({ holder: slave, id });
   await world.advance(1_000);
   assert.equal(slave.urls.length, 1);
   await world.advance(1_100);
@@ -154,7 +154,7 @@ worldTest('Retry-After holds the whole host, over a restart, too', async (world)
   const [lease] = slave.leases;
   assert.ok(lease);
   const error = { kind: 'status', message: '429 Too Many Requests' } as const;
-  await world.done(world.frontier.reports.fail(slave, lease.id, taskId(lease), error, 30_000));
+  await world.done(world.frontier.release(lease, { error, retryAfterMs: 30_000 }));
   assert.deepEqual(slave.urls, []);
   await world.advance(20_000);
   assert.deepEqual(slave.urls, []);
@@ -174,7 +174,7 @@ worldTest('a clock that is put back makes no hold and no wait longer', async (wo
   const [lease] = slave.leases;
   assert.ok(lease);
   const error = { kind: 'status', message: '429 Too Many Requests' } as const;
-  await world.done(world.frontier.reports.fail(slave, lease.id, taskId(lease), error, 30_000));
+  await world.done(world.frontier.release(lease, { error, retryAfterMs: 30_000 }));
   world.crash(0, hourMs);
   slave = world.slave('slave', 16);
   await world.advance(20_000);
@@ -213,7 +213,7 @@ worldTest('records of hosts are swept when nobody needs them any more', async (w
   const [lease] = slave.leases;
   assert.ok(lease);
   const error = { kind: 'status', message: '429 Too Many Requests' } as const;
-  await world.done(world.frontier.reports.fail(slave, lease.id, taskId(lease), error, 30_000));
+  await world.done(world.frontier.release(lease, { error, retryAfterMs: 30_000 }));
   const rows = () =>
     (['robots', 'paces'] as const).map((table) => {
       const all = { from: Buffer.alloc(1), to: Buffer.alloc(9, 0xff) };
@@ -224,7 +224,7 @@ worldTest('records of hosts are swept when nobody needs them any more', async (w
   };
   await sweep();
   assert.deepEqual(rows(), [1, 1]);
-  await world.done(world.frontier.cancel(world.crawl()));
+  await world.done(world.frontier.cancel('default'));
   await world.advance(7 * 86_400_000 + 700_000);
   await sweep();
   assert.deepEqual(rows(), [1, 0], 'the robots.txt was good for a day longer');
@@ -238,7 +238,7 @@ worldTest('a robots.txt behind no secure connection is tried once, as pages are'
   const error = { kind: 'tls', message: 'no secure connection: CERT_HAS_EXPIRED' } as const;
   const lease = leaseOf(slave, robots);
   assert.ok(lease);
-  await world.done(world.frontier.reports.fail(slave, lease.id, taskId(lease), error));
+  await world.done(world.frontier.release(lease, { error }));
   await world.settle();
   assert.deepEqual(slave.urls, []);
   for (const line of world.lines()) assert.deepEqual(line.error, { ...error, attempts: 1 });

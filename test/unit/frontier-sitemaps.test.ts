@@ -7,7 +7,7 @@ import { kindOf } from '../../master/frontier/kinds/kinds.ts';
 import type { CrawlSpecInput } from '../../shared/crawl.ts';
 import type { SitemapKind } from '../../shared/protocol.ts';
 import type { FakeSlave } from '../support/fake-slave.ts';
-import { leaseOf, reportOf, specOf, taskId, type World, worldTest } from '../support/world.ts';
+import { leaseOf, reportOf, specOf, type World, worldTest } from '../support/world.ts';
 
 const site = 'http://a.test';
 const map = `${site}/map.xml`;
@@ -25,7 +25,7 @@ async function answerRobots(world: World, slave: FakeSlave, origin: string, text
   const lease = held(slave, `${origin}/robots.txt`);
   const file = Buffer.from(text);
   const said = { status: text === '' ? 404 : 200 };
-  await world.done(world.frontier.reports.robots(slave, lease.id, taskId(lease), said, file));
+  await world.done(world.frontier.report(lease, { verb: 'task.robots', answer: said, file: file }));
 }
 
 function held(slave: FakeSlave, url: string): Lease {
@@ -47,7 +47,7 @@ function whole(url: string, kind: SitemapKind, urls: readonly string[] = []): Si
 
 async function tell(world: World, slave: FakeSlave, url: string, said: SitemapPart) {
   const lease = held(slave, url);
-  return await world.done(world.frontier.sitemaps.take(slave, lease.id, taskId(lease), said));
+  return await world.done(world.frontier.report(lease, { verb: 'task.sitemap', ...said }));
 }
 
 const robotsOf = (...urls: readonly string[]) => urls.map((url) => `Sitemap: ${url}\n`).join('');
@@ -79,7 +79,7 @@ worldTest('a sitemap in parts: each counts at once, the last one ends it', async
   const lease = held(slave, map);
   await tell(world, slave, map, whole(map, 'urlset', [`${site}/c`]));
   assert.equal(leaseOf(slave, map), undefined);
-  const late = world.frontier.sitemaps.take(slave, lease.id, taskId(lease), first);
+  const late = world.frontier.report(lease, { verb: 'task.sitemap', ...first });
   assert.equal(await world.done(late), 'stale');
   assert.equal(world.lines().length, 1);
 });
@@ -210,7 +210,7 @@ worldTest('one that was fetched as a page has failed', async (world) => {
   const slave = await begin(world, robotsOf(map), { attemptsMax: 1 });
   const lease = held(slave, map);
   const report = reportOf(map, { links: [`${site}/x`] });
-  const taken = world.frontier.reports.report(slave, lease.id, taskId(lease), report);
+  const taken = world.frontier.report(lease, report);
   assert.equal(await world.done(taken), 'done');
   assert.deepEqual(slave.urls, [`${site}/`]);
   assert.equal(world.lines()[0]?.error?.kind, 'protocol');
@@ -226,9 +226,9 @@ worldTest('a page is not ended by the word of a sitemap', async (world) => {
 worldTest('a cancelled crawl takes no sitemap any more', async (world) => {
   const slave = await begin(world, robotsOf(map));
   const lease = held(slave, map);
-  await world.done(world.frontier.cancel(world.crawl()));
+  await world.done(world.frontier.cancel('default'));
   const said = whole(map, 'urlset', [`${site}/b`]);
-  const late = world.frontier.sitemaps.take(slave, lease.id, taskId(lease), said);
+  const late = world.frontier.report(lease, { verb: 'task.sitemap', ...said });
   assert.equal(await world.done(late), 'stale');
   assert.deepEqual(slave.urls, []);
 });

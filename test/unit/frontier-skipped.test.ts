@@ -1,7 +1,7 @@
 /** Skipped links: counted once per link, listed, and reported to the operator. */
 import assert from 'node:assert/strict';
 import { lineOf } from '../../master/sinks/result-lines.ts';
-import { leaseOf, taskId, type World, worldTest } from '../support/world.ts';
+import { leaseOf, type World, worldTest } from '../support/world.ts';
 
 const a = 'http://a.example';
 const b = 'http://b.example';
@@ -175,7 +175,7 @@ worldTest('failures are counted by kind, and no more once they are replayed', as
   const tls = leaseOf(slave, `${a}/tls`);
   assert.ok(tls);
   const error = { kind: 'tls', message: 'no secure connection' } as const;
-  await world.done(world.frontier.reports.fail(slave, tls.id, taskId(tls), error));
+  await world.done(world.frontier.release(tls, { error }));
   // No second try mends that.
   assert.deepEqual(world.crawl().status().errors, { status: 1, tls: 1 });
   await world.fail(slave, `${a}/down`);
@@ -184,7 +184,7 @@ worldTest('failures are counted by kind, and no more once they are replayed', as
   await world.fail(slave, `${a}/down`);
   assert.deepEqual(world.crawl().status().errors, { status: 1, tls: 1, connect: 1 });
   assert.deepEqual([world.crawl().counters.failed, world.crawl().counters.buried], [3, 2]);
-  await world.done(world.frontier.buried.replay(world.crawl(), undefined));
+  await world.done(world.frontier.replay('default', undefined));
   assert.deepEqual(world.crawl().status().errors, { status: 1 });
   assert.equal(world.crawl().counters.failed, 1);
 });

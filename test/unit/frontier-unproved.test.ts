@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Lease } from '../../master/frontier/dispatch/leases.ts';
 import { FakeSlave } from '../support/fake-slave.ts';
-import { leaseOf, taskId, type World, worldTest } from '../support/world.ts';
+import { leaseOf, type World, worldTest } from '../support/world.ts';
 
 const unproved = { hosts: 'unproved' } as const;
 const urlsOf = (count: number, path = '', from = 0) =>
@@ -11,7 +11,7 @@ const urlsOf = (count: number, path = '', from = 0) =>
 function join(world: World, name: string, slots: number, trials = 0): FakeSlave {
   const slave = new FakeSlave(name, slots * 2 + trials, slots);
   slave.trials = trials;
-  world.frontier.dispatcher.add(slave);
+  world.frontier.give(slave);
   return slave;
 }
 
@@ -21,7 +21,7 @@ const timeout = { kind: 'timeout', message: 'no answer' } as const;
 async function unanswered(world: World, slave: FakeSlave, url: string): Promise<void> {
   const lease = leaseOf(slave, url);
   assert.ok(lease, url);
-  await world.done(world.frontier.reports.fail(slave, lease.id, taskId(lease), timeout));
+  await world.done(world.frontier.release(lease, { error: timeout }));
 }
 
 worldTest(
@@ -31,7 +31,7 @@ worldTest(
     await world.seed(urlsOf(100));
     await world.settle();
     assert.equal(slaves[0] && slaves[1] && slaves[0].leases.size + slaves[1].leases.size, 5);
-    for (const slave of slaves) world.frontier.dispatcher.remove(slave);
+    for (const slave of slaves) world.frontier.leave(slave);
     const small = join(world, 'small', 1);
     await world.settle();
     assert.equal(small.leases.size, 1);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { FakeSlave } from '../support/fake-slave.ts';
-import { leaseOf, reportOf, specOf, taskId, worldTest } from '../support/world.ts';
+import { leaseOf, reportOf, specOf, worldTest } from '../support/world.ts';
 
 const a = 'http://a.example';
 const b = 'http://b.example';
@@ -155,9 +155,9 @@ for (const [order, expected] of [
 
 worldTest('a higher priority goes first, and links inherit it', async (world) => {
   const spec = specOf({ order: 'priority' });
-  await world.done(world.frontier.seed('default', spec, [`${a}/low`], -5));
-  await world.done(world.frontier.seed('default', spec, [`${a}/mid`]));
-  await world.done(world.frontier.seed('default', spec, [`${a}/high`], 1000));
+  await world.done(world.offerSeeds([`${a}/low`], spec, { priority: -5 }));
+  await world.done(world.offerSeeds([`${a}/mid`], spec));
+  await world.done(world.offerSeeds([`${a}/high`], spec, { priority: 1000 }));
   const slave = world.slave('slave', 1);
   await world.settle();
   const order: string[] = [];
@@ -210,14 +210,14 @@ worldTest('a paused crawl gives no tasks, takes reports, and goes on', async (wo
   await world.seed([`${a}/1`, `${a}/2`]);
   const slave = world.slave('slave', 1);
   await world.settle();
-  await world.done(world.frontier.setPaused(world.crawl(), true));
+  await world.done(world.frontier.pause('default'));
   await world.page(slave, `${a}/1`);
   assert.deepEqual(slave.urls, []);
   world.crash();
   const again = world.slave('again', 1);
   await world.settle();
   assert.deepEqual(again.urls, []);
-  await world.done(world.frontier.setPaused(world.crawl(), false));
+  await world.done(world.frontier.resume('default'));
   assert.deepEqual(again.urls, [`${a}/2`]);
 });
 
@@ -225,10 +225,10 @@ worldTest('a crawl that was done while it was paused ends when it goes on', asyn
   await world.seed(`${a}/`);
   const slave = world.slave();
   await world.settle();
-  await world.done(world.frontier.setPaused(world.crawl(), true));
+  await world.done(world.frontier.pause('default'));
   await world.page(slave, `${a}/`);
   assert.deepEqual(world.finished, []);
-  await world.done(world.frontier.setPaused(world.crawl(), false));
+  await world.done(world.frontier.resume('default'));
   assert.deepEqual(world.finished, ['default']);
 });
 
@@ -239,7 +239,7 @@ worldTest('a cancelled crawl leaves nothing behind but its name', async (world) 
   await world.settle();
   const lease = leaseOf(slave, `${a}/1`);
   const late = world.report(slave, leaseOf(slave, `${a}/2`), { links: [`${a}/3`] });
-  await world.done(world.frontier.cancel(world.crawl()));
+  await world.done(world.frontier.cancel('default'));
   assert.equal(await world.done(late), 'stale');
   assert.deepEqual(slave.urls, [`${a}/other`]);
   assert.equal(slave.cancelled.length, 1);
@@ -264,7 +264,7 @@ worldTest('a crawl can be cancelled while others work without a pause', async (w
     return { changes: [], done: () => {} };
   });
   world.commits.request();
-  await world.done(world.frontier.cancel(world.crawl()));
+  await world.done(world.frontier.cancel('default'));
   assert.deepEqual(world.rows('tasks'), []);
   isBusy = false;
 });
@@ -323,17 +323,18 @@ worldTest('senders wait when the filter queue is full, and are let in again', as
   const links = `${b}/${'x'.repeat(1000)}\n`.repeat(1000);
   const reports = [...slave.leases].map((lease) => {
     const report = { ...reportOf(lease.task.url), links: Buffer.from(links) };
-    return world.frontier.reports.report(slave, lease.id, taskId(lease), report);
+    return world.frontier.report(lease, report);
   });
-  assert.ok(world.frontier.isFull);
-  await world.done(world.frontier.room());
-  assert.ok(!world.frontier.isFull);
+  const room = world.frontier.room();
+  assert.ok(room);
+  await world.done(room);
+  assert.equal(world.frontier.room(), undefined);
   await world.done(Promise.all(reports));
   assert.equal(world.lines().length, 80);
 });
 
 worldTest('there are at most 1,000 crawls, and those that there are go on', async (world) => {
-  const { crawls } = world.frontier;
+  const { crawls } = world.rooms;
   const spec = specOf({ urlsExpected: 1 });
   for (let i = 0; i < 1_000; i++) crawls.open(`crawl-${i}`, spec);
   const limit = { name: 'CommandError', code: 'E_LIMIT' };

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
 import { isHttpUrl, withHttpImages } from '../../master/frontier/commit/image-addresses.ts';
-import { leaseOf, reportOf, taskId, worldTest } from '../support/world.ts';
+import { leaseOf, reportOf, worldTest } from '../support/world.ts';
 
 const a = 'http://a.example';
 
@@ -76,7 +76,7 @@ worldTest('images of a report that are no URLs are dropped and counted', async (
   assert.ok(lease);
   const images = [`${a}/x.png`, `a\n${a}/forged.png`, 'data:x', `${a}/\x1b]0;x\x07`];
   const report = reportOf(`${a}/`, { images });
-  await world.done(world.frontier.reports.report(slave, lease.id, taskId(lease), report));
+  await world.done(world.frontier.report(lease, report));
   assert.deepEqual(world.images(), [`${a}/x.png`]);
   const [line] = world.lines() as { images?: unknown; imagesCut?: number }[];
   assert.deepEqual(line?.images, [{ src: `${a}/x.png`, via: 'img' }]);

@@ -32,13 +32,13 @@ test('lease: is held by its holder alone, until it ends', () => {
   const leases = new Leases(100, 1000);
   const [one, other] = [new FakeSlave('one'), new FakeSlave('other')];
   const lease = leases.give({ ...terms, task: makeTask(), name, host, holder: one }, 0);
-  assert.equal(leases.held(lease.id, one), lease);
-  assert.equal(leases.held(lease.id, other), undefined);
-  assert.equal(leases.held(lease.id + 1, one), undefined);
+  assert.equal(leases.held({ id: lease.id, holder: one }), lease);
+  assert.equal(leases.held({ id: lease.id, holder: other }), undefined);
+  assert.equal(leases.held({ id: lease.id + 1, holder: one }), undefined);
   assert.deepEqual([...one.leases], [lease]);
   leases.end(lease);
   leases.end(lease);
-  assert.equal(leases.held(lease.id, one), undefined);
+  assert.equal(leases.held({ id: lease.id, holder: one }), undefined);
   assert.equal(one.leases.size, 0);
   assert.equal(leases.count, 0);
 });

@@ -2,7 +2,11 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
 import type { Hop, Host, Line, Manners, Turn } from '../../master/frontier/politeness/host.ts';
-import { Politeness, type PolitenessOptions } from '../../master/frontier/politeness/politeness.ts';
+import {
+  type HostSource,
+  Politeness,
+  type PolitenessOptions,
+} from '../../master/frontier/politeness/politeness.ts';
 import { TaskQueue } from '../../master/frontier/tasks/tasks.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 import { pageKind } from '../../master/store/records.ts';
@@ -12,14 +16,13 @@ const store = new MemoryStore();
 let lastSeq = 0;
 
 const nothing = () => undefined;
+/** Hosts without a past, in these groups. */
+function sourceOf(groupOf: HostSource['groupOf']): HostSource {
+  return { hashOf, groupOf, robotsFile: nothing, met: nothing, metGroup: nothing };
+}
+
 const defaults: PolitenessOptions = {
-  hashOf,
-  groupOf: (key) => key,
-  robotsOf: nothing,
-  onHost: nothing,
-  onGroup: nothing,
-  onMet: nothing,
-  onRefused: nothing,
+  hosts: sourceOf((key) => key),
   askedUntil: Number.NEGATIVE_INFINITY,
 };
 
@@ -267,7 +270,7 @@ test('politeness: a long hold puts redirects off, a dropped one holds up nobody'
 });
 
 test('politeness: hosts of a group share delay and concurrency, and take turns', () => {
-  const politeness = makePoliteness({ groupOf: () => 'all' });
+  const politeness = makePoliteness({ hosts: sourceOf(() => 'all') });
   const { host } = addHost(politeness, 'a', { delayMs: 100, perHost: 2 });
   addHost(politeness, 'b', { delayMs: 50, perHost: 3 });
   const { host: third } = addHost(politeness, 'c', { delayMs: 0, perHost: 9 }, 1);
@@ -283,7 +286,9 @@ test('politeness: hosts of a group share delay and concurrency, and take turns',
 });
 
 test('politeness: nothing of a host starts before its group is known', () => {
-  const politeness = makePoliteness({ groupOf: (key) => (key === 'b' ? undefined : 'all') });
+  const politeness = makePoliteness({
+    hosts: sourceOf((key) => (key === 'b' ? undefined : 'all')),
+  });
   addHost(politeness, 'a', { delayMs: 100, perHost: 1 });
   const { host } = addHost(politeness, 'b', { delayMs: 100, perHost: 1 });
   assert.deepEqual(takeAll(politeness, 0), ['a']);
@@ -298,10 +303,8 @@ test('politeness: nothing of a host starts before its group is known', () => {
 
 test('politeness: a host that dies does not hold up the others of its group', () => {
   const refused: string[] = [];
-  const politeness = makePoliteness({
-    groupOf: () => 'all',
-    onRefused: ({ key }) => refused.push(key),
-  });
+  const politeness = makePoliteness({ hosts: sourceOf(() => 'all') });
+  politeness.tell({ met: nothing, refused: ({ key }) => refused.push(key) });
   const { host } = addHost(politeness, 'a', { delayMs: 10, perHost: 9 }, 3);
   addHost(politeness, 'b', { delayMs: 10, perHost: 9 }, 3);
   const error = { kind: 'dns', message: 'none' } as const;

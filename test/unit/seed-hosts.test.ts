@@ -162,7 +162,7 @@ worldTest('a crawl waits for the look-up of its seeds, and keeps what was found'
   const seeded = world.seed(['http://in.example/', 'http://gone.example/', `${digits}/`]);
   await world.settle();
   const crawl = world.crawl();
-  world.frontier.settle(crawl);
+  world.rooms.lifeCycle.settle(crawl);
   assert.deepEqual([crawl.state, crawl.open.offered], ['running', 1]);
   answer(new Map([['in.example', ['10.0.0.1']]]));
   await seeded;
@@ -175,7 +175,7 @@ worldTest('a crawl waits for the look-up of its seeds, and keeps what was found'
     asked.push([...names]);
     return new Map([['gone.example', ['192.168.0.1']]]);
   };
-  const resolved = world.frontier.resolveSeeds();
+  const resolved = world.rooms.admission.resolve();
   assert.ok(!world.crawl().active);
   await world.done(resolved);
   assert.deepEqual(asked, [['gone.example']]);

@@ -188,6 +188,43 @@ test('tidy: the ways through the rooms of the master go down', () => {
   }, inMaster);
 });
 
+/** What the rest of the master sees of the frontier, and types of it without any code. */
+const face = [
+  ...['frontier', 'frontier-events', 'crawl/crawl-view', 'crawl/seed-hosts'],
+  ...['commit/results', 'dispatch/leases'],
+].map((name) => `master/frontier/${name}.ts`);
+/** Who else may import what: with a reason. */
+const besidesTheFace: readonly (readonly [importer: RegExp, rooms: RegExp, why: string])[] = [
+  [/^master\/master\.ts$/, /\/rooms\.ts$/, 'makes the frontier, and ends it'],
+  [/^master\/(cli\/\w+-?\w+|refusals)\.ts$/, /\/patterns\.ts$/, 'checks flags before a start'],
+  [/^master\/cli\/serve-options\.ts$/, /\/grouping\.ts$/, 'the values of a flag'],
+  [/^master\/repair\//, /\/(kinds|filter)\//, 'works on a store without a frontier'],
+];
+
+test('tidy: outside, nothing of the frontier is imported but its face', () => {
+  const used = new Set<string>();
+  nobody((source) => {
+    if (!/^master\/(?!frontier\/)/.test(source.path)) return false;
+    const rooms = importsOf(source).filter((name) => name.startsWith('master/frontier/'));
+    const others = rooms.filter((name) => !face.includes(name));
+    return others.some((name) => {
+      const exception = besidesTheFace.find(([who, of]) => who.test(source.path) && of.test(name));
+      if (exception !== undefined) used.add(exception[2]);
+      return exception === undefined;
+    });
+  });
+  assert.equal(used.size, besidesTheFace.length, 'an exception that nobody needs');
+});
+
+test('tidy: the face of the frontier stays small', () => {
+  const { code } = sourceAt('master/frontier/frontier.ts');
+  const [, body = ''] = /^export class Frontier \{\n([\s\S]*?)^\}/m.exec(code) ?? [];
+  const member = /^ {2}(?:(?:readonly|get|async) )*(?!readonly|get |async|constructor)([a-z]\w*)/gm;
+  const members = [...body.matchAll(member)].map(([, name = '']) => name);
+  assert.ok(members.includes('report') && members.includes('crawls'), `${members}`);
+  assert.ok(members.length <= 17, `${members.length}: ${members}`);
+});
+
 test('tidy: only a crawl changes its state and its numbers', () => {
   nobody(({ path, code }) => {
     if (path.startsWith('master/frontier/crawl/')) return false;

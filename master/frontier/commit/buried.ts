@@ -7,20 +7,20 @@ import type { Replies } from '../../../shared/protocol.ts';
 import { crawlKey, decodeBuried, fingerprintKeyBytes } from '../../store/records.ts';
 import type { Row, Store } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
-import { type Entry, smallEntryBytes } from './entry.ts';
+import { smallEntryBytes } from './entry.ts';
+import type { Pipeline } from './pipeline.ts';
 
 /** Rows read, and put back, at once. */
 const replayBatch = 1_000;
 
 export class Buried {
   readonly #store: Store;
-  readonly #put: (entry: Entry) => void;
+  readonly #pipeline: Pipeline;
   #replaying: Promise<unknown> = Promise.resolve();
 
-  /** `put` is the filter queue's. */
-  constructor(store: Store, put: (entry: Entry) => void) {
+  constructor(store: Store, pipeline: Pipeline) {
     this.#store = store;
-    this.#put = put;
+    this.#pipeline = pipeline;
   }
 
   /** Returns `limit` of them after `after`, in the order of their fingerprints.
@@ -54,7 +54,9 @@ export class Buried {
       const rows = page.filter(({ value }) => url === undefined || decodeBuried(value).url === url);
       if (rows.length > 0) {
         const bytes = rows.length * smallEntryBytes;
-        await new Promise<void>((done) => this.#put({ kind: 'replay', crawl, bytes, rows, done }));
+        await new Promise<void>((done) =>
+          this.#pipeline.put({ kind: 'replay', crawl, bytes, rows, done }),
+        );
       }
       replayed += rows.length;
       after = page.at(-1)?.key;

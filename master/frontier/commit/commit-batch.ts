@@ -51,6 +51,7 @@ export class CommitBatch {
   readonly admitted: NewTask[] = [];
   readonly removed: Task[] = [];
   readonly released: { task: Task; record: TaskRecord }[] = [];
+  readonly buried: { readonly url: string; readonly error: FetchErrorBody }[] = [];
   readonly #fingerprinter: Fingerprinter;
   /** For a URL while links are hashed. */
   readonly #nested: Fingerprinter;
@@ -194,6 +195,7 @@ export class CommitBatch {
     const value = encodeBuried({ url, depth, priority, attempts, ...error });
     this.#changes.push({ table: 'buried', key, value });
     crawl.books.buried(error.kind);
+    this.buried.push({ url, error });
   }
 
   /** Back from the buried: to be fetched as if it were new. */

@@ -8,6 +8,7 @@ import type { PackedReport } from '../../store/result-rows.ts';
 import type { Row } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import type { FoundAddresses } from '../crawl/seed-hosts.ts';
+import type { RobotsAnswer } from '../robots/gate.ts';
 import type { Task } from '../tasks/tasks.ts';
 
 export type Report = {
@@ -22,6 +23,23 @@ export type SitemapPart = Pick<Requests['task.sitemap'], 'kind' | 'urls' | 'imag
   readonly end?:
     | { readonly result: Result; readonly urls: number; readonly images: number }
     | undefined;
+};
+
+/** The successful answer to a task, by the verb of its message. */
+export type Answer =
+  | ({ readonly verb: 'task.report' } & Report)
+  | ({ readonly verb: 'task.sitemap' } & SitemapPart)
+  | {
+      readonly verb: 'task.robots';
+      readonly answer: RobotsAnswer;
+      readonly file: Uint8Array;
+    };
+
+/** A fetch that failed. `isFinal`: not tried again, however many attempts are left. */
+export type FailedFetch = {
+  readonly error: FetchErrorBody;
+  readonly retryAfterMs?: number | undefined;
+  readonly isFinal?: boolean | undefined;
 };
 
 /** Where links come from; `url` is '' when that is not known. */

@@ -15,14 +15,16 @@ const tightBytesMax = 256 << 10;
 const expectedShare = 4;
 
 export class FilterQueue {
-  readonly #isTight: () => boolean;
+  readonly #memory: { readonly isTight: boolean };
   #entries: Entry[] = [];
   #bytes = 0;
   #expectedBytes = 0;
-  #waitingForRoom: (() => void)[] = [];
+  /** While somebody waits. */
+  #roomAgain: Promise<void> | undefined;
+  #hasRoom: () => void = () => {};
 
-  constructor(isTight: () => boolean) {
-    this.#isTight = isTight;
+  constructor(memory: { readonly isTight: boolean }) {
+    this.#memory = memory;
   }
 
   get isFull(): boolean {
@@ -31,18 +33,20 @@ export class FilterQueue {
   }
 
   get #bytesMax(): number {
-    return this.#isTight() ? tightBytesMax : bytesMax;
+    return this.#memory.isTight ? tightBytesMax : bytesMax;
   }
 
   get isEmpty(): boolean {
     return this.#entries.length === 0;
   }
 
-  /** Resolves when there is room again. */
-  room(): Promise<void> {
-    return this.isFull
-      ? new Promise((resolve) => this.#waitingForRoom.push(resolve))
-      : Promise.resolve();
+  /** Resolves when there is room again; undefined: there is. */
+  room(): Promise<void> | undefined {
+    if (!this.isFull) return undefined;
+    this.#roomAgain ??= new Promise((resolve) => {
+      this.#hasRoom = resolve;
+    });
+    return this.#roomAgain;
   }
 
   put(entry: Entry): void {
@@ -89,8 +93,7 @@ export class FilterQueue {
 
   makeRoom(): void {
     if (this.isFull || this.#bytes > this.#bytesMax / 2) return;
-    const waiting = this.#waitingForRoom;
-    this.#waitingForRoom = [];
-    for (const resolve of waiting) resolve();
+    this.#roomAgain = undefined;
+    this.#hasRoom();
   }
 }

@@ -1,54 +1,75 @@
 /**
- * The answers of slaves for their tasks: a report, a robots.txt, a failure. Each claims its task,
- * updates its host's pace, and goes to the filter queue, to be acknowledged when it is on the disk.
- * Also the ends of tasks without an answer: given up, or refused by the state of the host.
+ * The answers of slaves for their tasks: a report, a part of a sitemap, a robots.txt, a failure.
+ * Each claims its task, updates its host's pace, and goes through the pipeline, to be acknowledged
+ * when it is on the disk. Also what politeness and dispatcher find without an answer: a host that a
+ * crawl meets, and tasks that are given up, or refused by the state of their host.
  */
 import type { FetchErrorBody } from '../../../shared/requests.ts';
 import { hostKeyOf } from '../../../shared/url.ts';
 import { clockMs } from '../../machine/clock.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import type { Crawls } from '../crawl/crawls.ts';
-import type { Dispatcher } from '../dispatch/dispatcher.ts';
-import type { LeaseHolder } from '../dispatch/leases.ts';
+import type { Dispatcher, LossEvents } from '../dispatch/dispatcher.ts';
+import type { Claim, LeaseHolder } from '../dispatch/leases.ts';
 import { kindOf } from '../kinds/kinds.ts';
+import { sitemapsOf } from '../kinds/sitemap.ts';
 import type { Feedback } from '../politeness/feedback.ts';
 import type { Host } from '../politeness/host.ts';
+import type { WorkEvents } from '../politeness/next-task.ts';
 import type { Politeness } from '../politeness/politeness.ts';
 import type { Access, RobotsAnswer } from '../robots/gate.ts';
 import { backOffMs, isLasting } from '../tasks/back-off.ts';
 import type { Task } from '../tasks/tasks.ts';
-import { type Entry, type Failure, type Report, smallEntryBytes, type Verdict } from './entry.ts';
+import {
+  type Answer,
+  type FailedFetch,
+  type Failure,
+  type Report,
+  type SitemapPart,
+  smallEntryBytes,
+  type Verdict,
+} from './entry.ts';
+import type { Pipeline } from './pipeline.ts';
 
 type ReportsOptions = {
   readonly crawls: Crawls;
   readonly dispatcher: Dispatcher;
   readonly politeness: Politeness;
   readonly feedback: Feedback;
-  readonly put: (entry: Entry) => void;
+  readonly pipeline: Pipeline;
 };
 
 /** Links of one page that are taken at once. */
 const linkBytesMax = 64 << 10;
 const lineFeed = 10;
 
-export class Reports {
+export class Reports implements WorkEvents, LossEvents {
   readonly #options: ReportsOptions;
 
   constructor(options: ReportsOptions) {
     this.#options = options;
   }
 
-  /** Takes a report. Resolves when it is on the disk. */
-  async report(
-    holder: LeaseHolder,
-    leaseId: number,
-    id: Uint8Array,
-    report: Report,
-  ): Promise<Verdict> {
-    const { crawls, dispatcher, feedback, put } = this.#options;
-    const { task, host } = dispatcher.claim(holder, leaseId, id) ?? {};
+  /** Takes an answer. Resolves when it is on the disk. */
+  report(claim: Claim, answer: Answer): Promise<Verdict> {
+    switch (answer.verb) {
+      case 'task.report':
+        return this.#report(claim, answer);
+      case 'task.sitemap':
+        return this.#part(claim, answer);
+      case 'task.robots':
+        return this.#robots(claim, answer.answer, answer.file);
+      default:
+        return answer satisfies never;
+    }
+  }
+
+  async #report(claim: Claim, report: Report): Promise<Verdict> {
+    const { crawls, dispatcher, feedback, pipeline } = this.#options;
+    const { task, host } = dispatcher.claim(claim) ?? {};
     const crawl = task && crawls.of(task);
     if (task === undefined || crawl === undefined) return 'stale';
+    const { holder } = claim;
     if (kindOf(task).answeredBy !== 'task.report') {
       return await this.#mistaken(task, 'a page', holder);
     }
@@ -57,54 +78,70 @@ export class Reports {
     const rest = this.#putFirstLinks(crawl, task, report.links, links);
     const bytes = smallEntryBytes + rest.length + report.images.length * 128;
     const last = { task, report: { ...report, links: rest }, links, slave: holder.name };
-    return await new Promise((done) => put({ kind: 'report', crawl, bytes, ...last, done }));
+    return await new Promise((done) =>
+      pipeline.put({ kind: 'report', crawl, bytes, ...last, done }),
+    );
   }
 
-  /** Takes an answer to a request for robots.txt. Resolves when it is on the disk. */
-  async robots(
-    holder: LeaseHolder,
-    leaseId: number,
-    id: Uint8Array,
-    answer: RobotsAnswer,
-    file: Uint8Array,
-  ): Promise<Verdict> {
+  /** A part of a sitemap; the last one ends its lease. */
+  async #part(claim: Claim, part: SitemapPart): Promise<Verdict> {
+    const { crawls, dispatcher, pipeline } = this.#options;
+    const task = dispatcher.open(claim);
+    const crawl = task && crawls.of(task);
+    if (task === undefined || crawl === undefined) return 'stale';
+    if (kindOf(task).answeredBy !== 'task.sitemap') return 'stale';
+    if (part.end !== undefined) dispatcher.claim(claim);
+    const bytes = smallEntryBytes + part.urls.length + part.images.length;
+    const slave = claim.holder.name;
+    return await new Promise((done) =>
+      pipeline.put({ kind: 'sitemap', crawl, bytes, task, part, slave, done }),
+    );
+  }
+
+  async #robots(claim: Claim, answer: RobotsAnswer, file: Uint8Array): Promise<Verdict> {
     const { dispatcher, feedback } = this.#options;
-    const { task, host } = dispatcher.claim(holder, leaseId, id) ?? {};
+    const { task, host } = dispatcher.claim(claim) ?? {};
     if (task === undefined) return 'stale';
     if (kindOf(task).answeredBy !== 'task.robots') {
-      return await this.#mistaken(task, 'a robots.txt', holder);
+      return await this.#mistaken(task, 'a robots.txt', claim.holder);
     }
     if (host !== undefined) feedback.robots(host, answer);
     return await this.#learn(task, answer, file);
   }
 
-  /** Takes a failed fetch: retried later, or buried. `isFinal`: not retried, however many attempts
-   *  are left. Resolves when it is on the disk. */
-  async fail(
-    holder: LeaseHolder,
-    leaseId: number,
-    id: Uint8Array,
-    error: FetchErrorBody,
-    retryAfterMs = 0,
-    isFinal = false,
-  ): Promise<Verdict> {
+  /** Takes a failed fetch: retried later, or buried. Resolves when it is on the disk. */
+  async fail(claim: Claim, failed: FailedFetch): Promise<Verdict> {
+    const { error, retryAfterMs = 0, isFinal = false } = failed;
     const { dispatcher, feedback } = this.#options;
-    const { task, host } = dispatcher.claim(holder, leaseId, id) ?? {};
+    const { task, host } = dispatcher.claim(claim) ?? {};
     if (task === undefined) return 'stale';
     if (host !== undefined) feedback.failed(host, error, retryAfterMs);
-    return await this.#attemptFailed(task, error, { retryAfterMs, isFinal, slave: holder.name });
+    const slave = claim.holder.name;
+    return await this.#attemptFailed(task, error, { retryAfterMs, isFinal, slave });
+  }
+
+  /** The host's robots.txt is known, and the crawl starts there: offers the host's sitemaps. The
+   *  filter knows those that the crawl has, so repeated calls are harmless. */
+  met(host: Host, crawlId: number): void {
+    const { crawls, pipeline } = this.#options;
+    const crawl = crawls.byId(crawlId);
+    if (crawl === undefined) return;
+    const { urls, level } = sitemapsOf(crawl, host);
+    if (urls.length === 0) return;
+    const bytes = urls.length * smallEntryBytes;
+    pipeline.put({ kind: 'sitemaps', crawl, bytes, urls, level });
   }
 
   /** A page that kills its slaves is buried, however many attempts are left. */
-  giveUp(task: Task, slave: string): void {
+  hopeless(task: Task, slave: string): void {
     const error = { kind: 'lost', message: 'every slave that had it was lost' } as const;
     if (kindOf(task).owner === 'host') void this.#learn(task, { error });
     else void this.#fail({ task, error, retryAt: undefined, slave });
   }
 
   /** A task that its host's robots.txt forbids, or whose host cannot be reached. */
-  refuse(host: Host, task: Task, access: Exclude<Access, 'fetch'>): void {
-    const { crawls, politeness, put } = this.#options;
+  refused(host: Host, task: Task, access: Exclude<Access, 'fetch'>): void {
+    const { crawls, politeness, pipeline } = this.#options;
     const crawl = crawls.of(task);
     const done = () => {
       host.refused--;
@@ -112,10 +149,10 @@ export class Reports {
     };
     const bytes = smallEntryBytes;
     if (crawl === undefined) done();
-    else if (access === 'excluded') put({ kind: 'excluded', crawl, bytes, task, done });
+    else if (access === 'excluded') pipeline.put({ kind: 'excluded', crawl, bytes, task, done });
     else {
       const failure = { ...access, task, retryAt: undefined, slave: '' };
-      put({ kind: 'failure', crawl, bytes, failure, done });
+      pipeline.put({ kind: 'failure', crawl, bytes, failure, done });
     }
   }
 
@@ -140,7 +177,14 @@ export class Reports {
       // Longer than any URL, so it will be dropped.
       if (cut === 0) break;
       const part = rest.subarray(0, cut);
-      this.#options.put({ kind: 'links', crawl, bytes: part.length, task, part, links: found });
+      this.#options.pipeline.put({
+        kind: 'links',
+        crawl,
+        bytes: part.length,
+        task,
+        part,
+        links: found,
+      });
       rest = rest.subarray(cut);
     }
     return rest;
@@ -169,7 +213,7 @@ export class Reports {
     const crawl = this.#options.crawls.of(failure.task);
     if (crawl === undefined) return 'stale';
     return await new Promise((done) =>
-      this.#options.put({ kind: 'failure', crawl, bytes: smallEntryBytes, failure, done }),
+      this.#options.pipeline.put({ kind: 'failure', crawl, bytes: smallEntryBytes, failure, done }),
     );
   }
 

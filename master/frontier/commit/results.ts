@@ -1,17 +1,28 @@
-/** What the frontier needs of the result queue: the seam to the sinks, which are above it. */
+/** What the frontier needs of the result queue: the seam to the sinks. `ResultQueue` is one. */
+import type { Resumed } from '../../sinks/result-queue.ts';
 import type { SealedRow } from '../../store/result-rows.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 
-/** Where findings go when they are on the disk. */
-export type ResultsPort = {
+/** A crawl, as the result queue of a frontier has it. */
+export type ResultsCrawl = Crawl;
+
+/** Where findings go when they are on the disk. What may be absent is not needed where nobody can
+ *  take away what was written. */
+export interface ResultsPort {
   /** Takes over a row of the result queue. */
   offer(crawl: Crawl, commit: number, row: SealedRow): void;
   /** True while sinks lag so far behind that no more should be fetched. */
   readonly isFull: boolean;
+  /** Takes up what an earlier master left unwritten. @throws ConfigError the disk fails */
+  restore?(crawl: Crawl): Promise<void>;
+  /** To be called before a crawl is made. @throws ConfigError its targets cannot be written */
+  prepare?(crawlName: string): Promise<void>;
   /** Looks whether what was written is still there, before its crawl is said to be done; if it is
-   *  not, the crawl is held when this resolves. Absent: nobody could take it away. */
+   *  not, the crawl is held when this resolves. */
   confirm?(crawl: Crawl): Promise<void>;
-  /** The crawl is cancelled: drops what its sinks cannot write any more. Absent: they always
-   *  can. */
+  /** Lets a crawl that is held be written again: see `ResultQueue`.
+   *  @throws CommandError E_BAD_REQUEST */
+  resume?(crawl: Crawl, newFiles: boolean): Promise<Resumed>;
+  /** The crawl is cancelled: drops what its sinks cannot write any more. */
   giveUp?(crawl: Crawl): Promise<void>;
-};
+}

@@ -23,6 +23,7 @@ import type { Filter } from '../filter/filter.ts';
 import type { Host, Manners } from '../politeness/host.ts';
 import type { TaskQueue } from '../tasks/tasks.ts';
 import { Books } from './books.ts';
+import type { CrawlView } from './crawl-view.ts';
 import type { OpenWork } from './open-work.ts';
 import type { PatternRoom } from './patterns.ts';
 import { Scope } from './scope.ts';
@@ -53,7 +54,7 @@ export type KeptSeeds = {
 /** A host where a crawl has tasks in memory. */
 export type Place = { readonly crawl: Crawl; readonly host: Host; readonly queue: TaskQueue };
 
-export class Crawl {
+export class Crawl implements CrawlView {
   readonly id: number;
   readonly name: string;
   readonly spec: CrawlRecord['spec'];

@@ -7,6 +7,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { CrawlSpec } from '../../../shared/crawl.ts';
 import { CommandError } from '../../../shared/errors.ts';
+import type { GroupCommit } from '../../store/group-commit.ts';
 import {
   afterPrefix,
   type CrawlRecord,
@@ -157,15 +158,15 @@ export class Crawls {
   }
 
   /** Removes what a cancelled crawl has in the store, a batch at a time. */
-  async erase(crawl: Crawl, commit: (changes: Change[]) => Promise<void>): Promise<void> {
+  async erase(crawl: Crawl, commits: GroupCommit): Promise<void> {
     for (const table of ['tasks', 'earlier', 'seen', 'recent', 'buried', 'seeds'] as const) {
       while (true) {
         const rows = this.#rows(table, crawlKey(crawl.id), crawlKey(crawl.id + 1), eraseBatch);
         if (rows.length === 0) break;
-        await commit(rows.map(({ key }) => ({ table, key, value: undefined })));
+        await commits.written(rows.map(({ key }) => ({ table, key, value: undefined })));
       }
     }
-    await commit([{ table: 'meta', key: trapsKey(crawl.id), value: undefined }]);
+    await commits.written([{ table: 'meta', key: trapsKey(crawl.id), value: undefined }]);
     if (this.#folder !== undefined) rmSync(bloomPath(this.#folder, crawl.id), { force: true });
     crawl.filter.forget();
     crawl.books.erased();

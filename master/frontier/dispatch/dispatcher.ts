@@ -9,14 +9,17 @@
  */
 import { randomBytes } from 'node:crypto';
 import { clockMs } from '../../machine/clock.ts';
+import type { ResultsPort } from '../commit/results.ts';
 import type { Crawls } from '../crawl/crawls.ts';
+import type { FrontierEvents } from '../frontier-events.ts';
 import { kindOf } from '../kinds/kinds.ts';
 import { type Host, type Line, lines, type Turn } from '../politeness/host.ts';
 import type { Politeness } from '../politeness/politeness.ts';
+import type { HostRecords } from '../politeness/records.ts';
 import type { TaskNames } from '../tasks/task-names.ts';
 import type { Task } from '../tasks/tasks.ts';
 import { Holders, type Place } from './holders.ts';
-import { type Lease, type LeaseHolder, Leases } from './leases.ts';
+import { type Claim, type HeldLease, type Lease, type LeaseHolder, Leases } from './leases.ts';
 import { type Probe, Probes } from './probes.ts';
 import { TrialRamp, youngMsMin } from './trial-ramp.ts';
 
@@ -29,25 +32,29 @@ const timerMsMax = 60_000;
 /** Waiting hosts that answer, per slot, above which new hosts have to wait for them. */
 const crowdPerSlot = 2;
 
-export type DispatcherOptions = {
+type DispatcherOptions = {
   readonly crawls: Crawls;
   readonly politeness: Politeness;
   readonly names: TaskNames;
   readonly leaseMs: number;
   /** Time that a lease lasts beyond the time-out of two fetches, extended or not. */
   readonly leaseMarginMs: number;
-  /** Returns false while nothing should be fetched, because sinks lag behind. */
-  readonly mayFetch: () => boolean;
-  /** Called about once a second. */
-  readonly onTick: (now: number) => void;
-  /** A task that loses its slaves repeatedly; it is claimed already. */
-  readonly onHopeless: (task: Task, slave: string) => void;
-  /** Pages wait for a robots.txt, and no holder takes such tasks. */
-  readonly onFilesWanted: () => void;
+  /** While it is full, because sinks lag behind, nothing is fetched. */
+  readonly results: Pick<ResultsPort, 'isFull'>;
+  /** Swept about once a second. */
+  readonly records: Pick<HostRecords, 'sweep'>;
+  readonly events: Pick<FrontierEvents, 'counted' | 'robotsWanted'>;
 };
+
+/** The listener of a dispatcher: `Reports`. */
+export interface LossEvents {
+  /** A task has lost its slaves repeatedly; it is claimed already. `slave`: the last of them. */
+  hopeless(task: Task, slave: string): void;
+}
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
+  #losses: LossEvents | undefined;
   readonly #leases: Leases;
   readonly #holders = new Holders();
   readonly #parked: Probes;
@@ -66,6 +73,15 @@ export class Dispatcher {
     this.#leases = new Leases(options.leaseMs, randomBytes(5).readUIntBE(0, 5) * 1024);
   }
 
+  /** Tells the listener from now on. */
+  tell(listener: LossEvents): void {
+    this.#losses = listener;
+  }
+
+  get isDraining(): boolean {
+    return this.#state === 'draining';
+  }
+
   get leaseCount(): number {
     return this.#leases.count;
   }
@@ -76,8 +92,8 @@ export class Dispatcher {
     return politeness.hasDue || crawls.queues.hasParked;
   }
 
-  /** From now on gets tasks as its credit allows. */
-  add(holder: LeaseHolder): void {
+  /** From now on the holder gets tasks as its credit allows. Called again when that has grown. */
+  give(holder: LeaseHolder): void {
     this.#holders.add(holder);
     this.dispatchSoon();
   }
@@ -95,14 +111,10 @@ export class Dispatcher {
 
   /** Takes the task of a report or failure out of its state, so that its end can be committed.
    *  Returns it, with the host if it was leased; undefined if it is done or being committed. */
-  claim(
-    holder: LeaseHolder,
-    leaseId: number,
-    name: Uint8Array,
-  ): { task: Task; host: Host | undefined } | undefined {
-    const { task, held } = this.#named(holder, leaseId, name);
+  claim(claim: Claim): { task: Task; host: Host | undefined } | undefined {
+    const { task, held } = this.#named(claim);
     if (task === undefined) return undefined;
-    this.#holders.reported(holder);
+    this.#holders.reported(claim.holder);
     const lease = held ?? (task.state === 'leased' ? this.#leases.of(task) : undefined);
     task.queue.commit(task);
     if (lease !== undefined) {
@@ -114,27 +126,23 @@ export class Dispatcher {
   }
 
   /** Returns the task of such a message, unchanged; undefined if it is done. */
-  open(holder: LeaseHolder, leaseId: number, name: Uint8Array): Task | undefined {
-    return this.#named(holder, leaseId, name).task;
+  open(claim: Claim): Task | undefined {
+    return this.#named(claim).task;
   }
 
   /** Returns the open task of that name, and its lease if the id matches. Without its lease
    *  (expired, or from before a restart) a task counts if it is open. */
-  #named(
-    holder: LeaseHolder,
-    leaseId: number,
-    name: Uint8Array,
-  ): { task: Task | undefined; held?: Lease } {
-    const held = this.#leases.held(leaseId, holder);
-    if (held?.name.equals(name)) return { task: held.task, held };
-    const key = this.#options.names.keyIn(name);
+  #named(claim: Claim): { task: Task | undefined; held?: Lease } {
+    const held = this.#leases.held(claim);
+    if (held?.name.equals(claim.name)) return { task: held.task, held };
+    const key = this.#options.names.keyIn(claim.name);
     const task = key && this.#options.crawls.find(key);
     return { task: task?.state === 'committing' ? undefined : task };
   }
 
   /** A task comes back unfetched. Returns false if the holder did not have it. */
-  release(holder: LeaseHolder, leaseId: number): boolean {
-    const lease = this.#leases.held(leaseId, holder);
+  release(held: HeldLease): boolean {
+    const lease = this.#leases.held(held);
     if (lease === undefined) return false;
     lease.task.queue.release(lease.task, lease.task);
     this.#end(lease);
@@ -142,8 +150,8 @@ export class Dispatcher {
   }
 
   /** The request of this lease leaves now: the first, or that of a redirect. */
-  started(holder: LeaseHolder, leaseId: number): void {
-    const lease = this.#leases.held(leaseId, holder);
+  started(held: HeldLease): void {
+    const lease = this.#leases.held(held);
     if (lease?.group === undefined || lease.timing === 'free') return;
     this.#options.politeness.started(lease.group, lease.timing === 'awaited', clockMs());
     lease.timing = 'started';
@@ -151,8 +159,8 @@ export class Dispatcher {
   }
 
   /** Returns the lease if this holder has it. */
-  held(holder: LeaseHolder, leaseId: number): Lease | undefined {
-    return this.#leases.held(leaseId, holder);
+  held(held: HeldLease): Lease | undefined {
+    return this.#leases.held(held);
   }
 
   /** The fetch of a lease was redirected to this host, where its crawl wants a delay of `delayMs`.
@@ -200,7 +208,7 @@ export class Dispatcher {
   extend(holder: LeaseHolder, leaseIds: readonly number[]): number[] {
     const now = clockMs();
     return leaseIds.filter((id) => {
-      const lease = this.#leases.held(id, holder);
+      const lease = this.#leases.held({ id, holder });
       if (lease !== undefined) this.#leases.extend(lease, now);
       return lease === undefined;
     });
@@ -242,13 +250,13 @@ export class Dispatcher {
 
   #dispatch(): void {
     clearTimeout(this.#timer);
-    const { politeness, mayFetch, crawls } = this.#options;
+    const { politeness, results, crawls } = this.#options;
     if (this.#state !== 'working') return;
     if (crawls.queues.unpark()) this.dispatchSoon();
     const now = clockMs();
     politeness.serveHops(now);
     this.#isRamping = false;
-    if (!this.#holders.isEmpty && mayFetch()) this.#handOut(now);
+    if (!this.#holders.isEmpty && !results.isFull) this.#handOut(now);
     const dueAt = politeness.nextDueAt(now) ?? Number.POSITIVE_INFINITY;
     const waitMs = Math.min(dueAt - now, this.#isRamping ? youngMsMin : timerMsMax);
     if (waitMs === timerMsMax && dueAt === Number.POSITIVE_INFINITY) return;
@@ -281,7 +289,7 @@ export class Dispatcher {
       else give(taker, { host, task, isTimed: false });
     }
     for (const [holder, leases] of pushes) holder.push(leases);
-    if (!this.#parked.isEmpty && this.#holders.lacksFiles) this.#options.onFilesWanted();
+    if (!this.#parked.isEmpty && this.#holders.lacksFiles) this.#options.events.robotsWanted();
   }
 
   /** Returns the next task for which a holder has room. Tasks of unproved hosts come first, since
@@ -362,7 +370,7 @@ export class Dispatcher {
     task.losses++;
     if (task.losses >= lossesMax) {
       task.queue.commit(task);
-      this.#options.onHopeless(task, lease.holder.name);
+      this.#losses?.hopeless(task, lease.holder.name);
     } else {
       const again = Math.max(0, task.losses - lossesFree);
       const notBefore = again === 0 ? 0 : clockMs() + lossFirstMs * 2 ** again;
@@ -378,9 +386,11 @@ export class Dispatcher {
       lease.holder.cancel([lease]);
       this.#lost(lease);
     }
-    this.#options.politeness.sweep(now);
-    this.#options.crawls.queues.rotate(now);
-    this.#options.onTick(now);
+    const { politeness, crawls, records, events } = this.#options;
+    politeness.sweep(now);
+    crawls.queues.rotate(now);
+    records.sweep(now);
+    events.counted(crawls);
     this.dispatchSoon();
   }
 }

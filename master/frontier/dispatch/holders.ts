@@ -49,7 +49,9 @@ export class Holders {
     return this.#holders.every(({ takes }) => takes === 'pages');
   }
 
+  /** Without effect for a holder that is known. */
   add(holder: LeaseHolder): void {
+    if (this.#standings.has(holder)) return;
     this.#holders.push(holder);
     this.#standings.set(holder, {
       trials: 0,

@@ -12,12 +12,16 @@ import { kindOf } from '../kinds/kinds.ts';
 import type { Host, Turn } from '../politeness/host.ts';
 import type { Politeness } from '../politeness/politeness.ts';
 import type { Dispatcher } from './dispatcher.ts';
-import type { LeaseHolder } from './leases.ts';
+import type { HeldLease } from './leases.ts';
 
 /** `isTimed`: the host has a delay, so the slave must report the start of the request. */
 export type HopVerdict = { readonly state: Turn | 'robots' | 'scope'; readonly isTimed?: boolean };
 
-type Parts = { readonly crawls: Crawls; readonly dispatcher: Dispatcher };
+type Parts = {
+  readonly crawls: Crawls;
+  readonly dispatcher: Dispatcher;
+  readonly politeness: Politeness;
+};
 
 /** Maximum number of waiting hops of one session. */
 const hopsMax = 512;
@@ -26,13 +30,11 @@ const hopsMax = 512;
  *  not.
  *  @throws CommandError E_BAD_REQUEST */
 export async function askHop(
-  { crawls, dispatcher }: Parts,
-  politeness: Politeness,
-  holder: LeaseHolder,
-  leaseId: number,
+  { crawls, dispatcher, politeness }: Parts,
+  held: HeldLease,
   text: string,
 ): Promise<HopVerdict> {
-  const lease = dispatcher.held(holder, leaseId);
+  const lease = dispatcher.held(held);
   const crawl = lease && crawls.of(lease.task);
   if (lease === undefined || crawl === undefined) return { state: 'lost' };
   const { task, host } = lease;
@@ -46,7 +48,7 @@ export async function askHop(
   }
   const refusal = hopsTo === 'anywhere' ? undefined : refusalOf(crawl, host, url, hopsTo);
   if (refusal !== undefined) return { state: refusal };
-  const waiting = [...holder.leases].filter(({ hop }) => hop !== undefined);
+  const waiting = [...lease.holder.leases].filter(({ hop }) => hop !== undefined);
   if (waiting.length >= hopsMax) return { state: 'later' };
   const key = hostKeyOf(url);
   const target = key === host.key ? host : politeness.host(key);

@@ -62,6 +62,13 @@ export type Lease = {
   hopCount: number;
 };
 
+/** A lease, as its holder names it. */
+export type HeldLease = Pick<Lease, 'holder' | 'id'>;
+
+/** How a holder names the task that it speaks of: by its lease and, in case that is gone, by the
+ *  task's name on the wire. A lease is a claim. */
+export type Claim = HeldLease & { readonly name: Uint8Array };
+
 /** `slot`: a fetch that it starts now or soon; `trial`: one outside its slots; `share`: a slot from
  *  the share for hosts that have not proved that they answer. */
 export type Room = { readonly kind: 'slot' | 'trial' | 'share'; readonly line: Line };
@@ -112,7 +119,7 @@ export class Leases {
   }
 
   /** Returns the lease if this holder has it. */
-  held(id: number, holder: LeaseHolder): Lease | undefined {
+  held({ id, holder }: HeldLease): Lease | undefined {
     const lease = this.#byId.get(id);
     return lease?.holder === holder ? lease : undefined;
   }

@@ -5,19 +5,23 @@
 
 import type { FetchErrorBody, Result } from '../../../shared/requests.ts';
 import { clockMs } from '../../machine/clock.ts';
+import type { FrontierEvents } from '../frontier-events.ts';
 import type { RobotsAnswer } from '../robots/gate.ts';
-import type { Grouping } from './grouping.ts';
 import type { Host } from './host.ts';
 import type { Politeness } from './politeness.ts';
 import type { HostRecords } from './records.ts';
 
+type SleepEvents = Pick<FrontierEvents, 'hostSlept' | 'hostWoke'>;
+
 export class Feedback {
   readonly #politeness: Politeness;
   readonly #records: HostRecords;
+  readonly #events: SleepEvents;
 
-  constructor(politeness: Politeness, records: HostRecords) {
+  constructor(politeness: Politeness, records: HostRecords, events: SleepEvents) {
     this.#politeness = politeness;
     this.#records = records;
+    this.#events = events;
   }
 
   /** A definite answer. Status 0: no request was made. */
@@ -41,18 +45,6 @@ export class Feedback {
     this.#politeness.learned(host(), clockMs());
   }
 
-  /** A host was created: loads its stored state, and finds its group if necessary. */
-  met(host: Host, grouping: Grouping): void {
-    this.#records.restore(host);
-    if (host.isUnplaced) void this.#place(host, grouping);
-  }
-
-  /** Its tasks are handed out with the dispatcher's next tick. */
-  async #place(host: Host, grouping: Grouping): Promise<void> {
-    const group = await grouping.find(host.key, clockMs());
-    this.#politeness.place(host, group, clockMs());
-  }
-
   /** An answer of which only the status counts; 429 and 503 ask for a pause. */
   answered(host: Host, status: number, retryAfterMs = 0): void {
     if (host.breaker.spoke()) this.#politeness.paced(host.group, clockMs());
@@ -70,7 +62,10 @@ export class Feedback {
     if (kind === 'status') this.answered(host, Number.parseInt(message, 10), retryAfterMs);
     if (kind !== 'dns' && kind !== 'connect' && kind !== 'timeout') return;
     const now = clockMs();
-    if (host.breaker.failed(error, now)) this.#records.saveBreaker(host);
+    if (host.breaker.failed(error, now)) {
+      this.#records.saveBreaker(host);
+      this.#events.hostSlept(host.key, host.breaker.record.until - now);
+    }
     this.#politeness.wake(host, now);
   }
 
@@ -82,6 +77,7 @@ export class Feedback {
     this.#politeness.paced(group, now);
     if (!breaker.answered()) return;
     this.#records.saveBreaker(host);
+    this.#events.hostWoke(host.key);
     this.#politeness.wake(host, now);
   }
 }

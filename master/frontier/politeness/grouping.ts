@@ -10,7 +10,7 @@ import { Resolver } from 'node:dns/promises';
 import { registrableDomain } from '../crawl/scope.ts';
 
 export const groupings = ['host', 'domain', 'ip'] as const;
-type GroupingKind = (typeof groupings)[number];
+export type GroupingKind = (typeof groupings)[number];
 
 /** All addresses of a name. Rejects when there is none. */
 type LookUp = (hostname: string) => Promise<readonly string[]>;

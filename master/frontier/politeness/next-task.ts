@@ -8,14 +8,15 @@ import type { Access } from '../robots/gate.ts';
 import type { Task } from '../tasks/tasks.ts';
 import type { Host, HostClient } from './host.ts';
 
-export type WorkEvents = {
+/** The listener of a politeness: `Reports`. */
+export interface WorkEvents {
   /** A task that must not be fetched. It is out of its queue, and `refused` of its host counts it
    *  until it is on the disk. */
-  readonly onRefused: (host: Host, task: Task, access: Exclude<Access, 'fetch'>) => void;
+  refused(host: Host, task: Task, access: Exclude<Access, 'fetch'>): void;
   /** A crawl is about to ask a host for the first time, or for the first time since its robots.txt
    *  changed. */
-  readonly onMet: (host: Host, crawl: number) => void;
-};
+  met(host: Host, crawl: number): void;
+}
 
 /** Refused tasks of a host that may wait for the disk. */
 const refusedMax = 256;
@@ -61,7 +62,7 @@ function taskOf(host: Host, client: HostClient, now: number, events: WorkEvents)
   }
   if (task !== undefined && client.told !== host.robots.edition) {
     client.told = host.robots.edition;
-    events.onMet(host, queue.crawl);
+    events.met(host, queue.crawl);
   }
   for (; task !== undefined && host.refused < refusedMax; task = queue.peek(now)) {
     const access: Access = dead
@@ -72,7 +73,7 @@ function taskOf(host: Host, client: HostClient, now: number, events: WorkEvents)
     if (access === 'fetch') return task;
     queue.commit(task);
     host.refused++;
-    events.onRefused(host, task, access);
+    events.refused(host, task, access);
   }
   return undefined;
 }

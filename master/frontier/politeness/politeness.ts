@@ -18,21 +18,26 @@ import type { Task } from '../tasks/tasks.ts';
 import { Group, type Hop, Host, type HostClient, type Line, lines } from './host.ts';
 import { nextTask, type WorkEvents, workDueAt } from './next-task.ts';
 
-export type PolitenessOptions = {
+/** What is known of hosts and groups: `StoredHosts`. */
+export interface HostSource {
   /** Returns the store key of a host or group. */
-  readonly hashOf: (key: string) => Buffer;
-  /** Returns the group of a host, by its key; undefined: a call of `place` follows. */
-  readonly groupOf: (hostKey: string) => string | undefined;
-  /** Returns the robots.txt of a host, from the store. */
-  readonly robotsOf: (hash: Buffer) => Uint8Array | undefined;
+  hashOf(key: string): Buffer;
+  /** Returns the group of a host, by its key; undefined: `met` finds it. */
+  groupOf(hostKey: string): string | undefined;
+  /** Returns the robots.txt of a host. */
+  robotsFile(hash: Buffer): Uint8Array | undefined;
+  /** A host is new here: loads its stored state, and has it placed if its group is not known. */
+  met(host: Host, places: Places): void;
+  /** A group is new here: loads its stored state. */
+  metGroup(group: Group): void;
+}
+
+export type Places = Pick<Politeness, 'place'>;
+
+export type PolitenessOptions = {
+  readonly hosts: HostSource;
   /** Limit for parsed files; default: none. */
   readonly robotsRoom?: RobotsRoom;
-  /** Called for new hosts, to load their stored state. */
-  readonly onHost: (host: Host) => void;
-  readonly onGroup: (group: Group) => void;
-  /** The event of `next-task`, called in the middle of `take`. */
-  readonly onRefused: WorkEvents['onRefused'];
-  readonly onMet: WorkEvents['onMet'];
   /** Until then an earlier master may have asked any host; -Infinity: there was none. */
   readonly askedUntil: number;
 };
@@ -50,9 +55,15 @@ export class Politeness {
     lines.map((line) => [line, new Heap<Group>((a, b) => a.dueAt < b.dueAt)]),
   );
   readonly #options: PolitenessOptions;
+  #events: WorkEvents = { met: () => {}, refused: () => {} };
 
   constructor(options: PolitenessOptions) {
     this.#options = options;
+  }
+
+  /** Tells the listener from now on, in the middle of `take`. */
+  tell(listener: WorkEvents): void {
+    this.#events = listener;
   }
 
   get hostCount(): number {
@@ -61,7 +72,7 @@ export class Politeness {
 
   /** Returns the store key of a host, which need not be in memory. */
   hashOf(key: string): Buffer {
-    return this.#hosts.get(key)?.hash ?? this.#options.hashOf(key);
+    return this.#hosts.get(key)?.hash ?? this.#options.hosts.hashOf(key);
   }
 
   /** Returns the host if it is in memory. */
@@ -72,15 +83,15 @@ export class Politeness {
   host(key: string): Host {
     let host = this.#hosts.get(key);
     if (host === undefined) {
-      const { hashOf, groupOf, robotsOf, robotsRoom, onHost } = this.#options;
-      const hash = hashOf(key);
-      const groupKey = groupOf(key);
+      const { hosts, robotsRoom } = this.#options;
+      const hash = hosts.hashOf(key);
+      const groupKey = hosts.groupOf(key);
       const group = this.#group(groupKey ?? key);
-      host = new Host(key, hash, group, () => robotsOf(hash), robotsRoom);
+      host = new Host(key, hash, group, () => hosts.robotsFile(hash), robotsRoom);
       host.isUnplaced = groupKey === undefined;
       host.group.members.add(host);
       this.#hosts.set(key, host);
-      onHost(host);
+      hosts.met(host, this);
     }
     return host;
   }
@@ -168,7 +179,7 @@ export class Politeness {
         continue;
       }
       const host = group.waiting.peek();
-      const task = host && nextTask(host, now, this.#options);
+      const task = host && nextTask(host, now, this.#events);
       if (host !== undefined && task !== undefined) {
         task.queue.lease(task);
         group.visit.request(group.dueAt, now);
@@ -271,10 +282,10 @@ export class Politeness {
   #group(key: string): Group {
     let group = this.#groups.get(key);
     if (group === undefined) {
-      const { hashOf, askedUntil } = this.#options;
-      group = new Group(key, hashOf(key), askedUntil);
+      const { hosts, askedUntil } = this.#options;
+      group = new Group(key, hosts.hashOf(key), askedUntil);
       this.#groups.set(key, group);
-      this.#options.onGroup(group);
+      hosts.metGroup(group);
     }
     return group;
   }

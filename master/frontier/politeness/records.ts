@@ -4,6 +4,7 @@
  * that knows the hosts' tables.
  */
 import { clockMs } from '../../machine/clock.ts';
+import type { GroupCommit } from '../../store/group-commit.ts';
 import {
   decodeBreaker,
   decodePace,
@@ -44,11 +45,11 @@ export class HostRecords {
     table: 'robots',
     key: beforeHashes,
   };
-  readonly #commit: (changes: Change[]) => Promise<void>;
+  readonly #commits: GroupCommit;
 
-  constructor(store: Store, commit: (changes: Change[]) => Promise<void>) {
+  constructor(store: Store, commits: GroupCommit) {
     this.#store = store;
-    this.#commit = commit;
+    this.#commits = commits;
   }
 
   /** Returns the robots.txt of a host. */
@@ -73,13 +74,13 @@ export class HostRecords {
 
   savePace({ hash, pace }: Group): void {
     const value = encodePace(pace.record, clockMs());
-    void this.#commit([{ table: 'paces', key: hash, value }]);
+    void this.#commits.written([{ table: 'paces', key: hash, value }]);
   }
 
   saveBreaker({ hash, breaker }: Host): void {
     // A host that answers has no record.
     const value = breaker.isProbing ? encodeBreaker(breaker.record, clockMs()) : undefined;
-    void this.#commit([{ table: 'breakers', key: hash, value }]);
+    void this.#commits.written([{ table: 'breakers', key: hash, value }]);
   }
 
   /** Returns the changes that let an unreachable host, which is not in memory, be tried at once. */
@@ -103,7 +104,7 @@ export class HostRecords {
     });
     const old = rows.filter(({ value }) => needed[table](value, now) + keptMs < now);
     if (old.length > 0) {
-      void this.#commit(old.map((row) => ({ table, key: row.key, value: undefined })));
+      void this.#commits.written(old.map((row) => ({ table, key: row.key, value: undefined })));
     }
     const last = rows.at(-1);
     const next = sweptTables[(sweptTables.indexOf(table) + 1) % sweptTables.length] ?? table;
@@ -124,7 +125,7 @@ export class HostRecords {
     const isNew = 'status' in answer && answer.status < 300;
     const kept = record.access === 'rules' ? (isNew ? file : this.robotsFile(hash)) : undefined;
     const value = encodeRobots(record, kept ?? nothing, now);
-    await this.#commit([{ table: 'robots', key: hash, value }]);
+    await this.#commits.written([{ table: 'robots', key: hash, value }]);
     host().robots.learn(record);
   }
 }

@@ -7,19 +7,19 @@ import type { Peer } from '../peer.ts';
 import type { Services } from '../services.ts';
 
 export async function add(
-  { admission }: Services,
+  { frontier }: Services,
   _peer: Peer,
   request: Requests['crawl.add'],
 ): Promise<Replies['crawl.add']> {
-  return await admission.addSeeds(request);
+  return await frontier.seed(request);
 }
 
 export async function recrawl(
-  { admission }: Services,
+  { frontier }: Services,
   _peer: Peer,
   request: Requests['crawl.recrawl'],
 ): Promise<Replies['crawl.recrawl']> {
-  return await admission.recrawl(request);
+  return await frontier.recrawl(request);
 }
 
 export function list({ frontier, sessions }: Services): Replies['crawl.list'] {
@@ -39,25 +39,17 @@ export async function pause(
   _peer: Peer,
   { crawl: name }: Requests['crawl.pause'],
 ): Promise<Replies['crawl.pause']> {
-  const crawl = frontier.crawls.named(name);
-  await frontier.setPaused(crawl, true);
-  return { state: crawl.status().state };
+  await frontier.pause(name);
+  return { state: frontier.crawls.named(name).status().state };
 }
 
 export async function resume(
-  { frontier, results, onResumed }: Services,
+  { frontier }: Services,
   _peer: Peer,
   { crawl: name, newFiles = false }: Requests['crawl.resume'],
 ): Promise<Replies['crawl.resume']> {
-  const crawl = frontier.crawls.named(name);
-  // Its files may have been moved while it was paused: then this holds it.
-  if (crawl.isOpen) await results.confirm(crawl);
-  const wasHeld = crawl.held !== undefined;
-  const { begun, cutBytes } = await results.resume(crawl, newFiles);
-  frontier.release(crawl);
-  await frontier.setPaused(crawl, false);
-  if (wasHeld) onResumed(crawl, { begun, cutBytes });
-  const { state } = crawl.status();
+  const { begun } = await frontier.resume(name, newFiles);
+  const { state } = frontier.crawls.named(name).status();
   if (begun.length === 0) return { state };
   const told = begun.map(({ file, bytes, lines, movedTo }) => ({
     file,
@@ -73,7 +65,7 @@ export async function cancel(
   _peer: Peer,
   { crawl }: Requests['crawl.cancel'],
 ): Promise<Replies['crawl.cancel']> {
-  await frontier.cancel(frontier.crawls.named(crawl));
+  await frontier.cancel(crawl);
   return {};
 }
 
@@ -82,7 +74,7 @@ export function buried(
   _peer: Peer,
   { crawl, after, limit }: Requests['crawl.buried'],
 ): Replies['crawl.buried'] {
-  return frontier.buried.list(frontier.crawls.named(crawl), after, limit);
+  return frontier.crawls.buried(crawl, after, limit);
 }
 
 export async function replay(
@@ -90,5 +82,5 @@ export async function replay(
   _peer: Peer,
   { crawl, url }: Requests['crawl.replay'],
 ): Promise<Replies['crawl.replay']> {
-  return { replayed: await frontier.buried.replay(frontier.crawls.named(crawl), url) };
+  return { replayed: await frontier.replay(crawl, url) };
 }

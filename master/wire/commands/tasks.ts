@@ -20,7 +20,7 @@ export function started(
   peer: Peer,
   { lease }: Requests['task.started'],
 ): Replies['task.started'] {
-  frontier.dispatcher.started(peer, lease);
+  frontier.started({ holder: peer, id: lease });
   return {};
 }
 
@@ -29,7 +29,7 @@ export async function hop(
   peer: Peer,
   { lease, url }: Requests['task.hop'],
 ): Promise<Replies['task.hop']> {
-  const { state, isTimed } = await frontier.hop(peer, lease, url);
+  const { state, isTimed } = await frontier.hop({ holder: peer, id: lease }, url);
   return isTimed ? { state, timed: true } : { state };
 }
 
@@ -38,13 +38,16 @@ export async function report(
   peer: Peer,
   { task, lease, result, images, links }: Requests['task.report'],
 ): Promise<Replies['task.report']> {
+  const verb = 'task.report';
+  const claim = { holder: peer, id: lease, name: task };
   const said = {
-    result: unpack('task.report', 'result', result),
-    images: unpack('task.report', 'images', images),
+    verb,
+    result: unpack(verb, 'result', result),
+    images: unpack(verb, 'images', images),
     links,
     packed: { result, images },
-  };
-  return { state: await frontier.reports.report(peer, lease, task, said) };
+  } as const;
+  return { state: await frontier.report(claim, said) };
 }
 
 export async function robots(
@@ -52,8 +55,10 @@ export async function robots(
   peer: Peer,
   { task, lease, status, body, cacheControl, retryAfterMs }: Requests['task.robots'],
 ): Promise<Replies['task.robots']> {
+  const claim = { holder: peer, id: lease, name: task };
   const answer = { status, cacheControl, retryAfterMs };
-  return { state: await frontier.reports.robots(peer, lease, task, answer, body) };
+  const said = { verb: 'task.robots', answer, file: body } as const;
+  return { state: await frontier.report(claim, said) };
 }
 
 export async function sitemap(
@@ -61,9 +66,11 @@ export async function sitemap(
   peer: Peer,
   { task, lease, kind, urls, images, end }: Requests['task.sitemap'],
 ): Promise<Replies['task.sitemap']> {
-  const whole = end && { ...end, result: unpack('task.sitemap', 'result', end.result) };
-  const part = { kind, urls, images, end: whole };
-  return { state: await frontier.sitemaps.take(peer, lease, task, part) };
+  const verb = 'task.sitemap';
+  const claim = { holder: peer, id: lease, name: task };
+  const whole = end && { ...end, result: unpack(verb, 'result', end.result) };
+  const part = { verb, kind, urls, images, end: whole } as const;
+  return { state: await frontier.report(claim, part) };
 }
 
 export async function release(
@@ -71,11 +78,9 @@ export async function release(
   peer: Peer,
   { task, lease, error, retryAfterMs, final }: Requests['task.release'],
 ): Promise<Replies['task.release']> {
-  if (error === undefined) {
-    return { state: frontier.dispatcher.release(peer, lease) ? 'done' : 'stale' };
-  }
-  const { reports } = frontier;
-  return { state: await reports.fail(peer, lease, task, error, retryAfterMs, final) };
+  const claim = { holder: peer, id: lease, name: task };
+  const failed = error && { error, retryAfterMs, isFinal: final };
+  return { state: await frontier.release(claim, failed) };
 }
 
 export function extend(
@@ -83,7 +88,7 @@ export function extend(
   peer: Peer,
   { leases }: Requests['task.extend'],
 ): Replies['task.extend'] {
-  return { lost: frontier.dispatcher.extend(peer, leases) };
+  return { lost: frontier.extend(peer, leases) };
 }
 
 export function proxies(

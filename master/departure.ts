@@ -1,0 +1,80 @@
+/**
+ * When a master with `--exit-when-done` leaves by itself: in order when all of its crawls have
+ * ended, with an error when those that are left are held and nobody sees to them.
+ */
+import type { Notices } from './cli/notices.ts';
+import type { CrawlView } from './frontier/crawl/crawl-view.ts';
+import type { FrontierListener } from './frontier/frontier-events.ts';
+import { heldError } from './refusals.ts';
+
+/** A master that may be left: `Master`. */
+export interface Leaver {
+  readonly isServing: boolean;
+  /** Ends in order; `why`: with this error. */
+  stop(why?: Error): Promise<void>;
+  /** Ends in order, and slaves need not wait for another master. */
+  leave(): void;
+}
+
+/** How long crawls that are held keep a master that would leave: to be resumed, or cancelled. */
+const heldMs = 10_000;
+
+export class Departure implements FrontierListener {
+  readonly #master: Leaver;
+  readonly #crawls: Iterable<CrawlView>;
+  readonly #notices: Notices;
+  readonly #leaves: boolean;
+  #heldTimer: NodeJS.Timeout | undefined;
+
+  /** `leaves`: with `--exit-when-done`; otherwise it never does anything. */
+  constructor(master: Leaver, crawls: Iterable<CrawlView>, notices: Notices, leaves: boolean) {
+    this.#master = master;
+    this.#crawls = crawls;
+    this.#notices = notices;
+    this.#leaves = leaves;
+  }
+
+  /** The master serves: an earlier one may have left nothing to do. */
+  look(): void {
+    this.#leaveIfDone();
+    this.#leaveIfHeld();
+  }
+
+  crawlEnded(): void {
+    // Who cancelled it gets the answer first.
+    setImmediate(() => this.look());
+  }
+
+  crawlHeld(): void {
+    this.#leaveIfHeld();
+  }
+
+  crawlReleased(): void {
+    this.#leaveIfHeld();
+  }
+
+  /** The master leaves, for whatever reason. */
+  close(): void {
+    clearTimeout(this.#heldTimer);
+  }
+
+  #leaveIfDone(): void {
+    if (!this.#leaves || !this.#master.isServing) return;
+    const crawls = [...this.#crawls];
+    if (crawls.length > 0 && !crawls.some(({ isOpen }) => isOpen)) this.#master.leave();
+  }
+
+  /** A master that leaves when all is done would wait for ever for crawls that are held. */
+  #leaveIfHeld(): void {
+    const open = [...this.#crawls].filter(({ isOpen }) => isOpen);
+    const isStuck = open.length > 0 && open.every(({ held }) => held !== undefined);
+    const leaves = this.#leaves && this.#master.isServing && isStuck;
+    if (leaves === (this.#heldTimer !== undefined)) return;
+    clearTimeout(this.#heldTimer);
+    this.#heldTimer = undefined;
+    if (!leaves) return;
+    this.#notices.leavesHeld(heldMs);
+    const names = open.map(({ name }) => name).join(', ');
+    this.#heldTimer = setTimeout(() => void this.#master.stop(heldError(names)), heldMs);
+  }
+}

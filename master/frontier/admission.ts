@@ -1,0 +1,206 @@
+/**
+ * Creates crawls and adds URLs for operators and programs. It checks that the master is not
+ * stopping, that the spec is valid, that there is room for one more crawl, and that its files can
+ * be written. It looks up the hosts of seeds; until they are found, their crawl leases nothing.
+ */
+import { type CrawlSpec, crawlSpecSchema } from '../../shared/crawl.ts';
+import { CommandError, ConfigError } from '../../shared/errors.ts';
+import type { Replies } from '../../shared/protocol.ts';
+import type { Requests } from '../../shared/requests.ts';
+import { canonicalUrl } from '../../shared/url.ts';
+import type { GroupCommit } from '../store/group-commit.ts';
+import { type EarlierUrl, type SeedVerdict, smallEntryBytes } from './commit/entry.ts';
+import type { Pipeline } from './commit/pipeline.ts';
+import type { ResultsPort } from './commit/results.ts';
+import { seedHostChanges } from './commit/seeding.ts';
+import type { Crawl } from './crawl/crawl.ts';
+import type { Crawls } from './crawl/crawls.ts';
+import type { FoundAddresses } from './crawl/seed-hosts.ts';
+import type { Dispatcher } from './dispatch/dispatcher.ts';
+import type { FrontierEvents } from './frontier-events.ts';
+import type { SeedNames } from './frontier-options.ts';
+
+type PartialSpec = Requests['crawl.add']['spec'];
+/** Seeds for a crawl; `spec` only for a new one. */
+export type Seeds = Omit<Requests['crawl.add'], 'verb' | 'id'>;
+/** URLs of an earlier crawl for a new one. */
+export type Again = Omit<Requests['crawl.recrawl'], 'verb' | 'id'>;
+
+type AdmissionOptions = {
+  readonly crawls: Crawls;
+  readonly dispatcher: Dispatcher;
+  readonly pipeline: Pipeline;
+  readonly commits: GroupCommit;
+  readonly results: Pick<ResultsPort, 'prepare'>;
+  readonly seedNames: SeedNames;
+  readonly events: FrontierEvents;
+  /** For fields that a request lacks. */
+  readonly spec: CrawlSpec;
+};
+
+const nothingFound: FoundAddresses = new Map();
+
+export class Admission {
+  readonly #options: AdmissionOptions;
+
+  constructor(options: AdmissionOptions) {
+    this.#options = options;
+  }
+
+  /** Offers seeds to a crawl, which is created if it does not exist: they add their hosts to its
+   *  scope and are fetched at depth 0.
+   *  @throws CommandError E_DRAINING, E_BAD_REQUEST, E_LIMIT */
+  async seed({ crawl: name, seeds: urls, spec, priority }: Seeds): Promise<SeedVerdict> {
+    const whole = await this.#readiedSpec(name, this.#options.spec, spec);
+    const { crawl, isNew } = this.#open(name, whole);
+    if (isNew) this.#options.events.crawlMade(crawl, urls);
+    const bytes = urls.length * smallEntryBytes;
+    const put = (found: FoundAddresses) =>
+      new Promise<SeedVerdict>((done) =>
+        this.#options.pipeline.put({ kind: 'seeds', crawl, bytes, urls, priority, found, done }),
+      );
+    return await this.#withHosts(crawl, { texts: urls, bytes }, put);
+  }
+
+  /** Offers URLs of an earlier crawl to one that is created, and paused, if it does not exist;
+   *  those of depth 0 are its seeds.
+   *  @throws CommandError E_DRAINING, E_BAD_REQUEST, E_LIMIT, E_NO_CRAWL */
+  async recrawl({ crawl: name, like, spec, urls }: Again): Promise<Replies['crawl.recrawl']> {
+    const { crawls, spec: defaults } = this.#options;
+    const base = like === undefined ? defaults : crawls.named(like).spec;
+    const { crawl, isNew } = this.#open(name, await this.#readiedSpec(name, base, spec));
+    if (isNew) this.#begin(crawl, urls);
+    const images = urls.reduce((sum, { page }) => sum + (page?.images.length ?? 0), 0);
+    const bytes = urls.length * smallEntryBytes + images * 128;
+    const texts = urls.filter(({ depth }) => depth === 0).map(({ url }) => url);
+    const put = (found: FoundAddresses) =>
+      new Promise<Replies['crawl.recrawl']>((done) =>
+        this.#options.pipeline.put({ kind: 'again', crawl, bytes, urls, found, done }),
+      );
+    return await this.#withHosts(crawl, { texts, bytes }, put);
+  }
+
+  /** Looks up the hosts of seeds that are not settled: those of an older store, and names that
+   *  could not be resolved when they were added. Until then nothing of their crawls is leased. */
+  async resolve(): Promise<void> {
+    const pending = [...this.#options.crawls].filter((crawl) => wantedOf(crawl).size > 0);
+    for (const crawl of pending) crawl.resolving(true);
+    const open = pending.filter(({ isOpen }) => isOpen);
+    await Promise.all(open.map((crawl) => this.#resolveSeedsOf(crawl)));
+    // These wait for nothing, so that they do not ask for all of their names at once.
+    for (const crawl of pending) if (!open.includes(crawl)) await this.#resolveSeedsOf(crawl);
+  }
+
+  async #resolveSeedsOf(crawl: Crawl): Promise<void> {
+    const { id, scope, seedHosts } = crawl;
+    const { crawls, commits, dispatcher, seedNames } = this.#options;
+    const wanted = wantedOf(crawl);
+    const found = await seedNames.find(wanted);
+    crawl.resolving(false);
+    // It may have been cancelled since, and erased.
+    if (crawl.state === 'cancelled') return;
+    const changes = scope.seedUrls.flatMap((url) =>
+      seedHostChanges(id, url, seedHosts.settle(url, found)),
+    );
+    if (changes.length > 0) void commits.written(changes);
+    if (crawl.isOpen) this.#found(crawl, wanted, found);
+    crawls.queues.wake(crawl);
+    dispatcher.dispatchSoon();
+  }
+
+  /** Looks up the hosts of these seeds that are not settled, then puts what needs them. Until then
+   *  the seeds count as offered. */
+  async #withHosts<T>(
+    crawl: Crawl,
+    { texts, bytes }: { readonly texts: readonly string[]; readonly bytes: number },
+    put: (found: FoundAddresses) => Promise<T>,
+  ): Promise<T> {
+    const { pipeline, seedNames } = this.#options;
+    const urls = texts.map(canonicalUrl).filter((url) => url !== undefined);
+    const wanted = crawl.seedHosts.wanted(urls);
+    if (wanted.size === 0) return await put(nothingFound);
+    const arrived = pipeline.expect(crawl, bytes);
+    const found = await seedNames.find(wanted);
+    arrived();
+    this.#found(crawl, wanted, found);
+    return await put(found);
+  }
+
+  #found(crawl: Crawl, wanted: ReadonlySet<string>, found: FoundAddresses): void {
+    const { dispatcher, events } = this.#options;
+    // What is cut off by the end is looked up at the next start.
+    if (dispatcher.isDraining) return;
+    events.seedsFound(crawl, crawl.seedHosts.news(wanted, found));
+  }
+
+  #begin(crawl: Crawl, urls: readonly EarlierUrl[]): void {
+    // Otherwise it could be done before the rest of its URLs arrives.
+    crawl.moveTo('paused');
+    this.#options.events.crawlMade(
+      crawl,
+      urls.map(({ url }) => url),
+    );
+  }
+
+  #open(name: string, spec: CrawlSpec): { crawl: Crawl; isNew: boolean } {
+    const { crawls } = this.#options;
+    const isNew = !crawls.has(name);
+    const crawl = crawls.open(name, spec);
+    if (crawl.state !== 'cancelled') return { crawl, isNew };
+    throw new CommandError('E_BAD_REQUEST', `the crawl "${name}" was cancelled; use another name`);
+  }
+
+  async #readiedSpec(name: string, base: CrawlSpec, spec: PartialSpec): Promise<CrawlSpec> {
+    const { crawls, dispatcher } = this.#options;
+    if (dispatcher.isDraining) {
+      throw new CommandError('E_DRAINING', 'the master is stopping; try again');
+    }
+    this.#refuseSpecOfKnown(name, spec);
+    const whole = wholeSpec(base, spec);
+    if (!crawls.has(name)) {
+      crawls.refuseOneMore(whole);
+      await this.#prepare(name);
+      // Another request may have created it in the meantime.
+      this.#refuseSpecOfKnown(name, spec);
+    }
+    return whole;
+  }
+
+  #refuseSpecOfKnown(name: string, spec: PartialSpec): void {
+    if (spec === undefined || !this.#options.crawls.has(name)) return;
+    throw new CommandError(
+      'E_BAD_REQUEST',
+      `the crawl "${name}" exists already: its options cannot change; you can only add seeds`,
+    );
+  }
+
+  async #prepare(name: string): Promise<void> {
+    try {
+      await this.#options.results.prepare?.(name);
+    } catch (error) {
+      if (error instanceof ConfigError) throw new CommandError('E_BAD_REQUEST', error.message);
+      throw error;
+    }
+  }
+}
+
+/** Returns the names of its seeds that must be looked up. */
+function wantedOf({ state, scope, seedHosts }: Crawl): Set<string> {
+  return state === 'cancelled' ? new Set() : seedHosts.wanted(scope.seedUrls);
+}
+
+function wholeSpec(defaults: CrawlSpec, part: PartialSpec): CrawlSpec {
+  const inner = (name: 'fetch' | 'traps') => {
+    const given = part?.[name];
+    return typeof given === 'object' ? { ...defaults[name], ...given } : (given ?? defaults[name]);
+  };
+  const parsed = crawlSpecSchema.safeParse({
+    ...defaults,
+    ...part,
+    fetch: inner('fetch'),
+    traps: inner('traps'),
+  });
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  throw new CommandError('E_BAD_REQUEST', `spec: ${issue?.path.join('.')} ${issue?.message}`);
+}

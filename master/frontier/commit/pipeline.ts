@@ -1,0 +1,169 @@
+/**
+ * The way of an entry: it waits in the filter queue, a commit takes it, and memory follows when it
+ * is on the disk.
+ *
+ *     put --> filter queue --> one commit --on disk--> answer, admit, dispatch
+ *
+ * Nothing is acknowledged before it is on the disk. Work that is gathered but not committed is lost
+ * with the process and was never acknowledged.
+ */
+import { hostKeyOf } from '../../../shared/url.ts';
+import { clockMs } from '../../machine/clock.ts';
+import type { GroupCommit, Part } from '../../store/group-commit.ts';
+import type { SealedRow } from '../../store/result-rows.ts';
+import type { Crawl } from '../crawl/crawl.ts';
+import type { Crawls } from '../crawl/crawls.ts';
+import type { Dispatcher } from '../dispatch/dispatcher.ts';
+import type { Fingerprinter } from '../filter/fingerprint.ts';
+import type { FrontierEvents } from '../frontier-events.ts';
+import type { LifeCycle } from '../life-cycle.ts';
+import type { Host } from '../politeness/host.ts';
+import type { Politeness } from '../politeness/politeness.ts';
+import { answerCancelled, handle } from './apply.ts';
+import { CommitBatch } from './commit-batch.ts';
+import type { Entry } from './entry.ts';
+import { FilterQueue } from './filter-queue.ts';
+import type { Outcomes } from './outcomes.ts';
+import type { ResultsPort } from './results.ts';
+import type { Seeding } from './seeding.ts';
+
+type PipelineOptions = {
+  readonly commits: GroupCommit;
+  readonly memory: { readonly isTight: boolean };
+  readonly hashers: { readonly fingerprinter: Fingerprinter; readonly nested: Fingerprinter };
+  readonly crawls: Crawls;
+  readonly politeness: Politeness;
+  readonly dispatcher: Dispatcher;
+  readonly lifeCycle: LifeCycle;
+  readonly outcomes: Outcomes;
+  readonly seeding: Seeding;
+  readonly results: ResultsPort;
+  readonly events: Pick<FrontierEvents, 'taskBuried'>;
+};
+
+/** A new link costs twenty times as much as a known one, so not only bytes but also time bounds a
+ *  commit: no request is served while it is gathered. Its cost after that is about the same
+ *  again. */
+const gatherMsMax = 15;
+
+export class Pipeline {
+  readonly #options: PipelineOptions;
+  readonly #filterQueue: FilterQueue;
+
+  constructor(options: PipelineOptions) {
+    this.#options = options;
+    this.#filterQueue = new FilterQueue(options.memory);
+    options.commits.addGatherer(() => this.#fill());
+  }
+
+  put(entry: Entry): void {
+    this.#filterQueue.put(entry);
+    this.#options.commits.request();
+  }
+
+  /** See `FilterQueue`. */
+  expect(crawl: Crawl, bytes: number): () => void {
+    return this.#filterQueue.expect(crawl, bytes);
+  }
+
+  /** True when senders should wait: see `room`. */
+  get isFull(): boolean {
+    return this.#filterQueue.isFull;
+  }
+
+  /** Resolves when there is room again; undefined: there is. */
+  room(): Promise<void> | undefined {
+    return this.#filterQueue.room();
+  }
+
+  /** Takes a batch of entries off the filter queue and makes one part of them. */
+  #fill(): Part | undefined {
+    const batches = new Map<Crawl, CommitBatch>();
+    const entries: Entry[] = [];
+    const answers: (() => void)[] = [];
+    const began = performance.now();
+    for (const entry of this.#filterQueue.take()) {
+      entries.push(entry);
+      answers.push(this.#handle(entry, batches));
+      if (performance.now() - began > gatherMsMax) break;
+    }
+    if (entries.length === 0) return undefined;
+    if (!this.#filterQueue.isEmpty) this.#options.commits.request();
+    const sealed = [...batches.values()].map((batch) => ({
+      batch,
+      unpend: batch.crawl.filter.seal(),
+      ...batch.seal(),
+    }));
+    return {
+      changes: sealed.flatMap(({ changes }) => changes),
+      done: () => {
+        for (const { unpend } of sealed) unpend();
+        for (const answer of answers) answer();
+        this.#filterQueue.settle(entries);
+        for (const { batch, commit, results } of sealed) {
+          this.#apply(batch, commit, results);
+        }
+        this.#filterQueue.makeRoom();
+        this.#options.dispatcher.dispatchSoon();
+      },
+    };
+  }
+
+  /** Applies one entry; returns the answer to send when it is on the disk. */
+  #handle(entry: Entry, batches: Map<Crawl, CommitBatch>): () => void {
+    const { crawl } = entry;
+    if (crawl.state === 'cancelled') return () => answerCancelled(entry);
+    const { outcomes, seeding } = this.#options;
+    const batch = this.#batch(crawl, batches);
+    return handle(entry, batch, { outcomes, offers: seeding }, clockMs());
+  }
+
+  #batch(crawl: Crawl, batches: Map<Crawl, CommitBatch>): CommitBatch {
+    let batch = batches.get(crawl);
+    if (batch === undefined) {
+      const hostOf = (url: URL) => {
+        const key = hostKeyOf(url);
+        return { key, hash: this.#options.politeness.hashOf(key) };
+      };
+      batch = new CommitBatch(crawl, this.#options.hashers, hostOf);
+      batches.set(crawl, batch);
+    }
+    return batch;
+  }
+
+  /** A batch has reached the disk: memory follows. */
+  #apply(batch: CommitBatch, commit: number, results: SealedRow | undefined): void {
+    const { crawl, admitted, removed, released, buried } = batch;
+    for (const task of removed) task.queue.remove(task);
+    // Results from before a crawl was cancelled are written all the same.
+    if (results !== undefined) this.#options.results.offer(crawl, commit, results);
+    if (crawl.state === 'cancelled') return;
+    const { queues } = this.#options.crawls;
+    const hosts = new Set<Host>();
+    for (const { host: name, record, ...position } of admitted) {
+      const host = queues.add(crawl, name, record, position);
+      if (host !== undefined) hosts.add(host);
+    }
+    for (const { task, record } of released) {
+      task.queue.release(task, record);
+      const known = crawl.queues.get(task.queue.host.toString('latin1'));
+      if (known !== undefined) hosts.add(known.host);
+    }
+    const now = clockMs();
+    for (const host of hosts) this.#options.politeness.wake(host, now);
+    for (const { queue } of removed) queues.leaveIfDone(crawl, queue.host);
+    for (const one of buried) this.#options.events.taskBuried(crawl, one);
+    // A page less under way: a crawl at its page limit may have room for another.
+    if (crawl.spec.maxPages !== undefined && crawl.active) queues.wake(crawl);
+    if (crawl.filter.wantsSave) this.#saveFilter(crawl);
+    this.#options.lifeCycle.settle(crawl);
+  }
+
+  #saveFilter({ filter, lastCommit }: Crawl): void {
+    filter.save(lastCommit).then(
+      (changes) => this.#options.commits.written(changes),
+      // The rows that it would have replaced are still there: the next start reads them all.
+      () => {},
+    );
+  }
+}

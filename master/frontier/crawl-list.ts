@@ -1,0 +1,96 @@
+/** The crawls of a frontier, to be read: what commands, status lines and slaves learn of them. */
+import type { CrawlSpec } from '../../shared/crawl.ts';
+import type { Push, Replies, TaskPush } from '../../shared/protocol.ts';
+import type { Buried } from './commit/buried.ts';
+import type { EarlierPages } from './commit/earlier-pages.ts';
+import type { CrawlView } from './crawl/crawl-view.ts';
+import type { Crawls } from './crawl/crawls.ts';
+import type { Dispatcher } from './dispatch/dispatcher.ts';
+import type { Lease } from './dispatch/leases.ts';
+import { kindOf } from './kinds/kinds.ts';
+
+type CrawlListOptions = {
+  readonly crawls: Crawls;
+  readonly dispatcher: Dispatcher;
+  readonly buried: Buried;
+  readonly earlier: EarlierPages;
+};
+
+export class CrawlList {
+  readonly #options: CrawlListOptions;
+
+  constructor(options: CrawlListOptions) {
+    this.#options = options;
+  }
+
+  [Symbol.iterator](): IterableIterator<CrawlView> {
+    return this.#options.crawls[Symbol.iterator]();
+  }
+
+  get size(): number {
+    return this.#options.crawls.size;
+  }
+
+  /** True: some page may be handed out now or at a known time, without the end of a fetch. */
+  get hasDue(): boolean {
+    return this.#options.dispatcher.hasDue;
+  }
+
+  has(name: string): boolean {
+    return this.#options.crawls.has(name);
+  }
+
+  /** @throws CommandError E_NO_CRAWL */
+  named(name: string): CrawlView {
+    return this.#options.crawls.named(name);
+  }
+
+  /** The crawl of a leased task; undefined for a crawl that was removed. */
+  of({ task }: Pick<Lease, 'task'>): CrawlView | undefined {
+    return this.#options.crawls.of(task);
+  }
+
+  /** @throws CommandError E_LIMIT, E_BAD_REQUEST: there can be no new crawl of this spec */
+  refuseOneMore(spec: CrawlSpec): void {
+    this.#options.crawls.refuseOneMore(spec);
+  }
+
+  /** Returns `limit` of a crawl's URLs that were given up, after `after`: see `Buried`.
+   *  @throws CommandError E_NO_CRAWL, E_BAD_REQUEST */
+  buried(name: string, after: Uint8Array | undefined, limit: number): Replies['crawl.buried'] {
+    return this.#options.buried.list(this.#options.crawls.named(name), after, limit);
+  }
+
+  /** Returns what a slave is told of a crawl before its first task. */
+  specOf(id: number): Extract<Push, { verb: 'crawl.spec' }> | undefined {
+    const crawl = this.#options.crawls.byId(id);
+    if (crawl === undefined) return undefined;
+    return { verb: 'crawl.spec', crawl: id, name: crawl.name, fetch: crawl.spec.fetch };
+  }
+
+  /** Returns what a slave is told of a task. */
+  pushOf({ id, task, name, host, timing, room }: Lease): TaskPush {
+    const { crawls, earlier } = this.#options;
+    const crawl = crawls.of(task);
+    const blocks = crawl?.seedHosts.blocksOf(host.key) ?? [];
+    return {
+      task: name,
+      lease: id,
+      crawl: task.queue.crawl,
+      url: task.url,
+      depth: task.depth,
+      attempt: task.attempts + 1,
+      ...(crawl && earlier.validators(crawl, task)),
+      ...(crawl?.scope.isSeedHost(host.key) && { open: true }),
+      ...(blocks.length > 0 && { private: blocks }),
+      ...kindOf(task).pushed,
+      ...(timing === 'awaited' ? { timed: true as const } : {}),
+      ...(room.kind === 'trial' ? { trial: trialOf(room) } : {}),
+      ...(crawl && task.attempts + 1 >= crawl.spec.attemptsMax ? { last: true as const } : {}),
+    };
+  }
+}
+
+function trialOf({ line }: Lease['room']): 'first' | 'again' {
+  return line === 'fresh' ? 'first' : 'again';
+}

@@ -1,0 +1,32 @@
+/**
+ * A crawl as the rest of the master sees it: to be read, never changed. `Crawl` is one, and only
+ * the verbs of the frontier change it.
+ */
+import type { CrawlState } from '../../../shared/crawl.ts';
+import type { CrawlStatus } from '../../../shared/protocol.ts';
+import type { CrawlCounters, CrawlRecord } from '../../store/records.ts';
+
+export interface CrawlView {
+  readonly id: number;
+  readonly name: string;
+  readonly spec: CrawlRecord['spec'];
+  readonly state: Exclude<CrawlState, 'held'>;
+  /** Why nothing of it is written or fetched until the operator acts; undefined: it is not held. */
+  readonly held: string | undefined;
+  /** Neither finished nor cancelled. */
+  readonly isOpen: boolean;
+  /** Nothing is left to fetch. */
+  readonly isFetched: boolean;
+  readonly counters: Readonly<CrawlCounters>;
+  /** For how long masters had it, in ms. */
+  readonly openMs: number;
+  /** Work under way: see `OpenWork`. */
+  readonly open: {
+    readonly offered: number;
+    readonly waiting: number;
+    readonly leased: number;
+    readonly unwritten: number;
+  };
+  /** As `crawl.list` shows it. */
+  status(): CrawlStatus;
+}

@@ -1,0 +1,104 @@
+/**
+ * What happens in the frontier, as one stream of typed events. Each event is a method of the
+ * listeners, called in the order of events; what is stored of a crawl or task is on the disk by
+ * then. None is called for each page: reports and leases are counted, and `counted` tells the
+ * counts.
+ */
+import type { FetchErrorBody } from '../../shared/requests.ts';
+import type { Resumed } from '../sinks/result-queue.ts';
+import type { CrawlView } from './crawl/crawl-view.ts';
+import type { SeedsFound } from './crawl/seed-hosts.ts';
+
+export interface FrontierEvents {
+  /** A crawl was made, with these first seeds. */
+  crawlMade(crawl: CrawlView, seeds: readonly string[]): void;
+  /** Hosts of its seeds were looked up, and the result is new. */
+  seedsFound(crawl: CrawlView, found: SeedsFound): void;
+  /** An operator paused it, or let it go on. */
+  crawlPaused(crawl: CrawlView): void;
+  crawlContinued(crawl: CrawlView): void;
+  /** Its results cannot be written, for this reason: it fetches nothing until it is resumed. */
+  crawlHeld(crawl: CrawlView, reason: string): void;
+  /** It was held, and its results can be written again; `how`: an operator resumed it. */
+  crawlReleased(crawl: CrawlView, how?: Resumed): void;
+  /** It is finished or cancelled. */
+  crawlEnded(crawl: CrawlView): void;
+  /** About once a second: where the crawls stand. Two of these make a rate. */
+  counted(crawls: Iterable<CrawlView>): void;
+  /** A URL was given up, and is kept for inspection. */
+  taskBuried(
+    crawl: CrawlView,
+    task: { readonly url: string; readonly error: FetchErrorBody },
+  ): void;
+  /** A host does not answer, and is not asked for this time. `hostKey`: scheme, host and port. */
+  hostSlept(hostKey: string, forMs: number): void;
+  /** A host that slept has answered. */
+  hostWoke(hostKey: string): void;
+  /** Pages wait for a robots.txt, and no holder takes such tasks. */
+  robotsWanted(): void;
+}
+
+/** Hears the events that it has methods for. */
+export type FrontierListener = Partial<FrontierEvents>;
+
+/** Tells each event to all who subscribed, in the order in which they did. */
+export class EventStream implements FrontierEvents {
+  #listeners: FrontierListener[] = [];
+
+  subscribe(listener: FrontierListener): void {
+    this.#listeners.push(listener);
+  }
+
+  /** From now on nobody is told anything. */
+  end(): void {
+    this.#listeners = [];
+  }
+
+  crawlMade(...told: Parameters<FrontierEvents['crawlMade']>): void {
+    for (const listener of this.#listeners) listener.crawlMade?.(...told);
+  }
+
+  seedsFound(...told: Parameters<FrontierEvents['seedsFound']>): void {
+    for (const listener of this.#listeners) listener.seedsFound?.(...told);
+  }
+
+  crawlPaused(...told: Parameters<FrontierEvents['crawlPaused']>): void {
+    for (const listener of this.#listeners) listener.crawlPaused?.(...told);
+  }
+
+  crawlContinued(...told: Parameters<FrontierEvents['crawlContinued']>): void {
+    for (const listener of this.#listeners) listener.crawlContinued?.(...told);
+  }
+
+  crawlHeld(...told: Parameters<FrontierEvents['crawlHeld']>): void {
+    for (const listener of this.#listeners) listener.crawlHeld?.(...told);
+  }
+
+  crawlReleased(...told: Parameters<FrontierEvents['crawlReleased']>): void {
+    for (const listener of this.#listeners) listener.crawlReleased?.(...told);
+  }
+
+  crawlEnded(...told: Parameters<FrontierEvents['crawlEnded']>): void {
+    for (const listener of this.#listeners) listener.crawlEnded?.(...told);
+  }
+
+  counted(...told: Parameters<FrontierEvents['counted']>): void {
+    for (const listener of this.#listeners) listener.counted?.(...told);
+  }
+
+  taskBuried(...told: Parameters<FrontierEvents['taskBuried']>): void {
+    for (const listener of this.#listeners) listener.taskBuried?.(...told);
+  }
+
+  hostSlept(...told: Parameters<FrontierEvents['hostSlept']>): void {
+    for (const listener of this.#listeners) listener.hostSlept?.(...told);
+  }
+
+  hostWoke(...told: Parameters<FrontierEvents['hostWoke']>): void {
+    for (const listener of this.#listeners) listener.hostWoke?.(...told);
+  }
+
+  robotsWanted(...told: Parameters<FrontierEvents['robotsWanted']>): void {
+    for (const listener of this.#listeners) listener.robotsWanted?.(...told);
+  }
+}
