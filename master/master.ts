@@ -13,6 +13,7 @@ import { serverEncryption } from '../shared/encryption.ts';
 import { ConfigError, StoreError } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
 import { version } from '../shared/version.ts';
+import { Arrivals } from './arrivals.ts';
 import { Notices } from './cli/notices.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
 import { Departure, type Leaver } from './departure.ts';
@@ -22,13 +23,13 @@ import { EventStream } from './frontier/frontier-events.ts';
 import { FrontierRooms } from './frontier/rooms.ts';
 import { DataFolder, localAddress } from './machine/data-folder.ts';
 import { DiskRoom } from './machine/disk-room.ts';
-import { LocalSlaves } from './machine/local-slaves.ts';
+import { LocalSlaves, type SlavesMaster } from './machine/local-slaves.ts';
 import { MemoryWatch } from './machine/memory-watch.ts';
 import { Progress } from './machine/progress.ts';
 import { SeedLookup } from './machine/seed-lookup.ts';
-import type { CrawlWorker } from './python/crawl-worker.ts';
 import { builtBytesMax } from './python/heavy-requests.ts';
 import { Manager } from './python/manager.ts';
+import { PutPolicy } from './python/ports.ts';
 import { UserQueues } from './queues/queues.ts';
 import {
   asConfigError,
@@ -40,6 +41,7 @@ import {
 } from './refusals.ts';
 import { Backups } from './repair/backup.ts';
 import { refuseDamagedStore } from './repair/check.ts';
+import { ResultStream } from './sinks/result-events.ts';
 import { ResultQueue } from './sinks/result-queue.ts';
 import { sinkKinds } from './sinks/sinks.ts';
 import { GroupCommit } from './store/group-commit.ts';
@@ -74,7 +76,7 @@ const fullMs = 10_000;
 /** How long programs whose work is over have to say good-bye. */
 const leaveMs = 1_000;
 
-export class Master implements Leaver {
+export class Master implements Leaver, SlavesMaster {
   readonly #options: ServeOptions;
   readonly #folder: DataFolder;
   readonly #room: DiskRoom;
@@ -140,46 +142,28 @@ export class Master implements Leaver {
       write: (line) => this.#progress.above(line),
     });
     this.#notices = new Notices(this.#log, options);
-    this.#progress = new Progress({
-      look: () => ({
-        crawls: [...this.#frontier.crawls].map((crawl) => crawl.status()),
-        slaves: this.#slaveCount(),
-      }),
-      log: this.#log,
-      repaints: isTerminal && !options.jsonLogs,
-    });
+    this.#progress = new Progress({ log: this.#log, repaints: isTerminal && !options.jsonLogs });
     const onError = (error: unknown) => this.fail(error);
     folder.onFault = onError;
     const room = new DiskRoom({
       folders: [options.dataFolder, options.outFolder],
       reserveBytes: options.diskReserveBytes,
-      onShort: (shortage) => this.#notices.diskFull(shortage),
-      onRoom: () => this.#log.info('there is room on the disk again: resuming'),
+      events: this.#notices,
       onError,
     });
     this.#room = room;
     this.#commits = new GroupCommit({ store, everyMs: commitEveryMs, onError, room });
     const bytesMax = options.memoryBytes;
-    this.#memory = new MemoryWatch({
-      bytesMax,
-      commits: () => this.#commits.count,
-      onTight: (used) => this.#notices.memoryShort(used),
-      onExceeded: (bytes) => this.#server.closeHeaviest(bytes),
-    });
-    const isTight = () => this.#memory.isTight;
+    this.#memory = new MemoryWatch({ bytesMax, commits: this.#commits });
+    const said = new ResultStream<ResultsCrawl>();
     this.#results = new ResultQueue<ResultsCrawl>({
       store,
       commits: this.#commits,
       sinks: sinkKinds({ folder: options.outFolder }),
       folder: options.outFolder,
-      waitingBytesMax: () => (isTight() ? tightResultBytes : bytesMax * resultShare),
-      onWritten: (crawl) => this.#rooms.lifeCycle.settle(crawl),
+      waitingBytesMax: () => (this.#memory.isTight ? tightResultBytes : bytesMax * resultShare),
+      events: said,
       onError,
-      onHeld: (crawl, reason) => this.#rooms.lifeCycle.held(crawl, reason),
-      onReleased: (crawl) => this.#rooms.lifeCycle.released(crawl),
-      onUnavailable: (crawl, sink, reason) => this.#notices.unavailable(crawl, sink, reason),
-      onAvailable: (crawl, sink) => this.#notices.available(crawl, sink),
-      onDropped: (crawl, rows) => this.#notices.dropped(crawl, rows),
       room,
     });
     this.#rooms = new FrontierRooms({
@@ -202,6 +186,8 @@ export class Master implements Leaver {
       seedNames: this.#seedLookup,
       events: this.#events,
     });
+    said.subscribe(this.#rooms.lifeCycle);
+    said.subscribe(this.#notices);
     this.#frontier = new Frontier(this.#rooms);
     this.#queues = new UserQueues(store, this.#commits, {
       bytesMax: bytesMax * itemShare,
@@ -212,24 +198,17 @@ export class Master implements Leaver {
       dataFolder: options.dataFolder,
       outFolder: options.outFolder,
       reserveBytes: options.diskReserveBytes,
-      onMade: ({ folder, bytes }) => {
-        this.#log.info(`backed up ${(bytes / 1e6).toFixed(1)} MB to ${folder}`);
-      },
+      events: this.#notices,
     });
-    const isDraining = () => this.#state !== 'serving';
     const ports = {
       frontier: this.#frontier,
       queues: this.#queues,
-      isDraining,
+      master: this,
+      events: this.#notices,
       leaseMs: options.timing.pythonLeaseMs,
-      onWorker: ({ name: worker }: CrawlWorker, returned?: number) => {
-        if (returned === undefined) this.#log.info({ worker }, 'Python worker joined');
-        else this.#log.info({ worker, released: returned }, 'Python worker left');
-      },
     };
     this.#manager = new Manager(ports, {
-      // No commit may ever come while the disk is full.
-      isDurable: () => options.durablePut || room.isShort,
+      puts: new PutPolicy(options.durablePut, room),
       plain: options.queues,
       crawl: options.crawl,
       spec: options.spec,
@@ -239,13 +218,14 @@ export class Master implements Leaver {
     this.#localSlaves = new LocalSlaves({
       authkeys,
       log: this.#log,
-      address: () => localAddress(options.host, this.#port),
+      master: this,
       isEncrypted: options.tls,
-      onNone: () => this.#noSlaveLeft(),
     });
     this.#server = new MasterServer(this.#services(authkeys), options);
     const { crawls } = this.#frontier;
     this.#departure = new Departure(this, crawls, this.#notices, options.exitWhenDone);
+    this.#memory.subscribe(this.#notices);
+    this.#memory.subscribe(this.#server);
     // The order in which each event is told.
     this.#events.subscribe(this.#server);
     this.#events.subscribe(this.#notices);
@@ -290,6 +270,14 @@ export class Master implements Leaver {
     else this.#settleStopped.reject(why);
   }
 
+  get isDraining(): boolean {
+    return !this.isServing;
+  }
+
+  get localAddress(): string {
+    return localAddress(this.#options.host, this.#port);
+  }
+
   get isServing(): boolean {
     return this.#state === 'serving';
   }
@@ -319,8 +307,8 @@ export class Master implements Leaver {
   }
 
   /** A master without slaves would wait for ever: it stops in order, and says so. */
-  #noSlaveLeft(): void {
-    if (this.#slaveCount() === 0) void this.stop(noSlaveError());
+  noSlaveLeft(): void {
+    if (this.#server.slaveCount === 0) void this.stop(noSlaveError());
   }
 
   /** A stop does not wait for ever for room. */
@@ -353,7 +341,8 @@ export class Master implements Leaver {
       if (crawl.isOpen) this.#notices.slowPatterns(crawl);
     }
     if (seeds.length > 0) await this.#seed(name, seeds, spec);
-    await this.#progress.start(this.#options.statusEveryMs);
+    const shown = { crawls: this.#frontier.crawls, peers: this.#server };
+    await this.#progress.start(this.#options.statusEveryMs, shown);
     this.#localSlaves.start(this.#options.slaves);
     this.#rooms.settle();
     this.#departure.look();
@@ -375,7 +364,7 @@ export class Master implements Leaver {
     }
   }
 
-  #services(authkeys: () => readonly Buffer[]): Services {
+  #services(authkeys: () => readonly Buffer[]): Omit<Services, 'peers'> {
     const { tls, certificate } = this.#options;
     return {
       authkeys,
@@ -391,26 +380,13 @@ export class Master implements Leaver {
       queues: this.#queues,
       backups: this.#backups,
       manager: this.#manager,
-      sessions: () => this.#server.sessions,
-      isDraining: () => this.#state !== 'serving',
-      onReady: (session) => {
-        if (session.role !== 'slave') return;
-        this.#log.info({ slave: session.name, peer: session.peer }, 'slave joined');
-        if (session.name !== this.#localSlaves.robotsName) this.#localSlaves.retireRobots();
-        this.#frontier.give(session);
-      },
-      onGone: (session) => {
-        this.#queues.removeHolder(session);
-        if (session.role !== 'slave') return;
-        const leases = session.leases.size;
-        this.#frontier.leave(session);
-        this.#log.info({ slave: session.name, released: leases }, 'slave left');
-      },
-      onFault: (error) => this.fail(error),
-      onRefusedPickle: (peer, error) => {
-        this.#notices.refusedPickle(peer, error, this.#server.refusedAgain(peer));
-      },
-      onRefused: (peer, error, times) => this.#notices.refused(peer, error, times),
+      master: this,
+      events: new Arrivals({
+        frontier: this.#frontier,
+        queues: this.#queues,
+        localSlaves: this.#localSlaves,
+        notices: this.#notices,
+      }),
     };
   }
 
@@ -420,10 +396,6 @@ export class Master implements Leaver {
     while (this.#rooms.leaseCount > 0 && performance.now() < deadline) {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
-  }
-
-  #slaveCount(): number {
-    return this.#server.sessions.filter(({ role }) => role === 'slave').length;
   }
 
   /** The secret of the host hashes. */

@@ -15,14 +15,16 @@ import type { SeedsFound } from '../frontier/crawl/seed-hosts.ts';
 import type { FrontierListener } from '../frontier/frontier-events.ts';
 import { megabytes, type Shortage } from '../machine/disk-room.ts';
 import { summary } from '../machine/progress.ts';
+import type { Made } from '../repair/backup.ts';
 import { fileNames } from '../sinks/files.ts';
+import type { ResultListener } from '../sinks/result-events.ts';
 import type { Resumed } from '../sinks/result-queue.ts';
 import type { ServeOptions } from './serve-options.ts';
 
 /** Lines about refusals, over all addresses: an attacker may have any number of addresses. */
 const refusalsPerMinute = 60;
 
-export class Notices implements FrontierListener {
+export class Notices implements FrontierListener, ResultListener<CrawlView> {
   readonly #log: Logger;
   readonly #options: ServeOptions;
   readonly #now: () => number;
@@ -214,6 +216,30 @@ export class Notices implements FrontierListener {
         `${megabytes(this.#options.diskReserveBytes)}; free some space: until then nothing is ` +
         'fetched or acknowledged',
     );
+  }
+
+  diskFree(): void {
+    this.#log.info('there is room on the disk again: resuming');
+  }
+
+  backedUp({ folder, bytes }: Made): void {
+    this.#log.info(`backed up ${(bytes / 1e6).toFixed(1)} MB to ${folder}`);
+  }
+
+  workerJoined(worker: string): void {
+    this.#log.info({ worker }, 'Python worker joined');
+  }
+
+  workerLeft(worker: string, released: number): void {
+    this.#log.info({ worker, released }, 'Python worker left');
+  }
+
+  slaveJoined(slave: string, peer: string): void {
+    this.#log.info({ slave, peer }, 'slave joined');
+  }
+
+  slaveLeft(slave: string, released: number): void {
+    this.#log.info({ slave, released }, 'slave left');
   }
 
   memoryShort(usedBytes: number): void {

@@ -2,6 +2,7 @@
  * The life of crawls after they were made: paused and continued by an operator, held and released
  * by their sinks, cancelled, finished.
  */
+import type { ResultListener } from '../sinks/result-events.ts';
 import type { Resumed } from '../sinks/result-queue.ts';
 import type { GroupCommit } from '../store/group-commit.ts';
 import { crawlKey, encodeCrawl } from '../store/records.ts';
@@ -19,7 +20,7 @@ type LifeCycleOptions = {
   readonly events: FrontierEvents;
 };
 
-export class LifeCycle {
+export class LifeCycle implements ResultListener<Crawl> {
   readonly #options: LifeCycleOptions;
   /** Crawls whose files are checked before they are done. */
   readonly #ending = new Set<Crawl>();
@@ -109,6 +110,10 @@ export class LifeCycle {
   async erase(crawl: Crawl): Promise<void> {
     await this.#options.crawls.erase(crawl, this.#options.commits);
     await this.#save(crawl);
+  }
+
+  written(crawl: Crawl): void {
+    this.settle(crawl);
   }
 
   /** Checks whether a crawl has ended, after a write of a sink or a commit. */

@@ -18,12 +18,17 @@ const trialBytes = 1 << 20;
 
 export type Shortage = { readonly folder: string; readonly freeBytes: number };
 
+/** The listener of a disk: `Notices`. */
+interface DiskEvents {
+  diskFull(shortage: Shortage): void;
+  diskFree(): void;
+}
+
 type DiskRoomOptions = {
   readonly folders: readonly string[];
   /** With fewer free bytes there is no room. */
   readonly reserveBytes: number;
-  readonly onShort: (shortage: Shortage) => void;
-  readonly onRoom: () => void;
+  readonly events: DiskEvents;
   /** The file system cannot be queried. */
   readonly onError: (error: unknown) => void;
   /** For tests: free bytes under a folder. */
@@ -80,14 +85,14 @@ export class DiskRoom {
       this.#state = 'short';
       this.#shortSince = now;
       this.#timer = setInterval(() => this.#look(performance.now()), waitMs);
-      this.#options.onShort(shortage);
+      this.#options.events.diskFull(shortage);
       return;
     }
     this.#state = 'room';
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const resolve of waiting) resolve();
-    this.#options.onRoom();
+    this.#options.events.diskFree();
   }
 
   /** After a failed write, only a successful write proves that there is room. */

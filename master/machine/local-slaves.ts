@@ -2,8 +2,8 @@
  * The slaves that the master starts on its own machine. They end with the master, even when it is
  * killed.
  *
- * - `--slaves n`: full slaves for a crawl on one machine. One that dies is restarted; `onNone`
- *   reports that none is left.
+ * - `--slaves n`: full slaves for a crawl on one machine. One that dies is restarted; the
+ *   master is told when none is left.
  * - For robots.txt only: Python workers fetch pages but know nothing of robots.txt. While they
  *   wait for a robots.txt and no connected slave could fetch it, the master runs
  *   `slave.js --robots-only` until another slave joins.
@@ -15,15 +15,20 @@ import { ConfigError } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';
 import { type SlaveEnd, SlaveProcesses } from '../../shared/slave-processes.ts';
 
+/** The master of local slaves: `Master`. */
+export interface SlavesMaster {
+  /** Where a program on this machine finds it: `host:port`. */
+  readonly localAddress: string;
+  /** Every slave of `--slaves` has ended, and none is restarted. */
+  noSlaveLeft(): void;
+}
+
 type LocalSlavesOptions = {
   readonly authkeys: () => readonly Buffer[];
   readonly log: Logger;
-  /** The address of the master for a program on this machine: `host:port`. */
-  readonly address: () => string;
+  readonly master: SlavesMaster;
   /** Unencrypted peers are refused. */
   readonly isEncrypted: boolean;
-  /** Every slave of `--slaves` has ended, and none is restarted. */
-  readonly onNone: () => void;
 };
 
 /** The built slave, in the folder of master.js. */
@@ -60,7 +65,8 @@ export class LocalSlaves {
       restartsMax,
       onEnd: (end) => {
         this.#report(end);
-        if (slaves.count === 0 && end.code !== 0 && this.#state === 'open') this.#options.onNone();
+        if (slaves.count === 0 && end.code !== 0 && this.#state === 'open')
+          this.#options.master.noSlaveLeft();
       },
     });
     this.#slaves = slaves;
@@ -123,7 +129,7 @@ export class LocalSlaves {
       'restartMs' | 'restartsMax' | 'onEnd'
     >,
   ): SlaveProcesses {
-    const { address, authkeys, isEncrypted } = this.#options;
+    const { master, authkeys, isEncrypted } = this.#options;
     const tls = isEncrypted ? ['--tls'] : [];
     // These slaves take over the environment of the master, except for the key's file.
     const { ORB_AUTHKEY_FILE: _, ...others } = process.env;
@@ -133,7 +139,7 @@ export class LocalSlaves {
         ...flags,
         ...tls,
         '--master',
-        address(),
+        master.localAddress,
         '--processes',
         '1',
         '--name',

@@ -5,7 +5,7 @@
  *     calm --above 3/4 of the limit, after a collection--> tight --below 5/8--> calm
  *
  * While memory is tight, queues are kept short (`isTight`), so that peers wait in TCP; above the
- * limit `onExceeded` must free some.
+ * limit the listener of `memoryExceeded` must free some.
  *
  * It also returns memory to the system when the work is done: the engine keeps the memory of a
  * burst until something new needs it, which for an idle daemon may be never.
@@ -22,11 +22,16 @@ const worthBytes = 4 << 20;
 type MemoryWatchOptions = {
   readonly bytesMax: number;
   /** A count of the master's work: while it does not change, a pause disturbs nothing. */
-  readonly commits: () => number;
-  readonly onTight: (usedBytes: number) => void;
-  /** `bytes`: the amount to free, at least. */
-  readonly onExceeded: (bytes: number) => void;
+  readonly commits: { readonly count: number };
 };
+
+/** What a memory tells: `Notices` and `MasterServer` listen. */
+interface MemoryEvents {
+  /** Peers have to wait from now on. */
+  memoryShort(usedBytes: number): void;
+  /** `bytes`: the amount to free, at least. */
+  memoryExceeded(bytes: number): void;
+}
 
 type Collect = (options?: { readonly type: 'minor' }) => void;
 
@@ -34,6 +39,7 @@ export class MemoryWatch {
   readonly #options: MemoryWatchOptions;
   readonly #timer: NodeJS.Timeout;
   readonly #collect: Collect;
+  readonly #listeners: Partial<MemoryEvents>[] = [];
   #isTight = false;
   #commits = -1;
   #idleSince = 0;
@@ -46,6 +52,10 @@ export class MemoryWatch {
     this.#collect = runInNewContext('gc') as Collect;
     this.#timer = setInterval(() => this.#lookNow(), lookEveryMs);
     this.#timer.unref();
+  }
+
+  subscribe(listener: Partial<MemoryEvents>): void {
+    this.#listeners.push(listener);
   }
 
   /** True: queues must be kept short. */
@@ -66,22 +76,23 @@ export class MemoryWatch {
    *  timers. */
   look(): void {
     const now = performance.now();
-    const { bytesMax, onTight, onExceeded } = this.#options;
+    const { bytesMax } = this.#options;
     let used = usedBytes();
     // Much of the memory may be garbage.
     const mayCollect = used > bytesMax || now - this.#collectedAt >= collectEveryMs;
     if (used > bytesMax * 0.75 && mayCollect) used = this.#collectNow(now);
     if (!this.#isTight && used > bytesMax * 0.75) {
       this.#isTight = true;
-      onTight(used);
+      for (const listener of this.#listeners) listener.memoryShort?.(used);
     } else if (this.#isTight && used < bytesMax * 0.625) this.#isTight = false;
-    if (used > bytesMax) onExceeded(used - bytesMax * 0.625);
+    if (used <= bytesMax) return;
+    for (const listener of this.#listeners) listener.memoryExceeded?.(used - bytesMax * 0.625);
   }
 
   #giveBackWhenIdle(now: number): void {
-    const commits = this.#options.commits();
-    if (commits !== this.#commits) this.#idleSince = now;
-    this.#commits = commits;
+    const { count } = this.#options.commits;
+    if (count !== this.#commits) this.#idleSince = now;
+    this.#commits = count;
     if (now - this.#idleSince < idleMs) return;
     this.#idleSince = now;
     const { heapTotal, external } = process.memoryUsage();

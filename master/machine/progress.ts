@@ -7,7 +7,11 @@ import { trapRules } from '../../shared/crawl.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { CrawlStatus } from '../../shared/protocol.ts';
 
-type Snapshot = { readonly crawls: readonly CrawlStatus[]; readonly slaves: number };
+/** What it shows, looked at each time. */
+type Shown = {
+  readonly crawls: Iterable<{ status(): CrawlStatus }>;
+  readonly peers: { readonly slaveCount: number };
+};
 
 const repaintEveryMs = 500;
 /** Crawls in the status block: it must fit on the terminal. */
@@ -16,20 +20,20 @@ const crawlsShownMax = 12;
 const rateOverMs = 5_000;
 
 export class Progress {
-  readonly #look: () => Snapshot;
   readonly #log: Logger;
   readonly #rates = new Map<string, Rate>();
   readonly #repaints: boolean;
   #block: ReturnType<typeof createLogUpdate> | undefined;
+  #shown: Shown = { crawls: [], peers: { slaveCount: 0 } };
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(options: { look: () => Snapshot; log: Logger; repaints: boolean }) {
-    this.#look = options.look;
+  constructor(options: { log: Logger; repaints: boolean }) {
     this.#log = options.log;
     this.#repaints = options.repaints;
   }
 
-  async start(everyMs: number): Promise<void> {
+  async start(everyMs: number, shown: Shown): Promise<void> {
+    this.#shown = shown;
     if (this.#repaints) {
       // It is a sixth of the code that a master loads, and most masters have no terminal.
       const { createLogUpdate } = await import('log-update');
@@ -37,7 +41,7 @@ export class Progress {
     }
     const show = () => (this.#repaints ? this.#paint() : this.#logLines());
     // Without a first sample, the first line would have no rate.
-    for (const crawl of this.#look().crawls) this.#rate(crawl);
+    for (const crawl of shown.crawls) this.#rate(crawl.status());
     this.#timer = setInterval(show, this.#repaints ? repaintEveryMs : everyMs);
   }
 
@@ -55,18 +59,19 @@ export class Progress {
   }
 
   #paint(): void {
-    const { crawls, slaves } = this.#look();
-    const open = crawls.filter(isOpen);
+    const open = this.#open;
     const lines = open.slice(0, crawlsShownMax).map((crawl) => `  ${this.#describe(crawl)}`);
     if (open.length > lines.length) lines.push(`  and ${number(open.length - lines.length)} more`);
-    this.#block?.([headOf(open.length, slaves), ...lines].join('\n'));
+    this.#block?.([headOf(open.length, this.#shown.peers.slaveCount), ...lines].join('\n'));
   }
 
   #logLines(): void {
-    const { crawls, slaves } = this.#look();
-    for (const crawl of crawls.filter(isOpen)) {
-      this.#log.info({ slaves }, this.#describe(crawl));
-    }
+    const { slaveCount: slaves } = this.#shown.peers;
+    for (const crawl of this.#open) this.#log.info({ slaves }, this.#describe(crawl));
+  }
+
+  get #open(): CrawlStatus[] {
+    return [...this.#shown.crawls].map((crawl) => crawl.status()).filter(isOpen);
   }
 
   #describe(crawl: CrawlStatus): string {

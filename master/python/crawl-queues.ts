@@ -23,7 +23,7 @@ import { bind, type Parameter, type PyRequest, waitMsOf } from './arguments.ts';
 import { CrawlWorker, type Outcome, type PageInHand } from './crawl-worker.ts';
 import { decodeItem } from './pickle/item.ts';
 import { PyPickled, type PyValue } from './pickle/values.ts';
-import type { ManagedPorts } from './ports.ts';
+import type { ManagedPorts, PutPolicy } from './ports.ts';
 import type { Answer, Caller, Method, Proxied } from './proxied.ts';
 import { PutBatcher } from './put-batcher.ts';
 import { type PutValue, readPuts } from './put-values.ts';
@@ -37,8 +37,7 @@ export function isCrawlQueue(name: string): name is CrawlQueueName {
 }
 
 export type CrawlQueuesOptions = {
-  /** Does the answer to a put wait for its commit? Called for each put. */
-  readonly isDurable: () => boolean;
+  readonly puts: PutPolicy;
   /** The crawl for seeds and for links without a page, and its spec. */
   readonly crawl: string;
   readonly spec: CrawlSpec;
@@ -182,7 +181,7 @@ export class CrawlQueues {
 
   async #get(caller: Caller, waitMs: number): Promise<Buffer | undefined> {
     const worker = this.#worker(caller);
-    if (!worker.hasGot) this.#ports.onWorker(worker);
+    if (!worker.hasGot) this.#ports.events.workerJoined(worker.name);
     worker.hasGot = true;
     const outcome = await this.#wait(worker, 'get', waitMs);
     if (outcome === 'stopping') return undefined;
@@ -217,10 +216,10 @@ export class CrawlQueues {
   #settle(worker: CrawlWorker): void {
     const mode = worker.waitsFor;
     if (mode === undefined) return;
-    const { frontier, isDraining } = this.#ports;
+    const { frontier, master } = this.#ports;
     void worker.ask();
     if (this.#isOver) worker.answer('over');
-    else if (isDraining()) worker.answer('stopping');
+    else if (master.isDraining) worker.answer('stopping');
     else if (frontier.crawls.hasDue) {
       // A program that never got a page may only be watching, so no page is kept for it.
       if (!worker.hasGot) worker.answer('timeout');
@@ -233,8 +232,8 @@ export class CrawlQueues {
   }
 
   #put(name: CrawlQueueName, caller: Caller, value: PyValue): Answer {
-    const { frontier, isDraining } = this.#ports;
-    if (isDraining()) return undefined;
+    const { frontier, master } = this.#ports;
+    if (master.isDraining) return undefined;
     if (name === 'filter_queue' && typeof value === 'string' && this.#isLoose(caller)) {
       const url = canonicalUrl(value.trim());
       if (url !== undefined) this.#batcher.add(url.href);
@@ -246,7 +245,7 @@ export class CrawlQueues {
   /** True: a link put by this connection has no page, and need not wait. */
   #isLoose(caller: Caller): boolean {
     const { frontier } = this.#ports;
-    if (this.#options.isDurable() || frontier.room() !== undefined) return false;
+    if (this.#options.puts.isDurable || frontier.room() !== undefined) return false;
     if (!frontier.crawls.has(this.#options.crawl)) return false;
     if (this.#workers.size === 0) return true;
     const { page, worker, helps } = this.#pageOf(caller, undefined);
@@ -372,7 +371,7 @@ export class CrawlQueues {
       images: [...images],
       from: page?.lease.task ?? { url: '', depth: 0, priority: 0 },
     });
-    if (this.#options.isDurable()) await offered;
+    if (this.#options.puts.isDurable) await offered;
   }
 
   async #end(method: 'task_done' | 'release', caller: Caller, request: PyRequest): Promise<Buffer> {
@@ -414,7 +413,7 @@ export class CrawlQueues {
     if (worker === undefined) return;
     this.#workers.delete(caller);
     const returned = worker.leave(isOrderly);
-    if (worker.hasGot) this.#ports.onWorker(worker, returned);
+    if (worker.hasGot) this.#ports.events.workerLeft(worker.name, returned);
   }
 }
 

@@ -43,11 +43,13 @@ export function isPickle(payload: Buffer): boolean {
 type CallerPorts = {
   readonly manager: Manager;
   readonly memory: MemoryWatch;
-  /** A pickle contains something that is not allowed: it had no effect, and the connection goes
-   *  on. */
-  readonly onRefusedPickle: (peer: string, error: OrbError) => void;
-  /** A fault of ours while serving a request: the master cannot go on. */
-  readonly onFault: (error: unknown) => void;
+  readonly events: {
+    /** A pickle contains something that is not allowed: it had no effect, and the connection goes
+     *  on. */
+    refusedPickle(error: OrbError): void;
+  };
+  /** `fail`: a fault of ours while serving a request: the master cannot go on. */
+  readonly master: { fail(error: unknown): void };
 };
 
 export class PythonCaller implements Caller {
@@ -245,11 +247,11 @@ export class PythonCaller implements Caller {
   /** The one place that decides how a client learns of a failure. */
   #refuse(error: unknown): Buffer | undefined {
     if (error instanceof PickleError) {
-      this.#ports.onRefusedPickle(this.peer, error);
+      this.#ports.events.refusedPickle(error);
       return unpicklable(error.message, this.protocol);
     }
     if (error instanceof CommandError) return refused(error, this.protocol);
-    this.#ports.onFault(error);
+    this.#ports.master.fail(error);
     return undefined;
   }
 }

@@ -172,12 +172,12 @@ export class Manager implements FrontierListener {
   #open(name: string): Proxied {
     let object = this.#objects.get(name);
     if (object === undefined) {
-      const { queues, isDraining } = this.#ports;
-      const { isDurable, plain } = this.#options;
+      const { queues, master } = this.#ports;
+      const { puts, plain } = this.#options;
       object =
         isCrawlQueue(name) && !plain.has(name)
           ? this.#crawlQueues.open(name)
-          : new PlainQueue(queues.queue(name), { isDurable, isDraining });
+          : new PlainQueue(queues.queue(name), puts, master);
       this.#objects.set(name, object);
     }
     return object;

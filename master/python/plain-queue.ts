@@ -3,7 +3,7 @@
  *
  * The connection holds an item from `get` until its next request, which shows that the reply has
  * arrived, or until its orderly end. If it dies before, the item goes back to the head of the
- * queue. A `put` is answered before its commit unless `isDurable` says so.
+ * queue. A `put` is answered before its commit unless the `PutPolicy` says so.
  */
 import { decodeValue } from '../../shared/frame.ts';
 import { limits } from '../../shared/protocol.ts';
@@ -13,6 +13,7 @@ import { bind, type Parameter, type PyRequest, waitMsOf } from './arguments.ts';
 import { decodeItem, encodeItem, isItemPickle, returnOfItem } from './pickle/item.ts';
 import { fromPlain } from './pickle/plain.ts';
 import { PickleError, type PyValue } from './pickle/values.ts';
+import type { PutPolicy } from './ports.ts';
 import type { Answer, Caller, Method, Proxied } from './proxied.ts';
 import { emptyError, fullError, valueError } from './replies.ts';
 
@@ -25,16 +26,16 @@ export class PlainQueue implements Proxied {
   readonly ident: string;
   readonly methods: ReadonlyMap<string, Method>;
   readonly #queue: UserQueue;
-  readonly #isDurable: () => boolean;
-  readonly #isDraining: () => boolean;
+  readonly #puts: PutPolicy;
+  readonly #master: { readonly isDraining: boolean };
   /** The last item of a connection; undefined when it is done. */
   readonly #given = new Map<Caller, Item | undefined>();
 
-  constructor(queue: UserQueue, options: { isDurable: () => boolean; isDraining: () => boolean }) {
+  constructor(queue: UserQueue, puts: PutPolicy, master: { readonly isDraining: boolean }) {
     this.ident = queue.name;
     this.#queue = queue;
-    this.#isDurable = options.isDurable;
-    this.#isDraining = options.isDraining;
+    this.#puts = puts;
+    this.#master = master;
     this.methods = new Map<string, Method>([
       ['empty', (caller, request) => this.#look('empty', caller, request, this.#isEmpty)],
       ['full', (caller, request) => this.#look('full', caller, request, queue.isFull)],
@@ -111,7 +112,7 @@ export class PlainQueue implements Proxied {
 
   #nothing(): undefined {
     // Not Empty: a worker would believe that its work is done.
-    if (this.#isDraining()) return undefined;
+    if (this.#master.isDraining) return undefined;
     throw emptyError();
   }
 
@@ -132,7 +133,7 @@ export class PlainQueue implements Proxied {
   }
 
   #add(caller: Caller, item: PyValue, waitMs: number): Answer {
-    if (this.#isDraining()) return undefined;
+    if (this.#master.isDraining) return undefined;
     const bytes = encodeItem(item);
     if (bytes.length > limits.pythonItemBytesMax) {
       const megabytes = limits.pythonItemBytesMax >> 20;
@@ -145,14 +146,14 @@ export class PlainQueue implements Proxied {
 
   async #addWithin(caller: Caller, bytes: Buffer, waitMs: number): Promise<Buffer | undefined> {
     const isPut = await this.#queue.addWithin(bytes, waitMs, caller.signal);
-    if (!isPut && this.#isDraining()) return undefined;
+    if (!isPut && this.#master.isDraining) return undefined;
     if (!isPut) throw fullError();
     return this.#isLate ? await this.#afterCommit(caller) : caller.returned(null);
   }
 
   /** True: the answer to a put waits for its commit. */
   get #isLate(): boolean {
-    return this.#isDurable() || this.#queue.isBehind;
+    return this.#puts.isDurable || this.#queue.isBehind;
   }
 
   async #afterCommit(caller: Caller): Promise<Buffer> {

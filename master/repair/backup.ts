@@ -19,7 +19,12 @@ import { recordedLengths } from './written.ts';
 
 const backupsMax = 16;
 
-type Made = { readonly folder: string; readonly bytes: number };
+export type Made = { readonly folder: string; readonly bytes: number };
+
+/** The listener of backups: `Notices`. */
+interface BackupEvents {
+  backedUp(made: Made): void;
+}
 
 type BackupsOptions = {
   readonly store: NativeStore;
@@ -27,7 +32,7 @@ type BackupsOptions = {
   readonly outFolder: string;
   /** Free bytes that a backup leaves. */
   readonly reserveBytes: number;
-  readonly onMade: (made: Made) => void;
+  readonly events: BackupEvents;
 };
 
 export class Backups {
@@ -46,7 +51,7 @@ export class Backups {
     this.#making = this.#make(folder);
     try {
       const made = await this.#making;
-      this.#options.onMade(made);
+      this.#options.events.backedUp(made);
       return made;
     } catch (error) {
       throw refusal(`the backup failed: ${codeOf(error)}; nothing of it is left`);

@@ -16,6 +16,7 @@ import { commitKey, cursorKey, decodeCursor, encodeCursor } from '../store/recor
 import type { SealedRow } from '../store/result-rows.ts';
 import type { Change, Store } from '../store/store.ts';
 import { Outlet } from './outlet.ts';
+import type { ResultEvents } from './result-events.ts';
 import {
   type BegunFile,
   HeldError,
@@ -61,17 +62,8 @@ export type ResultQueueOptions<C extends ResultCrawl> = {
   readonly waitingBytesMax: () => number;
   /** Bytes that may wait for a sink which cannot write. */
   readonly failingBytesMax?: number;
-  readonly onWritten: (crawl: C) => void;
+  readonly events: ResultEvents<C>;
   readonly onError: (error: unknown) => void;
-  /** A sink cannot go on: nothing of the crawl is to be fetched. Default: that is an error. */
-  readonly onHeld?: (crawl: C, reason: string) => void;
-  /** A crawl that was held because too much waited may go on. */
-  readonly onReleased?: (crawl: C) => void;
-  /** A sink cannot write for now, for a reason; or can again. */
-  readonly onUnavailable?: (crawl: C, sink: string, reason: string) => void;
-  readonly onAvailable?: (crawl: C, sink: string) => void;
-  /** It is cancelled, and so many rows of it could not be written. */
-  readonly onDropped?: (crawl: C, rows: number) => void;
   /** Default: there always is. */
   readonly room?: FileRoom;
 };
@@ -229,18 +221,17 @@ export class ResultQueue<C extends ResultCrawl> {
 
   /** The target stays open: what was removed can be copied from /proc as long as it is. */
   async #hold(crawl: C, outlet: Outlet, error: HeldError): Promise<void> {
-    const { onHeld } = this.#options;
-    if (onHeld === undefined) throw error;
     outlet.state = 'held';
     outlet.reason = messageOf(error);
     this.#of(crawl).rows.forgetKept();
     if (crawl.state === 'cancelled') await this.#drop(crawl, outlet);
-    else onHeld(crawl, outlet.reason);
+    else this.#options.events.held(crawl, outlet.reason);
   }
 
   #failed(crawl: C, outlet: Outlet, error: UnavailableError): void {
     const reason = messageOf(error);
-    if (outlet.state === 'writing') this.#options.onUnavailable?.(crawl, outlet.kind.name, reason);
+    const { events } = this.#options;
+    if (outlet.state === 'writing') events.unavailable(crawl, outlet.kind.name, reason);
     outlet.state = 'failing';
     outlet.reason = reason;
     this.#of(crawl).rows.forgetKept();
@@ -261,16 +252,16 @@ export class ResultQueue<C extends ResultCrawl> {
     const bytesMax = this.#options.failingBytesMax ?? failingBytesMax;
     if (failing === undefined || rows.bytes <= bytesMax || this.#overfull.has(crawl)) return;
     this.#overfull.add(crawl);
-    this.#options.onHeld?.(crawl, `${failing.kind.name}: ${failing.reason}`);
+    this.#options.events.held(crawl, `${failing.kind.name}: ${failing.reason}`);
   }
 
   /** It has written: whoever waited for that goes on. */
   #recovered(crawl: C, outlet: Outlet): void {
-    if (outlet.state === 'failing') this.#options.onAvailable?.(crawl, outlet.kind.name);
+    if (outlet.state === 'failing') this.#options.events.available(crawl, outlet.kind.name);
     outlet.recovered();
     const { outlets } = this.#of(crawl);
     if (!outlets.every(isWriting) || !this.#overfull.delete(crawl)) return;
-    this.#options.onReleased?.(crawl);
+    this.#options.events.released(crawl);
   }
 
   async #writeAll(crawl: C, outlet: Outlet): Promise<void> {
@@ -282,7 +273,7 @@ export class ResultQueue<C extends ResultCrawl> {
       outlet.sink ??= await outlet.kind.open(crawl, outlet.mark);
       ({ isMore } = await this.#write(crawl, outlet, outlet.sink));
       if (outlet.state === 'failing') this.#recovered(crawl, outlet);
-      this.#options.onWritten(crawl);
+      this.#options.events.written(crawl);
     }
   }
 
@@ -337,7 +328,7 @@ export class ResultQueue<C extends ResultCrawl> {
       } catch (error) {
         const isKnown = error instanceof HeldError || error instanceof UnavailableError;
         if (!isKnown) throw error;
-        if (crawl.state !== 'cancelled') this.#options.onHeld?.(crawl, messageOf(error));
+        if (crawl.state !== 'cancelled') this.#options.events.held(crawl, messageOf(error));
         const message = `the crawl "${crawl.name}" stays held: ${messageOf(error)}`;
         outcome = new CommandError('E_BAD_REQUEST', message.slice(0, 512));
       }
@@ -375,7 +366,7 @@ export class ResultQueue<C extends ResultCrawl> {
     if (lastCommit <= outlet.commit) return;
     outlet.commit = lastCommit;
     const dropped = await this.#passed(crawl, outlet);
-    if (dropped > 0) this.#options.onDropped?.(crawl, dropped);
+    if (dropped > 0) this.#options.events.dropped(crawl, dropped);
   }
 }
 

@@ -1,6 +1,6 @@
 /** The listening socket: accepts connections, limits their number, and knows the sessions. */
 import { createServer, type Server, type Socket } from 'node:net';
-import { addressOfPeer, networkOf } from '../../shared/address.ts';
+import { networkOf } from '../../shared/address.ts';
 import { authkeyBytesMin } from '../../shared/authkey.ts';
 import {
   AuthError,
@@ -36,10 +36,10 @@ export class MasterServer implements FrontierListener {
   #lastId = 0;
 
   constructor(
-    services: Services,
+    services: Omit<Services, 'peers'>,
     limits: { readonly connections: number; readonly connectionsPerAddress: number },
   ) {
-    this.#services = services;
+    this.#services = { ...services, peers: this };
     this.#addresses = new PeerAddresses(limits.connectionsPerAddress);
     this.#server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
     this.#server.maxConnections = limits.connections;
@@ -75,8 +75,12 @@ export class MasterServer implements FrontierListener {
     if (!isOpen) for (const session of this.sessions) session.endCrawl(id);
   }
 
+  get slaveCount(): number {
+    return this.sessions.filter(({ role }) => role === 'slave').length;
+  }
+
   /** Memory has run out: closes the sessions that hold most of it; they may reconnect. */
-  closeHeaviest(bytes: number): void {
+  memoryExceeded(bytes: number): void {
     const held = [...this.#sessions].map((session) => ({ session, bytes: session.heldBytes }));
     let left = bytes;
     for (const heavy of held.sort((a, b) => b.bytes - a.bytes)) {
@@ -99,12 +103,6 @@ export class MasterServer implements FrontierListener {
     await closed;
   }
 
-  /** Counts one more refusal for the address of a peer; returns their number. */
-  refusedAgain(peer: string): number {
-    const address = networkOf(addressOfPeer(peer));
-    return this.#addresses.refused(address, 'other', performance.now());
-  }
-
   #accept(socket: Socket): void {
     const address = networkOf(socket.remoteAddress ?? '');
     let hasJoined = false;
@@ -117,6 +115,10 @@ export class MasterServer implements FrontierListener {
         this.#strangers.refused(session);
         this.#refused(session.peer, address, error);
         return this.#isKeyShort ? 0 : this.#addresses.waitMs(address, performance.now());
+      },
+      refusedPickle: (error) => {
+        const times = this.#addresses.refused(address, 'other', performance.now());
+        this.#services.events.refusedPickle(session.peer, error, times);
       },
       onGreeted: () => this.#strangers.delete(session),
       mayJoin: () => {
@@ -161,6 +163,6 @@ export class MasterServer implements FrontierListener {
   #refused(peer: string, address: string, error: OrbError): void {
     const why = error instanceof AuthError ? 'key' : 'other';
     const times = this.#addresses.refused(address, why, performance.now());
-    this.#services.onRefused(peer, error, times);
+    this.#services.events.refused(peer, error, times);
   }
 }

@@ -1,4 +1,4 @@
-/** The parts that sessions and commands use; made once, in main. */
+/** The parts that sessions and commands use; made once, by the master. */
 import type { Tls } from '../../shared/connection.ts';
 import type { OrbError } from '../../shared/errors.ts';
 import type { AuthDigest } from '../../shared/handshake.ts';
@@ -22,7 +22,32 @@ export type Timing = {
   readonly handshakeMs: number;
 };
 
-export type Services = {
+/** What the verbs of the native dialect act on. */
+export type CommandPorts = {
+  readonly frontier: Frontier;
+  readonly queues: UserQueues;
+  readonly backups: Backups;
+  /** The BaseManager dialect. */
+  readonly manager: Pick<Manager, 'builtBytesMax'>;
+  readonly master: { readonly isDraining: boolean };
+  /** Those that have said hello. */
+  readonly peers: { readonly sessions: readonly Peer[] };
+};
+
+/** The listener of the wire: `Arrivals`. */
+export interface WireEvents {
+  /** A peer has said hello. */
+  joined(peer: Peer): void;
+  /** Its session has ended. */
+  left(peer: Peer): void;
+  /** A connection was closed. `times`: how often its address was refused so far. */
+  refused(peer: string, error: OrbError, times: number): void;
+  /** A pickle contains something that is not allowed: it had no effect, and the connection goes
+   *  on. `times` as above. */
+  refusedPickle(peer: string, error: OrbError, times: number): void;
+}
+
+export type Services = CommandPorts & {
   /** The keys that the master accepts. */
   readonly authkeys: () => readonly Buffer[];
   readonly authDigest: AuthDigest;
@@ -31,21 +56,8 @@ export type Services = {
   readonly version: string;
   readonly timing: Timing;
   readonly memory: MemoryWatch;
-  readonly frontier: Frontier;
-  readonly queues: UserQueues;
-  readonly backups: Backups;
-  /** The BaseManager dialect. */
   readonly manager: Manager;
-  /** Sessions that have said hello. */
-  readonly sessions: () => readonly Peer[];
-  readonly isDraining: () => boolean;
-  readonly onReady: (peer: Peer) => void;
-  readonly onGone: (peer: Peer) => void;
-  /** A fault of ours while serving a request: the master cannot go on. */
-  readonly onFault: (error: unknown) => void;
-  /** A pickle contains something that is not allowed: it had no effect, and the connection goes
-   *  on. */
-  readonly onRefusedPickle: (peer: string, error: OrbError) => void;
-  /** `times`: how often its address was refused so far. */
-  readonly onRefused: (peer: string, error: OrbError, times: number) => void;
+  /** `fail`: a fault of ours while serving a request: the master cannot go on. */
+  readonly master: { fail(error: unknown): void };
+  readonly events: WireEvents;
 };

@@ -41,6 +41,8 @@ type SessionWatcher = {
   readonly onProved: () => void;
   /** The peer gave a wrong answer. Returns the delay of the verdict, in ms. */
   readonly onRefused: (error: OrbError) => number;
+  /** See `WireEvents`. */
+  refusedPickle(error: OrbError): void;
   /** Both sides have proved the authkey. False: the peer is dropped all the same. */
   readonly mayJoin: () => boolean;
   /** Its first message was valid: a hello, or a pickle. It is no longer a stranger. */
@@ -164,7 +166,7 @@ export class Session implements Peer {
 
   setCredit(credit: Credit): void {
     this.#credit = credit;
-    this.#services.frontier.give(this);
+    if (this.#state === 'ready') this.#services.frontier.give(this);
   }
 
   /** Proxies that do not work for this slave. [T-45] */
@@ -278,7 +280,9 @@ export class Session implements Peer {
     if (isPickle(payload)) {
       this.#state = 'python';
       this.#watcher.onGreeted();
-      this.#python = new PythonCaller(this.#connection, this.#services, payload);
+      const { manager, memory, master } = this.#services;
+      const ports = { manager, memory, master, events: this.#watcher };
+      this.#python = new PythonCaller(this.#connection, ports, payload);
       this.#python.receive(payload);
       return;
     }
@@ -330,7 +334,7 @@ export class Session implements Peer {
       frameBytesMax: limits.frameBytesMax,
       proof: ours,
     });
-    this.#services.onReady(this);
+    this.#services.events.joined(this);
   }
 
   /** A slave gets the spec of a crawl with the crawl's first task. */
@@ -348,7 +352,7 @@ export class Session implements Peer {
 
   #refuse(id: number | undefined, error: unknown): void {
     if (!(error instanceof CommandError)) {
-      this.#services.onFault(error);
+      this.#services.master.fail(error);
       return;
     }
     const reply = { ok: false, error: error.code, message: messageOf(error) };
@@ -402,7 +406,7 @@ export class Session implements Peer {
     this.#state = 'closed';
     this.#onAnswered();
     this.#python?.ended();
-    if (wasReady) this.#services.onGone(this);
+    if (wasReady) this.#services.events.left(this);
     clearTimeout(this.#welcome);
     this.#watcher.onEnd(error);
   }

@@ -245,8 +245,7 @@ export function sinkContract(name: string, open: (t: TestContext) => SinkUnderTe
   contract('what a cancelled crawl cannot write any more is dropped', async (_, t) => {
     const [first] = open(t).harms;
     const sink = open(t);
-    const dropped: number[] = [];
-    const rig = new SinkRig(t, [sink.kind], { onDropped: (_crawl, rows) => dropped.push(rows) });
+    const rig = new SinkRig(t, [sink.kind]);
     await rig.offer(...numbered(0, 1));
     await rig.until(() => rig.crawl.unwritten === 0);
     sink.harms.find(({ what }) => what === first?.what)?.harm();
@@ -259,7 +258,7 @@ export function sinkContract(name: string, open: (t: TestContext) => SinkUnderTe
       isOver = true;
     });
     await rig.until(() => isOver);
-    assert.deepEqual([dropped, rig.rows, rig.crawl.unwritten], [[1], 0, 0]);
+    assert.deepEqual([rig.dropped, rig.rows, rig.crawl.unwritten], [[1], 0, 0]);
     await rig.close();
   });
 

@@ -47,6 +47,7 @@ export class SinkRig {
   behind: Fault = () => {};
   readonly held: string[] = [];
   readonly said: string[] = [];
+  readonly dropped: number[] = [];
   errors: unknown[] = [];
   readonly #kinds: readonly SinkKind[];
   readonly #options: Options;
@@ -144,12 +145,15 @@ export class SinkRig {
       sinks: this.#kinds,
       folder: '',
       waitingBytesMax: () => 1 << 20,
-      onWritten: () => {},
+      events: {
+        written: () => {},
+        held: (_crawl, reason) => this.held.push(reason),
+        released: () => this.said.push('released'),
+        unavailable: (_crawl, sink) => this.said.push(`${sink} away`),
+        available: (_crawl, sink) => this.said.push(`${sink} back`),
+        dropped: (_crawl, rows) => this.dropped.push(rows),
+      },
       onError,
-      onHeld: (_crawl, reason) => this.held.push(reason),
-      onReleased: () => this.said.push('released'),
-      onUnavailable: (_crawl, sink) => this.said.push(`${sink} away`),
-      onAvailable: (_crawl, sink) => this.said.push(`${sink} back`),
       ...this.#options,
     });
     return [commits, queue];

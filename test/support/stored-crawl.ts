@@ -11,6 +11,7 @@ import { EventStream } from '../../master/frontier/frontier-events.ts';
 import { FrontierRooms } from '../../master/frontier/rooms.ts';
 import { checkStore } from '../../master/repair/check.ts';
 import type { FileMarks } from '../../master/sinks/files.ts';
+import { ResultStream } from '../../master/sinks/result-events.ts';
 import { ResultQueue } from '../../master/sinks/result-queue.ts';
 import { sinkKinds } from '../../master/sinks/sinks.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
@@ -80,13 +81,14 @@ export async function runStoredCrawl(options: StoredOptions): Promise<void> {
   });
   const onError = (error: unknown) => end?.reject(error);
   const commits = new GroupCommit({ store, everyMs: 1, onError });
+  const said = new ResultStream<Crawl>();
   const results = new ResultQueue<Crawl>({
     store,
     commits,
     sinks: sinkKinds({ folder: join(folder, 'out') }),
     folder: join(folder, 'out'),
     waitingBytesMax: () => 1 << 26,
-    onWritten: (crawl) => rooms.lifeCycle.settle(crawl),
+    events: said,
     onError,
   });
   const hostSecret = store.get('meta', secretKey) ?? Buffer.alloc(16, 7);
@@ -113,6 +115,8 @@ export async function runStoredCrawl(options: StoredOptions): Promise<void> {
     seedNames: { find: async (names) => new Map([...names].map((name) => [name, ['8.8.8.8']])) },
     events,
   });
+  said.subscribe(rooms.lifeCycle);
+  said.subscribe({ held: (_, reason) => onError(new Error(reason)) });
   const frontier = new Frontier(rooms);
   const slave = new ModelSlave((lease) => {
     onLease(lease.task.url);

@@ -15,8 +15,10 @@ function roomOf(t: TestContext, folders: readonly string[] = ['/data']) {
     folders,
     reserveBytes: 100,
     freeBytes: (folder) => free.get(folder) ?? 0,
-    onShort: ({ folder, freeBytes }) => said.push(`short ${folder} ${freeBytes}`),
-    onRoom: () => said.push('room'),
+    events: {
+      diskFull: ({ folder, freeBytes }) => said.push(`short ${folder} ${freeBytes}`),
+      diskFree: () => said.push('room'),
+    },
     onError: (error) => said.push(String(error)),
   });
   const pass = (ms: number) => {

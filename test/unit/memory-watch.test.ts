@@ -16,11 +16,10 @@ function makeWatch() {
   });
   const tight: number[] = [];
   const exceeded: number[] = [];
-  const watch = new MemoryWatch({
-    bytesMax,
-    commits: () => 0,
-    onTight: (bytes) => tight.push(bytes),
-    onExceeded: (bytes) => exceeded.push(bytes),
+  const watch = new MemoryWatch({ bytesMax, commits: { count: 0 } });
+  watch.subscribe({
+    memoryShort: (bytes) => tight.push(bytes),
+    memoryExceeded: (bytes) => exceeded.push(bytes),
   });
   const look = (share: number, garbageShare = 0) => {
     [used, garbage, looks] = [share * bytesMax, garbageShare * bytesMax, 0];
@@ -72,10 +71,9 @@ test('memory: buffers that are garbage are none either, as soon as they were loo
   const exceeded: number[] = [];
   const watch = new MemoryWatch({
     bytesMax: heapUsed + external + 64 * mebi,
-    commits: () => 0,
-    onTight: () => {},
-    onExceeded: (bytes) => exceeded.push(bytes),
+    commits: { count: 0 },
   });
+  watch.subscribe({ memoryExceeded: (bytes) => exceeded.push(bytes) });
   t.after(() => watch.close());
   for (let i = 0; i < 5; i++) {
     Array.from({ length: 10 }, () => Buffer.alloc(10 * mebi, 1));

@@ -15,8 +15,12 @@ test('progress: the first line has a rate, or none is told', (t) => {
   const lines: string[] = [];
   const log = { info: (_: object, line: string) => lines.push(line) } as unknown as Logger;
   let crawls = [idle];
-  const progress = new Progress({ look: () => ({ crawls, slaves: 1 }), log, repaints: false });
-  void progress.start(1_000);
+  const progress = new Progress({ log, repaints: false });
+  const shown = {
+    crawls: { [Symbol.iterator]: () => crawls.map((one) => ({ status: () => one })).values() },
+    peers: { slaveCount: 1 },
+  };
+  void progress.start(1_000, shown);
   t.after(() => progress.stop());
   // One of them was there at the start, the other one comes.
   crawls = [

@@ -2,10 +2,10 @@
 import type { Replies } from '../../../shared/protocol.ts';
 import type { Requests } from '../../../shared/requests.ts';
 import type { Peer } from '../peer.ts';
-import type { Services } from '../services.ts';
+import type { CommandPorts } from '../services.ts';
 
 export async function backup(
-  { backups }: Services,
+  { backups }: CommandPorts,
   _peer: Peer,
   { name }: Requests['backup'],
 ): Promise<Replies['backup']> {

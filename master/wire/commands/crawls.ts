@@ -4,10 +4,10 @@ import { basename } from 'node:path';
 import type { Replies } from '../../../shared/protocol.ts';
 import type { Requests } from '../../../shared/requests.ts';
 import type { Peer } from '../peer.ts';
-import type { Services } from '../services.ts';
+import type { CommandPorts } from '../services.ts';
 
 export async function add(
-  { frontier }: Services,
+  { frontier }: CommandPorts,
   _peer: Peer,
   request: Requests['crawl.add'],
 ): Promise<Replies['crawl.add']> {
@@ -15,17 +15,17 @@ export async function add(
 }
 
 export async function recrawl(
-  { frontier }: Services,
+  { frontier }: CommandPorts,
   _peer: Peer,
   request: Requests['crawl.recrawl'],
 ): Promise<Replies['crawl.recrawl']> {
   return await frontier.recrawl(request);
 }
 
-export function list({ frontier, sessions }: Services): Replies['crawl.list'] {
+export function list({ frontier, peers }: CommandPorts): Replies['crawl.list'] {
   return {
     crawls: [...frontier.crawls].map((crawl) => crawl.status()),
-    sessions: sessions().map(({ name, role, leases, proxies }) => ({
+    sessions: peers.sessions.map(({ name, role, leases, proxies }) => ({
       name,
       role,
       leases: leases.size,
@@ -35,7 +35,7 @@ export function list({ frontier, sessions }: Services): Replies['crawl.list'] {
 }
 
 export async function pause(
-  { frontier }: Services,
+  { frontier }: CommandPorts,
   _peer: Peer,
   { crawl: name }: Requests['crawl.pause'],
 ): Promise<Replies['crawl.pause']> {
@@ -44,7 +44,7 @@ export async function pause(
 }
 
 export async function resume(
-  { frontier }: Services,
+  { frontier }: CommandPorts,
   _peer: Peer,
   { crawl: name, newFiles = false }: Requests['crawl.resume'],
 ): Promise<Replies['crawl.resume']> {
@@ -61,7 +61,7 @@ export async function resume(
 }
 
 export async function cancel(
-  { frontier }: Services,
+  { frontier }: CommandPorts,
   _peer: Peer,
   { crawl }: Requests['crawl.cancel'],
 ): Promise<Replies['crawl.cancel']> {
@@ -70,7 +70,7 @@ export async function cancel(
 }
 
 export function buried(
-  { frontier }: Services,
+  { frontier }: CommandPorts,
   _peer: Peer,
   { crawl, after, limit }: Requests['crawl.buried'],
 ): Replies['crawl.buried'] {
@@ -78,7 +78,7 @@ export function buried(
 }
 
 export async function replay(
-  { frontier }: Services,
+  { frontier }: CommandPorts,
   _peer: Peer,
   { crawl, url }: Requests['crawl.replay'],
 ): Promise<Replies['crawl.replay']> {

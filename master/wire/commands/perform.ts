@@ -3,7 +3,7 @@ import { CommandError } from '../../../shared/errors.ts';
 import type { Replies } from '../../../shared/protocol.ts';
 import type { Request, Requests, Verb } from '../../../shared/requests.ts';
 import type { Peer } from '../peer.ts';
-import type { Services } from '../services.ts';
+import type { CommandPorts } from '../services.ts';
 import { backup } from './backup.ts';
 import * as crawls from './crawls.ts';
 import * as queues from './queues.ts';
@@ -11,7 +11,7 @@ import * as tasks from './tasks.ts';
 
 type Performed = Exclude<Verb, 'hello'>;
 type Command<V extends Performed> = (
-  services: Services,
+  ports: CommandPorts,
   peer: Peer,
   request: Requests[V],
 ) => Promise<Replies[V]> | Replies[V];
@@ -46,7 +46,7 @@ const commands: { readonly [V in Performed]: Command<V> } = {
 /** Verbs of tasks and proxies are for slaves. [S-11]
  *  @throws CommandError (or rejects with it) the refusal for the peer. */
 export function perform(
-  services: Services,
+  ports: CommandPorts,
   peer: Peer,
   request: Exclude<Request, Requests['hello']>,
 ): Promise<object> | object {
@@ -57,5 +57,5 @@ export function perform(
     );
   }
   const command = commands[request.verb] as Command<Performed>;
-  return command(services, peer, request as never);
+  return command(ports, peer, request as never);
 }

@@ -8,17 +8,18 @@ import { pickleLimits } from '../../python/pickle/limits.ts';
 import { toPlain } from '../../python/pickle/plain.ts';
 import { PickleError, type PyValue } from '../../python/pickle/values.ts';
 import type { Peer } from '../peer.ts';
-import type { Services } from '../services.ts';
+import type { CommandPorts } from '../services.ts';
 
 /** msgpack repeats shared parts; this limits the result. */
 const plainLimits = { ...pickleLimits, weightMax: limits.queueReplyBytesMax };
 
 export async function put(
-  { queues, isDraining }: Services,
+  { queues, master }: CommandPorts,
   _peer: Peer,
   { queue: name, items }: Requests['queue.put'],
 ): Promise<Replies['queue.put']> {
-  if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again later');
+  if (master.isDraining)
+    throw new CommandError('E_DRAINING', 'the master is stopping; try again later');
   if (items.some((item) => item.length > limits.queueItemBytesMax)) {
     throw new CommandError('E_BAD_REQUEST', 'a queue item must be at most 1 MiB');
   }
@@ -29,11 +30,12 @@ export async function put(
 }
 
 export async function get(
-  { queues, manager, isDraining }: Services,
+  { queues, manager, master }: CommandPorts,
   peer: Peer,
   { queue, count, waitMs }: Requests['queue.get'],
 ): Promise<Replies['queue.get']> {
-  if (isDraining()) throw new CommandError('E_DRAINING', 'the master is stopping; try again later');
+  if (master.isDraining)
+    throw new CommandError('E_DRAINING', 'the master is stopping; try again later');
   if (peer.waitingGets >= limits.queueWaitingMax) {
     throw new CommandError('E_QUEUE_FULL', 'too many requests of this session are waiting already');
   }
@@ -85,7 +87,7 @@ function decodedOf(value: Uint8Array): PyValue | undefined {
 }
 
 export async function done(
-  { queues }: Services,
+  { queues }: CommandPorts,
   peer: Peer,
   { queue, items }: Requests['queue.done'],
 ): Promise<Replies['queue.done']> {
@@ -94,7 +96,7 @@ export async function done(
 }
 
 export function size(
-  { queues }: Services,
+  { queues }: CommandPorts,
   _peer: Peer,
   { queue }: Requests['queue.size'],
 ): Replies['queue.size'] {

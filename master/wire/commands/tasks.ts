@@ -3,10 +3,10 @@ import type { Replies } from '../../../shared/protocol.ts';
 import type { Requests } from '../../../shared/requests.ts';
 import type { Peer } from '../peer.ts';
 import { unpack } from '../request.ts';
-import type { Services } from '../services.ts';
+import type { CommandPorts } from '../services.ts';
 
 export function credit(
-  _services: Services,
+  _services: CommandPorts,
   peer: Peer,
   request: Requests['task.credit'],
 ): Replies['task.credit'] {
@@ -16,7 +16,7 @@ export function credit(
 }
 
 export function started(
-  { frontier }: Services,
+  { frontier }: CommandPorts,
   peer: Peer,
   { lease }: Requests['task.started'],
 ): Replies['task.started'] {
@@ -25,7 +25,7 @@ export function started(
 }
 
 export async function hop(
-  { frontier }: Services,
+  { frontier }: CommandPorts,
   peer: Peer,
   { lease, url }: Requests['task.hop'],
 ): Promise<Replies['task.hop']> {
@@ -34,7 +34,7 @@ export async function hop(
 }
 
 export async function report(
-  { frontier }: Services,
+  { frontier }: CommandPorts,
   peer: Peer,
   { task, lease, result, images, links }: Requests['task.report'],
 ): Promise<Replies['task.report']> {
@@ -51,7 +51,7 @@ export async function report(
 }
 
 export async function robots(
-  { frontier }: Services,
+  { frontier }: CommandPorts,
   peer: Peer,
   { task, lease, status, body, cacheControl, retryAfterMs }: Requests['task.robots'],
 ): Promise<Replies['task.robots']> {
@@ -62,7 +62,7 @@ export async function robots(
 }
 
 export async function sitemap(
-  { frontier }: Services,
+  { frontier }: CommandPorts,
   peer: Peer,
   { task, lease, kind, urls, images, end }: Requests['task.sitemap'],
 ): Promise<Replies['task.sitemap']> {
@@ -74,7 +74,7 @@ export async function sitemap(
 }
 
 export async function release(
-  { frontier }: Services,
+  { frontier }: CommandPorts,
   peer: Peer,
   { task, lease, error, retryAfterMs, final }: Requests['task.release'],
 ): Promise<Replies['task.release']> {
@@ -84,7 +84,7 @@ export async function release(
 }
 
 export function extend(
-  { frontier }: Services,
+  { frontier }: CommandPorts,
   peer: Peer,
   { leases }: Requests['task.extend'],
 ): Replies['task.extend'] {
@@ -92,7 +92,7 @@ export function extend(
 }
 
 export function proxies(
-  _services: Services,
+  _services: CommandPorts,
   peer: Peer,
   { proxies: troubles }: Requests['proxy.state'],
 ): Replies['proxy.state'] {

@@ -1,0 +1,50 @@
+/** What the result queue tells of its sinks, to all who subscribed. */
+
+export interface ResultEvents<C> {
+  /** A sink has written; the crawl may be done. */
+  written(crawl: C): void;
+  /** A sink cannot go on, for this reason: nothing of the crawl is to be fetched. */
+  held(crawl: C, reason: string): void;
+  /** A crawl that was held because too much waited may go on. */
+  released(crawl: C): void;
+  /** A sink cannot write for now; or can again. */
+  unavailable(crawl: C, sink: string, reason: string): void;
+  available(crawl: C, sink: string): void;
+  /** It is cancelled, and so many rows of it could not be written. */
+  dropped(crawl: C, rows: number): void;
+}
+
+/** Hears the events that it has methods for. */
+export type ResultListener<C> = Partial<ResultEvents<C>>;
+
+export class ResultStream<C> implements ResultEvents<C> {
+  readonly #listeners: ResultListener<C>[] = [];
+
+  subscribe(listener: ResultListener<C>): void {
+    this.#listeners.push(listener);
+  }
+
+  written(crawl: C): void {
+    for (const listener of this.#listeners) listener.written?.(crawl);
+  }
+
+  held(crawl: C, reason: string): void {
+    for (const listener of this.#listeners) listener.held?.(crawl, reason);
+  }
+
+  released(crawl: C): void {
+    for (const listener of this.#listeners) listener.released?.(crawl);
+  }
+
+  unavailable(crawl: C, sink: string, reason: string): void {
+    for (const listener of this.#listeners) listener.unavailable?.(crawl, sink, reason);
+  }
+
+  available(crawl: C, sink: string): void {
+    for (const listener of this.#listeners) listener.available?.(crawl, sink);
+  }
+
+  dropped(crawl: C, rows: number): void {
+    for (const listener of this.#listeners) listener.dropped?.(crawl, rows);
+  }
+}

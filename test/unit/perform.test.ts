@@ -1,0 +1,76 @@
+/** The verbs without a wire: a frontier, and a peer that is no session. */
+import assert from 'node:assert/strict';
+import type { UserQueues } from '../../master/queues/queues.ts';
+import type { Backups } from '../../master/repair/backup.ts';
+import { perform } from '../../master/wire/commands/perform.ts';
+import type { Credit, Peer } from '../../master/wire/peer.ts';
+import type { CommandPorts } from '../../master/wire/services.ts';
+import type { Request } from '../../shared/requests.ts';
+import { FakeSlave } from '../support/fake-slave.ts';
+import { specOf, type World, worldTest } from '../support/world.ts';
+
+class FakePeer extends FakeSlave implements Peer {
+  readonly role: Peer['role'];
+  readonly peer = '192.0.2.1:5';
+  readonly proxies = [];
+  readonly ended: number[] = [];
+  waitingGets = 0;
+
+  constructor(role: Peer['role']) {
+    super(role, 0);
+    this.role = role;
+  }
+
+  setCredit({ count, slots, trials, takes }: Credit): void {
+    Object.assign(this, { credit: count, slots, trials, takes });
+  }
+
+  setProxies(): void {}
+
+  endCrawl(crawl: number): void {
+    this.ended.push(crawl);
+  }
+
+  send(): void {}
+}
+
+type Said = Parameters<typeof perform>[2];
+
+function portsOf({ frontier }: World, sessions: readonly Peer[]): CommandPorts {
+  // No verb below uses them.
+  const [queues, backups] = [{} as UserQueues, {} as Backups];
+  const [manager, master] = [{ builtBytesMax: 0 }, { isDraining: false }];
+  return { frontier, queues, backups, manager, master, peers: { sessions } };
+}
+
+worldTest('verbs need no session: a crawl from its seed to its end', async (world) => {
+  const [slave, client] = [new FakePeer('slave'), new FakePeer('client')];
+  const ports = portsOf(world, [slave, client]);
+  const ask = async (peer: Peer, request: Record<string, unknown>) =>
+    await world.done((async () => await perform(ports, peer, request as Request as Said))());
+  const url = 'http://a.example/';
+  const { delayMs, perHost, ignoreRobots } = specOf({});
+  const spec = { delayMs, perHost, ignoreRobots };
+  const added = { verb: 'crawl.add', crawl: 'one', seeds: [url], spec, priority: 0 };
+  assert.deepEqual(await ask(client, added), { admitted: 1, known: 0, refused: [] });
+  world.frontier.give(slave);
+  await ask(slave, { verb: 'task.credit', count: 2 });
+  world.frontier.give(slave);
+  await world.settle();
+  const [lease] = slave.pushed;
+  assert.ok(lease);
+  const { task, name, ...push } = { ...world.frontier.crawls.pushOf(lease), name: lease.name };
+  assert.deepEqual([push.url, push.depth, task], [url, 0, name]);
+  const listed = { name: 'slave', role: 'slave', leases: 1 };
+  const { sessions } = (await ask(client, { verb: 'crawl.list' })) as { sessions: object[] };
+  assert.deepEqual(sessions[0], listed);
+  const stranger = { verb: 'task.release', task, lease: lease.id };
+  assert.deepEqual(await ask(new FakePeer('slave'), stranger), { state: 'stale' });
+  await assert.rejects(() => ask(client, stranger), { code: 'E_BAD_REQUEST' });
+  const error = { kind: 'dns', message: 'no such host' };
+  const failed = { ...stranger, error, final: true };
+  assert.deepEqual(await ask(slave, failed), { state: 'done' });
+  const buried = await ask(client, { verb: 'crawl.buried', crawl: 'one', limit: 10 });
+  assert.deepEqual(buried, { urls: [{ url, ...error, attempts: 1 }] });
+  assert.deepEqual(world.finished, ['one']);
+});
