@@ -58,6 +58,8 @@ export class World {
   rooms: FrontierRooms;
   frontier: Frontier;
   commits: GroupCommit;
+  /** Of this start. */
+  events = new EventStream();
   /** Crawls whose end was told since the last start. */
   finished: string[] = [];
   /** How often somebody was missed who takes robots.txt. */
@@ -70,7 +72,7 @@ export class World {
   lookUp: SeedNames['find'] = async (names) =>
     new Map([...names].map((name) => [name, ['8.8.8.8']]));
 
-  readonly listener: FrontierListener = {
+  readonly #listener: FrontierListener = {
     crawlEnded: ({ name, state }) => {
       if (state === 'finished') this.finished.push(name);
     },
@@ -229,8 +231,8 @@ export class World {
       throw error;
     };
     const commits = new GroupCommit({ store: this.store, everyMs: 0, onError });
-    const events = new EventStream();
-    events.subscribe(this.listener);
+    this.events = new EventStream();
+    this.events.subscribe(this.#listener);
     const rooms = new FrontierRooms({
       store: this.store,
       commits,
@@ -248,7 +250,7 @@ export class World {
       ...this.#bounds,
       memory: { isTight: false },
       seedNames: { find: (names) => this.lookUp(names) },
-      events,
+      events: this.events,
     });
     rooms.settle();
     return [commits, rooms, new Frontier(rooms)];
