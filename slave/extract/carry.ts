@@ -1,37 +1,49 @@
 /**
- * The unread rest of a scanner's chunk, which is read again with the next chunks. A long rest waits
- * until the input has doubled, so that one endless token costs linear time.
+ * Hands the chunks of a page to a scanner, each with what the scanner left of the one before. A
+ * long rest waits until the input has doubled, so that one endless token costs linear time.
  */
 
 /** A rest shorter than this is read again with every chunk. */
 const rescanCharsMin = 1 << 12;
 
+/** Scans `text`; returns the index up to which it was read. `last`: no more text follows. */
+type Scan = (text: string, last: boolean) => number;
+
 export class Carry {
+  readonly #scan: Scan;
   #rest = '';
   /** Chunks that wait until they are as long as `#rest`. */
   #held: string[] = [];
   #heldChars = 0;
 
-  /** Returns the text to read with `chunk`; undefined: wait for more. */
-  with(chunk: string): string | undefined {
+  constructor(scan: Scan) {
+    this.#scan = scan;
+  }
+
+  write(chunk: string): void {
     if (this.#rest.length < rescanCharsMin) {
-      return this.#rest.length === 0 ? chunk : this.#rest + chunk;
+      this.#read(this.#rest.length === 0 ? chunk : this.#rest + chunk);
+      return;
     }
     this.#held.push(chunk);
     this.#heldChars += chunk.length;
-    return this.#heldChars < this.#rest.length ? undefined : this.all();
+    if (this.#heldChars >= this.#rest.length) this.#read(this.#all());
+  }
+
+  end(): void {
+    this.#scan(this.#all(), true);
+  }
+
+  #read(text: string): void {
+    this.#rest = text.slice(this.#scan(text, false));
   }
 
   /** Returns all remaining text. */
-  all(): string {
+  #all(): string {
     const text = this.#rest + this.#held.join('');
     this.#rest = '';
     this.#held = [];
     this.#heldChars = 0;
     return text;
-  }
-
-  keep(rest: string): void {
-    this.#rest = rest;
   }
 }

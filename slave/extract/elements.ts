@@ -114,6 +114,16 @@ export function tablesFor(wants: Wants): Tables {
   return variants.get(bitsOf(wants)) ?? plainTables;
 }
 
+/** Returns the bits of the attributes wanted of an element. `name`: as the tables have it. */
+export function wantedOf(
+  { wantedOf: byKind, wantedByName }: Tables,
+  { kind, name }: { readonly kind: Kind; readonly name: string },
+): number {
+  const wanted = byKind[kind];
+  const isNamed = kind === 'about' || kind === 'extra' || kind === 'foreign';
+  return isNamed ? (wantedByName.get(name) ?? wanted) : wanted;
+}
+
 function bitsOf({ all, rel, iframes }: Wants): number {
   return (all ? 1 : 0) | (rel ? 2 : 0) | (iframes ? 4 : 0);
 }

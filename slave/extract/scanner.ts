@@ -30,16 +30,15 @@ import {
   type Tables,
   tablesFor,
   type,
+  wantedOf,
 } from './elements.ts';
 import { ForeignStack } from './foreign.ts';
 import { KeptText } from './kept-text.ts';
-import { LazyNames } from './lazy.ts';
+import type { LazyNames } from './lazy.ts';
 import { reportTag } from './report-tag.ts';
 import type { ScannerSink } from './scanner-sink.ts';
 import { commentEnd, type ScriptDepth, scanScript } from './script-comment.ts';
 import { Tag, valueCharsMax } from './tag.ts';
-
-const noLazyNames = new LazyNames([]);
 
 type State =
   | 'text'
@@ -70,7 +69,7 @@ export class Scanner {
   #buffer = '';
   #at = 0;
   #last = false;
-  readonly #carry = new Carry();
+  readonly #carry = new Carry((text, last) => this.#scan(text, last));
 
   /** The end of the long value that is being dropped: a quote, or 0 for whitespace and ">". */
   #valueEnd = 0;
@@ -84,27 +83,26 @@ export class Scanner {
     this.#sink = sink;
     this.#kept = new KeptText(sink, all);
     this.#tables = tablesFor({ all, rel, iframes });
-    this.#tag = new Tag(lazy ?? noLazyNames);
+    this.#tag = new Tag(lazy);
   }
 
   write(chunk: string): void {
-    const text = this.#carry.with(chunk);
-    if (text !== undefined) this.#scan(text, false);
+    this.#carry.write(chunk);
   }
 
   /** Ends the input: an open tag is dropped, an open title or style counts. */
   end(): void {
-    this.#scan(this.#carry.all(), true);
+    this.#carry.end();
     this.#kept.end();
   }
 
-  #scan(buffer: string, last: boolean): void {
+  #scan(buffer: string, last: boolean): number {
     this.#buffer = buffer;
     this.#at = 0;
     this.#last = last;
     while (this.#step());
-    if (!last) this.#carry.keep(buffer.slice(this.#at));
     this.#buffer = '';
+    return this.#at;
   }
 
   /** Reads one token or jump; returns false when the buffer is used up or ends inside a token. */
@@ -178,15 +176,7 @@ export class Scanner {
       tag.name = buffer.slice(start, end).toLowerCase();
       tag.kind = kinds.get(tag.name) ?? 'other';
     }
-    return this.#enterTag(end, this.#wantedOf(tag));
-  }
-
-  /** Returns the bits of the wanted attributes. */
-  #wantedOf({ kind, name }: Tag): number {
-    const { wantedOf, wantedByName } = this.#tables;
-    const wanted = wantedOf[kind];
-    const isNamed = kind === 'about' || kind === 'extra' || kind === 'foreign';
-    return isNamed ? (wantedByName.get(name) ?? wanted) : wanted;
+    return this.#enterTag(end, wantedOf(this.#tables, tag));
   }
 
   #closeTag(start: number): boolean {

@@ -3,13 +3,14 @@
  * object serves all elements of a page, one after the other, so a receiver must read it at once.
  */
 import { attributeName, href, type Kind, lazy, letterBit, src, srcset, style } from './elements.ts';
-import { type LazyNames, type LazyValue, looksLikeAddress } from './lazy.ts';
+import { LazyNames, type LazyValue, looksLikeAddress } from './lazy.ts';
 
 /** A longer attribute value is skipped and dropped; only its beginning is kept. */
 export const valueCharsMax = 1 << 20;
 const beginningChars = 256;
 /** Lazy attributes of one tag. */
 const lazyCountMax = 64;
+const noLazyNames = new LazyNames([]);
 
 export class Tag {
   kind: Kind = 'other';
@@ -35,7 +36,8 @@ export class Tag {
   #dropped = 0;
   readonly #values: string[] = new Array(32).fill('');
 
-  constructor(lazyNames: LazyNames) {
+  /** `lazyNames`: default: no lazy attributes. */
+  constructor(lazyNames = noLazyNames) {
     this.#lazyNames = lazyNames;
     this.#usualLetters = lazyNames.letters | letterBit('h') | letterBit('s');
   }

@@ -22,9 +22,9 @@ import {
   type Tables,
   tablesFor,
   type,
+  wantedOf,
 } from './elements.ts';
 import { KeptText } from './kept-text.ts';
-import { LazyNames } from './lazy.ts';
 import { reportTag } from './report-tag.ts';
 import type { ScannerOptions } from './scanner.ts';
 import type { ScannerSink } from './scanner-sink.ts';
@@ -37,7 +37,6 @@ type State = 'text' | 'tag' | 'value' | 'comment' | 'instruction' | 'cdata' | 'd
 const attributesMax = 256;
 const attributesCharsMax = 4 << 20;
 const nameStart = /[A-Za-z_:\x80-\uffff]/;
-const noLazyNames = new LazyNames([]);
 
 export class XmlScanner {
   readonly #sink: ScannerSink;
@@ -45,7 +44,7 @@ export class XmlScanner {
   readonly #tag: Tag;
   readonly #kept: KeptText;
   readonly #names = new XmlNames();
-  readonly #carry = new Carry();
+  readonly #carry = new Carry((text, last) => this.#scan(text, last));
   #state: State = 'text';
   #buffer = '';
   #at = 0;
@@ -64,28 +63,27 @@ export class XmlScanner {
     const all = lazy !== undefined;
     this.#sink = sink;
     this.#tables = tablesFor({ all, rel, iframes });
-    this.#tag = new Tag(lazy ?? noLazyNames);
+    this.#tag = new Tag(lazy);
     this.#kept = new KeptText(sink, all);
   }
 
   write(chunk: string): void {
-    const text = this.#carry.with(chunk);
-    if (text !== undefined) this.#scan(text, false);
+    this.#carry.write(chunk);
   }
 
   /** Ends the input: an open tag is dropped, an open title or style counts. */
   end(): void {
-    this.#scan(this.#carry.all(), true);
+    this.#carry.end();
     this.#kept.end();
   }
 
-  #scan(buffer: string, last: boolean): void {
+  #scan(buffer: string, last: boolean): number {
     this.#buffer = buffer;
     this.#at = 0;
     this.#last = last;
     while (this.#step());
-    if (!last) this.#carry.keep(buffer.slice(this.#at));
     this.#buffer = '';
+    return this.#at;
   }
 
   /** Reads one token or a part of one; returns false when the buffer is used up or ends inside a
@@ -227,7 +225,7 @@ export class XmlScanner {
       tag.name = local.toLowerCase();
       if (this.#tables.wantedByName.has(tag.name) && shown.has(local)) tag.kind = 'foreign';
     }
-    tag.begin(namespace === 'other' ? 0 : this.#wantedOf(tag));
+    tag.begin(namespace === 'other' ? 0 : wantedOf(this.#tables, tag));
     if (tag.wanted !== 0) {
       this.#fill(tag);
       reportTag(tag, this.#sink);
@@ -244,12 +242,6 @@ export class XmlScanner {
     const kind = this.#tables.kinds.get(local) ?? 'other';
     // Only HTML's tree builder renames "image", and svg and math need their namespaces.
     return local === 'image' || kind === 'foreign' || kind === 'plaintext' ? 'other' : kind;
-  }
-
-  #wantedOf({ kind, name }: Tag): number {
-    const { wantedOf, wantedByName } = this.#tables;
-    const isNamed = kind === 'about' || kind === 'extra' || kind === 'foreign';
-    return isNamed ? (wantedByName.get(name) ?? wantedOf[kind]) : wantedOf[kind];
   }
 
   #fill(tag: Tag): void {
