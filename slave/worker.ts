@@ -21,9 +21,9 @@ import type { Logger } from '../shared/log.ts';
 import { limits, type Push, type Replies, type TaskPush } from '../shared/protocol.ts';
 import { CreditWindow } from './credit.ts';
 import { Fetcher } from './fetch/fetcher.ts';
+import { Identities } from './fetch/identities.ts';
 import type { Turn } from './fetch/outcome.ts';
 import { Proxies } from './fetch/proxies.ts';
-import { Visitors } from './fetch/visitors.ts';
 import { kindOf } from './kinds/kinds.ts';
 import { MasterLink } from './master-link.ts';
 import { Outbox } from './outbox.ts';
@@ -59,7 +59,10 @@ export class Worker {
   readonly #fetcher: Fetcher;
   readonly #proxies: Proxies;
   /** What the master has told of crawls. `isStale`: not in this session yet. */
-  readonly #crawls = new Map<number, { spec: FetchSpec; visitors: Visitors; isStale: boolean }>();
+  readonly #crawls = new Map<
+    number,
+    { spec: FetchSpec; identities: Identities; isStale: boolean }
+  >();
   #queued: TaskPush[] = [];
   readonly #fetching = new Map<TaskPush, AbortController>();
   /** Trials among them that nobody has answered. */
@@ -220,9 +223,9 @@ export class Worker {
   }
 
   #learn(id: number, spec: FetchSpec): void {
-    const visitors =
-      this.#crawls.get(id)?.visitors ?? new Visitors(spec, this.#proxies, randomInt(2 ** 16));
-    this.#crawls.set(id, { spec, visitors, isStale: false });
+    const identities =
+      this.#crawls.get(id)?.identities ?? new Identities(spec, this.#proxies, randomInt(2 ** 16));
+    this.#crawls.set(id, { spec, identities, isStale: false });
   }
 
   #queue(tasks: readonly TaskPush[]): void {
@@ -273,12 +276,12 @@ export class Worker {
       return state === 'go' || state === 'later' ? state : 'leave';
     };
     try {
-      const { spec, visitors } = crawl;
-      const outcome = await visitors.through(async (visitor) => {
+      const { spec, identities } = crawl;
+      const outcome = await identities.through(async (identity) => {
         // What a proxy takes its time for is not the host's.
-        const isFirst = trial === 'first' && visitor.proxy === undefined;
+        const isFirst = trial === 'first' && identity.proxy === undefined;
         const known = { validators, validatedUrl, isFirst, last };
-        const context = { ...visitor, open, blocks, ...known, onStart, onAnswer, follow };
+        const context = { ...identity, open, blocks, ...known, onStart, onAnswer, follow };
         return kind.outcome(await this.#fetcher.fetch(kind.plan, task.url, spec, signal, context));
       }, signal);
       const held = { task: task.task, lease };

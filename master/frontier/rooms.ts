@@ -23,7 +23,7 @@ import { Grouping } from './politeness/grouping.ts';
 import { Politeness } from './politeness/politeness.ts';
 import { HostRecords } from './politeness/records.ts';
 import { StoredHosts } from './politeness/stored-hosts.ts';
-import { RobotsRoom } from './robots/room.ts';
+import { RobotsBudget } from './robots/budget.ts';
 import { TaskNames } from './tasks/task-names.ts';
 
 export class FrontierRooms {
@@ -50,7 +50,7 @@ export class FrontierRooms {
     const grouping = new Grouping(options.grouping);
     const politeness = new Politeness({
       hosts: new StoredHosts(records, grouping, hostSecret, hashers.nested),
-      robotsRoom: new RobotsRoom(options.robotsBytesMax),
+      robotsBudget: new RobotsBudget(options.robotsBytesMax),
       askedUntil: hasCrawls(store) ? clockMs() : Number.NEGATIVE_INFINITY,
     });
     const recent = new RecentTable(options.recentEntries);

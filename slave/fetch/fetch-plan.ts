@@ -40,7 +40,7 @@ export type FetchPlan<Body> = {
   /** The Accept header, if the crawl sets none. */
   readonly accept: string;
   /** Requested only with the crawl's first user agent and `accept`: without the cookies and the
-   *  user agent of a visitor, and without the headers of the crawl. */
+   *  user agent of an identity, and without the headers of the crawl. */
   readonly isPlain?: true;
   /** Time limit of the whole fetch; default: that of the crawl. */
   readonly timeoutMsMax?: number;

@@ -44,7 +44,7 @@ export type FetchContext = {
   readonly open?: boolean | undefined;
   /** Private blocks where the master found that host; connections to these are allowed, too. */
   readonly blocks?: readonly string[] | undefined;
-  /** The cookies of its visitor; default: of this fetch only. */
+  /** The cookies of its identity; default: of this fetch only. */
   readonly cookies?: CookieJar | undefined;
   /** Default: the spec's first. */
   readonly userAgent?: string | undefined;

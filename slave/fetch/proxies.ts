@@ -4,7 +4,7 @@
  *     in use --failed, or refused thrice in a row--> aside --time is over--> in use …
  *
  * The time doubles with every further failure; one answer through the proxy resets it. Pure: time
- * is an argument (ms). The visitors choose a proxy, the fetcher reports the outcome.
+ * is an argument (ms). The identities choose a proxy, the fetcher reports the outcome.
  */
 import type { ProxyTrouble } from '../../shared/protocol.ts';
 import { basicAuth, decodedUser } from './basic-auth.ts';

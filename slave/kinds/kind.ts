@@ -1,6 +1,6 @@
 /**
  * One kind of task in the slave: the way to fetch its URL, the outcome, and the messages to the
- * master. Everything else (slots, turns, retries, visitors) is the same for all kinds.
+ * master. Everything else (slots, turns, retries, identities) is the same for all kinds.
  */
 
 import type { FetchPlan } from '../fetch/fetch-plan.ts';

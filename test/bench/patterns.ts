@@ -2,7 +2,7 @@
  * What --include and --exclude cost a new link: as they run, and as JavaScript runs them, in turns.
  * The links are those of a made-up shop: 60 characters on average, all different.
  */
-import { PatternRoom, Patterns } from '../../master/frontier/crawl/patterns.ts';
+import { PatternBudget, Patterns } from '../../master/frontier/crawl/patterns.ts';
 import { randomOf } from '../../selftest/site.ts';
 import { median, say } from './measure.ts';
 
@@ -45,7 +45,7 @@ export function patterns(): void {
   for (const [name, sources] of Object.entries(cases)) {
     const bar = sources.length === 1 ? 0.5 : 3;
     const natives = sources.map((source) => new RegExp(source, 'u'));
-    const linear = new Patterns(sources, new PatternRoom(1 << 24));
+    const linear = new Patterns(sources, new PatternBudget(1 << 24));
     const figures = { native: [] as number[], linear: [] as number[] };
     for (let round = 0; round < rounds; round++) {
       figures.native.push(cost(links, (link) => natives.some((native) => native.test(link))));
@@ -61,7 +61,7 @@ export function patterns(): void {
     { length: 9 },
     (_, i) => `https://site.example/${i}${'/folder'.repeat(132)}`,
   );
-  const room = new PatternRoom(1 << 24);
+  const room = new PatternBudget(1 << 24);
   const linear = cost(long, (link) => new Patterns([innocent], room).match(link)) * long.length;
   const native = new RegExp(innocent, 'u');
   const one = cost(long.slice(0, 1), (link) => native.test(link));

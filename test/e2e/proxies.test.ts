@@ -76,7 +76,7 @@ test('proxies: they take turns, each with its own agent and cookies', { timeout 
   );
 });
 
-test('visitors: cookies are kept for each, and forgotten with their crawl', {
+test('identities: cookies are kept for each, and forgotten with their crawl', {
   timeout,
 }, async (t) => {
   const page = { kind: 'page', links: [], images: [] } as const;

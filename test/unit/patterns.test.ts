@@ -6,14 +6,14 @@ import { toRe2 } from '../../master/frontier/crawl/pattern-syntax.ts';
 import {
   nativeChars,
   nativePatterns,
-  PatternRoom,
+  PatternBudget,
   Patterns,
   refusePatterns,
 } from '../../master/frontier/crawl/patterns.ts';
 import { Scope } from '../../master/frontier/crawl/scope.ts';
 
 const site = 'https://site.example';
-const room = () => new PatternRoom(1 << 22);
+const room = () => new PatternBudget(1 << 22);
 const matches = (pattern: string, text: string) => new Patterns([pattern], room()).match(text);
 const refuse = (exclude: readonly string[], isKept = false) =>
   refusePatterns({ include: [], exclude: [...exclude] }, isKept);
@@ -212,7 +212,7 @@ test('patterns: a scope takes them as its own', () => {
 });
 
 test('patterns: all crawls together keep what there is room for', () => {
-  const small = new PatternRoom(40_000);
+  const small = new PatternBudget(40_000);
   const all = Array.from({ length: 200 }, (_, i) => new Patterns([`/${i}/.*-${i}$`], small));
   for (let round = 0; round < 2; round++) {
     for (const [i, patterns] of all.entries()) {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { type Task, TaskQueue, TaskRoom } from '../../master/frontier/tasks/tasks.ts';
+import { type Task, TaskBudget, TaskQueue } from '../../master/frontier/tasks/tasks.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 import { encodeTask, pageKind, type TaskRecord, taskKey } from '../../master/store/records.ts';
 
@@ -20,7 +20,7 @@ type Position = { readonly rank: number; readonly seq: number };
 class Bench {
   readonly store = new MemoryStore();
   queue: TaskQueue;
-  room: TaskRoom;
+  budget: TaskBudget;
   readonly model = new Map<number, Position & { record: TaskRecord; state: Task['state'] }>();
   readonly #unadded: (Position & { record: TaskRecord })[] = [];
   leased: Task[] = [];
@@ -28,12 +28,12 @@ class Bench {
   #lastSeq = 0;
 
   constructor(tasksMax = 1_000_000) {
-    this.room = new TaskRoom(tasksMax);
+    this.budget = new TaskBudget(tasksMax);
     this.queue = this.#open(true);
   }
 
   #open(empty: boolean): TaskQueue {
-    return new TaskQueue({ crawl: 1, host, store: this.store, empty, room: this.room });
+    return new TaskQueue({ crawl: 1, host, store: this.store, empty, budget: this.budget });
   }
 
   /** The row reaches the store; the queue is told of it later, or at once. */
@@ -99,7 +99,7 @@ class Bench {
     this.leased = [];
     for (const known of this.model.values()) known.state = 'waiting';
     this.queue.close();
-    assert.equal(this.room.count, 0);
+    assert.equal(this.budget.count, 0);
     this.queue = this.#open(false);
   }
 
@@ -150,15 +150,15 @@ test('tasks: far more than the window come in order, all of them', async () => {
 test('tasks: where many are in memory a queue keeps few, and loses none', async () => {
   const bench = new Bench(100);
   for (let i = 0; i < 1500; i++) await bench.put((i * 7) % 13);
-  assert.ok(bench.room.count <= 110, `${bench.room.count} in memory`);
+  assert.ok(bench.budget.count <= 110, `${bench.budget.count} in memory`);
   const expected = bench.due();
   for (const seq of expected) {
     assert.equal(bench.lease()?.seq, seq);
-    assert.ok(bench.room.count <= 110 + bench.leased.length, `${bench.room.count} in memory`);
+    assert.ok(bench.budget.count <= 110 + bench.leased.length, `${bench.budget.count} in memory`);
   }
   for (const task of bench.leased) await bench.finish(task);
   assert.ok(bench.queue.isEmpty);
-  assert.equal(bench.room.count, 0);
+  assert.equal(bench.budget.count, 0);
 });
 
 test('tasks: new ones of a lower rank go first, however full the window is', async () => {
@@ -280,11 +280,11 @@ const step = fc.record({
 });
 
 /** Plenty, one that gets narrow on the way, and none. */
-const rooms = fc.constantFrom(1_000_000, 400, 0);
+const budgets = fc.constantFrom(1_000_000, 400, 0);
 
 test('tasks: random histories hand out every task once, in order', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 80 }), rooms, async (steps, tasksMax) => {
+    fc.asyncProperty(fc.array(step, { maxLength: 80 }), budgets, async (steps, tasksMax) => {
       const bench = new Bench(tasksMax);
       for (const { kind, pick } of steps) {
         const task = bench.leased[pick % Math.max(1, bench.leased.length)];
@@ -318,7 +318,7 @@ test('tasks: random histories hand out every task once, in order', async () => {
         await bench.finish(task);
       }
       assert.equal(bench.lease(), undefined);
-      assert.equal(bench.room.count, bench.leased.length);
+      assert.equal(bench.budget.count, bench.leased.length);
     }),
     { numRuns: 60 },
   );

@@ -25,7 +25,7 @@ import type { TaskQueue } from '../tasks/tasks.ts';
 import { Books } from './books.ts';
 import type { CrawlView } from './crawl-view.ts';
 import type { OpenWork } from './open-work.ts';
-import type { PatternRoom } from './patterns.ts';
+import type { PatternBudget } from './patterns.ts';
 import { Scope } from './scope.ts';
 import { SeedHosts } from './seed-hosts.ts';
 import { Traps } from './traps.ts';
@@ -84,7 +84,7 @@ export class Crawl implements CrawlView {
     record: CrawlRecord,
     filter: Filter,
     kept: Partial<KeptSeeds> & { readonly trapCounts?: TrapCounts } = {},
-    patternRoom?: PatternRoom,
+    patternBudget?: PatternBudget,
   ) {
     this.id = record.id;
     this.name = record.name;
@@ -95,7 +95,7 @@ export class Crawl implements CrawlView {
     this.#state = record.state;
     this.books = new Books(record.counters, record.seenSum);
     this.filter = filter;
-    this.scope = new Scope(record.spec, kept.seedHosts ?? [], patternRoom);
+    this.scope = new Scope(record.spec, kept.seedHosts ?? [], patternBudget);
     this.seedHosts = new SeedHosts(record.spec, kept.seedBlocks);
     // Those that no look-up is needed for are not on record.
     for (const url of this.scope.seedUrls) this.seedHosts.settle(url, new Map());

@@ -30,7 +30,7 @@ import { TaskQueues, type TaskQueuesOptions } from '../tasks/task-queues.ts';
 import type { Task } from '../tasks/tasks.ts';
 import { Books } from './books.ts';
 import { Crawl, type KeptSeeds } from './crawl.ts';
-import { PatternRoom, refusePatterns } from './patterns.ts';
+import { PatternBudget, refusePatterns } from './patterns.ts';
 
 /** Crawls of one store, the ended ones included. */
 const crawlsMax = 1_000;
@@ -43,7 +43,7 @@ export class Crawls {
   readonly #recent: RecentTable;
   readonly #folder: string | undefined;
   readonly #bloomBytesMax: number;
-  readonly #patternRoom: PatternRoom;
+  readonly #patternBudget: PatternBudget;
   readonly #byName = new Map<string, Crawl>();
   readonly #byId = new Map<number, Crawl>();
   #nextId: number;
@@ -65,7 +65,7 @@ export class Crawls {
     this.#recent = options.recent;
     this.#folder = options.folder;
     this.#bloomBytesMax = options.bloomBytesMax;
-    this.#patternRoom = new PatternRoom(options.patternBytesMax);
+    this.#patternBudget = new PatternBudget(options.patternBytesMax);
     for (const { value } of this.#rows('crawls', crawlKey(0), afterPrefix(crawlKey(2 ** 32 - 1)))) {
       const crawl = this.#register(decodeCrawl(value));
       // Its hosts are read in when they are wanted.
@@ -191,7 +191,7 @@ export class Crawls {
       ...this.#seedsOf(record.id),
       ...(counts && { trapCounts: decodeTrapCounts(counts) }),
     };
-    const crawl = new Crawl(record, filter, kept, this.#patternRoom);
+    const crawl = new Crawl(record, filter, kept, this.#patternBudget);
     this.#byName.set(crawl.name, crawl);
     this.#byId.set(crawl.id, crawl);
     return crawl;

@@ -26,7 +26,7 @@ type Verdict =
 type Lists = Pick<CrawlSpec, 'include' | 'exclude'>;
 
 /** Memory for the programs of all crawls, and their states. */
-export class PatternRoom {
+export class PatternBudget {
   readonly #bytesMax: number;
   readonly #held = new Map<Patterns, number>();
   #bytes = 0;
@@ -87,13 +87,13 @@ function make(sources: readonly string[]): Made {
 
 export class Patterns {
   readonly #sources: readonly string[];
-  readonly #room: PatternRoom;
+  readonly #budget: PatternBudget;
   #made: Made | undefined;
   #bytes = 0;
 
-  constructor(sources: readonly string[], room: PatternRoom) {
+  constructor(sources: readonly string[], budget: PatternBudget) {
     this.#sources = sources;
-    this.#room = room;
+    this.#budget = budget;
   }
 
   get isEmpty(): boolean {
@@ -116,7 +116,7 @@ export class Patterns {
   #changed(made: Made, bytes: number): void {
     made.groups = made.groups.flatMap((group) => group.halves() ?? group);
     this.#bytes = bytes;
-    this.#room.hold(this, bytes);
+    this.#budget.hold(this, bytes);
   }
 
   /** Frees its memory until its next use. */

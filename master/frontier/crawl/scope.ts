@@ -6,12 +6,12 @@
  */
 import { getDomain } from 'tldts';
 import type { CrawlSpec } from '../../../shared/crawl.ts';
-import { PatternRoom, Patterns } from './patterns.ts';
+import { PatternBudget, Patterns } from './patterns.ts';
 
 type OutOfScope = 'host' | 'include' | 'exclude';
 
 /** Memory for the patterns of one crawl, outside of a master. */
-const roomBytes = 4 << 20;
+const patternBytes = 4 << 20;
 
 export class Scope {
   readonly #kind: CrawlSpec['scope'];
@@ -26,11 +26,11 @@ export class Scope {
   constructor(
     spec: Pick<CrawlSpec, 'scope' | 'include' | 'exclude'>,
     seedHosts: Iterable<string>,
-    room = new PatternRoom(roomBytes),
+    budget = new PatternBudget(patternBytes),
   ) {
     this.#kind = spec.scope;
-    this.#include = new Patterns(spec.include, room);
-    this.#exclude = new Patterns(spec.exclude, room);
+    this.#include = new Patterns(spec.include, budget);
+    this.#exclude = new Patterns(spec.exclude, budget);
     this.#open = this.#kind === 'domain' ? new Set() : this.#hosts;
     for (const host of seedHosts) this.addSeed(new URL(`http://${host}/`));
   }

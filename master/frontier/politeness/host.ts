@@ -3,8 +3,8 @@
  * default each host is a group of its own). Data only: the rules are in `politeness`.
  */
 
+import type { RobotsBudget } from '../robots/budget.ts';
 import { RobotsGate } from '../robots/gate.ts';
-import type { RobotsRoom } from '../robots/room.ts';
 import { Heap } from '../tasks/heap.ts';
 import type { TaskQueue } from '../tasks/tasks.ts';
 import { Breaker } from './breaker.ts';
@@ -93,12 +93,12 @@ export class Host implements HostName {
     hash: Buffer,
     group: Group,
     load: () => Uint8Array | undefined,
-    room?: RobotsRoom,
+    budget?: RobotsBudget,
   ) {
     this.key = key;
     this.hash = hash;
     this.group = group;
-    this.robots = new RobotsGate(key, hash, load, room);
+    this.robots = new RobotsGate(key, hash, load, budget);
   }
 
   /** Returns the line of its tasks, if it depends on the host. Tasks of a dead host are given up,

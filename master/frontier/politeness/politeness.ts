@@ -12,7 +12,7 @@
  * the longest of their delays and the smallest of their concurrencies apply, and they take turns.
  */
 
-import type { RobotsRoom } from '../robots/room.ts';
+import type { RobotsBudget } from '../robots/budget.ts';
 import { Heap } from '../tasks/heap.ts';
 import type { Task } from '../tasks/tasks.ts';
 import { Group, type Hop, Host, type HostClient, type Line, lines } from './host.ts';
@@ -37,7 +37,7 @@ export type Places = Pick<Politeness, 'place'>;
 export type PolitenessOptions = {
   readonly hosts: HostSource;
   /** Limit for parsed files; default: none. */
-  readonly robotsRoom?: RobotsRoom;
+  readonly robotsBudget?: RobotsBudget;
   /** Until then an earlier master may have asked any host; -Infinity: there was none. */
   readonly askedUntil: number;
 };
@@ -83,11 +83,11 @@ export class Politeness {
   host(key: string): Host {
     let host = this.#hosts.get(key);
     if (host === undefined) {
-      const { hosts, robotsRoom } = this.#options;
+      const { hosts, robotsBudget } = this.#options;
       const hash = hosts.hashOf(key);
       const groupKey = hosts.groupOf(key);
       const group = this.#group(groupKey ?? key);
-      host = new Host(key, hash, group, () => hosts.robotsFile(hash), robotsRoom);
+      host = new Host(key, hash, group, () => hosts.robotsFile(hash), robotsBudget);
       host.isUnplaced = groupKey === undefined;
       host.group.members.add(host);
       this.#hosts.set(key, host);
@@ -314,7 +314,7 @@ export class Politeness {
       if (host.clients.size > 0 || host.inFlight > 0) continue;
       group.members.delete(host);
       this.#hosts.delete(host.key);
-      this.#options.robotsRoom?.leave(host.robots);
+      this.#options.robotsBudget?.leave(host.robots);
     }
     if (group.members.size === 0) this.#groups.delete(group.key);
   }

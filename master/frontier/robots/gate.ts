@@ -16,8 +16,8 @@ import { type RobotsRecord, robotsKind, type TaskRecord } from '../../store/reco
 import { backOffMs, isLasting } from '../tasks/back-off.ts';
 import type { Task, TaskHome } from '../tasks/tasks.ts';
 import { robotsVerdict } from './access.ts';
+import { type ParsedHolder, RobotsBudget } from './budget.ts';
 import { parseRobots, type Robots } from './parser.ts';
-import { type ParsedHolder, RobotsRoom } from './room.ts';
 
 /** The result of a fetch of robots.txt. */
 export type RobotsAnswer = { readonly retryAfterMs?: number | undefined } & (
@@ -35,7 +35,7 @@ export class RobotsGate implements ParsedHolder {
   readonly #url: string;
   readonly #host: Buffer;
   readonly #load: () => Uint8Array | undefined;
-  readonly #room: RobotsRoom;
+  readonly #budget: RobotsBudget;
   readonly #parsed = new Map<string, Robots>();
   #state: 'unknown' | 'asking' | 'known' = 'unknown';
   #record = unknownRecord;
@@ -48,9 +48,9 @@ export class RobotsGate implements ParsedHolder {
     hostKey: string,
     host: Buffer,
     load: () => Uint8Array | undefined,
-    room = new RobotsRoom(),
+    budget = new RobotsBudget(),
   ) {
-    this.#room = room;
+    this.#budget = budget;
     this.#url = `${hostKey}/robots.txt`;
     this.#host = host;
     this.#load = load;
@@ -142,7 +142,7 @@ export class RobotsGate implements ParsedHolder {
     this.#record = record;
     this.edition++;
     this.forgetParsed();
-    this.#room.leave(this);
+    this.#budget.leave(this);
     this.#task = undefined;
     this.#state = record.isTrying ? 'unknown' : 'known';
   }
@@ -166,8 +166,8 @@ export class RobotsGate implements ParsedHolder {
       const file = this.#load() ?? new Uint8Array(0);
       robots = parseRobots(file, token);
       this.#parsed.set(token, robots);
-      this.#room.take(this, file.length);
-    } else this.#room.touch(this);
+      this.#budget.take(this, file.length);
+    } else this.#budget.touch(this);
     return robots;
   }
 

@@ -29,7 +29,7 @@ import type { Crawl, Place } from '../crawl/crawl.ts';
 import type { Host, HostName } from '../politeness/host.ts';
 import { workDueAt } from '../politeness/next-task.ts';
 import type { Politeness } from '../politeness/politeness.ts';
-import { type Task, TaskQueue, TaskRoom } from './tasks.ts';
+import { type Task, TaskBudget, TaskQueue } from './tasks.ts';
 
 export type TaskQueuesOptions = {
   readonly store: Store;
@@ -62,7 +62,7 @@ export class TaskQueues {
   readonly #politeness: Politeness;
   readonly #queuesMax: number;
   readonly #queuesMin: number;
-  readonly #room: TaskRoom;
+  readonly #budget: TaskBudget;
   readonly #rounds = new Map<Crawl, Round>();
   readonly #places = new Set<Place>();
   /** The queues that `rotate` checks next. */
@@ -73,7 +73,7 @@ export class TaskQueues {
     this.#politeness = options.politeness;
     this.#queuesMax = options.queuesMax;
     this.#queuesMin = Math.min(queuesMin, options.queuesMax);
-    this.#room = new TaskRoom(options.tasksMax);
+    this.#budget = new TaskBudget(options.tasksMax);
   }
 
   /** Queues in memory. */
@@ -215,8 +215,8 @@ export class TaskQueues {
     const url = new URL(taskUrl);
     const host = this.#politeness.host(hostKeyOf(url));
     const { hash } = host;
-    const [store, room] = [this.#store, this.#room];
-    const queue = new TaskQueue({ crawl: crawl.id, host: hash, store, empty, room });
+    const [store, budget] = [this.#store, this.#budget];
+    const queue = new TaskQueue({ crawl: crawl.id, host: hash, store, empty, budget });
     const made = { crawl, host, queue };
     crawl.queues.set(mapKey(hash), made);
     this.#places.add(made);

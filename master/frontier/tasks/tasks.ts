@@ -52,7 +52,7 @@ const wide = { windowMax: 512, refillCount: 32 };
 const narrow = { windowMax: 16, refillCount: 8 };
 
 /** Counts the tasks in memory of all hosts. */
-export class TaskRoom {
+export class TaskBudget {
   readonly #countMax: number;
   count = 0;
 
@@ -70,7 +70,7 @@ export class TaskQueue implements TaskHome {
   readonly crawl: number;
   readonly host: Buffer;
   readonly #store: Store;
-  readonly #room: TaskRoom;
+  readonly #budget: TaskBudget;
   readonly #ready = new Heap<Task>(isBefore);
   readonly #delayed = new Heap<Task>((a, b) => a.notBefore < b.notBefore);
   readonly #live = new Map<number, Task>();
@@ -83,12 +83,12 @@ export class TaskQueue implements TaskHome {
     store: Store;
     empty: boolean;
     /** Shared by all queues; default: no limit. */
-    room?: TaskRoom;
+    budget?: TaskBudget;
   }) {
     this.crawl = options.crawl;
     this.host = options.host;
     this.#store = options.store;
-    this.#room = options.room ?? new TaskRoom();
+    this.#budget = options.budget ?? new TaskBudget();
     this.#loadedTo = options.empty ? theEnd : theStart;
   }
 
@@ -97,7 +97,7 @@ export class TaskQueue implements TaskHome {
     // Beyond the window it is only in the store; and a refill may have read it already.
     if (isAfter(position, this.#loadedTo) || this.#live.has(position.seq)) return;
     this.#enqueue(this.#make(record, position));
-    if (this.#ready.size > this.#room.size.windowMax) this.#shrink();
+    if (this.#ready.size > this.#budget.size.windowMax) this.#shrink();
   }
 
   /** The next task that is due, or undefined. It stays in place until `lease`. */
@@ -108,14 +108,14 @@ export class TaskQueue implements TaskHome {
       task = this.#delayed.peek();
     }
     // A window full of delayed tasks waits for them, so that a failing host is not read to its end.
-    if (this.#delayed.size < this.#room.size.windowMax) this.#refill(now);
+    if (this.#delayed.size < this.#budget.size.windowMax) this.#refill(now);
     return this.#ready.peek();
   }
 
   /** Returns when `peek` may return a task, without reading the store: `now`, later, or undefined:
    *  not before a task is added. It errs towards `now`. */
   dueAt(now: number): number | undefined {
-    const { windowMax } = this.#room.size;
+    const { windowMax } = this.#budget.size;
     const isMore = this.#loadedTo !== theEnd && this.#delayed.size < windowMax;
     return this.#ready.size > 0 || isMore ? now : this.#delayed.peek()?.notBefore;
   }
@@ -146,7 +146,7 @@ export class TaskQueue implements TaskHome {
 
   /** Drops the queue and its tasks from memory. */
   close(): void {
-    this.#room.count -= this.#live.size;
+    this.#budget.count -= this.#live.size;
     this.#live.clear();
   }
 
@@ -186,13 +186,13 @@ export class TaskQueue implements TaskHome {
       losses,
       heapIndex: -1,
     };
-    if (!this.#live.has(seq)) this.#room.count++;
+    if (!this.#live.has(seq)) this.#budget.count++;
     this.#live.set(seq, task);
     return task;
   }
 
   #forget({ seq }: Task): void {
-    if (this.#live.delete(seq)) this.#room.count--;
+    if (this.#live.delete(seq)) this.#budget.count--;
   }
 
   #enqueue(task: Task): void {
@@ -208,7 +208,7 @@ export class TaskQueue implements TaskHome {
 
   #refill(now: number): void {
     while (this.#isBehind) {
-      const { refillCount, windowMax } = this.#room.size;
+      const { refillCount, windowMax } = this.#budget.size;
       const rows = this.#readAfter(this.#loadedTo, refillCount);
       for (const { key, value } of rows) {
         const parts = parseTaskKey(key);
@@ -239,7 +239,7 @@ export class TaskQueue implements TaskHome {
   /** Drops the last half of the window; the store still has it. */
   #shrink(): void {
     const tasks = [...this.#ready].sort((a, b) => (isBefore(a, b) ? -1 : 1));
-    for (const task of tasks.splice(this.#room.size.windowMax / 2)) {
+    for (const task of tasks.splice(this.#budget.size.windowMax / 2)) {
       this.#ready.remove(task);
       this.#forget(task);
     }

@@ -11,7 +11,7 @@ export type ParsedHolder = { forgetParsed(): void };
 const bytesPerByte = 6;
 const bytesMin = 1024;
 
-export class RobotsRoom {
+export class RobotsBudget {
   readonly #bytesMax: number;
   /** In the order of use, the most recent last. */
   readonly #held = new Map<ParsedHolder, number>();

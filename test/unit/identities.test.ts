@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import test, { mock, type TestContext } from 'node:test';
 import { fetchSpecSchema } from '../../shared/crawl.ts';
+import { Identities, type Identity } from '../../slave/fetch/identities.ts';
 import { Proxies, ProxyServer } from '../../slave/fetch/proxies.ts';
-import { type Visitor, Visitors } from '../../slave/fetch/visitors.ts';
 
 const never = new AbortController().signal;
 const refused = { ok: false, error: { kind: 'proxy', message: 'refused' } } as const;
 
-function visitorsOf(spec: object, proxies = new Proxies({ onAside: () => {} })): Visitors {
-  return new Visitors(fetchSpecSchema.parse(spec), proxies, 0);
+function identitiesOf(spec: object, proxies = new Proxies({ onAside: () => {} })): Identities {
+  return new Identities(fetchSpecSchema.parse(spec), proxies, 0);
 }
 
 /** A clock that the test moves. */
@@ -21,12 +21,12 @@ function clockFor(t: TestContext): (ms: number) => void {
   };
 }
 
-test('visitors: a crawl without proxies and further agents has one', async () => {
-  const visitors = visitorsOf({ userAgent: 'one' });
-  const seen = new Set<Visitor>();
+test('identities: a crawl without proxies and further agents has one', async () => {
+  const identities = identitiesOf({ userAgent: 'one' });
+  const seen = new Set<Identity>();
   for (let i = 0; i < 3; i++) {
-    await visitors.through(async (visitor) => {
-      seen.add(visitor);
+    await identities.through(async (identity) => {
+      seen.add(identity);
       return { ok: true };
     }, never);
   }
@@ -34,13 +34,13 @@ test('visitors: a crawl without proxies and further agents has one', async () =>
   assert.deepEqual([seen.size, only?.userAgent, only?.proxy], [1, 'one', undefined]);
 });
 
-test('visitors: agents and proxies stay together, in turn', async () => {
+test('identities: agents and proxies stay together, in turn', async () => {
   const proxies = ['http://a.example', 'http://b.example', 'http://c.example'];
-  const visitors = visitorsOf({ userAgent: 'one', otherUserAgents: ['two'], proxies });
+  const identities = identitiesOf({ userAgent: 'one', otherUserAgents: ['two'], proxies });
   const turns: string[] = [];
   const jars = new Set<unknown>();
   for (let i = 0; i < 6; i++) {
-    await visitors.through(async ({ userAgent, proxy, cookies }) => {
+    await identities.through(async ({ userAgent, proxy, cookies }) => {
       turns.push(`${userAgent} ${proxy?.url.hostname[0]}`);
       jars.add(cookies);
       return { ok: true };
@@ -51,27 +51,27 @@ test('visitors: agents and proxies stay together, in turn', async () => {
   assert.equal(jars.size, 3);
 });
 
-test('visitors: the next one fetches where a proxy is to blame, but not after other errors', async () => {
-  const visitors = visitorsOf({ proxies: ['http://a.example', 'http://b.example'] });
+test('identities: the next one fetches where a proxy is to blame, but not after other errors', async () => {
+  const identities = identitiesOf({ proxies: ['http://a.example', 'http://b.example'] });
   const tried: (string | undefined)[] = [];
-  const result = await visitors.through(async ({ proxy }) => {
+  const result = await identities.through(async ({ proxy }) => {
     tried.push(proxy?.url.hostname);
     return proxy?.url.hostname === 'a.example' ? refused : { ok: true };
   }, never);
   assert.deepEqual([tried, result.ok], [['a.example', 'b.example'], true]);
   const error = { kind: 'connect', message: 'refused' } as const;
-  const failed = await visitors.through(async () => ({ ok: false, error }), never);
+  const failed = await identities.through(async () => ({ ok: false, error }), never);
   assert.deepEqual(failed, { ok: false, error });
 });
 
-test('visitors: with all proxies aside for long nothing is fetched, and when is told', async (t) => {
+test('identities: with all proxies aside for long nothing is fetched, and when is told', async (t) => {
   clockFor(t);
   const known = new Proxies({ onAside: () => {} });
   const spec = { proxies: ['http://a.example', 'http://b.example'], timeoutMs: 1_000 };
-  const visitors = visitorsOf(spec, known);
+  const identities = identitiesOf(spec, known);
   for (const url of spec.proxies) known.of(url).failed('dead', performance.now());
   let fetches = 0;
-  const outcome = await visitors.through(async () => {
+  const outcome = await identities.through(async () => {
     fetches++;
     return { ok: true };
   }, never);

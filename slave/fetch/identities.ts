@@ -1,5 +1,5 @@
 /**
- * Who a crawl's fetches of one slave process seem to come from. A visitor is a user agent, a proxy
+ * Who a crawl's fetches of one slave process seem to come from. An identity is a user agent, a proxy
  * and the cookies that were given to the two together; hosts never see the cookies of one with the
  * address or the name of another. There are as many as the longer list of agents and proxies has
  * entries, one at least, and they fetch in turn. The worker owns them, a set for each crawl.
@@ -11,7 +11,7 @@ import { CookieJar } from './cookies.ts';
 import type { FailedOutcome } from './outcome.ts';
 import type { Proxies, ProxyServer } from './proxies.ts';
 
-export type Visitor = {
+export type Identity = {
   readonly userAgent: string;
   readonly proxy: ProxyServer | undefined;
   readonly cookies: CookieJar;
@@ -19,8 +19,8 @@ export type Visitor = {
 
 type Outcome = { readonly ok: true } | FailedOutcome;
 
-export class Visitors {
-  readonly #visitors: readonly Visitor[];
+export class Identities {
+  readonly #identities: readonly Identity[];
   readonly #waitMsMax: number;
   #turn: number;
 
@@ -30,7 +30,7 @@ export class Visitors {
     const count = Math.max(agents.length, spec.proxies.length);
     this.#turn = turn % count;
     this.#waitMsMax = spec.timeoutMs;
-    this.#visitors = Array.from({ length: count }, (_, i) => {
+    this.#identities = Array.from({ length: count }, (_, i) => {
       const proxy = spec.proxies[i % spec.proxies.length];
       return {
         userAgent: agents[i % agents.length] ?? spec.userAgent,
@@ -41,22 +41,22 @@ export class Visitors {
   }
 
   /**
-   * Fetches as the next visitor, and as the one after it while the fault is a proxy's. While all
+   * Fetches as the next identity, and as the one after it while the fault is a proxy's. While all
    * proxies are set aside it waits, as long as a fetch may take; what then fails with kind `proxy`
    * says when to come back. Rejects as `fetch` does, and when `signal` fires.
    */
   async through<O extends Outcome>(
-    fetch: (visitor: Visitor) => Promise<O>,
+    fetch: (identity: Identity) => Promise<O>,
     signal: AbortSignal,
   ): Promise<O | FailedOutcome> {
     let error: FetchErrorBody = { kind: 'proxy', message: 'every proxy is set aside' };
     const began = performance.now();
-    for (let i = 0; i < this.#visitors.length; i++) {
+    for (let i = 0; i < this.#identities.length; i++) {
       // Its lease does not last as long as all of them could take.
       if (i > 0 && performance.now() - began > this.#waitMsMax) break;
-      const visitor = await this.#next(signal);
-      if (visitor === undefined) break;
-      const outcome = await fetch(visitor);
+      const identity = await this.#next(signal);
+      if (identity === undefined) break;
+      const outcome = await fetch(identity);
       if (outcome.ok || outcome.error.kind !== 'proxy') return outcome;
       error = outcome.error;
     }
@@ -65,15 +65,15 @@ export class Visitors {
   }
 
   /** The next whose proxy is in use; undefined if there is none for too long. */
-  async #next(signal: AbortSignal): Promise<Visitor | undefined> {
+  async #next(signal: AbortSignal): Promise<Identity | undefined> {
     const waitMs = this.#backAt - performance.now();
     if (waitMs > this.#waitMsMax) return undefined;
     if (waitMs > 0) await sleep(waitMs, undefined, { signal });
     const now = performance.now();
-    for (let i = 0; i < this.#visitors.length; i++) {
-      const visitor = this.#visitors[this.#turn];
-      this.#turn = (this.#turn + 1) % this.#visitors.length;
-      if (visitor !== undefined && asideUntil(visitor) <= now) return visitor;
+    for (let i = 0; i < this.#identities.length; i++) {
+      const identity = this.#identities[this.#turn];
+      this.#turn = (this.#turn + 1) % this.#identities.length;
+      if (identity !== undefined && asideUntil(identity) <= now) return identity;
     }
     return undefined;
   }
@@ -81,11 +81,11 @@ export class Visitors {
   /** When the first of the proxies may be used. */
   get #backAt(): number {
     let first = Number.POSITIVE_INFINITY;
-    for (const visitor of this.#visitors) first = Math.min(first, asideUntil(visitor));
+    for (const identity of this.#identities) first = Math.min(first, asideUntil(identity));
     return first;
   }
 }
 
-function asideUntil({ proxy }: Visitor): number {
+function asideUntil({ proxy }: Identity): number {
   return proxy?.asideUntil ?? 0;
 }
