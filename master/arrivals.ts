@@ -1,4 +1,4 @@
-/** Peers come and go: who gets tasks, and what the operator is told. */
+/** Peers come and go: starts and ends their share of tasks, and logs it. */
 import type { OrbError } from '../shared/errors.ts';
 import type { Notices } from './cli/notices.ts';
 import type { Frontier } from './frontier/frontier.ts';

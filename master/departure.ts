@@ -1,6 +1,6 @@
 /**
  * When a master with `--exit-when-done` leaves by itself: in order when all of its crawls have
- * ended, with an error when those that are left are held and nobody sees to them.
+ * ended, with an error when the rest are held and the operator does not act.
  */
 import type { Notices } from './cli/notices.ts';
 import type { CrawlView } from './frontier/crawl/crawl-view.ts';
@@ -41,7 +41,7 @@ export class Departure implements FrontierListener {
   }
 
   crawlEnded(): void {
-    // Who cancelled it gets the answer first.
+    // The client that cancelled it gets the answer first.
     setImmediate(() => this.look());
   }
 

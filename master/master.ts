@@ -234,7 +234,7 @@ export class Master implements Leaver, SlavesMaster {
     this.#events.subscribe(this.#departure);
   }
 
-  /** Ends orderly: no more leases, what is under way comes in, all is written. Idempotent.
+  /** Ends in order: no more leases, fetches under way come in, all is written. Idempotent.
    *  `why`: what `stopped` rejects with then; it resolves without. */
   async stop(why?: Error): Promise<void> {
     if (this.#state !== 'serving') return await this.stopped.catch(() => {});
@@ -290,7 +290,7 @@ export class Master implements Leaver, SlavesMaster {
     void this.stop();
   }
 
-  /** Ends at once: nothing can be promised any more; what was acknowledged is on the disk. */
+  /** Ends at once: the master can promise nothing more; all that it acknowledged is on the disk. */
   fail(error: unknown): void {
     if (this.#state === 'stopped') return;
     this.#state = 'stopped';

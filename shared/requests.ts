@@ -79,9 +79,9 @@ export const requestSchemas = {
     /** How many of `count` may be trials, outside the slots: tasks of hosts that may not answer.
      *  Default: 0. [T-51] */
     trials: z.int().min(0).max(limits.creditMax).optional(),
-    /** `files`: no pages, only tasks that describe a host, such as robots.txt. Default: all.
+    /** `probes`: no pages, only tasks that describe a host, such as robots.txt. Default: all.
      *  [T-40] */
-    takes: z.enum(['all', 'files']).optional(),
+    takes: z.enum(['all', 'probes']).optional(),
   }),
   /** Result and discovered links together; acknowledged after the commit. [T-5] */
   'task.report': z.strictObject({

@@ -54,8 +54,8 @@ export function parseSlaveOptions(argv: readonly string[], env: NodeJS.ProcessEn
     ...values,
     master: joining(program.opts(), env),
     name,
-    /** `files`: only robots.txt and sitemaps. */
-    takes: robotsOnly ? ('files' as const) : ('all' as const),
+    /** `probes`: only robots.txt and sitemaps. */
+    takes: robotsOnly ? ('probes' as const) : ('all' as const),
     joinTimeoutMs: joinTimeout * 1000,
   };
 }

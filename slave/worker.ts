@@ -6,11 +6,11 @@
  *        +-- cancelled ---------+            +-- sent again after a lost connection
  *
  * A trial, which is a task of a host that may not answer, begins at once, and holds no slot until
- * an answer begins: many hosts are dead, and nobody else should wait for them.
+ * an answer begins: many hosts are dead, and other tasks must not wait for them.
  *
- * What was fetched is kept until the master has it on disk. What was not is dropped with the
- * connection, also in the middle of a fetch: the master gives it to somebody again, and a host must
- * not be asked by both.
+ * The slave keeps a result until the master has it on disk. When the connection is lost it drops
+ * all other tasks, also in the middle of a fetch: the master gives them to another slave, and a
+ * host must not be asked by both.
  */
 import { randomInt } from 'node:crypto';
 import type { Joining } from '../shared/cli.ts';
@@ -33,7 +33,7 @@ type WorkerOptions = {
   readonly master: Joining;
   readonly name: string;
   readonly slots: number;
-  readonly takes: 'all' | 'files';
+  readonly takes: 'all' | 'probes';
   readonly joinTimeoutMs: number;
   readonly log: Logger;
 };
@@ -41,7 +41,7 @@ type WorkerOptions = {
 /** Trials at once, for each slot, and in all: a connection that is waited for costs little. */
 const trialsPerSlot = 32;
 const trialsMax = 1_024;
-/** How long a drain waits for what is being fetched. */
+/** How long a drain waits for fetches under way. */
 const drainMs = 35_000;
 /** How often the credit is looked at, and at how many of these looks the way is measured. */
 const creditEveryMs = 500;
@@ -58,14 +58,14 @@ export class Worker {
   readonly #link: MasterLink;
   readonly #fetcher: Fetcher;
   readonly #proxies: Proxies;
-  /** What the master has told of crawls. `isStale`: not in this session yet. */
+  /** Specs of crawls from the master. `isStale`: of an earlier session. */
   readonly #crawls = new Map<
     number,
     { spec: FetchSpec; identities: Identities; isStale: boolean }
   >();
   #queued: TaskPush[] = [];
   readonly #fetching = new Map<TaskPush, AbortController>();
-  /** Trials among them that nobody has answered. */
+  /** Trials among them without an answer so far. */
   readonly #unanswered = new Set<TaskPush>();
   /** A controller serves fetch after fetch until it has aborted one: they are slow to make. */
   readonly #spareAborts: AbortController[] = [];
@@ -139,7 +139,7 @@ export class Worker {
   }
 
   #joined(master: MasterClient): void {
-    // Whoever leaves says first what it has found.
+    // A slave that leaves reports its results first.
     this.#outbox.tellAll(master);
     if (this.#state !== 'working') return;
     // A crawl of which a whole session said nothing ended while we were away.
@@ -186,7 +186,7 @@ export class Worker {
       await master.request('ping', {});
       credit.measured(performance.now() - askedAt);
     } catch {
-      // The connection is gone, and with it what it was like.
+      // The next connection may have another round-trip time.
     }
   }
 
@@ -263,7 +263,7 @@ export class Worker {
     let isTimed = task.timed === true;
     const onAnswer = () => void this.#unanswered.delete(task);
     const onStart = () => {
-      // A redirect may lead to a host that nobody knows either.
+      // A redirect may lead to another unknown host.
       if (trial !== undefined && !signal.aborted) this.#unanswered.add(task);
       if (!isTimed) return;
       // When it has left. Said before, it could leave late, and the next one came too early.
@@ -278,7 +278,7 @@ export class Worker {
     try {
       const { spec, identities } = crawl;
       const outcome = await identities.through(async (identity) => {
-        // What a proxy takes its time for is not the host's.
+        // A proxy's delay says nothing about the host.
         const isFirst = trial === 'first' && identity.proxy === undefined;
         const known = { validators, validatedUrl, isFirst, last };
         const context = { ...identity, open, blocks, ...known, onStart, onAnswer, follow };
@@ -347,7 +347,7 @@ export class Worker {
   }
 }
 
-/** It does not wait for a slot: others wait for it, or nobody does for a trial. */
+/** It does not wait for a slot: other tasks wait for it, or it is a trial and holds none. */
 function isUrgent(task: TaskPush): boolean {
   return task.trial !== undefined || kindOf(task)?.isUrgent === true;
 }

@@ -1,4 +1,4 @@
-/** The crawls of a frontier, to be read: what commands, status lines and slaves learn of them. */
+/** The crawls of a frontier, to be read: for commands, status lines and slaves. */
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import type { Push, Replies, TaskPush } from '../../shared/protocol.ts';
 import type { Buried } from './commit/buried.ts';
@@ -61,14 +61,14 @@ export class CrawlList {
     return this.#options.buried.list(this.#options.crawls.named(name), after, limit);
   }
 
-  /** Returns what a slave is told of a crawl before its first task. */
+  /** Returns the message that precedes a slave's first task of a crawl. */
   specOf(id: number): Extract<Push, { verb: 'crawl.spec' }> | undefined {
     const crawl = this.#options.crawls.byId(id);
     if (crawl === undefined) return undefined;
     return { verb: 'crawl.spec', crawl: id, name: crawl.name, fetch: crawl.spec.fetch };
   }
 
-  /** Returns what a slave is told of a task. */
+  /** Returns a task as the message to a slave has it. */
   pushOf({ id, task, name, host, timing, room }: Lease): TaskPush {
     const { crawls, earlier } = this.#options;
     const crawl = crawls.of(task);

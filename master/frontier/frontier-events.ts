@@ -1,7 +1,7 @@
 /**
  * What happens in the frontier, as one stream of typed events. Each event is a method of the
- * listeners, called in the order of events; what is stored of a crawl or task is on the disk by
- * then. None is called for each page: reports and leases are counted, and `counted` tells the
+ * listeners, called in the order of events, after the change of the crawl or task is on the
+ * disk. None is called for each page: reports and leases are counted, and `counted` tells the
  * counts.
  */
 import type { FetchErrorBody } from '../../shared/requests.ts';
@@ -41,7 +41,7 @@ export interface FrontierEvents {
 /** Hears the events that it has methods for. */
 export type FrontierListener = Partial<FrontierEvents>;
 
-/** Tells each event to all who subscribed, in the order in which they did. */
+/** Passes each event to all subscribers, in the order of their subscription. */
 export class EventStream implements FrontierEvents {
   #listeners: FrontierListener[] = [];
 
@@ -49,7 +49,7 @@ export class EventStream implements FrontierEvents {
     this.#listeners.push(listener);
   }
 
-  /** From now on nobody is told anything. */
+  /** Passes no more events on. */
   end(): void {
     this.#listeners = [];
   }

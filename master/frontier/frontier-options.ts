@@ -1,4 +1,4 @@
-/** What a frontier is made of: its bounds, and the parts of the master that it uses. */
+/** The bounds of a frontier, and the parts of the master that it uses. */
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import type { GroupCommit } from '../store/group-commit.ts';
 import type { Store } from '../store/store.ts';

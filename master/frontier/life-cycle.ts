@@ -33,8 +33,8 @@ export class LifeCycle implements ResultListener<Crawl> {
     if (await this.#move(crawl, 'running', 'paused')) this.#options.events.crawlPaused(crawl);
   }
 
-  /** Lets it go on: what it is held for is removed first; with `newFiles`, its files are begun
-   *  anew. @throws CommandError E_BAD_REQUEST its results can still not be written */
+  /** Lets it go on: ends the reason for which it is held first. With `newFiles`, its sinks begin new
+   *  files. @throws CommandError E_BAD_REQUEST its results can still not be written */
   async resume(crawl: Crawl, newFiles: boolean): Promise<Resumed> {
     const { results, events } = this.#options;
     // Its files may have been moved while it was paused: then this holds it.
@@ -106,7 +106,7 @@ export class LifeCycle implements ResultListener<Crawl> {
     events.crawlEnded(crawl);
   }
 
-  /** Removes what a cancelled crawl has in the store. A crash may have come in the middle of it. */
+  /** Removes the rows of a cancelled crawl from the store. A crash may have come in the middle. */
   async erase(crawl: Crawl): Promise<void> {
     await this.#options.crawls.erase(crawl, this.#options.commits);
     await this.#save(crawl);

@@ -103,7 +103,7 @@ export class FrontierRooms {
     for (const crawl of this.crawls) this.lifeCycle.settle(crawl);
   }
 
-  /** Gives no more leases; present ones may end normally. */
+  /** Grants no more leases; present ones may end normally. */
   drain(): void {
     this.dispatcher.drain();
   }

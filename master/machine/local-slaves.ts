@@ -3,7 +3,7 @@
  * killed.
  *
  * - `--slaves n`: full slaves for a crawl on one machine. One that dies is restarted; the
- *   master is told when none is left.
+ *   master learns when none is left.
  * - For robots.txt only: Python workers fetch pages but know nothing of robots.txt. While they
  *   wait for a robots.txt and no connected slave could fetch it, the master runs
  *   `slave.js --robots-only` until another slave joins.

@@ -25,7 +25,7 @@ type MemoryWatchOptions = {
   readonly commits: { readonly count: number };
 };
 
-/** What a memory tells: `Notices` and `MasterServer` listen. */
+/** Events of the memory limit, for `Notices` and `MasterServer`. */
 interface MemoryEvents {
   /** Peers have to wait from now on. */
   memoryShort(usedBytes: number): void;

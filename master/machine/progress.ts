@@ -7,7 +7,7 @@ import { trapRules } from '../../shared/crawl.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { CrawlStatus } from '../../shared/protocol.ts';
 
-/** What it shows, looked at each time. */
+/** The state that it shows, read each time. */
 type Shown = {
   readonly crawls: Iterable<{ status(): CrawlStatus }>;
   readonly peers: { readonly slaveCount: number };

@@ -4,8 +4,8 @@
  *
  * The length of each file is kept in the store, in the transaction that takes the written rows
  * out of the result queue. After a crash the files are cut back to those lengths and the rows
- * are written again, so that a file holds every line once. A file that is not what the record says,
- * or that somebody does something to while it is written, is left as it is: see `out-file.ts`.
+ * are written again, so that a file holds every line once. A file that differs from its record, or
+ * that another program changes meanwhile, is left as it is: see `out-file.ts`.
  */
 import { lstat, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -58,7 +58,7 @@ export function filesKind(outFolder: string): SinkKind {
 
 export class FileSink implements Sink {
   readonly #files: Files;
-  /** Bytes that stood behind what is on record. */
+  /** Bytes behind the recorded length when it was opened. */
   readonly cutBytes: number;
 
   private constructor(files: Files, cutBytes: number) {
@@ -126,7 +126,7 @@ export class FileSink implements Sink {
     for (const key of fileKeys) await this.#files[key].check();
   }
 
-  /** What is to go on record. */
+  /** The lengths to record. */
   get marks(): FileMarks {
     const marks = byFile((key) => this.#files[key].mark);
     const { pages, images, skipped } = marks;
@@ -145,8 +145,8 @@ export class FileSink implements Sink {
   }
 }
 
-/** Makes room for new files where the old ones are not what was written to: what stands there is
- *  moved aside, nothing is removed. Gives the marks to go on with.
+/** Makes room for new files where the old ones are not those that were written. Moves the old ones
+ *  aside, removes nothing. Returns the marks to go on with.
  *  @throws HeldError, ConfigError a file cannot be moved */
 async function beginAnew(
   folder: string,
@@ -176,7 +176,7 @@ async function beginAnew(
   };
 }
 
-/** @throws ConfigError when a crawl that has written nothing would write over somebody's file. */
+/** @throws ConfigError when a crawl that has written nothing would overwrite another file. */
 async function refuseForeignFiles(folder: string): Promise<void> {
   for (const name of Object.values(fileNames)) {
     const path = join(folder, name);

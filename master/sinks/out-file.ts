@@ -1,13 +1,13 @@
 /**
- * One result file of a crawl while a master writes to it. Others may do to it what they like: move
- * it, remove it, rotate it, write into it. So it is compared with what stands at its path before
- * each append, and again when the append is on the disk, before anything counts as written:
+ * One result file of a crawl while a master writes to it. Other programs may move it, remove it,
+ * rotate it or write into it. So the master compares it with the file at its path before each
+ * append, and again when the append is on the disk, before anything counts as written:
  *
  *     check --as it was left--> append, sync --> check --as it was left--> accept
  *       |                                          |
  *       +------------- HeldError ------------------+     nothing counts; the rows stay in the store
  *
- * It is opened for appending: a file that is cut by somebody in between gets no hole.
+ * It is opened for appending, so that a file that another program cuts gets no hole.
  */
 import { constants } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
@@ -15,10 +15,10 @@ import { crc32 } from 'node:zlib';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { HeldError } from './sink.ts';
 
-/** What is on record of one file. */
+/** The record of one file. */
 export type FileMark = {
   readonly length: number;
-  /** Undefined: nobody has counted them. */
+  /** Undefined: not counted. */
   readonly lines: number | undefined;
   /** CRC-32 of its last bytes, `endBytes` at most; undefined: not known. */
   readonly end: number | undefined;
@@ -27,7 +27,7 @@ export type FileMark = {
 const endBytes = 1024;
 const lineFeed = 10;
 const { O_APPEND, O_CREAT, O_RDWR } = constants;
-/** What was done to the path, not to the disk. */
+/** Errors of the path, not of the disk. */
 const pathCodes: ReadonlySet<unknown> = new Set([
   'EACCES',
   'EISDIR',
@@ -45,7 +45,7 @@ export class OutFile {
   #mark: FileMark;
   /** The last bytes up to the mark. */
   #end: Buffer;
-  /** What it should have: more than the mark while an append is not accepted. */
+  /** Expected bytes: more than the mark while an append is not accepted. */
   #size: number;
   #appended: Buffer = Buffer.alloc(0);
 
@@ -57,7 +57,7 @@ export class OutFile {
     this.#size = size;
   }
 
-  /** Opens what is there, and leaves it as it is; undefined: nothing is, and nothing was written.
+  /** Opens the file and leaves it as it is; undefined: there is none, and none was written.
    *  @throws HeldError it is not what was written to · ConfigError the disk fails */
   static async find(path: string, mark: FileMark): Promise<OutFile | undefined> {
     let handle: FileHandle;
@@ -96,7 +96,7 @@ export class OutFile {
     return this.#mark;
   }
 
-  /** Cuts what stands behind the mark; gives how many bytes that was. */
+  /** Cuts the bytes behind the mark. Returns their number. */
   async cut(): Promise<number> {
     const bytes = this.#size - this.#mark.length;
     if (bytes > 0) await this.#named(() => this.#handle.truncate(this.#mark.length));
@@ -145,7 +145,7 @@ export class OutFile {
     }
   }
 
-  /** What was appended counts. */
+  /** The appended bytes count from now on. */
   accept(): void {
     const bytes = this.#appended;
     if (bytes.length === 0) return;

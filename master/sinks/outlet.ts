@@ -1,5 +1,5 @@
 /**
- * What one sink of one crawl has written of the rows that wait, and what is done with it now.
+ * One sink of one crawl: how far it has written, and its present state.
  *
  *     writing --HeldError--> held --resume--> writing
  *        |

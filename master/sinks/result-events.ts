@@ -1,4 +1,4 @@
-/** What the result queue tells of its sinks, to all who subscribed. */
+/** Events of the sinks, for all subscribers. */
 
 export interface ResultEvents<C> {
   /** A sink has written; the crawl may be done. */
@@ -10,7 +10,7 @@ export interface ResultEvents<C> {
   /** A sink cannot write for now; or can again. */
   unavailable(crawl: C, sink: string, reason: string): void;
   available(crawl: C, sink: string): void;
-  /** It is cancelled, and so many rows of it could not be written. */
+  /** It is cancelled, and that number of its rows could not be written. */
   dropped(crawl: C, rows: number): void;
 }
 

@@ -5,8 +5,8 @@
  *
  * A sink whose target is not what it left holds its crawl until the operator acts. One that cannot
  * write for now is tried again, later and later; when too much waits for it, its crawl is held
- * until it goes on. Neither keeps the other sinks of the crawl, or other crawls, from writing: what
- * waits for it stays in the store alone and does not count in what waits.
+ * until it goes on. Other sinks of the crawl, and other crawls, go on writing: the rows that wait
+ * for such a sink stay in the store alone and do not count as waiting.
  */
 import { join } from 'node:path';
 import { CommandError, messageOf } from '../../shared/errors.ts';
@@ -33,7 +33,7 @@ type ResultCrawl = SinkCrawl & {
   readonly state: string;
   /** Neither finished nor cancelled. */
   readonly isOpen: boolean;
-  /** Nothing is left to fetch: what waits is to be written at once. */
+  /** Nothing is left to fetch: the sinks write waiting rows at once. */
   readonly isFetched: boolean;
   /** Counts the rows that wait. */
   readonly open: { record(rows: number): void; written(rows: number): void };
@@ -43,7 +43,7 @@ type ResultCrawl = SinkCrawl & {
 type FileRoom = Room & { refused(): void };
 type Outlets = { readonly rows: WaitingRows; readonly outlets: readonly Outlet[] };
 
-/** What a resume has done. */
+/** The outcome of a resume. */
 export type Resumed = { readonly begun: readonly BegunFile[]; readonly cutBytes: number };
 
 /** A sink writes this often while a crawl runs; at its end, at once. */
@@ -124,20 +124,20 @@ export class ResultQueue<C extends ResultCrawl> {
     this.#holdIfOverfull(crawl);
   }
 
-  /** Looks whether the targets of a crawl are what was left, before it is said to be done. */
+  /** Checks that the targets of a crawl are as its sinks left them, before its end is reported. */
   async confirm(crawl: C): Promise<void> {
     for (const outlet of this.#crawls.get(crawl)?.outlets ?? []) {
       const { sink } = outlet;
-      // While something is written, that looks.
+      // A write that is under way checks it.
       if (sink === undefined || outlet.state !== 'writing' || outlet.isBusy) continue;
       await this.#work(crawl, outlet, () => sink.check());
       this.#begin(crawl, outlet);
     }
   }
 
-  /** Lets a crawl that is held be written again: writes what waited first. With `newFiles` what is
-   *  not as it was left is begun anew, and what stands there is moved aside.
-   *  @throws CommandError E_BAD_REQUEST a target is still not what was left */
+  /** Lets the sinks of a held crawl write again, waiting rows first. With `newFiles` they begin new
+   *  targets in place of those that have changed, which are moved aside.
+   *  @throws CommandError E_BAD_REQUEST a target is still not as its sink left it */
   async resume(crawl: C, newFiles = false): Promise<Resumed> {
     const begun: BegunFile[] = [];
     let cutBytes = 0;
@@ -153,7 +153,7 @@ export class ResultQueue<C extends ResultCrawl> {
     return { begun, cutBytes };
   }
 
-  /** Its crawl is cancelled: writes what waits if that can be done, and drops it if not. */
+  /** Its crawl is cancelled: writes the waiting rows, or drops them if that fails. */
   async giveUp(crawl: C): Promise<void> {
     for (const outlet of this.#crawls.get(crawl)?.outlets ?? []) {
       await outlet.idle();
@@ -219,7 +219,7 @@ export class ResultQueue<C extends ResultCrawl> {
     }
   }
 
-  /** The target stays open: what was removed can be copied from /proc as long as it is. */
+  /** The target stays open: a removed file can be copied from /proc as long as it is. */
   async #hold(crawl: C, outlet: Outlet, error: HeldError): Promise<void> {
     outlet.state = 'held';
     outlet.reason = messageOf(error);
@@ -255,7 +255,7 @@ export class ResultQueue<C extends ResultCrawl> {
     this.#options.events.held(crawl, `${failing.kind.name}: ${failing.reason}`);
   }
 
-  /** It has written: whoever waited for that goes on. */
+  /** It has written: its crawl goes on if that was what it waited for. */
   #recovered(crawl: C, outlet: Outlet): void {
     if (outlet.state === 'failing') this.#options.events.available(crawl, outlet.kind.name);
     outlet.recovered();
@@ -319,7 +319,7 @@ export class ResultQueue<C extends ResultCrawl> {
     return gone.length;
   }
 
-  /** @throws CommandError E_BAD_REQUEST its target is still not what was left */
+  /** @throws CommandError E_BAD_REQUEST its target is still not as it left it */
   async #resumeOne(crawl: C, outlet: Outlet, newFiles: boolean): Promise<Resumed> {
     let outcome: Resumed | CommandError | undefined;
     await outlet.work(async () => {

@@ -1,5 +1,5 @@
 /**
- * The seam between the result queue and what records are written to. Every sink passes the contract
+ * The seam between the result queue and the targets of records. Every sink passes the contract
  * suite in test/sinks; `sinks.ts` lists them.
  *
  * A crawl has a sink of each kind, each with a cursor of its own. The result queue puts the cursor
@@ -9,7 +9,7 @@
 import { ConfigError } from '../../shared/errors.ts';
 import type { Section } from '../store/result-rows.ts';
 
-/** What a sink has to know of its crawl. */
+/** A crawl, as its sinks see it. */
 export type SinkCrawl = {
   readonly name: string;
   /** 16 bytes that no other crawl has. With the number of a record they name it for ever. */
@@ -20,9 +20,9 @@ export type SinkCrawl = {
 export type BegunFile = {
   readonly file: string;
   readonly bytes: number;
-  /** Undefined: nobody has counted them. */
+  /** Undefined: not counted. */
   readonly lines: number | undefined;
-  /** What stood at its path is now there. */
+  /** New path of the file that was there. */
   readonly movedTo: string | undefined;
 };
 
@@ -32,7 +32,7 @@ export interface Sink {
    *  @throws HeldError its target is not what it left: nothing is tried before the operator acts ·
    *  UnavailableError: it is tried again · any other error ends the master */
   write(records: readonly Section[]): Promise<unknown>;
-  /** Is the target still what it left? @throws as `write` */
+  /** Checks that the target is as it left it. @throws as `write` */
   check(): Promise<void>;
   close(): Promise<void>;
   /** Bytes that stood behind its mark when it was opened, and were cut. */
@@ -49,13 +49,13 @@ export interface SinkKind {
    *  @throws HeldError it is not what was left; it stays as it is · ConfigError it cannot be used
    *  */
   open(crawl: SinkCrawl, mark: unknown): Promise<Sink>;
-  /** Makes room for a new target where the old one is not what was left. The old one is moved
+  /** Makes room for a new target where the old one has changed. The old one is moved
    *  aside, nothing is removed. Returns the mark to go on with. @throws as `open` */
   beginAnew(crawl: SinkCrawl, mark: unknown): Promise<{ mark: unknown; begun: BegunFile[] }>;
 }
 
-/** The target of a sink is not what it left: its crawl is held until the operator acts. The message
- *  says which target, and what to do. */
+/** The target of a sink is not as it left it: its crawl is held until the operator acts. The
+ *  message says which target, and what to do. */
 export class HeldError extends ConfigError {}
 
 /** The target cannot be written for now: a database that is away, a quota. It is tried again. */

@@ -47,7 +47,7 @@ export class WaitingRows {
     }
   }
 
-  /** One that is on the disk. `isKept`: it is to be written at once. */
+  /** Adds a row that is on the disk. `isKept`: all sinks will write it soon. */
   add(commit: number, { bytes: row, sections }: SealedRow, isKept: boolean): void {
     const bytes = row.length;
     if (!isKept || this.#keptBytes > keptBytesMax) this.#push({ commit, bytes });
@@ -57,7 +57,7 @@ export class WaitingRows {
     }
   }
 
-  /** Some sink does not keep up: the store alone has them all. */
+  /** A sink does not keep up: from now on the store alone has the rows. */
   forgetKept(): void {
     for (const row of this.#rows) delete row.sections;
     this.#keptBytes = 0;
@@ -67,8 +67,8 @@ export class WaitingRows {
     return (this.#rows.at(-1)?.commit ?? 0) > afterCommit;
   }
 
-  /** The next ones behind a commit, with what they hold: all that are in memory, of others a few.
-   *  `isMore`: some were left for later. */
+  /** Returns the next rows behind a commit with their sections: all in memory, or a few of the
+   *  store. `isMore`: some were left for later. */
   after(commit: number): { readonly rows: readonly HeldRow[]; readonly isMore: boolean } {
     const first = this.#rows.findIndex((row) => row.commit > commit);
     if (first < 0) return { rows: [], isMore: false };

@@ -123,8 +123,7 @@ export type RobotsRecord = {
   readonly isTrying?: boolean;
 };
 
-/** How fast a politeness group may be asked, as far as it has taught us; times are Unix times in
- *  ms. */
+/** The pace of a politeness group, as learned from its answers; times are Unix times in ms. */
 export type PaceRecord = {
   /** No fetch before. */
   readonly holdUntil: number;
@@ -137,9 +136,9 @@ export type PaceRecord = {
   readonly lessons: number;
 };
 
-/** A host where nobody answered. */
+/** A host that does not answer. */
 export type BreakerRecord = {
-  /** How often it slept since somebody did. */
+  /** Times that it slept since its last answer. */
   readonly sleeps: number;
   /** Unix time in ms: it sleeps, or is dead, until then. */
   readonly until: number;
@@ -235,8 +234,8 @@ export function encodeTask(task: TaskRecord, now = 0): Buffer {
   return value;
 }
 
-/** With `now` it waits from then on no longer than it was told to, so that a clock that was put
- *  back does not hold it. */
+/** With `now` a task waits from then on at most its own delay, so that a clock that was put back
+ *  does not hold it. */
 export function decodeTask(value: Buffer, now = Number.POSITIVE_INFINITY): TaskRecord {
   const kind = value.readUInt8(16);
   const isFrom = (kind & hasFrom) !== 0;
@@ -265,7 +264,7 @@ export function cursorKey(crawl: number, sink: string): Buffer {
   return Buffer.from(`sink/${crawl}/${sink}`);
 }
 
-/** The crawl and the sink of such a key; undefined: it is none. */
+/** The crawl and the sink of such a key; undefined: another key. */
 export function parseCursorKey(key: Buffer): { crawl: number; sink: string } | undefined {
   const [, crawl, sink] = /^sink\/(\d+)\/([a-z]+)$/.exec(key.toString('latin1')) ?? [];
   return sink === undefined ? undefined : { crawl: Number(crawl), sink };

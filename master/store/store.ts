@@ -69,7 +69,7 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** All rows from `from` up to `to`, so many at a time. */
+/** All rows from `from` up to `to`, in batches of that size. */
 export function* batches(
   store: Store,
   table: Table,

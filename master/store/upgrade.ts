@@ -1,7 +1,7 @@
 /**
  * The format of the store on disk, and how an older one becomes this one. Each step reads what one
- * version wrote and gives the changes that make it the next; all of a step is one transaction, with
- * the new version in it, so that a crash leaves one version or the other.
+ * version wrote and returns the changes that make it the next. A step is one transaction, with the
+ * new version in it, so that a crash leaves one version or the other.
  *
  * To change the format: raise `formatVersion`, add the step from the version before, and a test
  * with a store of that version.
@@ -35,7 +35,7 @@ const steps: Steps = new Map([
   [2, (store) => [...makeRecords(store), ...nameSinks(store)]],
 ]);
 
-/** Brings a store to this version; gives the version it had, undefined for a new one.
+/** Brings a store to this version. Returns the version it had; undefined for a new one.
  *  @throws ConfigError it is of a newer version, or of one that no step begins with */
 export async function upgrade(
   store: Store,

@@ -1,8 +1,9 @@
 /**
- * Who a crawl's fetches of one slave process seem to come from. An identity is a user agent, a proxy
- * and the cookies that were given to the two together; hosts never see the cookies of one with the
- * address or the name of another. There are as many as the longer list of agents and proxies has
- * entries, one at least, and they fetch in turn. The worker owns them, a set for each crawl.
+ * The identities under which one slave process fetches for a crawl. An identity is a user agent, a
+ * proxy and the cookies that were given to the two together; hosts never see the cookies of one
+ * with the address or the name of another. There are as many as the longer list of agents and
+ * proxies has entries, one at least, and they fetch in turn. The worker owns them, a set for each
+ * crawl.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FetchSpec } from '../../shared/crawl.ts';

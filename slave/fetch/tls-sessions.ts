@@ -1,8 +1,8 @@
 /**
  * TLS sessions of hosts, to be resumed: a resumed handshake needs no certificate and no signature
  * check. All clients of a slave share the space, but none resumes another's session: a host could
- * recognise two identities as one. Bounded by bytes; the session unused for longest is dropped first.
- * The clients make a part of it for each connector.
+ * recognise two identities as one. Bounded by bytes; the session unused for longest is dropped
+ * first. The clients make a part of it for each connector.
  */
 const bytesMaxDefault = 16 << 20;
 /** Cost of an entry besides the session. */

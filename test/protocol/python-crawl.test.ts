@@ -202,12 +202,12 @@ test('[Y-12] what a process pool puts belongs to the pages of the process that m
   assert.deepEqual([after.pages, after.others, after.images], [3, 0, 2]);
 });
 
-test('[Y-13] [T-40] robots.txt goes to who takes files, pages to who takes them', async (t) => {
+test('[Y-13] [T-40] robots.txt goes to who takes probes, pages to who takes them', async (t) => {
   const world = await crawlOf(t, 1, { ignoreRobots: false });
   if (world === undefined) return;
   const files = await target.join('slave', `conformance-files-${process.pid}`);
   t.after(() => files.abort());
-  await files.must('task.credit', { count: 4, takes: 'files' });
+  await files.must('task.credit', { count: 4, takes: 'probes' });
   const refused = await files.request('task.credit', { count: 4, takes: 'pages' });
   assert.equal(refused['error'], 'E_BAD_REQUEST');
   const peer = await worker(t);

@@ -22,17 +22,17 @@ async function answer(world: World, slave: FakeSlave): Promise<void> {
   await world.done(world.frontier.report(lease, said));
 }
 
-worldTest('a holder of pages is never given a robots.txt, one of files no page', async (world) => {
+worldTest('a holder of pages is never given a robots.txt, one of probes no page', async (world) => {
   const python = holder(world, 'python', 'pages');
   await world.seed('http://a.example/', polite);
   assert.deepEqual(python.urls, []);
   assert.ok(world.filesWanted > 0);
-  const files = holder(world, 'files', 'files');
+  const probes = holder(world, 'probes', 'probes');
   await world.settle();
-  assert.deepEqual(files.urls, ['http://a.example/robots.txt']);
-  await answer(world, files);
+  assert.deepEqual(probes.urls, ['http://a.example/robots.txt']);
+  await answer(world, probes);
   assert.deepEqual(python.urls, ['http://a.example/']);
-  assert.deepEqual(files.urls, []);
+  assert.deepEqual(probes.urls, []);
 });
 
 worldTest(
@@ -68,12 +68,12 @@ worldTest('a host with a delay is not asked while its robots.txt is parked', asy
   await world.seed(['http://a.example/', 'http://a.example/2'], { ...polite, delayMs: 1_000 });
   await world.advance(5_000);
   assert.deepEqual(python.urls, []);
-  const files = holder(world, 'files', 'files');
+  const probes = holder(world, 'probes', 'probes');
   await world.settle();
-  const [lease] = files.leases;
+  const [lease] = probes.leases;
   assert.equal(lease?.timing, 'awaited');
   world.frontier.started(lease);
-  await answer(world, files);
+  await answer(world, probes);
   assert.deepEqual(python.urls, []);
   await world.advance(1_100);
   assert.equal(python.leases.size, 1);

@@ -1,7 +1,7 @@
 /**
- * What one commit does to one crawl: what is admitted, what leaves and what is written are turned
- * into changes of the store, all in one transaction, and into what follows once they are on the
- * disk. Made for each commit; the kinds of tasks and `seeding` say what is to be done.
+ * The effect of one commit on one crawl. It turns admitted, ended and written tasks into changes of
+ * the store, all in one transaction, and into the work that follows once they are on the disk. Each
+ * commit has its own; the kinds of tasks and `seeding` call it.
  */
 import type { SkipReason } from '../../../shared/protocol.ts';
 import type { EarlierPage, FetchErrorBody } from '../../../shared/requests.ts';
@@ -76,7 +76,7 @@ export class CommitBatch {
     });
   }
 
-  /** Admits the new ones among the links; gives how many there were in all. */
+  /** Admits the new ones among the links. Returns the number of links. */
   links(links: Uint8Array, origin: Origin, now: number): number {
     const { crawl } = this;
     const depth = Math.min(origin.depth + 1, depthMax);

@@ -1,8 +1,8 @@
 /**
- * What a crawl took over from an earlier one, so that it need not fetch what has not changed: with
- * a task lies, in a table of its own, what was known of its URL. Its validators go to the slave
- * with the task; if the answer is 304, the rest makes the line that a fetch would have made. The
- * record leaves the store with its task. A crawl that took over nothing costs no look.
+ * Pages that a crawl took over from an earlier one, so that unchanged ones are not fetched again. A
+ * table of its own holds the earlier record of each task. Its validators go to the slave with the
+ * task; if the answer is 304, the rest makes the line that a fetch would have made. The record
+ * leaves the store with its task. A crawl that took over nothing does not read the table.
  */
 import type { EarlierPage, Result } from '../../../shared/requests.ts';
 import { decodeEarlier } from '../../store/records.ts';
@@ -38,11 +38,11 @@ export class EarlierPages {
     };
   }
 
-  /** What a report that says "unchanged" stands for. */
+  /** Returns the page that a report of an unchanged one stands for. */
   carryOver(crawl: Crawl, task: Task, { result }: Report): PageFound {
     const page = this.#find(crawl, task);
     if (page === undefined) {
-      // Nobody asked that.
+      // The request had no validators.
       const error = { kind: 'status', message: '304 Not Modified' } as const;
       return { result: { ...result, error }, images: [] };
     }

@@ -19,7 +19,7 @@ export class FilterQueue {
   #entries: Entry[] = [];
   #bytes = 0;
   #expectedBytes = 0;
-  /** While somebody waits. */
+  /** While a sender waits. */
   #roomAgain: Promise<void> | undefined;
   #hasRoom: () => void = () => {};
 

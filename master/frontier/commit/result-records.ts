@@ -7,7 +7,7 @@ import type { TaskRecord } from '../../store/records.ts';
 import type { Exclusion, PackedReport, Reported, ResultRecord } from '../../store/result-rows.ts';
 
 type Fetched = Pick<TaskRecord, 'url' | 'depth'> & { readonly seq: number };
-/** What is said of a sitemap. */
+/** The counts of a sitemap. */
 export type ListedCounts = {
   readonly kind: SitemapKind;
   readonly urls: number;
@@ -63,7 +63,7 @@ export function answerRecord(line: {
   return { kind: 'page', record, reported: { result, images }, packed };
 }
 
-/** The record of a sitemap: how many URLs and images it lists, whoever knew them. */
+/** The record of a sitemap: how many URLs and images it lists, known or not. */
 export function sitemapRecord(line: {
   readonly task: Fetched & { readonly attempts: number };
   readonly result: Result;

@@ -6,8 +6,8 @@ import type { Crawl } from '../crawl/crawl.ts';
 /** A crawl, as the result queue of a frontier has it. */
 export type ResultsCrawl = Crawl;
 
-/** Where findings go when they are on the disk. What may be absent is not needed where nobody can
- *  take away what was written. */
+/** Where findings go when they are on the disk. A method may be absent where no other
+ *  program can take the targets away. */
 export interface ResultsPort {
   /** Takes over a row of the result queue. */
   offer(crawl: Crawl, commit: number, row: SealedRow): void;
@@ -17,7 +17,7 @@ export interface ResultsPort {
   restore?(crawl: Crawl): Promise<void>;
   /** To be called before a crawl is made. @throws ConfigError its targets cannot be written */
   prepare?(crawlName: string): Promise<void>;
-  /** Looks whether what was written is still there, before its crawl is said to be done; if it is
+  /** Checks that the written results are still there, before the end of their crawl is reported. If
    *  not, the crawl is held when this resolves. */
   confirm?(crawl: Crawl): Promise<void>;
   /** Lets a crawl that is held be written again: see `ResultQueue`.

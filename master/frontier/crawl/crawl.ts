@@ -31,7 +31,7 @@ import { SeedHosts } from './seed-hosts.ts';
 import { Traps } from './traps.ts';
 
 const politeManners = { delayMs: 250, perHost: 2 };
-/** A host of this machine disturbs nobody. */
+/** Requests to this machine disturb no other. */
 const loopbackManners = { delayMs: 0, perHost: 32 };
 
 /** What is on record; `held` is not: each start looks for itself. */
@@ -111,8 +111,8 @@ export class Crawl implements CrawlView {
     return this.#state;
   }
 
-  /** Why nothing of it is written, or fetched, until the operator acts: its files are not what it
-   *  left. */
+  /** Why the crawl neither fetches nor writes until the operator acts: a target of its sinks is not
+   *  as they left it. */
   get held(): string | undefined {
     return this.#held;
   }
@@ -125,8 +125,8 @@ export class Crawl implements CrawlView {
     this.#held = undefined;
   }
 
-  /** Hosts of its seeds are being looked up, or not any more. Until then nothing is leased: what a
-   *  private one answers must not be given up. */
+  /** While hosts of its seeds are looked up, no task of it is leased: a private host would be
+   *  refused and its pages given up. */
   resolving(isResolving: boolean): void {
     this.#isResolving = isResolving;
   }
@@ -185,7 +185,7 @@ export class Crawl implements CrawlView {
     return this.#nextCommit++;
   }
 
-  /** Numbers for so many records of the result queue; returns the first. */
+  /** Takes numbers for records of the result queue. Returns the first. */
   takeRecords(count: number): number {
     const first = this.#nextRecord;
     this.#nextRecord += count;

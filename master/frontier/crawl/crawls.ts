@@ -103,7 +103,7 @@ export class Crawls {
     return this.#byId.get(task.queue.crawl);
   }
 
-  /** The crawl of that name, made if there is none; on disk with its first commit.
+  /** Returns the crawl of that name, which it creates if needed; on disk with its first commit.
    *  @throws CommandError E_LIMIT, E_BAD_REQUEST: see `refuseOneMore` */
   open(name: string, spec: CrawlSpec): Crawl {
     const known = this.#byName.get(name);

@@ -272,7 +272,7 @@ export class Dispatcher {
       else list.push(lease);
     };
     for (let file = this.#parked.first(now); file !== undefined; file = this.#parked.first(now)) {
-      const place = this.#holders.place(file.host.line(now) ?? 'timed', 'files');
+      const place = this.#holders.place(file.host.line(now) ?? 'timed', 'probes');
       if (place === undefined) break;
       this.#parked.shift();
       give(place, file);

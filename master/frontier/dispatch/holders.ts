@@ -100,7 +100,7 @@ export class Holders {
 
   /** Returns the next holder in rotation that has room for a task of this line and takes such
    *  tasks. */
-  place(line: Line, what: 'pages' | 'files'): Place | undefined {
+  place(line: Line, what: 'pages' | 'probes'): Place | undefined {
     switch (line) {
       case 'timed':
         return this.#find(what, (holder) => this.#slot(holder, line, startsAtOnce(holder)));
@@ -136,7 +136,7 @@ export class Holders {
   }
 
   #find(
-    what: 'pages' | 'files',
+    what: 'pages' | 'probes',
     roomOf: (holder: LeaseHolder) => Room | undefined,
   ): Place | undefined {
     let last: Place | undefined;

@@ -23,8 +23,8 @@ export interface LeaseHolder {
   /** Time that its leases last after its last message, without a total limit; undefined: as set for
    *  the master. */
   readonly leaseMs?: number | undefined;
-  /** The tasks that it takes: `files` are those that describe a host, such as robots.txt. */
-  readonly takes: 'all' | 'pages' | 'files';
+  /** The tasks that it takes: `probes` are those that describe a host, such as robots.txt. */
+  readonly takes: 'all' | 'pages' | 'probes';
   /** Total time in which it was not read from; its leases do not age in it. */
   readonly heldBackMs?: number;
   readonly leases: Set<Lease>;

@@ -15,18 +15,18 @@ const countMax = 1_024;
 
 export class Probes {
   readonly #politeness: Politeness;
-  #files: Probe[] = [];
+  #waiting: Probe[] = [];
 
   constructor(politeness: Politeness) {
     this.#politeness = politeness;
   }
 
   get isEmpty(): boolean {
-    return this.#files.length === 0;
+    return this.#waiting.length === 0;
   }
 
   get isFull(): boolean {
-    return this.#files.length >= countMax;
+    return this.#waiting.length >= countMax;
   }
 
   /** Parks a task that politeness has just returned. */
@@ -34,34 +34,34 @@ export class Probes {
     const { group } = taken.host;
     const isTimed = group.delayMs > 0;
     if (isTimed) this.#politeness.starting(group, now);
-    this.#files.push({ ...taken, isTimed });
+    this.#waiting.push({ ...taken, isTimed });
   }
 
   /** Returns the one that has waited longest; it stays. */
   first(now: number): Probe | undefined {
-    for (let [file] = this.#files; file !== undefined; [file] = this.#files) {
-      if (file.task.state === 'leased') return file;
+    for (let [probe] = this.#waiting; probe !== undefined; [probe] = this.#waiting) {
+      if (probe.task.state === 'leased') return probe;
       // A report of an older lease has arrived.
       this.shift();
-      this.#leaveHost(file, now);
+      this.#leaveHost(probe, now);
     }
     return undefined;
   }
 
   /** Removes the first one, which a holder takes. */
   shift(): void {
-    this.#files.shift();
+    this.#waiting.shift();
   }
 
   /** Drops those of a crawl; another crawl may ask for a robots.txt. */
   cancel(crawlId: number, now: number): void {
     const isOf = ({ task }: Probe) => task.queue.crawl === crawlId;
-    const cancelled = this.#files.filter(isOf);
-    this.#files = this.#files.filter((file) => !isOf(file));
-    for (const file of cancelled) {
-      const { task } = file;
+    const cancelled = this.#waiting.filter(isOf);
+    this.#waiting = this.#waiting.filter((probe) => !isOf(probe));
+    for (const probe of cancelled) {
+      const { task } = probe;
       if (kindOf(task).owner === 'host' && task.state === 'leased') task.queue.release(task, task);
-      this.#leaveHost(file, now);
+      this.#leaveHost(probe, now);
     }
   }
 

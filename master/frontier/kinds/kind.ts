@@ -26,7 +26,7 @@ export type Traits = {
   /** The fields of its push besides those of every push. [T-2] */
   readonly pushed: Pick<TaskPush, 'kind'>;
   /** The slaves that get it, besides those that take all: see `LeaseHolder`. [T-40] */
-  readonly takers: 'pages' | 'files';
+  readonly takers: 'pages' | 'probes';
   /** Its lease lasts for the time-out of this number of fetches, and a margin: one of them may be
    *  the wait for a free slot. [T-50] */
   readonly fetchesOfLease: number;

@@ -14,7 +14,7 @@ export const robots: HostKind = {
   owner: 'host',
   pushed: { kind: 'robots' },
   answeredBy: 'task.robots',
-  takers: 'files',
+  takers: 'probes',
   // A slave starts it at once; the margin is longer than its time-out.
   fetchesOfLease: 0,
   hopsMax: robotsRedirectsMax,

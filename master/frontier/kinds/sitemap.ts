@@ -42,7 +42,7 @@ export const sitemap: ListedKind = {
   owner: 'crawl',
   pushed: { kind: 'sitemap' },
   answeredBy: 'task.sitemap',
-  takers: 'files',
+  takers: 'probes',
   fetchesOfLease: 2,
   hopsMax: 'crawl',
   hopsTo: 'origin',
