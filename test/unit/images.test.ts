@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { fetchSpecSchema, type ImageVia } from '../../shared/crawl.ts';
-import { encodeMessage, encodeValue } from '../../shared/frame.ts';
+import { encodeMessage } from '../../shared/frame.ts';
 import { limits } from '../../shared/protocol.ts';
-import { type Image, requestSchemas } from '../../shared/requests.ts';
+import { type Image, packedSchemas } from '../../shared/requests.ts';
 import { cssImages } from '../../slave/extract/css.ts';
 import { type ExtractOptions, PageExtractor } from '../../slave/extract/extract.ts';
 import { jsonLdImages } from '../../slave/extract/json-ld.ts';
@@ -181,8 +181,7 @@ test('images: text in the charset of the page is read in it', () => {
 
 test('images: what is found passes the schema of the wire, and the limits hold', () => {
   const page = cases.map(([html]) => html).join('</style></svg></textarea></script>');
-  const check = (found: Image[]) =>
-    requestSchemas['task.report'].shape.images.safeParse(encodeValue(found)).success;
+  const check = (found: Image[]) => packedSchemas.images.safeParse(found).success;
   assert.ok(check(extract([page]).images));
   assert.ok(check(extract(['<img src=a width=99999999999999999999 height=-1>']).images));
   const many = Array.from({ length: 60_000 }, (_, i) => `<p style="background:url(${i})">`).join(
