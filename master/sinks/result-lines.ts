@@ -12,10 +12,11 @@ import { type Content, contentOf, type Section } from '../store/result-rows.ts';
 type Values = { [N in FieldName]?: unknown };
 type Reader = (content: Content) => unknown;
 
-/** How a field is read; undefined: the line has none. */
+/** A field of a line. Without `read`, its value is taken as a slave reported it, or as the master
+ *  knows it. */
 type Column = { readonly name: FieldName; readonly isReported: boolean; readonly read?: Reader };
 
-/** Fields that are not what a slave reported, or what the master knows, as it is. */
+/** Fields whose values are not taken as they are; undefined: the line has none. */
 const readers: { readonly [N in FieldName]?: Reader } = {
   // 0: nothing was asked.
   status: ({ reported: { result } }) => result?.status || undefined,

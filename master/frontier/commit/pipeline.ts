@@ -66,11 +66,6 @@ export class Pipeline {
     return this.#filterQueue.expect(crawl, bytes);
   }
 
-  /** True when senders should wait: see `room`. */
-  get isFull(): boolean {
-    return this.#filterQueue.isFull;
-  }
-
   /** Resolves when there is room again; undefined: there is. */
   room(): Promise<void> | undefined {
     return this.#filterQueue.room();

@@ -265,17 +265,17 @@ export class Dispatcher {
 
   #handOut(now: number): void {
     const pushes = new Map<LeaseHolder, Lease[]>();
-    const give = (place: Place, file: Probe) => {
-      const lease = this.#give(place, file, now);
+    const give = (place: Place, probe: Probe) => {
+      const lease = this.#give(place, probe, now);
       const list = pushes.get(place.holder);
       if (list === undefined) pushes.set(place.holder, [lease]);
       else list.push(lease);
     };
-    for (let file = this.#parked.first(now); file !== undefined; file = this.#parked.first(now)) {
-      const place = this.#holders.place(file.host.line(now) ?? 'timed', 'probes');
+    for (let probe = this.#parked.first(now); probe; probe = this.#parked.first(now)) {
+      const place = this.#holders.place(probe.host.line(now) ?? 'timed', 'probes');
       if (place === undefined) break;
       this.#parked.shift();
-      give(place, file);
+      give(place, probe);
     }
     while (!this.#parked.isFull) {
       const taken = this.#take(now);
