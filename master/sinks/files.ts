@@ -10,7 +10,7 @@
 import { lstat, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { ConfigError } from '../../shared/errors.ts';
-import type { Section } from '../store/result-rows.ts';
+import { imageLinesOf, type Section } from '../store/result-rows.ts';
 import { type FileMark, OutFile, unusable } from './out-file.ts';
 import { lineOf } from './result-lines.ts';
 import { type BegunFile, HeldError, type Sink, type SinkKind } from './sink.ts';
@@ -113,7 +113,7 @@ export class FileSink implements Sink {
     await this.check();
     for (const key of fileKeys) await this.#files[key].checkEnd();
     for (const key of fileKeys) {
-      if (texts[key].length > 0) await this.#files[key].append(Buffer.concat(texts[key]));
+      if (texts[key].length > 0) await this.#files[key].append(texts[key]);
     }
     // What was removed since the first look is in no file: the rows must stay where they are.
     await this.check();
@@ -195,14 +195,19 @@ function markOf({ lines, ends, ...lengths }: FileMarks, key: FileKey): FileMark 
   return { length, lines: length === 0 ? 0 : lines?.[key], end: ends?.[key] };
 }
 
-function textsOf(records: readonly Section[]): Record<FileKey, Buffer[]> {
-  const texts: Record<FileKey, Buffer[]> = byFile(() => []);
+function textsOf(records: readonly Section[]): Record<FileKey, Buffer> {
+  const lines = { pages: '', skipped: '' };
+  const images: Buffer[] = [];
   for (const section of records) {
-    const { kind, payload } = section;
-    if (kind === 'image-url') texts.images.push(payload);
-    else texts[kind === 'skipped' ? 'skipped' : 'pages'].push(Buffer.from(lineOf(section)));
+    const { kind } = section;
+    if (kind === 'image-url') images.push(imageLinesOf(section));
+    else lines[kind === 'skipped' ? 'skipped' : 'pages'] += lineOf(section);
   }
-  return texts;
+  return {
+    pages: Buffer.from(lines.pages),
+    images: Buffer.concat(images),
+    skipped: Buffer.from(lines.skipped),
+  };
 }
 
 function byFile<T>(of: (key: FileKey) => T): Record<FileKey, T> {

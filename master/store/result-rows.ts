@@ -7,9 +7,10 @@
  *              | result | images | what the master knows
  *
  * The three are the parts of one record, in msgpack; 0 bytes: it has no such part. What a slave
- * reported stays as it came: the master checked it then, and only sinks read it again. A section
- * of kind `image-url` has the URLs of as many records instead, each ended by a line feed, because
- * there may be thousands.
+ * reported stays as it came: the master checked it then, and only sinks read it again. What the
+ * master knows is a list of values, in the order of `knownNames`. A section of kind `image-url`
+ * has the URLs of as many records instead, each ended by a line feed, because there may be
+ * thousands.
  */
 import { packValue, unpackValue } from '../../shared/frame.ts';
 import type { SitemapKind, SkipReason } from '../../shared/protocol.ts';
@@ -41,6 +42,24 @@ export type ResultRecord = {
   readonly from?: string;
 };
 
+/** In the order of their values on record; a further one comes at the end. */
+const knownNames = [
+  'url',
+  'depth',
+  'at',
+  'task',
+  'slave',
+  'links',
+  'from',
+  'excluded',
+  'redirectedTo',
+  'sitemap',
+  'error',
+  'attempts',
+  'skipped',
+] as const satisfies readonly (keyof ResultRecord)[];
+type Known = { [N in keyof ResultRecord]: unknown };
+
 /** What a slave reported of it: the fields of an answer, and a list of images. */
 export type Reported = {
   readonly result?: Result | undefined;
@@ -59,30 +78,32 @@ export type Section = {
   /** Number of the first one. */
   readonly seq: number;
   readonly count: number;
-  /** Result, images, and what the master knows. */
-  readonly payload: Buffer;
-  readonly resultBytes: number;
-  readonly imagesBytes: number;
-  /** What the payload says, as long as the row is in memory. */
-  readonly content?: Content | undefined;
+  /** The row that it is of, and where in it are result, images, and what the master knows. */
+  readonly row: Buffer;
+  readonly begin: number;
+  readonly imagesBegin: number;
+  readonly knownBegin: number;
+  readonly end: number;
+  /** What it says, as long as the row is in memory. */
+  readonly content: Content | undefined;
 };
 export type Content = { readonly record: ResultRecord; readonly reported: Reported };
 /** A row with what it holds. */
 export type SealedRow = { readonly bytes: Buffer; readonly sections: readonly Section[] };
-type Part = Pick<Section, 'kind' | 'count' | 'content'> & {
-  readonly result: Uint8Array;
-  readonly images: Uint8Array;
-  readonly known: Uint8Array;
-};
+type Draft = { -readonly [N in keyof Section]: Section[N] };
 
 const rowHeadBytes = 6;
 const sectionHeadBytes = 17;
+/** Room for the records of a commit, at first. */
+const roomBytes = 8 << 10;
 const none = Buffer.alloc(0);
 
 /** Gathers the records of one commit. */
 export class ResultRow {
-  readonly #parts: Part[] = [];
-  #bytes = rowHeadBytes;
+  /** Numbered from 0 on until the row is sealed. */
+  readonly #sections: Draft[] = [];
+  #row = none;
+  #end = rowHeadBytes;
   #count = 0;
   #images = '';
   #imageCount = 0;
@@ -103,14 +124,9 @@ export class ResultRow {
     reported: Reported = {},
     packed: PackedReport = {},
   ): void {
-    this.#add({
-      kind,
-      count: 1,
-      result: packedOf(reported.result, packed.result),
-      images: packedOf(reported.images, packed.images),
-      known: packValue(record),
-      content: { record, reported },
-    });
+    const result = packedOf(reported.result, packed.result);
+    const images = packedOf(reported.images, packed.images);
+    this.#add(kind, 1, [result, images, packValue(knownOf(record))], { record, reported });
   }
 
   /** A canonical URL of an image. They come behind the other records of the commit. */
@@ -123,37 +139,53 @@ export class ResultRow {
   seal(first: number): SealedRow {
     if (this.#imageCount > 0) {
       const known = Buffer.from(this.#images, 'latin1');
-      this.#add({ kind: 'image-url', count: this.#imageCount, result: none, images: none, known });
+      this.#add('image-url', this.#imageCount, [none, none, known]);
       this.#imageCount = 0;
     }
-    const bytes = Buffer.allocUnsafe(this.#bytes);
-    let at = bytes.writeUIntBE(first, 0, 6);
-    let seq = first;
-    const sections: Section[] = [];
-    for (const part of this.#parts) {
-      const { kind, count, result, images, known, content } = part;
-      const [resultBytes, imagesBytes] = [result.length, images.length];
-      bytes.writeUInt8(recordKinds.indexOf(kind), at);
-      bytes.writeUInt32BE(count, at + 1);
-      bytes.writeUInt32BE(resultBytes, at + 5);
-      bytes.writeUInt32BE(imagesBytes, at + 9);
-      bytes.writeUInt32BE(bytesOf(part), at + 13);
-      const begin = at + sectionHeadBytes;
-      at = begin + bytesOf(part);
-      bytes.set(result, begin);
-      bytes.set(images, begin + resultBytes);
-      bytes.set(known, begin + resultBytes + imagesBytes);
-      const payload = bytes.subarray(begin, at);
-      sections.push({ kind, seq, count, payload, resultBytes, imagesBytes, content });
-      seq += count;
+    this.#reserve(0);
+    const bytes = this.#row.subarray(0, this.#end);
+    bytes.writeUIntBE(first, 0, 6);
+    for (const section of this.#sections) {
+      section.seq += first;
+      section.row = bytes;
     }
-    return { bytes, sections };
+    return { bytes, sections: this.#sections };
   }
 
-  #add(part: Part): void {
-    this.#parts.push(part);
-    this.#bytes += sectionHeadBytes + bytesOf(part);
-    this.#count += part.count;
+  #add(
+    kind: RecordKind,
+    count: number,
+    [result, images, known]: readonly [Uint8Array, Uint8Array, Uint8Array],
+    content?: Content,
+  ): void {
+    const bytes = result.length + images.length + known.length;
+    this.#reserve(sectionHeadBytes + bytes);
+    const row = this.#row;
+    const at = this.#end;
+    row[at] = recordKinds.indexOf(kind);
+    row.writeUInt32BE(count, at + 1);
+    row.writeUInt32BE(result.length, at + 5);
+    row.writeUInt32BE(images.length, at + 9);
+    row.writeUInt32BE(bytes, at + 13);
+    const begin = at + sectionHeadBytes;
+    const imagesBegin = begin + result.length;
+    const knownBegin = imagesBegin + images.length;
+    row.set(result, begin);
+    row.set(images, imagesBegin);
+    row.set(known, knownBegin);
+    const end = begin + bytes;
+    const seq = this.#count;
+    this.#sections.push({ kind, seq, count, row, begin, imagesBegin, knownBegin, end, content });
+    this.#end = end;
+    this.#count += count;
+  }
+
+  #reserve(bytes: number): void {
+    const wanted = this.#end + bytes;
+    if (wanted <= this.#row.length && this.#row !== none) return;
+    const grown = Buffer.allocUnsafe(Math.max(wanted, this.#row.length * 2, roomBytes));
+    grown.set(this.#row.subarray(0, this.#end));
+    this.#row = grown;
   }
 }
 
@@ -164,31 +196,59 @@ export function sectionsOf(row: Buffer): Section[] {
   for (let at = rowHeadBytes; at < row.length; ) {
     const kind = recordKinds[row.readUInt8(at)] ?? 'other';
     const count = row.readUInt32BE(at + 1);
-    const resultBytes = row.readUInt32BE(at + 5);
-    const imagesBytes = row.readUInt32BE(at + 9);
     const begin = at + sectionHeadBytes;
-    at = begin + row.readUInt32BE(at + 13);
-    const payload = row.subarray(begin, at);
-    sections.push({ kind, seq, count, payload, resultBytes, imagesBytes });
+    const imagesBegin = begin + row.readUInt32BE(at + 5);
+    const knownBegin = imagesBegin + row.readUInt32BE(at + 9);
+    const end = begin + row.readUInt32BE(at + 13);
+    const content = undefined;
+    sections.push({ kind, seq, count, row, begin, imagesBegin, knownBegin, end, content });
     seq += count;
+    at = end;
   }
   return sections;
 }
 
 /** What a section about one URL says. */
-export function contentOf({ content, payload, resultBytes, imagesBytes }: Section): Content {
+export function contentOf(section: Section): Content {
+  const { content, row, begin, imagesBegin, knownBegin, end } = section;
   if (content !== undefined) return content;
-  const imagesEnd = resultBytes + imagesBytes;
   const reported = {
-    result: unpacked<Result>(payload.subarray(0, resultBytes)),
-    images: unpacked<Image[]>(payload.subarray(resultBytes, imagesEnd)),
+    result: unpacked<Result>(row.subarray(begin, imagesBegin)),
+    images: unpacked<Image[]>(row.subarray(imagesBegin, knownBegin)),
   };
-  return { record: unpackValue(payload.subarray(imagesEnd)) as ResultRecord, reported };
+  return { record: recordOf(unpackValue(row.subarray(knownBegin, end))), reported };
+}
+
+/** The URLs of a section of kind `image-url`, each ended by a line feed: a view. */
+export function imageLinesOf({ row, knownBegin, end }: Section): Buffer {
+  return row.subarray(knownBegin, end);
 }
 
 /** The URLs of a section of kind `image-url`. */
-export function imageUrlsOf({ payload }: Section): string[] {
-  return payload.toString('latin1').split('\n').slice(0, -1);
+export function imageUrlsOf(section: Section): string[] {
+  return imageLinesOf(section).toString('latin1').split('\n').slice(0, -1);
+}
+
+/** The values on record; null: it has none. */
+function knownOf(record: Known): unknown[] {
+  const values: unknown[] = [];
+  let count = 0;
+  for (const name of knownNames) {
+    const value = record[name];
+    values.push(value ?? null);
+    if (value !== undefined) count = values.length;
+  }
+  values.length = count;
+  return values;
+}
+
+function recordOf(values: unknown): ResultRecord {
+  const record: Partial<Record<string, unknown>> = {};
+  for (const [i, value] of (values as unknown[]).entries()) {
+    const name = knownNames[i];
+    if (name !== undefined && value !== null) record[name] = value;
+  }
+  return record as ResultRecord;
 }
 
 function packedOf(value: unknown, packed: Uint8Array | undefined): Uint8Array {
@@ -197,8 +257,4 @@ function packedOf(value: unknown, packed: Uint8Array | undefined): Uint8Array {
 
 function unpacked<T>(bytes: Uint8Array): T | undefined {
   return bytes.length === 0 ? undefined : (unpackValue(bytes) as T);
-}
-
-function bytesOf({ result, images, known }: Part): number {
-  return result.length + images.length + known.length;
 }

@@ -123,6 +123,7 @@ test('tidy: one dependency, one file', () => {
       'shared/flags.ts',
       'shared/log.ts',
       'shared/protocol.ts',
+      'shared/quick-check.ts',
       'shared/requests.ts',
       'shared/result-fields.ts',
       'slave/options.ts',

@@ -16,7 +16,7 @@ export type Report = {
   readonly images: Image[];
   readonly links: Uint8Array;
   /** As they came, so that they need not be packed again. */
-  readonly packed?: PackedReport;
+  readonly packed?: PackedReport | undefined;
 };
 export type SitemapPart = Pick<Requests['task.sitemap'], 'kind' | 'urls' | 'images'> & {
   /** In the last part. */

@@ -77,9 +77,12 @@ export class Reports implements WorkEvents, LossEvents {
     const links = { total: 0 };
     const rest = this.#putFirstLinks(crawl, task, report.links, links);
     const bytes = smallEntryBytes + rest.length + report.images.length * 128;
-    const last = { task, report: { ...report, links: rest }, links, slave: holder.name };
+    const slave = holder.name;
+    const { result, images, packed } = report;
+    // No spread of objects here: each takes a microsecond.
+    const last = { result, images, links: rest, packed };
     return await new Promise((done) =>
-      pipeline.put({ kind: 'report', crawl, bytes, ...last, done }),
+      pipeline.put({ kind: 'report', crawl, bytes, task, report: last, links, slave, done }),
     );
   }
 

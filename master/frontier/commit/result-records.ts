@@ -46,7 +46,7 @@ export function answerRecord(line: {
   const { task, result, images, excluded, packed, slave, at } = line;
   const { url, depth, seq } = task;
   const head = { url, depth, task: seq, at, slave };
-  const reported = { result };
+  const reported = { result, images: undefined };
   if (result.error !== undefined) {
     const record = { ...head, attempts: task.attempts + 1 };
     return { kind: failureKind(result.error), record, reported, packed };
@@ -59,7 +59,8 @@ export function answerRecord(line: {
     return { kind: 'excluded', record: { ...head, excluded }, reported, packed };
   }
   if (!isPage(result)) return { kind: 'other', record: head, reported, packed };
-  const record = { ...head, links: line.links };
+  // Nearly all records are like this one, so it is made without a spread.
+  const record = { url, depth, task: seq, at, slave, links: line.links };
   return { kind: 'page', record, reported: { result, images }, packed };
 }
 

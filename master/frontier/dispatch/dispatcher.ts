@@ -298,7 +298,7 @@ export class Dispatcher {
     const { politeness } = this.#options;
     const of = (place: Place | undefined, among: readonly Line[]) => {
       const taken = place && politeness.take(now, among);
-      return taken && place && { ...taken, place };
+      return taken && place && { host: taken.host, task: taken.task, place };
     };
     for (const line of ['fresh', 'failing', 'relayed'] as const) {
       if (line === 'fresh' && politeness.has(line, now) && this.#holdsFresh(now)) continue;

@@ -124,7 +124,8 @@ export class Filter {
     return () => {
       if (sealed === undefined) return;
       this.#pending = this.#pending.filter((pending) => pending !== sealed);
-      sealed.clear();
+      // What is new is what the next pages link to.
+      sealed.moveTo(this.#recent);
       this.#free.push(sealed);
     };
   }

@@ -89,6 +89,16 @@ export class PendingSet {
     this.#count = 0;
   }
 
+  /** Moves all of it to the recent table. */
+  moveTo(recent: RecentTable): void {
+    for (let slot = 0; this.#count > 0; slot++) {
+      if (this.#used[slot] !== 1) continue;
+      recent.add(this.#slots, slot * 4);
+      this.#used[slot] = 0;
+      this.#count--;
+    }
+  }
+
   /** Returns the slot of the fingerprint, or the free slot where it belongs. */
   #find(words: Uint32Array, at: number): number {
     let slot = (words[at + 3] ?? 0) & this.#mask;
