@@ -3,19 +3,12 @@
  * id and start time. So a lock left by `kill -9` is recognised at once, even if another process now
  * has its id. A lock of another machine (or container) counts while it is touched.
  */
-import {
-  mkdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs';
+import { readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { addressText } from '../../shared/client.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { makeFolder } from './make-folder.ts';
 
 /** What to do when the disk has failed. */
 export const afterFault =
@@ -69,7 +62,7 @@ export class DataFolder {
   static open(path: string): DataFolder {
     const lock = join(path, 'master.lock');
     try {
-      mkdirSync(path, { recursive: true });
+      makeFolder(path);
       if (!take(lock)) {
         const owner = readOwner(lock);
         if (owner !== undefined && isAlive(owner, lock)) {

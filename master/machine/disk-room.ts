@@ -127,8 +127,9 @@ export function shortageOf(
 }
 
 export function freeBytesOf(folder: string): number {
-  const { bavail, bsize } = statfsSync(existing(folder));
-  return bavail * bsize;
+  const { bavail, bsize, blocks } = statfsSync(existing(folder));
+  // A file system without blocks, such as `/proc`, is not full: nothing can be written there.
+  return blocks === 0 ? Number.POSITIVE_INFINITY : bavail * bsize;
 }
 
 /** Returns the folder, or its nearest existing parent. */

@@ -7,9 +7,10 @@
  * are written again, so that a file holds every line once. A file that differs from its record, or
  * that another program changes meanwhile, is left as it is: see `out-file.ts`.
  */
-import { lstat, mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { lstat, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { ConfigError } from '../../shared/errors.ts';
+import { makeFolder } from '../machine/make-folder.ts';
 import { imageLinesOf, type Section } from '../store/result-rows.ts';
 import { type FileMark, OutFile, unusable } from './out-file.ts';
 import { lineOf } from './result-lines.ts';
@@ -83,7 +84,7 @@ export class FileSink implements Sink {
       const fileFor = async (key: FileKey) => {
         const known = found.get(key);
         if (known !== undefined) return known;
-        if (made.length === 0) await makeFolder(folder);
+        if (made.length === 0) folderAt(folder);
         const file = await OutFile.make(join(folder, fileNames[key]));
         opened.push(file);
         made.push(file);
@@ -214,9 +215,9 @@ function byFile<T>(of: (key: FileKey) => T): Record<FileKey, T> {
   return { pages: of('pages'), images: of('images'), skipped: of('skipped') };
 }
 
-async function makeFolder(folder: string): Promise<void> {
+function folderAt(folder: string): void {
   try {
-    await mkdir(folder, { recursive: true });
+    makeFolder(folder);
   } catch (error) {
     throw unusable(folder, error, 'cannot make the folder');
   }

@@ -12,12 +12,12 @@
  *   dirties the whole folio of the page cache, up to 2 MiB for each page of 4 KiB. A full disk is
  *   then an error, not a SIGBUS, and a stray write of native code cannot reach the file.
  */
-import { mkdirSync } from 'node:fs';
 import { utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Database, RootDatabase, RootDatabaseOptionsWithPath } from 'lmdb';
 import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
+import { makeFolder } from '../machine/make-folder.ts';
 import { type Change, type Range, type Row, type Store, type Table, tables } from './store.ts';
 import { hasSum, sumBytes, withSum } from './sums.ts';
 
@@ -33,7 +33,7 @@ const diskFull = 'no space left on device';
 export async function openLmdbStore(folder: string): Promise<NativeStore> {
   const path = storeFile(folder);
   try {
-    mkdirSync(folder, { recursive: true });
+    makeFolder(folder);
     const lmdb = await import('lmdb');
     muteFaults();
     const options: RootDatabaseOptionsWithPath & { noReadAhead: boolean } = {

@@ -22,7 +22,7 @@ const key = 'a-key-that-is-long-enough';
 /** Ports that nobody listens on or that would need no network. */
 const nowhere = '127.0.0.1:1';
 
-const commands = new Set(['status', 'add', 'pause', 'cancel', 'buried']);
+const commands = new Set(['status', 'add', 'pause', 'cancel', 'buried', 'repair']);
 
 type Case = {
   readonly args: readonly string[];
@@ -122,6 +122,14 @@ const masterCases: readonly Case[] = [
   { args: ['--listen', ':0'], env: { ORB_AUTHKEY: 'short' }, says: /authkey has 5 bytes/ },
   { args: ['--data', 'file/data'], files: { file: 'x' }, says: /data folder file\/data: .*--data/ },
   { args: ['--data', 'file'], files: { file: 'x' }, says: /data folder file: .*--data/ },
+  // Where the system refuses a new folder as if its parent were missing.
+  { args: ['--data', '/proc/x'], says: /data folder \/proc\/x: ENOENT.*choose another --data/ },
+  { args: ['--data', '/proc/x/y', '--slaves', '2'], says: /data folder \/proc\/x\/y: ENOENT/ },
+  { args: ['--data', '/proc/1/x'], says: /data folder \/proc\/1\/x: E.*choose another --data/ },
+  { args: ['--data', '/sys/x'], says: /data folder \/sys\/x: E.*choose another --data/ },
+  { args: ['--data', ''], says: /data folder : ENOENT.*choose another --data/ },
+  { args: ['http://127.0.0.1:1/', '--out', '/proc/x'], says: /\/proc\/x.*choose another --out/ },
+  { args: ['--authkey-file', '/proc/x'], says: /cannot create the authkey file \/proc\/x: ENOENT/ },
   {
     args: ['http://127.0.0.1:1/', '--out', 'file/out'],
     files: { file: 'x' },
@@ -196,7 +204,8 @@ const askCases: readonly Case[] = [
     says: /--(listen|crawl) stands before "add".*behind it: node master\.js add/,
   },
   { args: ['status', 'extra'], says: /too many arguments/ },
-  { args: ['add'], says: /missing required argument 'seed'/ },
+  { args: ['repair', '--data', '/proc/x'], says: /\/proc\/x/ },
+  { args: ['add'], says: /no seed was given: add https.*--seeds FILE/ },
   { args: ['add', 'nonsense'], says: /seed "nonsense".*https:\/\/nonsense/ },
   { args: ['add', 'http://a/', '--priority', '1001'], says: /--priority.*from -1000 to 1000/ },
   { args: ['add', 'http://a/', '--crawl', 'a/b'], says: /--crawl.*letters, digits/ },
@@ -414,7 +423,7 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
     'exit-when-done',
   ].concat(
     ['auth-digest', 'tls', 'tls-cert', 'tls-key', 'connections', 'connections-per-address'],
-    ['queues', 'durable-put', 'politeness-group', 'disk-reserve'],
+    ['seeds', 'queues', 'durable-put', 'politeness-group', 'disk-reserve'],
     ['memory-limit', 'recent-urls', 'status-every', 'json-logs', 'log-level', ...crawl],
   );
   const join = ['master', 'authkey-file', 'tls', 'no-tls', 'tls-ca'];
@@ -425,7 +434,7 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
     [['slave.js'], [...slave, 'json-logs', 'log-level']],
     [
       ['master.js', 'add'],
-      [...ask, 'priority', 'crawl', ...crawl],
+      [...ask, 'priority', 'crawl', 'seeds', ...crawl],
     ],
     [
       ['master.js', 'recrawl'],
