@@ -24,6 +24,8 @@ export class Departure implements FrontierListener {
   readonly #crawls: Iterable<CrawlView>;
   readonly #notices: Notices;
   readonly #leaves: boolean;
+  /** Until then a crawl that has ended may get further seeds. */
+  #hasBegun = false;
   #heldTimer: NodeJS.Timeout | undefined;
 
   /** `leaves`: with `--exit-when-done`; otherwise it never does anything. */
@@ -34,15 +36,20 @@ export class Departure implements FrontierListener {
     this.#leaves = leaves;
   }
 
-  /** The master serves: an earlier one may have left nothing to do. */
-  look(): void {
+  /** All seeds are in. An earlier master may have left nothing to do. */
+  begin(): void {
+    this.#hasBegun = true;
+    this.#look();
+  }
+
+  #look(): void {
     this.#leaveIfDone();
     this.#leaveIfHeld();
   }
 
   crawlEnded(): void {
     // The client that cancelled it gets the answer first.
-    setImmediate(() => this.look());
+    setImmediate(() => this.#look());
   }
 
   crawlHeld(): void {
@@ -59,7 +66,7 @@ export class Departure implements FrontierListener {
   }
 
   #leaveIfDone(): void {
-    if (!this.#leaves || !this.#master.isServing) return;
+    if (!this.#leaves || !this.#hasBegun || !this.#master.isServing) return;
     const crawls = [...this.#crawls];
     if (crawls.length > 0 && !crawls.some(({ isOpen }) => isOpen)) this.#master.leave();
   }

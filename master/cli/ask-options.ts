@@ -1,7 +1,8 @@
 /** The subcommands that send a request to a running master, and their flags. */
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { type Joining, joinFlags, joining, makeCommand, whole } from '../../shared/cli.ts';
+import { type Joining, joinFlags, joining, makeCommand, several, whole } from '../../shared/cli.ts';
+import { ConfigError } from '../../shared/errors.ts';
 import {
   crawlName,
   makeSpec,
@@ -26,6 +27,8 @@ export type AskOptions = {
         verb: 'add';
         crawl: string;
         seeds: readonly string[];
+        /** Files of further seeds. */
+        seedFiles: readonly string[];
         priority: number;
         /** Options of the new crawl; the master's own flags supply the rest. */
         spec: SpecPart | undefined;
@@ -52,7 +55,12 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
       .argument('<crawl>', 'name of the crawl', crawlName)
       .action((crawl: string, values: Values) => take({ ...common(values), ask: { verb, crawl } }));
   const add = make('add', 'add seeds to a crawl; create the crawl if it does not exist')
-    .argument('<seed...>', 'URLs to start from')
+    .argument('[seed...]', 'URLs to start from')
+    .option(
+      '--seeds <file>',
+      'file of seeds, one URL per line, or - for standard input (repeatable); default: none',
+      several,
+    )
     .option('--crawl <name>', 'name of the crawl', crawlName, 'default')
     .option(
       '--priority <n>',
@@ -63,10 +71,15 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
   for (const option of specFlags()) add.addOption(option);
   add.addHelpText('after', ungiven("the master's"));
   add.action((seeds: string[], values: Values) => {
+    const seedFiles = (values['seeds'] as string[] | undefined) ?? [];
+    if (seeds.length + seedFiles.length === 0) {
+      throw new ConfigError('no seed was given: add https://example.com/, or --seeds FILE');
+    }
     const ask = {
       verb: 'add' as const,
       crawl: String(values['crawl']),
       seeds: seeds.map((seed) => seedUrl(seed, false)),
+      seedFiles,
       priority: Number(values['priority']),
       spec: givenSpec(add),
     };

@@ -1,4 +1,5 @@
 /** The subcommands: each sends a request to a running master and prints the answer. */
+import { amount } from '../../shared/amount.ts';
 import { connect, type MasterClient } from '../../shared/client.ts';
 import { CommandError, ConfigError, ConnectionError, ProtocolError } from '../../shared/errors.ts';
 import type { CrawlStatus, Replies } from '../../shared/protocol.ts';
@@ -6,12 +7,14 @@ import { visible, visibleJson, visibleLines } from '../../shared/visible.ts';
 import { number, slavesText } from '../machine/progress.ts';
 import type { AskOptions } from './ask-options.ts';
 import { recrawl } from './recrawl.ts';
+import { partsOf, readSeeds } from './seeds.ts';
 
 /** @throws ConfigError the operator must act · AuthError */
 export async function ask(options: AskOptions): Promise<void> {
+  const seeds = options.ask.verb === 'add' ? await readSeeds(options.ask.seedFiles) : [];
   const master = await join(options);
   try {
-    const { text, answer } = await perform(master, options.ask);
+    const { text, answer } = await perform(master, options.ask, seeds);
     console.log(options.json ? visibleJson(JSON.stringify(answer)) : visibleLines(text));
   } catch (error) {
     if (error instanceof CommandError) throw new ConfigError(error.message, error);
@@ -40,21 +43,26 @@ const connectMs = 5_000;
 
 type Answer = { readonly text: string; readonly answer: unknown };
 
-async function perform(master: MasterClient, question: AskOptions['ask']): Promise<Answer> {
+/** `seeds`: those of files. */
+async function perform(
+  master: MasterClient,
+  question: AskOptions['ask'],
+  seeds: readonly string[],
+): Promise<Answer> {
   switch (question.verb) {
     case 'status': {
       const answer = await master.request('crawl.list', {});
       return { text: statusText(answer), answer };
     }
     case 'add':
-      return await add(master, question);
+      return await add(master, { ...question, seeds: [...question.seeds, ...seeds] });
     case 'recrawl': {
       const answer = await recrawl(master, question);
       const { admitted, known, refused, conditional } = answer;
       const lines = [
         admitted === 0
           ? `nothing new for crawl ${question.crawl}`
-          : `crawl ${question.crawl} started: ${admitted} URLs of ${question.like}, ` +
+          : `crawl ${question.crawl} started: ${amount(admitted, 'URL')} of ${question.like}, ` +
             `${conditional} of them fetched only if changed`,
       ];
       if (known > 0) lines.push(`${known} already known`);
@@ -101,9 +109,9 @@ async function resume(
   const answer = await master.request('crawl.resume', { crawl, ...(newFiles && { newFiles }) });
   const lines = [stateText(crawl, answer)];
   for (const { file, bytes, lines: count, movedTo } of answer.begun ?? []) {
-    const had = count === undefined ? '' : `${number(count)} lines, `;
+    const had = count === undefined ? '' : `${amount(count, 'line')}, `;
     const aside = movedTo === undefined ? '' : `, and was moved to ${movedTo}`;
-    lines.push(`started a new ${file}: the old one had ${had}${number(bytes)} bytes${aside}`);
+    lines.push(`started a new ${file}: the old one had ${had}${amount(bytes, 'byte')}${aside}`);
   }
   if (newFiles && lines.length === 1)
     lines.push('its files are unchanged: no new file was started');
@@ -114,13 +122,16 @@ async function add(
   master: MasterClient,
   { crawl, seeds, priority, spec }: AskOptions['ask'] & { verb: 'add' },
 ): Promise<Answer> {
-  const answer = await master.request('crawl.add', {
-    crawl,
-    seeds: [...seeds],
-    priority,
-    ...(spec === undefined ? {} : { spec }),
-  });
-  const lines = [`${answer.admitted} new, ${answer.known} already known`];
+  const answer: Replies['crawl.add'] = { admitted: 0, known: 0, refused: [] };
+  let made = spec === undefined ? {} : { spec };
+  for (const part of partsOf(seeds)) {
+    const reply = await master.request('crawl.add', { crawl, seeds: part, priority, ...made });
+    made = {};
+    answer.admitted += reply.admitted;
+    answer.known += reply.known;
+    answer.refused.push(...reply.refused);
+  }
+  const lines = [`${number(answer.admitted)} new, ${number(answer.known)} already known`];
   for (const { url, why } of answer.refused) lines.push(visible(`refused ${url}: ${why}`));
   return { text: lines.join('\n'), answer };
 }

@@ -44,6 +44,12 @@ const serveFields = {
     ),
   ...folderFields,
   crawl: z.string().default('default').describe('--crawl <name>  name of the crawl for the seeds'),
+  seeds: z
+    .array(z.string())
+    .default([])
+    .describe(
+      '--seeds <file>  file of seeds, one URL per line, or - for standard input (repeatable); default: none',
+    ),
   authkeyFile: z
     .string()
     .optional()
@@ -187,6 +193,8 @@ export function serveOptions(program: Command, seeds: string[], env: NodeJS.Proc
     ...values,
     ...parseAddress(values.listen),
     seeds: seeds.map((seed, i) => seedUrl(seed, i === 0)),
+    /** Files of further seeds. */
+    seedFiles: values.seeds,
     dataFolder: values.data,
     outFolder: values.out,
     spec: makeSpec(program.opts()),

@@ -11,7 +11,15 @@
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, type TestContext, test } from 'node:test';
@@ -40,7 +48,8 @@ const notRun: readonly [pattern: RegExp, why: string][] = [
   ...(hasJq() ? [] : [[/^jq /, 'jq is not installed'] as [RegExp, string]]),
 ];
 
-const asking = /^node master\.js (add|status|pause|resume|cancel|buried|recrawl|backup)\b/;
+const asking =
+  /^(?:cat urls\.txt \| )?node master\.js (add|status|pause|resume|cancel|buried|recrawl|backup)\b/;
 const serving = /^(ORB_\w+=\S+ )*node master\.js(?! [a-z]+\b(?!:))/;
 const joins = /^(node slave\.js|python3 examples\/python\/crawl_worker\.py)\b/;
 const onResults = /^(jq|wc|grep|node master\.js repair)\b/;
@@ -65,6 +74,7 @@ function makeClone(folder: string): string {
   for (const name of ['scripts', 'demo']) {
     cpSync(join(root, name), join(folder, name), { recursive: true });
   }
+  writeFileSync(join(folder, 'urls.txt'), `${demo.url}\n`);
   return folder;
 }
 
@@ -164,7 +174,7 @@ class Reader {
   async #serve(text: string, joining: string | undefined): Promise<void> {
     const isOfYard = text.includes('orb-data/');
     const folder = isOfYard ? (await this.#makeYard()).folder : this.#clone();
-    const hasSeeds = /https?:/.test(text.replace(/--(proxy|contact) \S+/g, ''));
+    const hasSeeds = /https?:|--seeds /.test(text.replace(/--(proxy|contact) \S+/g, ''));
     if (text.includes('--tls-cert')) await certificates(folder);
     const master = this.#shell(localised(text), folder, {
       ORB_LISTEN: '127.0.0.1:0',
