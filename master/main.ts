@@ -1,8 +1,10 @@
 /** `node master.js`: serves, sends a request to a running master, or runs the selftest. */
 import { runMain } from '../shared/cli.ts';
+import { onSuspend } from '../shared/suspension.ts';
 import { visible } from '../shared/visible.ts';
 import { ask } from './cli/ask.ts';
 import { parseMasterOptions } from './cli/options.ts';
+import { readSeeds } from './cli/seeds.ts';
 import { Master } from './master.ts';
 import { repair } from './repair/repair.ts';
 
@@ -24,16 +26,33 @@ await runMain('master', async () => {
     await import(new URL('selftest.js', import.meta.url).href);
     return;
   }
-  const starting = Master.start(options);
+  // To `npm start`, whose lines stand between those of the log.
+  process.send?.(options.jsonLogs ? 'json' : 'text');
+  const seeds = [...options.seeds, ...(await readSeeds(options.seedFiles))];
+  let serving: Master | undefined;
+  onSuspend(
+    () => {
+      serving?.suspend();
+      // To `npm start`, which stops when this process does.
+      process.send?.('stopping');
+    },
+    (stoppedMs) => serving?.resumed(stoppedMs),
+  );
+  const starting = Master.start({ ...options, seeds });
   let asked = 0;
+  // Its faults are reported below.
+  const stop = () => void starting.then((master) => master.stop()).catch(() => {});
+  // The process that started it is gone: `npm start` was killed.
+  process.on('disconnect', stop);
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
       // A second signal ends at once: all that was acknowledged is on the disk.
       if (++asked > 1) process.exit(1);
-      starting.then((master) => master.stop()).catch(() => {}); // reported below
+      stop();
     });
   }
   const master = await starting;
+  serving = master;
   // Work that nothing awaits can fail, too: a timer that reads the store from a failed disk.
   process.on('uncaughtException', (error) => master.fail(error));
   await master.stopped;

@@ -15,6 +15,7 @@ import { type Logger, makeLog } from '../shared/log.ts';
 import { version } from '../shared/version.ts';
 import { Arrivals } from './arrivals.ts';
 import { Notices } from './cli/notices.ts';
+import { partsOf } from './cli/seeds.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
 import { Departure, type Leaver } from './departure.ts';
 import type { ResultsCrawl } from './frontier/commit/results.ts';
@@ -290,6 +291,19 @@ export class Master implements Leaver, SlavesMaster {
     void this.stop();
   }
 
+  /** The process is about to be stopped (Ctrl-Z). */
+  suspend(): void {
+    this.#progress.hide();
+    this.#localSlaves.signal('SIGTSTP');
+  }
+
+  /** It goes on. */
+  resumed(stoppedMs: number): void {
+    this.#rooms.resumed(stoppedMs);
+    this.#localSlaves.signal('SIGCONT');
+    this.#progress.show();
+  }
+
   /** Ends at once: the master can promise nothing more; all that it acknowledged is on the disk. */
   fail(error: unknown): void {
     if (this.#state === 'stopped') return;
@@ -342,24 +356,28 @@ export class Master implements Leaver, SlavesMaster {
     }
     if (seeds.length > 0) await this.#seed(name, seeds, spec);
     const shown = { crawls: this.#frontier.crawls, peers: this.#server };
-    await this.#progress.start(this.#options.statusEveryMs, shown);
+    this.#progress.start(this.#options.statusEveryMs, shown);
     this.#localSlaves.start(this.#options.slaves);
     this.#rooms.settle();
-    this.#departure.look();
+    this.#departure.begin();
   }
 
   async #seed(name: string, seeds: readonly string[], spec: ServeOptions['spec']): Promise<void> {
     if (this.#frontier.crawls.has(name)) {
       this.#notices.otherSpec(this.#frontier.crawls.named(name), spec);
     }
-    const { admitted, refused } = await this.#frontier.seed({
-      crawl: name,
-      seeds: [...seeds],
-      priority: 0,
-    });
+    let admittedCount = 0;
+    for (const part of partsOf(seeds)) {
+      const { admitted, refused } = await this.#frontier.seed({
+        crawl: name,
+        seeds: part,
+        priority: 0,
+      });
+      admittedCount += admitted;
+      for (const { url, why } of refused) this.#log.warn({ url }, `seed refused: ${why}`);
+    }
     const crawl = this.#frontier.crawls.named(name);
-    for (const { url, why } of refused) this.#log.warn({ url }, `seed refused: ${why}`);
-    if (admitted === 0 && crawl.state === 'finished') {
+    if (admittedCount === 0 && crawl.state === 'finished') {
       this.#notices.finishedBefore(crawl, this.#results.folderOf(name));
     }
   }

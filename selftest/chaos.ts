@@ -9,6 +9,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { amount } from '../shared/amount.ts';
 import { CommandError, ConnectionError } from '../shared/errors.ts';
 import type { CrawlStatus } from '../shared/protocol.ts';
 import { Cluster, patience } from './cluster.ts';
@@ -273,7 +274,7 @@ class Chaos {
   #progress(): string {
     const of = this.#crawl?.truth.pages.length ?? 0;
     const now = this.#crawl
-      ? `${this.#crawl.name} ${this.#last?.pages ?? 0} of ${of} pages`
+      ? `${this.#crawl.name} ${this.#last?.pages ?? 0} of ${of} ${of === 1 ? 'page' : 'pages'}`
       : 'between crawls';
     return `${clock(performance.now() - this.#startedAt)}  ${now}  ${this.#tally.text}`;
   }
@@ -281,10 +282,9 @@ class Chaos {
   #verdict(): boolean {
     const { print, seed, forMs, slaves, pagesMax, everyMs } = this.#options;
     const { isClean, lost, duplicated, wrong, crawls, pages, images } = this.#tally;
-    const number = (value: number) => value.toLocaleString('en-US');
     print(
-      `${number(crawls)} crawls, ${number(pages)} pages, ${number(images)} images, ` +
-        `${number(this.#items.count)} queue items; ${this.#tally.text}`,
+      `${amount(crawls, 'crawl')}, ${amount(pages, 'page')}, ${amount(images, 'image')}, ` +
+        `${amount(this.#items.count, 'queue item')}; ${this.#tally.text}`,
     );
     print(`lost=${lost} duplicated=${duplicated}${wrong > 0 ? ` wrong=${wrong}` : ''}`);
     if (!isClean) {

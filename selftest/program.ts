@@ -8,6 +8,8 @@ export type RunOptions = {
   readonly cwd?: string;
   readonly env?: NodeJS.ProcessEnv;
   readonly detached?: boolean;
+  /** Default: no input. */
+  readonly stdin?: 'pipe';
   /** Default: this Node. */
   readonly program?: string;
 };
@@ -31,7 +33,7 @@ export class Program {
       env: { ...process.env, ...options.env },
       // A process group of its own.
       detached: options.detached ?? false,
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: [options.stdin ?? 'ignore', 'pipe', 'pipe'],
     });
     for (const name of ['stdout', 'stderr'] as const) {
       this.child[name]?.setEncoding('utf8').on('data', (text: string) => {
@@ -64,6 +66,14 @@ export class Program {
   /** Sends the signal. */
   signal(signal: NodeJS.Signals): void {
     if (this.isAlive) this.child.kill(signal);
+  }
+
+  /** Resolves when there is more output. Rejects when the program ends before. */
+  async grown(): Promise<void> {
+    const more = once(this.#events, 'output').then(() => false);
+    if (await Promise.race([more, this.exited.then(() => true)])) {
+      throw new Error(`the program ended:\n${this.output}`);
+    }
   }
 
   /** Resolves when the output matches. Rejects when the program ends without it. */

@@ -215,8 +215,14 @@ export class Connection {
   startHeartbeat(ping: object, { heartbeatMs, silenceMs, untakenMs }: Heartbeat): void {
     clearTimeout(this.#deadline);
     const frame = encodeMessage(ping);
+    const everyMs = heartbeatMs / 2;
+    let lookedAt = performance.now();
     this.#heartbeat = setInterval(() => {
       const now = performance.now();
+      const lateMs = now - lookedAt - everyMs;
+      lookedAt = now;
+      // This process stood still (Ctrl-Z), and heard nothing that was said.
+      if (lateMs > heartbeatMs) this.#skipTime(lateMs, now);
       if (now - this.#sentAt >= heartbeatMs) this.sendFrame(frame);
       if (!this.#heldBack && now - this.#heardAt > silenceMs) {
         this.close(new ConnectionError(`nothing received for ${silenceMs / 1000} s`));
@@ -224,8 +230,14 @@ export class Connection {
       if (untakenMs !== undefined && now - this.#lastTakenAt(now) > untakenMs) {
         this.close(new ConnectionError(`the peer read nothing for ${untakenMs / 1000} s`));
       }
-    }, heartbeatMs / 2);
+    }, everyMs);
     this.#heartbeat.unref();
+  }
+
+  /** That time does not count as the peer's silence. */
+  #skipTime(ms: number, now: number): void {
+    this.#heardAt = Math.min(now, this.#heardAt + ms);
+    this.#takenAt = Math.min(now, this.#takenAt + ms);
   }
 
   /** The deadline of the handshake also covers the first message; this ends it for a dialect

@@ -80,6 +80,11 @@ export class SlaveProcesses {
     });
   }
 
+  /** Stops all slaves, or lets them go on. */
+  signal(signal: 'SIGTSTP' | 'SIGCONT'): void {
+    for (const child of this.#children) child.kill(signal);
+  }
+
   /** Ends all slaves, and restarts none. */
   kill(signal: NodeJS.Signals): void {
     this.#close();

@@ -2,6 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { runMain } from '../shared/cli.ts';
 import { makeLog } from '../shared/log.ts';
+import { onSuspend } from '../shared/suspension.ts';
 import { parseSlaveOptions } from './options.ts';
 import { supervise } from './supervisor.ts';
 import { Worker } from './worker.ts';
@@ -22,6 +23,10 @@ await runMain('slave', async () => {
       void worker.drain();
     });
   }
+  onSuspend(
+    () => {},
+    (stoppedMs) => worker.resumed(stoppedMs),
+  );
   // The supervisor of --processes is gone.
   process.on('disconnect', () => void worker.drain());
   await worker.run();

@@ -2,6 +2,7 @@
  *  restarted; one that exits because the operator must act ends them all. */
 import { exitCodes } from '../shared/errors.ts';
 import { SlaveProcesses } from '../shared/slave-processes.ts';
+import { onSuspend } from '../shared/suspension.ts';
 import type { SlaveOptions } from './options.ts';
 
 const restartMs = 1_000;
@@ -30,6 +31,10 @@ export function supervise(program: string, options: SlaveOptions): Promise<numbe
       if (slaves.count === 0) resolve(worst);
     };
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop(signal));
+    onSuspend(
+      () => slaves.signal('SIGTSTP'),
+      () => slaves.signal('SIGCONT'),
+    );
     for (let index = 1; index <= options.processes; index++) {
       slaves.start(`${options.name}.${index}`.slice(-64));
     }

@@ -43,6 +43,8 @@ const trialsPerSlot = 32;
 const trialsMax = 1_024;
 /** How long a drain waits for fetches under way. */
 const drainMs = 35_000;
+/** A fetch goes on after a shorter stop of the process. */
+const stoppedMsMax = 1_000;
 /** How often the credit is looked at, and at how many of these looks the way is measured. */
 const creditEveryMs = 500;
 const looksPerTrip = 10;
@@ -136,6 +138,16 @@ export class Worker {
     this.#queued = [];
     await this.#idle();
     await this.#link.close();
+  }
+
+  /** The process stood still for so long. Fetches that would fail for that are given back: the
+   *  limits of time and the hosts did not stand still, and it is no fault of theirs. */
+  resumed(stoppedMs: number): void {
+    if (stoppedMs < stoppedMsMax) return;
+    for (const [{ task, lease }, abort] of this.#fetching) {
+      abort.abort();
+      this.#link.master?.request('task.release', { task, lease }).catch(() => {});
+    }
   }
 
   #joined(master: MasterClient): void {

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import { amount } from '../../shared/amount.ts';
 import { addressText } from '../../shared/client.ts';
 import { type CrawlSpec, crawlSpecSchema } from '../../shared/crawl.ts';
 import { messageOf, type OrbError } from '../../shared/errors.ts';
@@ -71,7 +72,7 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     // The operator may have moved the files; if not, say that they are gone.
     const missing = existsSync(join(folder, fileNames.pages)) ? '' : ' (no longer there)';
     this.#log.info(
-      `crawl ${name} is finished already: ${counters.pages} pages in ${folder}${missing}; ` +
+      `crawl ${name} is finished already: ${amount(counters.pages, 'page')} in ${folder}${missing}; ` +
         'to crawl again, choose another --crawl',
     );
   }
@@ -101,14 +102,17 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     if (how === undefined) return;
     const { begun, cutBytes } = how;
     for (const { file, bytes, lines, movedTo } of begun) {
-      const had = lines === undefined ? `${bytes} bytes` : `${lines} lines, ${bytes} bytes`;
+      const had =
+        lines === undefined
+          ? amount(bytes, 'byte')
+          : `${amount(lines, 'line')}, ${amount(bytes, 'byte')}`;
       const aside = movedTo === undefined ? '' : `, moved to ${movedTo}`;
       this.#log.warn(
         { crawl: name },
         `crawl ${name} starts a new ${file}; the old file: ${had}${aside}`,
       );
     }
-    const cut = cutBytes > 0 ? `; cut ${cutBytes} bytes after its last line` : '';
+    const cut = cutBytes > 0 ? `; cut ${amount(cutBytes, 'byte')} after its last line` : '';
     this.#log.info({ crawl: name }, `crawl ${name} is no longer held${cut}`);
   }
 

@@ -98,6 +98,11 @@ export class FrontierRooms {
     return this.dispatcher.leaseCount;
   }
 
+  /** The master stood still for so long. */
+  resumed(stoppedMs: number): void {
+    this.dispatcher.postpone(stoppedMs);
+  }
+
   /** Ends crawls that were done when an earlier master ended. */
   settle(): void {
     for (const crawl of this.crawls) this.lifeCycle.settle(crawl);

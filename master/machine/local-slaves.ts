@@ -115,6 +115,12 @@ export class LocalSlaves {
     robots?.release();
   }
 
+  /** Stops the slaves, or lets them go on. */
+  signal(signal: 'SIGTSTP' | 'SIGCONT'): void {
+    this.#slaves?.signal(signal);
+    this.#robots?.signal(signal);
+  }
+
   /** The slaves drain and leave. */
   close(): void {
     this.#state = 'closed';

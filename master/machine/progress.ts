@@ -2,10 +2,11 @@
  * The operator's view of the work: a status block that repaints itself on a terminal, one log line
  * per interval otherwise, and a summary at a crawl's end.
  */
-import type { createLogUpdate } from 'log-update';
+import { amount } from '../../shared/amount.ts';
 import { trapRules } from '../../shared/crawl.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { CrawlStatus } from '../../shared/protocol.ts';
+import { fitted, type Part, StatusBlock } from './status-block.ts';
 
 /** The state that it shows, read each time. */
 type Shown = {
@@ -23,7 +24,8 @@ export class Progress {
   readonly #log: Logger;
   readonly #rates = new Map<string, Rate>();
   readonly #repaints: boolean;
-  #block: ReturnType<typeof createLogUpdate> | undefined;
+  readonly #block = new StatusBlock(process.stdout);
+  readonly #onResize = () => this.#paint();
   #shown: Shown = { crawls: [], peers: { slaveCount: 0 } };
   #timer: NodeJS.Timeout | undefined;
 
@@ -32,13 +34,9 @@ export class Progress {
     this.#repaints = options.repaints;
   }
 
-  async start(everyMs: number, shown: Shown): Promise<void> {
+  start(everyMs: number, shown: Shown): void {
     this.#shown = shown;
-    if (this.#repaints) {
-      // It is a sixth of the code that a master loads, and most masters have no terminal.
-      const { createLogUpdate } = await import('log-update');
-      this.#block = createLogUpdate(process.stdout);
-    }
+    if (this.#repaints) process.stdout.on('resize', this.#onResize);
     const show = () => (this.#repaints ? this.#paint() : this.#logLines());
     // Without a first sample, the first line would have no rate.
     for (const crawl of shown.crawls) this.#rate(crawl.status());
@@ -47,48 +45,65 @@ export class Progress {
 
   /** Writes a line above the status block. */
   above(line: string): void {
-    this.#block?.clear();
+    this.#block.clear();
     process.stdout.write(line);
-    if (this.#repaints && this.#timer) this.#paint();
+    this.show();
   }
 
   stop(): void {
     clearInterval(this.#timer);
-    if (this.#timer) this.#block?.clear();
+    process.stdout.off('resize', this.#onResize);
+    this.hide();
     this.#timer = undefined;
+  }
+
+  /** Takes the block off the terminal until it is painted again. */
+  hide(): void {
+    this.#block.clear();
+  }
+
+  /** Paints the block at once. */
+  show(): void {
+    if (this.#repaints && this.#timer) this.#paint();
   }
 
   #paint(): void {
     const open = this.#open;
-    const lines = open.slice(0, crawlsShownMax).map((crawl) => `  ${this.#describe(crawl)}`);
+    const width = this.#block.width - 2;
+    const shown = open.slice(0, crawlsShownMax);
+    const lines = shown.map((crawl) => `  ${fitted(this.#describe(crawl), width)}`);
     if (open.length > lines.length) lines.push(`  and ${number(open.length - lines.length)} more`);
-    this.#block?.([headOf(open.length, this.#shown.peers.slaveCount), ...lines].join('\n'));
+    this.#block.paint([headOf(open.length, this.#shown.peers.slaveCount), ...lines]);
   }
 
   #logLines(): void {
     const { slaveCount: slaves } = this.#shown.peers;
-    for (const crawl of this.#open) this.#log.info({ slaves }, this.#describe(crawl));
+    for (const crawl of this.#open) {
+      this.#log.info({ slaves }, fitted(this.#describe(crawl), Number.POSITIVE_INFINITY));
+    }
   }
 
   get #open(): CrawlStatus[] {
     return [...this.#shown.crawls].map((crawl) => crawl.status()).filter(isOpen);
   }
 
-  #describe(crawl: CrawlStatus): string {
+  /** A narrow terminal shows the parts of the lowest ranks. */
+  #describe(crawl: CrawlStatus): Part[] {
     const rate = this.#rate(crawl);
-    const parts = [
-      `${crawl.name}: ${number(crawl.pages)} pages`,
-      `${number(crawl.images)} images`,
-      `${number(crawl.failed)} failed`,
-      `${number(crawl.waiting)} waiting`,
+    const parts: Part[] = [
+      { text: `${crawl.name}: ${amount(crawl.pages, 'page')}`, rank: 0 },
+      { text: amount(crawl.images, 'image'), rank: 6 },
+      { text: `${number(crawl.failed)} failed`, rank: 3 },
+      { text: `${number(crawl.waiting)} waiting`, rank: 2 },
     ];
-    if (rate !== undefined) parts.push(`${rate.toFixed(rate < 10 ? 1 : 0)}/s`);
-    if (crawl.state !== 'running') parts.push(crawl.state);
+    if (rate !== undefined) parts.push({ text: `${rate.toFixed(rate < 10 ? 1 : 0)}/s`, rank: 4 });
+    if (crawl.state !== 'running') parts.push({ text: crawl.state, rank: 1 });
     // An estimate is honest only while the queue shrinks: a growing one may bring any number.
     else if (this.#rates.get(crawl.name)?.isShrinking(crawl.waiting) && rate) {
-      parts.push(`about ${duration((crawl.waiting / rate) * 1000)} left`);
+      const left = `about ${duration((crawl.waiting / rate) * 1000)} left`;
+      parts.push({ text: left, rank: 5 });
     }
-    return parts.join(' · ');
+    return parts;
   }
 
   #rate({ name, pages, others, failed }: CrawlStatus): number | undefined {
@@ -116,18 +131,18 @@ export function summary(crawl: CrawlStatus, tookMs: number, folder: string): str
   const same = crawl.unchanged > 0 ? ` (${number(crawl.unchanged)} unchanged)` : '';
   const traps = trapRules.reduce((sum, rule) => sum + (crawl.skipped[rule] ?? 0), 0);
   // Links out of scope are expected; links in traps are worth a mention.
-  const trapped = traps > 0 ? `, ${number(traps)} links skipped as traps` : '';
+  const trapped = traps > 0 ? `, ${amount(traps, 'link')} skipped as traps` : '';
   const end = crawl.state === 'cancelled' ? 'was cancelled' : 'is done';
   return (
-    `crawl ${crawl.name} ${end} after ${duration(tookMs)}: ${number(crawl.pages)} pages${same}, ` +
-    `${number(crawl.images)} images, ${number(crawl.failed)} failed${buried}${excluded}${trapped}; ` +
+    `crawl ${crawl.name} ${end} after ${duration(tookMs)}: ${amount(crawl.pages, 'page')}${same}, ` +
+    `${amount(crawl.images, 'image')}, ${number(crawl.failed)} failed${buried}${excluded}${trapped}; ` +
     `see ${folder}/pages.jsonl and ${folder}/img_src.txt`
   );
 }
 
 export function slavesText(count: number): string {
   if (count === 0) return 'no slaves';
-  return count === 1 ? '1 slave' : `${number(count)} slaves`;
+  return amount(count, 'slave');
 }
 
 export function number(value: number): string {

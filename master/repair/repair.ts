@@ -9,6 +9,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { amount } from '../../shared/amount.ts';
 import { ConfigError } from '../../shared/errors.ts';
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
 import { hostKeyOf } from '../../shared/url.ts';
@@ -295,7 +296,10 @@ class Rebuilding {
       readWritten(join(this.#outFolder, crawl.name), written);
       await this.#flush();
     }
-    if (added > 0) this.#notes.push(`${number(added)} keys of seen were found in tasks and lines`);
+    if (added > 0) {
+      const were = added === 1 ? 'was' : 'were';
+      this.#notes.push(`${amount(added, 'key')} of seen ${were} found in tasks and lines`);
+    }
   }
 
   /** A crawl whose files' lengths are lost goes on behind their last whole line. */
@@ -319,7 +323,10 @@ class Rebuilding {
     const { id, name, counters } = record;
     const waiting = this.#waiting.get(id) ?? 0;
     const lost = counters.waiting - waiting;
-    if (lost > 0) this.#notes.push(`crawl ${name}: ${number(lost)} URLs that waited are lost`);
+    if (lost > 0)
+      this.#notes.push(
+        `crawl ${name}: ${amount(lost, 'URL')} that waited ${lost === 1 ? 'is' : 'are'} lost`,
+      );
     const { count, words } = this.#seen.of(id);
     const next = this.#nextOf(id);
     const whole: CrawlRecord = {

@@ -184,15 +184,20 @@ export function unusable(path: string, error: unknown, what = 'cannot write'): C
   return pathCodes.has(codeOf(error)) ? new HeldError(text, error) : new ConfigError(text, error);
 }
 
+function bytes(count: number): string {
+  return `${count} ${count === 1 ? 'byte' : 'bytes'}`;
+}
+
 function goneFrom(path: string, { length }: FileMark): HeldError {
+  const were = length === 1 ? 'was' : 'were';
   return new HeldError(
-    `${path} is gone, and ${length} bytes were written to it; put the file back`,
+    `${path} is gone, and ${bytes(length)} ${were} written to it; put the file back`,
   );
 }
 
 function otherSize(path: string, size: number, length: number): HeldError {
   return new HeldError(
-    `${path} has ${size} bytes, but ${length} were written to it; put the file back`,
+    `${path} has ${bytes(size)}, but ${length} were written to it; put the file back`,
   );
 }
 

@@ -1,49 +1,20 @@
 /** `--slaves n`: a master that starts and watches slaves of its own. */
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { flatSite, generateSite } from '../../selftest/site.ts';
-import { Cluster, type Program } from '../support/cluster.ts';
+import { Cluster } from '../support/cluster.ts';
 import { assertExact, readPages } from '../support/exact.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
+import { childrenOf, gone } from '../support/process-tree.ts';
 
 const timeout = 60_000;
-
-/** Processes that a program has started. Source: proc(5), field 4 of `stat`. */
-function childrenOf({ pid }: Program): number[] {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number)
-    .filter((child) => parentOf(child) === pid);
-}
-
-/** Undefined when it is gone. */
-function parentOf(pid: number): number | undefined {
-  try {
-    return Number(readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ')[1]);
-  } catch {
-    return undefined;
-  }
-}
-
-/** Resolves when none of these processes runs any more. A killed one may wait for its parent. */
-async function gone(pids: readonly number[]): Promise<void> {
-  const runs = (pid: number) => {
-    try {
-      return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
-    } catch {
-      return false;
-    }
-  };
-  while (pids.some(runs)) await new Promise((resolve) => setTimeout(resolve, 10));
-}
 
 test('local slaves: a crawl on one machine, to its end', { timeout }, async (t) => {
   const site = await siteFor(t, generateSite(41, 150), { delayMs: 10 });
   const cluster = new Cluster(t);
   const master = await cluster.master([site.url, '--slaves', '2', '--exit-when-done']);
   await master.said(/slave joined[\s\S]*slave joined/);
-  const slaves = childrenOf(master);
+  const slaves = childrenOf(master.pid);
   assert.equal(slaves.length, 2);
   await assertLeaves(master);
   assertExact(cluster, site.truth());
@@ -57,7 +28,7 @@ test('local slaves: one that dies is started again', { timeout }, async (t) => {
   const cluster = new Cluster(t);
   const master = await cluster.master([site.url, '--slaves', '1', '--exit-when-done']);
   await site.requested(20);
-  const [pid = 0] = childrenOf(master);
+  const [pid = 0] = childrenOf(master.pid);
   process.kill(pid, 'SIGKILL');
   await master.said(/the slave died \(SIGKILL\); starting another/);
   await assertLeaves(master);
@@ -68,7 +39,7 @@ test('local slaves: they end with a master that is killed', { timeout }, async (
   const cluster = new Cluster(t);
   const master = await cluster.master(['--slaves', '2']);
   await master.said(/slave joined[\s\S]*slave joined/);
-  const slaves = childrenOf(master);
+  const slaves = childrenOf(master.pid);
   await master.kill('SIGKILL');
   await gone(slaves);
 });
@@ -79,7 +50,7 @@ test('local slaves: a stop drains them, a second signal ends them', { timeout },
   const args = [site.url, '--slaves', '1', '--per-host', '4'];
   const first = await cluster.master(args);
   await site.requested(4);
-  const slaves = childrenOf(first);
+  const slaves = childrenOf(first.pid);
   assert.deepEqual(await first.kill('SIGTERM'), { code: 0, signal: null });
   await gone(slaves);
   assert.ok(
@@ -89,7 +60,7 @@ test('local slaves: a stop drains them, a second signal ends them', { timeout },
 
   const second = await cluster.master([...args, '--exit-when-done']);
   await site.requested(site.log.length + 4);
-  const others = childrenOf(second);
+  const others = childrenOf(second.pid);
   second.signal('SIGTERM');
   await second.said(/stopping when/);
   assert.deepEqual(await second.kill('SIGTERM'), { code: 1, signal: null });

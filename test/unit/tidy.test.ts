@@ -99,7 +99,6 @@ test('tidy: one dependency, one file', () => {
     htmlparser2: ['slave/extract/sitemap.ts'],
     'ipaddr.js': ['shared/address.ts'],
     lmdb: ['master/store/lmdb.ts'],
-    'log-update': ['master/machine/progress.ts'],
     msgpackr: ['shared/frame.ts'],
     pino: ['shared/log.ts'],
     re2js: ['master/frontier/crawl/automaton.ts'],

@@ -214,6 +214,11 @@ export class Dispatcher {
     });
   }
 
+  /** The master stood still for so long: no lease aged. */
+  postpone(ms: number): void {
+    this.#leases.postpone(ms);
+  }
+
   /** Cancels all leases of a crawl. */
   cancel(crawlId: number): void {
     for (const lease of [...this.#leases]) {

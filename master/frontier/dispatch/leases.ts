@@ -148,6 +148,15 @@ export class Leases {
     if (this.#byId.has(lease.id)) this.#byEnd.set(lease);
   }
 
+  /** The master stood still for so long; that time does not count. */
+  postpone(ms: number): void {
+    for (const lease of this.#byId.values()) {
+      lease.deadline += ms;
+      lease.endsBy += ms;
+      this.#byEnd.set(lease);
+    }
+  }
+
   end(lease: Lease): void {
     this.#byId.delete(lease.id);
     this.#byEnd.remove(lease);
