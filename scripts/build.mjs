@@ -3,7 +3,7 @@
 // loads. `npm install` runs it through `prepare`.
 // slave.js carries all it needs; master.js leaves only the native store (lmdb) outside.
 import { spawnSync } from 'node:child_process';
-import { rmSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
@@ -17,6 +17,14 @@ rmSync(`${root}/dist`, { recursive: true, force: true });
 const compiled = spawnSync(process.execPath, [tsc, '-p', root], { stdio: 'inherit', cwd: root });
 // The compiler has said what is wrong; master.js and slave.js stay old, so the next start builds.
 if (compiled.status !== 0) process.exit(1);
+
+// The published types must be read by TypeScript 5.6, too, in which these have no parameter.
+for (const file of readdirSync(`${root}/dist/shared`)) {
+  if (!file.endsWith('.d.ts')) continue;
+  const path = `${root}/dist/shared/${file}`;
+  const types = readFileSync(path, 'utf8');
+  writeFileSync(path, types.replace(/\b(Uint8Array|Buffer)<ArrayBuffer(?:Like)?>/g, '$1'));
+}
 
 // An assertion that fails without a message gets one by parsing the source around it. In a bundle
 // that is one very long line: a slave stood still for seconds when a host answered with the status

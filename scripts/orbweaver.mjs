@@ -46,7 +46,9 @@ else if (first === 'master') await become('master.js', rest);
 else if (first === 'demo') await here(rest);
 else if (first.startsWith('-') && !rest.includes('--seeds') && !/^--seeds(=|$)/.test(first)) {
   const isHelp = rest.includes('--help') || rest.includes('-h');
-  console.log(isHelp ? usage : `orbweaver: put the URLs before the options: ${name} https://site/`);
+  (isHelp ? console.log : console.error)(
+    isHelp ? usage : `orbweaver: put the URLs before the options: ${name} https://site/`,
+  );
   process.exit(isHelp ? 0 : 2);
 } else if (first.startsWith('-') || first.includes('.') || first.includes(':')) {
   await here([first, ...rest]);

@@ -40,6 +40,7 @@ import { findPythons } from '../support/python.ts';
 /** Commands that cannot be run here, and why. */
 const notRun: readonly [pattern: RegExp, why: string][] = [
   [/^npm (test|run check)\b/, 'runs this very test'],
+  [/^npx orbweaver\b/, 'needs the package; e2e/package packs it'],
   [/^npm (ci|install)\b/, 'needs a package registry'],
   [/^npm run bench\b/, 'takes minutes, and has a machine for itself'],
   [/^node master\.js selftest --chaos --for 30m$/, 'takes 30 minutes; fault/chaos runs it shorter'],
