@@ -96,6 +96,29 @@ const header = z.tuple([
   z.string().regex(/^[\x20-\x7e]{0,4096}$/, { error: 'must be one line of ASCII text' }),
 ]);
 
+/** Limits of the cookies of one crawl, which slaves get with its spec. */
+const cookiesMax = 1_000;
+const cookieCharsMax = 64 << 10;
+const cookie = z.strictObject({
+  name: z.string().regex(/^[\w!#$%&'*+.^`|~-]{1,256}$/, { error: 'is not the name of a cookie' }),
+  value: z.string().regex(/^[\x20-\x3a\x3c-\x7e]{0,4096}$/, {
+    error: 'is not the value of a cookie (ASCII text without ;)',
+  }),
+  /** A host as in URLs; absent: the hosts of the seeds. */
+  domain: z.string().min(1).max(253).optional(),
+  /** It goes to the subdomains of `domain`, too. */
+  subdomains: z.boolean().optional(),
+  path: z
+    .string()
+    .regex(/^\/[\x20-\x7e]{0,1023}$/, { error: 'is not the path of a cookie' })
+    .optional(),
+  secure: z.boolean().optional(),
+  /** Unix time in ms; absent: it lasts as long as the crawl. */
+  expiresAt: z.int().min(0).optional(),
+});
+/** A cookie that the operator gives. */
+export type GivenCookie = z.infer<typeof cookie>;
+
 const ownAgent = `Orbweaver/${version}`;
 const userAgent = z
   .string()
@@ -176,8 +199,23 @@ export const fetchSpecSchema = z.strictObject({
     .max(64)
     .default([])
     .describe(
-      "--header <name:value>  request header (repeatable); Authorization goes to the seeds' hosts only; default: none",
+      "--header <name:value>  request header for the seeds' hosts (repeatable); default: none",
     ),
+  /** Absent: only the hosts of seeds get the headers. */
+  headersEverywhere: z
+    .boolean()
+    .optional()
+    .describe(
+      '--header-everywhere  send the headers of --header to all hosts, except for Authorization; default: off',
+    ),
+  cookies: z
+    .array(cookie)
+    .max(cookiesMax, { error: `must be at most ${cookiesMax} cookies` })
+    .refine((all) => all.reduce((sum, one) => sum + charsOf(one), 0) <= cookieCharsMax, {
+      error: `must have at most ${cookieCharsMax >> 10} KiB in all`,
+    })
+    .optional()
+    .describe("--cookie <name=value>  cookie for the seeds' hosts (repeatable); default: none"),
   /** Addresses that slaves may connect to besides the public ones: `all`, or ranges (`10.0.0.0/8`,
    *  `::1`). A seed also opens the private block of its own host. */
   allowPrivate: z
@@ -192,6 +230,11 @@ export const fetchSpecSchema = z.strictObject({
       "--allow-private [cidr...]  private addresses to crawl: all, or ranges; default: only those of the seeds' hosts",
     ),
 });
+
+function charsOf({ name, value, domain = '', path = '' }: GivenCookie): number {
+  return name.length + value.length + domain.length + path.length;
+}
+
 export type FetchSpec = z.infer<typeof fetchSpecSchema>;
 
 const trapLimit = (max: number, value: number) => whole(0, max).default(value);

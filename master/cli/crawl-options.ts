@@ -27,6 +27,7 @@ import {
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { canonicalUrl } from '../../shared/url.ts';
 import { refusePatterns } from '../frontier/crawl/patterns.ts';
+import { cookieFile, cookiePairs } from './cookies.ts';
 
 type Values = Record<string, unknown>;
 /** Some fields of a CrawlSpec, unchecked. */
@@ -43,6 +44,7 @@ const parsers: Parsers = {
   lazyAttributes: checked(fetchFields.lazyAttributes, lazyNames),
   userAgent: checked(fetchFields.otherUserAgents, userAgents),
   headers: checked(fetchFields.headers, headers),
+  cookies: checked(fetchFields.cookies, cookiePairs),
   allowPrivate: addressRanges,
 };
 
@@ -59,9 +61,18 @@ function specFields(shape: Fields = crawlSpecSchema.shape, isFetch = false): Fie
 }
 
 export function specFlags(): Option[] {
-  return specFields().flatMap(({ name, option }) =>
-    name === 'userAgent' ? [option, contactFlag()] : [option],
-  );
+  return specFields().flatMap(({ name, option }) => {
+    if (name === 'userAgent') return [option, contactFlag()];
+    return name === 'cookies' ? [option, cookieFileFlag()] : [option];
+  });
+}
+
+/** The file is not a field: its cookies are. */
+function cookieFileFlag(): Option {
+  return flag(
+    '--cookie-file <file>',
+    'file of cookies in the Netscape format (cookies.txt), each for its own domain; default: none',
+  ).argParser(checked(fetchFields.cookies, (path) => cookieFile(path)));
 }
 
 /** The contact is not a field: it becomes a part of each user agent. */
@@ -81,6 +92,9 @@ export function specPart(values: Values): SpecPart {
     if (value !== undefined) (isFetch ? fetch : part)[name] = value;
   }
   Object.assign(fetch, agents(values));
+  const { cookie, cookieFile: fromFile } = values;
+  const cookies = [cookie, fromFile].flatMap((some) => (Array.isArray(some) ? some : []));
+  if (cookies.length > 0) fetch['cookies'] = cookies;
   return Object.keys(fetch).length > 0 ? { ...part, fetch } : part;
 }
 

@@ -6,6 +6,7 @@
 import { isIP } from 'node:net';
 import { getPublicSuffix } from 'tldts';
 import { parseDate } from 'tough-cookie';
+import type { GivenCookie } from '../../shared/crawl.ts';
 import { isLoopback } from '../../shared/url.ts';
 
 type Cookie = {
@@ -41,19 +42,29 @@ export class CookieJar {
   /** Hosts that get only their own cookies; the oldest entry is dropped first. */
   readonly #refusers = new Set<string>();
   readonly #totalCharsMax: number;
+  /** The operator's, for the hosts of seeds; and for domains. They are never dropped. */
+  readonly #ofSeeds: readonly Cookie[];
+  readonly #given = new Map<string, Cookie[]>();
+  /** Those of the operator that a host has set or deleted itself: `keyOf` each. */
+  readonly #replaced = new Set<string>();
   #chars = 0;
 
-  /** `charsMax`: of all cookies together. */
-  constructor(charsMax = CookieJar.totalCharsMax) {
+  /** `charsMax`: of all cookies together, without those of the operator, `given`. */
+  constructor(charsMax = CookieJar.totalCharsMax, given: readonly GivenCookie[] = []) {
     this.#totalCharsMax = charsMax;
+    this.#ofSeeds = given.filter(({ domain }) => domain === undefined).map(ownCookie);
+    for (const cookie of given.filter(({ domain }) => domain !== undefined).map(ownCookie)) {
+      this.#given.set(cookie.domain, [...(this.#given.get(cookie.domain) ?? []), cookie]);
+    }
   }
 
   /** Returns the Cookie header for `url` at `now` (epoch ms), '' without cookies. If not all fit,
    *  those of the host itself come first. */
-  header(url: URL, now: number): string {
-    if (this.#domains.size === 0) return '';
+  header(url: URL, now: number, isSeedHost = false): string {
+    const own = this.#ofOperator(url, now, isSeedHost);
+    if (this.#domains.size === 0 && own.length === 0) return '';
     const host = url.hostname;
-    const found: Cookie[] = [];
+    const found: Cookie[] = own;
     const isAlone = this.#refusers.has(host);
     for (let domain = host; domain !== ''; domain = parentOf(domain)) {
       for (const [key, cookie] of this.#domains.get(domain) ?? []) {
@@ -69,6 +80,31 @@ export class CookieJar {
       .join('; ');
   }
 
+  /** The operator's cookies for `url` that no host has replaced. */
+  #ofOperator(url: URL, now: number, isSeedHost: boolean): Cookie[] {
+    if (this.#ofSeeds.length === 0 && this.#given.size === 0) return [];
+    const host = url.hostname;
+    const found = isSeedHost ? this.#ofSeeds.map((cookie) => ({ ...cookie, domain: host })) : [];
+    for (let domain = host; this.#given.size > 0 && domain !== ''; domain = parentOf(domain)) {
+      found.push(...(this.#given.get(domain) ?? []));
+      if (isIP(host) !== 0 || host.startsWith('[')) break;
+    }
+    return found
+      .filter((one) => one.expiresAt > now && fits(one, url) && !this.#replaced.has(keyOf(one)))
+      .map((one) => ({ ...one, setBy: host }));
+  }
+
+  /** A host sets or deletes a cookie that the operator gave: from now on its own counts. */
+  #replace(cookie: Cookie): void {
+    if (this.#ofSeeds.length === 0 && this.#given.size === 0) return;
+    const isGiven = (one: Cookie) => one.name === cookie.name && one.path === cookie.path;
+    const given = [...this.#ofSeeds, ...(this.#given.get(cookie.domain) ?? [])];
+    if (!given.some(isGiven)) return;
+    this.#replaced.add(keyOf(cookie));
+    const [oldest] = this.#replaced;
+    if (this.#replaced.size > refusersMax && oldest !== undefined) this.#replaced.delete(oldest);
+  }
+
   /** The host of `url` refuses cookies of other hosts of its domain: it no longer gets them. */
   refuseSiblings({ hostname }: URL): void {
     this.#refusers.delete(hostname);
@@ -81,6 +117,7 @@ export class CookieJar {
   take(header: string, url: URL, now: number): void {
     const cookie = parse(header, url, now);
     if (cookie === undefined) return;
+    this.#replace(cookie);
     const { domain, name, path } = cookie;
     const key = `${name} ${path}`;
     const cookies = this.#domains.get(domain) ?? new Map<string, Cookie>();
@@ -109,6 +146,25 @@ export class CookieJar {
     cookies?.delete(key);
     if (cookies?.size === 0) this.#domains.delete(domain);
   }
+}
+
+function keyOf({ domain, name, path }: Cookie): string {
+  return `${domain} ${name} ${path}`;
+}
+
+/** A cookie of the operator. One without a domain gets that of each host of a seed. */
+function ownCookie(given: GivenCookie): Cookie {
+  const { name, value, domain = '', subdomains = false, path = '/' } = given;
+  return {
+    name,
+    value,
+    domain,
+    hostOnly: !subdomains || isIP(domain) !== 0 || getSuffix(domain) === domain,
+    path,
+    secure: given.secure === true || /^__(secure|host)-/i.test(name),
+    expiresAt: given.expiresAt ?? Number.POSITIVE_INFINITY,
+    setBy: domain,
+  };
 }
 
 function parse(header: string, url: URL, now: number): Cookie | undefined {

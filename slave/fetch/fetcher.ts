@@ -40,7 +40,8 @@ type AskOptions<Body> = {
 
 /** The context of a fetch, besides its spec. */
 export type FetchContext = {
-  /** The operator named its host as a seed, so it may get the Authorization header. */
+  /** The operator named its host as a seed, so it may get the headers and cookies of the
+   *  crawl. */
   readonly open?: boolean | undefined;
   /** Private blocks where the master found that host; connections to these are allowed, too. */
   readonly blocks?: readonly string[] | undefined;
@@ -88,8 +89,13 @@ export class Fetcher {
     context: FetchContext = {},
   ): Promise<Fetched<Body>> {
     const { proxy, validatedUrl = url, follow = freely } = context;
-    const cookies = plan.isPlain ? undefined : (context.cookies ?? new CookieJar());
-    const cookieFor = (to: URL) => cookies?.header(to, Date.now()) ?? '';
+    const cookies = plan.isPlain
+      ? undefined
+      : (context.cookies ?? new CookieJar(undefined, spec.cookies));
+    const cookieFor = (to: URL) => {
+      const isSeedHost = context.open === true && to.origin === new URL(url).origin;
+      return cookies?.header(to, Date.now(), isSeedHost) ?? '';
+    };
     const timeoutMs = Math.min(spec.timeoutMs, plan.timeoutMsMax ?? spec.timeoutMs);
     // Excludes the time for which requests wait for their turns.
     let started = performance.now();
@@ -152,7 +158,7 @@ export class Fetcher {
     // A host that is asked in another way has answered before.
     let { answerMs } = options;
     const { userAgent = spec.userAgent, proxy, onStart, onAnswer } = context;
-    // Only the host that the operator named gets Authorization and has the private blocks.
+    // Only the host that the operator named gets what is meant for it, and has the private blocks.
     const open = context.open === true && isAtHome;
     const blocks = isAtHome ? context.blocks : undefined;
     const { allowPrivate: allow, http2, connectTimeoutMs: connectMs } = spec;
@@ -175,7 +181,8 @@ export class Fetcher {
     };
     const { origin } = target;
     const isLenient = this.#oddOrigins.has(origin);
-    const way = { isLenient, isApart: false, cookie: cookies?.header(target, Date.now()) ?? '' };
+    const cookie = cookies?.header(target, Date.now(), open) ?? '';
+    const way = { isLenient, isApart: false, cookie };
     return askByWays(way, {
       ask,
       turn: () => turnOf(target.href),

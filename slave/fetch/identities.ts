@@ -36,7 +36,7 @@ export class Identities {
       return {
         userAgent: agents[i % agents.length] ?? spec.userAgent,
         proxy: proxy === undefined ? undefined : proxies.of(proxy),
-        cookies: new CookieJar(CookieJar.totalCharsMax / count),
+        cookies: new CookieJar(CookieJar.totalCharsMax / count, spec.cookies),
       };
     });
   }

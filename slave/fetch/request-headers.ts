@@ -5,7 +5,7 @@ import { acceptedCodings, type Validators } from './content.ts';
 
 type HeaderOptions = {
   readonly spec: FetchSpec;
-  /** The host of a seed, which may be told who asks. */
+  /** The host of a seed: it gets the headers of the crawl. */
   readonly open: boolean;
   readonly userAgent: string;
   readonly accept: string;
@@ -23,7 +23,9 @@ export function requestHeaders(url: URL, options: HeaderOptions): string[] {
   let accepts = false;
   for (const [name, value] of spec.headers) {
     const isAuthorization = /^authorization$/i.test(name);
-    if (isAuthorization && (hasUser || !open)) continue;
+    if (isAuthorization && hasUser) continue;
+    // What the operator says to its own sites is no matter of others.
+    if (!open && (isAuthorization || spec.headersEverywhere !== true)) continue;
     accepts ||= /^accept$/i.test(name);
     headers.push(name, value);
   }

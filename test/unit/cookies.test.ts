@@ -130,3 +130,52 @@ test('cookies: the jar is bounded', () => {
   const kept = (i: number) => big.header(new URL(`http://h${i}.example/`), 0) !== '';
   assert.deepEqual([kept(0), kept(1_099)], [false, true]);
 });
+
+test("cookies: the operator's go to the hosts of seeds, until a host sets its own", () => {
+  const jar = new CookieJar(undefined, [{ name: 'sid', value: 'mine' }]);
+  const seed = new URL('https://a.example/x/y');
+  const to = (url: string, isSeedHost: boolean) => jar.header(new URL(url), 0, isSeedHost);
+  assert.equal(to('https://a.example/x/y', true), 'sid=mine');
+  assert.equal(to('https://b.example/', false), '');
+  jar.take('other=1; Path=/', seed, 0);
+  assert.equal(to('https://a.example/', true), 'sid=mine; other=1');
+  jar.take('sid=theirs; Path=/', seed, 0);
+  assert.equal(to('https://a.example/', true), 'other=1; sid=theirs');
+  assert.equal(to('https://c.example/', true), 'sid=mine', 'another seed keeps it');
+  jar.take('sid=; Path=/; Max-Age=0', new URL('https://c.example/'), 0);
+  assert.equal(to('https://c.example/', true), '', 'it was deleted');
+});
+
+test("cookies: the operator's with a domain go where a browser would send them", () => {
+  const given = [
+    { name: 'h', value: '1', domain: 'shop.example' },
+    { name: 'd', value: '2', domain: 'shop.example', subdomains: true },
+    { name: 'p', value: '3', domain: 'shop.example', path: '/a' },
+    { name: 's', value: '4', domain: 'shop.example', secure: true },
+    { name: 'e', value: '5', domain: 'shop.example', expiresAt: 1_000 },
+    { name: 'x', value: '6', domain: 'co.uk', subdomains: true },
+    { name: 'i', value: '7', domain: '127.0.0.1', subdomains: true },
+    { name: '__Host-z', value: '8', domain: 'z.example' },
+  ];
+  const jar = new CookieJar(undefined, given);
+  const to = (url: string, now = 0) => jar.header(new URL(url), now);
+  assert.equal(to('https://shop.example/'), 'h=1; d=2; s=4; e=5');
+  assert.equal(to('https://shop.example/', 1_000), 'h=1; d=2; s=4');
+  assert.equal(to('http://shop.example/'), 'h=1; d=2; e=5');
+  assert.equal(to('http://shop.example/a/b'), 'p=3; h=1; d=2; e=5');
+  assert.equal(to('http://shop.example/ab'), 'h=1; d=2; e=5');
+  assert.equal(to('https://www.shop.example/'), 'd=2');
+  for (const url of ['https://ashop.example/', 'https://example/', 'https://a.co.uk/']) {
+    assert.equal(to(url), '', url);
+  }
+  assert.equal(to('http://127.0.0.1/'), 'i=7');
+  assert.equal(to('http://z.example/') + to('https://z.example/'), '__Host-z=8');
+});
+
+test("cookies: a flood of cookies pushes none of the operator's out", () => {
+  const jar = new CookieJar(1_000, [{ name: 'sid', value: 'mine', domain: 'a.example' }]);
+  for (let i = 0; i < 5_000; i++) {
+    jar.take(`a=${i}; Path=/`, new URL(`https://h${i}.example/`), 0);
+  }
+  assert.equal(jar.header(new URL('https://a.example/'), 0), 'sid=mine');
+});

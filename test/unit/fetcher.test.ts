@@ -562,12 +562,16 @@ test('fetch: own headers are sent; who asks is told to hosts of seeds, or by the
     ['Accept', 'text/html'],
     ['Authorization', 'Bearer t'],
   ];
-  const ask = async (url: string, open: boolean) => {
-    await fetcher.fetch(url, { ...spec, headers, allowPrivate: 'all' }, never, { open });
+  const ask = async (url: string, open: boolean, headersEverywhere?: true) => {
+    const own = { ...spec, headers, headersEverywhere, allowPrivate: 'all' as const };
+    await fetcher.fetch(url, own, never, { open });
     return [sent['x-a'], sent.accept, sent.authorization];
   };
   assert.deepEqual(await ask(`${origin}/own`, true), ['b', 'text/html', 'Bearer t']);
-  assert.deepEqual(await ask(`${origin}/own`, false), ['b', 'text/html', undefined]);
+  const [, plain] = await ask(`${origin}/own`, false);
+  assert.notEqual(plain, 'text/html');
+  assert.deepEqual(await ask(`${origin}/own`, false), [undefined, plain, undefined]);
+  assert.deepEqual(await ask(`${origin}/own`, false, true), ['b', 'text/html', undefined]);
   const basic = `Basic ${Buffer.from('ü:p@ss').toString('base64')}`;
   const url = `${origin.replace('//', '//%C3%BC:p%40ss@')}/own`;
   assert.deepEqual(await ask(url, true), ['b', 'text/html', basic]);

@@ -87,6 +87,7 @@ test('tidy: one dependency, one file', () => {
     commander: [
       'master/cli/ask-options.ts',
       'master/cli/config-file.ts',
+      'master/cli/cookies.ts',
       'master/cli/crawl-options.ts',
       'master/cli/options.ts',
       'master/cli/serve-options.ts',
