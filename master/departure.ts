@@ -68,12 +68,12 @@ export class Departure implements FrontierListener {
   #leaveIfDone(): void {
     if (!this.#leaves || !this.#hasBegun || !this.#master.isServing) return;
     const crawls = [...this.#crawls];
-    if (crawls.length > 0 && !crawls.some(({ isOpen }) => isOpen)) this.#master.leave();
+    if (crawls.length > 0 && !crawls.some(isWaitedFor)) this.#master.leave();
   }
 
   /** A master that leaves when all is done would wait for ever for crawls that are held. */
   #leaveIfHeld(): void {
-    const open = [...this.#crawls].filter(({ isOpen }) => isOpen);
+    const open = [...this.#crawls].filter(isWaitedFor);
     const isStuck = open.length > 0 && open.every(({ held }) => held !== undefined);
     const leaves = this.#leaves && this.#master.isServing && isStuck;
     if (leaves === (this.#heldTimer !== undefined)) return;
@@ -84,4 +84,8 @@ export class Departure implements FrontierListener {
     const names = open.map(({ name }) => name).join(', ');
     this.#heldTimer = setTimeout(() => void this.#master.stop(heldError(names)), heldMs);
   }
+}
+
+function isWaitedFor({ isOpen, isAside }: CrawlView): boolean {
+  return isOpen && !isAside;
 }

@@ -340,6 +340,7 @@ export class Master implements Leaver, SlavesMaster {
   async #serve(): Promise<void> {
     const { host, port, seeds, crawl: name, spec } = this.#options;
     await this.#rooms.restore();
+    if (this.#options.only) this.#rooms.setAside(name);
     if (seeds.length > 0 && !this.#frontier.crawls.has(name)) {
       this.#frontier.crawls.refuseOneMore(spec);
       await this.#results.prepare(name);
@@ -353,6 +354,7 @@ export class Master implements Leaver, SlavesMaster {
     for (const crawl of this.#frontier.crawls) {
       if (crawl.spec.ignoreRobots && crawl.state === 'running') this.#notices.ignoresRobots(crawl);
       if (crawl.isOpen) this.#notices.slowPatterns(crawl);
+      if (crawl.isOpen && crawl.name !== name) this.#notices.alsoThere(crawl, seeds.length > 0);
     }
     if (seeds.length > 0) await this.#seed(name, seeds, spec);
     const shown = { crawls: this.#frontier.crawls, peers: this.#server };

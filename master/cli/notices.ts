@@ -68,6 +68,23 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     );
   }
 
+  /** An unfinished crawl of an earlier start. `hasSeeds`: the operator asks for another one. */
+  alsoThere({ name, isAside, counters, state, held }: CrawlView, hasSeeds: boolean): void {
+    const { crawl } = this.#options;
+    const waiting = `${amount(counters.waiting, 'URL')} ${counters.waiting === 1 ? 'waits' : 'wait'}`;
+    if (isAside) {
+      this.#log.info(
+        `crawl ${name} is left alone (--only): ${waiting}; it goes on with \`resume ${name}\`, or ` +
+          'at a start without --only',
+      );
+    } else if (hasSeeds && state === 'running' && held === undefined) {
+      this.#log.info(
+        `crawl ${name} is not finished and goes on beside ${crawl}: ${waiting}; to leave it alone, ` +
+          'start with --only',
+      );
+    }
+  }
+
   finishedBefore({ name, counters }: CrawlView, folder: string): void {
     // The operator may have moved the files; if not, say that they are gone.
     const missing = existsSync(join(folder, fileNames.pages)) ? '' : ' (no longer there)';

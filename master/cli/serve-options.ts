@@ -44,6 +44,9 @@ const serveFields = {
     ),
   ...folderFields,
   crawl: z.string().default('default').describe('--crawl <name>  name of the crawl for the seeds'),
+  only: switched().describe(
+    '--only  fetch only this --crawl, and leave other unfinished crawls alone',
+  ),
   seeds: z
     .array(z.string())
     .default([])

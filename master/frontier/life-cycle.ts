@@ -33,6 +33,12 @@ export class LifeCycle implements ResultListener<Crawl> {
     if (await this.#move(crawl, 'running', 'paused')) this.#options.events.crawlPaused(crawl);
   }
 
+  /** Leaves a crawl alone until it is resumed, or this master ends. */
+  setAside(crawl: Crawl): void {
+    crawl.setAside(true);
+    this.#turned(crawl);
+  }
+
   /** Lets it go on: ends the reason for which it is held first. With `newFiles`, its sinks begin new
    *  files. @throws CommandError E_BAD_REQUEST its results can still not be written */
   async resume(crawl: Crawl, newFiles: boolean): Promise<Resumed> {
@@ -42,10 +48,19 @@ export class LifeCycle implements ResultListener<Crawl> {
     const wasHeld = crawl.held !== undefined;
     const how = (await results.resume?.(crawl, newFiles)) ?? { begun: [], cutBytes: 0 };
     this.#release(crawl);
-    const isMoved = await this.#move(crawl, 'paused', 'running');
+    const wasAside = this.#takeBack(crawl);
+    const isMoved = (await this.#move(crawl, 'paused', 'running')) || wasAside;
     if (wasHeld) events.crawlReleased(crawl, how);
     if (isMoved) events.crawlContinued(crawl);
     return how;
+  }
+
+  #takeBack(crawl: Crawl): boolean {
+    if (!crawl.isAside) return false;
+    crawl.setAside(false);
+    this.#turned(crawl);
+    this.settle(crawl);
+    return true;
   }
 
   /** A held crawl stays held. */

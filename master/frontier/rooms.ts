@@ -88,6 +88,13 @@ export class FrontierRooms {
     for (const crawl of this.crawls) await this.#options.results.restore?.(crawl);
   }
 
+  /** Leaves the open crawls alone, but for one. */
+  setAside(except: string): void {
+    for (const crawl of this.crawls) {
+      if (crawl.isOpen && crawl.name !== except) this.lifeCycle.setAside(crawl);
+    }
+  }
+
   /** Looks up hosts of seeds that an earlier master did not find. */
   start(): void {
     void this.admission.resolve();

@@ -426,7 +426,7 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
     'exit-when-done',
   ].concat(
     ['auth-digest', 'tls', 'tls-cert', 'tls-key', 'connections', 'connections-per-address'],
-    ['seeds', 'queues', 'durable-put', 'politeness-group', 'disk-reserve'],
+    ['only', 'seeds', 'queues', 'durable-put', 'politeness-group', 'disk-reserve'],
     ['memory-limit', 'recent-urls', 'status-every', 'json-logs', 'log-level', ...crawl],
   );
   const join = ['master', 'authkey-file', 'tls', 'no-tls', 'tls-ca'];

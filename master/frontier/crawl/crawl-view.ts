@@ -13,6 +13,8 @@ export interface CrawlView {
   readonly state: Exclude<CrawlState, 'held'>;
   /** Why nothing of it is written or fetched until the operator acts; undefined: it is not held. */
   readonly held: string | undefined;
+  /** Left alone by a master with --only, until it is resumed. */
+  readonly isAside: boolean;
   /** Neither finished nor cancelled. */
   readonly isOpen: boolean;
   /** Nothing is left to fetch. */

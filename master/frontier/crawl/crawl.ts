@@ -73,6 +73,7 @@ export class Crawl implements CrawlView {
   #state: LastingState;
   #held: string | undefined;
   #isResolving = false;
+  #isAside = false;
   readonly #specVersion: number;
   #nextSeq: number;
   #nextCommit: number;
@@ -123,6 +124,15 @@ export class Crawl implements CrawlView {
 
   release(): void {
     this.#held = undefined;
+  }
+
+  /** It waits for the operator until this master ends: another crawl was to be fetched alone. */
+  get isAside(): boolean {
+    return this.#isAside;
+  }
+
+  setAside(isAside: boolean): void {
+    this.#isAside = isAside;
   }
 
   /** While hosts of its seeds are looked up, no task of it is leased: a private host would be
@@ -234,7 +244,7 @@ export class Crawl implements CrawlView {
   }
 
   get isRunning(): boolean {
-    return this.#state === 'running' && this.#held === undefined;
+    return this.#state === 'running' && this.#held === undefined && !this.#isAside;
   }
 
   /** Neither finished nor cancelled. */
@@ -257,11 +267,16 @@ export class Crawl implements CrawlView {
     return this.spec.maxPages !== undefined && this.counters.pages >= this.spec.maxPages;
   }
 
+  get #shownState(): CrawlStatus['state'] {
+    if (this.#held !== undefined) return 'held';
+    return this.#isAside && this.#state === 'running' ? 'paused' : this.#state;
+  }
+
   status(): CrawlStatus {
     const { seen: _, sitemaps: __, earlier: ___, ...counters } = this.counters;
     return {
       name: this.name,
-      state: this.#held === undefined ? this.#state : 'held',
+      state: this.#shownState,
       ...(this.#held !== undefined && { held: this.#held }),
       leased: this.open.leased,
       unwritten: this.open.unwritten,
