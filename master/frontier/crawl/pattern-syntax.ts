@@ -9,8 +9,8 @@
 /** A pattern in RE2's syntax, and the approximate number of its instructions. */
 type Re2Source = { readonly re2: string; readonly steps: number };
 /** A construct that RE2 does not have, and its replacement: the end of a sentence about the
- *  pattern. */
-type Unsayable = { readonly cannot: string };
+ *  pattern; and where it stands. */
+type Unsayable = { readonly cannot: string; readonly at: number };
 
 /** RE2's limit of a repetition. */
 const repeatsMax = 1_000;
@@ -54,7 +54,7 @@ export function toRe2(source: string, isJavaScript: boolean): Re2Source | Unsaya
       at = found.end;
     } else if (char === '(') {
       const [text] = match(opening, source, at) ?? ['('];
-      if (/[=!]$/.test(text)) return { cannot: lookaround(source, at, text) };
+      if (/[=!]$/.test(text)) return { cannot: lookaround(source, at, text), at };
       sizes.push(steps);
       steps = 0;
       // The contents of groups are not used, so groups need neither captures nor names.
@@ -75,7 +75,7 @@ export function toRe2(source: string, isJavaScript: boolean): Re2Source | Unsaya
       }
       const [text] = repeat;
       const times = timesOf(repeat.groups ?? {});
-      if (times > repeatsMax) return { cannot: manyTimes(text) };
+      if (times > repeatsMax) return { cannot: manyTimes(text), at };
       re2 += text;
       steps += atom * (times - 1) + 1;
       atom = atom * times + 1;
@@ -98,7 +98,7 @@ function escapeAt(
   if (found === undefined) return { text: source.slice(at), end: source.length };
   const [text] = found;
   const end = at + text.length;
-  if (!isInClass && /^\\(?:k<|[1-9])/.test(text)) return { cannot: backreference(text) };
+  if (!isInClass && /^\\(?:k<|[1-9])/.test(text)) return { cannot: backreference(text), at };
   if (!isJavaScript) return { text, end };
   const { point, unit, control } = found.groups ?? {};
   const code = point ?? unit ?? (control && (control.charCodeAt(0) % 32).toString(16));

@@ -8,6 +8,7 @@
 import type { CrawlSpec } from '../../../shared/crawl.ts';
 import { CommandError } from '../../../shared/errors.ts';
 import { Automaton } from './automaton.ts';
+import { faultAt } from './pattern-fault.ts';
 import { toRe2 } from './pattern-syntax.ts';
 
 /** Instructions of all patterns of one list: the maximum cost of a step on a hostile URL. */
@@ -167,7 +168,7 @@ function verdictOn(source: string, stepsLeft: number): Verdict {
   const isJavaScript = isRegExp(source);
   const kind = isJavaScript ? 'native' : 'wrong';
   const read = toRe2(source, isJavaScript);
-  if ('cannot' in read) return { kind, why: read.cannot };
+  if ('cannot' in read) return { kind, why: `${read.cannot}${placed(read.at)}` };
   if (read.steps > stepsLeft) {
     const why =
       `makes the list too large: with its counts written out it has more than ${stepsMax} steps; ` +
@@ -176,9 +177,14 @@ function verdictOn(source: string, stepsLeft: number): Verdict {
   }
   const problem = Automaton.problem(read.re2);
   if (problem === undefined) return { kind: 'linear', ...read };
+  const at = faultAt(read.re2, (pattern) => Automaton.problem(pattern));
   return isJavaScript
     ? { kind, why: `cannot be matched in linear time: ${problem}; rewrite it` }
-    : { kind, why: `is not a regular expression: ${problem}` };
+    : { kind, why: `is not a regular expression: ${problem}${placed(at)}` };
+}
+
+function placed(at: number | undefined): string {
+  return at === undefined ? '' : `; the fault is at character ${at + 1}`;
 }
 
 function isRegExp(source: string): boolean {
