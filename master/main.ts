@@ -1,6 +1,7 @@
 /** `node master.js`: serves, sends a request to a running master, or runs the selftest. */
 import { runMain } from '../shared/cli.ts';
 import { onSuspend } from '../shared/suspension.ts';
+import { variableWarnings } from '../shared/variables.ts';
 import { visible } from '../shared/visible.ts';
 import { ask } from './cli/ask.ts';
 import { parseMasterOptions } from './cli/options.ts';
@@ -13,6 +14,8 @@ for (const stream of [process.stdout, process.stderr]) stream.on('error', () => 
 
 await runMain('master', async () => {
   const options = parseMasterOptions(process.argv, process.env);
+  const warnings = variableWarnings(process.env);
+  if (options.kind !== 'serve') for (const line of warnings) console.error(`master: ${line}`);
   if (options.kind === 'ask') {
     await ask(options);
     return;
@@ -38,7 +41,7 @@ await runMain('master', async () => {
     },
     (stoppedMs) => serving?.resumed(stoppedMs),
   );
-  const starting = Master.start({ ...options, seeds });
+  const starting = Master.start({ ...options, seeds, warnings });
   let asked = 0;
   // Its faults are reported below.
   const stop = () => void starting.then((master) => master.stop()).catch(() => {});

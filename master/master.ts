@@ -350,6 +350,7 @@ export class Master implements Leaver, SlavesMaster {
     this.#folder.publish(host, actualPort);
     this.#state = 'serving';
     this.#rooms.start();
+    for (const warning of this.#options.warnings) this.#log.warn(warning);
     this.#notices.listening(actualPort, this.#isNewKey);
     for (const crawl of this.#frontier.crawls) {
       if (crawl.spec.ignoreRobots && crawl.state === 'running') this.#notices.ignoresRobots(crawl);

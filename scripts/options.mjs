@@ -70,6 +70,22 @@ function keep(file, rewritten) {
   }
 }
 
+/** The variables of both programs, each once, in lines of at most 100 columns. */
+function allVariables() {
+  const names = ['master.js', 'slave.js'].flatMap((program) =>
+    variables(program, '', '').replaceAll(':', '').split('\n'),
+  );
+  const lines = [''];
+  for (const name of new Set(names)) {
+    if (`${lines.at(-1)} ${name}`.length > 100) lines.push('');
+    lines[lines.length - 1] = `${lines.at(-1)} ${name}`.trim();
+  }
+  return lines.join('\n');
+}
+
+keep('shared/variables.ts', (text) =>
+  text.replace(/(const ofOptions = `\n)[^`]*`/, (_, start) => `${start}${allVariables()}\n\``),
+);
 keep('docs/options.md', (text) =>
   text.replace(
     /(<!-- options of (\w+\.js) -->\n)[\s\S]*?(\n<!-- end -->)/g,

@@ -3,17 +3,20 @@ import { fileURLToPath } from 'node:url';
 import { runMain } from '../shared/cli.ts';
 import { makeLog } from '../shared/log.ts';
 import { onSuspend } from '../shared/suspension.ts';
+import { variableWarnings } from '../shared/variables.ts';
 import { parseSlaveOptions } from './options.ts';
 import { supervise } from './supervisor.ts';
 import { Worker } from './worker.ts';
 
 await runMain('slave', async () => {
   const options = parseSlaveOptions(process.argv, process.env);
+  const log = makeLog({ level: options.logLevel, json: options.jsonLogs });
+  // A master or a supervisor, whose environment it has, has warned.
+  if (process.send === undefined) for (const line of variableWarnings(process.env)) log.warn(line);
   if (options.processes > 1) {
     process.exitCode = await supervise(fileURLToPath(import.meta.url), options);
     return;
   }
-  const log = makeLog({ level: options.logLevel, json: options.jsonLogs });
   const worker = new Worker({ ...options, log });
   let asked = 0;
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {

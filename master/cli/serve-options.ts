@@ -201,6 +201,8 @@ export function serveOptions(program: Command, seeds: string[], env: NodeJS.Proc
     dataFolder: values.data,
     outFolder: values.out,
     spec: makeSpec(program.opts()),
+    /** What is odd about the environment. */
+    warnings: [] as readonly string[],
     /** The hosts that share a delay and a concurrency. */
     grouping: values.politenessGroup,
     /** The key itself, from ORB_AUTHKEY; undefined: the one in `authkeyFile`. */

@@ -1,0 +1,64 @@
+/**
+ * The variables `ORB_…` of the environment. Nobody reads one with a typing error in its name, so the
+ * programs warn about names that are none of these. Pure.
+ */
+
+/** Of master and slave, in the order of `--help`: `node scripts/options.mjs` writes them. */
+const ofOptions = `
+ORB_LISTEN ORB_DATA ORB_OUT ORB_CRAWL ORB_ONLY ORB_SEEDS ORB_AUTHKEY ORB_AUTHKEY_FILE
+ORB_AUTH_DIGEST ORB_TLS ORB_TLS_CERT ORB_TLS_KEY ORB_CONNECTIONS ORB_CONNECTIONS_PER_ADDRESS
+ORB_QUEUES ORB_DURABLE_PUT ORB_POLITENESS_GROUP ORB_CONFIG ORB_SLAVES ORB_EXIT_WHEN_DONE
+ORB_DISK_RESERVE ORB_MEMORY_LIMIT ORB_RECENT_URLS ORB_STATUS_EVERY ORB_JSON_LOGS ORB_LOG_LEVEL
+ORB_SCOPE ORB_INCLUDE ORB_EXCLUDE ORB_MAX_DEPTH ORB_MAX_PAGES ORB_ORDER ORB_CANONICAL ORB_TRAPS
+ORB_DELAY ORB_PER_HOST ORB_CRAWL_DELAY_MAX ORB_IGNORE_ROBOTS ORB_SITEMAPS ORB_SITEMAP_SINCE ORB_OBEY
+ORB_IFRAMES ORB_IGNORE_REFRESH ORB_IMAGES ORB_SRCSET ORB_LAZY_ATTRIBUTES ORB_FETCH_TIMEOUT
+ORB_CONNECT_TIMEOUT ORB_PAGE_BYTES ORB_REDIRECTS ORB_USER_AGENT ORB_CONTACT ORB_PROXY ORB_HTTP2
+ORB_HEADER ORB_HEADER_EVERYWHERE ORB_COOKIE ORB_COOKIE_FILE ORB_ALLOW_PRIVATE ORB_ATTEMPTS
+ORB_URLS_EXPECTED ORB_MASTER ORB_TLS_CA ORB_SLOTS ORB_PROCESSES ORB_ROBOTS_ONLY ORB_NAME
+ORB_JOIN_TIMEOUT
+`;
+/** Of options that help does not show, of the selftest and of docker-compose.yml. */
+const others = `
+ORB_LEASE ORB_LEASE_MARGIN ORB_PYTHON_LEASE ORB_HEARTBEAT ORB_SILENCE ORB_HANDSHAKE ORB_DEBUG
+ORB_AUTHKEY ORB_RESULTS ORB_USER ORB_PUBLISH
+`;
+const known = new Set(`${ofOptions} ${others}`.trim().split(/\s+/));
+
+/** Typing errors in a name that is meant. */
+const errorsMax = 3;
+const warningsMax = 20;
+
+/** Returns a warning for each variable that no program knows, with the name that is nearest. */
+export function variableWarnings(env: Readonly<Record<string, string | undefined>>): string[] {
+  const unknown = Object.keys(env).filter((name) => /^ORB_/i.test(name) && !known.has(name));
+  return unknown.slice(0, warningsMax).map((name) => {
+    const near = nearest(name.toUpperCase().replaceAll('-', '_'));
+    const advice = near === undefined ? 'see --help for the variables' : `did you mean ${near}?`;
+    return `the variable ${name.slice(0, 64)} is unknown and has no effect; ${advice}`;
+  });
+}
+
+function nearest(name: string): string | undefined {
+  let best: string | undefined;
+  let least = Math.min(errorsMax, (name.length - 4) / 2) + 1;
+  for (const one of known) {
+    if (Math.abs(one.length - name.length) >= least) continue;
+    const errors = distance(name, one);
+    if (errors < least) [best, least] = [one, errors];
+  }
+  return best;
+}
+
+/** Insertions, removals and replacements from one text to another. Source: Levenshtein (1965). */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}
