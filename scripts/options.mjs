@@ -13,12 +13,14 @@ function optionsOf(program) {
   const help = execFileSync(process.execPath, [join(root, program), '--help'], {
     encoding: 'utf8',
   });
-  const lines = help.split('\nOptions:\n')[1].split('\n\n')[0].split('\n');
+  const lines = help.slice(help.indexOf('\nOptions:\n')).split('\n');
   const options = [];
+  let isIn = false;
   for (const line of lines) {
     const [, flag, text] = /^ {2}(-.+?) {2,}(.*)$/.exec(line) ?? [];
     if (flag !== undefined) options.push({ flag, text });
-    else if (options.length > 0) options.at(-1).text += ` ${line.trim()}`;
+    else if (isIn && line.startsWith('   ')) options.at(-1).text += ` ${line.trim()}`;
+    isIn = flag !== undefined || (isIn && line.startsWith('   '));
   }
   return options.filter(({ flag }) => !/--(help|version)$/.test(flag));
 }

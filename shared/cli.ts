@@ -9,15 +9,18 @@ import * as z from 'zod';
 import { authkeyReader, localAuthkeyFile } from './authkey.ts';
 import { type ConnectOptions, parseAddress } from './client.ts';
 import { AuthError, ConfigError, exitCodeOf, exitCodes, messageOf } from './errors.ts';
+import { orderHelp } from './help.ts';
 import { visible } from './visible.ts';
 
-/** A command without commander's own exits and multi-line errors. */
-export function makeCommand(name: string, env: NodeJS.ProcessEnv): Command {
-  return new Command(name)
+/** A command without commander's own exits and multi-line errors. `examples`: of its help. */
+export function makeCommand(name: string, env: NodeJS.ProcessEnv, examples?: string): Command {
+  const command = new Command(name)
     .exitOverride()
     .configureOutput({ writeErr: () => {} })
     .helpOption('-h, --help', 'show this help')
-    .hook('preAction', (command) => readSwitches(command, env));
+    .hook('preAction', (chosen) => readSwitches(chosen, env));
+  orderHelp(command, examples);
+  return command;
 }
 
 /** Commander turns a switch on whenever its variable is set, even to `false`. */

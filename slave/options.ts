@@ -31,11 +31,18 @@ const slaveSchema = z.object({
   ...logFields,
 });
 
+const examples = `Examples:
+  In the folder of a master on this machine:
+    node slave.js
+
+  On another machine, with slave.js and the master's orb-data/authkey copied to it, on 4 cores:
+    node slave.js --master MASTER-HOST:6666 --authkey-file authkey --processes 4`;
+
 export type SlaveOptions = ReturnType<typeof parseSlaveOptions>;
 
 /** @throws ConfigError, or commander's own error, each one line. */
 export function parseSlaveOptions(argv: readonly string[], env: NodeJS.ProcessEnv) {
-  const program = makeCommand('node slave.js', env)
+  const program = makeCommand('node slave.js', env, examples)
     .description(
       'Orbweaver slave: fetches the pages that a master hands out and reports the results.',
     )

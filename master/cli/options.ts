@@ -23,8 +23,7 @@ type MasterOptions = ServeOptions | AskOptions | RepairOptions | SelftestOptions
 
 type Values = Record<string, unknown>;
 
-const examples = `
-Examples:
+const examples = `Examples:
   Crawl a site from this machine, at most 3 links deep:
     node master.js https://site/ --slaves 2 --max-depth 3 --exit-when-done
 
@@ -40,7 +39,7 @@ Examples:
 /** @throws ConfigError, or commander's own error, each one line. */
 export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessEnv): MasterOptions {
   let options: MasterOptions | undefined;
-  const program = makeCommand('node master.js', env)
+  const program = makeCommand('node master.js', env, examples)
     .description(
       'Orbweaver master: keeps the queues, hands out tasks to slaves and writes the results.',
     )
@@ -65,7 +64,6 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
     .action(() => {
       options = { kind: 'selftest' };
     });
-  program.addHelpText('after', examples);
   program.hook('preAction', (_, action) => refuseMisplaced(program, action));
   program.parse(withRangesBound(argv));
   if (options === undefined) throw new ConfigError('no command was given; see --help');

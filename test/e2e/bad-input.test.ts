@@ -475,6 +475,20 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
   test('--version', { timeout }, async (t) => {
     const { cluster } = alone(t);
     for (const program of ['master.js', 'slave.js']) {
+      const help = cluster.run([program, '--help']);
+      await help.exited;
+      // Examples come first, commands before options, and the long list is in groups.
+      const order = program === 'master.js' ? ['Commands:', 'Options:'] : ['Options:'];
+      const headings = ['Usage:', 'Examples:', ...order, 'Connections and keys:', 'Log:'];
+      const places = headings.map((heading) => `\n${help.stdout}`.indexOf(`\n${heading}`));
+      assert.deepEqual(
+        places,
+        places.toSorted((a, b) => a - b),
+      );
+      assert.ok(
+        places.every((place) => place >= 0),
+        `${places}`,
+      );
       const said = cluster.run([program, '--version']);
       assert.equal((await said.exited).code, 0);
       assert.match(said.stdout, /^\d+\.\d+\.\d+\n$/);
@@ -559,10 +573,10 @@ function refuseVersion(socket: Socket): void {
 
 /** The text of each option in a help screen, in one line. */
 function entriesOf(help: string): string[] {
-  const options = help.slice(help.indexOf('Options:')).split('\n\n')[0] ?? '';
+  const options = help.slice(help.indexOf('Options:')).replace(/\n\nCrawl options[^\n]*/, '');
   return options
-    .split(/\n(?= {2}-)/)
-    .slice(1)
+    .split(/\n\n\S[^\n]*:(?=\n)|\n(?= {2}-)/)
+    .filter((entry) => entry.startsWith('  -'))
     .map((entry) => entry.replace(/\s+/g, ' '));
 }
 

@@ -93,6 +93,7 @@ test('tidy: one dependency, one file', () => {
       'master/cli/serve-options.ts',
       'selftest/options.ts',
       'shared/cli.ts',
+      'shared/help.ts',
       'slave/options.ts',
     ],
     'html-encoding-sniffer': ['slave/fetch/charset.ts'],
