@@ -37,5 +37,6 @@ await runMain('master', async () => {
   // Work that nothing awaits can fail, too: a timer that reads the store from a failed disk.
   process.on('uncaughtException', (error) => master.fail(error));
   await master.stopped;
+  process.exitCode = master.exitCode;
 });
 process.exit();

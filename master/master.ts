@@ -10,7 +10,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeAuthkeyFile } from '../shared/authkey.ts';
 import { serverEncryption } from '../shared/encryption.ts';
-import { ConfigError, StoreError } from '../shared/errors.ts';
+import { ConfigError, exitCodes, StoreError } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
 import { version } from '../shared/version.ts';
 import { Arrivals } from './arrivals.ts';
@@ -102,6 +102,7 @@ export class Master implements Leaver, SlavesMaster {
   /** Resolves after an orderly stop; rejects with the fault that ended the master. */
   readonly stopped: Promise<void>;
   #port = 0;
+  #exitCode: number = exitCodes.done;
   #state: 'starting' | 'serving' | 'draining' | 'stopped' = 'starting';
 
   /** @throws ConfigError what the operator has to do. */
@@ -270,6 +271,11 @@ export class Master implements Leaver, SlavesMaster {
     else this.#settleStopped.reject(why);
   }
 
+  /** For the process, after an orderly stop: 4 if no seed of a crawl was answered. */
+  get exitCode(): number {
+    return this.#exitCode;
+  }
+
   get isDraining(): boolean {
     return !this.isServing;
   }
@@ -283,7 +289,8 @@ export class Master implements Leaver, SlavesMaster {
   }
 
   /** Ends in order, because all is done: the slaves leave, too. */
-  leave(): void {
+  leave(exitCode: number): void {
+    this.#exitCode = exitCode;
     for (const session of this.#server.sessions) {
       if (session.role === 'slave') session.send({ verb: 'drain' });
     }

@@ -132,6 +132,29 @@ export const proxyTroubleSchema = z.strictObject({
 });
 export type ProxyTrouble = z.infer<typeof proxyTroubleSchema>;
 
+/** What became of the URLs of one kind of task: `admitted` is the sum of the others, without
+ *  `replayed`. [C-40] */
+export type LedgerRow = {
+  admitted: number;
+  waiting: number;
+  pages: number;
+  redirects: number;
+  others: number;
+  failed: number;
+  excluded: number;
+  buried: number;
+  dropped: number;
+  /** Buried URLs that were tried again. */
+  replayed: number;
+};
+
+/** Why a crawl ended. [C-41] */
+export type CrawlEnding = {
+  why: 'finished' | 'max-pages' | 'unanswered' | 'no-page' | 'skipped' | 'cancelled';
+  /** For people. */
+  text: string;
+};
+
 /** Counters of one crawl, in `crawl.list` and on the master's display. */
 export type CrawlStatus = {
   name: string;
@@ -160,9 +183,22 @@ export type CrawlStatus = {
   skipped: Partial<Record<SkipReason, number>>;
   /** Failed URLs by kind, without zeros. */
   errors: Partial<Record<FetchErrorKind, number>>;
+  /** Failures with a status, by its number, without zeros. */
+  statuses: Record<string, number>;
+  /** An example of each kind of failure since the master's start, those included that are tried
+   *  again. */
+  examples?: Partial<Record<FetchErrorKind, string>>;
   /** URLs ever admitted. */
   known: number;
   bytes: number;
+  /** Final URLs of redirects within a host, under which pages count. */
+  aliases: number;
+  /** Links that are no URLs. */
+  malformed: number;
+  /** By kinds of tasks; absent for a crawl of an earlier version. */
+  ledger?: Partial<Record<TaskKind, LedgerRow>>;
+  /** If it has ended. */
+  ending?: CrawlEnding;
 };
 
 /** The reply to each verb. */

@@ -180,6 +180,8 @@ export const requestSchemas = {
         z.strictObject({
           url,
           depth: z.int().min(0).max(65_535),
+          /** What led to it. */
+          from: url.optional(),
           page: earlierPageSchema.optional(),
         }),
       )

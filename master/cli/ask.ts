@@ -157,13 +157,18 @@ function statusText({ crawls, sessions }: Replies['crawl.list']): string {
   const head = ['crawl', 'state', 'pages', 'images', 'failed', 'buried', 'waiting', 'leased'];
   const rows = crawls.map((crawl) => [crawl.name, crawl.state, ...counts(crawl)]);
   const lines = rows.length === 0 ? ['no crawls'] : table([head, ...rows]);
-  for (const { name, held, failed, errors, skipped } of crawls) {
+  for (const crawl of crawls) {
+    const { name, held, failed, skipped, statuses, examples = {}, ending } = crawl;
+    const { status: _, ...errors } = crawl.errors;
     if (held !== undefined) {
       lines.push(
         `${name}: held: ${held}, then run: resume ${name} (or with --new-files; or cancel)`,
       );
     }
-    if (failed > 0) lines.push(`${name}: failed by kind: ${byName(errors)}`);
+    if (failed > 0) lines.push(`${name}: failed by kind: ${byName({ ...errors, ...statuses })}`);
+    for (const text of Object.values(examples))
+      lines.push(visible(`${name}:   for example ${text}`));
+    if (ending !== undefined) lines.push(visible(`${name}: ${ending.text}`));
     if (Object.keys(skipped).length > 0) lines.push(`${name}: links skipped: ${byName(skipped)}`);
   }
   lines.push('', slavesText(slaves.length));

@@ -81,10 +81,23 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     this.#hintAtContact(crawl, seeds);
   }
 
-  crawlEnded(crawl: CrawlView): void {
+  /** A seed redirects to another host of its site. */
+  seedFollowed({ name }: CrawlView, { from, to }: { from: string; to: string }): void {
     this.#log.info(
-      summary(crawl.status(), crawl.openMs, join(this.#options.outFolder, crawl.name)),
+      { crawl: name },
+      `crawl ${name}: the seed ${from} redirects to ${to}: its host joins the scope`,
     );
+  }
+
+  seedFaulted({ name }: CrawlView, { url, why }: { url: string; why: string }): void {
+    this.#log.warn({ crawl: name }, `crawl ${name}: the seed ${url} ${why}`);
+  }
+
+  crawlEnded(crawl: CrawlView): void {
+    const folder = join(this.#options.outFolder, crawl.name);
+    const text = summary(crawl.status(), crawl.openMs, folder);
+    if (crawl.ending?.why === 'unanswered') this.#log.warn({ crawl: crawl.name }, text);
+    else this.#log.info(text);
   }
 
   /** The result files of the crawl are not as the master left them. */

@@ -12,7 +12,7 @@ import type { GroupCommit } from '../store/group-commit.ts';
 import { type EarlierUrl, type SeedVerdict, smallEntryBytes } from './commit/entry.ts';
 import type { Pipeline } from './commit/pipeline.ts';
 import type { ResultsPort } from './commit/results.ts';
-import { seedHostChanges } from './commit/seeding.ts';
+import { seedHostChanges } from './commit/seed-changes.ts';
 import type { Crawl } from './crawl/crawl.ts';
 import type { Crawls } from './crawl/crawls.ts';
 import type { FoundAddresses } from './crawl/seed-hosts.ts';

@@ -14,6 +14,10 @@ export interface FrontierEvents {
   crawlMade(crawl: CrawlView, seeds: readonly string[]): void;
   /** Hosts of its seeds were looked up, and the result is new. */
   seedsFound(crawl: CrawlView, found: SeedsFound): void;
+  /** A seed redirects to a host of its site, which joined the scope. */
+  seedFollowed(crawl: CrawlView, hop: { readonly from: string; readonly to: string }): void;
+  /** A seed brought no page: one of the first of its crawl. */
+  seedFaulted(crawl: CrawlView, fault: { readonly url: string; readonly why: string }): void;
   /** An operator paused it, or let it go on. */
   crawlPaused(crawl: CrawlView): void;
   crawlContinued(crawl: CrawlView): void;
@@ -60,6 +64,14 @@ export class EventStream implements FrontierEvents {
 
   seedsFound(...told: Parameters<FrontierEvents['seedsFound']>): void {
     for (const listener of this.#listeners) listener.seedsFound?.(...told);
+  }
+
+  seedFollowed(...told: Parameters<FrontierEvents['seedFollowed']>): void {
+    for (const listener of this.#listeners) listener.seedFollowed?.(...told);
+  }
+
+  seedFaulted(...told: Parameters<FrontierEvents['seedFaulted']>): void {
+    for (const listener of this.#listeners) listener.seedFaulted?.(...told);
   }
 
   crawlPaused(...told: Parameters<FrontierEvents['crawlPaused']>): void {

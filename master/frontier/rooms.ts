@@ -11,6 +11,7 @@ import { Outcomes } from './commit/outcomes.ts';
 import { Pipeline } from './commit/pipeline.ts';
 import { Reports } from './commit/reports.ts';
 import { Seeding } from './commit/seeding.ts';
+import { Sources } from './commit/sources.ts';
 import { Crawls, hasCrawls } from './crawl/crawls.ts';
 import { CrawlList } from './crawl-list.ts';
 import { Dispatcher } from './dispatch/dispatcher.ts';
@@ -63,7 +64,8 @@ export class FrontierRooms {
       ...{ commits, crawls, dispatcher, events, hashers, lifeCycle, politeness, results },
       memory: options.memory,
       outcomes: new Outcomes(earlier),
-      seeding: new Seeding(politeness, records, recent),
+      seeding: new Seeding(politeness, records, recent, store),
+      sources: new Sources(store),
     });
     const feedback = new Feedback(politeness, records, events);
     this.crawls = crawls;

@@ -16,6 +16,8 @@ type Shown = {
 const repaintEveryMs = 500;
 /** Crawls in the status block: it must fit on the terminal. */
 const crawlsShownMax = 12;
+/** Kinds of failures in a line. */
+const kindsShownMax = 4;
 /** Rates are averaged over about this long. */
 const rateOverMs = 5_000;
 
@@ -82,6 +84,8 @@ export class Progress {
       `${number(crawl.failed)} failed`,
       `${number(crawl.waiting)} waiting`,
     ];
+    const troubles = troublesOf(crawl);
+    if (troubles !== '') parts.splice(2, 1, `${number(crawl.failed)} failed (${troubles})`);
     if (rate !== undefined) parts.push(`${rate.toFixed(rate < 10 ? 1 : 0)}/s`);
     if (crawl.state !== 'running') parts.push(crawl.state);
     // An estimate is honest only while the queue shrinks: a growing one may bring any number.
@@ -101,6 +105,20 @@ export class Progress {
   }
 }
 
+/** Failures by kind, the most frequent first, those with a status by its number; of kinds that
+ *  were only tried again so far, an example. */
+function troublesOf({ errors, statuses, examples = {} }: CrawlStatus): string {
+  const { status: _, ...others } = errors;
+  const counts = [...Object.entries(statuses), ...Object.entries(others)].sort(
+    ([, a], [, b]) => b - a,
+  );
+  const tried = Object.entries(examples).filter(([kind]) => !(kind in errors));
+  return [
+    ...counts.slice(0, kindsShownMax).map(([name, count]) => `${name}: ${number(count)}`),
+    ...tried.slice(0, 1).map(([kind, text]) => `${kind}, trying again: ${text}`),
+  ].join(', ');
+}
+
 /** The state of the master, in one line. */
 function headOf(openCount: number, slaves: number): string {
   if (openCount === 0) {
@@ -118,10 +136,11 @@ export function summary(crawl: CrawlStatus, tookMs: number, folder: string): str
   // Links out of scope are expected; links in traps are worth a mention.
   const trapped = traps > 0 ? `, ${number(traps)} links skipped as traps` : '';
   const end = crawl.state === 'cancelled' ? 'was cancelled' : 'is done';
+  const why = crawl.ending?.why === 'cancelled' ? '' : `; ${crawl.ending?.text ?? ''}`;
   return (
     `crawl ${crawl.name} ${end} after ${duration(tookMs)}: ${number(crawl.pages)} pages${same}, ` +
-    `${number(crawl.images)} images, ${number(crawl.failed)} failed${buried}${excluded}${trapped}; ` +
-    `see ${folder}/pages.jsonl and ${folder}/img_src.txt`
+    `${number(crawl.images)} images, ${number(crawl.failed)} failed${buried}${excluded}${trapped}` +
+    `${why}; see ${folder}/pages.jsonl and ${folder}/img_src.txt`
   );
 }
 

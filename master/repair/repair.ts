@@ -202,6 +202,9 @@ class Rebuilding {
       this.#nextOf(key.readUInt32BE(0)).commit = commitOf(key) + 1;
       return { key, value };
     });
+    this.#table('sources', (key, value) =>
+      this.#crawls.has(key.readUInt32BE(0)) ? { key, value } : undefined,
+    );
     this.#table('buried', (key, value) => {
       if (!this.#crawls.has(key.readUInt32BE(0))) return undefined;
       add(this.#buried, key.readUInt32BE(0));
@@ -324,6 +327,8 @@ class Rebuilding {
     const next = this.#nextOf(id);
     const whole: CrawlRecord = {
       ...record,
+      // Rows that are lost are in it.
+      ledger: undefined,
       counters: { ...counters, waiting, seen: count, buried: this.#buried.get(id) ?? 0 },
       seenSum: [...words],
       nextSeq: Math.max(record.nextSeq, next.seq),

@@ -18,6 +18,8 @@ export const tables = [
   'recent',
   /** crawl, host, rank, sequence -> task. */
   'tasks',
+  /** crawl, sequence -> URL of a task that led to others. */
+  'sources',
   /** The key of a task -> what an earlier crawl knew of its URL. */
   'earlier',
   /** crawl, commit -> findings that a sink has not written yet. */

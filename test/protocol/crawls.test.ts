@@ -4,7 +4,15 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
 import type { Message, RawPeer } from '../support/raw-peer.ts';
-import { nextTask, release, report, type Task, timeout } from '../support/raw-slave.ts';
+import {
+  nextTask,
+  page,
+  pushed,
+  release,
+  report,
+  type Task,
+  timeout,
+} from '../support/raw-slave.ts';
 import { type Status, statusOf, Target } from '../support/target.ts';
 
 const target = await Target.open();
@@ -48,7 +56,13 @@ test('[C-1] a seed is on the disk when add is answered', async (t) => {
   await after.close();
 });
 
-test('[C-2] list has every crawl with its counters, and every session', async (t) => {
+/** Of a ledger. [C-40] */
+const noRow = {
+  ...{ admitted: 0, waiting: 0, pages: 0, redirects: 0, others: 0, failed: 0, excluded: 0 },
+  ...{ buried: 0, dropped: 0, replayed: 0 },
+};
+
+test('[C-2] [C-40] list has every crawl with its counters, and every session', async (t) => {
   const slave = await target.slave(t, 2);
   if (slave === undefined) return;
   const crawl = await target.crawl(slave, [target.seed()]);
@@ -69,8 +83,12 @@ test('[C-2] list has every crawl with its counters, and every session', async (t
     excluded: 0,
     skipped: {},
     errors: {},
+    statuses: {},
     known: 1,
     bytes: 0,
+    aliases: 0,
+    malformed: 0,
+    ledger: { page: { ...noRow, admitted: 1, waiting: 1 } },
   });
   const me = sessions.filter(({ role, leases }) => role === 'slave' && leases === 1);
   assert.equal(me.length, 1);
@@ -91,6 +109,54 @@ test('[C-2] a crawl of which nothing is left is finished, and runs again with a 
   assert.deepEqual([now['waiting'], now['leased'], now['unwritten']], [0, 0, 0]);
   await slave.must('crawl.add', { crawl, seeds: [target.seed()] });
   assert.equal((await statusOf(slave, crawl))['state'], 'running');
+  await slave.close();
+});
+
+test('[C-40] [C-41] the ledger names the end of every URL, and the crawl why it ended', async (t) => {
+  const slave = await target.slave(t, 4);
+  if (slave === undefined) return;
+  const [seed, gone, left] = [target.seed(), target.seed(), target.seed()];
+  const crawl = await target.crawl(slave, [seed, gone, left]);
+  const tasks: Task[] = [];
+  while (tasks.length < 3) tasks.push(...(await pushed(slave)));
+  for (const task of tasks) {
+    if (task['url'] === seed) await report(slave, task);
+    else if (task['url'] === gone) {
+      const error = { kind: 'dns', message: 'no address' };
+      const { task: name, lease } = task;
+      await slave.must('task.release', { task: name, lease, error, final: true });
+    } else {
+      const redirectedTo = 'http://elsewhere.invalid/';
+      await report(slave, task, { result: { ...page(seed), status: 301, redirectedTo } });
+    }
+  }
+  let now = await statusOf(slave, crawl);
+  while (now['state'] !== 'finished') now = await statusOf(slave, crawl);
+  const row = { ...noRow, admitted: 3, pages: 1, redirects: 1, buried: 1 };
+  assert.deepEqual(now['ledger'], { page: row });
+  assert.equal((now['ending'] as { why: string }).why, 'finished');
+  await slave.must('crawl.replay', { crawl });
+  const replayed = (await statusOf(slave, crawl))['ledger'];
+  assert.deepEqual(replayed, { page: { ...row, buried: 0, waiting: 1, replayed: 1 } });
+  assert.equal((await statusOf(slave, crawl))['ending'], undefined);
+  await slave.must('crawl.cancel', { crawl });
+  const cancelled = (await statusOf(slave, crawl))['ledger'];
+  assert.deepEqual(cancelled, { page: { ...row, buried: 0, dropped: 1, replayed: 1 } });
+  await slave.close();
+});
+
+test('[C-42] a seed that redirects within its site opens that host, without its secrets', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const seed = 'http://a-site.invalid/';
+  const to = `http://www.a-site.invalid/${Math.random()}`;
+  const crawl = await target.crawl(slave, [seed]);
+  const task = await nextTask(slave);
+  assert.equal(task.open, true);
+  await report(slave, task, { result: { ...page(seed), status: 301, redirectedTo: to } });
+  const next = await nextTask(slave);
+  assert.deepEqual([next.url, next.depth, next.open], [to, 0, undefined]);
+  await slave.must('crawl.cancel', { crawl });
   await slave.close();
 });
 

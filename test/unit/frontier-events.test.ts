@@ -8,9 +8,10 @@ const a = 'http://a.example';
 /** Writes down what is told, with the crawl's state at that time. */
 function record(world: World): string[] {
   const told: string[] = [];
-  const listener: Omit<FrontierEvents, 'counted' | 'robotsWanted'> = {
+  const listener: Omit<FrontierEvents, 'counted' | 'robotsWanted' | 'seedFaulted'> = {
     crawlMade: ({ name }, seeds) => told.push(`made ${name} of ${seeds.length}`),
     seedsFound: ({ name }, { unresolved }) => told.push(`found ${name} ${unresolved.length}`),
+    seedFollowed: ({ name }, { to }) => told.push(`followed ${name} ${to}`),
     crawlPaused: ({ state }) => told.push(`paused: ${state}`),
     crawlContinued: ({ state }) => told.push(`continued: ${state}`),
     crawlHeld: ({ held }, reason) => told.push(`held: ${held === reason}`),

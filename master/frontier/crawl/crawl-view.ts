@@ -3,7 +3,7 @@
  * the verbs of the frontier change it.
  */
 import type { CrawlState } from '../../../shared/crawl.ts';
-import type { CrawlStatus } from '../../../shared/protocol.ts';
+import type { CrawlEnding, CrawlStatus } from '../../../shared/protocol.ts';
 import type { CrawlCounters, CrawlRecord } from '../../store/records.ts';
 
 export interface CrawlView {
@@ -15,6 +15,8 @@ export interface CrawlView {
   readonly held: string | undefined;
   /** Neither finished nor cancelled. */
   readonly isOpen: boolean;
+  /** Why it ended; undefined: it has not. */
+  readonly ending: CrawlEnding | undefined;
   /** Nothing is left to fetch. */
   readonly isFetched: boolean;
   readonly counters: Readonly<CrawlCounters>;

@@ -9,12 +9,15 @@ import {
   productToken,
   trapLimitsSchema,
 } from '../../../shared/crawl.ts';
-import type { CrawlStatus } from '../../../shared/protocol.ts';
+import type { CrawlEnding, CrawlStatus } from '../../../shared/protocol.ts';
 import { isLoopback } from '../../../shared/url.ts';
 import {
   type CrawlCounters,
   type CrawlRecord,
   encodeTrapCounts,
+  type KeptHosts,
+  kindNumbers,
+  pageKind,
   type TrapCounts,
   trapsKey,
 } from '../../store/records.ts';
@@ -24,6 +27,8 @@ import type { Host, Manners } from '../politeness/host.ts';
 import type { TaskQueue } from '../tasks/tasks.ts';
 import { Books } from './books.ts';
 import type { CrawlView } from './crawl-view.ts';
+import { endingOf } from './ending.ts';
+import type { Ledger } from './ledger.ts';
 import type { OpenWork } from './open-work.ts';
 import type { PatternBudget } from './patterns.ts';
 import { Scope } from './scope.ts';
@@ -47,7 +52,7 @@ const nextStates: Readonly<Record<LastingState, readonly LastingState[]>> = {
 
 /** The hosts of its seeds, with their ports, and the blocks of those that were resolved. */
 export type KeptSeeds = {
-  readonly seedHosts: readonly string[];
+  readonly hosts: KeptHosts;
   readonly seedBlocks: readonly (readonly [host: string, blocks: readonly string[]])[];
 };
 
@@ -93,9 +98,9 @@ export class Crawl implements CrawlView {
     this.startedAt = record.startedAt;
     this.#openMsBefore = record.openMs ?? 0;
     this.#state = record.state;
-    this.books = new Books(record.counters, record.seenSum);
+    this.books = new Books(record);
     this.filter = filter;
-    this.scope = new Scope(record.spec, kept.seedHosts ?? [], patternBudget);
+    this.scope = new Scope(record.spec, kept.hosts ?? {}, patternBudget);
     this.seedHosts = new SeedHosts(record.spec, kept.seedBlocks);
     // Those that no look-up is needed for are not on record.
     for (const url of this.scope.seedUrls) this.seedHosts.settle(url, new Map());
@@ -136,6 +141,7 @@ export class Crawl implements CrawlView {
     const from = this.#state;
     assert.ok(nextStates[from].includes(state), `a crawl does not go from ${from} to ${state}`);
     this.#state = state;
+    if (state === 'cancelled') this.books.dropped();
   }
 
   get counters(): Readonly<CrawlCounters> {
@@ -159,6 +165,8 @@ export class Crawl implements CrawlView {
       uid: this.uid,
       specVersion: this.#specVersion,
       counters: this.counters,
+      ledger: this.books.ledger?.kept,
+      seeds: this.books.seeds.record,
       seenSum: this.books.seenSum,
       startedAt: this.startedAt,
       openMs: this.openMs,
@@ -257,8 +265,18 @@ export class Crawl implements CrawlView {
     return this.spec.maxPages !== undefined && this.counters.pages >= this.spec.maxPages;
   }
 
+  /** Why it ended; undefined: it has not. */
+  get ending(): CrawlEnding | undefined {
+    const { counters, spec, state } = this;
+    const seeds = this.books.seeds.record;
+    const admitted = this.books.ledger?.rows[pageKind]?.admitted ?? counters.known;
+    return endingOf({ state, spec, counters, seeds, admitted, waiting: this.open.waiting });
+  }
+
   status(): CrawlStatus {
     const { seen: _, sitemaps: __, earlier: ___, ...counters } = this.counters;
+    const { ledger, examples } = this.books;
+    const { ending } = this;
     return {
       name: this.name,
       state: this.#held === undefined ? this.#state : 'held',
@@ -266,6 +284,17 @@ export class Crawl implements CrawlView {
       leased: this.open.leased,
       unwritten: this.open.unwritten,
       ...counters,
+      ...(Object.keys(examples).length > 0 && { examples }),
+      ...(ledger && { ledger: namedRows(ledger) }),
+      ...(ending && { ending }),
     };
   }
+}
+
+function namedRows({ rows }: Ledger): NonNullable<CrawlStatus['ledger']> {
+  const named = Object.entries(kindNumbers).flatMap(([kind, number]) => {
+    const row = rows[number];
+    return row === undefined || row.admitted === 0 ? [] : [[kind, row] as const];
+  });
+  return Object.fromEntries(named) as NonNullable<CrawlStatus['ledger']>;
 }

@@ -17,6 +17,7 @@ import {
   decodeLastCrawl,
   decodeSeedHosts,
   decodeTrapCounts,
+  type KeptHosts,
   lastCrawlKey,
   parseTaskKey,
   seedHostOf,
@@ -34,6 +35,8 @@ import { PatternBudget, refusePatterns } from './patterns.ts';
 
 /** Crawls of one store, the ended ones included. */
 const crawlsMax = 1_000;
+/** Tables with rows of a crawl that go with it. */
+const erased = ['tasks', 'sources', 'earlier', 'seen', 'recent', 'buried', 'seeds'] as const;
 /** Rows erased in one commit. */
 const eraseBatch = 2_000;
 
@@ -159,7 +162,7 @@ export class Crawls {
 
   /** Removes what a cancelled crawl has in the store, a batch at a time. */
   async erase(crawl: Crawl, commits: GroupCommit): Promise<void> {
-    for (const table of ['tasks', 'earlier', 'seen', 'recent', 'buried', 'seeds'] as const) {
+    for (const table of erased) {
       while (true) {
         const rows = this.#rows(table, crawlKey(crawl.id), crawlKey(crawl.id + 1), eraseBatch);
         if (rows.length === 0) break;
@@ -198,14 +201,14 @@ export class Crawls {
   }
 
   #seedsOf(crawl: number): KeptSeeds {
-    let seedHosts: string[] = [];
+    let hosts: KeptHosts = { named: [], followed: [] };
     const seedBlocks: [string, string[]][] = [];
     for (const { key, value } of this.#rows('seeds', crawlKey(crawl), crawlKey(crawl + 1))) {
       const host = seedHostOf(key);
-      if (host === undefined) seedHosts = decodeSeedHosts(value);
+      if (host === undefined) hosts = decodeSeedHosts(value);
       else seedBlocks.push([host, decodeBlocks(value)]);
     }
-    return { seedHosts, seedBlocks };
+    return { hosts, seedBlocks };
   }
 
   #rows(table: Change['table'], from: Uint8Array, to: Uint8Array, limit?: number): Row[] {

@@ -110,6 +110,11 @@ export class Filter {
     this.#recent.add(words, at);
   }
 
+  /** Forgets what was settled: the crawl takes more URLs now. */
+  unsettle(): void {
+    this.#recent.clear();
+  }
+
   /** Counts it as known from now on; its key must be in the commit that is being gathered. */
   admit(words: Uint32Array, at: number): void {
     this.#pending.at(-1)?.add(words, at);

@@ -12,7 +12,7 @@
  * Called by the politeness and the frontier. Source: RFC 9309, sections 2.3 and 2.4.
  */
 import type { FetchErrorBody } from '../../../shared/requests.ts';
-import { type RobotsRecord, robotsKind, type TaskRecord } from '../../store/records.ts';
+import { kindNumbers, type RobotsRecord, type TaskRecord } from '../../store/records.ts';
 import { backOffMs, isLasting } from '../tasks/back-off.ts';
 import type { Task, TaskHome } from '../tasks/tasks.ts';
 import { robotsVerdict } from './access.ts';
@@ -181,7 +181,7 @@ export class RobotsGate implements ParsedHolder {
       remove: () => {},
     };
     return {
-      kind: robotsKind,
+      kind: kindNumbers.robots,
       level: 0,
       url: this.#url,
       depth: 0,

@@ -170,7 +170,7 @@ export class TaskQueue implements TaskHome {
   }
 
   #make(record: TaskRecord, { rank, seq }: Position, losses = 0): Task {
-    const { kind, level, url, depth, priority, attempts, notBefore } = record;
+    const { kind, level, url, depth, priority, attempts, notBefore, from } = record;
     const task: Task = {
       kind,
       level,
@@ -179,6 +179,7 @@ export class TaskQueue implements TaskHome {
       priority,
       attempts,
       notBefore,
+      from,
       queue: this,
       rank,
       seq,
