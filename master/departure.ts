@@ -24,6 +24,8 @@ export class Departure implements FrontierListener {
   readonly #crawls: Iterable<CrawlView>;
   readonly #notices: Notices;
   readonly #leaves: boolean;
+  /** There was a crawl: it may have been removed since. */
+  #hadCrawl = false;
   #heldTimer: NodeJS.Timeout | undefined;
 
   /** `leaves`: with `--exit-when-done`; otherwise it never does anything. */
@@ -45,6 +47,12 @@ export class Departure implements FrontierListener {
     setImmediate(() => this.look());
   }
 
+  crawlRemoved(): void {
+    this.#hadCrawl = true;
+    // As above.
+    setImmediate(() => this.look());
+  }
+
   crawlHeld(): void {
     this.#leaveIfHeld();
   }
@@ -61,7 +69,8 @@ export class Departure implements FrontierListener {
   #leaveIfDone(): void {
     if (!this.#leaves || !this.#master.isServing) return;
     const crawls = [...this.#crawls];
-    if (crawls.length > 0 && !crawls.some(({ isOpen }) => isOpen)) this.#master.leave();
+    this.#hadCrawl ||= crawls.length > 0;
+    if (this.#hadCrawl && !crawls.some(({ isOpen }) => isOpen)) this.#master.leave();
   }
 
   /** A master that leaves when all is done would wait for ever for crawls that are held. */

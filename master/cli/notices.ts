@@ -87,6 +87,10 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     );
   }
 
+  crawlRemoved({ name }: CrawlView): void {
+    this.#log.info({ crawl: name }, `crawl ${name} was removed; its rows are being erased`);
+  }
+
   /** The result files of the crawl are not as the master left them. */
   crawlHeld({ name }: CrawlView, reason: string): void {
     this.#log.error(

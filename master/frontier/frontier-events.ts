@@ -23,6 +23,8 @@ export interface FrontierEvents {
   crawlReleased(crawl: CrawlView, how?: Resumed): void;
   /** It is finished or cancelled. */
   crawlEnded(crawl: CrawlView): void;
+  /** An operator removed it: its name is free. */
+  crawlRemoved(crawl: CrawlView): void;
   /** About once a second: where the crawls stand. Two of these make a rate. */
   counted(crawls: Iterable<CrawlView>): void;
   /** A URL was given up, and is kept for inspection. */
@@ -80,6 +82,10 @@ export class EventStream implements FrontierEvents {
 
   crawlEnded(...told: Parameters<FrontierEvents['crawlEnded']>): void {
     for (const listener of this.#listeners) listener.crawlEnded?.(...told);
+  }
+
+  crawlRemoved(...told: Parameters<FrontierEvents['crawlRemoved']>): void {
+    for (const listener of this.#listeners) listener.crawlRemoved?.(...told);
   }
 
   counted(...told: Parameters<FrontierEvents['counted']>): void {

@@ -132,9 +132,11 @@ function recordedIn(path: string): [string, Lengths][] {
       const said = recordedLengths(key, Buffer.from(value));
       if (said !== undefined) lengths.set(said.crawl, said.lengths);
     });
-    return crawls.flatMap(({ id, name }): [string, Lengths][] => {
+    return crawls.flatMap(({ id, name, removal }): [string, Lengths][] => {
       const known = lengths.get(id);
-      return known === undefined ? [] : [[name, known]];
+      // The files of a removed crawl are gone, or those of a later one of its name.
+      const isGone = removal === 'deleting' || removal === 'erasing';
+      return known === undefined || isGone ? [] : [[name, known]];
     });
   } finally {
     copy.close();

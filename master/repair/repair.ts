@@ -26,12 +26,15 @@ import {
   crawlKey,
   cursorKey,
   decodeCrawl,
+  decodeLastCrawl,
   decodeTask,
   encodeCrawl,
   encodeCursor,
+  encodeLastCrawl,
   fingerprintKey,
   formatKey,
   formatVersion,
+  lastCrawlKey,
   parseTaskKey,
   secretKey,
   seedHostOf,
@@ -166,6 +169,8 @@ class Rebuilding {
   #isNewSecret = false;
   #isMetaWhole = false;
   #format = formatVersion;
+  /** The highest number that a crawl ever had. */
+  #lastCrawl = 0;
   #changes: Change[] = [];
   readonly #packs: Buffer[] = [];
   readonly #report: string[][] = [];
@@ -182,7 +187,9 @@ class Rebuilding {
     this.#table('crawls', (_key, value) => {
       // A copy: the secret would go on pointing into the page.
       const record = decodeCrawl(Buffer.from(value));
-      this.#crawls.set(record.id, record);
+      // Of a removed crawl nothing is wanted but its number.
+      if (record.removal === 'erasing') this.#lastCrawl = Math.max(this.#lastCrawl, record.id);
+      else this.#crawls.set(record.id, record);
       return undefined;
     });
     const seeded = new Set<number>();
@@ -207,13 +214,19 @@ class Rebuilding {
       add(this.#buried, key.readUInt32BE(0));
       return { key, value };
     });
-    for (const table of ['earlier', 'robots', 'breakers', 'paces'] as const) {
+    this.#table('earlier', (key, value) => {
+      const isKept = this.#crawls.has(key.readUInt32BE(0)) && !this.#isNewSecret;
+      return isKept ? { key, value } : undefined;
+    });
+    for (const table of ['robots', 'breakers', 'paces'] as const) {
       this.#table(table, (key, value) => (this.#isNewSecret ? undefined : { key, value }));
     }
     this.#table('items', (key, value) => ({ key, value }));
     await this.#seenKeys();
     this.#lengths(lengths);
     for (const record of this.#crawls.values()) this.#crawl(record);
+    const last = Math.max(this.#lastCrawl, ...this.#crawls.keys());
+    if (this.#format >= 3) this.#put('meta', lastCrawlKey, encodeLastCrawl(last));
     await this.#flush();
     const head = ['table', 'saved', 'lost or dropped'];
     return [...columns([head, ...this.#report]), ...this.#notes];
@@ -227,6 +240,7 @@ class Rebuilding {
       if (said !== undefined) known.add(said.crawl);
       if (key.equals(secretKey)) this.#secret = Buffer.from(value);
       else if (key.equals(formatKey)) this.#format = value[0] ?? formatVersion;
+      else if (key.equals(lastCrawlKey)) this.#lastCrawl = decodeLastCrawl(Buffer.from(value));
       else this.#put('meta', key, value);
     });
     this.#isMetaWhole = damage.length === 0;

@@ -75,7 +75,14 @@ export type CrawlRecord = {
   /** For how long masters had it open, by a clock that does not jump; what older ones wrote lacks
    *  it. */
   readonly openMs?: number;
+  /** It was removed, and is `cancelled`: how far that is. */
+  readonly removal?: Removal;
 };
+
+/** The end of a crawl that an operator removes. `writing`, `deleting`: the last results of it are
+ *  being written, or its files deleted, and its name is taken. `erasing`: only its rows are left,
+ *  and its name is free. */
+export type Removal = 'writing' | 'deleting' | 'erasing';
 
 /** Numbers of kinds of tasks, which never change: each kind has a module in `frontier/kinds`. Named
  *  here are those that rooms below it make: what a link leads to, and a host's robots.txt, which is
@@ -262,6 +269,11 @@ export type SinkCursor = {
 /** Where it is, in `meta`. `sink`: what the sink calls itself. */
 export function cursorKey(crawl: number, sink: string): Buffer {
   return Buffer.from(`sink/${crawl}/${sink}`);
+}
+
+/** What the keys of all cursors of a crawl begin with. */
+export function cursorPrefix(crawl: number): Buffer {
+  return Buffer.from(`sink/${crawl}/`);
 }
 
 /** The crawl and the sink of such a key; undefined: another key. */

@@ -15,6 +15,7 @@ import {
   type CrawlCounters,
   type CrawlRecord,
   encodeTrapCounts,
+  type Removal,
   type TrapCounts,
   trapsKey,
 } from '../../store/records.ts';
@@ -51,6 +52,12 @@ export type KeptSeeds = {
   readonly seedBlocks: readonly (readonly [host: string, blocks: readonly string[]])[];
 };
 
+/** What of a crawl is in rows of its own. */
+export type Kept = Partial<KeptSeeds> & { readonly trapCounts?: TrapCounts };
+
+/** What decides about its links. A crawl that is over takes no memory for it. */
+type Rules = { readonly scope: Scope; readonly seedHosts: SeedHosts; readonly traps: Traps };
+
 /** A host where a crawl has tasks in memory. */
 export type Place = { readonly crawl: Crawl; readonly host: Host; readonly queue: TaskQueue };
 
@@ -63,14 +70,15 @@ export class Crawl implements CrawlView {
   readonly uid: Uint8Array;
   readonly startedAt: number;
   readonly filter: Filter;
-  readonly scope: Scope;
-  readonly seedHosts: SeedHosts;
-  readonly traps: Traps;
   /** Its numbers, which it alone changes. */
   readonly books: Books;
   /** Those in memory, by the bytes of the host's hash: how a task on the wire names its host. */
   readonly queues = new Map<string, Place>();
+  readonly #readKept: () => Kept;
+  readonly #patternBudget: PatternBudget | undefined;
+  #rules: Rules | undefined;
   #state: LastingState;
+  #removal: Removal | undefined;
   #held: string | undefined;
   #isResolving = false;
   readonly #specVersion: number;
@@ -80,31 +88,82 @@ export class Crawl implements CrawlView {
   readonly #openMsBefore: number;
   readonly #openSince = performance.now();
 
+  /** `readKept` reads what the store has of it in other rows, when that is wanted. */
   constructor(
     record: CrawlRecord,
     filter: Filter,
-    kept: Partial<KeptSeeds> & { readonly trapCounts?: TrapCounts } = {},
+    readKept: () => Kept = () => ({}),
     patternBudget?: PatternBudget,
   ) {
     this.id = record.id;
     this.name = record.name;
     this.spec = record.spec;
-    this.secret = record.secret;
+    // Copies: the record's would keep its whole row in memory.
+    this.secret = Uint8Array.from(record.secret);
     this.startedAt = record.startedAt;
     this.#openMsBefore = record.openMs ?? 0;
     this.#state = record.state;
     this.books = new Books(record.counters, record.seenSum);
     this.filter = filter;
-    this.scope = new Scope(record.spec, kept.seedHosts ?? [], patternBudget);
-    this.seedHosts = new SeedHosts(record.spec, kept.seedBlocks);
-    // Those that no look-up is needed for are not on record.
-    for (const url of this.scope.seedUrls) this.seedHosts.settle(url, new Map());
-    this.traps = new Traps(trapLimitsSchema.parse(record.spec.traps ?? {}), kept.trapCounts ?? []);
+    this.#removal = record.removal;
+    this.#readKept = readKept;
+    this.#patternBudget = patternBudget;
     this.#nextSeq = record.nextSeq;
     this.#nextCommit = record.nextCommit;
     this.#nextRecord = record.nextRecord;
-    this.uid = record.uid;
+    this.uid = Uint8Array.from(record.uid);
     this.#specVersion = record.specVersion;
+  }
+
+  get scope(): Scope {
+    return this.#ruled.scope;
+  }
+
+  get seedHosts(): SeedHosts {
+    return this.#ruled.seedHosts;
+  }
+
+  get traps(): Traps {
+    return this.#ruled.traps;
+  }
+
+  get #ruled(): Rules {
+    this.#rules ??= this.#makeRules();
+    return this.#rules;
+  }
+
+  #makeRules(): Rules {
+    const { spec } = this;
+    const kept = this.#readKept();
+    const scope = new Scope(spec, kept.seedHosts ?? [], this.#patternBudget);
+    const seedHosts = new SeedHosts(spec, kept.seedBlocks);
+    // Those that no look-up is needed for are not on record.
+    for (const url of scope.seedUrls) seedHosts.settle(url, new Map());
+    const traps = new Traps(trapLimitsSchema.parse(spec.traps ?? {}), kept.trapCounts ?? []);
+    return { scope, seedHosts, traps };
+  }
+
+  /** True: it has ended, for now or for good, and nothing of it is under way. */
+  get isAtRest(): boolean {
+    const { isUnderWay, unwritten } = this.open;
+    return !this.isOpen && !isUnderWay && unwritten === 0;
+  }
+
+  /** Frees the memory that only an open crawl needs. All that it knows is on the disk. */
+  rest(): void {
+    this.#rules = undefined;
+    this.filter.sleep();
+  }
+
+  /** How far its removal is; undefined: nobody has removed it. */
+  get removal(): Removal | undefined {
+    return this.#removal;
+  }
+
+  /** An operator removes it: it is cancelled, if it was not. */
+  remove(removal: Removal): void {
+    if (this.#state !== 'cancelled') this.moveTo('cancelled');
+    this.#removal = removal;
   }
 
   get state(): LastingState {
@@ -162,6 +221,7 @@ export class Crawl implements CrawlView {
       seenSum: this.books.seenSum,
       startedAt: this.startedAt,
       openMs: this.openMs,
+      ...(this.#removal !== undefined && { removal: this.#removal }),
     };
   }
 
@@ -172,7 +232,7 @@ export class Crawl implements CrawlView {
 
   /** What puts the counts of its trap rules on record, if that is due. */
   trapChanges(atEnd = false): Change[] {
-    const counts = this.traps.unsaved(atEnd);
+    const counts = this.#rules?.traps.unsaved(atEnd);
     if (counts === undefined) return [];
     return [{ table: 'meta', key: trapsKey(this.id), value: encodeTrapCounts(counts) }];
   }
