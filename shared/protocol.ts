@@ -204,6 +204,7 @@ export type Replies = {
     begun?: { file: string; bytes: number; lines?: number; movedTo?: string }[];
   };
   'crawl.cancel': Record<never, never>;
+  'crawl.rename': Record<never, never>;
   /** With `files`: names of its result files, by what became of them. */
   'crawl.remove': { deleted?: string[]; kept?: string[] };
   'crawl.buried': {

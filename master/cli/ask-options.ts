@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { joinFlags, joining, makeCommand, whole } from '../../shared/cli.ts';
 import type { AskMaker, Common, Values } from './asks/asking.ts';
 import { type RemoveAsk, removeCommand } from './asks/remove.ts';
+import { type RenameAsk, renameCommand } from './asks/rename.ts';
 import {
   crawlName,
   makeSpec,
@@ -31,7 +32,8 @@ export type AskOptions = Common & {
       }
     | ({ verb: 'recrawl' } & Recrawl)
     | { verb: 'buried'; crawl: string; replay: boolean; url: string | undefined }
-    | RemoveAsk;
+    | RemoveAsk
+    | RenameAsk;
 };
 
 export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): Command[] {
@@ -136,6 +138,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
         }),
       ),
     removeCommand(maker, asked),
+    renameCommand(maker, asked),
   ];
 }
 

@@ -7,6 +7,7 @@ import { number, slavesText } from '../machine/progress.ts';
 import type { AskOptions } from './ask-options.ts';
 import type { Answer } from './asks/asking.ts';
 import { askRemove } from './asks/remove.ts';
+import { askRename } from './asks/rename.ts';
 import { recrawl } from './recrawl.ts';
 
 /** @throws ConfigError the operator must act · AuthError */
@@ -85,6 +86,8 @@ async function perform(master: MasterClient, question: AskOptions['ask']): Promi
       return await buried(master, question);
     case 'remove':
       return await askRemove(master, question);
+    case 'rename':
+      return await askRename(master, question);
     default:
       return question satisfies never;
   }

@@ -88,6 +88,10 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     );
   }
 
+  crawlRenamed({ name }: CrawlView, from: string): void {
+    this.#log.info({ crawl: name }, `crawl ${from} is now ${name}`);
+  }
+
   crawlRemoved({ name }: CrawlView): void {
     this.#log.info({ crawl: name }, `crawl ${name} was removed; its rows are being erased`);
   }

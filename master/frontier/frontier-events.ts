@@ -25,6 +25,8 @@ export interface FrontierEvents {
   crawlEnded(crawl: CrawlView): void;
   /** An operator removed it: its name is free. */
   crawlRemoved(crawl: CrawlView): void;
+  /** It has another name than `from` now. */
+  crawlRenamed(crawl: CrawlView, from: string): void;
   /** About once a second: where the crawls stand. Two of these make a rate. */
   counted(crawls: Iterable<CrawlView>): void;
   /** A URL was given up, and is kept for inspection. */
@@ -86,6 +88,10 @@ export class EventStream implements FrontierEvents {
 
   crawlRemoved(...told: Parameters<FrontierEvents['crawlRemoved']>): void {
     for (const listener of this.#listeners) listener.crawlRemoved?.(...told);
+  }
+
+  crawlRenamed(...told: Parameters<FrontierEvents['crawlRenamed']>): void {
+    for (const listener of this.#listeners) listener.crawlRenamed?.(...told);
   }
 
   counted(...told: Parameters<FrontierEvents['counted']>): void {

@@ -2,7 +2,8 @@
  * The frontier: everything known about URLs that are not yet done. This is its face: the rest of
  * the master calls these verbs and listens to `FrontierEvents`, and sees nothing else of it.
  *
- *     operators, programs   seed, recrawl, offer, pause, resume, cancel, remove, replay
+ *     operators, programs   seed, recrawl, offer, pause, resume, cancel, remove, rename,
+ *                           replay
  *     holders of leases     give, leave, heard, started, hop, extend, report, release
  *
  * Its owner makes it of `FrontierRooms`, which it also starts, drains and closes.
@@ -83,6 +84,12 @@ export class Frontier {
    *  are deleted. @throws CommandError E_NO_CRAWL, E_BAD_REQUEST it is being removed */
   async remove(name: string, files: boolean): Promise<Deleted> {
     return await this.#rooms.lifeCycle.remove(this.#rooms.crawls.named(name), files);
+  }
+
+  /** Gives a crawl, and the folder of its results, another name.
+   *  @throws CommandError E_NO_CRAWL, E_BAD_REQUEST the name is taken, or the folder stays */
+  async rename(name: string, to: string): Promise<void> {
+    await this.#rooms.lifeCycle.rename(this.#rooms.crawls.named(name), to);
   }
 
   /** Tries one URL that was given up again, or all of them. Returns their number.

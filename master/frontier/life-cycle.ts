@@ -3,7 +3,7 @@
  * by their sinks, cancelled, finished, removed. A crawl that has ended for good leaves its rows to
  * the eraser, which takes its time.
  */
-import { CommandError } from '../../shared/errors.ts';
+import { CommandError, ConfigError } from '../../shared/errors.ts';
 import type { ResultListener } from '../sinks/result-events.ts';
 import type { Resumed } from '../sinks/result-queue.ts';
 import type { Deleted } from '../sinks/sink.ts';
@@ -129,6 +129,7 @@ export class LifeCycle implements ResultListener<Crawl> {
    *  @throws CommandError E_BAD_REQUEST it is being removed */
   async remove(crawl: Crawl, files: boolean): Promise<Deleted> {
     if (this.#removing.has(crawl)) throw removedAlready(crawl);
+    if (crawl.renaming !== undefined) throw renamedNow(crawl);
     this.#removing.add(crawl);
     crawl.remove(files ? 'deleting' : 'writing');
     await this.#stop(crawl);
@@ -153,6 +154,65 @@ export class LifeCycle implements ResultListener<Crawl> {
     this.#eraseRemoved(crawl.id);
     events.crawlRemoved(crawl);
     return deleted ?? { deleted: [], kept: [] };
+  }
+
+  /** Gives a crawl another name. The intent is on record before its folder is moved, so that a
+   *  start can end it. @throws CommandError E_BAD_REQUEST it keeps its name */
+  async rename(crawl: Crawl, to: string): Promise<void> {
+    const { crawls, results } = this.#options;
+    if (crawl.removal !== undefined) throw removedAlready(crawl);
+    const refuse = (why: string) => new CommandError('E_BAD_REQUEST', why);
+    if (crawl.renaming !== undefined) throw renamedNow(crawl);
+    if (crawls.has(to)) throw refuse(`there is a crawl "${to}" already; choose another name`);
+    crawls.reserve(crawl, to);
+    crawl.renaming = to;
+    try {
+      if (await results.isTaken?.(to)) {
+        throw refuse(`there are results of the name "${to}" already; move them away`);
+      }
+      await this.#save(crawl);
+      await this.endRename(crawl, to, false);
+    } catch (error) {
+      crawl.renaming = undefined;
+      crawls.free(to);
+      if (error instanceof CommandError) throw error;
+      await this.#save(crawl);
+      throw error instanceof ConfigError ? refuse(error.message) : error;
+    }
+  }
+
+  /** Ends a renaming that is on record. @throws ConfigError a folder cannot be renamed */
+  async endRename(crawl: Crawl, to: string, isAgain: boolean): Promise<void> {
+    const { crawls, events, results } = this.#options;
+    const from = crawl.name;
+    const renamed = async () => {
+      crawl.renamed();
+      crawls.free(from);
+      await this.#save(crawl);
+    };
+    if (results.rename === undefined) await renamed();
+    else await results.rename(crawl, { from, to, isAgain }, renamed);
+    events.crawlRenamed(crawl, from);
+  }
+
+  /** Goes on with renamings of an earlier master, before any result file is opened. */
+  async restoreNames(): Promise<void> {
+    const { crawls } = this.#options;
+    for (const crawl of [...crawls]) {
+      const to = crawl.renaming;
+      if (to === undefined) continue;
+      try {
+        if (crawls.has(to)) throw new ConfigError(`there is a crawl "${to}"`);
+        crawls.reserve(crawl, to);
+        await this.endRename(crawl, to, true);
+      } catch (error) {
+        if (!(error instanceof ConfigError)) throw error;
+        // Somebody has made a folder of that name: the crawl keeps its own.
+        if (crawls.has(to) && crawls.named(to) === crawl) crawls.free(to);
+        crawl.renaming = undefined;
+        await this.#save(crawl);
+      }
+    }
   }
 
   /** Goes on with what an earlier master did not end. */
@@ -281,4 +341,8 @@ export class LifeCycle implements ResultListener<Crawl> {
 
 function removedAlready({ name }: Crawl): CommandError {
   return new CommandError('E_BAD_REQUEST', `the crawl "${name}" is being removed already`);
+}
+
+function renamedNow({ name }: Crawl): CommandError {
+  return new CommandError('E_BAD_REQUEST', `the crawl "${name}" is being renamed; try again`);
 }

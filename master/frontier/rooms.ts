@@ -92,6 +92,7 @@ export class FrontierRooms {
    *  @throws ConfigError the disk fails */
   async restore(): Promise<void> {
     const { results, store } = this.#options;
+    await this.lifeCycle.restoreNames();
     const unwritten = crawlsIn(store, 'results');
     for (const crawl of this.crawls) {
       if (crawl.isOpen || unwritten.has(crawl.id)) await results.restore?.(crawl);

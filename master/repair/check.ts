@@ -87,7 +87,11 @@ function check(file: StoreFile): void {
       read(tree, () => {}); // of another version: the format check reports that
     else if (!hasSum(name)) read(tree, (keys, at, bytes) => seen.add(keys, at, bytes));
     else if (name !== 'crawls') read(tree, summed(name));
-    else read(tree, summed(name, (value) => crawls.push(summedCrawl(value))));
+    else
+      read(
+        tree,
+        summed(name, (value) => crawls.push(summedCrawl(value))),
+      );
   }
   seen.compare(crawls);
   read(meta.free, freeTaker(used, meta), true);

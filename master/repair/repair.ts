@@ -98,11 +98,11 @@ function missingResults(salvage: Salvage, outFolder: string): string[] {
   });
   return crawls
     .filter(({ state }) => state !== 'cancelled')
-    .flatMap(({ id, name }) => {
-      const lengths = known.get(id);
+    .flatMap((crawl) => {
+      const lengths = known.get(crawl.id);
       // Without a record nothing was written, unless the record is lost.
       if (lengths === undefined && damage.length === 0) return [];
-      return missingFiles(join(outFolder, name), lengths);
+      return missingFiles(resultsOf(outFolder, crawl), lengths);
     });
 }
 
@@ -306,7 +306,7 @@ class Rebuilding {
       this.#salvage.table('results', (key, value) => {
         if (key.readUInt32BE(0) === crawl.id) readUnwritten(value, this.#format, written);
       });
-      readWritten(join(this.#outFolder, crawl.name), written);
+      readWritten(resultsOf(this.#outFolder, crawl), written);
       await this.#flush();
     }
     if (added > 0) this.#notes.push(`${number(added)} keys of seen were found in tasks and lines`);
@@ -314,9 +314,10 @@ class Rebuilding {
 
   /** A crawl whose files' lengths are lost goes on behind their last whole line. */
   #lengths(known: ReadonlySet<number>): void {
-    for (const { id, name } of this.#crawls.values()) {
+    for (const crawl of this.#crawls.values()) {
+      const { id, name } = crawl;
       if (known.has(id) || this.#isMetaWhole) continue; // or nothing was written yet
-      const lengths = lengthsOfFiles(join(this.#outFolder, name));
+      const lengths = lengthsOfFiles(resultsOf(this.#outFolder, crawl));
       this.#put('meta', ...this.#lengthsRow(id, lengths));
       if (lengths.pages > 0) {
         this.#notes.push(`crawl ${name} goes on at the end of its files: see their last lines`);
@@ -394,6 +395,13 @@ class Rebuilding {
       await this.#store.commit(decodeValue(pack) as Change[]);
     }
   }
+}
+
+/** The folder of a crawl's results. A crash may have come while they got another name. */
+function resultsOf(outFolder: string, { name, renaming }: CrawlRecord): string {
+  const folder = join(outFolder, name);
+  const isMoved = renaming !== undefined && !existsSync(folder);
+  return isMoved ? join(outFolder, renaming) : folder;
 }
 
 function add(counts: Map<number, number>, crawl: number): void {

@@ -9,7 +9,7 @@
  */
 import { lstat, mkdir, open, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { ConfigError } from '../../shared/errors.ts';
+import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { imageLinesOf, type Section } from '../store/result-rows.ts';
 import { type FileMark, OutFile, unusable } from './out-file.ts';
 import { lineOf } from './result-lines.ts';
@@ -53,6 +53,8 @@ export function filesKind(outFolder: string): SinkKind {
       const { marks, begun } = await beginAnew(folderOf(name), marksOf(mark));
       return { mark: marks, begun };
     },
+    isTaken: (crawl) => exists(folderOf(crawl)),
+    rename: (from, to, isAgain) => renameFolder(folderOf(from), folderOf(to), isAgain),
     remove: ({ name }, mark) => deleteFiles(folderOf(name), marksOf(mark)),
   };
 }
@@ -177,6 +179,23 @@ async function beginAnew(
   };
 }
 
+async function exists(path: string): Promise<boolean> {
+  return (await lstat(path).catch(() => undefined)) !== undefined;
+}
+
+/** @throws ConfigError it cannot be renamed */
+async function renameFolder(from: string, to: string, isAgain: boolean): Promise<void> {
+  const [isFrom, isTo] = [await exists(from), await exists(to)];
+  if (isTo && (isFrom || !isAgain)) throw new ConfigError(`${to} exists already; move it away`);
+  if (!isFrom) return;
+  try {
+    await rename(from, to);
+  } catch (error) {
+    throw new ConfigError(`cannot rename ${from}: ${messageOf(error)}`, error);
+  }
+  await syncFolder(dirname(to));
+}
+
 /** Deletes the files that were written, and their folder if nothing else is in it. One that is not
  *  as it was left, or a link, is somebody else's. */
 async function deleteFiles(folder: string, marks: FileMarks): Promise<Deleted> {
@@ -271,7 +290,6 @@ async function syncFolder(folder: string): Promise<void> {
 /** Moves what stands at a path to a free name beside it; undefined: nothing is there, or an empty
  *  file, which can be gone on with. @throws HeldError, ConfigError it cannot be moved */
 async function moveAside(path: string): Promise<string | undefined> {
-  const exists = async (at: string) => (await lstat(at).catch(() => undefined)) !== undefined;
   if (!(await exists(path))) return undefined;
   const found = await stat(path).catch(() => undefined);
   if (found?.isFile() && found.size === 0) return undefined;

@@ -26,6 +26,7 @@ import {
   type SinkKind,
   UnavailableError,
 } from './sink.ts';
+import { renameTargets } from './targets.ts';
 import { WaitingRows } from './waiting-rows.ts';
 
 /** A crawl, as far as its results go. */
@@ -191,6 +192,56 @@ export class ResultQueue<C extends ResultCrawl> {
       kept.push(...gone.kept);
     }
     return { deleted, kept };
+  }
+
+  /** Has this name results already? */
+  async isTaken(name: string): Promise<boolean> {
+    for (const kind of this.#options.sinks) if (await kind.isTaken(name)) return true;
+    return false;
+  }
+
+  /** Renames the targets of a crawl. In between nothing is written; `renamed` is called when they
+   *  have the new name, and resolves when that is on record.
+   *  @throws ConfigError a target cannot be renamed; all have the old name */
+  async rename(
+    crawl: C,
+    {
+      from,
+      to,
+      isAgain,
+    }: { readonly from: string; readonly to: string; readonly isAgain: boolean },
+    renamed: () => Promise<void>,
+  ): Promise<void> {
+    const outlets = this.#crawls.get(crawl)?.outlets ?? [];
+    while (outlets.some(({ isBusy }) => isBusy)) {
+      for (const outlet of outlets) await outlet.idle();
+    }
+    let fault: unknown;
+    const work = async () => {
+      try {
+        await renameTargets(this.#options.sinks, from, to, isAgain);
+        await renamed();
+      } catch (error) {
+        fault = error;
+      }
+      // Their paths have changed. A held one keeps its files, to be copied from /proc.
+      for (const outlet of outlets) if (isWriting(outlet)) await this.#openAgain(crawl, outlet);
+    };
+    // One thing at a time is done with each.
+    const done = work();
+    await Promise.all(outlets.map((outlet) => outlet.work(() => done, this.#options.onError)));
+    await done;
+    for (const outlet of outlets) this.#begin(crawl, outlet);
+    if (fault !== undefined) throw fault;
+  }
+
+  async #openAgain(crawl: C, outlet: Outlet): Promise<void> {
+    const { sink: before } = outlet;
+    if (before === undefined) return;
+    await this.#guarded(crawl, outlet, async () => {
+      outlet.sink = await outlet.kind.open(crawl, outlet.mark);
+      await before.close();
+    });
   }
 
   /** Its crawl has finished: closes the targets, which are opened again if it goes on. */

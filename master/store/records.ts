@@ -77,6 +77,8 @@ export type CrawlRecord = {
   readonly openMs?: number;
   /** It was removed, and is `cancelled`: how far that is. */
   readonly removal?: Removal;
+  /** It is getting this name: the folder of its results may have it already. */
+  readonly renaming?: string;
 };
 
 /** The end of a crawl that an operator removes. `writing`, `deleting`: the last results of it are

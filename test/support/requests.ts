@@ -225,6 +225,11 @@ export const requests: readonly {
     bad: [...wrongCrawl, { crawl: 'a', files: 1 }],
   },
   {
+    verb: 'crawl.rename',
+    good: { crawl: 'conformance-never', to: 'conformance-no-more' },
+    bad: [...wrongCrawl, ...['', '..', 'a/b', 7, null].map((to) => ({ crawl: 'a', to }))],
+  },
+  {
     verb: 'crawl.buried',
     good: { crawl: 'conformance-never' },
     bad: [

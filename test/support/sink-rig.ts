@@ -165,6 +165,8 @@ export class SinkRig {
       prepare: (crawl) => kind.prepare(crawl),
       beginAnew: (crawl, mark) => kind.beginAnew(crawl, mark),
       remove: (crawl, mark) => kind.remove(crawl, mark),
+      isTaken: (crawl) => kind.isTaken(crawl),
+      rename: (from, to, isAgain) => kind.rename(from, to, isAgain),
       open: async (crawl, mark) => {
         const sink = await kind.open(crawl, mark);
         this.#opened.push(sink);
@@ -218,6 +220,12 @@ export class ArrayKind implements SinkKind {
     this.target = [];
     return { mark: 0, begun };
   }
+
+  async isTaken() {
+    return false;
+  }
+
+  async rename() {}
 
   async remove() {
     this.target = undefined;

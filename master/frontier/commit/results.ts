@@ -28,6 +28,14 @@ export interface ResultsPort {
   giveUp?(crawl: Crawl): Promise<void>;
   /** The crawl is removed: see `ResultQueue`. @throws ConfigError a file cannot be deleted */
   remove?(crawl: Crawl, files: boolean): Promise<Deleted>;
+  /** Has this name results already? */
+  isTaken?(name: string): Promise<boolean>;
+  /** Renames the results of a crawl: see `ResultQueue`. @throws ConfigError they cannot be */
+  rename?(
+    crawl: Crawl,
+    names: { readonly from: string; readonly to: string; readonly isAgain: boolean },
+    renamed: () => Promise<void>,
+  ): Promise<void>;
   /** The crawl has finished: frees what only an open one needs. */
   rest?(crawl: Crawl): Promise<void>;
 }

@@ -63,7 +63,8 @@ export type Place = { readonly crawl: Crawl; readonly host: Host; readonly queue
 
 export class Crawl implements CrawlView {
   readonly id: number;
-  readonly name: string;
+  /** Another one that it is getting, on record before anything is moved. */
+  renaming: string | undefined;
   readonly spec: CrawlRecord['spec'];
   readonly secret: Uint8Array;
   /** 16 random bytes: no other crawl of any master has them. */
@@ -74,6 +75,7 @@ export class Crawl implements CrawlView {
   readonly books: Books;
   /** Those in memory, by the bytes of the host's hash: how a task on the wire names its host. */
   readonly queues = new Map<string, Place>();
+  #name: string;
   readonly #readKept: () => Kept;
   readonly #patternBudget: PatternBudget | undefined;
   #rules: Rules | undefined;
@@ -96,7 +98,8 @@ export class Crawl implements CrawlView {
     patternBudget?: PatternBudget,
   ) {
     this.id = record.id;
-    this.name = record.name;
+    this.#name = record.name;
+    this.renaming = record.renaming;
     this.spec = record.spec;
     // Copies: the record's would keep its whole row in memory.
     this.secret = Uint8Array.from(record.secret);
@@ -113,6 +116,16 @@ export class Crawl implements CrawlView {
     this.#nextRecord = record.nextRecord;
     this.uid = Uint8Array.from(record.uid);
     this.#specVersion = record.specVersion;
+  }
+
+  get name(): string {
+    return this.#name;
+  }
+
+  /** It has the name that it was getting. */
+  renamed(): void {
+    this.#name = this.renaming ?? this.#name;
+    this.renaming = undefined;
   }
 
   get scope(): Scope {
@@ -221,6 +234,7 @@ export class Crawl implements CrawlView {
       seenSum: this.books.seenSum,
       startedAt: this.startedAt,
       openMs: this.openMs,
+      ...(this.renaming !== undefined && { renaming: this.renaming }),
       ...(this.#removal !== undefined && { removal: this.#removal }),
     };
   }

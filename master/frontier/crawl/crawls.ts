@@ -82,11 +82,11 @@ export class Crawls {
   }
 
   [Symbol.iterator](): IterableIterator<Crawl> {
-    return this.#byName.values();
+    return this.#byId.values();
   }
 
   get size(): number {
-    return this.#byName.size;
+    return this.#byId.size;
   }
 
   /** The highest number that a crawl had. */
@@ -195,6 +195,16 @@ export class Crawls {
     const crawl = parts && this.#byId.get(parts.crawl);
     if (parts === undefined || crawl === undefined || crawl.state === 'cancelled') return undefined;
     return this.queues.find(crawl, key, parts);
+  }
+
+  /** Takes one more name for a crawl, which it is getting. */
+  reserve(crawl: Crawl, name: string): void {
+    this.#byName.set(name, crawl);
+  }
+
+  /** A name of a crawl is free again. */
+  free(name: string): void {
+    this.#byName.delete(name);
   }
 
   /** From now on its name is free; its rows are to be erased. */

@@ -1,5 +1,5 @@
-/** Verbs of operators: add, recrawl, list, pause, resume, cancel, remove, buried, replay. Source:
- *  PROTOCOL.md [C-1]..[C-7], [C-20], [C-30], [C-31], [C-40], [C-41]. */
+/** Verbs of operators: add, recrawl, list, pause, resume, cancel, remove, rename, buried, replay.
+ *  Source: PROTOCOL.md [C-1]..[C-7], [C-20], [C-30], [C-31], [C-40]..[C-42]. */
 import { basename } from 'node:path';
 import type { Replies } from '../../../shared/protocol.ts';
 import type { Requests } from '../../../shared/requests.ts';
@@ -75,12 +75,21 @@ export async function cancel(
 }
 
 export async function remove(
-  { frontier }: CommandPorts,
+  { frontier, backups }: CommandPorts,
   _peer: Peer,
   { crawl, files = false }: Requests['crawl.remove'],
 ): Promise<Replies['crawl.remove']> {
-  const { deleted, kept } = await frontier.remove(crawl, files);
+  const { deleted, kept } = await backups.alone(() => frontier.remove(crawl, files));
   return files ? { deleted: [...deleted], kept: [...kept] } : {};
+}
+
+export async function rename(
+  { frontier, backups }: CommandPorts,
+  _peer: Peer,
+  { crawl, to }: Requests['crawl.rename'],
+): Promise<Replies['crawl.rename']> {
+  await backups.alone(() => frontier.rename(crawl, to));
+  return {};
 }
 
 export function buried(

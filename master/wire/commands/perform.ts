@@ -35,6 +35,7 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'crawl.resume': crawls.resume,
   'crawl.cancel': crawls.cancel,
   'crawl.remove': crawls.remove,
+  'crawl.rename': crawls.rename,
   'crawl.buried': crawls.buried,
   'crawl.replay': crawls.replay,
   backup,
