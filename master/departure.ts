@@ -25,6 +25,8 @@ export class Departure implements FrontierListener {
   readonly #crawls: Iterable<CrawlView>;
   readonly #notices: Notices;
   readonly #leaves: boolean;
+  /** There was a crawl: it may have been removed since. */
+  #hadCrawl = false;
   #heldTimer: NodeJS.Timeout | undefined;
   #exitCode: number = exitCodes.done;
 
@@ -48,6 +50,12 @@ export class Departure implements FrontierListener {
     setImmediate(() => this.look());
   }
 
+  crawlRemoved(): void {
+    this.#hadCrawl = true;
+    // As above.
+    setImmediate(() => this.look());
+  }
+
   crawlHeld(): void {
     this.#leaveIfHeld();
   }
@@ -64,7 +72,8 @@ export class Departure implements FrontierListener {
   #leaveIfDone(): void {
     if (!this.#leaves || !this.#master.isServing) return;
     const crawls = [...this.#crawls];
-    if (crawls.length > 0 && !crawls.some(({ isOpen }) => isOpen)) {
+    this.#hadCrawl ||= crawls.length > 0;
+    if (this.#hadCrawl && !crawls.some(({ isOpen }) => isOpen)) {
       this.#master.leave(this.#exitCode);
     }
   }

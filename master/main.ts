@@ -2,8 +2,10 @@
 import { runMain } from '../shared/cli.ts';
 import { visible } from '../shared/visible.ts';
 import { ask } from './cli/ask.ts';
+import { compactedText } from './cli/notices.ts';
 import { parseMasterOptions } from './cli/options.ts';
 import { Master } from './master.ts';
+import { compact } from './repair/compact.ts';
 import { repair } from './repair/repair.ts';
 
 // A log without room or reader must not end a crawl.
@@ -17,6 +19,10 @@ await runMain('master', async () => {
   }
   if (options.kind === 'repair') {
     for (const line of await repair(options)) console.log(visible(line));
+    return;
+  }
+  if (options.kind === 'compact') {
+    console.log(compactedText(await compact(options)));
     return;
   }
   if (options.kind === 'selftest') {

@@ -41,6 +41,7 @@ import {
 } from './refusals.ts';
 import { Backups } from './repair/backup.ts';
 import { refuseDamagedStore } from './repair/check.ts';
+import { compactStore, forgetUnfinished } from './repair/compact.ts';
 import { ResultStream } from './sinks/result-events.ts';
 import { ResultQueue } from './sinks/result-queue.ts';
 import { sinkKinds } from './sinks/sinks.ts';
@@ -112,10 +113,14 @@ export class Master implements Leaver, SlavesMaster {
     const folder = DataFolder.open(options.dataFolder);
     try {
       refuseFullDisk(options);
+      forgetUnfinished(options.dataFolder);
       refuseDamagedStore(storeFile(storeFolder), options.outFolder);
+      const compacts = options.compact && existsSync(storeFile(storeFolder));
+      const compacted = compacts ? await compactStore(options.dataFolder) : undefined;
       const store = await openLmdbStore(storeFolder);
       await upgrade(store);
       const master = new Master(options, folder, store);
+      if (compacted !== undefined) master.#notices.compacted(compacted);
       await master.#serve();
       return master;
     } catch (error) {

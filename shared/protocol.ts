@@ -229,6 +229,8 @@ export type Replies = {
   'crawl.list': {
     crawls: CrawlStatus[];
     sessions: { name: string; role: string; leases: number; proxies?: readonly ProxyTrouble[] }[];
+    /** Removed crawls whose rows are being erased: how many, and the first names. */
+    removing?: { count: number; names: string[] };
   };
   /** `state`: the state of the crawl now. */
   'crawl.pause': { state: CrawlState };
@@ -238,6 +240,9 @@ export type Replies = {
     begun?: { file: string; bytes: number; lines?: number; movedTo?: string }[];
   };
   'crawl.cancel': Record<never, never>;
+  'crawl.rename': Record<never, never>;
+  /** With `files`: names of its result files, by what became of them. */
+  'crawl.remove': { deleted?: string[]; kept?: string[] };
   'crawl.buried': {
     urls: { url: string; kind: FetchErrorKind; message: string; attempts: number }[];
     next?: Uint8Array;

@@ -198,6 +198,21 @@ export const requestSchemas = {
     newFiles: z.boolean().optional(),
   }),
   'crawl.cancel': ofCrawl('crawl.cancel'),
+  /** Ends a crawl and forgets it. [C-40] */
+  'crawl.remove': z.strictObject({
+    verb: z.literal('crawl.remove'),
+    id: z.int().min(0),
+    crawl: crawlNameSchema,
+    /** Delete its result files, too. [C-41] */
+    files: z.boolean().optional(),
+  }),
+  /** Another name for a crawl, and for the folder of its results. [C-42] */
+  'crawl.rename': z.strictObject({
+    verb: z.literal('crawl.rename'),
+    id: z.int().min(0),
+    crawl: crawlNameSchema,
+    to: crawlNameSchema,
+  }),
   /** Buried URLs of a crawl, `limit` at a time, from the one after `after`. */
   'crawl.buried': z.strictObject({
     verb: z.literal('crawl.buried'),

@@ -5,6 +5,9 @@ import type { CrawlStatus, Replies } from '../../shared/protocol.ts';
 import { visible, visibleJson, visibleLines } from '../../shared/visible.ts';
 import { number, slavesText } from '../machine/progress.ts';
 import type { AskOptions } from './ask-options.ts';
+import type { Answer } from './asks/asking.ts';
+import { askRemove } from './asks/remove.ts';
+import { askRename } from './asks/rename.ts';
 import { recrawl } from './recrawl.ts';
 
 /** @throws ConfigError the operator must act · AuthError */
@@ -37,8 +40,6 @@ async function join({ master: { host, port, authkey, tls } }: AskOptions): Promi
 }
 
 const connectMs = 5_000;
-
-type Answer = { readonly text: string; readonly answer: unknown };
 
 async function perform(master: MasterClient, question: AskOptions['ask']): Promise<Answer> {
   switch (question.verb) {
@@ -83,6 +84,10 @@ async function perform(master: MasterClient, question: AskOptions['ask']): Promi
     }
     case 'buried':
       return await buried(master, question);
+    case 'remove':
+      return await askRemove(master, question);
+    case 'rename':
+      return await askRename(master, question);
     default:
       return question satisfies never;
   }
@@ -152,7 +157,7 @@ async function buried(
   return { text: lines.length === 0 ? none : lines.join('\n'), answer: all };
 }
 
-function statusText({ crawls, sessions }: Replies['crawl.list']): string {
+function statusText({ crawls, sessions, removing }: Replies['crawl.list']): string {
   const slaves = sessions.filter(({ role }) => role === 'slave');
   const head = ['crawl', 'state', 'pages', 'images', 'failed', 'buried', 'waiting', 'leased'];
   const rows = crawls.map((crawl) => [crawl.name, crawl.state, ...counts(crawl)]);
@@ -170,6 +175,12 @@ function statusText({ crawls, sessions }: Replies['crawl.list']): string {
       lines.push(visible(`${name}:   for example ${text}`));
     if (ending !== undefined) lines.push(visible(`${name}: ${ending.text}`));
     if (Object.keys(skipped).length > 0) lines.push(`${name}: links skipped: ${byName(skipped)}`);
+  }
+  if (removing !== undefined) {
+    const { count, names } = removing;
+    const first = names.slice(0, 3).join(', ');
+    const more = count > 3 ? ` and ${number(count - 3)} more` : '';
+    lines.push(`removed, rows are being erased: ${first}${more}`);
   }
   lines.push('', slavesText(slaves.length));
   for (const { name, leases, proxies = [] } of slaves) {

@@ -16,6 +16,7 @@ import type { FrontierListener } from '../frontier/frontier-events.ts';
 import { megabytes, type Shortage } from '../machine/disk-room.ts';
 import { summary } from '../machine/progress.ts';
 import type { Made } from '../repair/backup.ts';
+import type { Compacted } from '../repair/compact.ts';
 import { fileNames } from '../sinks/files.ts';
 import type { ResultListener } from '../sinks/result-events.ts';
 import type { Resumed } from '../sinks/result-queue.ts';
@@ -98,6 +99,14 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     const text = summary(crawl.status(), crawl.openMs, folder);
     if (crawl.ending?.why === 'unanswered') this.#log.warn({ crawl: crawl.name }, text);
     else this.#log.info(text);
+  }
+
+  crawlRenamed({ name }: CrawlView, from: string): void {
+    this.#log.info({ crawl: name }, `crawl ${from} is now ${name}`);
+  }
+
+  crawlRemoved({ name }: CrawlView): void {
+    this.#log.info({ crawl: name }, `crawl ${name} was removed; its rows are being erased`);
   }
 
   /** The result files of the crawl are not as the master left them. */
@@ -239,6 +248,10 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     this.#log.info(`backed up ${(bytes / 1e6).toFixed(1)} MB to ${folder}`);
   }
 
+  compacted(sizes: Compacted): void {
+    this.#log.info(compactedText(sizes));
+  }
+
   workerJoined(worker: string): void {
     this.#log.info({ worker }, 'Python worker joined');
   }
@@ -259,6 +272,11 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     const MiB = Math.round(usedBytes / 2 ** 20);
     this.#log.warn({ MiB }, 'memory is short, so peers wait; raise --memory-limit if this lasts');
   }
+}
+
+export function compactedText({ before, after }: Compacted): string {
+  const mb = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;
+  return `compacted the store: ${mb(before)} before, ${mb(after)} after`;
 }
 
 /** Returns the first texts, in one line. */

@@ -16,10 +16,17 @@ type RepairOptions = {
   readonly withoutResults: boolean;
 };
 
+/** The subcommand that compacts the store while no master runs. */
+type CompactOptions = {
+  readonly kind: 'compact';
+  readonly dataFolder: string;
+  readonly outFolder: string;
+};
+
 /** Another program's command line: `selftest.js` reads it. */
 type SelftestOptions = { readonly kind: 'selftest' };
 
-type MasterOptions = ServeOptions | AskOptions | RepairOptions | SelftestOptions;
+type MasterOptions = ServeOptions | AskOptions | RepairOptions | CompactOptions | SelftestOptions;
 
 type Values = Record<string, unknown>;
 
@@ -51,11 +58,12 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
   program.action((seeds: string[]) => {
     options = serveOptions(program, seeds, env);
   });
-  const take = (given: AskOptions | RepairOptions) => {
+  const take = (given: AskOptions | RepairOptions | CompactOptions) => {
     options = given;
   };
   for (const command of subcommands(take, env)) program.addCommand(command);
   program.addCommand(repairCommand(take, env));
+  program.addCommand(compactCommand(take, env));
   program
     .command('selftest')
     .description('test on this machine that no page is lost when processes are killed')
@@ -102,6 +110,20 @@ function repairCommand(take: (options: RepairOptions) => void, env: NodeJS.Proce
       dataFolder: String(values['data']),
       outFolder: String(values['out']),
       withoutResults: values['withoutResults'] === true,
+    }),
+  );
+}
+
+function compactCommand(take: (options: CompactOptions) => void, env: NodeJS.ProcessEnv): Command {
+  const command = makeCommand('compact', env).description(
+    'give back the disk space that the store no longer uses; stop the master first',
+  );
+  for (const option of folderFlags()) command.addOption(option);
+  return command.action((values: Values) =>
+    take({
+      kind: 'compact',
+      dataFolder: String(values['data']),
+      outFolder: String(values['out']),
     }),
   );
 }

@@ -104,6 +104,9 @@ const serveFields = {
   exitWhenDone: switched().describe(
     '--exit-when-done  exit with code 0 when every crawl is finished',
   ),
+  compact: switched().describe(
+    '--compact  compact the store before the start, to free the disk space of removed crawls',
+  ),
   diskReserve: whole(1, 1_000_000)
     .default(256)
     .describe('--disk-reserve <mb>  minimum free disk space, in MB; below it, the master waits'),

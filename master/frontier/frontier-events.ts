@@ -27,6 +27,10 @@ export interface FrontierEvents {
   crawlReleased(crawl: CrawlView, how?: Resumed): void;
   /** It is finished or cancelled. */
   crawlEnded(crawl: CrawlView): void;
+  /** An operator removed it: its name is free. */
+  crawlRemoved(crawl: CrawlView): void;
+  /** It has another name than `from` now. */
+  crawlRenamed(crawl: CrawlView, from: string): void;
   /** About once a second: where the crawls stand. Two of these make a rate. */
   counted(crawls: Iterable<CrawlView>): void;
   /** A URL was given up, and is kept for inspection. */
@@ -92,6 +96,14 @@ export class EventStream implements FrontierEvents {
 
   crawlEnded(...told: Parameters<FrontierEvents['crawlEnded']>): void {
     for (const listener of this.#listeners) listener.crawlEnded?.(...told);
+  }
+
+  crawlRemoved(...told: Parameters<FrontierEvents['crawlRemoved']>): void {
+    for (const listener of this.#listeners) listener.crawlRemoved?.(...told);
+  }
+
+  crawlRenamed(...told: Parameters<FrontierEvents['crawlRenamed']>): void {
+    for (const listener of this.#listeners) listener.crawlRenamed?.(...told);
   }
 
   counted(...told: Parameters<FrontierEvents['counted']>): void {

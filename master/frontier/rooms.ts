@@ -4,6 +4,9 @@
  * `Reports`, the sinks tell `LifeCycle`, and all tell the listeners of `FrontierEvents`.
  */
 import { clockMs } from '../machine/clock.ts';
+import { Eraser } from '../store/eraser.ts';
+import { afterPrefix, crawlKey, cursorPrefix, trapsKey } from '../store/records.ts';
+import type { CrawlTable, Store } from '../store/store.ts';
 import { Admission } from './admission.ts';
 import { Buried } from './commit/buried.ts';
 import { EarlierPages } from './commit/earlier-pages.ts';
@@ -38,6 +41,7 @@ export class FrontierRooms {
   readonly buried: Buried;
   readonly list: CrawlList;
   readonly #options: FrontierOptions;
+  readonly #eraser: Eraser;
 
   constructor(options: FrontierOptions) {
     const { store, commits, results, events, hostSecret } = options;
@@ -58,7 +62,12 @@ export class FrontierRooms {
     const crawls = new Crawls({ ...options, politeness, recent });
     const names = new TaskNames(hostSecret, hashers.nested);
     const dispatcher = new Dispatcher({ ...options, crawls, politeness, names, records });
-    const lifeCycle = new LifeCycle({ crawls, dispatcher, commits, results, events });
+    this.#eraser = new Eraser(store, commits);
+    const metaKeysOf = (crawl: number) => metaKeys(store, crawl);
+    const lifeCycle = new LifeCycle({
+      ...{ crawls, dispatcher, commits, results, events, metaKeysOf },
+      eraser: this.#eraser,
+    });
     const earlier = new EarlierPages(store);
     const pipeline = new Pipeline({
       ...{ commits, crawls, dispatcher, events, hashers, lifeCycle, politeness, results },
@@ -79,15 +88,18 @@ export class FrontierRooms {
     this.list = new CrawlList({ crawls, dispatcher, earlier, buried: this.buried });
     politeness.tell(this.reports);
     dispatcher.tell(this.reports);
-    // A crash may have come in the middle of it.
-    for (const crawl of crawls) {
-      if (crawl.state === 'cancelled' && crawl.counters.seen > 0) void lifeCycle.erase(crawl);
-    }
   }
 
-  /** Takes up what an earlier master left unwritten. @throws ConfigError the disk fails */
+  /** Takes up what an earlier master left unwritten, or did not remove to the end.
+   *  @throws ConfigError the disk fails */
   async restore(): Promise<void> {
-    for (const crawl of this.crawls) await this.#options.results.restore?.(crawl);
+    const { results, store } = this.#options;
+    await this.lifeCycle.restoreNames();
+    const unwritten = crawlsIn(store, 'results');
+    for (const crawl of this.crawls) {
+      if (crawl.isOpen || unwritten.has(crawl.id)) await results.restore?.(crawl);
+    }
+    await this.lifeCycle.restore();
   }
 
   /** Looks up hosts of seeds that an earlier master did not find. */
@@ -114,11 +126,32 @@ export class FrontierRooms {
   async close(): Promise<void> {
     const { commits } = this.#options;
     this.dispatcher.close();
+    this.#eraser.close();
+    this.lifeCycle.close();
     await commits.flushed();
     for (const crawl of this.crawls) {
-      if (crawl.state === 'cancelled') continue;
+      if (crawl.state === 'cancelled' || !crawl.filter.isAwake) continue;
       const changes = await crawl.filter.save(crawl.lastCommit).catch(() => []);
       await commits.written([...changes, ...crawl.trapChanges(true)]);
     }
   }
+}
+
+/** Numbers of the crawls that have rows in a table, found without reading all of them. */
+function crawlsIn(store: Store, table: CrawlTable): Set<number> {
+  const found = new Set<number>();
+  const to = afterPrefix(crawlKey(2 ** 32 - 1));
+  for (let from = crawlKey(0); ; ) {
+    const [key] = store.keys(table, { from, to, limit: 1 });
+    if (key === undefined) return found;
+    const crawl = key.readUInt32BE(0);
+    found.add(crawl);
+    from = crawlKey(crawl + 1);
+  }
+}
+
+/** The keys of a crawl in `meta`. */
+function metaKeys(store: Store, crawl: number): Buffer[] {
+  const from = cursorPrefix(crawl);
+  return [trapsKey(crawl), ...store.keys('meta', { from, to: afterPrefix(from) })];
 }

@@ -9,7 +9,7 @@ import type { CrawlStatus } from '../../shared/protocol.ts';
 
 /** The state that it shows, read each time. */
 type Shown = {
-  readonly crawls: Iterable<{ status(): CrawlStatus }>;
+  readonly crawls: Iterable<{ readonly isOpen: boolean; status(): CrawlStatus }>;
   readonly peers: { readonly slaveCount: number };
 };
 
@@ -20,6 +20,8 @@ const crawlsShownMax = 12;
 const kindsShownMax = 4;
 /** Rates are averaged over about this long. */
 const rateOverMs = 5_000;
+/** Rates of crawls that are over, which are kept for one that goes on. */
+const ratesSpare = 100;
 
 export class Progress {
   readonly #log: Logger;
@@ -43,7 +45,7 @@ export class Progress {
     }
     const show = () => (this.#repaints ? this.#paint() : this.#logLines());
     // Without a first sample, the first line would have no rate.
-    for (const crawl of shown.crawls) this.#rate(crawl.status());
+    for (const crawl of this.#open) this.#rate(crawl);
     this.#timer = setInterval(show, this.#repaints ? repaintEveryMs : everyMs);
   }
 
@@ -73,7 +75,11 @@ export class Progress {
   }
 
   get #open(): CrawlStatus[] {
-    return [...this.#shown.crawls].map((crawl) => crawl.status()).filter(isOpen);
+    const open = [...this.#shown.crawls].filter(({ isOpen }) => isOpen);
+    for (const name of this.#rates.keys()) {
+      if (this.#rates.size > open.length + ratesSpare) this.#rates.delete(name);
+    }
+    return open.map((crawl) => crawl.status());
   }
 
   #describe(crawl: CrawlStatus): string {
@@ -180,8 +186,4 @@ class Rate {
     const first = this.#waiting[0] ?? 0;
     return this.#waiting.length >= 4 && this.#waiting.every((value) => value <= first);
   }
-}
-
-function isOpen({ state }: CrawlStatus): boolean {
-  return state === 'running' || state === 'paused' || state === 'held';
 }

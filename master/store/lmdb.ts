@@ -105,21 +105,23 @@ class LmdbStore implements NativeStore {
 
   range(table: Table, range: Range): Row[] {
     const rows: Row[] = [];
-    const options = {
-      start: asBuffer(range.from),
-      end: asBuffer(range.to),
-      ...(range.after ? { exclusiveStart: true } : {}),
-      ...(range.limit === undefined ? {} : { limit: range.limit }),
-    };
     const isSummed = hasSum(table);
     try {
-      for (const { key, value } of this.#table(table).getRange(options)) {
+      for (const { key, value } of this.#table(table).getRange(rangeOf(range))) {
         rows.push({ key, value: isSummed ? withoutSum(value) : value });
       }
     } catch (error) {
       throw this.#unreadable(error);
     }
     return rows;
+  }
+
+  keys(table: Table, range: Range): Buffer[] {
+    try {
+      return [...this.#table(table).getKeys(rangeOf(range))];
+    } catch (error) {
+      throw this.#unreadable(error);
+    }
   }
 
   commit(changes: readonly Change[]): Promise<void> {
@@ -199,6 +201,16 @@ class LmdbStore implements NativeStore {
     if (table === undefined) throw new StoreError(`no table ${name}`);
     return table;
   }
+}
+
+/** A range in the words of lmdb-js. */
+function rangeOf({ from, to, after, limit }: Range) {
+  return {
+    start: asBuffer(from),
+    end: asBuffer(to),
+    ...(after === true && { exclusiveStart: true }),
+    ...(limit !== undefined && { limit }),
+  };
 }
 
 /** Why a commit failed. lmdb-js keeps that in a promise that is about to be rejected. */

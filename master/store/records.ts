@@ -84,7 +84,16 @@ export type CrawlRecord = {
   /** For how long masters had it open, by a clock that does not jump; what older ones wrote lacks
    *  it. */
   readonly openMs?: number;
+  /** It was removed, and is `cancelled`: how far that is. */
+  readonly removal?: Removal;
+  /** It is getting this name: the folder of its results may have it already. */
+  readonly renaming?: string;
 };
+
+/** The end of a crawl that an operator removes. `writing`, `deleting`: the last results of it are
+ *  being written, or its files deleted, and its name is taken. `erasing`: only its rows are left,
+ *  and its name is free. */
+export type Removal = 'writing' | 'deleting' | 'erasing';
 
 /** What became of a crawl's seeds; the first of those that brought no page, and why. */
 export type SeedRecord = {
@@ -285,6 +294,11 @@ export type SinkCursor = {
 /** Where it is, in `meta`. `sink`: what the sink calls itself. */
 export function cursorKey(crawl: number, sink: string): Buffer {
   return Buffer.from(`sink/${crawl}/${sink}`);
+}
+
+/** What the keys of all cursors of a crawl begin with. */
+export function cursorPrefix(crawl: number): Buffer {
+  return Buffer.from(`sink/${crawl}/`);
 }
 
 /** The crawl and the sink of such a key; undefined: another key. */

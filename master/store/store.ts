@@ -36,6 +36,19 @@ export const tables = [
 ] as const;
 export type Table = (typeof tables)[number];
 
+/** Tables whose keys begin with the number of a crawl; `crawls` itself is not one of them. */
+export const crawlTables = [
+  'tasks',
+  'sources',
+  'earlier',
+  'seen',
+  'recent',
+  'results',
+  'buried',
+  'seeds',
+] as const satisfies readonly Table[];
+export type CrawlTable = (typeof crawlTables)[number];
+
 export function isTable(name: string): name is Table {
   return (tables as readonly string[]).includes(name);
 }
@@ -64,6 +77,8 @@ export interface Store {
   get(table: Table, key: Uint8Array): Buffer | undefined;
   /** Rows in the order of their keys' bytes. */
   range(table: Table, range: Range): Row[];
+  /** The keys of such rows: values, which may be large, are not read. */
+  keys(table: Table, range: Range): Buffer[];
   /** All changes or none, in the order given, on disk when the promise resolves. Commits are
    *  applied in the order of the calls. The buffers belong to the store until then.
    *  @throws StoreError (as rejection) the state on disk is that of the last commit. */

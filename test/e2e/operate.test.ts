@@ -175,7 +175,10 @@ describe('operate', { concurrency: 2 }, () => {
     const status = await cluster.status();
     assert.deepEqual([status.state, status.waiting, status.leased], ['cancelled', 0, 0]);
     assert.ok(site.log.length < 100);
-    await assert.rejects(cluster.ask('add', site.url), /was cancelled; use another name/);
+    await assert.rejects(
+      cluster.ask('add', site.url),
+      /was cancelled; remove it, or use another name/,
+    );
     const pages = pagesOf(readPages(cluster));
     assert.equal(new Set(pages).size, pages.length);
   });

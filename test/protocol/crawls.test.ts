@@ -259,8 +259,13 @@ test('[C-7] replay puts one or all of the buried back into the task queue', asyn
 test('[C-8] a crawl that is not there is E_NO_CRAWL', async () => {
   const peer = await target.join();
   const crawl = target.name();
-  for (const verb of ['pause', 'resume', 'cancel', 'buried', 'replay']) {
-    assert.equal((await peer.request(`crawl.${verb}`, { crawl })).error, 'E_NO_CRAWL', verb);
+  for (const verb of ['pause', 'resume', 'cancel', 'remove', 'rename', 'buried', 'replay']) {
+    assert.equal(
+      (await peer.request(`crawl.${verb}`, verb === 'rename' ? { crawl, to: 'x' } : { crawl }))
+        .error,
+      'E_NO_CRAWL',
+      verb,
+    );
   }
   await peer.close();
 });
@@ -433,4 +438,45 @@ test('[C-1] a filter that there is no memory for is refused, and nothing is made
     assert.ok(!existsSync(join(cluster.out, crawl)), verb);
   }
   await peer.close();
+});
+
+test('[C-40] [C-41] a removed crawl is forgotten, its name is free, and late reports are stale', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const crawl = await target.crawl(slave, [target.seed(), target.seed()]);
+  const first = await nextTask(slave);
+  const { name, ok, id: _, ...reply } = await slave.must('crawl.remove', { crawl });
+  assert.deepEqual([name, ok, reply], [undefined, true, {}]);
+  const { crawls } = (await slave.must('crawl.list')) as unknown as Status;
+  assert.ok(!crawls.some((one) => one.name === crawl));
+  assert.equal((await report(slave, first))['state'], 'stale');
+  assert.equal((await slave.request('crawl.remove', { crawl })).error, 'E_NO_CRAWL');
+  const { admitted } = await slave.must('crawl.add', { crawl, seeds: [target.seed()] });
+  assert.equal(admitted, 1);
+  const second = await nextTask(slave);
+  assert.ok(Number(second.crawl) > Number(first.crawl));
+  const gone = await slave.must('crawl.remove', { crawl, files: true });
+  const names = [...(gone['deleted'] as string[]), ...(gone['kept'] as string[])];
+  for (const file of names) assert.match(file, /^[\w.-]+$/);
+  await slave.close();
+});
+
+test('[C-42] a renamed crawl goes on under its new name, and the old one is free', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const crawl = await target.crawl(slave, [target.seed(), target.seed()]);
+  const first = await nextTask(slave);
+  const to = target.name();
+  await slave.must('crawl.rename', { crawl, to });
+  assert.equal((await slave.request('crawl.pause', { crawl })).error, 'E_NO_CRAWL');
+  assert.equal((await report(slave, first))['state'], 'done');
+  await nextTask(slave);
+  assert.equal((await statusOf(slave, to))['pages'], 1);
+  const other = await target.crawl(slave, [target.seed()]);
+  for (const name of [to, other]) {
+    const refusal = await slave.request('crawl.rename', { crawl: to, to: name });
+    assert.equal(refusal.error, 'E_BAD_REQUEST', name);
+  }
+  await slave.must('crawl.remove', { crawl: to });
+  await slave.close();
 });

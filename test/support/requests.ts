@@ -220,6 +220,16 @@ export const requests: readonly {
   { verb: 'crawl.resume', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
   { verb: 'crawl.cancel', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
   {
+    verb: 'crawl.remove',
+    good: { crawl: 'conformance-never', files: true },
+    bad: [...wrongCrawl, { crawl: 'a', files: 1 }],
+  },
+  {
+    verb: 'crawl.rename',
+    good: { crawl: 'conformance-never', to: 'conformance-no-more' },
+    bad: [...wrongCrawl, ...['', '..', 'a/b', 7, null].map((to) => ({ crawl: 'a', to }))],
+  },
+  {
     verb: 'crawl.buried',
     good: { crawl: 'conformance-never' },
     bad: [

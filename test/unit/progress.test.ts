@@ -17,7 +17,9 @@ test('progress: the first line has a rate, or none is told', (t) => {
   let crawls = [idle];
   const progress = new Progress({ log, repaints: false });
   const shown = {
-    crawls: { [Symbol.iterator]: () => crawls.map((one) => ({ status: () => one })).values() },
+    crawls: {
+      [Symbol.iterator]: () => crawls.map((one) => ({ isOpen: true, status: () => one })).values(),
+    },
     peers: { slaveCount: 1 },
   };
   void progress.start(1_000, shown);

@@ -86,6 +86,7 @@ test('tidy: one dependency, one file', () => {
     // One command line each, and what both share.
     commander: [
       'master/cli/ask-options.ts',
+      'master/cli/asks/asking.ts',
       'master/cli/config-file.ts',
       'master/cli/crawl-options.ts',
       'master/cli/options.ts',
@@ -223,7 +224,7 @@ test('tidy: the face of the frontier stays small', () => {
   const member = /^ {2}(?:(?:readonly|get|async) )*(?!readonly|get |async|constructor)([a-z]\w*)/gm;
   const members = [...body.matchAll(member)].map(([, name = '']) => name);
   assert.ok(members.includes('report') && members.includes('crawls'), `${members}`);
-  assert.ok(members.length <= 17, `${members.length}: ${members}`);
+  assert.ok(members.length <= 24, `${members.length}: ${members}`);
 });
 
 test('tidy: only a crawl changes its state and its numbers', () => {

@@ -18,6 +18,7 @@ import {
   type KeptHosts,
   kindNumbers,
   pageKind,
+  type Removal,
   type TrapCounts,
   trapsKey,
 } from '../../store/records.ts';
@@ -56,26 +57,35 @@ export type KeptSeeds = {
   readonly seedBlocks: readonly (readonly [host: string, blocks: readonly string[]])[];
 };
 
+/** What of a crawl is in rows of its own. */
+export type Kept = Partial<KeptSeeds> & { readonly trapCounts?: TrapCounts };
+
+/** What decides about its links. A crawl that is over takes no memory for it. */
+type Rules = { readonly scope: Scope; readonly seedHosts: SeedHosts; readonly traps: Traps };
+
 /** A host where a crawl has tasks in memory. */
 export type Place = { readonly crawl: Crawl; readonly host: Host; readonly queue: TaskQueue };
 
 export class Crawl implements CrawlView {
   readonly id: number;
-  readonly name: string;
+  /** Another one that it is getting, on record before anything is moved. */
+  renaming: string | undefined;
   readonly spec: CrawlRecord['spec'];
   readonly secret: Uint8Array;
   /** 16 random bytes: no other crawl of any master has them. */
   readonly uid: Uint8Array;
   readonly startedAt: number;
   readonly filter: Filter;
-  readonly scope: Scope;
-  readonly seedHosts: SeedHosts;
-  readonly traps: Traps;
   /** Its numbers, which it alone changes. */
   readonly books: Books;
   /** Those in memory, by the bytes of the host's hash: how a task on the wire names its host. */
   readonly queues = new Map<string, Place>();
+  #name: string;
+  readonly #readKept: () => Kept;
+  readonly #patternBudget: PatternBudget | undefined;
+  #rules: Rules | undefined;
   #state: LastingState;
+  #removal: Removal | undefined;
   #held: string | undefined;
   #isResolving = false;
   readonly #specVersion: number;
@@ -85,31 +95,93 @@ export class Crawl implements CrawlView {
   readonly #openMsBefore: number;
   readonly #openSince = performance.now();
 
+  /** `readKept` reads what the store has of it in other rows, when that is wanted. */
   constructor(
     record: CrawlRecord,
     filter: Filter,
-    kept: Partial<KeptSeeds> & { readonly trapCounts?: TrapCounts } = {},
+    readKept: () => Kept = () => ({}),
     patternBudget?: PatternBudget,
   ) {
     this.id = record.id;
-    this.name = record.name;
+    this.#name = record.name;
+    this.renaming = record.renaming;
     this.spec = record.spec;
-    this.secret = record.secret;
+    // Copies: the record's would keep its whole row in memory.
+    this.secret = Uint8Array.from(record.secret);
     this.startedAt = record.startedAt;
     this.#openMsBefore = record.openMs ?? 0;
     this.#state = record.state;
     this.books = new Books(record);
     this.filter = filter;
-    this.scope = new Scope(record.spec, kept.hosts ?? {}, patternBudget);
-    this.seedHosts = new SeedHosts(record.spec, kept.seedBlocks);
-    // Those that no look-up is needed for are not on record.
-    for (const url of this.scope.seedUrls) this.seedHosts.settle(url, new Map());
-    this.traps = new Traps(trapLimitsSchema.parse(record.spec.traps ?? {}), kept.trapCounts ?? []);
+    this.#removal = record.removal;
+    this.#readKept = readKept;
+    this.#patternBudget = patternBudget;
     this.#nextSeq = record.nextSeq;
     this.#nextCommit = record.nextCommit;
     this.#nextRecord = record.nextRecord;
-    this.uid = record.uid;
+    this.uid = Uint8Array.from(record.uid);
     this.#specVersion = record.specVersion;
+  }
+
+  get name(): string {
+    return this.#name;
+  }
+
+  /** It has the name that it was getting. */
+  renamed(): void {
+    this.#name = this.renaming ?? this.#name;
+    this.renaming = undefined;
+  }
+
+  get scope(): Scope {
+    return this.#ruled.scope;
+  }
+
+  get seedHosts(): SeedHosts {
+    return this.#ruled.seedHosts;
+  }
+
+  get traps(): Traps {
+    return this.#ruled.traps;
+  }
+
+  get #ruled(): Rules {
+    this.#rules ??= this.#makeRules();
+    return this.#rules;
+  }
+
+  #makeRules(): Rules {
+    const { spec } = this;
+    const kept = this.#readKept();
+    const scope = new Scope(spec, kept.hosts ?? {}, this.#patternBudget);
+    const seedHosts = new SeedHosts(spec, kept.seedBlocks);
+    // Those that no look-up is needed for are not on record.
+    for (const url of scope.seedUrls) seedHosts.settle(url, new Map());
+    const traps = new Traps(trapLimitsSchema.parse(spec.traps ?? {}), kept.trapCounts ?? []);
+    return { scope, seedHosts, traps };
+  }
+
+  /** True: it has ended, for now or for good, and nothing of it is under way. */
+  get isAtRest(): boolean {
+    const { isUnderWay, unwritten } = this.open;
+    return !this.isOpen && !isUnderWay && unwritten === 0;
+  }
+
+  /** Frees the memory that only an open crawl needs. All that it knows is on the disk. */
+  rest(): void {
+    this.#rules = undefined;
+    this.filter.sleep();
+  }
+
+  /** How far its removal is; undefined: nobody has removed it. */
+  get removal(): Removal | undefined {
+    return this.#removal;
+  }
+
+  /** An operator removes it: it is cancelled, if it was not. */
+  remove(removal: Removal): void {
+    if (this.#state !== 'cancelled') this.moveTo('cancelled');
+    this.#removal = removal;
   }
 
   get state(): LastingState {
@@ -170,6 +242,8 @@ export class Crawl implements CrawlView {
       seenSum: this.books.seenSum,
       startedAt: this.startedAt,
       openMs: this.openMs,
+      ...(this.renaming !== undefined && { renaming: this.renaming }),
+      ...(this.#removal !== undefined && { removal: this.#removal }),
     };
   }
 
@@ -180,7 +254,7 @@ export class Crawl implements CrawlView {
 
   /** What puts the counts of its trap rules on record, if that is due. */
   trapChanges(atEnd = false): Change[] {
-    const counts = this.traps.unsaved(atEnd);
+    const counts = this.#rules?.traps.unsaved(atEnd);
     if (counts === undefined) return [];
     return [{ table: 'meta', key: trapsKey(this.id), value: encodeTrapCounts(counts) }];
   }

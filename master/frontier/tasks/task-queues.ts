@@ -64,6 +64,9 @@ export class TaskQueues {
   readonly #queuesMin: number;
   readonly #budget: TaskBudget;
   readonly #rounds = new Map<Crawl, Round>();
+  /** Finished crawls with tasks in the store: those of a page limit. They are in no round, so that
+   *  thousands of them cost nothing. */
+  readonly #resting = new Set<Crawl>();
   readonly #places = new Set<Place>();
   /** The queues that `rotate` checks next. */
   #rotation = this.#places.values();
@@ -86,6 +89,22 @@ export class TaskQueues {
     return [...this.#rounds.keys()].some(({ isRunning }) => isRunning);
   }
 
+  /** A crawl of an earlier master: its tasks are in the store. */
+  restored(crawl: Crawl): void {
+    if (crawl.isOpen) this.parked(crawl);
+    else if (crawl.state === 'finished' && crawl.open.waiting > 0) this.#resting.add(crawl);
+  }
+
+  /** The crawl has finished, and has no queue in memory. */
+  rest(crawl: Crawl): void {
+    if (this.#rounds.delete(crawl)) this.#resting.add(crawl);
+  }
+
+  /** The crawl has work again. */
+  #stir(crawl: Crawl): void {
+    if (this.#resting.delete(crawl)) this.parked(crawl);
+  }
+
   /** Records that a host of the crawl may be parked. */
   parked(crawl: Crawl): void {
     const round = this.#rounds.get(crawl);
@@ -95,6 +114,7 @@ export class TaskQueues {
 
   /** A task has reached the store. Returns its host if that has a queue now. */
   add(crawl: Crawl, name: HostName, record: TaskRecord, position: Position): Host | undefined {
+    this.#stir(crawl);
     let known = crawl.queues.get(mapKey(name.hash));
     if (known === undefined) {
       if (!this.#hasRoomFor(crawl)) {
@@ -114,6 +134,7 @@ export class TaskQueues {
     key: Buffer,
     position: Position & { readonly host: Buffer },
   ): Task | undefined {
+    this.#stir(crawl);
     const known = crawl.queues.get(mapKey(position.host));
     if (known !== undefined) return known.queue.find(position);
     const value = this.#rounds.has(crawl) ? this.#store.get('tasks', key) : undefined;
@@ -165,6 +186,7 @@ export class TaskQueues {
 
   /** Re-evaluates all hosts of a crawl, whose tasks may now be handed out, or not. */
   wake(crawl: Crawl): void {
+    if (crawl.isOpen) this.#stir(crawl);
     const now = clockMs();
     for (const { host } of crawl.queues.values()) this.#politeness.wake(host, now);
   }
@@ -173,6 +195,7 @@ export class TaskQueues {
   leaveAll(crawl: Crawl): void {
     for (const place of [...crawl.queues.values()]) this.#leave(place);
     this.#rounds.delete(crawl);
+    this.#resting.delete(crawl);
   }
 
   /** True: a running crawl has hosts without room. */

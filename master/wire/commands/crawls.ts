@@ -1,10 +1,13 @@
-/** Verbs of operators: add, recrawl, list, pause, resume, cancel, buried, replay. Source:
- *  PROTOCOL.md [C-1]..[C-7], [C-20], [C-30], [C-31]. */
+/** Verbs of operators: add, recrawl, list, pause, resume, cancel, remove, rename, buried, replay.
+ *  Source: PROTOCOL.md [C-1]..[C-7], [C-20], [C-30], [C-31], [C-40]..[C-42]. */
 import { basename } from 'node:path';
 import type { Replies } from '../../../shared/protocol.ts';
 import type { Requests } from '../../../shared/requests.ts';
 import type { Peer } from '../peer.ts';
 import type { CommandPorts } from '../services.ts';
+
+/** Names of removed crawls in one list. */
+const removingMax = 100;
 
 export async function add(
   { frontier }: CommandPorts,
@@ -23,7 +26,9 @@ export async function recrawl(
 }
 
 export function list({ frontier, peers }: CommandPorts): Replies['crawl.list'] {
+  const removing = frontier.crawls.removing(removingMax);
   return {
+    ...(removing.count > 0 && { removing }),
     crawls: [...frontier.crawls].map((crawl) => crawl.status()),
     sessions: peers.sessions.map(({ name, role, leases, proxies }) => ({
       name,
@@ -66,6 +71,24 @@ export async function cancel(
   { crawl }: Requests['crawl.cancel'],
 ): Promise<Replies['crawl.cancel']> {
   await frontier.cancel(crawl);
+  return {};
+}
+
+export async function remove(
+  { frontier, backups }: CommandPorts,
+  _peer: Peer,
+  { crawl, files = false }: Requests['crawl.remove'],
+): Promise<Replies['crawl.remove']> {
+  const { deleted, kept } = await backups.alone(() => frontier.remove(crawl, files));
+  return files ? { deleted: [...deleted], kept: [...kept] } : {};
+}
+
+export async function rename(
+  { frontier, backups }: CommandPorts,
+  _peer: Peer,
+  { crawl, to }: Requests['crawl.rename'],
+): Promise<Replies['crawl.rename']> {
+  await backups.alone(() => frontier.rename(crawl, to));
   return {};
 }
 

@@ -34,6 +34,8 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'crawl.pause': crawls.pause,
   'crawl.resume': crawls.resume,
   'crawl.cancel': crawls.cancel,
+  'crawl.remove': crawls.remove,
+  'crawl.rename': crawls.rename,
   'crawl.buried': crawls.buried,
   'crawl.replay': crawls.replay,
   backup,
