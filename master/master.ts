@@ -21,6 +21,7 @@ import type { ResultsCrawl } from './frontier/commit/results.ts';
 import { Frontier } from './frontier/frontier.ts';
 import { EventStream } from './frontier/frontier-events.ts';
 import { FrontierRooms } from './frontier/rooms.ts';
+import { Failures } from './inspect/failures.ts';
 import { DataFolder, localAddress } from './machine/data-folder.ts';
 import { DiskRoom } from './machine/disk-room.ts';
 import { LocalSlaves, type SlavesMaster } from './machine/local-slaves.ts';
@@ -379,6 +380,10 @@ export class Master implements Leaver, SlavesMaster {
       frontier: this.#frontier,
       queues: this.#queues,
       backups: this.#backups,
+      failures: new Failures({
+        store: this.#store,
+        folderOf: (crawl) => this.#results.folderOf(crawl),
+      }),
       manager: this.#manager,
       master: this,
       events: new Arrivals({

@@ -165,6 +165,17 @@ export type CrawlStatus = {
   bytes: number;
 };
 
+/** A URL that failed for good. */
+export type FailedUrl = {
+  url: string;
+  kind: FetchErrorKind;
+  message: string;
+  /** Fetches that came to this. */
+  attempts: number;
+  /** Of the last answer, if there was one. */
+  status?: number;
+};
+
 /** The reply to each verb. */
 export type Replies = {
   hello: {
@@ -206,6 +217,8 @@ export type Replies = {
     urls: { url: string; kind: FetchErrorKind; message: string; attempts: number }[];
     next?: Uint8Array;
   };
+  /** `missing`: the file with the definite failures is not there. */
+  'crawl.failed': { urls: readonly FailedUrl[]; next?: Uint8Array; missing?: true };
   'crawl.replay': { replayed: number };
   backup: { bytes: number };
   'queue.put': { size: number };

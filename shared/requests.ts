@@ -5,6 +5,7 @@
 import * as z from 'zod';
 import { crawlNameSchema, type ImageVia, imageVias } from './crawl.ts';
 import {
+  fetchErrorKinds,
   fetchErrorSchema,
   imagePixelsMax,
   limits,
@@ -203,6 +204,16 @@ export const requestSchemas = {
     crawl: crawlNameSchema,
     after: bytes.optional(),
     limit: z.int().min(1).max(1000).default(100),
+  }),
+  /** Failed URLs of a crawl, up to `limit` at a time, from the one after `after`. [C-70] */
+  'crawl.failed': z.strictObject({
+    verb: z.literal('crawl.failed'),
+    id: z.int().min(0),
+    crawl: crawlNameSchema,
+    after: bytes.optional(),
+    limit: z.int().min(1).max(1000).default(100),
+    /** Only failures of these kinds; default: all. */
+    kinds: z.array(z.enum(fetchErrorKinds)).max(fetchErrorKinds.length).optional(),
   }),
   /** Puts buried URLs back into the task queue: one, or all of the crawl. */
   'crawl.replay': z.strictObject({

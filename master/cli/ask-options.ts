@@ -1,7 +1,9 @@
 /** The subcommands that send a request to a running master, and their flags. */
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { type Joining, joinFlags, joining, makeCommand, whole } from '../../shared/cli.ts';
+import { joinFlags, joining, makeCommand, whole } from '../../shared/cli.ts';
+import type { AskMaker, Common, Values } from './asks/asking.ts';
+import { type FailedAsk, failedCommand } from './asks/failed.ts';
 import {
   crawlName,
   makeSpec,
@@ -13,10 +15,7 @@ import {
 import type { Recrawl } from './recrawl.ts';
 
 /** A subcommand that sends a request to a running master. */
-export type AskOptions = {
-  readonly kind: 'ask';
-  readonly master: Joining;
-  readonly json: boolean;
+export type AskOptions = Common & {
   readonly ask:
     | { verb: 'status' }
     | { verb: 'backup'; name: string }
@@ -31,10 +30,9 @@ export type AskOptions = {
         spec: SpecPart | undefined;
       }
     | ({ verb: 'recrawl' } & Recrawl)
-    | { verb: 'buried'; crawl: string; replay: boolean; url: string | undefined };
+    | { verb: 'buried'; crawl: string; replay: boolean; url: string | undefined }
+    | FailedAsk;
 };
-
-type Values = Record<string, unknown>;
 
 export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): Command[] {
   const make = (name: string, description: string) => {
@@ -47,6 +45,17 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     master: joining(values, env),
     json: values['json'] === true,
   });
+  const maker: AskMaker = { make, common };
+  /** Of a command that may need no master: it is looked for when it is asked. */
+  const askedLater = (values: Values, ask: AskOptions['ask']) =>
+    take({
+      kind: 'ask',
+      json: values['json'] === true,
+      ask,
+      get master() {
+        return joining(values, env);
+      },
+    });
   const simple = (verb: 'pause' | 'cancel', description: string) =>
     make(verb, description)
       .argument('<crawl>', 'name of the crawl', crawlName)
@@ -135,6 +144,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
           },
         }),
       ),
+    failedCommand(maker, askedLater),
   ];
 }
 

@@ -5,17 +5,30 @@ import type { CrawlStatus, Replies } from '../../shared/protocol.ts';
 import { visible, visibleJson, visibleLines } from '../../shared/visible.ts';
 import { number, slavesText } from '../machine/progress.ts';
 import type { AskOptions } from './ask-options.ts';
+import type { Answer } from './asks/asking.ts';
+import { askFailed } from './asks/failed.ts';
 import { recrawl } from './recrawl.ts';
 
 /** @throws ConfigError the operator must act · AuthError */
 export async function ask(options: AskOptions): Promise<void> {
-  const master = await join(options);
   try {
-    const { text, answer } = await perform(master, options.ask);
-    console.log(options.json ? visibleJson(JSON.stringify(answer)) : visibleLines(text));
+    await answerTo(options);
   } catch (error) {
     if (error instanceof CommandError) throw new ConfigError(error.message, error);
     throw error;
+  }
+}
+
+async function answerTo(options: AskOptions): Promise<void> {
+  const { ask: question, json } = options;
+  if (question.verb === 'failed') {
+    await askFailed(question, json, () => join(options));
+    return;
+  }
+  const master = await join(options);
+  try {
+    const { text, answer } = await perform(master, question);
+    console.log(json ? visibleJson(JSON.stringify(answer)) : visibleLines(text));
   } finally {
     await master.close();
   }
@@ -38,9 +51,10 @@ async function join({ master: { host, port, authkey, tls } }: AskOptions): Promi
 
 const connectMs = 5_000;
 
-type Answer = { readonly text: string; readonly answer: unknown };
+/** All but those that print a list as it comes. */
+type Question = Exclude<AskOptions['ask'], { verb: 'failed' }>;
 
-async function perform(master: MasterClient, question: AskOptions['ask']): Promise<Answer> {
+async function perform(master: MasterClient, question: Question): Promise<Answer> {
   switch (question.verb) {
     case 'status': {
       const answer = await master.request('crawl.list', {});
@@ -148,7 +162,7 @@ async function buried(
     [row.kind, row.attempts, row.url, row.message].map((cell) => visible(String(cell))).join('\t'),
   );
   // A 404 is a failure, but is not retried, so it is not buried.
-  const none = 'no URL was given up; lines with "error" in pages.jsonl list all failures';
+  const none = 'no URL was given up; `failed` lists all failures';
   return { text: lines.length === 0 ? none : lines.join('\n'), answer: all };
 }
 

@@ -3,6 +3,7 @@ import type { Tls } from '../../shared/connection.ts';
 import type { OrbError } from '../../shared/errors.ts';
 import type { AuthDigest } from '../../shared/handshake.ts';
 import type { Frontier } from '../frontier/frontier.ts';
+import type { Failures } from '../inspect/failures.ts';
 import type { MemoryWatch } from '../machine/memory-watch.ts';
 import type { Manager } from '../python/manager.ts';
 import type { UserQueues } from '../queues/queues.ts';
@@ -27,6 +28,7 @@ export type CommandPorts = {
   readonly frontier: Frontier;
   readonly queues: UserQueues;
   readonly backups: Backups;
+  readonly failures: Failures;
   /** The BaseManager dialect. */
   readonly manager: Pick<Manager, 'builtBytesMax'>;
   readonly master: { readonly isDraining: boolean };

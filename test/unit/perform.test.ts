@@ -1,5 +1,6 @@
 /** The verbs without a wire: a frontier, and a peer that is no session. */
 import assert from 'node:assert/strict';
+import type { Failures } from '../../master/inspect/failures.ts';
 import type { UserQueues } from '../../master/queues/queues.ts';
 import type { Backups } from '../../master/repair/backup.ts';
 import { perform } from '../../master/wire/commands/perform.ts';
@@ -38,9 +39,9 @@ type Said = Parameters<typeof perform>[2];
 
 function portsOf({ frontier }: World, sessions: readonly Peer[]): CommandPorts {
   // No verb below uses them.
-  const [queues, backups] = [{} as UserQueues, {} as Backups];
+  const [queues, backups, failures] = [{} as UserQueues, {} as Backups, {} as Failures];
   const [manager, master] = [{ builtBytesMax: 0 }, { isDraining: false }];
-  return { frontier, queues, backups, manager, master, peers: { sessions } };
+  return { frontier, queues, backups, failures, manager, master, peers: { sessions } };
 }
 
 worldTest('verbs need no session: a crawl from its seed to its end', async (world) => {

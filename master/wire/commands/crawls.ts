@@ -1,6 +1,7 @@
-/** Verbs of operators: add, recrawl, list, pause, resume, cancel, buried, replay. Source:
- *  PROTOCOL.md [C-1]..[C-7], [C-20], [C-30], [C-31]. */
+/** Verbs of operators: add, recrawl, list, pause, resume, cancel, buried, failed, replay.
+ *  Source: PROTOCOL.md [C-1]..[C-7], [C-20], [C-30], [C-31], [C-70]. */
 import { basename } from 'node:path';
+import { CommandError, ConfigError } from '../../../shared/errors.ts';
 import type { Replies } from '../../../shared/protocol.ts';
 import type { Requests } from '../../../shared/requests.ts';
 import type { Peer } from '../peer.ts';
@@ -75,6 +76,22 @@ export function buried(
   { crawl, after, limit }: Requests['crawl.buried'],
 ): Replies['crawl.buried'] {
   return frontier.crawls.buried(crawl, after, limit);
+}
+
+export async function failed(
+  { frontier, failures }: CommandPorts,
+  _peer: Peer,
+  { crawl, after, limit, kinds }: Requests['crawl.failed'],
+): Promise<Replies['crawl.failed']> {
+  try {
+    return await failures.page(frontier.crawls.named(crawl), { after, limit, kinds });
+  } catch (error) {
+    // A path does not leave the process.
+    if (!(error instanceof ConfigError)) throw error;
+    throw new CommandError('E_BAD_REQUEST', `the results of "${crawl}" cannot be read`, {
+      cause: error,
+    });
+  }
 }
 
 export async function replay(

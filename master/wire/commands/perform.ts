@@ -35,6 +35,7 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'crawl.resume': crawls.resume,
   'crawl.cancel': crawls.cancel,
   'crawl.buried': crawls.buried,
+  'crawl.failed': crawls.failed,
   'crawl.replay': crawls.replay,
   backup,
   'queue.put': queues.put,
