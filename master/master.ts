@@ -27,6 +27,7 @@ import { DiskRoom } from './machine/disk-room.ts';
 import { LocalSlaves, type SlavesMaster } from './machine/local-slaves.ts';
 import { MemoryWatch } from './machine/memory-watch.ts';
 import { Progress } from './machine/progress.ts';
+import { Rates } from './machine/rates.ts';
 import { SeedLookup } from './machine/seed-lookup.ts';
 import { builtBytesMax } from './python/heavy-requests.ts';
 import { Manager } from './python/manager.ts';
@@ -96,6 +97,7 @@ export class Master implements Leaver, SlavesMaster {
   readonly #manager: Manager;
   readonly #server: MasterServer;
   readonly #localSlaves: LocalSlaves;
+  readonly #rates = new Rates();
   readonly #seedLookup = new SeedLookup();
   readonly #memory: MemoryWatch;
   readonly #isNewKey: boolean;
@@ -230,6 +232,7 @@ export class Master implements Leaver, SlavesMaster {
     // The order in which each event is told.
     this.#events.subscribe(this.#server);
     this.#events.subscribe(this.#notices);
+    this.#events.subscribe(this.#rates);
     this.#events.subscribe(this.#manager);
     this.#events.subscribe(this.#localSlaves);
     this.#events.subscribe(this.#departure);
@@ -384,6 +387,7 @@ export class Master implements Leaver, SlavesMaster {
         store: this.#store,
         folderOf: (crawl) => this.#results.folderOf(crawl),
       }),
+      rates: this.#rates,
       manager: this.#manager,
       master: this,
       events: new Arrivals({

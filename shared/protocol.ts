@@ -163,6 +163,10 @@ export type CrawlStatus = {
   /** URLs ever admitted. */
   known: number;
   bytes: number;
+  /** Unix time in ms. In `crawl.list`, as what follows. */
+  startedAt?: number;
+  /** Of an open crawl, over the last minute; `etaMs`: it will have ended by then, about. */
+  rates?: { pagesPerS: number; bytesPerS: number; etaMs?: number };
 };
 
 /** A URL that failed for good. */
@@ -203,6 +207,10 @@ export type Replies = {
   'crawl.recrawl': { admitted: number; known: number; refused: number };
   'crawl.list': {
     crawls: CrawlStatus[];
+    /** Of all crawls, by state, without zeros. */
+    counts?: Partial<Record<CrawlState, number>>;
+    /** There are more. */
+    next?: Uint8Array;
     sessions: { name: string; role: string; leases: number; proxies?: readonly ProxyTrouble[] }[];
   };
   /** `state`: the state of the crawl now. */

@@ -3,7 +3,7 @@
  * brackets refer to PROTOCOL.md. Replies and pushes are in `protocol.ts`.
  */
 import * as z from 'zod';
-import { crawlNameSchema, type ImageVia, imageVias } from './crawl.ts';
+import { crawlNameSchema, crawlStates, type ImageVia, imageVias } from './crawl.ts';
 import {
   fetchErrorKinds,
   fetchErrorSchema,
@@ -186,7 +186,17 @@ export const requestSchemas = {
       )
       .max(limits.seedsMax),
   }),
-  'crawl.list': z.strictObject({ verb: z.literal('crawl.list'), id: z.int().min(0) }),
+  /** Crawls, open ones first, up to `limit` at a time, from the one after `after`. [C-71] */
+  'crawl.list': z.strictObject({
+    verb: z.literal('crawl.list'),
+    id: z.int().min(0),
+    /** Only this one. */
+    crawl: crawlNameSchema.optional(),
+    /** Only those; default: all. */
+    states: z.array(z.enum(crawlStates)).max(crawlStates.length).optional(),
+    after: bytes.optional(),
+    limit: z.int().min(0).max(1000).default(1000),
+  }),
   'crawl.pause': ofCrawl('crawl.pause'),
   'crawl.resume': z.strictObject({
     verb: z.literal('crawl.resume'),

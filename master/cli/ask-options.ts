@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { joinFlags, joining, makeCommand, whole } from '../../shared/cli.ts';
 import type { AskMaker, Common, Values } from './asks/asking.ts';
 import { type FailedAsk, failedCommand } from './asks/failed.ts';
+import { type StatusAsk, statusCommand } from './asks/status.ts';
 import {
   crawlName,
   makeSpec,
@@ -17,7 +18,6 @@ import type { Recrawl } from './recrawl.ts';
 /** A subcommand that sends a request to a running master. */
 export type AskOptions = Common & {
   readonly ask:
-    | { verb: 'status' }
     | { verb: 'backup'; name: string }
     | { verb: 'pause' | 'cancel'; crawl: string }
     | { verb: 'resume'; crawl: string; newFiles: boolean }
@@ -31,7 +31,8 @@ export type AskOptions = Common & {
       }
     | ({ verb: 'recrawl' } & Recrawl)
     | { verb: 'buried'; crawl: string; replay: boolean; url: string | undefined }
-    | FailedAsk;
+    | FailedAsk
+    | StatusAsk;
 };
 
 export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): Command[] {
@@ -46,6 +47,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     json: values['json'] === true,
   });
   const maker: AskMaker = { make, common };
+  const asked = (values: Values, ask: AskOptions['ask']) => take({ ...common(values), ask });
   /** Of a command that may need no master: it is looked for when it is asked. */
   const askedLater = (values: Values, ask: AskOptions['ask']) =>
     take({
@@ -108,9 +110,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
   return [
     add,
     again,
-    make('status', 'show crawls and connected slaves').action((values: Values) =>
-      take({ ...common(values), ask: { verb: 'status' } }),
-    ),
+    statusCommand(maker, asked),
     simple('pause', 'pause a crawl: hand out no more tasks until it is resumed'),
     make('resume', 'resume a crawl that is paused or held')
       .argument('<crawl>', 'name of the crawl', crawlName)

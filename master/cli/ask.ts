@@ -1,12 +1,13 @@
 /** The subcommands: each sends a request to a running master and prints the answer. */
 import { connect, type MasterClient } from '../../shared/client.ts';
 import { CommandError, ConfigError, ConnectionError, ProtocolError } from '../../shared/errors.ts';
-import type { CrawlStatus, Replies } from '../../shared/protocol.ts';
+import type { Replies } from '../../shared/protocol.ts';
 import { visible, visibleJson, visibleLines } from '../../shared/visible.ts';
-import { number, slavesText } from '../machine/progress.ts';
+import { number } from '../machine/progress.ts';
 import type { AskOptions } from './ask-options.ts';
 import type { Answer } from './asks/asking.ts';
 import { askFailed } from './asks/failed.ts';
+import { askStatus } from './asks/status.ts';
 import { recrawl } from './recrawl.ts';
 
 /** @throws ConfigError the operator must act · AuthError */
@@ -27,7 +28,7 @@ async function answerTo(options: AskOptions): Promise<void> {
   }
   const master = await join(options);
   try {
-    const { text, answer } = await perform(master, question);
+    const { text, answer } = await perform(master, question, json);
     console.log(json ? visibleJson(JSON.stringify(answer)) : visibleLines(text));
   } finally {
     await master.close();
@@ -54,12 +55,10 @@ const connectMs = 5_000;
 /** All but those that print a list as it comes. */
 type Question = Exclude<AskOptions['ask'], { verb: 'failed' }>;
 
-async function perform(master: MasterClient, question: Question): Promise<Answer> {
+async function perform(master: MasterClient, question: Question, isJson: boolean): Promise<Answer> {
   switch (question.verb) {
-    case 'status': {
-      const answer = await master.request('crawl.list', {});
-      return { text: statusText(answer), answer };
-    }
+    case 'status':
+      return await askStatus(master, question, isJson);
     case 'add':
       return await add(master, question);
     case 'recrawl': {
@@ -164,50 +163,4 @@ async function buried(
   // A 404 is a failure, but is not retried, so it is not buried.
   const none = 'no URL was given up; `failed` lists all failures';
   return { text: lines.length === 0 ? none : lines.join('\n'), answer: all };
-}
-
-function statusText({ crawls, sessions }: Replies['crawl.list']): string {
-  const slaves = sessions.filter(({ role }) => role === 'slave');
-  const head = ['crawl', 'state', 'pages', 'images', 'failed', 'buried', 'waiting', 'leased'];
-  const rows = crawls.map((crawl) => [crawl.name, crawl.state, ...counts(crawl)]);
-  const lines = rows.length === 0 ? ['no crawls'] : table([head, ...rows]);
-  for (const { name, held, failed, errors, skipped } of crawls) {
-    if (held !== undefined) {
-      lines.push(
-        `${name}: held: ${held}, then run: resume ${name} (or with --new-files; or cancel)`,
-      );
-    }
-    if (failed > 0) lines.push(`${name}: failed by kind: ${byName(errors)}`);
-    if (Object.keys(skipped).length > 0) lines.push(`${name}: links skipped: ${byName(skipped)}`);
-  }
-  lines.push('', slavesText(slaves.length));
-  for (const { name, leases, proxies = [] } of slaves) {
-    lines.push(`  ${name}  ${leases} leased`);
-    for (const { name: proxy, reason, forMs } of proxies) {
-      const until = forMs > 0 ? `set aside for ${Math.ceil(forMs / 1000)} s` : 'will be retried';
-      lines.push(`    proxy ${proxy} ${until}: ${reason}`);
-    }
-  }
-  return lines.join('\n');
-}
-
-/** The largest first. */
-function byName(counts: Readonly<Record<string, number>>): string {
-  const entries = Object.entries(counts).sort(([, a], [, b]) => b - a);
-  return entries.map(([name, count]) => `${name} ${number(count)}`).join(', ');
-}
-
-function counts(crawl: CrawlStatus): string[] {
-  const { pages, images, failed, buried: given, waiting, leased } = crawl;
-  return [pages, images, failed, given, waiting, leased].map(number);
-}
-
-function table(rows: readonly (readonly string[])[]): string[] {
-  const widths = (rows[0] ?? []).map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)));
-  return rows.map((row) =>
-    row
-      .map((cell, i) => cell.padEnd(widths[i] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  );
 }

@@ -5,6 +5,7 @@ import type { AuthDigest } from '../../shared/handshake.ts';
 import type { Frontier } from '../frontier/frontier.ts';
 import type { Failures } from '../inspect/failures.ts';
 import type { MemoryWatch } from '../machine/memory-watch.ts';
+import type { Rates } from '../machine/rates.ts';
 import type { Manager } from '../python/manager.ts';
 import type { UserQueues } from '../queues/queues.ts';
 import type { Backups } from '../repair/backup.ts';
@@ -29,6 +30,7 @@ export type CommandPorts = {
   readonly queues: UserQueues;
   readonly backups: Backups;
   readonly failures: Failures;
+  readonly rates: Pick<Rates, 'of'>;
   /** The BaseManager dialect. */
   readonly manager: Pick<Manager, 'builtBytesMax'>;
   readonly master: { readonly isDraining: boolean };

@@ -54,8 +54,11 @@ test('[C-2] list has every crawl with its counters, and every session', async (t
   const crawl = await target.crawl(slave, [target.seed()]);
   await nextTask(slave);
   const { crawls, sessions } = (await slave.must('crawl.list')) as unknown as Status;
-  const { name: _, ...mine } = crawls.find(({ name }) => name === crawl) ?? { name: '' };
+  const found = crawls.find(({ name }) => name === crawl);
+  const { rates: _, startedAt, ...mine }: Record<string, unknown> = found ?? {};
+  assert.ok(Number(startedAt) > 0);
   assert.deepEqual(mine, {
+    name: crawl,
     state: 'running',
     waiting: 1,
     leased: 1,

@@ -57,3 +57,53 @@ test('[C-70] failed gives every failed URL once, a page at a time', async (t) =>
   assert.equal(foreign.error, 'E_BAD_REQUEST');
   await slave.close();
 });
+
+test('[C-71] list gives open crawls first, a page at a time, and the number of all', async (t) => {
+  const slave = await target.slave(t);
+  if (slave === undefined) return;
+  const names: string[] = [];
+  for (let i = 0; i < 6; i++) {
+    names.push(await target.crawl(slave, [target.seed()]));
+    if (i % 2 === 0) await slave.must('crawl.pause', { crawl: names[i] });
+    if (i % 3 === 0) await slave.must('crawl.cancel', { crawl: names[i] });
+  }
+  const found: string[] = [];
+  const states = new Map<string, string>();
+  let after: unknown;
+  let counts: Record<string, number> = {};
+  do {
+    const page = await slave.must('crawl.list', { limit: 2, ...(after ? { after } : {}) });
+    const crawls = page['crawls'] as { name: string; state: string; startedAt: number }[];
+    assert.ok(crawls.length <= 2);
+    for (const { name, state, startedAt } of crawls) {
+      found.push(name);
+      states.set(name, state);
+      assert.ok(startedAt > 0);
+    }
+    counts = page['counts'] as Record<string, number>;
+    after = page['next'];
+  } while (after !== undefined);
+  const ours = found.filter((name) => names.includes(name));
+  assert.deepEqual(
+    ours,
+    [1, 2, 4, 5, 0, 3].map((i) => names[i]),
+  );
+  assert.deepEqual(
+    [0, 1, 2, 3, 4, 5].map((i) => states.get(names[i] ?? '')),
+    ['cancelled', 'running', 'paused', 'cancelled', 'paused', 'running'],
+  );
+  const sum = Object.values(counts).reduce((all, count) => all + count, 0);
+  assert.equal(sum, found.length);
+  const { crawls: paused } = await slave.must('crawl.list', { states: ['paused', 'held'] });
+  for (const { state } of paused as { state: string }[]) assert.match(state, /^(paused|held)$/);
+  const { crawls: one } = await slave.must('crawl.list', { crawl: names[1] });
+  assert.deepEqual(
+    (one as { name: string }[]).map(({ name }) => name),
+    [names[1]],
+  );
+  assert.equal((await slave.request('crawl.list', { crawl: 'never' })).error, 'E_NO_CRAWL');
+  for (const wrong of [Buffer.alloc(0), Buffer.alloc(6), Buffer.alloc(7, 9)]) {
+    assert.equal((await slave.request('crawl.list', { after: wrong })).error, 'E_BAD_REQUEST');
+  }
+  await slave.close();
+});

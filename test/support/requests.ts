@@ -215,7 +215,16 @@ export const requests: readonly {
       })),
     ],
   },
-  { verb: 'crawl.list', good: {}, bad: [{ crawl: 'x' }] },
+  {
+    verb: 'crawl.list',
+    good: { states: ['running'], limit: 2, after: Buffer.alloc(7) },
+    bad: [{ crawl: 1 }, { states: ['x'] }, { limit: -1 }, { limit: 1001 }, { name: 'x' }],
+  },
+  {
+    verb: 'crawl.failed',
+    good: { crawl: 'conformance-never', kinds: ['dns'] },
+    bad: [...wrongCrawl, { limit: 0 }, { limit: 1001 }, { after: 'x' }, { kinds: ['x'] }],
+  },
   { verb: 'crawl.pause', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
   { verb: 'crawl.resume', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
   { verb: 'crawl.cancel', good: { crawl: 'conformance-never' }, bad: wrongCrawl },

@@ -41,7 +41,8 @@ function portsOf({ frontier }: World, sessions: readonly Peer[]): CommandPorts {
   // No verb below uses them.
   const [queues, backups, failures] = [{} as UserQueues, {} as Backups, {} as Failures];
   const [manager, master] = [{ builtBytesMax: 0 }, { isDraining: false }];
-  return { frontier, queues, backups, failures, manager, master, peers: { sessions } };
+  const rates = { of: () => undefined };
+  return { frontier, queues, backups, failures, rates, manager, master, peers: { sessions } };
 }
 
 worldTest('verbs need no session: a crawl from its seed to its end', async (world) => {

@@ -98,8 +98,15 @@ async function ofMaster(join: Join): Promise<Source> {
   const master = await join();
   return {
     async crawls() {
-      const { crawls } = await master.request('crawl.list', {});
-      return crawls.map(({ name }) => name);
+      const names = new Set<string>();
+      let after: Uint8Array | undefined;
+      do {
+        const cursor = after === undefined ? {} : { after };
+        const { crawls, next } = await master.request('crawl.list', cursor);
+        for (const { name } of crawls) names.add(name);
+        after = next;
+      } while (after !== undefined);
+      return [...names];
     },
     page: (crawl, wanted) => master.request('crawl.failed', { crawl, ...wanted }),
     close: () => master.close(),

@@ -389,6 +389,7 @@ export class Dispatcher {
     const { politeness, crawls, records, events } = this.#options;
     politeness.sweep(now);
     crawls.queues.rotate(now);
+    crawls.queues.countWaiting();
     records.sweep(now);
     events.counted(crawls);
     this.dispatchSoon();

@@ -48,6 +48,8 @@ const unparkReads = 128;
 /** Queues that one `rotate` checks, and the wait after which a host loses its place. */
 const rotatedQueues = 256;
 const waitMs = 5_000;
+/** Rows that are counted in one second, after a restart. */
+const countedRows = 10_000;
 
 /** The position at which the reading of a crawl continues. */
 type Round = {
@@ -65,6 +67,7 @@ export class TaskQueues {
   readonly #budget: TaskBudget;
   readonly #rounds = new Map<Crawl, Round>();
   readonly #places = new Set<Place>();
+  readonly #uncounted = new Set<TaskQueue>();
   /** The queues that `rotate` checks next. */
   #rotation = this.#places.values();
 
@@ -149,6 +152,16 @@ export class TaskQueues {
     }
   }
 
+  /** Counts some of the tasks that an earlier master left. Called about once a second. */
+  countWaiting(): void {
+    let left = countedRows;
+    for (const queue of this.#uncounted) {
+      left -= queue.countMore(left);
+      if (queue.isCounted) this.#uncounted.delete(queue);
+      if (left <= 0) return;
+    }
+  }
+
   /** Reads in hosts while there is room. Returns true if there may be more of them. */
   unpark(): boolean {
     for (let reads = 0; reads < unparkReads; ) {
@@ -218,6 +231,7 @@ export class TaskQueues {
     const [store, budget] = [this.#store, this.#budget];
     const queue = new TaskQueue({ crawl: crawl.id, host: hash, store, empty, budget });
     const made = { crawl, host, queue };
+    if (!queue.isCounted) this.#uncounted.add(queue);
     crawl.queues.set(mapKey(hash), made);
     this.#places.add(made);
     const manners = crawl.manners(url);
@@ -236,6 +250,7 @@ export class TaskQueues {
     const { crawl, host, queue } = place;
     crawl.queues.delete(mapKey(host.hash));
     this.#places.delete(place);
+    this.#uncounted.delete(queue);
     queue.close();
     this.#politeness.leave(host, crawl.id, clockMs());
   }

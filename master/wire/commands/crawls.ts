@@ -23,18 +23,6 @@ export async function recrawl(
   return await frontier.recrawl(request);
 }
 
-export function list({ frontier, peers }: CommandPorts): Replies['crawl.list'] {
-  return {
-    crawls: [...frontier.crawls].map((crawl) => crawl.status()),
-    sessions: peers.sessions.map(({ name, role, leases, proxies }) => ({
-      name,
-      role,
-      leases: leases.size,
-      ...(proxies.length > 0 && { proxies }),
-    })),
-  };
-}
-
 export async function pause(
   { frontier }: CommandPorts,
   _peer: Peer,

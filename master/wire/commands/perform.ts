@@ -5,6 +5,7 @@ import type { Request, Requests, Verb } from '../../../shared/requests.ts';
 import type { Peer } from '../peer.ts';
 import type { CommandPorts } from '../services.ts';
 import { backup } from './backup.ts';
+import { list } from './crawl-pages.ts';
 import * as crawls from './crawls.ts';
 import * as queues from './queues.ts';
 import * as tasks from './tasks.ts';
@@ -30,7 +31,7 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'proxy.state': tasks.proxies,
   'crawl.add': crawls.add,
   'crawl.recrawl': crawls.recrawl,
-  'crawl.list': crawls.list,
+  'crawl.list': list,
   'crawl.pause': crawls.pause,
   'crawl.resume': crawls.resume,
   'crawl.cancel': crawls.cancel,
