@@ -383,6 +383,7 @@ export class Master implements Leaver, SlavesMaster {
       frontier: this.#frontier,
       queues: this.#queues,
       backups: this.#backups,
+      hosts: this.#rooms.hosts,
       failures: new Failures({
         store: this.#store,
         folderOf: (crawl) => this.#results.folderOf(crawl),

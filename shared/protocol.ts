@@ -165,6 +165,8 @@ export type CrawlStatus = {
   bytes: number;
   /** Unix time in ms. In `crawl.list`, as what follows. */
   startedAt?: number;
+  /** Hosts that an operator has blocked, and the URLs that wait there; absent: none. */
+  blocked?: { hosts: number; waiting: number };
   /** Of an open crawl, over the last minute; `etaMs`: it will have ended by then, about. */
   rates?: { pagesPerS: number; bytesPerS: number; etaMs?: number };
 };
@@ -178,6 +180,41 @@ export type FailedUrl = {
   attempts: number;
   /** Of the last answer, if there was one. */
   status?: number;
+};
+
+/** What `host.list` orders by, the largest first; `slow`: what waits times the delay. */
+export const hostSorts = ['waiting', 'slow', 'failed'] as const;
+export type HostSort = (typeof hostSorts)[number];
+
+/** A host as `host.list` shows it; times are Unix times in ms. */
+export type HostRow = {
+  /** Scheme, host and port. */
+  host: string;
+  /** The politeness group, if that is another name. */
+  group?: string;
+  crawls: string[];
+  waiting: number;
+  /** There may be more waiting. */
+  atLeast?: true;
+  underWay: number;
+  /** In force, and where it comes from. */
+  delayMs?: number;
+  delayFrom?: 'host' | 'crawl' | 'crawl-delay' | 'answers' | 'learned';
+  heldUntil?: number;
+  /** Answers 429 and 503 in a row. */
+  refusals?: number;
+  breaker?: { state: 'sleeping' | 'probing' | 'dead'; until?: number; reason?: string };
+  robots?: {
+    state: 'rules' | 'none' | 'unreachable' | 'trying' | 'asking' | 'unknown';
+    until?: number;
+    reason?: string;
+  };
+  last?: { at: number; status: number } | { at: number; error: string };
+  /** Failed fetches since the host is in memory. */
+  failed?: number;
+  blocked?: true;
+  /** Its tasks are in the store alone. */
+  parked?: true;
 };
 
 /** The reply to each verb. */
@@ -228,6 +265,11 @@ export type Replies = {
   /** `missing`: the file with the definite failures is not there. */
   'crawl.failed': { urls: readonly FailedUrl[]; next?: Uint8Array; missing?: true };
   'crawl.replay': { replayed: number };
+  'host.list': { hosts: HostRow[]; next?: Uint8Array };
+  'host.set': {
+    hosts: { host: string; delayMs?: number; blocked?: true; known: boolean }[];
+    replayed?: number;
+  };
   backup: { bytes: number };
   'queue.put': { size: number };
   'queue.get': { items: { id: number; value: Uint8Array }[] };

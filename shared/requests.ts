@@ -7,6 +7,7 @@ import { crawlNameSchema, crawlStates, type ImageVia, imageVias } from './crawl.
 import {
   fetchErrorKinds,
   fetchErrorSchema,
+  hostSorts,
   imagePixelsMax,
   limits,
   peerNameSchema,
@@ -231,6 +232,30 @@ export const requestSchemas = {
     id: z.int().min(0),
     crawl: crawlNameSchema,
     url: url.optional(),
+  }),
+  /** Hosts, those in memory first, up to `limit` at a time, from the one after `after`. [C-72] */
+  'host.list': z.strictObject({
+    verb: z.literal('host.list'),
+    id: z.int().min(0),
+    /** Only hosts with tasks of this crawl. */
+    crawl: crawlNameSchema.optional(),
+    sort: z.enum(hostSorts).default('waiting'),
+    after: bytes.optional(),
+    limit: z.int().min(1).max(1000).default(100),
+  }),
+  /** How a host is treated from now on, whatever its crawls say. [C-73] */
+  'host.set': z.strictObject({
+    verb: z.literal('host.set'),
+    id: z.int().min(0),
+    /** With or without scheme and port. */
+    host: z.string().min(1).max(300),
+    /** null: that of the crawls again. */
+    delayMs: z.int().min(0).max(86_400_000).nullable().optional(),
+    blocked: z.boolean().optional(),
+    /** Ends a sleep or a hold. */
+    wake: z.boolean().optional(),
+    /** The same, and puts URLs back that were given up because the host was out of reach. */
+    retry: z.boolean().optional(),
   }),
   /** A copy of the state and the files, below the master's data folder. [C-13] */
   backup: z.strictObject({ verb: z.literal('backup'), id: z.int().min(0), name: crawlNameSchema }),

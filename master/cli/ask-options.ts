@@ -4,6 +4,8 @@ import type { Command } from 'commander';
 import { joinFlags, joining, makeCommand, whole } from '../../shared/cli.ts';
 import type { AskMaker, Common, Values } from './asks/asking.ts';
 import { type FailedAsk, failedCommand } from './asks/failed.ts';
+import { type HostAsk, hostCommand } from './asks/host.ts';
+import { type HostsAsk, hostsCommand } from './asks/hosts.ts';
 import { type StatusAsk, statusCommand } from './asks/status.ts';
 import {
   crawlName,
@@ -32,7 +34,9 @@ export type AskOptions = Common & {
     | ({ verb: 'recrawl' } & Recrawl)
     | { verb: 'buried'; crawl: string; replay: boolean; url: string | undefined }
     | FailedAsk
-    | StatusAsk;
+    | StatusAsk
+    | HostsAsk
+    | HostAsk;
 };
 
 export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): Command[] {
@@ -144,6 +148,8 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
           },
         }),
       ),
+    hostsCommand(maker, asked),
+    hostCommand(maker, asked),
     failedCommand(maker, askedLater),
   ];
 }

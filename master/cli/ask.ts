@@ -7,6 +7,8 @@ import { number } from '../machine/progress.ts';
 import type { AskOptions } from './ask-options.ts';
 import type { Answer } from './asks/asking.ts';
 import { askFailed } from './asks/failed.ts';
+import { askHost } from './asks/host.ts';
+import { askHosts } from './asks/hosts.ts';
 import { askStatus } from './asks/status.ts';
 import { recrawl } from './recrawl.ts';
 
@@ -28,6 +30,10 @@ async function answerTo(options: AskOptions): Promise<void> {
   }
   const master = await join(options);
   try {
+    if (question.verb === 'hosts') {
+      await askHosts(master, question, json);
+      return;
+    }
     const { text, answer } = await perform(master, question, json);
     console.log(json ? visibleJson(JSON.stringify(answer)) : visibleLines(text));
   } finally {
@@ -53,12 +59,14 @@ async function join({ master: { host, port, authkey, tls } }: AskOptions): Promi
 const connectMs = 5_000;
 
 /** All but those that print a list as it comes. */
-type Question = Exclude<AskOptions['ask'], { verb: 'failed' }>;
+type Question = Exclude<AskOptions['ask'], { verb: 'failed' | 'hosts' }>;
 
 async function perform(master: MasterClient, question: Question, isJson: boolean): Promise<Answer> {
   switch (question.verb) {
     case 'status':
       return await askStatus(master, question, isJson);
+    case 'host':
+      return await askHost(master, question);
     case 'add':
       return await add(master, question);
     case 'recrawl': {

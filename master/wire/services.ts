@@ -3,6 +3,7 @@ import type { Tls } from '../../shared/connection.ts';
 import type { OrbError } from '../../shared/errors.ts';
 import type { AuthDigest } from '../../shared/handshake.ts';
 import type { Frontier } from '../frontier/frontier.ts';
+import type { HostList } from '../frontier/host-list.ts';
 import type { Failures } from '../inspect/failures.ts';
 import type { MemoryWatch } from '../machine/memory-watch.ts';
 import type { Rates } from '../machine/rates.ts';
@@ -30,6 +31,7 @@ export type CommandPorts = {
   readonly queues: UserQueues;
   readonly backups: Backups;
   readonly failures: Failures;
+  readonly hosts: Pick<HostList, 'list' | 'set'>;
   readonly rates: Pick<Rates, 'of'>;
   /** The BaseManager dialect. */
   readonly manager: Pick<Manager, 'builtBytesMax'>;

@@ -107,3 +107,90 @@ test('[C-71] list gives open crawls first, a page at a time, and the number of a
   }
   await slave.close();
 });
+
+type Row = Record<string, unknown> & { readonly host: string };
+
+/** The rows of all pages. */
+async function hostsOf(peer: RawPeer, request: Record<string, unknown>): Promise<Row[]> {
+  const rows: Row[] = [];
+  let after: unknown;
+  do {
+    const page = await peer.must('host.list', { ...request, ...(after ? { after } : {}) });
+    rows.push(...(page['hosts'] as Row[]));
+    after = page['next'];
+  } while (after !== undefined);
+  return rows;
+}
+
+test('[C-72] hosts are listed once each, the largest first, a page at a time', async (t) => {
+  const slave = await target.slave(t);
+  if (slave === undefined) return;
+  const seeds = [1, 2, 3].flatMap((count) => {
+    const seed = target.seed();
+    return Array.from({ length: count }, (_, i) => new URL(`/${i}`, seed).href);
+  });
+  const crawl = await target.crawl(slave, seeds, { delayMs: 1_000 });
+  const rows = await hostsOf(slave, { crawl, limit: 1, sort: 'slow' });
+  const hosts = [...new Set(seeds.map((seed) => new URL(seed).origin))];
+  assert.deepEqual(
+    rows.map(({ host }) => host),
+    hosts.toReversed(),
+  );
+  assert.deepEqual(
+    rows.map(({ waiting }) => waiting),
+    [3, 2, 1],
+  );
+  for (const { delayMs, delayFrom, crawls, underWay } of rows) {
+    assert.deepEqual([delayMs, delayFrom, crawls, underWay], [1_000, 'crawl', [crawl], 0]);
+  }
+  for (const after of [Buffer.alloc(0), Buffer.alloc(20, 1), Buffer.from([0xc0])]) {
+    assert.equal((await slave.request('host.list', { after })).error, 'E_BAD_REQUEST');
+  }
+  assert.equal((await slave.request('host.list', { crawl: 'never' })).error, 'E_NO_CRAWL');
+  await slave.close();
+});
+
+test('[C-73] a blocked host gives out no tasks, and its leases are cancelled', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const seed = target.seed();
+  const crawl = await target.crawl(slave, [seed]);
+  const task = await nextTask(slave);
+  const host = new URL(seed).origin;
+  const set = await slave.must('host.set', { host, blocked: true, delayMs: 70_000 });
+  assert.deepEqual(set['hosts'], [{ host, delayMs: 70_000, blocked: true, known: true }]);
+  const [row] = await hostsOf(slave, { crawl });
+  assert.deepEqual(
+    [row?.['blocked'], row?.['underWay'], row?.['delayMs'], row?.['delayFrom']],
+    [true, 0, 70_000, 'host'],
+  );
+  await slave.must('host.set', { host, blocked: false, delayMs: null });
+  const again = await nextTask(slave);
+  assert.equal(again.url, task.url);
+  assert.notEqual(again.lease, task.lease);
+  assert.equal((await report(slave, again)).ok, true);
+  for (const wrong of ['', 'a b', 'http://x/path', 'ftp://x', 'x'.repeat(301)]) {
+    assert.equal((await slave.request('host.set', { host: wrong })).error, 'E_BAD_REQUEST');
+  }
+  await slave.close();
+});
+
+test('[C-73] a host that is tried again gets back what was given up', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const seed = target.seed();
+  const urls = ['/a', '/b', '/c'].map((path) => new URL(path, seed).href);
+  const crawl = await target.crawl(slave, urls, { attemptsMax: 1 });
+  for (const _ of urls) await release(slave, await nextTask(slave), timeout);
+  const { replayed } = await slave.must('host.set', { host: new URL(seed).host, retry: true });
+  assert.equal(replayed, 3);
+  const found: string[] = [];
+  for (const _ of urls) {
+    const task = await nextTask(slave);
+    found.push(task.url);
+    await report(slave, task);
+  }
+  assert.deepEqual(found.sort(), urls);
+  assert.deepEqual(await failedOf(slave, crawl, {}), []);
+  await slave.close();
+});

@@ -225,6 +225,16 @@ export const requests: readonly {
     good: { crawl: 'conformance-never', kinds: ['dns'] },
     bad: [...wrongCrawl, { limit: 0 }, { limit: 1001 }, { after: 'x' }, { kinds: ['x'] }],
   },
+  {
+    verb: 'host.list',
+    good: { sort: 'slow', limit: 2 },
+    bad: [{ crawl: 1 }, { sort: 'x' }, { limit: 0 }, { limit: 1001 }, { after: 'x' }],
+  },
+  {
+    verb: 'host.set',
+    good: { host: 'conformance.invalid', delayMs: null },
+    bad: [{ host: '' }, { host: 1 }, { delayMs: -1 }, { blocked: 1 }, { wake: 'yes' }],
+  },
   { verb: 'crawl.pause', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
   { verb: 'crawl.resume', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
   { verb: 'crawl.cancel', good: { crawl: 'conformance-never' }, bad: wrongCrawl },

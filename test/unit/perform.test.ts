@@ -37,12 +37,23 @@ class FakePeer extends FakeSlave implements Peer {
 
 type Said = Parameters<typeof perform>[2];
 
-function portsOf({ frontier }: World, sessions: readonly Peer[]): CommandPorts {
+function portsOf({ frontier, rooms }: World, sessions: readonly Peer[]): CommandPorts {
   // No verb below uses them.
   const [queues, backups, failures] = [{} as UserQueues, {} as Backups, {} as Failures];
   const [manager, master] = [{ builtBytesMax: 0 }, { isDraining: false }];
   const rates = { of: () => undefined };
-  return { frontier, queues, backups, failures, rates, manager, master, peers: { sessions } };
+  const { hosts } = rooms;
+  return {
+    frontier,
+    queues,
+    backups,
+    failures,
+    hosts,
+    rates,
+    manager,
+    master,
+    peers: { sessions },
+  };
 }
 
 worldTest('verbs need no session: a crawl from its seed to its end', async (world) => {

@@ -141,13 +141,18 @@ function statusText({ crawls, sessions, ended }: Listed & { readonly ended: numb
   const lines = rows.length === 0 ? [] : table([head, ...rows]);
   if (ended > 0) lines.push(`${number(ended)} ended; list them with --all`);
   if (lines.length === 0) lines.push('no crawls');
-  for (const { name, held, failed, errors, skipped, rates } of crawls) {
+  for (const { name, held, failed, errors, skipped, rates, blocked } of crawls) {
     if (held !== undefined) {
       lines.push(
         `${name}: held: ${held}, then run: resume ${name} (or with --new-files; or cancel)`,
       );
     }
     if (rates !== undefined) lines.push(`${name}: ${ratesText(rates)}`);
+    if (blocked !== undefined) {
+      const hosts = blocked.hosts === 1 ? '1 host is' : `${number(blocked.hosts)} hosts are`;
+      const urls = blocked.waiting === 1 ? '1 URL waits' : `${number(blocked.waiting)} URLs wait`;
+      lines.push(`${name}: ${hosts} blocked (${urls} there): run host with --unblock, see hosts`);
+    }
     if (failed > 0) lines.push(`${name}: failed by kind: ${byName(errors)}`);
     if (Object.keys(skipped).length > 0) lines.push(`${name}: links skipped: ${byName(skipped)}`);
   }

@@ -19,6 +19,8 @@ export interface CrawlView {
   readonly isRunning: boolean;
   /** The time that the delay of its slowest host takes for the URLs that wait there, in ms. */
   readonly slowestHostMs: number;
+  /** Hosts from which nothing is fetched, by the operator's word, and the URLs that wait there. */
+  readonly blocked: { readonly hosts: number; readonly waiting: number };
   /** Neither finished nor cancelled. */
   readonly isOpen: boolean;
   /** Nothing is left to fetch. */

@@ -246,6 +246,17 @@ export class Crawl implements CrawlView {
     return longest;
   }
 
+  /** Its hosts from which the operator lets nothing be fetched, and what waits there. */
+  get blocked(): { hosts: number; waiting: number } {
+    const blocked = { hosts: 0, waiting: 0 };
+    for (const { host, queue } of this.queues.values()) {
+      if (!host.setting?.blocked) continue;
+      blocked.hosts++;
+      blocked.waiting += queue.waiting;
+    }
+    return blocked;
+  }
+
   get isRunning(): boolean {
     return this.#state === 'running' && this.#held === undefined;
   }

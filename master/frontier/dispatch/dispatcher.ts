@@ -226,6 +226,17 @@ export class Dispatcher {
     this.#parked.cancel(crawlId, clockMs());
   }
 
+  /** Takes the tasks of a host back that slaves have: they wait again. */
+  takeBack(host: Host): void {
+    for (const lease of [...this.#leases]) {
+      if (lease.host !== host) continue;
+      lease.holder.cancel([lease]);
+      lease.task.queue.release(lease.task, lease.task);
+      this.#end(lease);
+    }
+    this.#parked.takeBack(host, clockMs());
+  }
+
   /** Gives no more leases; present ones may end normally. */
   drain(): void {
     this.#state = 'draining';

@@ -25,12 +25,17 @@ export class Feedback {
   }
 
   /** A definite answer. Status 0: no request was made. */
-  reported(host: Host, { status, ms }: Pick<Result, 'status' | 'ms'>): void {
-    if (status > 0) this.#served(host, ms);
+  reported(host: Host, { status, ms, error }: Pick<Result, 'status' | 'ms' | 'error'>): void {
+    if (error !== undefined) host.failed++;
+    if (status === 0) return;
+    host.last = { at: clockMs(), status };
+    this.#served(host, ms);
   }
 
   robots(host: Host, answer: RobotsAnswer): void {
-    if ('status' in answer) this.answered(host, answer.status, answer.retryAfterMs);
+    if (!('status' in answer)) return;
+    host.last = { at: clockMs(), status: answer.status };
+    this.answered(host, answer.status, answer.retryAfterMs);
   }
 
   /** Stores the result of a robots.txt; then its host continues. */
@@ -59,6 +64,10 @@ export class Feedback {
 
   failed(host: Host, error: FetchErrorBody, retryAfterMs: number): void {
     const { kind, message } = error;
+    host.failed++;
+    const status = kind === 'status' ? Number.parseInt(message, 10) : Number.NaN;
+    const at = clockMs();
+    host.last = Number.isNaN(status) ? { at, error: `${kind}: ${message}` } : { at, status };
     if (kind === 'status') this.answered(host, Number.parseInt(message, 10), retryAfterMs);
     if (kind !== 'dns' && kind !== 'connect' && kind !== 'timeout') return;
     const now = clockMs();

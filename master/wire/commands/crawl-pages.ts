@@ -30,7 +30,13 @@ export function list(
   return {
     crawls: page.map((one): CrawlStatus => {
       const found = one.isOpen ? rates.of(one) : undefined;
-      return { ...one.status(), startedAt: one.startedAt, ...(found && { rates: found }) };
+      const { blocked, startedAt } = one;
+      return {
+        ...one.status(),
+        startedAt,
+        ...(one.isOpen && blocked.hosts > 0 && { blocked }),
+        ...(found && { rates: found }),
+      };
     }),
     counts,
     sessions: peers.sessions.map(({ name, role, leases, proxies }) => ({

@@ -38,6 +38,8 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'crawl.buried': crawls.buried,
   'crawl.failed': crawls.failed,
   'crawl.replay': crawls.replay,
+  'host.list': ({ hosts }, _peer, request) => hosts.list(request),
+  'host.set': ({ hosts }, _peer, request) => hosts.set(request),
   backup,
   'queue.put': queues.put,
   'queue.get': queues.get,
