@@ -122,6 +122,9 @@ const shown = (charsMax: number) =>
     .max(charsMax)
     .regex(/^[^\p{C}\p{Zl}\p{Zp}]+$/u, { error: 'must be printable' });
 
+/** The version of a slave, as it says. [T-70] */
+export const peerVersionSchema = shown(64);
+
 /** A proxy that did not work when a slave last used it. [T-45] */
 export const proxyTroubleSchema = z.strictObject({
   /** Scheme, host and port. */
@@ -217,6 +220,29 @@ export type HostRow = {
   parked?: true;
 };
 
+/** A slave as `slave.list` shows it. */
+export type SlaveRow = {
+  session: number;
+  name: string;
+  /** Address and port. */
+  address: string;
+  /** Unix time in ms. */
+  since: number;
+  slots: number;
+  leases: number;
+  /** Over the last minute. */
+  fetchesPerS: number;
+  /** Failed fetches since it joined. */
+  errors: number;
+  takes?: 'probes';
+  /** The next three as it last said. [T-70] */
+  version?: string;
+  memoryBytes?: number;
+  fetching?: number;
+  proxies?: readonly ProxyTrouble[];
+  draining?: true;
+};
+
 /** The reply to each verb. */
 export type Replies = {
   hello: {
@@ -265,6 +291,9 @@ export type Replies = {
   /** `missing`: the file with the definite failures is not there. */
   'crawl.failed': { urls: readonly FailedUrl[]; next?: Uint8Array; missing?: true };
   'crawl.replay': { replayed: number };
+  'slave.state': Record<never, never>;
+  'slave.list': { slaves: SlaveRow[]; next?: number };
+  'slave.drain': { slaves: SlaveRow[] };
   'host.list': { hosts: HostRow[]; next?: Uint8Array };
   'host.set': {
     hosts: { host: string; delayMs?: number; blocked?: true; known: boolean }[];

@@ -11,6 +11,7 @@ import {
   imagePixelsMax,
   limits,
   peerNameSchema,
+  peerVersionSchema,
   proxyTroubleSchema,
   sitemapKinds,
 } from './protocol.ts';
@@ -151,6 +152,28 @@ export const requestSchemas = {
     verb: z.literal('proxy.state'),
     id,
     proxies: z.array(proxyTroubleSchema).max(limits.proxiesMax),
+  }),
+  /** How a slave is, every 10 s. [T-70] */
+  'slave.state': z.strictObject({
+    verb: z.literal('slave.state'),
+    id,
+    version: peerVersionSchema,
+    memoryBytes: z.int().min(0),
+    /** Fetches under way. */
+    fetching: z.int().min(0).max(limits.creditMax),
+  }),
+  /** Connected slaves, up to `limit` at a time, from the session after `after`. [C-74] */
+  'slave.list': z.strictObject({
+    verb: z.literal('slave.list'),
+    id: z.int().min(0),
+    after: z.int().min(0).optional(),
+    limit: z.int().min(1).max(1000).default(1000),
+  }),
+  /** Lets the slaves of that name finish and leave. [C-75] */
+  'slave.drain': z.strictObject({
+    verb: z.literal('slave.drain'),
+    id: z.int().min(0),
+    slave: peerNameSchema,
   }),
   /** Extends these leases; the reply lists those that the session no longer holds. [T-7] */
   'task.extend': z.strictObject({

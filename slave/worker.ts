@@ -19,6 +19,7 @@ import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { CommandError, messageOf } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
 import { limits, type Push, type Replies, type TaskPush } from '../shared/protocol.ts';
+import { version } from '../shared/version.ts';
 import { CreditWindow } from './credit.ts';
 import { Fetcher } from './fetch/fetcher.ts';
 import { Identities } from './fetch/identities.ts';
@@ -46,6 +47,8 @@ const drainMs = 35_000;
 /** How often the credit is looked at, and at how many of these looks the way is measured. */
 const creditEveryMs = 500;
 const looksPerTrip = 10;
+/** How often the slave says how it is. */
+const stateEveryMs = 10_000;
 
 /** A newer master may know more kinds of tasks. */
 const unknownKind = {
@@ -75,6 +78,7 @@ export class Worker {
   #extender: NodeJS.Timeout | undefined;
   #credit: CreditWindow;
   #creditTimer: NodeJS.Timeout | undefined;
+  #stateTimer: NodeJS.Timeout | undefined;
 
   constructor(options: WorkerOptions) {
     this.#options = options;
@@ -112,6 +116,7 @@ export class Worker {
       this.#state = 'stopped';
       clearInterval(this.#extender);
       clearInterval(this.#creditTimer);
+      clearInterval(this.#stateTimer);
       await this.#fetcher.close();
     }
   }
@@ -150,6 +155,7 @@ export class Worker {
     clearInterval(this.#extender);
     this.#extender = setInterval(() => this.#extend(), master.hello.leaseMs / 4);
     this.#keepCredit(master);
+    this.#keepState(master);
     if (this.#proxies.troubles(performance.now()).length > 0) this.#tellProxies();
   }
 
@@ -178,6 +184,19 @@ export class Worker {
     this.#creditTimer = setInterval(look, creditEveryMs);
     tell();
     look();
+  }
+
+  /** Says how it is. A master that does not know the verb takes no notice. [S-6] */
+  #keepState(master: MasterClient): void {
+    const tell = () =>
+      master.notify('slave.state', {
+        version,
+        memoryBytes: process.memoryUsage.rss(),
+        fetching: Math.min(this.#fetching.size, limits.creditMax),
+      });
+    clearInterval(this.#stateTimer);
+    this.#stateTimer = setInterval(tell, stateEveryMs);
+    tell();
   }
 
   async #measureTrip(master: MasterClient, credit: CreditWindow): Promise<void> {
@@ -320,6 +339,7 @@ export class Worker {
   /** The master is gone, and with it all leases. */
   #stop(): void {
     clearInterval(this.#creditTimer);
+    clearInterval(this.#stateTimer);
     this.#queued = [];
     for (const abort of this.#fetching.values()) abort.abort();
   }

@@ -6,6 +6,7 @@ import type { AskMaker, Common, Values } from './asks/asking.ts';
 import { type FailedAsk, failedCommand } from './asks/failed.ts';
 import { type HostAsk, hostCommand } from './asks/host.ts';
 import { type HostsAsk, hostsCommand } from './asks/hosts.ts';
+import { type SlavesAsk, slavesCommands } from './asks/slaves.ts';
 import { type StatusAsk, statusCommand } from './asks/status.ts';
 import {
   crawlName,
@@ -36,7 +37,8 @@ export type AskOptions = Common & {
     | FailedAsk
     | StatusAsk
     | HostsAsk
-    | HostAsk;
+    | HostAsk
+    | SlavesAsk;
 };
 
 export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): Command[] {
@@ -150,6 +152,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
       ),
     hostsCommand(maker, asked),
     hostCommand(maker, asked),
+    ...slavesCommands(maker, asked),
     failedCommand(maker, askedLater),
   ];
 }

@@ -9,6 +9,7 @@ import type { Answer } from './asks/asking.ts';
 import { askFailed } from './asks/failed.ts';
 import { askHost } from './asks/host.ts';
 import { askHosts } from './asks/hosts.ts';
+import { askDrain, askSlaves } from './asks/slaves.ts';
 import { askStatus } from './asks/status.ts';
 import { recrawl } from './recrawl.ts';
 
@@ -65,6 +66,10 @@ async function perform(master: MasterClient, question: Question, isJson: boolean
   switch (question.verb) {
     case 'status':
       return await askStatus(master, question, isJson);
+    case 'slaves':
+      return await askSlaves(master);
+    case 'drain':
+      return await askDrain(master, question.slave);
     case 'host':
       return await askHost(master, question);
     case 'add':

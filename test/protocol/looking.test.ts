@@ -194,3 +194,54 @@ test('[C-73] a host that is tried again gets back what was given up', async (t) 
   assert.deepEqual(await failedOf(slave, crawl, {}), []);
   await slave.close();
 });
+
+test('[T-70] [C-74] a slave is listed with what it says of itself', async () => {
+  const name = target.name();
+  const slave = await target.join('slave', name);
+  const client = await target.join();
+  const mine = async () => {
+    const { slaves } = await client.must('slave.list');
+    return (slaves as Row[]).find((row) => row['name'] === name);
+  };
+  const before = await mine();
+  assert.deepEqual(
+    ['version', 'memoryBytes', 'fetching'].map((field) => before?.[field]),
+    [undefined, undefined, undefined],
+  );
+  const said = { version: '9.9', memoryBytes: 5_000_000, fetching: 3 };
+  slave.send({ verb: 'slave.state', ...said });
+  await slave.must('slave.state', said);
+  const { since, address, fetchesPerS, errors, leases, ...row } = { ...(await mine()) };
+  assert.ok(Number(since) > 1e12 && String(address).includes(':'));
+  assert.deepEqual([fetchesPerS, errors, leases], [0, 0, 0]);
+  assert.deepEqual({ ...row, session: 0 }, { session: 0, name, slots: 0, ...said });
+  const refused = await client.request('slave.state', said);
+  assert.equal(refused.error, 'E_BAD_REQUEST');
+  const first = await client.must('slave.list', { limit: 1 });
+  assert.equal((first['slaves'] as Row[]).length, 1);
+  await slave.close();
+  assert.equal(await mine(), undefined);
+  await client.close();
+});
+
+test('[C-75] drain gives a slave no more tasks, and tells it to leave', async (t) => {
+  const slave = await target.slave(t, 2);
+  if (slave === undefined) return;
+  const { slaves } = await slave.must('slave.list');
+  const { name } = (slaves as Row[]).find(({ slots }) => slots === 8) ?? { name: '' };
+  await target.crawl(slave, [target.seed()]);
+  const task = await nextTask(slave);
+  const { slaves: told } = await slave.must('slave.drain', { slave: name });
+  assert.deepEqual(
+    (told as Row[]).map((row) => [row['name'], row['draining']]),
+    [[name, true]],
+  );
+  await slave.push('drain');
+  assert.equal((await report(slave, task)).ok, true);
+  await slave.must('task.credit', { count: 2 });
+  await target.crawl(slave, [target.seed()]);
+  assert.equal((await slave.request('slave.drain', { slave: 'never' })).error, 'E_BAD_REQUEST');
+  const { slaves: after } = await slave.must('slave.list');
+  assert.equal((after as Row[]).find((row) => row['name'] === name)?.['leases'], 0);
+  await slave.close();
+});

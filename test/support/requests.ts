@@ -235,6 +235,12 @@ export const requests: readonly {
     good: { host: 'conformance.invalid', delayMs: null },
     bad: [{ host: '' }, { host: 1 }, { delayMs: -1 }, { blocked: 1 }, { wake: 'yes' }],
   },
+  { verb: 'slave.list', good: { limit: 1 }, bad: [{ limit: 0 }, { limit: 1001 }, { after: -1 }] },
+  {
+    verb: 'slave.state',
+    good: { version: '1', memoryBytes: 1, fetching: 0 },
+    bad: [{ version: '' }, { version: '\u001b[2J' }, { memoryBytes: -1 }, { fetching: 5_000 }],
+  },
   { verb: 'crawl.pause', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
   { verb: 'crawl.resume', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
   { verb: 'crawl.cancel', good: { crawl: 'conformance-never' }, bad: wrongCrawl },

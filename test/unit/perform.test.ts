@@ -6,6 +6,7 @@ import type { Backups } from '../../master/repair/backup.ts';
 import { perform } from '../../master/wire/commands/perform.ts';
 import type { Credit, Peer } from '../../master/wire/peer.ts';
 import type { CommandPorts } from '../../master/wire/services.ts';
+import { SlaveRecord } from '../../master/wire/slave-record.ts';
 import type { Request } from '../../shared/requests.ts';
 import { FakeSlave } from '../support/fake-slave.ts';
 import { specOf, type World, worldTest } from '../support/world.ts';
@@ -14,6 +15,8 @@ class FakePeer extends FakeSlave implements Peer {
   readonly role: Peer['role'];
   readonly peer = '192.0.2.1:5';
   readonly proxies = [];
+  readonly id = 1;
+  readonly record = new SlaveRecord();
   readonly ended: number[] = [];
   waitingGets = 0;
 
@@ -33,6 +36,8 @@ class FakePeer extends FakeSlave implements Peer {
   }
 
   send(): void {}
+
+  drain(): void {}
 }
 
 type Said = Parameters<typeof perform>[2];

@@ -29,14 +29,7 @@ export function list(
   const last = page.at(-1);
   return {
     crawls: page.map((one): CrawlStatus => {
-      const found = one.isOpen ? rates.of(one) : undefined;
-      const { blocked, startedAt } = one;
-      return {
-        ...one.status(),
-        startedAt,
-        ...(one.isOpen && blocked.hosts > 0 && { blocked }),
-        ...(found && { rates: found }),
-      };
+      return { ...one.status(), startedAt: one.startedAt, ...(one.isOpen && openOf(one, rates)) };
     }),
     counts,
     sessions: peers.sessions.map(({ name, role, leases, proxies }) => ({
@@ -48,6 +41,23 @@ export function list(
     ...(last !== undefined && page.length < wanted.length && { next: cursorOf(last) }),
   };
 }
+
+/** What is said of an open crawl alone. It looks at all hosts of the crawl, so an answer serves for
+ *  a second: a flood of questions delays no other peer. */
+function openOf(crawl: CrawlView, rates: CommandPorts['rates']): OpenStatus {
+  const now = performance.now();
+  const known = openStatuses.get(crawl);
+  if (known !== undefined && now - known.at < keptMs) return known.status;
+  const { blocked } = crawl;
+  const found = rates.of(crawl);
+  const status = { ...(blocked.hosts > 0 && { blocked }), ...(found && { rates: found }) };
+  openStatuses.set(crawl, { at: now, status });
+  return status;
+}
+
+type OpenStatus = Pick<CrawlStatus, 'blocked' | 'rates'>;
+const openStatuses = new WeakMap<CrawlView, { readonly at: number; readonly status: OpenStatus }>();
+const keptMs = 1_000;
 
 /** Its place in the order: open ones first, then as they were made. */
 type Place = Pick<CrawlView, 'isOpen' | 'id'>;
