@@ -14,6 +14,7 @@ import { ConfigError, StoreError } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
 import { version } from '../shared/version.ts';
 import { Arrivals } from './arrivals.ts';
+import { DebugLog } from './cli/debug-log.ts';
 import { Notices } from './cli/notices.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
 import { Departure, type Leaver } from './departure.ts';
@@ -169,6 +170,7 @@ export class Master implements Leaver, SlavesMaster {
       onError,
       room,
     });
+    const debug = this.#log.isLevelEnabled('debug') ? new DebugLog(this.#log) : undefined;
     this.#rooms = new FrontierRooms({
       store,
       commits: this.#commits,
@@ -187,6 +189,7 @@ export class Master implements Leaver, SlavesMaster {
       robotsBytesMax: bytesMax * robotsShare,
       memory: this.#memory,
       seedNames: this.#seedLookup,
+      trace: debug,
       events: this.#events,
     });
     said.subscribe(this.#rooms.lifeCycle);
@@ -233,6 +236,7 @@ export class Master implements Leaver, SlavesMaster {
     this.#events.subscribe(this.#server);
     this.#events.subscribe(this.#notices);
     this.#events.subscribe(this.#rates);
+    if (debug !== undefined) this.#events.subscribe(debug);
     this.#events.subscribe(this.#manager);
     this.#events.subscribe(this.#localSlaves);
     this.#events.subscribe(this.#departure);

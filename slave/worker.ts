@@ -25,6 +25,7 @@ import { Fetcher } from './fetch/fetcher.ts';
 import { Identities } from './fetch/identities.ts';
 import type { Turn } from './fetch/outcome.ts';
 import { Proxies } from './fetch/proxies.ts';
+import { FetchLog } from './fetch-log.ts';
 import { kindOf } from './kinds/kinds.ts';
 import { MasterLink } from './master-link.ts';
 import { Outbox } from './outbox.ts';
@@ -60,6 +61,7 @@ export class Worker {
   readonly #options: WorkerOptions;
   readonly #link: MasterLink;
   readonly #fetcher: Fetcher;
+  readonly #fetchLog: FetchLog | undefined;
   readonly #proxies: Proxies;
   /** Specs of crawls from the master. `isStale`: of an earlier session. */
   readonly #crawls = new Map<
@@ -83,6 +85,7 @@ export class Worker {
   constructor(options: WorkerOptions) {
     this.#options = options;
     this.#credit = new CreditWindow(options.slots);
+    this.#fetchLog = FetchLog.of(options.log);
     this.#fetcher = new Fetcher({ connections: options.slots });
     this.#proxies = new Proxies({
       onAside: ({ name }, reason, ms) => {
@@ -117,6 +120,7 @@ export class Worker {
       clearInterval(this.#extender);
       clearInterval(this.#creditTimer);
       clearInterval(this.#stateTimer);
+      this.#fetchLog?.close();
       await this.#fetcher.close();
     }
   }
@@ -274,6 +278,7 @@ export class Worker {
     }
     const abort = this.#spareAborts.pop() ?? new AbortController();
     this.#fetching.set(task, abort);
+    const begunAt = performance.now();
     const { signal } = abort;
     const { lease, open, last, private: blocks, trial } = task;
     const { etag, lastModified, validatedUrl } = task;
@@ -303,11 +308,13 @@ export class Worker {
         const context = { ...identity, open, blocks, ...known, onStart, onAnswer, follow };
         return kind.outcome(await this.#fetcher.fetch(kind.plan, task.url, spec, signal, context));
       }, signal);
+      this.#fetchLog?.ended(task, outcome, performance.now() - begunAt);
       const held = { task: task.task, lease };
       const statements = outcome.ok ? kind.statements(held, outcome) : [ofFailure(held, outcome)];
       for (const statement of statements) this.#outbox.tell(statement);
     } catch (error) {
-      if (!abort.signal.aborted) {
+      if (abort.signal.aborted) this.#fetchLog?.aborted(task, performance.now() - begunAt);
+      else {
         this.#options.log.error({ url: task.url }, `fetch: ${messageOf(error)}`);
         const why = { kind: 'protocol', message: 'internal error' } as const;
         this.#outbox.tell(ofFailure(task, { ok: false, error: why }));

@@ -69,13 +69,16 @@ export class FrontierRooms {
       outcomes: new Outcomes(earlier),
       seeding: new Seeding(politeness, records, recent),
     });
-    const feedback = new Feedback(politeness, records, events);
+    const feedback = new Feedback(politeness, records, events, options.trace);
     this.crawls = crawls;
     this.politeness = politeness;
     this.dispatcher = dispatcher;
     this.lifeCycle = lifeCycle;
     this.pipeline = pipeline;
-    this.reports = new Reports({ crawls, dispatcher, politeness, feedback, pipeline });
+    this.reports = new Reports({
+      ...{ crawls, dispatcher, politeness, feedback, pipeline },
+      trace: options.trace,
+    });
     this.admission = new Admission({ ...options, crawls, dispatcher, pipeline });
     this.buried = new Buried(store, pipeline);
     this.list = new CrawlList({ crawls, dispatcher, earlier, buried: this.buried });

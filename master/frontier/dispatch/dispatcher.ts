@@ -18,6 +18,7 @@ import type { Politeness } from '../politeness/politeness.ts';
 import type { HostRecords } from '../politeness/records.ts';
 import type { TaskNames } from '../tasks/task-names.ts';
 import type { Task } from '../tasks/tasks.ts';
+import type { FrontierTrace } from '../trace.ts';
 import { Holders, type Place } from './holders.ts';
 import { type Claim, type HeldLease, type Lease, type LeaseHolder, Leases } from './leases.ts';
 import { type Probe, Probes } from './probes.ts';
@@ -44,6 +45,7 @@ type DispatcherOptions = {
   /** Swept about once a second. */
   readonly records: Pick<HostRecords, 'sweep'>;
   readonly events: Pick<FrontierEvents, 'counted' | 'robotsWanted'>;
+  readonly trace?: FrontierTrace | undefined;
 };
 
 /** The listener of a dispatcher: `Reports`. */
@@ -342,6 +344,7 @@ export class Dispatcher {
     if (isTimed) lease.timing = 'awaited';
     else if (lease.timing === 'awaited') politeness.starting(host.group, now);
     crawl?.open.lease();
+    this.#options.trace?.leased(lease);
     return lease;
   }
 
@@ -386,6 +389,7 @@ export class Dispatcher {
       const again = Math.max(0, task.losses - lossesFree);
       const notBefore = again === 0 ? 0 : clockMs() + lossFirstMs * 2 ** again;
       task.queue.release(task, { ...task, notBefore });
+      this.#options.trace?.lost(lease, notBefore);
     }
     this.#end(lease);
   }

@@ -7,6 +7,7 @@ import type { FetchErrorBody, Result } from '../../../shared/requests.ts';
 import { clockMs } from '../../machine/clock.ts';
 import type { FrontierEvents } from '../frontier-events.ts';
 import type { RobotsAnswer } from '../robots/gate.ts';
+import type { FrontierTrace } from '../trace.ts';
 import type { Host } from './host.ts';
 import type { Politeness } from './politeness.ts';
 import type { HostRecords } from './records.ts';
@@ -17,8 +18,15 @@ export class Feedback {
   readonly #politeness: Politeness;
   readonly #records: HostRecords;
   readonly #events: SleepEvents;
+  readonly #trace: FrontierTrace | undefined;
 
-  constructor(politeness: Politeness, records: HostRecords, events: SleepEvents) {
+  constructor(
+    politeness: Politeness,
+    records: HostRecords,
+    events: SleepEvents,
+    trace?: FrontierTrace,
+  ) {
+    this.#trace = trace;
     this.#politeness = politeness;
     this.#records = records;
     this.#events = events;
@@ -58,7 +66,10 @@ export class Feedback {
     const { group } = host;
     const now = clockMs();
     const refusal = { status, retryAfterMs, delayMs: group.delayMs } as const;
-    if (group.pace.refused(refusal, now, Math.random())) this.#records.savePace(group);
+    if (group.pace.refused(refusal, now, Math.random())) {
+      this.#records.savePace(group);
+      this.#trace?.held(group.key, status, group.pace.holdUntil);
+    }
     this.#politeness.paced(group, now);
   }
 
