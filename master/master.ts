@@ -14,6 +14,7 @@ import { ConfigError, exitCodes, StoreError } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
 import { version } from '../shared/version.ts';
 import { Arrivals } from './arrivals.ts';
+import { DebugLog } from './cli/debug-log.ts';
 import { Notices } from './cli/notices.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
 import { Departure, type Leaver } from './departure.ts';
@@ -21,11 +22,13 @@ import type { ResultsCrawl } from './frontier/commit/results.ts';
 import { Frontier } from './frontier/frontier.ts';
 import { EventStream } from './frontier/frontier-events.ts';
 import { FrontierRooms } from './frontier/rooms.ts';
+import { Failures } from './inspect/failures.ts';
 import { DataFolder, localAddress } from './machine/data-folder.ts';
 import { DiskRoom } from './machine/disk-room.ts';
 import { LocalSlaves, type SlavesMaster } from './machine/local-slaves.ts';
 import { MemoryWatch } from './machine/memory-watch.ts';
 import { Progress } from './machine/progress.ts';
+import { Rates } from './machine/rates.ts';
 import { SeedLookup } from './machine/seed-lookup.ts';
 import { builtBytesMax } from './python/heavy-requests.ts';
 import { Manager } from './python/manager.ts';
@@ -96,6 +99,7 @@ export class Master implements Leaver, SlavesMaster {
   readonly #manager: Manager;
   readonly #server: MasterServer;
   readonly #localSlaves: LocalSlaves;
+  readonly #rates = new Rates();
   readonly #seedLookup = new SeedLookup();
   readonly #memory: MemoryWatch;
   readonly #isNewKey: boolean;
@@ -172,6 +176,7 @@ export class Master implements Leaver, SlavesMaster {
       onError,
       room,
     });
+    const debug = this.#log.isLevelEnabled('debug') ? new DebugLog(this.#log) : undefined;
     this.#rooms = new FrontierRooms({
       store,
       commits: this.#commits,
@@ -190,6 +195,7 @@ export class Master implements Leaver, SlavesMaster {
       robotsBytesMax: bytesMax * robotsShare,
       memory: this.#memory,
       seedNames: this.#seedLookup,
+      trace: debug,
       events: this.#events,
     });
     said.subscribe(this.#rooms.lifeCycle);
@@ -235,6 +241,8 @@ export class Master implements Leaver, SlavesMaster {
     // The order in which each event is told.
     this.#events.subscribe(this.#server);
     this.#events.subscribe(this.#notices);
+    this.#events.subscribe(this.#rates);
+    if (debug !== undefined) this.#events.subscribe(debug);
     this.#events.subscribe(this.#manager);
     this.#events.subscribe(this.#localSlaves);
     this.#events.subscribe(this.#departure);
@@ -391,6 +399,12 @@ export class Master implements Leaver, SlavesMaster {
       frontier: this.#frontier,
       queues: this.#queues,
       backups: this.#backups,
+      hosts: this.#rooms.hosts,
+      failures: new Failures({
+        store: this.#store,
+        folderOf: (crawl) => this.#results.folderOf(crawl),
+      }),
+      rates: this.#rates,
       manager: this.#manager,
       master: this,
       events: new Arrivals({

@@ -122,6 +122,9 @@ const shown = (charsMax: number) =>
     .max(charsMax)
     .regex(/^[^\p{C}\p{Zl}\p{Zp}]+$/u, { error: 'must be printable' });
 
+/** The version of a slave, as it says. [T-70] */
+export const peerVersionSchema = shown(64);
+
 /** A proxy that did not work when a slave last used it. [T-45] */
 export const proxyTroubleSchema = z.strictObject({
   /** Scheme, host and port. */
@@ -133,7 +136,7 @@ export const proxyTroubleSchema = z.strictObject({
 export type ProxyTrouble = z.infer<typeof proxyTroubleSchema>;
 
 /** What became of the URLs of one kind of task: `admitted` is the sum of the others, without
- *  `replayed`. [C-40] */
+ *  `replayed`. [C-50] */
 export type LedgerRow = {
   admitted: number;
   waiting: number;
@@ -148,7 +151,7 @@ export type LedgerRow = {
   replayed: number;
 };
 
-/** Why a crawl ended. [C-41] */
+/** Why a crawl ended. [C-51] */
 export type CrawlEnding = {
   why: 'finished' | 'max-pages' | 'unanswered' | 'no-page' | 'skipped' | 'cancelled';
   /** For people. */
@@ -199,6 +202,81 @@ export type CrawlStatus = {
   ledger?: Partial<Record<TaskKind, LedgerRow>>;
   /** If it has ended. */
   ending?: CrawlEnding;
+  /** Unix time in ms. In `crawl.list`, as what follows. */
+  startedAt?: number;
+  /** Hosts that an operator has blocked, and the URLs that wait there; absent: none. */
+  blocked?: { hosts: number; waiting: number };
+  /** Of an open crawl, over the last minute; `etaMs`: it will have ended by then, about. */
+  rates?: { pagesPerS: number; bytesPerS: number; etaMs?: number };
+};
+
+/** A URL that failed for good. */
+export type FailedUrl = {
+  url: string;
+  kind: FetchErrorKind;
+  message: string;
+  /** Fetches that came to this. */
+  attempts: number;
+  /** Of the last answer, if there was one. */
+  status?: number;
+};
+
+/** What `host.list` orders by, the largest first; `slow`: what waits times the delay. */
+export const hostSorts = ['waiting', 'slow', 'failed'] as const;
+export type HostSort = (typeof hostSorts)[number];
+
+/** A host as `host.list` shows it; times are Unix times in ms. */
+export type HostRow = {
+  /** Scheme, host and port. */
+  host: string;
+  /** The politeness group, if that is another name. */
+  group?: string;
+  crawls: string[];
+  waiting: number;
+  /** There may be more waiting. */
+  atLeast?: true;
+  underWay: number;
+  /** In force, and where it comes from. */
+  delayMs?: number;
+  delayFrom?: 'host' | 'crawl' | 'crawl-delay' | 'answers' | 'learned';
+  heldUntil?: number;
+  /** Answers 429 and 503 in a row. */
+  refusals?: number;
+  breaker?: { state: 'sleeping' | 'probing' | 'dead'; until?: number; reason?: string };
+  robots?: {
+    state: 'rules' | 'none' | 'unreachable' | 'trying' | 'asking' | 'unknown';
+    until?: number;
+    reason?: string;
+  };
+  last?: { at: number; status: number } | { at: number; error: string };
+  /** Failed fetches since the host is in memory. */
+  failed?: number;
+  blocked?: true;
+  /** Its tasks are in the store alone. */
+  parked?: true;
+};
+
+/** A slave as `slave.list` shows it. */
+export type SlaveRow = {
+  session: number;
+  name: string;
+  /** Address and port. */
+  address: string;
+  /** Unix time in ms. */
+  since: number;
+  slots: number;
+  leases: number;
+  /** Over the last minute. */
+  fetchesPerS: number;
+  /** Failed fetches since it joined. */
+  errors: number;
+  takes?: 'probes';
+  /** The next three as it last said. [T-70] */
+  version?: string;
+  memoryBytes?: number;
+  fetching?: number;
+  proxies?: readonly ProxyTrouble[];
+  draining?: true;
 };
 
 /** The reply to each verb. */
@@ -228,6 +306,10 @@ export type Replies = {
   'crawl.recrawl': { admitted: number; known: number; refused: number };
   'crawl.list': {
     crawls: CrawlStatus[];
+    /** Of all crawls, by state, without zeros. */
+    counts?: Partial<Record<CrawlState, number>>;
+    /** There are more. */
+    next?: Uint8Array;
     sessions: { name: string; role: string; leases: number; proxies?: readonly ProxyTrouble[] }[];
     /** Removed crawls whose rows are being erased: how many, and the first names. */
     removing?: { count: number; names: string[] };
@@ -247,7 +329,17 @@ export type Replies = {
     urls: { url: string; kind: FetchErrorKind; message: string; attempts: number }[];
     next?: Uint8Array;
   };
+  /** `missing`: the file with the definite failures is not there. */
+  'crawl.failed': { urls: readonly FailedUrl[]; next?: Uint8Array; missing?: true };
   'crawl.replay': { replayed: number };
+  'slave.state': Record<never, never>;
+  'slave.list': { slaves: SlaveRow[]; next?: number };
+  'slave.drain': { slaves: SlaveRow[] };
+  'host.list': { hosts: HostRow[]; next?: Uint8Array };
+  'host.set': {
+    hosts: { host: string; delayMs?: number; blocked?: true; known: boolean }[];
+    replayed?: number;
+  };
   backup: { bytes: number };
   'queue.put': { size: number };
   'queue.get': { items: { id: number; value: Uint8Array }[] };

@@ -3,8 +3,13 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { joinFlags, joining, makeCommand, whole } from '../../shared/cli.ts';
 import type { AskMaker, Common, Values } from './asks/asking.ts';
+import { type FailedAsk, failedCommand } from './asks/failed.ts';
+import { type HostAsk, hostCommand } from './asks/host.ts';
+import { type HostsAsk, hostsCommand } from './asks/hosts.ts';
 import { type RemoveAsk, removeCommand } from './asks/remove.ts';
 import { type RenameAsk, renameCommand } from './asks/rename.ts';
+import { type SlavesAsk, slavesCommands } from './asks/slaves.ts';
+import { type StatusAsk, statusCommand } from './asks/status.ts';
 import {
   crawlName,
   makeSpec,
@@ -18,7 +23,6 @@ import type { Recrawl } from './recrawl.ts';
 /** A subcommand that sends a request to a running master. */
 export type AskOptions = Common & {
   readonly ask:
-    | { verb: 'status' }
     | { verb: 'backup'; name: string }
     | { verb: 'pause' | 'cancel'; crawl: string }
     | { verb: 'resume'; crawl: string; newFiles: boolean }
@@ -33,7 +37,12 @@ export type AskOptions = Common & {
     | ({ verb: 'recrawl' } & Recrawl)
     | { verb: 'buried'; crawl: string; replay: boolean; url: string | undefined }
     | RemoveAsk
-    | RenameAsk;
+    | RenameAsk
+    | FailedAsk
+    | StatusAsk
+    | HostsAsk
+    | HostAsk
+    | SlavesAsk;
 };
 
 export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): Command[] {
@@ -49,6 +58,16 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
   });
   const maker: AskMaker = { make, common };
   const asked = (values: Values, ask: AskOptions['ask']) => take({ ...common(values), ask });
+  /** Of a command that may need no master: it is looked for when it is asked. */
+  const askedLater = (values: Values, ask: AskOptions['ask']) =>
+    take({
+      kind: 'ask',
+      json: values['json'] === true,
+      ask,
+      get master() {
+        return joining(values, env);
+      },
+    });
   const simple = (verb: 'pause' | 'cancel', description: string) =>
     make(verb, description)
       .argument('<crawl>', 'name of the crawl', crawlName)
@@ -101,9 +120,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
   return [
     add,
     again,
-    make('status', 'show crawls and connected slaves').action((values: Values) =>
-      take({ ...common(values), ask: { verb: 'status' } }),
-    ),
+    statusCommand(maker, asked),
     simple('pause', 'pause a crawl: hand out no more tasks until it is resumed'),
     make('resume', 'resume a crawl that is paused or held')
       .argument('<crawl>', 'name of the crawl', crawlName)
@@ -139,6 +156,10 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
       ),
     removeCommand(maker, asked),
     renameCommand(maker, asked),
+    hostsCommand(maker, asked),
+    hostCommand(maker, asked),
+    ...slavesCommands(maker, asked),
+    failedCommand(maker, askedLater),
   ];
 }
 

@@ -2,7 +2,6 @@
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { isDeepStrictEqual } from 'node:util';
 import { addressText } from '../../shared/client.ts';
 import { type CrawlSpec, crawlSpecSchema } from '../../shared/crawl.ts';
 import { messageOf, type OrbError } from '../../shared/errors.ts';
@@ -20,6 +19,7 @@ import type { Compacted } from '../repair/compact.ts';
 import { fileNames } from '../sinks/files.ts';
 import type { ResultListener } from '../sinks/result-events.ts';
 import type { Resumed } from '../sinks/result-queue.ts';
+import { otherFlags } from './crawl-options.ts';
 import type { ServeOptions } from './serve-options.ts';
 
 /** Lines about refusals, over all addresses: an attacker may have any number of addresses. */
@@ -55,12 +55,11 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     this.#log.info(`start a slave with: ${join}${key}`);
   }
 
-  /** A crawl keeps the options that it was created with. */
+  /** A crawl keeps the options that it was created with; `spec`: those of this start. */
   otherSpec({ name, spec: stored }: CrawlView, spec: CrawlSpec): void {
     // An older version stored no value for an option that it did not have.
     const kept = crawlSpecSchema.safeParse(stored).data ?? stored;
-    const fields = Object.keys({ ...kept, ...spec }) as (keyof CrawlSpec)[];
-    const others = fields.filter((field) => !isDeepStrictEqual(kept[field], spec[field]));
+    const others = otherFlags(kept, spec, this.#options.given);
     if (others.length === 0) return;
     this.#log.warn(
       { crawl: name, ignored: others },

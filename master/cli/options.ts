@@ -41,8 +41,8 @@ Examples:
     node slave.js --master MASTER-HOST:6666 --authkey-file authkey
 
   Press Ctrl-C to stop; run the same command again to go on.
-  Failed URLs: lines with "error" in crawl-data/default/pages.jsonl, and
-    node master.js buried default`;
+  List the failed URLs, also when the master has ended:
+    node master.js failed default`;
 
 /** @throws ConfigError, or commander's own error, each one line. */
 export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessEnv): MasterOptions {

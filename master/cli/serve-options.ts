@@ -193,6 +193,8 @@ export function serveOptions(program: Command, seeds: string[], env: NodeJS.Proc
     dataFolder: values.data,
     outFolder: values.out,
     spec: makeSpec(program.opts()),
+    /** The options that the operator gave, by the names of their attributes. */
+    given: givenIn(program),
     /** The hosts that share a delay and a concurrency. */
     grouping: values.politenessGroup,
     /** The key itself, from ORB_AUTHKEY; undefined: the one in `authkeyFile`. */
@@ -207,6 +209,13 @@ export function serveOptions(program: Command, seeds: string[], env: NodeJS.Proc
     timing: timing(values),
     statusEveryMs: values.statusEvery * 1000,
   };
+}
+
+/** On the command line, by a variable or in the config file. */
+function givenIn(program: Command): ReadonlySet<string> {
+  const names = Object.keys(program.opts());
+  const isGiven = (name: string) => (program.getOptionValueSource(name) ?? 'default') !== 'default';
+  return new Set(names.filter(isGiven));
 }
 
 /** @throws ConfigError */

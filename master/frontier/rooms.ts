@@ -21,9 +21,11 @@ import { Dispatcher } from './dispatch/dispatcher.ts';
 import { Fingerprinter } from './filter/fingerprint.ts';
 import { RecentTable } from './filter/recent.ts';
 import type { FrontierOptions } from './frontier-options.ts';
+import { HostList } from './host-list.ts';
 import { LifeCycle } from './life-cycle.ts';
 import { Feedback } from './politeness/feedback.ts';
 import { Grouping } from './politeness/grouping.ts';
+import { HostSettings } from './politeness/host-settings.ts';
 import { Politeness } from './politeness/politeness.ts';
 import { HostRecords } from './politeness/records.ts';
 import { StoredHosts } from './politeness/stored-hosts.ts';
@@ -40,6 +42,7 @@ export class FrontierRooms {
   readonly admission: Admission;
   readonly buried: Buried;
   readonly list: CrawlList;
+  readonly hosts: HostList;
   readonly #options: FrontierOptions;
   readonly #eraser: Eraser;
 
@@ -52,9 +55,10 @@ export class FrontierRooms {
       nested: new Fingerprinter(),
     };
     const records = new HostRecords(store, commits);
+    const settings = new HostSettings(store, commits);
     const grouping = new Grouping(options.grouping);
     const politeness = new Politeness({
-      hosts: new StoredHosts(records, grouping, hostSecret, hashers.nested),
+      hosts: new StoredHosts(records, settings, grouping, hostSecret, hashers.nested),
       robotsBudget: new RobotsBudget(options.robotsBytesMax),
       askedUntil: hasCrawls(store) ? clockMs() : Number.NEGATIVE_INFINITY,
     });
@@ -76,16 +80,21 @@ export class FrontierRooms {
       seeding: new Seeding(politeness, records, recent, store),
       sources: new Sources(store),
     });
-    const feedback = new Feedback(politeness, records, events);
+    const feedback = new Feedback(politeness, records, events, options.trace);
     this.crawls = crawls;
     this.politeness = politeness;
     this.dispatcher = dispatcher;
     this.lifeCycle = lifeCycle;
     this.pipeline = pipeline;
-    this.reports = new Reports({ crawls, dispatcher, politeness, feedback, pipeline });
+    this.reports = new Reports({
+      ...{ crawls, dispatcher, politeness, feedback, pipeline },
+      trace: options.trace,
+    });
     this.admission = new Admission({ ...options, crawls, dispatcher, pipeline });
     this.buried = new Buried(store, pipeline);
     this.list = new CrawlList({ crawls, dispatcher, earlier, buried: this.buried });
+    const rooms = { store, crawls, politeness, dispatcher, records, settings };
+    this.hosts = new HostList({ ...rooms, buried: this.buried });
     politeness.tell(this.reports);
     dispatcher.tell(this.reports);
   }

@@ -159,7 +159,7 @@ export function number(value: number): string {
   return value.toLocaleString('en-US');
 }
 
-function duration(ms: number): string {
+export function duration(ms: number): string {
   const seconds = ms / 1000;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   if (seconds < 120) return `${Math.round(seconds)} s`;

@@ -314,6 +314,15 @@ export const decodeCursor = (value: Buffer): SinkCursor => decodeValue(value) as
 export const formatKey = Buffer.from('format');
 export const secretKey = Buffer.from('secret');
 
+/** In `meta`: what an operator set for a host. */
+export function hostSettingKey(hostKey: string): Buffer {
+  return Buffer.from(`host/${hostKey}`, 'latin1');
+}
+
+type HostSettingRecord = { readonly delayMs?: number; readonly blocked?: true };
+export const encodeHostSetting = (setting: HostSettingRecord): Buffer => encodeValue(setting);
+export const decodeHostSetting = (value: Buffer) => decodeValue(value) as HostSettingRecord;
+
 /** In `meta`: the highest number that a crawl ever had. */
 export const lastCrawlKey = Buffer.from('last-crawl');
 export const encodeLastCrawl = (crawl: number): Buffer => crawlKey(crawl);

@@ -72,23 +72,31 @@ export type Range = {
   readonly limit?: number;
 };
 
-export interface Store {
+/** What can be asked of a store. */
+export interface Rows {
   has(table: Table, key: Uint8Array): boolean;
   get(table: Table, key: Uint8Array): Buffer | undefined;
   /** Rows in the order of their keys' bytes. */
   range(table: Table, range: Range): Row[];
   /** The keys of such rows: values, which may be large, are not read. */
   keys(table: Table, range: Range): Buffer[];
+}
+
+/** A store that nobody writes. */
+export interface ReadableStore extends Rows {
+  close(): Promise<void>;
+}
+
+export interface Store extends ReadableStore {
   /** All changes or none, in the order given, on disk when the promise resolves. Commits are
    *  applied in the order of the calls. The buffers belong to the store until then.
    *  @throws StoreError (as rejection) the state on disk is that of the last commit. */
   commit(changes: readonly Change[]): Promise<void>;
-  close(): Promise<void>;
 }
 
 /** All rows from `from` up to `to`, in batches of that size. */
 export function* batches(
-  store: Store,
+  store: Rows,
   table: Table,
   { from, to }: Pick<Range, 'from' | 'to'>,
   limit: number,

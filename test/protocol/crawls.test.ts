@@ -56,20 +56,23 @@ test('[C-1] a seed is on the disk when add is answered', async (t) => {
   await after.close();
 });
 
-/** Of a ledger. [C-40] */
+/** Of a ledger. [C-50] */
 const noRow = {
   ...{ admitted: 0, waiting: 0, pages: 0, redirects: 0, others: 0, failed: 0, excluded: 0 },
   ...{ buried: 0, dropped: 0, replayed: 0 },
 };
 
-test('[C-2] [C-40] list has every crawl with its counters, and every session', async (t) => {
+test('[C-2] [C-50] list has every crawl with its counters, and every session', async (t) => {
   const slave = await target.slave(t, 2);
   if (slave === undefined) return;
   const crawl = await target.crawl(slave, [target.seed()]);
   await nextTask(slave);
   const { crawls, sessions } = (await slave.must('crawl.list')) as unknown as Status;
-  const { name: _, ...mine } = crawls.find(({ name }) => name === crawl) ?? { name: '' };
+  const found = crawls.find(({ name }) => name === crawl);
+  const { rates: _, startedAt, ...mine }: Record<string, unknown> = found ?? {};
+  assert.ok(Number(startedAt) > 0);
   assert.deepEqual(mine, {
+    name: crawl,
     state: 'running',
     waiting: 1,
     leased: 1,
@@ -112,7 +115,7 @@ test('[C-2] a crawl of which nothing is left is finished, and runs again with a 
   await slave.close();
 });
 
-test('[C-40] [C-41] the ledger names the end of every URL, and the crawl why it ended', async (t) => {
+test('[C-50] [C-51] the ledger names the end of every URL, and the crawl why it ended', async (t) => {
   const slave = await target.slave(t, 4);
   if (slave === undefined) return;
   const [seed, gone, left] = [target.seed(), target.seed(), target.seed()];
@@ -145,7 +148,7 @@ test('[C-40] [C-41] the ledger names the end of every URL, and the crawl why it 
   await slave.close();
 });
 
-test('[C-42] a seed that redirects within its site opens that host, without its secrets', async (t) => {
+test('[C-52] a seed that redirects within its site opens that host, without its secrets', async (t) => {
   const slave = await target.slave(t, 1);
   if (slave === undefined) return;
   const seed = 'http://a-site.invalid/';

@@ -1,6 +1,7 @@
 /** What the modules of subcommands share: how one is made, and where its master is. */
 import type { Command } from 'commander';
 import type { Joining } from '../../../shared/cli.ts';
+import type { MasterClient } from '../../../shared/client.ts';
 
 export type { Command } from 'commander';
 
@@ -14,6 +15,9 @@ export type AskMaker = {
   make(name: string, description: string): Command;
   common(values: Values): Common;
 };
+
+/** Connects to the master. @throws ConfigError · AuthError */
+export type Join = () => Promise<MasterClient>;
 
 /** What a subcommand prints: `answer` with --json, else `text`. */
 export type Answer = { readonly text: string; readonly answer: unknown };

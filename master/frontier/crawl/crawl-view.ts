@@ -13,6 +13,14 @@ export interface CrawlView {
   readonly state: Exclude<CrawlState, 'held'>;
   /** Why nothing of it is written or fetched until the operator acts; undefined: it is not held. */
   readonly held: string | undefined;
+  /** Unix time in ms. */
+  readonly startedAt: number;
+  /** Its URLs are handed out. */
+  readonly isRunning: boolean;
+  /** The time that the delay of its slowest host takes for the URLs that wait there, in ms. */
+  readonly slowestHostMs: number;
+  /** Hosts from which nothing is fetched, by the operator's word, and the URLs that wait there. */
+  readonly blocked: { readonly hosts: number; readonly waiting: number };
   /** Neither finished nor cancelled. */
   readonly isOpen: boolean;
   /** Why it ended; undefined: it has not. */

@@ -24,7 +24,7 @@ import {
 } from '../../store/records.ts';
 import type { Change } from '../../store/store.ts';
 import type { Filter } from '../filter/filter.ts';
-import type { Host, Manners } from '../politeness/host.ts';
+import type { Group, Host, Manners } from '../politeness/host.ts';
 import type { TaskQueue } from '../tasks/tasks.ts';
 import { Books } from './books.ts';
 import type { CrawlView } from './crawl-view.ts';
@@ -313,6 +313,30 @@ export class Crawl implements CrawlView {
     const { leased, offered } = this.open;
     if (!this.isRunning || this.#isResolving) return false;
     return maxPages === undefined || this.counters.pages + leased + offered < maxPages;
+  }
+
+  /** The time that the longest of its delays takes: that of a group of hosts for the URLs that wait
+   *  there. Hosts that are parked are not counted. */
+  get slowestHostMs(): number {
+    const waiting = new Map<Group, number>();
+    for (const { host, queue } of this.queues.values()) {
+      if (host.group.delayMs === 0) continue;
+      waiting.set(host.group, (waiting.get(host.group) ?? 0) + queue.waiting);
+    }
+    let longest = 0;
+    for (const [{ delayMs }, count] of waiting) longest = Math.max(longest, delayMs * count);
+    return longest;
+  }
+
+  /** Its hosts from which the operator lets nothing be fetched, and what waits there. */
+  get blocked(): { hosts: number; waiting: number } {
+    const blocked = { hosts: 0, waiting: 0 };
+    for (const { host, queue } of this.queues.values()) {
+      if (!host.setting?.blocked) continue;
+      blocked.hosts++;
+      blocked.waiting += queue.waiting;
+    }
+    return blocked;
   }
 
   get isRunning(): boolean {

@@ -48,6 +48,8 @@ const unparkReads = 128;
 /** Queues that one `rotate` checks, and the wait after which a host loses its place. */
 const rotatedQueues = 256;
 const waitMs = 5_000;
+/** Rows that are counted in one second, after a restart. */
+const countedRows = 10_000;
 
 /** The position at which the reading of a crawl continues. */
 type Round = {
@@ -68,6 +70,7 @@ export class TaskQueues {
    *  thousands of them cost nothing. */
   readonly #resting = new Set<Crawl>();
   readonly #places = new Set<Place>();
+  readonly #uncounted = new Set<TaskQueue>();
   /** The queues that `rotate` checks next. */
   #rotation = this.#places.values();
 
@@ -170,6 +173,16 @@ export class TaskQueues {
     }
   }
 
+  /** Counts some of the tasks that an earlier master left. Called about once a second. */
+  countWaiting(): void {
+    let left = countedRows;
+    for (const queue of this.#uncounted) {
+      left -= queue.countMore(left);
+      if (queue.isCounted) this.#uncounted.delete(queue);
+      if (left <= 0) return;
+    }
+  }
+
   /** Reads in hosts while there is room. Returns true if there may be more of them. */
   unpark(): boolean {
     for (let reads = 0; reads < unparkReads; ) {
@@ -241,6 +254,7 @@ export class TaskQueues {
     const [store, budget] = [this.#store, this.#budget];
     const queue = new TaskQueue({ crawl: crawl.id, host: hash, store, empty, budget });
     const made = { crawl, host, queue };
+    if (!queue.isCounted) this.#uncounted.add(queue);
     crawl.queues.set(mapKey(hash), made);
     this.#places.add(made);
     const manners = crawl.manners(url);
@@ -259,6 +273,7 @@ export class TaskQueues {
     const { crawl, host, queue } = place;
     crawl.queues.delete(mapKey(host.hash));
     this.#places.delete(place);
+    this.#uncounted.delete(queue);
     queue.close();
     this.#politeness.leave(host, crawl.id, clockMs());
   }
