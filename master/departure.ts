@@ -2,6 +2,7 @@
  * When a master with `--exit-when-done` leaves by itself: in order when all of its crawls have
  * ended, with an error when the rest are held and the operator does not act.
  */
+import { exitCodes } from '../shared/errors.ts';
 import type { Notices } from './cli/notices.ts';
 import type { CrawlView } from './frontier/crawl/crawl-view.ts';
 import type { FrontierListener } from './frontier/frontier-events.ts';
@@ -13,7 +14,7 @@ export interface Leaver {
   /** Ends in order; `why`: with this error. */
   stop(why?: Error): Promise<void>;
   /** Ends in order, and slaves need not wait for another master. */
-  leave(): void;
+  leave(exitCode: number): void;
 }
 
 /** How long crawls that are held keep a master that would leave: to be resumed, or cancelled. */
@@ -26,7 +27,10 @@ export class Departure implements FrontierListener {
   readonly #leaves: boolean;
   /** Until then a crawl that has ended may get further seeds. */
   #hasBegun = false;
+  /** There was a crawl: it may have been removed since. */
+  #hadCrawl = false;
   #heldTimer: NodeJS.Timeout | undefined;
+  #exitCode: number = exitCodes.done;
 
   /** `leaves`: with `--exit-when-done`; otherwise it never does anything. */
   constructor(master: Leaver, crawls: Iterable<CrawlView>, notices: Notices, leaves: boolean) {
@@ -47,8 +51,15 @@ export class Departure implements FrontierListener {
     this.#leaveIfHeld();
   }
 
-  crawlEnded(): void {
+  crawlEnded({ ending }: CrawlView): void {
+    if (ending?.why === 'unanswered') this.#exitCode = exitCodes.unanswered;
     // The client that cancelled it gets the answer first.
+    setImmediate(() => this.#look());
+  }
+
+  crawlRemoved(): void {
+    this.#hadCrawl = true;
+    // As above.
     setImmediate(() => this.#look());
   }
 
@@ -68,7 +79,10 @@ export class Departure implements FrontierListener {
   #leaveIfDone(): void {
     if (!this.#leaves || !this.#hasBegun || !this.#master.isServing) return;
     const crawls = [...this.#crawls];
-    if (crawls.length > 0 && !crawls.some(isWaitedFor)) this.#master.leave();
+    this.#hadCrawl ||= crawls.length > 0;
+    if (this.#hadCrawl && !crawls.some(isWaitedFor)) {
+      this.#master.leave(this.#exitCode);
+    }
   }
 
   /** A master that leaves when all is done would wait for ever for crawls that are held. */

@@ -4,9 +4,11 @@ import { onSuspend } from '../shared/suspension.ts';
 import { variableWarnings } from '../shared/variables.ts';
 import { visible } from '../shared/visible.ts';
 import { ask } from './cli/ask.ts';
+import { compactedText } from './cli/notices.ts';
 import { parseMasterOptions } from './cli/options.ts';
 import { readSeeds } from './cli/seeds.ts';
 import { Master } from './master.ts';
+import { compact } from './repair/compact.ts';
 import { repair } from './repair/repair.ts';
 
 // A log without room or reader must not end a crawl.
@@ -22,6 +24,10 @@ await runMain('master', async () => {
   }
   if (options.kind === 'repair') {
     for (const line of await repair(options)) console.log(visible(line));
+    return;
+  }
+  if (options.kind === 'compact') {
+    console.log(compactedText(await compact(options)));
     return;
   }
   if (options.kind === 'selftest') {
@@ -59,5 +65,6 @@ await runMain('master', async () => {
   // Work that nothing awaits can fail, too: a timer that reads the store from a failed disk.
   process.on('uncaughtException', (error) => master.fail(error));
   await master.stopped;
+  process.exitCode = master.exitCode;
 });
 process.exit();

@@ -10,10 +10,11 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeAuthkeyFile } from '../shared/authkey.ts';
 import { serverEncryption } from '../shared/encryption.ts';
-import { ConfigError, StoreError } from '../shared/errors.ts';
+import { ConfigError, exitCodes, StoreError } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
 import { version } from '../shared/version.ts';
 import { Arrivals } from './arrivals.ts';
+import { DebugLog } from './cli/debug-log.ts';
 import { Notices } from './cli/notices.ts';
 import { partsOf } from './cli/seeds.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
@@ -22,11 +23,13 @@ import type { ResultsCrawl } from './frontier/commit/results.ts';
 import { Frontier } from './frontier/frontier.ts';
 import { EventStream } from './frontier/frontier-events.ts';
 import { FrontierRooms } from './frontier/rooms.ts';
+import { Failures } from './inspect/failures.ts';
 import { DataFolder, localAddress } from './machine/data-folder.ts';
 import { DiskRoom } from './machine/disk-room.ts';
 import { LocalSlaves, type SlavesMaster } from './machine/local-slaves.ts';
 import { MemoryWatch } from './machine/memory-watch.ts';
 import { Progress } from './machine/progress.ts';
+import { Rates } from './machine/rates.ts';
 import { SeedLookup } from './machine/seed-lookup.ts';
 import { builtBytesMax } from './python/heavy-requests.ts';
 import { Manager } from './python/manager.ts';
@@ -42,6 +45,7 @@ import {
 } from './refusals.ts';
 import { Backups } from './repair/backup.ts';
 import { refuseDamagedStore } from './repair/check.ts';
+import { compactStore, forgetUnfinished } from './repair/compact.ts';
 import { ResultStream } from './sinks/result-events.ts';
 import { ResultQueue } from './sinks/result-queue.ts';
 import { sinkKinds } from './sinks/sinks.ts';
@@ -96,6 +100,7 @@ export class Master implements Leaver, SlavesMaster {
   readonly #manager: Manager;
   readonly #server: MasterServer;
   readonly #localSlaves: LocalSlaves;
+  readonly #rates = new Rates();
   readonly #seedLookup = new SeedLookup();
   readonly #memory: MemoryWatch;
   readonly #isNewKey: boolean;
@@ -103,6 +108,7 @@ export class Master implements Leaver, SlavesMaster {
   /** Resolves after an orderly stop; rejects with the fault that ended the master. */
   readonly stopped: Promise<void>;
   #port = 0;
+  #exitCode: number = exitCodes.done;
   #state: 'starting' | 'serving' | 'draining' | 'stopped' = 'starting';
 
   /** @throws ConfigError what the operator has to do. */
@@ -112,10 +118,14 @@ export class Master implements Leaver, SlavesMaster {
     const folder = DataFolder.open(options.dataFolder);
     try {
       refuseFullDisk(options);
+      forgetUnfinished(options.dataFolder);
       refuseDamagedStore(storeFile(storeFolder), options.outFolder);
+      const compacts = options.compact && existsSync(storeFile(storeFolder));
+      const compacted = compacts ? await compactStore(options.dataFolder) : undefined;
       const store = await openLmdbStore(storeFolder);
       await upgrade(store);
       const master = new Master(options, folder, store);
+      if (compacted !== undefined) master.#notices.compacted(compacted);
       await master.#serve();
       return master;
     } catch (error) {
@@ -167,6 +177,7 @@ export class Master implements Leaver, SlavesMaster {
       onError,
       room,
     });
+    const debug = this.#log.isLevelEnabled('debug') ? new DebugLog(this.#log) : undefined;
     this.#rooms = new FrontierRooms({
       store,
       commits: this.#commits,
@@ -185,6 +196,7 @@ export class Master implements Leaver, SlavesMaster {
       robotsBytesMax: bytesMax * robotsShare,
       memory: this.#memory,
       seedNames: this.#seedLookup,
+      trace: debug,
       events: this.#events,
     });
     said.subscribe(this.#rooms.lifeCycle);
@@ -230,6 +242,8 @@ export class Master implements Leaver, SlavesMaster {
     // The order in which each event is told.
     this.#events.subscribe(this.#server);
     this.#events.subscribe(this.#notices);
+    this.#events.subscribe(this.#rates);
+    if (debug !== undefined) this.#events.subscribe(debug);
     this.#events.subscribe(this.#manager);
     this.#events.subscribe(this.#localSlaves);
     this.#events.subscribe(this.#departure);
@@ -271,6 +285,11 @@ export class Master implements Leaver, SlavesMaster {
     else this.#settleStopped.reject(why);
   }
 
+  /** For the process, after an orderly stop: 4 if no seed of a crawl was answered. */
+  get exitCode(): number {
+    return this.#exitCode;
+  }
+
   get isDraining(): boolean {
     return !this.isServing;
   }
@@ -284,7 +303,8 @@ export class Master implements Leaver, SlavesMaster {
   }
 
   /** Ends in order, because all is done: the slaves leave, too. */
-  leave(): void {
+  leave(exitCode: number): void {
+    this.#exitCode = exitCode;
     for (const session of this.#server.sessions) {
       if (session.role === 'slave') session.send({ verb: 'drain' });
     }
@@ -400,6 +420,12 @@ export class Master implements Leaver, SlavesMaster {
       frontier: this.#frontier,
       queues: this.#queues,
       backups: this.#backups,
+      hosts: this.#rooms.hosts,
+      failures: new Failures({
+        store: this.#store,
+        folderOf: (crawl) => this.#results.folderOf(crawl),
+      }),
+      rates: this.#rates,
       manager: this.#manager,
       master: this,
       events: new Arrivals({

@@ -15,6 +15,7 @@ export type Line = {
   readonly type?: string;
   readonly charset?: string;
   readonly depth: number;
+  readonly from?: string;
   readonly title?: string;
   readonly images?: readonly { src: string; alt?: string; via: string }[];
   readonly links?: number;

@@ -9,7 +9,8 @@ import { switched, whole } from './flags.ts';
 import { version } from './version.ts';
 
 /** `held`: its files are not as the master left them; the store records it as running or paused. */
-export type CrawlState = 'running' | 'paused' | 'held' | 'finished' | 'cancelled';
+export const crawlStates = ['running', 'paused', 'held', 'finished', 'cancelled'] as const;
+export type CrawlState = (typeof crawlStates)[number];
 
 export const crawlDelayMaxMsDefault = 60_000;
 

@@ -74,7 +74,7 @@ export class StoreError extends OrbError {
 }
 
 /** Exit codes of both programs: a contract with scripts and supervisors. */
-export const exitCodes = { done: 0, failed: 1, operator: 2, auth: 3 } as const;
+export const exitCodes = { done: 0, failed: 1, operator: 2, auth: 3, unanswered: 4 } as const;
 
 /** Code a process should exit with after `error`. */
 export function exitCodeOf(error: unknown): number {

@@ -26,7 +26,7 @@ const groups: readonly (readonly [heading: string, names: string])[] = [
       'connections connections-per-address',
   ],
   ['Queues of programs:', 'queues durable-put'],
-  ['Resources:', 'memory-limit disk-reserve recent-urls urls-expected'],
+  ['Resources:', 'memory-limit disk-reserve recent-urls urls-expected compact'],
   ['Log:', 'status-every json-logs log-level'],
 ];
 const rankOf: ReadonlyMap<string, { heading: string; rank: number }> = new Map(

@@ -122,6 +122,9 @@ const shown = (charsMax: number) =>
     .max(charsMax)
     .regex(/^[^\p{C}\p{Zl}\p{Zp}]+$/u, { error: 'must be printable' });
 
+/** The version of a slave, as it says. [T-70] */
+export const peerVersionSchema = shown(64);
+
 /** A proxy that did not work when a slave last used it. [T-45] */
 export const proxyTroubleSchema = z.strictObject({
   /** Scheme, host and port. */
@@ -131,6 +134,29 @@ export const proxyTroubleSchema = z.strictObject({
   forMs: z.int().min(0).max(86_400_000),
 });
 export type ProxyTrouble = z.infer<typeof proxyTroubleSchema>;
+
+/** What became of the URLs of one kind of task: `admitted` is the sum of the others, without
+ *  `replayed`. [C-50] */
+export type LedgerRow = {
+  admitted: number;
+  waiting: number;
+  pages: number;
+  redirects: number;
+  others: number;
+  failed: number;
+  excluded: number;
+  buried: number;
+  dropped: number;
+  /** Buried URLs that were tried again. */
+  replayed: number;
+};
+
+/** Why a crawl ended. [C-51] */
+export type CrawlEnding = {
+  why: 'finished' | 'max-pages' | 'unanswered' | 'no-page' | 'skipped' | 'cancelled';
+  /** For people. */
+  text: string;
+};
 
 /** Counters of one crawl, in `crawl.list` and on the master's display. */
 export type CrawlStatus = {
@@ -160,9 +186,97 @@ export type CrawlStatus = {
   skipped: Partial<Record<SkipReason, number>>;
   /** Failed URLs by kind, without zeros. */
   errors: Partial<Record<FetchErrorKind, number>>;
+  /** Failures with a status, by its number, without zeros. */
+  statuses: Record<string, number>;
+  /** An example of each kind of failure since the master's start, those included that are tried
+   *  again. */
+  examples?: Partial<Record<FetchErrorKind, string>>;
   /** URLs ever admitted. */
   known: number;
   bytes: number;
+  /** Final URLs of redirects within a host, under which pages count. */
+  aliases: number;
+  /** Links that are no URLs. */
+  malformed: number;
+  /** By kinds of tasks; absent for a crawl of an earlier version. */
+  ledger?: Partial<Record<TaskKind, LedgerRow>>;
+  /** If it has ended. */
+  ending?: CrawlEnding;
+  /** Unix time in ms. In `crawl.list`, as what follows. */
+  startedAt?: number;
+  /** Hosts that an operator has blocked, and the URLs that wait there; absent: none. */
+  blocked?: { hosts: number; waiting: number };
+  /** Of an open crawl, over the last minute; `etaMs`: it will have ended by then, about. */
+  rates?: { pagesPerS: number; bytesPerS: number; etaMs?: number };
+};
+
+/** A URL that failed for good. */
+export type FailedUrl = {
+  url: string;
+  kind: FetchErrorKind;
+  message: string;
+  /** Fetches that came to this. */
+  attempts: number;
+  /** Of the last answer, if there was one. */
+  status?: number;
+};
+
+/** What `host.list` orders by, the largest first; `slow`: what waits times the delay. */
+export const hostSorts = ['waiting', 'slow', 'failed'] as const;
+export type HostSort = (typeof hostSorts)[number];
+
+/** A host as `host.list` shows it; times are Unix times in ms. */
+export type HostRow = {
+  /** Scheme, host and port. */
+  host: string;
+  /** The politeness group, if that is another name. */
+  group?: string;
+  crawls: string[];
+  waiting: number;
+  /** There may be more waiting. */
+  atLeast?: true;
+  underWay: number;
+  /** In force, and where it comes from. */
+  delayMs?: number;
+  delayFrom?: 'host' | 'crawl' | 'crawl-delay' | 'answers' | 'learned';
+  heldUntil?: number;
+  /** Answers 429 and 503 in a row. */
+  refusals?: number;
+  breaker?: { state: 'sleeping' | 'probing' | 'dead'; until?: number; reason?: string };
+  robots?: {
+    state: 'rules' | 'none' | 'unreachable' | 'trying' | 'asking' | 'unknown';
+    until?: number;
+    reason?: string;
+  };
+  last?: { at: number; status: number } | { at: number; error: string };
+  /** Failed fetches since the host is in memory. */
+  failed?: number;
+  blocked?: true;
+  /** Its tasks are in the store alone. */
+  parked?: true;
+};
+
+/** A slave as `slave.list` shows it. */
+export type SlaveRow = {
+  session: number;
+  name: string;
+  /** Address and port. */
+  address: string;
+  /** Unix time in ms. */
+  since: number;
+  slots: number;
+  leases: number;
+  /** Over the last minute. */
+  fetchesPerS: number;
+  /** Failed fetches since it joined. */
+  errors: number;
+  takes?: 'probes';
+  /** The next three as it last said. [T-70] */
+  version?: string;
+  memoryBytes?: number;
+  fetching?: number;
+  proxies?: readonly ProxyTrouble[];
+  draining?: true;
 };
 
 /** The reply to each verb. */
@@ -192,7 +306,13 @@ export type Replies = {
   'crawl.recrawl': { admitted: number; known: number; refused: number };
   'crawl.list': {
     crawls: CrawlStatus[];
+    /** Of all crawls, by state, without zeros. */
+    counts?: Partial<Record<CrawlState, number>>;
+    /** There are more. */
+    next?: Uint8Array;
     sessions: { name: string; role: string; leases: number; proxies?: readonly ProxyTrouble[] }[];
+    /** Removed crawls whose rows are being erased: how many, and the first names. */
+    removing?: { count: number; names: string[] };
   };
   /** `state`: the state of the crawl now. */
   'crawl.pause': { state: CrawlState };
@@ -202,11 +322,24 @@ export type Replies = {
     begun?: { file: string; bytes: number; lines?: number; movedTo?: string }[];
   };
   'crawl.cancel': Record<never, never>;
+  'crawl.rename': Record<never, never>;
+  /** With `files`: names of its result files, by what became of them. */
+  'crawl.remove': { deleted?: string[]; kept?: string[] };
   'crawl.buried': {
     urls: { url: string; kind: FetchErrorKind; message: string; attempts: number }[];
     next?: Uint8Array;
   };
+  /** `missing`: the file with the definite failures is not there. */
+  'crawl.failed': { urls: readonly FailedUrl[]; next?: Uint8Array; missing?: true };
   'crawl.replay': { replayed: number };
+  'slave.state': Record<never, never>;
+  'slave.list': { slaves: SlaveRow[]; next?: number };
+  'slave.drain': { slaves: SlaveRow[] };
+  'host.list': { hosts: HostRow[]; next?: Uint8Array };
+  'host.set': {
+    hosts: { host: string; delayMs?: number; blocked?: true; known: boolean }[];
+    replayed?: number;
+  };
   backup: { bytes: number };
   'queue.put': { size: number };
   'queue.get': { items: { id: number; value: Uint8Array }[] };

@@ -3,12 +3,15 @@
  * brackets refer to PROTOCOL.md. Replies and pushes are in `protocol.ts`.
  */
 import * as z from 'zod';
-import { crawlNameSchema, type ImageVia, imageVias } from './crawl.ts';
+import { crawlNameSchema, crawlStates, type ImageVia, imageVias } from './crawl.ts';
 import {
+  fetchErrorKinds,
   fetchErrorSchema,
+  hostSorts,
   imagePixelsMax,
   limits,
   peerNameSchema,
+  peerVersionSchema,
   proxyTroubleSchema,
   sitemapKinds,
 } from './protocol.ts';
@@ -150,6 +153,28 @@ export const requestSchemas = {
     id,
     proxies: z.array(proxyTroubleSchema).max(limits.proxiesMax),
   }),
+  /** How a slave is, every 10 s. [T-70] */
+  'slave.state': z.strictObject({
+    verb: z.literal('slave.state'),
+    id,
+    version: peerVersionSchema,
+    memoryBytes: z.int().min(0),
+    /** Fetches under way. */
+    fetching: z.int().min(0).max(limits.creditMax),
+  }),
+  /** Connected slaves, up to `limit` at a time, from the session after `after`. [C-74] */
+  'slave.list': z.strictObject({
+    verb: z.literal('slave.list'),
+    id: z.int().min(0),
+    after: z.int().min(0).optional(),
+    limit: z.int().min(1).max(1000).default(1000),
+  }),
+  /** Lets the slaves of that name finish and leave. [C-75] */
+  'slave.drain': z.strictObject({
+    verb: z.literal('slave.drain'),
+    id: z.int().min(0),
+    slave: peerNameSchema,
+  }),
   /** Extends these leases; the reply lists those that the session no longer holds. [T-7] */
   'task.extend': z.strictObject({
     verb: z.literal('task.extend'),
@@ -180,12 +205,24 @@ export const requestSchemas = {
         z.strictObject({
           url,
           depth: z.int().min(0).max(65_535),
+          /** What led to it. */
+          from: url.optional(),
           page: earlierPageSchema.optional(),
         }),
       )
       .max(limits.seedsMax),
   }),
-  'crawl.list': z.strictObject({ verb: z.literal('crawl.list'), id: z.int().min(0) }),
+  /** Crawls, open ones first, up to `limit` at a time, from the one after `after`. [C-71] */
+  'crawl.list': z.strictObject({
+    verb: z.literal('crawl.list'),
+    id: z.int().min(0),
+    /** Only this one. */
+    crawl: crawlNameSchema.optional(),
+    /** Only those; default: all. */
+    states: z.array(z.enum(crawlStates)).max(crawlStates.length).optional(),
+    after: bytes.optional(),
+    limit: z.int().min(0).max(1000).default(1000),
+  }),
   'crawl.pause': ofCrawl('crawl.pause'),
   'crawl.resume': z.strictObject({
     verb: z.literal('crawl.resume'),
@@ -196,6 +233,21 @@ export const requestSchemas = {
     newFiles: z.boolean().optional(),
   }),
   'crawl.cancel': ofCrawl('crawl.cancel'),
+  /** Ends a crawl and forgets it. [C-40] */
+  'crawl.remove': z.strictObject({
+    verb: z.literal('crawl.remove'),
+    id: z.int().min(0),
+    crawl: crawlNameSchema,
+    /** Delete its result files, too. [C-41] */
+    files: z.boolean().optional(),
+  }),
+  /** Another name for a crawl, and for the folder of its results. [C-42] */
+  'crawl.rename': z.strictObject({
+    verb: z.literal('crawl.rename'),
+    id: z.int().min(0),
+    crawl: crawlNameSchema,
+    to: crawlNameSchema,
+  }),
   /** Buried URLs of a crawl, `limit` at a time, from the one after `after`. */
   'crawl.buried': z.strictObject({
     verb: z.literal('crawl.buried'),
@@ -204,12 +256,46 @@ export const requestSchemas = {
     after: bytes.optional(),
     limit: z.int().min(1).max(1000).default(100),
   }),
+  /** Failed URLs of a crawl, up to `limit` at a time, from the one after `after`. [C-70] */
+  'crawl.failed': z.strictObject({
+    verb: z.literal('crawl.failed'),
+    id: z.int().min(0),
+    crawl: crawlNameSchema,
+    after: bytes.optional(),
+    limit: z.int().min(1).max(1000).default(100),
+    /** Only failures of these kinds; default: all. */
+    kinds: z.array(z.enum(fetchErrorKinds)).max(fetchErrorKinds.length).optional(),
+  }),
   /** Puts buried URLs back into the task queue: one, or all of the crawl. */
   'crawl.replay': z.strictObject({
     verb: z.literal('crawl.replay'),
     id: z.int().min(0),
     crawl: crawlNameSchema,
     url: url.optional(),
+  }),
+  /** Hosts, those in memory first, up to `limit` at a time, from the one after `after`. [C-72] */
+  'host.list': z.strictObject({
+    verb: z.literal('host.list'),
+    id: z.int().min(0),
+    /** Only hosts with tasks of this crawl. */
+    crawl: crawlNameSchema.optional(),
+    sort: z.enum(hostSorts).default('waiting'),
+    after: bytes.optional(),
+    limit: z.int().min(1).max(1000).default(100),
+  }),
+  /** How a host is treated from now on, whatever its crawls say. [C-73] */
+  'host.set': z.strictObject({
+    verb: z.literal('host.set'),
+    id: z.int().min(0),
+    /** With or without scheme and port. */
+    host: z.string().min(1).max(300),
+    /** null: that of the crawls again. */
+    delayMs: z.int().min(0).max(86_400_000).nullable().optional(),
+    blocked: z.boolean().optional(),
+    /** Ends a sleep or a hold. */
+    wake: z.boolean().optional(),
+    /** The same, and puts URLs back that were given up because the host was out of reach. */
+    retry: z.boolean().optional(),
   }),
   /** A copy of the state and the files, below the master's data folder. [C-13] */
   backup: z.strictObject({ verb: z.literal('backup'), id: z.int().min(0), name: crawlNameSchema }),

@@ -106,7 +106,12 @@ export const resultFields = {
     isCarried: true,
   },
   depth: { type: 'integer', of: [...written, 'skipped'], meaning: 'links away from a seed', since },
-  from: { type: 'text', of: ['skipped'], meaning: 'the page that has the link', since },
+  from: {
+    type: 'text',
+    of: [...written, 'skipped'],
+    meaning: 'the page, redirect or sitemap that first led to the URL; missing for a seed',
+    since,
+  },
   bytes: {
     type: 'integer',
     of: read,

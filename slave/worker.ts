@@ -19,11 +19,13 @@ import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { CommandError, messageOf } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
 import { limits, type Push, type Replies, type TaskPush } from '../shared/protocol.ts';
+import { version } from '../shared/version.ts';
 import { CreditWindow } from './credit.ts';
 import { Fetcher } from './fetch/fetcher.ts';
 import { Identities } from './fetch/identities.ts';
 import type { Turn } from './fetch/outcome.ts';
 import { Proxies } from './fetch/proxies.ts';
+import { FetchLog } from './fetch-log.ts';
 import { kindOf } from './kinds/kinds.ts';
 import { MasterLink } from './master-link.ts';
 import { Outbox } from './outbox.ts';
@@ -48,6 +50,8 @@ const stoppedMsMax = 1_000;
 /** How often the credit is looked at, and at how many of these looks the way is measured. */
 const creditEveryMs = 500;
 const looksPerTrip = 10;
+/** How often the slave says how it is. */
+const stateEveryMs = 10_000;
 
 /** A newer master may know more kinds of tasks. */
 const unknownKind = {
@@ -59,6 +63,7 @@ export class Worker {
   readonly #options: WorkerOptions;
   readonly #link: MasterLink;
   readonly #fetcher: Fetcher;
+  readonly #fetchLog: FetchLog | undefined;
   readonly #proxies: Proxies;
   /** Specs of crawls from the master. `isStale`: of an earlier session. */
   readonly #crawls = new Map<
@@ -77,10 +82,12 @@ export class Worker {
   #extender: NodeJS.Timeout | undefined;
   #credit: CreditWindow;
   #creditTimer: NodeJS.Timeout | undefined;
+  #stateTimer: NodeJS.Timeout | undefined;
 
   constructor(options: WorkerOptions) {
     this.#options = options;
     this.#credit = new CreditWindow(options.slots);
+    this.#fetchLog = FetchLog.of(options.log);
     this.#fetcher = new Fetcher({ connections: options.slots });
     this.#proxies = new Proxies({
       onAside: ({ name }, reason, ms) => {
@@ -114,6 +121,8 @@ export class Worker {
       this.#state = 'stopped';
       clearInterval(this.#extender);
       clearInterval(this.#creditTimer);
+      clearInterval(this.#stateTimer);
+      this.#fetchLog?.close();
       await this.#fetcher.close();
     }
   }
@@ -162,6 +171,7 @@ export class Worker {
     clearInterval(this.#extender);
     this.#extender = setInterval(() => this.#extend(), master.hello.leaseMs / 4);
     this.#keepCredit(master);
+    this.#keepState(master);
     if (this.#proxies.troubles(performance.now()).length > 0) this.#tellProxies();
   }
 
@@ -190,6 +200,19 @@ export class Worker {
     this.#creditTimer = setInterval(look, creditEveryMs);
     tell();
     look();
+  }
+
+  /** Says how it is. A master that does not know the verb takes no notice. [S-6] */
+  #keepState(master: MasterClient): void {
+    const tell = () =>
+      master.notify('slave.state', {
+        version,
+        memoryBytes: process.memoryUsage.rss(),
+        fetching: Math.min(this.#fetching.size, limits.creditMax),
+      });
+    clearInterval(this.#stateTimer);
+    this.#stateTimer = setInterval(tell, stateEveryMs);
+    tell();
   }
 
   async #measureTrip(master: MasterClient, credit: CreditWindow): Promise<void> {
@@ -267,6 +290,7 @@ export class Worker {
     }
     const abort = this.#spareAborts.pop() ?? new AbortController();
     this.#fetching.set(task, abort);
+    const begunAt = performance.now();
     const { signal } = abort;
     const { lease, open, last, private: blocks, trial } = task;
     const { etag, lastModified, validatedUrl } = task;
@@ -296,11 +320,13 @@ export class Worker {
         const context = { ...identity, open, blocks, ...known, onStart, onAnswer, follow };
         return kind.outcome(await this.#fetcher.fetch(kind.plan, task.url, spec, signal, context));
       }, signal);
+      this.#fetchLog?.ended(task, outcome, performance.now() - begunAt);
       const held = { task: task.task, lease };
       const statements = outcome.ok ? kind.statements(held, outcome) : [ofFailure(held, outcome)];
       for (const statement of statements) this.#outbox.tell(statement);
     } catch (error) {
-      if (!abort.signal.aborted) {
+      if (abort.signal.aborted) this.#fetchLog?.aborted(task, performance.now() - begunAt);
+      else {
         this.#options.log.error({ url: task.url }, `fetch: ${messageOf(error)}`);
         const why = { kind: 'protocol', message: 'internal error' } as const;
         this.#outbox.tell(ofFailure(task, { ok: false, error: why }));
@@ -332,6 +358,7 @@ export class Worker {
   /** The master is gone, and with it all leases. */
   #stop(): void {
     clearInterval(this.#creditTimer);
+    clearInterval(this.#stateTimer);
     this.#queued = [];
     for (const abort of this.#fetching.values()) abort.abort();
   }

@@ -1,8 +1,16 @@
 /** The subcommands that send a request to a running master, and their flags. */
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { type Joining, joinFlags, joining, makeCommand, several, whole } from '../../shared/cli.ts';
+import { joinFlags, joining, makeCommand, several, whole } from '../../shared/cli.ts';
 import { ConfigError } from '../../shared/errors.ts';
+import type { AskMaker, Common, Values } from './asks/asking.ts';
+import { type FailedAsk, failedCommand } from './asks/failed.ts';
+import { type HostAsk, hostCommand } from './asks/host.ts';
+import { type HostsAsk, hostsCommand } from './asks/hosts.ts';
+import { type RemoveAsk, removeCommand } from './asks/remove.ts';
+import { type RenameAsk, renameCommand } from './asks/rename.ts';
+import { type SlavesAsk, slavesCommands } from './asks/slaves.ts';
+import { type StatusAsk, statusCommand } from './asks/status.ts';
 import {
   crawlName,
   makeSpec,
@@ -14,12 +22,8 @@ import {
 import type { Recrawl } from './recrawl.ts';
 
 /** A subcommand that sends a request to a running master. */
-export type AskOptions = {
-  readonly kind: 'ask';
-  readonly master: Joining;
-  readonly json: boolean;
+export type AskOptions = Common & {
   readonly ask:
-    | { verb: 'status' }
     | { verb: 'backup'; name: string }
     | { verb: 'pause' | 'cancel'; crawl: string }
     | { verb: 'resume'; crawl: string; newFiles: boolean }
@@ -34,10 +38,15 @@ export type AskOptions = {
         spec: SpecPart | undefined;
       }
     | ({ verb: 'recrawl' } & Recrawl)
-    | { verb: 'buried'; crawl: string; replay: boolean; url: string | undefined };
+    | { verb: 'buried'; crawl: string; replay: boolean; url: string | undefined }
+    | RemoveAsk
+    | RenameAsk
+    | FailedAsk
+    | StatusAsk
+    | HostsAsk
+    | HostAsk
+    | SlavesAsk;
 };
-
-type Values = Record<string, unknown>;
 
 export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): Command[] {
   const make = (name: string, description: string) => {
@@ -50,6 +59,18 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     master: joining(values, env),
     json: values['json'] === true,
   });
+  const maker: AskMaker = { make, common };
+  const asked = (values: Values, ask: AskOptions['ask']) => take({ ...common(values), ask });
+  /** Of a command that may need no master: it is looked for when it is asked. */
+  const askedLater = (values: Values, ask: AskOptions['ask']) =>
+    take({
+      kind: 'ask',
+      json: values['json'] === true,
+      ask,
+      get master() {
+        return joining(values, env);
+      },
+    });
   const simple = (verb: 'pause' | 'cancel', description: string) =>
     make(verb, description)
       .argument('<crawl>', 'name of the crawl', crawlName)
@@ -112,9 +133,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
   return [
     add,
     again,
-    make('status', 'show crawls and connected slaves').action((values: Values) =>
-      take({ ...common(values), ask: { verb: 'status' } }),
-    ),
+    statusCommand(maker, asked),
     simple('pause', 'pause a crawl: hand out no more tasks until it is resumed'),
     make('resume', 'resume a crawl that is paused or held')
       .argument('<crawl>', 'name of the crawl', crawlName)
@@ -148,6 +167,12 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
           },
         }),
       ),
+    removeCommand(maker, asked),
+    renameCommand(maker, asked),
+    hostsCommand(maker, asked),
+    hostCommand(maker, asked),
+    ...slavesCommands(maker, asked),
+    failedCommand(maker, askedLater),
   ];
 }
 

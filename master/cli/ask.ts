@@ -2,23 +2,46 @@
 import { amount } from '../../shared/amount.ts';
 import { connect, type MasterClient } from '../../shared/client.ts';
 import { CommandError, ConfigError, ConnectionError, ProtocolError } from '../../shared/errors.ts';
-import type { CrawlStatus, Replies } from '../../shared/protocol.ts';
+import type { Replies } from '../../shared/protocol.ts';
 import { visible, visibleJson, visibleLines } from '../../shared/visible.ts';
-import { number, slavesText } from '../machine/progress.ts';
+import { number } from '../machine/progress.ts';
 import type { AskOptions } from './ask-options.ts';
+import type { Answer } from './asks/asking.ts';
+import { askFailed } from './asks/failed.ts';
+import { askHost } from './asks/host.ts';
+import { askHosts } from './asks/hosts.ts';
+import { askRemove } from './asks/remove.ts';
+import { askRename } from './asks/rename.ts';
+import { askDrain, askSlaves } from './asks/slaves.ts';
+import { askStatus } from './asks/status.ts';
 import { recrawl } from './recrawl.ts';
 import { partsOf, readSeeds } from './seeds.ts';
 
 /** @throws ConfigError the operator must act · AuthError */
 export async function ask(options: AskOptions): Promise<void> {
-  const seeds = options.ask.verb === 'add' ? await readSeeds(options.ask.seedFiles) : [];
-  const master = await join(options);
   try {
-    const { text, answer } = await perform(master, options.ask, seeds);
-    console.log(options.json ? visibleJson(JSON.stringify(answer)) : visibleLines(text));
+    await answerTo(options);
   } catch (error) {
     if (error instanceof CommandError) throw new ConfigError(error.message, error);
     throw error;
+  }
+}
+
+async function answerTo(options: AskOptions): Promise<void> {
+  const { ask: question, json } = options;
+  if (question.verb === 'failed') {
+    await askFailed(question, json, () => join(options));
+    return;
+  }
+  const seeds = question.verb === 'add' ? await readSeeds(question.seedFiles) : [];
+  const master = await join(options);
+  try {
+    if (question.verb === 'hosts') {
+      await askHosts(master, question, json);
+      return;
+    }
+    const { text, answer } = await perform(master, question, json, seeds);
+    console.log(json ? visibleJson(JSON.stringify(answer)) : visibleLines(text));
   } finally {
     await master.close();
   }
@@ -41,19 +64,25 @@ async function join({ master: { host, port, authkey, tls } }: AskOptions): Promi
 
 const connectMs = 5_000;
 
-type Answer = { readonly text: string; readonly answer: unknown };
+/** All but those that print a list as it comes. */
+type Question = Exclude<AskOptions['ask'], { verb: 'failed' | 'hosts' }>;
 
 /** `seeds`: those of files. */
 async function perform(
   master: MasterClient,
-  question: AskOptions['ask'],
+  question: Question,
+  isJson: boolean,
   seeds: readonly string[],
 ): Promise<Answer> {
   switch (question.verb) {
-    case 'status': {
-      const answer = await master.request('crawl.list', {});
-      return { text: statusText(answer), answer };
-    }
+    case 'status':
+      return await askStatus(master, question, isJson);
+    case 'slaves':
+      return await askSlaves(master);
+    case 'drain':
+      return await askDrain(master, question.slave);
+    case 'host':
+      return await askHost(master, question);
     case 'add':
       return await add(master, { ...question, seeds: [...question.seeds, ...seeds] });
     case 'recrawl': {
@@ -91,6 +120,10 @@ async function perform(
     }
     case 'buried':
       return await buried(master, question);
+    case 'remove':
+      return await askRemove(master, question);
+    case 'rename':
+      return await askRename(master, question);
     default:
       return question satisfies never;
   }
@@ -159,52 +192,6 @@ async function buried(
     [row.kind, row.attempts, row.url, row.message].map((cell) => visible(String(cell))).join('\t'),
   );
   // A 404 is a failure, but is not retried, so it is not buried.
-  const none = 'no URL was given up; lines with "error" in pages.jsonl list all failures';
+  const none = 'no URL was given up; `failed` lists all failures';
   return { text: lines.length === 0 ? none : lines.join('\n'), answer: all };
-}
-
-function statusText({ crawls, sessions }: Replies['crawl.list']): string {
-  const slaves = sessions.filter(({ role }) => role === 'slave');
-  const head = ['crawl', 'state', 'pages', 'images', 'failed', 'buried', 'waiting', 'leased'];
-  const rows = crawls.map((crawl) => [crawl.name, crawl.state, ...counts(crawl)]);
-  const lines = rows.length === 0 ? ['no crawls'] : table([head, ...rows]);
-  for (const { name, held, failed, errors, skipped } of crawls) {
-    if (held !== undefined) {
-      lines.push(
-        `${name}: held: ${held}, then run: resume ${name} (or with --new-files; or cancel)`,
-      );
-    }
-    if (failed > 0) lines.push(`${name}: failed by kind: ${byName(errors)}`);
-    if (Object.keys(skipped).length > 0) lines.push(`${name}: links skipped: ${byName(skipped)}`);
-  }
-  lines.push('', slavesText(slaves.length));
-  for (const { name, leases, proxies = [] } of slaves) {
-    lines.push(`  ${name}  ${leases} leased`);
-    for (const { name: proxy, reason, forMs } of proxies) {
-      const until = forMs > 0 ? `set aside for ${Math.ceil(forMs / 1000)} s` : 'will be retried';
-      lines.push(`    proxy ${proxy} ${until}: ${reason}`);
-    }
-  }
-  return lines.join('\n');
-}
-
-/** The largest first. */
-function byName(counts: Readonly<Record<string, number>>): string {
-  const entries = Object.entries(counts).sort(([, a], [, b]) => b - a);
-  return entries.map(([name, count]) => `${name} ${number(count)}`).join(', ');
-}
-
-function counts(crawl: CrawlStatus): string[] {
-  const { pages, images, failed, buried: given, waiting, leased } = crawl;
-  return [pages, images, failed, given, waiting, leased].map(number);
-}
-
-function table(rows: readonly (readonly string[])[]): string[] {
-  const widths = (rows[0] ?? []).map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)));
-  return rows.map((row) =>
-    row
-      .map((cell, i) => cell.padEnd(widths[i] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  );
 }

@@ -3,6 +3,7 @@
  * them. They are the fields of its spec that have a flag. Here are the parsers of values with a
  * syntax of their own, and the spec that the values make; also the parsers of its name and seeds.
  */
+import { isDeepStrictEqual } from 'node:util';
 import { InvalidArgumentError, type Option } from 'commander';
 import { isAddressRange } from '../../shared/address.ts';
 import {
@@ -115,6 +116,23 @@ export function makeSpec(values: Values): CrawlSpec {
   if (parsed.success) return withPatterns(parsed.data);
   const issue = parsed.error.issues[0];
   throw new ConfigError(`${longFlag(issue?.path ?? [])}: ${issue?.message}`);
+}
+
+/** The flags among those that were given, by their attributes, whose values are not those of a
+ *  crawl that is there already. */
+export function otherFlags(kept: CrawlSpec, spec: CrawlSpec, given: ReadonlySet<string>): string[] {
+  const flags = specFlags().filter((option) => given.has(option.attributeName()));
+  const agentsOf = ({ fetch }: CrawlSpec) => [fetch.userAgent, ...fetch.otherUserAgents];
+  const isOther = (option: Option): boolean => {
+    const field = specFields().find((one) => one.option.long === option.long);
+    // The contact, too, becomes a part of each user agent.
+    if (field === undefined || field.name === 'userAgent') {
+      return !isDeepStrictEqual(agentsOf(kept), agentsOf(spec));
+    }
+    const valueIn = (of: CrawlSpec) => ((field.isFetch ? of.fetch : of) as Values)[field.name];
+    return !isDeepStrictEqual(valueIn(kept), valueIn(spec));
+  };
+  return flags.filter(isOther).map(({ long }) => long ?? '');
 }
 
 /** Refuses text that is not a pattern. Only the master knows whether the crawl has it already. */

@@ -2,7 +2,6 @@
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { isDeepStrictEqual } from 'node:util';
 import { amount } from '../../shared/amount.ts';
 import { addressText } from '../../shared/client.ts';
 import { type CrawlSpec, crawlSpecSchema } from '../../shared/crawl.ts';
@@ -17,9 +16,11 @@ import type { FrontierListener } from '../frontier/frontier-events.ts';
 import { megabytes, type Shortage } from '../machine/disk-room.ts';
 import { summary } from '../machine/progress.ts';
 import type { Made } from '../repair/backup.ts';
+import type { Compacted } from '../repair/compact.ts';
 import { fileNames } from '../sinks/files.ts';
 import type { ResultListener } from '../sinks/result-events.ts';
 import type { Resumed } from '../sinks/result-queue.ts';
+import { otherFlags } from './crawl-options.ts';
 import type { ServeOptions } from './serve-options.ts';
 
 /** Lines about refusals, over all addresses: an attacker may have any number of addresses. */
@@ -55,12 +56,11 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     this.#log.info(`start a slave with: ${join}${key}`);
   }
 
-  /** A crawl keeps the options that it was created with. */
+  /** A crawl keeps the options that it was created with; `spec`: those of this start. */
   otherSpec({ name, spec: stored }: CrawlView, spec: CrawlSpec): void {
     // An older version stored no value for an option that it did not have.
     const kept = crawlSpecSchema.safeParse(stored).data ?? stored;
-    const fields = Object.keys({ ...kept, ...spec }) as (keyof CrawlSpec)[];
-    const others = fields.filter((field) => !isDeepStrictEqual(kept[field], spec[field]));
+    const others = otherFlags(kept, spec, this.#options.given);
     if (others.length === 0) return;
     this.#log.warn(
       { crawl: name, ignored: others },
@@ -99,10 +99,31 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     this.#hintAtContact(crawl, seeds);
   }
 
-  crawlEnded(crawl: CrawlView): void {
+  /** A seed redirects to another host of its site. */
+  seedFollowed({ name }: CrawlView, { from, to }: { from: string; to: string }): void {
     this.#log.info(
-      summary(crawl.status(), crawl.openMs, join(this.#options.outFolder, crawl.name)),
+      { crawl: name },
+      `crawl ${name}: the seed ${from} redirects to ${to}: its host joins the scope`,
     );
+  }
+
+  seedFaulted({ name }: CrawlView, { url, why }: { url: string; why: string }): void {
+    this.#log.warn({ crawl: name }, `crawl ${name}: the seed ${url} ${why}`);
+  }
+
+  crawlEnded(crawl: CrawlView): void {
+    const folder = join(this.#options.outFolder, crawl.name);
+    const text = summary(crawl.status(), crawl.openMs, folder);
+    if (crawl.ending?.why === 'unanswered') this.#log.warn({ crawl: crawl.name }, text);
+    else this.#log.info(text);
+  }
+
+  crawlRenamed({ name }: CrawlView, from: string): void {
+    this.#log.info({ crawl: name }, `crawl ${from} is now ${name}`);
+  }
+
+  crawlRemoved({ name }: CrawlView): void {
+    this.#log.info({ crawl: name }, `crawl ${name} was removed; its rows are being erased`);
   }
 
   /** The result files of the crawl are not as the master left them. */
@@ -247,6 +268,10 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     this.#log.info(`backed up ${(bytes / 1e6).toFixed(1)} MB to ${folder}`);
   }
 
+  compacted(sizes: Compacted): void {
+    this.#log.info(compactedText(sizes));
+  }
+
   workerJoined(worker: string): void {
     this.#log.info({ worker }, 'Python worker joined');
   }
@@ -267,6 +292,11 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     const MiB = Math.round(usedBytes / 2 ** 20);
     this.#log.warn({ MiB }, 'memory is short, so peers wait; raise --memory-limit if this lasts');
   }
+}
+
+export function compactedText({ before, after }: Compacted): string {
+  const mb = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;
+  return `compacted the store: ${mb(before)} before, ${mb(after)} after`;
 }
 
 /** Returns the first texts, in one line. */

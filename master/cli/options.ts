@@ -16,10 +16,17 @@ type RepairOptions = {
   readonly withoutResults: boolean;
 };
 
+/** The subcommand that compacts the store while no master runs. */
+type CompactOptions = {
+  readonly kind: 'compact';
+  readonly dataFolder: string;
+  readonly outFolder: string;
+};
+
 /** Another program's command line: `selftest.js` reads it. */
 type SelftestOptions = { readonly kind: 'selftest' };
 
-type MasterOptions = ServeOptions | AskOptions | RepairOptions | SelftestOptions;
+type MasterOptions = ServeOptions | AskOptions | RepairOptions | CompactOptions | SelftestOptions;
 
 type Values = Record<string, unknown>;
 
@@ -33,8 +40,8 @@ const examples = `Examples:
     node slave.js --master MASTER-HOST:6666 --authkey-file authkey
 
   Press Ctrl-C to stop; run the same command again to go on.
-  Failed URLs: lines with "error" in crawl-data/default/pages.jsonl, and
-    node master.js buried default`;
+  List the failed URLs, also when the master has ended:
+    node master.js failed default`;
 
 /** @throws ConfigError, or commander's own error, each one line. */
 export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessEnv): MasterOptions {
@@ -50,11 +57,12 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
   program.action((seeds: string[]) => {
     options = serveOptions(program, seeds, env);
   });
-  const take = (given: AskOptions | RepairOptions) => {
+  const take = (given: AskOptions | RepairOptions | CompactOptions) => {
     options = given;
   };
   for (const command of subcommands(take, env)) program.addCommand(command);
   program.addCommand(repairCommand(take, env));
+  program.addCommand(compactCommand(take, env));
   program
     .command('selftest')
     .description('test on this machine that no page is lost when processes are killed')
@@ -100,6 +108,20 @@ function repairCommand(take: (options: RepairOptions) => void, env: NodeJS.Proce
       dataFolder: String(values['data']),
       outFolder: String(values['out']),
       withoutResults: values['withoutResults'] === true,
+    }),
+  );
+}
+
+function compactCommand(take: (options: CompactOptions) => void, env: NodeJS.ProcessEnv): Command {
+  const command = makeCommand('compact', env).description(
+    'give back the disk space that the store no longer uses; stop the master first',
+  );
+  for (const option of folderFlags()) command.addOption(option);
+  return command.action((values: Values) =>
+    take({
+      kind: 'compact',
+      dataFolder: String(values['data']),
+      outFolder: String(values['out']),
     }),
   );
 }

@@ -101,21 +101,22 @@ export function urlsOf(text: string): EarlierUrl[] {
     // The last line of a running crawl may be incomplete.
     return [];
   }
-  const { url, finalUrl = url, depth, sitemap } = line;
+  const { url, finalUrl = url, depth, from, sitemap } = line;
   if (typeof url !== 'string' || typeof finalUrl !== 'string') return [];
   // The new crawl finds its sitemaps itself. Sent here, a sitemap would be fetched as a page, too,
   // and at depth 0 it would add its host to the scope.
   if (sitemap !== undefined) return [];
   const at = typeof depth === 'number' ? depth : 0;
   const page = earlierPageOf(line);
-  if (page === undefined) return [{ url, depth: at }];
-  const final = { url: finalUrl, depth: at, page };
+  const place = { depth: at, ...(typeof from === 'string' && { from }) };
+  if (page === undefined) return [{ url, ...place }];
+  const final = { url: finalUrl, ...place, page };
   if (finalUrl === url) return [final];
   // The page counts under its final URL. The redirect is followed, and the page not sent again.
   const { etag, lastModified } = page;
   const asked = { ...(etag && { etag }), ...(lastModified && { lastModified }) };
   const way = { ...asked, finalUrl, bytes: 0, images: [], links: 0 };
-  return [final, { url, depth: at, page: way }];
+  return [final, { url, ...place, page: way }];
 }
 
 function earlierPageOf(line: Line): EarlierUrl['page'] {

@@ -113,6 +113,9 @@ const serveFields = {
   exitWhenDone: switched().describe(
     '--exit-when-done  exit with code 0 when every crawl is finished',
   ),
+  compact: switched().describe(
+    '--compact  compact the store before the start, to free the disk space of removed crawls',
+  ),
   diskReserve: whole(1, 1_000_000)
     .default(256)
     .describe('--disk-reserve <mb>  minimum free disk space, in MB; below it, the master waits'),
@@ -203,6 +206,8 @@ export function serveOptions(program: Command, seeds: string[], env: NodeJS.Proc
     spec: makeSpec(program.opts()),
     /** What is odd about the environment. */
     warnings: [] as readonly string[],
+    /** The options that the operator gave, by the names of their attributes. */
+    given: givenIn(program),
     /** The hosts that share a delay and a concurrency. */
     grouping: values.politenessGroup,
     /** The key itself, from ORB_AUTHKEY; undefined: the one in `authkeyFile`. */
@@ -217,6 +222,13 @@ export function serveOptions(program: Command, seeds: string[], env: NodeJS.Proc
     timing: timing(values),
     statusEveryMs: values.statusEvery * 1000,
   };
+}
+
+/** On the command line, by a variable or in the config file. */
+function givenIn(program: Command): ReadonlySet<string> {
+  const names = Object.keys(program.opts());
+  const isGiven = (name: string) => (program.getOptionValueSource(name) ?? 'default') !== 'default';
+  return new Set(names.filter(isGiven));
 }
 
 /** @throws ConfigError */

@@ -12,7 +12,7 @@ import type { GroupCommit } from '../store/group-commit.ts';
 import { type EarlierUrl, type SeedVerdict, smallEntryBytes } from './commit/entry.ts';
 import type { Pipeline } from './commit/pipeline.ts';
 import type { ResultsPort } from './commit/results.ts';
-import { seedHostChanges } from './commit/seeding.ts';
+import { seedHostChanges } from './commit/seed-changes.ts';
 import type { Crawl } from './crawl/crawl.ts';
 import type { Crawls } from './crawl/crawls.ts';
 import type { FoundAddresses } from './crawl/seed-hosts.ts';
@@ -83,18 +83,16 @@ export class Admission {
   /** Looks up the hosts of seeds that are not settled: those of an older store, and names that
    *  could not be resolved when they were added. Until then nothing of their crawls is leased. */
   async resolve(): Promise<void> {
-    const pending = [...this.#options.crawls].filter((crawl) => wantedOf(crawl).size > 0);
+    const open = [...this.#options.crawls].filter(({ isOpen }) => isOpen);
+    const pending = open.filter((crawl) => crawl.seedHosts.wanted(crawl.scope.seedUrls).size > 0);
     for (const crawl of pending) crawl.resolving(true);
-    const open = pending.filter(({ isOpen }) => isOpen);
-    await Promise.all(open.map((crawl) => this.#resolveSeedsOf(crawl)));
-    // These wait for nothing, so that they do not ask for all of their names at once.
-    for (const crawl of pending) if (!open.includes(crawl)) await this.#resolveSeedsOf(crawl);
+    await Promise.all(pending.map((crawl) => this.#resolveSeedsOf(crawl)));
   }
 
   async #resolveSeedsOf(crawl: Crawl): Promise<void> {
     const { id, scope, seedHosts } = crawl;
     const { crawls, commits, dispatcher, seedNames } = this.#options;
-    const wanted = wantedOf(crawl);
+    const wanted = seedHosts.wanted(scope.seedUrls);
     const found = await seedNames.find(wanted);
     crawl.resolving(false);
     // It may have been cancelled since, and erased.
@@ -146,8 +144,13 @@ export class Admission {
     const { crawls } = this.#options;
     const isNew = !crawls.has(name);
     const crawl = crawls.open(name, spec);
-    if (crawl.state !== 'cancelled') return { crawl, isNew };
-    throw new CommandError('E_BAD_REQUEST', `the crawl "${name}" was cancelled; use another name`);
+    if (crawl.state !== 'cancelled') {
+      crawls.refuseAgain(crawl);
+      return { crawl, isNew };
+    }
+    const what =
+      crawl.removal === undefined ? 'was cancelled; remove it, or use' : 'is being removed; use';
+    throw new CommandError('E_BAD_REQUEST', `the crawl "${name}" ${what} another name`);
   }
 
   async #readiedSpec(name: string, base: CrawlSpec, spec: PartialSpec): Promise<CrawlSpec> {
@@ -182,11 +185,6 @@ export class Admission {
       throw error;
     }
   }
-}
-
-/** Returns the names of its seeds that must be looked up. */
-function wantedOf({ state, scope, seedHosts }: Crawl): Set<string> {
-  return state === 'cancelled' ? new Set() : seedHosts.wanted(scope.seedUrls);
 }
 
 function wholeSpec(defaults: CrawlSpec, part: PartialSpec): CrawlSpec {

@@ -36,6 +36,12 @@ export class CrawlList {
     return this.#options.dispatcher.hasDue;
   }
 
+  /** Removed crawls whose rows are being erased, with up to `namesMax` of their names. */
+  removing(namesMax: number): { readonly count: number; readonly names: string[] } {
+    const all = [...this.#options.crawls.removedNames];
+    return { count: all.length, names: all.slice(0, namesMax) };
+  }
+
   has(name: string): boolean {
     return this.#options.crawls.has(name);
   }

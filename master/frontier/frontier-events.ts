@@ -14,6 +14,10 @@ export interface FrontierEvents {
   crawlMade(crawl: CrawlView, seeds: readonly string[]): void;
   /** Hosts of its seeds were looked up, and the result is new. */
   seedsFound(crawl: CrawlView, found: SeedsFound): void;
+  /** A seed redirects to a host of its site, which joined the scope. */
+  seedFollowed(crawl: CrawlView, hop: { readonly from: string; readonly to: string }): void;
+  /** A seed brought no page: one of the first of its crawl. */
+  seedFaulted(crawl: CrawlView, fault: { readonly url: string; readonly why: string }): void;
   /** An operator paused it, or let it go on. */
   crawlPaused(crawl: CrawlView): void;
   crawlContinued(crawl: CrawlView): void;
@@ -23,6 +27,10 @@ export interface FrontierEvents {
   crawlReleased(crawl: CrawlView, how?: Resumed): void;
   /** It is finished or cancelled. */
   crawlEnded(crawl: CrawlView): void;
+  /** An operator removed it: its name is free. */
+  crawlRemoved(crawl: CrawlView): void;
+  /** It has another name than `from` now. */
+  crawlRenamed(crawl: CrawlView, from: string): void;
   /** About once a second: where the crawls stand. Two of these make a rate. */
   counted(crawls: Iterable<CrawlView>): void;
   /** A URL was given up, and is kept for inspection. */
@@ -62,6 +70,14 @@ export class EventStream implements FrontierEvents {
     for (const listener of this.#listeners) listener.seedsFound?.(...told);
   }
 
+  seedFollowed(...told: Parameters<FrontierEvents['seedFollowed']>): void {
+    for (const listener of this.#listeners) listener.seedFollowed?.(...told);
+  }
+
+  seedFaulted(...told: Parameters<FrontierEvents['seedFaulted']>): void {
+    for (const listener of this.#listeners) listener.seedFaulted?.(...told);
+  }
+
   crawlPaused(...told: Parameters<FrontierEvents['crawlPaused']>): void {
     for (const listener of this.#listeners) listener.crawlPaused?.(...told);
   }
@@ -80,6 +96,14 @@ export class EventStream implements FrontierEvents {
 
   crawlEnded(...told: Parameters<FrontierEvents['crawlEnded']>): void {
     for (const listener of this.#listeners) listener.crawlEnded?.(...told);
+  }
+
+  crawlRemoved(...told: Parameters<FrontierEvents['crawlRemoved']>): void {
+    for (const listener of this.#listeners) listener.crawlRemoved?.(...told);
+  }
+
+  crawlRenamed(...told: Parameters<FrontierEvents['crawlRenamed']>): void {
+    for (const listener of this.#listeners) listener.crawlRenamed?.(...told);
   }
 
   counted(...told: Parameters<FrontierEvents['counted']>): void {

@@ -6,6 +6,7 @@ import type { ResultsPort } from './commit/results.ts';
 import type { FoundAddresses } from './crawl/seed-hosts.ts';
 import type { FrontierEvents } from './frontier-events.ts';
 import type { GroupingKind } from './politeness/grouping.ts';
+import type { FrontierTrace } from './trace.ts';
 
 /** Finds the hosts of seeds: `SeedLookup`. */
 export interface SeedNames {
@@ -21,6 +22,8 @@ export type FrontierOptions = {
   readonly events: FrontierEvents;
   /** While memory is tight, little may wait for the disk. */
   readonly memory: { readonly isTight: boolean };
+  /** Hears of each URL; undefined: nobody does. */
+  readonly trace?: FrontierTrace | undefined;
   /** Folder for the saved Bloom filters; undefined: they are not saved. */
   readonly folder: string | undefined;
   /** Keys the hosts' places in the store: 16 bytes, the same at every start. */

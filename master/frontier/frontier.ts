@@ -2,7 +2,8 @@
  * The frontier: everything known about URLs that are not yet done. This is its face: the rest of
  * the master calls these verbs and listens to `FrontierEvents`, and sees nothing else of it.
  *
- *     operators, programs   seed, recrawl, offer, pause, resume, cancel, replay
+ *     operators, programs   seed, recrawl, offer, pause, resume, cancel, remove, rename,
+ *                           replay
  *     holders of leases     give, leave, heard, started, hop, extend, report, release
  *
  * Its owner makes it of `FrontierRooms`, which it also starts, drains and closes.
@@ -10,6 +11,7 @@
  */
 import type { Replies } from '../../shared/protocol.ts';
 import type { Resumed } from '../sinks/result-queue.ts';
+import type { Deleted } from '../sinks/sink.ts';
 import type { Again, Seeds } from './admission.ts';
 import {
   type Answer,
@@ -51,9 +53,10 @@ export class Frontier {
     return await this.#rooms.admission.recrawl(again);
   }
 
-  /** Takes links and images that belong to no task. @throws CommandError E_NO_CRAWL */
+  /** Takes links and images that belong to no task. @throws CommandError E_NO_CRAWL, E_LIMIT */
   async offer(name: string, offer: Offer): Promise<void> {
     const crawl = this.#rooms.crawls.named(name);
+    this.#rooms.crawls.refuseAgain(crawl);
     const bytes = smallEntryBytes + offer.links.length + offer.images.length * 128;
     await new Promise<void>((done) =>
       this.#rooms.pipeline.put({ kind: 'offer', crawl, bytes, offer, done }),
@@ -77,10 +80,24 @@ export class Frontier {
     await this.#rooms.lifeCycle.cancel(this.#rooms.crawls.named(name));
   }
 
+  /** Ends a crawl permanently, and forgets it; its name is free then. With `files` its result files
+   *  are deleted. @throws CommandError E_NO_CRAWL, E_BAD_REQUEST it is being removed */
+  async remove(name: string, files: boolean): Promise<Deleted> {
+    return await this.#rooms.lifeCycle.remove(this.#rooms.crawls.named(name), files);
+  }
+
+  /** Gives a crawl, and the folder of its results, another name.
+   *  @throws CommandError E_NO_CRAWL, E_BAD_REQUEST the name is taken, or the folder stays */
+  async rename(name: string, to: string): Promise<void> {
+    await this.#rooms.lifeCycle.rename(this.#rooms.crawls.named(name), to);
+  }
+
   /** Tries one URL that was given up again, or all of them. Returns their number.
    *  @throws CommandError E_NO_CRAWL */
   async replay(name: string, url?: string): Promise<number> {
-    return await this.#rooms.buried.replay(this.#rooms.crawls.named(name), url);
+    const crawl = this.#rooms.crawls.named(name);
+    this.#rooms.crawls.refuseAgain(crawl);
+    return await this.#rooms.buried.replay(crawl, url);
   }
 
   /** From now on the holder gets tasks as its credit allows. Called again when that has grown. */

@@ -1,11 +1,22 @@
 /**
  * The life of crawls after they were made: paused and continued by an operator, held and released
- * by their sinks, cancelled, finished.
+ * by their sinks, cancelled, finished, removed. A crawl that has ended for good leaves its rows to
+ * the eraser, which takes its time.
  */
+import { CommandError, ConfigError } from '../../shared/errors.ts';
 import type { ResultListener } from '../sinks/result-events.ts';
 import type { Resumed } from '../sinks/result-queue.ts';
+import type { Deleted } from '../sinks/sink.ts';
+import type { Eraser } from '../store/eraser.ts';
 import type { GroupCommit } from '../store/group-commit.ts';
-import { crawlKey, encodeCrawl } from '../store/records.ts';
+import {
+  crawlKey,
+  encodeCrawl,
+  encodeLastCrawl,
+  lastCrawlKey,
+  trapsKey,
+} from '../store/records.ts';
+import { type Change, type CrawlTable, crawlTables } from '../store/store.ts';
 import type { ResultsPort } from './commit/results.ts';
 import type { Crawl } from './crawl/crawl.ts';
 import type { Crawls } from './crawl/crawls.ts';
@@ -18,12 +29,23 @@ type LifeCycleOptions = {
   readonly commits: GroupCommit;
   readonly results: ResultsPort;
   readonly events: FrontierEvents;
+  readonly eraser: Eraser;
+  /** Returns the keys of a crawl in `meta`. */
+  readonly metaKeysOf: (crawl: number) => Buffer[];
 };
+
+/** A cancelled crawl keeps the results that are not written yet. */
+const cancelledTables: readonly CrawlTable[] = crawlTables.filter((table) => table !== 'results');
+/** How long a crawl that is over keeps its filter after it was asked for. */
+const restAfterMs = 1_000;
 
 export class LifeCycle implements ResultListener<Crawl> {
   readonly #options: LifeCycleOptions;
   /** Crawls whose files are checked before they are done. */
   readonly #ending = new Set<Crawl>();
+  /** Crawls that an operator has just removed. */
+  readonly #removing = new Set<Crawl>();
+  readonly #restless = new Map<Crawl, NodeJS.Timeout>();
 
   constructor(options: LifeCycleOptions) {
     this.#options = options;
@@ -109,22 +131,157 @@ export class LifeCycle implements ResultListener<Crawl> {
 
   /** Ends a crawl permanently: it fetches nothing more. Its files stay. */
   async cancel(crawl: Crawl): Promise<void> {
-    const { crawls, dispatcher, results, events } = this.#options;
+    if (crawl.removal !== undefined) throw removedAlready(crawl);
     if (crawl.state !== 'cancelled') crawl.moveTo('cancelled');
+    await this.#stop(crawl);
+    this.erase(crawl);
+    await this.#options.results.giveUp?.(crawl);
+    this.#options.events.crawlEnded(crawl);
+  }
+
+  /** Ends a crawl permanently, and forgets it: when this resolves its name is free, and its rows go
+   *  by and by. `files`: its result files are deleted, too.
+   *  @throws CommandError E_BAD_REQUEST it is being removed */
+  async remove(crawl: Crawl, files: boolean): Promise<Deleted> {
+    if (this.#removing.has(crawl)) throw removedAlready(crawl);
+    if (crawl.renaming !== undefined) throw renamedNow(crawl);
+    this.#removing.add(crawl);
+    crawl.remove(files ? 'deleting' : 'writing');
+    await this.#stop(crawl);
+    const deleted = await this.endRemoval(crawl);
+    this.#removing.delete(crawl);
+    return deleted;
+  }
+
+  /** Goes on with a removal from what is on record. */
+  async endRemoval(crawl: Crawl): Promise<Deleted> {
+    const { crawls, events, results } = this.#options;
+    const deleted = await results.remove?.(crawl, crawl.removal === 'deleting');
+    crawl.remove('erasing');
+    // No later crawl may get its number.
+    const last = {
+      table: 'meta',
+      key: lastCrawlKey,
+      value: encodeLastCrawl(crawls.lastId),
+    } as const;
+    await this.#options.commits.written([this.#recordOf(crawl), last]);
+    crawls.forget(crawl);
+    this.#eraseRemoved(crawl.id);
+    events.crawlRemoved(crawl);
+    return deleted ?? { deleted: [], kept: [] };
+  }
+
+  /** Gives a crawl another name. The intent is on record before its folder is moved, so that a
+   *  start can end it. @throws CommandError E_BAD_REQUEST it keeps its name */
+  async rename(crawl: Crawl, to: string): Promise<void> {
+    const { crawls, results } = this.#options;
+    if (crawl.removal !== undefined) throw removedAlready(crawl);
+    const refuse = (why: string) => new CommandError('E_BAD_REQUEST', why);
+    if (crawl.renaming !== undefined) throw renamedNow(crawl);
+    if (crawls.has(to)) throw refuse(`there is a crawl "${to}" already; choose another name`);
+    crawls.reserve(crawl, to);
+    crawl.renaming = to;
+    try {
+      if (await results.isTaken?.(to)) {
+        throw refuse(`there are results of the name "${to}" already; move them away`);
+      }
+      await this.#save(crawl);
+      await this.endRename(crawl, to, false);
+    } catch (error) {
+      crawl.renaming = undefined;
+      crawls.free(to);
+      if (error instanceof CommandError) throw error;
+      await this.#save(crawl);
+      throw error instanceof ConfigError ? refuse(error.message) : error;
+    }
+  }
+
+  /** Ends a renaming that is on record. @throws ConfigError a folder cannot be renamed */
+  async endRename(crawl: Crawl, to: string, isAgain: boolean): Promise<void> {
+    const { crawls, events, results } = this.#options;
+    const from = crawl.name;
+    const renamed = async () => {
+      crawl.renamed();
+      crawls.free(from);
+      await this.#save(crawl);
+    };
+    if (results.rename === undefined) await renamed();
+    else await results.rename(crawl, { from, to, isAgain }, renamed);
+    events.crawlRenamed(crawl, from);
+  }
+
+  /** Goes on with renamings of an earlier master, before any result file is opened. */
+  async restoreNames(): Promise<void> {
+    const { crawls } = this.#options;
+    for (const crawl of [...crawls]) {
+      const to = crawl.renaming;
+      if (to === undefined) continue;
+      try {
+        if (crawls.has(to)) throw new ConfigError(`there is a crawl "${to}"`);
+        crawls.reserve(crawl, to);
+        await this.endRename(crawl, to, true);
+      } catch (error) {
+        if (!(error instanceof ConfigError)) throw error;
+        // Somebody has made a folder of that name: the crawl keeps its own.
+        if (crawls.has(to) && crawls.named(to) === crawl) crawls.free(to);
+        crawl.renaming = undefined;
+        await this.#save(crawl);
+      }
+    }
+  }
+
+  /** Goes on with what an earlier master did not end. */
+  async restore(): Promise<void> {
+    const { crawls } = this.#options;
+    for (const id of crawls.removedIds) this.#eraseRemoved(id);
+    for (const crawl of [...crawls]) {
+      if (crawl.removal !== undefined) await this.endRemoval(crawl);
+      else if (crawl.state === 'cancelled' && crawl.counters.seen > 0) this.erase(crawl);
+    }
+  }
+
+  /** Nothing of the crawl is fetched or admitted from now on. Commits end in order: when this
+   *  resolves, all that was gathered for it is on the disk. */
+  async #stop(crawl: Crawl): Promise<void> {
+    const { crawls, dispatcher } = this.#options;
     crawl.release();
     dispatcher.cancel(crawl.id);
     crawls.queues.leaveAll(crawl);
-    // Commits end in order: with this one, all that was gathered for the crawl is on the disk.
+    crawl.books.open.drop();
+    const forgotten = crawl.filter.forget();
     await this.#save(crawl);
-    await this.erase(crawl);
-    await results.giveUp?.(crawl);
-    events.crawlEnded(crawl);
+    await forgotten;
   }
 
-  /** Removes the rows of a cancelled crawl from the store. A crash may have come in the middle. */
-  async erase(crawl: Crawl): Promise<void> {
-    await this.#options.crawls.erase(crawl, this.#options.commits);
-    await this.#save(crawl);
+  /** Erases the rows of a cancelled crawl, but for results that are to be written. */
+  erase(crawl: Crawl): void {
+    const { eraser, crawls } = this.#options;
+    eraser.add({
+      crawl: crawl.id,
+      tables: cancelledTables,
+      last: () => {
+        if (crawl.removal === undefined) crawl.books.erased();
+        const traps = { table: 'meta', key: trapsKey(crawl.id), value: undefined } as const;
+        // Its removal may have come since: that has its own record.
+        return crawl.removal === undefined ? [traps, this.#recordOf(crawl)] : [traps];
+      },
+      done: () => {
+        if (crawl.removal === undefined) crawls.erased(crawl.id);
+      },
+    });
+  }
+
+  #eraseRemoved(id: number): void {
+    const { eraser, crawls, metaKeysOf } = this.#options;
+    eraser.add({
+      crawl: id,
+      tables: crawlTables,
+      last: () => [
+        ...metaKeysOf(id).map((key): Change => ({ table: 'meta', key, value: undefined })),
+        { table: 'crawls', key: crawlKey(id), value: undefined },
+      ],
+      done: () => crawls.erased(id),
+    });
   }
 
   written(crawl: Crawl): void {
@@ -133,30 +290,74 @@ export class LifeCycle implements ResultListener<Crawl> {
 
   /** Checks whether a crawl has ended, after a write of a sink or a commit. */
   settle(crawl: Crawl): void {
+    if (!crawl.isOpen) this.#restSoon(crawl);
     if (!crawl.isDone || this.#ending.has(crawl)) return;
     const confirmed = this.#options.results.confirm?.(crawl);
     if (confirmed === undefined) {
-      this.#finish(crawl);
+      void this.#finish(crawl);
       return;
     }
     this.#ending.add(crawl);
     void confirmed.then(() => {
       this.#ending.delete(crawl);
       // A seed may have come since, or its files are gone.
-      if (crawl.isDone) this.#finish(crawl);
+      if (crawl.isDone) void this.#finish(crawl);
     });
   }
 
-  #finish(crawl: Crawl): void {
-    const { crawls, events } = this.#options;
+  async #finish(crawl: Crawl): Promise<void> {
+    const { crawls, commits, events } = this.#options;
     crawl.moveTo('finished');
     // With a page limit it may have tasks.
     crawls.queues.park(crawl);
-    void this.#save(crawl).then(() => events.crawlEnded(crawl));
+    await commits.written([...crawl.trapChanges(true), this.#recordOf(crawl)]);
+    events.crawlEnded(crawl);
+    await this.#rest(crawl);
+  }
+
+  /** Something of a crawl that is over was asked for, such as a link that it may know. */
+  #restSoon(crawl: Crawl): void {
+    if (!crawl.filter.isAwake || this.#restless.has(crawl)) return;
+    const timer = setTimeout(() => {
+      this.#restless.delete(crawl);
+      void this.#rest(crawl);
+    }, restAfterMs);
+    this.#restless.set(crawl, timer);
+  }
+
+  /** A crawl that is over frees its memory, unless it has work again. */
+  async #rest(crawl: Crawl): Promise<void> {
+    const { commits, crawls, results } = this.#options;
+    if (!crawl.isAtRest) return;
+    if (crawl.filter.wantsSaveToSleep) {
+      // If it fails, the rows that it would have replaced are still there.
+      const changes = await crawl.filter.save(crawl.lastCommit).catch(() => []);
+      if (changes.length > 0) await commits.written(changes);
+    }
+    await results.rest?.(crawl);
+    if (!crawl.isAtRest) return;
+    crawl.rest();
+    crawls.queues.rest(crawl);
+  }
+
+  /** Ends its timers. */
+  close(): void {
+    for (const timer of this.#restless.values()) clearTimeout(timer);
+  }
+
+  #recordOf(crawl: Crawl): Change {
+    return { table: 'crawls', key: crawlKey(crawl.id), value: encodeCrawl(crawl.record()) };
   }
 
   async #save(crawl: Crawl): Promise<void> {
-    const value = encodeCrawl(crawl.record());
-    await this.#options.commits.written([{ table: 'crawls', key: crawlKey(crawl.id), value }]);
+    await this.#options.commits.written([this.#recordOf(crawl)]);
   }
+}
+
+function removedAlready({ name }: Crawl): CommandError {
+  return new CommandError('E_BAD_REQUEST', `the crawl "${name}" is being removed already`);
+}
+
+function renamedNow({ name }: Crawl): CommandError {
+  return new CommandError('E_BAD_REQUEST', `the crawl "${name}" is being renamed; try again`);
 }

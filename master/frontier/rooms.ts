@@ -4,6 +4,9 @@
  * `Reports`, the sinks tell `LifeCycle`, and all tell the listeners of `FrontierEvents`.
  */
 import { clockMs } from '../machine/clock.ts';
+import { Eraser } from '../store/eraser.ts';
+import { afterPrefix, crawlKey, cursorPrefix, trapsKey } from '../store/records.ts';
+import type { CrawlTable, Store } from '../store/store.ts';
 import { Admission } from './admission.ts';
 import { Buried } from './commit/buried.ts';
 import { EarlierPages } from './commit/earlier-pages.ts';
@@ -11,15 +14,18 @@ import { Outcomes } from './commit/outcomes.ts';
 import { Pipeline } from './commit/pipeline.ts';
 import { Reports } from './commit/reports.ts';
 import { Seeding } from './commit/seeding.ts';
+import { Sources } from './commit/sources.ts';
 import { Crawls, hasCrawls } from './crawl/crawls.ts';
 import { CrawlList } from './crawl-list.ts';
 import { Dispatcher } from './dispatch/dispatcher.ts';
 import { Fingerprinter } from './filter/fingerprint.ts';
 import { RecentTable } from './filter/recent.ts';
 import type { FrontierOptions } from './frontier-options.ts';
+import { HostList } from './host-list.ts';
 import { LifeCycle } from './life-cycle.ts';
 import { Feedback } from './politeness/feedback.ts';
 import { Grouping } from './politeness/grouping.ts';
+import { HostSettings } from './politeness/host-settings.ts';
 import { Politeness } from './politeness/politeness.ts';
 import { HostRecords } from './politeness/records.ts';
 import { StoredHosts } from './politeness/stored-hosts.ts';
@@ -36,7 +42,9 @@ export class FrontierRooms {
   readonly admission: Admission;
   readonly buried: Buried;
   readonly list: CrawlList;
+  readonly hosts: HostList;
   readonly #options: FrontierOptions;
+  readonly #eraser: Eraser;
 
   constructor(options: FrontierOptions) {
     const { store, commits, results, events, hostSecret } = options;
@@ -47,9 +55,10 @@ export class FrontierRooms {
       nested: new Fingerprinter(),
     };
     const records = new HostRecords(store, commits);
+    const settings = new HostSettings(store, commits);
     const grouping = new Grouping(options.grouping);
     const politeness = new Politeness({
-      hosts: new StoredHosts(records, grouping, hostSecret, hashers.nested),
+      hosts: new StoredHosts(records, settings, grouping, hostSecret, hashers.nested),
       robotsBudget: new RobotsBudget(options.robotsBytesMax),
       askedUntil: hasCrawls(store) ? clockMs() : Number.NEGATIVE_INFINITY,
     });
@@ -57,35 +66,49 @@ export class FrontierRooms {
     const crawls = new Crawls({ ...options, politeness, recent });
     const names = new TaskNames(hostSecret, hashers.nested);
     const dispatcher = new Dispatcher({ ...options, crawls, politeness, names, records });
-    const lifeCycle = new LifeCycle({ crawls, dispatcher, commits, results, events });
+    this.#eraser = new Eraser(store, commits);
+    const metaKeysOf = (crawl: number) => metaKeys(store, crawl);
+    const lifeCycle = new LifeCycle({
+      ...{ crawls, dispatcher, commits, results, events, metaKeysOf },
+      eraser: this.#eraser,
+    });
     const earlier = new EarlierPages(store);
     const pipeline = new Pipeline({
       ...{ commits, crawls, dispatcher, events, hashers, lifeCycle, politeness, results },
       memory: options.memory,
       outcomes: new Outcomes(earlier),
-      seeding: new Seeding(politeness, records, recent),
+      seeding: new Seeding(politeness, records, recent, store),
+      sources: new Sources(store),
     });
-    const feedback = new Feedback(politeness, records, events);
+    const feedback = new Feedback(politeness, records, events, options.trace);
     this.crawls = crawls;
     this.politeness = politeness;
     this.dispatcher = dispatcher;
     this.lifeCycle = lifeCycle;
     this.pipeline = pipeline;
-    this.reports = new Reports({ crawls, dispatcher, politeness, feedback, pipeline });
+    this.reports = new Reports({
+      ...{ crawls, dispatcher, politeness, feedback, pipeline },
+      trace: options.trace,
+    });
     this.admission = new Admission({ ...options, crawls, dispatcher, pipeline });
     this.buried = new Buried(store, pipeline);
     this.list = new CrawlList({ crawls, dispatcher, earlier, buried: this.buried });
+    const rooms = { store, crawls, politeness, dispatcher, records, settings };
+    this.hosts = new HostList({ ...rooms, buried: this.buried });
     politeness.tell(this.reports);
     dispatcher.tell(this.reports);
-    // A crash may have come in the middle of it.
-    for (const crawl of crawls) {
-      if (crawl.state === 'cancelled' && crawl.counters.seen > 0) void lifeCycle.erase(crawl);
-    }
   }
 
-  /** Takes up what an earlier master left unwritten. @throws ConfigError the disk fails */
+  /** Takes up what an earlier master left unwritten, or did not remove to the end.
+   *  @throws ConfigError the disk fails */
   async restore(): Promise<void> {
-    for (const crawl of this.crawls) await this.#options.results.restore?.(crawl);
+    const { results, store } = this.#options;
+    await this.lifeCycle.restoreNames();
+    const unwritten = crawlsIn(store, 'results');
+    for (const crawl of this.crawls) {
+      if (crawl.isOpen || unwritten.has(crawl.id)) await results.restore?.(crawl);
+    }
+    await this.lifeCycle.restore();
   }
 
   /** Leaves the open crawls alone, but for one. */
@@ -124,11 +147,32 @@ export class FrontierRooms {
   async close(): Promise<void> {
     const { commits } = this.#options;
     this.dispatcher.close();
+    this.#eraser.close();
+    this.lifeCycle.close();
     await commits.flushed();
     for (const crawl of this.crawls) {
-      if (crawl.state === 'cancelled') continue;
+      if (crawl.state === 'cancelled' || !crawl.filter.isAwake) continue;
       const changes = await crawl.filter.save(crawl.lastCommit).catch(() => []);
       await commits.written([...changes, ...crawl.trapChanges(true)]);
     }
   }
+}
+
+/** Numbers of the crawls that have rows in a table, found without reading all of them. */
+function crawlsIn(store: Store, table: CrawlTable): Set<number> {
+  const found = new Set<number>();
+  const to = afterPrefix(crawlKey(2 ** 32 - 1));
+  for (let from = crawlKey(0); ; ) {
+    const [key] = store.keys(table, { from, to, limit: 1 });
+    if (key === undefined) return found;
+    const crawl = key.readUInt32BE(0);
+    found.add(crawl);
+    from = crawlKey(crawl + 1);
+  }
+}
+
+/** The keys of a crawl in `meta`. */
+function metaKeys(store: Store, crawl: number): Buffer[] {
+  const from = cursorPrefix(crawl);
+  return [trapsKey(crawl), ...store.keys('meta', { from, to: afterPrefix(from) })];
 }

@@ -105,6 +105,13 @@ export class DataFolder {
   }
 }
 
+/** Returns the process id of the master that uses the data folder; undefined: none does. */
+export function masterOf(path: string): number | undefined {
+  const lock = join(path, 'master.lock');
+  const owner = readOwner(lock);
+  return owner !== undefined && isAlive(owner, lock) ? owner.pid : undefined;
+}
+
 function take(lock: string): boolean {
   const owner: Owner = { host: hostname(), pid: process.pid, started: startOf(process.pid) };
   try {

@@ -10,15 +10,19 @@ import { fitted, type Part, StatusBlock } from './status-block.ts';
 
 /** The state that it shows, read each time. */
 type Shown = {
-  readonly crawls: Iterable<{ status(): CrawlStatus }>;
+  readonly crawls: Iterable<{ readonly isOpen: boolean; status(): CrawlStatus }>;
   readonly peers: { readonly slaveCount: number };
 };
 
 const repaintEveryMs = 500;
 /** Crawls in the status block: it must fit on the terminal. */
 const crawlsShownMax = 12;
+/** Kinds of failures in a line. */
+const kindsShownMax = 4;
 /** Rates are averaged over about this long. */
 const rateOverMs = 5_000;
+/** Rates of crawls that are over, which are kept for one that goes on. */
+const ratesSpare = 100;
 
 export class Progress {
   readonly #log: Logger;
@@ -39,7 +43,7 @@ export class Progress {
     if (this.#repaints) process.stdout.on('resize', this.#onResize);
     const show = () => (this.#repaints ? this.#paint() : this.#logLines());
     // Without a first sample, the first line would have no rate.
-    for (const crawl of shown.crawls) this.#rate(crawl.status());
+    for (const crawl of this.#open) this.#rate(crawl);
     this.#timer = setInterval(show, this.#repaints ? repaintEveryMs : everyMs);
   }
 
@@ -84,7 +88,11 @@ export class Progress {
   }
 
   get #open(): CrawlStatus[] {
-    return [...this.#shown.crawls].map((crawl) => crawl.status()).filter(isOpen);
+    const open = [...this.#shown.crawls].filter(({ isOpen }) => isOpen);
+    for (const name of this.#rates.keys()) {
+      if (this.#rates.size > open.length + ratesSpare) this.#rates.delete(name);
+    }
+    return open.map((crawl) => crawl.status());
   }
 
   /** A narrow terminal shows the parts of the lowest ranks. */
@@ -93,7 +101,7 @@ export class Progress {
     const parts: Part[] = [
       { text: `${crawl.name}: ${amount(crawl.pages, 'page')}`, rank: 0 },
       { text: amount(crawl.images, 'image'), rank: 6 },
-      { text: `${number(crawl.failed)} failed`, rank: 3 },
+      { text: `${number(crawl.failed)} failed`, rank: 3, more: troublesOf(crawl) },
       { text: `${number(crawl.waiting)} waiting`, rank: 2 },
     ];
     if (rate !== undefined) parts.push({ text: `${rate.toFixed(rate < 10 ? 1 : 0)}/s`, rank: 4 });
@@ -116,6 +124,20 @@ export class Progress {
   }
 }
 
+/** Failures by kind, the most frequent first, those with a status by its number; of kinds that
+ *  were only tried again so far, an example. */
+function troublesOf({ errors, statuses, examples = {} }: CrawlStatus): string {
+  const { status: _, ...others } = errors;
+  const counts = [...Object.entries(statuses), ...Object.entries(others)].sort(
+    ([, a], [, b]) => b - a,
+  );
+  const tried = Object.entries(examples).filter(([kind]) => !(kind in errors));
+  return [
+    ...counts.slice(0, kindsShownMax).map(([name, count]) => `${name}: ${number(count)}`),
+    ...tried.slice(0, 1).map(([kind, text]) => `${kind}, trying again: ${text}`),
+  ].join(', ');
+}
+
 /** The state of the master, in one line. */
 function headOf(openCount: number, slaves: number): string {
   if (openCount === 0) {
@@ -133,10 +155,11 @@ export function summary(crawl: CrawlStatus, tookMs: number, folder: string): str
   // Links out of scope are expected; links in traps are worth a mention.
   const trapped = traps > 0 ? `, ${amount(traps, 'link')} skipped as traps` : '';
   const end = crawl.state === 'cancelled' ? 'was cancelled' : 'is done';
+  const why = crawl.ending?.why === 'cancelled' ? '' : `; ${crawl.ending?.text ?? ''}`;
   return (
     `crawl ${crawl.name} ${end} after ${duration(tookMs)}: ${amount(crawl.pages, 'page')}${same}, ` +
-    `${amount(crawl.images, 'image')}, ${number(crawl.failed)} failed${buried}${excluded}${trapped}; ` +
-    `see ${folder}/pages.jsonl and ${folder}/img_src.txt`
+    `${amount(crawl.images, 'image')}, ${number(crawl.failed)} failed${buried}${excluded}${trapped}` +
+    `${why}; see ${folder}/pages.jsonl and ${folder}/img_src.txt`
   );
 }
 
@@ -149,7 +172,7 @@ export function number(value: number): string {
   return value.toLocaleString('en-US');
 }
 
-function duration(ms: number): string {
+export function duration(ms: number): string {
   const seconds = ms / 1000;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   if (seconds < 120) return `${Math.round(seconds)} s`;
@@ -176,8 +199,4 @@ class Rate {
     const first = this.#waiting[0] ?? 0;
     return this.#waiting.length >= 4 && this.#waiting.every((value) => value <= first);
   }
-}
-
-function isOpen({ state }: CrawlStatus): boolean {
-  return state === 'running' || state === 'paused' || state === 'held';
 }

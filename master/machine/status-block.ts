@@ -54,11 +54,14 @@ export class StatusBlock {
   }
 }
 
-/** A part of a line. Of those that do not fit, the one with the highest rank goes first. */
-export type Part = { readonly text: string; readonly rank: number };
+/** A part of a line. What is more to say, in parentheses, goes first if it does not fit; then the
+ *  part with the highest rank. */
+export type Part = { readonly text: string; readonly rank: number; readonly more?: string };
 
 /** Joins as many parts as fit, in their order. */
 export function fitted(parts: readonly Part[], width: number): string {
+  const whole = parts.map(({ text, more }) => (more ? `${text} (${more})` : text)).join(' · ');
+  if (widthOf(whole) <= width) return whole;
   let kept = parts;
   const text = () => kept.map((part) => part.text).join(' · ');
   while (kept.length > 1 && widthOf(text()) > width) {

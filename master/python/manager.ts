@@ -122,6 +122,10 @@ export class Manager implements FrontierListener {
     this.#crawlQueues.tick();
   }
 
+  crawlRemoved(): void {
+    this.#crawlQueues.tick();
+  }
+
   /** Lets programs whose crawls are done exit by themselves, for `timeoutMs` at most. */
   async close(timeoutMs: number): Promise<void> {
     this.#crawlQueues.tick();

@@ -83,8 +83,8 @@ export class UserQueues {
     const parts = changed.map((queue) => queue.gather());
     return {
       changes: parts.length === 1 ? (parts[0]?.changes ?? []) : parts.flatMap((p) => p.changes),
-      done: () => {
-        for (const part of parts) part.done();
+      done: (tookMs) => {
+        for (const part of parts) part.done(tookMs);
       },
     };
   }

@@ -38,6 +38,8 @@ type BackupsOptions = {
 export class Backups {
   readonly #options: BackupsOptions;
   #making: Promise<Made> | undefined;
+  /** Work that changes names or files of crawls, which no backup may see half done. */
+  #others = new Set<Promise<unknown>>();
 
   constructor(options: BackupsOptions) {
     this.#options = options;
@@ -57,6 +59,18 @@ export class Backups {
       throw refusal(`the backup failed: ${codeOf(error)}; nothing of it is left`);
     } finally {
       this.#making = undefined;
+    }
+  }
+
+  /** Does work that moves or deletes result files, while no backup is made. */
+  async alone<T>(work: () => Promise<T>): Promise<T> {
+    while (this.#making !== undefined) await this.idle();
+    const done = work();
+    this.#others.add(done);
+    try {
+      return await done;
+    } finally {
+      this.#others.delete(done);
     }
   }
 
@@ -81,6 +95,7 @@ export class Backups {
   }
 
   async #make(folder: string): Promise<Made> {
+    await Promise.allSettled(this.#others);
     const unfinished = join(dirname(folder), '.unfinished');
     // What a crash left.
     await rm(unfinished, { recursive: true, force: true });
@@ -132,9 +147,11 @@ function recordedIn(path: string): [string, Lengths][] {
       const said = recordedLengths(key, Buffer.from(value));
       if (said !== undefined) lengths.set(said.crawl, said.lengths);
     });
-    return crawls.flatMap(({ id, name }): [string, Lengths][] => {
+    return crawls.flatMap(({ id, name, removal }): [string, Lengths][] => {
       const known = lengths.get(id);
-      return known === undefined ? [] : [[name, known]];
+      // The files of a removed crawl are gone, or those of a later one of its name.
+      const isGone = removal === 'deleting' || removal === 'erasing';
+      return known === undefined || isGone ? [] : [[name, known]];
     });
   } finally {
     copy.close();

@@ -81,12 +81,17 @@ function check(file: StoreFile): void {
     trees.set(tableName(keys.subarray(keyAt, keyAt + keyBytes)), treeAt(values, valueAt));
   });
   const seen = new SeenSums();
-  const crawls: Buffer[] = [];
+  const crawls: SummedCrawl[] = [];
   for (const [name, tree] of trees) {
     if (!isTable(name))
       read(tree, () => {}); // of another version: the format check reports that
     else if (!hasSum(name)) read(tree, (keys, at, bytes) => seen.add(keys, at, bytes));
-    else read(tree, summed(name, name === 'crawls' ? (value) => crawls.push(value) : undefined));
+    else if (name !== 'crawls') read(tree, summed(name));
+    else
+      read(
+        tree,
+        summed(name, (value) => crawls.push(summedCrawl(value))),
+      );
   }
   seen.compare(crawls);
   read(meta.free, freeTaker(used, meta), true);
@@ -136,6 +141,16 @@ function freeTaker(used: Uint8Array, { end }: Meta): Take {
   };
 }
 
+/** What of a crawl's record is compared: there may be thousands of crawls. */
+type SummedCrawl = Pick<CrawlRecord, 'id' | 'name' | 'state' | 'seenSum'> & {
+  readonly counters: Pick<CrawlRecord['counters'], 'seen'>;
+};
+
+function summedCrawl(value: Buffer): SummedCrawl {
+  const { id, name, state, seenSum, counters } = decodeCrawl(value);
+  return { id, name, state, seenSum, counters: { seen: counters.seen } };
+}
+
 /** The sums of the keys of `seen`, for each crawl. */
 export class SeenSums {
   readonly #sums = new Map<number, { count: number; readonly words: Uint32Array }>();
@@ -161,16 +176,15 @@ export class SeenSums {
   }
 
   /** Do the keys of a crawl match its record? */
-  areOf({ id, counters, seenSum }: CrawlRecord): boolean {
+  areOf({ id, counters, seenSum }: SummedCrawl): boolean {
     const { count, words } = this.of(id);
     return count === counters.seen && words.every((word, i) => word === (seenSum[i] ?? 0));
   }
 
   /** @throws Damage */
-  compare(crawls: readonly Buffer[]): void {
+  compare(crawls: readonly SummedCrawl[]): void {
     const known = new Set<number>();
-    for (const value of crawls) {
-      const record = decodeCrawl(value);
+    for (const record of crawls) {
       const { id, name, state } = record;
       known.add(id);
       // Its keys may be being erased.

@@ -27,12 +27,15 @@ import {
   crawlKey,
   cursorKey,
   decodeCrawl,
+  decodeLastCrawl,
   decodeTask,
   encodeCrawl,
   encodeCursor,
+  encodeLastCrawl,
   fingerprintKey,
   formatKey,
   formatVersion,
+  lastCrawlKey,
   parseTaskKey,
   secretKey,
   seedHostOf,
@@ -96,11 +99,11 @@ function missingResults(salvage: Salvage, outFolder: string): string[] {
   });
   return crawls
     .filter(({ state }) => state !== 'cancelled')
-    .flatMap(({ id, name }) => {
-      const lengths = known.get(id);
+    .flatMap((crawl) => {
+      const lengths = known.get(crawl.id);
       // Without a record nothing was written, unless the record is lost.
       if (lengths === undefined && damage.length === 0) return [];
-      return missingFiles(join(outFolder, name), lengths);
+      return missingFiles(resultsOf(outFolder, crawl), lengths);
     });
 }
 
@@ -167,6 +170,8 @@ class Rebuilding {
   #isNewSecret = false;
   #isMetaWhole = false;
   #format = formatVersion;
+  /** The highest number that a crawl ever had. */
+  #lastCrawl = 0;
   #changes: Change[] = [];
   readonly #packs: Buffer[] = [];
   readonly #report: string[][] = [];
@@ -183,7 +188,9 @@ class Rebuilding {
     this.#table('crawls', (_key, value) => {
       // A copy: the secret would go on pointing into the page.
       const record = decodeCrawl(Buffer.from(value));
-      this.#crawls.set(record.id, record);
+      // Of a removed crawl nothing is wanted but its number.
+      if (record.removal === 'erasing') this.#lastCrawl = Math.max(this.#lastCrawl, record.id);
+      else this.#crawls.set(record.id, record);
       return undefined;
     });
     const seeded = new Set<number>();
@@ -203,18 +210,27 @@ class Rebuilding {
       this.#nextOf(key.readUInt32BE(0)).commit = commitOf(key) + 1;
       return { key, value };
     });
+    this.#table('sources', (key, value) =>
+      this.#crawls.has(key.readUInt32BE(0)) ? { key, value } : undefined,
+    );
     this.#table('buried', (key, value) => {
       if (!this.#crawls.has(key.readUInt32BE(0))) return undefined;
       add(this.#buried, key.readUInt32BE(0));
       return { key, value };
     });
-    for (const table of ['earlier', 'robots', 'breakers', 'paces'] as const) {
+    this.#table('earlier', (key, value) => {
+      const isKept = this.#crawls.has(key.readUInt32BE(0)) && !this.#isNewSecret;
+      return isKept ? { key, value } : undefined;
+    });
+    for (const table of ['robots', 'breakers', 'paces'] as const) {
       this.#table(table, (key, value) => (this.#isNewSecret ? undefined : { key, value }));
     }
     this.#table('items', (key, value) => ({ key, value }));
     await this.#seenKeys();
     this.#lengths(lengths);
     for (const record of this.#crawls.values()) this.#crawl(record);
+    const last = Math.max(this.#lastCrawl, ...this.#crawls.keys());
+    if (this.#format >= 3) this.#put('meta', lastCrawlKey, encodeLastCrawl(last));
     await this.#flush();
     const head = ['table', 'saved', 'lost or dropped'];
     return [...columns([head, ...this.#report]), ...this.#notes];
@@ -228,6 +244,7 @@ class Rebuilding {
       if (said !== undefined) known.add(said.crawl);
       if (key.equals(secretKey)) this.#secret = Buffer.from(value);
       else if (key.equals(formatKey)) this.#format = value[0] ?? formatVersion;
+      else if (key.equals(lastCrawlKey)) this.#lastCrawl = decodeLastCrawl(Buffer.from(value));
       else this.#put('meta', key, value);
     });
     this.#isMetaWhole = damage.length === 0;
@@ -293,7 +310,7 @@ class Rebuilding {
       this.#salvage.table('results', (key, value) => {
         if (key.readUInt32BE(0) === crawl.id) readUnwritten(value, this.#format, written);
       });
-      readWritten(join(this.#outFolder, crawl.name), written);
+      readWritten(resultsOf(this.#outFolder, crawl), written);
       await this.#flush();
     }
     if (added > 0) {
@@ -304,9 +321,10 @@ class Rebuilding {
 
   /** A crawl whose files' lengths are lost goes on behind their last whole line. */
   #lengths(known: ReadonlySet<number>): void {
-    for (const { id, name } of this.#crawls.values()) {
+    for (const crawl of this.#crawls.values()) {
+      const { id, name } = crawl;
       if (known.has(id) || this.#isMetaWhole) continue; // or nothing was written yet
-      const lengths = lengthsOfFiles(join(this.#outFolder, name));
+      const lengths = lengthsOfFiles(resultsOf(this.#outFolder, crawl));
       this.#put('meta', ...this.#lengthsRow(id, lengths));
       if (lengths.pages > 0) {
         this.#notes.push(`crawl ${name} goes on at the end of its files: see their last lines`);
@@ -331,6 +349,8 @@ class Rebuilding {
     const next = this.#nextOf(id);
     const whole: CrawlRecord = {
       ...record,
+      // Rows that are lost are in it.
+      ledger: undefined,
       counters: { ...counters, waiting, seen: count, buried: this.#buried.get(id) ?? 0 },
       seenSum: [...words],
       nextSeq: Math.max(record.nextSeq, next.seq),
@@ -387,6 +407,13 @@ class Rebuilding {
       await this.#store.commit(decodeValue(pack) as Change[]);
     }
   }
+}
+
+/** The folder of a crawl's results. A crash may have come while they got another name. */
+function resultsOf(outFolder: string, { name, renaming }: CrawlRecord): string {
+  const folder = join(outFolder, name);
+  const isMoved = renaming !== undefined && !existsSync(folder);
+  return isMoved ? join(outFolder, renaming) : folder;
 }
 
 function add(counts: Map<number, number>, crawl: number): void {

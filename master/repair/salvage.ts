@@ -21,12 +21,16 @@ const mixable: ReadonlySet<Table> = new Set([
   'crawls',
   'seeds',
   'seen',
+  'sources',
   'buried',
   'robots',
   'breakers',
   'paces',
   'items',
 ]);
+
+/** Tables that a store of an earlier build may lack. */
+const added: ReadonlySet<Table> = new Set(['sources']);
 
 /** Receives a row, which is valid until the next one. */
 export type TakeRow = (key: Buffer, value: Buffer) => void;
@@ -83,6 +87,9 @@ export class Salvage {
   #read(index: number, table: Table, take: TakeRow): Salvaged {
     const meta = this.#metas[index];
     const tree = this.#roots[index]?.get(table);
+    if (meta !== undefined && tree === undefined && added.has(table)) {
+      return { rows: 0, of: 0, damage: [] };
+    }
     if (meta === undefined || tree === undefined) {
       return { rows: 0, of: undefined, damage: ['its root is lost'] };
     }

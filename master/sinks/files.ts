@@ -7,14 +7,14 @@
  * are written again, so that a file holds every line once. A file that differs from its record, or
  * that another program changes meanwhile, is left as it is: see `out-file.ts`.
  */
-import { lstat, open, rename, rm, stat } from 'node:fs/promises';
+import { lstat, open, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { ConfigError } from '../../shared/errors.ts';
+import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { makeFolder } from '../machine/make-folder.ts';
 import { imageLinesOf, type Section } from '../store/result-rows.ts';
 import { type FileMark, OutFile, unusable } from './out-file.ts';
 import { lineOf } from './result-lines.ts';
-import { type BegunFile, HeldError, type Sink, type SinkKind } from './sink.ts';
+import { type BegunFile, type Deleted, HeldError, type Sink, type SinkKind } from './sink.ts';
 
 export const fileNames = {
   pages: 'pages.jsonl',
@@ -54,6 +54,9 @@ export function filesKind(outFolder: string): SinkKind {
       const { marks, begun } = await beginAnew(folderOf(name), marksOf(mark));
       return { mark: marks, begun };
     },
+    isTaken: (crawl) => exists(folderOf(crawl)),
+    rename: (from, to, isAgain) => renameFolder(folderOf(from), folderOf(to), isAgain),
+    remove: ({ name }, mark) => deleteFiles(folderOf(name), marksOf(mark)),
   };
 }
 
@@ -177,6 +180,58 @@ async function beginAnew(
   };
 }
 
+async function exists(path: string): Promise<boolean> {
+  return (await lstat(path).catch(() => undefined)) !== undefined;
+}
+
+/** @throws ConfigError it cannot be renamed */
+async function renameFolder(from: string, to: string, isAgain: boolean): Promise<void> {
+  const [isFrom, isTo] = [await exists(from), await exists(to)];
+  if (isTo && (isFrom || !isAgain)) throw new ConfigError(`${to} exists already; move it away`);
+  if (!isFrom) return;
+  try {
+    await rename(from, to);
+  } catch (error) {
+    throw new ConfigError(`cannot rename ${from}: ${messageOf(error)}`, error);
+  }
+  await syncFolder(dirname(to));
+}
+
+/** Deletes the files that were written, and their folder if nothing else is in it. One that is not
+ *  as it was left, or a link, is somebody else's. */
+async function deleteFiles(folder: string, marks: FileMarks): Promise<Deleted> {
+  const deleted: string[] = [];
+  const kept: string[] = [];
+  for (const key of fileKeys) {
+    const path = join(folder, fileNames[key]);
+    const isOurs = await isAsLeft(path, markOf(marks, key));
+    if (isOurs === undefined) continue;
+    const isGone = isOurs && (await rm(path).then(isTrue, isFalse));
+    (isGone ? deleted : kept).push(fileNames[key]);
+  }
+  // Not empty: it holds other files.
+  await rmdir(folder).catch(() => {});
+  await syncFolder(dirname(folder));
+  return { deleted, kept };
+}
+
+const isTrue = () => true;
+const isFalse = () => false;
+
+/** Is it the file that was written, to the byte? Undefined: nothing is there. */
+async function isAsLeft(path: string, mark: FileMark): Promise<boolean | undefined> {
+  const found = await lstat(path).catch(() => undefined);
+  if (found === undefined) return undefined;
+  if (!found.isFile() || found.size !== mark.length) return false;
+  try {
+    await (await OutFile.find(path, mark))?.close();
+    return true;
+  } catch (error) {
+    if (error instanceof ConfigError) return false;
+    throw error;
+  }
+}
+
 /** @throws ConfigError when a crawl that has written nothing would overwrite another file. */
 async function refuseForeignFiles(folder: string): Promise<void> {
   for (const name of Object.values(fileNames)) {
@@ -236,7 +291,6 @@ async function syncFolder(folder: string): Promise<void> {
 /** Moves what stands at a path to a free name beside it; undefined: nothing is there, or an empty
  *  file, which can be gone on with. @throws HeldError, ConfigError it cannot be moved */
 async function moveAside(path: string): Promise<string | undefined> {
-  const exists = async (at: string) => (await lstat(at).catch(() => undefined)) !== undefined;
   if (!(await exists(path))) return undefined;
   const found = await stat(path).catch(() => undefined);
   if (found?.isFile() && found.size === 0) return undefined;

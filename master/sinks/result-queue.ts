@@ -19,12 +19,14 @@ import { Outlet } from './outlet.ts';
 import type { ResultEvents } from './result-events.ts';
 import {
   type BegunFile,
+  type Deleted,
   HeldError,
   type Sink,
   type SinkCrawl,
   type SinkKind,
   UnavailableError,
 } from './sink.ts';
+import { renameTargets } from './targets.ts';
 import { WaitingRows } from './waiting-rows.ts';
 
 /** A crawl, as far as its results go. */
@@ -167,6 +169,97 @@ export class ResultQueue<C extends ResultCrawl> {
     }
   }
 
+  /** Its crawl is being removed: closes its targets, with `files` to delete them, and without to
+   *  write what waits first. Nothing of it is in memory then.
+   *  @throws ConfigError a target cannot be deleted */
+  async remove(crawl: C, files: boolean): Promise<Deleted> {
+    const { rows, outlets } = this.#of(crawl);
+    const deleted: string[] = [];
+    const kept: string[] = [];
+    for (const outlet of outlets) {
+      await outlet.idle();
+      while (!files && isWriting(outlet) && rows.has(outlet.commit)) {
+        this.#begin(crawl, outlet);
+        await outlet.idle();
+      }
+      await outlet.close();
+    }
+    if (!files && rows.count > 0) this.#options.events.dropped(crawl, rows.count);
+    this.#forget(crawl);
+    for (const { kind, mark } of files ? outlets : []) {
+      const gone = await kind.remove(crawl, mark);
+      deleted.push(...gone.deleted);
+      kept.push(...gone.kept);
+    }
+    return { deleted, kept };
+  }
+
+  /** Has this name results already? */
+  async isTaken(name: string): Promise<boolean> {
+    for (const kind of this.#options.sinks) if (await kind.isTaken(name)) return true;
+    return false;
+  }
+
+  /** Renames the targets of a crawl. In between nothing is written; `renamed` is called when they
+   *  have the new name, and resolves when that is on record.
+   *  @throws ConfigError a target cannot be renamed; all have the old name */
+  async rename(
+    crawl: C,
+    {
+      from,
+      to,
+      isAgain,
+    }: { readonly from: string; readonly to: string; readonly isAgain: boolean },
+    renamed: () => Promise<void>,
+  ): Promise<void> {
+    const outlets = this.#crawls.get(crawl)?.outlets ?? [];
+    while (outlets.some(({ isBusy }) => isBusy)) {
+      for (const outlet of outlets) await outlet.idle();
+    }
+    let fault: unknown;
+    const work = async () => {
+      try {
+        await renameTargets(this.#options.sinks, from, to, isAgain);
+        await renamed();
+      } catch (error) {
+        fault = error;
+      }
+      // Their paths have changed. A held one keeps its files, to be copied from /proc.
+      for (const outlet of outlets) if (isWriting(outlet)) await this.#openAgain(crawl, outlet);
+    };
+    // One thing at a time is done with each.
+    const done = work();
+    await Promise.all(outlets.map((outlet) => outlet.work(() => done, this.#options.onError)));
+    await done;
+    for (const outlet of outlets) this.#begin(crawl, outlet);
+    if (fault !== undefined) throw fault;
+  }
+
+  async #openAgain(crawl: C, outlet: Outlet): Promise<void> {
+    const { sink: before } = outlet;
+    if (before === undefined) return;
+    await this.#guarded(crawl, outlet, async () => {
+      outlet.sink = await outlet.kind.open(crawl, outlet.mark);
+      await before.close();
+    });
+  }
+
+  /** Its crawl has finished: closes the targets, which are opened again if it goes on. */
+  async rest(crawl: C): Promise<void> {
+    const { rows, outlets } = this.#crawls.get(crawl) ?? { rows: undefined, outlets: [] };
+    for (const outlet of outlets) await outlet.idle();
+    // It may have gone on in the meantime, or wait for a sink.
+    if (crawl.isOpen || rows === undefined || rows.count > 0 || !outlets.every(isWriting)) return;
+    if (outlets.some(({ isBusy }) => isBusy)) return;
+    this.#forget(crawl);
+    for (const outlet of outlets) await outlet.close();
+  }
+
+  #forget(crawl: C): void {
+    this.#crawls.delete(crawl);
+    this.#overfull.delete(crawl);
+  }
+
   /** Writes all that waits, but for sinks that cannot write, and closes the targets. */
   async close(): Promise<void> {
     this.#closing = true;
@@ -197,8 +290,14 @@ export class ResultQueue<C extends ResultCrawl> {
 
   /** Writes, unless something is done with the sink already, or there is nothing to write. */
   #begin(crawl: C, outlet: Outlet): void {
-    const { rows } = this.#of(crawl);
-    if (outlet.isBusy || outlet.state !== 'writing' || !rows.has(outlet.commit)) return;
+    const rows = this.#crawls.get(crawl)?.rows;
+    if (
+      rows === undefined ||
+      outlet.isBusy ||
+      outlet.state !== 'writing' ||
+      !rows.has(outlet.commit)
+    )
+      return;
     void this.#work(crawl, outlet, () => this.#writeAll(crawl, outlet)).then(() =>
       this.#begin(crawl, outlet),
     );
@@ -314,7 +413,7 @@ export class ResultQueue<C extends ResultCrawl> {
     }));
     const key = cursorKey(crawl.id, kind.name);
     changes.push({ table: 'meta', key, value: encodeCursor({ commit, mark }) });
-    await new Promise<void>((done) => this.#options.commits.submit(changes, done));
+    await this.#options.commits.written(changes);
     crawl.open.written(gone.length);
     return gone.length;
   }

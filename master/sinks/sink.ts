@@ -26,6 +26,13 @@ export type BegunFile = {
   readonly movedTo: string | undefined;
 };
 
+/** What became of the targets of a crawl that is removed, by the names of files or tables. */
+export type Deleted = {
+  readonly deleted: readonly string[];
+  /** Not as the sink left them, so they were left alone. */
+  readonly kept: readonly string[];
+};
+
 export interface Sink {
   /** Writes records in their order, durably. Returns its mark: a plain value that tells `open` of
    *  its kind where it stands now. After an error the mark is that of before.
@@ -52,6 +59,14 @@ export interface SinkKind {
   /** Makes room for a new target where the old one has changed. The old one is moved
    *  aside, nothing is removed. Returns the mark to go on with. @throws as `open` */
   beginAnew(crawl: SinkCrawl, mark: unknown): Promise<{ mark: unknown; begun: BegunFile[] }>;
+  /** Has this name a target already? */
+  isTaken(crawl: string): Promise<boolean>;
+  /** Gives the target of a crawl, which is closed, the name of another one that has none. Called
+   *  again after a crash: `isAgain`. @throws ConfigError it cannot; the target is as it was */
+  rename(from: string, to: string, isAgain: boolean): Promise<void>;
+  /** Deletes the targets of a crawl, which are closed: those that its sinks made, and nothing else.
+   *  Called again after a crash. @throws ConfigError one of them cannot be deleted */
+  remove(crawl: SinkCrawl, mark: unknown): Promise<Deleted>;
 }
 
 /** The target of a sink is not as it left it: its crawl is held until the operator acts. The

@@ -8,8 +8,9 @@
  */
 import type { Change, Store } from './store.ts';
 
-/** Changes that belong together, and a function to call when they are on the disk. */
-export type Part = { readonly changes: Change[]; readonly done: () => void };
+/** Changes that belong together, and a function to call when they are on the disk. `tookMs`: the
+ *  duration of their commit. */
+export type Part = { readonly changes: Change[]; readonly done: (tookMs: number) => void };
 
 /** Returns its part, or undefined if it has nothing to commit. */
 type Gatherer = () => Part | undefined;
@@ -59,14 +60,14 @@ export class GroupCommit {
     this.#gatherers.push(gatherer);
   }
 
-  submit(changes: Change[], done: () => void = () => {}): void {
+  submit(changes: Change[], done: Part['done'] = () => {}): void {
     this.#parts.push({ changes, done });
     this.request();
   }
 
   /** Resolves when these changes are on the disk. */
   written(changes: Change[]): Promise<void> {
-    return new Promise((done) => this.submit(changes, done));
+    return new Promise((done) => this.submit(changes, () => done()));
   }
 
   /** Asks for a commit, which starts when the pace allows. */
@@ -119,13 +120,15 @@ export class GroupCommit {
     this.#count++;
     const changes =
       parts.length === 1 ? (parts[0]?.changes ?? []) : parts.flatMap((p) => p.changes);
+    const began = performance.now();
     // A commit without changes ends with the one before it.
     if (changes.length > 0) this.#ended = both(this.#ended, this.#store.commit(changes));
     this.#ended.then(
       () => {
         if (this.#state === 'failed') return;
         this.#underWay--;
-        for (const part of parts) part.done();
+        const tookMs = performance.now() - began;
+        for (const part of parts) part.done(tookMs);
         if (this.#wanted) this.request();
         this.#settleIdle();
       },

@@ -18,7 +18,15 @@ import type { Database, RootDatabase, RootDatabaseOptionsWithPath } from 'lmdb';
 import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
-import { type Change, type Range, type Row, type Store, type Table, tables } from './store.ts';
+import {
+  type Change,
+  type Range,
+  type ReadableStore,
+  type Row,
+  type Store,
+  type Table,
+  tables,
+} from './store.ts';
 import { hasSum, sumBytes, withSum } from './sums.ts';
 
 /** With less free space than this a failed write means a full disk, not a broken one. */
@@ -36,25 +44,42 @@ export async function openLmdbStore(folder: string): Promise<NativeStore> {
     makeFolder(folder);
     const lmdb = await import('lmdb');
     muteFaults();
-    const options: RootDatabaseOptionsWithPath & { noReadAhead: boolean } = {
-      path,
-      noSubdir: true,
-      keyEncoding: 'binary',
-      encoding: 'binary',
-      maxDbs: tables.length + 1,
-      noReadAhead: true,
-      overlappingSync: false,
-      // Its own promise is lost: a commit that fails would end the process as an unhandled error.
-      eventTurnBatching: false,
-      // Room in the address space, not on the disk: growing the map later stalls readers.
-      mapSize: 1 << 30,
-      noMemInit: true,
-    };
-    const root = lmdb.open(options);
+    const root = lmdb.open(optionsOf(path));
     return new LmdbStore(root as RootDatabase<Buffer, Buffer>, path);
   } catch (error) {
     throw new ConfigError(`cannot open the store ${path}: ${messageOf(error)}`, error);
   }
+}
+
+/** Opens the store under `folder` to be read: nothing is made, written or upgraded. It must be there
+ *  and undamaged. A table that its version did not have is empty.
+ *  @throws ConfigError when it cannot be opened. */
+export async function openStoppedStore(folder: string): Promise<ReadableStore> {
+  const path = storeFile(folder);
+  try {
+    const lmdb = await import('lmdb');
+    const root = lmdb.open({ ...optionsOf(path), readOnly: true });
+    return new LmdbStore(root as RootDatabase<Buffer, Buffer>, path);
+  } catch (error) {
+    throw new ConfigError(`cannot read the store ${path}: ${messageOf(error)}`, error);
+  }
+}
+
+function optionsOf(path: string): RootDatabaseOptionsWithPath & { noReadAhead: boolean } {
+  return {
+    path,
+    noSubdir: true,
+    keyEncoding: 'binary',
+    encoding: 'binary',
+    maxDbs: tables.length + 1,
+    noReadAhead: true,
+    overlappingSync: false,
+    // Its own promise is lost: a commit that fails would end the process as an unhandled error.
+    eventTurnBatching: false,
+    // Room in the address space, not on the disk: growing the map later stalls readers.
+    mapSize: 1 << 30,
+    noMemInit: true,
+  };
 }
 
 export type NativeStore = Store & {
@@ -71,7 +96,8 @@ type Bytes = Database<Buffer, Buffer>;
 class LmdbStore implements NativeStore {
   readonly #root: RootDatabase<Buffer, Buffer>;
   readonly #path: string;
-  readonly #tables: ReadonlyMap<Table, Bytes>;
+  /** Undefined: a store that is only read has no such table. */
+  readonly #tables: ReadonlyMap<Table, Bytes | undefined>;
   #ended: Promise<void> = Promise.resolve();
   #writableAt = Number.NEGATIVE_INFINITY;
 
@@ -88,7 +114,7 @@ class LmdbStore implements NativeStore {
 
   has(table: Table, key: Uint8Array): boolean {
     try {
-      return this.#table(table).doesExist(asBuffer(key));
+      return this.#tables.get(table)?.doesExist(asBuffer(key)) ?? false;
     } catch (error) {
       throw this.#unreadable(error);
     }
@@ -96,7 +122,7 @@ class LmdbStore implements NativeStore {
 
   get(table: Table, key: Uint8Array): Buffer | undefined {
     try {
-      const value = this.#table(table).get(asBuffer(key));
+      const value = this.#tables.get(table)?.get(asBuffer(key));
       return value && hasSum(table) ? withoutSum(value) : value;
     } catch (error) {
       throw this.#unreadable(error);
@@ -105,21 +131,23 @@ class LmdbStore implements NativeStore {
 
   range(table: Table, range: Range): Row[] {
     const rows: Row[] = [];
-    const options = {
-      start: asBuffer(range.from),
-      end: asBuffer(range.to),
-      ...(range.after ? { exclusiveStart: true } : {}),
-      ...(range.limit === undefined ? {} : { limit: range.limit }),
-    };
     const isSummed = hasSum(table);
     try {
-      for (const { key, value } of this.#table(table).getRange(options)) {
+      for (const { key, value } of this.#tables.get(table)?.getRange(rangeOf(range)) ?? []) {
         rows.push({ key, value: isSummed ? withoutSum(value) : value });
       }
     } catch (error) {
       throw this.#unreadable(error);
     }
     return rows;
+  }
+
+  keys(table: Table, range: Range): Buffer[] {
+    try {
+      return [...this.#table(table).getKeys(rangeOf(range))];
+    } catch (error) {
+      throw this.#unreadable(error);
+    }
   }
 
   commit(changes: readonly Change[]): Promise<void> {
@@ -199,6 +227,16 @@ class LmdbStore implements NativeStore {
     if (table === undefined) throw new StoreError(`no table ${name}`);
     return table;
   }
+}
+
+/** A range in the words of lmdb-js. */
+function rangeOf({ from, to, after, limit }: Range) {
+  return {
+    start: asBuffer(from),
+    end: asBuffer(to),
+    ...(after === true && { exclusiveStart: true }),
+    ...(limit !== undefined && { limit }),
+  };
 }
 
 /** Why a commit failed. lmdb-js keeps that in a promise that is about to be rejected. */

@@ -22,6 +22,10 @@ export class MemoryStore implements Store {
       .map(([key, value]) => ({ key: Buffer.from(key, 'latin1'), value }));
   }
 
+  keys(table: Table, range: Range): Buffer[] {
+    return this.range(table, range).map(({ key }) => key);
+  }
+
   async commit(changes: readonly Change[]): Promise<void> {
     // As in a real engine, reads of this turn do not see a commit under way.
     await Promise.resolve();

@@ -9,6 +9,7 @@
  *     recent   crawl u32 | commit u48                 -> fingerprints, 16 bytes each
  *              crawl u32 | 0                          -> digest of the saved Bloom filter
  *     tasks    crawl u32 | host 8 | rank u32 | seq u48 -> TaskRecord
+ *     sources  crawl u32 | seq u48                     -> URL of a task that led to others
  *     earlier  the same as of tasks                   -> EarlierPage
  *     results  crawl u32 | commit u48                 -> records: see result-rows.ts
  *     buried   crawl u32 | fingerprint 16             -> BuriedRecord
@@ -22,7 +23,7 @@
  */
 import type { CrawlSpec, CrawlState } from '../../shared/crawl.ts';
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
-import type { FetchErrorKind, SkipReason } from '../../shared/protocol.ts';
+import type { FetchErrorKind, SkipReason, TaskKind } from '../../shared/protocol.ts';
 import type { EarlierPage, FetchErrorBody } from '../../shared/requests.ts';
 
 export const formatVersion = 3;
@@ -43,6 +44,11 @@ export type CrawlCounters = {
   skipped: Partial<Record<SkipReason, number>>;
   /** The failed ones. */
   errors: Partial<Record<FetchErrorKind, number>>;
+  /** The failed ones with a status. */
+  statuses: Record<string, number>;
+  /** Final URLs under which pages count, and links that are no URLs. */
+  aliases: number;
+  malformed: number;
   known: number;
   bytes: number;
   /** Keys in `seen`: URLs, images, and links that were not taken. */
@@ -69,19 +75,38 @@ export type CrawlRecord = {
   /** The same of a record of the result queue. */
   readonly nextRecord: number;
   readonly counters: CrawlCounters;
+  /** See `frontier/crawl/ledger.ts`; a crawl of an earlier version has none. */
+  readonly ledger?: readonly (readonly number[])[] | undefined;
+  readonly seeds?: SeedRecord | undefined;
   /** Its keys in `seen`, laid over each other by XOR: four words. */
   readonly seenSum: readonly number[];
   readonly startedAt: number;
   /** For how long masters had it open, by a clock that does not jump; what older ones wrote lacks
    *  it. */
   readonly openMs?: number;
+  /** It was removed, and is `cancelled`: how far that is. */
+  readonly removal?: Removal;
+  /** It is getting this name: the folder of its results may have it already. */
+  readonly renaming?: string;
 };
 
-/** Numbers of kinds of tasks, which never change: each kind has a module in `frontier/kinds`. Named
- *  here are those that rooms below it make: what a link leads to, and a host's robots.txt, which is
- *  in no queue and never in the store. */
-export const pageKind = 0;
-export const robotsKind = 2;
+/** The end of a crawl that an operator removes. `writing`, `deleting`: the last results of it are
+ *  being written, or its files deleted, and its name is taken. `erasing`: only its rows are left,
+ *  and its name is free. */
+export type Removal = 'writing' | 'deleting' | 'erasing';
+
+/** What became of a crawl's seeds; the first of those that brought no page, and why. */
+export type SeedRecord = {
+  readonly admitted: number;
+  /** Answered with 200 or 304. */
+  readonly answered: number;
+  readonly faults: readonly { readonly url: string; readonly why: string }[];
+};
+
+/** Numbers of kinds of tasks, which never change: each kind has a module in `frontier/kinds`. A
+ *  host's robots.txt is in no queue and never in the store. */
+export const kindNumbers: Readonly<Record<TaskKind, number>> = { page: 0, sitemap: 1, robots: 2 };
+export const pageKind = kindNumbers.page;
 
 export type TaskRecord = {
   /** A number of `frontier/kinds`. */
@@ -95,8 +120,8 @@ export type TaskRecord = {
   readonly attempts: number;
   /** Unix time in ms before which it must not be fetched again; 0: at once. */
   readonly notBefore: number;
-  /** Sequence number of the task of the page that first named it. Undefined: it is a seed, or a
-   *  version that did not keep it wrote it. */
+  /** Sequence number of the task that first led to it: its URL is in `sources`. Undefined: it is a
+   *  seed, or a version that did not keep it wrote it. */
   readonly from?: number | undefined;
 };
 
@@ -107,6 +132,8 @@ export type BuriedRecord = {
   readonly kind: FetchErrorKind;
   readonly message: string;
   readonly attempts: number;
+  /** As of its task. */
+  readonly from?: number | undefined;
 };
 
 /** What is known of a host's robots.txt. */
@@ -190,6 +217,11 @@ export function commitKey(crawl: number, commit: number): Buffer {
   return key;
 }
 
+/** `seq`: of a task that led to others. */
+export function sourceKey(crawl: number, seq: number): Buffer {
+  return commitKey(crawl, seq);
+}
+
 export function commitOf(key: Buffer): number {
   return key.readUIntBE(4, 6);
 }
@@ -264,6 +296,11 @@ export function cursorKey(crawl: number, sink: string): Buffer {
   return Buffer.from(`sink/${crawl}/${sink}`);
 }
 
+/** What the keys of all cursors of a crawl begin with. */
+export function cursorPrefix(crawl: number): Buffer {
+  return Buffer.from(`sink/${crawl}/`);
+}
+
 /** The crawl and the sink of such a key; undefined: another key. */
 export function parseCursorKey(key: Buffer): { crawl: number; sink: string } | undefined {
   const [, crawl, sink] = /^sink\/(\d+)\/([a-z]+)$/.exec(key.toString('latin1')) ?? [];
@@ -276,6 +313,15 @@ export const decodeCursor = (value: Buffer): SinkCursor => decodeValue(value) as
 /** In `meta`: the format version, and the secret of the host hashes. */
 export const formatKey = Buffer.from('format');
 export const secretKey = Buffer.from('secret');
+
+/** In `meta`: what an operator set for a host. */
+export function hostSettingKey(hostKey: string): Buffer {
+  return Buffer.from(`host/${hostKey}`, 'latin1');
+}
+
+type HostSettingRecord = { readonly delayMs?: number; readonly blocked?: true };
+export const encodeHostSetting = (setting: HostSettingRecord): Buffer => encodeValue(setting);
+export const decodeHostSetting = (value: Buffer) => decodeValue(value) as HostSettingRecord;
 
 /** In `meta`: the highest number that a crawl ever had. */
 export const lastCrawlKey = Buffer.from('last-crawl');
@@ -293,8 +339,23 @@ export const decodeTrapCounts = (value: Buffer) => decodeValue(value) as TrapCou
 
 export const encodeCrawl = (crawl: CrawlRecord): Buffer => encodeValue(crawl);
 export const decodeCrawl = (value: Buffer): CrawlRecord => decodeValue(value) as CrawlRecord;
-export const encodeSeedHosts = (hosts: readonly string[]): Buffer => encodeValue(hosts);
-export const decodeSeedHosts = (value: Buffer): string[] => decodeValue(value) as string[];
+/** Hosts in the scope of a crawl, with their ports. */
+export type KeptHosts = {
+  /** Of its seeds. */
+  readonly named: readonly string[];
+  /** Where seeds redirect to. */
+  readonly followed: readonly string[];
+};
+
+/** Where no seed redirects to another host, the list of the first alone, as in older versions. */
+export function encodeSeedHosts(hosts: KeptHosts): Buffer {
+  return encodeValue(hosts.followed.length === 0 ? hosts.named : hosts);
+}
+
+export function decodeSeedHosts(value: Buffer): KeptHosts {
+  const hosts = decodeValue(value) as KeptHosts | string[];
+  return Array.isArray(hosts) ? { named: hosts, followed: [] } : hosts;
+}
 export const encodeBlocks = (blocks: readonly string[]): Buffer => encodeValue(blocks);
 export const decodeBlocks = (value: Buffer): string[] => decodeValue(value) as string[];
 export const encodeEarlier = (page: EarlierPage): Buffer => encodeValue(page);

@@ -38,8 +38,8 @@ export type ResultRecord = {
   /** Fetches that came to the error that a slave reported. */
   readonly attempts?: number | undefined;
   readonly skipped?: SkipReason;
-  /** The page that has a link which was skipped. */
-  readonly from?: string;
+  /** The page or sitemap that first led to it. */
+  readonly from?: string | undefined;
 };
 
 /** In the order of their values on record; a further one comes at the end. */

@@ -18,6 +18,8 @@ export const tables = [
   'recent',
   /** crawl, host, rank, sequence -> task. */
   'tasks',
+  /** crawl, sequence -> URL of a task that led to others. */
+  'sources',
   /** The key of a task -> what an earlier crawl knew of its URL. */
   'earlier',
   /** crawl, commit -> findings that a sink has not written yet. */
@@ -33,6 +35,19 @@ export const tables = [
   'items',
 ] as const;
 export type Table = (typeof tables)[number];
+
+/** Tables whose keys begin with the number of a crawl; `crawls` itself is not one of them. */
+export const crawlTables = [
+  'tasks',
+  'sources',
+  'earlier',
+  'seen',
+  'recent',
+  'results',
+  'buried',
+  'seeds',
+] as const satisfies readonly Table[];
+export type CrawlTable = (typeof crawlTables)[number];
 
 export function isTable(name: string): name is Table {
   return (tables as readonly string[]).includes(name);
@@ -57,21 +72,31 @@ export type Range = {
   readonly limit?: number;
 };
 
-export interface Store {
+/** What can be asked of a store. */
+export interface Rows {
   has(table: Table, key: Uint8Array): boolean;
   get(table: Table, key: Uint8Array): Buffer | undefined;
   /** Rows in the order of their keys' bytes. */
   range(table: Table, range: Range): Row[];
+  /** The keys of such rows: values, which may be large, are not read. */
+  keys(table: Table, range: Range): Buffer[];
+}
+
+/** A store that nobody writes. */
+export interface ReadableStore extends Rows {
+  close(): Promise<void>;
+}
+
+export interface Store extends ReadableStore {
   /** All changes or none, in the order given, on disk when the promise resolves. Commits are
    *  applied in the order of the calls. The buffers belong to the store until then.
    *  @throws StoreError (as rejection) the state on disk is that of the last commit. */
   commit(changes: readonly Change[]): Promise<void>;
-  close(): Promise<void>;
 }
 
 /** All rows from `from` up to `to`, in batches of that size. */
 export function* batches(
-  store: Store,
+  store: Rows,
   table: Table,
   { from, to }: Pick<Range, 'from' | 'to'>,
   limit: number,

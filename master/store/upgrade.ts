@@ -75,7 +75,7 @@ function partSeedHosts(store: Store): Change[] {
     const { seedHosts, ...record } = decodeCrawl(value) as CrawlRecord & { seedHosts: string[] };
     return [
       { table: 'crawls', key, value: encodeCrawl(record) },
-      { table: 'seeds', key, value: encodeSeedHosts(seedHosts) },
+      { table: 'seeds', key, value: encodeSeedHosts({ named: seedHosts, followed: [] }) },
     ];
   });
 }

@@ -3,11 +3,13 @@
 import type { ProxyTrouble, Push } from '../../shared/protocol.ts';
 import type { Requests } from '../../shared/requests.ts';
 import type { LeaseHolder } from '../frontier/dispatch/leases.ts';
+import type { SlaveRecord } from './slave-record.ts';
 
 /** The tasks that a slave takes: see `task.credit`. */
 export type Credit = Pick<LeaseHolder, 'slots' | 'trials' | 'takes'> & { readonly count: number };
 
 export interface Peer extends LeaseHolder {
+  readonly id: number;
   readonly role: Requests['hello']['role'];
   /** Address and port. */
   readonly peer: string;
@@ -20,4 +22,7 @@ export interface Peer extends LeaseHolder {
   /** Says that the slave may forget the crawl. [T-30] */
   endCrawl(crawl: number): void;
   send(push: Push): void;
+  /** Gives it no more tasks, and lets it finish and leave. [C-75] */
+  drain(): void;
+  readonly record: SlaveRecord;
 }

@@ -75,6 +75,10 @@ export class MasterServer implements FrontierListener {
     if (!isOpen) for (const session of this.sessions) session.endCrawl(id);
   }
 
+  crawlRemoved({ id }: CrawlView): void {
+    for (const session of this.sessions) session.endCrawl(id);
+  }
+
   get slaveCount(): number {
     return this.sessions.filter(({ role }) => role === 'slave').length;
   }

@@ -3,7 +3,10 @@ import type { Tls } from '../../shared/connection.ts';
 import type { OrbError } from '../../shared/errors.ts';
 import type { AuthDigest } from '../../shared/handshake.ts';
 import type { Frontier } from '../frontier/frontier.ts';
+import type { HostList } from '../frontier/host-list.ts';
+import type { Failures } from '../inspect/failures.ts';
 import type { MemoryWatch } from '../machine/memory-watch.ts';
+import type { Rates } from '../machine/rates.ts';
 import type { Manager } from '../python/manager.ts';
 import type { UserQueues } from '../queues/queues.ts';
 import type { Backups } from '../repair/backup.ts';
@@ -27,6 +30,9 @@ export type CommandPorts = {
   readonly frontier: Frontier;
   readonly queues: UserQueues;
   readonly backups: Backups;
+  readonly failures: Failures;
+  readonly hosts: Pick<HostList, 'list' | 'set'>;
+  readonly rates: Pick<Rates, 'of'>;
   /** The BaseManager dialect. */
   readonly manager: Pick<Manager, 'builtBytesMax'>;
   readonly master: { readonly isDraining: boolean };

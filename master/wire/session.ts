@@ -29,6 +29,7 @@ import { perform } from './commands/perform.ts';
 import type { Credit, Peer } from './peer.ts';
 import { idOf, parseRequest, versionOf } from './request.ts';
 import type { Services } from './services.ts';
+import { SlaveRecord } from './slave-record.ts';
 
 /** Bytes of unanswered requests, and of unread replies, while memory is tight. */
 const tightBytesMax = 1 << 20;
@@ -56,6 +57,7 @@ type SessionWatcher = {
 export class Session implements Peer {
   readonly id: number;
   readonly leases = new Set<Lease>();
+  readonly record = new SlaveRecord();
   /** Number of unanswered `queue.get` requests. */
   waitingGets = 0;
   readonly #services: Services;
@@ -137,7 +139,7 @@ export class Session implements Peer {
   }
 
   get credit(): number {
-    return this.#state === 'ready' ? this.#credit.count : 0;
+    return this.#state === 'ready' && !this.record.isDraining ? this.#credit.count : 0;
   }
 
   get slots(): number {
@@ -199,6 +201,11 @@ export class Session implements Peer {
 
   send(push: Push): void {
     this.#connection.send(push);
+  }
+
+  drain(): void {
+    this.record.isDraining = true;
+    this.send({ verb: 'drain' });
   }
 
   /** As `close`, but at once: nothing is flushed. */

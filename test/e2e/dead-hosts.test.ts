@@ -84,7 +84,7 @@ test('dead hosts: --connect-timeout ends what nobody answers', { timeout }, asyn
   const flags = ['--connect-timeout', '200', '--attempts', '1', '--exit-when-done'];
   const master = await cluster.master([...seeds, ...flags]);
   cluster.slave();
-  assert.equal((await master.exited).code, 0);
+  assert.equal((await master.exited).code, 4);
   const lines = cluster.fetched();
   assert.deepEqual(lines.map(({ url }) => url).sort(), [...seeds].sort());
   assert.ok(lines.every(({ error }) => error?.kind === 'timeout'));

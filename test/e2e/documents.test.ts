@@ -7,7 +7,7 @@
  * - A master with seeds crawls a few pages of the demo site and ends. The next command of its block
  *   joins it if it is a slave or a Python worker; else a slave is started, if it has no `--slaves`.
  * - A command to a running master talks to one that works for the whole document, slowly.
- * - A command that reads result files, and `repair`, run in the folder of a crawl that has ended.
+ * - A command that reads result files, `repair` and `compact` run in the folder of a crawl that has ended.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -50,10 +50,10 @@ const notRun: readonly [pattern: RegExp, why: string][] = [
 ];
 
 const asking =
-  /^(?:cat urls\.txt \| )?node master\.js (add|status|pause|resume|cancel|buried|recrawl|backup)\b/;
+  /^(?:cat urls\.txt \| )?node master\.js (add|status|pause|resume|cancel|remove|rename|rotate|buried|recrawl|backup)\b/;
 const serving = /^(ORB_\w+=\S+ )*node master\.js(?! [a-z]+\b(?!:))/;
 const joins = /^(node slave\.js|python3 examples\/python\/crawl_worker\.py)\b/;
-const onResults = /^(jq|wc|grep|node master\.js repair)\b/;
+const onResults = /^(jq|wc|grep|node master\.js (repair|compact))\b/;
 const timeout = 150_000;
 const python = findPythons()
   .filter(({ version }) => (version[0] ?? 0) >= 3)

@@ -10,18 +10,19 @@ import { type TestContext, test } from 'node:test';
 import { flatSite, sitePages } from '../../selftest/site.ts';
 import { Authority, selfSigned } from '../support/certificates.ts';
 import { Cluster } from '../support/cluster.ts';
-import { assertLeaves, siteFor } from '../support/parts.ts';
+import { assertLeaves, assertLeavesWith, siteFor } from '../support/parts.ts';
 
 const timeout = 60_000;
 
 /** Crawls to the end with one slave that trusts the authority. */
-async function crawl(t: TestContext, authority: Authority, flags: readonly string[]) {
+async function crawl(t: TestContext, authority: Authority, flags: readonly string[], code = 0) {
   const cluster = new Cluster(t);
   const trusted = join(cluster.folder, 'authority.pem');
   writeFileSync(trusted, authority.cert);
   const master = await cluster.master([...flags, '--exit-when-done']);
   const slave = cluster.slave([], cluster.address, { env: { NODE_EXTRA_CA_CERTS: trusted } });
-  await assertLeaves(master, slave);
+  await assertLeavesWith(code, master);
+  await assertLeaves(slave);
   return cluster;
 }
 
@@ -65,7 +66,7 @@ for (const http2 of [false, true]) {
     }
     const plain = await siteFor(t, pages);
     const notTls = plain.url.replace('http:', 'https:');
-    const cluster = await crawl(t, authority, [...expected.keys(), notTls, ...flags]);
+    const cluster = await crawl(t, authority, [...expected.keys(), notTls, ...flags], 4);
     const errors = new Map(cluster.fetched().map(({ url, error }) => [url, error]));
     for (const [url, message] of expected) {
       assert.deepEqual(errors.get(url), { kind: 'tls', message, attempts: 1 });

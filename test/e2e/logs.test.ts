@@ -46,7 +46,7 @@ describe('logs', { concurrency: 2 }, () => {
     assert.match(master.stdout, /start a slave with: node slave\.js --master 127\.0\.0\.1:\d+ /);
     assert.match(
       master.stdout,
-      /crawl default is done after .*: 7 pages, 0 images, 0 failed; see /,
+      /crawl default is done after .*: 7 pages, 0 images, 0 failed; every URL in scope was fetched; see /,
     );
   });
 

@@ -97,7 +97,7 @@ test('odd hosts: no answer is asked for twice that will be the same again', {
 test('odd hosts: a status of 000 does not hold up a slave', { timeout }, async (t) => {
   const host = await OddHost.start(t);
   host.answer('*', 'HTTP/1.1 000 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n');
-  const cluster = await crawlToEnd(t, [host.url], { flags: ['--ignore-robots'] });
+  const cluster = await crawlToEnd(t, [host.url], { flags: ['--ignore-robots'], exitCode: 4 });
   const [line] = cluster.fetched();
   assert.equal(line?.error?.kind, 'protocol');
   // Between the two requests lies the failure of the first. It took 3 to 13 s.
@@ -112,7 +112,7 @@ test('odd hosts: a robots.txt that nobody reads gives the host up at once', {
   const host = await OddHost.start(t);
   host.answer('*', 'SSH-2.0-OpenSSH_9.2\r\n');
   const started = performance.now();
-  const cluster = await crawlToEnd(t, [host.url]);
+  const cluster = await crawlToEnd(t, [host.url], { exitCode: 4 });
   const [line] = cluster.fetched();
   assert.deepEqual(line?.error, {
     kind: 'protocol',

@@ -157,7 +157,7 @@ test('proxies: a host that no proxy reaches is buried with the reason', { timeou
   const proxy = await proxyFor(t);
   proxy.refuses = 503;
   const flags = ['--proxy', proxy.url, '--attempts', '1', '--ignore-robots'];
-  const cluster = await crawlToEnd(t, ['https://gone.example/'], { flags });
+  const cluster = await crawlToEnd(t, ['https://gone.example/'], { flags, exitCode: 4 });
   const [line] = cluster.fetched();
   assert.deepEqual(line?.error, {
     kind: 'connect',

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Resource, Resources, TestSite } from '../../selftest/site.ts';
 import { Cluster } from '../support/cluster.ts';
-import { assertLeaves, siteFor } from '../support/parts.ts';
+import { assertLeaves, assertLeavesWith, siteFor } from '../support/parts.ts';
 
 const timeout = 60_000;
 const date = 'Fri, 20 Nov 2026 10:00:00 GMT';
@@ -123,8 +123,9 @@ test('recrawl: a 304 that nobody asked for is an error', { timeout }, async (t) 
   t.after(() => server.close());
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   const cluster = new Cluster(t);
-  const master = await cluster.master([url, '--exit-when-done', '--ignore-robots']);
-  await assertLeaves(master, cluster.slave());
+  const args = [url, '--exit-when-done', '--ignore-robots', '--slaves', '1'];
+  const master = await cluster.master(args);
+  await assertLeavesWith(4, master);
   assert.equal(cluster.fetched()[0]?.error?.message, '304 Not Modified');
 });
 

@@ -85,7 +85,11 @@ async function namesAfter(
     { table: 'meta', key: formatKey, value: Buffer.from([formatVersion]) },
     { table: 'meta', key: secretKey, value: secret },
     { table: 'crawls', key: crawlKey(1), value: encodeCrawl(crawl) },
-    { table: 'seeds', key: crawlKey(1), value: encodeSeedHosts(['a.example']) },
+    {
+      table: 'seeds',
+      key: crawlKey(1),
+      value: encodeSeedHosts({ named: ['a.example'], followed: [] }),
+    },
     ...names.map((name): Change => ({ table: 'seen', key: seenKey(name), value: Buffer.alloc(0) })),
     ...changes,
   ]);

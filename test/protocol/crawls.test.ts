@@ -4,7 +4,15 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
 import type { Message, RawPeer } from '../support/raw-peer.ts';
-import { nextTask, release, report, type Task, timeout } from '../support/raw-slave.ts';
+import {
+  nextTask,
+  page,
+  pushed,
+  release,
+  report,
+  type Task,
+  timeout,
+} from '../support/raw-slave.ts';
 import { type Status, statusOf, Target } from '../support/target.ts';
 
 const target = await Target.open();
@@ -48,14 +56,23 @@ test('[C-1] a seed is on the disk when add is answered', async (t) => {
   await after.close();
 });
 
-test('[C-2] list has every crawl with its counters, and every session', async (t) => {
+/** Of a ledger. [C-50] */
+const noRow = {
+  ...{ admitted: 0, waiting: 0, pages: 0, redirects: 0, others: 0, failed: 0, excluded: 0 },
+  ...{ buried: 0, dropped: 0, replayed: 0 },
+};
+
+test('[C-2] [C-50] list has every crawl with its counters, and every session', async (t) => {
   const slave = await target.slave(t, 2);
   if (slave === undefined) return;
   const crawl = await target.crawl(slave, [target.seed()]);
   await nextTask(slave);
   const { crawls, sessions } = (await slave.must('crawl.list')) as unknown as Status;
-  const { name: _, ...mine } = crawls.find(({ name }) => name === crawl) ?? { name: '' };
+  const found = crawls.find(({ name }) => name === crawl);
+  const { rates: _, startedAt, ...mine }: Record<string, unknown> = found ?? {};
+  assert.ok(Number(startedAt) > 0);
   assert.deepEqual(mine, {
+    name: crawl,
     state: 'running',
     waiting: 1,
     leased: 1,
@@ -69,8 +86,12 @@ test('[C-2] list has every crawl with its counters, and every session', async (t
     excluded: 0,
     skipped: {},
     errors: {},
+    statuses: {},
     known: 1,
     bytes: 0,
+    aliases: 0,
+    malformed: 0,
+    ledger: { page: { ...noRow, admitted: 1, waiting: 1 } },
   });
   const me = sessions.filter(({ role, leases }) => role === 'slave' && leases === 1);
   assert.equal(me.length, 1);
@@ -91,6 +112,54 @@ test('[C-2] a crawl of which nothing is left is finished, and runs again with a 
   assert.deepEqual([now['waiting'], now['leased'], now['unwritten']], [0, 0, 0]);
   await slave.must('crawl.add', { crawl, seeds: [target.seed()] });
   assert.equal((await statusOf(slave, crawl))['state'], 'running');
+  await slave.close();
+});
+
+test('[C-50] [C-51] the ledger names the end of every URL, and the crawl why it ended', async (t) => {
+  const slave = await target.slave(t, 4);
+  if (slave === undefined) return;
+  const [seed, gone, left] = [target.seed(), target.seed(), target.seed()];
+  const crawl = await target.crawl(slave, [seed, gone, left]);
+  const tasks: Task[] = [];
+  while (tasks.length < 3) tasks.push(...(await pushed(slave)));
+  for (const task of tasks) {
+    if (task['url'] === seed) await report(slave, task);
+    else if (task['url'] === gone) {
+      const error = { kind: 'dns', message: 'no address' };
+      const { task: name, lease } = task;
+      await slave.must('task.release', { task: name, lease, error, final: true });
+    } else {
+      const redirectedTo = 'http://elsewhere.invalid/';
+      await report(slave, task, { result: { ...page(seed), status: 301, redirectedTo } });
+    }
+  }
+  let now = await statusOf(slave, crawl);
+  while (now['state'] !== 'finished') now = await statusOf(slave, crawl);
+  const row = { ...noRow, admitted: 3, pages: 1, redirects: 1, buried: 1 };
+  assert.deepEqual(now['ledger'], { page: row });
+  assert.equal((now['ending'] as { why: string }).why, 'finished');
+  await slave.must('crawl.replay', { crawl });
+  const replayed = (await statusOf(slave, crawl))['ledger'];
+  assert.deepEqual(replayed, { page: { ...row, buried: 0, waiting: 1, replayed: 1 } });
+  assert.equal((await statusOf(slave, crawl))['ending'], undefined);
+  await slave.must('crawl.cancel', { crawl });
+  const cancelled = (await statusOf(slave, crawl))['ledger'];
+  assert.deepEqual(cancelled, { page: { ...row, buried: 0, dropped: 1, replayed: 1 } });
+  await slave.close();
+});
+
+test('[C-52] a seed that redirects within its site opens that host, without its secrets', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const seed = 'http://a-site.invalid/';
+  const to = `http://www.a-site.invalid/${Math.random()}`;
+  const crawl = await target.crawl(slave, [seed]);
+  const task = await nextTask(slave);
+  assert.equal(task.open, true);
+  await report(slave, task, { result: { ...page(seed), status: 301, redirectedTo: to } });
+  const next = await nextTask(slave);
+  assert.deepEqual([next.url, next.depth, next.open], [to, 0, undefined]);
+  await slave.must('crawl.cancel', { crawl });
   await slave.close();
 });
 
@@ -193,8 +262,13 @@ test('[C-7] replay puts one or all of the buried back into the task queue', asyn
 test('[C-8] a crawl that is not there is E_NO_CRAWL', async () => {
   const peer = await target.join();
   const crawl = target.name();
-  for (const verb of ['pause', 'resume', 'cancel', 'buried', 'replay']) {
-    assert.equal((await peer.request(`crawl.${verb}`, { crawl })).error, 'E_NO_CRAWL', verb);
+  for (const verb of ['pause', 'resume', 'cancel', 'remove', 'rename', 'buried', 'replay']) {
+    assert.equal(
+      (await peer.request(`crawl.${verb}`, verb === 'rename' ? { crawl, to: 'x' } : { crawl }))
+        .error,
+      'E_NO_CRAWL',
+      verb,
+    );
   }
   await peer.close();
 });
@@ -367,4 +441,45 @@ test('[C-1] a filter that there is no memory for is refused, and nothing is made
     assert.ok(!existsSync(join(cluster.out, crawl)), verb);
   }
   await peer.close();
+});
+
+test('[C-40] [C-41] a removed crawl is forgotten, its name is free, and late reports are stale', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const crawl = await target.crawl(slave, [target.seed(), target.seed()]);
+  const first = await nextTask(slave);
+  const { name, ok, id: _, ...reply } = await slave.must('crawl.remove', { crawl });
+  assert.deepEqual([name, ok, reply], [undefined, true, {}]);
+  const { crawls } = (await slave.must('crawl.list')) as unknown as Status;
+  assert.ok(!crawls.some((one) => one.name === crawl));
+  assert.equal((await report(slave, first))['state'], 'stale');
+  assert.equal((await slave.request('crawl.remove', { crawl })).error, 'E_NO_CRAWL');
+  const { admitted } = await slave.must('crawl.add', { crawl, seeds: [target.seed()] });
+  assert.equal(admitted, 1);
+  const second = await nextTask(slave);
+  assert.ok(Number(second.crawl) > Number(first.crawl));
+  const gone = await slave.must('crawl.remove', { crawl, files: true });
+  const names = [...(gone['deleted'] as string[]), ...(gone['kept'] as string[])];
+  for (const file of names) assert.match(file, /^[\w.-]+$/);
+  await slave.close();
+});
+
+test('[C-42] a renamed crawl goes on under its new name, and the old one is free', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const crawl = await target.crawl(slave, [target.seed(), target.seed()]);
+  const first = await nextTask(slave);
+  const to = target.name();
+  await slave.must('crawl.rename', { crawl, to });
+  assert.equal((await slave.request('crawl.pause', { crawl })).error, 'E_NO_CRAWL');
+  assert.equal((await report(slave, first))['state'], 'done');
+  await nextTask(slave);
+  assert.equal((await statusOf(slave, to))['pages'], 1);
+  const other = await target.crawl(slave, [target.seed()]);
+  for (const name of [to, other]) {
+    const refusal = await slave.request('crawl.rename', { crawl: to, to: name });
+    assert.equal(refusal.error, 'E_BAD_REQUEST', name);
+  }
+  await slave.must('crawl.remove', { crawl: to });
+  await slave.close();
 });

@@ -23,15 +23,17 @@ class Bench {
   filter = this.open();
 
   open(): Filter {
-    return new Filter({
+    const filter = new Filter({
       crawl,
       store: this.store,
       recent: new RecentTable(16),
       urlsExpected: 1024,
       path: this.path,
       bloomBytesLeft: () => this.bloomBytesLeft,
-      seenCount: this.seen,
+      seenCount: () => this.seen,
     });
+    filter.wake();
+    return filter;
   }
 
   /** Admits these and commits them. */

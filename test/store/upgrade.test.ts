@@ -109,7 +109,7 @@ test('upgrade: from 1, where the hosts of the seeds were in the record of a craw
   await store.commit([{ table: 'crawls', key: crawlKey(7), value: encodeCrawl(record) }]);
   await upgrade(store);
   const hosts = store.get('seeds', crawlKey(7)) ?? Buffer.alloc(0);
-  assert.deepEqual(decodeSeedHosts(hosts), seedHosts);
+  assert.deepEqual(decodeSeedHosts(hosts), { named: seedHosts, followed: [] });
   const kept = store.get('crawls', crawlKey(7)) ?? Buffer.alloc(0);
   const { uid, ...rest } = decodeCrawl(kept);
   assert.equal(uid.length, 16);

@@ -69,6 +69,7 @@ const wrap = (store: Store): Store => ({
   has: (table, key) => store.has(table, key),
   get: (table, key) => store.get(table, key),
   range: (table, range) => store.range(table, range),
+  keys: (table, range) => store.keys(table, range),
   commit: async (changes) => {
     boundary();
     await store.commit(changes);

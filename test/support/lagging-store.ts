@@ -31,6 +31,10 @@ export class LaggingStore implements Store {
     return this.disk.range(table, range);
   }
 
+  keys(table: Table, range: Range): Buffer[] {
+    return this.disk.keys(table, range);
+  }
+
   commit(changes: readonly Change[]): Promise<void> {
     if (this.#state === 'crashed') return new Promise(() => {});
     return new Promise((resolve) => {

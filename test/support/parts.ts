@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { type Resources, TestSite } from '../../selftest/site.ts';
+import { exitCodes } from '../../shared/errors.ts';
 import { Cluster, type Program } from './cluster.ts';
 
 export async function siteFor(
@@ -23,6 +24,8 @@ export async function crawlToEnd(
     slaves?: number;
     slave?: readonly string[];
     env?: NodeJS.ProcessEnv;
+    /** Of the master. */
+    exitCode?: number;
   } = {},
 ): Promise<Cluster> {
   const cluster = new Cluster(test);
@@ -38,14 +41,18 @@ export async function crawlToEnd(
     for (const slave of slaves) await slave.said(/joined/);
     await cluster.ask('add', ...seeds, ...flags);
   }
-  await assertLeaves(master, ...slaves);
+  await assertLeavesWith(options.exitCode ?? exitCodes.done, master);
+  await assertLeaves(...slaves);
   return cluster;
 }
 
 /** Every program ends with exit code 0. */
 export async function assertLeaves(...programs: readonly Program[]): Promise<void> {
-  for (const program of programs) {
-    const exit = await program.exited;
-    assert.deepEqual(exit, { code: 0, signal: null }, program.output);
-  }
+  for (const program of programs) await assertLeavesWith(exitCodes.done, program);
+}
+
+/** It ends with this exit code. */
+export async function assertLeavesWith(code: number, program: Program): Promise<void> {
+  const exit = await program.exited;
+  assert.deepEqual(exit, { code, signal: null }, program.output);
 }

@@ -9,6 +9,7 @@ export type Task = {
   readonly url: string;
   readonly depth: number;
   readonly attempt: number;
+  readonly open?: boolean;
 };
 
 /** The tasks of the next `task.push`. */

@@ -215,10 +215,45 @@ export const requests: readonly {
       })),
     ],
   },
-  { verb: 'crawl.list', good: {}, bad: [{ crawl: 'x' }] },
+  {
+    verb: 'crawl.list',
+    good: { states: ['running'], limit: 2, after: Buffer.alloc(7) },
+    bad: [{ crawl: 1 }, { states: ['x'] }, { limit: -1 }, { limit: 1001 }, { name: 'x' }],
+  },
+  {
+    verb: 'crawl.failed',
+    good: { crawl: 'conformance-never', kinds: ['dns'] },
+    bad: [...wrongCrawl, { limit: 0 }, { limit: 1001 }, { after: 'x' }, { kinds: ['x'] }],
+  },
+  {
+    verb: 'host.list',
+    good: { sort: 'slow', limit: 2 },
+    bad: [{ crawl: 1 }, { sort: 'x' }, { limit: 0 }, { limit: 1001 }, { after: 'x' }],
+  },
+  {
+    verb: 'host.set',
+    good: { host: 'conformance.invalid', delayMs: null },
+    bad: [{ host: '' }, { host: 1 }, { delayMs: -1 }, { blocked: 1 }, { wake: 'yes' }],
+  },
+  { verb: 'slave.list', good: { limit: 1 }, bad: [{ limit: 0 }, { limit: 1001 }, { after: -1 }] },
+  {
+    verb: 'slave.state',
+    good: { version: '1', memoryBytes: 1, fetching: 0 },
+    bad: [{ version: '' }, { version: '\u001b[2J' }, { memoryBytes: -1 }, { fetching: 5_000 }],
+  },
   { verb: 'crawl.pause', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
   { verb: 'crawl.resume', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
   { verb: 'crawl.cancel', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
+  {
+    verb: 'crawl.remove',
+    good: { crawl: 'conformance-never', files: true },
+    bad: [...wrongCrawl, { crawl: 'a', files: 1 }],
+  },
+  {
+    verb: 'crawl.rename',
+    good: { crawl: 'conformance-never', to: 'conformance-no-more' },
+    bad: [...wrongCrawl, ...['', '..', 'a/b', 7, null].map((to) => ({ crawl: 'a', to }))],
+  },
   {
     verb: 'crawl.buried',
     good: { crawl: 'conformance-never' },

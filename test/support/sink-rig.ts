@@ -164,6 +164,9 @@ export class SinkRig {
       name: kind.name,
       prepare: (crawl) => kind.prepare(crawl),
       beginAnew: (crawl, mark) => kind.beginAnew(crawl, mark),
+      remove: (crawl, mark) => kind.remove(crawl, mark),
+      isTaken: (crawl) => kind.isTaken(crawl),
+      rename: (from, to, isAgain) => kind.rename(from, to, isAgain),
       open: async (crawl, mark) => {
         const sink = await kind.open(crawl, mark);
         this.#opened.push(sink);
@@ -216,5 +219,16 @@ export class ArrayKind implements SinkKind {
     const begun = [{ file: this.name, bytes: Number(mark), lines: undefined, movedTo: undefined }];
     this.target = [];
     return { mark: 0, begun };
+  }
+
+  async isTaken() {
+    return false;
+  }
+
+  async rename() {}
+
+  async remove() {
+    this.target = undefined;
+    return { deleted: [this.name], kept: [] };
   }
 }

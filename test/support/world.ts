@@ -252,6 +252,7 @@ export class World {
       seedNames: { find: (names) => this.lookUp(names) },
       events: this.events,
     });
+    void rooms.restore();
     rooms.settle();
     return [commits, rooms, new Frontier(rooms)];
   }

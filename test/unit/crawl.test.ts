@@ -15,7 +15,7 @@ const filter = new Filter({
   recent: new RecentTable(4),
   urlsExpected: 1,
   path: undefined,
-  seenCount: 0,
+  seenCount: () => 0,
 });
 
 function makeCrawl(spec: CrawlSpecInput = {}, counters: Partial<CrawlCounters> = {}): Crawl {
@@ -36,7 +36,7 @@ function makeCrawl(spec: CrawlSpecInput = {}, counters: Partial<CrawlCounters> =
       startedAt: 1234,
     },
     filter,
-    { seedHosts: ['a.example'] },
+    () => ({ hosts: { named: ['a.example'], followed: [] } }),
   );
 }
 
@@ -44,15 +44,15 @@ test('crawl: comes back from its record as it was', () => {
   const crawl = makeCrawl({ maxDepth: 3, include: ['/x'], order: 'dfs' });
   crawl.takeSeq();
   crawl.takeCommit();
-  crawl.books.page({ unchanged: true });
+  crawl.books.page(0, { unchanged: true });
   crawl.books.skipped('depth');
-  crawl.books.buried('dns');
+  crawl.books.buried(0, { kind: 'dns', message: 'no address' }, 'http://a.example/x');
   crawl.books.seen(new Uint32Array([1, 2, 3, 4]), 0);
   crawl.moveTo('paused');
   crawl.scope.addSeed(new URL('http://b.example:81/'));
-  const restored = new Crawl(decodeCrawl(encodeCrawl(crawl.record())), filter, {
-    seedHosts: crawl.scope.seedHosts,
-  });
+  const restored = new Crawl(decodeCrawl(encodeCrawl(crawl.record())), filter, () => ({
+    hosts: crawl.scope.kept,
+  }));
   const kept = (of: Crawl) => JSON.parse(JSON.stringify({ ...of.record(), openMs: 0 }));
   assert.deepEqual(kept(restored), kept(crawl));
   assert.equal(restored.takeSeq(), 2);
@@ -68,12 +68,12 @@ test('crawl: how long it took is measured by a clock that does not jump', (t) =>
   // Put forward by more than a year.
   t.mock.method(Date, 'now', () => 9_600 * 3_600_000);
   assert.equal(crawl.openMs, 7_000);
-  const restored = new Crawl(decodeCrawl(encodeCrawl(crawl.record())), filter, { seedHosts: [] });
+  const restored = new Crawl(decodeCrawl(encodeCrawl(crawl.record())), filter, () => ({}));
   nowMs += 2_000;
   assert.equal(restored.openMs, 9_000);
   // A store of before has nothing of it on record.
   const { openMs: _, ...older } = crawl.record();
-  assert.equal(new Crawl(older, filter, { seedHosts: [] }).openMs, 0);
+  assert.equal(new Crawl(older, filter, () => ({})).openMs, 0);
 });
 
 test('crawl: ranks order as the order says, within 32 bits', () => {
@@ -164,7 +164,7 @@ test('crawl: at its page limit it leases no more and is done with tasks left', (
   crawl.open.lease();
   assert.ok(!crawl.active, 'what is under way may become a page');
   crawl.open.offer();
-  crawl.books.page({ unchanged: false });
+  crawl.books.page(0, { unchanged: false });
   assert.ok(!crawl.isDone && !crawl.isFetched, 'something is under way');
   crawl.open.unlease();
   crawl.open.settle();
@@ -175,6 +175,7 @@ test('crawl: its status is what the wire names', () => {
   const crawl = makeCrawl();
   crawl.open.lease();
   assert.deepEqual(Object.keys(crawl.status()).sort(), [
+    'aliases',
     'buried',
     'bytes',
     'errors',
@@ -183,11 +184,14 @@ test('crawl: its status is what the wire names', () => {
     'images',
     'known',
     'leased',
+    'ledger',
+    'malformed',
     'name',
     'others',
     'pages',
     'skipped',
     'state',
+    'statuses',
     'unchanged',
     'unwritten',
     'waiting',

@@ -8,14 +8,17 @@ const a = 'http://a.example';
 /** Writes down what is told, with the crawl's state at that time. */
 function record(world: World): string[] {
   const told: string[] = [];
-  const listener: Omit<FrontierEvents, 'counted' | 'robotsWanted'> = {
+  const listener: Omit<FrontierEvents, 'counted' | 'robotsWanted' | 'seedFaulted'> = {
     crawlMade: ({ name }, seeds) => told.push(`made ${name} of ${seeds.length}`),
     seedsFound: ({ name }, { unresolved }) => told.push(`found ${name} ${unresolved.length}`),
+    seedFollowed: ({ name }, { to }) => told.push(`followed ${name} ${to}`),
     crawlPaused: ({ state }) => told.push(`paused: ${state}`),
     crawlContinued: ({ state }) => told.push(`continued: ${state}`),
     crawlHeld: ({ held }, reason) => told.push(`held: ${held === reason}`),
     crawlReleased: ({ held }, how) => told.push(`released: ${held} ${how?.begun.length}`),
     crawlEnded: ({ state }) => told.push(`ended: ${state}`),
+    crawlRenamed: ({ name }, from) => told.push(`renamed ${from} ${name}`),
+    crawlRemoved: ({ name }) => told.push(`removed ${name}`),
     taskBuried: (_, { url, error }) => told.push(`buried ${url} ${error.kind}`),
     hostSlept: (hostKey, forMs) => told.push(`${hostKey} slept ${forMs}`),
     hostWoke: (hostKey) => told.push(`${hostKey} woke`),

@@ -9,11 +9,16 @@ import type { Logger } from '../../shared/log.ts';
 
 const error = new AuthError('the authkey was refused');
 
-function told(): { notices: Notices; lines: string[]; at: (ms: number) => void } {
+function told(given: readonly string[] = ['iframes']): {
+  notices: Notices;
+  lines: string[];
+  at: (ms: number) => void;
+} {
   const lines: string[] = [];
   let now = 0;
   const warn = (fields: object, text: string) => lines.push(`${text} ${JSON.stringify(fields)}`);
-  const notices = new Notices({ warn } as unknown as Logger, {} as ServeOptions, () => now);
+  const options = { given: new Set(given) } as unknown as ServeOptions;
+  const notices = new Notices({ warn } as unknown as Logger, options, () => now);
   return {
     notices,
     lines,
@@ -51,5 +56,18 @@ test('notices: an option that a stored crawl does not know is no other option', 
   notices.otherSpec(crawl, spec);
   assert.deepEqual(lines, []);
   notices.otherSpec(crawl, crawlSpecSchema.parse({ fetch: { iframes: true } }));
-  assert.match(lines[0] ?? '', /"ignored":\["fetch"\]/);
+  assert.match(lines[0] ?? '', /"ignored":\["--iframes"\]/);
+});
+
+test('notices: only options that were given are named, and as they are written', () => {
+  const kept = crawlSpecSchema.parse({ maxPages: 50, maxDepth: 3, delayMs: 100 });
+  const crawl = { name: 'c', spec: kept } as unknown as Crawl;
+  const spec = crawlSpecSchema.parse({ maxDepth: 3, fetch: { userAgent: 'me (+a@b.example)' } });
+  const { notices, lines } = told(['maxDepth', 'contact', 'data']);
+  notices.otherSpec(crawl, spec);
+  assert.deepEqual(lines.length, 1);
+  assert.match(lines[0] ?? '', /"ignored":\["--contact"\]/);
+  const again = told([]);
+  again.notices.otherSpec(crawl, crawlSpecSchema.parse({}));
+  assert.deepEqual(again.lines, []);
 });

@@ -205,7 +205,7 @@ test('patterns: those of an old crawl run as they did, on the first 512 characte
 
 test('patterns: a scope takes them as its own', () => {
   const spec = { scope: 'any' as const, include: ['/shop/'], exclude: ['(?i)\\.PDF$'] };
-  const scope = new Scope(spec, []);
+  const scope = new Scope(spec, {});
   assert.equal(scope.refuses(new URL(`${site}/shop/a`)), undefined);
   assert.equal(scope.refuses(new URL(`${site}/shop/a.pdf`)), 'exclude');
   assert.equal(scope.refuses(new URL(`${site}/`)), 'include');

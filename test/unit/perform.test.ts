@@ -1,10 +1,12 @@
 /** The verbs without a wire: a frontier, and a peer that is no session. */
 import assert from 'node:assert/strict';
+import type { Failures } from '../../master/inspect/failures.ts';
 import type { UserQueues } from '../../master/queues/queues.ts';
 import type { Backups } from '../../master/repair/backup.ts';
 import { perform } from '../../master/wire/commands/perform.ts';
 import type { Credit, Peer } from '../../master/wire/peer.ts';
 import type { CommandPorts } from '../../master/wire/services.ts';
+import { SlaveRecord } from '../../master/wire/slave-record.ts';
 import type { Request } from '../../shared/requests.ts';
 import { FakeSlave } from '../support/fake-slave.ts';
 import { specOf, type World, worldTest } from '../support/world.ts';
@@ -13,6 +15,8 @@ class FakePeer extends FakeSlave implements Peer {
   readonly role: Peer['role'];
   readonly peer = '192.0.2.1:5';
   readonly proxies = [];
+  readonly id = 1;
+  readonly record = new SlaveRecord();
   readonly ended: number[] = [];
   waitingGets = 0;
 
@@ -32,15 +36,29 @@ class FakePeer extends FakeSlave implements Peer {
   }
 
   send(): void {}
+
+  drain(): void {}
 }
 
 type Said = Parameters<typeof perform>[2];
 
-function portsOf({ frontier }: World, sessions: readonly Peer[]): CommandPorts {
+function portsOf({ frontier, rooms }: World, sessions: readonly Peer[]): CommandPorts {
   // No verb below uses them.
-  const [queues, backups] = [{} as UserQueues, {} as Backups];
+  const [queues, backups, failures] = [{} as UserQueues, {} as Backups, {} as Failures];
   const [manager, master] = [{ builtBytesMax: 0 }, { isDraining: false }];
-  return { frontier, queues, backups, manager, master, peers: { sessions } };
+  const rates = { of: () => undefined };
+  const { hosts } = rooms;
+  return {
+    frontier,
+    queues,
+    backups,
+    failures,
+    hosts,
+    rates,
+    manager,
+    master,
+    peers: { sessions },
+  };
 }
 
 worldTest('verbs need no session: a crawl from its seed to its end', async (world) => {

@@ -7,7 +7,7 @@ import type { CrawlStatus } from '../../shared/protocol.ts';
 const idle: CrawlStatus = {
   ...{ name: 'site', state: 'running', waiting: 10, leased: 0, unwritten: 0, pages: 0, images: 0 },
   ...{ others: 0, failed: 0, buried: 0, unchanged: 0, excluded: 0, skipped: {}, errors: {} },
-  ...{ known: 0, bytes: 0 },
+  ...{ known: 0, bytes: 0, statuses: {}, aliases: 0, malformed: 0 },
 };
 
 test('progress: the first line has a rate, or none is told', (t) => {
@@ -17,7 +17,9 @@ test('progress: the first line has a rate, or none is told', (t) => {
   let crawls = [idle];
   const progress = new Progress({ log, repaints: false });
   const shown = {
-    crawls: { [Symbol.iterator]: () => crawls.map((one) => ({ status: () => one })).values() },
+    crawls: {
+      [Symbol.iterator]: () => crawls.map((one) => ({ isOpen: true, status: () => one })).values(),
+    },
     peers: { slaveCount: 1 },
   };
   void progress.start(1_000, shown);

@@ -6,7 +6,7 @@ import { hostKeyOf } from '../../shared/url.ts';
 type Spec = ConstructorParameters<typeof Scope>[0];
 
 function makeScope(seeds: readonly string[], spec: Partial<Spec> = {}): Scope {
-  const scope = new Scope({ scope: 'host', include: [], exclude: [], ...spec }, []);
+  const scope = new Scope({ scope: 'host', include: [], exclude: [], ...spec }, {});
   for (const seed of seeds) scope.addSeed(new URL(seed));
   return scope;
 }
@@ -72,8 +72,8 @@ test('scope: comes back from its seed hosts', () => {
   for (const kind of ['host', 'domain', 'any'] as const) {
     const spec = { scope: kind, include: [], exclude: [] };
     const scope = makeScope(['http://www.a.example/', 'http://b.example:81/'], spec);
-    const restored = new Scope(spec, scope.seedHosts);
-    assert.deepEqual(restored.seedHosts, scope.seedHosts);
+    const restored = new Scope(spec, scope.kept);
+    assert.deepEqual(restored.kept, scope.kept);
     for (const text of ['http://www.a.example/x', 'http://c.a.example/', 'http://b.example/']) {
       const url = new URL(text);
       assert.equal(restored.refuses(url), scope.refuses(url), `${kind} ${text}`);

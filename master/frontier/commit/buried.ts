@@ -2,9 +2,15 @@
  * The buried: URLs that were given up, kept for inspection and replay. A commit writes them; this
  * file reads them and puts them back into the filter queue.
  */
+import { setImmediate as turn } from 'node:timers/promises';
 import { CommandError } from '../../../shared/errors.ts';
 import type { Replies } from '../../../shared/protocol.ts';
-import { crawlKey, decodeBuried, fingerprintKeyBytes } from '../../store/records.ts';
+import {
+  type BuriedRecord,
+  crawlKey,
+  decodeBuried,
+  fingerprintKeyBytes,
+} from '../../store/records.ts';
 import type { Row, Store } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import { smallEntryBytes } from './entry.ts';
@@ -40,27 +46,42 @@ export class Buried {
 
   /** Puts one or all back into the task queue. Returns their number. */
   replay(crawl: Crawl, url: string | undefined): Promise<number> {
-    // One after the other: two would read the same rows and admit their URLs twice.
-    const replayed = this.#replaying.then(() => this.#replay(crawl, url));
+    const isOnly = url === undefined ? undefined : (one: BuriedRecord) => one.url === url;
+    return this.#inTurn(() => this.#replay(crawl, isOnly, url !== undefined));
+  }
+
+  /** The same for those that are wanted. */
+  replayWhere(crawl: Crawl, isWanted: (buried: BuriedRecord) => boolean): Promise<number> {
+    return this.#inTurn(() => this.#replay(crawl, isWanted, false));
+  }
+
+  /** One after the other: two would read the same rows and admit their URLs twice. */
+  #inTurn(replay: () => Promise<number>): Promise<number> {
+    const replayed = this.#replaying.then(replay);
     this.#replaying = replayed.catch(() => {});
     return replayed;
   }
 
-  async #replay(crawl: Crawl, url: string | undefined): Promise<number> {
+  /** Without `isWanted`, all; `isOne`: none follows the first. */
+  async #replay(
+    crawl: Crawl,
+    isWanted: ((buried: BuriedRecord) => boolean) | undefined,
+    isOne: boolean,
+  ): Promise<number> {
     let replayed = 0;
     let after: Uint8Array | undefined;
     while (crawl.state !== 'cancelled') {
       const page = this.#rows(crawl, after, replayBatch);
-      const rows = page.filter(({ value }) => url === undefined || decodeBuried(value).url === url);
+      const rows = isWanted ? page.filter(({ value }) => isWanted(decodeBuried(value))) : page;
       if (rows.length > 0) {
         const bytes = rows.length * smallEntryBytes;
         await new Promise<void>((done) =>
           this.#pipeline.put({ kind: 'replay', crawl, bytes, rows, done }),
         );
-      }
+      } else await turn();
       replayed += rows.length;
       after = page.at(-1)?.key;
-      if (after === undefined || (url !== undefined && rows.length > 0)) break;
+      if (after === undefined || (isOne && rows.length > 0)) break;
     }
     return replayed;
   }

@@ -10,6 +10,7 @@ import {
   type BuriedRecord,
   commitKey,
   crawlKey,
+  decodeBuried,
   depthMax,
   encodeBuried,
   encodeCrawl,
@@ -23,7 +24,7 @@ import {
   taskKey,
 } from '../../store/records.ts';
 import { ResultRow, type SealedRow } from '../../store/result-rows.ts';
-import type { Change } from '../../store/store.ts';
+import type { Change, Store } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import { type Fingerprinter, fingerprintWords } from '../filter/fingerprint.ts';
 import { imageMark, imageName } from '../filter/seen-names.ts';
@@ -31,7 +32,9 @@ import type { HostName } from '../politeness/host.ts';
 import { keyOf, type Task } from '../tasks/tasks.ts';
 import type { Offer, Origin } from './entry.ts';
 import type { Finding } from './result-records.ts';
+import { followChanges } from './seed-changes.ts';
 import { type FoundAt, SkippedLinks } from './skipped.ts';
+import { type Sources, sourceChange } from './sources.ts';
 
 type NewTask = {
   readonly host: HostName;
@@ -43,7 +46,11 @@ type NewTask = {
 /** How far from a seed, and how urgent. */
 export type Place = Pick<TaskRecord, 'depth' | 'priority'>;
 
-type Found = FoundAt & { readonly priority: number; readonly isTooDeep: boolean };
+type Found = FoundAt & {
+  readonly origin: Origin;
+  readonly priority: number;
+  readonly isTooDeep: boolean;
+};
 
 export class CommitBatch {
   readonly crawl: Crawl;
@@ -52,6 +59,9 @@ export class CommitBatch {
   readonly removed: Task[] = [];
   readonly released: { task: Task; record: TaskRecord }[] = [];
   readonly buried: { readonly url: string; readonly error: FetchErrorBody }[] = [];
+  /** Redirects of seeds whose hosts joined the scope; seeds that brought no page, and why. */
+  readonly followed: { readonly from: string; readonly to: string }[] = [];
+  readonly faults: { readonly url: string; readonly why: string }[] = [];
   readonly #fingerprinter: Fingerprinter;
   /** For a URL while links are hashed. */
   readonly #nested: Fingerprinter;
@@ -60,16 +70,23 @@ export class CommitBatch {
   readonly #seenKeys: Buffer[] = [];
   readonly #skipped: SkippedLinks;
   readonly #row = new ResultRow();
+  readonly #sources: Sources;
+  /** Seeds that were admitted once more. */
+  readonly #again = new Set<string>();
+  /** What led to the last admitted URL, and its number. */
+  #source: { readonly origin: Origin; readonly seq: number } | undefined;
 
   constructor(
     crawl: Crawl,
     hashers: { readonly fingerprinter: Fingerprinter; readonly nested: Fingerprinter },
     hostOf: (url: URL) => HostName,
+    sources: Sources,
   ) {
     this.crawl = crawl;
     this.#fingerprinter = hashers.fingerprinter;
     this.#nested = hashers.nested;
     this.#hostOf = hostOf;
+    this.#sources = sources;
     this.#skipped = new SkippedLinks(crawl, {
       keep: (words) => this.#markSeen(words, 0),
       write: (finding) => this.write(finding),
@@ -82,7 +99,7 @@ export class CommitBatch {
     const depth = Math.min(origin.depth + 1, depthMax);
     const isTooDeep = crawl.spec.maxDepth !== undefined && depth > crawl.spec.maxDepth;
     const { url: from, priority } = origin;
-    const found = { from, depth, priority, at: now, isTooDeep };
+    const found = { origin, from, depth, priority, at: now, isTooDeep };
     const text = Buffer.from(links.buffer, links.byteOffset, links.byteLength);
     let total = 0;
     this.#fingerprinter.hash(crawl.secret, text, ({ count, words, start, end }) => {
@@ -126,9 +143,14 @@ export class CommitBatch {
 
   /** A task of another kind than links lead to, by its name in the filter. False when it was
    *  known. */
-  admit(url: URL, name: string, found: Place & Pick<TaskRecord, 'kind' | 'level'>): boolean {
+  admit(
+    url: URL,
+    name: string,
+    found: Place & Pick<TaskRecord, 'kind' | 'level'>,
+    origin?: Origin,
+  ): boolean {
     if (!this.take(name)) return false;
-    this.#admit(url, found);
+    this.#admit(url, { ...found, from: origin && this.#sourceOf(origin) });
     return true;
   }
 
@@ -139,14 +161,48 @@ export class CommitBatch {
     // Not `knows`: a link of that name may have been settled as a trap.
     if (this.crawl.filter.hasAdmitted(words, 0)) return false;
     this.#markSeen(words, 0);
-    this.#admit(url, { depth: 0, priority });
+    this.#admitSeed(url, { priority });
+    return true;
+  }
+
+  /** A seed brought no page. */
+  faultSeed({ url }: Task, why: string): void {
+    if (this.crawl.books.seeds.fault(url, why)) this.faults.push({ url, why });
+  }
+
+  /** Where a seed redirects to within its site: its host joins the scope, and it is a seed. */
+  followSeed(url: URL, { level, priority, ...seed }: Task): void {
+    const { crawl } = this;
+    this.#changes.push(...followChanges(crawl, url));
+    this.followed.push({ from: seed.url, to: url.href });
+    const words = this.#fingerprinter.one(crawl.secret, url.href);
+    if (crawl.filter.hasAdmitted(words, 0)) return;
+    this.#markSeen(words, 0);
+    const from = this.#sourceOf({ url: seed.url, depth: 0, priority, seq: seed.seq });
+    this.#admitSeed(url, { priority, level: level + 1, from });
+  }
+
+  /** A seed of a crawl of which none was answered, once more. False: it waits already. */
+  seedAgain(url: URL, store: Pick<Store, 'get'>): boolean {
+    const { crawl } = this;
+    const key = fingerprintKey(crawl.id, this.#fingerprinter.one(crawl.secret, url.href), 0);
+    if (this.#again.has(url.href)) return false;
+    this.#again.add(url.href);
+    const row = store.get('buried', key);
+    if (row === undefined) this.#admitSeed(url, {});
+    else {
+      this.replay(decodeBuried(row), key);
+      crawl.books.seeds.admit();
+    }
     return true;
   }
 
   /** A URL of an earlier crawl, canonical and in the scope. False when it was known. */
-  again(url: URL, depth: number, page: EarlierPage | undefined): boolean {
+  again(url: URL, depth: number, page: EarlierPage | undefined, from = ''): boolean {
     if (!this.take(url.href)) return false;
-    this.#admit(url, { depth, priority: 0 }, page);
+    const origin = this.#source?.origin.url === from ? this.#source.origin : noTask(from);
+    this.#admit(url, { depth, priority: 0, from: this.#sourceOf(origin) }, page);
+    if (depth === 0) this.crawl.books.seeds.admit();
     return true;
   }
 
@@ -157,6 +213,11 @@ export class CommitBatch {
     if (crawl.filter.knows(words, 0)) return false;
     this.#markSeen(words, 0);
     return true;
+  }
+
+  /** The URL of what led to a task; undefined: it is a seed. */
+  fromOf(task: Task): string | undefined {
+    return this.#sources.urlOf(task);
   }
 
   /** A record for the sinks. */
@@ -171,8 +232,8 @@ export class CommitBatch {
 
   /** The task waits again, after a failure. */
   retry(task: Task, again: Pick<TaskRecord, 'attempts' | 'notBefore'>, at: number): void {
-    const { kind, level, url, depth, priority } = task;
-    const record = { kind, level, url, depth, priority, ...again };
+    const { kind, level, url, depth, priority, from } = task;
+    const record = { kind, level, url, depth, priority, from, ...again };
     this.#changes.push({ table: 'tasks', key: keyOf(task), value: encodeTask(record, at) });
     this.released.push({ task, record });
   }
@@ -189,21 +250,21 @@ export class CommitBatch {
   }
 
   /** Keeps a URL that is given up, for inspection. */
-  bury({ url, depth, priority }: Task, error: FetchErrorBody, attempts: number): void {
+  bury({ url, depth, priority, from }: Task, error: FetchErrorBody, attempts: number): void {
     const { crawl } = this;
     const key = fingerprintKey(crawl.id, this.#fingerprinter.one(crawl.secret, url), 0);
-    const value = encodeBuried({ url, depth, priority, attempts, ...error });
+    const value = encodeBuried({ url, depth, priority, attempts, from, ...error });
     this.#changes.push({ table: 'buried', key, value });
-    crawl.books.buried(error.kind);
+    crawl.books.buried(pageKind, error, url);
     this.buried.push({ url, error });
   }
 
   /** Back from the buried: to be fetched as if it were new. */
-  replay({ url, depth, priority, kind }: BuriedRecord, buriedKey: Buffer): void {
+  replay({ url, depth, priority, from, ...error }: BuriedRecord, buriedKey: Buffer): void {
     const { crawl } = this;
     this.#changes.push({ table: 'buried', key: buriedKey, value: undefined });
-    crawl.books.unburied(kind);
-    this.#admit(new URL(url), { depth, priority });
+    crawl.books.unburied(pageKind, error);
+    this.#admit(new URL(url), { depth, priority, from });
   }
 
   /** Changes that belong to what is being offered. */
@@ -234,10 +295,11 @@ export class CommitBatch {
     const { filter } = this.crawl;
     const url = parseCanonical(text);
     const reason = url && this.#refuses(url, found);
-    if (url === undefined) filter.settle(words, at);
+    if (url === undefined) this.#skipped.malformed(words, at);
     else if (reason === undefined) {
       this.#markSeen(words, at);
-      this.#admit(url, { depth: found.depth, priority: found.priority });
+      const from = this.#sourceOf(found.origin);
+      this.#admit(url, { depth: found.depth, priority: found.priority, from });
     } else {
       // Nearer to a seed it would be taken.
       if (reason !== 'depth' && reason !== 'similar') filter.settle(words, at);
@@ -267,20 +329,41 @@ export class CommitBatch {
     this.#seenKeys.push(fingerprintKey(this.crawl.id, words, at));
   }
 
+  /** Returns the number under which a URL refers to what led to it; undefined: nobody knows. */
+  #sourceOf(origin: Origin): number | undefined {
+    if (this.#source?.origin === origin) return this.#source.seq;
+    if (origin.url === '') return undefined;
+    const { id } = this.crawl;
+    const { seq = this.crawl.takeSeq() } = origin;
+    this.#changes.push(sourceChange(id, seq, origin.url));
+    this.#source = { origin, seq };
+    return seq;
+  }
+
+  #admitSeed(url: URL, found: Partial<TaskRecord>): void {
+    this.#admit(url, { priority: 0, ...found, depth: 0 });
+    this.crawl.books.seeds.admit();
+  }
+
   #admit(url: URL, found: Place & Partial<TaskRecord>, earlier?: EarlierPage): void {
     const { crawl } = this;
-    const { kind = pageKind, level = 0, depth, priority } = found;
+    const { kind = pageKind, level = 0, depth, priority, from } = found;
     const host = this.#hostOf(url);
     const position = { rank: crawl.rank(depth, priority), seq: crawl.takeSeq() };
-    const record = { kind, level, url: url.href, depth, priority, attempts: 0, notBefore: 0 };
+    const record = { kind, level, url: url.href, depth, priority, from, attempts: 0, notBefore: 0 };
     const key = taskKey(crawl.id, host.hash, position.rank, position.seq);
     this.#changes.push({ table: 'tasks', key, value: encodeTask(record) });
     if (earlier !== undefined) {
       this.#changes.push({ table: 'earlier', key, value: encodeEarlier(earlier) });
     }
     this.admitted.push({ host, record, ...position });
-    crawl.books.admitted({ hasEarlier: earlier !== undefined });
+    crawl.books.admitted(kind, { hasEarlier: earlier !== undefined });
   }
+}
+
+/** What led to URLs, and is no task of the crawl. */
+function noTask(url: string): Origin {
+  return { url, depth: 0, priority: 0 };
 }
 
 function withoutFragment(src: string): string {

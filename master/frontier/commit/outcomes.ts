@@ -36,6 +36,7 @@ export class Outcomes {
     const { task, error, retryAt, slave, attempts = task.attempts + 1 } = failure;
     if (retryAt !== undefined && attempts < batch.crawl.spec.attemptsMax) {
       batch.retry(task, { attempts, notBefore: retryAt }, at);
+      batch.crawl.books.tried(error, task.url);
     } else crawlKindOf(task).fail(batch, task, { error, attempts, slave, at });
   }
 

@@ -26,6 +26,7 @@ import { FilterQueue } from './filter-queue.ts';
 import type { Outcomes } from './outcomes.ts';
 import type { ResultsPort } from './results.ts';
 import type { Seeding } from './seeding.ts';
+import type { Sources } from './sources.ts';
 
 type PipelineOptions = {
   readonly commits: GroupCommit;
@@ -37,8 +38,9 @@ type PipelineOptions = {
   readonly lifeCycle: LifeCycle;
   readonly outcomes: Outcomes;
   readonly seeding: Seeding;
+  readonly sources: Sources;
   readonly results: ResultsPort;
-  readonly events: Pick<FrontierEvents, 'taskBuried'>;
+  readonly events: FrontierEvents;
 };
 
 /** A new link costs twenty times as much as a known one, so not only bytes but also time bounds a
@@ -120,7 +122,7 @@ export class Pipeline {
         const key = hostKeyOf(url);
         return { key, hash: this.#options.politeness.hashOf(key) };
       };
-      batch = new CommitBatch(crawl, this.#options.hashers, hostOf);
+      batch = new CommitBatch(crawl, this.#options.hashers, hostOf, this.#options.sources);
       batches.set(crawl, batch);
     }
     return batch;
@@ -147,7 +149,10 @@ export class Pipeline {
     const now = clockMs();
     for (const host of hosts) this.#options.politeness.wake(host, now);
     for (const { queue } of removed) queues.leaveIfDone(crawl, queue.host);
-    for (const one of buried) this.#options.events.taskBuried(crawl, one);
+    const { events } = this.#options;
+    for (const one of buried) events.taskBuried(crawl, one);
+    for (const hop of batch.followed) events.seedFollowed(crawl, hop);
+    for (const fault of batch.faults) events.seedFaulted(crawl, fault);
     // A page less under way: a crawl at its page limit may have room for another.
     if (crawl.spec.maxPages !== undefined && crawl.active) queues.wake(crawl);
     if (crawl.filter.wantsSave) this.#saveFilter(crawl);

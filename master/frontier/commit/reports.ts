@@ -20,6 +20,7 @@ import type { Politeness } from '../politeness/politeness.ts';
 import type { Access, RobotsAnswer } from '../robots/gate.ts';
 import { backOffMs, isLasting } from '../tasks/back-off.ts';
 import type { Task } from '../tasks/tasks.ts';
+import type { FrontierTrace } from '../trace.ts';
 import {
   type Answer,
   type FailedFetch,
@@ -37,6 +38,7 @@ type ReportsOptions = {
   readonly politeness: Politeness;
   readonly feedback: Feedback;
   readonly pipeline: Pipeline;
+  readonly trace?: FrontierTrace | undefined;
 };
 
 /** Links of one page that are taken at once. */
@@ -215,9 +217,15 @@ export class Reports implements WorkEvents, LossEvents {
   async #fail(failure: Failure): Promise<Verdict> {
     const crawl = this.#options.crawls.of(failure.task);
     if (crawl === undefined) return 'stale';
+    this.#trace(crawl, failure);
     return await new Promise((done) =>
       this.#options.pipeline.put({ kind: 'failure', crawl, bytes: smallEntryBytes, failure, done }),
     );
+  }
+
+  #trace(crawl: Crawl, { task, error, attempts = task.attempts + 1, retryAt }: Failure): void {
+    const isLast = attempts >= crawl.spec.attemptsMax;
+    this.#options.trace?.failed(task.url, error, attempts, isLast ? undefined : retryAt);
   }
 
   /** Stores the result of a robots.txt; then its host continues. */

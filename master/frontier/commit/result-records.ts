@@ -34,6 +34,7 @@ export function isPage({ status, type, error, redirectedTo }: Result): boolean {
  *  `excluded`: it was fetched, and yet is no result. */
 export function answerRecord(line: {
   readonly task: Fetched & { readonly attempts: number };
+  readonly from?: string | undefined;
   readonly result: Result;
   readonly images: readonly Image[];
   readonly links: number;
@@ -43,9 +44,9 @@ export function answerRecord(line: {
   readonly at: number;
   readonly packed?: PackedReport | undefined;
 }): Finding {
-  const { task, result, images, excluded, packed, slave, at } = line;
+  const { task, from, result, images, excluded, packed, slave, at } = line;
   const { url, depth, seq } = task;
-  const head = { url, depth, task: seq, at, slave };
+  const head = { url, depth, from, task: seq, at, slave };
   const reported = { result, images: undefined };
   if (result.error !== undefined) {
     const record = { ...head, attempts: task.attempts + 1 };
@@ -60,13 +61,14 @@ export function answerRecord(line: {
   }
   if (!isPage(result)) return { kind: 'other', record: head, reported, packed };
   // Nearly all records are like this one, so it is made without a spread.
-  const record = { url, depth, task: seq, at, slave, links: line.links };
+  const record = { url, depth, from, task: seq, at, slave, links: line.links };
   return { kind: 'page', record, reported: { result, images }, packed };
 }
 
 /** The record of a sitemap: how many URLs and images it lists, known or not. */
 export function sitemapRecord(line: {
   readonly task: Fetched & { readonly attempts: number };
+  readonly from?: string | undefined;
   readonly result: Result;
   readonly kind: SitemapKind;
   readonly urls: number;
@@ -74,10 +76,10 @@ export function sitemapRecord(line: {
   readonly slave: string;
   readonly at: number;
 }): Finding {
-  const { task, result, kind, urls, images, slave, at } = line;
+  const { task, from, result, kind, urls, images, slave, at } = line;
   const { url, depth, seq } = task;
   const attempts = result.error === undefined ? undefined : task.attempts + 1;
-  const head = { url, depth, task: seq, at, slave, attempts };
+  const head = { url, depth, from, task: seq, at, slave, attempts };
   const record = { ...head, sitemap: { kind, urls, images } };
   return { kind: 'sitemap', record, reported: { result } };
 }
@@ -85,16 +87,17 @@ export function sitemapRecord(line: {
 /** The record of a URL that was given up; `sitemap`: it is one. */
 export function failureRecord(line: {
   readonly task: Fetched;
+  readonly from?: string | undefined;
   readonly sitemap?: ListedCounts | undefined;
   readonly error: FetchErrorBody;
   readonly attempts: number;
   readonly slave: string;
   readonly at: number;
 }): Finding {
-  const { task, sitemap, error, attempts, slave, at } = line;
+  const { task, from, sitemap, error, attempts, slave, at } = line;
   const { url, depth, seq } = task;
   const said = { error: { ...error, attempts }, slave: slave || undefined };
-  const record = { url, depth, task: seq, at, ...said };
+  const record = { url, depth, from, task: seq, at, ...said };
   if (sitemap !== undefined) return { kind: 'sitemap', record: { ...record, sitemap } };
   return { kind: failureKind(error), record };
 }
@@ -102,13 +105,14 @@ export function failureRecord(line: {
 /** The record of a URL that is left out without being asked for; `sitemap`: it is one. */
 export function exclusionRecord(line: {
   readonly task: Fetched;
+  readonly from?: string | undefined;
   readonly sitemap?: ListedCounts | undefined;
   readonly excluded: Exclusion;
   readonly at: number;
 }): Finding {
-  const { task, sitemap, excluded, at } = line;
+  const { task, from, sitemap, excluded, at } = line;
   const { url, depth, seq } = task;
-  const record = { url, depth, task: seq, at, excluded };
+  const record = { url, depth, from, task: seq, at, excluded };
   if (sitemap !== undefined) return { kind: 'sitemap', record: { ...record, sitemap } };
   return { kind: 'excluded', record };
 }

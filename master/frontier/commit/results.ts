@@ -1,5 +1,6 @@
 /** What the frontier needs of the result queue: the seam to the sinks. `ResultQueue` is one. */
 import type { Resumed } from '../../sinks/result-queue.ts';
+import type { Deleted } from '../../sinks/sink.ts';
 import type { SealedRow } from '../../store/result-rows.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 
@@ -25,4 +26,16 @@ export interface ResultsPort {
   resume?(crawl: Crawl, newFiles: boolean): Promise<Resumed>;
   /** The crawl is cancelled: drops what its sinks cannot write any more. */
   giveUp?(crawl: Crawl): Promise<void>;
+  /** The crawl is removed: see `ResultQueue`. @throws ConfigError a file cannot be deleted */
+  remove?(crawl: Crawl, files: boolean): Promise<Deleted>;
+  /** Has this name results already? */
+  isTaken?(name: string): Promise<boolean>;
+  /** Renames the results of a crawl: see `ResultQueue`. @throws ConfigError they cannot be */
+  rename?(
+    crawl: Crawl,
+    names: { readonly from: string; readonly to: string; readonly isAgain: boolean },
+    renamed: () => Promise<void>,
+  ): Promise<void>;
+  /** The crawl has finished: frees what only an open one needs. */
+  rest?(crawl: Crawl): Promise<void>;
 }

@@ -5,27 +5,24 @@
  */
 import type { Replies } from '../../../shared/protocol.ts';
 import { canonicalUrl, hostKeyOf } from '../../../shared/url.ts';
-import {
-  crawlKey,
-  decodeBuried,
-  encodeBlocks,
-  encodeSeedHosts,
-  seedHostKey,
-} from '../../store/records.ts';
-import type { Change, Row } from '../../store/store.ts';
+import { decodeBuried } from '../../store/records.ts';
+import type { Row, Store } from '../../store/store.ts';
 import type { FoundAddresses } from '../crawl/seed-hosts.ts';
 import type { RecentTable } from '../filter/recent.ts';
 import type { Politeness } from '../politeness/politeness.ts';
 import type { HostRecords } from '../politeness/records.ts';
 import type { CommitBatch } from './commit-batch.ts';
 import type { EarlierUrl, SeedVerdict } from './entry.ts';
+import { hostsChange, seedHostChanges } from './seed-changes.ts';
 
 export class Seeding {
   readonly #politeness: Politeness;
   readonly #records: HostRecords;
   readonly #recent: RecentTable;
+  readonly #store: Store;
 
-  constructor(politeness: Politeness, records: HostRecords, recent: RecentTable) {
+  constructor(politeness: Politeness, records: HostRecords, recent: RecentTable, store: Store) {
+    this.#store = store;
     this.#politeness = politeness;
     this.#records = records;
     this.#recent = recent;
@@ -42,11 +39,15 @@ export class Seeding {
     const { scope } = batch.crawl;
     const urls = texts.map((text) => ({ text, url: canonicalUrl(text) }));
     this.#open(batch, urls, found);
+    const { books, state } = batch.crawl;
+    // Its operator starts it again.
+    const isAgain = state === 'finished' && books.seeds.isUnanswered;
+    if (isAgain) books.seeds.clear();
     for (const { text, url } of urls) {
       const why = url && scope.refuses(url);
       if (url === undefined) verdict.refused.push({ url: text, why: 'not an http or https URL' });
       else if (why) verdict.refused.push({ url: text, why: `left out by --${why}` });
-      else if (batch.seed(url, priority)) {
+      else if (batch.seed(url, priority) || (isAgain && batch.seedAgain(url, this.#store))) {
         this.#retry(batch, hostKeyOf(url));
         verdict.admitted++;
       } else verdict.known++;
@@ -66,10 +67,10 @@ export class Seeding {
     const offers = again.map(({ url, ...rest }) => ({ url: canonicalUrl(url), ...rest }));
     const seeds = offers.filter(({ depth }) => depth === 0);
     this.#open(batch, seeds, found);
-    for (const { url, depth, page } of offers) {
+    for (const { url, depth, page, from } of offers) {
       const isLeftOut = depth > (spec.maxDepth ?? depth) || (url && scope.refuses(url));
       if (url === undefined || isLeftOut) verdict.refused++;
-      else if (batch.again(url, depth, page)) verdict.admitted++;
+      else if (batch.again(url, depth, page, from && canonicalUrl(from)?.href)) verdict.admitted++;
       else verdict.known++;
     }
     if (verdict.admitted > 0) goOn(batch);
@@ -101,8 +102,7 @@ export class Seeding {
     const opened = seeds.filter(({ url }) => url !== undefined && scope.addSeed(url));
     // Links settled as out of scope may belong to the crawl now.
     if (opened.length > 0 && counters.seen > 0) this.#recent.clear();
-    if (scope.seedHostCount === before) return;
-    batch.also([{ table: 'seeds', key: crawlKey(id), value: encodeSeedHosts(scope.seedHosts) }]);
+    if (scope.seedHostCount !== before) batch.also([hostsChange(batch.crawl)]);
   }
 
   /** The operator wants URLs of this host, so it is tried again even if it was given up. */
@@ -111,16 +111,6 @@ export class Seeding {
     if (host !== undefined) host.retry();
     else batch.also(this.#records.forgiving(this.#politeness.hashOf(hostKey)));
   }
-}
-
-/** Returns the changes that store where the host of a seed was found. */
-export function seedHostChanges(
-  crawl: number,
-  { host }: URL,
-  blocks: readonly string[] | undefined,
-): Change[] {
-  if (blocks === undefined) return [];
-  return [{ table: 'seeds', key: seedHostKey(crawl, host), value: encodeBlocks(blocks) }];
 }
 
 /** A finished crawl has work again. */

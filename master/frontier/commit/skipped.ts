@@ -51,6 +51,16 @@ export class SkippedLinks {
     if (count < listedMax) this.#write(skipRecord(url, reason, found));
   }
 
+  /** A link that is no URL; no line is written of it. */
+  malformed(words: Uint32Array, at: number): void {
+    const { filter, books } = this.#crawl;
+    filter.settle(words, at);
+    if (this.has(words, at)) return;
+    const marked = this.#mark(words, at);
+    if (books.malformed() < countedMax) this.#keep(marked);
+    else filter.settle(marked, 0);
+  }
+
   /** Good until the next call. */
   #mark(words: Uint32Array, at: number): Uint32Array {
     for (let i = 0; i < fingerprintWords; i++) this.#marked[i] = (words[at + i] ?? 0) ^ mark;

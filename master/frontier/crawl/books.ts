@@ -4,10 +4,14 @@
  * the crawl's record in every commit, so that they agree with the rows of the store.
  */
 
-import type { FetchErrorKind, SkipReason } from '../../../shared/protocol.ts';
-import type { CrawlCounters } from '../../store/records.ts';
+import type { FetchErrorBody, FetchErrorKind, SkipReason } from '../../../shared/protocol.ts';
+import type { CrawlCounters, CrawlRecord } from '../../store/records.ts';
 import { addToSum } from '../../store/sums.ts';
+import { Ledger, type Outcome } from './ledger.ts';
 import { OpenWork } from './open-work.ts';
+import { SeedAnswers } from './seed-answers.ts';
+
+const exampleCharsMax = 200;
 
 const none: CrawlCounters = {
   waiting: 0,
@@ -21,6 +25,9 @@ const none: CrawlCounters = {
   excluded: 0,
   skipped: {},
   errors: {},
+  statuses: {},
+  aliases: 0,
+  malformed: 0,
   known: 0,
   bytes: 0,
   seen: 0,
@@ -29,15 +36,24 @@ const none: CrawlCounters = {
 
 export class Books {
   readonly open: OpenWork;
+  /** Undefined: the crawl is of a version that kept none. */
+  readonly ledger: Ledger | undefined;
+  readonly seeds: SeedAnswers;
+  /** The last failure of each kind since the start of the master, tried again or not. */
+  readonly examples: Partial<Record<FetchErrorKind, string>> = {};
   readonly #counters: CrawlCounters;
   readonly #seenSum: Uint32Array;
 
   /** From a crawl's record; a number missing in an older record is 0. */
-  constructor(counters: Partial<CrawlCounters> = {}, seenSum: readonly number[] = [0, 0, 0, 0]) {
-    const { skipped, errors } = counters;
-    this.#counters = { ...none, ...counters, skipped: { ...skipped }, errors: { ...errors } };
+  constructor(kept: Partial<Pick<CrawlRecord, 'counters' | 'seenSum' | 'ledger' | 'seeds'>> = {}) {
+    const { counters = none, seenSum = [0, 0, 0, 0], ledger, seeds } = kept;
+    const { skipped, errors, statuses } = counters;
+    const copies = { skipped: { ...skipped }, errors: { ...errors }, statuses: { ...statuses } };
+    this.#counters = { ...none, ...counters, ...copies };
     this.#seenSum = new Uint32Array(seenSum);
     this.open = new OpenWork(this.#counters.waiting);
+    this.ledger = ledger || this.#counters.known === 0 ? new Ledger(ledger) : undefined;
+    this.seeds = new SeedAnswers(seeds);
   }
 
   /** The live counters, not a copy. */
@@ -58,8 +74,9 @@ export class Books {
   }
 
   /** A URL became a task; `hasEarlier`: with an earlier crawl's record of it. */
-  admitted({ hasEarlier = false } = {}): void {
+  admitted(kind: number, { hasEarlier = false } = {}): void {
     this.#counters.known++;
+    this.ledger?.admit(kind);
     if (hasEarlier) this.#counters.earlier++;
     this.open.admit();
   }
@@ -67,6 +84,12 @@ export class Books {
   /** A page counts under a URL that no task had. */
   named(): void {
     this.#counters.known++;
+    this.#counters.aliases++;
+  }
+
+  /** A link that is no URL. Returns how often this happened before. */
+  malformed(): number {
+    return this.#counters.malformed++;
   }
 
   /** Returns how often this happened before. */
@@ -89,41 +112,61 @@ export class Books {
     this.#counters.bytes += bytes;
   }
 
-  page({ unchanged }: { readonly unchanged: boolean }): void {
+  page(kind: number, { unchanged }: { readonly unchanged: boolean }): void {
+    this.ledger?.end(kind, 'pages');
     this.#counters.pages++;
     if (unchanged) this.#counters.unchanged++;
   }
 
   /** An answer that is neither a page nor a failure. */
-  other(): void {
+  other(kind: number, outcome: Outcome): void {
+    this.ledger?.end(kind, outcome);
     this.#counters.others++;
   }
 
-  excluded(): void {
+  excluded(kind: number): void {
+    this.ledger?.end(kind, 'excluded');
     this.#counters.excluded++;
   }
 
   /** A URL that was fetched and failed permanently. */
-  failed(kind: FetchErrorKind): void {
-    this.#countFailed(kind, 1);
+  failed(kind: number, error: FetchErrorBody, url: string, status: number): void {
+    this.ledger?.end(kind, 'failed');
+    this.#countFailed(error.kind, status, 1);
+    this.tried(error, url);
   }
 
   /** A URL that was given up and is kept for inspection. */
-  buried(kind: FetchErrorKind): void {
-    this.#countFailed(kind, 1);
+  buried(kind: number, error: FetchErrorBody, url: string): void {
+    this.ledger?.end(kind, 'buried');
+    this.#countFailed(error.kind, statusOf(error), 1);
     this.#counters.buried++;
+    this.tried(error, url);
+  }
+
+  /** A fetch failed, and may be tried again. */
+  tried({ kind, message }: FetchErrorBody, url: string): void {
+    this.examples[kind] = `${url.slice(0, exampleCharsMax)}: ${message || kind}`;
   }
 
   /** A buried URL is about to be admitted again. */
-  unburied(kind: FetchErrorKind): void {
-    this.#countFailed(kind, -1);
+  unburied(kind: number, error: FetchErrorBody): void {
+    this.ledger?.replay(kind);
+    this.#countFailed(error.kind, statusOf(error), -1);
     this.#counters.buried--;
     this.#counters.known--;
   }
 
   /** A guessed URL that does not exist, as if it had never been known. */
-  forgotten(): void {
+  forgotten(kind: number): void {
+    this.ledger?.forget(kind);
     this.#counters.known--;
+  }
+
+  /** The crawl was cancelled: what waits is dropped. */
+  dropped(): void {
+    this.ledger?.drop();
+    this.open.drop();
   }
 
   /** The crawl's tasks and names were erased. */
@@ -133,11 +176,21 @@ export class Books {
     this.#seenSum.fill(0);
   }
 
-  #countFailed(kind: FetchErrorKind, by: 1 | -1): void {
-    const { errors } = this.#counters;
+  #countFailed(kind: FetchErrorKind, status: number, by: 1 | -1): void {
+    const { errors, statuses } = this.#counters;
     this.#counters.failed += by;
-    const count = (errors[kind] ?? 0) + by;
-    if (count > 0) errors[kind] = count;
-    else delete errors[kind];
+    add(errors, kind, by);
+    if (kind === 'status' && status > 0) add(statuses, String(status), by);
   }
+}
+
+/** The status of an answer that is a failure: its message begins with it. */
+function statusOf({ kind, message }: FetchErrorBody): number {
+  return kind === 'status' ? Number.parseInt(message, 10) || 0 : 0;
+}
+
+function add<K extends string>(counts: Partial<Record<K, number>>, name: K, by: 1 | -1): void {
+  const count = (counts[name] ?? 0) + by;
+  if (count > 0) counts[name] = count;
+  else delete counts[name];
 }

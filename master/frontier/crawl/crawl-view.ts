@@ -3,7 +3,7 @@
  * the verbs of the frontier change it.
  */
 import type { CrawlState } from '../../../shared/crawl.ts';
-import type { CrawlStatus } from '../../../shared/protocol.ts';
+import type { CrawlEnding, CrawlStatus } from '../../../shared/protocol.ts';
 import type { CrawlCounters, CrawlRecord } from '../../store/records.ts';
 
 export interface CrawlView {
@@ -15,8 +15,18 @@ export interface CrawlView {
   readonly held: string | undefined;
   /** Left alone by a master with --only, until it is resumed. */
   readonly isAside: boolean;
+  /** Unix time in ms. */
+  readonly startedAt: number;
+  /** Its URLs are handed out. */
+  readonly isRunning: boolean;
+  /** The time that the delay of its slowest host takes for the URLs that wait there, in ms. */
+  readonly slowestHostMs: number;
+  /** Hosts from which nothing is fetched, by the operator's word, and the URLs that wait there. */
+  readonly blocked: { readonly hosts: number; readonly waiting: number };
   /** Neither finished nor cancelled. */
   readonly isOpen: boolean;
+  /** Why it ended; undefined: it has not. */
+  readonly ending: CrawlEnding | undefined;
   /** Nothing is left to fetch. */
   readonly isFetched: boolean;
   readonly counters: Readonly<CrawlCounters>;

@@ -9,21 +9,27 @@ import {
   productToken,
   trapLimitsSchema,
 } from '../../../shared/crawl.ts';
-import type { CrawlStatus } from '../../../shared/protocol.ts';
+import type { CrawlEnding, CrawlStatus } from '../../../shared/protocol.ts';
 import { isLoopback } from '../../../shared/url.ts';
 import {
   type CrawlCounters,
   type CrawlRecord,
   encodeTrapCounts,
+  type KeptHosts,
+  kindNumbers,
+  pageKind,
+  type Removal,
   type TrapCounts,
   trapsKey,
 } from '../../store/records.ts';
 import type { Change } from '../../store/store.ts';
 import type { Filter } from '../filter/filter.ts';
-import type { Host, Manners } from '../politeness/host.ts';
+import type { Group, Host, Manners } from '../politeness/host.ts';
 import type { TaskQueue } from '../tasks/tasks.ts';
 import { Books } from './books.ts';
 import type { CrawlView } from './crawl-view.ts';
+import { endingOf } from './ending.ts';
+import type { Ledger } from './ledger.ts';
 import type { OpenWork } from './open-work.ts';
 import type { PatternBudget } from './patterns.ts';
 import { Scope } from './scope.ts';
@@ -47,30 +53,39 @@ const nextStates: Readonly<Record<LastingState, readonly LastingState[]>> = {
 
 /** The hosts of its seeds, with their ports, and the blocks of those that were resolved. */
 export type KeptSeeds = {
-  readonly seedHosts: readonly string[];
+  readonly hosts: KeptHosts;
   readonly seedBlocks: readonly (readonly [host: string, blocks: readonly string[]])[];
 };
+
+/** What of a crawl is in rows of its own. */
+export type Kept = Partial<KeptSeeds> & { readonly trapCounts?: TrapCounts };
+
+/** What decides about its links. A crawl that is over takes no memory for it. */
+type Rules = { readonly scope: Scope; readonly seedHosts: SeedHosts; readonly traps: Traps };
 
 /** A host where a crawl has tasks in memory. */
 export type Place = { readonly crawl: Crawl; readonly host: Host; readonly queue: TaskQueue };
 
 export class Crawl implements CrawlView {
   readonly id: number;
-  readonly name: string;
+  /** Another one that it is getting, on record before anything is moved. */
+  renaming: string | undefined;
   readonly spec: CrawlRecord['spec'];
   readonly secret: Uint8Array;
   /** 16 random bytes: no other crawl of any master has them. */
   readonly uid: Uint8Array;
   readonly startedAt: number;
   readonly filter: Filter;
-  readonly scope: Scope;
-  readonly seedHosts: SeedHosts;
-  readonly traps: Traps;
   /** Its numbers, which it alone changes. */
   readonly books: Books;
   /** Those in memory, by the bytes of the host's hash: how a task on the wire names its host. */
   readonly queues = new Map<string, Place>();
+  #name: string;
+  readonly #readKept: () => Kept;
+  readonly #patternBudget: PatternBudget | undefined;
+  #rules: Rules | undefined;
   #state: LastingState;
+  #removal: Removal | undefined;
   #held: string | undefined;
   #isResolving = false;
   #isAside = false;
@@ -81,31 +96,93 @@ export class Crawl implements CrawlView {
   readonly #openMsBefore: number;
   readonly #openSince = performance.now();
 
+  /** `readKept` reads what the store has of it in other rows, when that is wanted. */
   constructor(
     record: CrawlRecord,
     filter: Filter,
-    kept: Partial<KeptSeeds> & { readonly trapCounts?: TrapCounts } = {},
+    readKept: () => Kept = () => ({}),
     patternBudget?: PatternBudget,
   ) {
     this.id = record.id;
-    this.name = record.name;
+    this.#name = record.name;
+    this.renaming = record.renaming;
     this.spec = record.spec;
-    this.secret = record.secret;
+    // Copies: the record's would keep its whole row in memory.
+    this.secret = Uint8Array.from(record.secret);
     this.startedAt = record.startedAt;
     this.#openMsBefore = record.openMs ?? 0;
     this.#state = record.state;
-    this.books = new Books(record.counters, record.seenSum);
+    this.books = new Books(record);
     this.filter = filter;
-    this.scope = new Scope(record.spec, kept.seedHosts ?? [], patternBudget);
-    this.seedHosts = new SeedHosts(record.spec, kept.seedBlocks);
-    // Those that no look-up is needed for are not on record.
-    for (const url of this.scope.seedUrls) this.seedHosts.settle(url, new Map());
-    this.traps = new Traps(trapLimitsSchema.parse(record.spec.traps ?? {}), kept.trapCounts ?? []);
+    this.#removal = record.removal;
+    this.#readKept = readKept;
+    this.#patternBudget = patternBudget;
     this.#nextSeq = record.nextSeq;
     this.#nextCommit = record.nextCommit;
     this.#nextRecord = record.nextRecord;
-    this.uid = record.uid;
+    this.uid = Uint8Array.from(record.uid);
     this.#specVersion = record.specVersion;
+  }
+
+  get name(): string {
+    return this.#name;
+  }
+
+  /** It has the name that it was getting. */
+  renamed(): void {
+    this.#name = this.renaming ?? this.#name;
+    this.renaming = undefined;
+  }
+
+  get scope(): Scope {
+    return this.#ruled.scope;
+  }
+
+  get seedHosts(): SeedHosts {
+    return this.#ruled.seedHosts;
+  }
+
+  get traps(): Traps {
+    return this.#ruled.traps;
+  }
+
+  get #ruled(): Rules {
+    this.#rules ??= this.#makeRules();
+    return this.#rules;
+  }
+
+  #makeRules(): Rules {
+    const { spec } = this;
+    const kept = this.#readKept();
+    const scope = new Scope(spec, kept.hosts ?? {}, this.#patternBudget);
+    const seedHosts = new SeedHosts(spec, kept.seedBlocks);
+    // Those that no look-up is needed for are not on record.
+    for (const url of scope.seedUrls) seedHosts.settle(url, new Map());
+    const traps = new Traps(trapLimitsSchema.parse(spec.traps ?? {}), kept.trapCounts ?? []);
+    return { scope, seedHosts, traps };
+  }
+
+  /** True: it has ended, for now or for good, and nothing of it is under way. */
+  get isAtRest(): boolean {
+    const { isUnderWay, unwritten } = this.open;
+    return !this.isOpen && !isUnderWay && unwritten === 0;
+  }
+
+  /** Frees the memory that only an open crawl needs. All that it knows is on the disk. */
+  rest(): void {
+    this.#rules = undefined;
+    this.filter.sleep();
+  }
+
+  /** How far its removal is; undefined: nobody has removed it. */
+  get removal(): Removal | undefined {
+    return this.#removal;
+  }
+
+  /** An operator removes it: it is cancelled, if it was not. */
+  remove(removal: Removal): void {
+    if (this.#state !== 'cancelled') this.moveTo('cancelled');
+    this.#removal = removal;
   }
 
   get state(): LastingState {
@@ -146,6 +223,7 @@ export class Crawl implements CrawlView {
     const from = this.#state;
     assert.ok(nextStates[from].includes(state), `a crawl does not go from ${from} to ${state}`);
     this.#state = state;
+    if (state === 'cancelled') this.books.dropped();
   }
 
   get counters(): Readonly<CrawlCounters> {
@@ -169,9 +247,13 @@ export class Crawl implements CrawlView {
       uid: this.uid,
       specVersion: this.#specVersion,
       counters: this.counters,
+      ledger: this.books.ledger?.kept,
+      seeds: this.books.seeds.record,
       seenSum: this.books.seenSum,
       startedAt: this.startedAt,
       openMs: this.openMs,
+      ...(this.renaming !== undefined && { renaming: this.renaming }),
+      ...(this.#removal !== undefined && { removal: this.#removal }),
     };
   }
 
@@ -182,7 +264,7 @@ export class Crawl implements CrawlView {
 
   /** What puts the counts of its trap rules on record, if that is due. */
   trapChanges(atEnd = false): Change[] {
-    const counts = this.traps.unsaved(atEnd);
+    const counts = this.#rules?.traps.unsaved(atEnd);
     if (counts === undefined) return [];
     return [{ table: 'meta', key: trapsKey(this.id), value: encodeTrapCounts(counts) }];
   }
@@ -243,6 +325,30 @@ export class Crawl implements CrawlView {
     return maxPages === undefined || this.counters.pages + leased + offered < maxPages;
   }
 
+  /** The time that the longest of its delays takes: that of a group of hosts for the URLs that wait
+   *  there. Hosts that are parked are not counted. */
+  get slowestHostMs(): number {
+    const waiting = new Map<Group, number>();
+    for (const { host, queue } of this.queues.values()) {
+      if (host.group.delayMs === 0) continue;
+      waiting.set(host.group, (waiting.get(host.group) ?? 0) + queue.waiting);
+    }
+    let longest = 0;
+    for (const [{ delayMs }, count] of waiting) longest = Math.max(longest, delayMs * count);
+    return longest;
+  }
+
+  /** Its hosts from which the operator lets nothing be fetched, and what waits there. */
+  get blocked(): { hosts: number; waiting: number } {
+    const blocked = { hosts: 0, waiting: 0 };
+    for (const { host, queue } of this.queues.values()) {
+      if (!host.setting?.blocked) continue;
+      blocked.hosts++;
+      blocked.waiting += queue.waiting;
+    }
+    return blocked;
+  }
+
   get isRunning(): boolean {
     return this.#state === 'running' && this.#held === undefined && !this.#isAside;
   }
@@ -272,8 +378,18 @@ export class Crawl implements CrawlView {
     return this.#isAside && this.#state === 'running' ? 'paused' : this.#state;
   }
 
+  /** Why it ended; undefined: it has not. */
+  get ending(): CrawlEnding | undefined {
+    const { counters, spec, state } = this;
+    const seeds = this.books.seeds.record;
+    const admitted = this.books.ledger?.rows[pageKind]?.admitted ?? counters.known;
+    return endingOf({ state, spec, counters, seeds, admitted, waiting: this.open.waiting });
+  }
+
   status(): CrawlStatus {
     const { seen: _, sitemaps: __, earlier: ___, ...counters } = this.counters;
+    const { ledger, examples } = this.books;
+    const { ending } = this;
     return {
       name: this.name,
       state: this.#shownState,
@@ -281,6 +397,17 @@ export class Crawl implements CrawlView {
       leased: this.open.leased,
       unwritten: this.open.unwritten,
       ...counters,
+      ...(Object.keys(examples).length > 0 && { examples }),
+      ...(ledger && { ledger: namedRows(ledger) }),
+      ...(ending && { ending }),
     };
   }
+}
+
+function namedRows({ rows }: Ledger): NonNullable<CrawlStatus['ledger']> {
+  const named = Object.entries(kindNumbers).flatMap(([kind, number]) => {
+    const row = rows[number];
+    return row === undefined || row.admitted === 0 ? [] : [[kind, row] as const];
+  });
+  return Object.fromEntries(named) as NonNullable<CrawlStatus['ledger']>;
 }

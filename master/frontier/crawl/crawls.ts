@@ -1,13 +1,13 @@
 /**
- * The crawls of a master, by name and by id; how they are read from the store at the start, and
- * erased from it when they are cancelled.
+ * The crawls of a master, by name and by number; how they are read from the store at the start.
+ * A store may have thousands of crawls that are over: each keeps little in memory, and reads
+ * nothing at the start but its record.
  */
 import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { CrawlSpec } from '../../../shared/crawl.ts';
 import { CommandError } from '../../../shared/errors.ts';
-import type { GroupCommit } from '../../store/group-commit.ts';
 import {
   afterPrefix,
   type CrawlRecord,
@@ -17,25 +17,29 @@ import {
   decodeLastCrawl,
   decodeSeedHosts,
   decodeTrapCounts,
+  type KeptHosts,
   lastCrawlKey,
   parseTaskKey,
   seedHostOf,
   trapsKey,
 } from '../../store/records.ts';
-import type { Change, Row, Store } from '../../store/store.ts';
+import { batches, type Store } from '../../store/store.ts';
 import { bloomBytesFor } from '../filter/bloom.ts';
 import { Filter } from '../filter/filter.ts';
 import type { RecentTable } from '../filter/recent.ts';
 import { TaskQueues, type TaskQueuesOptions } from '../tasks/task-queues.ts';
 import type { Task } from '../tasks/tasks.ts';
 import { Books } from './books.ts';
-import { Crawl, type KeptSeeds } from './crawl.ts';
+import { Crawl, type Kept, type KeptSeeds } from './crawl.ts';
 import { PatternBudget, refusePatterns } from './patterns.ts';
+import { SharedSpecs } from './shared-specs.ts';
 
-/** Crawls of one store, the ended ones included. */
-const crawlsMax = 1_000;
-/** Rows erased in one commit. */
-const eraseBatch = 2_000;
+/** Crawls that are open at once: each has open files, and queues of its own. */
+const openMax = 1_000;
+/** Crawls of one store, the ended ones included: some KiB of memory each. */
+const crawlsMax = 100_000;
+/** Records read at once at the start. */
+const recordsRead = 256;
 
 export class Crawls {
   readonly queues: TaskQueues;
@@ -46,6 +50,9 @@ export class Crawls {
   readonly #patternBudget: PatternBudget;
   readonly #byName = new Map<string, Crawl>();
   readonly #byId = new Map<number, Crawl>();
+  readonly #specs = new SharedSpecs();
+  /** Removed, with rows left that are to be erased. */
+  readonly #removed = new Map<number, string>();
   #nextId: number;
 
   /** Reads what the store knows. `folder` is for saved Bloom filters; undefined: none.
@@ -66,21 +73,36 @@ export class Crawls {
     this.#folder = options.folder;
     this.#bloomBytesMax = options.bloomBytesMax;
     this.#patternBudget = new PatternBudget(options.patternBytesMax);
-    for (const { value } of this.#rows('crawls', crawlKey(0), afterPrefix(crawlKey(2 ** 32 - 1)))) {
-      const crawl = this.#register(decodeCrawl(value));
-      // Its hosts are read in when they are wanted.
-      if (crawl.state !== 'cancelled') this.queues.parked(crawl);
+    const all = { from: crawlKey(0), to: afterPrefix(crawlKey(2 ** 32 - 1)) };
+    for (const rows of batches(this.#store, 'crawls', all, recordsRead)) {
+      for (const { value } of rows) this.#restore(decodeCrawl(value));
     }
     const last = this.#store.get('meta', lastCrawlKey);
-    this.#nextId = Math.max(last ? decodeLastCrawl(last) : 0, ...this.#byId.keys()) + 1;
+    const ids = [...this.#byId.keys(), ...this.#removed.keys()];
+    this.#nextId = ids.reduce((a, b) => Math.max(a, b), last ? decodeLastCrawl(last) : 0) + 1;
   }
 
   [Symbol.iterator](): IterableIterator<Crawl> {
-    return this.#byName.values();
+    return this.#byId.values();
   }
 
   get size(): number {
-    return this.#byName.size;
+    return this.#byId.size;
+  }
+
+  /** The highest number that a crawl had. */
+  get lastId(): number {
+    return this.#nextId - 1;
+  }
+
+  /** Names of crawls that were removed, whose rows are being erased. */
+  get removedNames(): IterableIterator<string> {
+    return this.#removed.values();
+  }
+
+  /** Numbers of these crawls. */
+  get removedIds(): number[] {
+    return [...this.#removed.keys()];
   }
 
   has(name: string): boolean {
@@ -129,16 +151,35 @@ export class Crawls {
   /** @throws CommandError E_LIMIT there are too many, or no memory for the filter of one more ·
    *  E_BAD_REQUEST a pattern that would not run in linear time */
   refuseOneMore(spec: CrawlSpec): void {
-    const { urlsExpected } = spec;
     refusePatterns(spec);
     if (this.#byId.size >= crawlsMax) {
       throw new CommandError(
         'E_LIMIT',
-        `there are ${crawlsMax} crawls already; use another --data`,
+        `there are ${crawlsMax} crawls already; remove some that are over`,
       );
     }
-    const taken = [...this].reduce((sum, { filter }) => sum + filter.bloomBytesExpected, 0);
-    const wanted = bloomBytesFor(urlsExpected);
+    this.#refuseOpen(spec.urlsExpected, bloomBytesFor(spec.urlsExpected));
+  }
+
+  /** A crawl that is over is about to get URLs, so that it may run again.
+   *  @throws CommandError E_LIMIT as `refuseOneMore` */
+  refuseAgain({ isOpen, filter, spec }: Crawl): void {
+    if (!isOpen && !filter.isAwake) this.#refuseOpen(spec.urlsExpected, filter.bloomBytesAwake);
+  }
+
+  #refuseOpen(urlsExpected: number, wanted: number): void {
+    let taken = 0;
+    let open = 0;
+    for (const { filter, isOpen } of this.#byId.values()) {
+      taken += filter.bloomBytesExpected;
+      if (isOpen) open++;
+    }
+    if (open >= openMax) {
+      throw new CommandError(
+        'E_LIMIT',
+        `${openMax} crawls are open already; wait until one of them ends, or cancel one`,
+      );
+    }
     if (taken + wanted <= this.#bloomBytesMax) return;
     const mib = (bytes: number) => `${Math.ceil(bytes / 2 ** 20)} MiB`;
     throw new CommandError(
@@ -157,59 +198,79 @@ export class Crawls {
     return this.queues.find(crawl, key, parts);
   }
 
-  /** Removes what a cancelled crawl has in the store, a batch at a time. */
-  async erase(crawl: Crawl, commits: GroupCommit): Promise<void> {
-    for (const table of ['tasks', 'earlier', 'seen', 'recent', 'buried', 'seeds'] as const) {
-      while (true) {
-        const rows = this.#rows(table, crawlKey(crawl.id), crawlKey(crawl.id + 1), eraseBatch);
-        if (rows.length === 0) break;
-        await commits.written(rows.map(({ key }) => ({ table, key, value: undefined })));
-      }
-    }
-    await commits.written([{ table: 'meta', key: trapsKey(crawl.id), value: undefined }]);
-    if (this.#folder !== undefined) rmSync(bloomPath(this.#folder, crawl.id), { force: true });
-    crawl.filter.forget();
-    crawl.books.erased();
+  /** Takes one more name for a crawl, which it is getting. */
+  reserve(crawl: Crawl, name: string): void {
+    this.#byName.set(name, crawl);
   }
 
-  #register(record: CrawlRecord): Crawl {
-    const isOver = record.state === 'cancelled';
+  /** A name of a crawl is free again. */
+  free(name: string): void {
+    this.#byName.delete(name);
+  }
+
+  /** From now on its name is free; its rows are to be erased. */
+  forget(crawl: Crawl): void {
+    this.#byName.delete(crawl.name);
+    this.#byId.delete(crawl.id);
+    this.#removed.set(crawl.id, crawl.name);
+  }
+
+  /** The rows of a crawl with this number are gone. */
+  erased(crawl: number): void {
+    this.#removed.delete(crawl);
+    if (this.#folder === undefined) return;
+    const path = bloomPath(this.#folder, crawl);
+    for (const file of [path, `${path}.new`]) rmSync(file, { force: true });
+  }
+
+  #restore(record: CrawlRecord): void {
+    if (record.removal === 'erasing') {
+      this.#removed.set(record.id, record.name);
+      return;
+    }
+    const crawl = this.#register(record);
+    // Its hosts are read in when they are wanted.
+    this.queues.restored(crawl);
+  }
+
+  #register(stored: CrawlRecord): Crawl {
+    const record = { ...stored, spec: this.#specs.share(stored.spec) };
+    const { id } = record;
     const filter = new Filter({
-      crawl: record.id,
+      crawl: id,
       store: this.#store,
       recent: this.#recent,
       urlsExpected: record.spec.urlsExpected,
-      path: isOver ? undefined : this.#folder && bloomPath(this.#folder, record.id),
-      seenCount: isOver ? 0 : record.counters.seen,
+      path: this.#folder && bloomPath(this.#folder, id),
+      seenCount: () => crawl.counters.seen,
       bloomBytesLeft: () => {
         const taken = [...this].reduce((sum, { filter }) => sum + filter.bloomBytes, 0);
         return Math.max(0, this.#bloomBytesMax - taken);
       },
     });
-    const counts = this.#store.get('meta', trapsKey(record.id));
-    const kept = {
-      ...this.#seedsOf(record.id),
-      ...(counts && { trapCounts: decodeTrapCounts(counts) }),
-    };
-    const crawl = new Crawl(record, filter, kept, this.#patternBudget);
+    const crawl = new Crawl(record, filter, () => this.#keptOf(id), this.#patternBudget);
+    if (crawl.state === 'cancelled') void filter.forget();
+    else if (crawl.isOpen) filter.wake();
     this.#byName.set(crawl.name, crawl);
-    this.#byId.set(crawl.id, crawl);
+    this.#byId.set(id, crawl);
     return crawl;
   }
 
-  #seedsOf(crawl: number): KeptSeeds {
-    let seedHosts: string[] = [];
-    const seedBlocks: [string, string[]][] = [];
-    for (const { key, value } of this.#rows('seeds', crawlKey(crawl), crawlKey(crawl + 1))) {
-      const host = seedHostOf(key);
-      if (host === undefined) seedHosts = decodeSeedHosts(value);
-      else seedBlocks.push([host, decodeBlocks(value)]);
-    }
-    return { seedHosts, seedBlocks };
+  #keptOf(crawl: number): Kept {
+    const counts = this.#store.get('meta', trapsKey(crawl));
+    return { ...this.#seedsOf(crawl), ...(counts && { trapCounts: decodeTrapCounts(counts) }) };
   }
 
-  #rows(table: Change['table'], from: Uint8Array, to: Uint8Array, limit?: number): Row[] {
-    return this.#store.range(table, { from, to, ...(limit === undefined ? {} : { limit }) });
+  #seedsOf(crawl: number): KeptSeeds {
+    let hosts: KeptHosts = { named: [], followed: [] };
+    const seedBlocks: [string, string[]][] = [];
+    const all = { from: crawlKey(crawl), to: crawlKey(crawl + 1) };
+    for (const { key, value } of this.#store.range('seeds', all)) {
+      const host = seedHostOf(key);
+      if (host === undefined) hosts = decodeSeedHosts(value);
+      else seedBlocks.push([host, decodeBlocks(value)]);
+    }
+    return { hosts, seedBlocks };
   }
 }
 

@@ -6,6 +6,7 @@
  */
 import { getDomain } from 'tldts';
 import type { CrawlSpec } from '../../../shared/crawl.ts';
+import type { KeptHosts } from '../../store/records.ts';
 import { PatternBudget, Patterns } from './patterns.ts';
 
 type OutOfScope = 'host' | 'include' | 'exclude';
@@ -19,33 +20,37 @@ export class Scope {
   readonly #exclude: Patterns;
   /** Host and port of every seed; the port is empty on the default port of either scheme. */
   readonly #hosts = new Set<string>();
+  /** The same of hosts where seeds redirect to. */
+  readonly #followed = new Set<string>();
   /** The names to compare a URL's host with: the hosts, or in a scope of `domain` their domains. */
   readonly #open: Set<string>;
   readonly #domains = new Map<string, string>();
 
   constructor(
     spec: Pick<CrawlSpec, 'scope' | 'include' | 'exclude'>,
-    seedHosts: Iterable<string>,
+    kept: Partial<KeptHosts>,
     budget = new PatternBudget(patternBytes),
   ) {
     this.#kind = spec.scope;
     this.#include = new Patterns(spec.include, budget);
     this.#exclude = new Patterns(spec.exclude, budget);
-    this.#open = this.#kind === 'domain' ? new Set() : this.#hosts;
-    for (const host of seedHosts) this.addSeed(new URL(`http://${host}/`));
+    this.#open = new Set();
+    for (const host of kept.named ?? []) this.addSeed(new URL(`http://${host}/`));
+    for (const host of kept.followed ?? []) this.follow(new URL(`http://${host}/`));
   }
 
   get seedHostCount(): number {
     return this.#hosts.size;
   }
 
-  get seedHosts(): string[] {
-    return [...this.#hosts];
+  /** What makes the same scope again. */
+  get kept(): KeptHosts {
+    return { named: [...this.#hosts], followed: [...this.#followed] };
   }
 
   /** The seeds' hosts as URLs. */
   get seedUrls(): URL[] {
-    return this.seedHosts.map((host) => new URL(`http://${host}/`));
+    return [...this.#hosts].map((host) => new URL(`http://${host}/`));
   }
 
   /** Adds the host of a seed to the scope; returns false if it was there already. */
@@ -53,6 +58,15 @@ export class Scope {
     const host = this.#hostOf(url);
     const isNew = !this.#open.has(host);
     this.#hosts.add(url.host);
+    this.#open.add(host);
+    return isNew;
+  }
+
+  /** Adds the host of a URL where a seed redirects to; returns false if it was there already. */
+  follow(url: URL): boolean {
+    const host = this.#hostOf(url);
+    const isNew = !this.#open.has(host);
+    this.#followed.add(url.host);
     this.#open.add(host);
     return isNew;
   }

@@ -18,6 +18,7 @@ import type { Politeness } from '../politeness/politeness.ts';
 import type { HostRecords } from '../politeness/records.ts';
 import type { TaskNames } from '../tasks/task-names.ts';
 import type { Task } from '../tasks/tasks.ts';
+import type { FrontierTrace } from '../trace.ts';
 import { Holders, type Place } from './holders.ts';
 import { type Claim, type HeldLease, type Lease, type LeaseHolder, Leases } from './leases.ts';
 import { type Probe, Probes } from './probes.ts';
@@ -44,6 +45,7 @@ type DispatcherOptions = {
   /** Swept about once a second. */
   readonly records: Pick<HostRecords, 'sweep'>;
   readonly events: Pick<FrontierEvents, 'counted' | 'robotsWanted'>;
+  readonly trace?: FrontierTrace | undefined;
 };
 
 /** The listener of a dispatcher: `Reports`. */
@@ -231,6 +233,17 @@ export class Dispatcher {
     this.#parked.cancel(crawlId, clockMs());
   }
 
+  /** Takes the tasks of a host back that slaves have: they wait again. */
+  takeBack(host: Host): void {
+    for (const lease of [...this.#leases]) {
+      if (lease.host !== host) continue;
+      lease.holder.cancel([lease]);
+      lease.task.queue.release(lease.task, lease.task);
+      this.#end(lease);
+    }
+    this.#parked.takeBack(host, clockMs());
+  }
+
   /** Gives no more leases; present ones may end normally. */
   drain(): void {
     this.#state = 'draining';
@@ -336,6 +349,7 @@ export class Dispatcher {
     if (isTimed) lease.timing = 'awaited';
     else if (lease.timing === 'awaited') politeness.starting(host.group, now);
     crawl?.open.lease();
+    this.#options.trace?.leased(lease);
     return lease;
   }
 
@@ -380,6 +394,7 @@ export class Dispatcher {
       const again = Math.max(0, task.losses - lossesFree);
       const notBefore = again === 0 ? 0 : clockMs() + lossFirstMs * 2 ** again;
       task.queue.release(task, { ...task, notBefore });
+      this.#options.trace?.lost(lease, notBefore);
     }
     this.#end(lease);
   }
@@ -394,6 +409,7 @@ export class Dispatcher {
     const { politeness, crawls, records, events } = this.#options;
     politeness.sweep(now);
     crawls.queues.rotate(now);
+    crawls.queues.countWaiting();
     records.sweep(now);
     events.counted(crawls);
     this.dispatchSoon();

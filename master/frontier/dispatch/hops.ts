@@ -52,7 +52,9 @@ export async function askHop(
   if (waiting.length >= hopsMax) return { state: 'later' };
   const key = hostKeyOf(url);
   const target = key === host.key ? host : politeness.host(key);
-  const state = await dispatcher.hop(lease, target, crawl.manners(url).delayMs);
+  if (target.setting?.blocked) return { state: 'later' };
+  const delayMs = target.setting?.delayMs ?? crawl.manners(url).delayMs;
+  const state = await dispatcher.hop(lease, target, delayMs);
   return { state, isTimed: state === 'go' && lease.timing === 'awaited' };
 }
 

@@ -65,6 +65,17 @@ export class Probes {
     }
   }
 
+  /** Those of a host wait again. */
+  takeBack(host: Host, now: number): void {
+    const taken = this.#waiting.filter((probe) => probe.host === host);
+    this.#waiting = this.#waiting.filter((probe) => probe.host !== host);
+    for (const probe of taken) {
+      const { task } = probe;
+      if (task.state === 'leased') task.queue.release(task, task);
+      this.#leaveHost(probe, now);
+    }
+  }
+
   #leaveHost({ host, isTimed }: Probe, now: number): void {
     if (isTimed) this.#politeness.started(host.group, true, now);
     this.#politeness.vacate(host.group, now);

@@ -5,6 +5,12 @@
  *     pending sets   hit: known, being committed            (exact)
  *     Bloom filter   miss: surely new                       (errs towards "maybe")
  *     store          exact                                  (one read)
+ *
+ * A filter of a crawl that is over *sleeps*: it has no memory, and is read from the disk again by
+ * its next use.
+ *
+ *     asleep --first look-up--> awake --sleep()--> asleep
+ *       +---------forget()--------+--------------> forgotten: nothing is saved or read again
  */
 import { createHash } from 'node:crypto';
 import {
@@ -27,6 +33,9 @@ import { PendingSet, type RecentTable } from './recent.ts';
 
 /** Fingerprints since the last save before the Bloom filter is saved again. */
 const unsavedMax = 1 << 20;
+/** The same for a filter that goes to sleep. Fewer are read from the journal, which costs no file
+ *  of the size of the Bloom filter. */
+const sleepUnsavedMax = 1 << 16;
 const digestBytes = 32;
 /** Before the fingerprint in a key of `seen`. */
 const crawlBytes = fingerprintKeyBytes - fingerprintBytes;
@@ -43,16 +52,19 @@ export class Filter {
   readonly #path: string | undefined;
   #urlsExpected: number;
   readonly #bloomBytesLeft: (() => number) | undefined;
-  #bloom: Bloom;
+  readonly #seenCount: () => number;
+  /** Undefined: asleep. */
+  #bloom: Bloom | undefined;
   /** One for every commit under way, and the last one for the commit that is being gathered. */
-  #pending: PendingSet[] = [new PendingSet()];
+  #pending: PendingSet[] = [];
   #free: PendingSet[] = [];
   #unsaved = 0;
   #saving: Promise<Buffer> | undefined;
   /** Digest of the saved filter that rows of `recent` were erased for. */
-  #base: Buffer;
+  #base: Buffer = noDigest;
+  #isForgotten = false;
 
-  /** `path`: file that keeps the Bloom filter across restarts; undefined: none. */
+  /** It is asleep. `path`: file that keeps the Bloom filter across restarts; undefined: none. */
   constructor(options: {
     crawl: number;
     store: Store;
@@ -62,7 +74,7 @@ export class Filter {
     /** Returns the bytes by which its Bloom filter may still grow. */
     bloomBytesLeft?: () => number;
     /** Keys of this crawl in the store; with fewer in the Bloom filter, it is rebuilt. */
-    seenCount: number;
+    seenCount: () => number;
   }) {
     this.#crawl = options.crawl;
     this.#store = options.store;
@@ -70,24 +82,64 @@ export class Filter {
     this.#path = options.path;
     this.#urlsExpected = options.urlsExpected;
     this.#bloomBytesLeft = options.bloomBytesLeft;
-    this.#bloom = new Bloom(options.urlsExpected, { bytesLeft: options.bloomBytesLeft });
-    this.#base = this.#store.get('recent', commitKey(this.#crawl, 0)) ?? noDigest;
-    this.#load(options.seenCount);
+    this.#seenCount = options.seenCount;
+  }
+
+  get isAwake(): boolean {
+    return this.#bloom !== undefined;
   }
 
   get bloomBytes(): number {
-    return this.#bloom.bytes;
+    return this.#bloom?.bytes ?? 0;
   }
 
-  /** The same, with the expected keys. */
+  /** The same, with the expected keys; 0: it is asleep. */
   get bloomBytesExpected(): number {
-    return Math.max(this.#bloom.bytes, bloomBytesFor(this.#urlsExpected));
+    if (this.#bloom === undefined) return 0;
+    return Math.max(this.#bloom.bytes, this.bloomBytesAwake);
   }
 
-  /** The crawl has ended permanently: frees its memory. */
-  forget(): void {
+  /** Bytes that its Bloom filter takes when it wakes, if no more keys come than expected. */
+  get bloomBytesAwake(): number {
+    return this.#isForgotten ? 0 : bloomBytesFor(this.#urlsExpected);
+  }
+
+  /** Reads what is on the disk, if it is asleep. */
+  wake(): Bloom {
+    if (this.#bloom !== undefined) return this.#bloom;
+    this.#pending = [new PendingSet()];
+    this.#unsaved = 0;
+    if (this.#isForgotten) {
+      this.#bloom = new Bloom(0);
+      return this.#bloom;
+    }
+    this.#base = this.#store.get('recent', commitKey(this.#crawl, 0)) ?? noDigest;
+    this.#bloom = this.#load(this.#seenCount());
+    return this.#bloom;
+  }
+
+  /** True: its next sleep would lose so many keys that it is to be saved before. */
+  get wantsSaveToSleep(): boolean {
+    return this.#bloom !== undefined && this.#unsaved >= sleepUnsavedMax;
+  }
+
+  /** Frees its memory. Nothing of it may be on the way to the disk. */
+  sleep(): void {
+    if (this.#saving !== undefined) return;
+    this.#bloom = undefined;
+    this.#pending = [];
+    this.#free = [];
+  }
+
+  /** The crawl has ended permanently: frees its memory. Resolves when it will neither write a file
+   *  nor return changes any more. */
+  async forget(): Promise<void> {
+    this.#isForgotten = true;
     this.#urlsExpected = 0;
-    this.#bloom = new Bloom(0);
+    this.#bloom = undefined;
+    this.#pending = [];
+    this.#free = [];
+    while (this.#saving !== undefined) await this.#saving.catch(() => {});
   }
 
   /** Returns whether the fingerprint was admitted before, or settled. */
@@ -97,8 +149,9 @@ export class Filter {
 
   /** Returns whether it was admitted before. */
   hasAdmitted(words: Uint32Array, at: number): boolean {
+    const bloom = this.wake();
     for (const pending of this.#pending) if (pending.has(words, at)) return true;
-    if (!this.#bloom.maybeHas(words, at)) return false;
+    if (!bloom.maybeHas(words, at)) return false;
     if (!this.#store.has('seen', fingerprintKey(this.#crawl, words, at))) return false;
     this.#recent.add(words, at);
     return true;
@@ -110,19 +163,25 @@ export class Filter {
     this.#recent.add(words, at);
   }
 
+  /** Forgets what was settled: the crawl takes more URLs now. */
+  unsettle(): void {
+    this.#recent.clear();
+  }
+
   /** Counts it as known from now on; its key must be in the commit that is being gathered. */
   admit(words: Uint32Array, at: number): void {
+    const bloom = this.wake();
     this.#pending.at(-1)?.add(words, at);
-    this.#bloom.add(words, at);
+    bloom.add(words, at);
   }
 
   /** Ends the batch of a commit: fingerprints admitted since the last call stay pending until the
    *  returned function is called, when the commit is on the disk. */
   seal(): () => void {
     const sealed = this.#pending.at(-1);
+    if (sealed === undefined) return () => {};
     this.#pending.push(this.#free.pop() ?? new PendingSet());
     return () => {
-      if (sealed === undefined) return;
       this.#pending = this.#pending.filter((pending) => pending !== sealed);
       // What is new is what the next pages link to.
       sealed.moveTo(this.#recent);
@@ -156,14 +215,19 @@ export class Filter {
    *  the rows would be missing. */
   async save(commit: number): Promise<Change[]> {
     while (this.#saving !== undefined) await this.#saving;
-    if (this.#path === undefined) return [];
+    if (this.#path === undefined || this.#bloom === undefined || this.#isForgotten) return [];
+    const unsaved = this.#unsaved;
     this.#unsaved = 0;
     try {
-      this.#saving = this.#write(this.#path);
+      this.#saving = this.#write(this.#path, this.#bloom);
       this.#base = await this.#saving;
+    } catch (error) {
+      this.#unsaved += unsaved;
+      throw error;
     } finally {
       this.#saving = undefined;
     }
+    if (this.#isForgotten) return [];
     const rows = this.#store.range('recent', {
       from: commitKey(this.#crawl, 1),
       to: commitKey(this.#crawl, commit + 1),
@@ -176,12 +240,12 @@ export class Filter {
 
   /** Writes the filters, the digest of the file it is based on, and its own digest, which it
    *  returns. */
-  async #write(path: string): Promise<Buffer> {
+  async #write(path: string, bloom: Bloom): Promise<Buffer> {
     const digest = createHash('sha256');
     const file = await open(`${path}.new`, 'w');
     let own: Buffer;
     try {
-      for (const live of this.#bloom.save()) {
+      for (const live of bloom.save()) {
         // A copy: bits set in the meantime must not make the digest wrong.
         const bytes = live.slice();
         digest.update(bytes);
@@ -204,19 +268,22 @@ export class Filter {
     return own;
   }
 
-  #load(seenCount: number): void {
-    const isComplete = this.#restore() || this.#base.equals(noDigest);
-    this.#addRows('recent', commitKey(this.#crawl, 1), ({ value }) => value);
-    if (isComplete && this.#bloom.count >= seenCount) return;
+  #load(seenCount: number): Bloom {
+    const saved = this.#restore();
+    const bloom = saved ?? new Bloom(this.#urlsExpected, { bytesLeft: this.#bloomBytesLeft });
+    const isComplete = saved !== undefined || this.#base.equals(noDigest);
+    this.#addRows(bloom, 'recent', commitKey(this.#crawl, 1), ({ value }) => value);
+    if (isComplete && bloom.count >= seenCount) return bloom;
     // The saved filter is gone, damaged or an old one. A filter that lacks a key would fetch its
     // page twice.
-    this.#addRows('seen', crawlKey(this.#crawl), ({ key }) => key.subarray(crawlBytes));
+    this.#addRows(bloom, 'seen', crawlKey(this.#crawl), ({ key }) => key.subarray(crawlBytes));
+    return bloom;
   }
 
-  /** Reads the saved filter; returns false if there is none, or not the one that replaced the
-   *  deleted rows. */
-  #restore(): boolean {
-    if (this.#path === undefined || !existsSync(this.#path)) return false;
+  /** Reads the saved filter; undefined: there is none, or not the one that replaced the deleted
+   *  rows, or it is empty: such a one does not know `urlsExpected`. */
+  #restore(): Bloom | undefined {
+    if (this.#path === undefined || !existsSync(this.#path)) return undefined;
     const file = openSync(this.#path, 'r');
     try {
       const digest = createHash('sha256');
@@ -229,31 +296,34 @@ export class Filter {
       const own = Buffer.alloc(digestBytes);
       readWhole(file, base);
       readWhole(file, own);
-      if (!digest.update(base).digest().equals(own)) return false;
-      if (!own.equals(this.#base) && !base.equals(this.#base)) return false;
-      // An empty one does not know `urlsExpected`.
-      if (saved.count > 0) this.#bloom = saved;
-      return true;
+      if (!digest.update(base).digest().equals(own)) return undefined;
+      if (!own.equals(this.#base) && !base.equals(this.#base)) return undefined;
+      return saved.count > 0 ? saved : undefined;
     } catch (error) {
       // A damaged filter is rebuilt from the store: see `#load`.
-      if (error instanceof RangeError) return false;
+      if (error instanceof RangeError) return undefined;
       throw error;
     } finally {
       closeSync(file);
     }
   }
 
-  #addRows(table: 'recent' | 'seen', first: Buffer, fingerprintsOf: (row: Row) => Buffer): void {
+  #addRows(
+    bloom: Bloom,
+    table: 'recent' | 'seen',
+    first: Buffer,
+    fingerprintsOf: (row: Row) => Buffer,
+  ): void {
     const all = { from: first, to: crawlKey(this.#crawl + 1) };
     const limit = table === 'recent' ? recentRows : seenRows;
     for (const rows of batches(this.#store, table, all, limit)) {
-      for (const row of rows) this.#addAll(fingerprintsOf(row));
+      for (const row of rows) this.#addAll(bloom, fingerprintsOf(row));
     }
   }
 
-  #addAll(fingerprints: Buffer): void {
+  #addAll(bloom: Bloom, fingerprints: Buffer): void {
     const words = new Uint32Array(new Uint8Array(fingerprints).buffer);
-    for (let at = 0; at < words.length; at += 4) this.#bloom.add(words, at);
+    for (let at = 0; at < words.length; at += 4) bloom.add(words, at);
     this.#unsaved += fingerprints.length / fingerprintBytes;
   }
 }

@@ -4,7 +4,7 @@
  * may have a record of an earlier crawl, and is buried when it is given up.
  * Source: PROTOCOL.md [T-5] [T-15] [T-19].
  */
-import type { Result } from '../../../shared/requests.ts';
+import type { FetchErrorBody, Result } from '../../../shared/requests.ts';
 import { parseCanonical } from '../../../shared/url.ts';
 import { pageKind } from '../../store/records.ts';
 import type { Exclusion } from '../../store/result-rows.ts';
@@ -12,9 +12,13 @@ import type { CommitBatch } from '../commit/commit-batch.ts';
 import { isUnchanged, type PageFound } from '../commit/earlier-pages.ts';
 import { withHttpImages } from '../commit/image-addresses.ts';
 import { answerRecord, exclusionRecord, failureRecord, isPage } from '../commit/result-records.ts';
+import { isSameSite } from '../crawl/scope.ts';
 import { pageName, preferredUrl } from '../filter/seen-names.ts';
 import type { Task } from '../tasks/tasks.ts';
 import type { ReportedKind } from './kind.ts';
+
+/** Redirects of a seed from host to host. */
+const seedHopsMax = 5;
 
 export const page: ReportedKind = {
   name: 'page',
@@ -59,12 +63,16 @@ export const page: ReportedKind = {
     // A page of a known name may show other images than the one that was written.
     if (counts || excluded === 'canonical') batch.images(images.map(({ src }) => src));
     const packed = found === report ? report.packed : undefined;
-    batch.write(answerRecord({ task, result, images, links, moved, excluded, slave, at, packed }));
+    const from = batch.fromOf(task);
+    const line = { task, from, result, images, links, moved, excluded, slave, at, packed };
+    batch.write(answerRecord(line));
     const { books } = crawl;
-    if (counts) books.page({ unchanged });
-    else if (excluded !== undefined) books.excluded();
-    else if (result.error) books.failed(result.error.kind);
-    else books.other();
+    if (counts) books.page(pageKind, { unchanged });
+    else if (excluded !== undefined) books.excluded(pageKind);
+    else if (result.error) books.failed(pageKind, result.error, task.url, result.status);
+    else if (moved || result.redirectedTo !== undefined) books.other(pageKind, 'redirects');
+    else books.other(pageKind, 'others');
+    if (task.depth === 0) judgeSeed(batch, task, found.result, excluded);
     books.received(report.result.bytes);
     batch.remove(task);
     return true;
@@ -72,16 +80,65 @@ export const page: ReportedKind = {
 
   fail(batch, task, { error, attempts, slave, at }) {
     batch.bury(task, error, attempts);
-    batch.write(failureRecord({ task, error, attempts, slave, at }));
+    if (task.depth === 0) batch.faultSeed(task, messageOf(error));
+    batch.write(failureRecord({ task, from: batch.fromOf(task), error, attempts, slave, at }));
     batch.remove(task);
   },
 
   exclude(batch, task, at) {
-    batch.write(exclusionRecord({ task, excluded: 'robots', at }));
-    batch.crawl.books.excluded();
+    batch.write(exclusionRecord({ task, from: batch.fromOf(task), excluded: 'robots', at }));
+    const { books } = batch.crawl;
+    books.excluded(pageKind);
+    if (task.depth === 0) batch.faultSeed(task, 'is disallowed by robots.txt');
     batch.remove(task);
   },
 };
+
+/** Notes what came of a seed, and goes on where it leads within its site. */
+function judgeSeed(
+  batch: CommitBatch,
+  task: Task,
+  result: Result,
+  excluded: Exclusion | undefined,
+): void {
+  const { seeds } = batch.crawl.books;
+  const { status, error, redirectedTo, type } = result;
+  const isAnswered = error === undefined && redirectedTo === undefined;
+  if (isAnswered && (status === 200 || status === 304)) seeds.answer();
+  if (redirectedTo !== undefined) {
+    const why = followSeed(batch, task, redirectedTo);
+    if (why !== undefined) batch.faultSeed(task, `redirects to ${redirectedTo}, ${why}`);
+  } else if (error !== undefined) batch.faultSeed(task, messageOf(error));
+  else if (excluded === 'noindex') batch.faultSeed(task, 'says noindex, see --obey');
+  else if (!isPage(result)) batch.faultSeed(task, `is ${type ?? 'without a type'}, not a page`);
+}
+
+/** Takes the target of a seed's redirect for a seed, within the seed's site. Returns why not. */
+function followSeed(batch: CommitBatch, task: Task, target: string): string | undefined {
+  const { crawl } = batch;
+  const url = parseCanonical(target);
+  if (url === undefined) return 'which is no URL';
+  const why = crawl.scope.refuses(url);
+  // A link like any other, and taken as one.
+  if (why === undefined) return undefined;
+  if (why !== 'host') return `which --${why} leaves out`;
+  if (!isSameSite(new URL(task.url), url) || isAddress(url)) {
+    return 'another site; start there, or use --scope any';
+  }
+  if (task.level >= seedHopsMax) return 'its sixth redirect';
+  batch.followSeed(url, task);
+  return undefined;
+}
+
+/** An address has no site but itself; its redirects to other ports or addresses are not
+ *  followed. */
+function isAddress({ hostname }: URL): boolean {
+  return hostname.endsWith(']') || /^\d+\.\d+\.\d+\.\d+$/.test(hostname);
+}
+
+function messageOf({ kind, message }: FetchErrorBody): string {
+  return `failed (${message === '' ? kind : `${kind}: ${message}`})`;
+}
 
 /** A page's final URL, where it differs from the task's: true when it is new and now taken, so that
  *  the page counts under it. */

@@ -4,13 +4,13 @@
  * `robots/gate.ts` makes the task and interprets its answer.
  * Source: PROTOCOL.md [T-17]; RFC 9309, section 2.3.
  */
-import { robotsKind } from '../../store/records.ts';
+import { kindNumbers } from '../../store/records.ts';
 import { robotsRedirectsMax } from '../robots/access.ts';
 import type { HostKind } from './kind.ts';
 
 export const robots: HostKind = {
   name: 'robots',
-  number: robotsKind,
+  number: kindNumbers.robots,
   owner: 'host',
   pushed: { kind: 'robots' },
   answeredBy: 'task.robots',

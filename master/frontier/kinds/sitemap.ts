@@ -9,7 +9,9 @@
  * Source: PROTOCOL.md [T-20] [T-21].
  */
 import { canonicalUrl, parseCanonical } from '../../../shared/url.ts';
+import { kindNumbers } from '../../store/records.ts';
 import type { CommitBatch, Place } from '../commit/commit-batch.ts';
+import type { Origin } from '../commit/entry.ts';
 import {
   exclusionRecord,
   type Finding,
@@ -18,12 +20,12 @@ import {
   sitemapRecord,
 } from '../commit/result-records.ts';
 import type { Crawl } from '../crawl/crawl.ts';
+import type { Outcome } from '../crawl/ledger.ts';
 import type { Host } from '../politeness/host.ts';
 import type { Task } from '../tasks/tasks.ts';
 import type { ListedKind } from './kind.ts';
 
-/** Its number in the store. */
-const number = 1;
+const number = kindNumbers.sitemap;
 /** Before its URL, so that the URL may be a page, too. */
 const mark = '^';
 const guessedLevel = 0;
@@ -66,11 +68,15 @@ export const sitemap: ListedKind = {
       return;
     }
     const counts = { kind, urls: end.urls, images: end.images };
-    finish(batch, task, sitemapRecord({ task, result: end.result, ...counts, slave, at }));
+    const from = batch.fromOf(task);
+    const line = sitemapRecord({ task, from, result: end.result, ...counts, slave, at });
+    finish(batch, task, line, redirectedTo === undefined ? 'others' : 'redirects');
   },
 
   fail(batch, task, { error, attempts, slave, at }) {
-    finish(batch, task, failureRecord({ task, sitemap: unread, error, attempts, slave, at }));
+    const from = batch.fromOf(task);
+    const line = failureRecord({ task, from, sitemap: unread, error, attempts, slave, at });
+    finish(batch, task, line, 'failed');
   },
 
   exclude(batch, task, at) {
@@ -78,8 +84,9 @@ export const sitemap: ListedKind = {
       forget(batch, task);
       return;
     }
-    batch.write(exclusionRecord({ task, sitemap: unread, excluded: 'robots', at }));
-    batch.crawl.books.excluded();
+    const from = batch.fromOf(task);
+    batch.write(exclusionRecord({ task, from, sitemap: unread, excluded: 'robots', at }));
+    batch.crawl.books.excluded(number);
     batch.remove(task);
   },
 };
@@ -102,19 +109,21 @@ export function sitemapsOf(crawl: Crawl, { key, robots }: Host): { urls: string[
   return sitemaps === 'all' ? { urls: [`${key}/sitemap.xml`], level: guessedLevel } : none;
 }
 
-/** Sitemaps that were found, by default not by another one; each is admitted once. */
+/** Sitemaps that were found, by default not by another one; each is admitted once. `origin`: what
+ *  led to them. */
 export function admitSitemaps(
   batch: CommitBatch,
   urls: readonly string[],
   level: number,
   { depth, priority }: Place = start,
+  origin?: Origin,
 ): void {
   const { books } = batch.crawl;
   for (const text of urls) {
     const url = parseCanonical(text);
     if (url === undefined || books.counters.sitemaps >= countMax) continue;
     const found = { kind: number, level, depth, priority };
-    if (batch.admit(url, sitemap.seenName(text), found)) books.sitemap();
+    if (batch.admit(url, sitemap.seenName(text), found, origin)) books.sitemap();
   }
 }
 
@@ -132,7 +141,7 @@ function admitBelow(
     const url = parseCanonical(text);
     return url !== undefined && (url.hostname === hostname || batch.crawl.scope.owns(url));
   });
-  admitSitemaps(batch, urls, level, task);
+  admitSitemaps(batch, urls, level, task, task);
 }
 
 /** The level of sitemaps that this one leads to; undefined: they are not followed. A guess that
@@ -147,14 +156,15 @@ function isGuess({ level }: Task): boolean {
   return level === guessedLevel;
 }
 
-function finish(batch: CommitBatch, task: Task, line: Finding): void {
-  batch.crawl.books.other();
+/** It counts as an answer that is no page, whatever came of it. */
+function finish(batch: CommitBatch, task: Task, line: Finding, outcome: Outcome): void {
+  batch.crawl.books.other(number, outcome);
   batch.write(line);
   batch.remove(task);
 }
 
 /** A guess that came to nothing: as if it had never been known. */
 function forget(batch: CommitBatch, task: Task): void {
-  batch.crawl.books.forgotten();
+  batch.crawl.books.forgotten(number);
   batch.remove(task);
 }

@@ -7,6 +7,7 @@ import type { FetchErrorBody, Result } from '../../../shared/requests.ts';
 import { clockMs } from '../../machine/clock.ts';
 import type { FrontierEvents } from '../frontier-events.ts';
 import type { RobotsAnswer } from '../robots/gate.ts';
+import type { FrontierTrace } from '../trace.ts';
 import type { Host } from './host.ts';
 import type { Politeness } from './politeness.ts';
 import type { HostRecords } from './records.ts';
@@ -17,20 +18,32 @@ export class Feedback {
   readonly #politeness: Politeness;
   readonly #records: HostRecords;
   readonly #events: SleepEvents;
+  readonly #trace: FrontierTrace | undefined;
 
-  constructor(politeness: Politeness, records: HostRecords, events: SleepEvents) {
+  constructor(
+    politeness: Politeness,
+    records: HostRecords,
+    events: SleepEvents,
+    trace?: FrontierTrace,
+  ) {
+    this.#trace = trace;
     this.#politeness = politeness;
     this.#records = records;
     this.#events = events;
   }
 
   /** A definite answer. Status 0: no request was made. */
-  reported(host: Host, { status, ms }: Pick<Result, 'status' | 'ms'>): void {
-    if (status > 0) this.#served(host, ms);
+  reported(host: Host, { status, ms, error }: Pick<Result, 'status' | 'ms' | 'error'>): void {
+    if (error !== undefined) host.failed++;
+    if (status === 0) return;
+    host.last = { at: clockMs(), status };
+    this.#served(host, ms);
   }
 
   robots(host: Host, answer: RobotsAnswer): void {
-    if ('status' in answer) this.answered(host, answer.status, answer.retryAfterMs);
+    if (!('status' in answer)) return;
+    host.last = { at: clockMs(), status: answer.status };
+    this.answered(host, answer.status, answer.retryAfterMs);
   }
 
   /** Stores the result of a robots.txt; then its host continues. */
@@ -53,12 +66,19 @@ export class Feedback {
     const { group } = host;
     const now = clockMs();
     const refusal = { status, retryAfterMs, delayMs: group.delayMs } as const;
-    if (group.pace.refused(refusal, now, Math.random())) this.#records.savePace(group);
+    if (group.pace.refused(refusal, now, Math.random())) {
+      this.#records.savePace(group);
+      this.#trace?.held(group.key, status, group.pace.holdUntil);
+    }
     this.#politeness.paced(group, now);
   }
 
   failed(host: Host, error: FetchErrorBody, retryAfterMs: number): void {
     const { kind, message } = error;
+    host.failed++;
+    const status = kind === 'status' ? Number.parseInt(message, 10) : Number.NaN;
+    const at = clockMs();
+    host.last = Number.isNaN(status) ? { at, error: `${kind}: ${message}` } : { at, status };
     if (kind === 'status') this.answered(host, Number.parseInt(message, 10), retryAfterMs);
     if (kind !== 'dns' && kind !== 'connect' && kind !== 'timeout') return;
     const now = clockMs();

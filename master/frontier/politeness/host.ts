@@ -27,6 +27,20 @@ export type Manners = {
   readonly isRelayed?: boolean;
 };
 
+/** What an operator set for a host. */
+export type HostSetting = {
+  /** In place of the crawls' delay; a longer Crawl-delay still counts, and what answers taught. */
+  readonly delayMs?: number;
+  /** Nothing is fetched. */
+  readonly blocked?: true;
+};
+
+/** The last answer of a host, or why there was none; Unix time in ms. */
+type LastAnswer = { readonly at: number } & (
+  | { readonly status: number }
+  | { readonly error: string }
+);
+
 /** A crawl's queue on a host; `active` is false while the crawl is paused or at its limit. */
 export type HostClient = {
   readonly queue: TaskQueue;
@@ -79,6 +93,10 @@ export class Host implements HostName {
   group: Group;
   /** True: its group is being looked up, so none of its tasks may start. */
   isUnplaced = false;
+  setting: HostSetting | undefined;
+  last: LastAnswer | undefined;
+  /** Failed fetches since it is in memory. */
+  failed = 0;
   /** Tasks at slaves. */
   inFlight = 0;
   /** Refused tasks that are not yet stored as such. */
@@ -172,9 +190,10 @@ export class Group {
     if (this.#isIdle) this.#disagree();
     const crawlDelayMs = robots === undefined ? 0 : host.robots.crawlDelayMs(robots);
     const limitedMs = Math.min(crawlDelayMs, crawlDelayMaxMs ?? Number.POSITIVE_INFINITY);
-    this.baseMs = Math.max(this.baseMs, delayMs, limitedMs);
+    const wantedMs = host.setting?.delayMs ?? delayMs;
+    this.baseMs = Math.max(this.baseMs, wantedMs, limitedMs);
     this.perHost = Math.min(this.perHost, perHost);
-    this.follows &&= follows === true;
+    this.follows &&= follows === true && host.setting?.delayMs === undefined;
   }
 
   /** A crawl is gone, or has other settings. When no crawl is left, the last agreement applies

@@ -26,6 +26,7 @@ const refusedMax = 256;
 export function workDueAt(host: Host, now: number): number | undefined {
   const { breaker } = host;
   if (host.isUnplaced || host.refused >= refusedMax) return undefined;
+  if (host.setting?.blocked) return undefined;
   if (breaker.isProbing && host.inFlight > 0) return undefined;
   const robotsAt = host.robots.waitsUntil(now);
   let earliest: number | undefined;

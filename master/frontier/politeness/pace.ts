@@ -66,6 +66,13 @@ export class Pace {
     return Math.max(baseMs, Math.round(followedMs), this.#record.learnedMs);
   }
 
+  /** The operator ends the hold. Returns true if the record changes. */
+  goOn(): boolean {
+    if (this.#record.holdUntil === 0) return false;
+    this.#record = { ...this.#record, holdUntil: 0 };
+    return true;
+  }
+
   /** An answer, for example a page or a 404; it took `ms`, if that describes the host. Returns true
    *  if the record changes. */
   answered(ms: number | undefined, now: number): boolean {

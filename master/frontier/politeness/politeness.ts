@@ -66,6 +66,11 @@ export class Politeness {
     this.#events = listener;
   }
 
+  /** The hosts in memory. */
+  [Symbol.iterator](): IterableIterator<Host> {
+    return this.#hosts.values();
+  }
+
   get hostCount(): number {
     return this.#hosts.size;
   }

@@ -6,6 +6,7 @@
 import { clockMs } from '../../machine/clock.ts';
 import type { GroupCommit } from '../../store/group-commit.ts';
 import {
+  type BreakerRecord,
   decodeBreaker,
   decodePace,
   decodeRobots,
@@ -13,6 +14,8 @@ import {
   encodePace,
   encodeRobots,
   hostBytes,
+  type PaceRecord,
+  type RobotsRecord,
 } from '../../store/records.ts';
 import type { Change, Store } from '../../store/store.ts';
 import type { RobotsAnswer } from '../robots/gate.ts';
@@ -91,6 +94,31 @@ export class HostRecords {
     return tables
       .filter((table) => this.#store.has(table, hash))
       .map((table) => ({ table, key: hash, value: undefined }));
+  }
+
+  /** What is on record of a host, and of a group that is this host alone. */
+  look(hash: Buffer): {
+    readonly robots?: RobotsRecord | undefined;
+    readonly breaker?: BreakerRecord | undefined;
+    readonly pace?: PaceRecord | undefined;
+  } {
+    const now = clockMs();
+    const [robots, breaker, pace] = (['robots', 'breakers', 'paces'] as const).map((table) =>
+      this.#store.get(table, hash),
+    );
+    return {
+      robots: robots && decodeRobots(robots, now).record,
+      breaker: breaker && decodeBreaker(breaker, now),
+      pace: pace && decodePace(pace, now),
+    };
+  }
+
+  /** Lets a host that is not in memory be asked at once. Resolves when it is on the disk. */
+  async wake(hash: Buffer): Promise<void> {
+    const { pace } = this.look(hash);
+    const value = pace && encodePace({ ...pace, holdUntil: 0 }, clockMs());
+    const held: Change[] = value ? [{ table: 'paces', key: hash, value }] : [];
+    await this.#commits.written([...this.forgiving(hash), ...held]);
   }
 
   /** Deletes expired records, some rows at each call, in rounds. */

@@ -6,11 +6,13 @@ import { clockMs } from '../../machine/clock.ts';
 import type { Fingerprinter } from '../filter/fingerprint.ts';
 import type { Grouping } from './grouping.ts';
 import type { Group, Host } from './host.ts';
+import type { HostSettings } from './host-settings.ts';
 import type { HostSource, Places } from './politeness.ts';
 import type { HostRecords } from './records.ts';
 
 export class StoredHosts implements HostSource {
   readonly #records: HostRecords;
+  readonly #settings: HostSettings;
   readonly #grouping: Grouping;
   readonly #secret: Buffer;
   readonly #fingerprinter: Fingerprinter;
@@ -18,11 +20,13 @@ export class StoredHosts implements HostSource {
   /** `secret` keys the hashes, which `fingerprinter` makes. */
   constructor(
     records: HostRecords,
+    settings: HostSettings,
     grouping: Grouping,
     secret: Buffer,
     fingerprinter: Fingerprinter,
   ) {
     this.#records = records;
+    this.#settings = settings;
     this.#grouping = grouping;
     this.#secret = secret;
     this.#fingerprinter = fingerprinter;
@@ -41,6 +45,7 @@ export class StoredHosts implements HostSource {
   }
 
   met(host: Host, places: Places): void {
+    host.setting = this.#settings.of(host.key);
     this.#records.restore(host);
     if (host.isUnplaced) void this.#place(host, places);
   }

@@ -11,8 +11,9 @@
  * time is an argument.
  * Called by the politeness and the frontier. Source: RFC 9309, sections 2.3 and 2.4.
  */
+import type { HostRow } from '../../../shared/protocol.ts';
 import type { FetchErrorBody } from '../../../shared/requests.ts';
-import { type RobotsRecord, robotsKind, type TaskRecord } from '../../store/records.ts';
+import { kindNumbers, type RobotsRecord, type TaskRecord } from '../../store/records.ts';
 import { backOffMs, isLasting } from '../tasks/back-off.ts';
 import type { Task, TaskHome } from '../tasks/tasks.ts';
 import { robotsVerdict } from './access.ts';
@@ -91,6 +92,16 @@ export class RobotsGate implements ParsedHolder {
   /** Returns the sitemaps that the file names, as written; only while pages may be fetched. */
   sitemaps(token: string): readonly string[] {
     return this.#record.access === 'rules' ? this.#robots(token).sitemaps : [];
+  }
+
+  /** How it stands, for operators. */
+  standing(now: number): NonNullable<HostRow['robots']> {
+    const { access, askAt, error, isTrying } = this.#record;
+    if (this.#state === 'asking') return { state: 'asking' };
+    const reason = error === undefined ? {} : { reason: `${error.kind}: ${error.message}` };
+    if (this.#state === 'known' && now < askAt) return { state: access, until: askAt, ...reason };
+    if (isTrying && now < askAt) return { state: 'trying', until: Math.round(askAt), ...reason };
+    return { state: 'unknown' };
   }
 
   crawlDelayMs(token: string): number {
@@ -181,7 +192,7 @@ export class RobotsGate implements ParsedHolder {
       remove: () => {},
     };
     return {
-      kind: robotsKind,
+      kind: kindNumbers.robots,
       level: 0,
       url: this.#url,
       depth: 0,

@@ -48,6 +48,8 @@ const unparkReads = 128;
 /** Queues that one `rotate` checks, and the wait after which a host loses its place. */
 const rotatedQueues = 256;
 const waitMs = 5_000;
+/** Rows that are counted in one second, after a restart. */
+const countedRows = 10_000;
 
 /** The position at which the reading of a crawl continues. */
 type Round = {
@@ -64,7 +66,11 @@ export class TaskQueues {
   readonly #queuesMin: number;
   readonly #budget: TaskBudget;
   readonly #rounds = new Map<Crawl, Round>();
+  /** Finished crawls with tasks in the store: those of a page limit. They are in no round, so that
+   *  thousands of them cost nothing. */
+  readonly #resting = new Set<Crawl>();
   readonly #places = new Set<Place>();
+  readonly #uncounted = new Set<TaskQueue>();
   /** The queues that `rotate` checks next. */
   #rotation = this.#places.values();
 
@@ -86,6 +92,22 @@ export class TaskQueues {
     return [...this.#rounds.keys()].some(({ isRunning }) => isRunning);
   }
 
+  /** A crawl of an earlier master: its tasks are in the store. */
+  restored(crawl: Crawl): void {
+    if (crawl.isOpen) this.parked(crawl);
+    else if (crawl.state === 'finished' && crawl.open.waiting > 0) this.#resting.add(crawl);
+  }
+
+  /** The crawl has finished, and has no queue in memory. */
+  rest(crawl: Crawl): void {
+    if (this.#rounds.delete(crawl)) this.#resting.add(crawl);
+  }
+
+  /** The crawl has work again. */
+  #stir(crawl: Crawl): void {
+    if (this.#resting.delete(crawl)) this.parked(crawl);
+  }
+
   /** Records that a host of the crawl may be parked. */
   parked(crawl: Crawl): void {
     const round = this.#rounds.get(crawl);
@@ -95,6 +117,7 @@ export class TaskQueues {
 
   /** A task has reached the store. Returns its host if that has a queue now. */
   add(crawl: Crawl, name: HostName, record: TaskRecord, position: Position): Host | undefined {
+    this.#stir(crawl);
     let known = crawl.queues.get(mapKey(name.hash));
     if (known === undefined) {
       if (!this.#hasRoomFor(crawl)) {
@@ -114,6 +137,7 @@ export class TaskQueues {
     key: Buffer,
     position: Position & { readonly host: Buffer },
   ): Task | undefined {
+    this.#stir(crawl);
     const known = crawl.queues.get(mapKey(position.host));
     if (known !== undefined) return known.queue.find(position);
     const value = this.#rounds.has(crawl) ? this.#store.get('tasks', key) : undefined;
@@ -149,6 +173,16 @@ export class TaskQueues {
     }
   }
 
+  /** Counts some of the tasks that an earlier master left. Called about once a second. */
+  countWaiting(): void {
+    let left = countedRows;
+    for (const queue of this.#uncounted) {
+      left -= queue.countMore(left);
+      if (queue.isCounted) this.#uncounted.delete(queue);
+      if (left <= 0) return;
+    }
+  }
+
   /** Reads in hosts while there is room. Returns true if there may be more of them. */
   unpark(): boolean {
     for (let reads = 0; reads < unparkReads; ) {
@@ -165,6 +199,7 @@ export class TaskQueues {
 
   /** Re-evaluates all hosts of a crawl, whose tasks may now be handed out, or not. */
   wake(crawl: Crawl): void {
+    if (crawl.isOpen) this.#stir(crawl);
     const now = clockMs();
     for (const { host } of crawl.queues.values()) this.#politeness.wake(host, now);
   }
@@ -173,6 +208,7 @@ export class TaskQueues {
   leaveAll(crawl: Crawl): void {
     for (const place of [...crawl.queues.values()]) this.#leave(place);
     this.#rounds.delete(crawl);
+    this.#resting.delete(crawl);
   }
 
   /** True: a running crawl has hosts without room. */
@@ -218,6 +254,7 @@ export class TaskQueues {
     const [store, budget] = [this.#store, this.#budget];
     const queue = new TaskQueue({ crawl: crawl.id, host: hash, store, empty, budget });
     const made = { crawl, host, queue };
+    if (!queue.isCounted) this.#uncounted.add(queue);
     crawl.queues.set(mapKey(hash), made);
     this.#places.add(made);
     const manners = crawl.manners(url);
@@ -236,6 +273,7 @@ export class TaskQueues {
     const { crawl, host, queue } = place;
     crawl.queues.delete(mapKey(host.hash));
     this.#places.delete(place);
+    this.#uncounted.delete(queue);
     queue.close();
     this.#politeness.leave(host, crawl.id, clockMs());
   }

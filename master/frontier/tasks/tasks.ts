@@ -75,6 +75,9 @@ export class TaskQueue implements TaskHome {
   readonly #delayed = new Heap<Task>((a, b) => a.notBefore < b.notBefore);
   readonly #live = new Map<number, Task>();
   #loadedTo: Position;
+  /** Tasks in the store up to there; after a restart they are counted bit by bit. */
+  #count = 0;
+  #countedTo: Position;
 
   /** `empty`: nothing of this host is in the store yet. */
   constructor(options: {
@@ -90,10 +93,32 @@ export class TaskQueue implements TaskHome {
     this.#store = options.store;
     this.#budget = options.budget ?? new TaskBudget();
     this.#loadedTo = options.empty ? theEnd : theStart;
+    this.#countedTo = this.#loadedTo;
+  }
+
+  /** Tasks of this host, the leased ones included: at least as many while `isCounted` is false. */
+  get waiting(): number {
+    return this.#count;
+  }
+
+  get isCounted(): boolean {
+    return this.#countedTo === theEnd;
+  }
+
+  /** Counts up to `limit` further rows of the store. Returns their number. */
+  countMore(limit: number): number {
+    if (this.isCounted) return 0;
+    const rows = this.#readAfter(this.#countedTo, limit);
+    const last = rows.at(-1);
+    const parts = last && parseTaskKey(last.key);
+    this.#count += rows.length;
+    this.#countedTo = rows.length < limit || !parts ? theEnd : { rank: parts.rank, seq: parts.seq };
+    return rows.length;
   }
 
   /** Takes in a task that has reached the store. */
   add(record: TaskRecord, position: Position): void {
+    if (!isAfter(position, this.#countedTo)) this.#count++;
     // Beyond the window it is only in the store; and a refill may have read it already.
     if (isAfter(position, this.#loadedTo) || this.#live.has(position.seq)) return;
     this.#enqueue(this.#make(record, position));
@@ -136,6 +161,7 @@ export class TaskQueue implements TaskHome {
   }
 
   remove(task: Task): void {
+    if (!isAfter(task, this.#countedTo)) this.#count = Math.max(0, this.#count - 1);
     this.#forget(task);
   }
 
@@ -170,7 +196,7 @@ export class TaskQueue implements TaskHome {
   }
 
   #make(record: TaskRecord, { rank, seq }: Position, losses = 0): Task {
-    const { kind, level, url, depth, priority, attempts, notBefore } = record;
+    const { kind, level, url, depth, priority, attempts, notBefore, from } = record;
     const task: Task = {
       kind,
       level,
@@ -179,6 +205,7 @@ export class TaskQueue implements TaskHome {
       priority,
       attempts,
       notBefore,
+      from,
       queue: this,
       rank,
       seq,

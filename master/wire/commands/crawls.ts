@@ -1,6 +1,7 @@
-/** Verbs of operators: add, recrawl, list, pause, resume, cancel, buried, replay. Source:
- *  PROTOCOL.md [C-1]..[C-7], [C-20], [C-30], [C-31]. */
+/** Verbs of operators: add, recrawl, list, pause, resume, cancel, remove, rename, buried, failed,
+ *  replay. Source: PROTOCOL.md [C-1]..[C-7], [C-20], [C-30], [C-31], [C-40]..[C-42], [C-70]. */
 import { basename } from 'node:path';
+import { CommandError, ConfigError } from '../../../shared/errors.ts';
 import type { Replies } from '../../../shared/protocol.ts';
 import type { Requests } from '../../../shared/requests.ts';
 import type { Peer } from '../peer.ts';
@@ -20,18 +21,6 @@ export async function recrawl(
   request: Requests['crawl.recrawl'],
 ): Promise<Replies['crawl.recrawl']> {
   return await frontier.recrawl(request);
-}
-
-export function list({ frontier, peers }: CommandPorts): Replies['crawl.list'] {
-  return {
-    crawls: [...frontier.crawls].map((crawl) => crawl.status()),
-    sessions: peers.sessions.map(({ name, role, leases, proxies }) => ({
-      name,
-      role,
-      leases: leases.size,
-      ...(proxies.length > 0 && { proxies }),
-    })),
-  };
 }
 
 export async function pause(
@@ -69,12 +58,46 @@ export async function cancel(
   return {};
 }
 
+export async function remove(
+  { frontier, backups }: CommandPorts,
+  _peer: Peer,
+  { crawl, files = false }: Requests['crawl.remove'],
+): Promise<Replies['crawl.remove']> {
+  const { deleted, kept } = await backups.alone(() => frontier.remove(crawl, files));
+  return files ? { deleted: [...deleted], kept: [...kept] } : {};
+}
+
+export async function rename(
+  { frontier, backups }: CommandPorts,
+  _peer: Peer,
+  { crawl, to }: Requests['crawl.rename'],
+): Promise<Replies['crawl.rename']> {
+  await backups.alone(() => frontier.rename(crawl, to));
+  return {};
+}
+
 export function buried(
   { frontier }: CommandPorts,
   _peer: Peer,
   { crawl, after, limit }: Requests['crawl.buried'],
 ): Replies['crawl.buried'] {
   return frontier.crawls.buried(crawl, after, limit);
+}
+
+export async function failed(
+  { frontier, failures }: CommandPorts,
+  _peer: Peer,
+  { crawl, after, limit, kinds }: Requests['crawl.failed'],
+): Promise<Replies['crawl.failed']> {
+  try {
+    return await failures.page(frontier.crawls.named(crawl), { after, limit, kinds });
+  } catch (error) {
+    // A path does not leave the process.
+    if (!(error instanceof ConfigError)) throw error;
+    throw new CommandError('E_BAD_REQUEST', `the results of "${crawl}" cannot be read`, {
+      cause: error,
+    });
+  }
 }
 
 export async function replay(

@@ -5,8 +5,10 @@ import type { Request, Requests, Verb } from '../../../shared/requests.ts';
 import type { Peer } from '../peer.ts';
 import type { CommandPorts } from '../services.ts';
 import { backup } from './backup.ts';
+import { list } from './crawl-pages.ts';
 import * as crawls from './crawls.ts';
 import * as queues from './queues.ts';
+import * as slaves from './slaves.ts';
 import * as tasks from './tasks.ts';
 
 type Performed = Exclude<Verb, 'hello'>;
@@ -30,12 +32,20 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'proxy.state': tasks.proxies,
   'crawl.add': crawls.add,
   'crawl.recrawl': crawls.recrawl,
-  'crawl.list': crawls.list,
+  'crawl.list': list,
   'crawl.pause': crawls.pause,
   'crawl.resume': crawls.resume,
   'crawl.cancel': crawls.cancel,
+  'crawl.remove': crawls.remove,
+  'crawl.rename': crawls.rename,
   'crawl.buried': crawls.buried,
+  'crawl.failed': crawls.failed,
   'crawl.replay': crawls.replay,
+  'slave.state': slaves.state,
+  'slave.list': slaves.list,
+  'slave.drain': slaves.drain,
+  'host.list': ({ hosts }, _peer, request) => hosts.list(request),
+  'host.set': ({ hosts }, _peer, request) => hosts.set(request),
   backup,
   'queue.put': queues.put,
   'queue.get': queues.get,
@@ -43,14 +53,14 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'queue.size': queues.size,
 };
 
-/** Verbs of tasks and proxies are for slaves. [S-11]
+/** Verbs of tasks and proxies, and slave.state, are for slaves. [S-11]
  *  @throws CommandError (or rejects with it) the refusal for the peer. */
 export function perform(
   ports: CommandPorts,
   peer: Peer,
   request: Exclude<Request, Requests['hello']>,
 ): Promise<object> | object {
-  if (/^(task|proxy)\./.test(request.verb) && peer.role !== 'slave') {
+  if (/^(task\.|proxy\.|slave\.state$)/.test(request.verb) && peer.role !== 'slave') {
     throw new CommandError(
       'E_BAD_REQUEST',
       `${request.verb} is for slaves; say hello with the role slave`,

@@ -47,6 +47,7 @@ export async function report(
     links,
     packed: { result, images },
   } as const;
+  peer.record.fetched(said.result.error !== undefined);
   return { state: await frontier.report(claim, said) };
 }
 
@@ -79,6 +80,7 @@ export async function release(
   { task, lease, error, retryAfterMs, final }: Requests['task.release'],
 ): Promise<Replies['task.release']> {
   const claim = { holder: peer, id: lease, name: task };
+  if (error !== undefined) peer.record.fetched(true);
   const failed = error && { error, retryAfterMs, isFinal: final };
   return { state: await frontier.release(claim, failed) };
 }

@@ -1,0 +1,23 @@
+/** What the modules of subcommands share: how one is made, and where its master is. */
+import type { Command } from 'commander';
+import type { Joining } from '../../../shared/cli.ts';
+import type { MasterClient } from '../../../shared/client.ts';
+
+export type { Command } from 'commander';
+
+export type Values = Record<string, unknown>;
+
+/** The part of the options that all subcommands have. */
+export type Common = { readonly kind: 'ask'; readonly master: Joining; readonly json: boolean };
+
+export type AskMaker = {
+  /** A command with the flags that lead to a master, and --json. */
+  make(name: string, description: string): Command;
+  common(values: Values): Common;
+};
+
+/** Connects to the master. @throws ConfigError · AuthError */
+export type Join = () => Promise<MasterClient>;
+
+/** What a subcommand prints: `answer` with --json, else `text`. */
+export type Answer = { readonly text: string; readonly answer: unknown };

@@ -1,0 +1,54 @@
+/**
+ * What became of a crawl's seeds: how many there were, how many were answered, and why the others
+ * were not. A crawl of which no seed was answered has fetched nothing that its operator wanted, so
+ * the master says why, and lets it be started again.
+ */
+import type { SeedRecord } from '../../store/records.ts';
+
+/** Faults on record, so that a list of ten thousand seeds does not grow each commit. */
+const faultsMax = 5;
+const urlCharsMax = 512;
+
+export class SeedAnswers {
+  #admitted: number;
+  #answered: number;
+  readonly #faults: Map<string, string>;
+
+  constructor({ admitted, answered, faults }: Partial<SeedRecord> = {}) {
+    this.#admitted = admitted ?? 0;
+    this.#answered = answered ?? 0;
+    this.#faults = new Map(faults?.map(({ url, why }) => [url, why]));
+  }
+
+  admit(): void {
+    this.#admitted++;
+  }
+
+  answer(): void {
+    this.#answered++;
+  }
+
+  /** A seed brought no page. Returns whether that is one of the first, which are on record. */
+  fault(url: string, why: string): boolean {
+    const short = url.slice(0, urlCharsMax);
+    if (!this.#faults.has(short) && this.#faults.size >= faultsMax) return false;
+    this.#faults.set(short, why);
+    return true;
+  }
+
+  /** None was answered, and they are tried again: what was said of them no longer holds. */
+  clear(): void {
+    this.#admitted = 0;
+    this.#faults.clear();
+  }
+
+  /** True: there were seeds, all have ended, and none was answered. */
+  get isUnanswered(): boolean {
+    return this.#admitted > 0 && this.#answered === 0;
+  }
+
+  get record(): SeedRecord {
+    const faults = [...this.#faults].map(([url, why]) => ({ url, why }));
+    return { admitted: this.#admitted, answered: this.#answered, faults };
+  }
+}

@@ -1,0 +1,130 @@
+/**
+ * Searches `pages.jsonl` of a crawl for lines that hold a text: in blocks of bounded size, from any
+ * line on. A file may have a hundred million lines, so a caller asks again from where the last
+ * search has ended; nothing is kept open in between.
+ *
+ * Files that were rotated come first, in the order of their dates: the file that is written is
+ * always the last part, also when it becomes a dated one between two searches.
+ */
+import { type FileHandle, open, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileNames } from '../sinks/files.ts';
+
+/** The beginning of a line: the number of the part, and a byte of it. */
+export type Spot = { readonly part: number; readonly at: number };
+export const firstSpot: Spot = { part: 0, at: 0 };
+
+type FoundLine = {
+  /** Without its line feed. */
+  readonly text: string;
+  /** Where the next line begins. */
+  readonly next: Spot;
+};
+
+type Wanted = {
+  /** The lines must hold this text, as JSON writes it. */
+  readonly needle: string;
+  readonly from: Spot;
+  /** About how much is read. */
+  readonly bytesMax: number;
+  /** Lines found at most. */
+  readonly linesMax: number;
+  /** Bytes of the last part that count: the rest may be cut. Default: all. */
+  readonly lastBytes?: number;
+};
+
+type Search = {
+  readonly lines: readonly FoundLine[];
+  /** Where the next search begins. */
+  readonly next: Spot;
+  /** There is nothing behind `next` for now. */
+  readonly isEnd: boolean;
+  /** The last part is not there. */
+  readonly isMissing: boolean;
+};
+
+const chunkBytes = 1 << 20;
+/** No line that the master writes is longer. */
+const lineBytesMax = 64 << 20;
+const lineFeed = 10;
+const datedFile = /^pages-\d{8}T\d{6}Z[\w.-]*\.jsonl$/;
+
+/** @throws Error of the file system: a file is there and cannot be read */
+export async function searchLines(folder: string, wanted: Wanted): Promise<Search> {
+  const { from, bytesMax, linesMax, lastBytes = Number.POSITIVE_INFINITY } = wanted;
+  const needle = Buffer.from(wanted.needle);
+  const parts = await partsOf(folder);
+  const lines: FoundLine[] = [];
+  let { part, at } = from;
+  let left = bytesMax;
+  for (; part < parts.length; part++, at = 0) {
+    const isLast = part === parts.length - 1;
+    const file = await opened(join(folder, parts[part] ?? ''));
+    if (file === undefined) return { lines, next: { part, at }, isEnd: true, isMissing: true };
+    try {
+      while (true) {
+        if (left <= 0 || lines.length >= linesMax) {
+          return { lines, next: { part, at }, isEnd: false, isMissing: false };
+        }
+        const block = await wholeLines(file, at, isLast ? lastBytes : Number.POSITIVE_INFINITY);
+        if (block.length === 0) break;
+        const taken = matching(block, needle, linesMax - lines.length, (end) => {
+          return { part, at: at + end };
+        });
+        lines.push(...taken.lines);
+        at += taken.bytes;
+        left -= taken.bytes;
+      }
+    } finally {
+      await file.close();
+    }
+    if (isLast) break;
+  }
+  return { lines, next: { part, at }, isEnd: true, isMissing: false };
+}
+
+/** The dated files, and the one that is written, which need not be there. */
+async function partsOf(folder: string): Promise<string[]> {
+  const names = await readdir(folder).catch(() => []);
+  return [...names.filter((name) => datedFile.test(name)).sort(), fileNames.pages];
+}
+
+async function opened(path: string): Promise<FileHandle | undefined> {
+  try {
+    return await open(path, 'r');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/** The lines that end between `at` and `end`: about a chunk of them, or a longer one; none: there
+ *  are no more. */
+async function wholeLines(file: FileHandle, at: number, end: number): Promise<Buffer> {
+  for (let bytes = chunkBytes; bytes <= lineBytesMax; bytes *= 2) {
+    const wanted = Math.max(0, Math.min(bytes, end - at));
+    const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(wanted), 0, wanted, at);
+    const last = buffer.subarray(0, bytesRead).lastIndexOf(lineFeed);
+    if (last >= 0) return buffer.subarray(0, last + 1);
+    if (bytesRead < bytes) break;
+  }
+  return Buffer.alloc(0);
+}
+
+/** The first lines of a block that hold the needle, and the bytes that were searched. */
+function matching(
+  block: Buffer,
+  needle: Buffer,
+  linesMax: number,
+  spotOf: (end: number) => Spot,
+): { lines: FoundLine[]; bytes: number } {
+  const lines: FoundLine[] = [];
+  for (let at = block.indexOf(needle); at >= 0; ) {
+    const begin = block.lastIndexOf(lineFeed, at) + 1;
+    const end = block.indexOf(lineFeed, at);
+    lines.push({ text: block.toString('utf8', begin, end), next: spotOf(end + 1) });
+    if (lines.length >= linesMax) return { lines, bytes: end + 1 };
+    at = block.indexOf(needle, end + 1);
+  }
+  return { lines, bytes: block.length };
+}

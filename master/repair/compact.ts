@@ -1,0 +1,187 @@
+/**
+ * `compact`: gives the file system back what a store no longer uses. LMDB keeps the pages that
+ * removed rows leave and uses them again, so its file never gets smaller.
+ *
+ *     store.compact/  all rows, copied --> checked, on the disk --> renamed over the store
+ *
+ * The store is the old file or the new one, whole, whenever the process is killed. The rows are
+ * copied in their order by ourselves, which fills the pages. LMDB's own compacting copy keeps
+ * half-empty pages, and the writer of lmdb-js aborts on its free list.
+ */
+import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
+import { DataFolder } from '../machine/data-folder.ts';
+import { freeBytesOf, megabytes } from '../machine/disk-room.ts';
+import { openLmdbStore, storeFile } from '../store/lmdb.ts';
+import { afterPrefix } from '../store/records.ts';
+import { type Change, type Range, type Store, type Table, tables } from '../store/store.ts';
+import { hasSum } from '../store/sums.ts';
+import { checkStore, refuseDamagedStore } from './check.ts';
+import { current, freePages, StoreFile } from './pages.ts';
+
+/** Keys that are read at once. */
+const keysMax = 5_000;
+/** Rows and bytes of one commit. */
+const batchRows = 50_000;
+const batchBytes = 16 << 20;
+/** Left over for others. */
+const spareBytes = 64e6;
+/** Longer than any key. */
+const allKeys = { from: Buffer.from([0]), to: afterPrefix(Buffer.alloc(480, 0xff)) };
+
+export type Compacted = {
+  /** Bytes that the file takes on the disk. */
+  readonly before: number;
+  readonly after: number;
+};
+
+/** While no master runs. @throws ConfigError what the operator has to do */
+export async function compact(options: {
+  readonly dataFolder: string;
+  readonly outFolder: string;
+}): Promise<Compacted> {
+  const { dataFolder, outFolder } = options;
+  const path = storeFile(join(dataFolder, 'store'));
+  if (!existsSync(path)) throw new ConfigError(`there is no store in ${dataFolder}: see --data`);
+  const folder = DataFolder.open(dataFolder);
+  try {
+    forgetUnfinished(dataFolder);
+    refuseDamagedStore(path, outFolder);
+    return await compactStore(dataFolder);
+  } finally {
+    folder.close();
+  }
+}
+
+/** Deletes what a compaction left that was killed. */
+export function forgetUnfinished(dataFolder: string): void {
+  rmSync(unfinishedIn(dataFolder), { recursive: true, force: true });
+}
+
+/** Compacts a store that is whole, and that nobody uses. @throws ConfigError, StoreError the store
+ *  is as it was */
+export async function compactStore(dataFolder: string): Promise<Compacted> {
+  const path = storeFile(join(dataFolder, 'store'));
+  const unfinished = unfinishedIn(dataFolder);
+  const before = bytesOf(path);
+  const wanted = usedBytes(path);
+  const free = freeBytesOf(dataFolder);
+  if (free < wanted + spareBytes) {
+    throw new ConfigError(
+      `the compacted store needs ${megabytes(wanted + spareBytes)} MB under ${dataFolder}, and ` +
+        `${megabytes(free)} MB are free; free some space`,
+    );
+  }
+  const made = storeFile(unfinished);
+  try {
+    await copyTo(unfinished, dirname(path));
+    synced(made);
+    const damage = checkStore(made);
+    if (damage !== undefined) throw new ConfigError(`the compacted store is damaged (${damage})`);
+  } catch (error) {
+    forgetUnfinished(dataFolder);
+    if (!(error instanceof StoreError)) throw error;
+    throw new ConfigError(`${messageOf(error)}; the store is as it was`, error);
+  }
+  // It describes the readers of a file, and none is open.
+  rmSync(`${path}-lock`, { force: true });
+  renameSync(made, path);
+  synced(dirname(path));
+  forgetUnfinished(dataFolder);
+  return { before, after: bytesOf(path) };
+}
+
+/** Copies all rows of the store in the folder `from`. @throws ConfigError, StoreError */
+async function copyTo(to: string, from: string): Promise<void> {
+  const source = await openLmdbStore(from);
+  try {
+    const target = await openLmdbStore(to);
+    try {
+      for (const table of tables) await copyTable(table, source, target);
+    } finally {
+      await target.close();
+    }
+  } finally {
+    await source.close();
+  }
+}
+
+async function copyTable(table: Table, source: Store, target: Store): Promise<void> {
+  let changes: Change[] = [];
+  let bytes = 0;
+  const flush = async () => {
+    await target.commit(changes);
+    changes = [];
+    bytes = 0;
+  };
+  let copied = 0;
+  for (const keys of keysIn(source, table)) {
+    for (const key of keys) {
+      const value = hasSum(table) ? source.get(table, key) : Buffer.alloc(0);
+      if (value === undefined) throw new ConfigError(`a row of ${table} cannot be read`);
+      changes.push({ table, key, value });
+      bytes += value.length;
+      if (bytes >= batchBytes) await flush();
+    }
+    copied += keys.length;
+    if (changes.length >= batchRows) await flush();
+  }
+  await flush();
+  let count = 0;
+  for (const keys of keysIn(target, table)) count += keys.length;
+  if (count !== copied) throw new ConfigError(`rows of ${table} were not copied`);
+}
+
+/** All keys of a table, some at a time. */
+function* keysIn(store: Store, table: Table): Generator<Buffer[]> {
+  for (let range: Range = { ...allKeys, limit: keysMax }; ; ) {
+    const keys = store.keys(table, range);
+    const last = keys.at(-1);
+    if (last === undefined) return;
+    yield keys;
+    range = { ...range, from: last, after: true };
+  }
+}
+
+function unfinishedIn(dataFolder: string): string {
+  return join(dataFolder, 'store.compact');
+}
+
+/** Bytes of the pages in use: a compacted store has at most as many. */
+function usedBytes(path: string): number {
+  const file = new StoreFile(path);
+  try {
+    const [a, b] = file.metas();
+    if (a === undefined || b === undefined) return file.bytes;
+    const meta = current(a, b);
+    let free = 0;
+    file.read({
+      tree: meta.free,
+      meta,
+      used: new Uint8Array(meta.end),
+      isNumeric: true,
+      onDamage: () => {},
+      take: (_keys, _keyAt, _keyBytes, values, valueAt, valueBytes) => {
+        free += freePages(values.subarray(valueAt, valueAt + valueBytes))?.length ?? 0;
+      },
+    });
+    return (meta.end - free) * 4096;
+  } finally {
+    file.close();
+  }
+}
+
+function bytesOf(path: string): number {
+  return statSync(path).blocks * 512;
+}
+
+/** Puts a file or folder on the disk. */
+function synced(path: string): void {
+  const file = openSync(path, 'r');
+  try {
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+}

@@ -1,0 +1,60 @@
+/** Verbs about slaves: what they say of themselves, their list, and drain. Source: PROTOCOL.md
+ *  [T-70], [C-74], [C-75]. */
+import { CommandError } from '../../../shared/errors.ts';
+import type { Replies, SlaveRow } from '../../../shared/protocol.ts';
+import type { Requests } from '../../../shared/requests.ts';
+import type { Peer } from '../peer.ts';
+import type { CommandPorts } from '../services.ts';
+
+export function state(
+  _ports: CommandPorts,
+  peer: Peer,
+  { verb: _, id: __, ...said }: Requests['slave.state'],
+): Replies['slave.state'] {
+  peer.record.state = said;
+  return {};
+}
+
+export function list(
+  { peers }: CommandPorts,
+  _peer: Peer,
+  { after = -1, limit }: Requests['slave.list'],
+): Replies['slave.list'] {
+  const slaves = peers.sessions
+    .filter(({ role, id }) => role === 'slave' && id > after)
+    .sort((a, b) => a.id - b.id);
+  const page = slaves.slice(0, limit);
+  const last = page.at(-1);
+  const isMore = last !== undefined && slaves.length > page.length;
+  return { slaves: page.map(rowOf), ...(isMore && { next: last.id }) };
+}
+
+/** Lets slaves finish what they have, and leave for good: those of that name, and the processes of
+ *  one that was started with --processes. */
+export function drain(
+  { peers }: CommandPorts,
+  _peer: Peer,
+  { slave }: Requests['slave.drain'],
+): Replies['slave.drain'] {
+  const slaves = peers.sessions.filter(({ role }) => role === 'slave');
+  const isProcess = (name: string) =>
+    name.startsWith(`${slave}.`) && /^\.\d+$/.test(name.slice(slave.length));
+  const named = slaves.filter(({ name }) => name === slave || isProcess(name));
+  if (named.length === 0) {
+    throw new CommandError('E_BAD_REQUEST', `no slave "${slave}" is connected; see slaves`);
+  }
+  for (const peer of named) peer.drain();
+  return { slaves: named.map(rowOf) };
+}
+
+function rowOf(peer: Peer): SlaveRow {
+  const { id, name, peer: address, slots, leases, takes, proxies, record } = peer;
+  const { since, state: said, isDraining, errors, fetchesPerS } = record;
+  return {
+    ...{ session: id, name, address, since, slots, leases: leases.size, fetchesPerS, errors },
+    ...(takes === 'probes' && { takes }),
+    ...said,
+    ...(proxies.length > 0 && { proxies }),
+    ...(isDraining && { draining: true as const }),
+  };
+}

@@ -1,0 +1,54 @@
+/**
+ * What the master notes of a session for `slaves`: since when it is there, what it said of itself,
+ * and its reports. Pure but for its default clocks.
+ */
+import type { Requests } from '../../shared/requests.ts';
+
+type SlaveState = Omit<Requests['slave.state'], 'verb' | 'id'>;
+
+type Bucket = { readonly at: number; count: number };
+
+const bucketMs = 5_000;
+const windowMs = 60_000;
+
+export class SlaveRecord {
+  /** Unix time in ms. */
+  readonly since = Date.now();
+  /** As it last said; undefined: it is of a version that says nothing. */
+  state: SlaveState | undefined;
+  /** It was told to leave. */
+  isDraining = false;
+  /** Fetches that failed, definitely or not. */
+  errors = 0;
+  readonly #now: () => number;
+  readonly #begin: number;
+  /** Reports of the last minute. */
+  #buckets: Bucket[] = [];
+
+  /** `now` returns ms, of a clock that does not jump. */
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+    this.#begin = now();
+  }
+
+  /** It has ended a fetch. */
+  fetched(isError: boolean): void {
+    if (isError) this.errors++;
+    const now = this.#now();
+    const last = this.#buckets.at(-1);
+    if (last !== undefined && now - last.at < bucketMs) last.count++;
+    else this.#buckets = [...this.#recent(now), { at: now, count: 1 }];
+  }
+
+  /** Over the last minute. */
+  get fetchesPerS(): number {
+    const now = this.#now();
+    const count = this.#recent(now).reduce((sum, bucket) => sum + bucket.count, 0);
+    const spanMs = Math.min(windowMs, now - this.#begin);
+    return spanMs <= 0 ? 0 : (count * 1_000) / spanMs;
+  }
+
+  #recent(now: number): Bucket[] {
+    return this.#buckets.filter(({ at }) => now - at < windowMs);
+  }
+}

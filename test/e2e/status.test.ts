@@ -1,0 +1,89 @@
+/** `status` of many crawls: what it lists, in which order, and what it says of their speed. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { flatSite } from '../../selftest/site.ts';
+import type { Replies } from '../../shared/protocol.ts';
+import { Cluster } from '../support/cluster.ts';
+import { siteFor } from '../support/parts.ts';
+
+const timeout = 60_000;
+
+/** The crawls that a text of `status` lists, in their order. */
+function listed(text: string): string[] {
+  const [table = ''] = text.split('\n\n');
+  return table
+    .split('\n')
+    .slice(1)
+    .map((line) => line.split(/ {2,}/))
+    .filter((cells) => cells.length > 4)
+    .map(([name = '']) => name);
+}
+
+describe('status', { concurrency: 2 }, () => {
+  test('status: open crawls come first, and of many others their number', {
+    timeout,
+  }, async (t) => {
+    const cluster = new Cluster(t);
+    await cluster.master([]);
+    const client = await cluster.connect();
+    t.after(() => client.close());
+    const names = Array.from({ length: 30 }, (_, i) => `c${String(i).padStart(2, '0')}`);
+    const made = async (crawl: string) => {
+      await client.request('crawl.add', { crawl, seeds: ['http://127.0.0.1:1/'] });
+    };
+    for (const name of names) await made(name);
+    const cancelled = names.filter((_, i) => i % 10 !== 5);
+    const open = ['c05', 'c15', 'c25'];
+    for (const crawl of cancelled.slice(0, 20)) await client.request('crawl.cancel', { crawl });
+    const few = listed(await cluster.ask('status'));
+    assert.deepEqual(few.slice(10), cancelled.slice(0, 20));
+    for (const crawl of cancelled.slice(20)) await client.request('crawl.cancel', { crawl });
+    const text = await cluster.ask('status');
+    assert.deepEqual(listed(text), open);
+    assert.match(text, /^27 ended; list them with --all$/m);
+    assert.deepEqual(listed(await cluster.ask('status', '--all')), [...open, ...cancelled]);
+    assert.deepEqual(listed(await cluster.ask('status', '--state', 'cancelled')), cancelled);
+    assert.deepEqual(listed(await cluster.ask('status', '--crawl', 'c07')), ['c07']);
+    const newest = listed(await cluster.ask('status', '--sort', 'started'));
+    assert.deepEqual(newest, open.toReversed());
+    await assert.rejects(cluster.ask('status', '--state', 'gone'), /exit code 2: .*--state/);
+    await assert.rejects(cluster.ask('status', '--crawl', 'gone'), /no crawl "gone"/);
+    const json = JSON.parse(await cluster.ask('status', '--json')) as Replies['crawl.list'];
+    assert.equal(json.crawls.length, 30);
+    assert.deepEqual(json.counts, { running: 3, cancelled: 27 });
+  });
+
+  test('status: rates, and a time that knows the delay of the slowest host', {
+    timeout,
+  }, async (t) => {
+    const site = await siteFor(t, flatSite(2_000));
+    const cluster = new Cluster(t);
+    const master = await cluster.master([site.url, '--delay', '100', '--per-host', '1']);
+    cluster.slave();
+    const first = await cluster.connect();
+    let requests = 20;
+    for (let etaMs: number | undefined; etaMs === undefined; requests += 10) {
+      await site.requested(requests);
+      ({ etaMs } = (await first.request('crawl.list', {})).crawls[0]?.rates ?? {});
+    }
+    await first.close();
+    const text = await cluster.ask('status');
+    const [, rate, , left] =
+      /^default: ([\d.]+) pages\/s, ([\d.]+) MB\/s over the last minute, about (\d+) s left$/m.exec(
+        text.replace(/about (\d+) min left/, (_, min) => `about ${Number(min) * 60} s left`),
+      ) ?? [];
+    assert.ok(Number(rate) > 1 && Number(rate) < 11, text);
+    // 2,000 pages at 100 ms; it cannot be less, whatever the first second looked like.
+    assert.ok(Number(left) >= 120 && Number(left) < 1_000, text);
+    // After a restart, the waiting URLs of the host are counted again.
+    const listen = cluster.address;
+    await master.kill('SIGKILL');
+    await cluster.master([], { listen });
+    await site.requested(requests + 30);
+    const client = await cluster.connect();
+    t.after(() => client.close());
+    const { crawls } = await client.request('crawl.list', {});
+    const { waiting = 0, rates } = crawls[0] ?? {};
+    assert.ok(Number(rates?.etaMs) >= (waiting - 20) * 100, JSON.stringify(crawls));
+  });
+});
