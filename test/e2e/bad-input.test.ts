@@ -426,7 +426,7 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
     'exit-when-done',
   ].concat(
     ['auth-digest', 'tls', 'tls-cert', 'tls-key', 'connections', 'connections-per-address'],
-    ['only', 'seeds', 'queues', 'durable-put', 'politeness-group', 'disk-reserve'],
+    ['compact', 'only', 'seeds', 'queues', 'durable-put', 'politeness-group', 'disk-reserve'],
     ['memory-limit', 'recent-urls', 'status-every', 'json-logs', 'log-level', ...crawl],
   );
   const join = ['master', 'authkey-file', 'tls', 'no-tls', 'tls-ca'];
@@ -443,7 +443,10 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
       ['master.js', 'recrawl'],
       [...ask, 'as', 'pages', ...crawl],
     ],
-    [['master.js', 'status'], ask],
+    [
+      ['master.js', 'status'],
+      [...ask, 'crawl', 'state', 'sort', 'all'],
+    ],
     [['master.js', 'pause'], ask],
     [
       ['master.js', 'resume'],
@@ -465,7 +468,7 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
       const expected = [...options, 'help', ...(command.length === 1 ? ['version'] : [])];
       assert.deepEqual(listed.toSorted(), expected.toSorted(), 'each once, and no other');
       for (const entry of entriesOf(help.stdout)) {
-        if (/ -h| -V|--config|--include|--exclude|--url <|--replay|--json |--as /.test(entry))
+        if (/ -h| -V|--config|--include|--exclude|--url <|--replay|--json |--as |--state|--sort|show only/.test(entry))
           continue;
         assert.match(entry, /default|ORB_AUTHKEY/, `${entry} has no default`);
       }
