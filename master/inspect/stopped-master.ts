@@ -72,7 +72,11 @@ export class StoppedMaster {
   *crawls(): Generator<CrawlRecord> {
     const range = { from: crawlKey(0), to: afterPrefix(crawlKey(2 ** 32 - 1)) };
     for (const rows of batches(this.store, 'crawls', range, batchRows)) {
-      for (const { value } of rows) yield decodeCrawl(value);
+      for (const { value } of rows) {
+        const record = decodeCrawl(value);
+        // A removed one has rows until they are erased.
+        if (record.removal === undefined) yield record;
+      }
     }
   }
 

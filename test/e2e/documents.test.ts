@@ -49,8 +49,11 @@ const notRun: readonly [pattern: RegExp, why: string][] = [
   ...(hasJq() ? [] : [[/^jq /, 'jq is not installed'] as [RegExp, string]]),
 ];
 
-const asking =
-  /^(?:cat urls\.txt \| )?node master\.js (add|status|pause|resume|cancel|remove|rename|rotate|buried|recrawl|backup)\b/;
+const verbs = [
+  ...['add', 'status', 'hosts', 'host', 'slaves', 'failed', 'pause', 'resume', 'cancel'],
+  ...['remove', 'rename', 'buried', 'recrawl', 'backup'],
+];
+const asking = new RegExp(`^(?:cat urls\\.txt \\| )?node master\\.js (${verbs.join('|')})\\b`);
 const serving = /^(ORB_\w+=\S+ )*node master\.js(?! [a-z]+\b(?!:))/;
 const joins = /^(node slave\.js|python3 examples\/python\/crawl_worker\.py)\b/;
 const onResults = /^(jq|wc|grep|node master\.js (repair|compact))\b/;

@@ -8,6 +8,7 @@ import { type CrawlState, crawlStates } from '../../../shared/crawl.ts';
 import { CommandError } from '../../../shared/errors.ts';
 import type { CrawlStatus, Replies } from '../../../shared/protocol.ts';
 import { requestSchemas } from '../../../shared/requests.ts';
+import { visible } from '../../../shared/visible.ts';
 import { duration, number, slavesText } from '../../machine/progress.ts';
 import { crawlName } from '../crawl-options.ts';
 import type { Answer, AskMaker, Command, Values } from './asking.ts';
@@ -161,8 +162,9 @@ function statusText({
       lines.push(`${name}: ${hosts} blocked (${urls} there): run host with --unblock, see hosts`);
     }
     if (failed > 0) lines.push(`${name}: failed by kind: ${byName({ ...errors, ...statuses })}`);
-    for (const text of Object.values(examples)) lines.push(`${name}:   for example ${text}`);
-    if (ending !== undefined) lines.push(`${name}: ${ending.text}`);
+    for (const text of Object.values(examples))
+      lines.push(visible(`${name}:   for example ${text}`));
+    if (ending !== undefined) lines.push(visible(`${name}: ${ending.text}`));
     if (Object.keys(skipped).length > 0) lines.push(`${name}: links skipped: ${byName(skipped)}`);
   }
   if (removing !== undefined) lines.push(removingText(removing));
