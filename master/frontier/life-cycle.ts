@@ -247,7 +247,7 @@ export class LifeCycle implements ResultListener<Crawl> {
     crawl.release();
     dispatcher.cancel(crawl.id);
     crawls.queues.leaveAll(crawl);
-    crawl.books.open.drop();
+    crawl.books.dropped();
     const forgotten = crawl.filter.forget();
     await this.#save(crawl);
     await forgotten;

@@ -15,6 +15,7 @@
  *     https-hosts  CPU of a slave a page on 500 to 4,000 https hosts, and on http hosts
  *     patterns  what --include and --exclude cost a link
  *     known     memory and restart time with 1 M and 10 M known URLs (some minutes)
+ *     many-crawls  thousands of crawls that are over: start, memory, removal, compaction
  *     fill      a store that grows to 6 M URLs: rate, bytes on the device, memory (some minutes)
  *
  * cost crawls the sites of BENCH_URL (parted by spaces), slow that of BENCH_SLOW_URL; by default
@@ -32,6 +33,7 @@ import { fill } from './fill.ts';
 import { guessers } from './guessers.ts';
 import { heavy } from './heavy.ts';
 import { httpsHosts } from './https-hosts.ts';
+import { manyCrawls } from './many-crawls.ts';
 import { anonymousBytes, childrenCpuMs, count, cpuMs, median, pause, say } from './measure.ts';
 import { overload } from './overload.ts';
 import { patterns } from './patterns.ts';
@@ -290,6 +292,7 @@ const parts = {
   'https-hosts': httpsHosts,
   patterns,
   known,
+  'many-crawls': manyCrawls,
   fill,
 };
 const chosen = process.argv.slice(2);
