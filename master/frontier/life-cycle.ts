@@ -247,7 +247,6 @@ export class LifeCycle implements ResultListener<Crawl> {
     crawl.release();
     dispatcher.cancel(crawl.id);
     crawls.queues.leaveAll(crawl);
-    crawl.books.dropped();
     const forgotten = crawl.filter.forget();
     await this.#save(crawl);
     await forgotten;

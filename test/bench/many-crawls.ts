@@ -3,8 +3,8 @@
  * removed, and one more with many rows. Measured: the start, memory, `status`, acknowledgements of
  * another crawl while rows are erased, and the store after `compact` beside a fresh one.
  *
- * BENCH_CRAWLS is the number of crawls (default 1,000), BENCH_ROWS that of the rows of the large one
- * (default 400,000), BENCH_FOLDER a folder on the disk to measure.
+ * BENCH_CRAWLS is the number of crawls (default 1,000), BENCH_ROWS that of the rows of the large
+ * one (default 400,000), BENCH_FOLDER a folder on the disk to measure.
  */
 import { once } from 'node:events';
 import { statSync } from 'node:fs';

@@ -218,3 +218,23 @@ for (const [args, why] of skipped) {
     assert.match(output, why);
   });
 }
+
+test('endings: the ledger adds up, and names what became of every URL', { timeout }, async (t) => {
+  const proxy = await webFor(t, {
+    'example.org/': page('/1', '/gone', '/moved', '/file', 'http://[/', 'http://other.org/'),
+    'example.org/1': page(),
+    'example.org/moved': redirect('/1'),
+    'example.org/file': answer(200, { 'content-type': 'application/pdf' }),
+  });
+  const { exit, cluster } = await crawled(new Cluster(t), proxy, ['http://example.org/']);
+  assert.equal(exit.code, 0);
+  const master = await cluster.master([]);
+  const said = await cluster.ask('status', '--ledger');
+  await master.kill('SIGTERM');
+  const [head = '', row = ''] = said.split('\n');
+  const cells = row.split(/ +/);
+  const of = Object.fromEntries(head.split(/ +/).map((name, i) => [name, cells[i]]));
+  const { admitted, pages, redirects, others, failed } = of;
+  assert.deepEqual([admitted, pages, redirects, others, failed], ['5', '2', '1', '1', '1'], said);
+  assert.match(said, /beside it: .*host 1/);
+});

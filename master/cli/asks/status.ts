@@ -23,11 +23,16 @@ export type StatusAsk = {
   readonly states: readonly CrawlState[] | undefined;
   readonly sort: Sort | undefined;
   readonly all: boolean;
+  readonly ledger: boolean;
 };
 
 /** Ended crawls that are listed without being asked for. */
 const endedShownMax = 20;
 const pageLimit = 1_000;
+const ledgerColumns = [
+  ...(['admitted', 'waiting', 'pages', 'redirects', 'others', 'failed', 'excluded'] as const),
+  ...(['buried', 'dropped', 'replayed'] as const),
+] as const;
 const openStates = ['running', 'paused', 'held'] as const;
 const endedStates = ['finished', 'cancelled'] as const;
 
@@ -46,7 +51,8 @@ export function statusCommand(
       `show only crawls in these states: ${crawlStates.join(', ')}`,
       (text) => statesIn(text, undefined),
     )
-    .option('--all', 'list all crawls that have ended, too', false);
+    .option('--all', 'list all crawls that have ended, too', false)
+    .option('--ledger', 'show what became of every URL, by kind of task', false);
   command.addOption(
     command
       .createOption('--sort <field>', 'order of the crawls; open ones always come first')
@@ -59,6 +65,7 @@ export function statusCommand(
       states: values['state'] as StatusAsk['states'],
       sort: values['sort'] as Sort | undefined,
       all: values['all'] === true,
+      ledger: values['ledger'] === true,
     }),
   );
 }
@@ -74,7 +81,8 @@ export async function askStatus(
   const crawls = sorted(found.crawls, ask.sort);
   const { sessions, removing, counts: byState = {} } = found;
   const answer = { crawls, sessions, counts: byState, ...(removing && { removing }) };
-  return { text: statusText({ ...answer, ended: found.ended }), answer };
+  const text = ask.ledger ? ledgerText(crawls) : statusText({ ...answer, ended: found.ended });
+  return { text, answer };
 }
 
 /** `ended`: those that are not listed. */
@@ -175,6 +183,25 @@ function statusText({
       const until = forMs > 0 ? `set aside for ${Math.ceil(forMs / 1000)} s` : 'will be retried';
       lines.push(`    proxy ${proxy} ${until}: ${reason}`);
     }
+  }
+  return lines.join('\n');
+}
+
+/** A row for each kind of task; `admitted` is the sum of what follows it, up to `dropped`. */
+function ledgerText(crawls: readonly CrawlStatus[]): string {
+  const head = ['crawl', 'kind', ...ledgerColumns];
+  const rows = crawls.flatMap(({ name, ledger }) => {
+    if (ledger === undefined) return [[name, 'not counted: of an older version, or repaired']];
+    return Object.entries(ledger).map(([kind, row]) => {
+      return [name, kind, ...ledgerColumns.map((column) => number(row[column]))];
+    });
+  });
+  if (rows.length === 0) return 'no crawls';
+  const lines = table([head, ...rows]);
+  for (const { name, aliases, malformed, skipped } of crawls) {
+    const beside = { aliases, ...skipped, malformed };
+    const shown = Object.entries(beside).filter(([, count]) => count > 0);
+    if (shown.length > 0) lines.push(`${name}: beside it: ${byName(Object.fromEntries(shown))}`);
   }
   return lines.join('\n');
 }
