@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { flatSite } from '../../selftest/site.ts';
-import { Cluster, root } from '../support/cluster.ts';
+import { Cluster, type Program, root } from '../support/cluster.ts';
 import { siteFor } from '../support/parts.ts';
 import { gone, treeOf, until } from '../support/process-tree.ts';
 import { noTerminal, Terminal } from '../support/terminal.ts';
@@ -50,6 +50,16 @@ test('terminal: the status block follows its size, from 40 columns up', {
   await gone(pids);
 });
 
+/** What was painted before a stop may still be on its way through the terminal. Returns the length
+ *  of the output when nothing came for a while. */
+async function settled(program: Program): Promise<number> {
+  for (let length = -1; length !== program.output.length; ) {
+    length = program.output.length;
+    await sleep(250);
+  }
+  return program.output.length;
+}
+
 test('terminal: Ctrl-Z stops all of it, and fg goes on without losing a lease', {
   timeout,
   skip,
@@ -69,7 +79,7 @@ test('terminal: Ctrl-Z stops all of it, and fg goes on without losing a lease', 
   for (const stoppedMs of [0, 2_500]) {
     terminal.suspend();
     await until(pids, (state) => state === 'T');
-    const before = program.output.length;
+    const before = await settled(program);
     // Longer than a lease, and than the silence of a peer that is gone.
     await sleep(stoppedMs);
     assert.equal(program.output.length, before, 'nothing is painted while it is stopped');
