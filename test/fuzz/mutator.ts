@@ -6,6 +6,7 @@
 import { decodeMessage, encodeMessage } from '../../shared/frame.ts';
 import { requestSchemas } from '../../shared/requests.ts';
 import { randomUint32s } from '../support/random.ts';
+import { requests } from '../support/requests.ts';
 import type { Traffic } from './recording.ts';
 
 type Message = Record<string, unknown>;
@@ -217,7 +218,8 @@ export class Mutator {
     own['backup'] = { name: 'demo' };
     const proxy = { name: 'http://proxy.invalid:8080', reason: 'no answer', forMs: 5_000 };
     own['proxy.state'] = { proxies: [proxy] };
-    const fields = own[verb];
+    own['slave.drain'] = { slave: 'nobody' };
+    const fields = own[verb] ?? requests.find((request) => request.verb === verb)?.good;
     if (fields === undefined) throw new Error(`${verb} was not recorded`);
     this.#messages.push({ verb, id: 1, ...fields });
   }
