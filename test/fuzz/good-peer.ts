@@ -74,7 +74,8 @@ export class GoodPeer {
     const { crawls } = (await peer.must('crawl.list')) as unknown as Status;
     for (const { name, state } of crawls) {
       if (name !== this.#crawl && state !== 'cancelled') {
-        await peer.must('crawl.cancel', { crawl: name });
+        // A mutant may have removed it since.
+        await peer.request('crawl.cancel', { crawl: name });
       }
     }
     await peer.close();
