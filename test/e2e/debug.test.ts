@@ -1,8 +1,8 @@
 /** `--log-level debug`: what each fetch did, at the slave and at the master. */
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
 import { describe, type TestContext, test } from 'node:test';
 import { Cluster } from '../support/cluster.ts';
+import { httpServer } from '../support/http-server.ts';
 import { assertLeaves } from '../support/parts.ts';
 
 const timeout = 60_000;
@@ -11,7 +11,7 @@ type Entry = Record<string, unknown>;
 /** A page with two links and an image; the second page is busy once, the third is missing. */
 async function smallSite(t: TestContext): Promise<string> {
   let isBusy = true;
-  const server = createServer((request, response) => {
+  const port = await httpServer(t, (request, response) => {
     const { url = '' } = request;
     if (url === '/busy' && isBusy) {
       isBusy = false;
@@ -21,13 +21,7 @@ async function smallSite(t: TestContext): Promise<string> {
       response.end('<a href="/busy">a</a><a href="/gone">b</a><img src="/i.png">');
     } else response.writeHead(404).end();
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const address = server.address();
-  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
+  return `http://127.0.0.1:${port}`;
 }
 
 function debugLines(output: string): Entry[] {

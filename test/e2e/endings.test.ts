@@ -1,12 +1,11 @@
 /** Why a crawl ended: the line, the status, and the exit code. Names are those of a proxy. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import type { CrawlStatus } from '../../shared/protocol.ts';
 import { Cluster, type Exit } from '../support/cluster.ts';
 import { readPages } from '../support/exact.ts';
+import { httpServer } from '../support/http-server.ts';
 import { TestProxy } from '../support/proxy.ts';
 
 const timeout = 60_000;
@@ -29,17 +28,10 @@ const answer =
 const redirect = (to: string) => answer(301, { location: to });
 
 async function webFor(t: TestContext, web: Web): Promise<string> {
-  const server = createServer((request, response) => {
+  const port = await httpServer(t, (request, response) => {
     const found = web[`${request.headers.host}${request.url}`] ?? answer(404);
     found(request, response);
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const { port } = server.address() as AddressInfo;
   const hosts = Object.keys(web).map((key) => key.slice(0, key.indexOf('/')));
   const routes = new Map(
     hosts.map((host) => [host.includes(':') ? host : `${host}:80`, port] as const),

@@ -1,17 +1,17 @@
 /** `failed`: the failed URLs of a crawl, from a running master, a stopped one, and files alone. */
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { Cluster } from '../support/cluster.ts';
+import { httpServer } from '../support/http-server.ts';
 
 const timeout = 60_000;
 type Failed = { crawl: string; url: string; kind: string; status?: number; attempts: number };
 
 /** A page with links to `count` missing pages and one that is ill. */
 async function brokenSite(t: TestContext, count: number): Promise<string> {
-  const server = createServer((request, response) => {
+  const port = await httpServer(t, (request, response) => {
     const { url = '' } = request;
     if (url === '/robots.txt') response.writeHead(404).end();
     else if (url === '/ill') response.writeHead(503).end();
@@ -22,13 +22,7 @@ async function brokenSite(t: TestContext, count: number): Promise<string> {
       response.end(`<a href="/ill">ill</a>${links.join('')}`);
     }
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const address = server.address();
-  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
+  return `http://127.0.0.1:${port}`;
 }
 
 /** Runs `failed` where no master is named; returns its output. */

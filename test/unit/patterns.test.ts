@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { createContext, Script } from 'node:vm';
 import fc from 'fast-check';
 import { Automaton } from '../../master/frontier/crawl/automaton.ts';
 import { toRe2 } from '../../master/frontier/crawl/pattern-syntax.ts';
@@ -109,11 +110,10 @@ test('patterns: any pattern and any URL as in JavaScript, alone and among others
     const natives = usable.map((source) => new RegExp(source, 'u'));
     const patterns = new Patterns(usable, room());
     for (const one of texts) {
-      assert.equal(
-        patterns.match(one),
-        natives.some((native) => native.test(one)),
-        one,
-      );
+      const said = patterns.match(one);
+      const expected = nativeMatch(natives, one);
+      fc.pre(expected !== undefined);
+      assert.equal(said, expected, one);
     }
   };
   fc.assert(
@@ -125,6 +125,21 @@ test('patterns: any pattern and any URL as in JavaScript, alone and among others
     { numRuns: 300 },
   );
 });
+
+const nativeSays = new Script('natives.some((native) => native.test(text))');
+const nativeContext: { natives: readonly RegExp[]; text: string } = { natives: [], text: '' };
+createContext(nativeContext);
+
+/** What JavaScript says; nothing where it takes ages, as it does for one in some ten thousand. */
+function nativeMatch(natives: readonly RegExp[], text: string): boolean | undefined {
+  Object.assign(nativeContext, { natives, text });
+  try {
+    return nativeSays.runInContext(nativeContext, { timeout: 1_000 }) as boolean;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT') return undefined;
+    throw error;
+  }
+}
 
 function isRegExp(source: string): boolean {
   try {

@@ -2,6 +2,7 @@
  * Why a crawl ended, in one line for its operator, with what would change it. It is derived from
  * the crawl's numbers, so that it can be asked at any time after the end, too.
  */
+import { amount } from '../../../shared/amount.ts';
 import type { CrawlSpec } from '../../../shared/crawl.ts';
 import type { CrawlEnding, SkipReason } from '../../../shared/protocol.ts';
 import type { CrawlCounters, SeedRecord } from '../../store/records.ts';
@@ -26,7 +27,7 @@ export function endingOf(crawl: Ended): CrawlEnding | undefined {
     return { why: 'unanswered', text: `no seed was answered: ${faultsOf(seeds)}` };
   }
   if (spec.maxPages !== undefined && counters.pages >= spec.maxPages && waiting > 0) {
-    const left = `${count(waiting, 'URL')} left`;
+    const left = `${amount(waiting, 'URL')} left`;
     return { why: 'max-pages', text: `stopped at --max-pages ${spec.maxPages} with ${left}` };
   }
   if (counters.pages === 0 && seeds.faults.length > 0) {
@@ -43,7 +44,7 @@ export function endingOf(crawl: Ended): CrawlEnding | undefined {
 function faultsOf({ admitted, faults }: SeedRecord): string {
   const said = faults.map(({ url, why }) => `${url} ${why}`).join('; ');
   const more = admitted - faults.length;
-  return more > 0 && faults.length > 0 ? `${said}; and ${count(more, 'other')}` : said || 'none';
+  return more > 0 && faults.length > 0 ? `${said}; and ${amount(more, 'other')}` : said || 'none';
 }
 
 function commonest(
@@ -53,7 +54,7 @@ function commonest(
   const [first] = Object.entries(skipped).sort(([, a], [, b]) => b - a);
   if (first === undefined) return '';
   const [reason, n] = first;
-  return `${count(n, 'link')} ${remedyOf(reason as SkipReason, maxDepth)}`;
+  return `${amount(n, 'link')} ${remedyOf(reason as SkipReason, maxDepth)}`;
 }
 
 /** What the option is that skips links for this reason, and how it would take them. */
@@ -70,8 +71,4 @@ function remedyOf(reason: SkipReason, maxDepth: number | undefined): string {
     default:
       return `are skipped as traps; use --traps ${reason}=n with a higher n, or 0, to follow them`;
   }
-}
-
-function count(n: number, noun: string): string {
-  return `${n.toLocaleString('en-US')} ${noun}${n === 1 ? '' : 's'}`;
 }

@@ -4,6 +4,7 @@
  * may have a record of an earlier crawl, and is buried when it is given up.
  * Source: PROTOCOL.md [T-5] [T-15] [T-19].
  */
+import { hostLiteralAddress } from '../../../shared/address.ts';
 import type { FetchErrorBody, Result } from '../../../shared/requests.ts';
 import { parseCanonical } from '../../../shared/url.ts';
 import { pageKind } from '../../store/records.ts';
@@ -122,18 +123,13 @@ function followSeed(batch: CommitBatch, task: Task, target: string): string | un
   // A link like any other, and taken as one.
   if (why === undefined) return undefined;
   if (why !== 'host') return `which --${why} leaves out`;
-  if (!isSameSite(new URL(task.url), url) || isAddress(url)) {
+  // An address has no site but itself.
+  if (!isSameSite(new URL(task.url), url) || hostLiteralAddress(url.hostname) !== undefined) {
     return 'another site; start there, or use --scope any';
   }
   if (task.level >= seedHopsMax) return 'its sixth redirect';
   batch.followSeed(url, task);
   return undefined;
-}
-
-/** An address has no site but itself; its redirects to other ports or addresses are not
- *  followed. */
-function isAddress({ hostname }: URL): boolean {
-  return hostname.endsWith(']') || /^\d+\.\d+\.\d+\.\d+$/.test(hostname);
 }
 
 function messageOf({ kind, message }: FetchErrorBody): string {
