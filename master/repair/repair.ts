@@ -36,6 +36,7 @@ import {
   formatKey,
   formatVersion,
   lastCrawlKey,
+  lastOfSource,
   parseTaskKey,
   secretKey,
   seedHostOf,
@@ -155,6 +156,9 @@ async function rebuild(
   return lines;
 }
 
+/** The first numbers of a crawl that no row has. */
+type Next = { seq: number; commit: number; source: number };
+
 class Rebuilding {
   readonly #salvage: Salvage;
   readonly #store: Store;
@@ -162,7 +166,7 @@ class Rebuilding {
   readonly #crawls = new Map<number, CrawlRecord>();
   readonly #waiting = new Map<number, number>();
   readonly #buried = new Map<number, number>();
-  readonly #next = new Map<number, { seq: number; commit: number }>();
+  readonly #next = new Map<number, Next>();
   readonly #fingerprinter = new Fingerprinter();
   readonly #seen = new SeenSums();
   /** Keys of the hosts' places; with a new one tasks move. */
@@ -210,9 +214,11 @@ class Rebuilding {
       this.#nextOf(key.readUInt32BE(0)).commit = commitOf(key) + 1;
       return { key, value };
     });
-    this.#table('sources', (key, value) =>
-      this.#crawls.has(key.readUInt32BE(0)) ? { key, value } : undefined,
-    );
+    this.#table('sources', (key, value) => {
+      if (!this.#crawls.has(key.readUInt32BE(0))) return undefined;
+      this.#nextOf(key.readUInt32BE(0)).source = lastOfSource(Buffer.from(key)) + 1;
+      return { key, value };
+    });
     this.#table('buried', (key, value) => {
       if (!this.#crawls.has(key.readUInt32BE(0))) return undefined;
       add(this.#buried, key.readUInt32BE(0));
@@ -355,6 +361,7 @@ class Rebuilding {
       seenSum: [...words],
       nextSeq: Math.max(record.nextSeq, next.seq),
       nextCommit: Math.max(record.nextCommit, next.commit),
+      nextSource: Math.max(record.nextSource ?? 1, next.source),
     };
     this.#put('crawls', crawlKey(id), encodeCrawl(whole));
   }
@@ -381,10 +388,10 @@ class Rebuilding {
     this.#report.push([table, number(saved), lost]);
   }
 
-  #nextOf(crawl: number): { seq: number; commit: number } {
+  #nextOf(crawl: number): Next {
     let next = this.#next.get(crawl);
     if (next === undefined) {
-      next = { seq: 1, commit: 1 };
+      next = { seq: 1, commit: 1, source: 1 };
       this.#next.set(crawl, next);
     }
     return next;

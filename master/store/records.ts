@@ -9,7 +9,7 @@
  *     recent   crawl u32 | commit u48                 -> fingerprints, 16 bytes each
  *              crawl u32 | 0                          -> digest of the saved Bloom filter
  *     tasks    crawl u32 | host 8 | rank u32 | seq u48 -> TaskRecord
- *     sources  crawl u32 | seq u48                     -> URL of a task that led to others
+ *     sources  crawl u32 | number u48 of the last one  -> URLs that led to others, a line each
  *     earlier  the same as of tasks                   -> EarlierPage
  *     results  crawl u32 | commit u48                 -> records: see result-rows.ts
  *     buried   crawl u32 | fingerprint 16             -> BuriedRecord
@@ -74,6 +74,8 @@ export type CrawlRecord = {
   readonly nextCommit: number;
   /** The same of a record of the result queue. */
   readonly nextRecord: number;
+  /** The same of a row in `sources`; what earlier versions wrote lacks it. */
+  readonly nextSource?: number;
   readonly counters: CrawlCounters;
   /** See `frontier/crawl/ledger.ts`; a crawl of an earlier version has none. */
   readonly ledger?: readonly (readonly number[])[] | undefined;
@@ -120,8 +122,8 @@ export type TaskRecord = {
   readonly attempts: number;
   /** Unix time in ms before which it must not be fetched again; 0: at once. */
   readonly notBefore: number;
-  /** Sequence number of the task that first led to it: its URL is in `sources`. Undefined: it is a
-   *  seed, or a version that did not keep it wrote it. */
+  /** Number of what first led to it, in `sources`. Undefined: it is a seed, or a version that did not
+   *  keep it wrote it. */
   readonly from?: number | undefined;
 };
 
@@ -217,9 +219,13 @@ export function commitKey(crawl: number, commit: number): Buffer {
   return key;
 }
 
-/** `seq`: of a task that led to others. */
-export function sourceKey(crawl: number, seq: number): Buffer {
-  return commitKey(crawl, seq);
+/** `last`: number of the last one of the row. */
+export function sourceKey(crawl: number, last: number): Buffer {
+  return commitKey(crawl, last);
+}
+
+export function lastOfSource(key: Buffer): number {
+  return commitOf(key);
 }
 
 export function commitOf(key: Buffer): number {

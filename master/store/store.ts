@@ -18,7 +18,7 @@ export const tables = [
   'recent',
   /** crawl, host, rank, sequence -> task. */
   'tasks',
-  /** crawl, sequence -> URL of a task that led to others. */
+  /** crawl, number of the last -> URLs of the tasks of a commit that led to others. */
   'sources',
   /** The key of a task -> what an earlier crawl knew of its URL. */
   'earlier',

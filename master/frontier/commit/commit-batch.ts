@@ -34,7 +34,7 @@ import type { Offer, Origin } from './entry.ts';
 import type { Finding } from './result-records.ts';
 import { followChanges } from './seed-changes.ts';
 import { type FoundAt, SkippedLinks } from './skipped.ts';
-import { type Sources, sourceChange } from './sources.ts';
+import { NewSources, type Sources } from './sources.ts';
 
 type NewTask = {
   readonly host: HostName;
@@ -73,8 +73,8 @@ export class CommitBatch {
   readonly #sources: Sources;
   /** Seeds that were admitted once more. */
   readonly #again = new Set<string>();
-  /** What led to the last admitted URL, and its number. */
-  #source: { readonly origin: Origin; readonly seq: number } | undefined;
+  /** What led to the URLs that are admitted. */
+  readonly #origins: NewSources;
 
   constructor(
     crawl: Crawl,
@@ -87,6 +87,7 @@ export class CommitBatch {
     this.#nested = hashers.nested;
     this.#hostOf = hostOf;
     this.#sources = sources;
+    this.#origins = new NewSources(crawl);
     this.#skipped = new SkippedLinks(crawl, {
       keep: (words) => this.#markSeen(words, 0),
       write: (finding) => this.write(finding),
@@ -150,7 +151,7 @@ export class CommitBatch {
     origin?: Origin,
   ): boolean {
     if (!this.take(name)) return false;
-    this.#admit(url, { ...found, from: origin && this.#sourceOf(origin) });
+    this.#admit(url, { ...found, from: origin && this.#origins.numberOf(origin) });
     return true;
   }
 
@@ -178,7 +179,7 @@ export class CommitBatch {
     const words = this.#fingerprinter.one(crawl.secret, url.href);
     if (crawl.filter.hasAdmitted(words, 0)) return;
     this.#markSeen(words, 0);
-    const from = this.#sourceOf({ url: seed.url, depth: 0, priority, seq: seed.seq });
+    const from = this.#origins.numberOf({ url: seed.url, depth: 0, priority });
     this.#admitSeed(url, { priority, level: level + 1, from });
   }
 
@@ -200,8 +201,8 @@ export class CommitBatch {
   /** A URL of an earlier crawl, canonical and in the scope. False when it was known. */
   again(url: URL, depth: number, page: EarlierPage | undefined, from = ''): boolean {
     if (!this.take(url.href)) return false;
-    const origin = this.#source?.origin.url === from ? this.#source.origin : noTask(from);
-    this.#admit(url, { depth, priority: 0, from: this.#sourceOf(origin) }, page);
+    const origin = this.#origins.lastOf(from) ?? { url: from, depth: 0, priority: 0 };
+    this.#admit(url, { depth, priority: 0, from: this.#origins.numberOf(origin) }, page);
     if (depth === 0) this.crawl.books.seeds.admit();
     return true;
   }
@@ -282,7 +283,7 @@ export class CommitBatch {
       results = this.#row.seal(crawl.takeRecords(this.#row.count));
       changes.push({ table: 'results', key: commitKey(crawl.id, commit), value: results.bytes });
     }
-    changes.push(...crawl.trapChanges());
+    changes.push(...this.#origins.changes(), ...crawl.trapChanges());
     if (commit === 1) {
       changes.push({ table: 'meta', key: lastCrawlKey, value: encodeLastCrawl(crawl.id) });
     }
@@ -298,7 +299,7 @@ export class CommitBatch {
     if (url === undefined) this.#skipped.malformed(words, at);
     else if (reason === undefined) {
       this.#markSeen(words, at);
-      const from = this.#sourceOf(found.origin);
+      const from = this.#origins.numberOf(found.origin);
       this.#admit(url, { depth: found.depth, priority: found.priority, from });
     } else {
       // Nearer to a seed it would be taken.
@@ -329,17 +330,6 @@ export class CommitBatch {
     this.#seenKeys.push(fingerprintKey(this.crawl.id, words, at));
   }
 
-  /** Returns the number under which a URL refers to what led to it; undefined: nobody knows. */
-  #sourceOf(origin: Origin): number | undefined {
-    if (this.#source?.origin === origin) return this.#source.seq;
-    if (origin.url === '') return undefined;
-    const { id } = this.crawl;
-    const { seq = this.crawl.takeSeq() } = origin;
-    this.#changes.push(sourceChange(id, seq, origin.url));
-    this.#source = { origin, seq };
-    return seq;
-  }
-
   #admitSeed(url: URL, found: Partial<TaskRecord>): void {
     this.#admit(url, { priority: 0, ...found, depth: 0 });
     this.crawl.books.seeds.admit();
@@ -359,11 +349,6 @@ export class CommitBatch {
     this.admitted.push({ host, record, ...position });
     crawl.books.admitted(kind, { hasEarlier: earlier !== undefined });
   }
-}
-
-/** What led to URLs, and is no task of the crawl. */
-function noTask(url: string): Origin {
-  return { url, depth: 0, priority: 0 };
 }
 
 function withoutFragment(src: string): string {

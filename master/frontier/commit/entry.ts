@@ -42,8 +42,8 @@ export type FailedFetch = {
   readonly isFinal?: boolean | undefined;
 };
 
-/** Where links come from; `url` is '' when that is not known. `seq`: of a task. */
-export type Origin = Pick<Task, 'url' | 'depth' | 'priority'> & { readonly seq?: number };
+/** Where links come from; `url` is '' when that is not known. */
+export type Origin = Pick<Task, 'url' | 'depth' | 'priority'>;
 
 /** Links and images without a report. */
 export type Offer = {

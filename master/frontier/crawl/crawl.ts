@@ -93,6 +93,7 @@ export class Crawl implements CrawlView {
   #nextSeq: number;
   #nextCommit: number;
   #nextRecord: number;
+  #nextSource: number;
   readonly #openMsBefore: number;
   readonly #openSince = performance.now();
 
@@ -120,6 +121,7 @@ export class Crawl implements CrawlView {
     this.#nextSeq = record.nextSeq;
     this.#nextCommit = record.nextCommit;
     this.#nextRecord = record.nextRecord;
+    this.#nextSource = record.nextSource ?? 1;
     this.uid = Uint8Array.from(record.uid);
     this.#specVersion = record.specVersion;
   }
@@ -244,6 +246,7 @@ export class Crawl implements CrawlView {
       nextSeq: this.#nextSeq,
       nextCommit: this.#nextCommit,
       nextRecord: this.#nextRecord,
+      nextSource: this.#nextSource,
       uid: this.uid,
       specVersion: this.#specVersion,
       counters: this.counters,
@@ -271,6 +274,11 @@ export class Crawl implements CrawlView {
 
   takeSeq(): number {
     return this.#nextSeq++;
+  }
+
+  /** Number of a page or sitemap that leads to URLs. */
+  takeSource(): number {
+    return this.#nextSource++;
   }
 
   takeCommit(): number {

@@ -36,7 +36,7 @@ type FingerprintBatch = {
 export class Fingerprinter {
   readonly #exports: Exports;
   readonly #key: Uint8Array;
-  readonly #text: Uint8Array;
+  readonly #text: Buffer;
   readonly #words: Uint32Array;
   readonly #ends: Uint32Array;
   readonly #outAt = 64;
@@ -52,7 +52,7 @@ export class Fingerprinter {
     this.#key = new Uint8Array(memory.buffer, 0, 16);
     this.#words = new Uint32Array(memory.buffer, this.#outAt, linesMax * fingerprintWords);
     this.#ends = new Uint32Array(memory.buffer, this.#endsAt, linesMax);
-    this.#text = new Uint8Array(memory.buffer, this.#textAt, textBytes);
+    this.#text = Buffer.from(memory.buffer, this.#textAt, textBytes);
   }
 
   /** Hashes every line of `text` (separated by line feeds; empty lines are skipped) with the
@@ -88,11 +88,14 @@ export class Fingerprinter {
     }
   }
 
-  /** Returns the fingerprint of one text without line feeds, as four words. */
+  /** Returns the fingerprint of one text without line feeds, as four words. Only the
+   *  first 256 KiB of it count. */
   one(key: Uint8Array, text: string): Uint32Array {
-    const words = new Uint32Array(fingerprintWords);
-    this.hash(key, Buffer.from(text, 'latin1'), (batch) => words.set(batch.words.subarray(0, 4)));
-    return words;
+    assert(!this.#busy, 'a Fingerprinter is not to be used by its own visitor');
+    this.#key.set(key);
+    const end = this.#textAt + this.#text.write(text, 'latin1');
+    const count = this.#exports.hashLines(this.#textAt, end, this.#outAt, this.#endsAt, 1);
+    return count === 0 ? new Uint32Array(fingerprintWords) : this.#words.slice(0, fingerprintWords);
   }
 
   #hashWindow(

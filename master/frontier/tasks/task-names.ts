@@ -22,7 +22,10 @@ export class TaskNames {
 
   of(task: Task): Buffer {
     const key = keyOf(task);
-    return Buffer.concat([key, this.#seal(key)]);
+    const name = Buffer.allocUnsafe(taskKeyBytes + sealBytes);
+    name.set(key);
+    name.set(this.#seal(key), taskKeyBytes);
+    return name;
   }
 
   /** Returns the key in a name; undefined if the name was never given out. */
