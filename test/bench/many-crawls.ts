@@ -38,15 +38,9 @@ export async function manyCrawls(): Promise<void> {
   await make(cluster, empty.master, url, crawls);
   await large(cluster, rows);
   await stop(empty.master);
-  const full = await timed(cluster);
-  say(
-    `  start ${seconds(full.ms)} (empty ${seconds(empty.ms)}), ${mb(full.bytes - empty.bytes)} above`,
-  );
-  const began = performance.now();
-  await cluster.ask('status');
-  say(`  status ${seconds(performance.now() - began)}, the start of its process included`);
-  await stop(full.master);
+  await startAgain(cluster, 'with all of them', empty);
   await removeUnderLoad(cluster, crawls);
+  await startAgain(cluster, 'half of them removed', empty);
   const before = storeBytes(cluster);
   const compact = cluster.run(['master.js', 'compact', '--data', cluster.data]);
   await compact.exited;
@@ -63,13 +57,34 @@ export async function manyCrawls(): Promise<void> {
   site.close();
 }
 
+type Started = { readonly master: Program; readonly ms: number; readonly bytes: number };
+
 /** Starts a master; how long that took, and what it takes of memory. */
-async function timed(cluster: Cluster): Promise<{ master: Program; ms: number; bytes: number }> {
+async function timed(cluster: Cluster): Promise<Started> {
   const began = performance.now();
   const master = await cluster.master(['--ignore-robots']);
   const ms = performance.now() - began;
   await pause(3_000);
   return { master, ms, bytes: anonymousBytes(master.pid) };
+}
+
+/** A start, its memory, and `status`, beside those of an empty data folder. */
+async function startAgain(cluster: Cluster, state: string, empty: Started): Promise<void> {
+  const full = await timed(cluster);
+  const client = await cluster.connect();
+  const began = performance.now();
+  await client.request('crawl.list', {});
+  const listMs = performance.now() - began;
+  await client.close();
+  const asked = performance.now();
+  await cluster.ask('status');
+  const statusMs = performance.now() - asked;
+  say(
+    `  ${state}: start ${seconds(full.ms)} (empty ${seconds(empty.ms)}), ` +
+      `${mb(full.bytes - empty.bytes)} above it, crawl.list ${seconds(listMs)}, ` +
+      `status ${seconds(statusMs)} with the start of its process`,
+  );
+  await stop(full.master);
 }
 
 async function make(cluster: Cluster, master: Program, url: string, crawls: number): Promise<void> {
