@@ -277,7 +277,7 @@ export class CommitBatch {
   seal(): { changes: Change[]; commit: number; results: SealedRow | undefined } {
     const { crawl } = this;
     const commit = crawl.takeCommit();
-    const changes = [...crawl.filter.changes(this.#seenKeys, commit), ...this.#changes];
+    const changes = crawl.filter.changes(this.#seenKeys, commit).concat(this.#changes);
     let results: SealedRow | undefined;
     if (!this.#row.isEmpty) {
       results = this.#row.seal(crawl.takeRecords(this.#row.count));

@@ -12,6 +12,7 @@
  *     asleep --first look-up--> awake --sleep()--> asleep
  *       +---------forget()--------+--------------> forgotten: nothing is saved or read again
  */
+import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import {
   closeSync,
@@ -42,6 +43,8 @@ const crawlBytes = fingerprintKeyBytes - fingerprintBytes;
 /** Rows read at once at the start: about as much memory of either table. */
 const recentRows = 8;
 const seenRows = 4096;
+/** Keys of one commit at most: a number has room for their places beside four bytes. */
+const placeMax = 2 ** 21;
 /** The digest if no filter was saved. */
 const noDigest = Buffer.alloc(digestBytes);
 
@@ -193,11 +196,13 @@ export class Filter {
    *  store are together. `commit` numbers the commit within the crawl. */
   changes(keys: Buffer[], commit: number): Change[] {
     if (keys.length === 0) return [];
-    // Four random bytes order them well enough, at a fraction of the cost of a full comparison.
-    keys.sort((a, b) => a.readUInt32BE(crawlBytes) - b.readUInt32BE(crawlBytes));
     const fingerprints = Buffer.allocUnsafe(keys.length * fingerprintBytes);
-    for (const [i, key] of keys.entries()) key.copy(fingerprints, i * fingerprintBytes, crawlBytes);
-    const changes: Change[] = keys.map((key) => ({ table: 'seen', key, value: nothing }));
+    const changes: Change[] = [];
+    for (const place of orderOf(keys)) {
+      const key = keys[place % placeMax] ?? nothing;
+      key.copy(fingerprints, changes.length * fingerprintBytes, crawlBytes);
+      changes.push({ table: 'seen', key, value: nothing });
+    }
     // The keys missing in the saved Bloom filter, in one row, to avoid a scan of `seen` at the
     // start.
     changes.push({ table: 'recent', key: commitKey(this.#crawl, commit), value: fingerprints });
@@ -326,6 +331,17 @@ export class Filter {
     for (let at = 0; at < words.length; at += 4) bloom.add(words, at);
     this.#unsaved += fingerprints.length / fingerprintBytes;
   }
+}
+
+/** Places in a list of keys, as the last bits of numbers, in the order of the first four bytes of
+ *  the fingerprints: that is order enough, and numbers sort at a fraction of the cost of keys. */
+function orderOf(keys: readonly Buffer[]): Float64Array {
+  assert(keys.length <= placeMax, 'too many keys in one commit');
+  const order = new Float64Array(keys.length);
+  for (let i = 0; i < keys.length; i++) {
+    order[i] = (keys[i]?.readUInt32BE(crawlBytes) ?? 0) * placeMax + i;
+  }
+  return order.sort();
 }
 
 async function writeWhole(file: FileHandle, bytes: Uint8Array): Promise<void> {
