@@ -88,6 +88,8 @@ export type CrawlRecord = {
   readonly openMs?: number;
   /** It was removed, and is `cancelled`: how far that is. */
   readonly removal?: Removal;
+  /** URLs were admitted by other options, which took more. */
+  readonly narrowed?: true;
   /** It is getting this name: the folder of its results may have it already. */
   readonly renaming?: string;
 };

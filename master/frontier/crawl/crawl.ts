@@ -70,7 +70,6 @@ export class Crawl implements CrawlView {
   readonly id: number;
   /** Another one that it is getting, on record before anything is moved. */
   renaming: string | undefined;
-  readonly spec: CrawlRecord['spec'];
   readonly secret: Uint8Array;
   /** 16 random bytes: no other crawl of any master has them. */
   readonly uid: Uint8Array;
@@ -81,6 +80,7 @@ export class Crawl implements CrawlView {
   /** Those in memory, by the bytes of the host's hash: how a task on the wire names its host. */
   readonly queues = new Map<string, Place>();
   #name: string;
+  #spec: CrawlRecord['spec'];
   readonly #readKept: () => Kept;
   readonly #patternBudget: PatternBudget | undefined;
   #rules: Rules | undefined;
@@ -89,7 +89,8 @@ export class Crawl implements CrawlView {
   #held: string | undefined;
   #isResolving = false;
   #isAside = false;
-  readonly #specVersion: number;
+  #specVersion: number;
+  #isNarrowed: boolean;
   #nextSeq: number;
   #nextCommit: number;
   #nextRecord: number;
@@ -107,7 +108,7 @@ export class Crawl implements CrawlView {
     this.id = record.id;
     this.#name = record.name;
     this.renaming = record.renaming;
-    this.spec = record.spec;
+    this.#spec = record.spec;
     // Copies: the record's would keep its whole row in memory.
     this.secret = Uint8Array.from(record.secret);
     this.startedAt = record.startedAt;
@@ -124,6 +125,7 @@ export class Crawl implements CrawlView {
     this.#nextSource = record.nextSource ?? 1;
     this.uid = Uint8Array.from(record.uid);
     this.#specVersion = record.specVersion;
+    this.#isNarrowed = record.narrowed === true;
   }
 
   get name(): string {
@@ -134,6 +136,28 @@ export class Crawl implements CrawlView {
   renamed(): void {
     this.#name = this.renaming ?? this.#name;
     this.renaming = undefined;
+  }
+
+  get spec(): CrawlRecord['spec'] {
+    return this.#spec;
+  }
+
+  /** Its options change. What it knows by now of hosts and of traps stays. `isNarrower`: URLs that
+   *  wait may no longer belong to it. */
+  respec(spec: CrawlRecord['spec'], isNarrower: boolean): void {
+    this.#spec = spec;
+    this.#specVersion++;
+    this.#isNarrowed ||= isNarrower;
+    if (this.#rules === undefined) return;
+    const { scope, seedHosts, traps } = this.#rules;
+    scope.respec(spec);
+    seedHosts.respec(spec);
+    traps.respec(trapLimitsSchema.parse(spec.traps ?? {}));
+  }
+
+  /** True: since its options changed, a URL that waits may not belong to it any more. */
+  get isNarrowed(): boolean {
+    return this.#isNarrowed;
   }
 
   get scope(): Scope {
@@ -172,6 +196,7 @@ export class Crawl implements CrawlView {
 
   /** Frees the memory that only an open crawl needs. All that it knows is on the disk. */
   rest(): void {
+    this.#rules?.scope.close();
     this.#rules = undefined;
     this.filter.sleep();
   }
@@ -257,6 +282,7 @@ export class Crawl implements CrawlView {
       openMs: this.openMs,
       ...(this.renaming !== undefined && { renaming: this.renaming }),
       ...(this.#removal !== undefined && { removal: this.#removal }),
+      ...(this.#isNarrowed && { narrowed: true }),
     };
   }
 
@@ -379,6 +405,13 @@ export class Crawl implements CrawlView {
 
   get isFull(): boolean {
     return this.spec.maxPages !== undefined && this.counters.pages >= this.spec.maxPages;
+  }
+
+  /** No seed of it was answered, and nothing else was fetched: it may be started anew. */
+  get isUnanswered(): boolean {
+    const { books } = this;
+    const isNothing = books.counters.pages === 0 && books.open.waiting === 0;
+    return this.#state === 'finished' && isNothing && books.seeds.isUnanswered;
   }
 
   get #shownState(): CrawlStatus['state'] {

@@ -148,6 +148,11 @@ export class Crawls {
     });
   }
 
+  /** Gives a crawl other options. */
+  respec(crawl: Crawl, spec: CrawlSpec, isNarrower: boolean): void {
+    crawl.respec(this.#specs.share(spec), isNarrower);
+  }
+
   /** @throws CommandError E_LIMIT there are too many, or no memory for the filter of one more ·
    *  E_BAD_REQUEST a pattern that would not run in linear time */
   refuseOneMore(spec: CrawlSpec): void {
