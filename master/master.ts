@@ -387,7 +387,7 @@ export class Master implements Leaver, SlavesMaster {
 
   async #seed(name: string, seeds: readonly string[], spec: ServeOptions['spec']): Promise<void> {
     if (this.#frontier.crawls.has(name)) {
-      await this.#takeOptions(name, spec);
+      await this.#frontier.startAgain(name, spec, this.#options.given.has('maxPages'));
       this.#notices.otherSpec(this.#frontier.crawls.named(name), spec);
     }
     let admittedCount = 0;
@@ -403,18 +403,6 @@ export class Master implements Leaver, SlavesMaster {
     const crawl = this.#frontier.crawls.named(name);
     if (admittedCount === 0 && crawl.state === 'finished') {
       this.#notices.finishedBefore(crawl, this.#results.folderOf(name));
-    }
-  }
-
-  /** A crawl that is there keeps its options, but for a higher page limit, by which it goes on; and
-   *  one of which no seed was answered is started anew, with all options of this start. */
-  async #takeOptions(name: string, spec: ServeOptions['spec']): Promise<void> {
-    const { isUnanswered, state, spec: kept } = this.#frontier.crawls.named(name);
-    if (state === 'cancelled') return;
-    const { maxPages } = this.#options.given.has('maxPages') ? spec : {};
-    if (isUnanswered) await this.#frontier.adopt(name, spec);
-    else if (maxPages !== undefined && maxPages > (kept.maxPages ?? maxPages)) {
-      await this.#frontier.change(name, { maxPages });
     }
   }
 

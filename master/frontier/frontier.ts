@@ -22,7 +22,7 @@ import {
   smallEntryBytes,
   type Verdict,
 } from './commit/entry.ts';
-import { type PartialSpec, wholePart } from './crawl/spec-change.ts';
+import type { PartialSpec } from './crawl/spec-change.ts';
 import type { CrawlList } from './crawl-list.ts';
 import { askHop, type HopVerdict } from './dispatch/hops.ts';
 import type { Claim, HeldLease, LeaseHolder } from './dispatch/leases.ts';
@@ -100,11 +100,9 @@ export class Frontier {
     return await this.#rooms.specChanges.change(this.#rooms.crawls.named(name), part);
   }
 
-  /** Gives a crawl of which no seed was answered all of these options.
-   *  @throws CommandError as `change` */
-  async adopt(name: string, spec: CrawlSpec): Promise<Replies['crawl.set']> {
-    const crawl = this.#rooms.crawls.named(name);
-    return await this.#rooms.specChanges.change(crawl, wholePart(crawl.spec, spec));
+  /** A start names a crawl that is there: see `SpecChanges`. @throws CommandError as `change` */
+  async startAgain(name: string, spec: CrawlSpec, isLimited: boolean): Promise<void> {
+    await this.#rooms.specChanges.startAgain(this.#rooms.crawls.named(name), spec, isLimited);
   }
 
   /** Tries one URL that was given up again, or all of them. Returns their number.

@@ -3,6 +3,7 @@
  * that is judged from then on; it is on the disk, and slaves have it, when it is answered. A crawl
  * that ended at its page limit goes on when the limit lets it.
  */
+import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError } from '../../shared/errors.ts';
 import type { Replies } from '../../shared/protocol.ts';
 import type { GroupCommit } from '../store/group-commit.ts';
@@ -10,7 +11,13 @@ import { crawlKey, encodeCrawl } from '../store/records.ts';
 import type { Crawl } from './crawl/crawl.ts';
 import type { Crawls } from './crawl/crawls.ts';
 import { refusePatterns } from './crawl/patterns.ts';
-import { changeOf, type PartialSpec, type SpecChange } from './crawl/spec-change.ts';
+import {
+  changeOf,
+  markOf,
+  type PartialSpec,
+  type SpecChange,
+  wholePart,
+} from './crawl/spec-change.ts';
 import type { Dispatcher } from './dispatch/dispatcher.ts';
 import type { FrontierEvents } from './frontier-events.ts';
 import type { LifeCycle } from './life-cycle.ts';
@@ -34,10 +41,10 @@ export class SpecChanges {
 
   /** Changes these fields of a crawl's options; null: the default of that field. Resolves when it
    *  is on the disk and all slaves were told. A crawl that no seed answered may change in all of
-   *  them.
+   *  them. `isStart`: these are the options of a start.
    *  @throws CommandError E_BAD_REQUEST it is cancelled, or a field is wrong or cannot change ·
    *  E_LIMIT there is no memory for it to go on */
-  async change(crawl: Crawl, part: PartialSpec): Promise<Replies['crawl.set']> {
+  async change(crawl: Crawl, part: PartialSpec, isStart = false): Promise<Replies['crawl.set']> {
     if (crawl.state === 'cancelled') throw isOver(crawl);
     const change = changeOf(crawl.spec, part, crawl.isUnanswered);
     refuseNewPatterns(crawl, change);
@@ -47,7 +54,7 @@ export class SpecChanges {
     const isReopened = goesOn && changed.length > 0;
     const wasOpen = crawl.isOpen;
     if (changed.length > 0) {
-      this.#apply(crawl, change);
+      this.#apply(crawl, change, isStart);
       if (isReopened) crawl.moveTo('running');
       // Until their hosts are known, its seeds at private addresses would be refused.
       if (crawl.isOpen) this.#options.resolve(crawl);
@@ -58,10 +65,27 @@ export class SpecChanges {
     return answerOf(crawl, change, { isReopened, ends: wasOpen && crawl.isFull });
   }
 
-  #apply(crawl: Crawl, { spec, wider, isNarrower }: SpecChange): void {
+  /** A start names the crawl, with these options: it takes a higher page limit, if it `isLimited`,
+   *  and all of them if no seed was answered. The same start again takes nothing back that was
+   *  changed since. */
+  async startAgain(crawl: Crawl, spec: CrawlSpec, isLimited: boolean): Promise<void> {
+    if (crawl.state === 'cancelled') return;
+    const { asStarted, isUnanswered } = crawl;
+    const { maxPages } = spec;
+    const none = Number.POSITIVE_INFINITY;
+    const limit = Math.max(asStarted.maxPages ?? none, crawl.spec.maxPages ?? none);
+    if (isUnanswered) {
+      if (markOf(spec).digest === asStarted.digest) return;
+      await this.change(crawl, wholePart(crawl.spec, spec), true);
+    } else if (isLimited && maxPages !== undefined && maxPages > limit) {
+      await this.change(crawl, { maxPages }, true);
+    }
+  }
+
+  #apply(crawl: Crawl, { spec, wider, isNarrower }: SpecChange, isStart: boolean): void {
     const { crawls, dispatcher } = this.#options;
     const longerMs = spec.fetch.timeoutMs - crawl.spec.fetch.timeoutMs;
-    crawls.respec(crawl, spec, isNarrower);
+    crawls.respec(crawl, spec, { isNarrower, isStart });
     // Links that were settled as skipped may belong to the crawl now.
     if (wider.length > 0) crawl.filter.unsettle();
     if (longerMs > 0) dispatcher.prolong(crawl.id, longerMs);

@@ -144,7 +144,7 @@ worldTest(
     assert.deepEqual([crawl.state, crawl.open.waiting], ['finished', 2]);
     assert.equal(world.frontier.crawls.hasDue, false);
     // It has tasks, and gets one more.
-    world.rooms.crawls.respec(crawl, { ...crawl.spec, maxPages: 4 }, false);
+    world.rooms.crawls.respec(crawl, { ...crawl.spec, maxPages: 4 });
     await world.seed(`${a}/4`);
     const again = world.slave('again');
     await world.settle();

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { Filter } from '../../master/frontier/filter/filter.ts';
 import type { CrawlSpecInput } from '../../shared/crawl.ts';
-import { leaseMarginMs, leaseOf, type World, worldTest } from '../support/world.ts';
+import { leaseMarginMs, leaseOf, specOf, type World, worldTest } from '../support/world.ts';
 
 const a = 'http://a.example';
 const b = 'http://b.example';
@@ -351,9 +351,48 @@ worldTest('a crawl that no seed answered takes other options with its seeds', as
 worldTest('old patterns are kept, new ones must run in linear time', async (world) => {
   await world.seed(`${a}/`);
   const crawl = world.crawl();
-  world.rooms.crawls.respec(crawl, { ...crawl.spec, exclude: ['(?!x)y'] }, false);
+  world.rooms.crawls.respec(crawl, { ...crawl.spec, exclude: ['(?!x)y'] });
   await set(world, { maxPages: 7 });
   await assert.rejects(set(world, { include: ['(?=z)'] }), { code: 'E_BAD_REQUEST' });
   await assert.rejects(set(world, { include: ['('] }), { message: /--include/ });
   assert.ok(world.crawl().filter instanceof Filter);
+});
+
+worldTest(
+  'the same start again takes nothing back, one with a higher limit does',
+  async (world) => {
+    const start = async (maxPages: number) =>
+      await world.done(world.frontier.startAgain('default', specOf({ maxPages }), true));
+    const limit = () => world.crawl().spec.maxPages;
+    await world.seed(`${a}/`, { maxPages: 100 });
+    await set(world, { maxPages: 50 });
+    await start(100);
+    assert.equal(limit(), 50);
+    await world.reopen();
+    await start(100);
+    assert.equal(limit(), 50, 'it is on record');
+    await start(200);
+    assert.equal(limit(), 200);
+    await set(world, { maxPages: 500 });
+    await start(300);
+    assert.equal(limit(), 500, 'it is lower');
+    await set(world, { maxPages: null });
+    await start(10_000);
+    assert.equal(limit(), undefined);
+  },
+);
+
+worldTest('the same start of an unanswered crawl keeps what was set since', async (world) => {
+  const start = async (spec: CrawlSpecInput) =>
+    await world.done(world.frontier.startAgain('default', specOf(spec), false));
+  await world.seed(`${a}/`, { maxDepth: 3 });
+  const slave = world.slave('slave', 1);
+  await world.settle();
+  await world.page(slave, `${a}/`, { status: 401 });
+  await world.settle();
+  await set(world, { fetch: { headers: [['X-Key', 'x']] } });
+  await start({ maxDepth: 3 });
+  assert.equal(world.crawl().spec.fetch.headers.length, 1);
+  await start({ maxDepth: 4 });
+  assert.deepEqual(world.crawl().spec, specOf({ maxDepth: 4 }));
 });

@@ -19,6 +19,7 @@ import {
   kindNumbers,
   pageKind,
   type Removal,
+  type SpecMark,
   type TrapCounts,
   trapsKey,
 } from '../../store/records.ts';
@@ -34,6 +35,7 @@ import type { OpenWork } from './open-work.ts';
 import type { PatternBudget } from './patterns.ts';
 import { Scope } from './scope.ts';
 import { SeedHosts } from './seed-hosts.ts';
+import { markOf } from './spec-change.ts';
 import { Traps } from './traps.ts';
 
 const politeManners = { delayMs: 250, perHost: 2 };
@@ -91,6 +93,7 @@ export class Crawl implements CrawlView {
   #isAside = false;
   #specVersion: number;
   #isNarrowed: boolean;
+  #asStarted: SpecMark | undefined;
   #nextSeq: number;
   #nextCommit: number;
   #nextRecord: number;
@@ -126,6 +129,7 @@ export class Crawl implements CrawlView {
     this.uid = Uint8Array.from(record.uid);
     this.#specVersion = record.specVersion;
     this.#isNarrowed = record.narrowed === true;
+    this.#asStarted = record.asStarted;
   }
 
   get name(): string {
@@ -143,8 +147,10 @@ export class Crawl implements CrawlView {
   }
 
   /** Its options change. What it knows by now of hosts and of traps stays. `isNarrower`: URLs that
-   *  wait may no longer belong to it. */
-  respec(spec: CrawlRecord['spec'], isNarrower: boolean): void {
+   *  wait may no longer belong to it. `isStart`: by the options of a start. */
+  respec(spec: CrawlRecord['spec'], { isNarrower = false, isStart = false } = {}): void {
+    if (isStart) this.#asStarted = undefined;
+    else this.#asStarted ??= markOf(this.#spec);
     this.#spec = spec;
     this.#specVersion++;
     this.#isNarrowed ||= isNarrower;
@@ -153,6 +159,11 @@ export class Crawl implements CrawlView {
     scope.respec(spec);
     seedHosts.respec(spec);
     traps.respec(trapLimitsSchema.parse(spec.traps ?? {}));
+  }
+
+  /** Its options when it was last started. */
+  get asStarted(): SpecMark {
+    return this.#asStarted ?? markOf(this.#spec);
   }
 
   /** True: since its options changed, a URL that waits may not belong to it any more. */
@@ -283,6 +294,7 @@ export class Crawl implements CrawlView {
       ...(this.renaming !== undefined && { renaming: this.renaming }),
       ...(this.#removal !== undefined && { removal: this.#removal }),
       ...(this.#isNarrowed && { narrowed: true }),
+      ...(this.#asStarted && { asStarted: this.#asStarted }),
     };
   }
 

@@ -149,8 +149,8 @@ export class Crawls {
   }
 
   /** Gives a crawl other options. */
-  respec(crawl: Crawl, spec: CrawlSpec, isNarrower: boolean): void {
-    crawl.respec(this.#specs.share(spec), isNarrower);
+  respec(crawl: Crawl, spec: CrawlSpec, how: Parameters<Crawl['respec']>[1] = {}): void {
+    crawl.respec(this.#specs.share(spec), how);
   }
 
   /** @throws CommandError E_LIMIT there are too many, or no memory for the filter of one more ·

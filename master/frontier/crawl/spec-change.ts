@@ -3,6 +3,7 @@
  * new ones are, which links would now be taken that were skipped before, and whether URLs that wait
  * may no longer belong to the crawl. Pure.
  */
+import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import {
   type CrawlSpec,
@@ -13,6 +14,7 @@ import {
 } from '../../../shared/crawl.ts';
 import { CommandError } from '../../../shared/errors.ts';
 import type { ChangedField, SkipReason } from '../../../shared/protocol.ts';
+import type { SpecMark } from '../../store/records.ts';
 
 /** Fields of a spec, unchecked, as a request has them. */
 export type PartialSpec = Readonly<Record<string, unknown>> | undefined;
@@ -39,6 +41,8 @@ const fixed: Readonly<Record<string, readonly [flag: string, why: string]>> = {
 
 /** Rules that judge a URL by its form; the others count the URLs that were admitted. */
 const rulesOfForm = ['length', 'segments', 'repeats', 'parameters'] as const;
+/** Of a message: the names of fields are a peer's. */
+const faultCharsMax = 512;
 const scopes: readonly CrawlSpec['scope'][] = ['host', 'domain', 'any'];
 
 /** Returns a spec with the fields of `part` in place of those of `base`.
@@ -56,7 +60,17 @@ export function wholeSpec(base: CrawlSpec, part: PartialSpec): CrawlSpec {
   });
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0];
-  throw new CommandError('E_BAD_REQUEST', `spec: ${issue?.path.join('.')} ${issue?.message}`);
+  const text = `spec: ${issue?.path.join('.')} ${issue?.message}`;
+  throw new CommandError('E_BAD_REQUEST', text.slice(0, faultCharsMax));
+}
+
+/** Returns what another start is compared with. */
+export function markOf(spec: CrawlSpec): SpecMark {
+  const { maxPages } = spec;
+  // In the order of the schema, whoever made it.
+  const text = JSON.stringify(crawlSpecSchema.safeParse(spec).data ?? spec);
+  const digest = createHash('sha256').update(text).digest('base64');
+  return { digest, ...(maxPages !== undefined && { maxPages }) };
 }
 
 /** Returns the fields that make `spec` of another one: null where only the other has a value. */
