@@ -387,6 +387,7 @@ export class Master implements Leaver, SlavesMaster {
 
   async #seed(name: string, seeds: readonly string[], spec: ServeOptions['spec']): Promise<void> {
     if (this.#frontier.crawls.has(name)) {
+      await this.#frontier.startAgain(name, spec, this.#options.given.has('maxPages'));
       this.#notices.otherSpec(this.#frontier.crawls.named(name), spec);
     }
     let admittedCount = 0;

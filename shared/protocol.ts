@@ -210,6 +210,15 @@ export type CrawlStatus = {
   rates?: { pagesPerS: number; bytesPerS: number; etaMs?: number };
 };
 
+/** A field of a crawl's spec that has changed, one of its fetches as `fetch.timeoutMs`; `from` and
+ *  `to` are absent for a field without a value. Of headers, cookies and proxies they have no
+ *  secrets. [C-43] */
+export type ChangedField = {
+  readonly field: string;
+  readonly from?: unknown;
+  readonly to?: unknown;
+};
+
 /** A URL that failed for good. */
 export type FailedUrl = {
   url: string;
@@ -322,6 +331,18 @@ export type Replies = {
     begun?: { file: string; bytes: number; lines?: number; movedTo?: string }[];
   };
   'crawl.cancel': Record<never, never>;
+  /** `state`, `waiting`: of the crawl now. `reopened`: it had ended, and goes on. `narrower`: URLs
+   *  that wait are judged once more. `full`: it has all the pages that it may have, and ends.
+   *  `skipped`: links that it would take now, by the reason for which it did not. */
+  'crawl.set': {
+    state: CrawlState;
+    changed: ChangedField[];
+    waiting: number;
+    reopened?: true;
+    narrower?: true;
+    full?: true;
+    skipped?: Partial<Record<SkipReason, number>>;
+  };
   'crawl.rename': Record<never, never>;
   /** With `files`: names of its result files, by what became of them. */
   'crawl.remove': { deleted?: string[]; kept?: string[] };
@@ -378,6 +399,7 @@ export type TaskPush = {
 
 /** The messages that the master sends without a request. */
 export type Push =
+  /** Before the first task of a crawl, and whenever it has changed. [T-3] [C-44] */
   | { verb: 'crawl.spec'; crawl: number; name: string; fetch: FetchSpec }
   /** The crawl is finished or cancelled; its spec is sent again if it resumes. [T-30] */
   | { verb: 'crawl.ended'; crawl: number }

@@ -187,7 +187,7 @@ export const requestSchemas = {
     crawl: crawlNameSchema,
     seeds: z.array(url).max(limits.seedsMax),
     /** Fields of a CrawlSpec, for a new crawl; the master's own options supply the rest.
-     *  E_BAD_REQUEST for an existing crawl. */
+     *  E_BAD_REQUEST for an existing crawl, unless no seed of it was answered. [C-9] [C-48] */
     spec: z.record(z.string(), z.unknown()).optional(),
     /** Higher first in a crawl of `order: priority`; links inherit it. */
     priority: z.int().min(-1000).max(1000).default(0),
@@ -233,6 +233,14 @@ export const requestSchemas = {
     newFiles: z.boolean().optional(),
   }),
   'crawl.cancel': ofCrawl('crawl.cancel'),
+  /** Other options for a crawl that is there. [C-43] */
+  'crawl.set': z.strictObject({
+    verb: z.literal('crawl.set'),
+    id: z.int().min(0),
+    crawl: crawlNameSchema,
+    /** Fields of a CrawlSpec; null: the default of that field. */
+    spec: z.record(z.string(), z.unknown()),
+  }),
   /** Ends a crawl and forgets it. [C-40] */
   'crawl.remove': z.strictObject({
     verb: z.literal('crawl.remove'),

@@ -236,7 +236,7 @@ export const resultFields = {
   excluded: {
     type: 'text',
     of: ['excluded', 'sitemap'],
-    meaning: '`robots`, `noindex` or `canonical`',
+    meaning: '`robots`, `scope` (since options changed), `noindex` or `canonical`',
     since,
   },
   redirectedTo: {

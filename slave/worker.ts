@@ -257,9 +257,10 @@ export class Worker {
     }
   }
 
+  /** The first spec of a crawl, or another one: it is that of all tasks that are not begun. */
   #learn(id: number, spec: FetchSpec): void {
-    const identities =
-      this.#crawls.get(id)?.identities ?? new Identities(spec, this.#proxies, randomInt(2 ** 16));
+    const known = this.#crawls.get(id)?.identities;
+    const identities = new Identities(spec, this.#proxies, randomInt(2 ** 16), known);
     this.#crawls.set(id, { spec, identities, isStale: false });
   }
 

@@ -9,6 +9,7 @@ import { type HostAsk, hostCommand } from './asks/host.ts';
 import { type HostsAsk, hostsCommand } from './asks/hosts.ts';
 import { type RemoveAsk, removeCommand } from './asks/remove.ts';
 import { type RenameAsk, renameCommand } from './asks/rename.ts';
+import { type SetAsk, setCommand } from './asks/set.ts';
 import { type SlavesAsk, slavesCommands } from './asks/slaves.ts';
 import { type StatusAsk, statusCommand } from './asks/status.ts';
 import {
@@ -41,6 +42,7 @@ export type AskOptions = Common & {
     | { verb: 'buried'; crawl: string; replay: boolean; url: string | undefined }
     | RemoveAsk
     | RenameAsk
+    | SetAsk
     | FailedAsk
     | StatusAsk
     | HostsAsk
@@ -119,6 +121,11 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     .option(
       '--pages <file>',
       'pages.jsonl of the earlier crawl; default: ./crawl-data/<crawl>/pages.jsonl',
+    )
+    .option(
+      '--refetch',
+      'fetch unchanged pages, too, to find links on them that the earlier crawl skipped',
+      false,
     );
   for (const option of specFlags()) again.addOption(option);
   again.addHelpText('after', ungiven("the earlier crawl's"));
@@ -127,7 +134,10 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     const crawl = String(values['as']);
     take({
       ...common(values),
-      ask: { verb: 'recrawl', like, crawl, file, spec: givenSpec(again) },
+      ask: {
+        ...{ verb: 'recrawl', like, crawl, file, spec: givenSpec(again) },
+        refetch: values['refetch'] === true,
+      },
     });
   });
   return [
@@ -169,6 +179,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
       ),
     removeCommand(maker, asked),
     renameCommand(maker, asked),
+    setCommand(maker, asked),
     hostsCommand(maker, asked),
     hostCommand(maker, asked),
     ...slavesCommands(maker, asked),

@@ -53,7 +53,7 @@ const parsers: Parsers = {
 type Field = { readonly name: string; readonly isFetch: boolean; readonly option: Option };
 
 /** In the order of the schemas. */
-function specFields(shape: Fields = crawlSpecSchema.shape, isFetch = false): Field[] {
+export function specFields(shape: Fields = crawlSpecSchema.shape, isFetch = false): Field[] {
   return Object.entries(shape).flatMap(([name, field]) => {
     if (name === 'fetch') return specFields(fetchFields, true);
     const option = fieldFlag(field, parsers[name]);

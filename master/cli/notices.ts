@@ -12,7 +12,7 @@ import { version } from '../../shared/version.ts';
 import type { CrawlView } from '../frontier/crawl/crawl-view.ts';
 import { nativeChars, nativePatterns } from '../frontier/crawl/patterns.ts';
 import type { SeedsFound } from '../frontier/crawl/seed-hosts.ts';
-import type { FrontierListener } from '../frontier/frontier-events.ts';
+import type { CrawlChange, FrontierListener } from '../frontier/frontier-events.ts';
 import { megabytes, type Shortage } from '../machine/disk-room.ts';
 import { summary } from '../machine/progress.ts';
 import type { Made } from '../repair/backup.ts';
@@ -22,6 +22,7 @@ import type { ResultListener } from '../sinks/result-events.ts';
 import type { Resumed } from '../sinks/result-queue.ts';
 import { otherFlags } from './crawl-options.ts';
 import type { ServeOptions } from './serve-options.ts';
+import { changeText, sortedFlags } from './set-options.ts';
 
 /** Lines about refusals, over all addresses: an attacker may have any number of addresses. */
 const refusalsPerMinute = 60;
@@ -56,22 +57,28 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     this.#log.info(`start a slave with: ${join}${key}`);
   }
 
-  /** A crawl keeps the options that it was created with; `spec`: those of this start. */
+  /** A start changes no options of a crawl but a page limit that is higher; `spec`: those of this
+   *  start. */
   otherSpec({ name, spec: stored }: CrawlView, spec: CrawlSpec): void {
     // An older version stored no value for an option that it did not have.
     const kept = crawlSpecSchema.safeParse(stored).data ?? stored;
     const others = otherFlags(kept, spec, this.#options.given);
     if (others.length === 0) return;
+    const { can, cannot } = sortedFlags(others);
+    const how = [
+      ...(can.length > 0 ? [`to change it, run \`set ${name} ${can.join(' … ')} …\``] : []),
+      ...(cannot.length > 0 ? [`for another ${cannot.join(', ')}, choose another --crawl`] : []),
+    ];
     this.#log.warn(
       { crawl: name, ignored: others },
-      'the crawl keeps the options it was created with; for others, choose another --crawl',
+      `the crawl keeps the options that it has; ${how.join('; ')}`,
     );
   }
 
   /** An unfinished crawl of an earlier start. `hasSeeds`: the operator asks for another one. */
   alsoThere({ name, isAside, counters, state, held }: CrawlView, hasSeeds: boolean): void {
     const { crawl } = this.#options;
-    const waiting = `${amount(counters.waiting, 'URL')} ${counters.waiting === 1 ? 'waits' : 'wait'}`;
+    const waiting = waitText(counters.waiting);
     if (isAside) {
       this.#log.info(
         `crawl ${name} is left alone (--only): ${waiting}; it goes on with \`resume ${name}\`, or ` +
@@ -116,6 +123,15 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     const text = summary(crawl.status(), crawl.openMs, folder);
     if (crawl.ending?.why === 'unanswered') this.#log.warn({ crawl: crawl.name }, text);
     else this.#log.info(text);
+  }
+
+  crawlChanged(crawl: CrawlView, { changed, isReopened }: CrawlChange): void {
+    const { name, counters } = crawl;
+    const said = changed.map(changeText).join(', ');
+    const goesOn = isReopened ? `; it goes on: ${waitText(counters.waiting)}` : '';
+    this.#log.info({ crawl: name }, `crawl ${name}: ${said}${goesOn}`);
+    const isNow = changed.some(({ field, to }) => field === 'ignoreRobots' && to === true);
+    if (isNow) this.ignoresRobots(crawl);
   }
 
   crawlRenamed({ name }: CrawlView, from: string): void {
@@ -292,6 +308,10 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     const MiB = Math.round(usedBytes / 2 ** 20);
     this.#log.warn({ MiB }, 'memory is short, so peers wait; raise --memory-limit if this lasts');
   }
+}
+
+function waitText(count: number): string {
+  return `${amount(count, 'URL')} ${count === 1 ? 'waits' : 'wait'}`;
 }
 
 export function compactedText({ before, after }: Compacted): string {

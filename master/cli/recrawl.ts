@@ -20,6 +20,8 @@ export type Recrawl = {
   readonly crawl: string;
   /** Path of its pages.jsonl. */
   readonly file: string;
+  /** Fetch what has not changed, too. */
+  readonly refetch: boolean;
   /** Options that differ from those of the earlier crawl. */
   readonly spec: SpecPart | undefined;
 };
@@ -37,7 +39,7 @@ const batchCharsMax = 1 << 20;
 
 /** @throws ConfigError the file cannot be read, or is not a pages.jsonl · CommandError */
 export async function recrawl(master: MasterClient, options: Recrawl): Promise<RecrawlAnswer> {
-  const { like, crawl, file } = options;
+  const { like, crawl, file, refetch } = options;
   const answer = { admitted: 0, known: 0, refused: 0, conditional: 0 };
   let { spec } = options;
   let urls: EarlierUrl[] = [];
@@ -53,7 +55,7 @@ export async function recrawl(master: MasterClient, options: Recrawl): Promise<R
     chars = 0;
   };
   for await (const text of linesOf(file)) {
-    const found = urlsOf(text);
+    const found = refetch ? urlsOf(text).map(withoutPage) : urlsOf(text);
     answer.conditional += found.filter(({ page }) => page !== undefined).length;
     urls.push(...found);
     chars += text.length;
@@ -117,6 +119,11 @@ export function urlsOf(text: string): EarlierUrl[] {
   const asked = { ...(etag && { etag }), ...(lastModified && { lastModified }) };
   const way = { ...asked, finalUrl, bytes: 0, images: [], links: 0 };
   return [final, { url, ...place, page: way }];
+}
+
+/** It is fetched as if nothing were known of it. */
+function withoutPage({ page: _, ...found }: EarlierUrl): EarlierUrl {
+  return found;
 }
 
 function earlierPageOf(line: Line): EarlierUrl['page'] {

@@ -3,7 +3,7 @@
  * stopping, that the spec is valid, that there is room for one more crawl, and that its files can
  * be written. It looks up the hosts of seeds; until they are found, their crawl leases nothing.
  */
-import { type CrawlSpec, crawlSpecSchema } from '../../shared/crawl.ts';
+import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import type { Replies } from '../../shared/protocol.ts';
 import type { Requests } from '../../shared/requests.ts';
@@ -16,12 +16,13 @@ import { seedHostChanges } from './commit/seed-changes.ts';
 import type { Crawl } from './crawl/crawl.ts';
 import type { Crawls } from './crawl/crawls.ts';
 import type { FoundAddresses } from './crawl/seed-hosts.ts';
+import { type PartialSpec, wholeSpec } from './crawl/spec-change.ts';
 import type { Dispatcher } from './dispatch/dispatcher.ts';
 import type { FrontierEvents } from './frontier-events.ts';
 import type { SeedNames } from './frontier-options.ts';
+import type { SpecChanges } from './spec-changes.ts';
 
-type PartialSpec = Requests['crawl.add']['spec'];
-/** Seeds for a crawl; `spec` only for a new one. */
+/** Seeds for a crawl; `spec` only for a new one, or one of which no seed was answered. */
 export type Seeds = Omit<Requests['crawl.add'], 'verb' | 'id'>;
 /** URLs of an earlier crawl for a new one. */
 export type Again = Omit<Requests['crawl.recrawl'], 'verb' | 'id'>;
@@ -33,6 +34,7 @@ type AdmissionOptions = {
   readonly commits: GroupCommit;
   readonly results: Pick<ResultsPort, 'prepare'>;
   readonly seedNames: SeedNames;
+  readonly specChanges: SpecChanges;
   readonly events: FrontierEvents;
   /** For fields that a request lacks. */
   readonly spec: CrawlSpec;
@@ -82,11 +84,16 @@ export class Admission {
 
   /** Looks up the hosts of seeds that are not settled: those of an older store, and names that
    *  could not be resolved when they were added. Until then nothing of their crawls is leased. */
-  async resolve(): Promise<void> {
+  async resolveAll(): Promise<void> {
     const open = [...this.#options.crawls].filter(({ isOpen }) => isOpen);
-    const pending = open.filter((crawl) => crawl.seedHosts.wanted(crawl.scope.seedUrls).size > 0);
-    for (const crawl of pending) crawl.resolving(true);
-    await Promise.all(pending.map((crawl) => this.#resolveSeedsOf(crawl)));
+    await Promise.all(open.map((crawl) => this.resolve(crawl)));
+  }
+
+  /** The same for one crawl. */
+  async resolve(crawl: Crawl): Promise<void> {
+    if (crawl.seedHosts.wanted(crawl.scope.seedUrls).size === 0) return;
+    crawl.resolving(true);
+    await this.#resolveSeedsOf(crawl);
   }
 
   async #resolveSeedsOf(crawl: Crawl): Promise<void> {
@@ -158,23 +165,31 @@ export class Admission {
     if (dispatcher.isDraining) {
       throw new CommandError('E_DRAINING', 'the master is stopping; try again');
     }
-    this.#refuseSpecOfKnown(name, spec);
-    const whole = wholeSpec(base, spec);
+    await this.#changeKnown(name, spec);
+    const whole = wholeSpec(base, crawls.has(name) ? {} : spec);
     if (!crawls.has(name)) {
       crawls.refuseOneMore(whole);
       await this.#prepare(name);
       // Another request may have created it in the meantime.
-      this.#refuseSpecOfKnown(name, spec);
+      await this.#changeKnown(name, spec);
     }
     return whole;
   }
 
-  #refuseSpecOfKnown(name: string, spec: PartialSpec): void {
-    if (spec === undefined || !this.#options.crawls.has(name)) return;
-    throw new CommandError(
-      'E_BAD_REQUEST',
-      `the crawl "${name}" exists already: its options cannot change; you can only add seeds`,
-    );
+  /** A crawl of which no seed was answered is started anew, with these options; any other one keeps
+   *  its own. @throws CommandError E_BAD_REQUEST */
+  async #changeKnown(name: string, spec: PartialSpec): Promise<void> {
+    const { crawls, specChanges } = this.#options;
+    if (spec === undefined || !crawls.has(name)) return;
+    const crawl = crawls.named(name);
+    if (!crawl.isUnanswered) {
+      throw new CommandError(
+        'E_BAD_REQUEST',
+        `the crawl "${name}" exists already, and adding seeds changes no options; change them with ` +
+          `\`set ${name}\``,
+      );
+    }
+    await specChanges.change(crawl, spec);
   }
 
   async #prepare(name: string): Promise<void> {
@@ -185,20 +200,4 @@ export class Admission {
       throw error;
     }
   }
-}
-
-function wholeSpec(defaults: CrawlSpec, part: PartialSpec): CrawlSpec {
-  const inner = (name: 'fetch' | 'traps') => {
-    const given = part?.[name];
-    return typeof given === 'object' ? { ...defaults[name], ...given } : (given ?? defaults[name]);
-  };
-  const parsed = crawlSpecSchema.safeParse({
-    ...defaults,
-    ...part,
-    fetch: inner('fetch'),
-    traps: inner('traps'),
-  });
-  if (parsed.success) return parsed.data;
-  const issue = parsed.error.issues[0];
-  throw new CommandError('E_BAD_REQUEST', `spec: ${issue?.path.join('.')} ${issue?.message}`);
 }

@@ -4,10 +4,17 @@
  * disk. None is called for each page: reports and leases are counted, and `counted` tells the
  * counts.
  */
+import type { ChangedField } from '../../shared/protocol.ts';
 import type { FetchErrorBody } from '../../shared/requests.ts';
 import type { Resumed } from '../sinks/result-queue.ts';
 import type { CrawlView } from './crawl/crawl-view.ts';
 import type { SeedsFound } from './crawl/seed-hosts.ts';
+
+/** `isReopened`: it had ended, and goes on. */
+export type CrawlChange = {
+  readonly changed: readonly ChangedField[];
+  readonly isReopened: boolean;
+};
 
 export interface FrontierEvents {
   /** A crawl was made, with these first seeds. */
@@ -29,6 +36,8 @@ export interface FrontierEvents {
   crawlEnded(crawl: CrawlView): void;
   /** An operator removed it: its name is free. */
   crawlRemoved(crawl: CrawlView): void;
+  /** Its options have changed. */
+  crawlChanged(crawl: CrawlView, change: CrawlChange): void;
   /** It has another name than `from` now. */
   crawlRenamed(crawl: CrawlView, from: string): void;
   /** About once a second: where the crawls stand. Two of these make a rate. */
@@ -100,6 +109,10 @@ export class EventStream implements FrontierEvents {
 
   crawlRemoved(...told: Parameters<FrontierEvents['crawlRemoved']>): void {
     for (const listener of this.#listeners) listener.crawlRemoved?.(...told);
+  }
+
+  crawlChanged(...told: Parameters<FrontierEvents['crawlChanged']>): void {
+    for (const listener of this.#listeners) listener.crawlChanged?.(...told);
   }
 
   crawlRenamed(...told: Parameters<FrontierEvents['crawlRenamed']>): void {

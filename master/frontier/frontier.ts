@@ -3,12 +3,13 @@
  * the master calls these verbs and listens to `FrontierEvents`, and sees nothing else of it.
  *
  *     operators, programs   seed, recrawl, offer, pause, resume, cancel, remove, rename,
- *                           replay
+ *                           change, replay
  *     holders of leases     give, leave, heard, started, hop, extend, report, release
  *
  * Its owner makes it of `FrontierRooms`, which it also starts, drains and closes.
  * A verb that changes what is stored resolves when that is on the disk.
  */
+import type { CrawlSpec } from '../../shared/crawl.ts';
 import type { Replies } from '../../shared/protocol.ts';
 import type { Resumed } from '../sinks/result-queue.ts';
 import type { Deleted } from '../sinks/sink.ts';
@@ -21,6 +22,7 @@ import {
   smallEntryBytes,
   type Verdict,
 } from './commit/entry.ts';
+import type { PartialSpec } from './crawl/spec-change.ts';
 import type { CrawlList } from './crawl-list.ts';
 import { askHop, type HopVerdict } from './dispatch/hops.ts';
 import type { Claim, HeldLease, LeaseHolder } from './dispatch/leases.ts';
@@ -90,6 +92,17 @@ export class Frontier {
    *  @throws CommandError E_NO_CRAWL, E_BAD_REQUEST the name is taken, or the folder stays */
   async rename(name: string, to: string): Promise<void> {
     await this.#rooms.lifeCycle.rename(this.#rooms.crawls.named(name), to);
+  }
+
+  /** Changes options of a crawl; null: the default of that field.
+   *  @throws CommandError E_NO_CRAWL, E_BAD_REQUEST, E_LIMIT: see `SpecChanges` */
+  async change(name: string, part: PartialSpec): Promise<Replies['crawl.set']> {
+    return await this.#rooms.specChanges.change(this.#rooms.crawls.named(name), part);
+  }
+
+  /** A start names a crawl that is there: see `SpecChanges`. @throws CommandError as `change` */
+  async startAgain(name: string, spec: CrawlSpec, isLimited: boolean): Promise<void> {
+    await this.#rooms.specChanges.startAgain(this.#rooms.crawls.named(name), spec, isLimited);
   }
 
   /** Tries one URL that was given up again, or all of them. Returns their number.

@@ -108,7 +108,7 @@ export class HostList {
     host.setting = settings.of(key);
     host.group.agreeAnew();
     // Tasks that wait in a slave would still be fetched.
-    if (host.setting?.blocked) dispatcher.takeBack(host);
+    if (host.setting?.blocked) dispatcher.takeBack((one) => one.host === host);
     politeness.wake(host, clockMs());
   }
 

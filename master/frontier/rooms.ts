@@ -30,6 +30,7 @@ import { Politeness } from './politeness/politeness.ts';
 import { HostRecords } from './politeness/records.ts';
 import { StoredHosts } from './politeness/stored-hosts.ts';
 import { RobotsBudget } from './robots/budget.ts';
+import { SpecChanges } from './spec-changes.ts';
 import { TaskNames } from './tasks/task-names.ts';
 
 export class FrontierRooms {
@@ -40,6 +41,7 @@ export class FrontierRooms {
   readonly pipeline: Pipeline;
   readonly reports: Reports;
   readonly admission: Admission;
+  readonly specChanges: SpecChanges;
   readonly buried: Buried;
   readonly list: CrawlList;
   readonly hosts: HostList;
@@ -90,7 +92,12 @@ export class FrontierRooms {
       ...{ crawls, dispatcher, politeness, feedback, pipeline },
       trace: options.trace,
     });
-    this.admission = new Admission({ ...options, crawls, dispatcher, pipeline });
+    this.specChanges = new SpecChanges({
+      ...{ crawls, dispatcher, commits, lifeCycle, events },
+      resolve: (crawl) => void this.admission.resolve(crawl),
+    });
+    const { specChanges } = this;
+    this.admission = new Admission({ ...options, crawls, dispatcher, pipeline, specChanges });
     this.buried = new Buried(store, pipeline);
     this.list = new CrawlList({ crawls, dispatcher, earlier, buried: this.buried });
     const rooms = { store, crawls, politeness, dispatcher, records, settings };
@@ -120,7 +127,7 @@ export class FrontierRooms {
 
   /** Looks up hosts of seeds that an earlier master did not find. */
   start(): void {
-    void this.admission.resolve();
+    void this.admission.resolveAll();
   }
 
   /** Leases at slaves. */

@@ -88,9 +88,16 @@ export type CrawlRecord = {
   readonly openMs?: number;
   /** It was removed, and is `cancelled`: how far that is. */
   readonly removal?: Removal;
+  /** Its options when it was last started, if they were changed since without a start. */
+  readonly asStarted?: SpecMark;
+  /** URLs were admitted by other options, which took more. */
+  readonly narrowed?: true;
   /** It is getting this name: the folder of its results may have it already. */
   readonly renaming?: string;
 };
+
+/** A spec, as far as another start is compared with it. */
+export type SpecMark = { readonly digest: string; readonly maxPages?: number };
 
 /** The end of a crawl that an operator removes. `writing`, `deleting`: the last results of it are
  *  being written, or its files deleted, and its name is taken. `erasing`: only its rows are left,

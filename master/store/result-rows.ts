@@ -17,9 +17,12 @@ import type { SitemapKind, SkipReason } from '../../shared/protocol.ts';
 import type { FetchErrorBody, Image, Result } from '../../shared/requests.ts';
 import { type RecordKind, recordKinds } from '../../shared/result-fields.ts';
 
-/** Why a URL is left out: by robots.txt before it was asked for, by its page's own word, or
- *  because a page of the same canonical URL has been written. */
-export type Exclusion = 'robots' | 'noindex' | 'canonical';
+/** Why a URL is left out before it is asked for: by robots.txt, or by options of its crawl that
+ *  changed after it was admitted. */
+export type Unfetched = 'robots' | 'scope';
+/** The same of any URL: by its page's own word, or because a page of the same canonical URL has
+ *  been written. */
+export type Exclusion = Unfetched | 'noindex' | 'canonical';
 
 /** What the master knows of a record about one URL. */
 export type ResultRecord = {

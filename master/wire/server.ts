@@ -75,6 +75,11 @@ export class MasterServer implements FrontierListener {
     if (!isOpen) for (const session of this.sessions) session.endCrawl(id);
   }
 
+  /** Slaves that know it use its new options for all that they have not begun. */
+  crawlChanged({ id }: CrawlView): void {
+    for (const session of this.sessions) session.specChanged(id);
+  }
+
   crawlRemoved({ id }: CrawlView): void {
     for (const session of this.sessions) session.endCrawl(id);
   }

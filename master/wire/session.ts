@@ -199,6 +199,11 @@ export class Session implements Peer {
     if (this.#knownSpecs.delete(crawl)) this.send({ verb: 'crawl.ended', crawl });
   }
 
+  /** A crawl has other options: sent at once to a slave that knows the old ones. [C-44] */
+  specChanged(crawl: number): void {
+    if (this.#knownSpecs.delete(crawl)) this.#sendSpec(crawl);
+  }
+
   send(push: Push): void {
     this.#connection.send(push);
   }

@@ -41,9 +41,9 @@ export class CookieJar {
   readonly #domains = new Map<string, Map<string, Cookie>>();
   /** Hosts that get only their own cookies; the oldest entry is dropped first. */
   readonly #refusers = new Set<string>();
-  readonly #totalCharsMax: number;
+  #totalCharsMax = totalCharsMax;
   /** The operator's, for the hosts of seeds; and for domains. They are never dropped. */
-  readonly #ofSeeds: readonly Cookie[];
+  #ofSeeds: readonly Cookie[] = [];
   readonly #given = new Map<string, Cookie[]>();
   /** Those of the operator that a host has set or deleted itself: `keyOf` each. */
   readonly #replaced = new Set<string>();
@@ -51,10 +51,33 @@ export class CookieJar {
 
   /** `charsMax`: of all cookies together, without those of the operator, `given`. */
   constructor(charsMax = CookieJar.totalCharsMax, given: readonly GivenCookie[] = []) {
+    this.give(given, charsMax);
+  }
+
+  /** The operator gives these from now on, in place of those before. One that is new counts, even
+   *  where a host has set a cookie of its name. */
+  give(given: readonly GivenCookie[] = [], charsMax = CookieJar.totalCharsMax): void {
     this.#totalCharsMax = charsMax;
-    this.#ofSeeds = given.filter(({ domain }) => domain === undefined).map(ownCookie);
-    for (const cookie of given.filter(({ domain }) => domain !== undefined).map(ownCookie)) {
+    const before = new Set([this.#ofSeeds, ...this.#given.values()].flat().map(textOf));
+    const all = given.map(ownCookie);
+    this.#ofSeeds = all.filter(({ domain }) => domain === '');
+    this.#given.clear();
+    for (const cookie of all.filter(({ domain }) => domain !== '')) {
       this.#given.set(cookie.domain, [...(this.#given.get(cookie.domain) ?? []), cookie]);
+    }
+    for (const cookie of all) {
+      if (!before.has(textOf(cookie))) this.#forgetSet(cookie);
+    }
+  }
+
+  /** Forgets what hosts have set under the name and path of a cookie that is given anew. */
+  #forgetSet({ domain, name, path }: Cookie): void {
+    const domains = domain === '' ? [...this.#domains.keys()] : [domain];
+    for (const one of domains) this.#delete(one, `${name} ${path}`);
+    for (const key of this.#replaced) {
+      const [of = '', ...rest] = key.split(' ');
+      const isSame = rest.join(' ') === `${name} ${path}`;
+      if (isSame && (domain === '' || of === domain)) this.#replaced.delete(key);
     }
   }
 
@@ -150,6 +173,11 @@ export class CookieJar {
 
 function keyOf({ domain, name, path }: Cookie): string {
   return `${domain} ${name} ${path}`;
+}
+
+/** The same for equal ones. */
+function textOf(cookie: Cookie): string {
+  return JSON.stringify(cookie);
 }
 
 /** A cookie of the operator. One without a domain gets that of each host of a seed. */

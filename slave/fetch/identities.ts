@@ -25,20 +25,28 @@ export class Identities {
   readonly #waitMsMax: number;
   #turn: number;
 
-  /** `turn`: who begins. Different in each process, so that they do not all go the same way. */
-  constructor(spec: FetchSpec, proxies: Proxies, turn: number) {
+  /** `turn`: who begins. Different in each process, so that they do not all go the same way.
+   *  `before`: those of the crawl until now. The cookies of a user agent and a proxy that stay
+   *  together stay, too. */
+  constructor(spec: FetchSpec, proxies: Proxies, turn: number, before?: Identities) {
     const agents = [spec.userAgent, ...spec.otherUserAgents];
     const count = Math.max(agents.length, spec.proxies.length);
     this.#turn = turn % count;
     this.#waitMsMax = spec.timeoutMs;
     this.#identities = Array.from({ length: count }, (_, i) => {
-      const proxy = spec.proxies[i % spec.proxies.length];
-      return {
-        userAgent: agents[i % agents.length] ?? spec.userAgent,
-        proxy: proxy === undefined ? undefined : proxies.of(proxy),
-        cookies: new CookieJar(CookieJar.totalCharsMax / count, spec.cookies),
-      };
+      const url = spec.proxies[i % spec.proxies.length];
+      const proxy = url === undefined ? undefined : proxies.of(url);
+      const userAgent = agents[i % agents.length] ?? spec.userAgent;
+      const same = before?.identityOf(userAgent, proxy);
+      const cookies = same?.cookies ?? new CookieJar();
+      cookies.give(spec.cookies, CookieJar.totalCharsMax / count);
+      return { userAgent, proxy, cookies };
     });
+  }
+
+  /** Returns the identity of these two. */
+  identityOf(userAgent: string, proxy: ProxyServer | undefined): Identity | undefined {
+    return this.#identities.find((one) => one.userAgent === userAgent && one.proxy === proxy);
   }
 
   /**

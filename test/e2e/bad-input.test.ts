@@ -432,6 +432,9 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
   const join = ['master', 'authkey-file', 'tls', 'no-tls', 'tls-ca'];
   const ask = [...join, 'json'];
   const slave = [...join, 'slots', 'processes', 'robots-only', 'name', 'join-timeout'];
+  // `set` says why they cannot change.
+  const isFixed = (name: string) =>
+    /^(order|canonical|images|srcset|lazy-attributes|urls-expected)$/.test(name);
   const screens: readonly (readonly [string[], string[]])[] = [
     [['master.js'], serve],
     [['slave.js'], [...slave, 'json-logs', 'log-level']],
@@ -441,7 +444,11 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
     ],
     [
       ['master.js', 'recrawl'],
-      [...ask, 'as', 'pages', ...crawl],
+      [...ask, 'as', 'pages', 'refetch', ...crawl],
+    ],
+    [
+      ['master.js', 'set'],
+      [...ask, ...crawl.filter((name) => !isFixed(name))],
     ],
     [
       ['master.js', 'status'],

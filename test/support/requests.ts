@@ -255,6 +255,11 @@ export const requests: readonly {
     bad: [...wrongCrawl, ...['', '..', 'a/b', 7, null].map((to) => ({ crawl: 'a', to }))],
   },
   {
+    verb: 'crawl.set',
+    good: { crawl: 'conformance-never', spec: { maxPages: 1, delayMs: null } },
+    bad: [...wrongCrawl, ...[null, 7, 'x', undefined].map((spec) => ({ spec }))],
+  },
+  {
     verb: 'crawl.buried',
     good: { crawl: 'conformance-never' },
     bad: [

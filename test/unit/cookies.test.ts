@@ -179,3 +179,26 @@ test("cookies: a flood of cookies pushes none of the operator's out", () => {
   }
   assert.equal(jar.header(new URL('https://a.example/'), 0), 'sid=mine');
 });
+
+test('cookies: one that the operator gives anew replaces what a host has set under its name', () => {
+  const now = Date.now();
+  const url = new URL('http://a.example/');
+  const given = [
+    { name: 'sid', value: 'one' },
+    { name: 'other', value: 'x', domain: 'a.example' },
+  ];
+  const jar = new CookieJar(undefined, given);
+  jar.take('sid=rotated', url, now);
+  jar.take('other=own', url, now);
+  jar.take('mine=1', url, now);
+  assert.equal(jar.header(url, now, true), 'sid=rotated; other=own; mine=1');
+  // The same ones once more: the host's own still count.
+  jar.give(given);
+  assert.equal(jar.header(url, now, true), 'sid=rotated; other=own; mine=1');
+  jar.give([{ name: 'sid', value: 'two' }]);
+  assert.equal(jar.header(url, now, true), 'sid=two; other=own; mine=1');
+  jar.give([{ name: 'other', value: 'y', domain: 'a.example' }]);
+  assert.equal(jar.header(url, now, true), 'other=y; mine=1');
+  jar.give();
+  assert.equal(jar.header(url, now, true), 'mine=1');
+});

@@ -17,6 +17,7 @@ function record(world: World): string[] {
     crawlHeld: ({ held }, reason) => told.push(`held: ${held === reason}`),
     crawlReleased: ({ held }, how) => told.push(`released: ${held} ${how?.begun.length}`),
     crawlEnded: ({ state }) => told.push(`ended: ${state}`),
+    crawlChanged: (_, { changed }) => told.push(`changed ${changed.length}`),
     crawlRenamed: ({ name }, from) => told.push(`renamed ${from} ${name}`),
     crawlRemoved: ({ name }) => told.push(`removed ${name}`),
     taskBuried: (_, { url, error }) => told.push(`buried ${url} ${error.kind}`),

@@ -143,8 +143,8 @@ worldTest(
     const crawl = world.crawl();
     assert.deepEqual([crawl.state, crawl.open.waiting], ['finished', 2]);
     assert.equal(world.frontier.crawls.hasDue, false);
-    // As when its limit is raised: it has tasks, and gets one more.
-    Object.assign(crawl, { spec: { ...crawl.spec, maxPages: 4 } });
+    // It has tasks, and gets one more.
+    world.rooms.crawls.respec(crawl, { ...crawl.spec, maxPages: 4 });
     await world.seed(`${a}/4`);
     const again = world.slave('again');
     await world.settle();

@@ -142,3 +142,27 @@ test('proxies: credentials are decoded, whatever they are', () => {
   assert.equal(of('http://only@a.example'), basic('only:'));
   assert.equal(of('http://a:100%@a.example'), basic('a:100%'));
 });
+
+test('identities: cookies stay with a user agent and a proxy that stay together', async () => {
+  const proxies = new Proxies({ onAside: () => {} });
+  const [one, two] = ['http://a.example', 'http://b.example'];
+  const of = (spec: object, before?: Identities) =>
+    new Identities(fetchSpecSchema.parse(spec), proxies, 0, before);
+  const jars = async (identities: Identities) => {
+    const found = new Map<string, unknown>();
+    for (let i = 0; i < 4; i++) {
+      await identities.through(async ({ userAgent, proxy, cookies }) => {
+        found.set(`${userAgent} ${proxy?.url.hostname}`, cookies);
+        return { ok: true };
+      }, never);
+    }
+    return found;
+  };
+  const first = of({ userAgent: 'me', proxies: [one, two] });
+  const before = await jars(first);
+  const second = await jars(of({ userAgent: 'me', proxies: [two], timeoutMs: 7 }, first));
+  assert.deepEqual([...second.keys()], ['me b.example']);
+  assert.equal(second.get('me b.example'), before.get('me b.example'));
+  const third = await jars(of({ userAgent: 'you', proxies: [one] }, first));
+  assert.notEqual(third.get('you a.example'), before.get('me a.example'));
+});

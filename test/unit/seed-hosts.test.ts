@@ -175,7 +175,7 @@ worldTest('a crawl waits for the look-up of its seeds, and keeps what was found'
     asked.push([...names]);
     return new Map([['gone.example', ['192.168.0.1']]]);
   };
-  const resolved = world.rooms.admission.resolve();
+  const resolved = world.rooms.admission.resolveAll();
   assert.ok(!world.crawl().active);
   await world.done(resolved);
   assert.deepEqual(asked, [['gone.example']]);

@@ -36,7 +36,7 @@ export function handle(
       admitSitemaps(batch, entry.urls, entry.level);
       return () => {};
     case 'excluded':
-      outcomes.excluded(batch, entry.task, now);
+      outcomes.excluded(batch, entry.task, entry.excluded, now);
       return entry.done;
     case 'seeds': {
       const verdict = offers.seeds(batch, entry.urls, entry.priority, entry.found);

@@ -4,7 +4,7 @@
  */
 import type { Replies } from '../../../shared/protocol.ts';
 import type { FetchErrorBody, Image, Requests, Result } from '../../../shared/requests.ts';
-import type { PackedReport } from '../../store/result-rows.ts';
+import type { PackedReport, Unfetched } from '../../store/result-rows.ts';
 import type { Row } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import type { FoundAddresses } from '../crawl/seed-hosts.ts';
@@ -72,7 +72,7 @@ export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
   | { kind: 'failure'; failure: Failure; done: (v: Verdict) => void }
   | { kind: 'sitemap'; task: Task; part: SitemapPart; slave: string; done: (v: Verdict) => void }
   | { kind: 'sitemaps'; urls: readonly string[]; level: number }
-  | { kind: 'excluded'; task: Task; done: () => void }
+  | { kind: 'excluded'; task: Task; excluded: Unfetched; done: () => void }
   | {
       kind: 'again';
       urls: readonly EarlierUrl[];

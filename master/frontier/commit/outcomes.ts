@@ -4,6 +4,7 @@
  * tried again are the same for all kinds. `apply` calls it.
  */
 import assert from 'node:assert/strict';
+import type { Unfetched } from '../../store/result-rows.ts';
 import type { Told } from '../kinds/kind.ts';
 import { crawlKindOf } from '../kinds/kinds.ts';
 import type { Task } from '../tasks/tasks.ts';
@@ -41,8 +42,8 @@ export class Outcomes {
   }
 
   /** A URL that is left out without being fetched. */
-  excluded(batch: CommitBatch, task: Task, at: number): void {
-    crawlKindOf(task).exclude(batch, task, at);
+  excluded(batch: CommitBatch, task: Task, excluded: Unfetched, at: number): void {
+    crawlKindOf(task).exclude(batch, task, { excluded, at });
   }
 
   /** A part of a fetched sitemap. */

@@ -15,9 +15,9 @@ import { kindOf } from '../kinds/kinds.ts';
 import { sitemapsOf } from '../kinds/sitemap.ts';
 import type { Feedback } from '../politeness/feedback.ts';
 import type { Host } from '../politeness/host.ts';
-import type { WorkEvents } from '../politeness/next-task.ts';
+import type { Refusal, WorkEvents } from '../politeness/next-task.ts';
 import type { Politeness } from '../politeness/politeness.ts';
-import type { Access, RobotsAnswer } from '../robots/gate.ts';
+import type { RobotsAnswer } from '../robots/gate.ts';
 import { backOffMs, isLasting } from '../tasks/back-off.ts';
 import type { Task } from '../tasks/tasks.ts';
 import type { FrontierTrace } from '../trace.ts';
@@ -144,8 +144,9 @@ export class Reports implements WorkEvents, LossEvents {
     else void this.#fail({ task, error, retryAt: undefined, slave });
   }
 
-  /** A task that its host's robots.txt forbids, or whose host cannot be reached. */
-  refused(host: Host, task: Task, access: Exclude<Access, 'fetch'>): void {
+  /** A task that its crawl's options or its host's robots.txt leave out, or whose host cannot be
+   *  reached. */
+  refused(host: Host, task: Task, why: Refusal): void {
     const { crawls, politeness, pipeline } = this.#options;
     const crawl = crawls.of(task);
     const done = () => {
@@ -154,9 +155,11 @@ export class Reports implements WorkEvents, LossEvents {
     };
     const bytes = smallEntryBytes;
     if (crawl === undefined) done();
-    else if (access === 'excluded') pipeline.put({ kind: 'excluded', crawl, bytes, task, done });
-    else {
-      const failure = { ...access, task, retryAt: undefined, slave: '' };
+    else if (typeof why === 'string') {
+      const excluded = why === 'scope' ? 'scope' : 'robots';
+      pipeline.put({ kind: 'excluded', crawl, bytes, task, excluded, done });
+    } else {
+      const failure = { ...why, task, retryAt: undefined, slave: '' };
       pipeline.put({ kind: 'failure', crawl, bytes, failure, done });
     }
   }

@@ -39,6 +39,8 @@ export interface CrawlView {
     readonly leased: number;
     readonly unwritten: number;
   };
+  /** No seed of it was answered, and it has no page: it may be started anew. */
+  readonly isUnanswered: boolean;
   /** As `crawl.list` shows it. */
   status(): CrawlStatus;
 }

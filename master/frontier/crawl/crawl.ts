@@ -19,6 +19,7 @@ import {
   kindNumbers,
   pageKind,
   type Removal,
+  type SpecMark,
   type TrapCounts,
   trapsKey,
 } from '../../store/records.ts';
@@ -34,6 +35,7 @@ import type { OpenWork } from './open-work.ts';
 import type { PatternBudget } from './patterns.ts';
 import { Scope } from './scope.ts';
 import { SeedHosts } from './seed-hosts.ts';
+import { markOf } from './spec-change.ts';
 import { Traps } from './traps.ts';
 
 const politeManners = { delayMs: 250, perHost: 2 };
@@ -70,7 +72,6 @@ export class Crawl implements CrawlView {
   readonly id: number;
   /** Another one that it is getting, on record before anything is moved. */
   renaming: string | undefined;
-  readonly spec: CrawlRecord['spec'];
   readonly secret: Uint8Array;
   /** 16 random bytes: no other crawl of any master has them. */
   readonly uid: Uint8Array;
@@ -81,6 +82,7 @@ export class Crawl implements CrawlView {
   /** Those in memory, by the bytes of the host's hash: how a task on the wire names its host. */
   readonly queues = new Map<string, Place>();
   #name: string;
+  #spec: CrawlRecord['spec'];
   readonly #readKept: () => Kept;
   readonly #patternBudget: PatternBudget | undefined;
   #rules: Rules | undefined;
@@ -89,7 +91,9 @@ export class Crawl implements CrawlView {
   #held: string | undefined;
   #isResolving = false;
   #isAside = false;
-  readonly #specVersion: number;
+  #specVersion: number;
+  #isNarrowed: boolean;
+  #asStarted: SpecMark | undefined;
   #nextSeq: number;
   #nextCommit: number;
   #nextRecord: number;
@@ -107,7 +111,7 @@ export class Crawl implements CrawlView {
     this.id = record.id;
     this.#name = record.name;
     this.renaming = record.renaming;
-    this.spec = record.spec;
+    this.#spec = record.spec;
     // Copies: the record's would keep its whole row in memory.
     this.secret = Uint8Array.from(record.secret);
     this.startedAt = record.startedAt;
@@ -124,6 +128,8 @@ export class Crawl implements CrawlView {
     this.#nextSource = record.nextSource ?? 1;
     this.uid = Uint8Array.from(record.uid);
     this.#specVersion = record.specVersion;
+    this.#isNarrowed = record.narrowed === true;
+    this.#asStarted = record.asStarted;
   }
 
   get name(): string {
@@ -134,6 +140,35 @@ export class Crawl implements CrawlView {
   renamed(): void {
     this.#name = this.renaming ?? this.#name;
     this.renaming = undefined;
+  }
+
+  get spec(): CrawlRecord['spec'] {
+    return this.#spec;
+  }
+
+  /** Its options change. What it knows by now of hosts and of traps stays. `isNarrower`: URLs that
+   *  wait may no longer belong to it. `isStart`: by the options of a start. */
+  respec(spec: CrawlRecord['spec'], { isNarrower = false, isStart = false } = {}): void {
+    if (isStart) this.#asStarted = undefined;
+    else this.#asStarted ??= markOf(this.#spec);
+    this.#spec = spec;
+    this.#specVersion++;
+    this.#isNarrowed ||= isNarrower;
+    if (this.#rules === undefined) return;
+    const { scope, seedHosts, traps } = this.#rules;
+    scope.respec(spec);
+    seedHosts.respec(spec);
+    traps.respec(trapLimitsSchema.parse(spec.traps ?? {}));
+  }
+
+  /** Its options when it was last started. */
+  get asStarted(): SpecMark {
+    return this.#asStarted ?? markOf(this.#spec);
+  }
+
+  /** True: since its options changed, a URL that waits may not belong to it any more. */
+  get isNarrowed(): boolean {
+    return this.#isNarrowed;
   }
 
   get scope(): Scope {
@@ -172,6 +207,7 @@ export class Crawl implements CrawlView {
 
   /** Frees the memory that only an open crawl needs. All that it knows is on the disk. */
   rest(): void {
+    this.#rules?.scope.close();
     this.#rules = undefined;
     this.filter.sleep();
   }
@@ -257,6 +293,8 @@ export class Crawl implements CrawlView {
       openMs: this.openMs,
       ...(this.renaming !== undefined && { renaming: this.renaming }),
       ...(this.#removal !== undefined && { removal: this.#removal }),
+      ...(this.#isNarrowed && { narrowed: true }),
+      ...(this.#asStarted && { asStarted: this.#asStarted }),
     };
   }
 
@@ -379,6 +417,13 @@ export class Crawl implements CrawlView {
 
   get isFull(): boolean {
     return this.spec.maxPages !== undefined && this.counters.pages >= this.spec.maxPages;
+  }
+
+  /** No seed of it was answered, and nothing else was fetched: it may be started anew. */
+  get isUnanswered(): boolean {
+    const { books } = this;
+    const isNothing = books.counters.pages === 0 && books.open.waiting === 0;
+    return this.#state === 'finished' && isNothing && books.seeds.isUnanswered;
   }
 
   get #shownState(): CrawlStatus['state'] {

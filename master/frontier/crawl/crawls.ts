@@ -148,6 +148,11 @@ export class Crawls {
     });
   }
 
+  /** Gives a crawl other options. */
+  respec(crawl: Crawl, spec: CrawlSpec, how: Parameters<Crawl['respec']>[1] = {}): void {
+    crawl.respec(this.#specs.share(spec), how);
+  }
+
   /** @throws CommandError E_LIMIT there are too many, or no memory for the filter of one more ·
    *  E_BAD_REQUEST a pattern that would not run in linear time */
   refuseOneMore(spec: CrawlSpec): void {

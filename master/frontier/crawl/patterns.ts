@@ -52,6 +52,12 @@ export class PatternBudget {
       other.forget();
     }
   }
+
+  /** A list is no longer used. */
+  release(patterns: Patterns): void {
+    this.#bytes -= this.#held.get(patterns) ?? 0;
+    this.#held.delete(patterns);
+  }
 }
 
 /** Patterns that run together, with one look-up per character for all of them. */
@@ -118,6 +124,12 @@ export class Patterns {
     made.groups = made.groups.flatMap((group) => group.halves() ?? group);
     this.#bytes = bytes;
     this.#budget.hold(this, bytes);
+  }
+
+  /** Frees its memory, also that in the budget, until its next use. */
+  close(): void {
+    this.#budget.release(this);
+    this.forget();
   }
 
   /** Frees its memory until its next use. */

@@ -9,34 +9,50 @@ import type { CrawlSpec } from '../../../shared/crawl.ts';
 import type { KeptHosts } from '../../store/records.ts';
 import { PatternBudget, Patterns } from './patterns.ts';
 
+type ScopeSpec = Pick<CrawlSpec, 'scope' | 'include' | 'exclude'>;
 type OutOfScope = 'host' | 'include' | 'exclude';
 
 /** Memory for the patterns of one crawl, outside of a master. */
 const patternBytes = 4 << 20;
 
 export class Scope {
-  readonly #kind: CrawlSpec['scope'];
-  readonly #include: Patterns;
-  readonly #exclude: Patterns;
+  #kind: CrawlSpec['scope'];
+  #include: Patterns;
+  #exclude: Patterns;
   /** Host and port of every seed; the port is empty on the default port of either scheme. */
   readonly #hosts = new Set<string>();
   /** The same of hosts where seeds redirect to. */
   readonly #followed = new Set<string>();
   /** The names to compare a URL's host with: the hosts, or in a scope of `domain` their domains. */
-  readonly #open: Set<string>;
+  readonly #open = new Set<string>();
   readonly #domains = new Map<string, string>();
+  readonly #budget: PatternBudget;
 
-  constructor(
-    spec: Pick<CrawlSpec, 'scope' | 'include' | 'exclude'>,
-    kept: Partial<KeptHosts>,
-    budget = new PatternBudget(patternBytes),
-  ) {
+  constructor(spec: ScopeSpec, kept: Partial<KeptHosts>, budget = new PatternBudget(patternBytes)) {
     this.#kind = spec.scope;
+    this.#budget = budget;
     this.#include = new Patterns(spec.include, budget);
     this.#exclude = new Patterns(spec.exclude, budget);
-    this.#open = new Set();
-    for (const host of kept.named ?? []) this.addSeed(new URL(`http://${host}/`));
-    for (const host of kept.followed ?? []) this.follow(new URL(`http://${host}/`));
+    for (const host of kept.named ?? []) this.addSeed(urlOf(host));
+    for (const host of kept.followed ?? []) this.follow(urlOf(host));
+  }
+
+  /** Its crawl has other options now; the hosts stay. */
+  respec(spec: ScopeSpec): void {
+    this.close();
+    this.#kind = spec.scope;
+    this.#include = new Patterns(spec.include, this.#budget);
+    this.#exclude = new Patterns(spec.exclude, this.#budget);
+    this.#open.clear();
+    for (const host of [...this.#hosts, ...this.#followed]) {
+      this.#open.add(this.#hostOf(urlOf(host)));
+    }
+  }
+
+  /** Frees the memory of its patterns. */
+  close(): void {
+    this.#include.close();
+    this.#exclude.close();
   }
 
   get seedHostCount(): number {
@@ -50,7 +66,7 @@ export class Scope {
 
   /** The seeds' hosts as URLs. */
   get seedUrls(): URL[] {
-    return [...this.#hosts].map((host) => new URL(`http://${host}/`));
+    return [...this.#hosts].map(urlOf);
   }
 
   /** Adds the host of a seed to the scope; returns false if it was there already. */
@@ -110,6 +126,11 @@ export class Scope {
     }
     return domain;
   }
+}
+
+/** A URL of a host and port. */
+function urlOf(host: string): URL {
+  return new URL(`http://${host}/`);
 }
 
 /** The registrable domain of a name; an address or a name without one stands for itself. */

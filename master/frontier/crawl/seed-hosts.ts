@@ -28,7 +28,7 @@ const nameCharsMax = 254;
 const toldMax = 10_000;
 
 export class SeedHosts {
-  readonly #asks: boolean;
+  #asks: boolean;
   /** By host and port, as in a URL. */
   readonly #blocks = new Map<string, readonly string[]>();
   /** Names that were reported to the operator. */
@@ -36,11 +36,16 @@ export class SeedHosts {
 
   /** `kept`: the stored blocks. */
   constructor(
-    { fetch: { allowPrivate, proxies } }: Pick<CrawlSpec, 'fetch'>,
+    spec: Pick<CrawlSpec, 'fetch'>,
     kept: Iterable<readonly [host: string, blocks: readonly string[]]> = [],
   ) {
-    this.#asks = allowPrivate !== 'all' && proxies.length === 0;
+    this.#asks = asksNames(spec);
     for (const [host, blocks] of kept) this.#blocks.set(host, blocks);
+  }
+
+  /** Its crawl has other options now. What is settled stays. */
+  respec(spec: Pick<CrawlSpec, 'fetch'>): void {
+    this.#asks = asksNames(spec);
   }
 
   /** Returns the private blocks where a seed's host may be; [] for other hosts. */
@@ -87,4 +92,8 @@ export class SeedHosts {
     }
     return { unresolved, inside };
   }
+}
+
+function asksNames({ fetch: { allowPrivate, proxies } }: Pick<CrawlSpec, 'fetch'>): boolean {
+  return allowPrivate !== 'all' && proxies.length === 0;
 }

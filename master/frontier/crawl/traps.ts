@@ -34,7 +34,7 @@ const calendarLike =
   /\/[12]\d{3}\/[01]?\d(?:\/[0-3]?\d)?\/?(?:$|\?)|\d{4}-[01]\d|[ck]alend|\/(?:events?|agenda)\/|[?&](?:year|month|week|day|date)=/i;
 
 export class Traps {
-  readonly #limits: TrapLimits;
+  #limits: TrapLimits;
   readonly #counts: Map<string, number>;
   #unsaved = 0;
   /** By the look of a segment: the number of the last path with such a segment. */
@@ -45,6 +45,11 @@ export class Traps {
   constructor(limits: TrapLimits, counts: Iterable<readonly [string, number]> = []) {
     this.#limits = limits;
     this.#counts = new Map(counts);
+  }
+
+  /** Its crawl has other options now; the counts go on. */
+  respec(limits: TrapLimits): void {
+    this.#limits = limits;
   }
 
   /** Returns the rule that excludes a new canonical URL by its form alone. This is the cheapest

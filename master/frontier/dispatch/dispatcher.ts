@@ -221,6 +221,14 @@ export class Dispatcher {
     this.#leases.postpone(ms);
   }
 
+  /** A fetch of this crawl may take this much longer from now on: so may its leases. */
+  prolong(crawlId: number, fetchMs: number): void {
+    for (const lease of this.#leases) {
+      if (lease.task.queue.crawl !== crawlId) continue;
+      this.#leases.prolong(lease, kindOf(lease.task).fetchesOfLease * fetchMs);
+    }
+  }
+
   /** Cancels all leases of a crawl. */
   cancel(crawlId: number): void {
     for (const lease of [...this.#leases]) {
@@ -233,15 +241,15 @@ export class Dispatcher {
     this.#parked.cancel(crawlId, clockMs());
   }
 
-  /** Takes the tasks of a host back that slaves have: they wait again. */
-  takeBack(host: Host): void {
+  /** Takes tasks back that slaves have: they wait again. */
+  takeBack(isWanted: (of: Pick<Lease, 'host' | 'task'>) => boolean): void {
     for (const lease of [...this.#leases]) {
-      if (lease.host !== host) continue;
+      if (!isWanted(lease)) continue;
       lease.holder.cancel([lease]);
       lease.task.queue.release(lease.task, lease.task);
       this.#end(lease);
     }
-    this.#parked.takeBack(host, clockMs());
+    this.#parked.takeBack(isWanted, clockMs());
   }
 
   /** Gives no more leases; present ones may end normally. */

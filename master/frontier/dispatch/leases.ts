@@ -148,6 +148,13 @@ export class Leases {
     if (this.#byId.has(lease.id)) this.#byEnd.set(lease);
   }
 
+  /** Its fetch may take this much longer than when it was given. */
+  prolong(lease: Lease, ms: number): void {
+    if (lease.leftMs === undefined) lease.endsBy += ms;
+    else lease.leftMs += ms;
+    this.#byEnd.set(lease);
+  }
+
   /** The master stood still for so long; that time does not count. */
   postpone(ms: number): void {
     for (const lease of this.#byId.values()) {

@@ -65,10 +65,10 @@ export class Probes {
     }
   }
 
-  /** Those of a host wait again. */
-  takeBack(host: Host, now: number): void {
-    const taken = this.#waiting.filter((probe) => probe.host === host);
-    this.#waiting = this.#waiting.filter((probe) => probe.host !== host);
+  /** Those that are wanted wait again in their queues. */
+  takeBack(isWanted: (of: Pick<Probe, 'host' | 'task'>) => boolean, now: number): void {
+    const taken = this.#waiting.filter(isWanted);
+    this.#waiting = this.#waiting.filter((probe) => !isWanted(probe));
     for (const probe of taken) {
       const { task } = probe;
       if (task.state === 'leased') task.queue.release(task, task);

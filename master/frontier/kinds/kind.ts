@@ -9,9 +9,11 @@
  */
 import type { TaskKind, TaskPush } from '../../../shared/protocol.ts';
 import type { FetchErrorBody } from '../../../shared/requests.ts';
+import type { Unfetched } from '../../store/result-rows.ts';
 import type { CommitBatch } from '../commit/commit-batch.ts';
 import type { EarlierPages } from '../commit/earlier-pages.ts';
 import type { Report, SitemapPart } from '../commit/entry.ts';
+import type { Crawl } from '../crawl/crawl.ts';
 import type { Task } from '../tasks/tasks.ts';
 
 /** `answeredBy` is the only message that ends a task of the kind successfully; any other is a
@@ -46,8 +48,10 @@ type CrawlTraits = Traits & {
   namesIn(line: WrittenLine, spec: NamingSpec): readonly string[] | undefined;
   /** No attempt is left: the task ends. */
   fail(batch: CommitBatch, task: Task, end: Failed): void;
-  /** The host's robots.txt forbids it: the task ends without being fetched. */
-  exclude(batch: CommitBatch, task: Task, at: number): void;
+  /** The options of its crawl changed since the task was admitted: do they leave it out? */
+  leavesOut(crawl: Crawl, task: Task): boolean;
+  /** It is left out: the task ends without being fetched. */
+  exclude(batch: CommitBatch, task: Task, end: LeftOut): void;
 };
 
 /** A task that one message ends. */
@@ -75,6 +79,9 @@ export type Told = { readonly slave: string; readonly at: number };
 
 /** `before`: the number of links of the report in earlier commits. */
 type Reported = Told & { readonly before: number; readonly earlier: EarlierPages };
+
+/** Why, and the time. */
+type LeftOut = { readonly excluded: Unfetched; readonly at: number };
 
 /** `attempts`: the total number of attempts. */
 type Failed = Told & { readonly error: FetchErrorBody; readonly attempts: number };

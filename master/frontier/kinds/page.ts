@@ -8,7 +8,7 @@ import { hostLiteralAddress } from '../../../shared/address.ts';
 import type { FetchErrorBody, Result } from '../../../shared/requests.ts';
 import { parseCanonical } from '../../../shared/url.ts';
 import { pageKind } from '../../store/records.ts';
-import type { Exclusion } from '../../store/result-rows.ts';
+import type { Exclusion, Unfetched } from '../../store/result-rows.ts';
 import type { CommitBatch } from '../commit/commit-batch.ts';
 import { isUnchanged, type PageFound } from '../commit/earlier-pages.ts';
 import { withHttpImages } from '../commit/image-addresses.ts';
@@ -18,6 +18,11 @@ import { pageName, preferredUrl } from '../filter/seen-names.ts';
 import type { Task } from '../tasks/tasks.ts';
 import type { ReportedKind } from './kind.ts';
 
+/** Why a seed was not asked for. */
+const leftOutBy: Readonly<Record<Unfetched, string>> = {
+  robots: 'is disallowed by robots.txt',
+  scope: 'is out of scope by a later change of options',
+};
 /** Redirects of a seed from host to host. */
 const seedHopsMax = 5;
 
@@ -86,11 +91,19 @@ export const page: ReportedKind = {
     batch.remove(task);
   },
 
-  exclude(batch, task, at) {
-    batch.write(exclusionRecord({ task, from: batch.fromOf(task), excluded: 'robots', at }));
+  /** As a link to it would be, but for the rules that count; none applies to a seed. */
+  leavesOut({ scope, spec, traps }, { url: text, depth }) {
+    const url = parseCanonical(text);
+    if (url === undefined) return false;
+    if (scope.refuses(url) !== undefined || depth > (spec.maxDepth ?? depth)) return true;
+    return depth > 0 && traps.looks(url) !== undefined;
+  },
+
+  exclude(batch, task, { excluded, at }) {
+    batch.write(exclusionRecord({ task, from: batch.fromOf(task), excluded, at }));
     const { books } = batch.crawl;
     books.excluded(pageKind);
-    if (task.depth === 0) batch.faultSeed(task, 'is disallowed by robots.txt');
+    if (task.depth === 0) batch.faultSeed(task, leftOutBy[excluded]);
     batch.remove(task);
   },
 };

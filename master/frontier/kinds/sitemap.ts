@@ -79,13 +79,18 @@ export const sitemap: ListedKind = {
     finish(batch, task, line, 'failed');
   },
 
-  exclude(batch, task, at) {
+  /** The URLs that it lists are judged one by one. */
+  leavesOut({ spec }) {
+    return !readsSitemaps(spec);
+  },
+
+  exclude(batch, task, { excluded, at }) {
     if (isGuess(task)) {
       forget(batch, task);
       return;
     }
     const from = batch.fromOf(task);
-    batch.write(exclusionRecord({ task, from, sitemap: unread, excluded: 'robots', at }));
+    batch.write(exclusionRecord({ task, from, sitemap: unread, excluded, at }));
     batch.crawl.books.excluded(number);
     batch.remove(task);
   },
@@ -94,11 +99,10 @@ export const sitemap: ListedKind = {
 /** The sitemaps that a crawl reads of a host whose robots.txt is known: those that it names, or a
  *  guess. */
 export function sitemapsOf(crawl: Crawl, { key, robots }: Host): { urls: string[]; level: number } {
-  const { sitemaps, maxDepth } = crawl.spec;
+  const { sitemaps } = crawl.spec;
   const root = new URL(key);
   const none = { urls: [], level: namedLevel };
-  // With a depth of 0 nothing of what they list would be fetched.
-  if (sitemaps === 'none' || maxDepth === 0 || !crawl.scope.owns(root)) return none;
+  if (!readsSitemaps(crawl.spec) || !crawl.scope.owns(root)) return none;
   const { robots: token } = crawl.manners(root);
   const named = token === undefined ? [] : robots.sitemaps(token);
   const urls = named.flatMap((text) => {
@@ -107,6 +111,11 @@ export function sitemapsOf(crawl: Crawl, { key, robots }: Host): { urls: string[
   });
   if (urls.length > 0) return { urls, level: namedLevel };
   return sitemaps === 'all' ? { urls: [`${key}/sitemap.xml`], level: guessedLevel } : none;
+}
+
+/** With a depth of 0 nothing of what they list would be fetched. */
+function readsSitemaps({ sitemaps, maxDepth }: Crawl['spec']): boolean {
+  return sitemaps !== 'none' && maxDepth !== 0;
 }
 
 /** Sitemaps that were found, by default not by another one; each is admitted once. `origin`: what

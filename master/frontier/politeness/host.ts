@@ -6,7 +6,7 @@
 import type { RobotsBudget } from '../robots/budget.ts';
 import { RobotsGate } from '../robots/gate.ts';
 import { Heap } from '../tasks/heap.ts';
-import type { TaskQueue } from '../tasks/tasks.ts';
+import type { Task, TaskQueue } from '../tasks/tasks.ts';
 import { Breaker } from './breaker.ts';
 import { Pace } from './pace.ts';
 import { Visit } from './visit.ts';
@@ -44,9 +44,11 @@ type LastAnswer = { readonly at: number } & (
 /** A crawl's queue on a host; `active` is false while the crawl is paused or at its limit. */
 export type HostClient = {
   readonly queue: TaskQueue;
-  readonly manners: Manners;
+  manners: Manners;
+  /** Is a task left out that was admitted by earlier options? Undefined: none is. */
+  leavesOut?: ((task: Task) => boolean) | undefined;
   /** The edition of the host's robots.txt that it has seen. */
-  told?: number;
+  told?: number | undefined;
   active(): boolean;
 };
 

@@ -8,11 +8,14 @@ import type { Access } from '../robots/gate.ts';
 import type { Task } from '../tasks/tasks.ts';
 import type { Host, HostClient } from './host.ts';
 
+/** `scope`: its crawl's options have changed since it was admitted. */
+export type Refusal = Exclude<Access, 'fetch'> | 'scope';
+
 /** The listener of a politeness: `Reports`. */
 export interface WorkEvents {
   /** A task that must not be fetched. It is out of its queue, and `refused` of its host counts it
    *  until it is on the disk. */
-  refused(host: Host, task: Task, access: Exclude<Access, 'fetch'>): void;
+  refused(host: Host, task: Task, why: Refusal): void;
   /** A crawl is about to ask a host for the first time, or for the first time since its robots.txt
    *  changed. */
   met(host: Host, crawl: number): void;
@@ -57,7 +60,8 @@ function taskOf(host: Host, client: HostClient, now: number, events: WorkEvents)
   const { queue, manners } = client;
   const dead = host.breaker.dead(now);
   const { robots } = manners;
-  let task = queue.peek(now);
+  // Before its robots.txt: that of a host which is out of scope by now is not asked for either.
+  let task = firstInScope(host, client, now, events);
   if (task !== undefined && dead === undefined && robots !== undefined) {
     if (!host.robots.isOpen(now)) return host.robots.task(queue.crawl, now);
   }
@@ -65,16 +69,42 @@ function taskOf(host: Host, client: HostClient, now: number, events: WorkEvents)
     client.told = host.robots.edition;
     events.met(host, queue.crawl);
   }
-  for (; task !== undefined && host.refused < refusedMax; task = queue.peek(now)) {
+  for (; task !== undefined; task = firstInScope(host, client, now, events)) {
     const access: Access = dead
       ? { error: dead, attempts: task.attempts }
       : robots === undefined
         ? 'fetch'
         : host.robots.access(robots, task.url);
     if (access === 'fetch') return task;
-    queue.commit(task);
-    host.refused++;
-    events.refused(host, task, access);
+    refuse(host, client, task, access, events);
   }
   return undefined;
+}
+
+/** Returns the next task that still belongs to its crawl; undefined also while too many that were
+ *  refused wait for the disk. */
+function firstInScope(
+  host: Host,
+  client: HostClient,
+  now: number,
+  events: WorkEvents,
+): Task | undefined {
+  while (host.refused < refusedMax) {
+    const task = client.queue.peek(now);
+    if (task === undefined || !client.leavesOut?.(task)) return task;
+    refuse(host, client, task, 'scope', events);
+  }
+  return undefined;
+}
+
+function refuse(
+  host: Host,
+  { queue }: HostClient,
+  task: Task,
+  why: Refusal,
+  events: WorkEvents,
+): void {
+  queue.commit(task);
+  host.refused++;
+  events.refused(host, task, why);
 }

@@ -122,6 +122,27 @@ export class Politeness {
     host.group.agree(host, client.manners);
   }
 
+  /** A crawl has other options: how it treats each of its hosts from now on. */
+  rejoin(
+    crawl: number,
+    treated: Iterable<readonly [host: Host, as: Pick<HostClient, 'manners' | 'leavesOut'>]>,
+    now: number,
+  ): void {
+    const hosts: Host[] = [];
+    for (const [host, { manners, leavesOut }] of treated) {
+      const client = host.clients.get(crawl);
+      if (client === undefined) continue;
+      client.manners = manners;
+      client.leavesOut = leavesOut;
+      // Its sitemaps are offered once more: it may want others.
+      client.told = undefined;
+      hosts.push(host);
+    }
+    // Once a group: it may have thousands of hosts.
+    for (const group of new Set(hosts.map(({ group }) => group))) group.agreeAnew();
+    for (const host of hosts) this.wake(host, now);
+  }
+
   /** The host's robots.txt is known. */
   learned(host: Host, now: number): void {
     host.group.agreeAnew();

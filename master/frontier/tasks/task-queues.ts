@@ -26,7 +26,8 @@ import {
 } from '../../store/records.ts';
 import type { Row, Store } from '../../store/store.ts';
 import type { Crawl, Place } from '../crawl/crawl.ts';
-import type { Host, HostName } from '../politeness/host.ts';
+import { crawlKindOf } from '../kinds/kinds.ts';
+import type { Host, HostClient, HostName } from '../politeness/host.ts';
 import { workDueAt } from '../politeness/next-task.ts';
 import type { Politeness } from '../politeness/politeness.ts';
 import { type Task, TaskBudget, TaskQueue } from './tasks.ts';
@@ -204,6 +205,14 @@ export class TaskQueues {
     for (const { host } of crawl.queues.values()) this.#politeness.wake(host, now);
   }
 
+  /** The options of a crawl have changed: so does how it treats its hosts. */
+  respec(crawl: Crawl): void {
+    const treated = [...crawl.queues.values()].map(
+      ({ host }) => [host, treatmentOf(crawl, new URL(host.key))] as const,
+    );
+    this.#politeness.rejoin(crawl.id, treated, clockMs());
+  }
+
   /** Removes a cancelled crawl's queues from their hosts. */
   leaveAll(crawl: Crawl): void {
     for (const place of [...crawl.queues.values()]) this.#leave(place);
@@ -257,8 +266,8 @@ export class TaskQueues {
     if (!queue.isCounted) this.#uncounted.add(queue);
     crawl.queues.set(mapKey(hash), made);
     this.#places.add(made);
-    const manners = crawl.manners(url);
-    this.#politeness.join(host, crawl.id, { queue, manners, active: () => crawl.active });
+    const active = () => crawl.active;
+    this.#politeness.join(host, crawl.id, { queue, active, ...treatmentOf(crawl, url) });
     return made;
   }
 
@@ -277,6 +286,12 @@ export class TaskQueues {
     queue.close();
     this.#politeness.leave(host, crawl.id, clockMs());
   }
+}
+
+/** Returns how a crawl treats the host of this URL. */
+function treatmentOf(crawl: Crawl, url: URL): Pick<HostClient, 'manners' | 'leavesOut'> {
+  const leavesOut = (task: Task) => crawlKindOf(task).leavesOut(crawl, task);
+  return { manners: crawl.manners(url), leavesOut: crawl.isNarrowed ? leavesOut : undefined };
 }
 
 /** Returns true if no task of the host can start soon, and none is under way. */

@@ -1,5 +1,6 @@
-/** Verbs of operators: add, recrawl, list, pause, resume, cancel, remove, rename, buried, failed,
- *  replay. Source: PROTOCOL.md [C-1]..[C-7], [C-20], [C-30], [C-31], [C-40]..[C-42], [C-70]. */
+/** Verbs of operators: add, recrawl, list, pause, resume, cancel, remove, rename, set, buried,
+ *  failed, replay. Source: PROTOCOL.md [C-1]..[C-7], [C-20], [C-30], [C-31], [C-40]..[C-48],
+ *  [C-70]. */
 import { basename } from 'node:path';
 import { CommandError, ConfigError } from '../../../shared/errors.ts';
 import type { Replies } from '../../../shared/protocol.ts';
@@ -74,6 +75,14 @@ export async function rename(
 ): Promise<Replies['crawl.rename']> {
   await backups.alone(() => frontier.rename(crawl, to));
   return {};
+}
+
+export async function set(
+  { frontier }: CommandPorts,
+  _peer: Peer,
+  { crawl, spec }: Requests['crawl.set'],
+): Promise<Replies['crawl.set']> {
+  return await frontier.change(crawl, spec);
 }
 
 export function buried(

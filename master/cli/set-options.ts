@@ -1,0 +1,72 @@
+/**
+ * The options of `set`: those of a crawl, each with a `--no-` that sets it back to its default. The
+ * master decides which of them may change; those that may not are accepted here, so that it can say
+ * why. Also the text of a change.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { flag } from '../../shared/cli.ts';
+import type { ChangedField } from '../../shared/protocol.ts';
+import type { Command } from './asks/asking.ts';
+import { makeSpec, type SpecPart, specFields, specFlags, specPart } from './crawl-options.ts';
+
+type Values = Record<string, unknown>;
+type Flags = ReturnType<typeof specFlags>;
+
+/** Options that cannot change: help does not show them. */
+const fixed: readonly string[] = [
+  ...['--order', '--canonical', '--urls-expected', '--images', '--srcset', '--lazy-attributes'],
+];
+
+export function setFlags(): Flags {
+  return specFlags().flatMap((option) => {
+    const { long = '' } = option;
+    if (fixed.includes(long)) option.hideHelp();
+    const isField = long !== '--contact' && long !== '--cookie-file';
+    return isField ? [option, flag(`--no-${long.slice(2)}`, 'the default').hideHelp()] : [option];
+  });
+}
+
+/** Returns the part of a spec that was given on this command line, null for what is to have its
+ *  default; undefined: nothing was given. @throws ConfigError a value is wrong */
+export function setPart(command: Command): SpecPart | undefined {
+  const given = Object.entries(command.opts() as Values).filter(
+    ([name]) => command.getOptionValueSource(name) === 'cli',
+  );
+  const values = Object.fromEntries(given.filter(([, value]) => value !== false));
+  makeSpec(values);
+  const part: Values = specPart(values);
+  const cleared = new Set(given.filter(([, value]) => value === false).map(([name]) => name));
+  const fetch: Values = {};
+  for (const { name, isFetch, option } of specFields()) {
+    if (cleared.has(option.attributeName())) (isFetch ? fetch : part)[name] = null;
+  }
+  if (cleared.has('userAgent')) fetch['otherUserAgents'] = null;
+  if (Object.keys(fetch).length > 0) part['fetch'] = { ...(part['fetch'] as Values), ...fetch };
+  return Object.keys(part).length > 0 ? part : undefined;
+}
+
+/** Returns which of these flags `set` can change, and which it cannot. */
+export function sortedFlags(flags: readonly string[]): { can: string[]; cannot: string[] } {
+  const isFixed = (name: string) => fixed.includes(name);
+  return { can: flags.filter((name) => !isFixed(name)), cannot: flags.filter(isFixed) };
+}
+
+/** `--max-pages 10000 (was 100)` */
+export function changeText({ field, from, to }: ChangedField): string {
+  const name = field.replace('fetch.', '');
+  const flagOf = specFields().find((one) => one.name === name)?.option.long;
+  const long = flagOf ?? (name === 'otherUserAgents' ? 'further --user-agent' : name);
+  if (isDeepStrictEqual(from, to)) return `${long} ${valueText(to)} (with other values)`;
+  return `${long} ${valueText(to, from)} (was ${valueText(from, to)})`;
+}
+
+/** `other`: of a map, only what differs from it. */
+function valueText(value: unknown, other?: unknown): string {
+  if (value === undefined) return 'the default';
+  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.join(', ');
+  if (typeof value === 'boolean') return value ? 'on' : 'off';
+  if (typeof value !== 'object' || value === null) return String(value);
+  const before = (other ?? {}) as Values;
+  const rules = Object.entries(value).filter(([rule, limit]) => before[rule] !== limit);
+  return rules.map(([rule, limit]) => `${rule}=${limit === 0 ? 'off' : limit}`).join(',');
+}
