@@ -19,7 +19,7 @@ import type { Made } from '../repair/backup.ts';
 import type { Compacted } from '../repair/compact.ts';
 import { fileNames } from '../sinks/files.ts';
 import type { ResultListener } from '../sinks/result-events.ts';
-import type { Resumed } from '../sinks/result-queue.ts';
+import type { Resumed } from '../sinks/sink.ts';
 import { otherFlags } from './crawl-options.ts';
 import type { ServeOptions } from './serve-options.ts';
 

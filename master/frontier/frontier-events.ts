@@ -5,7 +5,7 @@
  * counts.
  */
 import type { FetchErrorBody } from '../../shared/requests.ts';
-import type { Resumed } from '../sinks/result-queue.ts';
+import type { Resumed } from '../sinks/sink.ts';
 import type { CrawlView } from './crawl/crawl-view.ts';
 import type { SeedsFound } from './crawl/seed-hosts.ts';
 

@@ -10,8 +10,7 @@
  * A verb that changes what is stored resolves when that is on the disk.
  */
 import type { Replies } from '../../shared/protocol.ts';
-import type { Resumed } from '../sinks/result-queue.ts';
-import type { Deleted } from '../sinks/sink.ts';
+import type { Deleted, Resumed } from '../sinks/sink.ts';
 import type { Again, Seeds } from './admission.ts';
 import {
   type Answer,

@@ -5,8 +5,7 @@
  */
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import type { ResultListener } from '../sinks/result-events.ts';
-import type { Resumed } from '../sinks/result-queue.ts';
-import type { Deleted } from '../sinks/sink.ts';
+import type { Deleted, Resumed } from '../sinks/sink.ts';
 import type { Eraser } from '../store/eraser.ts';
 import type { GroupCommit } from '../store/group-commit.ts';
 import {

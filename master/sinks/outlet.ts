@@ -30,6 +30,10 @@ export class Outlet {
     this.commit = cursor?.commit ?? 0;
   }
 
+  get isWriting(): boolean {
+    return this.state === 'writing';
+  }
+
   get isBusy(): boolean {
     return this.#work !== undefined;
   }

@@ -26,6 +26,9 @@ export type BegunFile = {
   readonly movedTo: string | undefined;
 };
 
+/** The outcome of a resume. */
+export type Resumed = { readonly begun: readonly BegunFile[]; readonly cutBytes: number };
+
 /** What became of the targets of a crawl that is removed, by the names of files or tables. */
 export type Deleted = {
   readonly deleted: readonly string[];

@@ -1,6 +1,5 @@
 /** What the frontier needs of the result queue: the seam to the sinks. `ResultQueue` is one. */
-import type { Resumed } from '../../sinks/result-queue.ts';
-import type { Deleted } from '../../sinks/sink.ts';
+import type { Deleted, Resumed } from '../../sinks/sink.ts';
 import type { SealedRow } from '../../store/result-rows.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 
