@@ -5,7 +5,7 @@
  * counts.
  */
 import type { FetchErrorBody } from '../../shared/requests.ts';
-import type { Resumed } from '../sinks/sink.ts';
+import type { ClosedTarget, Resumed } from '../sinks/sink.ts';
 import type { CrawlView } from './crawl/crawl-view.ts';
 import type { SeedsFound } from './crawl/seed-hosts.ts';
 
@@ -31,6 +31,8 @@ export interface FrontierEvents {
   crawlRemoved(crawl: CrawlView): void;
   /** It has another name than `from` now. */
   crawlRenamed(crawl: CrawlView, from: string): void;
+  /** Its result files were closed under dated names. */
+  crawlRotated(crawl: CrawlView, closed: readonly ClosedTarget[]): void;
   /** About once a second: where the crawls stand. Two of these make a rate. */
   counted(crawls: Iterable<CrawlView>): void;
   /** A URL was given up, and is kept for inspection. */
@@ -100,6 +102,10 @@ export class EventStream implements FrontierEvents {
 
   crawlRemoved(...told: Parameters<FrontierEvents['crawlRemoved']>): void {
     for (const listener of this.#listeners) listener.crawlRemoved?.(...told);
+  }
+
+  crawlRotated(...told: Parameters<FrontierEvents['crawlRotated']>): void {
+    for (const listener of this.#listeners) listener.crawlRotated?.(...told);
   }
 
   crawlRenamed(...told: Parameters<FrontierEvents['crawlRenamed']>): void {

@@ -3,14 +3,14 @@
  * the master calls these verbs and listens to `FrontierEvents`, and sees nothing else of it.
  *
  *     operators, programs   seed, recrawl, offer, pause, resume, cancel, remove, rename,
- *                           replay
+ *                           rotate, replay
  *     holders of leases     give, leave, heard, started, hop, extend, report, release
  *
  * Its owner makes it of `FrontierRooms`, which it also starts, drains and closes.
  * A verb that changes what is stored resolves when that is on the disk.
  */
 import type { Replies } from '../../shared/protocol.ts';
-import type { Deleted, Resumed } from '../sinks/sink.ts';
+import type { ClosedTarget, Deleted, Resumed } from '../sinks/sink.ts';
 import type { Again, Seeds } from './admission.ts';
 import {
   type Answer,
@@ -89,6 +89,12 @@ export class Frontier {
    *  @throws CommandError E_NO_CRAWL, E_BAD_REQUEST the name is taken, or the folder stays */
   async rename(name: string, to: string): Promise<void> {
     await this.#rooms.lifeCycle.rename(this.#rooms.crawls.named(name), to);
+  }
+
+  /** Closes the result files of a crawl under a dated name, and begins new ones. Returns what was
+   *  closed; nothing: the files are empty. @throws CommandError E_NO_CRAWL, E_BAD_REQUEST */
+  async rotate(name: string): Promise<readonly ClosedTarget[]> {
+    return await this.#rooms.lifeCycle.rotate(this.#rooms.crawls.named(name));
   }
 
   /** Tries one URL that was given up again, or all of them. Returns their number.

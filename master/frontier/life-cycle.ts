@@ -5,7 +5,7 @@
  */
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import type { ResultListener } from '../sinks/result-events.ts';
-import type { Deleted, Resumed } from '../sinks/sink.ts';
+import type { ClosedTarget, Deleted, Resumed } from '../sinks/sink.ts';
 import type { Eraser } from '../store/eraser.ts';
 import type { GroupCommit } from '../store/group-commit.ts';
 import {
@@ -44,6 +44,8 @@ export class LifeCycle implements ResultListener<Crawl> {
   readonly #ending = new Set<Crawl>();
   /** Crawls that an operator has just removed. */
   readonly #removing = new Set<Crawl>();
+  /** Crawls whose files are being closed, and the end of that. */
+  readonly #rotating = new Map<Crawl, Promise<unknown>>();
   readonly #restless = new Map<Crawl, NodeJS.Timeout>();
 
   constructor(options: LifeCycleOptions) {
@@ -145,11 +147,32 @@ export class LifeCycle implements ResultListener<Crawl> {
     if (this.#removing.has(crawl)) throw removedAlready(crawl);
     if (crawl.renaming !== undefined) throw renamedNow(crawl);
     this.#removing.add(crawl);
+    const rotating = this.#rotating.get(crawl);
+    if (rotating !== undefined) await rotating;
     crawl.remove(files ? 'deleting' : 'writing');
     await this.#stop(crawl);
     const deleted = await this.endRemoval(crawl);
     this.#removing.delete(crawl);
     return deleted;
+  }
+
+  /** Gives its result files a dated name, and begins new ones. A held crawl goes on if another
+   *  program has only renamed them. Returns what was closed; nothing: the files are empty.
+   *  @throws CommandError E_BAD_REQUEST they cannot be closed */
+  async rotate(crawl: Crawl): Promise<readonly ClosedTarget[]> {
+    const { events, results } = this.#options;
+    if (crawl.removal !== undefined || this.#removing.has(crawl)) throw removedAlready(crawl);
+    if (crawl.renaming !== undefined) throw renamedNow(crawl);
+    const rotated = results.rotate?.(crawl) ?? Promise.resolve([]);
+    const ended = Promise.allSettled([this.#rotating.get(crawl), rotated]);
+    this.#rotating.set(crawl, ended);
+    try {
+      const closed = await rotated;
+      if (closed.length > 0) events.crawlRotated(crawl, closed);
+      return closed;
+    } finally {
+      if (this.#rotating.get(crawl) === ended) this.#rotating.delete(crawl);
+    }
   }
 
   /** Goes on with a removal from what is on record. */

@@ -7,7 +7,7 @@
  * write for now is tried again, later and later; when too much waits for it, its crawl is held
  * until it goes on. Other sinks of the crawl go on writing.
  */
-import { messageOf } from '../../shared/errors.ts';
+import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { isDiskFull } from '../machine/disk-room.ts';
 import type { GroupCommit, Room } from '../store/group-commit.ts';
 import { commitKey, cursorKey, decodeCursor, encodeCursor } from '../store/records.ts';
@@ -15,6 +15,7 @@ import type { SealedRow } from '../store/result-rows.ts';
 import type { Change, Store } from '../store/store.ts';
 import { Outlet } from './outlet.ts';
 import type { ResultEvents } from './result-events.ts';
+import { endRotation, type Rotated, rotate } from './rotation.ts';
 import {
   HeldError,
   type Resumed,
@@ -108,13 +109,32 @@ export class CrawlResults<C extends ResultCrawl> {
   /** Writes, unless something is done with the sink already, or there is nothing to write. */
   begin(outlet: Outlet): void {
     if (this.#state === 'forgotten' || outlet.isBusy || !outlet.isWriting) return;
-    if (!this.rows.has(outlet.commit)) return;
+    if (outlet.isClaimed || !this.rows.has(outlet.commit)) return;
     void this.work(outlet, () => this.#writeAll(outlet)).then(() => this.begin(outlet));
   }
 
   /** Does something with a sink, after which it may be held, or be tried again. */
   work(outlet: Outlet, work: () => Promise<void>): Promise<void> {
     return outlet.work(() => this.#guarded(outlet, work), this.#options.onError);
+  }
+
+  /** Does something while nothing is done with any of its sinks, and goes on then. An error ends
+   *  the master, and this never. */
+  async alone(work: () => Promise<void>): Promise<void> {
+    for (const outlet of this.outlets) outlet.claim();
+    while (this.outlets.some(({ isBusy }) => isBusy)) {
+      if (this.outlets.some(({ isBroken }) => isBroken)) await new Promise(() => {});
+      for (const outlet of this.outlets) await outlet.idle();
+    }
+    for (const outlet of this.outlets) outlet.unclaim();
+    const done = work();
+    const { onError } = this.#options;
+    await Promise.all(this.outlets.map((outlet) => outlet.work(() => done, onError)));
+    await done;
+    for (const outlet of this.outlets) {
+      if (outlet.state === 'failing') outlet.retry(() => this.#tryAgain(outlet));
+      else this.begin(outlet);
+    }
   }
 
   /** What keeps a sink from writing is its own business; anything else is the master's. */
@@ -175,9 +195,11 @@ export class CrawlResults<C extends ResultCrawl> {
     const { rows, crawl } = this;
     let isMore = false;
     while (rows.has(outlet.commit) || outlet.state === 'failing') {
+      // Rows may come for ever.
+      if (outlet.isClaimed && outlet.isWriting) return;
       // When nothing else is left to do, or more waits than one write takes, at once.
       if (!this.#isClosing && !crawl.isFetched && !isMore) await pause(writeEveryMs);
-      outlet.sink ??= await outlet.kind.open(crawl, outlet.mark);
+      outlet.sink ??= await this.#withRoom(() => outlet.kind.open(crawl, outlet.mark));
       ({ isMore } = await this.#write(outlet, outlet.sink));
       if (outlet.state === 'failing') this.#recovered(outlet);
       this.#options.events.written(crawl);
@@ -190,21 +212,22 @@ export class CrawlResults<C extends ResultCrawl> {
     const last = rows.at(-1);
     if (last === undefined) return { isAny: false, isMore: false };
     const records = rows.flatMap(({ sections }) => sections);
-    outlet.mark = await this.#append(sink, records);
+    outlet.mark = await this.#withRoom(() => sink.write(records));
     outlet.commit = last.commit;
     await this.#passed(outlet);
     return { isAny: true, isMore };
   }
 
   /** A write that finds no room is tried again, at the same place of the target. */
-  async #append(sink: Sink, records: Parameters<Sink['write']>[0]): Promise<unknown> {
+  async #withRoom<T>(write: () => Promise<T>): Promise<T> {
     const { room } = this.#options;
     while (true) {
       await room?.room();
       try {
-        return await sink.write(records);
+        return await write();
       } catch (error) {
-        if (room === undefined || !isDiskFull(error)) throw error;
+        const cause = error instanceof ConfigError ? error.cause : error;
+        if (room === undefined || !isDiskFull(cause)) throw error;
         room.refused();
       }
     }
@@ -253,6 +276,45 @@ export class CrawlResults<C extends ResultCrawl> {
     await this.#guarded(outlet, async () => {
       outlet.sink = await outlet.kind.open(this.crawl, outlet.mark);
     });
+  }
+
+  /** Closes the targets of a sink, while nothing else is done with it, under a date, and begins new
+   *  ones. A held sink goes on then. @throws ConfigError none was closed */
+  async rotate(outlet: Outlet): Promise<Rotated> {
+    try {
+      const rotated = await rotate(this.crawl, outlet, this.#options);
+      if (rotated.closed.length > 0 || !outlet.isWriting) await this.#openNew(outlet);
+      return rotated;
+    } catch (error) {
+      if (error instanceof HeldError && this.crawl.isOpen) await this.#hold(outlet, error);
+      throw error;
+    }
+  }
+
+  /** Ends what a crash has left of a rotation. @throws ConfigError the disk fails */
+  async endRotation(outlet: Outlet): Promise<void> {
+    // A target that could not be closed is opened next, and that says what is wrong.
+    const { closed } = await endRotation(this.crawl, outlet, this.#options);
+    if (closed.length === 0 || this.crawl.isOpen) return;
+    await this.#openNew(outlet);
+    await outlet.sink?.close();
+    outlet.sink = undefined;
+  }
+
+  /** Begins new targets in place of those that were closed. */
+  async #openNew(outlet: Outlet): Promise<void> {
+    await outlet.sink?.close();
+    outlet.sink = undefined;
+    try {
+      outlet.sink = await outlet.kind.open(this.crawl, outlet.mark);
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      // Of a crawl that is over, others may be moved away. What is full now may have room later.
+      if (error instanceof HeldError && this.crawl.isOpen) throw error;
+    }
+    if (outlet.state !== 'held') return;
+    this.#recovered(outlet);
+    if (this.isWriting && this.crawl.isOpen) this.#options.events.released(this.crawl);
   }
 
   /** Opens the target of a sink again: its path has changed. */

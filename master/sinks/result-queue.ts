@@ -7,11 +7,19 @@
  * write stay in the store alone and do not count as waiting.
  */
 import { join } from 'node:path';
-import { CommandError, messageOf } from '../../shared/errors.ts';
+import { CommandError, ConfigError, messageOf } from '../../shared/errors.ts';
+import { partsOf } from '../store/parts.ts';
 import type { SealedRow } from '../store/result-rows.ts';
 import { CrawlResults, type CrawlResultsOptions, type ResultCrawl } from './crawl-results.ts';
 import type { Outlet } from './outlet.ts';
-import { type BegunFile, type Deleted, HeldError, type Resumed, UnavailableError } from './sink.ts';
+import {
+  type BegunFile,
+  type ClosedTarget,
+  type Deleted,
+  HeldError,
+  type Resumed,
+  UnavailableError,
+} from './sink.ts';
 import { renameTargets } from './targets.ts';
 
 export type ResultQueueOptions<C extends ResultCrawl> = CrawlResultsOptions<C> & {
@@ -57,6 +65,7 @@ export class ResultQueue<C extends ResultCrawl> {
     const results = new CrawlResults(crawl, this.#options);
     const { rows } = results;
     rows.load();
+    for (const outlet of results.outlets) await results.endRotation(outlet);
     if (rows.count === 0 && !crawl.isOpen) return;
     crawl.open.record(rows.count);
     this.#crawls.set(crawl, results);
@@ -136,7 +145,8 @@ export class ResultQueue<C extends ResultCrawl> {
     if (!files && rows.count > 0) this.#options.events.dropped(crawl, rows.count);
     this.#forget(results);
     for (const { kind, mark } of files ? outlets : []) {
-      const gone = await kind.remove(crawl, mark);
+      const parts = partsOf(this.#options.store, crawl.id, kind.name);
+      const gone = await kind.remove(crawl, mark, parts);
       deleted.push(...gone.deleted);
       kept.push(...gone.kept);
     }
@@ -162,10 +172,6 @@ export class ResultQueue<C extends ResultCrawl> {
     renamed: () => Promise<void>,
   ): Promise<void> {
     const results = this.#crawls.get(crawl);
-    const outlets = results?.outlets ?? [];
-    while (outlets.some(({ isBusy }) => isBusy)) {
-      for (const outlet of outlets) await outlet.idle();
-    }
     let fault: unknown;
     const work = async () => {
       try {
@@ -175,14 +181,46 @@ export class ResultQueue<C extends ResultCrawl> {
         fault = error;
       }
       // Their paths have changed. A held one keeps its files, to be copied from /proc.
-      for (const outlet of outlets) if (outlet.isWriting) await results?.openAgain(outlet);
+      for (const outlet of results?.outlets ?? []) {
+        if (outlet.isWriting) await results?.openAgain(outlet);
+      }
     };
-    // One thing at a time is done with each.
-    const done = work();
-    await Promise.all(outlets.map((outlet) => outlet.work(() => done, this.#options.onError)));
-    await done;
-    for (const outlet of outlets) results?.begin(outlet);
+    await (results === undefined ? work() : results.alone(work));
     if (fault !== undefined) throw fault;
+  }
+
+  /** Closes what the sinks of a crawl have written under a date, and begins new targets. What waits
+   *  is written to these. Returns what was closed; nothing: the targets are empty.
+   *  @throws CommandError E_BAD_REQUEST a target is not as it was left, or cannot be closed */
+  async rotate(crawl: C): Promise<readonly ClosedTarget[]> {
+    const closed: ClosedTarget[] = [];
+    let fault: ConfigError | undefined;
+    for (let isDone = false; !isDone; ) {
+      const results = this.#of(crawl);
+      await results.alone(async () => {
+        // It may have been put to rest in the meantime.
+        isDone = this.#crawls.get(crawl) === results;
+        if (!isDone) return;
+        try {
+          for (const outlet of results.outlets) {
+            const rotated = await results.rotate(outlet);
+            closed.push(...rotated.closed);
+            fault ??= rotated.fault;
+          }
+        } catch (error) {
+          if (!(error instanceof ConfigError)) throw error;
+          fault = error;
+        }
+      });
+    }
+    await this.rest(crawl);
+    if (fault !== undefined) {
+      const done = closed.map(({ file, as }) => `${file} is now ${as}`).join(', ');
+      const how = closed.length === 0 ? 'was not rotated' : `was rotated in part (${done})`;
+      const message = `the crawl "${crawl.name}" ${how}: ${messageOf(fault)}`;
+      throw new CommandError('E_BAD_REQUEST', message.slice(0, 512));
+    }
+    return closed;
   }
 
   /** Its crawl has finished: closes the targets, which are opened again if it goes on. */
@@ -226,11 +264,7 @@ export class ResultQueue<C extends ResultCrawl> {
   }
 
   /** @throws CommandError E_BAD_REQUEST its target is still not as it left it */
-  async #resumeOne(
-    results: CrawlResults<C>,
-    outlet: Outlet,
-    newFiles: boolean,
-  ): Promise<Resumed> {
+  async #resumeOne(results: CrawlResults<C>, outlet: Outlet, newFiles: boolean): Promise<Resumed> {
     const { crawl } = results;
     let outcome: Resumed | CommandError | undefined;
     await outlet.work(async () => {

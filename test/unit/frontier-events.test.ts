@@ -18,6 +18,7 @@ function record(world: World): string[] {
     crawlReleased: ({ held }, how) => told.push(`released: ${held} ${how?.begun.length}`),
     crawlEnded: ({ state }) => told.push(`ended: ${state}`),
     crawlRenamed: ({ name }, from) => told.push(`renamed ${from} ${name}`),
+    crawlRotated: ({ name }, closed) => told.push(`rotated ${name} ${closed.length}`),
     crawlRemoved: ({ name }) => told.push(`removed ${name}`),
     taskBuried: (_, { url, error }) => told.push(`buried ${url} ${error.kind}`),
     hostSlept: (hostKey, forMs) => told.push(`${hostKey} slept ${forMs}`),
