@@ -193,6 +193,9 @@ export class ResultQueue<C extends ResultCrawl> {
    *  is written to these. Returns what was closed; nothing: the targets are empty.
    *  @throws CommandError E_BAD_REQUEST a target is not as it was left, or cannot be closed */
   async rotate(crawl: C): Promise<readonly ClosedTarget[]> {
+    if (this.#options.room?.isShort === true) {
+      throw new CommandError('E_BAD_REQUEST', 'the disk is full: free space and rotate again');
+    }
     const closed: ClosedTarget[] = [];
     let fault: ConfigError | undefined;
     for (let isDone = false; !isDone; ) {

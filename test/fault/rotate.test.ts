@@ -9,6 +9,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -22,6 +23,7 @@ import { Cluster } from '../support/cluster.ts';
 import { assertExact } from '../support/exact.ts';
 import { assertStops, fileIn, started, statusOf, written } from '../support/held.ts';
 import { siteFor } from '../support/parts.ts';
+import { SmallDisk } from '../support/small-disk.ts';
 
 const timeout = 90_000;
 const names = ['pages.jsonl', 'img_src.txt', 'skipped.jsonl'] as const;
@@ -44,6 +46,17 @@ function gather(folder: string): void {
     const whole = Buffer.concat(parts.map((path) => readFileSync(path)));
     for (const path of parts) rmSync(path);
     writeFileSync(join(folder, name), whole);
+  }
+}
+
+function isWritable(folder: string): boolean {
+  const probe = join(folder, 'probe');
+  try {
+    writeFileSync(probe, '');
+    rmSync(probe);
+    return true;
+  } catch {
+    return false;
   }
 }
 
@@ -307,4 +320,39 @@ test('rotate: a crawl that is removed meanwhile leaves no file', { timeout }, as
   await client.close();
   await assertStops(slave);
   await assertStops(master);
+});
+
+test('rotate: results that cannot be written, and a full disk, are refused in a line', {
+  timeout,
+}, async (t) => {
+  const disk = SmallDisk.mount(t, 64);
+  if (disk === undefined) return;
+  const site = await siteFor(t, generateSite(93, 30));
+  const cluster = new Cluster(t);
+  symlinkSync(disk.path, cluster.out);
+  const flags = ['--per-host', '8', '--slaves', '1', '--disk-reserve', '16'];
+  const master = await cluster.master([site.url, ...flags]);
+  await master.said(/crawl default is done/);
+  const folder = join(cluster.out, 'default');
+  const before = readdirSync(folder);
+  // The files of a crawl that is over are closed soon.
+  while (isWritable(disk.path)) {
+    disk.remount('ro');
+    await setImmediate();
+  }
+  await assert.rejects(
+    cluster.ask('rotate', 'default'),
+    /exit code 2: master: the crawl "default" was not rotated: cannot .*EROFS.*\n$/,
+  );
+  disk.remount('rw');
+  disk.fill();
+  await master.said(/the disk is full/);
+  await assert.rejects(cluster.ask('rotate', 'default'), /the disk is full: free space/);
+  assert.deepEqual(readdirSync(folder), before);
+  disk.free();
+  await master.said(/room on the disk again/);
+  assert.match(await cluster.ask('rotate', 'default'), /^pages\.jsonl is now /);
+  await assertStops(master);
+  gather(folder);
+  assertExact(cluster, site.truth());
 });
