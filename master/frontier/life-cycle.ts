@@ -133,11 +133,12 @@ export class LifeCycle implements ResultListener<Crawl> {
   /** Ends a crawl permanently: it fetches nothing more. Its files stay. */
   async cancel(crawl: Crawl): Promise<void> {
     if (crawl.removal !== undefined) throw removedAlready(crawl);
-    if (crawl.state !== 'cancelled') crawl.moveTo('cancelled');
+    const isNew = crawl.state !== 'cancelled';
+    if (isNew) crawl.moveTo('cancelled');
     await this.#stop(crawl);
-    this.erase(crawl);
+    if (isNew) this.erase(crawl);
     await this.#options.results.giveUp?.(crawl);
-    this.#options.events.crawlEnded(crawl);
+    if (isNew) this.#options.events.crawlEnded(crawl);
   }
 
   /** Ends a crawl permanently, and forgets it: when this resolves its name is free, and its rows go

@@ -120,7 +120,7 @@ test('rotate: kill -9 at any time, and the next start ends what was begun', {
   const folder = join(cluster.out, 'default');
   await client.close();
   let running = master;
-  for (let i = 0; i < 6; i++) {
+  for (let i = 0; i < 4; i++) {
     const asker = await cluster.connect();
     const asked = asker.request('crawl.rotate', { crawl: 'default' });
     // At another moment each time: between the request and a little after the reply.
@@ -139,8 +139,8 @@ test('rotate: kill -9 at any time, and the next start ends what was begun', {
   assertExact(cluster, site.truth());
 });
 
-for (const moved of [0, 1, 2, 3]) {
-  test(`rotate: kill -9 when ${moved} files have their new names, of a crawl that is over or not`, {
+for (const moved of [0, 2]) {
+  test(`rotate: kill -9 when ${moved} files have their new names, of a crawl that is over`, {
     timeout,
   }, async (t) => {
     const { site, cluster, master, folder } = await finished(t);

@@ -45,6 +45,15 @@ worldTest('events tell the life of a crawl, each once and in order', async (worl
   assert.deepEqual(told, [...life, ...end]);
 });
 
+worldTest('events tell once that a crawl was cancelled, however often it is', async (world) => {
+  const told = record(world);
+  await world.seed([`${a}/`], {}, 'one');
+  await world.settle();
+  await Promise.all([1, 2].map(() => world.done(world.frontier.cancel('one'))));
+  await world.done(world.frontier.cancel('one'));
+  assert.deepEqual(told, ['made one of 1', 'found one 0', 'ended: cancelled']);
+});
+
 worldTest('events tell of hosts that sleep and wake, and of what is buried', async (world) => {
   await world.seed([1, 2, 3, 4, 5, 6].map((page) => `${a}/${page}`));
   const told = record(world);
