@@ -39,14 +39,15 @@ await runMain('master', async () => {
   process.send?.(options.jsonLogs ? 'json' : 'text');
   const seeds = [...options.seeds, ...(await readSeeds(options.seedFiles))];
   let serving: Master | undefined;
-  onSuspend(
-    () => {
+  onSuspend({
+    before: () => {
       serving?.suspend();
       // To `npm start`, which stops when this process does.
       process.send?.('stopping');
     },
-    (stoppedMs) => serving?.resumed(stoppedMs),
-  );
+    after: (stoppedMs) => serving?.resumed(stoppedMs),
+    stopped: () => serving?.localPids ?? [],
+  });
   const starting = Master.start({ ...options, seeds, warnings });
   let asked = 0;
   // Its faults are reported below.

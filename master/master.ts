@@ -311,6 +311,11 @@ export class Master implements Leaver, SlavesMaster {
     void this.stop();
   }
 
+  /** Process ids of the slaves that `suspend` stops. */
+  get localPids(): readonly number[] {
+    return this.#localSlaves.pids;
+  }
+
   /** The process is about to be stopped (Ctrl-Z). */
   suspend(): void {
     this.#progress.hide();

@@ -8,9 +8,9 @@
 // master, which drains; a second Ctrl-C ends all of them at once. Ctrl-Z stops all of them. When
 // this process is killed, the master ends.
 import { spawn } from 'node:child_process';
-import { createReadStream, existsSync, readFileSync, rmSync } from 'node:fs';
+import { createReadStream, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createConnection } from 'node:net';
-import { basename, extname, join, relative, resolve } from 'node:path';
+import { basename, dirname, extname, join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { startDemo } from '../demo/server.mjs';
@@ -201,10 +201,25 @@ class Run {
       });
       this.#master.kill('SIGTSTP');
     });
+    const release = this.#guard();
     process.kill(process.pid, 'SIGSTOP');
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, stopWithinMs);
+    release();
     this.#master.kill('SIGCONT');
     this.#isStopping = false;
+  }
+
+  /** Lets the master go on if this process is killed while it is stopped: a shell waits at a pipe
+   *  that closes then. The master sees that this process is gone, and ends. */
+  #guard() {
+    const shell = spawn(
+      '/bin/sh',
+      ['-c', 'read -r end; kill -CONT "$1"', 'guard', String(this.#master.pid)],
+      { detached: true, stdio: ['pipe', 'ignore', 'ignore'] },
+    );
+    shell.on('error', () => {});
+    shell.unref();
+    return () => shell.kill('SIGKILL');
   }
 
   #asked() {
@@ -279,12 +294,12 @@ async function report(plan, { interrupted, isJson }, words) {
   let pages = 0;
   let failed = 0;
   let images = 0;
-  for await (const line of linesOf(pagesPath)) {
+  for await (const line of linesOfAll(pagesPath)) {
     const { error, images: onPage } = JSON.parse(line);
     if (error !== undefined) failed++;
     else if (onPage !== undefined) pages++;
   }
-  for await (const _ of linesOf(imagesPath)) images++;
+  for await (const _ of linesOfAll(imagesPath)) images++;
   const count = (value, noun) =>
     `${value.toLocaleString('en-US')} ${noun}${value === 1 ? '' : 's'}`;
   const shown = (path) => relative(process.cwd(), path) || path;
@@ -308,6 +323,19 @@ More machines:  ${words.master} https://your-site.example/ --exit-when-done
                 and on each, with ${words.files} copied to it:
                 ${words.slave} --master this-machine:6666 --authkey-file authkey`);
   }
+}
+
+/** Of a result file, and of those that `rotate` has closed. */
+async function* linesOfAll(path) {
+  const [end, folder] = [extname(path), dirname(path)];
+  const stem = `${basename(path, end)}-`;
+  const names = existsSync(folder) ? readdirSync(folder) : [];
+  const isClosed = (name) => /^\d{8}T\d{6}Z$/.test(name.slice(stem.length, -end.length));
+  for (const name of names) {
+    const isPart = name.startsWith(stem) && name.endsWith(end) && isClosed(name);
+    if (isPart) yield* linesOf(join(folder, name));
+  }
+  yield* linesOf(path);
 }
 
 async function* linesOf(path) {

@@ -344,6 +344,8 @@ export type Replies = {
     skipped?: Partial<Record<SkipReason, number>>;
   };
   'crawl.rename': Record<never, never>;
+  /** `files`: those that were closed, and their names from now on. */
+  'crawl.rotate': { files: { file: string; as: string; bytes: number; lines?: number }[] };
   /** With `files`: names of its result files, by what became of them. */
   'crawl.remove': { deleted?: string[]; kept?: string[] };
   'crawl.buried': {

@@ -256,6 +256,8 @@ export const requestSchemas = {
     crawl: crawlNameSchema,
     to: crawlNameSchema,
   }),
+  /** Dated names for the result files of a crawl, and new files. [C-80] */
+  'crawl.rotate': ofCrawl('crawl.rotate'),
   /** Buried URLs of a crawl, `limit` at a time, from the one after `after`. */
   'crawl.buried': z.strictObject({
     verb: z.literal('crawl.buried'),

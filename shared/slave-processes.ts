@@ -58,6 +58,11 @@ export class SlaveProcesses {
     return this.#children.size + this.#waiting.size;
   }
 
+  /** Process ids of those that run. */
+  get pids(): readonly number[] {
+    return [...this.#children].flatMap(({ pid }) => (pid === undefined ? [] : [pid]));
+  }
+
   start(name: string): void {
     const { program, argsOf, env, output } = this.#options;
     const out = output === 'inherit' ? 'inherit' : 'pipe';

@@ -26,10 +26,7 @@ await runMain('slave', async () => {
       void worker.drain();
     });
   }
-  onSuspend(
-    () => {},
-    (stoppedMs) => worker.resumed(stoppedMs),
-  );
+  onSuspend({ before: () => {}, after: (stoppedMs) => worker.resumed(stoppedMs) });
   // The supervisor of --processes is gone.
   process.on('disconnect', () => void worker.drain());
   await worker.run();

@@ -31,10 +31,11 @@ export function supervise(program: string, options: SlaveOptions): Promise<numbe
       if (slaves.count === 0) resolve(worst);
     };
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop(signal));
-    onSuspend(
-      () => slaves.signal('SIGTSTP'),
-      () => slaves.signal('SIGCONT'),
-    );
+    onSuspend({
+      before: () => slaves.signal('SIGTSTP'),
+      after: () => slaves.signal('SIGCONT'),
+      stopped: () => slaves.pids,
+    });
     for (let index = 1; index <= options.processes; index++) {
       slaves.start(`${options.name}.${index}`.slice(-64));
     }

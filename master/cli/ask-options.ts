@@ -1,5 +1,4 @@
 /** The subcommands that send a request to a running master, and their flags. */
-import { join } from 'node:path';
 import type { Command } from 'commander';
 import { joinFlags, joining, makeCommand, several, whole } from '../../shared/cli.ts';
 import { ConfigError } from '../../shared/errors.ts';
@@ -9,6 +8,7 @@ import { type HostAsk, hostCommand } from './asks/host.ts';
 import { type HostsAsk, hostsCommand } from './asks/hosts.ts';
 import { type RemoveAsk, removeCommand } from './asks/remove.ts';
 import { type RenameAsk, renameCommand } from './asks/rename.ts';
+import { type RotateAsk, rotateCommand } from './asks/rotate.ts';
 import { type SetAsk, setCommand } from './asks/set.ts';
 import { type SlavesAsk, slavesCommands } from './asks/slaves.ts';
 import { type StatusAsk, statusCommand } from './asks/status.ts';
@@ -43,6 +43,7 @@ export type AskOptions = Common & {
     | RemoveAsk
     | RenameAsk
     | SetAsk
+    | RotateAsk
     | FailedAsk
     | StatusAsk
     | HostsAsk
@@ -120,7 +121,8 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     .requiredOption('--as <name>', 'name of the new crawl', crawlName)
     .option(
       '--pages <file>',
-      'pages.jsonl of the earlier crawl; default: ./crawl-data/<crawl>/pages.jsonl',
+      'pages.jsonl of the earlier crawl (repeatable); default: all in ./crawl-data/<crawl>',
+      several,
     )
     .option(
       '--refetch',
@@ -130,12 +132,12 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
   for (const option of specFlags()) again.addOption(option);
   again.addHelpText('after', ungiven("the earlier crawl's"));
   again.action((like: string, values: Values) => {
-    const file = String(values['pages'] ?? join('crawl-data', like, 'pages.jsonl'));
+    const files = values['pages'] as string[] | undefined;
     const crawl = String(values['as']);
     take({
       ...common(values),
       ask: {
-        ...{ verb: 'recrawl', like, crawl, file, spec: givenSpec(again) },
+        ...{ verb: 'recrawl', like, crawl, files, spec: givenSpec(again) },
         refetch: values['refetch'] === true,
       },
     });
@@ -180,6 +182,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     removeCommand(maker, asked),
     renameCommand(maker, asked),
     setCommand(maker, asked),
+    rotateCommand(maker, asked),
     hostsCommand(maker, asked),
     hostCommand(maker, asked),
     ...slavesCommands(maker, asked),

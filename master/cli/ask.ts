@@ -12,6 +12,7 @@ import { askHost } from './asks/host.ts';
 import { askHosts } from './asks/hosts.ts';
 import { askRemove } from './asks/remove.ts';
 import { askRename } from './asks/rename.ts';
+import { askRotate } from './asks/rotate.ts';
 import { askSet } from './asks/set.ts';
 import { askDrain, askSlaves } from './asks/slaves.ts';
 import { askStatus } from './asks/status.ts';
@@ -127,6 +128,8 @@ async function perform(
       return await askRename(master, question);
     case 'set':
       return await askSet(master, question);
+    case 'rotate':
+      return await askRotate(master, question);
     default:
       return question satisfies never;
   }

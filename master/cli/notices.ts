@@ -19,7 +19,7 @@ import type { Made } from '../repair/backup.ts';
 import type { Compacted } from '../repair/compact.ts';
 import { fileNames } from '../sinks/files.ts';
 import type { ResultListener } from '../sinks/result-events.ts';
-import type { Resumed } from '../sinks/result-queue.ts';
+import type { ClosedTarget, Resumed } from '../sinks/sink.ts';
 import { otherFlags } from './crawl-options.ts';
 import type { ServeOptions } from './serve-options.ts';
 import { changeText, sortedFlags } from './set-options.ts';
@@ -136,6 +136,11 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
 
   crawlRenamed({ name }: CrawlView, from: string): void {
     this.#log.info({ crawl: name }, `crawl ${from} is now ${name}`);
+  }
+
+  crawlRotated({ name }: CrawlView, closed: readonly ClosedTarget[]): void {
+    const files = closed.map(({ file, as }) => `${file} is now ${as}`).join(', ');
+    this.#log.info({ crawl: name }, `crawl ${name}: ${files}`);
   }
 
   crawlRemoved({ name }: CrawlView): void {

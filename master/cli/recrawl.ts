@@ -1,14 +1,18 @@
 /**
- * `recrawl`: reads an earlier crawl's pages.jsonl as a stream and sends it to a running master,
- * which makes a new crawl of it. A URL whose line has validators is sent with the whole line, so
- * that the answer "unchanged" is enough. The new crawl stays paused until the last line is sent.
+ * `recrawl`: reads an earlier crawl's pages.jsonl, and those that were rotated, as a stream and
+ * sends them to a running master, which makes a new crawl of them. A URL whose line has validators
+ * is sent with the whole line, so that the answer "unchanged" is enough. The new crawl stays paused
+ * until the last line is sent.
  */
-import { createReadStream } from 'node:fs';
+import { createReadStream, existsSync, readdirSync } from 'node:fs';
+import { join, parse } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { MasterClient } from '../../shared/client.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import type { Said } from '../../shared/requests.ts';
 import { carriedFields } from '../../shared/result-fields.ts';
+import { isDated } from '../sinks/dated-files.ts';
+import { fileNames } from '../sinks/files.ts';
 import type { SpecPart } from './crawl-options.ts';
 
 type EarlierUrl = Said['crawl.recrawl']['urls'][number];
@@ -18,8 +22,8 @@ export type Recrawl = {
   /** Name of the earlier crawl. */
   readonly like: string;
   readonly crawl: string;
-  /** Path of its pages.jsonl. */
-  readonly file: string;
+  /** Paths of its pages.jsonl; undefined: all in its folder. */
+  readonly files: readonly string[] | undefined;
   /** Fetch what has not changed, too. */
   readonly refetch: boolean;
   /** Options that differ from those of the earlier crawl. */
@@ -39,7 +43,9 @@ const batchCharsMax = 1 << 20;
 
 /** @throws ConfigError the file cannot be read, or is not a pages.jsonl · CommandError */
 export async function recrawl(master: MasterClient, options: Recrawl): Promise<RecrawlAnswer> {
-  const { like, crawl, file, refetch } = options;
+  const { like, crawl, refetch } = options;
+  const folder = join('crawl-data', like);
+  const read = new Set<string>();
   const answer = { admitted: 0, known: 0, refused: 0, conditional: 0 };
   let { spec } = options;
   let urls: EarlierUrl[] = [];
@@ -54,21 +60,42 @@ export async function recrawl(master: MasterClient, options: Recrawl): Promise<R
     urls = [];
     chars = 0;
   };
-  for await (const text of linesOf(file)) {
-    const found = refetch ? urlsOf(text).map(withoutPage) : urlsOf(text);
-    answer.conditional += found.filter(({ page }) => page !== undefined).length;
-    urls.push(...found);
-    chars += text.length;
-    if (urls.length >= batchUrlsMax || chars >= batchCharsMax) await send();
+  // A rotation may add one meanwhile.
+  const unread = () => (options.files ?? pagesIn(folder)).find((one) => !read.has(one));
+  for (let file = unread(); file !== undefined; file = unread()) {
+    read.add(file);
+    for await (const text of linesOf(file)) {
+      const found = refetch ? urlsOf(text).map(withoutPage) : urlsOf(text);
+      answer.conditional += found.filter(({ page }) => page !== undefined).length;
+      urls.push(...found);
+      chars += text.length;
+      if (urls.length >= batchUrlsMax || chars >= batchCharsMax) await send();
+    }
   }
   if (urls.length > 0) await send();
   if (answer.admitted + answer.known + answer.refused === 0) {
     throw new ConfigError(
-      `${file} has no lines: there is nothing to crawl again; choose the file with --pages`,
+      `${[...read].at(-1)} has no lines: there is nothing to crawl again; choose the file with --pages`,
     );
   }
   await master.request('crawl.resume', { crawl });
   return answer;
+}
+
+/** The pages.jsonl of a crawl, behind those that were rotated. @throws ConfigError one is packed */
+function pagesIn(folder: string): string[] {
+  const name = fileNames.pages;
+  const names = existsSync(folder) ? readdirSync(folder).sort() : [];
+  const packed = names.find((one) => !isDated(one, name) && isDated(parse(one).name, name));
+  if (packed !== undefined) {
+    throw new ConfigError(
+      `${join(folder, packed)} cannot be read: unpack it, or choose the files with --pages`,
+    );
+  }
+  const dated = names.filter((one) => isDated(one, name));
+  // Without any, its absence is an error.
+  const isThere = dated.length === 0 || names.includes(name);
+  return [...dated, ...(isThere ? [name] : [])].map((one) => join(folder, one));
 }
 
 async function* linesOf(file: string): AsyncGenerator<string> {

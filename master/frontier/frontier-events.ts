@@ -6,7 +6,7 @@
  */
 import type { ChangedField } from '../../shared/protocol.ts';
 import type { FetchErrorBody } from '../../shared/requests.ts';
-import type { Resumed } from '../sinks/result-queue.ts';
+import type { ClosedTarget, Resumed } from '../sinks/sink.ts';
 import type { CrawlView } from './crawl/crawl-view.ts';
 import type { SeedsFound } from './crawl/seed-hosts.ts';
 
@@ -40,6 +40,8 @@ export interface FrontierEvents {
   crawlChanged(crawl: CrawlView, change: CrawlChange): void;
   /** It has another name than `from` now. */
   crawlRenamed(crawl: CrawlView, from: string): void;
+  /** Its result files were closed under dated names. */
+  crawlRotated(crawl: CrawlView, closed: readonly ClosedTarget[]): void;
   /** About once a second: where the crawls stand. Two of these make a rate. */
   counted(crawls: Iterable<CrawlView>): void;
   /** A URL was given up, and is kept for inspection. */
@@ -113,6 +115,10 @@ export class EventStream implements FrontierEvents {
 
   crawlChanged(...told: Parameters<FrontierEvents['crawlChanged']>): void {
     for (const listener of this.#listeners) listener.crawlChanged?.(...told);
+  }
+
+  crawlRotated(...told: Parameters<FrontierEvents['crawlRotated']>): void {
+    for (const listener of this.#listeners) listener.crawlRotated?.(...told);
   }
 
   crawlRenamed(...told: Parameters<FrontierEvents['crawlRenamed']>): void {

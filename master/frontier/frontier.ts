@@ -3,7 +3,7 @@
  * the master calls these verbs and listens to `FrontierEvents`, and sees nothing else of it.
  *
  *     operators, programs   seed, recrawl, offer, pause, resume, cancel, remove, rename,
- *                           change, replay
+ *                           rotate, change, replay
  *     holders of leases     give, leave, heard, started, hop, extend, report, release
  *
  * Its owner makes it of `FrontierRooms`, which it also starts, drains and closes.
@@ -11,8 +11,7 @@
  */
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import type { Replies } from '../../shared/protocol.ts';
-import type { Resumed } from '../sinks/result-queue.ts';
-import type { Deleted } from '../sinks/sink.ts';
+import type { ClosedTarget, Deleted, Resumed } from '../sinks/sink.ts';
 import type { Again, Seeds } from './admission.ts';
 import {
   type Answer,
@@ -103,6 +102,12 @@ export class Frontier {
   /** A start names a crawl that is there: see `SpecChanges`. @throws CommandError as `change` */
   async startAgain(name: string, spec: CrawlSpec, isLimited: boolean): Promise<void> {
     await this.#rooms.specChanges.startAgain(this.#rooms.crawls.named(name), spec, isLimited);
+  }
+
+  /** Closes the result files of a crawl under a dated name, and begins new ones. Returns what was
+   *  closed; nothing: the files are empty. @throws CommandError E_NO_CRAWL, E_BAD_REQUEST */
+  async rotate(name: string): Promise<readonly ClosedTarget[]> {
+    return await this.#rooms.lifeCycle.rotate(this.#rooms.crawls.named(name));
   }
 
   /** Tries one URL that was given up again, or all of them. Returns their number.

@@ -5,8 +5,7 @@
  */
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import type { ResultListener } from '../sinks/result-events.ts';
-import type { Resumed } from '../sinks/result-queue.ts';
-import type { Deleted } from '../sinks/sink.ts';
+import type { ClosedTarget, Deleted, Resumed } from '../sinks/sink.ts';
 import type { Eraser } from '../store/eraser.ts';
 import type { GroupCommit } from '../store/group-commit.ts';
 import {
@@ -45,6 +44,8 @@ export class LifeCycle implements ResultListener<Crawl> {
   readonly #ending = new Set<Crawl>();
   /** Crawls that an operator has just removed. */
   readonly #removing = new Set<Crawl>();
+  /** Crawls whose files are being closed, and the end of that. */
+  readonly #rotating = new Map<Crawl, Promise<unknown>>();
   readonly #restless = new Map<Crawl, NodeJS.Timeout>();
 
   constructor(options: LifeCycleOptions) {
@@ -132,11 +133,12 @@ export class LifeCycle implements ResultListener<Crawl> {
   /** Ends a crawl permanently: it fetches nothing more. Its files stay. */
   async cancel(crawl: Crawl): Promise<void> {
     if (crawl.removal !== undefined) throw removedAlready(crawl);
-    if (crawl.state !== 'cancelled') crawl.moveTo('cancelled');
+    const isNew = crawl.state !== 'cancelled';
+    if (isNew) crawl.moveTo('cancelled');
     await this.#stop(crawl);
-    this.erase(crawl);
+    if (isNew) this.erase(crawl);
     await this.#options.results.giveUp?.(crawl);
-    this.#options.events.crawlEnded(crawl);
+    if (isNew) this.#options.events.crawlEnded(crawl);
   }
 
   /** Ends a crawl permanently, and forgets it: when this resolves its name is free, and its rows go
@@ -146,11 +148,32 @@ export class LifeCycle implements ResultListener<Crawl> {
     if (this.#removing.has(crawl)) throw removedAlready(crawl);
     if (crawl.renaming !== undefined) throw renamedNow(crawl);
     this.#removing.add(crawl);
+    const rotating = this.#rotating.get(crawl);
+    if (rotating !== undefined) await rotating;
     crawl.remove(files ? 'deleting' : 'writing');
     await this.#stop(crawl);
     const deleted = await this.endRemoval(crawl);
     this.#removing.delete(crawl);
     return deleted;
+  }
+
+  /** Gives its result files a dated name, and begins new ones. A held crawl goes on if another
+   *  program has only renamed them. Returns what was closed; nothing: the files are empty.
+   *  @throws CommandError E_BAD_REQUEST they cannot be closed */
+  async rotate(crawl: Crawl): Promise<readonly ClosedTarget[]> {
+    const { events, results } = this.#options;
+    if (crawl.removal !== undefined || this.#removing.has(crawl)) throw removedAlready(crawl);
+    if (crawl.renaming !== undefined) throw renamedNow(crawl);
+    const rotated = results.rotate?.(crawl) ?? Promise.resolve([]);
+    const ended = Promise.allSettled([this.#rotating.get(crawl), rotated]);
+    this.#rotating.set(crawl, ended);
+    try {
+      const closed = await rotated;
+      if (closed.length > 0) events.crawlRotated(crawl, closed);
+      return closed;
+    } finally {
+      if (this.#rotating.get(crawl) === ended) this.#rotating.delete(crawl);
+    }
   }
 
   /** Goes on with a removal from what is on record. */

@@ -5,6 +5,7 @@
  */
 import { clockMs } from '../machine/clock.ts';
 import { Eraser } from '../store/eraser.ts';
+import { rotatingCrawls, rotatingPrefix } from '../store/parts.ts';
 import { afterPrefix, crawlKey, cursorPrefix, trapsKey } from '../store/records.ts';
 import type { CrawlTable, Store } from '../store/store.ts';
 import { Admission } from './admission.ts';
@@ -112,8 +113,10 @@ export class FrontierRooms {
     const { results, store } = this.#options;
     await this.lifeCycle.restoreNames();
     const unwritten = crawlsIn(store, 'results');
+    const rotating = rotatingCrawls(store);
     for (const crawl of this.crawls) {
-      if (crawl.isOpen || unwritten.has(crawl.id)) await results.restore?.(crawl);
+      const { id, isOpen } = crawl;
+      if (isOpen || unwritten.has(id) || rotating.has(id)) await results.restore?.(crawl);
     }
     await this.lifeCycle.restore();
   }
@@ -180,6 +183,7 @@ function crawlsIn(store: Store, table: CrawlTable): Set<number> {
 
 /** The keys of a crawl in `meta`. */
 function metaKeys(store: Store, crawl: number): Buffer[] {
-  const from = cursorPrefix(crawl);
-  return [trapsKey(crawl), ...store.keys('meta', { from, to: afterPrefix(from) })];
+  const prefixes = [cursorPrefix(crawl), rotatingPrefix(crawl)];
+  const found = prefixes.flatMap((from) => store.keys('meta', { from, to: afterPrefix(from) }));
+  return [trapsKey(crawl), ...found];
 }

@@ -9,11 +9,15 @@
  * A cursor names a line, and how many failures behind it were listed. So results that reach the
  * file between two pages come neither twice nor never.
  */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
 import type { FailedUrl, Replies } from '../../shared/protocol.ts';
+import { filesOfPart } from '../sinks/file-rotation.ts';
 import { type FileMarks, filesName, noLengths } from '../sinks/files.ts';
 import { valuesOf } from '../sinks/result-lines.ts';
+import { partsOf, rotatingDate } from '../store/parts.ts';
 import {
   commitKey,
   commitOf,
@@ -118,8 +122,9 @@ export class Failures {
     { spot, listed }: Place & { at: 'lines' },
     limit: number,
   ): Promise<{ urls: FailedUrl[]; next?: Place; isMissing: boolean }> {
-    const folder = this.#options.folderOf(crawl.name);
-    const lastBytes = this.#recorded(crawl).bytes;
+    const { store, folderOf } = this.#options;
+    const folder = folderOf(crawl.name);
+    const { bytes: lastBytes, commit } = this.#recorded(crawl);
     // Those that were listed from the rows are lines now, or still rows.
     const linesMax = listed + limit;
     let found: Awaited<ReturnType<typeof searchLines>>;
@@ -134,10 +139,14 @@ export class Failures {
     });
     const urls = failures.slice(listed).map(({ failure }) => failure);
     const { isEnd, next } = found;
-    const isMissing = found.isMissing && lastBytes > 0;
+    const isFirst = spot.part === firstSpot.part && spot.at === firstSpot.at && listed === 0;
+    // While it is being closed it may have its new name already.
+    const isClosing = store !== undefined && rotatingDate(store, crawl.id, filesName) !== undefined;
+    const isLost = found.isMissing && lastBytes > 0 && !isClosing;
+    const isMissing = isLost || (isFirst && this.#missesParts(crawl));
     const stillListed = Math.max(0, listed - failures.length);
     // Lines that were written since the search are next.
-    if (!isEnd || this.#recorded(crawl).bytes > lastBytes) {
+    if (!isEnd || this.#recorded(crawl).commit > commit) {
       return { urls, next: { at: 'lines', spot: next, listed: stillListed }, isMissing };
     }
     const waiting = this.#waiting(crawl, stillListed + limit - urls.length);
@@ -166,6 +175,17 @@ export class Failures {
       }
     }
     return failures;
+  }
+
+  /** Files that a rotation has closed may be elsewhere by now, or packed. */
+  #missesParts({ id, name }: OfCrawl): boolean {
+    const { store, folderOf } = this.#options;
+    if (store === undefined) return false;
+    const files = partsOf(store, id, filesName).flatMap(({ part, date }) =>
+      filesOfPart(part, date),
+    );
+    const pages = files.filter(({ key }) => key === 'pages');
+    return pages.some((file) => !existsSync(join(folderOf(name), file.name)));
   }
 
   /** How far the files are: bytes of the one that is written, and the last commit in them. */

@@ -33,6 +33,8 @@ export function hasStore(dataFolder: string): boolean {
 export class StoppedMaster {
   readonly store: ReadableStore;
   readonly #outFolder: string;
+  /** Names that crawls were to get when a crash came, by their own. */
+  #renaming: ReadonlyMap<string, string> | undefined;
 
   private constructor(store: ReadableStore, outFolder: string) {
     this.store = store;
@@ -88,9 +90,20 @@ export class StoppedMaster {
     return found;
   }
 
-  /** The folder of a crawl's result files. */
+  /** The folder of a crawl's result files. A crash may have come while it got another name. */
   folderOf(name: string): string {
-    return join(this.#outFolder, name);
+    this.#renaming ??= this.#renamed();
+    const folder = join(this.#outFolder, name);
+    const to = this.#renaming.get(name);
+    return to === undefined || existsSync(folder) ? folder : join(this.#outFolder, to);
+  }
+
+  #renamed(): Map<string, string> {
+    const names = new Map<string, string>();
+    for (const { name, renaming } of this.crawls()) {
+      if (renaming !== undefined) names.set(name, renaming);
+    }
+    return names;
   }
 
   close(): Promise<void> {

@@ -115,6 +115,10 @@ export class LocalSlaves {
     robots?.release();
   }
 
+  get pids(): readonly number[] {
+    return [...(this.#slaves?.pids ?? []), ...(this.#robots?.pids ?? [])];
+  }
+
   /** Stops the slaves, or lets them go on. */
   signal(signal: 'SIGTSTP' | 'SIGCONT'): void {
     this.#slaves?.signal(signal);

@@ -11,11 +11,11 @@ import { copyFile, mkdir, open, rename, rm, truncate } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { CommandError } from '../../shared/errors.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
-import { fileNames, type Lengths } from '../sinks/files.ts';
+import { fileKeys, fileNames, type Lengths } from '../sinks/files.ts';
 import { type NativeStore, storeFile } from '../store/lmdb.ts';
 import { type CrawlRecord, decodeCrawl } from '../store/records.ts';
 import { Salvage } from './salvage.ts';
-import { recordedLengths } from './written.ts';
+import { type RecordedFile, recordedLengths, recordedPart } from './written.ts';
 
 const backupsMax = 16;
 
@@ -104,8 +104,8 @@ export class Backups {
       await mkdir(dirname(path), { recursive: true, mode: 0o700 });
       await this.#options.store.backup(path);
       let bytes = await synced(path);
-      for (const [name, lengths] of recordedIn(path)) {
-        bytes += await this.#copyFiles(name, lengths, join(unfinished, 'out', name));
+      for (const { crawl, files } of recordedIn(path)) {
+        bytes += await this.#copyFiles(crawl, files, join(unfinished, 'out', crawl));
       }
       await rename(unfinished, folder);
       await synced(dirname(folder));
@@ -117,16 +117,18 @@ export class Backups {
   }
 
   /** Files only grow, so that up to their recorded lengths they are what the store says. */
-  async #copyFiles(name: string, lengths: Lengths, target: string): Promise<number> {
+  async #copyFiles(crawl: string, files: readonly RecordedFile[], target: string): Promise<number> {
     await mkdir(target, { recursive: true });
     let bytes = 0;
-    for (const [file, fileName] of Object.entries(fileNames)) {
-      const from = join(this.#options.outFolder, name, fileName);
-      // One of a crawl that is over may have been moved away.
-      if (!existsSync(from)) continue;
-      const to = join(target, fileName);
-      await copyFile(from, to);
-      const length = lengths[file as keyof Lengths];
+    for (const { name, length } of files) {
+      const to = join(target, name);
+      try {
+        await copyFile(join(this.#options.outFolder, crawl, name), to);
+      } catch (error) {
+        // One of a crawl that is over, or of an earlier part, may have been moved away.
+        if (codeOf(error) !== 'ENOENT') throw error;
+        continue;
+      }
       // One of a crawl that is held may be shorter.
       if (statSync(to).size > length) await truncate(to, length);
       bytes += await synced(to);
@@ -136,26 +138,39 @@ export class Backups {
   }
 }
 
-/** The crawls of a copy, and the lengths of their files. */
-function recordedIn(path: string): [string, Lengths][] {
+/** The crawls of a copy, and their files: those that are written, and earlier parts. */
+function recordedIn(
+  path: string,
+): { readonly crawl: string; readonly files: readonly RecordedFile[] }[] {
   const copy = new Salvage(path);
   try {
     const crawls: CrawlRecord[] = [];
     copy.table('crawls', (_key, value) => crawls.push(decodeCrawl(value)));
-    const lengths = new Map<number, Lengths>();
+    const files = new Map<number, RecordedFile[]>();
+    const add = (crawl: number, more: readonly RecordedFile[]) => {
+      const known = files.get(crawl);
+      if (known === undefined) files.set(crawl, [...more]);
+      else known.push(...more);
+    };
     copy.table('meta', (key, value) => {
       const said = recordedLengths(key, Buffer.from(value));
-      if (said !== undefined) lengths.set(said.crawl, said.lengths);
+      const part = recordedPart(key, Buffer.from(value));
+      if (said !== undefined) add(said.crawl, writtenFiles(said.lengths));
+      if (part !== undefined) add(part.crawl, part.files);
     });
-    return crawls.flatMap(({ id, name, removal }): [string, Lengths][] => {
-      const known = lengths.get(id);
+    return crawls.flatMap(({ id, name, removal }) => {
+      const known = files.get(id);
       // The files of a removed crawl are gone, or those of a later one of its name.
       const isGone = removal === 'deleting' || removal === 'erasing';
-      return known === undefined || isGone ? [] : [[name, known]];
+      return known === undefined || isGone ? [] : [{ crawl: name, files: known }];
     });
   } finally {
     copy.close();
   }
+}
+
+function writtenFiles(lengths: Lengths): readonly RecordedFile[] {
+  return fileKeys.map((key) => ({ name: fileNames[key], length: lengths[key] }));
 }
 
 /** Puts a file or folder on the disk; gives its size. */
@@ -177,7 +192,9 @@ function usedBytes(path: string): number {
 function folderBytes(folder: string): number {
   if (!existsSync(folder)) return 0;
   const entries = readdirSync(folder, { recursive: true, encoding: 'utf8' });
-  return entries.reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
+  // Another program may move or pack one meanwhile.
+  const sizeOf = (name: string) => statSync(join(folder, name), { throwIfNoEntry: false })?.size;
+  return entries.reduce((sum, name) => sum + (sizeOf(name) ?? 0), 0);
 }
 
 function refusal(message: string): CommandError {

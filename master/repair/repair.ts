@@ -21,6 +21,7 @@ import { freeBytesOf } from '../machine/disk-room.ts';
 import { number } from '../machine/progress.ts';
 import { filesName, type Lengths } from '../sinks/files.ts';
 import { openLmdbStore, storeFile } from '../store/lmdb.ts';
+import { parseRotating } from '../store/parts.ts';
 import {
   type CrawlRecord,
   commitOf,
@@ -49,9 +50,12 @@ import { Salvage, type Salvaged, type TakeRow } from './salvage.ts';
 import {
   lengthsOfFiles,
   missingFiles,
+  missingParts,
+  type RecordedFile,
   readUnwritten,
   readWritten,
   recordedLengths,
+  recordedPart,
   type Written,
 } from './written.ts';
 
@@ -78,7 +82,7 @@ export async function repair(options: {
     try {
       const missing = missingResults(salvage, outFolder);
       if (!withoutResults) refuseMissing(missing, outFolder);
-      const lines = await rebuild(salvage, path, dataFolder, outFolder);
+      const lines = await rebuild(salvage, path, { dataFolder, outFolder, withoutResults });
       return [`${path}: ${damage}`, ...lines, ...missing.map((what) => `without ${what}`)];
     } finally {
       salvage.close();
@@ -94,9 +98,12 @@ function missingResults(salvage: Salvage, outFolder: string): string[] {
   const crawls: CrawlRecord[] = [];
   salvage.table('crawls', (_key, value) => crawls.push(decodeCrawl(Buffer.from(value))));
   const known = new Map<number, Lengths>();
+  const dates = new Map<number, string>();
   const { damage } = salvage.table('meta', (key, value) => {
     const said = recordedLengths(key, Buffer.from(value));
     if (said !== undefined) known.set(said.crawl, said.lengths);
+    const rotating = parseRotating(key, value);
+    if (rotating?.sink === filesName) dates.set(rotating.crawl, rotating.date);
   });
   return crawls
     .filter(({ state }) => state !== 'cancelled')
@@ -104,7 +111,7 @@ function missingResults(salvage: Salvage, outFolder: string): string[] {
       const lengths = known.get(crawl.id);
       // Without a record nothing was written, unless the record is lost.
       if (lengths === undefined && damage.length === 0) return [];
-      return missingFiles(resultsOf(outFolder, crawl), lengths);
+      return missingFiles(resultsOf(outFolder, crawl), lengths, dates.get(crawl.id));
     });
 }
 
@@ -115,7 +122,7 @@ function refuseMissing(missing: readonly string[], outFolder: string): void {
   const more = missing.length > 1 ? ` (and ${missing.length - 1} more)` : '';
   throw new ConfigError(
     `no results are at ${outFolder} as the store has them on record: ${first}${more}; name their ` +
-      'folder with --out, or give --without-results: what they list may then be fetched and ' +
+      'folder with --out (packed files must be unpacked there), or give --without-results: what they list may then be fetched and ' +
       'written again',
   );
 }
@@ -123,8 +130,7 @@ function refuseMissing(missing: readonly string[], outFolder: string): void {
 async function rebuild(
   salvage: Salvage,
   path: string,
-  dataFolder: string,
-  outFolder: string,
+  { dataFolder, outFolder, withoutResults }: Rebuild & { readonly dataFolder: string },
 ): Promise<string[]> {
   if (!salvage.hasAny) {
     throw new ConfigError(
@@ -139,9 +145,12 @@ async function rebuild(
   const store = await openLmdbStore(newFolder);
   const lines: string[] = [];
   try {
-    lines.push(...(await new Rebuilding(salvage, store, outFolder).run()));
-  } finally {
+    lines.push(...(await new Rebuilding(salvage, store, { outFolder, withoutResults }).run()));
     await store.close();
+  } catch (error) {
+    await store.close();
+    rmSync(newFolder, { recursive: true });
+    throw error;
   }
   const aside = `${path}.damaged-${new Date().toISOString().replaceAll(':', '')}`;
   for (const name of readdirSync(dataFolder)) {
@@ -159,10 +168,15 @@ async function rebuild(
 /** The first numbers of a crawl that no row has. */
 type Next = { seq: number; commit: number; source: number };
 
+type Rebuild = { readonly outFolder: string; readonly withoutResults: boolean };
+
 class Rebuilding {
   readonly #salvage: Salvage;
   readonly #store: Store;
   readonly #outFolder: string;
+  readonly #withoutResults: boolean;
+  /** Files that rotations have closed. */
+  readonly #parts: { readonly crawl: number; readonly files: readonly RecordedFile[] }[] = [];
   readonly #crawls = new Map<number, CrawlRecord>();
   readonly #waiting = new Map<number, number>();
   readonly #buried = new Map<number, number>();
@@ -181,10 +195,11 @@ class Rebuilding {
   readonly #report: string[][] = [];
   readonly #notes: string[] = [];
 
-  constructor(salvage: Salvage, store: Store, outFolder: string) {
+  constructor(salvage: Salvage, store: Store, { outFolder, withoutResults }: Rebuild) {
     this.#salvage = salvage;
     this.#store = store;
     this.#outFolder = outFolder;
+    this.#withoutResults = withoutResults;
   }
 
   async run(): Promise<string[]> {
@@ -248,6 +263,8 @@ class Rebuilding {
     const { rows, of, damage } = this.#salvage.table('meta', (key, value) => {
       const said = recordedLengths(key, Buffer.from(value));
       if (said !== undefined) known.add(said.crawl);
+      const part = recordedPart(key, Buffer.from(value));
+      if (part !== undefined) this.#parts.push(part);
       if (key.equals(secretKey)) this.#secret = Buffer.from(value);
       else if (key.equals(formatKey)) this.#format = value[0] ?? formatVersion;
       else if (key.equals(lastCrawlKey)) this.#lastCrawl = decodeLastCrawl(Buffer.from(value));
@@ -293,6 +310,7 @@ class Rebuilding {
       // Keys have no checksums of their own: one that has changed looks like another.
       const isWhole = damage.length === 0 && this.#seen.areOf(crawl);
       if (isWhole || crawl.state === 'cancelled') continue;
+      this.#missParts(crawl);
       const known = new Set<string>();
       const admit = (name: string) => {
         const words = this.#fingerprinter.one(crawl.secret, name);
@@ -323,6 +341,16 @@ class Rebuilding {
       const were = added === 1 ? 'was' : 'were';
       this.#notes.push(`${amount(added, 'key')} of seen ${were} found in tasks and lines`);
     }
+  }
+
+  /** Closed files are nobody's business but here: only they say what some of the crawl's URLs were.
+   *  @throws ConfigError one is not there */
+  #missParts(crawl: CrawlRecord): void {
+    const folder = resultsOf(this.#outFolder, crawl);
+    const files = this.#parts.flatMap((part) => (part.crawl === crawl.id ? part.files : []));
+    const missing = missingParts(folder, files);
+    if (!this.#withoutResults) refuseMissing(missing, this.#outFolder);
+    for (const what of missing) this.#notes.push(`without ${what}`);
   }
 
   /** A crawl whose files' lengths are lost goes on behind their last whole line. */

@@ -1,11 +1,14 @@
 /** Reads back what a crawl has found, from its files and the result queue: for repair. */
-import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { decodeValue } from '../../shared/frame.ts';
 import type { WrittenLine } from '../frontier/kinds/kind.ts';
+import { datedName, isDated } from '../sinks/dated-files.ts';
+import { filesOfPart } from '../sinks/file-rotation.ts';
 import { fileNames, filesName, type Lengths, noLengths } from '../sinks/files.ts';
 import { valuesOf } from '../sinks/result-lines.ts';
 import { linesOfRow } from '../store/line-rows.ts';
+import { decodePart, parsePartKey } from '../store/parts.ts';
 import { decodeCursor, parseCursorKey } from '../store/records.ts';
 import { imageUrlsOf, sectionsOf } from '../store/result-rows.ts';
 
@@ -16,16 +19,27 @@ export type Written = {
   readonly onImage: (src: string) => void;
 };
 
-/** What the file sink of a crawl has written. */
+/** A name in the folder of a crawl, and how many bytes of that file count. */
+export type RecordedFile = { readonly name: string; readonly length: number };
+
+/** What the file sink of a crawl has written: earlier parts, too, as far as they are there. */
 export function readWritten(folder: string, { onLine, onImage }: Written): void {
-  eachLine(join(folder, fileNames.pages), (line) => {
-    try {
-      onLine(JSON.parse(line) as WrittenLine);
-    } catch {
-      // torn by the crash; it is written again
-    }
-  });
-  eachLine(join(folder, fileNames.images), onImage);
+  for (const path of filesIn(folder, fileNames.pages)) {
+    eachLine(path, (line) => {
+      try {
+        onLine(JSON.parse(line) as WrittenLine);
+      } catch {
+        // torn by the crash; it is written again
+      }
+    });
+  }
+  for (const path of filesIn(folder, fileNames.images)) eachLine(path, onImage);
+}
+
+/** A result file, and those that were closed under a date. */
+function filesIn(folder: string, name: string): string[] {
+  const names = existsSync(folder) ? readdirSync(folder) : [];
+  return [...names.filter((one) => isDated(one, name)), name].map((one) => join(folder, one));
 }
 
 /** What it is still to write: a row of the result queue, in that format of the store. */
@@ -54,6 +68,20 @@ export function recordedLengths(
   return { crawl: cursor.crawl, lengths: (decodeCursor(value).mark ?? noLengths) as Lengths };
 }
 
+/** What a row of `meta` says of files that a rotation has closed; undefined: it is another row. */
+export function recordedPart(
+  key: Buffer,
+  value: Buffer,
+): { readonly crawl: number; readonly files: readonly RecordedFile[] } | undefined {
+  const parsed = parsePartKey(key);
+  if (parsed?.sink !== filesName) return undefined;
+  const files = filesOfPart(decodePart(value), parsed.date);
+  return {
+    crawl: parsed.crawl,
+    files: files.map(({ name, mark }) => ({ name, length: mark.length })),
+  };
+}
+
 /** Bytes of the whole lines in each file. */
 export function lengthsOfFiles(folder: string): Lengths {
   const names = Object.entries(fileNames).map(([file, name]) => {
@@ -63,13 +91,30 @@ export function lengthsOfFiles(folder: string): Lengths {
 }
 
 /** The files that have less than these lengths, with what they have, or are not there. Lengths that
- *  nobody knows: all must be there. */
-export function missingFiles(folder: string, lengths: Lengths | undefined): string[] {
+ *  nobody knows: all must be there. `date`: of a rotation that a crash has cut off. */
+export function missingFiles(
+  folder: string,
+  lengths: Lengths | undefined,
+  date: string | undefined,
+): string[] {
   return Object.entries(fileNames).flatMap(([file, name]) => {
     const path = join(folder, name);
+    const dated = date === undefined ? path : join(folder, datedName(name, date));
     const length = lengths?.[file as keyof Lengths];
-    const size = statSync(path, { throwIfNoEntry: false })?.size;
+    const found = existsSync(dated) ? dated : path;
+    const size = statSync(found, { throwIfNoEntry: false })?.size;
     if (length === undefined ? size !== undefined : (size ?? 0) >= length) return [];
+    return [size === undefined ? path : `${path} (${size} bytes of ${length})`];
+  });
+}
+
+/** Those of the closed files that are not there, or shorter. Skipped links need not be read. */
+export function missingParts(folder: string, files: readonly RecordedFile[]): string[] {
+  const wanted = files.filter(({ name }) => !isDated(name, fileNames.skipped));
+  return wanted.flatMap(({ name, length }) => {
+    const path = join(folder, name);
+    const size = statSync(path, { throwIfNoEntry: false })?.size;
+    if (size !== undefined && size >= length) return [];
     return [size === undefined ? path : `${path} (${size} bytes of ${length})`];
   });
 }

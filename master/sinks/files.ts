@@ -7,14 +7,14 @@
  * are written again, so that a file holds every line once. A file that differs from its record, or
  * that another program changes meanwhile, is left as it is: see `out-file.ts`.
  */
-import { lstat, open, rename, rm, rmdir, stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { makeFolder } from '../machine/make-folder.ts';
 import { imageLinesOf, type Section } from '../store/result-rows.ts';
 import { type FileMark, OutFile, unusable } from './out-file.ts';
+import { syncFolder } from './result-folder.ts';
 import { lineOf } from './result-lines.ts';
-import { type BegunFile, type Deleted, HeldError, type Sink, type SinkKind } from './sink.ts';
+import type { Sink } from './sink.ts';
 
 export const fileNames = {
   pages: 'pages.jsonl',
@@ -22,8 +22,8 @@ export const fileNames = {
   skipped: 'skipped.jsonl',
 } as const;
 
-type FileKey = keyof typeof fileNames;
-const fileKeys = Object.keys(fileNames) as FileKey[];
+export type FileKey = keyof typeof fileNames;
+export const fileKeys = Object.keys(fileNames) as FileKey[];
 type Files = Readonly<Record<FileKey, OutFile>>;
 
 /** Bytes of each file that are accounted for. */
@@ -37,28 +37,6 @@ export const noLengths: Lengths = { pages: 0, images: 0, skipped: 0 };
 
 /** What the kind calls itself in the store. */
 export const filesName = 'files';
-
-/** Files of each crawl below `<out>`. */
-export function filesKind(outFolder: string): SinkKind {
-  const folderOf = (crawl: string) => join(outFolder, crawl);
-  const marksOf = (mark: unknown) => (mark as FileMarks | undefined) ?? noLengths;
-  return {
-    name: filesName,
-    async prepare(crawl) {
-      const folder = folderOf(crawl);
-      await refuseForeignFiles(folder);
-      await (await FileSink.open(folder, noLengths)).close();
-    },
-    open: ({ name }, mark) => FileSink.open(folderOf(name), marksOf(mark)),
-    async beginAnew({ name }, mark) {
-      const { marks, begun } = await beginAnew(folderOf(name), marksOf(mark));
-      return { mark: marks, begun };
-    },
-    isTaken: (crawl) => exists(folderOf(crawl)),
-    rename: (from, to, isAgain) => renameFolder(folderOf(from), folderOf(to), isAgain),
-    remove: ({ name }, mark) => deleteFiles(folderOf(name), marksOf(mark)),
-  };
-}
 
 export class FileSink implements Sink {
   readonly #files: Files;
@@ -149,104 +127,8 @@ export class FileSink implements Sink {
   }
 }
 
-/** Makes room for new files where the old ones are not those that were written. Moves the old ones
- *  aside, removes nothing. Returns the marks to go on with.
- *  @throws HeldError, ConfigError a file cannot be moved */
-async function beginAnew(
-  folder: string,
-  marks: FileMarks,
-): Promise<{ marks: FileMarks; begun: BegunFile[] }> {
-  const begun = new Map<FileKey, BegunFile>();
-  for (const key of fileKeys) {
-    const path = join(folder, fileNames[key]);
-    const mark = markOf(marks, key);
-    try {
-      await (await OutFile.find(path, mark))?.close();
-    } catch (error) {
-      if (!(error instanceof HeldError)) throw error;
-      const { length: bytes, lines } = mark;
-      begun.set(key, { file: fileNames[key], bytes, lines, movedTo: await moveAside(path) });
-    }
-  }
-  const zeroed = (of: Lengths) => byFile((key) => (begun.has(key) ? 0 : of[key]));
-  const { lines, ends } = marks;
-  return {
-    marks: {
-      ...zeroed(marks),
-      ...(lines !== undefined && { lines: zeroed(lines) }),
-      ...(ends !== undefined && { ends: zeroed(ends) }),
-    },
-    begun: [...begun.values()],
-  };
-}
-
-async function exists(path: string): Promise<boolean> {
-  return (await lstat(path).catch(() => undefined)) !== undefined;
-}
-
-/** @throws ConfigError it cannot be renamed */
-async function renameFolder(from: string, to: string, isAgain: boolean): Promise<void> {
-  const [isFrom, isTo] = [await exists(from), await exists(to)];
-  if (isTo && (isFrom || !isAgain)) throw new ConfigError(`${to} exists already; move it away`);
-  if (!isFrom) return;
-  try {
-    await rename(from, to);
-  } catch (error) {
-    throw new ConfigError(`cannot rename ${from}: ${messageOf(error)}`, error);
-  }
-  await syncFolder(dirname(to));
-}
-
-/** Deletes the files that were written, and their folder if nothing else is in it. One that is not
- *  as it was left, or a link, is somebody else's. */
-async function deleteFiles(folder: string, marks: FileMarks): Promise<Deleted> {
-  const deleted: string[] = [];
-  const kept: string[] = [];
-  for (const key of fileKeys) {
-    const path = join(folder, fileNames[key]);
-    const isOurs = await isAsLeft(path, markOf(marks, key));
-    if (isOurs === undefined) continue;
-    const isGone = isOurs && (await rm(path).then(isTrue, isFalse));
-    (isGone ? deleted : kept).push(fileNames[key]);
-  }
-  // Not empty: it holds other files.
-  await rmdir(folder).catch(() => {});
-  await syncFolder(dirname(folder));
-  return { deleted, kept };
-}
-
-const isTrue = () => true;
-const isFalse = () => false;
-
-/** Is it the file that was written, to the byte? Undefined: nothing is there. */
-async function isAsLeft(path: string, mark: FileMark): Promise<boolean | undefined> {
-  const found = await lstat(path).catch(() => undefined);
-  if (found === undefined) return undefined;
-  if (!found.isFile() || found.size !== mark.length) return false;
-  try {
-    await (await OutFile.find(path, mark))?.close();
-    return true;
-  } catch (error) {
-    if (error instanceof ConfigError) return false;
-    throw error;
-  }
-}
-
-/** @throws ConfigError when a crawl that has written nothing would overwrite another file. */
-async function refuseForeignFiles(folder: string): Promise<void> {
-  for (const name of Object.values(fileNames)) {
-    const path = join(folder, name);
-    const found = await stat(path).catch(() => undefined);
-    if (found !== undefined && found.size > 0) {
-      throw new ConfigError(
-        `${path} holds the results of a crawl that this data folder does not know; ` +
-          'move it away, or choose another --crawl, --out or --data',
-      );
-    }
-  }
-}
-
-function markOf({ lines, ends, ...lengths }: FileMarks, key: FileKey): FileMark {
+/** Of one file. */
+export function markOf({ lines, ends, ...lengths }: FileMarks, key: FileKey): FileMark {
   const length = lengths[key];
   return { length, lines: length === 0 ? 0 : lines?.[key], end: ends?.[key] };
 }
@@ -266,6 +148,18 @@ function textsOf(records: readonly Section[]): Record<FileKey, Buffer> {
   };
 }
 
+/** The same marks, but for files that begin anew. */
+export function zeroed(marks: FileMarks, isZero: (key: FileKey) => boolean): FileMarks {
+  const without = (of: Lengths) => byFile((key) => (isZero(key) ? 0 : of[key]));
+  const { lines, ends } = marks;
+  return {
+    ...without(marks),
+    ...(lines !== undefined && { lines: without(lines) }),
+    ...(ends !== undefined && { ends: without(ends) }),
+  };
+}
+
+/** A value for each file. */
 function byFile<T>(of: (key: FileKey) => T): Record<FileKey, T> {
   return { pages: of('pages'), images: of('images'), skipped: of('skipped') };
 }
@@ -275,34 +169,5 @@ function folderAt(folder: string): void {
     makeFolder(folder);
   } catch (error) {
     throw unusable(folder, error, 'cannot make the folder');
-  }
-}
-
-/** A file that is new is not there after a power cut unless its folder is on the disk, too. */
-async function syncFolder(folder: string): Promise<void> {
-  try {
-    const handle = await open(folder, 'r');
-    await handle.sync().finally(() => handle.close());
-  } catch {
-    // Some file systems cannot; then it is as safe as they make it.
-  }
-}
-
-/** Moves what stands at a path to a free name beside it; undefined: nothing is there, or an empty
- *  file, which can be gone on with. @throws HeldError, ConfigError it cannot be moved */
-async function moveAside(path: string): Promise<string | undefined> {
-  if (!(await exists(path))) return undefined;
-  const found = await stat(path).catch(() => undefined);
-  if (found?.isFile() && found.size === 0) return undefined;
-  for (let n = 1; ; n++) {
-    const aside = `${path}.old-${n}`;
-    if (await exists(aside)) continue;
-    try {
-      await rename(path, aside);
-      await syncFolder(dirname(path));
-      return aside;
-    } catch (error) {
-      throw unusable(path, error);
-    }
   }
 }

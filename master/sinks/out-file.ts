@@ -104,6 +104,11 @@ export class OutFile {
     return bytes;
   }
 
+  /** Puts a cut on the disk. */
+  async sync(): Promise<void> {
+    await this.#named(() => this.#handle.sync());
+  }
+
   /** Is it still the file at its path, and as long as it was left?
    *  @throws HeldError it is not · Error of the file system */
   async check(): Promise<void> {
@@ -188,20 +193,20 @@ function bytes(count: number): string {
   return `${count} ${count === 1 ? 'byte' : 'bytes'}`;
 }
 
-function goneFrom(path: string, { length }: FileMark): HeldError {
+export function goneFrom(path: string, { length }: FileMark): HeldError {
   const were = length === 1 ? 'was' : 'were';
   return new HeldError(
     `${path} is gone, and ${bytes(length)} ${were} written to it; put the file back`,
   );
 }
 
-function otherSize(path: string, size: number, length: number): HeldError {
+export function otherSize(path: string, size: number, length: number): HeldError {
   return new HeldError(
     `${path} has ${bytes(size)}, but ${length} were written to it; put the file back`,
   );
 }
 
-function otherFile(path: string): HeldError {
+export function otherFile(path: string): HeldError {
   return new HeldError(`${path} is not the file that was written to; put that back`);
 }
 

@@ -21,6 +21,9 @@ export class Outlet {
   /** It has the rows up to this commit. */
   commit: number;
   #work: Promise<void> | undefined;
+  #isBroken = false;
+  /** Those who wait for it to be idle. */
+  #claims = 0;
   #retryMs = retryFirstMs;
   #timer: NodeJS.Timeout | undefined;
 
@@ -30,15 +33,43 @@ export class Outlet {
     this.commit = cursor?.commit ?? 0;
   }
 
+  get isWriting(): boolean {
+    return this.state === 'writing';
+  }
+
   get isBusy(): boolean {
     return this.#work !== undefined;
   }
 
+  /** An error has ended what was done with it: nothing more is. */
+  get isBroken(): boolean {
+    return this.#isBroken;
+  }
+
+  /** Somebody waits for it to be idle: no write is begun. */
+  get isClaimed(): boolean {
+    return this.#claims > 0;
+  }
+
+  claim(): void {
+    this.#claims++;
+  }
+
+  unclaim(): void {
+    this.#claims--;
+  }
+
   /** One thing at a time is done with a sink; after an error, nothing more. */
   work(work: () => Promise<void>, onError: (error: unknown) => void): Promise<void> {
-    this.#work = work().then(() => {
-      this.#work = undefined;
-    }, onError);
+    this.#work = work().then(
+      () => {
+        this.#work = undefined;
+      },
+      (error: unknown) => {
+        this.#isBroken = true;
+        onError(error);
+      },
+    );
     return this.#work;
   }
 

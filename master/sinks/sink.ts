@@ -7,6 +7,7 @@
  * leaves a target that is ahead of its cursor, and `open` makes it agree.
  */
 import { ConfigError } from '../../shared/errors.ts';
+import type { Part } from '../store/parts.ts';
 import type { Section } from '../store/result-rows.ts';
 
 /** A crawl, as its sinks see it. */
@@ -26,12 +27,54 @@ export type BegunFile = {
   readonly movedTo: string | undefined;
 };
 
+/** The outcome of a resume. */
+export type Resumed = { readonly begun: readonly BegunFile[]; readonly cutBytes: number };
+
 /** What became of the targets of a crawl that is removed, by the names of files or tables. */
 export type Deleted = {
   readonly deleted: readonly string[];
   /** Not as the sink left them, so they were left alone. */
   readonly kept: readonly string[];
 };
+
+/** A target that was closed, and its name from now on. */
+export type ClosedTarget = {
+  readonly file: string;
+  readonly as: string;
+  readonly bytes: number;
+  /** Undefined: not counted. */
+  readonly lines: number | undefined;
+};
+
+/** How a sink closes its targets under a date, so that new ones begin. */
+export interface Rotation {
+  /** The date, later than `after`, under which the targets can be closed; undefined: they are
+   *  empty. `isOver`: nothing more is written to them, so they may have been moved away. `isExact`:
+   *  nothing may stand behind the mark; otherwise it is cut.
+   *  @throws HeldError a target is not what was left · ConfigError it cannot be used */
+  plan(
+    crawl: SinkCrawl,
+    mark: unknown,
+    how: {
+      readonly after: string | undefined;
+      readonly isOver: boolean;
+      readonly isExact: boolean;
+    },
+  ): Promise<string | undefined>;
+  /** Gives the targets the names of that date, durably. Called again after a crash. `mark` and
+   *  `part` say what was closed, also where a `fault` kept it from closing the others.
+   *  @throws ConfigError the disk fails */
+  close(
+    crawl: SinkCrawl,
+    mark: unknown,
+    date: string,
+  ): Promise<{
+    readonly mark: unknown;
+    readonly part: unknown;
+    readonly closed: readonly ClosedTarget[];
+    readonly fault: ConfigError | undefined;
+  }>;
+}
 
 export interface Sink {
   /** Writes records in their order, durably. Returns its mark: a plain value that tells `open` of
@@ -65,8 +108,11 @@ export interface SinkKind {
    *  again after a crash: `isAgain`. @throws ConfigError it cannot; the target is as it was */
   rename(from: string, to: string, isAgain: boolean): Promise<void>;
   /** Deletes the targets of a crawl, which are closed: those that its sinks made, and nothing else.
-   *  Called again after a crash. @throws ConfigError one of them cannot be deleted */
-  remove(crawl: SinkCrawl, mark: unknown): Promise<Deleted>;
+   *  `parts`: those that a rotation has closed. Called again after a crash.
+   *  @throws ConfigError one of them cannot be deleted */
+  remove(crawl: SinkCrawl, mark: unknown, parts: readonly Part[]): Promise<Deleted>;
+  /** Undefined: its targets cannot be closed under a date. */
+  readonly rotation?: Rotation;
 }
 
 /** The target of a sink is not as it left it: its crawl is held until the operator acts. The

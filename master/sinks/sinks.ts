@@ -1,5 +1,5 @@
 /** The kinds of sinks. A further one is a module beside `files.ts` and a line here. */
-import { filesKind } from './files.ts';
+import { filesKind } from './files-kind.ts';
 import type { SinkKind } from './sink.ts';
 
 /** Where sinks write. */

@@ -51,7 +51,7 @@ const notRun: readonly [pattern: RegExp, why: string][] = [
 
 const verbs = [
   ...['add', 'status', 'hosts', 'host', 'slaves', 'failed', 'pause', 'resume', 'cancel'],
-  ...['remove', 'rename', 'set', 'buried', 'recrawl', 'backup'],
+  ...['remove', 'rename', 'rotate', 'set', 'buried', 'recrawl', 'backup'],
 ];
 const asking = new RegExp(`^(?:cat urls\\.txt \\| )?node master\\.js (${verbs.join('|')})\\b`);
 const serving = /^(ORB_\w+=\S+ )*node master\.js(?! [a-z]+\b(?!:))/;

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { flatSite } from '../../selftest/site.ts';
 import { Cluster, type Program, root } from '../support/cluster.ts';
 import { siteFor } from '../support/parts.ts';
-import { gone, treeOf, until } from '../support/process-tree.ts';
+import { childrenOf, gone, treeOf, until } from '../support/process-tree.ts';
 import { noTerminal, Terminal } from '../support/terminal.ts';
 
 const timeout = 90_000;
@@ -93,6 +93,34 @@ test('terminal: Ctrl-Z stops all of it, and fg goes on without losing a lease', 
   assert.doesNotMatch(output, /connection closed|released=[1-9]/);
   await gone(pids);
 });
+
+for (const [whose, index] of [
+  ['the wrapper', 0],
+  ['the master', 1],
+] as const) {
+  test(`terminal: when ${whose} is killed while all is stopped, its children end`, {
+    timeout,
+    skip,
+  }, async (t) => {
+    const site = await siteFor(t, flatSite(200), { delayMs: 50 });
+    const cluster = new Cluster(t);
+    const where = { cwd: cluster.folder, rows: 30, columns: 100 };
+    const terminal = new Terminal([start, site.url, '--per-host', '2'], where);
+    t.after(() => terminal.program.kill());
+    await terminal.program.said(/2 slaves at work/);
+    const pids = treeOf(await terminal.pid());
+    assert.equal(pids.length, 4, 'wrapper, master, two slaves');
+    terminal.suspend();
+    await until(pids, (state) => state === 'T');
+    // The shells that wait for that.
+    const guards = pids.flatMap(childrenOf).filter((pid) => !pids.includes(pid));
+    assert.equal(guards.length, 2);
+    process.kill(pids[index] ?? 0, 'SIGKILL');
+    await gone(pids.slice(index));
+    if (index > 0) terminal.continue();
+    await gone([...pids, ...guards]);
+  });
+}
 
 test('terminal: slaves of --processes stop and go on with Ctrl-Z, too', {
   timeout,

@@ -14,3 +14,12 @@ test(`a store that is killed between any two writes goes on exactly (seed ${seed
   assert.equal(points, 40);
   assert.deepEqual(violations, []);
 });
+
+// All of it: node dist/test/fault/crash-points.js 500 1 7
+test(`files that are rotated are exact, wherever the store is killed (seed ${seed})`, {
+  timeout: 120_000,
+}, async () => {
+  const { points, violations } = await crashAtPoints(20, seed, 7);
+  assert.equal(points, 20);
+  assert.deepEqual(violations, []);
+});

@@ -11,7 +11,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { filesKind } from '../../master/sinks/files.ts';
+import { filesKind } from '../../master/sinks/files-kind.ts';
 import { sinkContract } from './contract.ts';
 
 function files(t: TestContext) {

@@ -1,19 +1,19 @@
 /**
  * Runs a stored crawl and kills itself at the n-th boundary between writes: `node crash-child.js
- * <folder> <seed> <pages> <n>`. Reports acknowledged work on file descriptor 3, and at its end the
- * number of boundaries.
+ * <folder> <seed> <pages> <n> <rotate>`. Reports acknowledged work on file descriptor 3, and at its
+ * end the number of boundaries. `rotate`: files are rotated after so many reports, 0: never.
  *
  * A boundary is before a commit, after it and before anything follows; before, within and after
  * each write, sync and cut of a file, and around renames and syncs of folders.
  */
 import fs, { writeSync } from 'node:fs';
-import { type FileHandle, mkdir, open } from 'node:fs/promises';
+import fsPromises, { type FileHandle, mkdir, open } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import type { Store } from '../../master/store/store.ts';
 import { ModelSite, runStoredCrawl } from './stored-crawl.ts';
 
-const [folder = '', seed = '', pages = '', at = ''] = process.argv.slice(2);
+const [folder = '', seed = '', pages = '', at = '', rotate = ''] = process.argv.slice(2);
 const crashAt = Number(at);
 let count = 0;
 
@@ -62,6 +62,7 @@ async function instrumentFiles(): Promise<void> {
   Object.assign(handles, { write: writeHalf });
   for (const name of ['datasync', 'sync', 'truncate', 'close']) around(handles as never, name);
   for (const name of ['renameSync', 'fsyncSync']) around(fs as never, name);
+  around(fsPromises as never, 'rename');
   syncBuiltinESMExports();
 }
 
@@ -84,6 +85,7 @@ await runStoredCrawl({
   site: new ModelSite(Number(seed), Number(pages)),
   wrap,
   onDone: (url) => writeSync(3, `${url}\n`),
+  rotateEvery: Number(rotate),
 });
 writeSync(3, `boundaries ${count}\n`);
 process.exit();

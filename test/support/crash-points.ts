@@ -22,17 +22,19 @@ const atOnce = 5;
 
 type CrashReport = { readonly points: number; readonly violations: readonly string[] };
 
-/** Tries this number of points, and calls `onPoint` for each. */
+/** Tries this number of points, and calls `onPoint` for each. `rotateEvery`: reports between two
+ *  rotations of the files; 0: none. */
 export async function crashAtPoints(
   points: number,
   seed: number,
+  rotateEvery = 0,
   onPoint: (done: number, violations: readonly string[]) => void = () => {},
 ): Promise<CrashReport> {
   const random = randomOf(seed);
   const violations: string[] = [];
   for (let done = 0; done < points; ) {
     const site = Math.floor(random() * 2 ** 31);
-    const { boundaries } = await crashAt(site, 0);
+    const { boundaries } = await crashAt(site, 0, rotateEvery);
     // Spread evenly over the run, with some randomness.
     const step = boundaries / Math.min(pointsPerSite, points - done);
     const queue: number[] = [];
@@ -40,7 +42,7 @@ export async function crashAtPoints(
     queue.length = Math.min(queue.length, points - done);
     const work = async () => {
       for (let point = queue.shift(); point !== undefined; point = queue.shift()) {
-        const { wrong, isReached } = await crashAt(site, point);
+        const { wrong, isReached } = await crashAt(site, point, rotateEvery);
         // Runs differ a little: it may have ended before.
         if (!isReached) continue;
         violations.push(...wrong.map((what) => `site ${site}, point ${point}: ${what}`));
@@ -56,10 +58,11 @@ export async function crashAtPoints(
 async function crashAt(
   seed: number,
   point: number,
+  rotateEvery = 0,
 ): Promise<{ boundaries: number; isReached: boolean; wrong: string[] }> {
   const folder = mkdtempSync(join(tmpdir(), 'orbweaver-crash-'));
   try {
-    const { said, signal } = await runChild(folder, seed, point);
+    const { said, signal } = await runChild(folder, seed, point, rotateEvery);
     const boundaries = Number(/^boundaries (\d+)$/m.exec(said)?.[1] ?? 0);
     const isReached = boundaries === 0;
     if (point === 0 || !isReached) return { boundaries, isReached, wrong: [] };
@@ -85,8 +88,8 @@ export async function killedCrawl(folder: string, seed: number, part: number): P
   await runChild(folder, seed, Math.ceil(boundaries * part));
 }
 
-async function runChild(folder: string, seed: number, point: number) {
-  const args = [program, folder, `${seed}`, `${pagesCount}`, `${point}`];
+async function runChild(folder: string, seed: number, point: number, rotateEvery = 0) {
+  const args = [program, folder, `${seed}`, `${pagesCount}`, `${point}`, `${rotateEvery}`];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit', 'pipe'] });
   let said = '';
   child.stdio[3]?.on('data', (text: Buffer) => {

@@ -254,6 +254,7 @@ export const requests: readonly {
     good: { crawl: 'conformance-never', to: 'conformance-no-more' },
     bad: [...wrongCrawl, ...['', '..', 'a/b', 7, null].map((to) => ({ crawl: 'a', to }))],
   },
+  { verb: 'crawl.rotate', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
   {
     verb: 'crawl.set',
     good: { crawl: 'conformance-never', spec: { maxPages: 1, delayMs: null } },

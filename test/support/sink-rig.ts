@@ -164,7 +164,8 @@ export class SinkRig {
       name: kind.name,
       prepare: (crawl) => kind.prepare(crawl),
       beginAnew: (crawl, mark) => kind.beginAnew(crawl, mark),
-      remove: (crawl, mark) => kind.remove(crawl, mark),
+      remove: (crawl, mark, parts) => kind.remove(crawl, mark, parts),
+      ...(kind.rotation !== undefined && { rotation: kind.rotation }),
       isTaken: (crawl) => kind.isTaken(crawl),
       rename: (from, to, isAgain) => kind.rename(from, to, isAgain),
       open: async (crawl, mark) => {

@@ -2,7 +2,7 @@
  * A crawl without sockets, over the real frontier, LMDB, result queue and files: what a master does
  * with reports, with a model of a site in the place of slaves. For tests that kill or damage it.
  */
-import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Crawl } from '../../master/frontier/crawl/crawl.ts';
 import type { Lease } from '../../master/frontier/dispatch/leases.ts';
@@ -10,12 +10,14 @@ import { Frontier } from '../../master/frontier/frontier.ts';
 import { EventStream } from '../../master/frontier/frontier-events.ts';
 import { FrontierRooms } from '../../master/frontier/rooms.ts';
 import { checkStore } from '../../master/repair/check.ts';
+import { filesOfPart } from '../../master/sinks/file-rotation.ts';
 import type { FileMarks } from '../../master/sinks/files.ts';
 import { ResultStream } from '../../master/sinks/result-events.ts';
 import { ResultQueue } from '../../master/sinks/result-queue.ts';
 import { sinkKinds } from '../../master/sinks/sinks.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
+import { partsOf, rotatingCrawls } from '../../master/store/parts.ts';
 import {
   crawlKey,
   cursorKey,
@@ -65,11 +67,13 @@ type StoredOptions = {
   readonly onDone?: (url: string) => void;
   /** A page was handed out. */
   readonly onLease?: (url: string) => void;
+  /** Its files are rotated when so many more reports were acknowledged. */
+  readonly rotateEvery?: number;
 };
 
 /** Crawls until the crawl is finished; closes in order. */
 export async function runStoredCrawl(options: StoredOptions): Promise<void> {
-  const { folder, site, onDone = () => {}, onLease = () => {} } = options;
+  const { folder, site, onLease = () => {}, rotateEvery = 0 } = options;
   const data = join(folder, 'data');
   mkdirSync(data, { recursive: true });
   const native = await openLmdbStore(join(data, 'store'));
@@ -118,6 +122,13 @@ export async function runStoredCrawl(options: StoredOptions): Promise<void> {
   said.subscribe(rooms.lifeCycle);
   said.subscribe({ held: (_, reason) => onError(new Error(reason)) });
   const frontier = new Frontier(rooms);
+  let doneCount = 0;
+  const rotations: Promise<unknown>[] = [];
+  const onDone = (url: string) => {
+    options.onDone?.(url);
+    if (rotateEvery === 0 || ++doneCount % rotateEvery !== 0) return;
+    rotations.push(frontier.rotate('default').catch(onError));
+  };
   const slave = new ModelSlave((lease) => {
     onLease(lease.task.url);
     answer(frontier, site, lease, onDone).catch(onError);
@@ -129,6 +140,7 @@ export async function runStoredCrawl(options: StoredOptions): Promise<void> {
   rooms.settle();
   if (crawl.state === 'finished') end?.resolve();
   await ended;
+  await Promise.all(rotations);
   await commits.flushed();
   await results.close();
   await rooms.close();
@@ -201,9 +213,19 @@ export async function wrongWithEnd(folder: string, site: ModelSite): Promise<str
       failed: site.missing.size,
     };
     if (JSON.stringify(counted) !== JSON.stringify(truth)) wrong.push(JSON.stringify(counted));
-    const sizes = statSync(join(folder, 'out/default/pages.jsonl')).size;
+    const sizeOf = (name: string) => statSync(join(folder, 'out/default', name)).size;
     const { pages: length } = decodeCursor(cursor).mark as FileMarks;
-    if (length !== sizes) wrong.push('a file is not as long as recorded');
+    if (length !== sizeOf('pages.jsonl')) wrong.push('a file is not as long as recorded');
+    const recorded = partsOf(store, 1, 'files').flatMap(({ part, date }) =>
+      filesOfPart(part, date),
+    );
+    for (const { name, mark } of recorded) {
+      if (sizeOf(name) !== mark.length) wrong.push(`${name} is not as long as recorded`);
+    }
+    const names = readdirSync(join(folder, 'out/default')).filter((name) => name.includes('-'));
+    const known = recorded.map(({ name }) => name).sort();
+    if (names.sort().join() !== known.join()) wrong.push(`parts ${names}, on record ${known}`);
+    if (rotatingCrawls(store).size > 0) wrong.push('a rotation is on record');
   }
   for (const table of ['tasks', 'results'] as const) {
     const rows = store.range(table, { from: crawlKey(1), to: crawlKey(2) });
@@ -215,11 +237,15 @@ export async function wrongWithEnd(folder: string, site: ModelSite): Promise<str
 
 type ResultLine = { readonly url: string; readonly images?: number };
 
+/** Lines of a result file, and of its parts. */
 export function linesOf(folder: string, file: string): string[] {
-  const path = join(folder, 'out/default', file);
-  if (!existsSync(path)) return [];
-  const text = readFileSync(path, 'utf8');
-  return text.split('\n').slice(0, -1);
+  const results = join(folder, 'out/default');
+  if (!existsSync(results)) return [];
+  const [stem = '', end = ''] = file.split('.');
+  const names = readdirSync(results).filter((name) => name.startsWith(`${stem}-`));
+  return [...names.filter((name) => name.endsWith(end)).sort(), file]
+    .filter((name) => existsSync(join(results, name)))
+    .flatMap((name) => readFileSync(join(results, name), 'utf8').split('\n').slice(0, -1));
 }
 
 function differences(what: string, found: readonly string[], truth: readonly string[]): string[] {

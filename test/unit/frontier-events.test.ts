@@ -19,6 +19,7 @@ function record(world: World): string[] {
     crawlEnded: ({ state }) => told.push(`ended: ${state}`),
     crawlChanged: (_, { changed }) => told.push(`changed ${changed.length}`),
     crawlRenamed: ({ name }, from) => told.push(`renamed ${from} ${name}`),
+    crawlRotated: ({ name }, closed) => told.push(`rotated ${name} ${closed.length}`),
     crawlRemoved: ({ name }) => told.push(`removed ${name}`),
     taskBuried: (_, { url, error }) => told.push(`buried ${url} ${error.kind}`),
     hostSlept: (hostKey, forMs) => told.push(`${hostKey} slept ${forMs}`),
@@ -43,6 +44,15 @@ worldTest('events tell the life of a crawl, each once and in order', async (worl
   const life = ['made one of 1', 'found one 0', 'paused: paused', 'continued: running'];
   const end = ['held: true', 'released: undefined 0', 'ended: finished'];
   assert.deepEqual(told, [...life, ...end]);
+});
+
+worldTest('events tell once that a crawl was cancelled, however often it is', async (world) => {
+  const told = record(world);
+  await world.seed([`${a}/`], {}, 'one');
+  await world.settle();
+  await Promise.all([1, 2].map(() => world.done(world.frontier.cancel('one'))));
+  await world.done(world.frontier.cancel('one'));
+  assert.deepEqual(told, ['made one of 1', 'found one 0', 'ended: cancelled']);
 });
 
 worldTest('events tell of hosts that sleep and wake, and of what is buried', async (world) => {

@@ -174,8 +174,8 @@ async function list(
   if (!isMissing) return;
   console.error(
     visible(
-      `crawl ${crawl}: its pages.jsonl is not there; only URLs that were given up after retries ` +
-        'are listed',
+      `crawl ${crawl}: some of its pages*.jsonl files are not there; of their failures, only URLs ` +
+        'that were given up after retries are listed',
     ),
   );
 }

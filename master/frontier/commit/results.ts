@@ -1,6 +1,5 @@
 /** What the frontier needs of the result queue: the seam to the sinks. `ResultQueue` is one. */
-import type { Resumed } from '../../sinks/result-queue.ts';
-import type { Deleted } from '../../sinks/sink.ts';
+import type { ClosedTarget, Deleted, Resumed } from '../../sinks/sink.ts';
 import type { SealedRow } from '../../store/result-rows.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 
@@ -36,6 +35,9 @@ export interface ResultsPort {
     names: { readonly from: string; readonly to: string; readonly isAgain: boolean },
     renamed: () => Promise<void>,
   ): Promise<void>;
+  /** Closes the results of a crawl under a dated name: see `ResultQueue`.
+   *  @throws CommandError E_BAD_REQUEST they cannot be closed */
+  rotate?(crawl: Crawl): Promise<readonly ClosedTarget[]>;
   /** The crawl has finished: frees what only an open one needs. */
   rest?(crawl: Crawl): Promise<void>;
 }

@@ -1,6 +1,6 @@
-/** Verbs of operators: add, recrawl, list, pause, resume, cancel, remove, rename, set, buried,
- *  failed, replay. Source: PROTOCOL.md [C-1]..[C-7], [C-20], [C-30], [C-31], [C-40]..[C-48],
- *  [C-70]. */
+/** Verbs of operators: add, recrawl, list, pause, resume, cancel, remove, rename, rotate, set,
+ *  buried, failed, replay. Source: PROTOCOL.md [C-1]..[C-7], [C-20], [C-30], [C-31],
+ *  [C-40]..[C-48], [C-70], [C-80]..[C-82]. */
 import { basename } from 'node:path';
 import { CommandError, ConfigError } from '../../../shared/errors.ts';
 import type { Replies } from '../../../shared/protocol.ts';
@@ -83,6 +83,19 @@ export async function set(
   { crawl, spec }: Requests['crawl.set'],
 ): Promise<Replies['crawl.set']> {
   return await frontier.change(crawl, spec);
+}
+
+export async function rotate(
+  { frontier, backups }: CommandPorts,
+  _peer: Peer,
+  { crawl }: Requests['crawl.rotate'],
+): Promise<Replies['crawl.rotate']> {
+  const closed = await backups.alone(() => frontier.rotate(crawl));
+  const files = closed.map(({ file, as, bytes, lines }) => ({
+    ...{ file, as, bytes },
+    ...(lines !== undefined && { lines }),
+  }));
+  return { files };
 }
 
 export function buried(

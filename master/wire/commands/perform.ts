@@ -38,6 +38,7 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'crawl.cancel': crawls.cancel,
   'crawl.remove': crawls.remove,
   'crawl.rename': crawls.rename,
+  'crawl.rotate': crawls.rotate,
   'crawl.set': crawls.set,
   'crawl.buried': crawls.buried,
   'crawl.failed': crawls.failed,

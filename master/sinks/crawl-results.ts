@@ -1,0 +1,342 @@
+/**
+ * The results of one crawl: its rows that wait, and its sinks, which write them. Each sink takes
+ * the rows in the order of their commits, a batch at a time, at its own pace; a row is deleted when
+ * the slowest sink has it.
+ *
+ * A sink whose target is not what it left holds its crawl until the operator acts. One that cannot
+ * write for now is tried again, later and later; when too much waits for it, its crawl is held
+ * until it goes on. Other sinks of the crawl go on writing.
+ */
+import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { isDiskFull } from '../machine/disk-room.ts';
+import type { GroupCommit, Room } from '../store/group-commit.ts';
+import { commitKey, cursorKey, decodeCursor, encodeCursor } from '../store/records.ts';
+import type { SealedRow } from '../store/result-rows.ts';
+import type { Change, Store } from '../store/store.ts';
+import { Outlet } from './outlet.ts';
+import type { ResultEvents } from './result-events.ts';
+import { endRotation, type Rotated, rotate } from './rotation.ts';
+import {
+  HeldError,
+  type Resumed,
+  type Sink,
+  type SinkCrawl,
+  type SinkKind,
+  UnavailableError,
+} from './sink.ts';
+import { WaitingRows } from './waiting-rows.ts';
+
+/** A crawl, as far as its results go. */
+export type ResultCrawl = SinkCrawl & {
+  readonly id: number;
+  readonly state: string;
+  /** Neither finished nor cancelled. */
+  readonly isOpen: boolean;
+  /** Nothing is left to fetch: the sinks write waiting rows at once. */
+  readonly isFetched: boolean;
+  /** Counts the rows that wait. */
+  readonly open: { record(rows: number): void; written(rows: number): void };
+};
+
+/** Where the files are. */
+type FileRoom = Room & { refused(): void };
+
+/** A sink writes this often while a crawl runs; at its end, at once. */
+const writeEveryMs = 200;
+/** Bytes that may wait for a sink which cannot write, before its crawl is held. */
+const failingBytesMax = 256 << 20;
+
+export type CrawlResultsOptions<C extends ResultCrawl> = {
+  readonly store: Store;
+  readonly commits: GroupCommit;
+  /** Every crawl has one of each. */
+  readonly sinks: readonly SinkKind[];
+  /** Bytes that may wait for a sink which cannot write. */
+  readonly failingBytesMax?: number;
+  readonly events: ResultEvents<C>;
+  readonly onError: (error: unknown) => void;
+  /** Default: there always is. */
+  readonly room?: FileRoom;
+};
+
+export class CrawlResults<C extends ResultCrawl> {
+  readonly crawl: C;
+  readonly rows: WaitingRows;
+  readonly outlets: readonly Outlet[];
+  readonly #options: CrawlResultsOptions<C>;
+  #state: 'open' | 'closing' | 'forgotten' = 'open';
+  /** Held because too much waits for a sink. */
+  #isOverfull = false;
+
+  constructor(crawl: C, options: CrawlResultsOptions<C>) {
+    const { sinks, store } = options;
+    this.crawl = crawl;
+    this.#options = options;
+    this.rows = new WaitingRows(store, crawl.id);
+    this.outlets = sinks.map((kind) => {
+      const saved = store.get('meta', cursorKey(crawl.id, kind.name));
+      return new Outlet(kind, saved && decodeCursor(saved));
+    });
+  }
+
+  /** All of its sinks can write. */
+  get isWriting(): boolean {
+    return this.outlets.every((outlet) => outlet.isWriting);
+  }
+
+  get #isClosing(): boolean {
+    return this.#state === 'closing';
+  }
+
+  /** Takes over a row that is on the disk. */
+  offer(commit: number, row: SealedRow): void {
+    this.crawl.open.record(1);
+    this.rows.add(commit, row, this.isWriting);
+    for (const outlet of this.outlets) this.begin(outlet);
+    this.#holdIfOverfull();
+  }
+
+  /** The master ends: what waits is written at once, and nothing is tried again. */
+  closing(): void {
+    this.#state = 'closing';
+  }
+
+  /** Nothing of it is in memory from now on. */
+  forgotten(): void {
+    this.#state = 'forgotten';
+  }
+
+  /** Writes, unless something is done with the sink already, or there is nothing to write. */
+  begin(outlet: Outlet): void {
+    if (this.#state === 'forgotten' || outlet.isBusy || !outlet.isWriting) return;
+    if (outlet.isClaimed || !this.rows.has(outlet.commit)) return;
+    void this.work(outlet, () => this.#writeAll(outlet)).then(() => this.begin(outlet));
+  }
+
+  /** Does something with a sink, after which it may be held, or be tried again. */
+  work(outlet: Outlet, work: () => Promise<void>): Promise<void> {
+    return outlet.work(() => this.#guarded(outlet, work), this.#options.onError);
+  }
+
+  /** Does something while nothing is done with any of its sinks, and goes on then. An error ends
+   *  the master, and this never. */
+  async alone(work: () => Promise<void>): Promise<void> {
+    for (const outlet of this.outlets) outlet.claim();
+    while (this.outlets.some(({ isBusy }) => isBusy)) {
+      if (this.outlets.some(({ isBroken }) => isBroken)) await new Promise(() => {});
+      for (const outlet of this.outlets) await outlet.idle();
+    }
+    for (const outlet of this.outlets) outlet.unclaim();
+    const done = work();
+    const { onError } = this.#options;
+    await Promise.all(this.outlets.map((outlet) => outlet.work(() => done, onError)));
+    await done;
+    for (const outlet of this.outlets) {
+      if (outlet.state === 'failing') outlet.retry(() => this.#tryAgain(outlet));
+      else this.begin(outlet);
+    }
+  }
+
+  /** What keeps a sink from writing is its own business; anything else is the master's. */
+  async #guarded(outlet: Outlet, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      if (error instanceof HeldError) await this.#hold(outlet, error);
+      else if (error instanceof UnavailableError) this.#failed(outlet, error);
+      else throw error;
+    }
+  }
+
+  /** The target stays open: a removed file can be copied from /proc as long as it is. */
+  async #hold(outlet: Outlet, error: HeldError): Promise<void> {
+    outlet.state = 'held';
+    outlet.reason = messageOf(error);
+    this.rows.forgetKept();
+    if (this.crawl.state === 'cancelled') await this.drop(outlet);
+    else this.#options.events.held(this.crawl, outlet.reason);
+  }
+
+  #failed(outlet: Outlet, error: UnavailableError): void {
+    const reason = messageOf(error);
+    const { events } = this.#options;
+    if (outlet.state === 'writing') events.unavailable(this.crawl, outlet.kind.name, reason);
+    outlet.state = 'failing';
+    outlet.reason = reason;
+    this.rows.forgetKept();
+    this.#holdIfOverfull();
+    if (!this.#isClosing) outlet.retry(() => this.#tryAgain(outlet));
+  }
+
+  #tryAgain(outlet: Outlet): void {
+    if (outlet.isBusy || outlet.state !== 'failing' || this.#isClosing) return;
+    void this.work(outlet, () => this.#writeAll(outlet)).then(() => this.begin(outlet));
+  }
+
+  #holdIfOverfull(): void {
+    const { rows, outlets, crawl } = this;
+    const failing = outlets.find(({ state }) => state === 'failing');
+    const bytesMax = this.#options.failingBytesMax ?? failingBytesMax;
+    if (failing === undefined || rows.bytes <= bytesMax || this.#isOverfull) return;
+    this.#isOverfull = true;
+    this.#options.events.held(crawl, `${failing.kind.name}: ${failing.reason}`);
+  }
+
+  /** It has written: its crawl goes on if that was what it waited for. */
+  #recovered(outlet: Outlet): void {
+    if (outlet.state === 'failing') this.#options.events.available(this.crawl, outlet.kind.name);
+    outlet.recovered();
+    if (!this.isWriting || !this.#isOverfull) return;
+    this.#isOverfull = false;
+    this.#options.events.released(this.crawl);
+  }
+
+  async #writeAll(outlet: Outlet): Promise<void> {
+    const { rows, crawl } = this;
+    let isMore = false;
+    while (rows.has(outlet.commit) || outlet.state === 'failing') {
+      // Rows may come for ever.
+      if (outlet.isClaimed && outlet.isWriting) return;
+      // When nothing else is left to do, or more waits than one write takes, at once.
+      if (!this.#isClosing && !crawl.isFetched && !isMore) await pause(writeEveryMs);
+      outlet.sink ??= await this.#withRoom(() => outlet.kind.open(crawl, outlet.mark));
+      ({ isMore } = await this.#write(outlet, outlet.sink));
+      if (outlet.state === 'failing') this.#recovered(outlet);
+      this.#options.events.written(crawl);
+    }
+  }
+
+  /** Writes the next rows, and puts on record that it did. */
+  async #write(outlet: Outlet, sink: Sink): Promise<{ isAny: boolean; isMore: boolean }> {
+    const { rows, isMore } = this.rows.after(outlet.commit);
+    const last = rows.at(-1);
+    if (last === undefined) return { isAny: false, isMore: false };
+    const records = rows.flatMap(({ sections }) => sections);
+    outlet.mark = await this.#withRoom(() => sink.write(records));
+    outlet.commit = last.commit;
+    await this.#passed(outlet);
+    return { isAny: true, isMore };
+  }
+
+  /** A write that finds no room is tried again, at the same place of the target. */
+  async #withRoom<T>(write: () => Promise<T>): Promise<T> {
+    const { room } = this.#options;
+    while (true) {
+      await room?.room();
+      try {
+        return await write();
+      } catch (error) {
+        const cause = error instanceof ConfigError ? error.cause : error;
+        if (room === undefined || !isDiskFull(cause)) throw error;
+        room.refused();
+      }
+    }
+  }
+
+  /** One transaction: the cursor, and the end of the rows that all sinks have. */
+  async #passed({ kind, commit, mark }: Outlet): Promise<number> {
+    const { rows, outlets, crawl } = this;
+    const gone = rows.drop(Math.min(...outlets.map((outlet) => outlet.commit)));
+    const changes: Change[] = gone.map((row) => ({
+      table: 'results',
+      key: commitKey(crawl.id, row.commit),
+      value: undefined,
+    }));
+    const key = cursorKey(crawl.id, kind.name);
+    changes.push({ table: 'meta', key, value: encodeCursor({ commit, mark }) });
+    await this.#options.commits.written(changes);
+    crawl.open.written(gone.length);
+    return gone.length;
+  }
+
+  /** Opens the target of a sink that is not writing, and writes all that waits. */
+  async reopen(outlet: Outlet, newFiles: boolean): Promise<Resumed> {
+    const { mark, begun } = newFiles
+      ? await outlet.kind.beginAnew(this.crawl, outlet.mark)
+      : { mark: outlet.mark, begun: [] };
+    const sink = await outlet.kind.open(this.crawl, mark);
+    try {
+      outlet.mark = mark;
+      if (begun.length > 0) await this.#passed(outlet);
+      while ((await this.#write(outlet, sink)).isAny);
+      await sink.check();
+    } catch (error) {
+      await sink.close();
+      throw error;
+    }
+    const { sink: before } = outlet;
+    outlet.sink = sink;
+    this.#recovered(outlet);
+    await before?.close();
+    return { begun, cutBytes: sink.cutBytes };
+  }
+
+  /** Opens the target of a sink; if it is not what was left, the crawl is held. */
+  async open(outlet: Outlet): Promise<void> {
+    await this.#guarded(outlet, async () => {
+      outlet.sink = await outlet.kind.open(this.crawl, outlet.mark);
+    });
+  }
+
+  /** Closes the targets of a sink, while nothing else is done with it, under a date, and begins new
+   *  ones. A held sink goes on then. @throws ConfigError none was closed */
+  async rotate(outlet: Outlet): Promise<Rotated> {
+    try {
+      const rotated = await rotate(this.crawl, outlet, this.#options);
+      if (rotated.closed.length > 0 || !outlet.isWriting) await this.#openNew(outlet);
+      return rotated;
+    } catch (error) {
+      if (error instanceof HeldError && this.crawl.isOpen) await this.#hold(outlet, error);
+      throw error;
+    }
+  }
+
+  /** Ends what a crash has left of a rotation. @throws ConfigError the disk fails */
+  async endRotation(outlet: Outlet): Promise<void> {
+    // A target that could not be closed is opened next, and that says what is wrong.
+    const { closed } = await endRotation(this.crawl, outlet, this.#options);
+    if (closed.length === 0 || this.crawl.isOpen) return;
+    await this.#openNew(outlet);
+    await outlet.sink?.close();
+    outlet.sink = undefined;
+  }
+
+  /** Begins new targets in place of those that were closed. */
+  async #openNew(outlet: Outlet): Promise<void> {
+    await outlet.sink?.close();
+    outlet.sink = undefined;
+    try {
+      outlet.sink = await outlet.kind.open(this.crawl, outlet.mark);
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      // Of a crawl that is over, others may be moved away. What is full now may have room later.
+      if (error instanceof HeldError && this.crawl.isOpen) throw error;
+    }
+    if (outlet.state !== 'held') return;
+    this.#recovered(outlet);
+    if (this.isWriting && this.crawl.isOpen) this.#options.events.released(this.crawl);
+  }
+
+  /** Opens the target of a sink again: its path has changed. */
+  async openAgain(outlet: Outlet): Promise<void> {
+    const { sink: before } = outlet;
+    if (before === undefined) return;
+    await this.#guarded(outlet, async () => {
+      outlet.sink = await outlet.kind.open(this.crawl, outlet.mark);
+      await before.close();
+    });
+  }
+
+  /** Nothing that waits for it will be written any more. */
+  async drop(outlet: Outlet): Promise<void> {
+    const { lastCommit } = this.rows;
+    if (lastCommit <= outlet.commit) return;
+    outlet.commit = lastCommit;
+    const dropped = await this.#passed(outlet);
+    if (dropped > 0) this.#options.events.dropped(this.crawl, dropped);
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

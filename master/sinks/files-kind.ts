@@ -1,0 +1,139 @@
+/**
+ * The kind of the file sinks: what is done to the files of a crawl apart from writing them. Every
+ * file is compared with its record first; one that is somebody else's is left alone.
+ */
+import { lstat, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { ConfigError, messageOf } from '../../shared/errors.ts';
+import type { Part } from '../store/parts.ts';
+import { isDated } from './dated-files.ts';
+import { fileRotation, filesOfPart } from './file-rotation.ts';
+import {
+  type FileKey,
+  type FileMarks,
+  FileSink,
+  fileKeys,
+  fileNames,
+  filesName,
+  markOf,
+  noLengths,
+  zeroed,
+} from './files.ts';
+import { type FileMark, OutFile } from './out-file.ts';
+import { exists, moveAside, syncFolder } from './result-folder.ts';
+import { type BegunFile, type Deleted, HeldError, type SinkKind } from './sink.ts';
+
+/** Files of each crawl below `<out>`. */
+export function filesKind(outFolder: string): SinkKind {
+  const folderOf = (crawl: string) => join(outFolder, crawl);
+  const marksOf = (mark: unknown) => (mark as FileMarks | undefined) ?? noLengths;
+  return {
+    name: filesName,
+    async prepare(crawl) {
+      const folder = folderOf(crawl);
+      await refuseForeignFiles(folder);
+      await (await FileSink.open(folder, noLengths)).close();
+    },
+    open: ({ name }, mark) => FileSink.open(folderOf(name), marksOf(mark)),
+    async beginAnew({ name }, mark) {
+      const { marks, begun } = await beginAnew(folderOf(name), marksOf(mark));
+      return { mark: marks, begun };
+    },
+    isTaken: (crawl) => exists(folderOf(crawl)),
+    rename: (from, to, isAgain) => renameFolder(folderOf(from), folderOf(to), isAgain),
+    remove: ({ name }, mark, parts) => deleteFiles(folderOf(name), marksOf(mark), parts),
+    rotation: fileRotation(folderOf, marksOf),
+  };
+}
+
+/** Makes room for new files where the old ones are not those that were written. Moves the old ones
+ *  aside, removes nothing. Returns the marks to go on with.
+ *  @throws HeldError, ConfigError a file cannot be moved */
+async function beginAnew(
+  folder: string,
+  marks: FileMarks,
+): Promise<{ marks: FileMarks; begun: BegunFile[] }> {
+  const begun = new Map<FileKey, BegunFile>();
+  for (const key of fileKeys) {
+    const path = join(folder, fileNames[key]);
+    const mark = markOf(marks, key);
+    try {
+      await (await OutFile.find(path, mark))?.close();
+    } catch (error) {
+      if (!(error instanceof HeldError)) throw error;
+      const { length: bytes, lines } = mark;
+      begun.set(key, { file: fileNames[key], bytes, lines, movedTo: await moveAside(path) });
+    }
+  }
+  return { marks: zeroed(marks, (key) => begun.has(key)), begun: [...begun.values()] };
+}
+
+/** @throws ConfigError it cannot be renamed */
+async function renameFolder(from: string, to: string, isAgain: boolean): Promise<void> {
+  const [isFrom, isTo] = [await exists(from), await exists(to)];
+  if (isTo && (isFrom || !isAgain)) throw new ConfigError(`${to} exists already; move it away`);
+  if (!isFrom) return;
+  try {
+    await rename(from, to);
+  } catch (error) {
+    throw new ConfigError(`cannot rename ${from}: ${messageOf(error)}`, error);
+  }
+  await syncFolder(dirname(to));
+}
+
+/** Deletes the files that were written, and their folder if nothing else is in it. One that is not
+ *  as it was left, or a link, is somebody else's. */
+async function deleteFiles(
+  folder: string,
+  marks: FileMarks,
+  parts: readonly Part[],
+): Promise<Deleted> {
+  const deleted: string[] = [];
+  const kept: string[] = [];
+  const written = fileKeys.map((key) => ({ name: fileNames[key], mark: markOf(marks, key) }));
+  const closed = parts.flatMap(({ part, date }) => filesOfPart(part, date));
+  for (const { name, mark } of [...closed, ...written]) {
+    const path = join(folder, name);
+    const isOurs = await isAsLeft(path, mark);
+    if (isOurs === undefined) continue;
+    const isGone = isOurs && (await rm(path).then(isTrue, isFalse));
+    (isGone ? deleted : kept).push(name);
+  }
+  // Not empty: it holds other files.
+  await rmdir(folder).catch(() => {});
+  await syncFolder(dirname(folder));
+  return { deleted, kept };
+}
+
+const isTrue = () => true;
+const isFalse = () => false;
+
+/** Is it the file that was written, to the byte? Undefined: nothing is there. */
+async function isAsLeft(path: string, mark: FileMark): Promise<boolean | undefined> {
+  const found = await lstat(path).catch(() => undefined);
+  if (found === undefined) return undefined;
+  if (!found.isFile() || found.size !== mark.length) return false;
+  try {
+    await (await OutFile.find(path, mark))?.close();
+    return true;
+  } catch (error) {
+    if (error instanceof ConfigError) return false;
+    throw error;
+  }
+}
+
+/** @throws ConfigError when a crawl that has written nothing would overwrite another file, or go on
+ *  with dated files that are not its own. */
+async function refuseForeignFiles(folder: string): Promise<void> {
+  const names = await readdir(folder).catch(() => []);
+  for (const name of Object.values(fileNames)) {
+    const dated = names.find((one) => isDated(one, name));
+    const found = await stat(join(folder, name)).catch(() => undefined);
+    const foreign = found !== undefined && found.size > 0 ? name : dated;
+    if (foreign === undefined) continue;
+    throw new ConfigError(
+      `${join(folder, foreign)} holds the results of a crawl that this data folder does not know; ` +
+        'move it away, or choose another --crawl, --out or --data',
+    );
+  }
+}

@@ -1,0 +1,38 @@
+/** The folder of a crawl's result files: what stands in it, and what is done to its names. */
+import { lstat, open, rename, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { unusable } from './out-file.ts';
+
+/** Also a link that leads nowhere. */
+export async function exists(path: string): Promise<boolean> {
+  return (await lstat(path).catch(() => undefined)) !== undefined;
+}
+
+/** A file that is new is not there after a power cut unless its folder is on the disk, too. */
+export async function syncFolder(folder: string): Promise<void> {
+  try {
+    const handle = await open(folder, 'r');
+    await handle.sync().finally(() => handle.close());
+  } catch {
+    // Some file systems cannot; then it is as safe as they make it.
+  }
+}
+
+/** Moves what stands at a path to a free name beside it; undefined: nothing is there, or an empty
+ *  file, which can be gone on with. @throws HeldError, ConfigError it cannot be moved */
+export async function moveAside(path: string): Promise<string | undefined> {
+  if (!(await exists(path))) return undefined;
+  const found = await stat(path).catch(() => undefined);
+  if (found?.isFile() && found.size === 0) return undefined;
+  for (let n = 1; ; n++) {
+    const aside = `${path}.old-${n}`;
+    if (await exists(aside)) continue;
+    try {
+      await rename(path, aside);
+      await syncFolder(dirname(path));
+      return aside;
+    } catch (error) {
+      throw unusable(path, error);
+    }
+  }
+}
