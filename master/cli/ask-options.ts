@@ -12,6 +12,7 @@ import { type RenameAsk, renameCommand } from './asks/rename.ts';
 import { type SetAsk, setCommand } from './asks/set.ts';
 import { type SlavesAsk, slavesCommands } from './asks/slaves.ts';
 import { type StatusAsk, statusCommand } from './asks/status.ts';
+import { type WhyAsk, whyCommand } from './asks/why.ts';
 import {
   crawlName,
   makeSpec,
@@ -47,7 +48,8 @@ export type AskOptions = Common & {
     | StatusAsk
     | HostsAsk
     | HostAsk
-    | SlavesAsk;
+    | SlavesAsk
+    | WhyAsk;
 };
 
 export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): Command[] {
@@ -184,6 +186,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     hostCommand(maker, asked),
     ...slavesCommands(maker, asked),
     failedCommand(maker, askedLater),
+    whyCommand(maker, askedLater),
   ];
 }
 

@@ -15,6 +15,7 @@ import { askRename } from './asks/rename.ts';
 import { askSet } from './asks/set.ts';
 import { askDrain, askSlaves } from './asks/slaves.ts';
 import { askStatus } from './asks/status.ts';
+import { askWhy } from './asks/why.ts';
 import { recrawl } from './recrawl.ts';
 import { partsOf, readSeeds } from './seeds.ts';
 
@@ -32,6 +33,10 @@ async function answerTo(options: AskOptions): Promise<void> {
   const { ask: question, json } = options;
   if (question.verb === 'failed') {
     await askFailed(question, json, () => join(options));
+    return;
+  }
+  if (question.verb === 'why') {
+    await askWhy(question, json, () => join(options));
     return;
   }
   const seeds = question.verb === 'add' ? await readSeeds(question.seedFiles) : [];
@@ -66,7 +71,7 @@ async function join({ master: { host, port, authkey, tls } }: AskOptions): Promi
 const connectMs = 5_000;
 
 /** All but those that print a list as it comes. */
-type Question = Exclude<AskOptions['ask'], { verb: 'failed' | 'hosts' }>;
+type Question = Exclude<AskOptions['ask'], { verb: 'failed' | 'hosts' | 'why' }>;
 
 /** `seeds`: those of files. */
 async function perform(

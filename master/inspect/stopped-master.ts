@@ -6,6 +6,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigError } from '../../shared/errors.ts';
+import type { Replies } from '../../shared/protocol.ts';
+import { UrlLook } from '../frontier/look/url-look.ts';
 import { masterOf } from '../machine/data-folder.ts';
 import { refuseDamagedStore } from '../repair/check.ts';
 import { openStoppedStore, storeFile } from '../store/lmdb.ts';
@@ -19,6 +21,7 @@ import {
 } from '../store/records.ts';
 import { batches, type ReadableStore } from '../store/store.ts';
 import { otherFormat } from '../store/upgrade.ts';
+import { UrlAnswers } from './url-answers.ts';
 
 /** Crawls read at once. */
 const batchRows = 1_000;
@@ -86,6 +89,14 @@ export class StoppedMaster {
     for (const record of this.crawls()) if (record.name === name) found = record;
     if (found === undefined) throw new ConfigError(`there is no crawl "${name}"`);
     return found;
+  }
+
+  /** Answers questions about URLs of these crawls. */
+  urls(): (crawl: CrawlRecord, url: string, after?: Uint8Array) => Promise<Replies['crawl.why']> {
+    const look = new UrlLook(this.store);
+    const folderOf = (crawl: string) => this.folderOf(crawl);
+    const answers = new UrlAnswers({ store: this.store, look, folderOf });
+    return (crawl, url, after) => answers.slice(look.crawlOf(crawl), url, after);
   }
 
   /** The folder of a crawl's result files. */

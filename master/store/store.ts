@@ -22,6 +22,8 @@ export const tables = [
   'sources',
   /** The key of a task -> what an earlier crawl knew of its URL. */
   'earlier',
+  /** The key of a task that is tried again -> its last failure. */
+  'faults',
   /** crawl, commit -> findings that a sink has not written yet. */
   'results',
   'buried',
@@ -41,6 +43,7 @@ export const crawlTables = [
   'tasks',
   'sources',
   'earlier',
+  'faults',
   'seen',
   'recent',
   'results',

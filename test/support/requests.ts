@@ -226,6 +226,11 @@ export const requests: readonly {
     bad: [...wrongCrawl, { limit: 0 }, { limit: 1001 }, { after: 'x' }, { kinds: ['x'] }],
   },
   {
+    verb: 'crawl.why',
+    good: { crawl: 'conformance-never', url: 'http://conformance.invalid/' },
+    bad: [...wrongCrawl, { url: '' }, { url: 1 }, { after: 'x' }],
+  },
+  {
     verb: 'host.list',
     good: { sort: 'slow', limit: 2 },
     bad: [{ crawl: 1 }, { sort: 'x' }, { limit: 0 }, { limit: 1001 }, { after: 'x' }],
