@@ -24,6 +24,7 @@ import { Frontier } from './frontier/frontier.ts';
 import { EventStream } from './frontier/frontier-events.ts';
 import { FrontierRooms } from './frontier/rooms.ts';
 import { Failures } from './inspect/failures.ts';
+import { Recount } from './inspect/recount.ts';
 import { UrlAnswers } from './inspect/url-answers.ts';
 import { DataFolder, localAddress } from './machine/data-folder.ts';
 import { DiskRoom } from './machine/disk-room.ts';
@@ -410,6 +411,7 @@ export class Master implements Leaver, SlavesMaster {
   #services(authkeys: () => readonly Buffer[]): Omit<Services, 'peers'> {
     const { tls, certificate } = this.#options;
     const store = this.#store;
+    const { look } = this.#rooms;
     const folderOf = (crawl: string) => this.#results.folderOf(crawl);
     return {
       authkeys,
@@ -426,7 +428,8 @@ export class Master implements Leaver, SlavesMaster {
       backups: this.#backups,
       hosts: this.#rooms.hosts,
       failures: new Failures({ store, folderOf }),
-      urls: new UrlAnswers({ store, folderOf, look: this.#rooms.look }),
+      urls: new UrlAnswers({ store, folderOf, look }),
+      recount: new Recount({ store, folderOf, look }),
       rates: this.#rates,
       manager: this.#manager,
       master: this,

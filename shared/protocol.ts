@@ -151,6 +151,21 @@ export type LedgerRow = {
   replayed: number;
 };
 
+/** What a recount of a crawl's rows and lines found. [C-77] */
+export type LedgerCheck = {
+  crawl: string;
+  /** Rows and lines that were counted. */
+  rows: number;
+  lines: number;
+  /** Numbers that are not as they were counted; none: the ledger is right. */
+  differs: readonly LedgerDifference[];
+  /** Files that are not as they were left, in words. */
+  missing?: readonly string[];
+  /** The crawl has no ledger: nothing was counted. */
+  uncounted?: true;
+};
+export type LedgerDifference = { what: string; ledger: number; counted: number };
+
 /** Why a crawl ended. [C-51] */
 export type CrawlEnding = {
   why: 'finished' | 'max-pages' | 'unanswered' | 'no-page' | 'skipped' | 'cancelled';
@@ -409,6 +424,7 @@ export type Replies = {
   'crawl.failed': { urls: readonly FailedUrl[]; next?: Uint8Array; missing?: true };
   'crawl.replay': { replayed: number };
   /** `next`: it is not found yet; ask on. */
+  'crawl.verify': LedgerCheck;
   'crawl.why': { url: string; fates: readonly UrlFate[]; next?: Uint8Array };
   'slave.state': Record<never, never>;
   'slave.list': { slaves: SlaveRow[]; next?: number };

@@ -274,6 +274,8 @@ export const requestSchemas = {
     /** Only failures of these kinds; default: all. */
     kinds: z.array(z.enum(fetchErrorKinds)).max(fetchErrorKinds.length).optional(),
   }),
+  /** Counts rows and lines, and compares them with the ledger. [C-77] */
+  'crawl.verify': ofCrawl('crawl.verify'),
   /** How a URL stands in a crawl, and why. The master looks for a while, then says where to go on.
    *  [C-76] */
   'crawl.why': z.strictObject({

@@ -145,7 +145,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
   return [
     add,
     again,
-    statusCommand(maker, asked),
+    statusCommand(maker, askedLater),
     simple('pause', 'pause a crawl: hand out no more tasks until it is resumed'),
     make('resume', 'resume a crawl that is paused or held')
       .argument('<crawl>', 'name of the crawl', crawlName)

@@ -16,6 +16,8 @@ export type Spot = { readonly part: number; readonly at: number };
 export const firstSpot: Spot = { part: 0, at: 0 };
 
 export type SearchedFile = 'pages' | 'skipped';
+/** Any of the result files. */
+export type ResultFile = SearchedFile | 'images';
 
 type FoundLine = {
   /** Without its line feed. */
@@ -56,7 +58,8 @@ const chunkBytes = 1 << 20;
 /** No line that the master writes is longer. */
 const lineBytesMax = 64 << 20;
 const lineFeed = 10;
-const datedFiles: Readonly<Record<SearchedFile, RegExp>> = {
+const datedFiles: Readonly<Record<ResultFile, RegExp>> = {
+  images: /^img_src-\d{8}T\d{6}Z[\w.-]*\.txt$/,
   pages: /^pages-\d{8}T\d{6}Z[\w.-]*\.jsonl$/,
   skipped: /^skipped-\d{8}T\d{6}Z[\w.-]*\.jsonl$/,
 };
@@ -119,7 +122,7 @@ export async function lineAt(
 }
 
 /** The dated files, and the one that is written, which need not be there. */
-async function partsOf(folder: string, file: SearchedFile): Promise<string[]> {
+export async function partsOf(folder: string, file: ResultFile): Promise<string[]> {
   const names = await readdir(folder).catch(() => []);
   return [...names.filter((name) => datedFiles[file].test(name)).sort(), fileNames[file]];
 }

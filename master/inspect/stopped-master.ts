@@ -6,7 +6,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigError } from '../../shared/errors.ts';
-import type { Replies } from '../../shared/protocol.ts';
+import type { CrawlStatus, LedgerCheck, Replies } from '../../shared/protocol.ts';
 import { UrlLook } from '../frontier/look/url-look.ts';
 import { masterOf } from '../machine/data-folder.ts';
 import { refuseDamagedStore } from '../repair/check.ts';
@@ -21,6 +21,7 @@ import {
 } from '../store/records.ts';
 import { batches, type ReadableStore } from '../store/store.ts';
 import { otherFormat } from '../store/upgrade.ts';
+import { Recount } from './recount.ts';
 import { UrlAnswers } from './url-answers.ts';
 
 /** Crawls read at once. */
@@ -36,10 +37,18 @@ export function hasStore(dataFolder: string): boolean {
 export class StoppedMaster {
   readonly store: ReadableStore;
   readonly #outFolder: string;
+  readonly #look: UrlLook;
+  readonly #answers: UrlAnswers;
+  readonly #recount: Recount;
 
   private constructor(store: ReadableStore, outFolder: string) {
     this.store = store;
     this.#outFolder = outFolder;
+    const look = new UrlLook(store);
+    const folderOf = (crawl: string) => this.folderOf(crawl);
+    this.#look = look;
+    this.#answers = new UrlAnswers({ store, look, folderOf });
+    this.#recount = new Recount({ store, look, folderOf });
   }
 
   /** Reads the whole store once, to check it: 0.3 s for a million URLs.
@@ -91,12 +100,19 @@ export class StoppedMaster {
     return found;
   }
 
-  /** Answers questions about URLs of these crawls. */
-  urls(): (crawl: CrawlRecord, url: string, after?: Uint8Array) => Promise<Replies['crawl.why']> {
-    const look = new UrlLook(this.store);
-    const folderOf = (crawl: string) => this.folderOf(crawl);
-    const answers = new UrlAnswers({ store: this.store, look, folderOf });
-    return (crawl, url, after) => answers.slice(look.crawlOf(crawl), url, after);
+  /** Answers why a URL was fetched, or was not: see `UrlAnswers`. */
+  async why(crawl: CrawlRecord, url: string, after?: Uint8Array): Promise<Replies['crawl.why']> {
+    return await this.#answers.slice(this.#look.crawlOf(crawl), url, after);
+  }
+
+  /** Counts rows and lines: see `Recount`. */
+  async verify(crawl: CrawlRecord): Promise<LedgerCheck> {
+    return await this.#recount.verify(crawl);
+  }
+
+  /** As its master would show it. */
+  statusOf(crawl: CrawlRecord): CrawlStatus {
+    return this.#look.crawlOf(crawl).status();
   }
 
   /** The folder of a crawl's result files. */

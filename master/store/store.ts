@@ -85,8 +85,16 @@ export interface Rows {
   keys(table: Table, range: Range): Buffer[];
 }
 
+/** A store as it was at one moment, however it goes on. It keeps old pages in the file, so it must
+ *  be let go soon. */
+export interface Snapshot extends Rows {
+  close(): void;
+}
+
 /** A store that nobody writes. */
 export interface ReadableStore extends Rows {
+  /** After the last commit that can be read. */
+  snapshot(): Snapshot;
   close(): Promise<void>;
 }
 

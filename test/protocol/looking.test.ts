@@ -1,4 +1,5 @@
-/** Verbs with which operators look at what the master knows. Source: PROTOCOL.md [C-70], [C-76]. */
+/** Verbs with which operators look at what the master knows. Source: PROTOCOL.md [C-70], [C-76],
+ *  [C-77]. */
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import type { Message, RawPeer } from '../support/raw-peer.ts';
@@ -286,6 +287,28 @@ test('[C-76] why says how a URL stands, whatever became of it', async (t) => {
     assert.equal(reply.error, 'E_BAD_REQUEST');
   }
   const none = await slave.request('crawl.why', { crawl: 'conformance-no-such', url: urls[0] });
+  assert.equal(none.error, 'E_NO_CRAWL');
+  await slave.close();
+});
+
+test('[C-77] verify counts what the ledger says, while a crawl goes on', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const seed = target.seed();
+  const urls = Array.from({ length: 4 }, (_, i) => new URL(`/verify/${i}`, seed).href);
+  const crawl = await target.crawl(slave, urls, { attemptsMax: 1 });
+  const countsOf = async () => {
+    const { crawl: name, rows, differs, missing } = await slave.must('crawl.verify', { crawl });
+    assert.deepEqual([name, differs, missing], [crawl, [], undefined]);
+    return rows;
+  };
+  assert.equal(await countsOf(), 4);
+  await release(slave, await nextTask(slave), timeout);
+  assert.equal(await countsOf(), 4);
+  const task = await nextTask(slave);
+  await report(slave, task, { result: { finalUrl: task.url, status: 200, bytes: 0, ms: 1 } });
+  assert.equal(await countsOf(), 3);
+  const none = await slave.request('crawl.verify', { crawl: 'conformance-no-such' });
   assert.equal(none.error, 'E_NO_CRAWL');
   await slave.close();
 });

@@ -104,10 +104,9 @@ async function ofMaster(join: Join): Promise<Source> {
 async function ofFolders(folders: Folders): Promise<Source> {
   const stopped = await StoppedMaster.open(folders);
   const crawls = new Map([...stopped.crawls()].map((record) => [record.name, record]));
-  const slice = stopped.urls();
   return {
     crawls: () => Promise.resolve([...crawls.keys()]),
-    slice: (name, url, after) => slice(crawls.get(name) ?? stopped.crawl(name), url, after),
+    slice: (name, url, after) => stopped.why(crawls.get(name) ?? stopped.crawl(name), url, after),
     close: () => stopped.close(),
   };
 }

@@ -1,6 +1,6 @@
 /** Verbs of operators: add, recrawl, list, pause, resume, cancel, remove, rename, set, buried,
- *  failed, replay, why. Source: PROTOCOL.md [C-1]..[C-7], [C-20], [C-30], [C-31], [C-40]..[C-48],
- *  [C-70], [C-76]. */
+ *  failed, replay, why, verify. Source: PROTOCOL.md [C-1]..[C-7], [C-20], [C-30], [C-31], [C-40]..[C-48],
+ *  [C-70], [C-76], [C-77]. */
 import { basename } from 'node:path';
 import { CommandError, ConfigError } from '../../../shared/errors.ts';
 import type { Replies } from '../../../shared/protocol.ts';
@@ -108,6 +108,14 @@ export async function why(
   { crawl, url, after }: Requests['crawl.why'],
 ): Promise<Replies['crawl.why']> {
   return await readable(crawl, urls.page(crawl, url, after));
+}
+
+export async function verify(
+  { frontier, recount }: CommandPorts,
+  _peer: Peer,
+  { crawl }: Requests['crawl.verify'],
+): Promise<Replies['crawl.verify']> {
+  return await readable(crawl, recount.verify(frontier.crawls.named(crawl)));
 }
 
 /** What is read of result files; a path does not leave the process. @throws CommandError */
