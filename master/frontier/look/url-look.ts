@@ -34,7 +34,7 @@ import type { Crawls } from '../crawl/crawls.ts';
 import { keptOf } from '../crawl/kept.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import { Filter } from '../filter/filter.ts';
-import { Fingerprinter } from '../filter/fingerprint.ts';
+import { Fingerprinter, fingerprintBytes } from '../filter/fingerprint.ts';
 import { RecentTable } from '../filter/recent.ts';
 import { imageName, pageName } from '../filter/seen-names.ts';
 import { kindOf, namesOfKinds } from '../kinds/kinds.ts';
@@ -276,7 +276,7 @@ export class UrlLook {
   }
 
   #hashOf(hostKey: string): Buffer {
-    const secret = this.#store.get('meta', secretKey) ?? Buffer.alloc(0);
+    const secret = this.#store.get('meta', secretKey) ?? Buffer.alloc(fingerprintBytes);
     return Buffer.from(this.#fingerprinter.one(secret, hostKey).buffer, 0, hostBytes);
   }
 }
