@@ -19,7 +19,7 @@ await runMain('master', async () => {
   const warnings = variableWarnings(process.env);
   if (options.kind !== 'serve') for (const line of warnings) console.error(`master: ${line}`);
   if (options.kind === 'ask') {
-    await ask(options);
+    process.exitCode = await ask(options);
     return;
   }
   if (options.kind === 'repair') {

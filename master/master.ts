@@ -24,6 +24,8 @@ import { Frontier } from './frontier/frontier.ts';
 import { EventStream } from './frontier/frontier-events.ts';
 import { FrontierRooms } from './frontier/rooms.ts';
 import { Failures } from './inspect/failures.ts';
+import { Recount } from './inspect/recount.ts';
+import { UrlAnswers } from './inspect/url-answers.ts';
 import { DataFolder, localAddress } from './machine/data-folder.ts';
 import { DiskRoom } from './machine/disk-room.ts';
 import { LocalSlaves, type SlavesMaster } from './machine/local-slaves.ts';
@@ -413,6 +415,9 @@ export class Master implements Leaver, SlavesMaster {
 
   #services(authkeys: () => readonly Buffer[]): Omit<Services, 'peers'> {
     const { tls, certificate } = this.#options;
+    const store = this.#store;
+    const { look } = this.#rooms;
+    const folderOf = (crawl: string) => this.#results.folderOf(crawl);
     return {
       authkeys,
       tls: {
@@ -427,10 +432,9 @@ export class Master implements Leaver, SlavesMaster {
       queues: this.#queues,
       backups: this.#backups,
       hosts: this.#rooms.hosts,
-      failures: new Failures({
-        store: this.#store,
-        folderOf: (crawl) => this.#results.folderOf(crawl),
-      }),
+      failures: new Failures({ store, folderOf }),
+      urls: new UrlAnswers({ store, folderOf, look }),
+      recount: new Recount({ store, folderOf, look }),
       rates: this.#rates,
       manager: this.#manager,
       master: this,

@@ -1,7 +1,8 @@
 /**
  * Crawls sites of known truth, one after the other, while processes are killed, restarted and
  * stopped, connections cut, the disk filled and the clock shifted. It compares all written results
- * with the truth: after each crawl, and all again when the programs have ended.
+ * with the truth: after each crawl, and all again when the programs have ended. Meanwhile it has
+ * the ledger of the crawl recounted, again and again, and that of an earlier one after each start.
  *
  *     faults, crawls and items --time is over--> calm: the last crawl ends --> stop --> verdict
  */
@@ -13,7 +14,7 @@ import { amount } from '../shared/amount.ts';
 import { CommandError, ConnectionError } from '../shared/errors.ts';
 import type { CrawlStatus } from '../shared/protocol.ts';
 import { Cluster, patience } from './cluster.ts';
-import { type Violation, verifyCrawl } from './exact.ts';
+import { type Violation, verifyCrawl, verifyLedger } from './exact.ts';
 import { Items } from './items.ts';
 import { FaultProxy } from './proxy.ts';
 import { type Due, describe, type Fault, schedule } from './schedule.ts';
@@ -40,6 +41,8 @@ type ChaosOptions = {
 const siteDelayMs = 10;
 const pollMs = 500;
 const progressMs = 5_000;
+/** Between two recounts of the crawl that runs. */
+const ledgerMs = 1_000;
 /** Without faults a crawl and the queue have to come to their end within this. */
 const calmMs = 180_000;
 const violationsShownMax = 50;
@@ -71,6 +74,8 @@ class Chaos {
   readonly #startedAt = performance.now();
   /** Aborted when there must be no more faults. */
   readonly #faults = new AbortController();
+  /** The same when the last crawl has ended. */
+  readonly #ended = new AbortController();
   #crawl: Crawl | undefined;
   #last: CrawlStatus | undefined;
   #calmDeadlineMs = Number.POSITIVE_INFINITY;
@@ -106,7 +111,12 @@ class Chaos {
       await this.#proxy.listen();
       await this.#cluster.start();
       const users = Promise.all([this.#items.put(this.#faults.signal), this.#items.take()]);
+      const ledgers = this.#ledgers();
       await Promise.all([this.#doFaults(), this.#crawls()]);
+      this.#ended.abort();
+      await ledgers;
+      // Calm now: all of them once more.
+      for (const { crawl } of this.#done) await this.#verifyLedger(crawl.name);
       const deadlineMs = performance.now() + calmMs;
       for (const violation of await this.#items.finish(deadlineMs)) this.#violation(violation);
       await users;
@@ -124,6 +134,7 @@ class Chaos {
   /** Ends everything that was started. */
   async close(): Promise<void> {
     this.#faults.abort();
+    this.#ended.abort();
     clearTimeout(this.#diskTimer);
     await this.#cluster.close();
     await this.#proxy.close();
@@ -252,6 +263,37 @@ class Chaos {
     return !isUsual || performance.now() > this.#calmDeadlineMs;
   }
 
+  // ---------------------------------------------------------------- ledgers
+
+  /** Recounts the crawl that runs, and after each start of a master one that has ended. */
+  async #ledgers(): Promise<void> {
+    const { signal } = this.#ended;
+    let starts = 0;
+    while (!signal.aborted) {
+      await sleep(ledgerMs, undefined, { signal }).catch(() => {});
+      const { starts: now } = this.#cluster;
+      const [ended] = this.#done.slice(-1);
+      const names = [this.#crawl?.name, now === starts ? undefined : ended?.crawl.name];
+      starts = now;
+      for (const name of names) if (name !== undefined) await this.#verifyLedger(name);
+    }
+  }
+
+  async #verifyLedger(name: string): Promise<void> {
+    try {
+      const { crawls } = await this.#cluster.ask('crawl.list', { crawl: name }, 0);
+      const check = await this.#cluster.ask('crawl.verify', { crawl: name }, 0);
+      this.#tally.recounts++;
+      for (const status of crawls) {
+        for (const violation of verifyLedger(status, check)) this.#violation(violation);
+      }
+    } catch (error) {
+      // A fault hit the master, or the crawl is not there yet.
+      const isUsual = error instanceof ConnectionError || error instanceof CommandError;
+      if (!isUsual) throw error;
+    }
+  }
+
   // ---------------------------------------------------------------- what is said
 
   #verify(crawl: Crawl, status: CrawlStatus): { pages: number; images: number } {
@@ -281,10 +323,11 @@ class Chaos {
 
   #verdict(): boolean {
     const { print, seed, forMs, slaves, pagesMax, everyMs } = this.#options;
-    const { isClean, lost, duplicated, wrong, crawls, pages, images } = this.#tally;
+    const { isClean, lost, duplicated, wrong, crawls, pages, images, recounts } = this.#tally;
     print(
       `${amount(crawls, 'crawl')}, ${amount(pages, 'page')}, ${amount(images, 'image')}, ` +
-        `${amount(this.#items.count, 'queue item')}; ${this.#tally.text}`,
+        `${amount(this.#items.count, 'queue item')}, ${amount(recounts, 'ledger')} recounted; ` +
+        this.#tally.text,
     );
     print(`lost=${lost} duplicated=${duplicated}${wrong > 0 ? ` wrong=${wrong}` : ''}`);
     if (!isClean) {

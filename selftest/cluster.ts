@@ -43,6 +43,8 @@ export class Cluster {
   #port: number | undefined;
   #slaveNumber = 0;
   #state: 'running' | 'ending' = 'running';
+  /** Masters that began to listen. */
+  starts = 0;
   /** Clock shift of the next master, in ms. */
   shiftMs = 0;
   /** Until this time of `performance.now()` the master may die of a fault of its disk. */
@@ -172,7 +174,9 @@ export class Cluster {
     this.#master = program;
     program.said(/listens on (\S+)/).then(
       ([, address = '']) => {
-        if (program.isAlive) this.#port = parseAddress(address).port;
+        if (!program.isAlive) return;
+        this.#port = parseAddress(address).port;
+        this.starts++;
       },
       () => {}, // it ended before
     );

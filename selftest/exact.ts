@@ -4,7 +4,7 @@
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { CrawlStatus } from '../shared/protocol.ts';
+import type { CrawlStatus, LedgerCheck } from '../shared/protocol.ts';
 import type { Truth } from './site.ts';
 
 /** A line of pages.jsonl. */
@@ -128,6 +128,31 @@ export function verifyCrawl(
     if (status[name] !== wanted) wrong(`counter ${name} is ${status[name]}, not ${wanted}`);
   }
   return { violations, pages: pages.length, images: images.length };
+}
+
+/** Returns the errors of a ledger that was recounted, and of its sums. */
+export function verifyLedger(
+  { name, ledger = {}, waiting }: Pick<CrawlStatus, 'name' | 'ledger' | 'waiting'>,
+  check: LedgerCheck | undefined,
+): Violation[] {
+  const whats: string[] = [];
+  let sum = 0;
+  for (const [kind, row] of Object.entries(ledger)) {
+    const { admitted, replayed: _, ...others } = row;
+    const total = Object.values(others).reduce((a, b) => a + b, 0);
+    if (total !== admitted) whats.push(`${kind}: ${total} of ${admitted} admitted`);
+    for (const [column, count] of Object.entries(row)) {
+      if (count < 0) whats.push(`${kind}: ${column} is ${count}`);
+    }
+    sum += row.waiting;
+  }
+  if (sum !== waiting) whats.push(`waiting is ${waiting}, by kinds ${sum}`);
+  if (check?.uncounted) whats.push('there is none');
+  for (const { what, ledger: said, counted } of check?.differs ?? []) {
+    whats.push(`${what} is ${said}, counted ${counted}`);
+  }
+  whats.push(...(check?.missing ?? []));
+  return whats.map((what) => ({ kind: 'wrong', what: `${name}: ledger: ${what}` }));
 }
 
 type Kind = 'page' | 'redirect' | 'missing' | 'file' | 'other';

@@ -16,6 +16,8 @@ export class Tally {
   crawls = 0;
   pages = 0;
   images = 0;
+  /** Ledgers that were recounted. */
+  recounts = 0;
 
   did(fault: Fault, line: string): void {
     const counts = this.#counts;

@@ -151,6 +151,21 @@ export type LedgerRow = {
   replayed: number;
 };
 
+/** What a recount of a crawl's rows and lines found. [C-77] */
+export type LedgerCheck = {
+  crawl: string;
+  /** Rows and lines that were counted. */
+  rows: number;
+  lines: number;
+  /** Numbers that are not as they were counted; none: the ledger is right. */
+  differs: readonly LedgerDifference[];
+  /** Files that are not as they were left, in words. */
+  missing?: readonly string[];
+  /** The crawl has no ledger: nothing was counted. */
+  uncounted?: true;
+};
+export type LedgerDifference = { what: string; ledger: number; counted: number };
+
 /** Why a crawl ended. [C-51] */
 export type CrawlEnding = {
   why: 'finished' | 'max-pages' | 'unanswered' | 'no-page' | 'skipped' | 'cancelled';
@@ -228,6 +243,61 @@ export type FailedUrl = {
   attempts: number;
   /** Of the last answer, if there was one. */
   status?: number;
+};
+
+/** How a URL stands in a crawl, as a page or as a sitemap. [C-76] */
+export type UrlFate = {
+  /** `waiting`, `leased` (a slave has it), `reported` (its answer is being stored): open.
+   *  `buried`: given up. `done`: it has a line. `skipped`: a link to it was not followed.
+   *  `gone`: it was admitted, and nothing is left of it. `unknown`: nobody has offered it. */
+  state: 'waiting' | 'leased' | 'reported' | 'buried' | 'done' | 'skipped' | 'gone' | 'unknown';
+  /** Absent: a page. */
+  kind?: 'sitemap';
+  /** For people: the answer, then more about it. */
+  text: string[];
+  depth?: number;
+  priority?: number;
+  /** What first led to it; absent: it is a seed, or nobody knows. */
+  from?: string;
+  /** Failed fetches so far, and how many there may be. */
+  attempts?: number;
+  attemptsMax?: number;
+  /** The last failure. */
+  error?: FetchErrorBody & { at?: number };
+  /** Name of the slave that has it. */
+  slave?: string;
+  /** URLs of its host that come before it, by the order of the crawl. */
+  before?: number;
+  /** When it may be fetched, as far as that is known: Unix time in ms. */
+  dueAt?: number;
+  waitsFor?: UrlWait[];
+  host?: HostRow;
+  /** What decides against it, now or when a link to it was skipped. */
+  rule?: UrlRule;
+  /** Its line of pages.jsonl or skipped.jsonl, as JSON: without `images` if it is long. */
+  line?: string;
+  /** Another URL led to it or names it; the line is that of this URL. */
+  by?: { url: string; field: 'finalUrl' | 'redirectedTo' | 'canonical' };
+};
+
+/** `crawl`: it is paused, held or over. `slaves`: none has room. `queue`: other URLs of its host
+ *  come first. */
+type UrlWaitReason =
+  | ('crawl' | 'max-pages' | 'results' | 'master' | 'slaves')
+  | ('blocked' | 'breaker' | 'robots' | 'retry' | 'pace' | 'queue');
+/** What an open URL waits for; `until`: Unix time in ms. */
+export type UrlWait = {
+  what: UrlWaitReason;
+  until?: number;
+  text: string;
+};
+
+/** A rule that leaves a URL out. */
+export type UrlRule = {
+  by: SkipReason | 'robots' | 'address' | 'blocked' | 'url';
+  /** Of --exclude; or a line of robots.txt as it is written, with its number. */
+  pattern?: string;
+  line?: number;
 };
 
 /** What `host.list` orders by, the largest first; `slow`: what waits times the delay. */
@@ -355,6 +425,9 @@ export type Replies = {
   /** `missing`: the file with the definite failures is not there. */
   'crawl.failed': { urls: readonly FailedUrl[]; next?: Uint8Array; missing?: true };
   'crawl.replay': { replayed: number };
+  /** `next`: it is not found yet; ask on. */
+  'crawl.verify': LedgerCheck;
+  'crawl.why': { url: string; fates: readonly UrlFate[]; next?: Uint8Array };
   'slave.state': Record<never, never>;
   'slave.list': { slaves: SlaveRow[]; next?: number };
   'slave.drain': { slaves: SlaveRow[] };

@@ -276,6 +276,17 @@ export const requestSchemas = {
     /** Only failures of these kinds; default: all. */
     kinds: z.array(z.enum(fetchErrorKinds)).max(fetchErrorKinds.length).optional(),
   }),
+  /** Counts rows and lines, and compares them with the ledger. [C-77] */
+  'crawl.verify': ofCrawl('crawl.verify'),
+  /** How a URL stands in a crawl, and why. The master looks for a while, then says where to go on.
+   *  [C-76] */
+  'crawl.why': z.strictObject({
+    verb: z.literal('crawl.why'),
+    id: z.int().min(0),
+    crawl: crawlNameSchema,
+    url,
+    after: bytes.optional(),
+  }),
   /** Puts buried URLs back into the task queue: one, or all of the crawl. */
   'crawl.replay': z.strictObject({
     verb: z.literal('crawl.replay'),

@@ -12,6 +12,7 @@ import { type RotateAsk, rotateCommand } from './asks/rotate.ts';
 import { type SetAsk, setCommand } from './asks/set.ts';
 import { type SlavesAsk, slavesCommands } from './asks/slaves.ts';
 import { type StatusAsk, statusCommand } from './asks/status.ts';
+import { type WhyAsk, whyCommand } from './asks/why.ts';
 import {
   crawlName,
   makeSpec,
@@ -48,7 +49,8 @@ export type AskOptions = Common & {
     | StatusAsk
     | HostsAsk
     | HostAsk
-    | SlavesAsk;
+    | SlavesAsk
+    | WhyAsk;
 };
 
 export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): Command[] {
@@ -145,7 +147,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
   return [
     add,
     again,
-    statusCommand(maker, asked),
+    statusCommand(maker, askedLater),
     simple('pause', 'pause a crawl: hand out no more tasks until it is resumed'),
     make('resume', 'resume a crawl that is paused or held')
       .argument('<crawl>', 'name of the crawl', crawlName)
@@ -187,6 +189,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     hostCommand(maker, asked),
     ...slavesCommands(maker, asked),
     failedCommand(maker, askedLater),
+    whyCommand(maker, askedLater),
   ];
 }
 

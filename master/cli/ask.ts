@@ -10,43 +10,57 @@ import type { Answer } from './asks/asking.ts';
 import { askFailed } from './asks/failed.ts';
 import { askHost } from './asks/host.ts';
 import { askHosts } from './asks/hosts.ts';
+import { ledgerOfFolders } from './asks/ledger.ts';
 import { askRemove } from './asks/remove.ts';
 import { askRename } from './asks/rename.ts';
 import { askRotate } from './asks/rotate.ts';
 import { askSet } from './asks/set.ts';
 import { askDrain, askSlaves } from './asks/slaves.ts';
 import { askStatus } from './asks/status.ts';
+import { askWhy } from './asks/why.ts';
 import { recrawl } from './recrawl.ts';
 import { partsOf, readSeeds } from './seeds.ts';
 
-/** @throws ConfigError the operator must act · AuthError */
-export async function ask(options: AskOptions): Promise<void> {
+/** Returns the exit code. @throws ConfigError the operator must act · AuthError */
+export async function ask(options: AskOptions): Promise<number> {
   try {
-    await answerTo(options);
+    return await answerTo(options);
   } catch (error) {
     if (error instanceof CommandError) throw new ConfigError(error.message, error);
     throw error;
   }
 }
 
-async function answerTo(options: AskOptions): Promise<void> {
+async function answerTo(options: AskOptions): Promise<number> {
   const { ask: question, json } = options;
   if (question.verb === 'failed') {
     await askFailed(question, json, () => join(options));
-    return;
+    return 0;
+  }
+  if (question.verb === 'why') {
+    await askWhy(question, json, () => join(options));
+    return 0;
+  }
+  if (question.verb === 'status' && question.folders !== undefined) {
+    return show(await ledgerOfFolders(question.folders, question), json);
   }
   const seeds = question.verb === 'add' ? await readSeeds(question.seedFiles) : [];
   const master = await join(options);
   try {
     if (question.verb === 'hosts') {
       await askHosts(master, question, json);
-      return;
+      return 0;
     }
-    const { text, answer } = await perform(master, question, json, seeds);
-    console.log(json ? visibleJson(JSON.stringify(answer)) : visibleLines(text));
+    return show(await perform(master, question, json, seeds), json);
   } finally {
     await master.close();
   }
+}
+
+/** Prints an answer. Returns the exit code. */
+function show({ text, answer, exitCode = 0 }: Answer, isJson: boolean): number {
+  console.log(isJson ? visibleJson(JSON.stringify(answer)) : visibleLines(text));
+  return exitCode;
 }
 
 async function join({ master: { host, port, authkey, tls } }: AskOptions): Promise<MasterClient> {
@@ -67,7 +81,7 @@ async function join({ master: { host, port, authkey, tls } }: AskOptions): Promi
 const connectMs = 5_000;
 
 /** All but those that print a list as it comes. */
-type Question = Exclude<AskOptions['ask'], { verb: 'failed' | 'hosts' }>;
+type Question = Exclude<AskOptions['ask'], { verb: 'failed' | 'hosts' | 'why' }>;
 
 /** `seeds`: those of files. */
 async function perform(

@@ -254,8 +254,8 @@ function addressRanges(text: string, before: string | string[] | undefined): 'al
   return [...(Array.isArray(before) ? before : []), ...ranges];
 }
 
-/** `isFirst`: it is where a command could be. @throws ConfigError */
-export function seedUrl(text: string, isFirst: boolean): string {
+/** `isFirst`: it is where a command could be; `what`: it is called this. @throws ConfigError */
+export function seedUrl(text: string, isFirst: boolean, what = 'seed'): string {
   const url = canonicalUrl(text);
   if (url === undefined && isFirst && /^[a-z-]+$/i.test(text)) {
     throw new ConfigError(
@@ -265,7 +265,7 @@ export function seedUrl(text: string, isFirst: boolean): string {
   if (url === undefined) {
     const guess = canonicalUrl(`https://${text}`) && !text.includes('://') ? text : 'example.com/';
     throw new ConfigError(
-      `the seed "${text}" is not an http or https URL; write it in full: https://${guess}`,
+      `the ${what} "${text}" is not an http or https URL; write it in full: https://${guess}`,
     );
   }
   return url.href;

@@ -24,6 +24,7 @@ import { RecentTable } from './filter/recent.ts';
 import type { FrontierOptions } from './frontier-options.ts';
 import { HostList } from './host-list.ts';
 import { LifeCycle } from './life-cycle.ts';
+import { UrlLook } from './look/url-look.ts';
 import { Feedback } from './politeness/feedback.ts';
 import { Grouping } from './politeness/grouping.ts';
 import { HostSettings } from './politeness/host-settings.ts';
@@ -46,6 +47,7 @@ export class FrontierRooms {
   readonly buried: Buried;
   readonly list: CrawlList;
   readonly hosts: HostList;
+  readonly look: UrlLook;
   readonly #options: FrontierOptions;
   readonly #eraser: Eraser;
 
@@ -103,6 +105,7 @@ export class FrontierRooms {
     this.list = new CrawlList({ crawls, dispatcher, earlier, buried: this.buried });
     const rooms = { store, crawls, politeness, dispatcher, records, settings };
     this.hosts = new HostList({ ...rooms, buried: this.buried });
+    this.look = new UrlLook(store, { crawls, politeness, dispatcher, results });
     politeness.tell(this.reports);
     dispatcher.tell(this.reports);
   }

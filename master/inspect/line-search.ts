@@ -1,5 +1,5 @@
 /**
- * Searches `pages.jsonl` of a crawl for lines that hold a text: in blocks of bounded size, from any
+ * Searches a result file of a crawl for lines that hold a text: in blocks of bounded size, from any
  * line on. A file may have a hundred million lines, so a caller asks again from where the last
  * search has ended; nothing is kept open in between.
  *
@@ -8,22 +8,33 @@
  */
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
 import { fileNames } from '../sinks/files.ts';
 
 /** The beginning of a line: the number of the part, and a byte of it. */
 export type Spot = { readonly part: number; readonly at: number };
 export const firstSpot: Spot = { part: 0, at: 0 };
 
+export type SearchedFile = 'pages' | 'skipped';
+/** Any of the result files. */
+export type ResultFile = SearchedFile | 'images';
+
 type FoundLine = {
   /** Without its line feed. */
   readonly text: string;
+  /** Where it begins. */
+  readonly at: Spot;
   /** Where the next line begins. */
   readonly next: Spot;
 };
 
 type Wanted = {
-  /** The lines must hold this text, as JSON writes it. */
+  /** Default: `pages`. */
+  readonly file?: SearchedFile;
+  /** The lines must hold this text, as JSON writes it; with `behind`, directly behind one of
+   *  these. */
   readonly needle: string;
+  readonly behind?: readonly string[];
   readonly from: Spot;
   /** About how much is read. */
   readonly bytesMax: number;
@@ -47,13 +58,18 @@ const chunkBytes = 1 << 20;
 /** No line that the master writes is longer. */
 const lineBytesMax = 64 << 20;
 const lineFeed = 10;
-const datedFile = /^pages-\d{8}T\d{6}Z[\w.-]*\.jsonl$/;
+const datedFiles: Readonly<Record<ResultFile, RegExp>> = {
+  images: /^img_src-\d{8}T\d{6}Z[\w.-]*\.txt$/,
+  pages: /^pages-\d{8}T\d{6}Z[\w.-]*\.jsonl$/,
+  skipped: /^skipped-\d{8}T\d{6}Z[\w.-]*\.jsonl$/,
+};
 
 /** @throws Error of the file system: a file is there and cannot be read */
 export async function searchLines(folder: string, wanted: Wanted): Promise<Search> {
   const { from, bytesMax, linesMax, lastBytes = Number.POSITIVE_INFINITY } = wanted;
   const needle = Buffer.from(wanted.needle);
-  const parts = await partsOf(folder);
+  const behind = wanted.behind?.map((text) => Buffer.from(text));
+  const parts = await partsOf(folder, wanted.file ?? 'pages');
   const lines: FoundLine[] = [];
   let { part, at } = from;
   let left = bytesMax;
@@ -68,12 +84,16 @@ export async function searchLines(folder: string, wanted: Wanted): Promise<Searc
         }
         const block = await wholeLines(file, at, isLast ? lastBytes : Number.POSITIVE_INFINITY);
         if (block.length === 0) break;
-        const taken = matching(block, needle, linesMax - lines.length, (end) => {
-          return { part, at: at + end };
+        const max = linesMax - lines.length;
+        const begin = at;
+        const taken = matching(block, { needle, behind, max }, (offset) => {
+          return { part, at: begin + offset };
         });
         lines.push(...taken.lines);
         at += taken.bytes;
         left -= taken.bytes;
+        // A read out of the cache of the kernel may end at once.
+        await turn();
       }
     } finally {
       await file.close();
@@ -83,10 +103,28 @@ export async function searchLines(folder: string, wanted: Wanted): Promise<Searc
   return { lines, next: { part, at }, isEnd: true, isMissing: false };
 }
 
+/** Reads the line that begins at a spot; undefined: it is not there any more. */
+export async function lineAt(
+  folder: string,
+  file: SearchedFile,
+  { part, at }: Spot,
+): Promise<string | undefined> {
+  const name = (await partsOf(folder, file))[part];
+  const handle = name === undefined ? undefined : await opened(join(folder, name));
+  if (handle === undefined) return undefined;
+  try {
+    const block = await wholeLines(handle, at, Number.POSITIVE_INFINITY);
+    const end = block.indexOf(lineFeed);
+    return end < 0 ? undefined : block.toString('utf8', 0, end);
+  } finally {
+    await handle.close();
+  }
+}
+
 /** The dated files, and the one that is written, which need not be there. */
-async function partsOf(folder: string): Promise<string[]> {
+export async function partsOf(folder: string, file: ResultFile): Promise<string[]> {
   const names = await readdir(folder).catch(() => []);
-  return [...names.filter((name) => datedFile.test(name)).sort(), fileNames.pages];
+  return [...names.filter((name) => datedFiles[file].test(name)).sort(), fileNames[file]];
 }
 
 async function opened(path: string): Promise<FileHandle | undefined> {
@@ -114,17 +152,30 @@ async function wholeLines(file: FileHandle, at: number, end: number): Promise<Bu
 /** The first lines of a block that hold the needle, and the bytes that were searched. */
 function matching(
   block: Buffer,
-  needle: Buffer,
-  linesMax: number,
-  spotOf: (end: number) => Spot,
+  wanted: {
+    readonly needle: Buffer;
+    readonly behind: readonly Buffer[] | undefined;
+    readonly max: number;
+  },
+  spotOf: (offset: number) => Spot,
 ): { lines: FoundLine[]; bytes: number } {
+  const { needle, behind, max } = wanted;
   const lines: FoundLine[] = [];
   for (let at = block.indexOf(needle); at >= 0; ) {
+    if (behind !== undefined && !behind.some((text) => endsAt(block, at, text))) {
+      at = block.indexOf(needle, at + 1);
+      continue;
+    }
     const begin = block.lastIndexOf(lineFeed, at) + 1;
     const end = block.indexOf(lineFeed, at);
-    lines.push({ text: block.toString('utf8', begin, end), next: spotOf(end + 1) });
-    if (lines.length >= linesMax) return { lines, bytes: end + 1 };
+    const text = block.toString('utf8', begin, end);
+    lines.push({ text, at: spotOf(begin), next: spotOf(end + 1) });
+    if (lines.length >= max) return { lines, bytes: end + 1 };
     at = block.indexOf(needle, end + 1);
   }
   return { lines, bytes: block.length };
+}
+
+function endsAt(block: Buffer, at: number, text: Buffer): boolean {
+  return at >= text.length && text.equals(block.subarray(at - text.length, at));
 }

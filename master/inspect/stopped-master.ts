@@ -6,6 +6,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigError } from '../../shared/errors.ts';
+import type { CrawlStatus, LedgerCheck, Replies } from '../../shared/protocol.ts';
+import { UrlLook } from '../frontier/look/url-look.ts';
 import { masterOf } from '../machine/data-folder.ts';
 import { refuseDamagedStore } from '../repair/check.ts';
 import { openStoppedStore, storeFile } from '../store/lmdb.ts';
@@ -19,6 +21,8 @@ import {
 } from '../store/records.ts';
 import { batches, type ReadableStore } from '../store/store.ts';
 import { otherFormat } from '../store/upgrade.ts';
+import { Recount } from './recount.ts';
+import { UrlAnswers } from './url-answers.ts';
 
 /** Crawls read at once. */
 const batchRows = 1_000;
@@ -33,12 +37,20 @@ export function hasStore(dataFolder: string): boolean {
 export class StoppedMaster {
   readonly store: ReadableStore;
   readonly #outFolder: string;
+  readonly #look: UrlLook;
+  readonly #answers: UrlAnswers;
+  readonly #recount: Recount;
   /** Names that crawls were to get when a crash came, by their own. */
   #renaming: ReadonlyMap<string, string> | undefined;
 
   private constructor(store: ReadableStore, outFolder: string) {
     this.store = store;
     this.#outFolder = outFolder;
+    const look = new UrlLook(store);
+    const folderOf = (crawl: string) => this.folderOf(crawl);
+    this.#look = look;
+    this.#answers = new UrlAnswers({ store, look, folderOf });
+    this.#recount = new Recount({ store, look, folderOf });
   }
 
   /** Reads the whole store once, to check it: 0.3 s for a million URLs.
@@ -88,6 +100,21 @@ export class StoppedMaster {
     for (const record of this.crawls()) if (record.name === name) found = record;
     if (found === undefined) throw new ConfigError(`there is no crawl "${name}"`);
     return found;
+  }
+
+  /** Answers why a URL was fetched, or was not: see `UrlAnswers`. */
+  async why(crawl: CrawlRecord, url: string, after?: Uint8Array): Promise<Replies['crawl.why']> {
+    return await this.#answers.slice(this.#look.crawlOf(crawl), url, after);
+  }
+
+  /** Counts rows and lines: see `Recount`. */
+  async verify(crawl: CrawlRecord): Promise<LedgerCheck> {
+    return await this.#recount.verify(crawl);
+  }
+
+  /** As its master would show it. */
+  statusOf(crawl: CrawlRecord): CrawlStatus {
+    return this.#look.crawlOf(crawl).status();
   }
 
   /** The folder of a crawl's result files. A crash may have come while it got another name. */

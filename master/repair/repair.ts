@@ -239,10 +239,12 @@ class Rebuilding {
       add(this.#buried, key.readUInt32BE(0));
       return { key, value };
     });
-    this.#table('earlier', (key, value) => {
-      const isKept = this.#crawls.has(key.readUInt32BE(0)) && !this.#isNewSecret;
-      return isKept ? { key, value } : undefined;
-    });
+    for (const table of ['earlier', 'faults'] as const) {
+      this.#table(table, (key, value) => {
+        const isKept = this.#crawls.has(key.readUInt32BE(0)) && !this.#isNewSecret;
+        return isKept ? { key, value } : undefined;
+      });
+    }
     for (const table of ['robots', 'breakers', 'paces'] as const) {
       this.#table(table, (key, value) => (this.#isNewSecret ? undefined : { key, value }));
     }

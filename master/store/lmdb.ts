@@ -14,7 +14,7 @@
  */
 import { utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { Database, RootDatabase, RootDatabaseOptionsWithPath } from 'lmdb';
+import type { Database, RootDatabase, RootDatabaseOptionsWithPath, Transaction } from 'lmdb';
 import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
@@ -23,6 +23,7 @@ import {
   type Range,
   type ReadableStore,
   type Row,
+  type Snapshot,
   type Store,
   type Table,
   tables,
@@ -92,6 +93,8 @@ export function storeFile(folder: string): string {
 }
 
 type Bytes = Database<Buffer, Buffer>;
+/** What is read is of this moment; undefined: of now. */
+type At = { readonly transaction: Transaction } | undefined;
 
 class LmdbStore implements NativeStore {
   readonly #root: RootDatabase<Buffer, Buffer>;
@@ -121,19 +124,47 @@ class LmdbStore implements NativeStore {
   }
 
   get(table: Table, key: Uint8Array): Buffer | undefined {
+    return this.#get(table, key, undefined);
+  }
+
+  range(table: Table, range: Range): Row[] {
+    return this.#range(table, range, undefined);
+  }
+
+  keys(table: Table, range: Range): Buffer[] {
+    return this.#keys(table, range, undefined);
+  }
+
+  snapshot(): Snapshot {
+    const transaction = this.#root.useReadTransaction();
+    const at = { transaction };
+    let isOpen = true;
+    return {
+      has: (table, key) => this.#get(table, key, at) !== undefined,
+      get: (table, key) => this.#get(table, key, at),
+      range: (table, range) => this.#range(table, range, at),
+      keys: (table, range) => this.#keys(table, range, at),
+      close: () => {
+        if (isOpen) transaction.done();
+        isOpen = false;
+      },
+    };
+  }
+
+  #get(table: Table, key: Uint8Array, at: At): Buffer | undefined {
     try {
-      const value = this.#tables.get(table)?.get(asBuffer(key));
+      const value = this.#tables.get(table)?.get(asBuffer(key), at);
       return value && hasSum(table) ? withoutSum(value) : value;
     } catch (error) {
       throw this.#unreadable(error);
     }
   }
 
-  range(table: Table, range: Range): Row[] {
+  #range(table: Table, range: Range, at: At): Row[] {
     const rows: Row[] = [];
     const isSummed = hasSum(table);
     try {
-      for (const { key, value } of this.#tables.get(table)?.getRange(rangeOf(range)) ?? []) {
+      for (const { key, value } of this.#tables.get(table)?.getRange(rangeOf(range, at)) ?? []) {
         rows.push({ key, value: isSummed ? withoutSum(value) : value });
       }
     } catch (error) {
@@ -142,9 +173,9 @@ class LmdbStore implements NativeStore {
     return rows;
   }
 
-  keys(table: Table, range: Range): Buffer[] {
+  #keys(table: Table, range: Range, at: At): Buffer[] {
     try {
-      return [...this.#table(table).getKeys(rangeOf(range))];
+      return [...this.#table(table).getKeys(rangeOf(range, at))];
     } catch (error) {
       throw this.#unreadable(error);
     }
@@ -230,12 +261,13 @@ class LmdbStore implements NativeStore {
 }
 
 /** A range in the words of lmdb-js. */
-function rangeOf({ from, to, after, limit }: Range) {
+function rangeOf({ from, to, after, limit }: Range, at: At) {
   return {
     start: asBuffer(from),
     end: asBuffer(to),
     ...(after === true && { exclusiveStart: true }),
     ...(limit !== undefined && { limit }),
+    ...at,
   };
 }
 

@@ -1,5 +1,5 @@
 /** A store in memory: for tests, and as the model with which other engines are compared. */
-import type { Change, Range, Row, Store, Table } from './store.ts';
+import type { Change, Range, Row, Snapshot, Store, Table } from './store.ts';
 
 export class MemoryStore implements Store {
   readonly #tables = new Map<Table, Map<string, Buffer>>();
@@ -33,6 +33,18 @@ export class MemoryStore implements Store {
       if (value === undefined) this.#table(table).delete(text(key));
       else this.#table(table).set(text(key), Buffer.from(value));
     }
+  }
+
+  snapshot(): Snapshot {
+    const copy = new MemoryStore();
+    for (const [name, rows] of this.#tables) copy.#tables.set(name, new Map(rows));
+    return {
+      has: (table, key) => copy.has(table, key),
+      get: (table, key) => copy.get(table, key),
+      range: (table, range) => copy.range(table, range),
+      keys: (table, range) => copy.keys(table, range),
+      close: () => {},
+    };
   }
 
   async close(): Promise<void> {}

@@ -11,6 +11,7 @@
  *     tasks    crawl u32 | host 8 | rank u32 | seq u48 -> TaskRecord
  *     sources  crawl u32 | number u48 of the last one  -> URLs that led to others, a line each
  *     earlier  the same as of tasks                   -> EarlierPage
+ *     faults   the same                               -> TaskFault
  *     results  crawl u32 | commit u48                 -> records: see result-rows.ts
  *     buried   crawl u32 | fingerprint 16             -> BuriedRecord
  *     robots   host 8                                -> RobotsRecord, the file itself
@@ -143,6 +144,12 @@ export type BuriedRecord = {
   readonly attempts: number;
   /** As of its task. */
   readonly from?: number | undefined;
+};
+
+/** The last failure of a task that is tried again. */
+type TaskFault = FetchErrorBody & {
+  /** Unix time in ms. */
+  readonly at: number;
 };
 
 /** What is known of a host's robots.txt. */
@@ -373,6 +380,8 @@ export const encodeBlocks = (blocks: readonly string[]): Buffer => encodeValue(b
 export const decodeBlocks = (value: Buffer): string[] => decodeValue(value) as string[];
 export const encodeEarlier = (page: EarlierPage): Buffer => encodeValue(page);
 export const decodeEarlier = (value: Buffer): EarlierPage => decodeValue(value) as EarlierPage;
+export const encodeFault = (fault: TaskFault): Buffer => encodeValue(fault);
+export const decodeFault = (value: Buffer): TaskFault => decodeValue(value) as TaskFault;
 export const encodeBuried = (buried: BuriedRecord): Buffer => encodeValue(buried);
 export const decodeBuried = (value: Buffer): BuriedRecord => decodeValue(value) as BuriedRecord;
 

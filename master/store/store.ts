@@ -22,6 +22,8 @@ export const tables = [
   'sources',
   /** The key of a task -> what an earlier crawl knew of its URL. */
   'earlier',
+  /** The key of a task that is tried again -> its last failure. */
+  'faults',
   /** crawl, commit -> findings that a sink has not written yet. */
   'results',
   'buried',
@@ -41,6 +43,7 @@ export const crawlTables = [
   'tasks',
   'sources',
   'earlier',
+  'faults',
   'seen',
   'recent',
   'results',
@@ -82,8 +85,16 @@ export interface Rows {
   keys(table: Table, range: Range): Buffer[];
 }
 
+/** A store as it was at one moment, however it goes on. It keeps old pages in the file, so it must
+ *  be let go soon. */
+export interface Snapshot extends Rows {
+  close(): void;
+}
+
 /** A store that nobody writes. */
 export interface ReadableStore extends Rows {
+  /** After the last commit that can be read. */
+  snapshot(): Snapshot;
   close(): Promise<void>;
 }
 

@@ -5,6 +5,8 @@ import type { AuthDigest } from '../../shared/handshake.ts';
 import type { Frontier } from '../frontier/frontier.ts';
 import type { HostList } from '../frontier/host-list.ts';
 import type { Failures } from '../inspect/failures.ts';
+import type { Recount } from '../inspect/recount.ts';
+import type { UrlAnswers } from '../inspect/url-answers.ts';
 import type { MemoryWatch } from '../machine/memory-watch.ts';
 import type { Rates } from '../machine/rates.ts';
 import type { Manager } from '../python/manager.ts';
@@ -31,6 +33,8 @@ export type CommandPorts = {
   readonly queues: UserQueues;
   readonly backups: Backups;
   readonly failures: Failures;
+  readonly urls: Pick<UrlAnswers, 'page'>;
+  readonly recount: Pick<Recount, 'verify'>;
   readonly hosts: Pick<HostList, 'list' | 'set'>;
   readonly rates: Pick<Rates, 'of'>;
   /** The BaseManager dialect. */

@@ -452,7 +452,7 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
     ],
     [
       ['master.js', 'status'],
-      [...ask, 'crawl', 'state', 'sort', 'all', 'ledger'],
+      [...ask, 'crawl', 'state', 'sort', 'all', 'ledger', 'verify', 'data', 'out'],
     ],
     [['master.js', 'pause'], ask],
     [

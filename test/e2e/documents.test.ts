@@ -50,7 +50,7 @@ const notRun: readonly [pattern: RegExp, why: string][] = [
 ];
 
 const verbs = [
-  ...['add', 'status', 'hosts', 'host', 'slaves', 'failed', 'pause', 'resume', 'cancel'],
+  ...['add', 'status', 'hosts', 'host', 'slaves', 'failed', 'why', 'pause', 'resume', 'cancel'],
   ...['remove', 'rename', 'rotate', 'set', 'buried', 'recrawl', 'backup'],
 ];
 const asking = new RegExp(`^(?:cat urls\\.txt \\| )?node master\\.js (${verbs.join('|')})\\b`);

@@ -1,4 +1,5 @@
-/** Verbs with which operators look at what the master knows. Source: PROTOCOL.md [C-70]. */
+/** Verbs with which operators look at what the master knows. Source: PROTOCOL.md [C-70], [C-76],
+ *  [C-77]. */
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import type { Message, RawPeer } from '../support/raw-peer.ts';
@@ -243,5 +244,71 @@ test('[C-75] drain gives a slave no more tasks, and tells it to leave', async (t
   assert.equal((await slave.request('slave.drain', { slave: 'never' })).error, 'E_BAD_REQUEST');
   const { slaves: after } = await slave.must('slave.list');
   assert.equal((after as Row[]).find((row) => row['name'] === name)?.['leases'], 0);
+  await slave.close();
+});
+
+/** What `why` says of a URL, after as many requests as it takes. */
+async function fatesOf(peer: RawPeer, crawl: string, url: string): Promise<Message[]> {
+  let after: unknown;
+  while (true) {
+    const reply = await peer.must('crawl.why', { crawl, url, ...(after ? { after } : {}) });
+    if (reply['next'] === undefined) return reply['fates'] as Message[];
+    after = reply['next'];
+  }
+}
+
+test('[C-76] why says how a URL stands, whatever became of it', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const seed = target.seed();
+  const urls = Array.from({ length: 4 }, (_, i) => new URL(`/why/${i}`, seed).href);
+  const crawl = await target.crawl(slave, urls, { attemptsMax: 1, exclude: ['/never'] });
+  const stateOf = async (url: string) => (await fatesOf(slave, crawl, url))[0]?.['state'];
+  const leased = await nextTask(slave);
+  assert.equal(await stateOf(leased.url), 'leased');
+  const waiting = urls.filter((url) => url !== leased.url);
+  assert.equal(await stateOf(waiting[0] ?? ''), 'waiting');
+  await release(slave, leased, timeout);
+  const [buried] = await fatesOf(slave, crawl, leased.url);
+  assert.deepEqual([buried?.['state'], buried?.['attempts']], ['buried', 1]);
+  const task = await nextTask(slave);
+  const error = { kind: 'status', message: '404 Not Found' };
+  const result = { finalUrl: task.url, status: 404, bytes: 0, ms: 1, error };
+  await report(slave, task, { result });
+  const [done] = await fatesOf(slave, crawl, `${task.url}#part`);
+  assert.equal(done?.['state'], 'done');
+  assert.equal((JSON.parse(String(done?.['line'])) as { url: string }).url, task.url);
+  const [refused] = await fatesOf(slave, crawl, new URL('/never', seed).href);
+  assert.deepEqual(refused?.['rule'], { by: 'exclude', pattern: '/never' });
+  const [odd] = await fatesOf(slave, crawl, 'mailto:x');
+  assert.deepEqual(odd?.['rule'], { by: 'url' });
+  for (const after of [Buffer.alloc(0), Buffer.from([0x92, 1, 0x80]), Buffer.alloc(5_000, 1)]) {
+    const reply = await slave.request('crawl.why', { crawl, url: urls[0], after });
+    assert.equal(reply.error, 'E_BAD_REQUEST');
+  }
+  const none = await slave.request('crawl.why', { crawl: 'conformance-no-such', url: urls[0] });
+  assert.equal(none.error, 'E_NO_CRAWL');
+  await slave.close();
+});
+
+test('[C-77] verify counts what the ledger says, while a crawl goes on', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const seed = target.seed();
+  const urls = Array.from({ length: 4 }, (_, i) => new URL(`/verify/${i}`, seed).href);
+  const crawl = await target.crawl(slave, urls, { attemptsMax: 1 });
+  const countsOf = async () => {
+    const { crawl: name, rows, differs, missing } = await slave.must('crawl.verify', { crawl });
+    assert.deepEqual([name, differs, missing], [crawl, [], undefined]);
+    return rows;
+  };
+  assert.equal(await countsOf(), 4);
+  await release(slave, await nextTask(slave), timeout);
+  assert.equal(await countsOf(), 4);
+  const task = await nextTask(slave);
+  await report(slave, task, { result: { finalUrl: task.url, status: 200, bytes: 0, ms: 1 } });
+  assert.equal(await countsOf(), 3);
+  const none = await slave.request('crawl.verify', { crawl: 'conformance-no-such' });
+  assert.equal(none.error, 'E_NO_CRAWL');
   await slave.close();
 });

@@ -2,7 +2,14 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { type Change, type Range, type Row, type Store, tables } from '../../master/store/store.ts';
+import {
+  type Change,
+  type Range,
+  type Row,
+  type Snapshot,
+  type Store,
+  tables,
+} from '../../master/store/store.ts';
 
 type Opened = { readonly store: Store; readonly close: () => Promise<void> };
 
@@ -153,6 +160,26 @@ export function storeContract(name: string, open: () => Promise<Opened>): void {
     const value = Buffer.alloc(3 << 20, 'large');
     await store.commit([{ table: 'results', key: bytes('a'), value }]);
     assert.ok(store.get('results', bytes('a'))?.equals(value));
+  });
+
+  contract('a snapshot stays as it was, whatever is committed after it', async (store) => {
+    await store.commit([put('a', '1'), put('b', '1')]);
+    const before = store.snapshot();
+    await store.commit([put('a', '2'), drop('b'), put('c', '2')]);
+    const after = store.snapshot();
+    await store.commit([drop('a'), put('d', '3')]);
+    const all = { from: bytes(''), to: bytes('z') };
+    const rowsOf = (snapshot: Snapshot) => texts(snapshot.range('tasks', all));
+    assert.deepEqual(rowsOf(before), ['a=1', 'b=1']);
+    assert.deepEqual(rowsOf(after), ['a=2', 'c=2']);
+    assert.equal(before.get('tasks', bytes('b'))?.toString(), '1');
+    assert.ok(!after.has('tasks', bytes('b')));
+    assert.deepEqual(after.keys('tasks', all).map(String), ['a', 'c']);
+    assert.deepEqual(range(store, 'a', 'z'), ['c=2', 'd=3']);
+    before.close();
+    before.close();
+    after.close();
+    assert.deepEqual(range(store, 'a', 'z'), ['c=2', 'd=3']);
   });
 
   contract('agrees with a plain map in random histories', async (store) => {

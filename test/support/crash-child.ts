@@ -71,6 +71,7 @@ const wrap = (store: Store): Store => ({
   get: (table, key) => store.get(table, key),
   range: (table, range) => store.range(table, range),
   keys: (table, range) => store.keys(table, range),
+  snapshot: () => store.snapshot(),
   commit: async (changes) => {
     boundary();
     await store.commit(changes);

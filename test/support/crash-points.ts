@@ -1,6 +1,7 @@
 /**
  * Kills a stored crawl at boundaries between its writes, one child per point, and resumes it:
- * acknowledged pages are not fetched again, and in the end files, counters and store are exact.
+ * acknowledged pages are not fetched again, the ledger is right at the crash, and in the end files,
+ * counters and store are exact.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,6 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { checkStore } from '../../master/repair/check.ts';
 import { storeFile } from '../../master/store/lmdb.ts';
 import { randomOf } from '../../selftest/site.ts';
+import { wrongWithLedgers } from './ledger.ts';
 import { ModelSite, runStoredCrawl, wrongWithEnd } from './stored-crawl.ts';
 
 const program = fileURLToPath(new URL('./crash-child.js', import.meta.url));
@@ -70,13 +72,15 @@ async function crashAt(
     if (signal !== 'SIGKILL') wrong.push(`it ended by ${signal}`);
     const damage = checkStore(storeFile(join(folder, 'data/store')));
     if (damage !== undefined) return { boundaries, isReached, wrong: [`damaged: ${damage}`] };
+    wrong.push(...(await wrongWithLedgers(folder)));
     const acknowledged = new Set(said.split('\n'));
     const site = new ModelSite(seed, pagesCount);
     const onLease = (url: string) => {
       if (acknowledged.has(url)) wrong.push(`${url} was acknowledged and is asked for again`);
     };
     await runStoredCrawl({ folder, site, onLease });
-    return { boundaries, isReached, wrong: [...wrong, ...(await wrongWithEnd(folder, site))] };
+    wrong.push(...(await wrongWithEnd(folder, site)), ...(await wrongWithLedgers(folder)));
+    return { boundaries, isReached, wrong };
   } finally {
     rmSync(folder, { recursive: true });
   }

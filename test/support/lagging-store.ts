@@ -4,7 +4,7 @@
  * data), and `crash` ends the process at any point of that.
  */
 import { MemoryStore } from '../../master/store/memory.ts';
-import type { Change, Range, Row, Store, Table } from '../../master/store/store.ts';
+import type { Change, Range, Row, Snapshot, Store, Table } from '../../master/store/store.ts';
 
 type Commit = { readonly changes: Change[]; readonly resolve: () => void; isApplied: boolean };
 
@@ -33,6 +33,10 @@ export class LaggingStore implements Store {
 
   keys(table: Table, range: Range): Buffer[] {
     return this.disk.keys(table, range);
+  }
+
+  snapshot(): Snapshot {
+    return this.disk.snapshot();
   }
 
   commit(changes: readonly Change[]): Promise<void> {

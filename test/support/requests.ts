@@ -225,6 +225,12 @@ export const requests: readonly {
     good: { crawl: 'conformance-never', kinds: ['dns'] },
     bad: [...wrongCrawl, { limit: 0 }, { limit: 1001 }, { after: 'x' }, { kinds: ['x'] }],
   },
+  { verb: 'crawl.verify', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
+  {
+    verb: 'crawl.why',
+    good: { crawl: 'conformance-never', url: 'http://conformance.invalid/' },
+    bad: [...wrongCrawl, { url: '' }, { url: 1 }, { after: 'x' }],
+  },
   {
     verb: 'host.list',
     good: { sort: 'slow', limit: 2 },

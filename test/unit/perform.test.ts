@@ -1,6 +1,8 @@
 /** The verbs without a wire: a frontier, and a peer that is no session. */
 import assert from 'node:assert/strict';
 import type { Failures } from '../../master/inspect/failures.ts';
+import type { Recount } from '../../master/inspect/recount.ts';
+import type { UrlAnswers } from '../../master/inspect/url-answers.ts';
 import type { UserQueues } from '../../master/queues/queues.ts';
 import type { Backups } from '../../master/repair/backup.ts';
 import { perform } from '../../master/wire/commands/perform.ts';
@@ -53,6 +55,8 @@ function portsOf({ frontier, rooms }: World, sessions: readonly Peer[]): Command
     queues,
     backups,
     failures,
+    urls: {} as UrlAnswers,
+    recount: {} as Recount,
     hosts,
     rates,
     manager,

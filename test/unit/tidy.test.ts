@@ -196,7 +196,7 @@ test('tidy: the ways through the rooms of the master go down', () => {
 /** What the rest of the master sees of the frontier, and types of it without any code. */
 const face = [
   ...['frontier', 'frontier-events', 'crawl/crawl-view', 'crawl/seed-hosts'],
-  ...['commit/results', 'dispatch/leases', 'host-list', 'trace'],
+  ...['commit/results', 'dispatch/leases', 'host-list', 'look/url-look', 'trace'],
 ].map((name) => `master/frontier/${name}.ts`);
 /** Who else may import what: with a reason. */
 const besidesTheFace: readonly (readonly [importer: RegExp, rooms: RegExp, why: string])[] = [

@@ -20,4 +20,9 @@ export type AskMaker = {
 export type Join = () => Promise<MasterClient>;
 
 /** What a subcommand prints: `answer` with --json, else `text`. */
-export type Answer = { readonly text: string; readonly answer: unknown };
+export type Answer = {
+  readonly text: string;
+  readonly answer: unknown;
+  /** Of the process; default: 0. */
+  readonly exitCode?: number;
+};

@@ -12,11 +12,12 @@ import {
 } from '../../../shared/protocol.ts';
 import { visible } from '../../../shared/visible.ts';
 import { Failures } from '../../inspect/failures.ts';
-import { type Folders, hasStore, StoppedMaster } from '../../inspect/stopped-master.ts';
+import { hasStore, StoppedMaster } from '../../inspect/stopped-master.ts';
 import { masterOf } from '../../machine/data-folder.ts';
 import { crawlName } from '../crawl-options.ts';
 import { folderFlags } from '../serve-options.ts';
 import type { AskMaker, Command, Join, Values } from './asking.ts';
+import { crawlNamesOf, type Folders, foldersOf } from './folders.ts';
 import { Listing } from './listing.ts';
 
 export type FailedAsk = {
@@ -57,17 +58,6 @@ export function failedCommand(
   });
 }
 
-/** Folders that the operator named are read. Those of this folder are read if no master uses them,
- *  unless they name another master. */
-function foldersOf(command: Command): Folders | undefined {
-  const { data, out, master } = command.opts() as Values;
-  const folders = { dataFolder: String(data), outFolder: String(out) };
-  const isGiven = (name: string) => command.getOptionValueSource(name) === 'cli';
-  if (isGiven('data') || isGiven('out')) return folders;
-  const isStopped = hasStore(folders.dataFolder) && masterOf(folders.dataFolder) === undefined;
-  return master === undefined && isStopped ? folders : undefined;
-}
-
 /** Prints the list. @throws ConfigError · AuthError · CommandError */
 export async function askFailed(ask: FailedAsk, isJson: boolean, join: Join): Promise<void> {
   const source = ask.folders === undefined ? await ofMaster(join) : await ofFolders(ask.folders);
@@ -97,17 +87,7 @@ type Wanted = {
 async function ofMaster(join: Join): Promise<Source> {
   const master = await join();
   return {
-    async crawls() {
-      const names = new Set<string>();
-      let after: Uint8Array | undefined;
-      do {
-        const cursor = after === undefined ? {} : { after };
-        const { crawls, next } = await master.request('crawl.list', cursor);
-        for (const { name } of crawls) names.add(name);
-        after = next;
-      } while (after !== undefined);
-      return [...names];
-    },
+    crawls: () => crawlNamesOf(master),
     page: (crawl, wanted) => master.request('crawl.failed', { crawl, ...wanted }),
     close: () => master.close(),
   };

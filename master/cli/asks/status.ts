@@ -5,13 +5,16 @@
 import { checked, listed } from '../../../shared/cli.ts';
 import type { MasterClient } from '../../../shared/client.ts';
 import { type CrawlState, crawlStates } from '../../../shared/crawl.ts';
-import { CommandError } from '../../../shared/errors.ts';
+import { CommandError, ConfigError } from '../../../shared/errors.ts';
 import type { CrawlStatus, Replies } from '../../../shared/protocol.ts';
 import { requestSchemas } from '../../../shared/requests.ts';
 import { visible } from '../../../shared/visible.ts';
 import { duration, number, slavesText } from '../../machine/progress.ts';
 import { crawlName } from '../crawl-options.ts';
+import { folderFlags } from '../serve-options.ts';
 import type { Answer, AskMaker, Command, Values } from './asking.ts';
+import { type Folders, foldersOf } from './folders.ts';
+import { byName, ledgerAnswer } from './ledger.ts';
 import { table } from './table.ts';
 
 const sorts = ['name', 'pages', 'waiting', 'started'] as const;
@@ -24,15 +27,15 @@ export type StatusAsk = {
   readonly sort: Sort | undefined;
   readonly all: boolean;
   readonly ledger: boolean;
+  /** Rows and lines are counted again. */
+  readonly verify: boolean;
+  /** These are read for the ledger; undefined: a master is asked. */
+  readonly folders: Folders | undefined;
 };
 
 /** Ended crawls that are listed without being asked for. */
 const endedShownMax = 20;
 const pageLimit = 1_000;
-const ledgerColumns = [
-  ...(['admitted', 'waiting', 'pages', 'redirects', 'others', 'failed', 'excluded'] as const),
-  ...(['buried', 'dropped', 'replayed'] as const),
-] as const;
 const openStates = ['running', 'paused', 'held'] as const;
 const endedStates = ['finished', 'cancelled'] as const;
 
@@ -52,22 +55,42 @@ export function statusCommand(
       (text) => statesIn(text, undefined),
     )
     .option('--all', 'list all crawls that have ended, too', false)
-    .option('--ledger', 'show what became of every URL, by kind of task', false);
+    .option('--ledger', 'show what became of every URL, by kind of task', false)
+    .option(
+      '--verify',
+      'with --ledger: count rows and lines again; exit code 1 if the ledger is wrong',
+      false,
+    );
+  for (const option of folderFlags()) command.addOption(option);
   command.addOption(
     command
       .createOption('--sort <field>', 'order of the crawls; open ones always come first')
       .choices([...sorts]),
   );
-  return command.action((values: Values) =>
+  return command.action((values: Values) => {
+    const ledger = values['ledger'] === true;
+    const verify = values['verify'] === true;
+    refuseWithoutLedger(command, ledger);
     take(values, {
       verb: 'status',
       crawl: values['crawl'] as string | undefined,
       states: values['state'] as StatusAsk['states'],
       sort: values['sort'] as Sort | undefined,
       all: values['all'] === true,
-      ledger: values['ledger'] === true,
-    }),
-  );
+      ledger,
+      verify,
+      folders: ledger ? foldersOf(command) : undefined,
+    });
+  });
+}
+
+/** @throws ConfigError an option that only the ledger has */
+function refuseWithoutLedger(command: Command, ledger: boolean): void {
+  if (ledger) return;
+  for (const name of ['verify', 'data', 'out']) {
+    if (command.getOptionValueSource(name) !== 'cli') continue;
+    throw new ConfigError(`--${name} of status is for the ledger: give --ledger, too`);
+  }
 }
 
 type Listed = Omit<Replies['crawl.list'], 'next'>;
@@ -81,8 +104,9 @@ export async function askStatus(
   const crawls = sorted(found.crawls, ask.sort);
   const { sessions, removing, counts: byState = {} } = found;
   const answer = { crawls, sessions, counts: byState, ...(removing && { removing }) };
-  const text = ask.ledger ? ledgerText(crawls) : statusText({ ...answer, ended: found.ended });
-  return { text, answer };
+  if (!ask.ledger) return { text: statusText({ ...answer, ended: found.ended }), answer };
+  const verify = (crawl: string) => master.request('crawl.verify', { crawl });
+  return await ledgerAnswer(crawls, answer, ask.verify ? verify : undefined);
 }
 
 /** `ended`: those that are not listed. */
@@ -187,25 +211,6 @@ function statusText({
   return lines.join('\n');
 }
 
-/** A row for each kind of task; `admitted` is the sum of what follows it, up to `dropped`. */
-function ledgerText(crawls: readonly CrawlStatus[]): string {
-  const head = ['crawl', 'kind', ...ledgerColumns];
-  const rows = crawls.flatMap(({ name, ledger }) => {
-    if (ledger === undefined) return [[name, 'not counted: of an older version, or repaired']];
-    return Object.entries(ledger).map(([kind, row]) => {
-      return [name, kind, ...ledgerColumns.map((column) => number(row[column]))];
-    });
-  });
-  if (rows.length === 0) return 'no crawls';
-  const lines = table([head, ...rows]);
-  for (const { name, aliases, malformed, skipped } of crawls) {
-    const beside = { aliases, ...skipped, malformed };
-    const shown = Object.entries(beside).filter(([, count]) => count > 0);
-    if (shown.length > 0) lines.push(`${name}: beside it: ${byName(Object.fromEntries(shown))}`);
-  }
-  return lines.join('\n');
-}
-
 function removingText({ count, names }: NonNullable<Listed['removing']>): string {
   const more = count > 3 ? ` and ${number(count - 3)} more` : '';
   return `removed, rows are being erased: ${names.slice(0, 3).join(', ')}${more}`;
@@ -215,12 +220,6 @@ function ratesText({ pagesPerS, bytesPerS, etaMs }: NonNullable<CrawlStatus['rat
   const left = etaMs === undefined ? '' : `, about ${duration(etaMs)} left`;
   const pages = pagesPerS.toFixed(pagesPerS < 10 ? 1 : 0);
   return `${pages} pages/s, ${(bytesPerS / 1e6).toFixed(2)} MB/s over the last minute${left}`;
-}
-
-/** The largest first. */
-function byName(counts: Readonly<Record<string, number>>): string {
-  const entries = Object.entries(counts).sort(([, a], [, b]) => b - a);
-  return entries.map(([name, count]) => `${name} ${number(count)}`).join(', ');
 }
 
 function counts(crawl: CrawlStatus): string[] {

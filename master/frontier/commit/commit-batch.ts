@@ -15,6 +15,7 @@ import {
   encodeBuried,
   encodeCrawl,
   encodeEarlier,
+  encodeFault,
   encodeLastCrawl,
   encodeTask,
   fingerprintKey,
@@ -232,10 +233,20 @@ export class CommitBatch {
   }
 
   /** The task waits again, after a failure. */
-  retry(task: Task, again: Pick<TaskRecord, 'attempts' | 'notBefore'>, at: number): void {
+  retry(
+    task: Task,
+    again: Pick<TaskRecord, 'attempts' | 'notBefore'>,
+    error: FetchErrorBody,
+    at: number,
+  ): void {
     const { kind, level, url, depth, priority, from } = task;
     const record = { kind, level, url, depth, priority, from, ...again };
-    this.#changes.push({ table: 'tasks', key: keyOf(task), value: encodeTask(record, at) });
+    const key = keyOf(task);
+    this.#changes.push({ table: 'tasks', key, value: encodeTask(record, at) });
+    // A task without failed attempts has no such row to be deleted at its end.
+    if (again.attempts > 0) {
+      this.#changes.push({ table: 'faults', key, value: encodeFault({ ...error, at }) });
+    }
     this.released.push({ task, record });
   }
 
@@ -246,6 +257,7 @@ export class CommitBatch {
     if (this.crawl.counters.earlier > 0) {
       this.#changes.push({ table: 'earlier', key, value: undefined });
     }
+    if (task.attempts > 0) this.#changes.push({ table: 'faults', key, value: undefined });
     this.removed.push(task);
     this.crawl.open.end();
   }

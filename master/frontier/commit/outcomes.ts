@@ -36,7 +36,7 @@ export class Outcomes {
   failure(batch: CommitBatch, failure: Failure, at: number): void {
     const { task, error, retryAt, slave, attempts = task.attempts + 1 } = failure;
     if (retryAt !== undefined && attempts < batch.crawl.spec.attemptsMax) {
-      batch.retry(task, { attempts, notBefore: retryAt }, at);
+      batch.retry(task, { attempts, notBefore: retryAt }, error, at);
       batch.crawl.books.tried(error, task.url);
     } else crawlKindOf(task).fail(batch, task, { error, attempts, slave, at });
   }

@@ -67,3 +67,8 @@ export class SkippedLinks {
     return this.#marked;
   }
 }
+
+/** The fingerprint under which a skipped link is kept. */
+export function skipMarked(words: Uint32Array): Uint32Array {
+  return words.map((word) => word ^ mark);
+}

@@ -5,7 +5,7 @@
  * URLs may be tried again.
  */
 import { afterPrefix, crawlKey, lastOfSource, sourceKey } from '../../store/records.ts';
-import type { Change, Store } from '../../store/store.ts';
+import type { Change, Rows } from '../../store/store.ts';
 import type { Task } from '../tasks/tasks.ts';
 import type { Origin } from './entry.ts';
 
@@ -18,13 +18,13 @@ const separator = '\n';
 type Found = Pick<Task, 'from'> & { readonly queue: { readonly crawl: number } };
 
 export class Sources {
-  readonly #store: Pick<Store, 'range'>;
+  readonly #store: Pick<Rows, 'range'>;
   /** What is in memory, by place: crawl, number, URL. */
   readonly #crawls = new Uint32Array(cachedMax);
   readonly #numbers = new Float64Array(cachedMax);
   readonly #urls = new Array<string | undefined>(cachedMax).fill(undefined);
 
-  constructor(store: Pick<Store, 'range'>) {
+  constructor(store: Pick<Rows, 'range'>) {
     this.#store = store;
   }
 

@@ -183,6 +183,11 @@ export class Crawl implements CrawlView {
     return this.#ruled.traps;
   }
 
+  /** The same to be looked at, whether it is open or not: nothing of it is kept in memory. */
+  get rules(): Rules {
+    return this.#rules ?? this.#makeRules();
+  }
+
   get #ruled(): Rules {
     this.#rules ??= this.#makeRules();
     return this.#rules;

@@ -12,16 +12,10 @@ import {
   afterPrefix,
   type CrawlRecord,
   crawlKey,
-  decodeBlocks,
   decodeCrawl,
   decodeLastCrawl,
-  decodeSeedHosts,
-  decodeTrapCounts,
-  type KeptHosts,
   lastCrawlKey,
   parseTaskKey,
-  seedHostOf,
-  trapsKey,
 } from '../../store/records.ts';
 import { batches, type Store } from '../../store/store.ts';
 import { bloomBytesFor } from '../filter/bloom.ts';
@@ -30,7 +24,8 @@ import type { RecentTable } from '../filter/recent.ts';
 import { TaskQueues, type TaskQueuesOptions } from '../tasks/task-queues.ts';
 import type { Task } from '../tasks/tasks.ts';
 import { Books } from './books.ts';
-import { Crawl, type Kept, type KeptSeeds } from './crawl.ts';
+import { Crawl } from './crawl.ts';
+import { keptOf } from './kept.ts';
 import { PatternBudget, refusePatterns } from './patterns.ts';
 import { SharedSpecs } from './shared-specs.ts';
 
@@ -253,29 +248,12 @@ export class Crawls {
         return Math.max(0, this.#bloomBytesMax - taken);
       },
     });
-    const crawl = new Crawl(record, filter, () => this.#keptOf(id), this.#patternBudget);
+    const crawl = new Crawl(record, filter, () => keptOf(this.#store, id), this.#patternBudget);
     if (crawl.state === 'cancelled') void filter.forget();
     else if (crawl.isOpen) filter.wake();
     this.#byName.set(crawl.name, crawl);
     this.#byId.set(id, crawl);
     return crawl;
-  }
-
-  #keptOf(crawl: number): Kept {
-    const counts = this.#store.get('meta', trapsKey(crawl));
-    return { ...this.#seedsOf(crawl), ...(counts && { trapCounts: decodeTrapCounts(counts) }) };
-  }
-
-  #seedsOf(crawl: number): KeptSeeds {
-    let hosts: KeptHosts = { named: [], followed: [] };
-    const seedBlocks: [string, string[]][] = [];
-    const all = { from: crawlKey(crawl), to: crawlKey(crawl + 1) };
-    for (const { key, value } of this.#store.range('seeds', all)) {
-      const host = seedHostOf(key);
-      if (host === undefined) hosts = decodeSeedHosts(value);
-      else seedBlocks.push([host, decodeBlocks(value)]);
-    }
-    return { hosts, seedBlocks };
   }
 }
 

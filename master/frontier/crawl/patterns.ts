@@ -120,6 +120,17 @@ export class Patterns {
     return native.some((pattern) => pattern.test(begin));
   }
 
+  /** Returns the first of them that a canonical URL matches. Rare: programs are made for it. */
+  first(href: string): string | undefined {
+    let sources = this.#sources;
+    if (!matchesOne(sources, href)) return undefined;
+    while (sources.length > 1) {
+      const half = sources.slice(0, sources.length >> 1);
+      sources = matchesOne(half, href) ? half : sources.slice(half.length);
+    }
+    return sources[0];
+  }
+
   #changed(made: Made, bytes: number): void {
     made.groups = made.groups.flatMap((group) => group.halves() ?? group);
     this.#bytes = bytes;
@@ -137,6 +148,10 @@ export class Patterns {
     this.#made = undefined;
     this.#bytes = 0;
   }
+}
+
+function matchesOne(sources: readonly string[], href: string): boolean {
+  return new Patterns(sources, new PatternBudget(Number.POSITIVE_INFINITY)).match(href);
 }
 
 /** Refuses invalid patterns of a new crawl. `isKept`: a crawl of an older version may have them, so

@@ -113,6 +113,11 @@ export class Scope {
     return this.#exclude.match(href) ? 'exclude' : undefined;
   }
 
+  /** Returns the pattern of --exclude that leaves a canonical URL out. */
+  excludedBy(href: string): string | undefined {
+    return this.#exclude.first(href);
+  }
+
   #hostOf(url: URL): string {
     return this.#kind === 'domain' ? this.#domainOf(url.hostname) : url.host;
   }

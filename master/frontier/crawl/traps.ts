@@ -72,12 +72,26 @@ export class Traps {
   /** Returns the rule that excludes a URL, found `depth` links away from a seed, by the number of
    *  its kind; undefined: none, and the URL is counted. */
   count(url: URL, depth: number): TrapRule | undefined {
-    const { href } = url;
-    const mark = href.indexOf('?');
-    if (mark >= 0 && parametersOf(href, mark) >= manyParameters) {
-      return this.#count('queries', manyKind(url));
-    }
-    return depth > calendarAt ? this.#count('similar', similarKind(url, depth)) : undefined;
+    return isMany(url)
+      ? this.#count('queries', manyKind(url))
+      : depth > calendarAt
+        ? this.#count('similar', similarKind(url, depth))
+        : undefined;
+  }
+
+  /** The same for a URL that is not counted. */
+  wouldRefuse(url: URL, depth: number): TrapRule | undefined {
+    const [rule, kind] = isMany(url)
+      ? (['queries', manyKind(url)] as const)
+      : (['similar', depth > calendarAt ? similarKind(url, depth) : undefined] as const);
+    const max = this.#limits[rule];
+    if (max === 0 || kind === undefined) return undefined;
+    return (this.#counts.get(kind) ?? 0) >= max ? rule : undefined;
+  }
+
+  /** By rule; 0: it is off. */
+  get limits(): TrapLimits {
+    return this.#limits;
   }
 
   /** Returns the URL without its session id; undefined if it has none, or the rule is off. */
@@ -143,6 +157,11 @@ function parametersOf(href: string, mark: number): number {
   let count = 1;
   for (let at = href.indexOf('&', mark); at >= 0; at = href.indexOf('&', at + 1)) count++;
   return count;
+}
+
+function isMany({ href }: URL): boolean {
+  const mark = href.indexOf('?');
+  return mark >= 0 && parametersOf(href, mark) >= manyParameters;
 }
 
 function manyKind({ host, pathname }: URL): string {

@@ -241,6 +241,16 @@ export class Dispatcher {
     this.#parked.cancel(crawlId, clockMs());
   }
 
+  /** Returns the name of the slave that has a task. */
+  slaveOf(task: Task): string | undefined {
+    return this.#leases.of(task)?.holder.name;
+  }
+
+  /** True: some slave is connected, with room or without. */
+  get hasSlaves(): boolean {
+    return !this.#holders.isEmpty;
+  }
+
   /** Takes tasks back that slaves have: they wait again. */
   takeBack(isWanted: (of: Pick<Lease, 'host' | 'task'>) => boolean): void {
     for (const lease of [...this.#leases]) {

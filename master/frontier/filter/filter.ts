@@ -27,7 +27,7 @@ import {
 import { type FileHandle, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { commitKey, crawlKey, fingerprintKey, fingerprintKeyBytes } from '../../store/records.ts';
-import { batches, type Change, type Row, type Store } from '../../store/store.ts';
+import { batches, type Change, type Row, type Rows } from '../../store/store.ts';
 import { Bloom, bloomBytesFor } from './bloom.ts';
 import { fingerprintBytes } from './fingerprint.ts';
 import { PendingSet, type RecentTable } from './recent.ts';
@@ -50,7 +50,7 @@ const noDigest = Buffer.alloc(digestBytes);
 
 export class Filter {
   readonly #crawl: number;
-  readonly #store: Store;
+  readonly #store: Rows;
   readonly #recent: RecentTable;
   readonly #path: string | undefined;
   #urlsExpected: number;
@@ -70,7 +70,7 @@ export class Filter {
   /** It is asleep. `path`: file that keeps the Bloom filter across restarts; undefined: none. */
   constructor(options: {
     crawl: number;
-    store: Store;
+    store: Rows;
     recent: RecentTable;
     urlsExpected: number;
     path: string | undefined;

@@ -35,6 +35,11 @@ export function taskName(task: Pick<TaskRecord, 'kind' | 'url'>): string {
   return kind.owner === 'crawl' ? kind.seenName(task.url) : task.url;
 }
 
+/** Returns the names in `seen` of a URL, by the kinds of tasks that it may be. */
+export function namesOfKinds(url: string): { readonly page: string; readonly sitemap: string } {
+  return { page: page.seenName(url), sitemap: sitemap.seenName(url) };
+}
+
 /** Returns the names in `seen` for a line of pages.jsonl. A line that no other kind recognises is a
  *  page's. */
 export function namesIn(line: WrittenLine, spec: NamingSpec): readonly string[] {

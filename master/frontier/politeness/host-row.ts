@@ -73,7 +73,12 @@ export function parkedRowOf(
     ...(setting?.delayMs !== undefined && { delayMs: setting.delayMs, delayFrom: 'host' as const }),
     ...(pace !== undefined && heldFields(pace, now)),
     ...(breaker !== undefined && breakerFields(breaker, now)),
-    ...(isKnown && { robots: { state: robots.access, until: robots.askAt } }),
+    ...(isKnown && {
+      robots: {
+        state: robots.isTrying ? 'trying' : robots.access,
+        until: Math.round(robots.askAt),
+      },
+    }),
     parked: true,
     ...(setting?.blocked && { blocked: true as const }),
   };

@@ -10,7 +10,14 @@
  *        ^ └─ another user-agent line joins the group          any other record changes nothing
  */
 import { recordOf } from './records.ts';
-import { allows, encodedQuery, normalPath, normalPattern, RuleSet } from './rules.ts';
+import {
+  allows,
+  type DecidingRule,
+  encodedQuery,
+  normalPath,
+  normalPattern,
+  RuleSet,
+} from './rules.ts';
 
 /** Bytes of a file that are read; the rest is ignored. Source: RFC 9309, section 2.5 (500 KiB). */
 export const robotsBytesMax = 500 * 1024;
@@ -25,6 +32,8 @@ export type Robots = {
   /** May this be fetched? `pathAndQuery` as in a URL, `/a?b=c`. Never throws. Source: RFC 9309,
    *  section 2.2.2. */
   readonly allows: (pathAndQuery: string) => boolean;
+  /** Returns the rule that decides about it; undefined: none does, or too many wildcards. */
+  readonly deciding: (pathAndQuery: string) => DecidingRule | undefined;
   /** The group's Crawl-delay, 0 to a day, in ms; the longest of several. Not in the RFC. */
   readonly crawlDelayMs?: number;
   /** Sitemap records of the whole file, as written, at most 1000. They belong to no group. */
@@ -32,19 +41,33 @@ export type Robots = {
   readonly rules: RuleSet;
 };
 
+/** A rule of a group that may be for us, where it stands. */
+type FoundRule = {
+  /** Place of its pattern in the file, in bytes. */
+  readonly at: number;
+  /** In both readings: see `encodedQuery`. */
+  readonly patterns: readonly [string, string];
+  readonly allow: boolean;
+  /** It is of a group with our name, or of one for all. */
+  readonly isOurs: boolean;
+};
+type OnRule = (rule: FoundRule) => void;
+
 type Agent = 'us' | 'all' | 'other';
 type Group = { named: boolean; rules: RuleSet; delayMs: number | undefined };
 /**
  * Read a robots.txt. `productToken` is our name in it: letters, `-` and `_`, in any case. Bytes
  * beyond `bytesMax` and the line that they cut are ignored: half a path would be another rule.
+ * `onRule` is called with each rule that may be for us.
  * Never throws, for any bytes. Source: RFC 9309, sections 2.2 and 2.5.
  */
 export function parseRobots(
   bytes: Uint8Array,
   productToken: string,
   bytesMax: number = robotsBytesMax,
+  onRule?: OnRule,
 ): Robots {
-  const file = new File(productToken);
+  const file = new File(productToken, onRule);
   // A byte order mark is not part of the first key.
   let start = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0;
   const size = Math.min(bytes.length, bytesMax);
@@ -61,6 +84,7 @@ export function parseRobots(
 /** The file while it is read. */
 class File {
   readonly #token: string;
+  readonly #onRule: OnRule | undefined;
   readonly #us: Group = { named: false, rules: new RuleSet(), delayMs: undefined };
   readonly #all: Group = { named: false, rules: new RuleSet(), delayMs: undefined };
   readonly #sitemaps = new Set<string>();
@@ -70,8 +94,9 @@ class File {
   #naming = false;
   #delayMs: number | undefined;
 
-  constructor(productToken: string) {
+  constructor(productToken: string, onRule: OnRule | undefined) {
     this.#token = productToken.toLowerCase();
+    this.#onRule = onRule;
   }
 
   line(bytes: Uint8Array, start: number, lineEnd: number): void {
@@ -122,6 +147,8 @@ class File {
     // A pattern that begins with a literal does so in the other reading, too, which is the longer
     // one.
     const isRedundant = hasTwoReadings && !pattern.includes('*');
+    const isOurs = this.#open.has(this.#us);
+    this.#onRule?.({ at: from, patterns: [pattern, encoded], allow, isOurs });
     for (const { rules } of this.#open) {
       if (!isRedundant) rules.add(pattern, allow);
       if (hasTwoReadings) rules.add(encoded, allow);
@@ -159,18 +186,30 @@ function robotsOf(
     sitemaps,
     ...(delayMs === undefined ? {} : { crawlDelayMs: delayMs }),
     allows: (pathAndQuery) => allowed(rules, pathAndQuery),
+    deciding: (pathAndQuery) => deciding(rules, pathAndQuery),
   };
 }
 
 function allowed(rules: RuleSet, pathAndQuery: string): boolean {
-  const fragment = pathAndQuery.indexOf('#');
-  const bare = fragment < 0 ? pathAndQuery : pathAndQuery.slice(0, fragment);
-  const path = normalPath(bare.startsWith('/') ? bare : `/${bare}`);
+  const path = pathOf(pathAndQuery);
   // A crawler that must not read the rules cannot follow them. Source: RFC 9309, section 2.2.2.
   if (path === '/robots.txt') return true;
   const encoded = encodedQuery(path);
   const score = rules.score(path);
   return allows(encoded === path ? score : Math.max(score, rules.score(encoded)));
+}
+
+function deciding(rules: RuleSet, pathAndQuery: string): DecidingRule | undefined {
+  const path = pathOf(pathAndQuery);
+  const encoded = encodedQuery(path);
+  const isOther = encoded !== path && rules.score(encoded) > rules.score(path);
+  return path === '/robots.txt' ? undefined : rules.deciding(isOther ? encoded : path);
+}
+
+function pathOf(pathAndQuery: string): string {
+  const fragment = pathAndQuery.indexOf('#');
+  const bare = fragment < 0 ? pathAndQuery : pathAndQuery.slice(0, fragment);
+  return normalPath(bare.startsWith('/') ? bare : `/${bare}`);
 }
 
 /**

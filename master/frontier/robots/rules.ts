@@ -31,6 +31,9 @@ type WildRule = {
   readonly anchored: boolean;
 };
 
+/** A rule by its normal pattern. */
+export type DecidingRule = { readonly pattern: string; readonly allow: boolean };
+
 /** The rules for us on one host. Filled once, then only read. */
 export class RuleSet {
   readonly #literal = new Map<string, boolean>();
@@ -60,6 +63,18 @@ export class RuleSet {
     this.#lengths = [...lengths].sort((a, b) => b - a);
     this.#wild.sort((a, b) => b.score - a.score);
     return this;
+  }
+
+  /** Returns the rule that decides about a normal path; undefined: none matches, or too many
+   *  wildcards. */
+  deciding(path: string): DecidingRule | undefined {
+    const score = this.score(path);
+    if (score === noMatch || score === overBudget) return undefined;
+    const literal = path.slice(0, score >> 1);
+    const allow = score % 2 === 1;
+    if (this.#literal.get(literal) === allow) return { pattern: literal, allow };
+    const rule = this.#wild.find((one) => one.score === score && matches(one, { path, steps: 0 }));
+    return rule && { pattern: rule.pattern, allow };
   }
 
   /** Score of the most specific rule that matches a normal path (`normalPath`), or `noMatch`. */

@@ -170,6 +170,11 @@ export class TaskQueue implements TaskHome {
     return [...this.#live.values()].every(({ state }) => state === 'waiting');
   }
 
+  /** Returns a task that is in memory, by its number. */
+  inMemory(seq: number): Task | undefined {
+    return this.#live.get(seq);
+  }
+
   /** Drops the queue and its tasks from memory. */
   close(): void {
     this.#budget.count -= this.#live.size;

@@ -1,6 +1,6 @@
 /** Verbs of operators: add, recrawl, list, pause, resume, cancel, remove, rename, rotate, set,
- *  buried, failed, replay. Source: PROTOCOL.md [C-1]..[C-7], [C-20], [C-30], [C-31],
- *  [C-40]..[C-48], [C-70], [C-80]..[C-82]. */
+ *  buried, failed, replay, why, verify. Source: PROTOCOL.md [C-1]..[C-7], [C-20], [C-30], [C-31],
+ *  [C-40]..[C-48], [C-70], [C-76], [C-77], [C-80]..[C-82]. */
 import { basename } from 'node:path';
 import { CommandError, ConfigError } from '../../../shared/errors.ts';
 import type { Replies } from '../../../shared/protocol.ts';
@@ -111,10 +111,31 @@ export async function failed(
   _peer: Peer,
   { crawl, after, limit, kinds }: Requests['crawl.failed'],
 ): Promise<Replies['crawl.failed']> {
+  const wanted = { after, limit, kinds };
+  return await readable(crawl, failures.page(frontier.crawls.named(crawl), wanted));
+}
+
+export async function why(
+  { urls }: CommandPorts,
+  _peer: Peer,
+  { crawl, url, after }: Requests['crawl.why'],
+): Promise<Replies['crawl.why']> {
+  return await readable(crawl, urls.page(crawl, url, after));
+}
+
+export async function verify(
+  { frontier, recount }: CommandPorts,
+  _peer: Peer,
+  { crawl }: Requests['crawl.verify'],
+): Promise<Replies['crawl.verify']> {
+  return await readable(crawl, recount.verify(frontier.crawls.named(crawl)));
+}
+
+/** What is read of result files; a path does not leave the process. @throws CommandError */
+async function readable<T>(crawl: string, reading: Promise<T>): Promise<T> {
   try {
-    return await failures.page(frontier.crawls.named(crawl), { after, limit, kinds });
+    return await reading;
   } catch (error) {
-    // A path does not leave the process.
     if (!(error instanceof ConfigError)) throw error;
     throw new CommandError('E_BAD_REQUEST', `the results of "${crawl}" cannot be read`, {
       cause: error,

@@ -43,6 +43,8 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'crawl.buried': crawls.buried,
   'crawl.failed': crawls.failed,
   'crawl.replay': crawls.replay,
+  'crawl.verify': crawls.verify,
+  'crawl.why': crawls.why,
   'slave.state': slaves.state,
   'slave.list': slaves.list,
   'slave.drain': slaves.drain,

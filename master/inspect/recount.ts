@@ -1,0 +1,252 @@
+/**
+ * Verifies the ledger of a crawl: counts the rows of its tasks and buried URLs, and the lines of
+ * its files and of the results that wait to be written, and says which numbers differ. All of it is
+ * of one moment: a snapshot of the store, which also says how long the files were. Works in slices,
+ * while its master goes on.
+ *
+ *     names of files --> snapshot --> open files --> the same names? --no, rotated--> again
+ *                                                         |
+ *                                                         v
+ *                                                  count rows and lines
+ */
+import { setImmediate as turn } from 'node:timers/promises';
+import { CommandError, ConfigError } from '../../shared/errors.ts';
+import type { LedgerCheck, LedgerDifference, LedgerRow } from '../../shared/protocol.ts';
+import type { LookedCrawl, UrlLook } from '../frontier/look/url-look.ts';
+import { type FileMarks, filesName, noLengths } from '../sinks/files.ts';
+import { lineOf } from '../sinks/result-lines.ts';
+import {
+  commitKey,
+  crawlKey,
+  cursorKey,
+  decodeCrawl,
+  decodeCursor,
+  decodeTask,
+  kindNumbers,
+} from '../store/records.ts';
+import { sectionsOf } from '../store/result-rows.ts';
+import { batches, type ReadableStore, type Snapshot } from '../store/store.ts';
+import { eachLine, LineCounts, type OpenParts, openParts } from './line-count.ts';
+import { partsOf, type ResultFile } from './line-search.ts';
+
+const batchRows = 1_000;
+const resultRows = 16;
+/** How often it begins anew because a file was rotated meanwhile. */
+const triesMax = 5;
+/** Recounts that wait while one is under way. */
+const waitingMax = 16;
+/** Skipped links of each reason that are listed. */
+const listedMax = 1_000;
+const counted = ['pages', 'images', 'skipped'] as const satisfies readonly ResultFile[];
+const lineColumns = ['pages', 'redirects', 'others', 'failed', 'excluded'] as const;
+
+type RecountOptions = {
+  readonly store: Pick<ReadableStore, 'snapshot'>;
+  readonly look: UrlLook;
+  /** The folder of a crawl's result files. */
+  readonly folderOf: (crawl: string) => string;
+};
+
+type Taken = {
+  readonly snapshot: Snapshot;
+  readonly files: Readonly<Record<ResultFile, OpenParts>>;
+};
+
+export class Recount {
+  readonly #options: RecountOptions;
+  #last: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
+
+  constructor(options: RecountOptions) {
+    this.#options = options;
+  }
+
+  /** One after the other. @throws CommandError E_NO_CRAWL, E_LIMIT too many wait ·
+   *  ConfigError a file cannot be read */
+  async verify({ id, name }: { readonly id: number; readonly name: string }): Promise<LedgerCheck> {
+    if (this.#waiting >= waitingMax) {
+      throw new CommandError('E_LIMIT', 'other ledgers are being verified; try again');
+    }
+    this.#waiting++;
+    const check = this.#last.then(() => this.#verify(id, name));
+    this.#last = check.catch(() => {}).finally(() => this.#waiting--);
+    return await check;
+  }
+
+  async #verify(id: number, name: string): Promise<LedgerCheck> {
+    const { snapshot, files } = await this.#take(name);
+    try {
+      return await this.#compare(id, name, { snapshot, files });
+    } finally {
+      snapshot.close();
+      for (const key of counted) await files[key].close();
+    }
+  }
+
+  /** A snapshot, and the files that belong to it. */
+  async #take(name: string): Promise<Taken> {
+    const { store, folderOf } = this.#options;
+    const folder = folderOf(name);
+    for (let left = triesMax; ; left--) {
+      const before = await namesIn(folder);
+      const snapshot = store.snapshot();
+      const files: Partial<Record<ResultFile, OpenParts>> = {};
+      try {
+        for (const key of counted) files[key] = await openParts(folder, key);
+      } catch (error) {
+        snapshot.close();
+        for (const key of counted) await files[key]?.close();
+        throw new ConfigError(`cannot read the results in ${folder}`, error);
+      }
+      const isSame = before === (await namesIn(folder));
+      if (isSame || left <= 1) return { snapshot, files: files as Taken['files'] };
+      snapshot.close();
+      for (const key of counted) await files[key]?.close();
+    }
+  }
+
+  async #compare(id: number, name: string, { snapshot, files }: Taken): Promise<LedgerCheck> {
+    const value = snapshot.get('crawls', crawlKey(id));
+    if (value === undefined) throw new CommandError('E_NO_CRAWL', `there is no crawl "${name}"`);
+    const crawl = this.#options.look.crawlOf(decodeCrawl(value));
+    const { ledger } = crawl.books;
+    if (ledger === undefined)
+      return { crawl: name, rows: 0, lines: 0, differs: [], uncounted: true };
+    const cursor = snapshot.get('meta', cursorKey(id, filesName));
+    const { commit, mark } = cursor ? decodeCursor(cursor) : { commit: 0, mark: undefined };
+    const marks = (mark ?? noLengths) as FileMarks;
+    const counts = new LineCounts();
+    const missing: string[] = [];
+    for (const key of counted) {
+      for (const text of await countFile(files[key], marks[key], key, counts)) missing.push(text);
+    }
+    await countWaiting(snapshot, id, commit, counts);
+    const tasks = await countTasks(snapshot, id);
+    const buried = await countKeys(snapshot, 'buried', id);
+    const differs = differences(crawl, counts, { tasks, buried }, ledger.rows);
+    let rows = buried;
+    for (const count of tasks.values()) rows += count;
+    return {
+      crawl: name,
+      rows,
+      lines: counts.lines + counts.images,
+      differs,
+      ...(missing.length > 0 && { missing }),
+    };
+  }
+}
+
+/** What of the ledger is not as it was counted. */
+function differences(
+  crawl: LookedCrawl,
+  lines: LineCounts,
+  rows: { readonly tasks: ReadonlyMap<number, number>; readonly buried: number },
+  ledger: readonly LedgerRow[],
+): LedgerDifference[] {
+  const differs: LedgerDifference[] = [];
+  const compare = (what: string, said: number, found: number) => {
+    if (said !== found) differs.push({ what, ledger: said, counted: found });
+  };
+  // What a cancelled crawl had is erased bit by bit.
+  const isErased = crawl.state === 'cancelled';
+  let waiting = 0;
+  for (const [kind, number] of Object.entries(kindNumbers)) {
+    const row = ledger[number];
+    const tasks = rows.tasks.get(number) ?? 0;
+    waiting += tasks;
+    if (!isErased) compare(`${kind}: waiting`, row?.waiting ?? 0, tasks);
+    for (const column of lineColumns) {
+      compare(`${kind}: ${column}`, row?.[column] ?? 0, lines.of(kind, column));
+    }
+    const { buried = 0, replayed = 0 } = row ?? {};
+    compare(`${kind}: buried and replayed`, buried + replayed, lines.of(kind, 'givenUp'));
+  }
+  const { counters } = crawl;
+  const buried = ledger.reduce((sum, row) => sum + row.buried, 0);
+  compare('lines that are torn', 0, lines.torn);
+  compare('images', counters.images, lines.images);
+  if (!isErased) {
+    compare('buried rows', buried, rows.buried);
+    compare('waiting', counters.waiting, waiting);
+  }
+  for (const [reason, count = 0] of Object.entries(counters.skipped)) {
+    const listed = lines.skipped.get(reason) ?? 0;
+    compare(`skipped links listed: ${reason}`, Math.min(count, listedMax), listed);
+  }
+  return differs;
+}
+
+/** Counts the lines of a file and of its rotated parts. Returns what is not there. */
+async function countFile(
+  { parts }: OpenParts,
+  bytes: number,
+  key: ResultFile,
+  counts: LineCounts,
+): Promise<string[]> {
+  const missing: string[] = [];
+  const onLine = (text: string) => {
+    if (key === 'images') counts.images++;
+    else counts.add(text);
+  };
+  for (const [i, { name, file }] of parts.entries()) {
+    const isLast = i === parts.length - 1;
+    const length = isLast ? bytes : Number.POSITIVE_INFINITY;
+    const found = file === undefined ? 0 : await eachLine(file, length, onLine);
+    if (isLast && found < bytes) {
+      missing.push(file === undefined ? `${name} is not there` : `${name} is shorter than it was`);
+    }
+  }
+  return missing;
+}
+
+/** The results that are not in the files. */
+async function countWaiting(
+  snapshot: Snapshot,
+  crawl: number,
+  commit: number,
+  counts: LineCounts,
+): Promise<void> {
+  const range = { from: commitKey(crawl, commit + 1), to: crawlKey(crawl + 1) };
+  for (const rows of batches(snapshot, 'results', range, resultRows)) {
+    for (const { value } of rows) {
+      for (const section of sectionsOf(value)) {
+        if (section.kind === 'image-url') counts.images += section.count;
+        else counts.add(lineOf(section).trimEnd());
+      }
+    }
+    await turn();
+  }
+}
+
+/** Tasks by the numbers of their kinds. */
+async function countTasks(snapshot: Snapshot, crawl: number): Promise<Map<number, number>> {
+  const counts = new Map<number, number>();
+  const range = { from: crawlKey(crawl), to: crawlKey(crawl + 1) };
+  for (const rows of batches(snapshot, 'tasks', range, batchRows)) {
+    for (const { value } of rows) {
+      const { kind } = decodeTask(value);
+      counts.set(kind, (counts.get(kind) ?? 0) + 1);
+    }
+    await turn();
+  }
+  return counts;
+}
+
+async function countKeys(snapshot: Snapshot, table: 'buried', crawl: number): Promise<number> {
+  let count = 0;
+  for (let from = crawlKey(crawl), isFirst = true; ; isFirst = false) {
+    const range = { from, after: !isFirst, to: crawlKey(crawl + 1), limit: batchRows };
+    const keys = snapshot.keys(table, range);
+    count += keys.length;
+    const last = keys.at(-1);
+    if (last === undefined || keys.length < batchRows) return count;
+    from = last;
+    await turn();
+  }
+}
+
+async function namesIn(folder: string): Promise<string> {
+  const names: string[] = [];
+  for (const key of counted) names.push(...(await partsOf(folder, key)));
+  return names.join();
+}

@@ -1,0 +1,187 @@
+/**
+ * Finds the lines of a crawl that are about one URL: in its result files, then among the results
+ * that are not in the files yet. A file is read in slices; a cursor keeps where the next one begins
+ * and where the lines are that were found.
+ *
+ *     files, as far as they are on record --> waiting results --nothing was written--> end
+ *       ^                                          |
+ *       +-----------something was written----------+
+ */
+import { setImmediate as turn } from 'node:timers/promises';
+import { ConfigError } from '../../shared/errors.ts';
+import { type FileMarks, filesName, noLengths } from '../sinks/files.ts';
+import { lineOf } from '../sinks/result-lines.ts';
+import { commitKey, commitOf, crawlKey, cursorKey, decodeCursor } from '../store/records.ts';
+import { sectionsOf } from '../store/result-rows.ts';
+import { batches, type Rows } from '../store/store.ts';
+import { firstSpot, lineAt, type SearchedFile, type Spot, searchLines } from './line-search.ts';
+
+/** What a line is to a URL: its own as a page, as a sitemap, as a skipped link, or the line of
+ *  another URL that names it in this field. */
+export const lineRoles = [
+  ...(['page', 'sitemap', 'skipped'] as const),
+  ...(['finalUrl', 'redirectedTo', 'canonical'] as const),
+] as const;
+type LineRole = (typeof lineRoles)[number];
+
+/** How far a search is. */
+export type LinesPlace = {
+  readonly pages: Spot;
+  readonly skipped: Spot;
+  readonly found: { readonly [R in LineRole]?: FoundAt };
+};
+type FoundAt = { readonly spot: Spot };
+export const linesStart: LinesPlace = { pages: firstSpot, skipped: firstSpot, found: {} };
+
+export type ResultLine = {
+  readonly url: string;
+  readonly finalUrl?: string;
+  readonly redirectedTo?: string;
+  readonly canonical?: string;
+  readonly sitemap?: { readonly kind: string; readonly urls: number; readonly images: number };
+  readonly error?: { kind: string; message: string; attempts?: number };
+  readonly [field: string]: unknown;
+};
+export type UrlLines = { readonly [R in LineRole]?: { line: ResultLine; text: string } };
+
+type Outcome =
+  | { readonly isEnd: false; readonly place: LinesPlace }
+  | { readonly isEnd: true; readonly lines: UrlLines; readonly isMissing: boolean };
+
+/** Rows of waiting results that are read at once. */
+const batchRows = 16;
+
+type SearchedCrawl = { readonly id: number; readonly name: string };
+
+/** Searches the wanted files for about `bytesMax`. @throws ConfigError a file cannot be read */
+export async function searchUrl(
+  { store, folder }: { readonly store: Rows; readonly folder: string },
+  crawl: SearchedCrawl,
+  wanted: {
+    readonly url: string;
+    readonly files: readonly SearchedFile[];
+    readonly from: LinesPlace;
+    readonly bytesMax: number;
+  },
+): Promise<Outcome> {
+  const { url, files } = wanted;
+  const spots = { pages: wanted.from.pages, skipped: wanted.from.skipped };
+  const found: Partial<Record<LineRole, FoundAt>> = { ...wanted.from.found };
+  const texts: Partial<Record<LineRole, string>> = {};
+  const take = (text: string, spot: Spot | undefined) => {
+    const role = roleOf(url, text);
+    if (role === undefined) return;
+    // The last line counts: a URL that was tried again has several.
+    if (spot !== undefined) {
+      found[role] = { spot };
+      delete texts[role];
+    } else texts[role] = text;
+  };
+  const isMissing: Partial<Record<SearchedFile, boolean>> = {};
+  let left = wanted.bytesMax;
+  while (true) {
+    const recorded = recordedOf(store, crawl.id);
+    for (const file of files) {
+      const done = await searchFile(folder, file, {
+        ...{ url, from: spots[file], bytesMax: left, lastBytes: recorded[file] },
+        take,
+      });
+      left -= Math.max(0, done.next.at - spots[file].at);
+      spots[file] = done.next;
+      isMissing[file] = done.isMissing && recorded[file] > 0;
+      if (!done.isEnd) return { isEnd: false, place: { ...spots, found } };
+    }
+    await searchWaiting(store, crawl.id, recorded.commit, url, (text) => take(text, undefined));
+    // What was written meanwhile may have been passed over.
+    if (recordedOf(store, crawl.id).commit === recorded.commit) break;
+    if (left <= 0) return { isEnd: false, place: { ...spots, found } };
+  }
+  const lines: Partial<Record<LineRole, { line: ResultLine; text: string }>> = {};
+  for (const role of lineRoles) {
+    const { spot } = found[role] ?? {};
+    const file = role === 'skipped' ? 'skipped' : 'pages';
+    const text = texts[role] ?? (spot && (await lineAt(folder, file, spot)));
+    const line = text === undefined ? undefined : parsed(text);
+    if (text !== undefined && line !== undefined) lines[role] = { line, text };
+  }
+  return { isEnd: true, lines, isMissing: Object.values(isMissing).includes(true) };
+}
+
+async function searchFile(
+  folder: string,
+  file: SearchedFile,
+  search: {
+    readonly url: string;
+    readonly from: Spot;
+    readonly bytesMax: number;
+    readonly lastBytes: number;
+    readonly take: (text: string, spot: Spot) => void;
+  },
+): Promise<{ next: Spot; isEnd: boolean; isMissing: boolean }> {
+  const { url, from, bytesMax, lastBytes, take } = search;
+  const needle = `":${JSON.stringify(url)}`;
+  const names = file === 'skipped' ? ['url'] : ['url', 'finalUrl', 'redirectedTo', 'canonical'];
+  const behind = names.map((name) => `"${name}`);
+  try {
+    const wanted = { file, needle, behind, from, bytesMax, lastBytes, linesMax };
+    const { lines, ...rest } = await searchLines(folder, wanted);
+    for (const { text, at } of lines) take(text, at);
+    return rest;
+  } catch (error) {
+    throw new ConfigError(`cannot read the results in ${folder}`, error);
+  }
+}
+
+/** Lines that one slice brings: a search goes on behind them. */
+const linesMax = 1_000;
+
+async function searchWaiting(
+  store: Rows,
+  crawl: number,
+  commit: number,
+  url: string,
+  take: (text: string) => void,
+): Promise<void> {
+  const needle = Buffer.from(url, 'latin1');
+  const range = { from: commitKey(crawl, commit + 1), to: crawlKey(crawl + 1) };
+  for (const rows of batches(store, 'results', range, batchRows)) {
+    for (const { key, value } of rows) {
+      if (commitOf(key) === 0 || !value.includes(needle)) continue;
+      for (const section of sectionsOf(value)) {
+        const bytes = section.row.subarray(section.begin, section.end);
+        if (section.kind !== 'image-url' && bytes.includes(needle)) take(lineOf(section));
+      }
+    }
+    await turn();
+  }
+}
+
+/** How far the files are on record, in bytes, and the last commit in them. */
+function recordedOf(store: Rows, crawl: number): Record<SearchedFile | 'commit', number> {
+  const value = store.get('meta', cursorKey(crawl, filesName));
+  if (value === undefined) return { pages: 0, skipped: 0, commit: 0 };
+  const { commit, mark } = decodeCursor(value);
+  const { pages, skipped } = (mark ?? noLengths) as FileMarks;
+  return { pages, skipped, commit };
+}
+
+function roleOf(url: string, text: string): LineRole | undefined {
+  const line = parsed(text);
+  if (line === undefined) return undefined;
+  if (line.url === url) {
+    if (line['skipped'] !== undefined) return 'skipped';
+    return line.sitemap === undefined ? 'page' : 'sitemap';
+  }
+  if (line.redirectedTo === url) return 'redirectedTo';
+  if (line.finalUrl === url) return 'finalUrl';
+  return line.canonical === url ? 'canonical' : undefined;
+}
+
+function parsed(text: string): ResultLine | undefined {
+  try {
+    const line = JSON.parse(text) as ResultLine | null;
+    return typeof line?.url === 'string' ? line : undefined;
+  } catch {
+    return undefined; // not of a master
+  }
+}
