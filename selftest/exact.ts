@@ -4,7 +4,8 @@
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { CrawlStatus, LedgerCheck } from '../shared/protocol.ts';
+import type { LedgerCheck } from '../shared/ledger.ts';
+import type { CrawlStatus } from '../shared/protocol.ts';
 import type { Truth } from './site.ts';
 
 /** A line of pages.jsonl. */

@@ -6,6 +6,7 @@
 import * as z from 'zod';
 import { type CrawlState, type FetchSpec, trapRules } from './crawl.ts';
 import type { ErrorCode } from './errors.ts';
+import type { LedgerCheck, LedgerRow } from './ledger.ts';
 
 /** Goes up with every change that an older peer would misread. [V-1] */
 export const protocolVersion = 2;
@@ -134,37 +135,6 @@ export const proxyTroubleSchema = z.strictObject({
   forMs: z.int().min(0).max(86_400_000),
 });
 export type ProxyTrouble = z.infer<typeof proxyTroubleSchema>;
-
-/** What became of the URLs of one kind of task: `admitted` is the sum of the others, without
- *  `replayed`. [C-50] */
-export type LedgerRow = {
-  admitted: number;
-  waiting: number;
-  pages: number;
-  redirects: number;
-  others: number;
-  failed: number;
-  excluded: number;
-  buried: number;
-  dropped: number;
-  /** Buried URLs that were tried again. */
-  replayed: number;
-};
-
-/** What a recount of a crawl's rows and lines found. [C-77] */
-export type LedgerCheck = {
-  crawl: string;
-  /** Rows and lines that were counted. */
-  rows: number;
-  lines: number;
-  /** Numbers that are not as they were counted; none: the ledger is right. */
-  differs: readonly LedgerDifference[];
-  /** Files that are not as they were left, in words. */
-  missing?: readonly string[];
-  /** The crawl has no ledger: nothing was counted. */
-  uncounted?: true;
-};
-export type LedgerDifference = { what: string; ledger: number; counted: number };
 
 /** Why a crawl ended. [C-51] */
 export type CrawlEnding = {

@@ -11,7 +11,7 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
-import type { LedgerCheck, LedgerDifference, LedgerRow } from '../../shared/protocol.ts';
+import type { LedgerCheck, LedgerDifference, LedgerRow } from '../../shared/ledger.ts';
 import type { LookedCrawl, UrlLook } from '../frontier/look/url-look.ts';
 import { type FileMarks, filesName, noLengths } from '../sinks/files.ts';
 import { lineOf } from '../sinks/result-lines.ts';

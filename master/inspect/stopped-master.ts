@@ -6,7 +6,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigError } from '../../shared/errors.ts';
-import type { CrawlStatus, LedgerCheck, Replies } from '../../shared/protocol.ts';
+import type { LedgerCheck } from '../../shared/ledger.ts';
+import type { CrawlStatus, Replies } from '../../shared/protocol.ts';
 import { UrlLook } from '../frontier/look/url-look.ts';
 import { masterOf } from '../machine/data-folder.ts';
 import { refuseDamagedStore } from '../repair/check.ts';

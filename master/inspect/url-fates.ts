@@ -202,6 +202,8 @@ function doneText(line: ResultLine): string {
   switch (excluded) {
     case 'robots':
       return 'it was left out: robots.txt disallowed it';
+    case 'scope':
+      return 'it was left out: options that were set since do not take it';
     case 'noindex':
       return 'it was fetched and left out: it says noindex, see --obey';
     case 'canonical': {

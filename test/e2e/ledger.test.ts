@@ -6,7 +6,8 @@ import { describe, test } from 'node:test';
 import { openLmdbStore } from '../../master/store/lmdb.ts';
 import { crawlKey, decodeCrawl, encodeCrawl } from '../../master/store/records.ts';
 import { generateSite } from '../../selftest/site.ts';
-import type { CrawlStatus, LedgerCheck } from '../../shared/protocol.ts';
+import type { LedgerCheck } from '../../shared/ledger.ts';
+import type { CrawlStatus } from '../../shared/protocol.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
 

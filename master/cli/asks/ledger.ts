@@ -3,7 +3,8 @@
  * `--verify` counts rows and lines again, and names the numbers that differ.
  */
 import { amount } from '../../../shared/amount.ts';
-import type { CrawlStatus, LedgerCheck } from '../../../shared/protocol.ts';
+import type { LedgerCheck } from '../../../shared/ledger.ts';
+import type { CrawlStatus } from '../../../shared/protocol.ts';
 import { visible } from '../../../shared/visible.ts';
 import { StoppedMaster } from '../../inspect/stopped-master.ts';
 import { number } from '../../machine/progress.ts';

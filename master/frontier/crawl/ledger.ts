@@ -6,7 +6,7 @@
  *
  * Nothing else counts tasks by kind; `status --ledger --verify` compares it with rows and lines.
  */
-import type { LedgerRow } from '../../../shared/protocol.ts';
+import type { LedgerRow } from '../../../shared/ledger.ts';
 
 /** How the task of a URL ended; `dropped`: its crawl was cancelled or removed. */
 const outcomes = [

@@ -1,0 +1,32 @@
+/** The ledger of a crawl on the wire: what became of its URLs, and whether a recount agrees. */
+
+/** What became of the URLs of one kind of task: `admitted` is the sum of the others, without
+ *  `replayed`. [C-50] */
+export type LedgerRow = {
+  admitted: number;
+  waiting: number;
+  pages: number;
+  redirects: number;
+  others: number;
+  failed: number;
+  excluded: number;
+  buried: number;
+  dropped: number;
+  /** Buried URLs that were tried again. */
+  replayed: number;
+};
+
+/** What a recount of a crawl's rows and lines found. [C-77] */
+export type LedgerCheck = {
+  crawl: string;
+  /** Rows and lines that were counted. */
+  rows: number;
+  lines: number;
+  /** Numbers that are not as they were counted; none: the ledger is right. */
+  differs: readonly LedgerDifference[];
+  /** Files that are not as they were left, in words. */
+  missing?: readonly string[];
+  /** The crawl has no ledger: nothing was counted. */
+  uncounted?: true;
+};
+export type LedgerDifference = { what: string; ledger: number; counted: number };
