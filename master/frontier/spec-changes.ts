@@ -55,7 +55,11 @@ export class SpecChanges {
     const wasOpen = crawl.isOpen;
     if (changed.length > 0) {
       this.#apply(crawl, change, isStart);
-      if (isReopened) crawl.moveTo('running');
+      if (isReopened) {
+        // So that its memory counts for the next crawl.
+        crawl.filter.wake();
+        crawl.moveTo('running');
+      }
       // Until their hosts are known, its seeds at private addresses would be refused.
       if (crawl.isOpen) this.#options.resolve(crawl);
       await this.#save(crawl);

@@ -53,7 +53,10 @@ function textOf(crawl: string, answer: Reply): string {
   const wait = `${amount(waiting, 'URL')} ${waiting === 1 ? 'waits' : 'wait'}`;
   if (reopened) lines.push(`it had ended, and goes on: ${wait}`);
   else if (full) lines.push('it has as many pages already, so it ends');
-  else if (state === 'finished') lines.push('it stays finished: no URL waits');
+  else if (state === 'finished') {
+    const why = waiting === 0 ? 'no URL waits' : `it has its pages, and ${wait}; raise --max-pages`;
+    lines.push(`it stays finished: ${why}`);
+  }
   if (narrower && waiting > 0) {
     lines.push(`${wait}: those that are out of scope now are left out when their turn comes`);
   }
