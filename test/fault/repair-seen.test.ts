@@ -9,6 +9,7 @@ import { Fingerprinter } from '../../master/frontier/filter/fingerprint.ts';
 import { kinds } from '../../master/frontier/kinds/kinds.ts';
 import { repair } from '../../master/repair/repair.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
+import { encodePart, partKey } from '../../master/store/parts.ts';
 import {
   commitKey,
   crawlKey,
@@ -146,4 +147,24 @@ test('repair: what is not yet in the files is known, too', async (t) => {
   const change: Change = { table: 'results', key: commitKey(1, 1), value };
   const found = await namesAfter(t, [url], [change]);
   assert.deepEqual(found, keysOf(url, `=${url}`, `!${src}`));
+});
+
+test('repair: URLs of rotated files are known, and it refuses when these are not there', async (t) => {
+  const url = `${site}/page`;
+  const line = `${JSON.stringify({ url, finalUrl: url, images: [] })}\n`;
+  const date = '20261122T215501Z';
+  const lengths = { pages: line.length, images: 0, skipped: 0 };
+  const part: Change = {
+    table: 'meta',
+    key: partKey(1, 'files', date),
+    value: encodePart(lengths),
+  };
+  const name = `pages-${date}.jsonl`;
+  assert.deepEqual(await namesAfter(t, [url], [part], { [name]: line }), keysOf(url, `=${url}`));
+  for (const files of [{}, { [`${name}.gz`]: 'packed' }, { [name]: line.slice(1) }]) {
+    await assert.rejects(
+      namesAfter(t, [url], [part], files),
+      /no results are at .*pages-20261122T215501Z\.jsonl.* give --without-results/,
+    );
+  }
 });
