@@ -7,17 +7,21 @@
  * most, and none that would fill the disk. It has its name when it is whole and on the disk.
  */
 import { existsSync, readdirSync, statSync } from 'node:fs';
-import { copyFile, mkdir, open, rename, rm, truncate } from 'node:fs/promises';
+import { copyFile, mkdir, open, readdir, rename, rm, stat, truncate } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
 import { CommandError } from '../../shared/errors.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
 import { fileKeys, fileNames, type Lengths } from '../sinks/files.ts';
-import { type NativeStore, storeFile } from '../store/lmdb.ts';
+import { type NativeStore, openStoppedStore, storeFile } from '../store/lmdb.ts';
 import { type CrawlRecord, decodeCrawl } from '../store/records.ts';
-import { Salvage } from './salvage.ts';
+import { batches, type ReadableStore, type Row, type Table } from '../store/store.ts';
 import { type RecordedFile, recordedLengths, recordedPart } from './written.ts';
 
 const backupsMax = 16;
+/** Rows of a copy that are read at once. */
+const rowsRead = 256;
+const allKeys = { from: Buffer.of(0), to: Buffer.alloc(64, 0xff) };
 
 export type Made = { readonly folder: string; readonly bytes: number };
 
@@ -49,13 +53,13 @@ export class Backups {
   async make(name: string): Promise<Made> {
     if (this.#making !== undefined) throw refusal('a backup is being made; try again later');
     const folder = join(this.#options.dataFolder, 'backups', name);
-    this.#refuse(folder);
     this.#making = this.#make(folder);
     try {
       const made = await this.#making;
       this.#options.events.backedUp(made);
       return made;
     } catch (error) {
+      if (error instanceof CommandError) throw error;
       throw refusal(`the backup failed: ${codeOf(error)}; nothing of it is left`);
     } finally {
       this.#making = undefined;
@@ -80,7 +84,7 @@ export class Backups {
   }
 
   /** @throws CommandError */
-  #refuse(folder: string): void {
+  async #refuse(folder: string): Promise<void> {
     const { dataFolder, outFolder, reserveBytes } = this.#options;
     if (existsSync(folder)) throw refusal('there is a backup of that name; choose another');
     const all = dirname(folder);
@@ -88,13 +92,15 @@ export class Backups {
     if (others.length >= backupsMax) {
       throw refusal(`there are ${others.length} backups already; remove some`);
     }
-    const needed = usedBytes(storeFile(join(dataFolder, 'store'))) + folderBytes(outFolder);
+    const storeBytes = usedBytes(storeFile(join(dataFolder, 'store')));
+    const needed = storeBytes + (await folderBytes(outFolder));
     if (freeBytesOf(dataFolder) < needed + reserveBytes) {
       throw refusal(`there is no room for a backup of ${Math.ceil(needed / 1e6)} MB`);
     }
   }
 
   async #make(folder: string): Promise<Made> {
+    await this.#refuse(folder);
     await Promise.allSettled(this.#others);
     const unfinished = join(dirname(folder), '.unfinished');
     // What a crash left.
@@ -104,7 +110,7 @@ export class Backups {
       await mkdir(dirname(path), { recursive: true, mode: 0o700 });
       await this.#options.store.backup(path);
       let bytes = await synced(path);
-      for (const { crawl, files } of recordedIn(path)) {
+      for (const { crawl, files } of await recordedIn(dirname(path))) {
         bytes += await this.#copyFiles(crawl, files, join(unfinished, 'out', crawl));
       }
       await rename(unfinished, folder);
@@ -138,26 +144,26 @@ export class Backups {
   }
 }
 
+type Recorded = { readonly crawl: string; readonly files: readonly RecordedFile[] };
+
 /** The crawls of a copy, and their files: those that are written, and earlier parts. */
-function recordedIn(
-  path: string,
-): { readonly crawl: string; readonly files: readonly RecordedFile[] }[] {
-  const copy = new Salvage(path);
+async function recordedIn(folder: string): Promise<Recorded[]> {
+  const copy = await openStoppedStore(folder);
   try {
     const crawls: CrawlRecord[] = [];
-    copy.table('crawls', (_key, value) => crawls.push(decodeCrawl(value)));
+    for await (const { value } of rowsOf(copy, 'crawls')) crawls.push(decodeCrawl(value));
     const files = new Map<number, RecordedFile[]>();
     const add = (crawl: number, more: readonly RecordedFile[]) => {
       const known = files.get(crawl);
       if (known === undefined) files.set(crawl, [...more]);
       else known.push(...more);
     };
-    copy.table('meta', (key, value) => {
-      const said = recordedLengths(key, Buffer.from(value));
-      const part = recordedPart(key, Buffer.from(value));
+    for await (const { key, value } of rowsOf(copy, 'meta')) {
+      const said = recordedLengths(key, value);
+      const part = recordedPart(key, value);
       if (said !== undefined) add(said.crawl, writtenFiles(said.lengths));
       if (part !== undefined) add(part.crawl, part.files);
-    });
+    }
     return crawls.flatMap(({ id, name, removal }) => {
       const known = files.get(id);
       // The files of a removed crawl are gone, or those of a later one of its name.
@@ -165,7 +171,16 @@ function recordedIn(
       return known === undefined || isGone ? [] : [{ crawl: name, files: known }];
     });
   } finally {
-    copy.close();
+    await copy.close();
+    await rm(`${storeFile(folder)}-lock`, { force: true });
+  }
+}
+
+/** All rows of a table, in slices: the master works meanwhile. */
+async function* rowsOf(copy: ReadableStore, table: Table): AsyncGenerator<Row> {
+  for (const rows of batches(copy, table, allKeys, rowsRead)) {
+    yield* rows;
+    await turn();
   }
 }
 
@@ -189,12 +204,14 @@ function usedBytes(path: string): number {
   return statSync(path).blocks * 512;
 }
 
-function folderBytes(folder: string): number {
+async function folderBytes(folder: string): Promise<number> {
   if (!existsSync(folder)) return 0;
-  const entries = readdirSync(folder, { recursive: true, encoding: 'utf8' });
-  // Another program may move or pack one meanwhile.
-  const sizeOf = (name: string) => statSync(join(folder, name), { throwIfNoEntry: false })?.size;
-  return entries.reduce((sum, name) => sum + (sizeOf(name) ?? 0), 0);
+  let bytes = 0;
+  for (const name of await readdir(folder, { recursive: true })) {
+    // Another program may move or pack one meanwhile.
+    bytes += (await stat(join(folder, name)).catch(() => undefined))?.size ?? 0;
+  }
+  return bytes;
 }
 
 function refusal(message: string): CommandError {
