@@ -26,6 +26,9 @@ export type LedgerCheck = {
   differs: readonly LedgerDifference[];
   /** Files that are not as they were left, in words. */
   missing?: readonly string[];
+  /** Names of files that a rotation has closed and that are not there now: numbers of lines that
+   *  may be in them were not compared. */
+  moved?: readonly string[];
   /** The crawl has no ledger: nothing was counted. */
   uncounted?: true;
 };

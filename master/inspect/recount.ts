@@ -13,8 +13,10 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import type { LedgerCheck, LedgerDifference, LedgerRow } from '../../shared/ledger.ts';
 import type { LookedCrawl, UrlLook } from '../frontier/look/url-look.ts';
+import { filesOfPart } from '../sinks/file-rotation.ts';
 import { type FileMarks, filesName, noLengths } from '../sinks/files.ts';
 import { lineOf } from '../sinks/result-lines.ts';
+import { partsOf as closedParts } from '../store/parts.ts';
 import {
   commitKey,
   crawlKey,
@@ -123,7 +125,8 @@ export class Recount {
     await countWaiting(snapshot, id, commit, counts);
     const tasks = await countTasks(snapshot, id);
     const buried = await countKeys(snapshot, 'buried', id);
-    const differs = differences(crawl, counts, { tasks, buried }, ledger.rows);
+    const moved = movedParts(snapshot, id, files);
+    const differs = differences(crawl, counts, { tasks, buried }, ledger.rows, moved);
     let rows = buried;
     for (const count of tasks.values()) rows += count;
     return {
@@ -132,16 +135,35 @@ export class Recount {
       lines: counts.lines + counts.images,
       differs,
       ...(missing.length > 0 && { missing }),
+      ...(moved.size > 0 && { moved: [...moved.values()].flat() }),
     };
   }
 }
 
-/** What of the ledger is not as it was counted. */
+/** The files that a rotation has closed and that are not there now, by their keys: their operator
+ *  may move and pack them. */
+function movedParts(
+  snapshot: Snapshot,
+  crawl: number,
+  files: Taken['files'],
+): Map<ResultFile, string[]> {
+  const moved = new Map<ResultFile, string[]>();
+  for (const { part, date } of closedParts(snapshot, crawl, filesName)) {
+    for (const { key, name } of filesOfPart(part, date)) {
+      const isThere = files[key].parts.some((one) => one.name === name && one.file !== undefined);
+      if (!isThere) moved.set(key, [...(moved.get(key) ?? []), name]);
+    }
+  }
+  return moved;
+}
+
+/** What of the ledger is not as it was counted; lines of files that are not there are left out. */
 function differences(
   crawl: LookedCrawl,
   lines: LineCounts,
   rows: { readonly tasks: ReadonlyMap<number, number>; readonly buried: number },
   ledger: readonly LedgerRow[],
+  moved: ReadonlyMap<ResultFile, unknown>,
 ): LedgerDifference[] {
   const differs: LedgerDifference[] = [];
   const compare = (what: string, said: number, found: number) => {
@@ -155,6 +177,7 @@ function differences(
     const tasks = rows.tasks.get(number) ?? 0;
     waiting += tasks;
     if (!isErased) compare(`${kind}: waiting`, row?.waiting ?? 0, tasks);
+    if (moved.has('pages')) continue;
     for (const column of lineColumns) {
       compare(`${kind}: ${column}`, row?.[column] ?? 0, lines.of(kind, column));
     }
@@ -164,11 +187,12 @@ function differences(
   const { counters } = crawl;
   const buried = ledger.reduce((sum, row) => sum + row.buried, 0);
   compare('lines that are torn', 0, lines.torn);
-  compare('images', counters.images, lines.images);
+  if (!moved.has('images')) compare('images', counters.images, lines.images);
   if (!isErased) {
     compare('buried rows', buried, rows.buried);
     compare('waiting', counters.waiting, waiting);
   }
+  if (moved.has('skipped')) return differs;
   for (const [reason, count = 0] of Object.entries(counters.skipped)) {
     const listed = lines.skipped.get(reason) ?? 0;
     compare(`skipped links listed: ${reason}`, Math.min(count, listedMax), listed);

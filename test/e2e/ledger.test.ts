@@ -1,6 +1,6 @@
 /** `status --ledger --verify`: a recount while the crawl runs, without a master, and what it finds. */
 import assert from 'node:assert/strict';
-import { readFileSync, renameSync, truncateSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, renameSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { openLmdbStore } from '../../master/store/lmdb.ts';
@@ -116,6 +116,39 @@ describe('ledger', { concurrency: 2 }, () => {
     assert.equal(differs.length, 1);
     await client.close();
     await again.kill('SIGKILL');
+  });
+
+  test('ledger: rotated files count while they are there, and nothing is wrong when they are not', {
+    timeout,
+  }, async (t) => {
+    const site = await siteFor(t, generateSite(13, 200));
+    const cluster = new Cluster(t);
+    const master = await cluster.master([site.url, '--per-host', '8']);
+    cluster.slave();
+    await cluster.grown('pages.jsonl', 0);
+    await cluster.ask('rotate', 'default');
+    await master.said(/crawl default is done/);
+    await cluster.ask('rotate', 'default');
+    const text = await cluster.ask('status', '--ledger', '--verify');
+    assert.match(text, /^default: the ledger is right/m);
+    assert.doesNotMatch(text, /not compared/);
+    const folder = join(cluster.out, 'default');
+    const dated = readdirSync(folder).filter((name) => /^pages-.*\.jsonl$/.test(name));
+    assert.equal(dated.length, 2);
+    for (const name of dated) renameSync(join(folder, name), join(folder, `${name}.packed`));
+    const packed = await cluster.ask('status', '--ledger', '--verify');
+    assert.match(packed, /^default: the ledger is right/m);
+    assert.match(
+      packed,
+      /^ {2}not compared: lines of pages-\S+\.jsonl and 1 more, moved or packed/m,
+    );
+    await master.kill('SIGKILL');
+    assert.equal((await verify(cluster)).code, 0);
+    renameSync(join(folder, 'img_src.txt'), join(folder, 'img_src.txt.away'));
+    const lost = await verify(cluster, '--json');
+    const [check] = (JSON.parse(lost.text) as Verified).verified;
+    assert.equal(check?.moved?.length, 2);
+    assert.deepEqual(check?.differs, []);
   });
 
   test('ledger: options without it, and folders in use, are refused in one line', {

@@ -84,6 +84,7 @@ function checkText({
   lines,
   differs,
   missing = [],
+  moved = [],
   uncounted,
 }: LedgerCheck): string[] {
   if (uncounted) return [`${crawl}: not counted: it has no ledger`];
@@ -95,7 +96,15 @@ function checkText({
       return `  ${what}: the ledger says ${number(ledger)}, counted ${number(found)}`;
     }),
     ...missing.map((text) => `  ${text}`),
+    ...movedText(moved),
   ].map((line) => visible(line));
+}
+
+function movedText(moved: readonly string[]): string[] {
+  const [first] = moved;
+  if (first === undefined) return [];
+  const rest = moved.length > 1 ? ` and ${number(moved.length - 1)} more` : '';
+  return [`  not compared: lines of ${first}${rest}, moved or packed after a rotation`];
 }
 
 /** The largest first. */
