@@ -1,5 +1,5 @@
-// Runs the compiled tests: `npm test`, or `npm test -- unit e2e/kill` for the files whose path
-// contains one of the words. Node 20 and newer disagree on globs and folders, so the files are
+// Runs the compiled tests: `npm test`, or `npm test -- unit e2e '!e2e/image'` for the files whose
+// path contains one of the words, and none of those behind a `!`. Node 20 and newer disagree on globs and folders, so the files are
 // listed here.
 import { spawn } from 'node:child_process';
 import { readdirSync } from 'node:fs';
@@ -8,10 +8,13 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const folder = fileURLToPath(new URL('../dist/test', import.meta.url));
-const words = process.argv.slice(2);
+const given = process.argv.slice(2);
+const words = given.filter((word) => !word.startsWith('!'));
+const others = given.filter((word) => word.startsWith('!')).map((word) => word.slice(1));
 const files = readdirSync(folder, { recursive: true })
   .filter((file) => file.endsWith('.test.js'))
   .filter((file) => words.length === 0 || words.some((word) => file.includes(word)))
+  .filter((file) => !others.some((word) => file.includes(word)))
   .sort()
   .map((file) => join(folder, file));
 if (files.length === 0) {
