@@ -355,6 +355,19 @@ export const crawlSpecSchema = z.strictObject({
     ),
 });
 export type CrawlSpec = z.infer<typeof crawlSpecSchema>;
+
+/** Fields that are the same for all of a crawl: its pages and their order depend on them. [C-43] */
+const fixedFields = [
+  ...(['order', 'canonical', 'urlsExpected'] as const),
+  ...(['fetch.images', 'fetch.srcset', 'fetch.lazyAttributes'] as const),
+] as const;
+export type FixedField = (typeof fixedFields)[number];
+
+/** One of its fetches is `fetch.timeoutMs`. */
+export function isFixedField(field: string): field is FixedField {
+  const fields: readonly string[] = fixedFields;
+  return fields.includes(field);
+}
 export type CrawlSpecInput = z.input<typeof crawlSpecSchema>;
 
 /** Names a folder under `--out`, so only letters, digits, dot, dash and underscore are allowed. */

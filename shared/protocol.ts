@@ -104,9 +104,14 @@ export const fetchErrorSchema = z.strictObject({
 });
 export type FetchErrorBody = z.infer<typeof fetchErrorSchema>;
 
+/** In words; the message may be empty. */
+export function errorText({ kind, message }: Record<keyof FetchErrorBody, string>): string {
+  return message === '' ? kind : `${kind}: ${message}`;
+}
+
 /** The reasons for which a link is skipped: scope and patterns, `--max-depth`, a trap. Source:
  *  PROTOCOL.md [C-12]. */
-const skipReasons = ['host', 'include', 'exclude', 'depth', ...trapRules] as const;
+export const skipReasons = ['host', 'include', 'exclude', 'depth', ...trapRules] as const;
 export type SkipReason = (typeof skipReasons)[number];
 export type TrapRule = (typeof trapRules)[number];
 export const imagePixelsMax = 1_000_000;

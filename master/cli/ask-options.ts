@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { joinFlags, joining, makeCommand, several, whole } from '../../shared/cli.ts';
 import { ConfigError } from '../../shared/errors.ts';
-import type { AskMaker, Common, Values } from './asks/asking.ts';
+import { type AskMaker, type Common, givenOptions, type Values } from './asks/asking.ts';
 import { type FailedAsk, failedCommand } from './asks/failed.ts';
 import { type HostAsk, hostCommand } from './asks/host.ts';
 import { type HostsAsk, hostsCommand } from './asks/hosts.ts';
@@ -200,10 +200,7 @@ function ungiven(whose: string): string {
 /** The part of the spec that the operator gave as flags of this command. The environment of a
  *  container and the defaults are the master's. */
 function givenSpec(command: Command): SpecPart | undefined {
-  const given = Object.entries(command.opts() as Values).filter(
-    ([name]) => command.getOptionValueSource(name) === 'cli',
-  );
-  const values = Object.fromEntries(given);
+  const values = givenOptions(command);
   makeSpec(values); // so that a bad spec is refused before the master is asked
   const part = specPart(values);
   return Object.keys(part).length > 0 ? part : undefined;

@@ -14,7 +14,7 @@ import { nativeChars, nativePatterns } from '../frontier/crawl/patterns.ts';
 import type { SeedsFound } from '../frontier/crawl/seed-hosts.ts';
 import type { CrawlChange, FrontierListener } from '../frontier/frontier-events.ts';
 import { megabytes, type Shortage } from '../machine/disk-room.ts';
-import { summary } from '../machine/progress.ts';
+import { summary, waitText } from '../machine/progress.ts';
 import type { Made } from '../repair/backup.ts';
 import type { Compacted } from '../repair/compact.ts';
 import { fileNames } from '../sinks/files.ts';
@@ -313,10 +313,6 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     const MiB = Math.round(usedBytes / 2 ** 20);
     this.#log.warn({ MiB }, 'memory is short, so peers wait; raise --memory-limit if this lasts');
   }
-}
-
-function waitText(count: number): string {
-  return `${amount(count, 'URL')} ${count === 1 ? 'waits' : 'wait'}`;
 }
 
 export function compactedText({ before, after }: Compacted): string {

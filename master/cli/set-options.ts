@@ -5,17 +5,17 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { flag } from '../../shared/cli.ts';
+import { isFixedField } from '../../shared/crawl.ts';
 import type { ChangedField } from '../../shared/protocol.ts';
-import type { Command } from './asks/asking.ts';
+import { type Command, givenOptions, type Values } from './asks/asking.ts';
 import { makeSpec, type SpecPart, specFields, specFlags, specPart } from './crawl-options.ts';
 
-type Values = Record<string, unknown>;
 type Flags = ReturnType<typeof specFlags>;
 
-/** Options that cannot change: help does not show them. */
-const fixed: readonly string[] = [
-  ...['--order', '--canonical', '--urls-expected', '--images', '--srcset', '--lazy-attributes'],
-];
+/** Flags of the options that cannot change: help does not show them. */
+const fixed: readonly string[] = specFields().flatMap(({ name, isFetch, option: { long } }) => {
+  return long !== undefined && isFixedField(isFetch ? `fetch.${name}` : name) ? [long] : [];
+});
 
 export function setFlags(): Flags {
   return specFlags().flatMap((option) => {
@@ -29,9 +29,7 @@ export function setFlags(): Flags {
 /** Returns the part of a spec that was given on this command line, null for what is to have its
  *  default; undefined: nothing was given. @throws ConfigError a value is wrong */
 export function setPart(command: Command): SpecPart | undefined {
-  const given = Object.entries(command.opts() as Values).filter(
-    ([name]) => command.getOptionValueSource(name) === 'cli',
-  );
+  const given = Object.entries(givenOptions(command));
   const values = Object.fromEntries(given.filter(([, value]) => value !== false));
   makeSpec(values);
   const part: Values = specPart(values);

@@ -29,7 +29,7 @@ import {
 } from '../store/records.ts';
 import { sectionsOf } from '../store/result-rows.ts';
 import { batches, type Rows } from '../store/store.ts';
-import { firstSpot, type Spot, searchLines } from './line-search.ts';
+import { firstSpot, isCount, isSpot, type Spot, searchLines } from './line-search.ts';
 
 /** Bytes of files that one page reads, so that it is answered soon. */
 const bytesMax = 8 << 20;
@@ -242,10 +242,8 @@ function placeOf({ id }: OfCrawl, after: Uint8Array): Place {
 }
 
 function isPlace(crawl: number, place: Place): boolean {
-  const isCount = (value: unknown) => Number.isSafeInteger(value) && Number(value) >= 0;
   if (place.at === 'lines') {
-    const { part, at } = place.spot;
-    return isCount(part) && isCount(at) && isCount(place.listed) && place.listed <= listedMax;
+    return isSpot(place.spot) && isCount(place.listed) && place.listed <= listedMax;
   }
   const { after } = place;
   const isKey = after instanceof Uint8Array && after.length === fingerprintKeyBytes;

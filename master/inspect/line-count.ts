@@ -5,7 +5,9 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
-import { partsOf, type ResultFile } from './line-search.ts';
+import type { FileKey } from '../sinks/files.ts';
+import { partNamesOf } from './line-search.ts';
+import { parsedLine, type ResultLine } from './url-lines.ts';
 
 /** How a line ends a URL: a column of the ledger; `givenUp`: it may have been tried again since. */
 type LineOutcome = 'pages' | 'redirects' | 'others' | 'failed' | 'excluded' | 'givenUp';
@@ -20,7 +22,7 @@ export class LineCounts {
 
   add(text: string): void {
     this.lines++;
-    const line = parsed(text);
+    const line = parsedLine(text);
     if (line === undefined) this.torn++;
     else if (line['skipped'] !== undefined) bump(this.skipped, String(line['skipped']));
     else
@@ -43,8 +45,8 @@ export type OpenParts = {
 
 /** Opens the parts of a result file, so that they can be read whatever becomes of their names.
  *  A part that is not there has no file. */
-export async function openParts(folder: string, file: ResultFile): Promise<OpenParts> {
-  const names = await partsOf(folder, file);
+export async function openParts(folder: string, file: FileKey): Promise<OpenParts> {
+  const names = await partNamesOf(folder, file);
   const parts: { name: string; file: FileHandle | undefined }[] = [];
   for (const name of names) {
     const handle = await open(join(folder, name), 'r').catch((error: NodeJS.ErrnoException) => {
@@ -87,9 +89,7 @@ export async function eachLine(
   return at;
 }
 
-type Line = Readonly<Record<string, unknown>>;
-
-function outcomeOf(line: Line): LineOutcome {
+function outcomeOf(line: ResultLine): LineOutcome {
   const { images, excluded, error, finalUrl, redirectedTo, sitemap } = line;
   if (images !== undefined) return 'pages';
   if (excluded !== undefined) return 'excluded';
@@ -99,15 +99,6 @@ function outcomeOf(line: Line): LineOutcome {
   }
   if (error !== undefined && sitemap === undefined) return 'failed';
   return redirectedTo === undefined ? 'others' : 'redirects';
-}
-
-function parsed(text: string): Line | undefined {
-  try {
-    const line = JSON.parse(text) as Line | null;
-    return typeof line?.['url'] === 'string' ? line : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 function bump(counts: Map<string, number>, name: string): void {

@@ -9,15 +9,24 @@
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
-import { fileNames } from '../sinks/files.ts';
+import { inOrder } from '../sinks/dated-files.ts';
+import { type FileKey, fileNames } from '../sinks/files.ts';
 
 /** The beginning of a line: the number of the part, and a byte of it. */
 export type Spot = { readonly part: number; readonly at: number };
 export const firstSpot: Spot = { part: 0, at: 0 };
 
-export type SearchedFile = 'pages' | 'skipped';
-/** Any of the result files. */
-export type ResultFile = SearchedFile | 'images';
+/** Is it a spot that a cursor may hold? */
+export function isSpot({ part, at }: Spot): boolean {
+  return isCount(part) && isCount(at);
+}
+
+/** Is it a number of things? */
+export function isCount(value: unknown): boolean {
+  return Number.isSafeInteger(value) && Number(value) >= 0;
+}
+
+export type SearchedFile = Exclude<FileKey, 'images'>;
 
 type FoundLine = {
   /** Without its line feed. */
@@ -58,18 +67,13 @@ const chunkBytes = 1 << 20;
 /** No line that the master writes is longer. */
 const lineBytesMax = 64 << 20;
 const lineFeed = 10;
-const datedFiles: Readonly<Record<ResultFile, RegExp>> = {
-  images: /^img_src-\d{8}T\d{6}Z[\w.-]*\.txt$/,
-  pages: /^pages-\d{8}T\d{6}Z[\w.-]*\.jsonl$/,
-  skipped: /^skipped-\d{8}T\d{6}Z[\w.-]*\.jsonl$/,
-};
 
 /** @throws Error of the file system: a file is there and cannot be read */
 export async function searchLines(folder: string, wanted: Wanted): Promise<Search> {
   const { from, bytesMax, linesMax, lastBytes = Number.POSITIVE_INFINITY } = wanted;
   const needle = Buffer.from(wanted.needle);
   const behind = wanted.behind?.map((text) => Buffer.from(text));
-  const parts = await partsOf(folder, wanted.file ?? 'pages');
+  const parts = await partNamesOf(folder, wanted.file ?? 'pages');
   const lines: FoundLine[] = [];
   let { part, at } = from;
   let left = bytesMax;
@@ -109,7 +113,7 @@ export async function lineAt(
   file: SearchedFile,
   { part, at }: Spot,
 ): Promise<string | undefined> {
-  const name = (await partsOf(folder, file))[part];
+  const name = (await partNamesOf(folder, file))[part];
   const handle = name === undefined ? undefined : await opened(join(folder, name));
   if (handle === undefined) return undefined;
   try {
@@ -122,9 +126,9 @@ export async function lineAt(
 }
 
 /** The dated files, and the one that is written, which need not be there. */
-export async function partsOf(folder: string, file: ResultFile): Promise<string[]> {
+export async function partNamesOf(folder: string, file: FileKey): Promise<string[]> {
   const names = await readdir(folder).catch(() => []);
-  return [...names.filter((name) => datedFiles[file].test(name)).sort(), fileNames[file]];
+  return inOrder(names, fileNames[file]);
 }
 
 async function opened(path: string): Promise<FileHandle | undefined> {

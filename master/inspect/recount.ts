@@ -12,11 +12,11 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import type { LedgerCheck, LedgerDifference, LedgerRow } from '../../shared/ledger.ts';
-import type { LookedCrawl, UrlLook } from '../frontier/look/url-look.ts';
+import { type LookedCrawl, skippedListedMax, type UrlLook } from '../frontier/look/url-look.ts';
 import { filesOfPart } from '../sinks/file-rotation.ts';
-import { type FileMarks, filesName, noLengths } from '../sinks/files.ts';
+import { type FileKey, type FileMarks, fileKeys, filesName, noLengths } from '../sinks/files.ts';
 import { lineOf } from '../sinks/result-lines.ts';
-import { partsOf as closedParts } from '../store/parts.ts';
+import { partsOf } from '../store/parts.ts';
 import {
   commitKey,
   crawlKey,
@@ -29,7 +29,7 @@ import {
 import { sectionsOf } from '../store/result-rows.ts';
 import { batches, type ReadableStore, type Snapshot } from '../store/store.ts';
 import { eachLine, LineCounts, type OpenParts, openParts } from './line-count.ts';
-import { partsOf, type ResultFile } from './line-search.ts';
+import { partNamesOf } from './line-search.ts';
 
 const batchRows = 1_000;
 const resultRows = 16;
@@ -37,9 +37,6 @@ const resultRows = 16;
 const triesMax = 5;
 /** Recounts that wait while one is under way. */
 const waitingMax = 16;
-/** Skipped links of each reason that are listed. */
-const listedMax = 1_000;
-const counted = ['pages', 'images', 'skipped'] as const satisfies readonly ResultFile[];
 const lineColumns = ['pages', 'redirects', 'others', 'failed', 'excluded'] as const;
 
 type RecountOptions = {
@@ -51,7 +48,7 @@ type RecountOptions = {
 
 type Taken = {
   readonly snapshot: Snapshot;
-  readonly files: Readonly<Record<ResultFile, OpenParts>>;
+  readonly files: Readonly<Record<FileKey, OpenParts>>;
 };
 
 export class Recount {
@@ -81,7 +78,7 @@ export class Recount {
       return await this.#compare(id, name, { snapshot, files });
     } finally {
       snapshot.close();
-      for (const key of counted) await files[key].close();
+      for (const key of fileKeys) await files[key].close();
     }
   }
 
@@ -92,18 +89,18 @@ export class Recount {
     for (let left = triesMax; ; left--) {
       const before = await namesIn(folder);
       const snapshot = store.snapshot();
-      const files: Partial<Record<ResultFile, OpenParts>> = {};
+      const files: Partial<Record<FileKey, OpenParts>> = {};
       try {
-        for (const key of counted) files[key] = await openParts(folder, key);
+        for (const key of fileKeys) files[key] = await openParts(folder, key);
       } catch (error) {
         snapshot.close();
-        for (const key of counted) await files[key]?.close();
+        for (const key of fileKeys) await files[key]?.close();
         throw new ConfigError(`cannot read the results in ${folder}`, error);
       }
       const isSame = before === (await namesIn(folder));
       if (isSame || left <= 1) return { snapshot, files: files as Taken['files'] };
       snapshot.close();
-      for (const key of counted) await files[key]?.close();
+      for (const key of fileKeys) await files[key]?.close();
     }
   }
 
@@ -119,7 +116,7 @@ export class Recount {
     const marks = (mark ?? noLengths) as FileMarks;
     const counts = new LineCounts();
     const missing: string[] = [];
-    for (const key of counted) {
+    for (const key of fileKeys) {
       for (const text of await countFile(files[key], marks[key], key, counts)) missing.push(text);
     }
     await countWaiting(snapshot, id, commit, counts);
@@ -146,9 +143,9 @@ function movedParts(
   snapshot: Snapshot,
   crawl: number,
   files: Taken['files'],
-): Map<ResultFile, string[]> {
-  const moved = new Map<ResultFile, string[]>();
-  for (const { part, date } of closedParts(snapshot, crawl, filesName)) {
+): Map<FileKey, string[]> {
+  const moved = new Map<FileKey, string[]>();
+  for (const { part, date } of partsOf(snapshot, crawl, filesName)) {
     for (const { key, name } of filesOfPart(part, date)) {
       const isThere = files[key].parts.some((one) => one.name === name && one.file !== undefined);
       if (!isThere) moved.set(key, [...(moved.get(key) ?? []), name]);
@@ -163,7 +160,7 @@ function differences(
   lines: LineCounts,
   rows: { readonly tasks: ReadonlyMap<number, number>; readonly buried: number },
   ledger: readonly LedgerRow[],
-  moved: ReadonlyMap<ResultFile, unknown>,
+  moved: ReadonlyMap<FileKey, unknown>,
 ): LedgerDifference[] {
   const differs: LedgerDifference[] = [];
   const compare = (what: string, said: number, found: number) => {
@@ -195,7 +192,7 @@ function differences(
   if (moved.has('skipped')) return differs;
   for (const [reason, count = 0] of Object.entries(counters.skipped)) {
     const listed = lines.skipped.get(reason) ?? 0;
-    compare(`skipped links listed: ${reason}`, Math.min(count, listedMax), listed);
+    compare(`skipped links listed: ${reason}`, Math.min(count, skippedListedMax), listed);
   }
   return differs;
 }
@@ -204,7 +201,7 @@ function differences(
 async function countFile(
   { parts }: OpenParts,
   bytes: number,
-  key: ResultFile,
+  key: FileKey,
   counts: LineCounts,
 ): Promise<string[]> {
   const missing: string[] = [];
@@ -271,6 +268,6 @@ async function countKeys(snapshot: Snapshot, table: 'buried', crawl: number): Pr
 
 async function namesIn(folder: string): Promise<string> {
   const names: string[] = [];
-  for (const key of counted) names.push(...(await partsOf(folder, key)));
+  for (const key of fileKeys) names.push(...(await partNamesOf(folder, key)));
   return names.join();
 }

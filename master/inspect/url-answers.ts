@@ -20,7 +20,7 @@ import { canonicalUrl } from '../../shared/url.ts';
 import type { LookedCrawl, SeenAs, UrlLook } from '../frontier/look/url-look.ts';
 import { crawlKey, decodeBuried, decodeTask, taskKeyBytes } from '../store/records.ts';
 import type { Rows } from '../store/store.ts';
-import type { SearchedFile } from './line-search.ts';
+import { isCount, isSpot, type SearchedFile } from './line-search.ts';
 import { searchTasks } from './task-search.ts';
 import { FateWriter } from './url-fates.ts';
 import { type LinesPlace, lineRoles, linesStart, searchUrl, type UrlLines } from './url-lines.ts';
@@ -170,14 +170,8 @@ function isPlace(crawl: number, { round, tasks, open, lines }: Place): boolean {
   const spots = Object.values(lines.found).map(({ spot }) => spot);
   const roles: readonly string[] = lineRoles;
   if (!Object.keys(lines.found).every((role) => roles.includes(role))) return false;
-  return [lines.pages, lines.skipped, ...spots].every(
-    ({ part, at }) => isCount(part) && isCount(at),
-  );
+  return [lines.pages, lines.skipped, ...spots].every(isSpot);
 }
 
 /** A URL is a page and a sitemap at most. */
 const openMax = 2;
-
-function isCount(value: unknown): boolean {
-  return Number.isSafeInteger(value) && Number(value) >= 0;
-}

@@ -4,12 +4,12 @@
  * up.
  */
 import { amount } from '../../shared/amount.ts';
-import type { UrlFate } from '../../shared/protocol.ts';
+import { errorText, type UrlFate } from '../../shared/protocol.ts';
 import {
-  errorText,
   isSkipReason,
   type LookedCrawl,
   type SeenAs,
+  skippedCountedMax,
   type UrlLook,
 } from '../frontier/look/url-look.ts';
 import type { BuriedRecord } from '../store/records.ts';
@@ -19,8 +19,6 @@ import type { ResultLine, UrlLines } from './url-lines.ts';
 const lineCharsMax = 64 << 10;
 /** What leaves a URL out by a rule of its host, which may change. */
 const rulesOfHosts: readonly string[] = ['robots'];
-/** Beyond this number skipped links are not all on record. */
-const countedMax = 100_000;
 
 type Found = { readonly lines: UrlLines; readonly isMissing: boolean };
 type Line = { readonly line: ResultLine; readonly text: string };
@@ -184,7 +182,7 @@ export class FateWriter {
       fate.text.push('pages that are not fetched yet may still lead to it');
     }
     const { depth = 0 } = crawl.counters.skipped;
-    if (now === undefined && depth > countedMax) {
+    if (now === undefined && depth > skippedCountedMax) {
       fate.text.push(`or only links deeper than --max-depth ${crawl.spec.maxDepth} do`);
     }
     return fate;

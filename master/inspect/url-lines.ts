@@ -101,7 +101,7 @@ export async function searchUrl(
     const { spot } = found[role] ?? {};
     const file = role === 'skipped' ? 'skipped' : 'pages';
     const text = texts[role] ?? (spot && (await lineAt(folder, file, spot)));
-    const line = text === undefined ? undefined : parsed(text);
+    const line = text === undefined ? undefined : parsedLine(text);
     if (text !== undefined && line !== undefined) lines[role] = { line, text };
   }
   return { isEnd: true, lines, isMissing: Object.values(isMissing).includes(true) };
@@ -166,7 +166,7 @@ function recordedOf(store: Rows, crawl: number): Record<SearchedFile | 'commit',
 }
 
 function roleOf(url: string, text: string): LineRole | undefined {
-  const line = parsed(text);
+  const line = parsedLine(text);
   if (line === undefined) return undefined;
   if (line.url === url) {
     if (line['skipped'] !== undefined) return 'skipped';
@@ -177,11 +177,12 @@ function roleOf(url: string, text: string): LineRole | undefined {
   return line.canonical === url ? 'canonical' : undefined;
 }
 
-function parsed(text: string): ResultLine | undefined {
+/** Returns undefined for what is no line of a master. */
+export function parsedLine(text: string): ResultLine | undefined {
   try {
     const line = JSON.parse(text) as ResultLine | null;
     return typeof line?.url === 'string' ? line : undefined;
   } catch {
-    return undefined; // not of a master
+    return undefined;
   }
 }

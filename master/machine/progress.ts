@@ -172,6 +172,11 @@ export function number(value: number): string {
   return value.toLocaleString('en-US');
 }
 
+/** `1 URL waits` */
+export function waitText(count: number): string {
+  return `${amount(count, 'URL')} ${count === 1 ? 'waits' : 'wait'}`;
+}
+
 export function duration(ms: number): string {
   const seconds = ms / 1000;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;

@@ -122,8 +122,8 @@ function refuseMissing(missing: readonly string[], outFolder: string): void {
   const more = missing.length > 1 ? ` (and ${missing.length - 1} more)` : '';
   throw new ConfigError(
     `no results are at ${outFolder} as the store has them on record: ${first}${more}; name their ` +
-      'folder with --out (packed files must be unpacked there), or give --without-results: what they list may then be fetched and ' +
-      'written again',
+      'folder with --out (packed files must be unpacked there), or give --without-results: ' +
+      'what they list may then be fetched and written again',
   );
 }
 

@@ -3,7 +3,7 @@ import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from
 import { join } from 'node:path';
 import { decodeValue } from '../../shared/frame.ts';
 import type { WrittenLine } from '../frontier/kinds/kind.ts';
-import { datedName, isDated } from '../sinks/dated-files.ts';
+import { datedName, inOrder, isDated } from '../sinks/dated-files.ts';
 import { filesOfPart } from '../sinks/file-rotation.ts';
 import { fileNames, filesName, type Lengths, noLengths } from '../sinks/files.ts';
 import { valuesOf } from '../sinks/result-lines.ts';
@@ -39,7 +39,7 @@ export function readWritten(folder: string, { onLine, onImage }: Written): void 
 /** A result file, and those that were closed under a date. */
 function filesIn(folder: string, name: string): string[] {
   const names = existsSync(folder) ? readdirSync(folder) : [];
-  return [...names.filter((one) => isDated(one, name)), name].map((one) => join(folder, one));
+  return inOrder(names, name).map((one) => join(folder, one));
 }
 
 /** What it is still to write: a row of the result queue, in that format of the store. */
@@ -104,8 +104,12 @@ export function missingFiles(
     const found = existsSync(dated) ? dated : path;
     const size = statSync(found, { throwIfNoEntry: false })?.size;
     if (length === undefined ? size !== undefined : (size ?? 0) >= length) return [];
-    return [size === undefined ? path : `${path} (${size} bytes of ${length})`];
+    return [lackText(path, size, length)];
   });
+}
+
+function lackText(path: string, size: number | undefined, length: number | undefined): string {
+  return size === undefined ? path : `${path} (${size} bytes of ${length})`;
 }
 
 /** Those of the closed files that are not there, or shorter. Skipped links need not be read. */
@@ -114,8 +118,7 @@ export function missingParts(folder: string, files: readonly RecordedFile[]): st
   return wanted.flatMap(({ name, length }) => {
     const path = join(folder, name);
     const size = statSync(path, { throwIfNoEntry: false })?.size;
-    if (size !== undefined && size >= length) return [];
-    return [size === undefined ? path : `${path} (${size} bytes of ${length})`];
+    return size !== undefined && size >= length ? [] : [lackText(path, size, length)];
   });
 }
 

@@ -3,10 +3,9 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
-import { openLmdbStore } from '../../master/store/lmdb.ts';
-import { crawlKey, decodeCrawl, encodeCrawl } from '../../master/store/records.ts';
 import { Cluster } from '../support/cluster.ts';
 import { httpServer } from '../support/http-server.ts';
+import { intendRename } from '../support/stored-crawl.ts';
 
 const timeout = 60_000;
 type Failed = { crawl: string; url: string; kind: string; status?: number; attempts: number };
@@ -25,15 +24,6 @@ async function brokenSite(t: TestContext, count: number): Promise<string> {
     }
   });
   return `http://127.0.0.1:${port}`;
-}
-
-/** What a master leaves that is killed after the intent of a renaming was on the disk. */
-async function intend(cluster: Cluster, to: string): Promise<void> {
-  const store = await openLmdbStore(join(cluster.data, 'store'));
-  const record = decodeCrawl(store.get('crawls', crawlKey(1)) ?? Buffer.alloc(0));
-  const value = encodeCrawl({ ...record, renaming: to });
-  await store.commit([{ table: 'crawls', key: crawlKey(1), value }]);
-  await store.close();
 }
 
 /** Runs `failed` where no master is named; returns its output. */
@@ -77,7 +67,7 @@ describe('failed', { concurrency: 2 }, () => {
     await master.kill('SIGKILL');
     assert.deepEqual((await failed(cluster, 'broken', ...folders)).trim().split('\n'), running);
     // The crash came while the crawl was renamed: its folder has the new name already.
-    await intend(cluster, 'mended');
+    await intendRename(cluster, 'mended');
     renameSync(join(cluster.out, 'broken'), join(cluster.out, 'mended'));
     assert.deepEqual((await failed(cluster, 'broken', ...folders)).trim().split('\n'), running);
     renameSync(join(cluster.out, 'mended'), join(cluster.out, 'broken'));

@@ -3,23 +3,12 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { openLmdbStore } from '../../master/store/lmdb.ts';
-import { crawlKey, decodeCrawl, encodeCrawl } from '../../master/store/records.ts';
-import type { Cluster } from '../support/cluster.ts';
 import { assertExact } from '../support/exact.ts';
 import { assertStops, fileIn, keptOf, started } from '../support/held.ts';
 import { assertLeaves } from '../support/parts.ts';
+import { intendRename } from '../support/stored-crawl.ts';
 
 const timeout = 90_000;
-
-/** What a master leaves that is killed after the intent of a renaming was on the disk. */
-async function intend(cluster: Cluster, to: string): Promise<void> {
-  const store = await openLmdbStore(join(cluster.data, 'store'));
-  const record = decodeCrawl(store.get('crawls', crawlKey(1)) ?? Buffer.alloc(0));
-  const value = encodeCrawl({ ...record, renaming: to });
-  await store.commit([{ table: 'crawls', key: crawlKey(1), value }]);
-  await store.close();
-}
 
 test('a running crawl is renamed again and again, and its files are exact', {
   timeout,
@@ -71,17 +60,17 @@ test('kill -9 between folder and store: both have one name after the next start'
   await slave.kill('SIGKILL');
   const [was, now] = [join(cluster.out, 'default'), join(cluster.out, 'monday')];
   // The folder has not moved yet.
-  await intend(cluster, 'monday');
+  await intendRename(cluster, 'monday');
   await assertStops(await cluster.master([]));
   assert.deepEqual([existsSync(was), existsSync(now)], [false, true]);
   // It has moved, and the store does not know.
-  await intend(cluster, 'default');
+  await intendRename(cluster, 'default');
   renameSync(now, was);
   const next = await cluster.master([]);
   assert.equal((await cluster.status('default')).state, 'running');
   await assertStops(next);
   // Somebody has made a folder of that name in between.
-  await intend(cluster, 'monday');
+  await intendRename(cluster, 'monday');
   mkdirSync(now);
   writeFileSync(join(now, 'notes.txt'), 'mine');
   const last = await cluster.master(['--exit-when-done']);

@@ -23,11 +23,13 @@ import {
   cursorKey,
   decodeCrawl,
   decodeCursor,
+  encodeCrawl,
   secretKey,
 } from '../../master/store/records.ts';
 import type { Store } from '../../master/store/store.ts';
 import { upgrade } from '../../master/store/upgrade.ts';
 import { randomOf } from '../../selftest/site.ts';
+import type { Cluster } from './cluster.ts';
 import { FakeSlave } from './fake-slave.ts';
 import { reportOf, specOf } from './world.ts';
 
@@ -255,4 +257,13 @@ function differences(what: string, found: readonly string[], truth: readonly str
     ...found.filter((item) => !isTrue.has(item)).map((item) => `extra ${what} ${item}`),
     ...found.filter((item, i) => found.indexOf(item) !== i).map((item) => `twice ${what} ${item}`),
   ];
+}
+
+/** What a master leaves that is killed after the intent of a renaming was on the disk. */
+export async function intendRename(cluster: Cluster, to: string): Promise<void> {
+  const store = await openLmdbStore(join(cluster.data, 'store'));
+  const record = decodeCrawl(store.get('crawls', crawlKey(1)) ?? Buffer.alloc(0));
+  const value = encodeCrawl({ ...record, renaming: to });
+  await store.commit([{ table: 'crawls', key: crawlKey(1), value }]);
+  await store.close();
 }

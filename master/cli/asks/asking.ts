@@ -16,6 +16,13 @@ export type AskMaker = {
   common(values: Values): Common;
 };
 
+/** The options that were given on the command line: not by a variable, and not by default. */
+export function givenOptions(command: Command): Values {
+  const values: Values = command.opts();
+  const isGiven = ([name]: [string, unknown]) => command.getOptionValueSource(name) === 'cli';
+  return Object.fromEntries(Object.entries(values).filter(isGiven));
+}
+
 /** Connects to the master. @throws ConfigError · AuthError */
 export type Join = () => Promise<MasterClient>;
 

@@ -1,8 +1,8 @@
 /** `set`: changes options of a crawl that is there. */
-import { amount } from '../../../shared/amount.ts';
 import type { MasterClient } from '../../../shared/client.ts';
 import { ConfigError } from '../../../shared/errors.ts';
 import type { Replies, SkipReason } from '../../../shared/protocol.ts';
+import { number, waitText } from '../../machine/progress.ts';
 import { crawlName, type SpecPart } from '../crawl-options.ts';
 import { changeText, setFlags, setPart } from '../set-options.ts';
 import type { Answer, AskMaker, Command, Values } from './asking.ts';
@@ -50,7 +50,7 @@ function textOf(crawl: string, answer: Reply): string {
   const { changed, waiting, reopened, narrower, full, state } = answer;
   if (changed.length === 0) return `crawl ${crawl} has these options already`;
   const lines = [`crawl ${crawl}: ${changed.map(changeText).join(', ')}`];
-  const wait = `${amount(waiting, 'URL')} ${waiting === 1 ? 'waits' : 'wait'}`;
+  const wait = waitText(waiting);
   if (reopened) lines.push(`it had ended, and goes on: ${wait}`);
   else if (full) lines.push('it has as many pages already, so it ends');
   else if (state === 'finished') {
@@ -68,7 +68,7 @@ function textOf(crawl: string, answer: Reply): string {
 function skippedText(crawl: string, { skipped = {} }: Reply): string[] {
   const counts = Object.entries(skipped) as [SkipReason, number][];
   if (counts.length === 0) return [];
-  const listed = counts.map(([reason, count]) => `${count.toLocaleString('en-US')} as ${reason}`);
+  const listed = counts.map(([reason, count]) => `${number(count)} as ${reason}`);
   return [
     `links of pages that are done are not found again; skipped so far: ${listed.join(', ')}`,
     `to find those, too, crawl again: recrawl ${crawl} --as NEW --refetch`,

@@ -14,8 +14,9 @@ import { type Finding, skipRecord } from './result-records.ts';
 export type FoundAt = { readonly from: string; readonly depth: number; readonly at: number };
 
 const mark = 0x5c1bbed1;
-const countedMax = 100_000;
-const listedMax = 1_000;
+/** Of each reason: links that are counted exactly, and that are listed. */
+export const countedMax = 100_000;
+export const listedMax = 1_000;
 
 export class SkippedLinks {
   readonly #crawl: Crawl;
@@ -63,12 +64,16 @@ export class SkippedLinks {
 
   /** Good until the next call. */
   #mark(words: Uint32Array, at: number): Uint32Array {
-    for (let i = 0; i < fingerprintWords; i++) this.#marked[i] = (words[at + i] ?? 0) ^ mark;
-    return this.#marked;
+    return skipMarked(words, at, this.#marked);
   }
 }
 
-/** The fingerprint under which a skipped link is kept. */
-export function skipMarked(words: Uint32Array): Uint32Array {
-  return words.map((word) => word ^ mark);
+/** The fingerprint under which a skipped link is kept, in `into`. */
+export function skipMarked(
+  words: Uint32Array,
+  at: number,
+  into = new Uint32Array(fingerprintWords),
+): Uint32Array {
+  for (let i = 0; i < fingerprintWords; i++) into[i] = (words[at + i] ?? 0) ^ mark;
+  return into;
 }

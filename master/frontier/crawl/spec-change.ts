@@ -8,6 +8,8 @@ import { isDeepStrictEqual } from 'node:util';
 import {
   type CrawlSpec,
   crawlSpecSchema,
+  type FixedField,
+  isFixedField,
   type TrapLimits,
   trapLimitsSchema,
   trapRules,
@@ -30,7 +32,7 @@ export type SpecChange = {
 };
 
 /** Options of a crawl that cannot change: their flags, and why. */
-const fixed: Readonly<Record<string, readonly [flag: string, why: string]>> = {
+const fixed: Readonly<Record<FixedField, readonly [flag: string, why: string]>> = {
   order: ['--order', 'the URLs that wait have their places by it'],
   canonical: ['--canonical', 'the pages that are done have their names by it'],
   urlsExpected: ['--urls-expected', 'it sized the filter, which grows by itself if there are more'],
@@ -89,13 +91,12 @@ export function changeOf(kept: CrawlSpec, part: PartialSpec, isNew = false): Spe
   const spec = wholeSpec(base, given);
   const changed = changedFields(before, spec);
   for (const { field } of isNew ? [] : changed) {
-    const [flag, why] = fixed[field] ?? [];
-    if (flag !== undefined) {
-      throw new CommandError(
-        'E_BAD_REQUEST',
-        `${flag} cannot change: ${why}; crawl again with another one: recrawl … --as NEW ${flag} …`,
-      );
-    }
+    if (!isFixedField(field)) continue;
+    const [flag, why] = fixed[field];
+    throw new CommandError(
+      'E_BAD_REQUEST',
+      `${flag} cannot change: ${why}; crawl again with another one: recrawl … --as NEW ${flag} …`,
+    );
   }
   return { spec, changed, wider: widened(before, spec), isNarrower: isNarrower(before, spec) };
 }

@@ -72,11 +72,8 @@ export class Traps {
   /** Returns the rule that excludes a URL, found `depth` links away from a seed, by the number of
    *  its kind; undefined: none, and the URL is counted. */
   count(url: URL, depth: number): TrapRule | undefined {
-    return isMany(url)
-      ? this.#count('queries', manyKind(url))
-      : depth > calendarAt
-        ? this.#count('similar', similarKind(url, depth))
-        : undefined;
+    if (isMany(url)) return this.#count('queries', manyKind(url));
+    return depth > calendarAt ? this.#count('similar', similarKind(url, depth)) : undefined;
   }
 
   /** The same for a URL that is not counted. */

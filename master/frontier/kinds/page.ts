@@ -5,6 +5,7 @@
  * Source: PROTOCOL.md [T-5] [T-15] [T-19].
  */
 import { hostLiteralAddress } from '../../../shared/address.ts';
+import { errorText } from '../../../shared/protocol.ts';
 import type { FetchErrorBody, Result } from '../../../shared/requests.ts';
 import { parseCanonical } from '../../../shared/url.ts';
 import { pageKind } from '../../store/records.ts';
@@ -86,7 +87,7 @@ export const page: ReportedKind = {
 
   fail(batch, task, { error, attempts, slave, at }) {
     batch.bury(task, error, attempts);
-    if (task.depth === 0) batch.faultSeed(task, messageOf(error));
+    if (task.depth === 0) batch.faultSeed(task, failedText(error));
     batch.write(failureRecord({ task, from: batch.fromOf(task), error, attempts, slave, at }));
     batch.remove(task);
   },
@@ -122,7 +123,7 @@ function judgeSeed(
   if (redirectedTo !== undefined) {
     const why = followSeed(batch, task, redirectedTo);
     if (why !== undefined) batch.faultSeed(task, `redirects to ${redirectedTo}, ${why}`);
-  } else if (error !== undefined) batch.faultSeed(task, messageOf(error));
+  } else if (error !== undefined) batch.faultSeed(task, failedText(error));
   else if (excluded === 'noindex') batch.faultSeed(task, 'says noindex, see --obey');
   else if (!isPage(result)) batch.faultSeed(task, `is ${type ?? 'without a type'}, not a page`);
 }
@@ -145,8 +146,8 @@ function followSeed(batch: CommitBatch, task: Task, target: string): string | un
   return undefined;
 }
 
-function messageOf({ kind, message }: FetchErrorBody): string {
-  return `failed (${message === '' ? kind : `${kind}: ${message}`})`;
+function failedText(error: FetchErrorBody): string {
+  return `failed (${errorText(error)})`;
 }
 
 /** A page's final URL, where it differs from the task's: true when it is new and now taken, so that

@@ -7,8 +7,13 @@
 
 import { AddressPolicy, hostLiteralAddress } from '../../../shared/address.ts';
 import { amount } from '../../../shared/amount.ts';
-import { productToken, trapRules } from '../../../shared/crawl.ts';
-import type { SkipReason, TrapRule, UrlRule } from '../../../shared/protocol.ts';
+import { productToken } from '../../../shared/crawl.ts';
+import {
+  type SkipReason,
+  skipReasons,
+  type TrapRule,
+  type UrlRule,
+} from '../../../shared/protocol.ts';
 import { hostKeyOf } from '../../../shared/url.ts';
 import type { RobotsRecord } from '../../store/records.ts';
 import type { Crawl } from '../crawl/crawl.ts';
@@ -98,7 +103,7 @@ export function skipped(reason: SkipReason, crawl: Crawl, url: URL): Judgement {
 
 /** Is this a reason for which links are skipped? */
 export function isSkipReason(reason: unknown): reason is SkipReason {
-  const reasons: readonly unknown[] = ['host', 'include', 'exclude', 'depth', ...trapRules];
+  const reasons: readonly unknown[] = skipReasons;
   return reasons.includes(reason);
 }
 

@@ -6,16 +6,14 @@
  */
 import assert from 'node:assert/strict';
 import { amount } from '../../../shared/amount.ts';
-import type { HostRow, UrlFate } from '../../../shared/protocol.ts';
+import { errorText, type HostRow, type UrlFate } from '../../../shared/protocol.ts';
 import { hostKeyOf } from '../../../shared/url.ts';
 import { clockMs } from '../../machine/clock.ts';
 import { duration } from '../../machine/progress.ts';
 import {
   type CrawlRecord,
-  decodeBreaker,
   decodeFault,
   decodeHostSetting,
-  decodePace,
   decodeRobots,
   fingerprintKey,
   hostBytes,
@@ -38,11 +36,17 @@ import { Fingerprinter, fingerprintBytes } from '../filter/fingerprint.ts';
 import { RecentTable } from '../filter/recent.ts';
 import { imageName, pageName } from '../filter/seen-names.ts';
 import { kindOf, namesOfKinds } from '../kinds/kinds.ts';
+import type { HostSetting } from '../politeness/host.ts';
 import { hostRowOf, parkedRowOf } from '../politeness/host-row.ts';
 import type { Politeness } from '../politeness/politeness.ts';
+import { keptOfHost } from '../politeness/records.ts';
 import { type Judgement, judgeFetch, judgeLink, skipped } from './judge.ts';
 import { waitsOf } from './waits.ts';
 
+export {
+  countedMax as skippedCountedMax,
+  listedMax as skippedListedMax,
+} from '../commit/skipped.ts';
 export { isSkipReason } from './judge.ts';
 
 /** A crawl, as those see it who look at its URLs. */
@@ -109,7 +113,7 @@ export class UrlLook {
     const words = this.#words(crawl, url.href);
     const has = (name: string) => this.#hasSeen(crawl, name);
     const { page, sitemap } = namesOfKinds(url.href);
-    const marked = fingerprintKey(crawl.id, skipMarked(words), 0);
+    const marked = fingerprintKey(crawl.id, skipMarked(words, 0), 0);
     return {
       page: has(page),
       sitemap: has(sitemap),
@@ -185,8 +189,7 @@ export class UrlLook {
     const key = hostKeyOf(url);
     const value = this.#store.get('robots', this.#hashOf(key));
     const robots = value && decodeRobots(value, clockMs());
-    const setting = this.#store.get('meta', hostSettingKey(key));
-    const isBlocked = setting !== undefined && decodeHostSetting(setting).blocked === true;
+    const isBlocked = this.#settingOf(key)?.blocked === true;
     return judgeFetch(crawl, url, { robots, isBlocked });
   }
 
@@ -250,21 +253,17 @@ export class UrlLook {
       return hostRowOf(host, crawl.id, nameOf, now);
     }
     const hash = this.#hashOf(key);
-    const [robots, breaker, pace] = (['robots', 'breakers', 'paces'] as const).map((table) =>
-      this.#store.get(table, hash),
-    );
-    const setting = this.#store.get('meta', hostSettingKey(key));
-    const kept = {
-      robots: robots && decodeRobots(robots, now).record,
-      breaker: breaker && decodeBreaker(breaker, now),
-      pace: pace && decodePace(pace, now),
-      setting: setting && decodeHostSetting(setting),
-    };
+    const kept = { ...keptOfHost(this.#store, hash, now), setting: this.#settingOf(key) };
     const row = parkedRowOf(
       { key, crawl: crawl.name, waiting: { count: 0, isMore: true }, kept },
       now,
     );
     return crawl.spec.ignoreRobots || row.robots ? row : { ...row, robots: { state: 'unknown' } };
+  }
+
+  #settingOf(hostKey: string): HostSetting | undefined {
+    const value = this.#store.get('meta', hostSettingKey(hostKey));
+    return value && decodeHostSetting(value);
   }
 
   #hasSeen(crawl: LookedCrawl, name: string): boolean {
@@ -279,10 +278,6 @@ export class UrlLook {
     const secret = this.#store.get('meta', secretKey) ?? Buffer.alloc(fingerprintBytes);
     return Buffer.from(this.#fingerprinter.one(secret, hostKey).buffer, 0, hostBytes);
   }
-}
-
-export function errorText({ kind, message }: { kind: string; message: string }): string {
-  return message === '' ? kind : `${kind}: ${message}`;
 }
 
 function stateOf(state: 'waiting' | 'leased' | 'committing' | undefined): UrlFate['state'] {

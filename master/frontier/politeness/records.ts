@@ -41,6 +41,24 @@ const needed = {
 } as const;
 const sweptTables = Object.keys(needed) as (keyof typeof needed)[];
 
+type KeptOfHost = {
+  readonly robots?: RobotsRecord | undefined;
+  readonly breaker?: BreakerRecord | undefined;
+  readonly pace?: PaceRecord | undefined;
+};
+
+/** What is on record of a host, and of a group that is this host alone. */
+export function keptOfHost(store: Pick<Store, 'get'>, hash: Buffer, now: number): KeptOfHost {
+  const [robots, breaker, pace] = (['robots', 'breakers', 'paces'] as const).map((table) =>
+    store.get(table, hash),
+  );
+  return {
+    robots: robots && decodeRobots(robots, now).record,
+    breaker: breaker && decodeBreaker(breaker, now),
+    pace: pace && decodePace(pace, now),
+  };
+}
+
 export class HostRecords {
   readonly #store: Store;
   /** The last row that `sweep` has checked, and its table. */
@@ -97,20 +115,8 @@ export class HostRecords {
   }
 
   /** What is on record of a host, and of a group that is this host alone. */
-  look(hash: Buffer): {
-    readonly robots?: RobotsRecord | undefined;
-    readonly breaker?: BreakerRecord | undefined;
-    readonly pace?: PaceRecord | undefined;
-  } {
-    const now = clockMs();
-    const [robots, breaker, pace] = (['robots', 'breakers', 'paces'] as const).map((table) =>
-      this.#store.get(table, hash),
-    );
-    return {
-      robots: robots && decodeRobots(robots, now).record,
-      breaker: breaker && decodeBreaker(breaker, now),
-      pace: pace && decodePace(pace, now),
-    };
+  look(hash: Buffer): KeptOfHost {
+    return keptOfHost(this.#store, hash, clockMs());
   }
 
   /** Lets a host that is not in memory be asked at once. Resolves when it is on the disk. */
