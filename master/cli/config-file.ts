@@ -25,7 +25,9 @@ function setOption(command: Command, path: string, name: string, value: unknown)
   try {
     command.setOptionValueWithSource(key, optionValue(option, value), 'config');
   } catch (error) {
-    throw new ConfigError(`${path}: ${name}: ${messageOf(error)}`, error);
+    const why = messageOf(error);
+    const what = why.startsWith('must be') ? `"${name}" ${why}` : `${name}: ${why}`;
+    throw new ConfigError(`${path}: ${what}`, error);
   }
 }
 

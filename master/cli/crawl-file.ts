@@ -3,7 +3,7 @@
  * items, in YAML or JSON. What is wrong with it is said with its line and its key.
  * Source: docs/rules.md.
  */
-import type { Option } from 'commander';
+import type { Command, Option } from 'commander';
 import type * as z from 'zod';
 import { type CrawlSpec, crawlNameSchema } from '../../shared/crawl.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
@@ -19,6 +19,8 @@ export type CrawlFile = {
   readonly seeds: readonly string[];
   readonly spec: CrawlSpec;
   readonly items: ItemRules;
+  /** The values of its options, by the attributes of their flags. */
+  readonly values: Readonly<Record<string, unknown>>;
   /** The options that it sets, as they stand there. */
   readonly options: readonly (readonly [name: string, value: unknown])[];
   lineOf(path: readonly PropertyKey[]): number;
@@ -45,23 +47,58 @@ export function readCrawlFile(path: string): CrawlFile {
   const settings = value as Record<string, unknown>;
   const { crawl = 'default', seeds = [], items = {} } = settings;
   const options = Object.entries(settings).filter(([key]) => !ownKeys.includes(key));
-  const spec = specOf(options, fault);
+  const { spec, values } = specOf(options, fault);
   if (!crawlNameSchema.safeParse(crawl).success) {
     throw fault(['crawl'], crawlNameSchema.safeParse(crawl).error?.issues[0]?.message ?? '');
   }
   const parsed = itemsSchema.safeParse(items);
   if (!parsed.success) throw faultOf(parsed.error.issues, items, fault);
   return {
-    ...{ path, crawl: String(crawl), spec, options },
+    ...{ path, crawl: String(crawl), spec, values, options },
     seeds: [...seedsOf(seeds, fault)],
     items: parsed.data,
     lineOf: (at) => file.lineOf(at),
   };
 }
 
+/**
+ * A crawl file among the arguments of a command stands for its seeds, and for the options that the
+ * command line leaves open. Returns the seeds. `source`: where its options count as coming from;
+ * flags, and with `config` variables, too, come before them.
+ * @throws ConfigError
+ */
+export function withCrawlFile(
+  command: Command,
+  args: readonly string[],
+  source: 'config' | 'cli',
+): readonly string[] {
+  const paths = args.filter(isCrawlFile);
+  const [path] = paths;
+  if (path === undefined) return args;
+  if (paths.length > 1) throw new ConfigError(`${paths.join(' and ')}: give one crawl file`);
+  const { crawl, seeds, values, items } = readCrawlFile(path);
+  if (Object.keys(items).length > 0) {
+    throw new ConfigError(
+      `${path} has items, which a crawl does not evaluate yet: try them with ` +
+        `node master.js try ${path} URL, and leave them out to crawl`,
+    );
+  }
+  const set = (name: string, value: unknown) => {
+    const given = command.getOptionValueSource(name);
+    if (given === 'cli' || (given === 'env' && source === 'config')) return;
+    command.setOptionValueWithSource(name, value, source);
+  };
+  for (const [name, value] of Object.entries(values)) set(name, value);
+  set('crawl', crawl);
+  return [...args.filter((arg) => arg !== path), ...seeds];
+}
+
 type Fault = (at: readonly PropertyKey[], why: string) => ConfigError;
 
-function specOf(options: readonly (readonly [string, unknown])[], fault: Fault): CrawlSpec {
+function specOf(
+  options: readonly (readonly [string, unknown])[],
+  fault: Fault,
+): { spec: CrawlSpec; values: Record<string, unknown> } {
   const flags = new Map(specFlags().map((option) => [option.long?.slice(2) ?? '', option]));
   const values: Record<string, unknown> = {};
   for (const [name, value] of options) {
@@ -76,7 +113,7 @@ function specOf(options: readonly (readonly [string, unknown])[], fault: Fault):
   try {
     const spec = makeSpec(values);
     refusePatterns(spec);
-    return spec;
+    return { spec, values };
   } catch (error) {
     const message = messageOf(error);
     const [, name = ''] = /^--([a-z-]+):? /.exec(message) ?? [];

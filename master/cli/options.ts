@@ -58,7 +58,10 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
       'Orbweaver master: keeps the queues, hands out tasks to slaves and writes the results.',
     )
     .version(version)
-    .argument('[seed...]', 'URLs to start from; without any, the master waits for seeds from `add`')
+    .argument(
+      '[seed...]',
+      'URLs to start from, or a crawl file (YAML or JSON); without any, the master waits for `add`',
+    )
     .enablePositionalOptions();
   for (const option of allServeFlags()) program.addOption(option);
   program.action((seeds: string[]) => {
