@@ -62,7 +62,7 @@ export async function tryOut(options: TryOptions, print: (line: string) => void)
     const problems = await trial.check(file.items);
     if (problems.length > 0) {
       const lines = problems.map(({ path, message }) => placed(file, ['items', ...path], message));
-      throw new ConfigError(lines.join('\n'));
+      throw new ConfigError(lines.join('; '));
     }
     const warnings = oddities(file.items).map(({ path, message }) =>
       placed(file, ['items', ...path], message),

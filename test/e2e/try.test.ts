@@ -80,7 +80,7 @@ describe('check and try', { concurrency: 2 }, () => {
       ['maxdepth: 2\n', /f\.yaml:1: maxdepth: there is no such key; did you mean max-depth\?/],
       [
         'items:\n  p:\n    fields:\n      a: "a["\n      b: "//a["\n',
-        /f\.yaml:4: items\.p\.fields\.a: is not a CSS.*\n.*:5: items\.p\.fields\.b: is not valid XPath/,
+        /f\.yaml:4: items\.p\.fields\.a: is not a CSS.*; f\.yaml:5: items\.p\.fields\.b: is not valid/,
       ],
     ];
     const cluster = new Cluster(t);
