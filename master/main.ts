@@ -1,5 +1,6 @@
 /** `node master.js`: serves, sends a request to a running master, or runs the selftest. */
 import { runMain } from '../shared/cli.ts';
+import { exitCodes } from '../shared/errors.ts';
 import { onSuspend } from '../shared/suspension.ts';
 import { variableWarnings } from '../shared/variables.ts';
 import { visible } from '../shared/visible.ts';
@@ -7,6 +8,7 @@ import { ask } from './cli/ask.ts';
 import { compactedText } from './cli/notices.ts';
 import { parseMasterOptions } from './cli/options.ts';
 import { readSeeds } from './cli/seeds.ts';
+import { tryOut } from './cli/try.ts';
 import { Master } from './master.ts';
 import { compact } from './repair/compact.ts';
 import { repair } from './repair/repair.ts';
@@ -28,6 +30,11 @@ await runMain('master', async () => {
   }
   if (options.kind === 'compact') {
     console.log(compactedText(await compact(options)));
+    return;
+  }
+  if (options.kind === 'check' || options.kind === 'try') {
+    const isWell = await tryOut(options, (line) => console.log(line));
+    if (!isWell) process.exitCode = exitCodes.failed;
     return;
   }
   if (options.kind === 'selftest') {

@@ -6,6 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
+import { brotliCompressSync } from 'node:zlib';
 import { build } from 'esbuild';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -48,25 +49,45 @@ const briefAsserts = {
   },
 };
 
+const common = {
+  absWorkingDir: root,
+  bundle: true,
+  platform: 'node',
+  format: 'esm',
+  target: 'node20.19',
+  minifySyntax: true,
+  minifyWhitespace: true,
+  legalComments: 'none',
+  logLevel: 'warning',
+  // CommonJS packages in an ESM bundle still call require().
+  banner: {
+    js: "import{createRequire as __cr}from'node:module';const require=__cr(import.meta.url);",
+  },
+};
+
+// The child for rules is a bundle of its own, packed into slave.js: it starts faster without the
+// rest of the slave, and a slave without rules need not load it.
+const rulePrograms = {
+  name: 'rule-program',
+  setup({ onLoad }) {
+    onLoad({ filter: /[\\/]slave[\\/]rules[\\/]rule-program\.ts$/ }, async () => {
+      const { outputFiles } = await build({
+        ...common,
+        entryPoints: ['slave/rules/rule-child.ts'],
+        write: false,
+      });
+      const packed = brotliCompressSync(outputFiles[0].contents).toString('base64');
+      return { contents: `export const ruleProgram = { packed: '${packed}' };`, loader: 'js' };
+    });
+  },
+};
+
 const program = (name, external) =>
   build({
-    absWorkingDir: root,
+    ...common,
     entryPoints: [`${name}/main.ts`],
     outfile: `${name}.js`,
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    target: 'node20.19',
     external,
-    minifySyntax: true,
-    minifyWhitespace: true,
-    legalComments: 'none',
-    plugins: [briefAsserts],
-    logLevel: 'warning',
-    // CommonJS packages in an ESM bundle still call require().
-    banner: {
-      js: "import{createRequire as __cr}from'node:module';const require=__cr(import.meta.url);",
-    },
+    plugins: [briefAsserts, rulePrograms],
   });
-
 await Promise.all([program('master', ['lmdb']), program('slave', []), program('selftest', [])]);

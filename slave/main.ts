@@ -2,13 +2,20 @@
 import { fileURLToPath } from 'node:url';
 import { runMain } from '../shared/cli.ts';
 import { makeLog } from '../shared/log.ts';
+import { trialArgument } from '../shared/rule-results.ts';
 import { onSuspend } from '../shared/suspension.ts';
 import { variableWarnings } from '../shared/variables.ts';
 import { parseSlaveOptions } from './options.ts';
 import { supervise } from './supervisor.ts';
+import { serveTrial } from './trial.ts';
 import { Worker } from './worker.ts';
 
 await runMain('slave', async () => {
+  // Started by `check` and `try` of the master.
+  if (process.argv[2] === trialArgument) {
+    await serveTrial();
+    return;
+  }
   const options = parseSlaveOptions(process.argv, process.env);
   const log = makeLog({ level: options.logLevel, json: options.jsonLogs });
   // A master or a supervisor, whose environment it has, has warned.

@@ -13,6 +13,7 @@ import { type SetAsk, setCommand } from './asks/set.ts';
 import { type SlavesAsk, slavesCommands } from './asks/slaves.ts';
 import { type StatusAsk, statusCommand } from './asks/status.ts';
 import { type WhyAsk, whyCommand } from './asks/why.ts';
+import { withCrawlFile } from './crawl-file.ts';
 import {
   crawlName,
   makeSpec,
@@ -81,7 +82,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
       .argument('<crawl>', 'name of the crawl', crawlName)
       .action((crawl: string, values: Values) => take({ ...common(values), ask: { verb, crawl } }));
   const add = make('add', 'add seeds to a crawl; create the crawl if it does not exist')
-    .argument('[seed...]', 'URLs to start from')
+    .argument('[seed...]', 'URLs to start from, or a crawl file (YAML or JSON)')
     .option(
       '--seeds <file>',
       'file of seeds, one URL per line, or - for standard input (repeatable); default: none',
@@ -96,7 +97,9 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     );
   for (const option of specFlags()) add.addOption(option);
   add.addHelpText('after', ungiven("the master's"));
-  add.action((seeds: string[], values: Values) => {
+  add.action((args: string[]) => {
+    const seeds = withCrawlFile(add, args, 'cli');
+    const values: Values = add.opts();
     const seedFiles = (values['seeds'] as string[] | undefined) ?? [];
     if (seeds.length + seedFiles.length === 0) {
       throw new ConfigError('no seed was given: add https://example.com/, or --seeds FILE');

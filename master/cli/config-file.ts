@@ -1,26 +1,12 @@
 /** `--config`: the options that neither flags nor environment set. */
-import { readFileSync } from 'node:fs';
 import type { Command, Option } from 'commander';
-import { parse as parseYaml } from 'yaml';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { readYaml } from './yaml-file.ts';
 
 /** Fills the options that neither flag nor environment gave from a YAML or JSON file whose keys
  *  are the flags' long names. @throws ConfigError */
 export function applyConfigFile(command: Command, path: string): void {
-  let text: string;
-  try {
-    text = readFileSync(path, 'utf8');
-  } catch (error) {
-    throw new ConfigError(`cannot read the config file ${path}: ${messageOf(error)}`, error);
-  }
-  let settings: unknown;
-  try {
-    settings = parseYaml(text, { maxAliasCount: 10, schema: 'core' }) ?? {};
-  } catch (error) {
-    // The lines after the first show the file's text.
-    const [what = ''] = String(error instanceof Error ? error.message : error).split(/:?\n/);
-    throw new ConfigError(`${path} is not YAML: ${what}`, error);
-  }
+  const settings = readYaml(path, 'config file').value;
   if (typeof settings !== 'object' || settings === null || Array.isArray(settings)) {
     throw new ConfigError(`${path} must hold option: value lines, for example "delay: 100"`);
   }
@@ -35,23 +21,26 @@ function setOption(command: Command, path: string, name: string, value: unknown)
   const key = option.attributeName();
   const source = command.getOptionValueSource(key);
   if (source === 'cli' || source === 'env') return;
-  if (option.isBoolean()) {
-    if (typeof value !== 'boolean') {
-      throw new ConfigError(`${path}: "${name}" must be true or false`);
-    }
-    command.setOptionValueWithSource(key, value, 'config');
-    return;
-  }
   if (option.optional && value === false) return;
-  const text = textOf(value, option);
-  if (text === undefined) throw new ConfigError(`${path}: "${name}" must be text or a number`);
-  let parsed: unknown;
   try {
-    parsed = option.parseArg ? option.parseArg(text, undefined as never) : text;
+    command.setOptionValueWithSource(key, optionValue(option, value), 'config');
   } catch (error) {
-    throw new ConfigError(`${path}: ${name}: ${messageOf(error)}`, error);
+    const why = messageOf(error);
+    const what = why.startsWith('must be') ? `"${name}" ${why}` : `${name}: ${why}`;
+    throw new ConfigError(`${path}: ${what}`, error);
   }
-  command.setOptionValueWithSource(key, parsed, 'config');
+}
+
+/** The value of an option as its flag would have it.
+ *  @throws Error it does not fit, with the reason */
+export function optionValue(option: Option, value: unknown): unknown {
+  if (option.isBoolean()) {
+    if (typeof value !== 'boolean') throw new Error('must be true or false');
+    return value;
+  }
+  const text = textOf(value, option);
+  if (text === undefined) throw new Error('must be text or a number');
+  return option.parseArg ? option.parseArg(text, undefined as never) : text;
 }
 
 /** Returns the value as the environment would have it: a list is one value per line. undefined: not

@@ -6,6 +6,7 @@ import { version } from '../../shared/version.ts';
 import { type AskOptions, subcommands } from './ask-options.ts';
 import { withRangesBound } from './crawl-options.ts';
 import { allServeFlags, folderFlags, type ServeOptions, serveOptions } from './serve-options.ts';
+import { type TryOptions, tryCommands } from './try.ts';
 
 /** The subcommand that repairs the data folder while no master runs. */
 type RepairOptions = {
@@ -26,7 +27,13 @@ type CompactOptions = {
 /** Another program's command line: `selftest.js` reads it. */
 type SelftestOptions = { readonly kind: 'selftest' };
 
-type MasterOptions = ServeOptions | AskOptions | RepairOptions | CompactOptions | SelftestOptions;
+type MasterOptions =
+  | ServeOptions
+  | AskOptions
+  | RepairOptions
+  | CompactOptions
+  | TryOptions
+  | SelftestOptions;
 
 type Values = Record<string, unknown>;
 
@@ -51,16 +58,20 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
       'Orbweaver master: keeps the queues, hands out tasks to slaves and writes the results.',
     )
     .version(version)
-    .argument('[seed...]', 'URLs to start from; without any, the master waits for seeds from `add`')
+    .argument(
+      '[seed...]',
+      'URLs to start from, or a crawl file (YAML or JSON); without any, the master waits for `add`',
+    )
     .enablePositionalOptions();
   for (const option of allServeFlags()) program.addOption(option);
   program.action((seeds: string[]) => {
     options = serveOptions(program, seeds, env);
   });
-  const take = (given: AskOptions | RepairOptions | CompactOptions) => {
+  const take = (given: AskOptions | RepairOptions | CompactOptions | TryOptions) => {
     options = given;
   };
   for (const command of subcommands(take, env)) program.addCommand(command);
+  for (const command of tryCommands(take, env)) program.addCommand(command);
   program.addCommand(repairCommand(take, env));
   program.addCommand(compactCommand(take, env));
   program

@@ -22,6 +22,7 @@ import { limits } from '../../shared/protocol.ts';
 import { groupings } from '../frontier/politeness/grouping.ts';
 import type { Timing } from '../wire/services.ts';
 import { applyConfigFile } from './config-file.ts';
+import { withCrawlFile } from './crawl-file.ts';
 import { crawlName, makeSpec, seedUrl, specFlags } from './crawl-options.ts';
 
 const folderFields = {
@@ -189,6 +190,7 @@ export type ServeOptions = ReturnType<typeof serveOptions>;
 export function serveOptions(program: Command, seeds: string[], env: NodeJS.ProcessEnv) {
   const config = program.opts()['config'];
   if (typeof config === 'string') applyConfigFile(program, config);
+  const seedUrls = withCrawlFile(program, seeds, 'config');
   const values = serveSchema.parse(program.opts());
   // What the environment says comes before the config file.
   const isKeyFile =
@@ -198,7 +200,7 @@ export function serveOptions(program: Command, seeds: string[], env: NodeJS.Proc
     kind: 'serve' as const,
     ...values,
     ...parseAddress(values.listen),
-    seeds: seeds.map((seed, i) => seedUrl(seed, i === 0)),
+    seeds: seedUrls.map((seed, i) => seedUrl(seed, i === 0)),
     /** Files of further seeds. */
     seedFiles: values.seeds,
     dataFolder: values.data,

@@ -89,9 +89,11 @@ test('tidy: one dependency, one file', () => {
       'master/cli/asks/asking.ts',
       'master/cli/config-file.ts',
       'master/cli/cookies.ts',
+      'master/cli/crawl-file.ts',
       'master/cli/crawl-options.ts',
       'master/cli/options.ts',
       'master/cli/serve-options.ts',
+      'master/cli/try.ts',
       'selftest/options.ts',
       'shared/cli.ts',
       'shared/help.ts',
@@ -99,12 +101,26 @@ test('tidy: one dependency, one file', () => {
     ],
     'html-encoding-sniffer': ['slave/fetch/charset.ts'],
     entities: ['slave/extract/entities.ts'],
-    htmlparser2: ['slave/extract/sitemap.ts'],
+    // The tree of a page, and what reads it.
+    'css-select': ['slave/rules/css.ts'],
+    domhandler: [
+      'slave/rules/css.ts',
+      'slave/rules/html-tree.ts',
+      'slave/rules/rule-page.ts',
+      'slave/rules/selector.ts',
+      'slave/rules/strict-xml.ts',
+      'slave/rules/xpath.ts',
+    ],
+    // Sitemaps; the tokenizer alone for pages.
+    htmlparser2: ['slave/extract/sitemap.ts', 'slave/rules/html-tree.ts'],
     'ipaddr.js': ['shared/address.ts'],
     lmdb: ['master/store/lmdb.ts'],
     msgpackr: ['shared/frame.ts'],
     pino: ['shared/log.ts'],
-    re2js: ['master/frontier/crawl/automaton.ts'],
+    'json-p3': ['slave/rules/json-path.ts'],
+    'libxml2-wasm': ['slave/rules/xpath.ts'],
+    // URLs in the master; pages in the child for rules.
+    re2js: ['master/frontier/crawl/automaton.ts', 'slave/rules/pattern.ts'],
     tldts: ['master/frontier/crawl/scope.ts', 'slave/fetch/cookies.ts'],
     // Requests, connections, pools: each wraps a part of it.
     'tough-cookie': ['slave/fetch/cookies.ts'],
@@ -116,13 +132,15 @@ test('tidy: one dependency, one file', () => {
       'slave/fetch/proxy-client.ts',
       'slave/fetch/silence.ts',
     ],
-    yaml: ['master/cli/config-file.ts'],
+    yaml: ['master/cli/yaml-file.ts'],
     // The schemas of the wire, of a crawl, and of the command lines, and what makes flags of them.
     zod: [
+      'master/cli/crawl-file.ts',
       'master/cli/serve-options.ts',
       'shared/cli.ts',
       'shared/crawl.ts',
       'shared/flags.ts',
+      'shared/items.ts',
       'shared/log.ts',
       'shared/protocol.ts',
       'shared/quick-check.ts',
@@ -203,6 +221,7 @@ const besidesTheFace: readonly (readonly [importer: RegExp, rooms: RegExp, why: 
   [/^master\/master\.ts$/, /\/rooms\.ts$/, 'makes the frontier, and ends it'],
   [/^master\/(cli\/\w+-?\w+|refusals)\.ts$/, /\/patterns\.ts$/, 'checks flags before a start'],
   [/^master\/cli\/serve-options\.ts$/, /\/grouping\.ts$/, 'the values of a flag'],
+  [/^master\/cli\/trial\.ts$/, /\/robots\//, 'asks for one page, as politely as a crawl'],
   [/^master\/repair\//, /\/(kinds|filter)\//, 'works on a store without a frontier'],
 ];
 

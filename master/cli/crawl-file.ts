@@ -1,0 +1,215 @@
+/**
+ * A crawl file: the options of a crawl by the names of their flags, its seeds, and the rules of its
+ * items, in YAML or JSON. What is wrong with it is said with its line and its key.
+ * Source: docs/rules.md.
+ */
+import type { Command, Option } from 'commander';
+import type * as z from 'zod';
+import { type CrawlSpec, crawlNameSchema } from '../../shared/crawl.ts';
+import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { type ItemRules, itemsSchema } from '../../shared/items.ts';
+import { refusePatterns } from '../frontier/crawl/patterns.ts';
+import { optionValue } from './config-file.ts';
+import { makeSpec, seedUrl, specFlags } from './crawl-options.ts';
+import { readYaml } from './yaml-file.ts';
+
+export type CrawlFile = {
+  readonly path: string;
+  readonly crawl: string;
+  readonly seeds: readonly string[];
+  readonly spec: CrawlSpec;
+  readonly items: ItemRules;
+  /** The values of its options, by the attributes of their flags. */
+  readonly values: Readonly<Record<string, unknown>>;
+  /** The options that it sets, as they stand there. */
+  readonly options: readonly (readonly [name: string, value: unknown])[];
+  lineOf(path: readonly PropertyKey[]): number;
+};
+
+/** Seeds of one file, ranges written out. */
+const seedsMax = 1_000_000;
+const ownKeys = ['crawl', 'seeds', 'items'];
+
+/** Is this argument a crawl file, not a seed? */
+export function isCrawlFile(argument: string): boolean {
+  return /\.(?:ya?ml|json)$/i.test(argument) && !argument.includes('://');
+}
+
+/** @throws ConfigError the first fault, with its line and key */
+export function readCrawlFile(path: string): CrawlFile {
+  const file = readYaml(path, 'crawl file');
+  const { value } = file;
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new ConfigError(`${path} must hold keys such as seeds and items; see docs/rules.md`);
+  }
+  const fault = (at: readonly PropertyKey[], why: string) =>
+    new ConfigError(`${path}:${file.lineOf(at)}: ${at.map(String).join('.')}: ${why}`);
+  const settings = value as Record<string, unknown>;
+  const { crawl = 'default', seeds = [], items = {} } = settings;
+  const options = Object.entries(settings).filter(([key]) => !ownKeys.includes(key));
+  const { spec, values } = specOf(options, fault);
+  if (!crawlNameSchema.safeParse(crawl).success) {
+    throw fault(['crawl'], crawlNameSchema.safeParse(crawl).error?.issues[0]?.message ?? '');
+  }
+  const parsed = itemsSchema.safeParse(items);
+  if (!parsed.success) throw faultOf(parsed.error.issues, items, fault);
+  return {
+    ...{ path, crawl: String(crawl), spec, values, options },
+    seeds: [...seedsOf(seeds, fault)],
+    items: parsed.data,
+    lineOf: (at) => file.lineOf(at),
+  };
+}
+
+/**
+ * A crawl file among the arguments of a command stands for its seeds, and for the options that the
+ * command line leaves open. Returns the seeds. `source`: where its options count as coming from;
+ * flags, and with `config` variables, too, come before them.
+ * @throws ConfigError
+ */
+export function withCrawlFile(
+  command: Command,
+  args: readonly string[],
+  source: 'config' | 'cli',
+): readonly string[] {
+  const paths = args.filter(isCrawlFile);
+  const [path] = paths;
+  if (path === undefined) return args;
+  if (paths.length > 1) throw new ConfigError(`${paths.join(' and ')}: give one crawl file`);
+  const { crawl, seeds, values, items } = readCrawlFile(path);
+  if (Object.keys(items).length > 0) {
+    throw new ConfigError(
+      `${path} has items, which a crawl does not evaluate yet: try them with ` +
+        `node master.js try ${path} URL, and leave them out to crawl`,
+    );
+  }
+  const set = (name: string, value: unknown) => {
+    const given = command.getOptionValueSource(name);
+    if (given === 'cli' || (given === 'env' && source === 'config')) return;
+    command.setOptionValueWithSource(name, value, source);
+  };
+  for (const [name, value] of Object.entries(values)) set(name, value);
+  set('crawl', crawl);
+  return [...args.filter((arg) => arg !== path), ...seeds];
+}
+
+type Fault = (at: readonly PropertyKey[], why: string) => ConfigError;
+
+function specOf(
+  options: readonly (readonly [string, unknown])[],
+  fault: Fault,
+): { spec: CrawlSpec; values: Record<string, unknown> } {
+  const flags = new Map(specFlags().map((option) => [option.long?.slice(2) ?? '', option]));
+  const values: Record<string, unknown> = {};
+  for (const [name, value] of options) {
+    const option: Option | undefined = flags.get(name);
+    if (option === undefined) throw fault([name], unknownKey(name, [...flags.keys(), ...ownKeys]));
+    try {
+      values[option.attributeName()] = optionValue(option, value);
+    } catch (error) {
+      throw fault([name], messageOf(error));
+    }
+  }
+  try {
+    const spec = makeSpec(values);
+    refusePatterns(spec);
+    return { spec, values };
+  } catch (error) {
+    const message = messageOf(error);
+    const [, name = ''] = /^--([a-z-]+):? /.exec(message) ?? [];
+    throw fault([name], message.replace(/^--[a-z-]+:? /, ''));
+  }
+}
+
+/** The key that was probably meant: the nearest one, if it is near. */
+function unknownKey(name: string, known: readonly string[]): string {
+  const [nearest] = known
+    .map((key) => ({ key, distance: distanceOf(name, key) }))
+    .sort((a, b) => a.distance - b.distance);
+  const isNear = nearest !== undefined && nearest.distance <= Math.max(2, name.length / 3);
+  return `there is no such key${isNear ? `; did you mean ${nearest.key}?` : '; see docs/rules.md'}`;
+}
+
+/** Letters to change, add or take away. Source: Levenshtein (1965). */
+function distanceOf(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= Math.min(a.length, 64); i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const change = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row.at(-1) ?? 0;
+}
+
+/** The issue that says most: of a union, that of the form which was meant. */
+function faultOf(issues: readonly z.core.$ZodIssue[], items: unknown, fault: Fault): ConfigError {
+  let [issue] = issues;
+  let path: PropertyKey[] = [...(issue?.path ?? [])];
+  while (issue?.code === 'invalid_union') {
+    const value = path.reduce<unknown>(
+      (at, key) => (at as Record<PropertyKey, unknown>)[key],
+      items,
+    );
+    // The last form of each union is the object.
+    const branch = typeof value === 'object' && value !== null ? issue.errors.at(-1) : undefined;
+    const inner = branch?.[0];
+    if (inner === undefined) break;
+    issue = inner;
+    path = [...path, ...inner.path];
+  }
+  const message = issue?.message ?? 'is not valid';
+  if (issue?.code !== 'unrecognized_keys') return fault(['items', ...path], message);
+  const [key = ''] = issue.keys;
+  const known = path.length <= 1 ? itemKeys : fieldKeys;
+  return fault(['items', ...path, key], unknownKey(key, known));
+}
+
+const itemKeys = ['match', 'each', 'script', 'fields', 'zip'];
+const fieldKeys = [
+  ...['css', 'xpath', 'json', 'regex', 'value', 'header', 'type', 'trim', 'default', 'required'],
+  ...['all', 'each', 'fields', 'url', 'content'],
+];
+
+function* seedsOf(seeds: unknown, fault: Fault): Generator<string> {
+  if (!Array.isArray(seeds)) throw fault(['seeds'], 'must be a list of URLs');
+  let count = 0;
+  for (const [index, seed] of seeds.entries()) {
+    const at = ['seeds', index];
+    if (typeof seed !== 'string') throw fault(at, 'must be a URL, in quotes if it has a {');
+    for (const url of rangeOf(seed, (why) => fault(at, why))) {
+      if (++count > seedsMax) throw fault(at, `makes more than ${seedsMax} seeds`);
+      try {
+        yield seedUrl(url, false);
+      } catch (error) {
+        throw fault(at, messageOf(error));
+      }
+    }
+  }
+}
+
+/** `{1..50}`, `{0..3000..30}`, `{001..100}`: the first range of a URL is written out, then the next
+ *  one. */
+function* rangeOf(url: string, fault: (why: string) => ConfigError): Generator<string> {
+  const found = /\{(-?\d{1,9})\.\.(-?\d{1,9})(?:\.\.(\d{1,9}))?\}/.exec(url);
+  if (found === null) {
+    if (url.includes('{') && url.includes('..')) {
+      throw fault('has a range that is not {FIRST..LAST} or {FIRST..LAST..STEP}');
+    }
+    yield url;
+    return;
+  }
+  const [range, first = '', last = '', by = '1'] = found;
+  const [from, to, step] = [Number(first), Number(last), Number(by)];
+  if (step === 0) throw fault('has a range with step 0');
+  // 001 has three digits in each URL.
+  const width =
+    /^-?0\d/.test(first) || /^-?0\d/.test(last) ? Math.max(first.length, last.length) : 0;
+  const sign = from <= to ? 1 : -1;
+  for (let at = from; sign * at <= sign * to; at += sign * step) {
+    const text = String(at).padStart(width, '0');
+    yield* rangeOf(url.replace(range, text), fault);
+  }
+}

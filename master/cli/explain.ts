@@ -1,0 +1,81 @@
+/** A crawl file in words, for `check`. */
+import { amount } from '../../shared/amount.ts';
+import {
+  type FieldRule,
+  type Fields,
+  type ItemRule,
+  placeOf,
+  type RowsRule,
+  selectorOf,
+} from '../../shared/items.ts';
+import type { CrawlFile } from './crawl-file.ts';
+
+const languages = { css: 'CSS', xpath: 'XPath', json: 'JSONPath', regex: 'pattern' } as const;
+
+export function explained({ path, crawl, seeds, options, items }: CrawlFile): string[] {
+  const lines = [`${path} is valid: crawl ${crawl}, ${amount(seeds.length, 'seed')}`];
+  for (const [name, value] of options) lines.push(`  ${name}: ${JSON.stringify(value)}`);
+  for (const [name, item] of Object.entries(items)) {
+    lines.push('', `${name}: ${itemText(item)}`);
+    lines.push(...fieldLines(item.zip), ...fieldLines(item.fields));
+  }
+  return lines;
+}
+
+/** The pages that a rule selects. */
+export function selectsText(match: ItemRule['match']): string {
+  if (match === undefined) return 'all pages';
+  const { url, content } = typeof match === 'string' ? { url: match, content: undefined } : match;
+  const parts = [
+    url === undefined ? '' : `whose URL has ${url}`,
+    content === undefined ? '' : `whose content has ${content}`,
+  ];
+  return `pages ${parts.filter((part) => part !== '').join(' and ')}`;
+}
+
+function itemText({ match, each, script, zip }: ItemRule): string {
+  const parts = [selectsText(match)];
+  if (script !== undefined) {
+    parts.push(`JSON of ${typeof script === 'string' ? `CSS ${script}` : placeText(script)}`);
+  }
+  if (each !== undefined) parts.push(`a row for each ${placeText(each)}`);
+  else parts.push(zip === undefined ? 'one row for a page' : 'a row for each value of its columns');
+  return parts.join('; ');
+}
+
+function fieldLines(fields: Fields | undefined, indent = '  '): string[] {
+  const entries = Object.entries(fields ?? {});
+  const width = Math.max(0, ...entries.map(([name]) => name.length));
+  return entries.flatMap(([name, field]) => [
+    `${indent}${name.padEnd(width)}  ${fieldText(field)}`,
+    ...(typeof field === 'string' ? [] : fieldLines(field.fields, `${indent}  `)),
+  ]);
+}
+
+function fieldText(field: FieldRule): string {
+  if (typeof field === 'string') return placeText(field);
+  const { value, header, each, type, required, all, trim, regex } = field;
+  const parts: string[] = [];
+  if (value !== undefined) parts.push(`the page's ${value}`);
+  if (header !== undefined) parts.push(`header ${header}`);
+  if (each !== undefined) parts.push(`a list of rows, one for each ${placeText(each)}`);
+  if (parts.length === 0) parts.push(placeText(field));
+  else if (regex !== undefined) parts.push(`pattern ${regex}`);
+  if (type !== undefined) parts.push(type);
+  if (all === true) parts.push('all values');
+  if (trim === false) parts.push('not trimmed');
+  if (field.default !== undefined) parts.push(`default ${JSON.stringify(field.default)}`);
+  if (required === true) parts.push('required');
+  return parts.join(', ');
+}
+
+function placeText(rule: Exclude<RowsRule, undefined>): string {
+  if (typeof rule === 'string') {
+    const { kind, text } = selectorOf(rule);
+    return `${languages[kind]} ${text}`;
+  }
+  const place = placeOf(rule);
+  const parts = place === undefined ? [] : [`${languages[place.kind]} ${place.text}`];
+  if (rule.regex !== undefined) parts.push(`pattern ${rule.regex}`);
+  return parts.join(', ');
+}

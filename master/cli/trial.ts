@@ -1,0 +1,178 @@
+/**
+ * slave.js as a helper of `check` and `try`: it knows rules, and fetches one page as a crawl would.
+ * This side decides what it may ask: robots.txt first, then the page after the delay of its host.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { blocksOfAddresses, blocksOfHost } from '../../shared/address.ts';
+import { type CrawlSpec, productToken } from '../../shared/crawl.ts';
+import { ConfigError } from '../../shared/errors.ts';
+import type { ItemRules } from '../../shared/items.ts';
+import {
+  type RuleProblem,
+  type TrialPage,
+  type TrialReply,
+  type TrialRequest,
+  trialArgument,
+} from '../../shared/rule-results.ts';
+import { robotsVerdict } from '../frontier/robots/access.ts';
+import { parseRobots, type Robots } from '../frontier/robots/parser.ts';
+import { SeedLookup } from '../machine/seed-lookup.ts';
+
+/** The built slave, in the folder of master.js. */
+const program = fileURLToPath(new URL('slave.js', import.meta.url));
+const startMsMax = 20_000;
+
+type Reply<I extends TrialReply['is']> = Extract<TrialReply, { is: I }>;
+
+export class Trial {
+  readonly #child: ChildProcess;
+  readonly #waiting = new Map<number, (reply: TrialReply | undefined) => void>();
+  #id = 0;
+  #robots: Robots | undefined;
+  #origin = '';
+
+  private constructor(child: ChildProcess) {
+    this.#child = child;
+    child.on('message', (reply: TrialReply) => this.#heard(reply));
+    child.on('exit', () => {
+      for (const settle of this.#waiting.values()) settle(undefined);
+      this.#waiting.clear();
+    });
+  }
+
+  /** @throws ConfigError slave.js is missing, or does not start */
+  static async start(): Promise<Trial> {
+    if (!existsSync(program)) {
+      throw new ConfigError(
+        `rules are evaluated by ${program}, which is missing: copy slave.js to the folder of master.js`,
+      );
+    }
+    const child = fork(program, [trialArgument], {
+      execArgv: process.execArgv,
+      serialization: 'advanced',
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    });
+    await new Promise<void>((resolve, reject) => {
+      const fail = () => reject(new ConfigError(`${program} does not start; run it to see why`));
+      const timer = setTimeout(fail, startMsMax);
+      child.once('message', () => {
+        clearTimeout(timer);
+        resolve();
+      });
+      child.once('error', fail);
+      child.once('exit', fail);
+    });
+    return new Trial(child);
+  }
+
+  /** Returns what is wrong with the expressions of rules. */
+  async check(items: ItemRules): Promise<readonly RuleProblem[]> {
+    const { problems } = await this.#ask('checked', (id) => ({ do: 'check', id, items }));
+    return problems;
+  }
+
+  /** Fetches a page, politely, and evaluates the rules on it.
+   *  @throws ConfigError robots.txt disallows it */
+  async page(
+    url: string,
+    { spec, items, jsonBytesMax }: { spec: CrawlSpec; items: ItemRules; jsonBytesMax: number },
+  ): Promise<TrialPage> {
+    const { fetch } = spec;
+    const blocks = await privateBlocks(new URL(url), spec);
+    await this.#learnRobots(url, spec, blocks);
+    this.#refuseDisallowed(url);
+    const delayMs = Math.max(
+      Math.min(this.#robots?.crawlDelayMs ?? 0, spec.crawlDelayMaxMs),
+      spec.delayMs ?? 0,
+    );
+    if (this.#robots !== undefined && delayMs > 0) await sleep(delayMs);
+    const { page } = await this.#ask('page', (id) => {
+      return { do: 'page', id, url, fetch, blocks, items, jsonBytesMax };
+    });
+    return page;
+  }
+
+  /** Idempotent. */
+  async close(): Promise<void> {
+    const child = this.#child;
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    if (child.connected) child.disconnect();
+    const timer = setTimeout(() => child.kill('SIGKILL'), 2_000);
+    await ended;
+    clearTimeout(timer);
+  }
+
+  async #learnRobots(
+    url: string,
+    { ignoreRobots, fetch }: CrawlSpec,
+    blocks: readonly string[],
+  ): Promise<void> {
+    this.#robots = undefined;
+    this.#origin = new URL(url).origin;
+    if (ignoreRobots) return;
+    const { answer } = await this.#ask('robots', (id) => {
+      return { do: 'robots', id, url: new URL('/robots.txt', url).href, fetch, blocks };
+    });
+    const isAnswer = 'status' in answer;
+    const { access } = robotsVerdict(isAnswer ? answer.status : (answer.kind as never));
+    if (access === 'disallow') {
+      const why = isAnswer ? `status ${answer.status}` : `${answer.kind}: ${answer.message}`;
+      throw new ConfigError(
+        `robots.txt of ${this.#origin} cannot be read (${why}), so nothing may be fetched; ` +
+          'try later, or give ignore-robots: true for a site that you own',
+      );
+    }
+    const body = isAnswer && access === 'parse' ? answer.body : new Uint8Array(0);
+    this.#robots = parseRobots(body, productToken(fetch.userAgent));
+  }
+
+  #refuseDisallowed(url: string): void {
+    if (this.#mayFetch(url)) return;
+    throw new ConfigError(
+      `robots.txt of ${this.#origin} disallows ${url}; give ignore-robots: true for a site that you own`,
+    );
+  }
+
+  #mayFetch(url: string): boolean {
+    const { pathname, search } = new URL(url);
+    return this.#robots?.allows(`${pathname}${search}`) ?? true;
+  }
+
+  #heard(reply: TrialReply): void {
+    if (reply.is === 'turn') {
+      // Another host has another robots.txt, and is tried by its own URL.
+      const isHere = new URL(reply.url).origin === this.#origin && this.#mayFetch(reply.url);
+      this.#child.send({ do: isHere ? 'go' : 'leave' } satisfies TrialRequest);
+    } else if (reply.is !== 'ready') {
+      this.#waiting.get(reply.id)?.(reply);
+      this.#waiting.delete(reply.id);
+    }
+  }
+
+  #ask<I extends TrialReply['is']>(is: I, make: (id: number) => TrialRequest): Promise<Reply<I>> {
+    const id = ++this.#id;
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, (reply) => {
+        if (reply?.is === is) resolve(reply as Reply<I>);
+        else if (reply?.is === 'failed') reject(new ConfigError(reply.message));
+        else reject(new ConfigError('slave.js ended before it answered'));
+      });
+      this.#child.send(make(id));
+    });
+  }
+}
+
+/** The private blocks where the host of the operator's URL is. */
+async function privateBlocks(url: URL, { fetch }: CrawlSpec): Promise<readonly string[]> {
+  if (fetch.proxies.length > 0) return [];
+  const fixed = blocksOfHost(url.hostname);
+  if (fixed !== undefined) return fixed;
+  const lookup = new SeedLookup();
+  const found = await lookup.find([url.hostname]);
+  lookup.close();
+  return blocksOfAddresses(found.get(url.hostname) ?? []) ?? [];
+}

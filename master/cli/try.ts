@@ -1,0 +1,150 @@
+/** `check FILE` and `try FILE URL`: what a crawl file says, and what its rules find on one page. */
+
+import type { Command } from 'commander';
+import { InvalidArgumentError } from 'commander';
+import { amount } from '../../shared/amount.ts';
+import { makeCommand } from '../../shared/cli.ts';
+import { ConfigError } from '../../shared/errors.ts';
+import { oddities, ruleLimits } from '../../shared/items.ts';
+import type { RuleResult, TrialPage } from '../../shared/rule-results.ts';
+import { visible, visibleJson } from '../../shared/visible.ts';
+import { type CrawlFile, isCrawlFile, readCrawlFile } from './crawl-file.ts';
+import { seedUrl } from './crawl-options.ts';
+import { explained, selectsText } from './explain.ts';
+import { Trial } from './trial.ts';
+
+/** A command that needs no master. */
+export type TryOptions =
+  | { readonly kind: 'check'; readonly file: string; readonly json: boolean }
+  | { readonly kind: 'try'; readonly file: string; readonly url: string; readonly json: boolean };
+
+const rowsShown = 3;
+const valueChars = 60;
+
+export function tryCommands(
+  take: (options: TryOptions) => void,
+  env: NodeJS.ProcessEnv,
+): Command[] {
+  const file = (text: string) => {
+    if (isCrawlFile(text)) return text;
+    throw new InvalidArgumentError('It must be a file that ends with .yaml, .yml or .json.');
+  };
+  const isJson = (values: Record<string, unknown>) => values['json'] === true;
+  return [
+    makeCommand('check', env)
+      .description('check a crawl file and explain what it says; nothing is fetched')
+      .argument('<file>', 'crawl file (YAML or JSON)', file)
+      .option('--json', 'print the answer as JSON', false)
+      .action((path: string, values: Record<string, unknown>) =>
+        take({ kind: 'check', file: path, json: isJson(values) }),
+      ),
+    makeCommand('try', env)
+      .description('fetch one page and show what each rule of a crawl file finds on it')
+      .argument('<file>', 'crawl file (YAML or JSON)', file)
+      .argument('<url>', 'URL of the page')
+      .option('--json', 'print the answer as JSON', false)
+      .action((path: string, url: string, values: Record<string, unknown>) =>
+        take({ kind: 'try', file: path, url: seedUrl(url, false), json: isJson(values) }),
+      ),
+  ];
+}
+
+/** Prints the answer. Returns whether all is well: each rule that selects the page found something.
+ *  @throws ConfigError the file is not valid, or the page cannot be had */
+export async function tryOut(options: TryOptions, print: (line: string) => void): Promise<boolean> {
+  const file = readCrawlFile(options.file);
+  const isTry = options.kind === 'try';
+  if (isTry && Object.keys(file.items).length === 0) {
+    throw new ConfigError(`${file.path} has no items, so there is nothing to try on a page`);
+  }
+  const trial = await Trial.start();
+  try {
+    const problems = await trial.check(file.items);
+    if (problems.length > 0) {
+      const lines = problems.map(({ path, message }) => placed(file, ['items', ...path], message));
+      throw new ConfigError(lines.join('; '));
+    }
+    const warnings = oddities(file.items).map(({ path, message }) =>
+      placed(file, ['items', ...path], message),
+    );
+    if (!isTry) {
+      const answer = { crawl: file.crawl, seeds: file.seeds.length, items: file.items, warnings };
+      if (options.json) print(visibleJson(JSON.stringify(answer)));
+      else for (const line of [...explained(file), ...warned(warnings)]) print(visible(line));
+      return true;
+    }
+    const { spec, items } = file;
+    const page = await trial.page(options.url, { spec, items, jsonBytesMax: ruleLimits.jsonBytes });
+    if (options.json) print(visibleJson(JSON.stringify({ ...page, warnings })));
+    else for (const line of [...shown(file, page), ...warned(warnings)]) print(visible(line));
+    return isWell(page);
+  } finally {
+    await trial.close();
+  }
+}
+
+function placed(file: CrawlFile, path: readonly string[], message: string): string {
+  return `${file.path}:${file.lineOf(path)}: ${path.join('.')}: ${message}`;
+}
+
+function warned(warnings: readonly string[]): string[] {
+  return warnings.length === 0 ? [] : ['', ...warnings.map((line) => `warning: ${line}`)];
+}
+
+function isWell({ error, rules }: TrialPage): boolean {
+  if (error !== undefined || rules === undefined || 'failed' in rules) return false;
+  const { rows, failures } = rules.result;
+  return rows.length > 0 && failures.length === 0;
+}
+
+function shown(file: CrawlFile, page: TrialPage): string[] {
+  const { status, finalUrl, type, charset, bytes, ms, error, redirectedTo, rules } = page;
+  const what = [type, charset, amount(bytes, 'byte'), `${Math.round(ms)} ms`].filter(Boolean);
+  const lines = status === 0 ? [] : [`${finalUrl}: status ${status}, ${what.join(', ')}`];
+  if (redirectedTo !== undefined) lines.push(`redirects to ${redirectedTo}; try that URL`);
+  if (error !== undefined) lines.push(`no rule was evaluated: ${error}`);
+  if (page.cut) lines.push('warning: the page is longer than page-bytes, and was cut');
+  if (rules === undefined) return lines;
+  if ('failed' in rules) return [...lines, `the rules failed: ${rules.failed}`];
+  for (const name of Object.keys(file.items)) lines.push(...ruleLines(file, name, rules.result));
+  if (page.tbodies === 0 && oddities(file.items).some(({ message }) => /tbody/.test(message))) {
+    lines.push('', 'the page has no tbody at all');
+  }
+  return lines;
+}
+
+function ruleLines(file: CrawlFile, name: string, result: RuleResult): string[] {
+  const counts = result.counts[name];
+  if (counts === undefined) {
+    return ['', `${name}: does not select this page (${selectsText(file.items[name]?.match)})`];
+  }
+  const failure = result.failures.find(({ rule }) => rule === name);
+  if (failure !== undefined) return ['', `${name}: failed: ${failure.message}`];
+  const rows = result.rows.filter(({ rule }) => rule === name);
+  const rejected = result.rejected.filter(({ rule }) => rule === name);
+  const more = rejected.length > 0 ? `, ${rejected.length} rejected` : '';
+  const lines = ['', `${name}: ${amount(rows.length, 'row')}${more}`];
+  const all = [...rows, ...rejected];
+  const { fields = {}, zip = {} } = file.items[name] ?? {};
+  const names = [...Object.keys(zip), ...Object.keys(fields)];
+  const width = Math.max(0, ...names.map((field) => field.length));
+  for (const field of names) {
+    const values = all.map(({ values }) => values[field]).filter((value) => value !== null);
+    const isWrong = (result.counts[`${name}.${field}`]?.wrong ?? 0) > 0;
+    const example = values.length === 0 ? 'nothing' : shortened(JSON.stringify(values[0]));
+    const wrong = isWrong ? '; some are not of the type' : '';
+    lines.push(`  ${field.padEnd(width)}  ${values.length} of ${all.length}  ${example}${wrong}`);
+  }
+  for (const { values } of rows.slice(0, rowsShown)) lines.push(`  ${JSON.stringify(values)}`);
+  for (const { why, values } of rejected.slice(0, rowsShown)) {
+    lines.push(`  rejected: ${why}: ${JSON.stringify(values)}`);
+  }
+  if (rows.length > rowsShown)
+    lines.push(`  … ${amount(rows.length - rowsShown, 'more row')}; --json prints all`);
+  return lines;
+}
+
+function shortened(text: string | undefined): string {
+  if (text === undefined) return '';
+  return text.length > valueChars ? `${text.slice(0, valueChars)}…` : text;
+}

@@ -1,0 +1,276 @@
+/**
+ * The rules of a crawl file under `items`: which pages have rows, where the rows are, and the fields
+ * of a row. Here are their schema and the meaning of their short forms; the slave evaluates them.
+ * What is said of a rule (`oddities`) needs no page: `check` and `try` show it.
+ * Source: docs/rules.md.
+ */
+import * as z from 'zod';
+
+export const ruleLimits = {
+  /** Rules of a crawl, and fields of a rule. */
+  rulesMax: 50,
+  fieldsMax: 200,
+  /** Rows within rows. */
+  nestingMax: 3,
+  expressionChars: 4_096,
+  /** Bytes of JSON that are parsed. */
+  jsonBytes: 16 << 20,
+} as const;
+
+/** What a page is asked for besides its text. */
+const pageValues = ['url', 'finalUrl', 'depth', 'status', 'type'] as const;
+const fieldTypes = ['text', 'number', 'integer', 'boolean', 'date', 'url', 'json'] as const;
+export type FieldType = (typeof fieldTypes)[number];
+
+const expression = z
+  .string({ error: 'must be text; put it into quotes' })
+  .min(1, { error: 'must not be empty' })
+  .max(ruleLimits.expressionChars, {
+    error: `must have at most ${ruleLimits.expressionChars} characters`,
+  });
+const scalar = z.union([z.string(), z.number(), z.boolean(), z.null()], {
+  error: 'must be text, a number, true, false or null',
+});
+const flag = z.boolean({ error: 'must be true or false' }).optional();
+const fieldName = z.string().regex(/^(?!__proto__$)[A-Za-z_][\w-]{0,63}$/, {
+  error: 'is not a name: write at most 64 letters, digits, _ and -',
+});
+
+/** Where something is. `css` may end with `::text`, `::attr(name)` or `::html`. */
+const places = {
+  css: expression.optional(),
+  xpath: expression.optional(),
+  /** JSONPath, on a page or a script that is JSON. */
+  json: expression.optional(),
+  /** A pattern (RE2): of its first group, or of the whole match. With another place it is applied
+   *  to each text that is found there. */
+  regex: expression.optional(),
+};
+
+/** JSON that stands in an element of the page, or that a pattern finds in it. */
+const scriptSchema = z.union(
+  [
+    expression,
+    z.strictObject({ css: expression, regex: expression.optional() }, { error: strictError }),
+  ],
+  { error: 'must be a CSS selector, or {css: …, regex: …}' },
+);
+
+const rowsSchema = z.union([expression, z.strictObject(places, { error: strictError })], {
+  error: 'must be a selector, or one of {css: …}, {xpath: …}, {json: …}, {regex: …}',
+});
+export type RowsRule = z.infer<typeof rowsSchema>;
+
+const fieldOptions = {
+  ...places,
+  /** A value of the page. */
+  value: z.enum(pageValues, { error: `must be one of: ${pageValues.join(', ')}` }).optional(),
+  /** A header of the answer. */
+  header: z
+    .string()
+    .regex(/^[\w!#$%&'*+.^`|~-]{1,128}$/, { error: 'is not the name of a header' })
+    .optional(),
+  type: z.enum(fieldTypes, { error: `must be one of: ${fieldTypes.join(', ')}` }).optional(),
+  /** Without white space at both ends; default: true. */
+  trim: flag,
+  /** In place of a value that is missing. */
+  default: scalar.optional(),
+  /** A row without it is rejected. */
+  required: flag,
+  /** All values, as a list; default: the first. */
+  all: flag,
+};
+
+/** Rows within a row are a field, too: a list of objects. */
+export type FieldOptions = z.infer<z.ZodObject<typeof fieldOptions>> & {
+  each?: RowsRule | undefined;
+  fields?: Fields | undefined;
+};
+export type FieldRule = string | FieldOptions;
+export type Fields = { [name: string]: FieldRule };
+
+/** A message for a key that is not known: the keys that are. */
+function strictError(issue: { code?: string; keys?: unknown }): string | undefined {
+  if (issue.code !== 'unrecognized_keys' || !Array.isArray(issue.keys)) return undefined;
+  return `has an unknown key: ${issue.keys.map((key) => JSON.stringify(key)).join(', ')}`;
+}
+
+const fieldSchema: z.ZodType<FieldRule> = z.lazy(() =>
+  z.union(
+    [
+      expression,
+      z
+        .strictObject(
+          { ...fieldOptions, each: rowsSchema.optional(), fields: fieldsSchema.optional() },
+          { error: strictError },
+        )
+        .superRefine(checkField),
+    ],
+    { error: 'must be a selector, or an object such as {css: …, type: number}' },
+  ),
+);
+
+const fieldsSchema: z.ZodType<Fields> = z
+  .record(fieldName, fieldSchema)
+  .refine((fields) => Object.keys(fields).length > 0, { error: 'must have at least one field' })
+  .refine((fields) => Object.keys(fields).length <= ruleLimits.fieldsMax, {
+    error: `must have at most ${ruleLimits.fieldsMax} fields`,
+  });
+
+const matchSchema = z.union(
+  [
+    expression,
+    z.strictObject(
+      { url: expression.optional(), content: expression.optional() },
+      { error: strictError },
+    ),
+  ],
+  { error: 'must be a pattern of URLs, or {url: …, content: …}' },
+);
+
+const itemSchema = z
+  .strictObject(
+    {
+      /** Pages whose URL, or content, a pattern (RE2) matches anywhere; default: all pages. */
+      match: matchSchema.optional(),
+      /** A row each; default: the page is one row. */
+      each: rowsSchema.optional(),
+      /** JSONPath reads this, not the page. */
+      script: scriptSchema.optional(),
+      fields: fieldsSchema.optional(),
+      /** Columns that are joined to rows; all must have the same length. */
+      zip: fieldsSchema.optional(),
+    },
+    { error: strictError },
+  )
+  .superRefine((item, context) => {
+    const add = (message: string, path: string[] = []) =>
+      context.addIssue({ code: 'custom', message, path });
+    if (item.fields === undefined && item.zip === undefined) {
+      add('has neither fields nor zip: say what its rows have, for example fields: {title: h1}');
+    }
+    if (item.zip !== undefined && item.each !== undefined) {
+      add('has each and zip: zip makes the rows itself, so leave each out', ['zip']);
+    }
+    if (typeof item.each === 'object') checkPlaces(item.each, ['each'], add);
+    if (nesting(item.fields ?? {}) > ruleLimits.nestingMax) {
+      add(`has rows within rows more than ${ruleLimits.nestingMax} deep`, ['fields']);
+    }
+  });
+export type ItemRule = z.infer<typeof itemSchema>;
+
+/** The rules of a crawl, by their names. */
+export const itemsSchema = z
+  .record(fieldName, itemSchema)
+  .refine((items) => Object.keys(items).length <= ruleLimits.rulesMax, {
+    error: `must have at most ${ruleLimits.rulesMax} rules`,
+  });
+export type ItemRules = z.infer<typeof itemsSchema>;
+
+type Place = { css?: unknown; xpath?: unknown; json?: unknown; regex?: unknown };
+type Add = (message: string, path?: string[]) => void;
+
+/** One of css, xpath and json, or a regex alone. */
+function checkPlaces(rule: Place, path: string[], add: Add): void {
+  const given = (['css', 'xpath', 'json'] as const).filter((key) => rule[key] !== undefined);
+  if (given.length > 1) add(`has ${given.join(' and ')}: leave all but one out`, path);
+  if (given.length === 0 && rule.regex === undefined) {
+    add('says no place: give it css, xpath, json or regex', path);
+  }
+}
+
+function checkField(field: FieldOptions, context: z.RefinementCtx): void {
+  const add: Add = (message, path = []) => context.addIssue({ code: 'custom', message, path });
+  const { each, fields, value, header } = field;
+  if ((each === undefined) !== (fields === undefined)) {
+    add('has one of each and fields: rows within a row need both');
+    return;
+  }
+  if (typeof each === 'object') checkPlaces(each, ['each'], add);
+  const places = ['css', 'xpath', 'json', 'regex'] as const;
+  const isPlaced = places.some((key) => field[key] !== undefined);
+  const sources = [each !== undefined, value !== undefined, header !== undefined, isPlaced];
+  const count = sources.filter(Boolean).length;
+  // A pattern may take a part of a value of the page.
+  const isPart = count === 2 && isPlaced && field.css === undefined && field.xpath === undefined;
+  const isAllowed = count === 1 || (isPart && each === undefined && field.json === undefined);
+  if (count === 0) add('says no place: give it css, xpath, json, regex, value or header');
+  else if (!isAllowed) add('has more than one of: a selector, value, header, each');
+  else if (isPlaced && value === undefined && header === undefined) checkPlaces(field, [], add);
+}
+
+function nesting(fields: Fields): number {
+  let deepest = 0;
+  for (const field of Object.values(fields)) {
+    if (typeof field === 'string' || field.fields === undefined) continue;
+    deepest = Math.max(deepest, 1 + nesting(field.fields));
+  }
+  return deepest;
+}
+
+/** A selector in its long form. */
+export type Selector = { readonly kind: 'css' | 'xpath' | 'json' | 'regex'; readonly text: string };
+
+/** The meaning of a short form: `$…` is JSONPath, `/…`, `./…`, `(/…`, `@…` and
+ *  `count(…)` are XPath, and
+ *  everything else is CSS. */
+export function selectorOf(text: string): Selector {
+  const trimmed = text.trim();
+  if (trimmed.startsWith('$')) return { kind: 'json', text: trimmed };
+  if (/^(?:\.{0,2}\/|\(+\s*\.{0,2}\/|@|\.{1,2}$|[a-z-]+\()/.test(trimmed))
+    return { kind: 'xpath', text: trimmed };
+  return { kind: 'css', text: trimmed };
+}
+
+/** The selector of an object; undefined: none but a pattern, or a value of the page. */
+export function placeOf(rule: Place): Selector | undefined {
+  for (const kind of ['css', 'xpath', 'json'] as const) {
+    const text = rule[kind];
+    if (typeof text === 'string') return { kind, text: text.trim() };
+  }
+  return undefined;
+}
+
+/** What is likely wrong with rules that are valid, with the path of each. */
+export function oddities(items: ItemRules): { path: string[]; message: string }[] {
+  const found: { path: string[]; message: string }[] = [];
+  const look = (rule: RowsRule | FieldRule | undefined, path: string[], isInRow: boolean) => {
+    if (rule === undefined) return;
+    const selector = typeof rule === 'string' ? selectorOf(rule) : placeOf(rule);
+    if (selector === undefined) return;
+    for (const message of odditiesOf(selector, isInRow)) found.push({ path, message });
+  };
+  const walk = (fields: Fields | undefined, path: string[], isInRow: boolean) => {
+    for (const [name, field] of Object.entries(fields ?? {})) {
+      look(field, [...path, name], isInRow);
+      if (typeof field === 'string' || field.each === undefined) continue;
+      look(field.each, [...path, name, 'each'], isInRow);
+      walk(field.fields, [...path, name, 'fields'], true);
+    }
+  };
+  for (const [name, item] of Object.entries(items)) {
+    look(item.each, [name, 'each'], false);
+    walk(item.fields, [name, 'fields'], item.each !== undefined);
+    walk(item.zip, [name, 'zip'], false);
+  }
+  return found;
+}
+
+function odditiesOf({ kind, text }: Selector, isInRow: boolean): string[] {
+  const found: string[] = [];
+  if ((kind === 'xpath' || kind === 'css') && /(?:^|[/>\s])tbody\b/.test(text)) {
+    found.push(
+      'has tbody: browsers add it to each table, pages often have none; leave it out, as in //table//tr',
+    );
+  }
+  if (kind !== 'xpath') return found;
+  if (/^\/html\b/.test(text)) {
+    found.push(
+      'begins with /html: such a path from a browser breaks with each change of the page; use //tag[@class="…"]',
+    );
+  }
+  if (isInRow && /^\(*\s*\/(?!html\b)/.test(text)) {
+    found.push('searches the whole page, not the row; write .// to search the row');
+  }
+  return found;
+}

@@ -1,0 +1,110 @@
+/** What rules make of a page, and what a trial of rules says: between a slave, its child, and the
+ *  commands `check` and `try` of the master. Types only. Source: docs/rules.md. */
+import type { FetchSpec } from './crawl.ts';
+import type { ItemRules } from './items.ts';
+
+export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
+
+/** What a slave knows of an answer. */
+export type PageInput = {
+  readonly url: string;
+  readonly finalUrl: string;
+  readonly depth: number;
+  readonly status: number;
+  /** The media type, in lower case. */
+  readonly type: string;
+  /** By their names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The decoded body. */
+  readonly text: string;
+};
+
+export type Values = { [name: string]: Json };
+/** What a rule did. A page counts once for a rule: as matched, empty or failed. For a field, a page
+ *  with a value in some row is matched. `wrong`: pages with a value that is not of its type. */
+export type RuleCounts = {
+  pages: number;
+  matched: number;
+  empty: number;
+  wrong: number;
+  failed: number;
+  rows: number;
+  rejected: number;
+};
+type RuleRow = { readonly rule: string; readonly values: Values };
+/** A row without something that is required. */
+type RejectedRow = RuleRow & { readonly why: string };
+type RuleFailure = { readonly rule: string; readonly message: string };
+export type RuleResult = {
+  rows: RuleRow[];
+  rejected: RejectedRow[];
+  failures: RuleFailure[];
+  /** Of the rules that select the page (`book`), and of their fields (`book.price`). */
+  counts: Record<string, RuleCounts>;
+};
+/** A rule that is not valid: the path to it below `items`, and why. */
+export type RuleProblem = { readonly path: readonly string[]; readonly message: string };
+
+/** What came of a page; `failed`: the reason, in words. */
+export type RuleOutcome = { readonly result: RuleResult } | { readonly failed: string };
+
+/** Asked of slave.js by the master's `check` and `try`; `id` comes back in the answer. */
+export type TrialRequest =
+  | { readonly do: 'check'; readonly id: number; readonly items: ItemRules }
+  | {
+      readonly do: 'robots';
+      readonly id: number;
+      readonly url: string;
+      readonly fetch: FetchSpec;
+      /** Private blocks that the operator's URL opens. */
+      readonly blocks: readonly string[];
+    }
+  | {
+      readonly do: 'page';
+      readonly id: number;
+      readonly url: string;
+      readonly fetch: FetchSpec;
+      /** Private blocks that the operator's URL opens. */
+      readonly blocks: readonly string[];
+      readonly items: ItemRules;
+      readonly jsonBytesMax: number;
+    }
+  /** The answer to `turn`. */
+  | { readonly do: 'go' }
+  | { readonly do: 'leave' };
+
+/** The answer of a URL, and what the rules made of it. */
+export type TrialPage = {
+  readonly status: number;
+  readonly finalUrl: string;
+  readonly ms: number;
+  readonly bytes: number;
+  readonly type?: string | undefined;
+  readonly charset?: string | undefined;
+  readonly cut?: boolean;
+  /** A redirect that is not followed. */
+  readonly redirectedTo?: string | undefined;
+  /** There was no answer, or none of a type that rules read. */
+  readonly error?: string;
+  readonly rules?: RuleOutcome;
+  /** Elements `tbody` in the page. */
+  readonly tbodies?: number;
+};
+
+export type TrialReply =
+  | { readonly is: 'ready' }
+  | { readonly is: 'checked'; readonly id: number; readonly problems: readonly RuleProblem[] }
+  | {
+      readonly is: 'robots';
+      readonly id: number;
+      readonly answer:
+        | { readonly status: number; readonly body: Uint8Array }
+        | { readonly kind: string; readonly message: string };
+    }
+  | { readonly is: 'page'; readonly id: number; readonly page: TrialPage }
+  /** May this redirect be followed? */
+  | { readonly is: 'turn'; readonly url: string }
+  | { readonly is: 'failed'; readonly id: number; readonly message: string };
+
+/** The first argument of slave.js that makes it answer to these. */
+export const trialArgument = 'trial';

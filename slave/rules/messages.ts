@@ -1,0 +1,21 @@
+/** What a slave and its child for rules say to each other, over the channel between them. */
+import type { ItemRules } from '../../shared/items.ts';
+import type { PageInput, RuleProblem, RuleResult } from '../../shared/rule-results.ts';
+
+/** `id` comes back in the answer; 0: nobody waits for it. */
+export type ToChild =
+  | { readonly do: 'compile'; readonly id: number; readonly set: number; readonly items: ItemRules }
+  | { readonly do: 'forget'; readonly set: number }
+  | {
+      readonly do: 'page';
+      readonly id: number;
+      readonly set: number;
+      readonly page: PageInput;
+      readonly jsonBytesMax: number;
+    };
+
+export type FromChild =
+  | { readonly is: 'ready' }
+  | { readonly is: 'compiled'; readonly id: number; readonly problems: readonly RuleProblem[] }
+  | { readonly is: 'done'; readonly id: number; readonly result: RuleResult }
+  | { readonly is: 'failed'; readonly id: number; readonly message: string };

@@ -1,0 +1,255 @@
+/**
+ * The child process in which a slave has rules evaluated. A page that takes longer than its limit,
+ * or more memory, costs its child: it is killed and the next one started, and the page is a
+ * failure. A worker thread would not do: `terminate` does not end a running `JSON.parse`, and its
+ * limits of memory abort the whole process.
+ *
+ *     none --first page--> starting --ready--> idle --page--> busy --done--> idle
+ *                             |                 |               |
+ *                             +-------- ended, killed ----------+--> starting, while pages wait
+ *
+ * Pages are evaluated one after the other. Source: docs/rules.md, "Limits".
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { brotliDecompressSync } from 'node:zlib';
+import type { ItemRules } from '../../shared/items.ts';
+import type { PageInput, RuleOutcome, RuleProblem } from '../../shared/rule-results.ts';
+import type { FromChild, ToChild } from './messages.ts';
+import { ruleProgram } from './rule-program.ts';
+
+type RuleProcessOptions = {
+  /** Limit of one page; default: 5 s. */
+  readonly timeMs?: number;
+  /** Resident memory of the child; default: 512 MB. */
+  readonly memoryBytes?: number;
+  readonly onKilled?: (why: string) => void;
+};
+
+type Job = {
+  readonly message: Exclude<ToChild, { do: 'forget' }>;
+  /** A child ended under it, for no fault of the page that is known. */
+  wasLost?: boolean;
+  /** Undefined: its child has ended, and the reason is `why`. */
+  readonly settle: (reply: FromChild | undefined, why: string) => void;
+};
+
+const timeMsDefault = 5_000;
+const memoryBytesDefault = 512 << 20;
+const memoryEveryMs = 50;
+/** To start, and to load libxml2: also on a machine that has no time. */
+const startMsMax = 15_000;
+/** Starts that fail one after the other. */
+const startsMax = 3;
+
+export class RuleProcess {
+  readonly #options: RuleProcessOptions;
+  readonly #timeMs: number;
+  readonly #memoryBytes: number;
+  readonly #jobs: Job[] = [];
+  /** The rules that a new child must know. */
+  readonly #sets = new Map<number, ItemRules>();
+  #child: ChildProcess | undefined;
+  #state: 'none' | 'starting' | 'idle' | 'busy' | 'closed' = 'none';
+  #timer: NodeJS.Timeout | undefined;
+  #memoryTimer: NodeJS.Timeout | undefined;
+  #why = '';
+  #failedStarts = 0;
+  #nextSet = 1;
+  #nextId = 1;
+
+  constructor(options: RuleProcessOptions = {}) {
+    this.#options = options;
+    this.#timeMs = options.timeMs ?? timeMsDefault;
+    this.#memoryBytes = options.memoryBytes ?? memoryBytesDefault;
+  }
+
+  /** Learns the rules of a crawl. Returns their number, or what is wrong with them. */
+  async learn(items: ItemRules): Promise<number | readonly RuleProblem[]> {
+    const set = this.#nextSet++;
+    const reply = await this.#ask({ do: 'compile', id: this.#nextId++, set, items });
+    if ('failed' in reply) return [{ path: [], message: reply.failed }];
+    if (reply.is === 'compiled' && reply.problems.length > 0) return reply.problems;
+    this.#sets.set(set, items);
+    return set;
+  }
+
+  /** The rules are no longer needed. */
+  forget(set: number): void {
+    if (!this.#sets.delete(set) || this.#child === undefined) return;
+    this.#child.send({ do: 'forget', set } satisfies ToChild);
+  }
+
+  /** Evaluates the rules `set` on a page. Never rejects. */
+  async evaluate(set: number, page: PageInput, jsonBytesMax: number): Promise<RuleOutcome> {
+    const reply = await this.#ask({ do: 'page', id: this.#nextId++, set, page, jsonBytesMax });
+    if ('failed' in reply) return reply;
+    if (reply.is === 'done') return { result: reply.result };
+    return { failed: reply.is === 'failed' ? reply.message : 'an odd answer' };
+  }
+
+  /** Ends the child; pages that wait are failures. Idempotent. */
+  async close(): Promise<void> {
+    const child = this.#child;
+    this.#end('the slave leaves');
+    this.#state = 'closed';
+    for (const job of this.#jobs.splice(0)) job.settle(undefined, 'the slave leaves');
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    child.kill('SIGKILL');
+    await ended;
+  }
+
+  #ask(message: Job['message']): Promise<FromChild | { failed: string }> {
+    return new Promise((resolve) => {
+      this.#jobs.push({
+        message,
+        settle: (reply, why) => resolve(reply ?? { failed: why }),
+      });
+      this.#next();
+    });
+  }
+
+  #next(): void {
+    const [job] = this.#jobs;
+    if (this.#state === 'closed') {
+      for (const left of this.#jobs.splice(0)) left.settle(undefined, 'the slave leaves');
+      return;
+    }
+    if (job === undefined) return;
+    if (this.#state === 'none') this.#start();
+    else if (this.#state === 'idle') this.#send(job);
+  }
+
+  #start(): void {
+    this.#state = 'starting';
+    const path = 'path' in ruleProgram ? ruleProgram.path : undefined;
+    const child = spawn(
+      process.execPath,
+      [
+        // The memory of strings and trees; the limit of all memory is looked at from here.
+        `--max-old-space-size=${Math.ceil(this.#memoryBytes / 2 ** 20)}`,
+        ...(path === undefined ? ['--input-type=module', '-'] : [path]),
+      ],
+      {
+        serialization: 'advanced',
+        stdio: ['pipe', 'ignore', 'ignore', 'ipc'],
+        // Ctrl-C is for the slave, which then finishes its pages.
+        detached: true,
+      },
+    );
+    child.stdin?.on('error', () => {});
+    child.stdin?.end('packed' in ruleProgram ? unpacked(ruleProgram.packed) : '');
+    this.#child = child;
+    this.#timer = setTimeout(() => this.#kill('the child for rules does not start'), startMsMax);
+    child.on('message', (message: FromChild) => this.#heard(child, message));
+    child.on('error', (error) => {
+      // Of a message that cannot be sent: its end follows, with a better reason.
+      if (child.pid === undefined) this.#ended(child, error.message);
+    });
+    child.on('exit', (code, signal) => this.#ended(child, `the child ended (${signal ?? code})`));
+  }
+
+  /** A new child learns the rules that the last one knew. */
+  #ready(child: ChildProcess): void {
+    for (const [set, items] of this.#sets) {
+      child.send({ do: 'compile', id: 0, set, items } satisfies ToChild);
+    }
+    this.#failedStarts = 0;
+    clearTimeout(this.#timer);
+    this.#state = 'idle';
+    this.#next();
+  }
+
+  #send(job: Job): void {
+    this.#state = 'busy';
+    this.#child?.send(job.message);
+    this.#timer = setTimeout(
+      () => this.#kill(`took longer than ${this.#timeMs / 1000} s`),
+      job.message.do === 'compile' ? startMsMax : this.#timeMs,
+    );
+    this.#memoryTimer = setInterval(() => this.#look(), memoryEveryMs);
+  }
+
+  #heard(child: ChildProcess, message: FromChild): void {
+    if (child !== this.#child) return;
+    if (message.is === 'ready') {
+      this.#ready(child);
+      return;
+    }
+    // Nobody waits for the answers about rules that a new child learned again.
+    const [job] = this.#jobs;
+    if (this.#state !== 'busy' || job?.message.id !== message.id) return;
+    this.#rest();
+    this.#jobs.shift();
+    this.#state = 'idle';
+    job.settle(message, '');
+    this.#next();
+  }
+
+  /** Only Linux says how much memory another process has; elsewhere the heap has a limit. */
+  #look(): void {
+    const pid = this.#child?.pid;
+    if (pid === undefined) return;
+    let status: string;
+    try {
+      status = readFileSync(`/proc/${pid}/status`, 'latin1');
+    } catch {
+      return;
+    }
+    const [, kilobytes = '0'] = /^VmRSS:\s*(\d+) kB/m.exec(status) ?? [];
+    if (Number(kilobytes) * 1024 <= this.#memoryBytes) return;
+    this.#kill(`took more than ${this.#memoryBytes >> 20} MB of memory`);
+  }
+
+  #kill(why: string): void {
+    this.#why = why;
+    this.#options.onKilled?.(why);
+    this.#child?.kill('SIGKILL');
+    // The next one starts while this one ends.
+    if (this.#child !== undefined) this.#ended(this.#child, why);
+  }
+
+  #ended(child: ChildProcess, why: string): void {
+    if (child !== this.#child) return;
+    const before = this.#state;
+    this.#end(why);
+    if (before === 'busy') {
+      const [job] = this.#jobs;
+      const isFault = this.#why !== '' || isMemory(why);
+      if (job !== undefined && (isFault || job.wasLost === true)) {
+        this.#jobs.shift();
+        const reason = isMemory(why) ? 'took more memory than it may have' : why;
+        job.settle(undefined, this.#why === '' ? reason : this.#why);
+      } else if (job !== undefined) job.wasLost = true;
+    } else if (before === 'starting' && ++this.#failedStarts >= startsMax) {
+      this.#failedStarts = 0;
+      this.#jobs.shift()?.settle(undefined, `the child for rules does not start: ${why}`);
+    }
+    this.#why = '';
+    // A page that cost its child is often followed by the next one of its kind.
+    if (this.#sets.size > 0 || this.#jobs.length > 0) this.#start();
+  }
+
+  #end(_why: string): void {
+    this.#rest();
+    this.#child = undefined;
+    this.#state = 'none';
+  }
+
+  #rest(): void {
+    clearTimeout(this.#timer);
+    clearInterval(this.#memoryTimer);
+  }
+}
+
+/** V8 aborts a process whose heap is full. */
+function isMemory(why: string): boolean {
+  return /SIGABRT|SIGTRAP|\b13[34]\b/.test(why);
+}
+
+let code: Buffer | undefined;
+function unpacked(packed: string): Buffer {
+  code ??= brotliDecompressSync(Buffer.from(packed, 'base64'));
+  return code;
+}

@@ -1,0 +1,103 @@
+/** The values of fields: types, and what is empty. Pure. Source: docs/rules.md, "Types". */
+import type { FieldType } from '../../shared/items.ts';
+import type { Json } from '../../shared/rule-results.ts';
+
+/** A value that is not of its type. */
+type Wrong = { readonly wrong: string };
+
+export function isWrong(value: unknown): value is Wrong {
+  return typeof value === 'object' && value !== null && 'wrong' in value;
+}
+
+/** White space as HTML and Unicode have it; JavaScript's trim leaves U+200B. */
+export function trimmed(text: string): string {
+  return text.replace(/^[\s\u200b\ufeff]+|[\s\u200b\ufeff]+$/g, '');
+}
+
+/** Nothing was found, or nothing in it. */
+export function isEmpty(value: Json | undefined): boolean {
+  return value === undefined || value === null || value === '' || Number.isNaN(value);
+}
+
+/** `1234.5`, `-3`, `1e6`, and thousands in groups: `1,234.50`. */
+const number = /^[+-]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?(?:[eE][+-]?\d{1,3})?$|^[+-]?\.\d+$/;
+const mailDate =
+  /^(?:[A-Z][a-z]{2}, )?\d\d? [A-Z][a-z]{2} \d{4} \d\d:\d\d(?::\d\d)? (?:GMT|UTC|[+-]\d{4})$/;
+const yes = new Set(['true', 'yes', '1', 'on']);
+const no = new Set(['false', 'no', '0', 'off']);
+const months = 'jan feb mar apr may jun jul aug sep oct nov dec'.split(' ');
+
+/** The value as `type` has it. `base`: of relative URLs. */
+export function typed(value: Json, type: FieldType | undefined, base: string): Json | Wrong {
+  if (type === undefined) return value;
+  if (type === 'json') return typeof value === 'string' ? jsonOf(value) : value;
+  const text = typeof value === 'object' ? JSON.stringify(value) : trimmed(String(value));
+  switch (type) {
+    case 'text':
+      return typeof value === 'string' ? value : text;
+    case 'number':
+    case 'integer': {
+      const is = typeof value === 'number' ? value : numberOf(text);
+      if (!Number.isFinite(is) || (type === 'integer' && !Number.isInteger(is))) {
+        return wrong(text, type === 'integer' ? 'an integer' : 'a number');
+      }
+      return is;
+    }
+    case 'boolean':
+      if (yes.has(text.toLowerCase())) return true;
+      return no.has(text.toLowerCase()) ? false : wrong(text, 'true or false');
+    case 'date':
+      return dateOf(text) ?? wrong(text, 'a date');
+    case 'url': {
+      const url = URL.canParse(text, base) ? new URL(text, base) : undefined;
+      return url === undefined ? wrong(text, 'a URL') : url.href;
+    }
+    default:
+      return type satisfies never;
+  }
+}
+
+function wrong(text: string, what: string): Wrong {
+  return { wrong: `${JSON.stringify(text.slice(0, 80))} is not ${what}` };
+}
+
+function numberOf(text: string): number {
+  return number.test(text) ? Number(text.replaceAll(',', '')) : Number.NaN;
+}
+
+function jsonOf(text: string): Json | Wrong {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return wrong(text, 'JSON');
+  }
+}
+
+/** `2026-11-22`, a date with a time as ISO 8601 has it, `22 Nov 2026`, `November 22, 2026`, and the
+ *  dates of mails. Days stay days; moments are in UTC. */
+function dateOf(text: string): string | undefined {
+  const [, day] = /^(\d{4}-\d\d-\d\d)$/.exec(text) ?? [];
+  if (day !== undefined) return isDay(day) ? day : undefined;
+  const isMoment =
+    /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?: ?Z| ?[+-]\d\d:?\d\d)?$/.test(text) ||
+    mailDate.test(text);
+  if (isMoment) {
+    // Without a zone it is UTC, not the zone of this machine.
+    const zoned = /(?:Z|GMT|UTC|[+-]\d\d:?\d\d)$/.test(text) ? text : `${text}Z`;
+    const ms = Date.parse(zoned);
+    return Number.isNaN(ms) ? undefined : new Date(ms).toISOString();
+  }
+  const [, d1, m1, y1] = /^(\d{1,2})\.? ([A-Za-z]{3,9})\.?,? (\d{4})$/.exec(text) ?? [];
+  const [, m2, d2, y2] =
+    /^([A-Za-z]{3,9})\.? (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})$/.exec(text) ?? [];
+  const month = months.indexOf((m1 ?? m2 ?? '').slice(0, 3).toLowerCase()) + 1;
+  if (month === 0) return undefined;
+  const pad = (part: number | string, width: number) => String(part).padStart(width, '0');
+  const iso = `${pad(y1 ?? y2 ?? '', 4)}-${pad(month, 2)}-${pad(d1 ?? d2 ?? '', 2)}`;
+  return isDay(iso) ? iso : undefined;
+}
+
+function isDay(iso: string): boolean {
+  const ms = Date.parse(`${iso}T00:00:00Z`);
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(iso);
+}

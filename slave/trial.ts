@@ -1,0 +1,170 @@
+/**
+ * `node slave.js trial`: answers the master's `check` and `try`, which have no fetcher and no rules
+ * of their own. One page is fetched as a crawl would: the same guard of addresses, limits, headers
+ * and charsets. The master says whether robots.txt allows it, and when its turn is.
+ */
+import { fetchSpecSchema } from '../shared/crawl.ts';
+import { ConfigError, messageOf } from '../shared/errors.ts';
+import { isPageStatus } from '../shared/protocol.ts';
+import type { PageInput, TrialPage, TrialReply, TrialRequest } from '../shared/rule-results.ts';
+import { fieldsOf } from './fetch/content.ts';
+import type { FetchPlan } from './fetch/fetch-plan.ts';
+import { type Fetched, outcomeOf } from './fetch/fetched.ts';
+import { Fetcher } from './fetch/fetcher.ts';
+import type { Turn } from './fetch/outcome.ts';
+import { kindOf } from './kinds/kinds.ts';
+import { type Page, PageReader } from './kinds/page-body.ts';
+import { isRuleType, type RuleBody, RuleBodyReader } from './rules/rule-body.ts';
+import { RuleProcess } from './rules/rule-process.ts';
+import { isJsonType, isXmlType } from './rules/rule-types.ts';
+
+type Body = RuleBody<Page>;
+type Asked<D extends TrialRequest['do']> = Extract<TrialRequest, { do: D }>;
+
+const pagePlan: FetchPlan<Body> = {
+  accept: 'text/html,application/xhtml+xml;q=0.9,application/json;q=0.9,*/*;q=0.5',
+  type: 'text/html',
+  open: ({ url, status, essence, spec, charset, sniff }) => {
+    if (!isPageStatus(status) || !isRuleType(essence)) return undefined;
+    const isData = essence !== undefined && (isJsonType(essence) || isXmlType(essence));
+    const page = isData ? undefined : new PageReader({ url, spec, charset, sniff });
+    return new RuleBodyReader<Page>({ essence, charset, spec, page });
+  },
+};
+
+/** Serves until the master closes the channel. */
+export async function serveTrial(): Promise<void> {
+  if (process.send === undefined) {
+    throw new ConfigError('the master starts this by itself: node master.js try FILE URL');
+  }
+  const trial = new Trial((reply) => void process.send?.(reply));
+  process.on('message', (request: TrialRequest) => void trial.heard(request));
+  process.send({ is: 'ready' } satisfies TrialReply);
+  await new Promise<void>((resolve) => process.once('disconnect', () => resolve()));
+  await trial.close();
+}
+
+class Trial {
+  readonly #say: (reply: TrialReply) => void;
+  readonly #rules = new RuleProcess();
+  readonly #fetcher = new Fetcher({ connections: 1 });
+  #turn: (turn: Turn) => void = () => {};
+
+  constructor(say: (reply: TrialReply) => void) {
+    this.#say = say;
+  }
+
+  async heard(request: TrialRequest): Promise<void> {
+    if (request.do === 'go' || request.do === 'leave') {
+      this.#turn(request.do);
+      return;
+    }
+    try {
+      this.#say(await this.#answer(request));
+    } catch (error) {
+      this.#say({ is: 'failed', id: request.id, message: messageOf(error) });
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#rules.close(), this.#fetcher.close()]);
+  }
+
+  async #answer(request: Asked<'check' | 'robots' | 'page'>): Promise<TrialReply> {
+    const { id } = request;
+    switch (request.do) {
+      case 'check': {
+        const learned = await this.#rules.learn(request.items);
+        const problems = typeof learned === 'number' ? [] : learned;
+        if (typeof learned === 'number') this.#rules.forget(learned);
+        return { is: 'checked', id, problems };
+      }
+      case 'robots':
+        return { is: 'robots', id, answer: await this.#robots(request) };
+      case 'page':
+        return { is: 'page', id, page: await this.#page(request) };
+      default:
+        return request satisfies never;
+    }
+  }
+
+  /** The answer of a robots.txt, or why there is none. */
+  async #robots({ url, fetch, blocks }: Asked<'robots'>) {
+    const kind = kindOf({ kind: 'robots' });
+    if (kind === undefined) throw new Error('no kind robots');
+    const spec = fetchSpecSchema.parse(fetch);
+    const fetched = await this.#fetcher.fetch(kind.plan, url, spec, new AbortController().signal, {
+      open: true,
+      blocks,
+    });
+    const outcome = kind.outcome(fetched);
+    if (!outcome.ok) return outcome.error;
+    for (const { verb, body } of kind.statements({ task: new Uint8Array(0), lease: 0 }, outcome)) {
+      if (verb === 'task.robots') return { status: body.status, body: body.body };
+    }
+    throw new Error('no answer of a robots.txt');
+  }
+
+  async #page({ url, fetch, blocks, items, jsonBytesMax }: Asked<'page'>): Promise<TrialPage> {
+    const spec = fetchSpecSchema.parse(fetch);
+    const set = await this.#rules.learn(items);
+    if (typeof set !== 'number') throw new Error(set[0]?.message);
+    const fetched = await this.#fetcher.fetch(pagePlan, url, spec, new AbortController().signal, {
+      open: true,
+      blocks,
+      last: true,
+      follow: (to) => this.#mayFollow(to),
+    });
+    if (fetched.kind !== 'body') return unread(fetched);
+    const { result, body } = fetched;
+    const input = inputOf(url, fetched);
+    const rules = await this.#rules.evaluate(set, input, jsonBytesMax);
+    return {
+      status: result.status,
+      finalUrl: result.finalUrl,
+      ms: result.ms,
+      bytes: body.text.length === 0 ? 0 : result.bytes,
+      type: input.type,
+      charset: body.charset,
+      cut: body.cut,
+      rules,
+      tbodies: [...body.text.matchAll(/<tbody[\s>]/gi)].length,
+    };
+  }
+
+  #mayFollow(url: string): Promise<Turn> {
+    return new Promise((resolve) => {
+      this.#turn = resolve;
+      this.#say({ is: 'turn', url });
+    });
+  }
+}
+
+/** An answer whose body was not read, or none. */
+function unread(fetched: Exclude<Fetched<Body>, { kind: 'body' }>): TrialPage {
+  const nothing = { status: 0, finalUrl: '', ms: 0, bytes: 0 };
+  const outcome = outcomeOf(fetched);
+  if (!outcome.ok) return { ...nothing, error: `${outcome.error.kind}: ${outcome.error.message}` };
+  const { status, finalUrl, ms, bytes, type, error, redirectedTo } = outcome.result;
+  const why = error === undefined ? undefined : `${error.kind}: ${error.message}`;
+  const unfit = redirectedTo === undefined ? 'rules read HTML, JSON and XML' : undefined;
+  const reason = why ?? unfit;
+  const answer = { status, finalUrl, ms, bytes, type, redirectedTo };
+  return reason === undefined ? answer : { ...answer, error: reason };
+}
+
+function inputOf(
+  url: string,
+  { result, body, headers }: Extract<Fetched<Body>, { kind: 'body' }>,
+): PageInput {
+  const named = Object.keys(headers).map((name) => [name, fieldsOf(headers, name).join(', ')]);
+  return {
+    url,
+    finalUrl: result.finalUrl,
+    depth: 0,
+    status: result.status,
+    type: result.type ?? 'text/html',
+    headers: Object.fromEntries(named) as Record<string, string>,
+    text: body.text,
+  };
+}

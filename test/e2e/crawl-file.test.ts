@@ -1,0 +1,49 @@
+/** A crawl file starts a crawl, alone or beside others. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { Cluster } from '../support/cluster.ts';
+import { httpServer } from '../support/http-server.ts';
+
+const timeout = 60_000;
+
+async function site(t: TestContext): Promise<string> {
+  const port = await httpServer(t, ({ url = '' }, response) => {
+    if (url === '/robots.txt') response.writeHead(404).end();
+    else response.setHeader('content-type', 'text/html').end(`<a href="${url}x">x</a>`);
+  });
+  return `http://127.0.0.1:${port}`;
+}
+
+test('crawl file: starts a crawl; flags come before it; another one is added', {
+  timeout,
+}, async (t) => {
+  const url = await site(t);
+  const cluster = new Cluster(t);
+  const write = (name: string, text: string) => {
+    const path = join(cluster.folder, name);
+    writeFileSync(path, text);
+    return path;
+  };
+  const first = write('first.yaml', `crawl: first\nmax-depth: 2\nseeds: ["${url}/{1..3}"]\n`);
+  const master = await cluster.master([first, '--max-depth', '0']);
+  cluster.slave();
+  await master.said(/crawl first is done/);
+  assert.deepEqual(cluster.pages('first').sort(), [`${url}/1`, `${url}/2`, `${url}/3`]);
+  const second = { crawl: 'second', 'max-depth': 1, seeds: [`${url}/a`] };
+  const answer = await cluster.ask('add', write('second.json', JSON.stringify(second)));
+  assert.match(answer, /^1 new, 0 already known/);
+  await master.said(/crawl second is done/);
+  assert.deepEqual(cluster.pages('second').sort(), [`${url}/a`, `${url}/ax`]);
+});
+
+test('crawl file: one with items is refused before a crawl is made', { timeout }, async (t) => {
+  const cluster = new Cluster(t);
+  const path = join(cluster.folder, 'items.yaml');
+  writeFileSync(path, 'seeds: ["http://127.0.0.1/"]\nitems: {p: {fields: {t: title}}}\n');
+  const program = cluster.run(['master.js', 'items.yaml']);
+  const { code } = await program.exited;
+  assert.equal(code, 2, program.output);
+  assert.match(program.output, /has items, which a crawl does not evaluate yet: try them with/);
+});

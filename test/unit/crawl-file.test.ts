@@ -1,0 +1,99 @@
+/** Crawl files: what they say, and the line, the key and the fix of what is wrong with them. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { readCrawlFile } from '../../master/cli/crawl-file.ts';
+import { ConfigError } from '../../shared/errors.ts';
+
+/** Reads a crawl file with this text. */
+function read(t: TestContext, text: string, name = 'f.yaml') {
+  const folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const path = join(folder, name);
+  writeFileSync(path, text);
+  return readCrawlFile(path);
+}
+
+test('crawl file: options by the names of their flags, seeds with ranges, and items', (t) => {
+  const file = read(
+    t,
+    `crawl: books
+max-depth: 3
+header: ["X-A: 1", "X-B: 2"]
+canonical: true
+seeds: ["http://a/{1..3}", "http://a/x-{08..10}?p={0..60..30}", "http://b/{3..1}"]
+items: { p: { fields: { t: title } } }
+`,
+  );
+  assert.equal(file.crawl, 'books');
+  assert.equal(file.spec.maxDepth, 3);
+  assert.equal(file.spec.canonical, true);
+  assert.deepEqual(file.spec.fetch.headers, [
+    ['X-A', '1'],
+    ['X-B', '2'],
+  ]);
+  assert.deepEqual(file.seeds, [
+    ...['http://a/1', 'http://a/2', 'http://a/3'],
+    ...['http://a/x-08?p=0', 'http://a/x-08?p=30', 'http://a/x-08?p=60'],
+    ...['http://a/x-09?p=0', 'http://a/x-09?p=30', 'http://a/x-09?p=60'],
+    ...['http://a/x-10?p=0', 'http://a/x-10?p=30', 'http://a/x-10?p=60'],
+    ...['http://b/3', 'http://b/2', 'http://b/1'],
+  ]);
+  assert.deepEqual(file.items, { p: { fields: { t: 'title' } } });
+});
+
+test('crawl file: JSON is read, too', (t) => {
+  const text = JSON.stringify({ crawl: 'j', seeds: ['http://a/'], 'max-pages': 5 });
+  const { crawl, seeds, spec } = read(t, text, 'f.json');
+  assert.deepEqual(
+    { crawl, seeds, pages: spec.maxPages },
+    { crawl: 'j', seeds: ['http://a/'], pages: 5 },
+  );
+});
+
+test('crawl file: what is wrong is named with its line, its key and the fix', (t) => {
+  const cases: [string, RegExp][] = [
+    ['maxdepth: 2\n', /\.yaml:1: maxdepth: there is no such key; did you mean max-depth\?/],
+    ['max-depth: many\n', /\.yaml:1: max-depth: It must be a whole number from 0 to 65535/],
+    ['include: ["(?=x)"]\n', /\.yaml:\d: include: .*\(\?=/],
+    ['crawl: a b\n', /\.yaml:1: crawl: must be 1 to 64 letters/],
+    ['seeds: http://a/\n', /\.yaml:1: seeds: must be a list of URLs/],
+    [
+      'seeds:\n  - http://a/\n  - a.example\n',
+      /\.yaml:3: seeds\.1: .*write it in full: https:\/\/a/,
+    ],
+    ['seeds: ["http://a/{1..2000000}"]\n', /\.yaml:1: seeds\.0: makes more than 1000000 seeds/],
+    ['seeds: ["http://a/{1..x}"]\n', /seeds\.0: has a range that is not \{FIRST\.\.LAST\}/],
+    [
+      'items:\n  p:\n    feilds: {a: b}\n',
+      /\.yaml:2: items\.p: has neither fields|feilds: .*fields/,
+    ],
+    [
+      'items:\n  p:\n    fields:\n      a: {css: a, typ: number}\n',
+      /\.yaml:4: items\.p\.fields\.a\.typ: .*type/,
+    ],
+    [
+      'items:\n  p:\n    fields:\n      a: 3\n',
+      /\.yaml:4: items\.p\.fields\.a: must be a selector/,
+    ],
+    ['items: [\n', /\.yaml is not YAML/],
+    ['- a\n', /f\.yaml must hold keys/],
+  ];
+  for (const [text, message] of cases) {
+    assert.throws(
+      () => read(t, text),
+      (error) => error instanceof ConfigError && message.test(error.message),
+      `${text} ${message}`,
+    );
+  }
+});
+
+test('crawl file: aliases that grow are refused', (t) => {
+  const bomb = ['a: &a [x,x,x,x,x,x,x,x]'];
+  for (const [from, to] of ['ab', 'bc', 'cd', 'de', 'ef']) {
+    bomb.push(`${to}: &${to} [${Array(8).fill(`*${from}`).join(',')}]`);
+  }
+  assert.throws(() => read(t, `${bomb.join('\n')}\n`), ConfigError);
+});

@@ -1,0 +1,275 @@
+/** The rules of a crawl file on a page: places, rows, values, counts, and what is refused. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type ItemRules, itemsSchema, oddities } from '../../shared/items.ts';
+import type { PageInput, RuleResult } from '../../shared/rule-results.ts';
+import { treeOf } from '../../slave/rules/html-tree.ts';
+import { RuleSet } from '../../slave/rules/rule-set.ts';
+import { strictXml, xmlName } from '../../slave/rules/strict-xml.ts';
+import { isWrong, typed } from '../../slave/rules/value.ts';
+
+const shop = `<!DOCTYPE html><title>Shop</title><base href="/shop/"><div @click="go" :x=1>
+<article class=pod><h3><a title="One" href="1.html">a <b>b</b></a></h3><p class=price>£1,012.50
+<ul><li>red<li>blue</ul></article>
+<article class=pod><h3><a title="Two" href="2.html">c</a></h3><p class=price>free<ul></ul></article>
+</div><script id=data type="application/json">{"people":[{"age":1,"name":"A"},{"age":2,"name":"B"}]}</script>
+<script>var state = {"page": {"n": 7}};</script>`;
+
+function pageOf(text: string, more: Partial<PageInput> = {}): PageInput {
+  const url = 'http://site/shop/list.html';
+  const base = { url, finalUrl: url, depth: 3, status: 200, type: 'text/html', headers: {} };
+  return { ...base, headers: { 'last-modified': 'Mon' }, text, ...more };
+}
+
+function evaluated(items: ItemRules, page: PageInput, jsonBytesMax = 1 << 24): RuleResult {
+  const set = RuleSet.compile(itemsSchema.parse(items));
+  assert.ok(set instanceof RuleSet, JSON.stringify(set));
+  try {
+    return set.evaluate(page, jsonBytesMax);
+  } finally {
+    set.close();
+  }
+}
+
+const valuesOf = ({ rows }: RuleResult) => rows.map(({ values }) => values);
+
+test('rules: rows by CSS, with fields by every kind of place', () => {
+  const result = evaluated(
+    {
+      item: {
+        match: '/shop/',
+        each: 'article.pod',
+        fields: {
+          title: 'h3 a::attr(title)',
+          whole: 'h3 a',
+          own: 'h3 a::text',
+          html: 'h3 a::html',
+          xpath: './/a/@title',
+          count: 'count(.//li)',
+          regex: { regex: 'href="(\\d)' },
+          link: { css: 'a::attr(href)', type: 'url' },
+          colours: { css: 'li', all: true },
+          depth: { value: 'depth' },
+          date: { header: 'Last-Modified' },
+          missing: { css: 'h6', default: '-' },
+          nothing: 'h6',
+        },
+      },
+    },
+    pageOf(shop),
+  );
+  assert.deepEqual(valuesOf(result), [
+    {
+      ...{ title: 'One', whole: 'a b', own: 'a', xpath: 'One', count: 2, regex: '1', depth: 3 },
+      html: '<a title="One" href="1.html">a <b>b</b></a>',
+      ...{ link: 'http://site/shop/1.html', colours: ['red', 'blue'], date: 'Mon', missing: '-' },
+      nothing: null,
+    },
+    {
+      ...{ title: 'Two', whole: 'c', own: 'c', xpath: 'Two', count: 0, regex: '2', depth: 3 },
+      html: '<a title="Two" href="2.html">c</a>',
+      ...{ link: 'http://site/shop/2.html', colours: [], date: 'Mon', missing: '-', nothing: null },
+    },
+  ]);
+  assert.deepEqual(result.failures, []);
+});
+
+test('rules: rows by XPath may have fields by CSS, and nested rows', () => {
+  const each = '//article';
+  const nested = { each: 'li', fields: { colour: '.' } };
+  const { rows } = evaluated(
+    { item: { each, fields: { title: 'h3 a::attr(title)', list: nested } } },
+    pageOf(shop),
+  );
+  assert.deepEqual(
+    rows.map(({ values }) => values),
+    [
+      { title: 'One', list: [{ colour: 'red' }, { colour: 'blue' }] },
+      { title: 'Two', list: [] },
+    ],
+  );
+});
+
+test('rules: a row without something required, or of a wrong type, is rejected with the reason', () => {
+  const price = { css: '.price', regex: '[\\d.,]+|free', type: 'number', required: true } as const;
+  const { rows, rejected, counts } = evaluated(
+    { item: { each: 'article', fields: { price } } },
+    pageOf(shop),
+  );
+  assert.deepEqual(rows, [{ rule: 'item', values: { price: 1012.5 } }]);
+  assert.deepEqual(rejected, [
+    { rule: 'item', values: { price: null }, why: 'price: "free" is not a number' },
+  ]);
+  const { rows: count, rejected: bad, matched, wrong } = counts['item'] ?? {};
+  assert.deepEqual({ count, bad, matched, wrong }, { count: 1, bad: 1, matched: 1, wrong: 1 });
+  assert.equal(counts['item.price']?.wrong, 1);
+});
+
+test('rules: JSON of a page, of a script, and of a pattern in a script; columns are joined', () => {
+  const zip = { age: '$..age', name: '$..name' };
+  const fields = { url: { value: 'url' } } as const;
+  const joined = evaluated({ p: { script: '#data', zip, fields } }, pageOf(shop));
+  const url = 'http://site/shop/list.html';
+  assert.deepEqual(valuesOf(joined), [
+    { age: 1, name: 'A', url },
+    { age: 2, name: 'B', url },
+  ]);
+  const script = { css: 'script', regex: 'state = (\\{.*?\\});' };
+  const state = evaluated({ p: { script, fields: { n: '$.page.n' } } }, pageOf(shop));
+  assert.deepEqual(valuesOf(state), [{ n: 7 }]);
+  const json = pageOf('{"list": [{"a": 1}, {"a": null}]}', { type: 'application/json' });
+  const rows = evaluated({ p: { each: '$.list[*]', fields: { a: '$.a' } } }, json);
+  assert.deepEqual(valuesOf(rows), [{ a: 1 }, { a: null }]);
+});
+
+test('rules: columns of unequal lengths are a failure that names the lengths', () => {
+  const zip = { age: '$..age', name: '$..n' };
+  const { rows, failures, counts } = evaluated({ p: { script: '#data', zip } }, pageOf(shop));
+  assert.deepEqual(rows, []);
+  assert.deepEqual(failures, [
+    { rule: 'p', message: 'the columns of zip have unequal lengths: age 2, name 0' },
+  ]);
+  assert.equal(counts['p']?.failed, 1);
+});
+
+test('rules: only pages whose URL or content matches are evaluated', () => {
+  const fields = { title: 'title' };
+  const { counts } = evaluated(
+    {
+      url: { match: 'list\\.html$', fields },
+      other: { match: '/blog/', fields },
+      content: { match: { content: 'class=pod' }, fields },
+      both: { match: { url: 'list', content: 'nowhere' }, fields },
+    },
+    pageOf(shop),
+  );
+  assert.deepEqual(Object.keys(counts), ['url', 'url.title', 'content', 'content.title']);
+});
+
+test('rules: a page without anything of a rule is empty, and a fault fails its rule alone', () => {
+  const { rows, counts, failures } = evaluated(
+    {
+      none: { fields: { x: 'h6', url: { value: 'url' } } },
+      json: { fields: { x: '$.a' } },
+      fine: { fields: { x: 'title' } },
+    },
+    pageOf(shop),
+  );
+  assert.deepEqual(rows, [{ rule: 'fine', values: { x: 'Shop' } }]);
+  assert.equal(counts['none']?.empty, 1);
+  assert.deepEqual(
+    failures.map(({ rule }) => rule),
+    ['json'],
+  );
+  assert.match(failures[0]?.message ?? '', /text\/html, not JSON/);
+});
+
+test('rules: long JSON is refused before it is parsed', () => {
+  const page = pageOf(`[${'1,'.repeat(1_000)}1]`, { type: 'application/json' });
+  const { failures } = evaluated({ p: { fields: { a: '$[0]' } } }, page, 1_000);
+  assert.match(failures[0]?.message ?? '', /2003 bytes of JSON are more than rules read \(1000\)/);
+});
+
+test('rules: all that is wrong with expressions is found at once', () => {
+  const fields = {
+    a: 'a[',
+    b: '//a[',
+    c: 'id("x")',
+    d: '$[',
+    e: { regex: '(?=x)' },
+    f: '//a[matches(@x, "y")]',
+    g: 'a::foo',
+    h: '//svg:a/x:b',
+    i: '//a/namespace::*',
+    j: '//a[$x]',
+  };
+  const problems = RuleSet.compile(itemsSchema.parse({ p: { fields } }));
+  assert.ok(!(problems instanceof RuleSet));
+  const said = Object.fromEntries(problems.map(({ path, message }) => [path.at(-1), message]));
+  assert.deepEqual(Object.keys(said), Object.keys(fields));
+  assert.match(said['c'] ?? '', /write \/\/\*\[@id="…"\]/);
+  assert.match(said['f'] ?? '', /calls matches\(\), which XPath 1\.0 does not have/);
+  assert.match(said['g'] ?? '', /write ::text, ::attr\(name\) or ::html/);
+  assert.match(said['h'] ?? '', /prefix x:/);
+});
+
+test('rules: paths that a browser made, and paths that leave the row, are told', () => {
+  const items = itemsSchema.parse({
+    p: { each: '/html/body/table/tbody/tr', fields: { a: '//td', b: './/td', c: 'tbody td' } },
+  });
+  const told = oddities(items).map(({ path, message }) => [path.at(-1), message.split(':')[0]]);
+  assert.equal(told.length, 4);
+  assert.deepEqual(
+    told.map(([name]) => name),
+    ['each', 'each', 'a', 'c'],
+  );
+});
+
+test('rules: types', () => {
+  const cases: [string, Parameters<typeof typed>[1], unknown][] = [
+    ['1,234.50', 'number', 1234.5],
+    ['1,23', 'number', undefined],
+    ['-3', 'integer', -3],
+    ['3.5', 'integer', undefined],
+    ['0x10', 'number', undefined],
+    ['', 'number', undefined],
+    ['Yes', 'boolean', true],
+    ['maybe', 'boolean', undefined],
+    ['2026-11-22', 'date', '2026-11-22'],
+    ['2026-02-30', 'date', undefined],
+    ['22 Nov 2026', 'date', '2026-11-22'],
+    ['November 2, 2026', 'date', '2026-11-02'],
+    ['Sun, 22 Nov 2026 10:00:00 GMT', 'date', '2026-11-22T10:00:00.000Z'],
+    ['2026-11-22T10:00:00+02:00', 'date', '2026-11-22T08:00:00.000Z'],
+    ['2026-11-22 10:00', 'date', '2026-11-22T10:00:00.000Z'],
+    ['../a?b#c', 'url', 'http://h/a?b#c'],
+    ['http://[', 'url', undefined],
+    ['{"a":1}', 'json', { a: 1 }],
+    ['{', 'json', undefined],
+  ];
+  for (const [text, type, expected] of cases) {
+    const value = typed(text, type, 'http://h/x/y');
+    if (expected === undefined) assert.ok(isWrong(value), `${type} ${text}`);
+    else assert.deepEqual(value, expected, `${type} ${text}`);
+  }
+});
+
+test('strict XML: names stay different, and text stays as it is', () => {
+  const cases = [
+    ['@click', '_x0040_click'],
+    [':x', '_x003A_x'],
+    ['o:p', 'o_x003A_p'],
+    ['xmlns', '_x0078_mlns'],
+    ['xmlns:a', 'xmlns_x003A_a'],
+    ['xlink:href', 'xlink:href'],
+    ['xml:lang', 'xml:lang'],
+    ['svg:a:b', 'svg_x003A_a_x003A_b'],
+    ['_x0040_click', '_x005F_x0040_click'],
+    ['1a', '_x0031_a'],
+    ['déjà', 'déjà'],
+    ['😀', '😀'],
+    ['data-x.y', 'data-x.y'],
+  ];
+  for (const [name = '', written] of cases) assert.equal(xmlName(name), written, name);
+  const { xml } = strictXml(treeOf('<p t="a\n\t&quot;b">x\r\n\u0001&nbsp;&lt;<!--a--b---></p>'));
+  assert.match(
+    xml.toString(),
+    /<p t="a&#10;&#9;&quot;b">x&#13;\n\ufffd\u00a0&lt;<!--a- -b- --><\/p>/,
+  );
+});
+
+test('rules: a crawl file of a stranger is refused with the key and what to write', () => {
+  const wrong: [unknown, RegExp][] = [
+    [{ p: { fields: {} } }, /at least one field/],
+    [{ p: {} }, /neither fields nor zip/],
+    [{ p: { fields: { a: 'b' }, zip: { c: 'd' }, each: 'e' } }, /each and zip/],
+    [{ p: { each: { css: 'a', xpath: 'b' }, fields: { a: 'b' } } }, /Invalid|css and xpath/],
+    [{ 'p q': { fields: { a: 'b' } } }, /letters, digits/],
+    [{ __proto__x: { fields: { ['__proto__']: 'b' } } }, /./],
+  ];
+  for (const [items, message] of wrong) {
+    const parsed = itemsSchema.safeParse(items);
+    assert.ok(!parsed.success, JSON.stringify(items));
+    assert.match(JSON.stringify(parsed.error.issues), message);
+  }
+});
