@@ -29,8 +29,8 @@ export function isDated(candidate: string, name: string): boolean {
   return /^\d{8}T\d{6}Z[\w.-]*$/.test(candidate.slice(stem.length, candidate.length - end.length));
 }
 
-/** The names among these under which a file was closed, oldest first, then its own, whether or not it
- *  is among them. */
+/** The names among these under which a file was closed, oldest first, then its own, whether or not
+ *  it is among them. */
 export function inOrder(names: readonly string[], name: string): string[] {
   return [...names.filter((one) => isDated(one, name)).sort(), name];
 }
