@@ -21,12 +21,8 @@ export class Heap<T extends HeapItem> {
 
   /** Adds the item, or moves it after its order changed. */
   set(item: T): void {
-    if (item.heapIndex < 0) {
-      item.heapIndex = this.#items.length;
-      this.#items.push(item);
-    }
-    this.#up(item);
-    this.#down(item);
+    const isNew = item.heapIndex < 0;
+    this.#rise(item, isNew ? this.#items.length : this.#vacate(item.heapIndex));
   }
 
   pop(): T | undefined {
@@ -41,11 +37,7 @@ export class Heap<T extends HeapItem> {
     if (this.#items[index] !== item) return;
     item.heapIndex = -1;
     const last = this.#items.pop();
-    if (last === undefined || last === item) return;
-    this.#items[index] = last;
-    last.heapIndex = index;
-    this.#up(last);
-    this.#down(last);
+    if (last !== undefined && last !== item) this.#rise(last, this.#vacate(index));
   }
 
   /** In no particular order. */
@@ -53,30 +45,39 @@ export class Heap<T extends HeapItem> {
     return this.#items.values();
   }
 
-  #up(item: T): void {
-    while (item.heapIndex > 0) {
-      const parent = this.#items[(item.heapIndex - 1) >> 1];
-      if (parent === undefined || !this.#before(item, parent)) return;
-      this.#swap(item, parent);
+  /** Fills the place from below, up to a leaf. Returns the leaf's place, which is free then. What
+   *  fills a place comes from the bottom, and most often belongs there: to look for its place from
+   *  there takes half of the comparisons. Source: Wegener, "Bottom-up heapsort" (1993). */
+  #vacate(index: number): number {
+    const items = this.#items;
+    for (let at = index; ; ) {
+      let below = at * 2 + 1;
+      let child = items[below];
+      if (child === undefined) return at;
+      const right = items[below + 1];
+      if (right !== undefined && this.#before(right, child)) {
+        child = right;
+        below++;
+      }
+      items[at] = child;
+      child.heapIndex = at;
+      at = below;
     }
   }
 
-  #down(item: T): void {
-    while (true) {
-      const left = this.#items[item.heapIndex * 2 + 1];
-      if (left === undefined) return;
-      const right = this.#items[item.heapIndex * 2 + 2];
-      const child = right !== undefined && this.#before(right, left) ? right : left;
-      if (!this.#before(child, item)) return;
-      this.#swap(child, item);
+  /** Places the item at a free place, or above it. */
+  #rise(item: T, free: number): void {
+    const items = this.#items;
+    let at = free;
+    while (at > 0) {
+      const above = (at - 1) >> 1;
+      const parent = items[above];
+      if (parent === undefined || !this.#before(item, parent)) break;
+      items[at] = parent;
+      parent.heapIndex = at;
+      at = above;
     }
-  }
-
-  #swap(a: T, b: T): void {
-    const index = a.heapIndex;
-    a.heapIndex = b.heapIndex;
-    b.heapIndex = index;
-    this.#items[a.heapIndex] = a;
-    this.#items[b.heapIndex] = b;
+    items[at] = item;
+    item.heapIndex = at;
   }
 }

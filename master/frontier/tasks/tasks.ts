@@ -71,7 +71,7 @@ export class TaskQueue implements TaskHome {
   readonly host: Buffer;
   readonly #store: Store;
   readonly #budget: TaskBudget;
-  readonly #ready = new Heap<Task>(isBefore);
+  readonly #ready = new Heap<Task>(isNext);
   readonly #delayed = new Heap<Task>((a, b) => a.notBefore < b.notBefore);
   readonly #live = new Map<number, Task>();
   #loadedTo: Position;
@@ -281,6 +281,11 @@ export class TaskQueue implements TaskHome {
       this.#loadedTo = { rank: last.rank, seq: last.seq };
     }
   }
+}
+
+/** Of tasks alone: a function that meets objects of one shape only is twice as fast. */
+function isNext(a: Task, b: Task): boolean {
+  return a.rank < b.rank || (a.rank === b.rank && a.seq < b.seq);
 }
 
 function isBefore(a: Position, b: Position): boolean {
