@@ -48,7 +48,7 @@ export function valuesOf(section: Section): Values {
   const content = contentOf(section);
   const values: Values = {};
   for (const column of columns.get(section.kind) ?? []) {
-    const value = valueOf(column, content);
+    const value = fieldOf(column, content);
     if (value !== undefined) values[column.name] = value;
   }
   return values;
@@ -60,14 +60,14 @@ export function lineOf(section: Section): string {
   const content = contentOf(section);
   let line = '';
   for (const column of columns.get(section.kind) ?? []) {
-    const value = column.name === 'at' ? timeOf(content.record.at) : valueOf(column, content);
+    const value = column.name === 'at' ? timeOf(content.record.at) : fieldOf(column, content);
     if (value === undefined) continue;
     line += `${line === '' ? '{' : ','}${column.key}${jsonOf(value)}`;
   }
   return `${line}}\n`;
 }
 
-function valueOf({ name, isReported, read }: Column, content: Content): unknown {
+function fieldOf({ name, isReported, read }: Column, content: Content): unknown {
   if (read !== undefined) return read(content);
   const values: Values | undefined = isReported ? content.reported.result : content.record;
   return values?.[name];
@@ -83,9 +83,9 @@ function jsonOf(value: unknown): string {
 const isPlain = /^[ !#-[\]-~]*$/;
 
 /** The records of a commit are of the same time, mostly. */
-let last = { at: 0, time: '' };
+let last = { at: Number.NaN, time: '' };
 function timeOf(at: number): string {
-  if (last.at !== at) last = { at, time: new Date(Number(at)).toISOString() };
+  if (last.at !== at) last = { at, time: new Date(at).toISOString() };
   return last.time;
 }
 

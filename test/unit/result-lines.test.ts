@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import fc from 'fast-check';
 import {
   answerRecord,
   type Finding,
   failureRecord,
   isPage,
 } from '../../master/frontier/commit/result-records.ts';
+import { valuesOf } from '../../master/sinks/result-lines.ts';
+import { ResultRow } from '../../master/store/result-rows.ts';
 import type { Result } from '../../shared/requests.ts';
+import { visibleJson } from '../../shared/visible.ts';
 import { lineOfFinding } from '../support/finding-lines.ts';
 
 const task = { kind: 'page', url: 'http://a/', depth: 2, attempts: 1, seq: 7 } as const;
@@ -157,4 +161,30 @@ test('lines: what was refused before it was asked has no status', () => {
     'slave',
     'at',
   ]);
+});
+
+test('lines: every line is what JSON makes of its values', () => {
+  const text = fc.string({
+    unit: fc.oneof(fc.constantFrom('a', '"', '\\', '\u202e', '\n', 'é')),
+  });
+  const result = fc.record({
+    finalUrl: text,
+    status: fc.constant(200),
+    type: fc.constant('text/html'),
+    bytes: fc.nat(),
+    ms: fc.double({ min: 0, max: 1e9, noNaN: true }),
+    title: text,
+    cut: fc.constant(true),
+  });
+  fc.assert(
+    fc.property(result, text, fc.nat(2 ** 41), (found, alt, at) => {
+      const finding = answerRecord({ ...rest, result: found, images: [{ ...image, alt }], at });
+      const row = new ResultRow();
+      row.add(finding.kind, finding.record, finding.reported);
+      const [section] = row.seal(1).sections;
+      assert.ok(section !== undefined);
+      const values = { ...valuesOf(section), at: new Date(at).toISOString() };
+      assert.equal(lineOfFinding(finding), `${visibleJson(JSON.stringify(values))}\n`);
+    }),
+  );
 });
