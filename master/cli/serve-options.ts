@@ -25,6 +25,8 @@ import { applyConfigFile } from './config-file.ts';
 import { withCrawlFile } from './crawl-file.ts';
 import { crawlName, makeSpec, seedUrl, specFlags } from './crawl-options.ts';
 
+const slavesMax = 256;
+
 const folderFields = {
   data: z
     .string()
@@ -108,9 +110,12 @@ const serveFields = {
     .describe(
       '--config <file>  YAML or JSON file of options, keyed by their long names; default: none',
     ),
-  slaves: whole(0, 256)
+  slaves: z
+    .union([z.literal('auto'), whole(0, slavesMax)])
     .default(0)
-    .describe('--slaves <n>  number of slave processes to start on this machine'),
+    .describe(
+      '--slaves <n>  number of slave processes to start on this machine; auto: as many as it has room for',
+    ),
   exitWhenDone: switched().describe(
     '--exit-when-done  exit with code 0 when every crawl is finished',
   ),
@@ -169,7 +174,7 @@ const timingFields = {
 const serveSchema = z.object({ ...serveFields, ...timingFields });
 type Values = z.infer<typeof serveSchema>;
 
-const serveParsers: Parsers = { listen: address, crawl: crawlName, queues };
+const serveParsers: Parsers = { listen: address, crawl: crawlName, queues, slaves: slaveCount };
 const timingParsers: Parsers = Object.fromEntries(
   Object.keys(timingFields).map((name) => [name, seconds]),
 );
@@ -260,6 +265,12 @@ function timing(values: Values): Timing {
     silenceMs,
     handshakeMs: ms('handshake'),
   };
+}
+
+function slaveCount(text: string): number | 'auto' {
+  if (text === 'auto') return text;
+  if (/^\d{1,3}$/.test(text) && Number(text) <= slavesMax) return Number(text);
+  throw new InvalidArgumentError(`It must be auto, or a whole number from 0 to ${slavesMax}.`);
 }
 
 function queues(text: string): Map<string, number> {

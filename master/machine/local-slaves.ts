@@ -11,9 +11,12 @@
 import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { amount } from '../../shared/amount.ts';
 import { ConfigError } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';
 import { type SlaveEnd, SlaveProcesses } from '../../shared/slave-processes.ts';
+import { megabytes } from './disk-room.ts';
+import { roomHere, slavesFor } from './slave-count.ts';
 
 /** The master of local slaves: `Master`. */
 export interface SlavesMaster {
@@ -51,9 +54,10 @@ export class LocalSlaves {
     this.#options = options;
   }
 
-  /** Starts `count` slaves. The master must be listening.
+  /** Starts `wanted` slaves. The master must be listening.
    *  @throws ConfigError slave.js is missing. */
-  start(count: number): void {
+  start(wanted: number | 'auto'): void {
+    const count = wanted === 'auto' ? this.#countHere() : wanted;
     if (count === 0) return;
     if (!existsSync(program)) {
       throw new ConfigError(
@@ -130,6 +134,19 @@ export class LocalSlaves {
     this.#state = 'closed';
     this.retireRobots();
     this.#slaves?.release();
+  }
+
+  #countHere(): number {
+    const room = roomHere();
+    const count = slavesFor(room);
+    const [cores, mb] = [
+      amount(room.cores, 'core'),
+      amount(megabytes(room.memoryBytes), 'MB', 'MB'),
+    ];
+    this.#options.log.info(
+      `--slaves auto: ${amount(count, 'slave')} for ${cores} and ${mb} of memory`,
+    );
+    return count;
   }
 
   #make(

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { roomHere, slavesFor } from '../../master/machine/slave-count.ts';
 import {
   flatSite,
   generateSite,
@@ -258,3 +259,15 @@ function binaryTree(depth: number): Resources {
 function pathsOf(site: TestSite): string[] {
   return site.log.map(({ path }) => path).sort();
 }
+
+test('crawl: --slaves auto starts as many as the machine has room for, and says so', {
+  timeout,
+}, async (t) => {
+  const site = await siteFor(t, generateSite(7, 20));
+  const cluster = new Cluster(t);
+  const count = slavesFor(roomHere());
+  const master = await cluster.master([site.url, '--slaves', 'auto', '--exit-when-done']);
+  const [, said] = await master.said(/--slaves auto: (\d+) slaves? for [\d.]+ cores? and/);
+  assert.equal(Number(said), count);
+  assert.equal((await master.exited).code, 0, master.output);
+});
