@@ -484,6 +484,26 @@ describe('why', { concurrency: 2 }, () => {
     assert.equal(done?.state, 'done');
   });
 
+  test('why: an open URL that was set to be left out', { timeout }, async (t) => {
+    const site = await oddSite(t);
+    const cluster = new Cluster(t);
+    const master = await cluster.master([`${site}/`, '--max-pages', '1']);
+    cluster.slave();
+    await master.said(/crawl default is done/);
+    await cluster.ask('set', 'default', '--exclude', '/gone');
+    const told = async (path: string, ...more: readonly string[]) =>
+      (await why(cluster, `${site}${path}`, ...more))[0];
+    const left = /left out when its turn comes, .*: it is refused by --exclude "\/gone"/;
+    const [first, other] = [await told('/gone'), await told('/a')];
+    assert.match(first?.text[0] ?? '', left);
+    assert.deepEqual(first?.rule, { by: 'exclude', pattern: '/gone' });
+    assert.equal(first?.state, 'waiting');
+    assert.match(other?.text[0] ?? '', /it waits: the crawl stopped at --max-pages 1/);
+    await master.kill('SIGKILL');
+    const stopped = await told('/gone', '--data', cluster.data, '--out', cluster.out);
+    assert.match(stopped?.text[0] ?? '', left);
+  });
+
   test('why: what cannot be answered is one line with exit code 2', { timeout }, async (t) => {
     const cluster = new Cluster(t);
     const refused = async (pattern: RegExp, ...args: readonly string[]) => {

@@ -9,6 +9,7 @@
  */
 import type { TaskKind, TaskPush } from '../../../shared/protocol.ts';
 import type { FetchErrorBody } from '../../../shared/requests.ts';
+import type { TaskRecord } from '../../store/records.ts';
 import type { Unfetched } from '../../store/result-rows.ts';
 import type { CommitBatch } from '../commit/commit-batch.ts';
 import type { EarlierPages } from '../commit/earlier-pages.ts';
@@ -49,7 +50,7 @@ type CrawlTraits = Traits & {
   /** No attempt is left: the task ends. */
   fail(batch: CommitBatch, task: Task, end: Failed): void;
   /** The options of its crawl changed since the task was admitted: do they leave it out? */
-  leavesOut(crawl: Crawl, task: Task): boolean;
+  leavesOut(crawl: Crawl, task: Pick<TaskRecord, 'url' | 'depth'>): boolean;
   /** It is left out: the task ends without being fetched. */
   exclude(batch: CommitBatch, task: Task, end: LeftOut): void;
 };

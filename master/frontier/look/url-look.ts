@@ -35,7 +35,7 @@ import { Filter } from '../filter/filter.ts';
 import { Fingerprinter, fingerprintBytes } from '../filter/fingerprint.ts';
 import { RecentTable } from '../filter/recent.ts';
 import { imageName, pageName } from '../filter/seen-names.ts';
-import { kindOf, namesOfKinds } from '../kinds/kinds.ts';
+import { crawlKindOf, kindOf, namesOfKinds } from '../kinds/kinds.ts';
 import type { HostSetting } from '../politeness/host.ts';
 import { hostRowOf, parkedRowOf } from '../politeness/host-row.ts';
 import type { Politeness } from '../politeness/politeness.ts';
@@ -173,6 +173,7 @@ export class UrlLook {
       return fate;
     }
     fate.before = before;
+    this.#addLeavingOut(fate, crawl, record, url);
     this.#addWaits(fate, crawl, { record, url, before, row }, now);
     return fate;
   }
@@ -195,6 +196,15 @@ export class UrlLook {
 
   /** A reason for which a link was skipped, in words. */
   readonly skipped = skipped;
+
+  /** What the crawl was set to since the URL was admitted may leave it out. */
+  #addLeavingOut(fate: UrlFate, crawl: LookedCrawl, record: TaskRecord, url: URL): void {
+    if (!crawl.isNarrowed || !crawlKindOf(record).leavesOut(crawl, record)) return;
+    const judged = judgeLink(crawl, url, () => false, record.depth);
+    if (judged !== undefined) fate.rule = judged.rule;
+    const why = judged === undefined ? '' : `: it is ${judged.text}`;
+    fate.text.push(`it will be left out when its turn comes, by what was set since${why}`);
+  }
 
   #addWaits(
     fate: UrlFate,
