@@ -362,7 +362,7 @@ export class Worker {
     }
   }
 
-  /** Has the rules of its crawl evaluated on a page, then reports it. Its slot is free meanwhile. */
+  /** Has the rules of its crawl evaluated on a page, then reports it. Its slot is free. */
   async #evaluate(
     task: TaskPush,
     { input, fault }: RulePage,

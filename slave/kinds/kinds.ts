@@ -12,8 +12,8 @@ import { sitemap } from './sitemap.ts';
 const all = { page, robots, sitemap } satisfies Record<TaskKind, Kind>;
 const kinds = new Map<string, Kind>(Object.entries(all));
 
-/** Returns undefined for a kind of a newer master. A task without a kind is a page; `hasRules`: of a
- *  crawl with items. */
+/** Returns undefined for a kind of a newer master. A task without a kind is a page; `hasRules`: of
+ *  a crawl with items. */
 export function kindOf(
   { kind = 'page' }: { readonly kind?: string },
   hasRules = false,

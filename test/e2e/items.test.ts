@@ -1,5 +1,5 @@
-/** Rules in running crawls: rows in items.jsonl, rejected ones, counts and warnings, in real masters
- *  and slaves. */
+/** Rules in running crawls: rows in items.jsonl, rejected ones, counts and warnings, in real
+ *  masters and slaves. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

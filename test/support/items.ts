@@ -21,8 +21,8 @@ export function itemLines(cluster: Cluster, file: 'items' | 'rejected', crawl = 
   return lines.map((line) => JSON.parse(line) as ItemLine);
 }
 
-/** Serves answers by their paths: a text is HTML, a pair has another type. The page `/` links to all
- *  of them. Returns its URL and the paths that were asked for. */
+/** Serves answers by their paths: a text is HTML, a pair has another type. The page `/` links to
+ *  all of them. Returns its URL and the paths that were asked for. */
 export async function shop(
   t: TestContext,
   answers: Readonly<Record<string, string | readonly [type: string, body: string]>>,

@@ -395,8 +395,7 @@ export class Crawl implements CrawlView {
     return maxPages === undefined || this.counters.pages + leased + offered < maxPages;
   }
 
-  /** The time that the longest of its delays takes: that of a group of hosts for the URLs that wait
-   *  there. Hosts that are parked are not counted. */
+  /** See `longestWaitMs`. Hosts that are parked are not counted. */
   get slowestHostMs(): number {
     return longestWaitMs(this.queues.values());
   }

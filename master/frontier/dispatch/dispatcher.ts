@@ -300,8 +300,8 @@ export class Dispatcher {
     this.#timer = setTimeout(() => this.#dispatch(), waitMs);
   }
 
-  /** Crawls with items wait while no slave evaluates rules. While one runs, slaves that do not get no
-   *  pages. [T-80] */
+  /** Crawls with items wait while no slave evaluates rules. While one runs, slaves that do not get
+   *  no pages. [T-80] */
   #matchRules(): void {
     const { crawls } = this.#options;
     const { knowRules } = this.#holders;
