@@ -8,7 +8,7 @@ import { ask } from './cli/ask.ts';
 import { compactedText } from './cli/notices.ts';
 import { parseMasterOptions } from './cli/options.ts';
 import { readSeeds } from './cli/seeds.ts';
-import { tryOut } from './cli/try.ts';
+import { refuseRules, tryOut } from './cli/try.ts';
 import { Master } from './master.ts';
 import { compact } from './repair/compact.ts';
 import { repair } from './repair/repair.ts';
@@ -21,6 +21,7 @@ await runMain('master', async () => {
   const warnings = variableWarnings(process.env);
   if (options.kind !== 'serve') for (const line of warnings) console.error(`master: ${line}`);
   if (options.kind === 'ask') {
+    if (options.ask.verb === 'add') await refuseRules(options.ask.crawlFile);
     process.exitCode = await ask(options);
     return;
   }
@@ -42,6 +43,7 @@ await runMain('master', async () => {
     await import(new URL('selftest.js', import.meta.url).href);
     return;
   }
+  await refuseRules(options.crawlFile);
   // To `npm start`, whose lines stand between those of the log.
   process.send?.(options.jsonLogs ? 'json' : 'text');
   const seeds = [...options.seeds, ...(await readSeeds(options.seedFiles))];

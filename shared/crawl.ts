@@ -6,6 +6,7 @@
 import * as z from 'zod';
 import { isAddressRange } from './address.ts';
 import { switched, whole } from './flags.ts';
+import { itemsSchema } from './items.ts';
 import { version } from './version.ts';
 
 /** `held`: its files are not as the master left them; the store records it as running or paused. */
@@ -230,6 +231,14 @@ export const fetchSpecSchema = z.strictObject({
     .describe(
       "--allow-private [cidr...]  private addresses to crawl: all, or ranges; default: only those of the seeds' hosts",
     ),
+  /** Absent: `ruleLimits.jsonBytes`. A slave that knows no rules knows neither this nor `items`. */
+  ruleBytes: whole(1, 1 << 30)
+    .optional()
+    .describe(
+      '--rule-bytes <n>  maximum size of JSON and XML that rules read, in bytes; default: 16777216',
+    ),
+  /** What is taken from pages: of a crawl file, so it has no flag. [T-80] */
+  items: itemsSchema.optional(),
 });
 
 function charsOf({ name, value, domain = '', path = '' }: GivenCookie): number {
@@ -237,6 +246,11 @@ function charsOf({ name, value, domain = '', path = '' }: GivenCookie): number {
 }
 
 export type FetchSpec = z.infer<typeof fetchSpecSchema>;
+
+/** What a slave that knows no rules gets of it. [T-80] */
+export function plainFetch({ items: _, ruleBytes: __, ...spec }: FetchSpec): FetchSpec {
+  return spec;
+}
 
 const trapLimit = (max: number, value: number) => whole(0, max).default(value);
 
@@ -360,6 +374,7 @@ export type CrawlSpec = z.infer<typeof crawlSpecSchema>;
 const fixedFields = [
   ...(['order', 'canonical', 'urlsExpected'] as const),
   ...(['fetch.images', 'fetch.srcset', 'fetch.lazyAttributes'] as const),
+  ...(['fetch.items'] as const),
 ] as const;
 export type FixedField = (typeof fixedFields)[number];
 

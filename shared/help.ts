@@ -16,7 +16,7 @@ const groups: readonly (readonly [heading: string, names: string])[] = [
   [
     'Fetching:',
     'header header-everywhere cookie cookie-file proxy http2 allow-private attempts redirects ' +
-      'fetch-timeout connect-timeout page-bytes',
+      'fetch-timeout connect-timeout page-bytes rule-bytes',
   ],
   ['Images:', 'images srcset lazy-attributes'],
   ['Work of the slave:', 'slots processes robots-only name'],

@@ -13,6 +13,8 @@ export const ruleLimits = {
   /** Rows within rows. */
   nestingMax: 3,
   expressionChars: 4_096,
+  /** All rules of a crawl as JSON: slaves get them, and the crawl's record keeps them. */
+  rulesChars: 64 << 10,
   /** Bytes of JSON that are parsed. */
   jsonBytes: 16 << 20,
 } as const;
@@ -164,6 +166,9 @@ export const itemsSchema = z
   .record(fieldName, itemSchema)
   .refine((items) => Object.keys(items).length <= ruleLimits.rulesMax, {
     error: `must have at most ${ruleLimits.rulesMax} rules`,
+  })
+  .refine((items) => JSON.stringify(items).length <= ruleLimits.rulesChars, {
+    error: `must have at most ${ruleLimits.rulesChars} characters in all`,
   });
 export type ItemRules = z.infer<typeof itemsSchema>;
 

@@ -7,6 +7,7 @@ import * as z from 'zod';
 import { type CrawlState, type FetchSpec, trapRules } from './crawl.ts';
 import type { ErrorCode } from './errors.ts';
 import type { LedgerCheck, LedgerRow } from './ledger.ts';
+import type { RuleCounts } from './rule-results.ts';
 
 /** Goes up with every change that an older peer would misread. [V-1] */
 export const protocolVersion = 2;
@@ -51,6 +52,12 @@ export const limits = {
    *  counted in `linksCut`. */
   linksMax: 1_000_000,
   linksBytesMax: 16 << 20,
+  /** Rows of one page, rejected ones included, and all that its rules made. [T-81] */
+  itemRowsMax: 50_000,
+  itemsBytesMax: 7 << 20,
+  /** Rules and fields of a crawl that are counted. */
+  ruleCountsMax: 10_050,
+  whyChars: 512,
   creditMax: 4096,
   /** Proxies of one `proxy.state`. [T-45] */
   proxiesMax: 100,
@@ -174,8 +181,13 @@ export type CrawlStatus = {
   excluded: number;
   /** Skipped links by reason, without zeros. */
   skipped: Partial<Record<SkipReason, number>>;
-  /** Failed URLs by kind, without zeros. */
-  errors: Partial<Record<FetchErrorKind, number>>;
+  /** Failed URLs by kind, without zeros; and as `rule` pages on which a rule failed, which are not
+   *  among `failed`. */
+  errors: Partial<Record<FetchErrorKind | 'rule', number>>;
+  /** Of a crawl with items: of each rule (`book`) and of each field (`book.price`). [C-90] */
+  rules?: Record<string, RuleCounts>;
+  /** It has items, and no slave that is connected evaluates rules: its pages wait. [T-80] */
+  wantsRules?: true;
   /** Failures with a status, by its number, without zeros. */
   statuses: Record<string, number>;
   /** An example of each kind of failure since the master's start, those included that are tried
@@ -329,6 +341,8 @@ export type SlaveRow = {
   version?: string;
   memoryBytes?: number;
   fetching?: number;
+  /** It evaluates the rules of crawls. [T-80] */
+  rules?: true;
   proxies?: readonly ProxyTrouble[];
   draining?: true;
 };
@@ -404,6 +418,7 @@ export type Replies = {
   'crawl.verify': LedgerCheck;
   'crawl.why': { url: string; fates: readonly UrlFate[]; next?: Uint8Array };
   'slave.state': Record<never, never>;
+  'slave.can': Record<never, never>;
   'slave.list': { slaves: SlaveRow[]; next?: number };
   'slave.drain': { slaves: SlaveRow[] };
   'host.list': { hosts: HostRow[]; next?: Uint8Array };

@@ -4,6 +4,7 @@
  */
 import * as z from 'zod';
 import { crawlNameSchema, crawlStates, type ImageVia, imageVias } from './crawl.ts';
+import { isPageItems, type PageItems } from './page-items.ts';
 import {
   fetchErrorKinds,
   fetchErrorSchema,
@@ -41,7 +42,10 @@ const links = bytes.refine((joined) => joined.length <= limits.linksBytesMax, {
 /** A value as msgpack bytes of its own, so that it can be kept as it came. Its receiver unpacks it
  *  by the schema of its name in `packedSchemas`. [F-9] */
 const packed = bytes;
-export const packedSchemas = { result: resultSchema, images } as const;
+const pageItems = z.custom<PageItems>(isPageItems, {
+  error: 'are not {rows, rejected, failures, counts}',
+});
+export const packedSchemas = { result: resultSchema, images, items: pageItems } as const;
 
 /** What an earlier crawl has on record of a URL whose answer had validators; the names are those of
  *  a result. */
@@ -97,6 +101,10 @@ export const requestSchemas = {
     images: packed,
     /** Canonical absolute URLs, ASCII, separated by line feeds; a trailing one is allowed. */
     links,
+    /** What the rules of the crawl made of the page; absent: none was evaluated. [T-81] */
+    items: packed
+      .refine((all) => all.length <= limits.itemsBytesMax, { error: 'are too long' })
+      .optional(),
   }),
   /** The request of a timed task leaves now; the host's delay counts from here. [T-18] */
   'task.started': z.strictObject({ verb: z.literal('task.started'), id, lease }),
@@ -161,6 +169,13 @@ export const requestSchemas = {
     memoryBytes: z.int().min(0),
     /** Fetches under way. */
     fetching: z.int().min(0).max(limits.creditMax),
+  }),
+  /** What a slave can do besides what all do: said before its first credit. [T-80] */
+  'slave.can': z.strictObject({
+    verb: z.literal('slave.can'),
+    id,
+    /** `rules`: it evaluates the rules of a crawl. What a newer slave can is ignored. */
+    what: z.array(z.string().max(32)).max(32),
   }),
   /** Connected slaves, up to `limit` at a time, from the session after `after`. [C-74] */
   'slave.list': z.strictObject({

@@ -7,8 +7,8 @@ import * as z from 'zod';
 import { robotsDirectives } from './crawl.ts';
 import { fetchErrorSchema, limits } from './protocol.ts';
 
-/** What a record of the result queue is about, in the order of their numbers in the store. The last
- *  four are not written yet. */
+/** What a record of the result queue is about, in the order of their numbers in the store. `image`
+ *  and `link` are not written yet. */
 export const recordKinds = [
   'page',
   'other',
@@ -27,7 +27,7 @@ export const recordKinds = [
 export type RecordKind = (typeof recordKinds)[number];
 
 /** Of one URL, with the fields below. */
-export type LineKind = Exclude<RecordKind, 'image-url' | 'image' | 'item' | 'rejected' | 'link'>;
+export type LineKind = Exclude<RecordKind, 'image-url' | 'image' | 'link'>;
 
 type ResultField = {
   /** What a sink with columns makes of it; `time`: Unix time in ms, in JSON as RFC 3339. */
@@ -53,12 +53,13 @@ const fetched = ['page', 'other', 'redirect', 'failed', 'excluded', 'sitemap'] a
 const read = ['page', 'other', 'failed', 'excluded', 'sitemap'] as const;
 const answered = ['page', 'other', 'excluded'] as const;
 const written = [...fetched, 'blocked'] as const;
+const rows = ['item', 'rejected'] as const;
 const since = '0.1';
 
 export const resultFields = {
   url: {
     type: 'text',
-    of: [...written, 'skipped'],
+    of: [...written, 'skipped', ...rows],
     meaning: 'the requested URL: canonical (WHATWG URL), no fragment',
     since,
   },
@@ -66,6 +67,24 @@ export const resultFields = {
     type: 'text',
     of: ['skipped'],
     meaning: 'the [reason](scope.md#traps) why the link was not followed',
+    since,
+  },
+  rule: {
+    type: 'text',
+    of: rows,
+    meaning: 'the name of the [rule](rules.md)',
+    since,
+  },
+  item: {
+    type: 'json',
+    of: rows,
+    meaning: 'the fields of the row, by their names; missing if the rule failed on the page',
+    since,
+  },
+  why: {
+    type: 'text',
+    of: ['rejected'],
+    meaning: 'what is missing or wrong in the row, or why the rule failed on the page',
     since,
   },
   finalUrl: {
@@ -280,7 +299,7 @@ export const resultFields = {
   },
   at: {
     type: 'time',
-    of: [...written, 'skipped'],
+    of: [...written, 'skipped', ...rows],
     meaning: 'time (UTC) when the master took the result',
     since,
   },

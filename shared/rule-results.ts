@@ -41,6 +41,8 @@ export type RuleResult = {
   failures: RuleFailure[];
   /** Of the rules that select the page (`book`), and of their fields (`book.price`). */
   counts: Record<string, RuleCounts>;
+  /** URLs to follow, besides the links of the page: absolute, as they were found. */
+  links?: string[];
 };
 /** A rule that is not valid: the path to it below `items`, and why. */
 export type RuleProblem = { readonly path: readonly string[]; readonly message: string };

@@ -4,6 +4,7 @@
  * Pure. Source: PROTOCOL.md [T-11].
  */
 import { packValue } from '../shared/frame.ts';
+import type { PageItems } from '../shared/page-items.ts';
 import type { TaskPush } from '../shared/protocol.ts';
 import type { Said, Verb } from '../shared/requests.ts';
 import type { FailedOutcome, FetchOutcome } from './fetch/outcome.ts';
@@ -30,13 +31,18 @@ export function statement<V extends TaskVerb>(verb: V, body: Body<V>, bytes: num
   return { verb, body, bytes: bytes + ownBytes };
 }
 
+/** `items`: what the rules of the crawl made of the page. */
 export function report(
   { task, lease }: Held,
   { result, images, links }: Extract<FetchOutcome, { ok: true }>,
+  items?: PageItems,
 ): Statement {
   const packed = { result: packValue(result), images: packValue(images) };
   const bytes = packed.result.length + packed.images.length + links.length;
-  return statement('task.report', { task, lease, ...packed, links }, bytes);
+  const body = { task, lease, ...packed, links };
+  if (items === undefined) return statement('task.report', body, bytes);
+  const rows = packValue(items);
+  return statement('task.report', { ...body, items: rows }, bytes + rows.length);
 }
 
 /** The task is given back. */

@@ -5,6 +5,7 @@
  */
 import { fetchSpecSchema } from '../shared/crawl.ts';
 import { ConfigError, messageOf } from '../shared/errors.ts';
+import { ruleLimits } from '../shared/items.ts';
 import { isPageStatus } from '../shared/protocol.ts';
 import type { PageInput, TrialPage, TrialReply, TrialRequest } from '../shared/rule-results.ts';
 import { fieldsOf } from './fetch/content.ts';
@@ -28,7 +29,8 @@ const pagePlan: FetchPlan<Body> = {
     if (!isPageStatus(status) || !isRuleType(essence)) return undefined;
     const isData = essence !== undefined && (isJsonType(essence) || isXmlType(essence));
     const page = isData ? undefined : new PageReader({ url, spec, charset, sniff });
-    return new RuleBodyReader<Page>({ essence, charset, spec, page });
+    const bytesMax = isData ? (spec.ruleBytes ?? ruleLimits.jsonBytes) : spec.bodyBytesMax;
+    return new RuleBodyReader<Page>({ essence, charset, bytesMax, page });
   },
 };
 

@@ -26,10 +26,13 @@ import { Identities } from './fetch/identities.ts';
 import type { Turn } from './fetch/outcome.ts';
 import { Proxies } from './fetch/proxies.ts';
 import { FetchLog } from './fetch-log.ts';
+import type { RulePage } from './kinds/kind.ts';
 import { kindOf } from './kinds/kinds.ts';
 import { MasterLink } from './master-link.ts';
 import { Outbox } from './outbox.ts';
-import { ofFailure } from './statements.ts';
+import { CrawlRules } from './rules/crawl-rules.ts';
+import type { Evaluated } from './rules/fit.ts';
+import { ofFailure, type Statement } from './statements.ts';
 
 type WorkerOptions = {
   readonly master: Joining;
@@ -77,6 +80,9 @@ export class Worker {
   /** A controller serves fetch after fetch until it has aborted one: they are slow to make. */
   readonly #spareAborts: AbortController[] = [];
   readonly #outbox: Outbox;
+  readonly #rules: CrawlRules;
+  /** Fetched, and out of their slots: their pages wait for the rules. */
+  readonly #evaluating = new Set<TaskPush>();
   #state: 'working' | 'draining' | 'stopped' = 'working';
   #onIdle: () => void = () => {};
   #extender: NodeJS.Timeout | undefined;
@@ -105,6 +111,7 @@ export class Worker {
       onRoom: () => this.#fill(),
       log: options.log,
     });
+    this.#rules = new CrawlRules((why) => options.log.warn(`rules: a page ${why}; it is counted`));
     this.#link = new MasterLink(options, {
       onJoined: (master) => this.#joined(master),
       onPush: (push) => this.#take(push),
@@ -123,7 +130,7 @@ export class Worker {
       clearInterval(this.#creditTimer);
       clearInterval(this.#stateTimer);
       this.#fetchLog?.close();
-      await this.#fetcher.close();
+      await Promise.all([this.#fetcher.close(), this.#rules.close()]);
     }
   }
 
@@ -165,11 +172,13 @@ export class Worker {
     if (this.#state !== 'working') return;
     // A crawl of which a whole session said nothing ended while we were away.
     for (const [id, crawl] of this.#crawls) {
-      if (crawl.isStale) this.#crawls.delete(id);
+      if (crawl.isStale) this.#forget(id);
       crawl.isStale = true;
     }
     clearInterval(this.#extender);
     this.#extender = setInterval(() => this.#extend(), master.hello.leaseMs / 4);
+    // A master that does not know the verb takes no notice. [S-6]
+    master.notify('slave.can', { what: ['rules'] });
     this.#keepCredit(master);
     this.#keepState(master);
     if (this.#proxies.troubles(performance.now()).length > 0) this.#tellProxies();
@@ -237,7 +246,7 @@ export class Worker {
         this.#learn(push.crawl, fetchSpecSchema.parse(push.fetch));
         return;
       case 'crawl.ended':
-        this.#crawls.delete(push.crawl);
+        this.#forget(push.crawl);
         return;
       case 'task.push':
         if (this.#state === 'working') this.#queue(push.tasks);
@@ -262,6 +271,12 @@ export class Worker {
     const known = this.#crawls.get(id)?.identities;
     const identities = new Identities(spec, this.#proxies, randomInt(2 ** 16), known);
     this.#crawls.set(id, { spec, identities, isStale: false });
+    this.#rules.learn(id, spec);
+  }
+
+  #forget(crawl: number): void {
+    this.#crawls.delete(crawl);
+    this.#rules.forget(crawl);
   }
 
   #queue(tasks: readonly TaskPush[]): void {
@@ -271,20 +286,21 @@ export class Worker {
   }
 
   #fill(): void {
-    while (!this.#outbox.isFull && this.#state === 'working') {
+    while (!this.#outbox.isFull && !this.#rules.isFull && this.#state === 'working') {
       const hasSlot = this.#fetching.size - this.#unanswered.size < this.#options.slots;
       const [task] = this.#queued;
       if (task === undefined || !(hasSlot || isUrgent(task))) break;
       this.#queued.shift();
       void this.#work(task);
     }
-    if (this.#fetching.size === 0 && this.#outbox.isEmpty) this.#onIdle();
+    const underWay = this.#fetching.size + this.#evaluating.size;
+    if (underWay === 0 && this.#outbox.isEmpty) this.#onIdle();
   }
 
   async #work(task: TaskPush): Promise<void> {
     const crawl = this.#crawls.get(task.crawl);
     if (crawl === undefined) return; // the master tells it before the first task
-    const kind = kindOf(task);
+    const kind = kindOf(task, crawl.spec.items !== undefined);
     if (kind === undefined) {
       this.#outbox.tell(ofFailure(task, unknownKind));
       return;
@@ -323,6 +339,11 @@ export class Worker {
       }, signal);
       this.#fetchLog?.ended(task, outcome, performance.now() - begunAt);
       const held = { task: task.task, lease };
+      const page = outcome.ok ? kind.rulePage?.(outcome) : undefined;
+      if (outcome.ok && page !== undefined) {
+        void this.#evaluate(task, page, (made) => kind.statements(held, outcome, made));
+        return;
+      }
       const statements = outcome.ok ? kind.statements(held, outcome) : [ofFailure(held, outcome)];
       for (const statement of statements) this.#outbox.tell(statement);
     } catch (error) {
@@ -339,6 +360,20 @@ export class Worker {
       if (!abort.signal.aborted) this.#spareAborts.push(abort);
       this.#fill();
     }
+  }
+
+  /** Has the rules of its crawl evaluated on a page, then reports it. Its slot is free. */
+  async #evaluate(
+    task: TaskPush,
+    { input, fault }: RulePage,
+    statements: (made: Evaluated) => Statement[],
+  ): Promise<void> {
+    const { crawl, url, depth } = task;
+    this.#evaluating.add(task);
+    const made = await this.#rules.evaluate(crawl, { ...input, url, depth }, fault);
+    this.#evaluating.delete(task);
+    for (const statement of statements(made)) this.#outbox.tell(statement);
+    this.#fill();
   }
 
   /** Asks whether a redirect may be followed; answered when it is its turn. */
@@ -366,7 +401,8 @@ export class Worker {
 
   /** Asks for more time for everything that is still to be done. */
   #extend(): void {
-    const leases = [...this.#queued, ...this.#fetching.keys()].map(({ lease }) => lease);
+    const all = [...this.#queued, ...this.#fetching.keys(), ...this.#evaluating];
+    const leases = all.map(({ lease }) => lease);
     if (leases.length === 0) return;
     this.#link.master?.request('task.extend', { leases }).then(
       ({ lost }) => this.#cancel(new Set(lost)),

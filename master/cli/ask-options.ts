@@ -39,6 +39,7 @@ export type AskOptions = Common & {
         priority: number;
         /** Options of the new crawl; the master's own flags supply the rest. */
         spec: SpecPart | undefined;
+        crawlFile: string | undefined;
       }
     | ({ verb: 'recrawl' } & Recrawl)
     | { verb: 'buried'; crawl: string; replay: boolean; url: string | undefined }
@@ -111,6 +112,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
       seedFiles,
       priority: Number(values['priority']),
       spec: givenSpec(add),
+      crawlFile: values['crawlFile'] as string | undefined,
     };
     take({ ...common(values), ask });
   });

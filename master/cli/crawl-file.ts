@@ -64,7 +64,8 @@ export function readCrawlFile(path: string): CrawlFile {
 /**
  * A crawl file among the arguments of a command stands for its seeds, and for the options that the
  * command line leaves open. Returns the seeds. `source`: where its options count as coming from;
- * flags, and with `config` variables, too, come before them.
+ * flags, and with `config` variables, too, come before them. Its path and its items are values of
+ * the command, too: `crawlFile`, `items`.
  * @throws ConfigError
  */
 export function withCrawlFile(
@@ -77,12 +78,6 @@ export function withCrawlFile(
   if (path === undefined) return args;
   if (paths.length > 1) throw new ConfigError(`${paths.join(' and ')}: give one crawl file`);
   const { crawl, seeds, values, items } = readCrawlFile(path);
-  if (Object.keys(items).length > 0) {
-    throw new ConfigError(
-      `${path} has items, which a crawl does not evaluate yet: try them with ` +
-        `node master.js try ${path} URL, and leave them out to crawl`,
-    );
-  }
   const set = (name: string, value: unknown) => {
     const given = command.getOptionValueSource(name);
     if (given === 'cli' || (given === 'env' && source === 'config')) return;
@@ -90,6 +85,8 @@ export function withCrawlFile(
   };
   for (const [name, value] of Object.entries(values)) set(name, value);
   set('crawl', crawl);
+  set('crawlFile', path);
+  if (Object.keys(items).length > 0) set('items', items);
   return [...args.filter((arg) => arg !== path), ...seeds];
 }
 

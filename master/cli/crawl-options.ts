@@ -92,6 +92,8 @@ export function specPart(values: Values): SpecPart {
     const value = values[option.attributeName()];
     if (value !== undefined) (isFetch ? fetch : part)[name] = value;
   }
+  // Of a crawl file: they have no flag.
+  if (values['items'] !== undefined) fetch['items'] = values['items'];
   Object.assign(fetch, agents(values));
   const { cookie, cookieFile: fromFile } = values;
   const cookies = [cookie, fromFile].flatMap((some) => (Array.isArray(some) ? some : []));
@@ -132,7 +134,8 @@ export function otherFlags(kept: CrawlSpec, spec: CrawlSpec, given: ReadonlySet<
     const valueIn = (of: CrawlSpec) => ((field.isFetch ? of.fetch : of) as Values)[field.name];
     return !isDeepStrictEqual(valueIn(kept), valueIn(spec));
   };
-  return flags.filter(isOther).map(({ long }) => long ?? '');
+  const isItems = given.has('items') && !isDeepStrictEqual(kept.fetch.items, spec.fetch.items);
+  return [...flags.filter(isOther).map(({ long }) => long ?? ''), ...(isItems ? ['items'] : [])];
 }
 
 /** Refuses text that is not a pattern. Only the master knows whether the crawl has it already. */

@@ -9,6 +9,7 @@ import { messageOf, type OrbError } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';
 import { isLoopback } from '../../shared/url.ts';
 import { version } from '../../shared/version.ts';
+import { visible } from '../../shared/visible.ts';
 import type { CrawlView } from '../frontier/crawl/crawl-view.ts';
 import { nativeChars, nativePatterns } from '../frontier/crawl/patterns.ts';
 import type { SeedsFound } from '../frontier/crawl/seed-hosts.ts';
@@ -21,6 +22,7 @@ import { fileNames } from '../sinks/files.ts';
 import type { ResultListener } from '../sinks/result-events.ts';
 import type { ClosedTarget, Resumed } from '../sinks/sink.ts';
 import { otherFlags } from './crawl-options.ts';
+import { ruleLines, ruleWarnings } from './rule-lines.ts';
 import type { ServeOptions } from './serve-options.ts';
 import { changeText, sortedFlags } from './set-options.ts';
 
@@ -123,6 +125,19 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     const text = summary(crawl.status(), crawl.openMs, folder);
     if (crawl.ending?.why === 'unanswered') this.#log.warn({ crawl: crawl.name }, text);
     else this.#log.info(text);
+    this.#rulesEnded(crawl);
+  }
+
+  /** What each rule found; one that never matched is likely wrong. */
+  #rulesEnded(crawl: CrawlView): void {
+    const { name, spec } = crawl;
+    const { rules } = crawl.status();
+    for (const line of ruleLines({ ...(rules && { rules }) })) {
+      this.#log.info({ crawl: name }, `crawl ${name}: ${visible(line)}`);
+    }
+    for (const line of ruleWarnings(spec.fetch.items ?? {}, rules)) {
+      this.#log.warn({ crawl: name }, `crawl ${name}: ${visible(line)}`);
+    }
   }
 
   crawlChanged(crawl: CrawlView, { changed, isReopened }: CrawlChange): void {

@@ -211,6 +211,8 @@ export function serveOptions(program: Command, seeds: string[], env: NodeJS.Proc
     dataFolder: values.data,
     outFolder: values.out,
     spec: makeSpec(program.opts()),
+    /** Of the seeds and the items; undefined: none was given. */
+    crawlFile: program.opts()['crawlFile'] as string | undefined,
     /** What is odd about the environment. */
     warnings: [] as readonly string[],
     /** The options that the operator gave, by the names of their attributes. */

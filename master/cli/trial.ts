@@ -43,9 +43,14 @@ export class Trial {
     });
   }
 
+  /** slave.js stands beside master.js. */
+  static get isThere(): boolean {
+    return existsSync(program);
+  }
+
   /** @throws ConfigError slave.js is missing, or does not start */
   static async start(): Promise<Trial> {
-    if (!existsSync(program)) {
+    if (!Trial.isThere) {
       throw new ConfigError(
         `rules are evaluated by ${program}, which is missing: copy slave.js to the folder of master.js`,
       );

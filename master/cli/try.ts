@@ -59,11 +59,7 @@ export async function tryOut(options: TryOptions, print: (line: string) => void)
   }
   const trial = await Trial.start();
   try {
-    const problems = await trial.check(file.items);
-    if (problems.length > 0) {
-      const lines = problems.map(({ path, message }) => placed(file, ['items', ...path], message));
-      throw new ConfigError(lines.join('; '));
-    }
+    await refuseProblems(trial, file);
     const warnings = oddities(file.items).map(({ path, message }) =>
       placed(file, ['items', ...path], message),
     );
@@ -74,13 +70,39 @@ export async function tryOut(options: TryOptions, print: (line: string) => void)
       return true;
     }
     const { spec, items } = file;
-    const page = await trial.page(options.url, { spec, items, jsonBytesMax: ruleLimits.jsonBytes });
+    const page = await trial.page(options.url, {
+      spec,
+      items,
+      jsonBytesMax: spec.fetch.ruleBytes ?? ruleLimits.jsonBytes,
+    });
     if (options.json) print(visibleJson(JSON.stringify({ ...page, warnings })));
     else for (const line of [...shown(file, page), ...warned(warnings)]) print(visible(line));
     return isWell(page);
   } finally {
     await trial.close();
   }
+}
+
+/** Refuses a crawl file with a rule that is not valid, before a crawl is made of it. Without
+ *  slave.js beside master.js nobody here can tell: then the slaves count a failure for each page.
+ *  @throws ConfigError the faults, with their lines and keys */
+export async function refuseRules(path: string | undefined): Promise<void> {
+  if (path === undefined || !Trial.isThere) return;
+  const file = readCrawlFile(path);
+  if (Object.keys(file.items).length === 0) return;
+  const trial = await Trial.start();
+  try {
+    await refuseProblems(trial, file);
+  } finally {
+    await trial.close();
+  }
+}
+
+async function refuseProblems(trial: Trial, file: CrawlFile): Promise<void> {
+  const problems = await trial.check(file.items);
+  if (problems.length === 0) return;
+  const lines = problems.map(({ path, message }) => placed(file, ['items', ...path], message));
+  throw new ConfigError(lines.join('; '));
 }
 
 function placed(file: CrawlFile, path: readonly string[], message: string): string {

@@ -15,6 +15,7 @@ type LineOutcome = 'pages' | 'redirects' | 'others' | 'failed' | 'excluded' | 'g
 export class LineCounts {
   readonly #ended = new Map<string, number>();
   readonly skipped = new Map<string, number>();
+  readonly rows = { items: 0, rejected: 0 };
   lines = 0;
   images = 0;
   /** No object of JSON, or one without a URL. */
@@ -27,6 +28,13 @@ export class LineCounts {
     else if (line['skipped'] !== undefined) bump(this.skipped, String(line['skipped']));
     else
       bump(this.#ended, `${line['sitemap'] === undefined ? 'page' : 'sitemap'} ${outcomeOf(line)}`);
+  }
+
+  /** `text`: its line, if that was read from a file. */
+  addRow(of: 'items' | 'rejected', text?: string): void {
+    this.lines++;
+    if (text !== undefined && parsedLine(text) === undefined) this.torn++;
+    else this.rows[of]++;
   }
 
   of(kind: string, outcome: LineOutcome): number {

@@ -26,7 +26,7 @@ export function isCount(value: unknown): boolean {
   return Number.isSafeInteger(value) && Number(value) >= 0;
 }
 
-export type SearchedFile = Exclude<FileKey, 'images'>;
+export type SearchedFile = Extract<FileKey, 'pages' | 'skipped'>;
 
 type FoundLine = {
   /** Without its line feed. */

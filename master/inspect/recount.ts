@@ -26,7 +26,7 @@ import {
   decodeTask,
   kindNumbers,
 } from '../store/records.ts';
-import { sectionsOf } from '../store/result-rows.ts';
+import { isRowKind, sectionsOf } from '../store/result-rows.ts';
 import { batches, type ReadableStore, type Snapshot } from '../store/store.ts';
 import { eachLine, LineCounts, type OpenParts, openParts } from './line-count.ts';
 import { partNamesOf } from './line-search.ts';
@@ -117,7 +117,8 @@ export class Recount {
     const counts = new LineCounts();
     const missing: string[] = [];
     for (const key of fileKeys) {
-      for (const text of await countFile(files[key], marks[key], key, counts)) missing.push(text);
+      for (const text of await countFile(files[key], marks[key] ?? 0, key, counts))
+        missing.push(text);
     }
     await countWaiting(snapshot, id, commit, counts);
     const tasks = await countTasks(snapshot, id);
@@ -158,7 +159,7 @@ function movedParts(
 function differences(
   crawl: LookedCrawl,
   lines: LineCounts,
-  rows: { readonly tasks: ReadonlyMap<number, number>; readonly buried: number },
+  stored: { readonly tasks: ReadonlyMap<number, number>; readonly buried: number },
   ledger: readonly LedgerRow[],
   moved: ReadonlyMap<FileKey, unknown>,
 ): LedgerDifference[] {
@@ -171,7 +172,7 @@ function differences(
   let waiting = 0;
   for (const [kind, number] of Object.entries(kindNumbers)) {
     const row = ledger[number];
-    const tasks = rows.tasks.get(number) ?? 0;
+    const tasks = stored.tasks.get(number) ?? 0;
     waiting += tasks;
     if (!isErased) compare(`${kind}: waiting`, row?.waiting ?? 0, tasks);
     if (moved.has('pages')) continue;
@@ -185,8 +186,11 @@ function differences(
   const buried = ledger.reduce((sum, row) => sum + row.buried, 0);
   compare('lines that are torn', 0, lines.torn);
   if (!moved.has('images')) compare('images', counters.images, lines.images);
+  const rows = crawl.books.rules.rows;
+  if (!moved.has('items')) compare('rows of items', rows.items, lines.rows.items);
+  if (!moved.has('rejected')) compare('rejected rows', rows.rejected, lines.rows.rejected);
   if (!isErased) {
-    compare('buried rows', buried, rows.buried);
+    compare('buried rows', buried, stored.buried);
     compare('waiting', counters.waiting, waiting);
   }
   if (moved.has('skipped')) return differs;
@@ -196,6 +200,8 @@ function differences(
   }
   return differs;
 }
+
+const fileOfRow = { item: 'items', rejected: 'rejected' } as const;
 
 /** Counts the lines of a file and of its rotated parts. Returns what is not there. */
 async function countFile(
@@ -207,6 +213,7 @@ async function countFile(
   const missing: string[] = [];
   const onLine = (text: string) => {
     if (key === 'images') counts.images++;
+    else if (key === 'items' || key === 'rejected') counts.addRow(key, text);
     else counts.add(text);
   };
   for (const [i, { name, file }] of parts.entries()) {
@@ -232,6 +239,7 @@ async function countWaiting(
     for (const { value } of rows) {
       for (const section of sectionsOf(value)) {
         if (section.kind === 'image-url') counts.images += section.count;
+        else if (isRowKind(section.kind)) counts.addRow(fileOfRow[section.kind]);
         else counts.add(lineOf(section).trimEnd());
       }
     }

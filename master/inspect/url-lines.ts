@@ -12,7 +12,7 @@ import { ConfigError } from '../../shared/errors.ts';
 import { type FileMarks, filesName, noLengths } from '../sinks/files.ts';
 import { lineOf } from '../sinks/result-lines.ts';
 import { commitKey, commitOf, crawlKey, cursorKey, decodeCursor } from '../store/records.ts';
-import { sectionsOf } from '../store/result-rows.ts';
+import { isRowKind, sectionsOf } from '../store/result-rows.ts';
 import { batches, type Rows } from '../store/store.ts';
 import { firstSpot, lineAt, type SearchedFile, type Spot, searchLines } from './line-search.ts';
 
@@ -148,6 +148,7 @@ async function searchWaiting(
     for (const { key, value } of rows) {
       if (commitOf(key) === 0 || !value.includes(needle)) continue;
       for (const section of sectionsOf(value)) {
+        if (isRowKind(section.kind)) continue;
         const bytes = section.row.subarray(section.begin, section.end);
         if (section.kind !== 'image-url' && bytes.includes(needle)) take(lineOf(section));
       }

@@ -185,7 +185,11 @@ async function* rowsOf(copy: ReadableStore, table: Table): AsyncGenerator<Row> {
 }
 
 function writtenFiles(lengths: Lengths): readonly RecordedFile[] {
-  return fileKeys.map((key) => ({ name: fileNames[key], length: lengths[key] }));
+  // Files of items are only there if a crawl has made some.
+  return fileKeys.flatMap((key) => {
+    const length = lengths[key];
+    return length === undefined ? [] : [{ name: fileNames[key], length }];
+  });
 }
 
 /** Puts a file or folder on the disk; gives its size. */

@@ -10,7 +10,7 @@ import { valuesOf } from '../sinks/result-lines.ts';
 import { linesOfRow } from '../store/line-rows.ts';
 import { decodePart, parsePartKey } from '../store/parts.ts';
 import { decodeCursor, parseCursorKey } from '../store/records.ts';
-import { imageUrlsOf, sectionsOf } from '../store/result-rows.ts';
+import { imageUrlsOf, isRowKind, sectionsOf } from '../store/result-rows.ts';
 
 const chunkBytes = 1 << 20;
 
@@ -52,7 +52,8 @@ export function readUnwritten(row: Buffer, format: number, { onLine, onImage }: 
   }
   for (const section of sectionsOf(row)) {
     if (section.kind === 'image-url') imageUrlsOf(section).forEach(onImage);
-    else if (section.kind !== 'skipped') onLine(valuesOf(section) as WrittenLine);
+    else if (section.kind !== 'skipped' && !isRowKind(section.kind))
+      onLine(valuesOf(section) as WrittenLine);
   }
 }
 
@@ -100,7 +101,9 @@ export function missingFiles(
   return Object.entries(fileNames).flatMap(([file, name]) => {
     const path = join(folder, name);
     const dated = date === undefined ? path : join(folder, datedName(name, date));
-    const length = lengths?.[file as keyof Lengths];
+    const isOfItems = file === 'items' || file === 'rejected';
+    // Those of items are there only if the crawl has some.
+    const length = lengths?.[file as keyof Lengths] ?? (isOfItems ? 0 : undefined);
     const found = existsSync(dated) ? dated : path;
     const size = statSync(found, { throwIfNoEntry: false })?.size;
     if (length === undefined ? size !== undefined : (size ?? 0) >= length) return [];

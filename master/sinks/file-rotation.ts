@@ -43,7 +43,7 @@ export function fileRotation(
       const marks = marksOf(mark);
       let isAny = false;
       for (const key of fileKeys) {
-        if (marks[key] === 0) continue;
+        if (markOf(marks, key).length === 0) continue;
         const place = await placeOf(folder, key, marks, { isExact });
         if (place.at === 'gone' && isOver) continue;
         if ('fault' in place) throw place.fault;

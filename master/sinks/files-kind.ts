@@ -34,7 +34,7 @@ export function filesKind(outFolder: string): SinkKind {
       await refuseForeignFiles(folder);
       await (await FileSink.open(folder, noLengths)).close();
     },
-    open: ({ name }, mark) => FileSink.open(folderOf(name), marksOf(mark)),
+    open: ({ name, hasRules }, mark) => FileSink.open(folderOf(name), marksOf(mark), hasRules),
     async beginAnew({ name }, mark) {
       const { marks, begun } = await beginAnew(folderOf(name), marksOf(mark));
       return { mark: marks, begun };

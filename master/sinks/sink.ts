@@ -15,6 +15,8 @@ export type SinkCrawl = {
   readonly name: string;
   /** 16 bytes that no other crawl has. With the number of a record they name it for ever. */
   readonly uid: Uint8Array;
+  /** It has items. */
+  readonly hasRules?: boolean;
 };
 
 /** A target that is begun anew, and what the one before it had. */

@@ -81,6 +81,8 @@ export type CrawlRecord = {
   /** See `frontier/crawl/ledger.ts`; a crawl of an earlier version has none. */
   readonly ledger?: readonly (readonly number[])[] | undefined;
   readonly seeds?: SeedRecord | undefined;
+  /** Numbers of its rules, see `frontier/crawl/rule-books.ts`; absent: no rule has seen a page. */
+  readonly rules?: { readonly [name: string]: readonly number[] } | undefined;
   /** Its keys in `seen`, laid over each other by XOR: four words. */
   readonly seenSum: readonly number[];
   readonly startedAt: number;

@@ -16,6 +16,7 @@ import { packValue, unpackValue } from '../../shared/frame.ts';
 import type { SitemapKind, SkipReason } from '../../shared/protocol.ts';
 import type { FetchErrorBody, Image, Result } from '../../shared/requests.ts';
 import { type RecordKind, recordKinds } from '../../shared/result-fields.ts';
+import type { Values } from '../../shared/rule-results.ts';
 
 /** Why a URL is left out before it is asked for: by robots.txt, or by options of its crawl that
  *  changed after it was admitted. */
@@ -43,6 +44,11 @@ export type ResultRecord = {
   readonly skipped?: SkipReason;
   /** The page or sitemap that first led to it. */
   readonly from?: string | undefined;
+  /** Of an item, and of a row that was rejected: its rule and its values. */
+  readonly rule?: string;
+  readonly item?: Values;
+  /** Why the row was rejected, or the rule failed on the page. */
+  readonly why?: string;
 };
 
 /** In the order of their values on record; a further one comes at the end. */
@@ -60,6 +66,9 @@ const knownNames = [
   'error',
   'attempts',
   'skipped',
+  'rule',
+  'item',
+  'why',
 ] as const satisfies readonly (keyof ResultRecord)[];
 type Known = { [N in keyof ResultRecord]: unknown };
 
@@ -220,6 +229,11 @@ export function contentOf(section: Section): Content {
     images: unpacked<Image[]>(row.subarray(imagesBegin, knownBegin)),
   };
   return { record: recordOf(unpackValue(row.subarray(knownBegin, end))), reported };
+}
+
+/** A row of an item, accepted or not: it is about a part of a page, not about a URL. */
+export function isRowKind(kind: RecordKind): kind is 'item' | 'rejected' {
+  return kind === 'item' || kind === 'rejected';
 }
 
 /** The URLs of a section of kind `image-url`, each ended by a line feed: a view. */

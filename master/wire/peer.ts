@@ -16,6 +16,9 @@ export interface Peer extends LeaseHolder {
   /** Number of unanswered `queue.get` requests. */
   waitingGets: number;
   setCredit(credit: Credit): void;
+  /** What it can do besides what all slaves do. [T-80] */
+  setAbilities(what: readonly string[]): void;
+  readonly hasRules: boolean;
   /** Proxies that do not work for this slave. [T-45] */
   setProxies(troubles: readonly ProxyTrouble[]): void;
   readonly proxies: readonly ProxyTrouble[];

@@ -16,6 +16,7 @@ const isRight = new Map(
 const isRightPacked = {
   result: quickCheck(packedSchemas.result),
   images: quickCheck(packedSchemas.images),
+  items: quickCheck(packedSchemas.items),
 };
 
 /** Returns the id for the reply; undefined when there is none, or not a valid one. [S-3] */

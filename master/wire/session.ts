@@ -12,6 +12,7 @@
  */
 import type { Socket } from 'node:net';
 import { Connection } from '../../shared/connection.ts';
+import { plainFetch } from '../../shared/crawl.ts';
 import {
   CommandError,
   ConnectionError,
@@ -72,6 +73,7 @@ export class Session implements Peer {
   #role: Requests['hello']['role'] = 'client';
   #name = '?';
   #credit: Credit = { count: 0, slots: 0, trials: 0, takes: 'all' };
+  #hasRules = false;
   #proxies: { readonly troubles: readonly ProxyTrouble[]; readonly at: number } | undefined;
   #unanswered = 0;
   #unansweredBytes = 0;
@@ -164,6 +166,15 @@ export class Session implements Peer {
 
   get takes(): LeaseHolder['takes'] {
     return this.#credit.takes;
+  }
+
+  /** It evaluates the rules of crawls. [T-80] */
+  get hasRules(): boolean {
+    return this.#hasRules;
+  }
+
+  setAbilities(what: readonly string[]): void {
+    this.#hasRules = what.includes('rules');
   }
 
   setCredit(credit: Credit): void {
@@ -355,7 +366,8 @@ export class Session implements Peer {
     const spec = this.#services.frontier.crawls.specOf(crawlId);
     if (spec === undefined) return;
     this.#knownSpecs.add(crawlId);
-    this.send(spec);
+    // Without rules it gets the robots.txt of such a crawl at most, and would refuse its rules.
+    this.send(this.#hasRules ? spec : { ...spec, fetch: plainFetch(spec.fetch) });
   }
 
   #reply(reply: object): void {

@@ -6,12 +6,18 @@ import type { TaskKind } from '../../shared/protocol.ts';
 import type { Kind } from './kind.ts';
 import { page } from './page.ts';
 import { robots } from './robots.ts';
+import { ruledPage } from './ruled-page.ts';
 import { sitemap } from './sitemap.ts';
 
 const all = { page, robots, sitemap } satisfies Record<TaskKind, Kind>;
 const kinds = new Map<string, Kind>(Object.entries(all));
 
-/** Returns undefined for a kind of a newer master. A task without a kind is a page. */
-export function kindOf({ kind = 'page' }: { readonly kind?: string }): Kind | undefined {
-  return kinds.get(kind);
+/** Returns undefined for a kind of a newer master. A task without a kind is a page; `hasRules`: of
+ *  a crawl with items. */
+export function kindOf(
+  { kind = 'page' }: { readonly kind?: string },
+  hasRules = false,
+): Kind | undefined {
+  const found = kinds.get(kind);
+  return hasRules && found === page ? (ruledPage as Kind) : found;
 }

@@ -3,7 +3,6 @@
  * decoded when its charset is known. Pages of HTML are read as always, too, which finds the
  * charset.
  */
-import type { FetchSpec } from '../../shared/crawl.ts';
 import { PageDecoder } from '../fetch/charset.ts';
 import { isHtml, xhtml } from '../fetch/content.ts';
 import type { BodyReader } from '../fetch/fetch-plan.ts';
@@ -41,12 +40,13 @@ export class RuleBodyReader<P extends PageReading> implements BodyReader<RuleBod
   constructor(options: {
     essence: string | undefined;
     charset: string | undefined;
-    spec: Pick<FetchSpec, 'bodyBytesMax'>;
+    /** More is not read. */
+    bytesMax: number;
     page: BodyReader<P> | undefined;
   }) {
     this.#essence = options.essence ?? 'text/html';
     this.#charset = options.charset;
-    this.#bytesMax = options.spec.bodyBytesMax;
+    this.#bytesMax = options.bytesMax;
     this.#page = options.page;
   }
 
@@ -64,8 +64,10 @@ export class RuleBodyReader<P extends PageReading> implements BodyReader<RuleBod
     return said === 'more' && this.#cut ? 'enough' : said;
   }
 
-  async end(): Promise<RuleBody<P>> {
-    const page = await this.#page?.end();
+  /** Undefined: it was to be HTML, and is not. */
+  end(): RuleBody<P> | undefined {
+    const page = this.#page?.end() as P | undefined;
+    if (this.#page !== undefined && page === undefined) return undefined;
     const isXml = isXmlType(this.#essence) || this.#essence === xhtml;
     const label = page?.charset ?? this.#charset ?? (isXml ? undefined : 'utf-8');
     const decoder = new PageDecoder(label, { xml: isXml });

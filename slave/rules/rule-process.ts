@@ -30,6 +30,8 @@ type Job = {
   readonly message: Exclude<ToChild, { do: 'forget' }>;
   /** A child ended under it, for no fault of the page that is known. */
   wasLost?: boolean;
+  /** When a child began it. */
+  sentAt?: number;
   /** Undefined: its child has ended, and the reason is `why`. */
   readonly settle: (reply: FromChild | undefined, why: string) => void;
 };
@@ -80,9 +82,15 @@ export class RuleProcess {
     this.#child.send({ do: 'forget', set } satisfies ToChild);
   }
 
-  /** Evaluates the rules `set` on a page. Never rejects. */
-  async evaluate(set: number, page: PageInput, jsonBytesMax: number): Promise<RuleOutcome> {
-    const reply = await this.#ask({ do: 'page', id: this.#nextId++, set, page, jsonBytesMax });
+  /** Evaluates the rules `set` on a page. `onTook` gets the time that it took. Never rejects. */
+  async evaluate(
+    set: number,
+    page: PageInput,
+    jsonBytesMax: number,
+    onTook: (ms: number) => void = () => {},
+  ): Promise<RuleOutcome> {
+    const message = { do: 'page', id: this.#nextId++, set, page, jsonBytesMax } as const;
+    const reply = await this.#ask(message, onTook);
     if ('failed' in reply) return reply;
     if (reply.is === 'done') return { result: reply.result };
     return { failed: reply.is === 'failed' ? reply.message : 'an odd answer' };
@@ -100,12 +108,19 @@ export class RuleProcess {
     await ended;
   }
 
-  #ask(message: Job['message']): Promise<FromChild | { failed: string }> {
+  #ask(
+    message: Job['message'],
+    onTook: (ms: number) => void = () => {},
+  ): Promise<FromChild | { failed: string }> {
     return new Promise((resolve) => {
-      this.#jobs.push({
+      const job: Job = {
         message,
-        settle: (reply, why) => resolve(reply ?? { failed: why }),
-      });
+        settle: (reply, why) => {
+          if (job.sentAt !== undefined) onTook(performance.now() - job.sentAt);
+          resolve(reply ?? { failed: why });
+        },
+      };
+      this.#jobs.push(job);
       this.#next();
     });
   }
@@ -163,6 +178,7 @@ export class RuleProcess {
 
   #send(job: Job): void {
     this.#state = 'busy';
+    job.sentAt = performance.now();
     this.#child?.send(job.message);
     this.#timer = setTimeout(
       () => this.#kill(`took longer than ${this.#timeMs / 1000} s`),

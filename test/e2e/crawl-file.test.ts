@@ -37,13 +37,3 @@ test('crawl file: starts a crawl; flags come before it; another one is added', {
   await master.said(/crawl second is done/);
   assert.deepEqual(cluster.pages('second').sort(), [`${url}/a`, `${url}/ax`]);
 });
-
-test('crawl file: one with items is refused before a crawl is made', { timeout }, async (t) => {
-  const cluster = new Cluster(t);
-  const path = join(cluster.folder, 'items.yaml');
-  writeFileSync(path, 'seeds: ["http://127.0.0.1/"]\nitems: {p: {fields: {t: title}}}\n');
-  const program = cluster.run(['master.js', 'items.yaml']);
-  const { code } = await program.exited;
-  assert.equal(code, 2, program.output);
-  assert.match(program.output, /has items, which a crawl does not evaluate yet: try them with/);
-});

@@ -247,6 +247,11 @@ export const requests: readonly {
     good: { version: '1', memoryBytes: 1, fetching: 0 },
     bad: [{ version: '' }, { version: '\u001b[2J' }, { memoryBytes: -1 }, { fetching: 5_000 }],
   },
+  {
+    verb: 'slave.can',
+    good: { what: ['rules', 'more'] },
+    bad: [{ what: 'rules' }, { what: [1] }, { what: ['x'.repeat(33)] }, { what: undefined }],
+  },
   { verb: 'crawl.pause', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
   { verb: 'crawl.resume', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
   { verb: 'crawl.cancel', good: { crawl: 'conformance-never' }, bad: wrongCrawl },

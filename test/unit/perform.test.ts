@@ -21,6 +21,7 @@ class FakePeer extends FakeSlave implements Peer {
   readonly record = new SlaveRecord();
   readonly ended: number[] = [];
   waitingGets = 0;
+  readonly hasRules = true;
 
   constructor(role: Peer['role']) {
     super(role, 0);
@@ -32,6 +33,8 @@ class FakePeer extends FakeSlave implements Peer {
   }
 
   setProxies(): void {}
+
+  setAbilities(): void {}
 
   endCrawl(crawl: number): void {
     this.ended.push(crawl);

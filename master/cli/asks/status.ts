@@ -11,6 +11,7 @@ import { requestSchemas } from '../../../shared/requests.ts';
 import { visible } from '../../../shared/visible.ts';
 import { duration, number, slavesText } from '../../machine/progress.ts';
 import { crawlName } from '../crawl-options.ts';
+import { ruleLines } from '../rule-lines.ts';
 import { folderFlags } from '../serve-options.ts';
 import type { Answer, AskMaker, Command, Values } from './asking.ts';
 import { type Folders, foldersOf } from './folders.ts';
@@ -181,7 +182,7 @@ function statusText({
   if (lines.length === 0) lines.push('no crawls');
   for (const crawl of crawls) {
     const { name, held, failed, skipped, rates, blocked, statuses, examples = {}, ending } = crawl;
-    const { status: _, ...errors } = crawl.errors;
+    const { status: _, rule: __, ...errors } = crawl.errors;
     if (held !== undefined) {
       lines.push(
         `${name}: held: ${held}, then run: resume ${name} (or with --new-files; or cancel)`,
@@ -197,6 +198,12 @@ function statusText({
     for (const text of Object.values(examples))
       lines.push(visible(`${name}:   for example ${text}`));
     if (ending !== undefined) lines.push(visible(`${name}: ${ending.text}`));
+    if (crawl.wantsRules && slaves.length > 0) {
+      lines.push(
+        `${name}: waits for a slave that evaluates rules: those connected are of an older version`,
+      );
+    }
+    for (const text of ruleLines(crawl)) lines.push(visible(`${name}: ${text}`));
     if (Object.keys(skipped).length > 0) lines.push(`${name}: links skipped: ${byName(skipped)}`);
   }
   if (removing !== undefined) lines.push(removingText(removing));

@@ -2,6 +2,7 @@
  * The entries of the filter queue: what slaves, programs and operators say, until a commit takes
  * it. Types alone, so that all who make or take entries can name them.
  */
+import type { PageItems } from '../../../shared/page-items.ts';
 import type { Replies } from '../../../shared/protocol.ts';
 import type { FetchErrorBody, Image, Requests, Result } from '../../../shared/requests.ts';
 import type { PackedReport, Unfetched } from '../../store/result-rows.ts';
@@ -17,6 +18,8 @@ export type Report = {
   readonly links: Uint8Array;
   /** As they came, so that they need not be packed again. */
   readonly packed?: PackedReport | undefined;
+  /** What the rules of the crawl made of the page. */
+  readonly items?: PageItems | undefined;
 };
 export type SitemapPart = Pick<Requests['task.sitemap'], 'kind' | 'urls' | 'images'> & {
   /** In the last part. */

@@ -44,6 +44,8 @@ type ReportsOptions = {
 /** Links of one page that are taken at once. */
 const linkBytesMax = 64 << 10;
 const lineFeed = 10;
+/** Of a row of an item, about. */
+const rowBytes = 256;
 
 export class Reports implements WorkEvents, LossEvents {
   readonly #options: ReportsOptions;
@@ -78,11 +80,12 @@ export class Reports implements WorkEvents, LossEvents {
     if (host !== undefined) feedback.reported(host, report.result);
     const links = { total: 0 };
     const rest = this.#putFirstLinks(crawl, task, report.links, links);
-    const bytes = smallEntryBytes + rest.length + report.images.length * 128;
     const slave = holder.name;
-    const { result, images, packed } = report;
+    const { result, images, packed, items } = report;
     // No spread of objects here: each takes a microsecond.
-    const last = { result, images, links: rest, packed };
+    const rows = items === undefined ? 0 : items.rows.length + items.rejected.length;
+    const bytes = smallEntryBytes + rest.length + report.images.length * 128 + rows * rowBytes;
+    const last = { result, images, links: rest, packed, items };
     return await new Promise((done) =>
       pipeline.put({ kind: 'report', crawl, bytes, task, report: last, links, slave, done }),
     );

@@ -23,11 +23,12 @@ export type Finding = {
   readonly packed?: PackedReport | undefined;
 };
 
-/** A page is a successful answer of HTML, or one that is unchanged. */
-export function isPage({ status, type, error, redirectedTo }: Result): boolean {
+/** A page is a successful answer of HTML, or one that is unchanged; `isRead`: rules read it, so it
+ *  may be JSON or XML. */
+export function isPage({ status, type, error, redirectedTo }: Result, isRead = false): boolean {
   if (!isPageStatus(status) && status !== 304) return false;
   if (error !== undefined || redirectedTo !== undefined) return false;
-  return type === 'text/html' || type === 'application/xhtml+xml';
+  return type === 'text/html' || type === 'application/xhtml+xml' || isRead;
 }
 
 /** The record of an answer. `moved`: the final URL is a page of its own that was known before;
@@ -40,6 +41,7 @@ export function answerRecord(line: {
   readonly links: number;
   readonly moved: boolean;
   readonly excluded?: Exclusion | undefined;
+  readonly isRead?: boolean;
   readonly slave: string;
   readonly at: number;
   readonly packed?: PackedReport | undefined;
@@ -59,7 +61,7 @@ export function answerRecord(line: {
   if (excluded !== undefined) {
     return { kind: 'excluded', record: { ...head, excluded }, reported, packed };
   }
-  if (!isPage(result)) return { kind: 'other', record: head, reported, packed };
+  if (!isPage(result, line.isRead)) return { kind: 'other', record: head, reported, packed };
   // Nearly all records are like this one, so it is made without a spread.
   const record = { url, depth, from, task: seq, at, slave, links: line.links };
   return { kind: 'page', record, reported: { result, images }, packed };

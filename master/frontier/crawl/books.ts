@@ -4,11 +4,13 @@
  * the crawl's record in every commit, so that they agree with the rows of the store.
  */
 
+import type { PageItems } from '../../../shared/page-items.ts';
 import type { FetchErrorBody, FetchErrorKind, SkipReason } from '../../../shared/protocol.ts';
 import type { CrawlCounters, CrawlRecord } from '../../store/records.ts';
 import { addToSum } from '../../store/sums.ts';
 import { Ledger, type Outcome } from './ledger.ts';
 import { OpenWork } from './open-work.ts';
+import { RuleBooks } from './rule-books.ts';
 import { SeedAnswers } from './seed-answers.ts';
 
 const exampleCharsMax = 200;
@@ -39,14 +41,18 @@ export class Books {
   /** Undefined: the crawl is of a version that kept none. */
   readonly ledger: Ledger | undefined;
   readonly seeds: SeedAnswers;
+  /** Of its rules; empty for a crawl without items. */
+  readonly rules: RuleBooks;
   /** The last failure of each kind since the start of the master, tried again or not. */
   readonly examples: Partial<Record<FetchErrorKind, string>> = {};
   readonly #counters: CrawlCounters;
   readonly #seenSum: Uint32Array;
 
   /** From a crawl's record; a number missing in an older record is 0. */
-  constructor(kept: Partial<Pick<CrawlRecord, 'counters' | 'seenSum' | 'ledger' | 'seeds'>> = {}) {
-    const { counters = none, seenSum = [0, 0, 0, 0], ledger, seeds } = kept;
+  constructor(
+    kept: Partial<Pick<CrawlRecord, 'counters' | 'seenSum' | 'ledger' | 'seeds' | 'rules'>> = {},
+  ) {
+    const { counters = none, seenSum = [0, 0, 0, 0], ledger, seeds, rules } = kept;
     const { skipped, errors, statuses } = counters;
     const copies = { skipped: { ...skipped }, errors: { ...errors }, statuses: { ...statuses } };
     this.#counters = { ...none, ...counters, ...copies };
@@ -54,6 +60,7 @@ export class Books {
     this.open = new OpenWork(this.#counters.waiting);
     this.ledger = ledger || this.#counters.known === 0 ? new Ledger(ledger) : undefined;
     this.seeds = new SeedAnswers(seeds);
+    this.rules = new RuleBooks(rules);
   }
 
   /** The live counters, not a copy. */
@@ -116,6 +123,11 @@ export class Books {
     this.ledger?.end(kind, 'pages');
     this.#counters.pages++;
     if (unchanged) this.#counters.unchanged++;
+  }
+
+  /** What rules made of a page: see `PageItems`. */
+  ruled(counts: PageItems['counts']): void {
+    this.rules.add(counts);
   }
 
   /** An answer that is neither a page nor a failure. */

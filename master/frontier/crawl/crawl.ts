@@ -25,7 +25,7 @@ import {
 } from '../../store/records.ts';
 import type { Change } from '../../store/store.ts';
 import type { Filter } from '../filter/filter.ts';
-import type { Group, Host, Manners } from '../politeness/host.ts';
+import type { Host, Manners } from '../politeness/host.ts';
 import type { TaskQueue } from '../tasks/tasks.ts';
 import { Books } from './books.ts';
 import type { CrawlView } from './crawl-view.ts';
@@ -33,6 +33,7 @@ import { endingOf } from './ending.ts';
 import type { Ledger } from './ledger.ts';
 import type { OpenWork } from './open-work.ts';
 import type { PatternBudget } from './patterns.ts';
+import { blockedOf, longestWaitMs } from './places.ts';
 import { Scope } from './scope.ts';
 import { SeedHosts } from './seed-hosts.ts';
 import { markOf } from './spec-change.ts';
@@ -91,6 +92,7 @@ export class Crawl implements CrawlView {
   #held: string | undefined;
   #isResolving = false;
   #isAside = false;
+  #awaitsRules: boolean;
   #specVersion: number;
   #isNarrowed: boolean;
   #asStarted: SpecMark | undefined;
@@ -130,6 +132,7 @@ export class Crawl implements CrawlView {
     this.#specVersion = record.specVersion;
     this.#isNarrowed = record.narrowed === true;
     this.#asStarted = record.asStarted;
+    this.#awaitsRules = this.hasRules;
   }
 
   get name(): string {
@@ -255,6 +258,20 @@ export class Crawl implements CrawlView {
     this.#isAside = isAside;
   }
 
+  /** It has items, which only slaves that know rules take from its pages. */
+  get hasRules(): boolean {
+    return Object.keys(this.#spec.fetch.items ?? {}).length > 0;
+  }
+
+  /** No such slave is connected: no page of it is leased. */
+  get awaitsRules(): boolean {
+    return this.#awaitsRules;
+  }
+
+  awaitRules(isWaiting: boolean): void {
+    this.#awaitsRules = isWaiting;
+  }
+
   /** While hosts of its seeds are looked up, no task of it is leased: a private host would be
    *  refused and its pages given up. */
   resolving(isResolving: boolean): void {
@@ -278,6 +295,7 @@ export class Crawl implements CrawlView {
   }
 
   record(): CrawlRecord {
+    const rules = this.books.rules.kept;
     return {
       id: this.id,
       name: this.name,
@@ -293,6 +311,7 @@ export class Crawl implements CrawlView {
       counters: this.counters,
       ledger: this.books.ledger?.kept,
       seeds: this.books.seeds.record,
+      ...(rules && { rules }),
       seenSum: this.books.seenSum,
       startedAt: this.startedAt,
       openMs: this.openMs,
@@ -372,32 +391,18 @@ export class Crawl implements CrawlView {
   get active(): boolean {
     const { maxPages } = this.spec;
     const { leased, offered } = this.open;
-    if (!this.isRunning || this.#isResolving) return false;
+    if (!this.isRunning || this.#isResolving || this.#awaitsRules) return false;
     return maxPages === undefined || this.counters.pages + leased + offered < maxPages;
   }
 
-  /** The time that the longest of its delays takes: that of a group of hosts for the URLs that wait
-   *  there. Hosts that are parked are not counted. */
+  /** See `longestWaitMs`. Hosts that are parked are not counted. */
   get slowestHostMs(): number {
-    const waiting = new Map<Group, number>();
-    for (const { host, queue } of this.queues.values()) {
-      if (host.group.delayMs === 0) continue;
-      waiting.set(host.group, (waiting.get(host.group) ?? 0) + queue.waiting);
-    }
-    let longest = 0;
-    for (const [{ delayMs }, count] of waiting) longest = Math.max(longest, delayMs * count);
-    return longest;
+    return longestWaitMs(this.queues.values());
   }
 
   /** Its hosts from which the operator lets nothing be fetched, and what waits there. */
   get blocked(): { hosts: number; waiting: number } {
-    const blocked = { hosts: 0, waiting: 0 };
-    for (const { host, queue } of this.queues.values()) {
-      if (!host.setting?.blocked) continue;
-      blocked.hosts++;
-      blocked.waiting += queue.waiting;
-    }
-    return blocked;
+    return blockedOf(this.queues.values());
   }
 
   get isRunning(): boolean {
@@ -446,8 +451,9 @@ export class Crawl implements CrawlView {
 
   status(): CrawlStatus {
     const { seen: _, sitemaps: __, earlier: ___, ...counters } = this.counters;
-    const { ledger, examples } = this.books;
+    const { ledger, examples, rules } = this.books;
     const { ending } = this;
+    const { named, failed } = rules;
     return {
       name: this.name,
       state: this.#shownState,
@@ -455,6 +461,9 @@ export class Crawl implements CrawlView {
       leased: this.open.leased,
       unwritten: this.open.unwritten,
       ...counters,
+      ...(failed > 0 && { errors: { ...counters.errors, rule: failed } }),
+      ...(named && { rules: named }),
+      ...(this.#awaitsRules && this.isRunning && { wantsRules: true as const }),
       ...(Object.keys(examples).length > 0 && { examples }),
       ...(ledger && { ledger: namedRows(ledger) }),
       ...(ending && { ending }),

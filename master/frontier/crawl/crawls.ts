@@ -38,6 +38,8 @@ const recordsRead = 256;
 
 export class Crawls {
   readonly queues: TaskQueues;
+  /** Those with items. */
+  readonly ruled = new Set<Crawl>();
   readonly #store: Store;
   readonly #recent: RecentTable;
   readonly #folder: string | undefined;
@@ -146,6 +148,8 @@ export class Crawls {
   /** Gives a crawl other options. */
   respec(crawl: Crawl, spec: CrawlSpec, how: Parameters<Crawl['respec']>[1] = {}): void {
     crawl.respec(this.#specs.share(spec), how);
+    if (crawl.hasRules) this.ruled.add(crawl);
+    else this.ruled.delete(crawl);
   }
 
   /** @throws CommandError E_LIMIT there are too many, or no memory for the filter of one more ·
@@ -212,6 +216,7 @@ export class Crawls {
   forget(crawl: Crawl): void {
     this.#byName.delete(crawl.name);
     this.#byId.delete(crawl.id);
+    this.ruled.delete(crawl);
     this.#removed.set(crawl.id, crawl.name);
   }
 
@@ -253,6 +258,7 @@ export class Crawls {
     else if (crawl.isOpen) filter.wake();
     this.#byName.set(crawl.name, crawl);
     this.#byId.set(id, crawl);
+    if (crawl.hasRules) this.ruled.add(crawl);
     return crawl;
   }
 }

@@ -39,6 +39,7 @@ const fixed: Readonly<Record<FixedField, readonly [flag: string, why: string]>> 
   'fetch.images': ['--images', 'the pages that are done have their images by it'],
   'fetch.srcset': ['--srcset', 'the pages that are done have their images by it'],
   'fetch.lazyAttributes': ['--lazy-attributes', 'the pages that are done have their images by it'],
+  'fetch.items': ['items', 'the pages that are done have their rows by them'],
 };
 
 /** Rules that judge a URL by its form; the others count the URLs that were admitted. */

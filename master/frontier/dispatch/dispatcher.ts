@@ -289,6 +289,7 @@ export class Dispatcher {
     const { politeness, results, crawls } = this.#options;
     if (this.#state !== 'working') return;
     if (crawls.queues.unpark()) this.dispatchSoon();
+    if (crawls.ruled.size > 0) this.#matchRules();
     const now = clockMs();
     politeness.serveHops(now);
     this.#isRamping = false;
@@ -297,6 +298,21 @@ export class Dispatcher {
     const waitMs = Math.min(dueAt - now, this.#isRamping ? youngMsMin : timerMsMax);
     if (waitMs === timerMsMax && dueAt === Number.POSITIVE_INFINITY) return;
     this.#timer = setTimeout(() => this.#dispatch(), waitMs);
+  }
+
+  /** Crawls with items wait while no slave evaluates rules. While one runs, slaves that do not get
+   *  no pages. [T-80] */
+  #matchRules(): void {
+    const { crawls } = this.#options;
+    const { knowRules } = this.#holders;
+    let isAny = false;
+    for (const crawl of crawls.ruled) {
+      isAny ||= crawl.isRunning;
+      if (crawl.awaitsRules === !knowRules) continue;
+      crawl.awaitRules(!knowRules);
+      crawls.queues.wake(crawl);
+    }
+    this.#holders.pagesNeedRules = isAny && knowRules;
   }
 
   #handOut(now: number): void {

@@ -37,6 +37,9 @@ const shareOfSlots = 1 / 4;
 export class Holders {
   readonly #holders: LeaseHolder[] = [];
   readonly #standings = new Map<LeaseHolder, Standing>();
+  /** Pages are only for holders that evaluate rules: others would have to be told apart for each
+   *  task, while a crawl with items runs. */
+  pagesNeedRules = false;
   #shared = 0;
   #next = 0;
 
@@ -47,6 +50,11 @@ export class Holders {
   /** True: no holder takes tasks that describe a host (robots.txt, sitemaps). */
   get lacksFiles(): boolean {
     return this.#holders.every(({ takes }) => takes === 'pages');
+  }
+
+  /** True: some holder may get pages of a crawl with items. Programs do with pages as they like. */
+  get knowRules(): boolean {
+    return this.#holders.some(({ hasRules, takes }) => hasRules || takes === 'pages');
   }
 
   /** Without effect for a holder that is known. */
@@ -146,6 +154,7 @@ export class Holders {
       const standing = holder && this.#standings.get(holder);
       if (holder === undefined || standing === undefined || standing.isLate) continue;
       if (holder.takes !== 'all' && holder.takes !== what) continue;
+      if (this.pagesNeedRules && what === 'pages' && isSlave(holder) && !holder.hasRules) continue;
       const isLast = isSlave(holder) && standing.ranOut >= ranOutMax;
       if (isLast && (last !== undefined || holder.leases.size > 0)) continue;
       const room = roomOf(holder);

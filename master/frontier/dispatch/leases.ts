@@ -25,6 +25,8 @@ export interface LeaseHolder {
   readonly leaseMs?: number | undefined;
   /** The tasks that it takes: `probes` are those that describe a host, such as robots.txt. */
   readonly takes: 'all' | 'pages' | 'probes';
+  /** It evaluates the rules of crawls. [T-80] */
+  readonly hasRules?: boolean;
   /** Total time in which it was not read from; its leases do not age in it. */
   readonly heldBackMs?: number;
   readonly leases: Set<Lease>;

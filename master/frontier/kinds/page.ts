@@ -13,6 +13,7 @@ import type { Exclusion, Unfetched } from '../../store/result-rows.ts';
 import type { CommitBatch } from '../commit/commit-batch.ts';
 import { isUnchanged, type PageFound } from '../commit/earlier-pages.ts';
 import { withHttpImages } from '../commit/image-addresses.ts';
+import { writeItems } from '../commit/item-records.ts';
 import { answerRecord, exclusionRecord, failureRecord, isPage } from '../commit/result-records.ts';
 import { isSameSite } from '../crawl/scope.ts';
 import { pageName, preferredUrl } from '../filter/seen-names.ts';
@@ -58,28 +59,32 @@ export const page: ReportedKind = {
       unchanged ? earlier.carryOver(crawl, task, report) : report,
     );
     const { result, images } = found;
-    if (crawl.isFull && isPage(result)) {
+    const { items } = report;
+    const isRead = items !== undefined || (unchanged && isUnchangedData(batch, result));
+    const isAnyPage = isPage(result, isRead);
+    if (crawl.isFull && isAnyPage) {
       batch.release(task);
       return false;
     }
     const moved = result.finalUrl !== task.url && !takeFinalUrl(batch, result.finalUrl);
-    const excluded = moved ? undefined : exclusionOf(batch, task, result);
-    const counts = isPage(result) && !moved && excluded === undefined;
+    const excluded = moved ? undefined : exclusionOf(batch, task, result, isAnyPage);
+    const counts = isAnyPage && !moved && excluded === undefined;
     const linkCount = before + batch.links(report.links, task, at);
     const links = found.linkCount ?? linkCount;
     // A page of a known name may show other images than the one that was written.
     if (counts || excluded === 'canonical') batch.images(images.map(({ src }) => src));
     const packed = found === report ? report.packed : undefined;
     const from = batch.fromOf(task);
-    const line = { task, from, result, images, links, moved, excluded, slave, at, packed };
+    const line = { task, from, result, images, links, moved, excluded, isRead, slave, at, packed };
     batch.write(answerRecord(line));
+    if (items !== undefined && counts) writeItems(batch, task, items, at);
     const { books } = crawl;
     if (counts) books.page(pageKind, { unchanged });
     else if (excluded !== undefined) books.excluded(pageKind);
     else if (result.error) books.failed(pageKind, result.error, task.url, result.status);
     else if (moved || result.redirectedTo !== undefined) books.other(pageKind, 'redirects');
     else books.other(pageKind, 'others');
-    if (task.depth === 0) judgeSeed(batch, task, found.result, excluded);
+    if (task.depth === 0) judgeSeed(batch, task, found.result, excluded, isAnyPage);
     books.received(report.result.bytes);
     batch.remove(task);
     return true;
@@ -109,12 +114,18 @@ export const page: ReportedKind = {
   },
 };
 
+/** JSON or XML that the earlier crawl had as a page. */
+function isUnchangedData({ crawl }: CommitBatch, { type }: Result): boolean {
+  return crawl.spec.fetch.items !== undefined && /[/+](?:json|xml)$/.test(type ?? '');
+}
+
 /** Notes what came of a seed, and goes on where it leads within its site. */
 function judgeSeed(
   batch: CommitBatch,
   task: Task,
   result: Result,
   excluded: Exclusion | undefined,
+  isAnyPage: boolean,
 ): void {
   const { seeds } = batch.crawl.books;
   const { status, error, redirectedTo, type } = result;
@@ -125,7 +136,7 @@ function judgeSeed(
     if (why !== undefined) batch.faultSeed(task, `redirects to ${redirectedTo}, ${why}`);
   } else if (error !== undefined) batch.faultSeed(task, failedText(error));
   else if (excluded === 'noindex') batch.faultSeed(task, 'says noindex, see --obey');
-  else if (!isPage(result)) batch.faultSeed(task, `is ${type ?? 'without a type'}, not a page`);
+  else if (!isAnyPage) batch.faultSeed(task, `is ${type ?? 'without a type'}, not a page`);
 }
 
 /** Takes the target of a seed's redirect for a seed, within the seed's site. Returns why not. */
@@ -161,12 +172,17 @@ function takeFinalUrl(batch: CommitBatch, finalUrl: string): boolean {
 }
 
 /** Why an answer is no result, if it is none; a page takes its name. */
-function exclusionOf(batch: CommitBatch, task: Task, result: Result): Exclusion | undefined {
+function exclusionOf(
+  batch: CommitBatch,
+  task: Task,
+  result: Result,
+  isAnyPage: boolean,
+): Exclusion | undefined {
   const { spec } = batch.crawl;
   if (result.error !== undefined || result.redirectedTo !== undefined) return undefined;
   const isNoindex = result.directives?.includes('noindex') === true;
   if (isNoindex && spec.fetch.obey.includes('noindex')) return 'noindex';
-  if (!spec.canonical || !isPage(result)) return undefined;
+  if (!spec.canonical || !isAnyPage) return undefined;
   return takePageName(batch, task, result) ? undefined : 'canonical';
 }
 

@@ -46,6 +46,7 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'crawl.verify': crawls.verify,
   'crawl.why': crawls.why,
   'slave.state': slaves.state,
+  'slave.can': slaves.can,
   'slave.list': slaves.list,
   'slave.drain': slaves.drain,
   'host.list': ({ hosts }, _peer, request) => hosts.list(request),
@@ -57,14 +58,14 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'queue.size': queues.size,
 };
 
-/** Verbs of tasks and proxies, and slave.state, are for slaves. [S-11]
+/** Verbs of tasks and proxies, and what slaves say of themselves, are for slaves. [S-11]
  *  @throws CommandError (or rejects with it) the refusal for the peer. */
 export function perform(
   ports: CommandPorts,
   peer: Peer,
   request: Exclude<Request, Requests['hello']>,
 ): Promise<object> | object {
-  if (/^(task\.|proxy\.|slave\.state$)/.test(request.verb) && peer.role !== 'slave') {
+  if (/^(task\.|proxy\.|slave\.(?:state|can)$)/.test(request.verb) && peer.role !== 'slave') {
     throw new CommandError(
       'E_BAD_REQUEST',
       `${request.verb} is for slaves; say hello with the role slave`,

@@ -1,5 +1,5 @@
 /** Verbs about slaves: what they say of themselves, their list, and drain. Source: PROTOCOL.md
- *  [T-70], [C-74], [C-75]. */
+ *  [T-70], [T-80], [C-74], [C-75]. */
 import { CommandError } from '../../../shared/errors.ts';
 import type { Replies, SlaveRow } from '../../../shared/protocol.ts';
 import type { Requests } from '../../../shared/requests.ts';
@@ -12,6 +12,15 @@ export function state(
   { verb: _, id: __, ...said }: Requests['slave.state'],
 ): Replies['slave.state'] {
   peer.record.state = said;
+  return {};
+}
+
+export function can(
+  _ports: CommandPorts,
+  peer: Peer,
+  { what }: Requests['slave.can'],
+): Replies['slave.can'] {
+  peer.setAbilities(what);
   return {};
 }
 
@@ -48,11 +57,12 @@ export function drain(
 }
 
 function rowOf(peer: Peer): SlaveRow {
-  const { id, name, peer: address, slots, leases, takes, proxies, record } = peer;
+  const { id, name, peer: address, slots, leases, takes, proxies, record, hasRules } = peer;
   const { since, state: said, isDraining, errors, fetchesPerS } = record;
   return {
     ...{ session: id, name, address, since, slots, leases: leases.size, fetchesPerS, errors },
     ...(takes === 'probes' && { takes }),
+    ...(hasRules && { rules: true as const }),
     ...said,
     ...(proxies.length > 0 && { proxies }),
     ...(isDraining && { draining: true as const }),

@@ -36,7 +36,7 @@ export async function hop(
 export async function report(
   { frontier }: CommandPorts,
   peer: Peer,
-  { task, lease, result, images, links }: Requests['task.report'],
+  { task, lease, result, images, links, items }: Requests['task.report'],
 ): Promise<Replies['task.report']> {
   const verb = 'task.report';
   const claim = { holder: peer, id: lease, name: task };
@@ -46,6 +46,7 @@ export async function report(
     images: unpack(verb, 'images', images),
     links,
     packed: { result, images },
+    items: items && unpack(verb, 'items', items),
   } as const;
   peer.record.fetched(said.result.error !== undefined);
   return { state: await frontier.report(claim, said) };

@@ -1,0 +1,62 @@
+/** What is said of the rules of a crawl: in `status`, and at its end. */
+import { amount } from '../../shared/amount.ts';
+import type { ItemRule, ItemRules } from '../../shared/items.ts';
+import type { CrawlStatus } from '../../shared/protocol.ts';
+import type { RuleCounts } from '../../shared/rule-results.ts';
+
+type Counts = Readonly<Record<string, RuleCounts>>;
+
+const none: RuleCounts = {
+  ...{ pages: 0, matched: 0, empty: 0, wrong: 0, failed: 0, rows: 0, rejected: 0 },
+};
+
+/** A line for each rule. */
+export function ruleLines({ rules = {} }: Pick<CrawlStatus, 'rules'>): string[] {
+  return Object.entries(rules)
+    .filter(([name]) => !name.includes('.'))
+    .map(([name, counts]) => `rule ${name}: ${countsText(counts)}${wrongFields(name, rules)}`);
+}
+
+/** What is likely wrong with the rules of a crawl that ends. */
+export function ruleWarnings(items: ItemRules, rules: Counts = {}): string[] {
+  return Object.entries(items).flatMap(([name, item]) => {
+    const counts = rules[name] ?? none;
+    if (counts.pages === 0) {
+      return [`the rule ${name} never matched: no page of the crawl was one that it selects`];
+    }
+    if (counts.matched === 0) return [`the rule ${name} never matched: ${countsText(counts)}`];
+    const failed = counts.failed > 0 ? [`the rule ${name} failed: ${countsText(counts)}`] : [];
+    const empty = fieldsOf(item).filter((field) => (rules[`${name}.${field}`]?.matched ?? 0) === 0);
+    const fields = empty.map((field) => {
+      return `the field ${field} of the rule ${name} never had a value: ${countsText(counts)}`;
+    });
+    return [...failed, ...fields];
+  });
+}
+
+function fieldsOf({ fields = {}, zip = {} }: ItemRule): string[] {
+  return [...Object.keys(zip), ...Object.keys(fields)];
+}
+
+function countsText({ pages, matched, empty, wrong, failed, rows, rejected }: RuleCounts): string {
+  const parts = [
+    `${amount(pages, 'page')} tried`,
+    `${matched} matched`,
+    ...(empty > 0 ? [`${empty} empty`] : []),
+    ...(wrong > 0 ? [`${wrong} with a value of a wrong type`] : []),
+    ...(failed > 0 ? [`${failed} failed`] : []),
+    amount(rows, 'row'),
+    ...(rejected > 0 ? [`${amount(rejected, 'row')} rejected`] : []),
+  ];
+  return parts.join(', ');
+}
+
+function wrongFields(rule: string, rules: Counts): string {
+  const parts = Object.entries(rules).flatMap(([name, { pages, matched, wrong }]) => {
+    if (!name.startsWith(`${rule}.`)) return [];
+    const field = name.slice(rule.length + 1);
+    if (wrong > 0) return [`${field} of a wrong type on ${wrong}`];
+    return matched < pages ? [`${field} missing on ${pages - matched}`] : [];
+  });
+  return parts.length === 0 ? '' : `; ${parts.join(', ')}`;
+}

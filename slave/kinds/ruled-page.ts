@@ -1,0 +1,128 @@
+/**
+ * A page of a crawl with rules: read as always, and its text kept if a rule may select it. JSON and
+ * XML are pages where a rule asks for them. Source: PROTOCOL.md [T-81]; docs/rules.md.
+ */
+import { ruleLimits } from '../../shared/items.ts';
+import { isPageStatus, limits } from '../../shared/protocol.ts';
+import type { PageInput } from '../../shared/rule-results.ts';
+import { canonicalUrl } from '../../shared/url.ts';
+import { fieldsOf } from '../fetch/content.ts';
+import type { BodyReader } from '../fetch/fetch-plan.ts';
+import { type Fetched, outcomeOf } from '../fetch/fetched.ts';
+import type { FetchOutcome } from '../fetch/outcome.ts';
+import { type RuleBody, RuleBodyReader } from '../rules/rule-body.ts';
+import { rulesFor } from '../rules/targets.ts';
+import { report } from '../statements.ts';
+import type { Kind, RulePage } from './kind.ts';
+import { page } from './page.ts';
+import type { Page } from './page-body.ts';
+
+type Body = Pick<RuleBody<Page>, 'page'> & Partial<RuleBody<Page>>;
+type Found = Extract<FetchOutcome, { ok: true }> & { readonly rulePage?: RulePage };
+
+export const ruledPage: Kind<Body, Found> = {
+  plan: {
+    accept: 'text/html,application/xhtml+xml;q=0.9,application/json;q=0.9,*/*;q=0.5',
+    type: 'text/html',
+    open(head) {
+      const { url, status, essence, spec, charset } = head;
+      const html = page.plan.open(head) as BodyReader<Page> | undefined;
+      const isSelected = isPageStatus(status) && rulesFor(spec, url, essence).length > 0;
+      if (html !== undefined) {
+        const kept = { essence, charset, bytesMax: spec.bodyBytesMax, page: html };
+        return isSelected ? new RuleBodyReader<Page>(kept) : new PlainReader(html);
+      }
+      if (!isSelected || essence === undefined || !isData(essence)) return undefined;
+      const bytesMax = spec.ruleBytes ?? ruleLimits.jsonBytes;
+      return new RuleBodyReader<Page>({ essence, charset, bytesMax, page: undefined });
+    },
+  },
+
+  outcome(fetched): ReturnType<Kind<Body, Found>['outcome']> {
+    if (fetched.kind !== 'body') return outcomeOf(fetched) as Found;
+    const { page: html, text } = fetched.body;
+    const outcome =
+      html === undefined
+        ? dataOf(fetched)
+        : (page.outcome({ ...fetched, body: html }) as FetchOutcome);
+    if (!outcome.ok || text === undefined) return outcome;
+    return { ...outcome, rulePage: rulePageOf(fetched, text) };
+  },
+
+  rulePage: ({ rulePage }) => rulePage,
+
+  statements: (held, found, made) => [
+    report(held, made === undefined ? found : withLinks(found, made.links), made?.items),
+  ],
+};
+
+function isData(essence: string): boolean {
+  return /[/+](?:json|xml)$/.test(essence);
+}
+
+/** JSON or XML. */
+function dataOf({ result, body }: Extract<Fetched<Body>, { kind: 'body' }>): FetchOutcome {
+  const { charset, cut } = body;
+  return {
+    ok: true,
+    result: {
+      ...result,
+      ...(charset !== undefined && { charset }),
+      ...(cut === true && { cut }),
+    },
+    images: [],
+    links: new Uint8Array(0),
+  };
+}
+
+function rulePageOf(
+  { result, headers, body }: Extract<Fetched<Body>, { kind: 'body' }>,
+  text: string,
+): RulePage {
+  const named = Object.keys(headers).map((name) => [name, fieldsOf(headers, name).join(', ')]);
+  const input: Omit<PageInput, 'url' | 'depth'> = {
+    finalUrl: result.finalUrl,
+    status: result.status,
+    type: result.type ?? 'text/html',
+    headers: Object.fromEntries(named) as Record<string, string>,
+    text,
+  };
+  // A part of a page in HTML is a page; a part of JSON is not JSON.
+  if (body.page !== undefined || body.cut !== true) return { input };
+  const fault = `the answer is longer than ${text.length} bytes; raise rule-bytes to read it`;
+  return { input: { ...input, text: '' }, fault };
+}
+
+/** The links that rules found come behind those of the page; the master knows some of them. */
+function withLinks(found: Found, more: readonly string[]): Found {
+  const urls = more.flatMap((text) => canonicalUrl(text)?.href ?? []);
+  if (urls.length === 0) return found;
+  const own = Buffer.from(found.links);
+  const joined = Buffer.from(urls.join('\n'), 'latin1');
+  const parts = own.length === 0 ? [joined] : [own, Buffer.from('\n'), joined];
+  const links = Buffer.concat(parts);
+  return links.length > limits.linksBytesMax ? found : { ...found, links };
+}
+
+/** A page that no rule selects. */
+class PlainReader implements BodyReader<Body> {
+  readonly #page: BodyReader<Page>;
+
+  constructor(page: BodyReader<Page>) {
+    this.#page = page;
+  }
+
+  get bytes(): number {
+    return this.#page.bytes;
+  }
+
+  write(chunk: Uint8Array): ReturnType<BodyReader<Page>['write']> {
+    return this.#page.write(chunk);
+  }
+
+  /** Undefined: it is not HTML. */
+  end(): Body | undefined {
+    const page = this.#page.end() as Page | undefined;
+    return page && { page };
+  }
+}

@@ -1,0 +1,52 @@
+/** Rows are exact through kill -9 of masters and slaves: each row of each page once. */
+import assert from 'node:assert/strict';
+import { randomInt } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { randomOf } from '../../selftest/site.ts';
+import { Cluster } from '../support/cluster.ts';
+import { itemLines, shelf, shop } from '../support/items.ts';
+import { assertLeaves } from '../support/parts.ts';
+
+const timeout = 90_000;
+const seed = Number(process.env['SEED'] ?? randomInt(1 << 30));
+const pages = 300;
+const rowsOfPage = 10;
+
+test(`items: kill -9 the master and the slaves, each row once (seed ${seed})`, {
+  timeout,
+}, async (t) => {
+  const random = randomOf(seed);
+  const paths = Array.from({ length: pages }, (_, i) => `/shelf/${i}`);
+  const answers = Object.fromEntries(paths.map((path) => [path, shelf(path, rowsOfPage)]));
+  const { url, asked } = await shop(t, answers);
+  const cluster = new Cluster(t);
+  const path = join(cluster.folder, 'shop.yaml');
+  writeFileSync(
+    path,
+    `crawl: shop\nseeds: ["${url}"]\nper-host: 4\nitems:\n  book:\n    match: /shelf\n    each: article
+    fields: { title: h3, price: { css: .price, required: true } }\n`,
+  );
+  const start = async (listen?: string) =>
+    await cluster.master([path, '--exit-when-done'], listen === undefined ? {} : { listen });
+  let master = await start();
+  const { address } = cluster;
+  let slaves = [cluster.slave(), cluster.slave()];
+  for (let kill = 0; kill < 3 && master.isAlive; kill++) {
+    const until = asked.length + 20 + random() * 60;
+    while (asked.length < until && master.isAlive) await sleep(5);
+    if (!master.isAlive) break;
+    const killed = kill === 1 ? [...slaves] : [master, ...(kill === 2 ? slaves : [])];
+    await Promise.all(killed.map((program) => program.kill('SIGKILL')));
+    if (kill !== 1) master = await start(address);
+    if (kill > 0) slaves = [cluster.slave([], address), cluster.slave([], address)];
+  }
+  await assertLeaves(master);
+  const lines = itemLines(cluster, 'items');
+  const titles = lines.map(({ item }) => String(item?.['title']));
+  assert.equal(new Set(titles).size, titles.length, 'a row twice');
+  assert.equal(lines.length, pages * rowsOfPage * 0.8);
+  assert.equal(itemLines(cluster, 'rejected').length, pages * rowsOfPage * 0.2);
+});
