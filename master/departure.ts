@@ -25,6 +25,7 @@ export class Departure implements FrontierListener {
   readonly #crawls: Iterable<CrawlView>;
   readonly #notices: Notices;
   readonly #leaves: boolean;
+  readonly #isScheduled: () => boolean;
   /** Until then a crawl that has ended may get further seeds. */
   #hasBegun = false;
   /** There was a crawl: it may have been removed since. */
@@ -32,8 +33,15 @@ export class Departure implements FrontierListener {
   #heldTimer: NodeJS.Timeout | undefined;
   #exitCode: number = exitCodes.done;
 
-  /** `leaves`: with `--exit-when-done`; otherwise it never does anything. */
-  constructor(master: Leaver, crawls: Iterable<CrawlView>, notices: Notices, leaves: boolean) {
+  /** `leaves`: with `--exit-when-done`; otherwise it never does anything. `isScheduled`: a crawl
+   *  that has ended will get further seeds. */
+  constructor(
+    master: Leaver,
+    crawls: Iterable<CrawlView>,
+    notices: Notices,
+    { leaves, isScheduled }: { readonly leaves: boolean; readonly isScheduled: () => boolean },
+  ) {
+    this.#isScheduled = isScheduled;
     this.#master = master;
     this.#crawls = crawls;
     this.#notices = notices;
@@ -80,7 +88,7 @@ export class Departure implements FrontierListener {
     if (!this.#leaves || !this.#hasBegun || !this.#master.isServing) return;
     const crawls = [...this.#crawls];
     this.#hadCrawl ||= crawls.length > 0;
-    if (this.#hadCrawl && !crawls.some(isWaitedFor)) {
+    if (this.#hadCrawl && !crawls.some(isWaitedFor) && !this.#isScheduled()) {
       this.#master.leave(this.#exitCode);
     }
   }

@@ -16,7 +16,7 @@ import { version } from '../shared/version.ts';
 import { Arrivals } from './arrivals.ts';
 import { DebugLog } from './cli/debug-log.ts';
 import { Notices } from './cli/notices.ts';
-import { partsOf } from './cli/seeds.ts';
+import { seedParts } from './cli/seeds.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
 import { Departure, type Leaver } from './departure.ts';
 import type { ResultsCrawl } from './frontier/commit/results.ts';
@@ -48,6 +48,7 @@ import {
 import { Backups } from './repair/backup.ts';
 import { refuseDamagedStore } from './repair/check.ts';
 import { compactStore, forgetUnfinished } from './repair/compact.ts';
+import { SeedSchedule } from './seed-schedule.ts';
 import { ResultStream } from './sinks/result-events.ts';
 import { ResultQueue } from './sinks/result-queue.ts';
 import { sinkKinds } from './sinks/sinks.ts';
@@ -97,6 +98,7 @@ export class Master implements Leaver, SlavesMaster {
   readonly #rooms: FrontierRooms;
   readonly #frontier: Frontier;
   readonly #departure: Departure;
+  readonly #schedule: SeedSchedule;
   readonly #queues: UserQueues;
   readonly #backups: Backups;
   readonly #manager: Manager;
@@ -238,7 +240,12 @@ export class Master implements Leaver, SlavesMaster {
     });
     this.#server = new MasterServer(this.#services(authkeys), options);
     const { crawls } = this.#frontier;
-    this.#departure = new Departure(this, crawls, this.#notices, options.exitWhenDone);
+    const rest = { store, commits: this.#commits, frontier: this.#frontier };
+    this.#schedule = new SeedSchedule({ ...rest, log: this.#log, onError });
+    this.#departure = new Departure(this, crawls, this.#notices, {
+      leaves: options.exitWhenDone,
+      isScheduled: () => this.#schedule.isPlanned,
+    });
     this.#memory.subscribe(this.#notices);
     this.#memory.subscribe(this.#server);
     // The order in which each event is told.
@@ -248,6 +255,7 @@ export class Master implements Leaver, SlavesMaster {
     if (debug !== undefined) this.#events.subscribe(debug);
     this.#events.subscribe(this.#manager);
     this.#events.subscribe(this.#localSlaves);
+    this.#events.subscribe(this.#schedule);
     this.#events.subscribe(this.#departure);
   }
 
@@ -258,6 +266,7 @@ export class Master implements Leaver, SlavesMaster {
     this.#state = 'draining';
     this.#seedLookup.close();
     this.#departure.close();
+    await this.#schedule.close();
     this.#rooms.drain();
     const { leaseCount } = this.#rooms;
     if (leaseCount > 0) {
@@ -365,10 +374,13 @@ export class Master implements Leaver, SlavesMaster {
   }
 
   async #serve(): Promise<void> {
-    const { host, port, seeds, crawl: name, spec } = this.#options;
+    const { host, port, crawl: name, spec } = this.#options;
     await this.#rooms.restore();
     if (this.#options.only) this.#rooms.setAside(name);
-    if (seeds.length > 0 && !this.#frontier.crawls.has(name)) {
+    const further = await this.#schedule.first(this.#options);
+    const seeds = [...this.#options.seeds, ...further.urls];
+    const hasSeeds = seeds.length + further.requests.length > 0;
+    if (hasSeeds && !this.#frontier.crawls.has(name)) {
       this.#frontier.crawls.refuseOneMore(spec);
       await this.#results.prepare(name);
     }
@@ -382,9 +394,10 @@ export class Master implements Leaver, SlavesMaster {
     for (const crawl of this.#frontier.crawls) {
       if (crawl.spec.ignoreRobots && crawl.state === 'running') this.#notices.ignoresRobots(crawl);
       if (crawl.isOpen) this.#notices.slowPatterns(crawl);
-      if (crawl.isOpen && crawl.name !== name) this.#notices.alsoThere(crawl, seeds.length > 0);
+      if (crawl.isOpen && crawl.name !== name) this.#notices.alsoThere(crawl, hasSeeds);
     }
-    if (seeds.length > 0) await this.#seed(name, seeds, spec);
+    if (hasSeeds) await this.#seed({ seeds, requests: further.requests });
+    await this.#schedule.start(this.#options);
     const shown = { crawls: this.#frontier.crawls, peers: this.#server };
     this.#progress.start(this.#options.statusEveryMs, shown);
     this.#localSlaves.start(this.#options.slaves);
@@ -392,16 +405,17 @@ export class Master implements Leaver, SlavesMaster {
     this.#departure.begin();
   }
 
-  async #seed(name: string, seeds: readonly string[], spec: ServeOptions['spec']): Promise<void> {
+  async #seed({ seeds, requests }: Parameters<typeof seedParts>[0]): Promise<void> {
+    const { crawl: name, spec, given } = this.#options;
     if (this.#frontier.crawls.has(name)) {
-      await this.#frontier.startAgain(name, spec, this.#options.given.has('maxPages'));
+      await this.#frontier.startAgain(name, spec, given.has('maxPages'));
       this.#notices.otherSpec(this.#frontier.crawls.named(name), spec);
     }
     let admittedCount = 0;
-    for (const part of partsOf(seeds)) {
+    for (const part of seedParts({ seeds, requests })) {
       const { admitted, refused } = await this.#frontier.seed({
         crawl: name,
-        seeds: part,
+        ...part,
         priority: 0,
       });
       admittedCount += admitted;

@@ -90,13 +90,23 @@ const attributeName = z.string().regex(/^[a-z][a-z0-9_:.-]{0,63}$/, {
  *  "forbidden request-header", with what a crawler sets itself. */
 const forbiddenHeader =
   /^(?:accept-encoding|connection|content-length|cookie|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade|user-agent|via|(?:proxy|sec)-.*)$/i;
-const header = z.tuple([
+export const headerSchema = z.tuple([
   z
     .string()
     .regex(/^[\w!#$%&'*+.^`|~-]{1,128}$/, { error: 'is not a header name' })
     .refine((name) => !forbiddenHeader.test(name), { error: 'is set by the slave itself' }),
   z.string().regex(/^[\x20-\x7e]{0,4096}$/, { error: 'must be one line of ASCII text' }),
 ]);
+
+/** Requests of one `crawl.add`, and bytes of a body. [C-100] */
+export const requestLimits = { countMax: 256, bytesMax: 64 << 10 } as const;
+
+/** What is sent to a URL; `headers` has the type of the body. */
+export type TaskRequest = {
+  readonly method: 'POST';
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly body: Uint8Array;
+};
 
 /** Limits of the cookies of one crawl, which slaves get with its spec. */
 const cookiesMax = 1_000;
@@ -197,7 +207,7 @@ export const fetchSpecSchema = z.strictObject({
     ),
   http2: switched().describe('--http2  use HTTP/2 with https hosts that support it'),
   headers: z
-    .array(header)
+    .array(headerSchema)
     .max(64)
     .default([])
     .describe(

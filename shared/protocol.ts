@@ -4,7 +4,7 @@
  * `id` and get one reply with the same `id`; a message without an id gets none.
  */
 import * as z from 'zod';
-import { type CrawlState, type FetchSpec, trapRules } from './crawl.ts';
+import { type CrawlState, type FetchSpec, type TaskRequest, trapRules } from './crawl.ts';
 import type { ErrorCode } from './errors.ts';
 import type { LedgerCheck, LedgerRow } from './ledger.ts';
 import type { RuleCounts } from './rule-results.ts';
@@ -460,6 +460,8 @@ export type TaskPush = {
   timed?: true;
   /** This is the last attempt: a failure buries it. [T-60] */
   last?: true;
+  /** It is no GET, and `url` ends with a mark. [T-90] */
+  request?: TaskRequest;
 };
 
 /** The messages that the master sends without a request. */

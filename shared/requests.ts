@@ -3,7 +3,14 @@
  * brackets refer to PROTOCOL.md. Replies and pushes are in `protocol.ts`.
  */
 import * as z from 'zod';
-import { crawlNameSchema, crawlStates, type ImageVia, imageVias } from './crawl.ts';
+import {
+  crawlNameSchema,
+  crawlStates,
+  headerSchema,
+  type ImageVia,
+  imageVias,
+  requestLimits,
+} from './crawl.ts';
 import { isPageItems, type PageItems } from './page-items.ts';
 import {
   fetchErrorKinds,
@@ -56,6 +63,15 @@ const earlierPageSchema = carriedSchema.extend({
   links: z.int().min(0),
 });
 export type EarlierPage = z.infer<typeof earlierPageSchema>;
+
+/** A seed that is asked for by POST. [C-100] */
+const seedRequestSchema = z.strictObject({
+  url,
+  method: z.literal('POST'),
+  headers: z.array(headerSchema).max(64),
+  body: bytes.refine((body) => body.length <= requestLimits.bytesMax, { error: 'is too long' }),
+});
+export type SeedRequest = z.infer<typeof seedRequestSchema>;
 
 /** Nothing but the name of a crawl. */
 function ofCrawl<V extends string>(verb: V) {
@@ -204,6 +220,7 @@ export const requestSchemas = {
     /** Fields of a CrawlSpec, for a new crawl; the master's own options supply the rest.
      *  E_BAD_REQUEST for an existing crawl, unless no seed of it was answered. [C-9] [C-48] */
     spec: z.record(z.string(), z.unknown()).optional(),
+    requests: z.array(seedRequestSchema).max(requestLimits.countMax).optional(),
     /** Higher first in a crawl of `order: priority`; links inherit it. */
     priority: z.int().min(-1000).max(1000).default(0),
   }),

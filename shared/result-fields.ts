@@ -124,6 +124,13 @@ export const resultFields = {
     schema: short,
     isCarried: true,
   },
+  method: {
+    type: 'text',
+    of: written,
+    meaning:
+      '`POST`, for a [seed with a body](crawl-files.md#requests-with-a-body); its `url` ends with a mark',
+    since,
+  },
   depth: { type: 'integer', of: [...written, 'skipped'], meaning: 'links away from a seed', since },
   from: {
     type: 'text',

@@ -70,6 +70,15 @@ export type TrialRequest =
       readonly blocks: readonly string[];
       readonly items: ItemRules;
       readonly jsonBytesMax: number;
+      /** Texts of other types are read, too. */
+      readonly anyText?: boolean;
+    }
+  | {
+      readonly do: 'sitemap';
+      readonly id: number;
+      readonly url: string;
+      readonly fetch: FetchSpec;
+      readonly blocks: readonly string[];
     }
   /** The answer to `turn`. */
   | { readonly do: 'go' }
@@ -93,6 +102,19 @@ export type TrialPage = {
   readonly tbodies?: number;
 };
 
+/** What a sitemap lists; of an index, sitemaps. */
+export type TrialSitemap = {
+  /** As a slave reports it. */
+  readonly kind: string;
+  readonly urls: readonly string[];
+  /** A limit or an error ended the reading early. */
+  readonly cut: boolean;
+  readonly status: number;
+  readonly redirectedTo?: string | undefined;
+  /** There was no answer. */
+  readonly error?: string;
+};
+
 export type TrialReply =
   | { readonly is: 'ready' }
   | { readonly is: 'checked'; readonly id: number; readonly problems: readonly RuleProblem[] }
@@ -104,6 +126,7 @@ export type TrialReply =
         | { readonly kind: string; readonly message: string };
     }
   | { readonly is: 'page'; readonly id: number; readonly page: TrialPage }
+  | { readonly is: 'sitemap'; readonly id: number; readonly sitemap: TrialSitemap }
   /** May this redirect be followed? */
   | { readonly is: 'turn'; readonly url: string }
   | { readonly is: 'failed'; readonly id: number; readonly message: string };

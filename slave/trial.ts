@@ -5,9 +5,17 @@
  */
 import { fetchSpecSchema } from '../shared/crawl.ts';
 import { ConfigError, messageOf } from '../shared/errors.ts';
+import { decodeValue } from '../shared/frame.ts';
 import { ruleLimits } from '../shared/items.ts';
-import { isPageStatus } from '../shared/protocol.ts';
-import type { PageInput, TrialPage, TrialReply, TrialRequest } from '../shared/rule-results.ts';
+import { errorText, isPageStatus } from '../shared/protocol.ts';
+import type { Result } from '../shared/requests.ts';
+import type {
+  PageInput,
+  TrialPage,
+  TrialReply,
+  TrialRequest,
+  TrialSitemap,
+} from '../shared/rule-results.ts';
 import { fieldsOf } from './fetch/content.ts';
 import type { FetchPlan } from './fetch/fetch-plan.ts';
 import { type Fetched, outcomeOf } from './fetch/fetched.ts';
@@ -22,17 +30,23 @@ import { isJsonType, isXmlType } from './rules/rule-types.ts';
 type Body = RuleBody<Page>;
 type Asked<D extends TrialRequest['do']> = Extract<TrialRequest, { do: D }>;
 
-const pagePlan: FetchPlan<Body> = {
-  accept: 'text/html,application/xhtml+xml;q=0.9,application/json;q=0.9,*/*;q=0.5',
-  type: 'text/html',
-  open: ({ url, status, essence, spec, charset, sniff }) => {
-    if (!isPageStatus(status) || !isRuleType(essence)) return undefined;
-    const isData = essence !== undefined && (isJsonType(essence) || isXmlType(essence));
-    const page = isData ? undefined : new PageReader({ url, spec, charset, sniff });
-    const bytesMax = isData ? (spec.ruleBytes ?? ruleLimits.jsonBytes) : spec.bodyBytesMax;
-    return new RuleBodyReader<Page>({ essence, charset, bytesMax, page });
-  },
-};
+/** `anyText`: texts on which rules are not evaluated in a crawl, such as text/plain. */
+function pagePlan(anyText: boolean): FetchPlan<Body> {
+  return {
+    accept: 'text/html,application/xhtml+xml;q=0.9,application/json;q=0.9,*/*;q=0.5',
+    type: 'text/html',
+    open: ({ url, status, essence, spec, charset, sniff }) => {
+      const isText = anyText && /^text\/|\/javascript$/.test(essence ?? '');
+      const isHtml = isRuleType(essence);
+      if (!isPageStatus(status) || !(isHtml || isText)) return undefined;
+      const isData = essence !== undefined && (isJsonType(essence) || isXmlType(essence));
+      const isPage = isHtml && !isData;
+      const page = isPage ? new PageReader({ url, spec, charset, sniff }) : undefined;
+      const bytesMax = isData ? (spec.ruleBytes ?? ruleLimits.jsonBytes) : spec.bodyBytesMax;
+      return new RuleBodyReader<Page>({ essence, charset, bytesMax, page });
+    },
+  };
+}
 
 /** Serves until the master closes the channel. */
 export async function serveTrial(): Promise<void> {
@@ -72,7 +86,7 @@ class Trial {
     await Promise.all([this.#rules.close(), this.#fetcher.close()]);
   }
 
-  async #answer(request: Asked<'check' | 'robots' | 'page'>): Promise<TrialReply> {
+  async #answer(request: Asked<'check' | 'robots' | 'page' | 'sitemap'>): Promise<TrialReply> {
     const { id } = request;
     switch (request.do) {
       case 'check': {
@@ -85,6 +99,8 @@ class Trial {
         return { is: 'robots', id, answer: await this.#robots(request) };
       case 'page':
         return { is: 'page', id, page: await this.#page(request) };
+      case 'sitemap':
+        return { is: 'sitemap', id, sitemap: await this.#sitemap(request) };
       default:
         return request satisfies never;
     }
@@ -107,11 +123,42 @@ class Trial {
     throw new Error('no answer of a robots.txt');
   }
 
-  async #page({ url, fetch, blocks, items, jsonBytesMax }: Asked<'page'>): Promise<TrialPage> {
+  /** What a sitemap lists: the same that a slave would report. */
+  async #sitemap({ url, fetch, blocks }: Asked<'sitemap'>): Promise<TrialSitemap> {
+    const kind = kindOf({ kind: 'sitemap' });
+    if (kind === undefined) throw new Error('no kind sitemap');
+    const spec = fetchSpecSchema.parse(fetch);
+    const fetched = await this.#fetcher.fetch(kind.plan, url, spec, new AbortController().signal, {
+      open: true,
+      blocks,
+      last: true,
+      follow: (to) => this.#mayFollow(to),
+    });
+    const outcome = kind.outcome(fetched);
+    if (!outcome.ok) {
+      const error = errorText(outcome.error);
+      return { kind: 'none', urls: [], cut: false, status: 0, error };
+    }
+    let sitemap: TrialSitemap = { kind: 'none', urls: [], cut: false, status: 0 };
+    for (const { verb, body } of kind.statements({ task: new Uint8Array(0), lease: 0 }, outcome)) {
+      if (verb !== 'task.sitemap') continue;
+      const listed = Buffer.from(body.urls).toString('latin1');
+      const urls = [...sitemap.urls, ...listed.split('\n').filter((one) => one !== '')];
+      sitemap = { ...sitemap, kind: body.kind, urls };
+      if (body.end === undefined) continue;
+      const { status, redirectedTo, cut = false } = decodeValue(body.end.result) as Result;
+      sitemap = { ...sitemap, status, redirectedTo, cut };
+    }
+    return sitemap;
+  }
+
+  async #page(request: Asked<'page'>): Promise<TrialPage> {
+    const { url, fetch, blocks, items, jsonBytesMax, anyText = false } = request;
     const spec = fetchSpecSchema.parse(fetch);
     const set = await this.#rules.learn(items);
     if (typeof set !== 'number') throw new Error(set[0]?.message);
-    const fetched = await this.#fetcher.fetch(pagePlan, url, spec, new AbortController().signal, {
+    const plan = pagePlan(anyText);
+    const fetched = await this.#fetcher.fetch(plan, url, spec, new AbortController().signal, {
       open: true,
       blocks,
       last: true,

@@ -178,7 +178,7 @@ export class Worker {
     clearInterval(this.#extender);
     this.#extender = setInterval(() => this.#extend(), master.hello.leaseMs / 4);
     // A master that does not know the verb takes no notice. [S-6]
-    master.notify('slave.can', { what: ['rules'] });
+    master.notify('slave.can', { what: ['rules', 'post'] });
     this.#keepCredit(master);
     this.#keepState(master);
     if (this.#proxies.troubles(performance.now()).length > 0) this.#tellProxies();
@@ -309,7 +309,7 @@ export class Worker {
     this.#fetching.set(task, abort);
     const begunAt = performance.now();
     const { signal } = abort;
-    const { lease, open, last, private: blocks, trial } = task;
+    const { lease, open, last, private: blocks, trial, request } = task;
     const { etag, lastModified, validatedUrl } = task;
     if (trial !== undefined) this.#unanswered.add(task);
     const validators = etag || lastModified ? { etag, lastModified } : undefined;
@@ -333,7 +333,7 @@ export class Worker {
       const outcome = await identities.through(async (identity) => {
         // A proxy's delay says nothing about the host.
         const isFirst = trial === 'first' && identity.proxy === undefined;
-        const known = { validators, validatedUrl, isFirst, last };
+        const known = { validators, validatedUrl, isFirst, last, request };
         const context = { ...identity, open, blocks, ...known, onStart, onAnswer, follow };
         return kind.outcome(await this.#fetcher.fetch(kind.plan, task.url, spec, signal, context));
       }, signal);

@@ -1,6 +1,7 @@
 /** The subcommands that send a request to a running master, and their flags. */
 import type { Command } from 'commander';
 import { joinFlags, joining, makeCommand, several, whole } from '../../shared/cli.ts';
+import type { CrawlSpec } from '../../shared/crawl.ts';
 import { ConfigError } from '../../shared/errors.ts';
 import { type AskMaker, type Common, givenOptions, type Values } from './asks/asking.ts';
 import { type FailedAsk, failedCommand } from './asks/failed.ts';
@@ -23,6 +24,8 @@ import {
   specPart,
 } from './crawl-options.ts';
 import type { Recrawl } from './recrawl.ts';
+import { refuseMastersOwn } from './seed-gathering.ts';
+import type { SeedList } from './seed-list.ts';
 
 /** A subcommand that sends a request to a running master. */
 export type AskOptions = Common & {
@@ -36,6 +39,10 @@ export type AskOptions = Common & {
         seeds: readonly string[];
         /** Files of further seeds. */
         seedFiles: readonly string[];
+        /** Those of a crawl file. */
+        list: SeedList;
+        /** How its sources are asked. */
+        asked: CrawlSpec;
         priority: number;
         /** Options of the new crawl; the master's own flags supply the rest. */
         spec: SpecPart | undefined;
@@ -99,17 +106,20 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
   for (const option of specFlags()) add.addOption(option);
   add.addHelpText('after', ungiven("the master's"));
   add.action((args: string[]) => {
-    const seeds = withCrawlFile(add, args, 'cli');
+    const given = withCrawlFile(add, args, 'cli');
+    refuseMastersOwn(given);
     const values: Values = add.opts();
     const seedFiles = (values['seeds'] as string[] | undefined) ?? [];
-    if (seeds.length + seedFiles.length === 0) {
+    if (given.seeds.length + given.list.parts.length + seedFiles.length === 0) {
       throw new ConfigError('no seed was given: add https://example.com/, or --seeds FILE');
     }
     const ask = {
       verb: 'add' as const,
       crawl: String(values['crawl']),
-      seeds: seeds.map((seed) => seedUrl(seed, false)),
+      seeds: given.seeds.map((seed) => seedUrl(seed, false)),
       seedFiles,
+      list: given.list,
+      asked: makeSpec(values),
       priority: Number(values['priority']),
       spec: givenSpec(add),
       crawlFile: values['crawlFile'] as string | undefined,

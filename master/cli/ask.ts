@@ -3,6 +3,7 @@ import { amount } from '../../shared/amount.ts';
 import { connect, type MasterClient } from '../../shared/client.ts';
 import { CommandError, ConfigError, ConnectionError, ProtocolError } from '../../shared/errors.ts';
 import type { Replies } from '../../shared/protocol.ts';
+import type { SeedRequest } from '../../shared/requests.ts';
 import { visible, visibleJson, visibleLines } from '../../shared/visible.ts';
 import { number } from '../machine/progress.ts';
 import type { AskOptions } from './ask-options.ts';
@@ -19,7 +20,8 @@ import { askDrain, askSlaves } from './asks/slaves.ts';
 import { askStatus } from './asks/status.ts';
 import { askWhy } from './asks/why.ts';
 import { recrawl } from './recrawl.ts';
-import { partsOf, readSeeds } from './seeds.ts';
+import { type Gathered, gather } from './seed-gathering.ts';
+import { readSeeds, seedParts } from './seeds.ts';
 
 /** Returns the exit code. @throws ConfigError the operator must act · AuthError */
 export async function ask(options: AskOptions): Promise<number> {
@@ -44,7 +46,7 @@ async function answerTo(options: AskOptions): Promise<number> {
   if (question.verb === 'status' && question.folders !== undefined) {
     return show(await ledgerOfFolders(question.folders, question), json);
   }
-  const seeds = question.verb === 'add' ? await readSeeds(question.seedFiles) : [];
+  const seeds = question.verb === 'add' ? await furtherSeeds(question) : none;
   const master = await join(options);
   try {
     if (question.verb === 'hosts') {
@@ -55,6 +57,19 @@ async function answerTo(options: AskOptions): Promise<number> {
   } finally {
     await master.close();
   }
+}
+
+/** Those of files, and those of a crawl file. @throws ConfigError */
+async function furtherSeeds(question: AskOptions['ask'] & { verb: 'add' }): Promise<Gathered> {
+  const { seedFiles, list, crawlFile: file = '', asked } = question;
+  const warn = (line: string) => console.error(visible(`master: ${line}`));
+  const ofFiles = await readSeeds(seedFiles);
+  const { urls: listed, requests } = await gather(list, file, { spec: asked, warn });
+  const urls = [...ofFiles, ...listed];
+  if (urls.length + requests.length + question.seeds.length === 0) {
+    throw new ConfigError(`${file} makes no seed at the moment: nothing was added`);
+  }
+  return { urls, requests };
 }
 
 /** Prints an answer. Returns the exit code. */
@@ -79,16 +94,17 @@ async function join({ master: { host, port, authkey, tls } }: AskOptions): Promi
 }
 
 const connectMs = 5_000;
+const none: Gathered = { urls: [], requests: [] };
 
 /** All but those that print a list as it comes. */
 type Question = Exclude<AskOptions['ask'], { verb: 'failed' | 'hosts' | 'why' }>;
 
-/** `seeds`: those of files. */
+/** `further`: seeds of files. */
 async function perform(
   master: MasterClient,
   question: Question,
   isJson: boolean,
-  seeds: readonly string[],
+  further: Gathered,
 ): Promise<Answer> {
   switch (question.verb) {
     case 'status':
@@ -100,7 +116,11 @@ async function perform(
     case 'host':
       return await askHost(master, question);
     case 'add':
-      return await add(master, { ...question, seeds: [...question.seeds, ...seeds] });
+      return await add(
+        master,
+        { ...question, seeds: [...question.seeds, ...further.urls] },
+        further.requests,
+      );
     case 'recrawl': {
       const answer = await recrawl(master, question);
       const { admitted, known, refused, conditional } = answer;
@@ -174,11 +194,12 @@ async function resume(
 async function add(
   master: MasterClient,
   { crawl, seeds, priority, spec }: AskOptions['ask'] & { verb: 'add' },
+  requests: readonly SeedRequest[],
 ): Promise<Answer> {
   const answer: Replies['crawl.add'] = { admitted: 0, known: 0, refused: [] };
   let made = spec === undefined ? {} : { spec };
-  for (const part of partsOf(seeds)) {
-    const reply = await master.request('crawl.add', { crawl, seeds: part, priority, ...made });
+  for (const part of seedParts({ seeds, requests })) {
+    const reply = await master.request('crawl.add', { crawl, ...part, priority, ...made });
     made = {};
     answer.admitted += reply.admitted;
     answer.known += reply.known;

@@ -1,7 +1,7 @@
 /**
  * A crawl file: the options of a crawl by the names of their flags, its seeds, and the rules of its
  * items, in YAML or JSON. What is wrong with it is said with its line and its key.
- * Source: docs/rules.md.
+ * Source: docs/crawl-files.md, docs/rules.md.
  */
 import type { Command, Option } from 'commander';
 import type * as z from 'zod';
@@ -10,13 +10,15 @@ import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { type ItemRules, itemsSchema } from '../../shared/items.ts';
 import { refusePatterns } from '../frontier/crawl/patterns.ts';
 import { optionValue } from './config-file.ts';
-import { makeSpec, seedUrl, specFlags } from './crawl-options.ts';
+import { makeSpec, specFlags } from './crawl-options.ts';
+import { noSeeds, type SeedList, seedListOf } from './seed-list.ts';
+import type { Fault } from './seed-range.ts';
 import { readYaml } from './yaml-file.ts';
 
 export type CrawlFile = {
   readonly path: string;
   readonly crawl: string;
-  readonly seeds: readonly string[];
+  readonly list: SeedList;
   readonly spec: CrawlSpec;
   readonly items: ItemRules;
   /** The values of its options, by the attributes of their flags. */
@@ -26,9 +28,7 @@ export type CrawlFile = {
   lineOf(path: readonly PropertyKey[]): number;
 };
 
-/** Seeds of one file, ranges written out. */
-const seedsMax = 1_000_000;
-const ownKeys = ['crawl', 'seeds', 'items'];
+const ownKeys = ['crawl', 'seeds', 'shard', 'items'];
 
 /** Is this argument a crawl file, not a seed? */
 export function isCrawlFile(argument: string): boolean {
@@ -40,12 +40,14 @@ export function readCrawlFile(path: string): CrawlFile {
   const file = readYaml(path, 'crawl file');
   const { value } = file;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new ConfigError(`${path} must hold keys such as seeds and items; see docs/rules.md`);
+    throw new ConfigError(
+      `${path} must hold keys such as seeds and items; see docs/crawl-files.md`,
+    );
   }
   const fault = (at: readonly PropertyKey[], why: string) =>
     new ConfigError(`${path}:${file.lineOf(at)}: ${at.map(String).join('.')}: ${why}`);
   const settings = value as Record<string, unknown>;
-  const { crawl = 'default', seeds = [], items = {} } = settings;
+  const { crawl = 'default', seeds = [], shard, items = {} } = settings;
   const options = Object.entries(settings).filter(([key]) => !ownKeys.includes(key));
   const { spec, values } = specOf(options, fault);
   if (!crawlNameSchema.safeParse(crawl).success) {
@@ -55,29 +57,37 @@ export function readCrawlFile(path: string): CrawlFile {
   if (!parsed.success) throw faultOf(parsed.error.issues, items, fault);
   return {
     ...{ path, crawl: String(crawl), spec, values, options },
-    seeds: [...seedsOf(seeds, fault)],
+    list: seedListOf(path, seeds, shard, fault),
     items: parsed.data,
     lineOf: (at) => file.lineOf(at),
   };
 }
 
+/** Seeds that the operator names, and those of a crawl file. */
+export type GivenSeeds = {
+  readonly seeds: readonly string[];
+  readonly list: SeedList;
+  /** The path of the crawl file. */
+  readonly path: string | undefined;
+};
+
 /**
  * A crawl file among the arguments of a command stands for its seeds, and for the options that the
- * command line leaves open. Returns the seeds. `source`: where its options count as coming from;
- * flags, and with `config` variables, too, come before them. Its path and its items are values of
- * the command, too: `crawlFile`, `items`.
+ * command line leaves open. `source`: where its options count as coming from; flags, and with
+ * `config` variables, too, come before them. Its path and its items are values of the command, too:
+ * `crawlFile`, `items`.
  * @throws ConfigError
  */
 export function withCrawlFile(
   command: Command,
   args: readonly string[],
   source: 'config' | 'cli',
-): readonly string[] {
+): GivenSeeds {
   const paths = args.filter(isCrawlFile);
   const [path] = paths;
-  if (path === undefined) return args;
+  if (path === undefined) return { seeds: args, list: noSeeds, path };
   if (paths.length > 1) throw new ConfigError(`${paths.join(' and ')}: give one crawl file`);
-  const { crawl, seeds, values, items } = readCrawlFile(path);
+  const { crawl, list, values, items } = readCrawlFile(path);
   const set = (name: string, value: unknown) => {
     const given = command.getOptionValueSource(name);
     if (given === 'cli' || (given === 'env' && source === 'config')) return;
@@ -87,10 +97,8 @@ export function withCrawlFile(
   set('crawl', crawl);
   set('crawlFile', path);
   if (Object.keys(items).length > 0) set('items', items);
-  return [...args.filter((arg) => arg !== path), ...seeds];
+  return { seeds: args.filter((arg) => arg !== path), list, path };
 }
-
-type Fault = (at: readonly PropertyKey[], why: string) => ConfigError;
 
 function specOf(
   options: readonly (readonly [string, unknown])[],
@@ -124,7 +132,7 @@ function unknownKey(name: string, known: readonly string[]): string {
     .map((key) => ({ key, distance: distanceOf(name, key) }))
     .sort((a, b) => a.distance - b.distance);
   const isNear = nearest !== undefined && nearest.distance <= Math.max(2, name.length / 3);
-  return `there is no such key${isNear ? `; did you mean ${nearest.key}?` : '; see docs/rules.md'}`;
+  return `there is no such key${isNear ? `; did you mean ${nearest.key}?` : '; see docs/crawl-files.md'}`;
 }
 
 /** Letters to change, add or take away. Source: Levenshtein (1965). */
@@ -169,44 +177,3 @@ const fieldKeys = [
   ...['css', 'xpath', 'json', 'regex', 'value', 'header', 'type', 'trim', 'default', 'required'],
   ...['all', 'each', 'fields', 'url', 'content'],
 ];
-
-function* seedsOf(seeds: unknown, fault: Fault): Generator<string> {
-  if (!Array.isArray(seeds)) throw fault(['seeds'], 'must be a list of URLs');
-  let count = 0;
-  for (const [index, seed] of seeds.entries()) {
-    const at = ['seeds', index];
-    if (typeof seed !== 'string') throw fault(at, 'must be a URL, in quotes if it has a {');
-    for (const url of rangeOf(seed, (why) => fault(at, why))) {
-      if (++count > seedsMax) throw fault(at, `makes more than ${seedsMax} seeds`);
-      try {
-        yield seedUrl(url, false);
-      } catch (error) {
-        throw fault(at, messageOf(error));
-      }
-    }
-  }
-}
-
-/** `{1..50}`, `{0..3000..30}`, `{001..100}`: the first range of a URL is written out, then the next
- *  one. */
-function* rangeOf(url: string, fault: (why: string) => ConfigError): Generator<string> {
-  const found = /\{(-?\d{1,9})\.\.(-?\d{1,9})(?:\.\.(\d{1,9}))?\}/.exec(url);
-  if (found === null) {
-    if (url.includes('{') && url.includes('..')) {
-      throw fault('has a range that is not {FIRST..LAST} or {FIRST..LAST..STEP}');
-    }
-    yield url;
-    return;
-  }
-  const [range, first = '', last = '', by = '1'] = found;
-  const [from, to, step] = [Number(first), Number(last), Number(by)];
-  if (step === 0) throw fault('has a range with step 0');
-  // 001 has three digits in each URL.
-  const width =
-    /^-?0\d/.test(first) || /^-?0\d/.test(last) ? Math.max(first.length, last.length) : 0;
-  const sign = from <= to ? 1 : -1;
-  for (let at = from; sign * at <= sign * to; at += sign * step) {
-    const text = String(at).padStart(width, '0');
-    yield* rangeOf(url.replace(range, text), fault);
-  }
-}

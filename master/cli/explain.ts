@@ -9,17 +9,51 @@ import {
   selectorOf,
 } from '../../shared/items.ts';
 import type { CrawlFile } from './crawl-file.ts';
+import type { SeedList, SeedPart, SeedSource } from './seed-list.ts';
 
 const languages = { css: 'CSS', xpath: 'XPath', json: 'JSONPath', regex: 'pattern' } as const;
 
-export function explained({ path, crawl, seeds, options, items }: CrawlFile): string[] {
-  const lines = [`${path} is valid: crawl ${crawl}, ${amount(seeds.length, 'seed')}`];
+export function explained({ path, crawl, list, options, items }: CrawlFile): string[] {
+  const lines = [`${path} is valid: crawl ${crawl}, ${amount(plainSeeds(list).length, 'seed')}`];
+  for (const part of list.parts) {
+    if ('source' in part) lines.push(`  and ${partText(part)}`);
+    if ('requests' in part) {
+      const [{ method, url, body } = { method: '', url: '', body: '' }] = part.requests;
+      const what = amount(part.requests.length, 'request');
+      lines.push(`  and ${what} ${method} ${url} with ${amount(body.length, 'byte')}`);
+    }
+  }
+  if (list.shard !== undefined) {
+    const { number, of } = list.shard;
+    lines.push(`  of these, part ${number} of ${of}`);
+  }
   for (const [name, value] of options) lines.push(`  ${name}: ${JSON.stringify(value)}`);
   for (const [name, item] of Object.entries(items)) {
     lines.push('', `${name}: ${itemText(item)}`);
     lines.push(...fieldLines(item.zip), ...fieldLines(item.fields));
   }
   return lines;
+}
+
+/** The seeds that a list says itself, in its order. */
+export function plainSeeds({ parts }: SeedList): string[] {
+  return parts.flatMap((part) => ('urls' in part ? part.urls : []));
+}
+
+function partText({ source, everyMs }: Extract<SeedPart, { source: SeedSource }>): string {
+  const again = everyMs === undefined ? '' : `, every ${everyMs / 1000} s`;
+  switch (source.from) {
+    case 'file':
+      return `those of the file ${source.path}${again}`;
+    case 'sitemap':
+      return `those of the sitemap ${source.url}${again}`;
+    case 'page':
+      return `${source.make.join(', ')}, where $1 is what ${source.pattern} finds in ${source.url}${again}`;
+    case 'command':
+      return `the lines of the command ${source.command.join(' ')}${again}`;
+    default:
+      return source satisfies never;
+  }
 }
 
 /** The pages that a rule selects. */

@@ -130,11 +130,13 @@ export function urlsOf(text: string): EarlierUrl[] {
     // The last line of a running crawl may be incomplete.
     return [];
   }
-  const { url, finalUrl = url, depth, from, sitemap } = line;
+  const { url, finalUrl = url, depth, from, sitemap, method } = line;
   if (typeof url !== 'string' || typeof finalUrl !== 'string') return [];
   // The new crawl finds its sitemaps itself. Sent here, a sitemap would be fetched as a page, too,
   // and at depth 0 it would add its host to the scope.
   if (sitemap !== undefined) return [];
+  // What was sent is in no line: its seeds are added again.
+  if (method !== undefined) return [];
   const at = typeof depth === 'number' ? depth : 0;
   const page = earlierPageOf(line);
   const place = { depth: at, ...(typeof from === 'string' && { from }) };

@@ -4,17 +4,35 @@
  * line changes nothing. Files and lines are bounded.
  */
 import { createReadStream } from 'node:fs';
+import { requestLimits } from '../../shared/crawl.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { limits } from '../../shared/protocol.ts';
+import type { SeedRequest } from '../../shared/requests.ts';
 import { canonicalUrl } from '../../shared/url.ts';
 import { visible } from '../../shared/visible.ts';
 
 /** Of all files together. */
-const bytesMax = 64 << 20;
+export const seedBytesMax = 64 << 20;
 const seedsMax = 1_000_000;
 const shownChars = 100;
 /** Characters of the URLs of one request, apart from its last URL. */
 const partChars = 1 << 20;
+
+/** Returns the URLs of a file that a crawl file names. `what`: how errors call it.
+ *  @throws ConfigError as `readSeeds` */
+export async function readSeedFile(path: string, what: string): Promise<string[]> {
+  return seedsIn(what, await readWhole(what, createReadStream(path), seedBytesMax));
+}
+
+/** Returns the URLs of such a text, if there are any. @throws ConfigError as `readSeeds` */
+export function seedsIn(what: string, bytes: Buffer): string[] {
+  const seeds: string[] = [];
+  for (const url of urlsIn(what, bytes)) {
+    if (seeds.length >= seedsMax) throw new ConfigError(`${what} holds more than ${seedsMax} URLs`);
+    seeds.push(url);
+  }
+  return seeds;
+}
 
 /** Returns the URLs of these files, in their order. `input`: what `-` names.
  *  @throws ConfigError the file cannot be read, or a line is not a URL: its number */
@@ -26,21 +44,21 @@ export async function readSeeds(
     throw new ConfigError('--seeds - is given twice; standard input can be read once');
   }
   const seeds: string[] = [];
-  let bytesLeft = bytesMax;
+  let bytesLeft = seedBytesMax;
   for (const path of paths) {
-    const name = path === '-' ? 'standard input' : path;
+    const name = `--seeds ${path === '-' ? 'standard input' : path}`;
     const bytes = await readWhole(name, path === '-' ? input : createReadStream(path), bytesLeft);
     bytesLeft -= bytes.length;
     const before = seeds.length;
     for (const url of urlsIn(name, bytes)) {
       if (seeds.length >= seedsMax) {
         throw new ConfigError(
-          `--seeds ${name} holds more than ${seedsMax} URLs; split it, and give the rest with \`add\``,
+          `${name} holds more than ${seedsMax} URLs; split it, and give the rest with \`add\``,
         );
       }
       seeds.push(url);
     }
-    if (seeds.length === before) throw new ConfigError(`--seeds ${name} holds no URL`);
+    if (seeds.length === before) throw new ConfigError(`${name} holds no URL`);
   }
   return seeds;
 }
@@ -61,6 +79,20 @@ export function* partsOf(seeds: readonly string[]): Generator<string[]> {
   if (part.length > 0) yield part;
 }
 
+/** The same with requests, which hold their bodies. */
+export function* seedParts({
+  seeds,
+  requests,
+}: {
+  readonly seeds: readonly string[];
+  readonly requests: readonly SeedRequest[];
+}): Generator<{ seeds: string[]; requests?: SeedRequest[] }> {
+  for (const part of partsOf(seeds)) yield { seeds: part };
+  for (let from = 0; from < requests.length; from += requestLimits.countMax) {
+    yield { seeds: [], requests: requests.slice(from, from + requestLimits.countMax) };
+  }
+}
+
 async function readWhole(
   name: string,
   input: AsyncIterable<unknown>,
@@ -74,7 +106,7 @@ async function readWhole(
       length += bytes.length;
       if (length > bytesLeft) {
         throw new ConfigError(
-          `--seeds ${name} is too large: at most ${bytesMax >> 20} MiB in all; split it, and give ` +
+          `${name} is too large: at most ${seedBytesMax >> 20} MiB in all; split it, and give ` +
             'the rest with `add`',
         );
       }
@@ -82,7 +114,7 @@ async function readWhole(
     }
   } catch (error) {
     if (error instanceof ConfigError) throw error;
-    throw new ConfigError(`cannot read --seeds ${name}: ${messageOf(error)}`, error);
+    throw new ConfigError(`cannot read ${name}: ${messageOf(error)}`, error);
   }
   return Buffer.concat(chunks, length);
 }
@@ -90,7 +122,7 @@ async function readWhole(
 /** @throws ConfigError a line that is not a URL */
 function* urlsIn(name: string, bytes: Buffer): Generator<string> {
   if ((bytes[0] === 0xff && bytes[1] === 0xfe) || (bytes[0] === 0xfe && bytes[1] === 0xff)) {
-    throw new ConfigError(`--seeds ${name} is UTF-16 text; save it as UTF-8`);
+    throw new ConfigError(`${name} is UTF-16 text; save it as UTF-8`);
   }
   let number = 0;
   for (let from = 0; from < bytes.length; ) {
@@ -120,5 +152,5 @@ function badLine(name: string, number: number, text: string): ConfigError {
   else if (text.includes('\ufffd')) why = 'is not UTF-8 text';
   else if (/[\s\p{Cc}]/u.test(text)) why = 'has white space in it; write one URL a line';
   else if (guess && !text.includes(':')) why += `; write it in full: ${guess.href}`;
-  return new ConfigError(`--seeds ${name}, line ${number}: "${visible(shown)}" ${why}`);
+  return new ConfigError(`${name}, line ${number}: "${visible(shown)}" ${why}`);
 }

@@ -195,7 +195,7 @@ export type ServeOptions = ReturnType<typeof serveOptions>;
 export function serveOptions(program: Command, seeds: string[], env: NodeJS.ProcessEnv) {
   const config = program.opts()['config'];
   if (typeof config === 'string') applyConfigFile(program, config);
-  const seedUrls = withCrawlFile(program, seeds, 'config');
+  const given = withCrawlFile(program, seeds, 'config');
   const values = serveSchema.parse(program.opts());
   // What the environment says comes before the config file.
   const isKeyFile =
@@ -205,7 +205,9 @@ export function serveOptions(program: Command, seeds: string[], env: NodeJS.Proc
     kind: 'serve' as const,
     ...values,
     ...parseAddress(values.listen),
-    seeds: seedUrls.map((seed, i) => seedUrl(seed, i === 0)),
+    seeds: given.seeds.map((seed, i) => seedUrl(seed, i === 0)),
+    /** Of a crawl file: further seeds. */
+    list: given.list,
     /** Files of further seeds. */
     seedFiles: values.seeds,
     dataFolder: values.data,

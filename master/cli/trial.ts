@@ -1,5 +1,6 @@
 /**
- * slave.js as a helper of `check` and `try`: it knows rules, and fetches one page as a crawl would.
+ * slave.js as a helper of `check`, `try` and computed seeds: it knows rules, and fetches a page as a
+ * crawl would.
  * This side decides what it may ask: robots.txt first, then the page after the delay of its host.
  */
 import { type ChildProcess, fork } from 'node:child_process';
@@ -15,8 +16,10 @@ import {
   type TrialPage,
   type TrialReply,
   type TrialRequest,
+  type TrialSitemap,
   trialArgument,
 } from '../../shared/rule-results.ts';
+import { isLoopback } from '../../shared/url.ts';
 import { robotsVerdict } from '../frontier/robots/access.ts';
 import { parseRobots, type Robots } from '../frontier/robots/parser.ts';
 import { SeedLookup } from '../machine/seed-lookup.ts';
@@ -24,6 +27,16 @@ import { SeedLookup } from '../machine/seed-lookup.ts';
 /** The built slave, in the folder of master.js. */
 const program = fileURLToPath(new URL('slave.js', import.meta.url));
 const startMsMax = 20_000;
+/** Between two requests to a host, if the crawl has no delay of its own. */
+const betweenMs = 250;
+
+type PageAsked = {
+  readonly spec: CrawlSpec;
+  readonly items: ItemRules;
+  readonly jsonBytesMax: number;
+  /** Texts of other types than those that rules read are read, too. */
+  readonly anyText?: boolean;
+};
 
 type Reply<I extends TrialReply['is']> = Extract<TrialReply, { is: I }>;
 
@@ -33,6 +46,8 @@ export class Trial {
   #id = 0;
   #robots: Robots | undefined;
   #origin = '';
+  /** Origins whose robots.txt is known, and what it says. */
+  readonly #known = new Map<string, Robots | undefined>();
 
   private constructor(child: ChildProcess) {
     this.#child = child;
@@ -83,21 +98,44 @@ export class Trial {
    *  @throws ConfigError robots.txt disallows it */
   async page(
     url: string,
-    { spec, items, jsonBytesMax }: { spec: CrawlSpec; items: ItemRules; jsonBytesMax: number },
+    { spec, items, jsonBytesMax, anyText = false }: PageAsked,
   ): Promise<TrialPage> {
     const { fetch } = spec;
-    const blocks = await privateBlocks(new URL(url), spec);
-    await this.#learnRobots(url, spec, blocks);
-    this.#refuseDisallowed(url);
-    const delayMs = Math.max(
-      Math.min(this.#robots?.crawlDelayMs ?? 0, spec.crawlDelayMaxMs),
-      spec.delayMs ?? 0,
-    );
-    if (this.#robots !== undefined && delayMs > 0) await sleep(delayMs);
+    const blocks = await this.#turn(url, spec);
     const { page } = await this.#ask('page', (id) => {
-      return { do: 'page', id, url, fetch, blocks, items, jsonBytesMax };
+      return { do: 'page', id, url, fetch, blocks, items, jsonBytesMax, anyText };
     });
     return page;
+  }
+
+  /** Fetches a sitemap, as politely. @throws ConfigError robots.txt disallows it */
+  async sitemap(url: string, spec: CrawlSpec): Promise<TrialSitemap> {
+    const { fetch } = spec;
+    const blocks = await this.#turn(url, spec);
+    const { sitemap } = await this.#ask('sitemap', (id) => {
+      return { do: 'sitemap', id, url, fetch, blocks };
+    });
+    return sitemap;
+  }
+
+  /** Waits until a URL may be asked for. Returns the private blocks that it opens.
+   *  @throws ConfigError robots.txt disallows it */
+  async #turn(url: string, spec: CrawlSpec): Promise<readonly string[]> {
+    const blocks = await privateBlocks(new URL(url), spec);
+    const { origin, hostname } = new URL(url);
+    const wasAsked = this.#known.has(origin);
+    if (wasAsked) this.#robots = this.#known.get(origin);
+    else await this.#learnRobots(url, spec, blocks);
+    this.#origin = origin;
+    this.#known.set(origin, this.#robots);
+    this.#refuseDisallowed(url);
+    const usualMs = wasAsked && !isLoopback(hostname) ? betweenMs : 0;
+    const delayMs = Math.max(
+      Math.min(this.#robots?.crawlDelayMs ?? 0, spec.crawlDelayMaxMs),
+      spec.delayMs ?? usualMs,
+    );
+    if ((wasAsked || this.#robots !== undefined) && delayMs > 0) await sleep(delayMs);
+    return blocks;
   }
 
   /** Idempotent. */

@@ -10,7 +10,7 @@ import type { RuleResult, TrialPage } from '../../shared/rule-results.ts';
 import { visible, visibleJson } from '../../shared/visible.ts';
 import { type CrawlFile, isCrawlFile, readCrawlFile } from './crawl-file.ts';
 import { seedUrl } from './crawl-options.ts';
-import { explained, selectsText } from './explain.ts';
+import { explained, plainSeeds, selectsText } from './explain.ts';
 import { Trial } from './trial.ts';
 
 /** A command that needs no master. */
@@ -64,7 +64,10 @@ export async function tryOut(options: TryOptions, print: (line: string) => void)
       placed(file, ['items', ...path], message),
     );
     if (!isTry) {
-      const answer = { crawl: file.crawl, seeds: file.seeds.length, items: file.items, warnings };
+      const { crawl, list, items } = file;
+      const sources = list.parts.filter((part) => 'source' in part);
+      const seeds = plainSeeds(list).length;
+      const answer = { crawl, seeds, ...(sources.length > 0 && { sources }), items, warnings };
       if (options.json) print(visibleJson(JSON.stringify(answer)));
       else for (const line of [...explained(file), ...warned(warnings)]) print(visible(line));
       return true;

@@ -52,16 +52,18 @@ export class Admission {
   /** Offers seeds to a crawl, which is created if it does not exist: they add their hosts to its
    *  scope and are fetched at depth 0.
    *  @throws CommandError E_DRAINING, E_BAD_REQUEST, E_LIMIT */
-  async seed({ crawl: name, seeds: urls, spec, priority }: Seeds): Promise<SeedVerdict> {
+  async seed(seeds: Seeds): Promise<SeedVerdict> {
+    const { crawl: name, seeds: urls, requests = [], spec, priority } = seeds;
     const whole = await this.#readiedSpec(name, this.#options.spec, spec);
     const { crawl, isNew } = this.#open(name, whole);
     if (isNew) this.#options.events.crawlMade(crawl, urls);
-    const bytes = urls.length * smallEntryBytes;
+    const bodies = requests.reduce((sum, { body }) => sum + body.length, 0);
+    const bytes = (urls.length + requests.length) * smallEntryBytes + bodies;
+    const entry = { kind: 'seeds', crawl, bytes, urls, requests, priority } as const;
     const put = (found: FoundAddresses) =>
-      new Promise<SeedVerdict>((done) =>
-        this.#options.pipeline.put({ kind: 'seeds', crawl, bytes, urls, priority, found, done }),
-      );
-    return await this.#withHosts(crawl, { texts: urls, bytes }, put);
+      new Promise<SeedVerdict>((done) => this.#options.pipeline.put({ ...entry, found, done }));
+    const texts = [...urls, ...requests.map(({ url }) => url)];
+    return await this.#withHosts(crawl, { texts, bytes }, put);
   }
 
   /** Offers URLs of an earlier crawl to one that is created, and paused, if it does not exist;

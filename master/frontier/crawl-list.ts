@@ -8,12 +8,14 @@ import type { Crawls } from './crawl/crawls.ts';
 import type { Dispatcher } from './dispatch/dispatcher.ts';
 import type { Lease } from './dispatch/leases.ts';
 import { kindOf } from './kinds/kinds.ts';
+import { hasRequest, type TaskRequests } from './tasks/task-requests.ts';
 
 type CrawlListOptions = {
   readonly crawls: Crawls;
   readonly dispatcher: Dispatcher;
   readonly buried: Buried;
   readonly earlier: EarlierPages;
+  readonly requests: TaskRequests;
 };
 
 export class CrawlList {
@@ -76,7 +78,7 @@ export class CrawlList {
 
   /** Returns a task as the message to a slave has it. */
   pushOf({ id, task, name, host, timing, room }: Lease): TaskPush {
-    const { crawls, earlier } = this.#options;
+    const { crawls, earlier, requests } = this.#options;
     const crawl = crawls.of(task);
     const push: TaskPush = {
       task: name,
@@ -90,6 +92,7 @@ export class CrawlList {
     const { kind } = kindOf(task).pushed;
     if (kind !== undefined) push.kind = kind;
     if (timing === 'awaited') push.timed = true;
+    if (hasRequest(task)) push.request = requests.of(task);
     if (room.kind === 'trial') push.trial = trialOf(room);
     if (crawl === undefined) return push;
     if (crawl.counters.earlier > 0) Object.assign(push, earlier.validators(crawl, task));

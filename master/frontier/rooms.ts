@@ -6,7 +6,14 @@
 import { clockMs } from '../machine/clock.ts';
 import { Eraser } from '../store/eraser.ts';
 import { rotatingCrawls, rotatingPrefix } from '../store/parts.ts';
-import { afterPrefix, crawlKey, cursorPrefix, trapsKey } from '../store/records.ts';
+import {
+  afterPrefix,
+  crawlKey,
+  cursorPrefix,
+  requestPrefix,
+  scheduleKey,
+  trapsKey,
+} from '../store/records.ts';
 import type { CrawlTable, Store } from '../store/store.ts';
 import { Admission } from './admission.ts';
 import { Buried } from './commit/buried.ts';
@@ -34,6 +41,7 @@ import { StoredHosts } from './politeness/stored-hosts.ts';
 import { RobotsBudget } from './robots/budget.ts';
 import { SpecChanges } from './spec-changes.ts';
 import { TaskNames } from './tasks/task-names.ts';
+import { TaskRequests } from './tasks/task-requests.ts';
 
 export class FrontierRooms {
   readonly crawls: Crawls;
@@ -102,7 +110,8 @@ export class FrontierRooms {
     const { specChanges } = this;
     this.admission = new Admission({ ...options, crawls, dispatcher, pipeline, specChanges });
     this.buried = new Buried(store, pipeline);
-    this.list = new CrawlList({ crawls, dispatcher, earlier, buried: this.buried });
+    const requests = new TaskRequests(store);
+    this.list = new CrawlList({ crawls, dispatcher, earlier, requests, buried: this.buried });
     const rooms = { store, crawls, politeness, dispatcher, records, settings };
     this.hosts = new HostList({ ...rooms, buried: this.buried });
     this.look = new UrlLook(store, { crawls, politeness, dispatcher, results });
@@ -186,7 +195,7 @@ function crawlsIn(store: Store, table: CrawlTable): Set<number> {
 
 /** The keys of a crawl in `meta`. */
 function metaKeys(store: Store, crawl: number): Buffer[] {
-  const prefixes = [cursorPrefix(crawl), rotatingPrefix(crawl)];
+  const prefixes = [cursorPrefix(crawl), rotatingPrefix(crawl), requestPrefix(crawl)];
   const found = prefixes.flatMap((from) => store.keys('meta', { from, to: afterPrefix(from) }));
-  return [trapsKey(crawl), ...found];
+  return [trapsKey(crawl), scheduleKey(crawl), ...found];
 }

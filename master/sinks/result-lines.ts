@@ -24,6 +24,7 @@ type Column = {
 
 /** Fields whose values are not taken as they are; undefined: the line has none. */
 const readers: { readonly [N in FieldName]?: Reader } = {
+  method: ({ record: { url } }) => (url.includes('#POST-') ? 'POST' : undefined),
   // 0: nothing was asked.
   status: ({ reported: { result } }) => result?.status || undefined,
   unchanged: ({ reported: { result } }) => (result?.status === 304 ? true : undefined),

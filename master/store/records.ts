@@ -22,7 +22,8 @@
  * In the file every value but those of `seen` ends with a checksum: see `sums.ts`.
  * Integers in keys are big-endian, so that bytes order as numbers.
  */
-import type { CrawlSpec, CrawlState } from '../../shared/crawl.ts';
+import { createHash } from 'node:crypto';
+import type { CrawlSpec, CrawlState, TaskRequest } from '../../shared/crawl.ts';
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
 import type { FetchErrorKind, SkipReason, TaskKind } from '../../shared/protocol.ts';
 import type { EarlierPage, FetchErrorBody } from '../../shared/requests.ts';
@@ -123,7 +124,8 @@ export const pageKind = kindNumbers.page;
 export type TaskRecord = {
   /** A number of `frontier/kinds`. */
   readonly kind: number;
-  /** Of a sitemap: how it was found, see `frontier/kinds/sitemap.ts`; else 0. */
+  /** Of a sitemap: how it was found, see `frontier/kinds/sitemap.ts`. Of a page: redirects from a
+   *  seed, or that it has a request, see `frontier/tasks/task-requests.ts`. */
   readonly level: number;
   readonly url: string;
   readonly depth: number;
@@ -353,6 +355,25 @@ export const decodeLastCrawl = (value: Buffer): number => value.readUInt32BE(0);
 /** Where the counts of a crawl's trap rules are, in `meta`. */
 export function trapsKey(crawl: number): Buffer {
   return Buffer.from(`traps/${crawl}`);
+}
+
+/** What the keys of the requests that a crawl's seeds are begin with, in `meta`. */
+export function requestPrefix(crawl: number): Buffer {
+  return Buffer.from(`request/${crawl}/`);
+}
+
+/** Where the request of a task is; `name`: of the task, a URL with a mark. */
+export function requestKey(crawl: number, name: string): Buffer {
+  const digest = createHash('sha256').update(name).digest();
+  return Buffer.concat([requestPrefix(crawl), digest]);
+}
+
+export const encodeRequest = (request: TaskRequest): Buffer => encodeValue(request);
+export const decodeRequest = (value: Buffer) => decodeValue(value) as TaskRequest;
+
+/** Where the sources of seeds that a crawl has on a schedule are, in `meta`. */
+export function scheduleKey(crawl: number): Buffer {
+  return Buffer.from(`schedule/${crawl}`);
 }
 
 export type TrapCounts = [string, number][];

@@ -74,6 +74,7 @@ export class Session implements Peer {
   #name = '?';
   #credit: Credit = { count: 0, slots: 0, trials: 0, takes: 'all' };
   #hasRules = false;
+  #sendsBodies = false;
   #proxies: { readonly troubles: readonly ProxyTrouble[]; readonly at: number } | undefined;
   #unanswered = 0;
   #unansweredBytes = 0;
@@ -173,8 +174,14 @@ export class Session implements Peer {
     return this.#hasRules;
   }
 
+  /** It sends requests with a body. [T-91] */
+  get sendsBodies(): boolean {
+    return this.#sendsBodies;
+  }
+
   setAbilities(what: readonly string[]): void {
     this.#hasRules = what.includes('rules');
+    this.#sendsBodies = what.includes('post');
   }
 
   setCredit(credit: Credit): void {

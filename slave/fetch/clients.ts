@@ -8,7 +8,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { buildConnector, Dispatcher } from 'undici';
 import { AddressPolicy } from '../../shared/address.ts';
-import type { FetchSpec } from '../../shared/crawl.ts';
+import type { FetchSpec, TaskRequest } from '../../shared/crawl.ts';
 import type { AddressCache } from '../../shared/resolver.ts';
 import { makeConnector } from './connector.ts';
 import { checkUrl, guardedLookup } from './guard.ts';
@@ -53,20 +53,31 @@ const countMax = 256;
 const socketsMin = 512;
 const socketsPerSlot = 2;
 
-/** Starts a GET of `url`; the handler gets its events. `headers`: alternating names and values;
- *  `leftMs`: time until it is given up.
+/** `headers`: alternating names and values; without a `request` it is a GET. */
+type Sent = {
+  readonly url: URL;
+  readonly headers: string[];
+  readonly request: TaskRequest | undefined;
+};
+
+/** Starts a request; the handler gets its events. `leftMs`: time until it is given up.
  *  @throws BlockedError the client's policy refuses the address. */
 export function send(
   { agent, policy, proxy }: Client,
-  url: URL,
-  headers: string[],
+  { url, headers, request }: Sent,
   handler: Dispatcher.DispatchHandler,
   leftMs: number,
 ): void {
   const blocked = checkUrl(url, policy, { isProxied: proxy !== undefined });
   if (blocked !== undefined) throw blocked;
   const path = url.pathname + url.search;
-  agent.dispatch({ origin: url.origin, path, method: 'GET', headers }, handler, leftMs);
+  const { origin } = url;
+  if (request === undefined)
+    agent.dispatch({ origin, path, method: 'GET', headers }, handler, leftMs);
+  else {
+    const { method, body } = request;
+    agent.dispatch({ origin, path, method, headers, body: Buffer.from(body) }, handler, leftMs);
+  }
 }
 
 type ClientsOptions = {

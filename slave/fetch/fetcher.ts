@@ -3,7 +3,7 @@
  * while the body arrives, one deadline over all. Every hop passes the address guard. The plan has
  * the differences between kinds of tasks. The worker calls it.
  */
-import type { FetchSpec } from '../../shared/crawl.ts';
+import type { FetchSpec, TaskRequest } from '../../shared/crawl.ts';
 import type { Result } from '../../shared/requests.ts';
 import { AddressCache } from '../../shared/resolver.ts';
 import { type ClientKind, Clients } from './clients.ts';
@@ -16,7 +16,7 @@ import { hopTo } from './hop.ts';
 import { OddOrigins } from './odd-origins.ts';
 import type { Failure, Follow, Turn } from './outcome.ts';
 import type { ProxyServer } from './proxies.ts';
-import { RedirectChain } from './redirects.ts';
+import { keepsMethod, RedirectChain } from './redirects.ts';
 import { plainHeaders, requestHeaders } from './request-headers.ts';
 import { askByWays, type Way } from './ways.ts';
 
@@ -31,6 +31,8 @@ type AskOptions<Body> = {
   readonly isAtHome: boolean;
   /** Of an earlier answer of this very URL. */
   readonly validators: Validators | undefined;
+  /** Undefined: a GET. */
+  readonly request: TaskRequest | undefined;
   /** The first answer has to begin by then. */
   readonly answerMs: number;
   /** Until the deadline of the whole fetch. */
@@ -64,6 +66,8 @@ export type FetchContext = {
   /** Called before a redirect is followed, and before a URL is requested once more; default: all
    *  are allowed. */
   readonly follow?: Follow | undefined;
+  /** What is sent; default: a GET. */
+  readonly request?: TaskRequest | undefined;
   /** There is no further attempt: the part of a cut body is kept. */
   readonly last?: boolean | undefined;
 };
@@ -110,8 +114,15 @@ export class Fetcher {
     let isFirst = context.isFirst === true;
     const { redirectsMax: hopsMax = spec.redirectsMax, followsAnywhere: leadsAnywhere } = plan;
     const chain = new RedirectChain(url, { hopsMax, leadsAnywhere });
+    let { request } = context;
+    let isMoved = false;
     const told = (answer: Answer) => ({
-      result: resultOf(chain.url, answer, performance.now() - started),
+      // Until it is redirected, a request goes by the name of its task.
+      result: resultOf(
+        context.request && !isMoved ? url : chain.url,
+        answer,
+        performance.now() - started,
+      ),
       headers: answer.headers,
     });
     for (;;) {
@@ -120,6 +131,7 @@ export class Fetcher {
       const answerMs = isFirst ? spec.connectTimeoutMs : Number.POSITIVE_INFINITY;
       const asked = await this.#ask(target, {
         ...{ plan, spec, signal, context, cookies, isAtHome, validators, answerMs, turnOf },
+        request,
         leftMs: () => started + timeoutMs - performance.now(),
       });
       isFirst = false;
@@ -136,8 +148,16 @@ export class Fetcher {
           return { kind: isUnchanged(hop, validators) ? 'unchanged' : 'answer', ...told(hop) };
         case 'redirect': {
           const redirected = told(hop);
-          const step = chain.next(hop.location, cookie, cookieFor);
+          const before = methodOf(request);
+          request = keepsMethod(hop.status) ? request : undefined;
+          const after = methodOf(request);
+          const step = chain.next(hop.location, before + cookie, (to) => after + cookieFor(to));
           if (step.kind === 'end') return { kind: 'stuck', ...redirected, message: step.message };
+          if (step.kind === 'leave' && request !== undefined) {
+            const message = `redirect to ${step.target}, another host, with the body`;
+            return { kind: 'stuck', ...redirected, message };
+          }
+          isMoved = true;
           if (step.kind === 'leave') return { kind: 'left', ...redirected, target: step.target };
           const turn = await turnOf(chain.url);
           if (turn === 'later') return { kind: 'put-off' };
@@ -154,7 +174,7 @@ export class Fetcher {
   /** Requests one URL by the ways that its host accepts. `later`: the host must not be asked for a
    *  while. */
   #ask<Body>(target: URL, options: AskOptions<Body>): ReturnType<typeof askByWays<Body>> {
-    const { plan, spec, signal, context, cookies, isAtHome, validators, turnOf } = options;
+    const { plan, spec, signal, context, cookies, isAtHome, validators, turnOf, request } = options;
     // A host that is asked in another way has answered before.
     let { answerMs } = options;
     const { userAgent = spec.userAgent, proxy, onStart, onAnswer } = context;
@@ -166,14 +186,15 @@ export class Fetcher {
     const { accept } = plan;
     const takeCookie = (header: string) => cookies?.take(header, target, Date.now());
     const keepsIncomplete = context.last === true && !plan.needsWhole;
-    const headersWith = (cookie: string) =>
-      plan.isPlain
-        ? plainHeaders(spec, accept)
-        : requestHeaders(target, { spec, open, userAgent, accept, cookie, validators });
+    const headersWith = (cookie: string) => {
+      if (plan.isPlain) return plainHeaders(spec, accept);
+      const own = request?.headers;
+      return requestHeaders(target, { spec, open, userAgent, accept, cookie, validators, own });
+    };
     const ask = ({ isLenient, isApart, cookie }: Way): Promise<Hop<Body>> => {
       const hop = {
         ...{ plan, spec, signal, leftMs: options.leftMs(), headers: headersWith(cookie) },
-        ...{ takeCookie, onStart, onAnswer, answerMs, keepsIncomplete },
+        ...{ takeCookie, onStart, onAnswer, answerMs, keepsIncomplete, request },
       };
       answerMs = Number.POSITIVE_INFINITY;
       if (isApart) return this.#clients.apart(kind, (client) => hopTo(client, target, hop));
@@ -196,6 +217,11 @@ export class Fetcher {
   close(): Promise<void> {
     return this.#clients.close();
   }
+}
+
+/** For the state of a chain of redirects: an address may answer POST and GET differently. */
+function methodOf(request: TaskRequest | undefined): string {
+  return request === undefined ? '' : `${request.method} `;
 }
 
 const freely = (): Promise<Turn> => Promise.resolve('go');

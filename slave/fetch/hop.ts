@@ -1,5 +1,5 @@
 /** One request of a fetch, with its deadlines; the fetcher makes one for each URL and way. */
-import type { FetchSpec } from '../../shared/crawl.ts';
+import type { FetchSpec, TaskRequest } from '../../shared/crawl.ts';
 import { type Client, send } from './clients.ts';
 import { Exchange, type Hop } from './exchange.ts';
 import type { FetchPlan } from './fetch-plan.ts';
@@ -14,6 +14,8 @@ type HopOptions<Body> = {
   readonly answerMs: number;
   /** Alternating names and values. */
   readonly headers: string[];
+  /** Undefined: a GET. */
+  readonly request: TaskRequest | undefined;
   readonly takeCookie: (header: string) => void;
   readonly keepsIncomplete: boolean;
   readonly onStart: (() => void) | undefined;
@@ -27,7 +29,7 @@ export function hopTo<Body>(
   options: HopOptions<Body>,
 ): Promise<Hop<Body>> {
   const { plan, spec, signal, leftMs, answerMs, headers, takeCookie } = options;
-  const { keepsIncomplete, onStart } = options;
+  const { keepsIncomplete, onStart, request } = options;
   return new Promise((resolve, reject) => {
     if (signal.aborted) {
       reject(abortError(signal));
@@ -67,7 +69,7 @@ export function hopTo<Body>(
     }
     signal.addEventListener('abort', onAbort, { once: true });
     try {
-      send(client, url, headers, exchange, leftMs);
+      send(client, { url, headers, request }, exchange, leftMs);
     } catch (error) {
       exchange.fail(error);
     }

@@ -21,6 +21,12 @@ export function isRedirect(status: number): boolean {
   return statuses.has(status);
 }
 
+/** Is the same request sent again, with its body? Else a GET follows, as browsers do for 301 and
+ *  302, too. Source: RFC 9110, 15.4. */
+export function keepsMethod(status: number): boolean {
+  return status === 307 || status === 308;
+}
+
 type ChainOptions = {
   readonly hopsMax: number;
   /** To other origins, too; false by default. */

@@ -1,5 +1,5 @@
 /** The headers of a request, from what the crawl says and whom it is sent to. Pure. */
-import type { FetchSpec } from '../../shared/crawl.ts';
+import type { FetchSpec, TaskRequest } from '../../shared/crawl.ts';
 import { basicAuth } from './basic-auth.ts';
 import { acceptedCodings, type Validators } from './content.ts';
 
@@ -12,16 +12,23 @@ type HeaderOptions = {
   /** Value of the Cookie header. */
   readonly cookie: string;
   readonly validators: Validators | undefined;
+  /** Those of the request itself come before those of the crawl. */
+  readonly own?: TaskRequest['headers'] | undefined;
 };
 
 /** Names and values in turn. */
 export function requestHeaders(url: URL, options: HeaderOptions): string[] {
-  const { spec, open, userAgent, accept, cookie, validators } = options;
+  const { spec, open, userAgent, accept, cookie, validators, own } = options;
   const headers = ['user-agent', userAgent, 'accept-encoding', acceptedCodings];
   const hasUser = url.username !== '' || url.password !== '';
   if (hasUser) headers.push('authorization', basicAuth(url));
   let accepts = false;
+  for (const [name, value] of own ?? []) {
+    accepts ||= /^accept$/i.test(name);
+    headers.push(name, value);
+  }
   for (const [name, value] of spec.headers) {
+    if (own?.some(([one]) => one.toLowerCase() === name.toLowerCase())) continue;
     const isAuthorization = /^authorization$/i.test(name);
     if (isAuthorization && hasUser) continue;
     // What the operator says to its own sites is no matter of others.

@@ -21,6 +21,8 @@ const wrongErrors = [
   { ...error, more: 1 },
 ].map((value) => ({ error: value }));
 
+const seedRequest = { url: 'http://a/', method: 'POST', headers: [], body: Buffer.alloc(1) };
+
 const trouble = { name: 'http://a.example:8080', reason: 'dead', forMs: 5_000 };
 const asOne = (wrong: object) => [{ ...trouble, ...wrong }];
 
@@ -199,6 +201,16 @@ export const requests: readonly {
         seeds,
       })),
       ...[-1001, 1001, 1.5, '1', null].map((priority) => ({ priority })),
+      ...[
+        null,
+        [7],
+        [{ ...seedRequest, method: 'PUT' }],
+        [{ ...seedRequest, body: 'text' }],
+        [{ ...seedRequest, body: Buffer.alloc(65_537) }],
+        [{ ...seedRequest, headers: [['host', 'x']] }],
+        [{ ...seedRequest, headers: [['x-a', 'a\r\nb']] }],
+        new Array(257).fill(seedRequest),
+      ].map((requests) => ({ requests })),
     ],
   },
   {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { readCrawlFile } from '../../master/cli/crawl-file.ts';
+import { plainSeeds } from '../../master/cli/explain.ts';
 import { ConfigError } from '../../shared/errors.ts';
 
 /** Reads a crawl file with this text. */
@@ -34,7 +35,7 @@ items: { p: { fields: { t: title } } }
     ['X-A', '1'],
     ['X-B', '2'],
   ]);
-  assert.deepEqual(file.seeds, [
+  assert.deepEqual(plainSeeds(file.list), [
     ...['http://a/1', 'http://a/2', 'http://a/3'],
     ...['http://a/x-08?p=0', 'http://a/x-08?p=30', 'http://a/x-08?p=60'],
     ...['http://a/x-09?p=0', 'http://a/x-09?p=30', 'http://a/x-09?p=60'],
@@ -46,9 +47,9 @@ items: { p: { fields: { t: title } } }
 
 test('crawl file: JSON is read, too', (t) => {
   const text = JSON.stringify({ crawl: 'j', seeds: ['http://a/'], 'max-pages': 5 });
-  const { crawl, seeds, spec } = read(t, text, 'f.json');
+  const { crawl, list, spec } = read(t, text, 'f.json');
   assert.deepEqual(
-    { crawl, seeds, pages: spec.maxPages },
+    { crawl, seeds: plainSeeds(list), pages: spec.maxPages },
     { crawl: 'j', seeds: ['http://a/'], pages: 5 },
   );
 });
@@ -66,6 +67,39 @@ test('crawl file: what is wrong is named with its line, its key and the fix', (t
     ],
     ['seeds: ["http://a/{1..2000000}"]\n', /\.yaml:1: seeds\.0: makes more than 1000000 seeds/],
     ['seeds: ["http://a/{1..x}"]\n', /seeds\.0: has a range that is not \{FIRST\.\.LAST\}/],
+    ['seeds: [{a: b}]\n', /seeds\.0: must be a URL, .* or one of \{url: …\}/],
+    ['seeds: [{file: a, sitemap: b}]\n', /seeds\.0: must be a URL/],
+    ['seeds:\n  - {file: a, evry: 1m}\n', /:2: seeds\.0\.evry: .*it has file, every/],
+    ['seeds: [{file: 3}]\n', /seeds\.0\.file: must be text/],
+    ['seeds: [{file: a, every: 15}]\n', /seeds\.0\.every: must be a time such as 30s/],
+    ['seeds: [{file: a, every: 0s}]\n', /seeds\.0\.every: must be a time/],
+    ['seeds: [{sitemap: a.example}]\n', /seeds\.0\.sitemap: .*write it in full/],
+    ['seeds: [{fetch: "http://a/", pattern: x}]\n', /seeds\.0\.make: must be a URL with \$1/],
+    [
+      'seeds: [{fetch: "http://a/", pattern: x, make: "http://a/$2$1"}]\n',
+      /seeds\.0\.make: may have \$1 alone/,
+    ],
+    [
+      'seeds: [{fetch: "http://a/", pattern: x, make: "http://a/{1..$1*2}"}]\n',
+      /seeds\.0\.make: has a range that is not/,
+    ],
+    ['seeds: [{command: "ls -l"}]\n', /seeds\.0\.command: must be a list .* no shell/],
+    ['seeds: [{command: [ls, 3]}]\n', /seeds\.0\.command: must be a list of texts/],
+    ['seeds: [{command: [ls], timeout: 2h}]\n', /seeds\.0\.timeout: must be at most 1h/],
+    ['seeds: [{url: "http://a/"}]\n', /seeds\.0: must have either json or form/],
+    ['seeds: [{url: "http://a/", method: PUT, json: 1}]\n', /seeds\.0\.method: must be POST/],
+    ['seeds: [{url: "http://a/", form: [1]}]\n', /seeds\.0\.form: must be names and values/],
+    [
+      'seeds: [{url: "http://a/", json: 1, headers: {Host: b}}]\n',
+      /seeds\.0\.headers\.Host: is set by the slave itself/,
+    ],
+    [
+      `seeds: [{url: "http://a/", json: ${'x'.repeat(65_536)}}]\n`,
+      /seeds\.0: has a body of 65538 bytes; at most 65536/,
+    ],
+    ['shard: 4/3\n', /:1: shard: must be such as 2\/3/],
+    ['shard: 0.5\n', /shard: must be such as 2\/3/],
+    ['shard: 1/2\nseeds: [{file: a, every: 1m}]\n', /:1: shard: goes by the position in a list/],
     [
       'items:\n  p:\n    feilds: {a: b}\n',
       /\.yaml:2: items\.p: has neither fields|feilds: .*fields/,

@@ -168,6 +168,7 @@ test('tidy: a process is touched by its options and its main alone', () => {
     'selftest/program.ts', // a child inherits the environment
     'shared/cli.ts', // runMain: exit codes of both programs
     'master/machine/local-slaves.ts', // gives its environment to slaves
+    'master/machine/seed-command.ts', // the same, to a command of the operator
     'slave/supervisor.ts', // starts its own program again, once a process
   ];
   nobody((source) => {

@@ -39,7 +39,7 @@ export function handle(
       outcomes.excluded(batch, entry.task, entry.excluded, now);
       return entry.done;
     case 'seeds': {
-      const verdict = offers.seeds(batch, entry.urls, entry.priority, entry.found);
+      const verdict = offers.seeds(batch, entry, entry.found);
       return () => entry.done(verdict);
     }
     case 'again': {

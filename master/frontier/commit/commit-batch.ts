@@ -30,6 +30,7 @@ import type { Crawl } from '../crawl/crawl.ts';
 import { type Fingerprinter, fingerprintWords } from '../filter/fingerprint.ts';
 import { imageMark, imageName } from '../filter/seen-names.ts';
 import type { HostName } from '../politeness/host.ts';
+import { levelOf } from '../tasks/task-requests.ts';
 import { keyOf, type Task } from '../tasks/tasks.ts';
 import type { Offer, Origin } from './entry.ts';
 import type { Finding } from './result-records.ts';
@@ -277,7 +278,7 @@ export class CommitBatch {
     const { crawl } = this;
     this.#changes.push({ table: 'buried', key: buriedKey, value: undefined });
     crawl.books.unburied(pageKind, error);
-    this.#admit(new URL(url), { depth, priority, from });
+    this.#admit(new URL(url), { depth, priority, from, level: levelOf(url) });
   }
 
   /** Changes that belong to what is being offered. */
@@ -343,7 +344,7 @@ export class CommitBatch {
   }
 
   #admitSeed(url: URL, found: Partial<TaskRecord>): void {
-    this.#admit(url, { priority: 0, ...found, depth: 0 });
+    this.#admit(url, { priority: 0, level: levelOf(url.href), ...found, depth: 0 });
     this.crawl.books.seeds.admit();
   }
 

@@ -4,7 +4,13 @@
  */
 import type { PageItems } from '../../../shared/page-items.ts';
 import type { Replies } from '../../../shared/protocol.ts';
-import type { FetchErrorBody, Image, Requests, Result } from '../../../shared/requests.ts';
+import type {
+  FetchErrorBody,
+  Image,
+  Requests,
+  Result,
+  SeedRequest,
+} from '../../../shared/requests.ts';
 import type { PackedReport, Unfetched } from '../../store/result-rows.ts';
 import type { Row } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
@@ -86,6 +92,7 @@ export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
   | {
       kind: 'seeds';
       urls: readonly string[];
+      requests: readonly SeedRequest[];
       priority: number;
       found: FoundAddresses;
       done: (v: SeedVerdict) => void;

@@ -3,17 +3,21 @@
  * Decides which of them belong to the crawl and adds those to the commit batch. The frontier calls
  * it.
  */
-import type { Replies } from '../../../shared/protocol.ts';
+import { limits, type Replies } from '../../../shared/protocol.ts';
+import type { SeedRequest } from '../../../shared/requests.ts';
 import { canonicalUrl, hostKeyOf } from '../../../shared/url.ts';
-import { decodeBuried } from '../../store/records.ts';
-import type { Row, Store } from '../../store/store.ts';
+import { decodeBuried, encodeRequest, requestKey } from '../../store/records.ts';
+import type { Change, Row, Store } from '../../store/store.ts';
 import type { FoundAddresses } from '../crawl/seed-hosts.ts';
 import type { RecentTable } from '../filter/recent.ts';
 import type { Politeness } from '../politeness/politeness.ts';
 import type { HostRecords } from '../politeness/records.ts';
+import { requestName } from '../tasks/task-requests.ts';
 import type { CommitBatch } from './commit-batch.ts';
-import type { EarlierUrl, SeedVerdict } from './entry.ts';
+import type { EarlierUrl, Entry, SeedVerdict } from './entry.ts';
 import { hostsChange, seedHostChanges } from './seed-changes.ts';
+
+type SeedOffer = Pick<Extract<Entry, { kind: 'seeds' }>, 'urls' | 'requests' | 'priority'>;
 
 export class Seeding {
   readonly #politeness: Politeness;
@@ -31,23 +35,31 @@ export class Seeding {
   /** Seeds, which add their hosts to the scope. */
   seeds(
     batch: CommitBatch,
-    texts: readonly string[],
-    priority: number,
+    { urls: texts, requests, priority }: SeedOffer,
     found: FoundAddresses,
   ): SeedVerdict {
     const verdict: SeedVerdict = { admitted: 0, known: 0, refused: [] };
     const { scope } = batch.crawl;
-    const urls = texts.map((text) => ({ text, url: canonicalUrl(text) }));
+    const urls: { text: string; url: URL | undefined; request?: SeedRequest }[] = [
+      ...texts.map((text) => ({ text, url: canonicalUrl(text) })),
+      ...requests.map((request) => ({
+        text: request.url,
+        url: canonicalUrl(request.url),
+        request,
+      })),
+    ];
     this.#open(batch, urls, found);
     const { books, state } = batch.crawl;
     // Its operator starts it again.
     const isAgain = state === 'finished' && books.seeds.isUnanswered;
     if (isAgain) books.seeds.clear();
-    for (const { text, url } of urls) {
-      const why = url && scope.refuses(url);
+    for (const { text, url: asked, request } of urls) {
+      const why = asked && scope.refuses(asked);
+      const url = asked && request ? named(asked, request) : asked;
       if (url === undefined) verdict.refused.push({ url: text, why: 'not an http or https URL' });
       else if (why) verdict.refused.push({ url: text, why: `left out by --${why}` });
       else if (batch.seed(url, priority) || (isAgain && batch.seedAgain(url, this.#store))) {
+        if (request !== undefined) batch.also([requestChange(batch.crawl.id, url, request)]);
         this.#retry(batch, hostKeyOf(url));
         verdict.admitted++;
       } else verdict.known++;
@@ -111,6 +123,18 @@ export class Seeding {
     if (host !== undefined) host.retry();
     else batch.also(this.#records.forgiving(this.#politeness.hashOf(hostKey)));
   }
+}
+
+/** The URL that names the task of a request. */
+function named(url: URL, request: SeedRequest): URL | undefined {
+  const name = requestName(url, request);
+  return name.length > limits.urlChars ? undefined : new URL(name);
+}
+
+function requestChange(crawl: number, { href }: URL, request: SeedRequest): Change {
+  const { method, headers, body } = request;
+  const value = encodeRequest({ method, headers, body });
+  return { table: 'meta', key: requestKey(crawl, href), value };
 }
 
 /** A finished crawl has work again. */

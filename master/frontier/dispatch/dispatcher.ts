@@ -17,9 +17,10 @@ import { type Host, type Line, lines, type Turn } from '../politeness/host.ts';
 import type { Politeness } from '../politeness/politeness.ts';
 import type { HostRecords } from '../politeness/records.ts';
 import type { TaskNames } from '../tasks/task-names.ts';
+import { hasRequest } from '../tasks/task-requests.ts';
 import type { Task } from '../tasks/tasks.ts';
 import type { FrontierTrace } from '../trace.ts';
-import { Holders, type Place } from './holders.ts';
+import { Holders, isSuited, type Place, type Takers } from './holders.ts';
 import { type Claim, type HeldLease, type Lease, type LeaseHolder, Leases } from './leases.ts';
 import { type Probe, Probes } from './probes.ts';
 import { TrialRamp, youngMsMin } from './trial-ramp.ts';
@@ -60,6 +61,8 @@ export class Dispatcher {
   readonly #leases: Leases;
   readonly #holders = new Holders();
   readonly #parked: Probes;
+  /** The same for tasks with a request. */
+  readonly #parkedRequests: Probes;
   readonly #ticker = setInterval(() => this.#tick(), tickMs);
   readonly #ramp = new TrialRamp();
   /** A host waits for its first trial because others are young. */
@@ -71,6 +74,7 @@ export class Dispatcher {
   constructor(options: DispatcherOptions) {
     this.#options = options;
     this.#parked = new Probes(options.politeness);
+    this.#parkedRequests = new Probes(options.politeness);
     // Ids differ at each start, so that one of an earlier master is invalid.
     this.#leases = new Leases(options.leaseMs, randomBytes(5).readUIntBE(0, 5) * 1024);
   }
@@ -239,6 +243,7 @@ export class Dispatcher {
       this.#end(lease);
     }
     this.#parked.cancel(crawlId, clockMs());
+    this.#parkedRequests.cancel(crawlId, clockMs());
   }
 
   /** Returns the name of the slave that has a task. */
@@ -260,6 +265,7 @@ export class Dispatcher {
       this.#end(lease);
     }
     this.#parked.takeBack(isWanted, clockMs());
+    this.#parkedRequests.takeBack(isWanted, clockMs());
   }
 
   /** Gives no more leases; present ones may end normally. */
@@ -323,25 +329,35 @@ export class Dispatcher {
       if (list === undefined) pushes.set(place.holder, [lease]);
       else list.push(lease);
     };
-    for (let probe = this.#parked.first(now); probe; probe = this.#parked.first(now)) {
-      const place = this.#holders.place(probe.host.line(now) ?? 'timed', 'probes');
-      if (place === undefined) break;
-      this.#parked.shift();
-      give(place, probe);
+    for (const [parked, what] of this.#waits) {
+      for (let probe = parked.first(now); probe; probe = parked.first(now)) {
+        const place = this.#holders.place(probe.host.line(now) ?? 'timed', what);
+        if (place === undefined) break;
+        parked.shift();
+        give(place, probe);
+      }
     }
-    while (!this.#parked.isFull) {
+    while (!this.#parked.isFull && !this.#parkedRequests.isFull) {
       const taken = this.#take(now);
       if (taken === undefined) break;
       const { host, task, place } = taken;
-      const { takers } = kindOf(task);
-      const { takes } = place.holder;
-      const isSuited = takes === 'all' || takes === takers;
-      const taker = isSuited ? place : this.#holders.place(host.line(now) ?? 'timed', takers);
-      if (taker === undefined) this.#parked.park(taken, now);
-      else give(taker, { host, task, isTimed: false });
+      const takers = hasRequest(task) ? 'requests' : kindOf(task).takers;
+      const fits = isSuited(place.holder, takers);
+      const taker = fits ? place : this.#holders.place(host.line(now) ?? 'timed', takers);
+      if (taker === undefined) {
+        (takers === 'requests' ? this.#parkedRequests : this.#parked).park(taken, now);
+      } else give(taker, { host, task, isTimed: false });
     }
     for (const [holder, leases] of pushes) holder.push(leases);
     if (!this.#parked.isEmpty && this.#holders.lacksFiles) this.#options.events.robotsWanted();
+  }
+
+  /** Tasks that wait for a holder, and what it has to take. */
+  get #waits(): readonly (readonly [Probes, Takers])[] {
+    return [
+      [this.#parked, 'probes'],
+      [this.#parkedRequests, 'requests'],
+    ];
   }
 
   /** Returns the next task for which a holder has room. Tasks of unproved hosts come first, since

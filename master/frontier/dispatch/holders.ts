@@ -15,6 +15,9 @@
 import type { Line } from '../politeness/host.ts';
 import type { Lease, LeaseHolder, Room } from './leases.ts';
 
+/** The holders that take a task: of a page, of what describes a host, with a request. */
+export type Takers = 'pages' | 'probes' | 'requests';
+
 export type Place = { readonly holder: LeaseHolder; readonly room: Room };
 
 type Standing = {
@@ -108,7 +111,7 @@ export class Holders {
 
   /** Returns the next holder in rotation that has room for a task of this line and takes such
    *  tasks. */
-  place(line: Line, what: 'pages' | 'probes'): Place | undefined {
+  place(line: Line, what: Takers): Place | undefined {
     switch (line) {
       case 'timed':
         return this.#find(what, (holder) => this.#slot(holder, line, startsAtOnce(holder)));
@@ -143,18 +146,16 @@ export class Holders {
     if (line === 'failing' || line === 'relayed') standing[line] += by;
   }
 
-  #find(
-    what: 'pages' | 'probes',
-    roomOf: (holder: LeaseHolder) => Room | undefined,
-  ): Place | undefined {
+  #find(what: Takers, roomOf: (holder: LeaseHolder) => Room | undefined): Place | undefined {
     let last: Place | undefined;
     const { length } = this.#holders;
     for (let i = 0; i < length; i++) {
       const holder = this.#holders[(this.#next + i) % length];
       const standing = holder && this.#standings.get(holder);
       if (holder === undefined || standing === undefined || standing.isLate) continue;
-      if (holder.takes !== 'all' && holder.takes !== what) continue;
-      if (this.pagesNeedRules && what === 'pages' && isSlave(holder) && !holder.hasRules) continue;
+      if (!isSuited(holder, what)) continue;
+      const needsRules = this.pagesNeedRules && what !== 'probes';
+      if (needsRules && isSlave(holder) && !holder.hasRules) continue;
       const isLast = isSlave(holder) && standing.ranOut >= ranOutMax;
       if (isLast && (last !== undefined || holder.leases.size > 0)) continue;
       const room = roomOf(holder);
@@ -194,6 +195,12 @@ export class Holders {
     }
     return Math.max(1, Math.floor(slots * shareOfSlots));
   }
+}
+
+/** Does it take such tasks? */
+export function isSuited({ takes, sendsBodies }: LeaseHolder, what: Takers): boolean {
+  if (what === 'requests') return takes === 'all' && sendsBodies === true;
+  return takes === 'all' || takes === what;
 }
 
 function isSlave({ takes }: LeaseHolder): boolean {

@@ -27,6 +27,8 @@ export interface LeaseHolder {
   readonly takes: 'all' | 'pages' | 'probes';
   /** It evaluates the rules of crawls. [T-80] */
   readonly hasRules?: boolean;
+  /** Whether it sends requests that are no GET. */
+  readonly sendsBodies?: boolean;
   /** Total time in which it was not read from; its leases do not age in it. */
   readonly heldBackMs?: number;
   readonly leases: Set<Lease>;

@@ -17,6 +17,7 @@ import { writeItems } from '../commit/item-records.ts';
 import { answerRecord, exclusionRecord, failureRecord, isPage } from '../commit/result-records.ts';
 import { isSameSite } from '../crawl/scope.ts';
 import { pageName, preferredUrl } from '../filter/seen-names.ts';
+import { hasRequest } from '../tasks/task-requests.ts';
 import type { Task } from '../tasks/tasks.ts';
 import type { ReportedKind } from './kind.ts';
 
@@ -152,8 +153,10 @@ function followSeed(batch: CommitBatch, task: Task, target: string): string | un
   if (!isSameSite(new URL(task.url), url) || hostLiteralAddress(url.hostname) !== undefined) {
     return 'another site; start there, or use --scope any';
   }
-  if (task.level >= seedHopsMax) return 'its sixth redirect';
-  batch.followSeed(url, task);
+  // The target of a request is a page like any other.
+  const level = hasRequest(task) ? 0 : task.level;
+  if (level >= seedHopsMax) return 'its sixth redirect';
+  batch.followSeed(url, { ...task, level });
   return undefined;
 }
 

@@ -85,7 +85,9 @@ export class RobotsGate implements ParsedHolder {
     }
     const robots = this.#robots(token);
     if (robots.rules.isEmpty) return 'fetch';
-    const path = url.slice(this.#url.length - '/robots.txt'.length);
+    // The name of a task with a request has a mark behind its URL.
+    const end = url.indexOf('#');
+    const path = url.slice(this.#url.length - '/robots.txt'.length, end < 0 ? undefined : end);
     return robots.allows(path) ? 'fetch' : 'excluded';
   }
 

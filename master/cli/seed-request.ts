@@ -1,0 +1,95 @@
+/**
+ * Seeds with a body: `{url, method: POST, json | form, headers}` in a crawl file.
+ * Source: docs/crawl-files.md; PROTOCOL.md [C-100].
+ */
+import { headerSchema, requestLimits } from '../../shared/crawl.ts';
+import { messageOf } from '../../shared/errors.ts';
+import type { SeedRequest } from '../../shared/requests.ts';
+import { seedUrl } from './crawl-options.ts';
+import { type Fault, rangeOf } from './seed-range.ts';
+
+type Settings = Readonly<Record<string, unknown>>;
+
+const keys = ['url', 'method', 'json', 'form', 'headers'];
+const headersMax = 32;
+
+/** Returns the requests of such a seed: one for each URL of its ranges. @throws ConfigError */
+export function* requestsOf(
+  settings: Settings,
+  at: readonly PropertyKey[],
+  fault: Fault,
+): Generator<SeedRequest> {
+  const strange = Object.keys(settings).find((key) => !keys.includes(key));
+  if (strange !== undefined) {
+    throw fault([...at, strange], `is no key of a seed with url: it has ${keys.join(', ')}`);
+  }
+  const { url, method = 'POST' } = settings;
+  if (method !== 'POST') {
+    throw fault([...at, 'method'], 'must be POST; a URL without more is asked for by GET');
+  }
+  if (typeof url !== 'string')
+    throw fault([...at, 'url'], 'must be a URL, in quotes if it has a {');
+  const { type, body } = bodyOf(settings, at, fault);
+  if (body.length > requestLimits.bytesMax) {
+    throw fault(at, `has a body of ${body.length} bytes; at most ${requestLimits.bytesMax}`);
+  }
+  const headers = headersOf(settings, at, fault);
+  const hasType = headers.some(([name]) => /^content-type$/i.test(name));
+  const own = hasType ? headers : [['content-type', type] as [string, string], ...headers];
+  for (const text of rangeOf(url, (why) => fault([...at, 'url'], why))) {
+    let href: string;
+    try {
+      href = seedUrl(text, false);
+    } catch (error) {
+      throw fault([...at, 'url'], messageOf(error));
+    }
+    yield { url: href, method, headers: own, body };
+  }
+}
+
+function bodyOf({ json, form }: Settings, at: readonly PropertyKey[], fault: Fault) {
+  if ((json === undefined) === (form === undefined)) {
+    throw fault(at, 'must have either json or form: the body that is sent');
+  }
+  if (json !== undefined) {
+    return { type: 'application/json', body: Buffer.from(JSON.stringify(json)) };
+  }
+  return {
+    type: 'application/x-www-form-urlencoded',
+    body: Buffer.from(formText(form, [...at, 'form'], fault)),
+  };
+}
+
+/** Names and values as a form of a browser sends them. @throws ConfigError */
+function formText(form: unknown, at: readonly PropertyKey[], fault: Fault): string {
+  if (typeof form !== 'object' || form === null || Array.isArray(form)) {
+    throw fault(at, 'must be names and values: {q: shoes, page: 1}');
+  }
+  const text = new URLSearchParams();
+  for (const [name, value] of Object.entries(form)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (!['string', 'number', 'boolean'].includes(typeof one)) {
+        throw fault([...at, name], 'must be text, a number, true or false, or a list of these');
+      }
+      text.append(name, String(one));
+    }
+  }
+  return text.toString();
+}
+
+function headersOf(
+  { headers = {} }: Settings,
+  at: readonly PropertyKey[],
+  fault: Fault,
+): [string, string][] {
+  if (typeof headers !== 'object' || headers === null || Array.isArray(headers)) {
+    throw fault([...at, 'headers'], 'must be names and values: {X-Api: "2"}');
+  }
+  const given = Object.entries(headers).map(([name, value]): [string, string] => {
+    const parsed = headerSchema.safeParse([name, String(value)]);
+    if (parsed.success) return parsed.data;
+    throw fault([...at, 'headers', name], parsed.error.issues[0]?.message ?? 'is not a header');
+  });
+  if (given.length > headersMax) throw fault([...at, 'headers'], `has more than ${headersMax}`);
+  return given;
+}
