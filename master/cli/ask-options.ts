@@ -10,6 +10,7 @@ import { type RemoveAsk, removeCommand } from './asks/remove.ts';
 import { type RenameAsk, renameCommand } from './asks/rename.ts';
 import { type RotateAsk, rotateCommand } from './asks/rotate.ts';
 import { type SetAsk, setCommand } from './asks/set.ts';
+import { type SinksAsk, sinksCommand } from './asks/sinks.ts';
 import { type SlavesAsk, slavesCommands } from './asks/slaves.ts';
 import { type StatusAsk, statusCommand } from './asks/status.ts';
 import { type WhyAsk, whyCommand } from './asks/why.ts';
@@ -47,6 +48,7 @@ export type AskOptions = Common & {
     | RenameAsk
     | SetAsk
     | RotateAsk
+    | SinksAsk
     | FailedAsk
     | StatusAsk
     | HostsAsk
@@ -190,6 +192,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     renameCommand(maker, asked),
     setCommand(maker, asked),
     rotateCommand(maker, asked),
+    sinksCommand(maker, asked),
     hostsCommand(maker, asked),
     hostCommand(maker, asked),
     ...slavesCommands(maker, asked),
