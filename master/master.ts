@@ -12,6 +12,7 @@ import { makeAuthkeyFile } from '../shared/authkey.ts';
 import { serverEncryption } from '../shared/encryption.ts';
 import { ConfigError, exitCodes, StoreError } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
+import { namedOutputs } from '../shared/outputs.ts';
 import { version } from '../shared/version.ts';
 import { Arrivals } from './arrivals.ts';
 import { DebugLog } from './cli/debug-log.ts';
@@ -51,7 +52,7 @@ import { compactStore, forgetUnfinished } from './repair/compact.ts';
 import { SeedSchedule } from './seed-schedule.ts';
 import { ResultStream } from './sinks/result-events.ts';
 import { ResultQueue } from './sinks/result-queue.ts';
-import { sinkKinds } from './sinks/sinks.ts';
+import { outputKind, sinkKinds } from './sinks/sinks.ts';
 import { GroupCommit } from './store/group-commit.ts';
 import { type NativeStore, openLmdbStore, storeFile } from './store/lmdb.ts';
 import { secretKey } from './store/records.ts';
@@ -175,6 +176,8 @@ export class Master implements Leaver, SlavesMaster {
       store,
       commits: this.#commits,
       sinks: sinkKinds({ folder: options.outFolder }),
+      outputs: (output) => outputKind(output, { folder: options.outFolder, env: options.env }),
+      backlogBytesMax: options.sinkBacklogBytes,
       folder: options.outFolder,
       waitingBytesMax: () => (this.#memory.isTight ? tightResultBytes : bytesMax * resultShare),
       events: said,
@@ -382,7 +385,7 @@ export class Master implements Leaver, SlavesMaster {
     const hasSeeds = seeds.length + further.requests.length > 0;
     if (hasSeeds && !this.#frontier.crawls.has(name)) {
       this.#frontier.crawls.refuseOneMore(spec);
-      await this.#results.prepare(name);
+      await this.#results.prepare(name, namedOutputs(spec.outputs ?? []));
     }
     const actualPort = await this.#server.listen(host, port);
     this.#port = actualPort;

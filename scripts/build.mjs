@@ -1,7 +1,8 @@
 // Builds everything: `dist/` (compiled modules, types, tests) by tsc, and in the root by
 // esbuild the programs `master.js` and `slave.js`, and `selftest.js`, which the master's subcommand
 // loads. `npm install` runs it through `prepare`.
-// slave.js carries all it needs; master.js leaves only the native store (lmdb) outside.
+// slave.js carries all it needs; master.js leaves the native store (lmdb) and drivers of
+// databases outside.
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -13,6 +14,8 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const tsc = createRequire(import.meta.url)
   .resolve('typescript/package.json')
   .replace(/package\.json$/, 'bin/tsc');
+
+const packageJson = JSON.parse(readFileSync(`${root}/package.json`, 'utf8'));
 
 rmSync(`${root}/dist`, { recursive: true, force: true });
 const compiled = spawnSync(process.execPath, [tsc, '-p', root], { stdio: 'inherit', cwd: root });
@@ -90,4 +93,12 @@ const program = (name, external) =>
     external,
     plugins: [briefAsserts, rulePrograms],
   });
-await Promise.all([program('master', ['lmdb']), program('slave', []), program('selftest', [])]);
+// Drivers of databases, which a crawl may write to, are looked for where master.js is.
+const drivers = Object.keys(packageJson.peerDependencies).filter(
+  (name) => !name.startsWith('@types/'),
+);
+await Promise.all([
+  program('master', ['lmdb', ...drivers]),
+  program('slave', []),
+  program('selftest', []),
+]);

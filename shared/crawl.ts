@@ -7,6 +7,7 @@ import * as z from 'zod';
 import { isAddressRange } from './address.ts';
 import { switched, whole } from './flags.ts';
 import { itemsSchema } from './items.ts';
+import { outputsSchema } from './outputs.ts';
 import { version } from './version.ts';
 
 /** `held`: its files are not as the master left them; the store records it as running or paused. */
@@ -376,6 +377,12 @@ export const crawlSpecSchema = z.strictObject({
     .default(1_000_000)
     .describe(
       '--urls-expected <n>  expected number of URLs; sizes the Bloom filter, which grows if there are more',
+    ),
+  /** Absent: none. */
+  outputs: outputsSchema
+    .optional()
+    .describe(
+      '--output <target>  further file or database for the results (repeatable): csv:FILE, jsonl:FILE, sqlite:FILE or a database URL; default: none',
     ),
 });
 export type CrawlSpec = z.infer<typeof crawlSpecSchema>;

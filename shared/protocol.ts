@@ -405,6 +405,18 @@ export type Replies = {
   'crawl.rename': Record<never, never>;
   /** `files`: those that were closed, and their names from now on. */
   'crawl.rotate': { files: { file: string; as: string; bytes: number; lines?: number }[] };
+  /** `records`, `bytes`: what waits for it; `output`: it can be given up. */
+  'crawl.sinks': {
+    sinks: {
+      name: string;
+      target: string;
+      state: 'writing' | 'failing' | 'held';
+      reason?: string;
+      records: number;
+      bytes: number;
+      output: boolean;
+    }[];
+  };
   /** With `files`: names of its result files, by what became of them. */
   'crawl.remove': { deleted?: string[]; kept?: string[] };
   'crawl.buried': {

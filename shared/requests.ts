@@ -290,6 +290,13 @@ export const requestSchemas = {
   }),
   /** Dated names for the result files of a crawl, and new files. [C-80] */
   'crawl.rotate': ofCrawl('crawl.rotate'),
+  /** The sinks of a crawl; `drop`: an output to give up. [C-110] */
+  'crawl.sinks': z.strictObject({
+    verb: z.literal('crawl.sinks'),
+    id: z.int().min(0),
+    crawl: crawlNameSchema,
+    drop: z.string().min(1).max(64).optional(),
+  }),
   /** Buried URLs of a crawl, `limit` at a time, from the one after `after`. */
   'crawl.buried': z.strictObject({
     verb: z.literal('crawl.buried'),

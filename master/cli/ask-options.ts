@@ -11,6 +11,7 @@ import { type RemoveAsk, removeCommand } from './asks/remove.ts';
 import { type RenameAsk, renameCommand } from './asks/rename.ts';
 import { type RotateAsk, rotateCommand } from './asks/rotate.ts';
 import { type SetAsk, setCommand } from './asks/set.ts';
+import { type SinksAsk, sinksCommand } from './asks/sinks.ts';
 import { type SlavesAsk, slavesCommands } from './asks/slaves.ts';
 import { type StatusAsk, statusCommand } from './asks/status.ts';
 import { type WhyAsk, whyCommand } from './asks/why.ts';
@@ -54,6 +55,7 @@ export type AskOptions = Common & {
     | RenameAsk
     | SetAsk
     | RotateAsk
+    | SinksAsk
     | FailedAsk
     | StatusAsk
     | HostsAsk
@@ -200,6 +202,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     renameCommand(maker, asked),
     setCommand(maker, asked),
     rotateCommand(maker, asked),
+    sinksCommand(maker, asked),
     hostsCommand(maker, asked),
     hostCommand(maker, asked),
     ...slavesCommands(maker, asked),

@@ -16,6 +16,7 @@ import { askRemove } from './asks/remove.ts';
 import { askRename } from './asks/rename.ts';
 import { askRotate } from './asks/rotate.ts';
 import { askSet } from './asks/set.ts';
+import { askSinks } from './asks/sinks.ts';
 import { askDrain, askSlaves } from './asks/slaves.ts';
 import { askStatus } from './asks/status.ts';
 import { askWhy } from './asks/why.ts';
@@ -164,6 +165,8 @@ async function perform(
       return await askSet(master, question);
     case 'rotate':
       return await askRotate(master, question);
+    case 'sinks':
+      return await askSinks(master, question);
     default:
       return question satisfies never;
   }

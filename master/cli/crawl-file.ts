@@ -8,6 +8,7 @@ import type * as z from 'zod';
 import { type CrawlSpec, crawlNameSchema } from '../../shared/crawl.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { type ItemRules, itemsSchema } from '../../shared/items.ts';
+import { type Output, outputFrom } from '../../shared/outputs.ts';
 import { refusePatterns } from '../frontier/crawl/patterns.ts';
 import { optionValue } from './config-file.ts';
 import { makeSpec, specFlags } from './crawl-options.ts';
@@ -28,7 +29,7 @@ export type CrawlFile = {
   lineOf(path: readonly PropertyKey[]): number;
 };
 
-const ownKeys = ['crawl', 'seeds', 'shard', 'items'];
+const ownKeys = ['crawl', 'seeds', 'shard', 'items', 'outputs'];
 
 /** Is this argument a crawl file, not a seed? */
 export function isCrawlFile(argument: string): boolean {
@@ -49,7 +50,7 @@ export function readCrawlFile(path: string): CrawlFile {
   const settings = value as Record<string, unknown>;
   const { crawl = 'default', seeds = [], shard, items = {} } = settings;
   const options = Object.entries(settings).filter(([key]) => !ownKeys.includes(key));
-  const { spec, values } = specOf(options, fault);
+  const { spec, values } = specOf(options, outputsOf(settings['outputs'], fault), fault);
   if (!crawlNameSchema.safeParse(crawl).success) {
     throw fault(['crawl'], crawlNameSchema.safeParse(crawl).error?.issues[0]?.message ?? '');
   }
@@ -102,10 +103,11 @@ export function withCrawlFile(
 
 function specOf(
   options: readonly (readonly [string, unknown])[],
+  outputs: readonly Output[] | undefined,
   fault: Fault,
 ): { spec: CrawlSpec; values: Record<string, unknown> } {
   const flags = new Map(specFlags().map((option) => [option.long?.slice(2) ?? '', option]));
-  const values: Record<string, unknown> = {};
+  const values: Record<string, unknown> = outputs === undefined ? {} : { output: outputs };
   for (const [name, value] of options) {
     const option: Option | undefined = flags.get(name);
     if (option === undefined) throw fault([name], unknownKey(name, [...flags.keys(), ...ownKeys]));
@@ -124,6 +126,19 @@ function specOf(
     const [, name = ''] = /^--([a-z-]+):? /.exec(message) ?? [];
     throw fault([name], message.replace(/^--[a-z-]+:? /, ''));
   }
+}
+
+/** `outputs:` is a list of what `--output` takes, or of maps of an output and its options. */
+function outputsOf(outputs: unknown, fault: Fault): Output[] | undefined {
+  if (outputs === undefined) return undefined;
+  if (!Array.isArray(outputs)) throw fault(['outputs'], 'must be a list, such as [csv: pages.csv]');
+  return outputs.map((entry, index) => {
+    try {
+      return outputFrom(entry);
+    } catch (error) {
+      throw fault(['outputs', index], messageOf(error));
+    }
+  });
 }
 
 /** The key that was probably meant: the nearest one, if it is near. */

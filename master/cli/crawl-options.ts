@@ -26,6 +26,7 @@ import {
   trapRules,
 } from '../../shared/crawl.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { namedOutputs, type Output, outputOf } from '../../shared/outputs.ts';
 import { canonicalUrl } from '../../shared/url.ts';
 import { refusePatterns } from '../frontier/crawl/patterns.ts';
 import { cookieFile, cookiePairs } from './cookies.ts';
@@ -47,6 +48,7 @@ const parsers: Parsers = {
   headers: checked(fetchFields.headers, headers),
   cookies: checked(fetchFields.cookies, cookiePairs),
   allowPrivate: addressRanges,
+  outputs: checked(crawlSpecSchema.shape.outputs, outputs),
 };
 
 /** A field of the spec, or of its part for slaves, with its flag. */
@@ -115,7 +117,10 @@ function agents({ userAgent, contact }: Values): Values {
 /** The whole spec of a crawl from the values of `specFlags`. @throws ConfigError */
 export function makeSpec(values: Values): CrawlSpec {
   const parsed = crawlSpecSchema.safeParse(specPart(values));
-  if (parsed.success) return withPatterns(parsed.data);
+  if (parsed.success) {
+    const { outputs, ...spec } = withPatterns(parsed.data);
+    return outputs === undefined ? spec : { ...spec, outputs: namedOutputs(outputs) };
+  }
   const issue = parsed.error.issues[0];
   throw new ConfigError(`${longFlag(issue?.path ?? [])}: ${issue?.message}`);
 }
@@ -206,6 +211,16 @@ function moment(text: string): number {
     throw new InvalidArgumentError('It must be a date: 2026-11-01 or 2026-11-01T08:00:00Z.');
   }
   return ms;
+}
+
+/** `csv:FILE`, a URL; one per line in the environment. */
+function outputs(text: string, before: Output[] | undefined): Output[] {
+  const given = text.split('\n').filter((line) => line.trim() !== '');
+  try {
+    return [...(before ?? []), ...given.map((line) => outputOf(line.trim()))];
+  } catch (error) {
+    throw new InvalidArgumentError(`It ${messageOf(error)}.`);
+  }
 }
 
 /** `off`, or `RULE=N` and `RULE=off`, separated by commas; a later one overrides. */

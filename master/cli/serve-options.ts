@@ -128,6 +128,11 @@ const serveFields = {
   memoryLimit: whole(256, 1 << 20)
     .default(1024)
     .describe("--memory-limit <MB>  the master's memory limit, in MiB (page cache excluded)"),
+  sinkBacklog: whole(1, 1 << 20)
+    .default(1024)
+    .describe(
+      '--sink-backlog <MB>  results of a crawl that may wait for one of its outputs, in MiB; beyond it, the crawl is held',
+    ),
   recentUrls: whole(1024, 1 << 28)
     .default(1 << 18)
     .describe('--recent-urls <n>  number of known URLs cached in memory, 16 bytes each'),
@@ -230,6 +235,10 @@ export function serveOptions(program: Command, seeds: string[], env: NodeJS.Proc
     /** With less free disk space, everything waits. */
     diskReserveBytes: values.diskReserve * 1e6,
     memoryBytes: values.memoryLimit * 2 ** 20,
+    /** Results that may wait for a sink of a crawl. */
+    sinkBacklogBytes: values.sinkBacklog * 2 ** 20,
+    /** Where outputs read the secrets of their targets. */
+    env,
     timing: timing(values),
     statusEveryMs: values.statusEvery * 1000,
   };

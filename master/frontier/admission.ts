@@ -5,6 +5,7 @@
  */
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
+import { namedOutputs } from '../../shared/outputs.ts';
 import type { Replies } from '../../shared/protocol.ts';
 import type { Requests } from '../../shared/requests.ts';
 import { canonicalUrl } from '../../shared/url.ts';
@@ -16,7 +17,7 @@ import { seedHostChanges } from './commit/seed-changes.ts';
 import type { Crawl } from './crawl/crawl.ts';
 import type { Crawls } from './crawl/crawls.ts';
 import type { FoundAddresses } from './crawl/seed-hosts.ts';
-import { type PartialSpec, wholeSpec } from './crawl/spec-change.ts';
+import { type PartialSpec, refuseOutsideFiles, wholeSpec } from './crawl/spec-change.ts';
 import type { Dispatcher } from './dispatch/dispatcher.ts';
 import type { FrontierEvents } from './frontier-events.ts';
 import type { SeedNames } from './frontier-options.ts';
@@ -167,11 +168,12 @@ export class Admission {
     if (dispatcher.isDraining) {
       throw new CommandError('E_DRAINING', 'the master is stopping; try again');
     }
+    refuseOutsideFiles(spec);
     await this.#changeKnown(name, spec);
     const whole = wholeSpec(base, crawls.has(name) ? {} : spec);
     if (!crawls.has(name)) {
       crawls.refuseOneMore(whole);
-      await this.#prepare(name);
+      await this.#prepare(name, whole);
       // Another request may have created it in the meantime.
       await this.#changeKnown(name, spec);
     }
@@ -194,9 +196,9 @@ export class Admission {
     await specChanges.change(crawl, spec);
   }
 
-  async #prepare(name: string): Promise<void> {
+  async #prepare(name: string, { outputs = [] }: CrawlSpec): Promise<void> {
     try {
-      await this.#options.results.prepare?.(name);
+      await this.#options.results.prepare?.(name, namedOutputs(outputs));
     } catch (error) {
       if (error instanceof ConfigError) throw new CommandError('E_BAD_REQUEST', error.message);
       throw error;

@@ -3,14 +3,16 @@
  * the master calls these verbs and listens to `FrontierEvents`, and sees nothing else of it.
  *
  *     operators, programs   seed, recrawl, offer, pause, resume, cancel, remove, rename,
- *                           rotate, change, replay
+ *                           rotate, change, sinks, replay
  *     holders of leases     give, leave, heard, started, hop, extend, report, release
  *
  * Its owner makes it of `FrontierRooms`, which it also starts, drains and closes.
  * A verb that changes what is stored resolves when that is on the disk.
  */
 import type { CrawlSpec } from '../../shared/crawl.ts';
+import { CommandError } from '../../shared/errors.ts';
 import type { Replies } from '../../shared/protocol.ts';
+import type { SinkState } from '../sinks/result-queue.ts';
 import type { ClosedTarget, Deleted, Resumed } from '../sinks/sink.ts';
 import type { Again, Seeds } from './admission.ts';
 import {
@@ -21,7 +23,7 @@ import {
   smallEntryBytes,
   type Verdict,
 } from './commit/entry.ts';
-import type { PartialSpec } from './crawl/spec-change.ts';
+import { type PartialSpec, refuseOutsideFiles } from './crawl/spec-change.ts';
 import type { CrawlList } from './crawl-list.ts';
 import { askHop, type HopVerdict } from './dispatch/hops.ts';
 import type { Claim, HeldLease, LeaseHolder } from './dispatch/leases.ts';
@@ -96,7 +98,26 @@ export class Frontier {
   /** Changes options of a crawl; null: the default of that field.
    *  @throws CommandError E_NO_CRAWL, E_BAD_REQUEST, E_LIMIT: see `SpecChanges` */
   async change(name: string, part: PartialSpec): Promise<Replies['crawl.set']> {
-    return await this.#rooms.specChanges.change(this.#rooms.crawls.named(name), part);
+    const crawl = this.#rooms.crawls.named(name);
+    refuseOutsideFiles(part, crawl.spec);
+    return await this.#rooms.specChanges.change(crawl, part);
+  }
+
+  /** The sinks of a crawl, and what waits for each. `drop`: an output that is given up first, with
+   *  what waits for it. @throws CommandError E_NO_CRAWL, E_BAD_REQUEST */
+  async sinks(name: string, drop?: string): Promise<SinkState[]> {
+    const { crawls, specChanges, sinksOf } = this.#rooms;
+    const crawl = crawls.named(name);
+    if (drop === undefined) return sinksOf(crawl);
+    const { outputs = [] } = crawl.spec;
+    if (!outputs.some((output) => output.name === drop)) {
+      const names = outputs.map((output) => output.name).join(', ') || 'none';
+      const why = `the crawl "${name}" has no output ${drop.slice(0, 64)}; its outputs: ${names}`;
+      throw new CommandError('E_BAD_REQUEST', why);
+    }
+    const left = outputs.filter((output) => output.name !== drop);
+    await specChanges.change(crawl, { outputs: left.length === 0 ? null : left });
+    return sinksOf(crawl);
   }
 
   /** A start names a crawl that is there: see `SpecChanges`. @throws CommandError as `change` */

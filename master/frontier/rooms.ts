@@ -4,6 +4,7 @@
  * `Reports`, the sinks tell `LifeCycle`, and all tell the listeners of `FrontierEvents`.
  */
 import { clockMs } from '../machine/clock.ts';
+import type { SinkState } from '../sinks/result-queue.ts';
 import { Eraser } from '../store/eraser.ts';
 import { rotatingCrawls, rotatingPrefix } from '../store/parts.ts';
 import {
@@ -23,6 +24,7 @@ import { Pipeline } from './commit/pipeline.ts';
 import { Reports } from './commit/reports.ts';
 import { Seeding } from './commit/seeding.ts';
 import { Sources } from './commit/sources.ts';
+import type { Crawl } from './crawl/crawl.ts';
 import { Crawls, hasCrawls } from './crawl/crawls.ts';
 import { CrawlList } from './crawl-list.ts';
 import { Dispatcher } from './dispatch/dispatcher.ts';
@@ -104,7 +106,7 @@ export class FrontierRooms {
       trace: options.trace,
     });
     this.specChanges = new SpecChanges({
-      ...{ crawls, dispatcher, commits, lifeCycle, events },
+      ...{ crawls, dispatcher, commits, lifeCycle, events, results },
       resolve: (crawl) => void this.admission.resolve(crawl),
     });
     const { specChanges } = this;
@@ -144,6 +146,9 @@ export class FrontierRooms {
   start(): void {
     void this.admission.resolveAll();
   }
+
+  /** The sinks of a crawl, and what waits for each. */
+  readonly sinksOf = (crawl: Crawl): SinkState[] => this.#options.results.sinksOf?.(crawl) ?? [];
 
   /** Leases at slaves. */
   get leaseCount(): number {

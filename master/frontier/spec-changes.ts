@@ -4,10 +4,12 @@
  * that ended at its page limit goes on when the limit lets it.
  */
 import type { CrawlSpec } from '../../shared/crawl.ts';
-import { CommandError } from '../../shared/errors.ts';
+import { CommandError, ConfigError } from '../../shared/errors.ts';
+import { isSameTarget, namedOutputs } from '../../shared/outputs.ts';
 import type { Replies } from '../../shared/protocol.ts';
 import type { GroupCommit } from '../store/group-commit.ts';
 import { crawlKey, encodeCrawl } from '../store/records.ts';
+import type { ResultsPort } from './commit/results.ts';
 import type { Crawl } from './crawl/crawl.ts';
 import type { Crawls } from './crawl/crawls.ts';
 import { refusePatterns } from './crawl/patterns.ts';
@@ -28,6 +30,7 @@ type SpecChangesOptions = {
   readonly commits: GroupCommit;
   readonly lifeCycle: LifeCycle;
   readonly events: Pick<FrontierEvents, 'crawlChanged'>;
+  readonly results: Pick<ResultsPort, 'outputsChanged' | 'prepareOutputs'>;
   /** Looks up hosts of a crawl's seeds that it may need to know now. */
   readonly resolve: (crawl: Crawl) => void;
 };
@@ -49,6 +52,8 @@ export class SpecChanges {
     const change = changeOf(crawl.spec, part, crawl.isUnanswered);
     refuseNewPatterns(crawl, change);
     const { changed } = change;
+    const isOther = changed.some(({ field }) => field === 'outputs');
+    if (isOther) await this.#prepareOutputs(crawl, change);
     const goesOn = crawl.state === 'finished' && crawl.open.waiting > 0 && isBelow(crawl, change);
     if (goesOn) this.#options.crawls.refuseAgain(crawl);
     const isReopened = goesOn && changed.length > 0;
@@ -63,6 +68,7 @@ export class SpecChanges {
       // Until their hosts are known, its seeds at private addresses would be refused.
       if (crawl.isOpen) this.#options.resolve(crawl);
       await this.#save(crawl);
+      if (isOther) await this.#options.results.outputsChanged?.(crawl);
       this.#options.events.crawlChanged(crawl, { changed, isReopened });
       this.#wake(crawl);
     }
@@ -94,6 +100,20 @@ export class SpecChanges {
     if (wider.length > 0) crawl.filter.unsettle();
     if (longerMs > 0) dispatcher.prolong(crawl.id, longerMs);
     crawls.queues.respec(crawl);
+  }
+
+  /** @throws CommandError E_BAD_REQUEST an output that is new cannot be written */
+  async #prepareOutputs(crawl: Crawl, { spec }: SpecChange): Promise<void> {
+    const kept = crawl.spec.outputs ?? [];
+    const added = namedOutputs(spec.outputs ?? []).filter(
+      (output) => !kept.some((one) => one.name === output.name && isSameTarget(one, output)),
+    );
+    try {
+      await this.#options.results.prepareOutputs?.(crawl.name, added);
+    } catch (error) {
+      if (error instanceof ConfigError) throw new CommandError('E_BAD_REQUEST', error.message);
+      throw error;
+    }
   }
 
   /** What waits may have its turn now, or the crawl be done. */

@@ -4,10 +4,13 @@
  * the slowest sink has it.
  *
  * A sink whose target is not what it left holds its crawl until the operator acts. One that cannot
- * write for now is tried again, later and later; when too much waits for it, its crawl is held
- * until it goes on. Other sinks of the crawl go on writing.
+ * write for now is tried again, later and later. When too much waits for it, or for an output that
+ * is slower than its crawl, the crawl is held until half of that is written. Other sinks of the
+ * crawl go on writing.
  */
+import { isDeepStrictEqual } from 'node:util';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { isSameTarget, type NamedOutput, namedOutputs, type Output } from '../../shared/outputs.ts';
 import { isDiskFull } from '../machine/disk-room.ts';
 import type { GroupCommit, Room } from '../store/group-commit.ts';
 import { commitKey, cursorKey, decodeCursor, encodeCursor } from '../store/records.ts';
@@ -29,6 +32,9 @@ import { WaitingRows } from './waiting-rows.ts';
 /** A crawl, as far as its results go. */
 export type ResultCrawl = SinkCrawl & {
   readonly id: number;
+  readonly spec?: { readonly outputs?: readonly Output[] | undefined };
+  /** Number of its last commit that was gathered. */
+  readonly lastCommit?: number;
   readonly state: string;
   /** Neither finished nor cancelled. */
   readonly isOpen: boolean;
@@ -43,16 +49,18 @@ type FileRoom = Room & { refused(): void };
 
 /** A sink writes this often while a crawl runs; at its end, at once. */
 const writeEveryMs = 200;
-/** Bytes that may wait for a sink which cannot write, before its crawl is held. */
-const failingBytesMax = 256 << 20;
+/** Bytes that may wait for one sink, before its crawl is held. */
+const backlogBytesMaxDefault = 1 << 30;
 
 export type CrawlResultsOptions<C extends ResultCrawl> = {
   readonly store: Store;
   readonly commits: GroupCommit;
   /** Every crawl has one of each. */
   readonly sinks: readonly SinkKind[];
-  /** Bytes that may wait for a sink which cannot write. */
-  readonly failingBytesMax?: number;
+  /** Makes the sink of an output; absent: crawls have none. */
+  readonly outputs?: (output: NamedOutput) => SinkKind;
+  /** Bytes that may wait for one sink. */
+  readonly backlogBytesMax?: number;
   readonly events: ResultEvents<C>;
   readonly onError: (error: unknown) => void;
   /** Default: there always is. */
@@ -62,21 +70,51 @@ export type CrawlResultsOptions<C extends ResultCrawl> = {
 export class CrawlResults<C extends ResultCrawl> {
   readonly crawl: C;
   readonly rows: WaitingRows;
-  readonly outlets: readonly Outlet[];
+  /** Those that every crawl has, then its outputs. */
+  #outlets: readonly Outlet[];
+  /** The first of them, whose backlog counts for all crawls. */
+  readonly #baseCount: number;
+  /** What its outputs were made of. */
+  #outputs: readonly NamedOutput[];
   readonly #options: CrawlResultsOptions<C>;
   #state: 'open' | 'closing' | 'forgotten' = 'open';
-  /** Held because too much waits for a sink. */
-  #isOverfull = false;
+  /** Why it is held: too much waits for a sink. */
+  #overfull: string | undefined;
 
   constructor(crawl: C, options: CrawlResultsOptions<C>) {
     const { sinks, store } = options;
     this.crawl = crawl;
     this.#options = options;
     this.rows = new WaitingRows(store, crawl.id);
-    this.outlets = sinks.map((kind) => {
+    this.#baseCount = sinks.length;
+    this.#outputs = options.outputs === undefined ? [] : namedOutputs(crawl.spec?.outputs ?? []);
+    const kinds = [...sinks, ...this.#outputs.flatMap((output) => options.outputs?.(output) ?? [])];
+    this.#outlets = kinds.map((kind) => {
       const saved = store.get('meta', cursorKey(crawl.id, kind.name));
       return new Outlet(kind, saved && decodeCursor(saved));
     });
+  }
+
+  get outlets(): readonly Outlet[] {
+    return this.#outlets;
+  }
+
+  /** Those of its outputs. */
+  get outputOutlets(): readonly Outlet[] {
+    return this.#outlets.slice(this.#baseCount);
+  }
+
+  /** Bytes that count for all crawls: those that a sink which every crawl has is to write. */
+  get waitingBytes(): number {
+    if (this.rows.bytes === 0) return 0;
+    const base = this.#outlets.slice(0, this.#baseCount);
+    if (!base.every(({ isWriting }) => isWriting)) return 0;
+    return this.rows.bytesAfter(Math.min(...base.map(({ commit }) => commit)));
+  }
+
+  /** Why it is held until a sink has written; undefined: it is not. */
+  get overfull(): string | undefined {
+    return this.#overfull;
   }
 
   /** All of its sinks can write. */
@@ -174,21 +212,38 @@ export class CrawlResults<C extends ResultCrawl> {
   }
 
   #holdIfOverfull(): void {
-    const { rows, outlets, crawl } = this;
-    const failing = outlets.find(({ state }) => state === 'failing');
-    const bytesMax = this.#options.failingBytesMax ?? failingBytesMax;
-    if (failing === undefined || rows.bytes <= bytesMax || this.#isOverfull) return;
-    this.#isOverfull = true;
-    this.#options.events.held(crawl, `${failing.kind.name}: ${failing.reason}`);
+    if (this.#overfull !== undefined) return;
+    const { rows, outlets } = this;
+    for (const [i, outlet] of outlets.entries()) {
+      const { state, kind, reason } = outlet;
+      if (i < this.#baseCount ? state !== 'failing' : state === 'held') continue;
+      if (rows.bytesAfter(outlet.commit) <= this.#backlogBytesMax) continue;
+      const why = state === 'failing' ? reason : 'it is slower than the crawl';
+      this.#overfull = why.startsWith(`${kind.name}: `) ? why : `${kind.name}: ${why}`;
+      this.#options.events.held(this.crawl, this.#overfull);
+      return;
+    }
+  }
+
+  get #backlogBytesMax(): number {
+    return this.#options.backlogBytesMax ?? backlogBytesMaxDefault;
+  }
+
+  #releaseIfRoom(): void {
+    if (this.#overfull === undefined) return;
+    const { rows, outlets } = this;
+    const isRoom = ({ commit, state }: Outlet) =>
+      state !== 'held' && rows.bytesAfter(commit) <= this.#backlogBytesMax / 2;
+    if (!outlets.every(isRoom)) return;
+    this.#overfull = undefined;
+    this.#options.events.released(this.crawl);
   }
 
   /** It has written: its crawl goes on if that was what it waited for. */
   #recovered(outlet: Outlet): void {
     if (outlet.state === 'failing') this.#options.events.available(this.crawl, outlet.kind.name);
     outlet.recovered();
-    if (!this.isWriting || !this.#isOverfull) return;
-    this.#isOverfull = false;
-    this.#options.events.released(this.crawl);
+    this.#releaseIfRoom();
   }
 
   async #writeAll(outlet: Outlet): Promise<void> {
@@ -234,7 +289,8 @@ export class CrawlResults<C extends ResultCrawl> {
   }
 
   /** One transaction: the cursor, and the end of the rows that all sinks have. */
-  async #passed({ kind, commit, mark }: Outlet): Promise<number> {
+  async #passed(outlet: Outlet): Promise<number> {
+    const { kind, commit, mark } = outlet;
     const { rows, outlets, crawl } = this;
     const gone = rows.drop(Math.min(...outlets.map((outlet) => outlet.commit)));
     const changes: Change[] = gone.map((row) => ({
@@ -246,6 +302,7 @@ export class CrawlResults<C extends ResultCrawl> {
     changes.push({ table: 'meta', key, value: encodeCursor({ commit, mark }) });
     await this.#options.commits.written(changes);
     crawl.open.written(gone.length);
+    if (outlet.state !== 'failing') this.#releaseIfRoom();
     return gone.length;
   }
 
@@ -314,7 +371,9 @@ export class CrawlResults<C extends ResultCrawl> {
     }
     if (outlet.state !== 'held') return;
     this.#recovered(outlet);
-    if (this.isWriting && this.crawl.isOpen) this.#options.events.released(this.crawl);
+    if (this.isWriting && this.#overfull === undefined && this.crawl.isOpen) {
+      this.#options.events.released(this.crawl);
+    }
   }
 
   /** Opens the target of a sink again: its path has changed. */
@@ -325,6 +384,50 @@ export class CrawlResults<C extends ResultCrawl> {
       outlet.sink = await outlet.kind.open(this.crawl, outlet.mark);
       await before.close();
     });
+  }
+
+  /** Its outputs have changed, while nothing is done with its sinks. A new one begins with the next
+   *  record; what waits for one that is gone leaves. */
+  async reconcile(): Promise<void> {
+    const { commits, events, outputs: make } = this.#options;
+    if (make === undefined) return;
+    const { crawl } = this;
+    const before = new Map(this.#outputs.map((output, i) => [output, this.outputOutlets[i]]));
+    const wasHeld = this.#outlets.some(({ state }) => state === 'held');
+    const outputs = namedOutputs(crawl.spec?.outputs ?? []);
+    const keptOnes = new Set<Outlet>();
+    const changes: Change[] = [];
+    const made = outputs.map((output) => {
+      const [old, outlet] = [...before].find(([one]) => one.name === output.name) ?? [];
+      if (old !== undefined && outlet !== undefined && isSameTarget(old, output)) {
+        keptOnes.add(outlet);
+        if (isDeepStrictEqual(old, output)) return outlet;
+        return new Outlet(make(output), { commit: outlet.commit, mark: outlet.mark });
+      }
+      const cursor = { commit: crawl.lastCommit ?? 0, mark: undefined };
+      const key = cursorKey(crawl.id, output.name);
+      changes.push({ table: 'meta', key, value: encodeCursor(cursor) });
+      return new Outlet(make(output), cursor);
+    });
+    for (const outlet of before.values()) {
+      if (outlet === undefined || made.includes(outlet)) continue;
+      await outlet.close();
+      if (keptOnes.has(outlet) || made.some(({ kind }) => kind.name === outlet.kind.name)) continue;
+      const key = cursorKey(crawl.id, outlet.kind.name);
+      changes.push({ table: 'meta', key, value: undefined });
+    }
+    this.#outlets = [...this.#outlets.slice(0, this.#baseCount), ...made];
+    this.#outputs = outputs;
+    const gone = this.rows.drop(Math.min(...this.#outlets.map(({ commit }) => commit)));
+    for (const { commit } of gone) {
+      changes.push({ table: 'results', key: commitKey(crawl.id, commit), value: undefined });
+    }
+    await commits.written(changes);
+    crawl.open.written(gone.length);
+    this.#releaseIfRoom();
+    const isHeld = this.#outlets.some(({ state }) => state === 'held');
+    if (wasHeld && !isHeld && this.#overfull === undefined) events.released(crawl);
+    if (gone.length > 0) events.written(crawl);
   }
 
   /** Nothing that waits for it will be written any more. */

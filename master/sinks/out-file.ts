@@ -58,8 +58,9 @@ export class OutFile {
   }
 
   /** Opens the file and leaves it as it is; undefined: there is none, and none was written.
+   *  `isLines`: what is written to it ends with a line feed.
    *  @throws HeldError it is not what was written to · ConfigError the disk fails */
-  static async find(path: string, mark: FileMark): Promise<OutFile | undefined> {
+  static async find(path: string, mark: FileMark, isLines = true): Promise<OutFile | undefined> {
     let handle: FileHandle;
     try {
       handle = await open(path, O_RDWR | O_APPEND);
@@ -73,7 +74,7 @@ export class OutFile {
       if (!stats.isFile()) throw new HeldError(`${path} is not a plain file; put that back`);
       if (stats.size < mark.length) throw otherSize(path, stats.size, mark.length);
       const end = await endOf(handle, mark.length);
-      if (mark.length > 0 && !isEnd(end, mark)) throw otherFile(path);
+      if (mark.length > 0 && !isEnd(end, mark, isLines)) throw otherFile(path);
       return new OutFile(path, handle, { ...mark, end: crc32(end) }, end, stats.size);
     } catch (error) {
       await handle.close();
@@ -234,8 +235,8 @@ async function endOf(handle: FileHandle, length: number): Promise<Buffer> {
 }
 
 /** Only whole lines count as written. */
-function isEnd(end: Buffer, { end: known }: FileMark): boolean {
-  if (end.at(-1) !== lineFeed) return false;
+function isEnd(end: Buffer, { end: known }: FileMark, isLines: boolean): boolean {
+  if (isLines && end.at(-1) !== lineFeed) return false;
   return known === undefined || crc32(end) === known;
 }
 

@@ -8,6 +8,7 @@
  */
 import { join } from 'node:path';
 import { CommandError, ConfigError, messageOf } from '../../shared/errors.ts';
+import type { NamedOutput } from '../../shared/outputs.ts';
 import { partsOf } from '../store/parts.ts';
 import type { SealedRow } from '../store/result-rows.ts';
 import { CrawlResults, type CrawlResultsOptions, type ResultCrawl } from './crawl-results.ts';
@@ -21,6 +22,19 @@ import {
   UnavailableError,
 } from './sink.ts';
 import { renameTargets } from './targets.ts';
+
+/** A sink of a crawl, for people. */
+export type SinkState = {
+  readonly name: string;
+  /** One of its outputs, which can be given up. */
+  readonly isOutput: boolean;
+  readonly state: Outlet['state'];
+  /** Why it is not writing. */
+  readonly reason?: string;
+  /** What waits for it. */
+  readonly records: number;
+  readonly bytes: number;
+};
 
 export type ResultQueueOptions<C extends ResultCrawl> = CrawlResultsOptions<C> & {
   /** `<out>`, for messages. */
@@ -43,8 +57,7 @@ export class ResultQueue<C extends ResultCrawl> {
     if (room?.isShort === true) return true;
     let waiting = 0;
     for (const results of this.#crawls.values()) {
-      const { bytes } = results.rows;
-      if (bytes > 0 && results.isWriting) waiting += bytes;
+      waiting += results.waitingBytes;
     }
     return waiting > waitingBytesMax();
   }
@@ -55,8 +68,41 @@ export class ResultQueue<C extends ResultCrawl> {
 
   /** To be called before a crawl is made.
    *  @throws ConfigError its targets would overwrite others, or cannot be written. */
-  async prepare(crawlName: string): Promise<void> {
+  async prepare(crawlName: string, outputs: readonly NamedOutput[] = []): Promise<void> {
     for (const kind of this.#options.sinks) await kind.prepare(crawlName);
+    await this.prepareOutputs(crawlName, outputs);
+  }
+
+  /** To be called before a crawl gets these outputs. @throws ConfigError as `prepare` */
+  async prepareOutputs(crawlName: string, outputs: readonly NamedOutput[]): Promise<void> {
+    for (const output of outputs) await this.#options.outputs?.(output).prepare(crawlName);
+  }
+
+  /** The outputs of a crawl have changed: those that are new begin with the next record. */
+  async outputsChanged(crawl: C): Promise<void> {
+    const results = this.#of(crawl);
+    await results.alone(() => results.reconcile());
+    await this.rest(crawl);
+  }
+
+  /** The sinks of a crawl, and what waits for each. */
+  sinksOf(crawl: C): SinkState[] {
+    const { outlets, rows, outputOutlets } = this.#crawls.get(crawl) ?? this.#look(crawl);
+    return outlets.map((outlet) => {
+      const { state, reason, commit, kind } = outlet;
+      const next = rows.recordAfter(commit);
+      return {
+        ...{ name: kind.name, state, bytes: rows.bytesAfter(commit) },
+        isOutput: outputOutlets.includes(outlet),
+        records: next === undefined ? 0 : (crawl.lastRecord ?? 0) + 1 - next,
+        ...(reason !== '' && { reason }),
+      };
+    });
+  }
+
+  /** Of a crawl that is over. */
+  #look(crawl: C): CrawlResults<C> {
+    return new CrawlResults(crawl, this.#options);
   }
 
   /** Takes up what an earlier master left unwritten, and opens the targets of a crawl that is open;
@@ -70,6 +116,11 @@ export class ResultQueue<C extends ResultCrawl> {
     crawl.open.record(rows.count);
     this.#crawls.set(crawl, results);
     for (const outlet of results.outlets) {
+      // A database that does not answer holds up no start.
+      if (results.outputOutlets.includes(outlet)) {
+        void results.work(outlet, () => results.open(outlet)).then(() => results.begin(outlet));
+        continue;
+      }
       await results.open(outlet);
       results.begin(outlet);
     }
@@ -108,6 +159,10 @@ export class ResultQueue<C extends ResultCrawl> {
       begun.push(...outcome.begun);
       cutBytes += outcome.cutBytes;
     }
+    if (results?.overfull !== undefined) {
+      const message = `the crawl "${crawl.name}" stays held: ${results.overfull}`;
+      throw new CommandError('E_BAD_REQUEST', message.slice(0, 512));
+    }
     return { begun, cutBytes };
   }
 
@@ -144,7 +199,8 @@ export class ResultQueue<C extends ResultCrawl> {
     }
     if (!files && rows.count > 0) this.#options.events.dropped(crawl, rows.count);
     this.#forget(results);
-    for (const { kind, mark } of files ? outlets : []) {
+    // The result files last: their folder goes if nothing else is in it.
+    for (const { kind, mark } of files ? [...outlets].reverse() : []) {
       const parts = partsOf(this.#options.store, crawl.id, kind.name);
       const gone = await kind.remove(crawl, mark, parts);
       deleted.push(...gone.deleted);

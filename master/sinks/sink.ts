@@ -2,9 +2,9 @@
  * The seam between the result queue and the targets of records. Every sink passes the contract
  * suite in test/sinks; `sinks.ts` lists them.
  *
- * A crawl has a sink of each kind, each with a cursor of its own. The result queue puts the cursor
- * on record in the transaction that deletes the rows which all sinks have. A crash before that
- * leaves a target that is ahead of its cursor, and `open` makes it agree.
+ * A crawl has a sink of each kind and one for each output, each with a cursor of its own. The
+ * result queue puts the cursor on record in the transaction that deletes the rows which all sinks
+ * have. A crash before that leaves a target that is ahead of its cursor, and `open` makes it agree.
  */
 import { ConfigError } from '../../shared/errors.ts';
 import type { Part } from '../store/parts.ts';
@@ -17,6 +17,8 @@ export type SinkCrawl = {
   readonly uid: Uint8Array;
   /** It has items. */
   readonly hasRules?: boolean;
+  /** Number of its last record; undefined: not known. */
+  readonly lastRecord?: number;
 };
 
 /** A target that is begun anew, and what the one before it had. */
@@ -92,7 +94,7 @@ export interface Sink {
 }
 
 export interface SinkKind {
-  /** Of its cursors in the store: lower-case letters. */
+  /** Of its cursors in the store: lower-case letters; of an output, digits and dashes, too. */
   readonly name: string;
   /** Called before a crawl is made.
    *  @throws ConfigError its target would overwrite another one, or cannot be written */

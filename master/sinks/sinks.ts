@@ -1,6 +1,12 @@
-/** The kinds of sinks. A further one is a module beside `files.ts` and a line here. */
+/** The kinds of sinks: those that every crawl has, and those of its outputs. A further one is a
+ *  module beside `files.ts`, or in `outputs/`, and a line here. */
+import type { NamedOutput, OutputKind } from '../../shared/outputs.ts';
 import { filesKind } from './files-kind.ts';
-import type { SinkKind } from './sink.ts';
+import { named, type OutputContext } from './outputs/context.ts';
+import { postgresKind } from './outputs/postgres.ts';
+import { sqliteKind } from './outputs/sqlite.ts';
+import { textFileKind } from './outputs/text-file.ts';
+import type { Sink, SinkKind } from './sink.ts';
 
 /** Where sinks write. */
 type SinkOptions = {
@@ -11,4 +17,38 @@ type SinkOptions = {
 /** Those that every crawl has. */
 export function sinkKinds({ folder }: SinkOptions): SinkKind[] {
   return [filesKind(folder)];
+}
+
+type OutputMaker = (output: NamedOutput, context: OutputContext) => SinkKind;
+
+const outputMakers: Readonly<Record<OutputKind, OutputMaker>> = {
+  jsonl: textFileKind,
+  csv: textFileKind,
+  sqlite: sqliteKind,
+  postgres: postgresKind,
+};
+
+/** The sink of an output. Its errors begin with its name. */
+export function outputKind(output: NamedOutput, context: OutputContext): SinkKind {
+  const kind = outputMakers[output.kind](output, context);
+  const { name } = output;
+  const saying = async <T>(work: () => Promise<T>): Promise<T> => {
+    try {
+      return await work();
+    } catch (error) {
+      throw named(name, error);
+    }
+  };
+  const told = (sink: Sink): Sink => ({
+    write: (records) => saying(() => sink.write(records)),
+    check: () => saying(() => sink.check()),
+    close: () => sink.close(),
+    cutBytes: sink.cutBytes,
+  });
+  return {
+    ...kind,
+    prepare: (crawl) => saying(() => kind.prepare(crawl)),
+    open: (crawl, mark) => saying(async () => told(await kind.open(crawl, mark))),
+    beginAnew: (crawl, mark) => saying(() => kind.beginAnew(crawl, mark)),
+  };
 }

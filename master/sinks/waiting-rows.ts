@@ -10,12 +10,16 @@ import { batches, type Store } from '../store/store.ts';
 type WaitingRow = {
   readonly commit: number;
   readonly bytes: number;
+  /** Bytes of all rows that ever came, this one included. */
+  readonly endAt: number;
   sections?: readonly Section[];
 };
 type HeldRow = { readonly commit: number; readonly sections: readonly Section[] };
 
 /** Rows that are read from the store at once. */
 const rowsMax = 64;
+/** The same, in bytes, unless one row is larger. */
+const readBytesMax = 2 << 20;
 /** Bytes of rows in memory; unpacked, they take some times as much. */
 const keptBytesMax = 4 << 20;
 
@@ -24,6 +28,7 @@ export class WaitingRows {
   readonly #crawl: number;
   #rows: WaitingRow[] = [];
   #bytes = 0;
+  #endAt = 0;
   #keptBytes = 0;
 
   constructor(store: Store, crawl: number) {
@@ -39,20 +44,33 @@ export class WaitingRows {
     return this.#bytes;
   }
 
+  /** Bytes of those behind a commit. */
+  bytesAfter(commit: number): number {
+    const row = this.#rows[this.#firstAfter(commit)];
+    return row === undefined ? 0 : this.#endAt - row.endAt + row.bytes;
+  }
+
+  /** Number of the first record behind a commit; undefined: none waits. */
+  recordAfter(commit: number): number | undefined {
+    const row = this.#rows[this.#firstAfter(commit)];
+    const [section] = row?.sections ?? (row && this.#read([row]).get(row.commit)) ?? [];
+    return section?.seq;
+  }
+
   /** Those that an earlier master left. */
   load(): void {
     const of = { from: crawlKey(this.#crawl), to: crawlKey(this.#crawl + 1) };
     for (const rows of batches(this.#store, 'results', of, rowsMax)) {
-      for (const { key, value } of rows) this.#push({ commit: commitOf(key), bytes: value.length });
+      for (const { key, value } of rows) this.#push(commitOf(key), value.length);
     }
   }
 
   /** Adds a row that is on the disk. `isKept`: all sinks will write it soon. */
   add(commit: number, { bytes: row, sections }: SealedRow, isKept: boolean): void {
     const bytes = row.length;
-    if (!isKept || this.#keptBytes > keptBytesMax) this.#push({ commit, bytes });
+    if (!isKept || this.#keptBytes > keptBytesMax) this.#push(commit, bytes);
     else {
-      this.#push({ commit, bytes, sections });
+      this.#push(commit, bytes, sections);
       this.#keptBytes += bytes;
     }
   }
@@ -70,24 +88,28 @@ export class WaitingRows {
   /** Returns the next rows behind a commit with their sections: all in memory, or a few of the
    *  store. `isMore`: some were left for later. */
   after(commit: number): { readonly rows: readonly HeldRow[]; readonly isMore: boolean } {
-    const first = this.#rows.findIndex((row) => row.commit > commit);
-    if (first < 0) return { rows: [], isMore: false };
-    const waiting = this.#rows.slice(first);
-    const stored = waiting.findIndex(({ sections }) => sections === undefined);
-    const kept = stored < 0 ? waiting : waiting.slice(0, stored);
-    const taken = kept.length > 0 ? kept : waiting.slice(0, rowsMax);
-    const found = kept.length > 0 ? undefined : this.#read(taken);
+    const first = this.#firstAfter(commit);
+    const isKept = this.#rows[first]?.sections !== undefined;
+    const taken: WaitingRow[] = [];
+    for (let i = first, bytes = 0; i < this.#rows.length; i++) {
+      const row = this.#rows[i];
+      if (row === undefined || (row.sections !== undefined) !== isKept) break;
+      bytes += row.bytes;
+      if (taken.length > 0 && bytes > readBytesMax) break;
+      if (!isKept && taken.length >= rowsMax) break;
+      taken.push(row);
+    }
+    const found = isKept || taken.length === 0 ? undefined : this.#read(taken);
     const rows = taken.map(({ commit: of, sections = found?.get(of) }) => {
       if (sections === undefined) throw new Error(`the row of commit ${of} is gone`);
       return { commit: of, sections };
     });
-    return { rows, isMore: rows.length < waiting.length };
+    return { rows, isMore: first + rows.length < this.#rows.length };
   }
 
   /** All sinks have the rows up to this commit: they leave. Returns them. */
   drop(upTo: number): readonly WaitingRow[] {
-    const end = this.#rows.findIndex(({ commit }) => commit > upTo);
-    const gone = this.#rows.splice(0, end < 0 ? this.#rows.length : end);
+    const gone = this.#rows.splice(0, this.#firstAfter(upTo));
     for (const { bytes, sections } of gone) {
       this.#bytes -= bytes;
       if (sections !== undefined) this.#keptBytes -= bytes;
@@ -99,9 +121,21 @@ export class WaitingRows {
     return this.#rows.at(-1)?.commit ?? 0;
   }
 
-  #push(row: WaitingRow): void {
-    this.#rows.push(row);
-    this.#bytes += row.bytes;
+  #push(commit: number, bytes: number, sections?: readonly Section[]): void {
+    this.#bytes += bytes;
+    this.#endAt += bytes;
+    this.#rows.push({ commit, bytes, endAt: this.#endAt, ...(sections && { sections }) });
+  }
+
+  /** Index of the first row behind a commit; their number: there is none. */
+  #firstAfter(commit: number): number {
+    let [low, high] = [0, this.#rows.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#rows[middle]?.commit ?? 0) > commit) high = middle;
+      else low = middle + 1;
+    }
+    return low;
   }
 
   #read(rows: readonly WaitingRow[]): Map<number, readonly Section[]> {

@@ -13,6 +13,7 @@
  *     overload  pings and memory at 80 % of ingest, with 1,000 slaves, a long page, a slow sink
  *     dead-hosts  200 healthy hosts beside 1,000 that never answer; 1,000 new healthy ones
  *     https-hosts  CPU of a slave a page on 500 to 4,000 https hosts, and on http hosts
+ *     sinks     rows a second through the master into files and databases
  *     patterns  what --include and --exclude cost a link
  *     known     memory and restart time with 1 M and 10 M known URLs (some minutes)
  *     many-crawls  thousands of crawls that are over: start, memory, removal, compaction
@@ -37,6 +38,7 @@ import { manyCrawls } from './many-crawls.ts';
 import { anonymousBytes, childrenCpuMs, count, cpuMs, median, pause, say } from './measure.ts';
 import { overload } from './overload.ts';
 import { patterns } from './patterns.ts';
+import { sinks } from './sinks.ts';
 import { hosts, synthetic, syntheticMaster } from './synthetic.ts';
 import type { Load, Measured } from './synthetic-slave.ts';
 
@@ -291,6 +293,7 @@ const parts = {
   'dead-hosts': deadHosts,
   'https-hosts': httpsHosts,
   patterns,
+  sinks,
   known,
   'many-crawls': manyCrawls,
   fill,

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import {
   existsSync,
   mkdirSync,
@@ -11,7 +12,10 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import Database from 'libsql';
 import { filesKind } from '../../master/sinks/files-kind.ts';
+import { outputKind } from '../../master/sinks/sinks.ts';
+import { namedOutputs, outputOf } from '../../shared/outputs.ts';
 import { sinkContract } from './contract.ts';
 
 function files(t: TestContext) {
@@ -61,3 +65,67 @@ function files(t: TestContext) {
 }
 
 sinkContract('files', files);
+
+/** An output to a file, or a database in one. */
+function output(t: TestContext, text: string, urlsIn: (path: string) => string[]) {
+  const folder = mkdtempSync(join(tmpdir(), 'orb-sink-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const [made] = namedOutputs([outputOf(text)]);
+  assert.ok(made);
+  const path = join(folder, 'default', made.target);
+  const away = `${path}.away`;
+  const isText = made.kind === 'csv' || made.kind === 'jsonl';
+  return {
+    kind: outputKind(made, { folder, env: {} }),
+    urls: () => (existsSync(path) ? urlsIn(path) : []),
+    ...(!isText && { isShared: true as const }),
+    harms: [
+      { what: 'gone', harm: () => renameSync(path, away), mend: () => renameSync(away, path) },
+      {
+        what: 'another one',
+        harm: () => {
+          renameSync(path, away);
+          if (isText) writeFileSync(path, 'x'.repeat(2_000));
+          else new Database(path).close();
+        },
+        mend: () => {
+          rmSync(path);
+          renameSync(away, path);
+        },
+      },
+    ],
+  };
+}
+
+sinkContract('csv', (t) =>
+  output(t, 'csv:rows.csv#records=all', (path) =>
+    readFileSync(path, 'utf8')
+      .split('\n')
+      .slice(1, -1)
+      .map((line) => line.split(',')[0] ?? ''),
+  ),
+);
+
+sinkContract('jsonl', (t) =>
+  output(t, 'jsonl:rows.jsonl#records=all', (path) =>
+    readFileSync(path, 'utf8')
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => (JSON.parse(line) as { url: string }).url),
+  ),
+);
+
+sinkContract('sqlite', (t) =>
+  output(t, 'sqlite:rows.db#records=all', (path) => {
+    const db = new Database(path, { readonly: true });
+    try {
+      const rows = db.prepare('SELECT url FROM "all" ORDER BY rowid').all() as { url: string }[];
+      return rows.map(({ url }) => url);
+    } catch (error) {
+      if (String(error).includes('no such table')) return [];
+      throw error;
+    } finally {
+      db.close();
+    }
+  }),
+);

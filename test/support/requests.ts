@@ -277,6 +277,11 @@ export const requests: readonly {
     good: { crawl: 'conformance-never', to: 'conformance-no-more' },
     bad: [...wrongCrawl, ...['', '..', 'a/b', 7, null].map((to) => ({ crawl: 'a', to }))],
   },
+  {
+    verb: 'crawl.sinks',
+    good: { crawl: 'conformance-never', drop: 'csv' },
+    bad: [...wrongCrawl, ...['', 7, null].map((drop) => ({ crawl: 'a', drop }))],
+  },
   { verb: 'crawl.rotate', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
   {
     verb: 'crawl.set',

@@ -3,6 +3,7 @@
  * middle: for the contract that every sink keeps. Time moves when the test waits for something.
  */
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { mock, type TestContext } from 'node:test';
 import { ResultQueue, type ResultQueueOptions } from '../../master/sinks/result-queue.ts';
 import { HeldError, type Sink, type SinkKind } from '../../master/sinks/sink.ts';
@@ -15,7 +16,11 @@ import { ResultRow, type Section } from '../../master/store/result-rows.ts';
 class RigCrawl {
   readonly id = 1;
   readonly name = 'default';
-  readonly uid = Buffer.alloc(16, 9);
+  readonly uid: Buffer<ArrayBuffer>;
+  /** Of all crawls of a database, each test has its own. */
+  constructor(uid = Buffer.alloc(16, 9)) {
+    this.uid = uid;
+  }
   state = 'running';
   isOpen = true;
   /** What waits is written at once. */
@@ -36,11 +41,13 @@ type Fault = (kind: string) => void | Promise<void>;
 /** Thrown by a fault behind the write: the process dies there. */
 export class Crash extends Error {}
 
-type Options = Partial<ResultQueueOptions<RigCrawl>>;
+/** `isReal`: time goes by itself, for servers that have their own. */
+type Options = Partial<ResultQueueOptions<RigCrawl>> & { readonly isReal?: boolean };
 
 export class SinkRig {
   readonly store = new MemoryStore();
-  crawl = new RigCrawl();
+  readonly #uid: Buffer<ArrayBuffer>;
+  crawl: RigCrawl;
   queue: ResultQueue<RigCrawl>;
   /** Before a write, and behind it, before its cursor is on record. */
   before: Fault = () => {};
@@ -59,13 +66,15 @@ export class SinkRig {
   constructor(test: TestContext, kinds: readonly SinkKind[], options: Options = {}) {
     // Several in one test share its clock.
     mock.timers.reset();
-    mock.timers.enable({ apis: ['setTimeout'] });
+    if (!options.isReal) mock.timers.enable({ apis: ['setTimeout'] });
     test.after(async () => {
       mock.timers.reset();
       await this.#closeAll();
     });
     this.#kinds = kinds.map((kind) => this.#faulty(kind));
     this.#options = options;
+    this.#uid = Buffer.from(options.isReal ? randomBytes(16) : Buffer.alloc(16, 9));
+    this.crawl = new RigCrawl(this.#uid);
     [this.#commits, this.queue] = this.#make();
   }
 
@@ -89,8 +98,11 @@ export class SinkRig {
   async until(isSo: () => boolean, stepMs = 50): Promise<void> {
     const giveUpAt = performance.now() + 30_000;
     while (!isSo() && performance.now() < giveUpAt) {
-      mock.timers.tick(stepMs);
-      await new Promise((resolve) => setImmediate(resolve));
+      if (this.#options.isReal) await new Promise((resolve) => setTimeout(resolve, 1));
+      else {
+        mock.timers.tick(stepMs);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
     }
     assert.ok(isSo(), 'it never comes to that');
   }
@@ -103,7 +115,7 @@ export class SinkRig {
   /** The process dies and starts again. */
   async restart(): Promise<void> {
     await this.#closeAll();
-    this.crawl = new RigCrawl();
+    this.crawl = new RigCrawl(this.#uid);
     this.errors = [];
     [this.#commits, this.queue] = this.#make();
     await this.#passing(this.queue.restore(this.crawl));

@@ -114,7 +114,9 @@ test('tidy: one dependency, one file', () => {
     // Sitemaps; the tokenizer alone for pages.
     htmlparser2: ['slave/extract/sitemap.ts', 'slave/rules/html-tree.ts'],
     'ipaddr.js': ['shared/address.ts'],
+    libsql: ['master/sinks/outputs/sqlite.ts'],
     lmdb: ['master/store/lmdb.ts'],
+    postgres: ['master/sinks/outputs/postgres.ts'],
     msgpackr: ['shared/frame.ts'],
     pino: ['shared/log.ts'],
     'json-p3': ['slave/rules/json-path.ts'],
@@ -141,6 +143,7 @@ test('tidy: one dependency, one file', () => {
       'shared/crawl.ts',
       'shared/flags.ts',
       'shared/items.ts',
+      'shared/outputs.ts',
       'shared/log.ts',
       'shared/protocol.ts',
       'shared/quick-check.ts',

@@ -60,6 +60,9 @@ function textOf(crawl: string, answer: Reply): string {
   if (narrower && waiting > 0) {
     lines.push(`${wait}: those that are out of scope now are left out when their turn comes`);
   }
+  if (changed.some(({ field }) => field === 'outputs')) {
+    lines.push(`an output that is new begins with the next record; see sinks ${crawl}`);
+  }
   lines.push(...skippedText(crawl, answer));
   return lines.join('\n');
 }

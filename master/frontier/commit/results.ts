@@ -1,4 +1,6 @@
 /** What the frontier needs of the result queue: the seam to the sinks. `ResultQueue` is one. */
+import type { NamedOutput } from '../../../shared/outputs.ts';
+import type { SinkState } from '../../sinks/result-queue.ts';
 import type { ClosedTarget, Deleted, Resumed } from '../../sinks/sink.ts';
 import type { SealedRow } from '../../store/result-rows.ts';
 import type { Crawl } from '../crawl/crawl.ts';
@@ -16,7 +18,7 @@ export interface ResultsPort {
   /** Takes up what an earlier master left unwritten. @throws ConfigError the disk fails */
   restore?(crawl: Crawl): Promise<void>;
   /** To be called before a crawl is made. @throws ConfigError its targets cannot be written */
-  prepare?(crawlName: string): Promise<void>;
+  prepare?(crawlName: string, outputs?: readonly NamedOutput[]): Promise<void>;
   /** Checks that the written results are still there, before the end of their crawl is reported. If
    *  not, the crawl is held when this resolves. */
   confirm?(crawl: Crawl): Promise<void>;
@@ -38,6 +40,12 @@ export interface ResultsPort {
   /** Closes the results of a crawl under a dated name: see `ResultQueue`.
    *  @throws CommandError E_BAD_REQUEST they cannot be closed */
   rotate?(crawl: Crawl): Promise<readonly ClosedTarget[]>;
+  /** The same for outputs that a crawl is to get. @throws ConfigError */
+  prepareOutputs?(crawlName: string, outputs: readonly NamedOutput[]): Promise<void>;
+  /** Its outputs have changed: those that are new begin with the next record. */
+  outputsChanged?(crawl: Crawl): Promise<void>;
+  /** Its sinks, and how far each has come. */
+  sinksOf?(crawl: Crawl): SinkState[];
   /** The crawl has finished: frees what only an open one needs. */
   rest?(crawl: Crawl): Promise<void>;
 }

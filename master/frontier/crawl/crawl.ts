@@ -354,6 +354,11 @@ export class Crawl implements CrawlView {
     return first;
   }
 
+  /** Number of the last record that was gathered. */
+  get lastRecord(): number {
+    return this.#nextRecord - 1;
+  }
+
   /** Number of the last commit that was gathered. */
   get lastCommit(): number {
     return this.#nextCommit - 1;

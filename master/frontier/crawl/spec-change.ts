@@ -15,6 +15,7 @@ import {
   trapRules,
 } from '../../../shared/crawl.ts';
 import { CommandError } from '../../../shared/errors.ts';
+import { isOutside, isSameTarget, namedOutputs, outputText } from '../../../shared/outputs.ts';
 import type { ChangedField, SkipReason } from '../../../shared/protocol.ts';
 import type { SpecMark } from '../../store/records.ts';
 
@@ -61,10 +62,16 @@ export function wholeSpec(base: CrawlSpec, part: PartialSpec): CrawlSpec {
     fetch: inner('fetch'),
     traps: inner('traps'),
   });
-  if (parsed.success) return parsed.data;
+  if (parsed.success) return withNames(parsed.data, base);
   const issue = parsed.error.issues[0];
   const text = `spec: ${issue?.path.join('.')} ${issue?.message}`;
   throw new CommandError('E_BAD_REQUEST', text.slice(0, faultCharsMax));
+}
+
+/** Each output gets its name, which it keeps. */
+function withNames(spec: CrawlSpec, { outputs: before = [] }: CrawlSpec): CrawlSpec {
+  const { outputs } = spec;
+  return outputs === undefined ? spec : { ...spec, outputs: namedOutputs(outputs, before) };
 }
 
 /** Returns what another start is compared with. */
@@ -91,6 +98,7 @@ export function changeOf(kept: CrawlSpec, part: PartialSpec, isNew = false): Spe
   const { base, given } = withoutNulls(before, part);
   const spec = wholeSpec(base, given);
   const changed = changedFields(before, spec);
+  refuseOtherFiles(before.outputs, spec.outputs);
   for (const { field } of isNew ? [] : changed) {
     if (!isFixedField(field)) continue;
     const [flag, why] = fixed[field];
@@ -100,6 +108,33 @@ export function changeOf(kept: CrawlSpec, part: PartialSpec, isNew = false): Spe
     );
   }
   return { spec, changed, wider: widened(before, spec), isNarrower: isNarrower(before, spec) };
+}
+
+/** A file that is begun keeps its form. @throws CommandError E_BAD_REQUEST */
+function refuseOtherFiles(before: CrawlSpec['outputs'], after: CrawlSpec['outputs']): void {
+  for (const output of after ?? []) {
+    const old = before?.find(({ name }) => name === output.name);
+    if (old === undefined || !isSameTarget(old, output) || isDeepStrictEqual(old, output)) continue;
+    if (output.kind !== 'csv' && output.kind !== 'jsonl') continue;
+    throw new CommandError(
+      'E_BAD_REQUEST',
+      `the output ${outputText(output)} has begun with other options; name another file`,
+    );
+  }
+}
+
+/** Outputs outside the folder of their crawl can be given where the master is started alone.
+ *  @throws CommandError E_BAD_REQUEST */
+export function refuseOutsideFiles(part: PartialSpec, kept?: CrawlSpec): void {
+  const parsed = crawlSpecSchema.shape.outputs.safeParse(part?.['outputs'] ?? undefined);
+  for (const output of parsed.data ?? []) {
+    if (!isOutside(output) || kept?.outputs?.some((one) => isSameTarget(one, output))) continue;
+    throw new CommandError(
+      'E_BAD_REQUEST',
+      `the output ${output.kind}:${output.target} is outside the folder of the crawl: name a file ` +
+        'in it, or give the output on the command line of the master itself',
+    );
+  }
 }
 
 /** Takes the fields that are null out of both. */
@@ -140,6 +175,8 @@ function fieldsOf({ fetch, ...spec }: CrawlSpec): Map<string, unknown> {
 function shown(field: string, value: unknown): unknown {
   if (!Array.isArray(value)) return value;
   switch (field) {
+    case 'outputs':
+      return value.map(outputText);
     case 'fetch.headers':
       return value.map(([name]: readonly string[]) => name);
     case 'fetch.cookies':

@@ -8,6 +8,7 @@ import { backup } from './backup.ts';
 import { list } from './crawl-pages.ts';
 import * as crawls from './crawls.ts';
 import * as queues from './queues.ts';
+import { sinks } from './sinks.ts';
 import * as slaves from './slaves.ts';
 import * as tasks from './tasks.ts';
 
@@ -40,6 +41,7 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'crawl.rename': crawls.rename,
   'crawl.rotate': crawls.rotate,
   'crawl.set': crawls.set,
+  'crawl.sinks': sinks,
   'crawl.buried': crawls.buried,
   'crawl.failed': crawls.failed,
   'crawl.replay': crawls.replay,

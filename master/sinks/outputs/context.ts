@@ -1,0 +1,57 @@
+/** What outputs share: where they are, the secrets of their targets, drivers, words of errors. */
+import { join } from 'node:path';
+import { ConfigError, messageOf } from '../../../shared/errors.ts';
+import { type NamedOutput, variable } from '../../../shared/outputs.ts';
+import { HeldError, UnavailableError } from '../sink.ts';
+
+export type OutputContext = {
+  /** `<out>`: a folder for each crawl. */
+  readonly folder: string;
+  /** Variables that the secrets of targets are read from. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+};
+
+/** The path of a file output: a name lies in the folder of the crawl. */
+export function pathOf({ folder }: OutputContext, crawl: string, { target }: NamedOutput): string {
+  return target.startsWith('/') ? target : join(folder, crawl, target);
+}
+
+/** The URL of a database, with the values of its variables.
+ *  @throws HeldError a variable is not set */
+export function urlOf({ env }: OutputContext, { target }: NamedOutput): string {
+  const isWhole = /^\$\w+$/.test(target);
+  return target.replace(variable, (_, name: string) => {
+    const value = env[name];
+    if (value === undefined || value === '') {
+      throw new HeldError(
+        `the variable ${name} is not set where the master runs; set it and start the master again`,
+      );
+    }
+    return isWhole ? value : encodeURIComponent(value);
+  });
+}
+
+/** Loads a driver that stands beside master.js, or above it.
+ *  @throws HeldError it is not installed */
+export async function driver<T>(name: string, version: string, load: () => Promise<T>): Promise<T> {
+  try {
+    return await load();
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND') throw error;
+    throw new HeldError(
+      `its driver is not installed; run npm install ${name}@${version} in the folder of master.js, ` +
+        'then start the master again',
+      error,
+    );
+  }
+}
+
+/** The same error with the name of the output in front, and without what is secret. */
+export function named(name: string, error: unknown): unknown {
+  if (!(error instanceof ConfigError)) return error;
+  const message = `${name}: ${messageOf(error)}`;
+  if (error instanceof HeldError) return new HeldError(message, error);
+  if (error instanceof UnavailableError) return new UnavailableError(message, error);
+  return new ConfigError(message, error.cause);
+}

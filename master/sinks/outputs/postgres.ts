@@ -1,0 +1,269 @@
+/**
+ * The output of a crawl to PostgreSQL. The rows of a write go as one text of JSON, which the server
+ * takes apart by the types of the table's own columns.
+ */
+import type { Sql } from 'postgres';
+import { messageOf } from '../../../shared/errors.ts';
+import type { NamedOutput } from '../../../shared/outputs.ts';
+import { HeldError, type SinkKind, UnavailableError } from '../sink.ts';
+import { driver, type OutputContext, urlOf } from './context.ts';
+import { type Column, type ColumnType, type Row, wellFormed } from './rows.ts';
+import {
+  type CursorName,
+  conflictText,
+  lastOfEach,
+  movedCursor,
+  ownColumns,
+  quoted,
+  type SqlSession,
+  type SqlWrite,
+  sqlKind,
+} from './sql.ts';
+
+const connectS = 5;
+/** For one write, a wait for a lock included. */
+const writeMs = 30_000;
+
+const typeNames: Readonly<Record<ColumnType, string>> = {
+  text: 'text',
+  integer: 'bigint',
+  real: 'double precision',
+  boolean: 'boolean',
+  json: 'jsonb',
+  time: 'timestamp with time zone',
+};
+/** What the server calls types that can hold ours, without their length. */
+const kinds: readonly (readonly [ColumnType, RegExp])[] = [
+  ['text', /^(?:text|character|varchar|citext)/],
+  ['integer', /^(?:bigint|integer|smallint)$/],
+  ['real', /^(?:double precision|real|numeric)/],
+  ['boolean', /^boolean$/],
+  ['json', /^jsonb?$/],
+  ['time', /^(?:timestamp|date)/],
+];
+
+export function postgresKind(output: NamedOutput, context: OutputContext): SinkKind {
+  return sqlKind(output, context, () => ({ connect: () => PostgresSession.open(output, context) }));
+}
+
+class PostgresSession implements SqlSession {
+  readonly #sql: Sql;
+  /** Types of the columns that were looked at, as the server names them, by table. */
+  readonly #types = new Map<string, Map<string, string>>();
+
+  private constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  /** @throws HeldError its URL, or its driver · UnavailableError it cannot be connected to */
+  static async open(output: NamedOutput, context: OutputContext): Promise<PostgresSession> {
+    const url = urlOf(context, output);
+    const module = await driver('postgres', '3.4.9', () => import('postgres'));
+    let sql: Sql;
+    try {
+      sql = module.default(url, {
+        max: 1,
+        connect_timeout: connectS,
+        idle_timeout: 0,
+        max_lifetime: null,
+        // A pooler may give each transaction another session.
+        prepare: false,
+        fetch_types: false,
+        onnotice: () => {},
+        connection: { application_name: 'orbweaver' },
+      });
+    } catch (error) {
+      // Its message could repeat the URL.
+      throw new HeldError('its URL is not one of PostgreSQL: postgres://user@host/database', error);
+    }
+    const session = new PostgresSession(sql);
+    try {
+      await session.#do(
+        'CREATE TABLE IF NOT EXISTS orbweaver_cursors ' +
+          '(crawl text, sink text, seq bigint NOT NULL, PRIMARY KEY (crawl, sink))',
+      );
+      return session;
+    } catch (error) {
+      // Two masters may make it at once.
+      if (!/pg_type_typname_nsp_index|already exists/.test(messageOf(error))) {
+        await session.close();
+        throw error;
+      }
+      return session;
+    }
+  }
+
+  async cursor({ crawl, sink }: CursorName): Promise<number | undefined> {
+    const [row] = await this.#do(
+      'SELECT seq::text AS seq FROM orbweaver_cursors WHERE crawl = $1 AND sink = $2',
+      [crawl, sink],
+    );
+    return row === undefined ? undefined : Number(row['seq']);
+  }
+
+  async setCursor({ crawl, sink }: CursorName, seq: number): Promise<void> {
+    await this.#do(
+      'INSERT INTO orbweaver_cursors VALUES ($1, $2, $3::text::bigint) ' +
+        'ON CONFLICT (crawl, sink) DO UPDATE SET seq = excluded.seq',
+      [crawl, sink, String(seq)],
+    );
+  }
+
+  async columns(table: string) {
+    const rows = await this.#do(
+      'SELECT attname::text AS name, format_type(atttypid, atttypmod)::text AS type ' +
+        'FROM pg_attribute WHERE attrelid = to_regclass($1::text) AND attnum > 0 ' +
+        'AND NOT attisdropped',
+      [quotedTable(table)],
+    );
+    const types = new Map(rows.map(({ name, type }) => [String(name), String(type)] as const));
+    this.#types.set(table, types);
+    if (types.size === 0) return undefined;
+    return new Map([...types].map(([name, type]) => [name, kindOf(type)] as const));
+  }
+
+  async createTable(table: string, columns: readonly Column[]): Promise<void> {
+    const all = [...ownColumns, ...columns];
+    const text = all.map(({ name, type }) => `${quoted(name)} ${typeNames[type]}`).join(', ');
+    await this.#do(`CREATE TABLE IF NOT EXISTS ${quotedTable(table)} (${text})`);
+    this.#types.set(table, new Map(all.map(({ name, type }) => [name, typeNames[type]])));
+  }
+
+  async addColumn(table: string, { name, type }: Column): Promise<void> {
+    await this.#do(
+      `ALTER TABLE ${quotedTable(table)} ADD COLUMN IF NOT EXISTS ${quoted(name)} ${typeNames[type]}`,
+    );
+    this.#types.get(table)?.set(name, typeNames[type]);
+  }
+
+  alterText(table: string, { name, type }: Column): string {
+    const as = typeNames[type];
+    const at = quoted(name);
+    return `ALTER TABLE ${quotedTable(table)} ALTER COLUMN ${at} TYPE ${as} USING ${at}::${as}`;
+  }
+
+  async index(table: string, key: readonly string[]): Promise<void> {
+    const name = `${table.split('.').at(-1)}_${key.join('_')}_key`.slice(0, 63);
+    await this.#do(
+      `CREATE UNIQUE INDEX IF NOT EXISTS ${quoted(name)} ON ${quotedTable(table)} ` +
+        `(${key.map(quoted).join(', ')})`,
+    );
+  }
+
+  async write(write: SqlWrite): Promise<void> {
+    const { table, columns, rows, key, onConflict, cursor } = write;
+    const types = this.#types.get(table);
+    const names = columns.map(({ name }) => name);
+    const all = [...ownColumns.map(({ name }) => name), ...names];
+    const fields = ['_crawl', '_seq', ...names].map(
+      (name) => `${quoted(name)} ${types?.get(name) ?? 'text'}`,
+    );
+    const list = all.map(quoted).join(', ');
+    const isCounted = key !== undefined && onConflict === 'insert';
+    const text =
+      `INSERT INTO ${quotedTable(table)} (${list}) SELECT ${list} ` +
+      `FROM json_to_recordset($1::text::json) AS x(${fields.join(', ')})` +
+      conflictText(quotedTable(table), names, key, onConflict) +
+      (isCounted ? ' RETURNING "_seq"::text AS seq' : '');
+    const chosen = key !== undefined && onConflict === 'update' ? lastOfEach(rows, key) : rows;
+    await this.#timed(
+      this.#sql.begin(async (tx) => {
+        await tx.unsafe(`SET LOCAL lock_timeout = ${writeMs - 5_000}`);
+        if (chosen.length > 0) {
+          const done = await tx.unsafe(text, [jsonOf(chosen, cursor.crawl)]);
+          const isIn = new Set(isCounted ? done.map((row) => String(row['seq'])) : []);
+          await write.rejected(isCounted ? rows.filter(({ seq }) => !isIn.has(String(seq))) : []);
+        } else {
+          await write.rejected([]);
+        }
+        await moveCursor((query, values) => tx.unsafe(query, values), cursor);
+      }),
+    );
+  }
+
+  async check(): Promise<void> {
+    await this.#do('SELECT 1');
+  }
+
+  async close(): Promise<void> {
+    await this.#sql.end({ timeout: 1 }).catch(() => {});
+  }
+
+  async #do(query: string, values: string[] = []): Promise<Record<string, unknown>[]> {
+    return [...(await this.#timed(this.#sql.unsafe(query, values)))];
+  }
+
+  /** A server that says nothing more holds nobody up. */
+  async #timed<T>(work: PromiseLike<T>): Promise<T> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        reject(new UnavailableError(`the server has not answered for ${writeMs / 1000} s`));
+        void this.#sql.end({ timeout: 0 }).catch(() => {});
+      }, writeMs);
+    });
+    try {
+      return await Promise.race([work, late]);
+    } catch (error) {
+      throw faultOf(error);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+async function moveCursor(
+  run: (query: string, values: string[]) => Promise<{ readonly count: number }>,
+  { crawl, sink, from, to }: SqlWrite['cursor'],
+): Promise<void> {
+  const { count } =
+    from === undefined
+      ? await run(
+          'INSERT INTO orbweaver_cursors VALUES ($1, $2, $3::text::bigint) ON CONFLICT DO NOTHING',
+          [crawl, sink, String(to)],
+        )
+      : await run(
+          'UPDATE orbweaver_cursors SET seq = $1::text::bigint ' +
+            'WHERE crawl = $2 AND sink = $3 AND seq = $4::text::bigint',
+          [String(to), crawl, sink, String(from)],
+        );
+  if (count !== 1) throw movedCursor(from);
+}
+
+function jsonOf(rows: readonly Row[], crawl: string): string {
+  return `[${rows
+    .map(({ seq, values }) =>
+      JSON.stringify({ _crawl: crawl, _seq: seq, ...values }, (_, value) =>
+        typeof value === 'string' ? wellFormed(value) : value,
+      ),
+    )
+    .join(',')}]`;
+}
+
+function kindOf(type: string): ColumnType | 'other' {
+  return kinds.find(([, pattern]) => pattern.test(type))?.[0] ?? 'other';
+}
+
+function quotedTable(table: string): string {
+  return table.split('.').map(quoted).join('.');
+}
+
+/** SQLSTATEs that pass: connection, resources, operator, locks, roll-back, and a log-in that an
+ *  operator can put right. Source: PostgreSQL, appendix A. */
+const passing = /^(?:08|28|40|53|55|57|58)...$/;
+
+function faultOf(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  if (error instanceof HeldError || error instanceof UnavailableError) return error;
+  const code = 'code' in error ? String(error.code) : '';
+  // The driver's own codes are words: CONNECTION_CLOSED, ECONNREFUSED, CONNECT_TIMEOUT.
+  const isState = /^[0-9A-Z]{5}$/.test(code);
+  // A fault of our own, or of the file system.
+  if (!isState && !/^(?:E[A-Z]+|CONN\w+)$/.test(code)) return error;
+  const text = messageOf(error) || code;
+  if (!isState || passing.test(code)) {
+    return /^(?:ENOSPC|EDQUOT|EROFS|EIO)$/.test(code) ? error : new UnavailableError(text, error);
+  }
+  const how = code === '3D000' ? 'create it' : 'put that right';
+  return new HeldError(`${text}; ${how}, then resume the crawl`, error);
+}

@@ -1,0 +1,80 @@
+/**
+ * Rows that a database did not take, because their key is there already: one line each in
+ * `rejected-<output>.jsonl`, in the folder of the crawl. They are appended and synced before the
+ * transaction of the other rows is committed. So a database that is ahead of the master's record
+ * means that the lines behind the record count; otherwise they are cut, and written again.
+ */
+import { rm, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { visibleJson } from '../../../shared/visible.ts';
+import { makeFolder } from '../../machine/make-folder.ts';
+import { type FileMark, OutFile } from '../out-file.ts';
+import { syncFolder } from '../result-folder.ts';
+import type { Row } from './rows.ts';
+
+export type RejectsMark = FileMark;
+const empty: FileMark = { length: 0, lines: 0, end: 0 };
+
+export class Rejects {
+  readonly #path: string;
+  #file: OutFile | undefined;
+  #isChanged = false;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** `isAhead`: what stands behind the mark counts. @throws HeldError */
+  async open(mark: RejectsMark = empty, isAhead = false): Promise<void> {
+    const bytes = (await stat(this.#path).catch(() => undefined))?.size ?? 0;
+    const known =
+      isAhead && bytes > mark.length ? { length: bytes, lines: undefined, end: undefined } : mark;
+    this.#file = await OutFile.find(this.#path, known);
+    await this.#file?.cut();
+    this.#isChanged = known !== mark;
+  }
+
+  /** @throws HeldError somebody did something to the file · Error of the file system */
+  async append(lines: readonly { readonly row: Row; readonly reason: string }[]): Promise<void> {
+    if (lines.length === 0) return;
+    if (this.#file === undefined) {
+      makeFolder(dirname(this.#path));
+      this.#file = await OutFile.make(this.#path);
+      await syncFolder(dirname(this.#path));
+    }
+    const text = lines.map(({ row: { seq, values }, reason }) =>
+      visibleJson(JSON.stringify({ reason, seq, ...values })),
+    );
+    await this.#file.check();
+    await this.#file.append(Buffer.from(`${text.join('\n')}\n`));
+    this.#isChanged = true;
+  }
+
+  /** What was appended does not count. */
+  async undo(): Promise<void> {
+    if (this.#isChanged) await this.#file?.cut();
+    this.#isChanged = false;
+  }
+
+  /** What was appended counts. Returns the mark, if there is a file. */
+  accept(): RejectsMark | undefined {
+    if (this.#isChanged) this.#file?.accept();
+    this.#isChanged = false;
+    return this.#file?.mark;
+  }
+
+  async close(): Promise<void> {
+    await this.#file?.close();
+    this.#file = undefined;
+  }
+
+  /** Deletes the file if it is as it was left. */
+  static async remove(path: string, mark: RejectsMark | undefined): Promise<boolean> {
+    if (mark === undefined) return false;
+    const file = await OutFile.find(path, mark).catch(() => undefined);
+    await file?.close();
+    if (file === undefined) return false;
+    await rm(path, { force: true });
+    return true;
+  }
+}

@@ -1,0 +1,215 @@
+/**
+ * The output of a crawl to a file of text, CSV or JSONL: exact by its length, as result files are.
+ *
+ * With `rotate` it writes numbered files, `books-00001.csv` and so on. None is renamed: when one is
+ * long enough the next write begins the next one, whose number is a part of the mark. What a crash
+ * left there is cut. With `compress` each write is a member of gzip of its own.
+ */
+import { rm, stat } from 'node:fs/promises';
+import { basename, dirname, extname } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { ConfigError } from '../../../shared/errors.ts';
+import type { NamedOutput, OutputRecords } from '../../../shared/outputs.ts';
+import { visibleJson } from '../../../shared/visible.ts';
+import { makeFolder } from '../../machine/make-folder.ts';
+import type { Section } from '../../store/result-rows.ts';
+import { type FileMark, OutFile, unusable } from '../out-file.ts';
+import { moveAside, syncFolder } from '../result-folder.ts';
+import { type BegunFile, type Deleted, HeldError, type Sink, type SinkKind } from '../sink.ts';
+import { type OutputContext, pathOf } from './context.ts';
+import { csvLine } from './csv.ts';
+import { columnsOf, type Row, rowsOf } from './rows.ts';
+
+/** The mark: of the file that is being written, and its number. */
+type TextMark = FileMark & { readonly part: number };
+const nothing: TextMark = { length: 0, lines: 0, end: 0, part: 1 };
+
+export function textFileKind(output: NamedOutput, context: OutputContext): SinkKind {
+  const { name, rotate } = output;
+  const markOf = (mark: unknown) => (mark as TextMark | undefined) ?? nothing;
+  const pathFor = (crawl: string, part: number) => {
+    const path = pathOf(context, crawl, output);
+    const zipped = output.compress && extname(path) !== '.gz' ? `${path}.gz` : path;
+    return rotate === undefined ? zipped : numbered(zipped, part);
+  };
+  return {
+    name,
+    async prepare(crawl) {
+      const path = pathFor(crawl, 1);
+      const found = await stat(path).catch(() => undefined);
+      if (found !== undefined && (!found.isFile() || found.size > 0)) {
+        throw new ConfigError(
+          `${path} is there already, and is not of this crawl; move it away, or name another file`,
+        );
+      }
+      // Now is the time to hear that it cannot be made.
+      if (found === undefined) await (await made(path)).close();
+    },
+    async open({ name: crawl }, mark) {
+      return await TextSink.open((part) => pathFor(crawl, part), markOf(mark), output);
+    },
+    async beginAnew({ name: crawl }, mark) {
+      const { length: bytes, lines, part } = markOf(mark);
+      const path = pathFor(crawl, part);
+      try {
+        await (await OutFile.find(path, markOf(mark), !output.compress))?.close();
+        return { mark, begun: [] };
+      } catch (error) {
+        if (!(error instanceof HeldError)) throw error;
+        const movedTo = await moveAside(path);
+        const begun: BegunFile[] = [{ file: basename(path), bytes, lines, movedTo }];
+        return { mark: { ...nothing, part }, begun };
+      }
+    },
+    isTaken: () => Promise.resolve(false),
+    rename: () => Promise.resolve(),
+    remove: ({ name: crawl }, mark) => remove((part) => pathFor(crawl, part), markOf(mark), output),
+  };
+}
+
+class TextSink implements Sink {
+  readonly #pathFor: (part: number) => string;
+  readonly #output: NamedOutput;
+  readonly #records: OutputRecords;
+  #file: OutFile;
+  #part: number;
+  readonly cutBytes: number;
+
+  private constructor(
+    pathFor: (part: number) => string,
+    output: NamedOutput,
+    { file, part, cutBytes }: { file: OutFile; part: number; cutBytes: number },
+  ) {
+    this.#pathFor = pathFor;
+    this.#output = output;
+    this.#records = output.records ?? 'pages';
+    this.#file = file;
+    this.#part = part;
+    this.cutBytes = cutBytes;
+  }
+
+  /** @throws HeldError the file is not what was written to · ConfigError the disk fails */
+  static async open(
+    pathFor: (part: number) => string,
+    mark: TextMark,
+    output: NamedOutput,
+  ): Promise<TextSink> {
+    const { part } = mark;
+    const path = pathFor(part);
+    const file = (await OutFile.find(path, mark, !output.compress)) ?? (await made(path));
+    try {
+      const cutBytes = await file.cut();
+      return new TextSink(pathFor, output, { file, part, cutBytes });
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+  }
+
+  /** @throws HeldError somebody did something to the file · Error of the file system */
+  async write(records: readonly Section[]): Promise<TextMark> {
+    const rows = rowsOf(this.#records, records);
+    await this.check();
+    if (rows.length === 0) return this.#mark;
+    await this.#file.checkEnd();
+    await this.#next();
+    await this.#file.append(this.#bytesOf(rows));
+    await this.check();
+    this.#file.accept();
+    return this.#mark;
+  }
+
+  async check(): Promise<void> {
+    await this.#file.check();
+  }
+
+  async close(): Promise<void> {
+    await this.#file.close();
+  }
+
+  get #mark(): TextMark {
+    return { ...this.#file.mark, part: this.#part };
+  }
+
+  /** Begins the next file if this one is long enough. Its number is on record with the write. */
+  async #next(): Promise<void> {
+    const { rotate, compress } = this.#output;
+    if (rotate === undefined || this.#file.mark.length < rotate) return;
+    const path = this.#pathFor(this.#part + 1);
+    const empty = { length: 0, lines: 0, end: 0 };
+    // What a crash left there is of the write that is done again now.
+    const file = (await OutFile.find(path, empty, !compress)) ?? (await made(path));
+    await file.cut();
+    await this.#file.close();
+    this.#file = file;
+    this.#part++;
+  }
+
+  #bytesOf(rows: readonly Row[]): Buffer {
+    const { kind, compress, delimiter = ',', formulas } = this.#output;
+    let text = '';
+    if (kind === 'csv') {
+      const names = columnsOf(this.#records).map(({ name }) => name);
+      const how = { delimiter, isEscaped: formulas === 'escape' };
+      if (this.#file.mark.length === 0) text = csvLine(names, how);
+      for (const { values } of rows)
+        text += csvLine(
+          names.map((name) => values[name]),
+          how,
+        );
+    } else {
+      for (const { values } of rows) text += `${visibleJson(JSON.stringify(values))}\n`;
+    }
+    const bytes = Buffer.from(text);
+    return compress === undefined ? bytes : gzipSync(bytes);
+  }
+}
+
+/** @throws HeldError, ConfigError it cannot be made */
+async function made(path: string): Promise<OutFile> {
+  try {
+    makeFolder(dirname(path));
+  } catch (error) {
+    throw unusable(dirname(path), error, 'cannot make the folder');
+  }
+  const file = await OutFile.make(path);
+  await syncFolder(dirname(path));
+  return file;
+}
+
+/** `books-00001.csv`, also `books-00001.csv.gz`. */
+function numbered(path: string, part: number): string {
+  const zip = extname(path) === '.gz' ? '.gz' : '';
+  const stem = path.slice(0, path.length - zip.length);
+  const end = extname(stem);
+  const number = String(part).padStart(5, '0');
+  return `${stem.slice(0, stem.length - end.length)}-${number}${end}${zip}`;
+}
+
+/** Deletes the files that were written. Files before the last have no mark: their names are its. */
+async function remove(
+  pathFor: (part: number) => string,
+  mark: TextMark,
+  output: NamedOutput,
+): Promise<Deleted> {
+  const deleted: string[] = [];
+  const kept: string[] = [];
+  for (let part = 1; part <= mark.part; part++) {
+    const path = pathFor(part);
+    let isOurs = true;
+    if (part === mark.part) {
+      const found = await OutFile.find(path, mark, !output.compress).catch(() => undefined);
+      isOurs = found !== undefined;
+      await found?.close();
+    }
+    if ((await stat(path).catch(() => undefined)) === undefined) continue;
+    const isGone =
+      isOurs &&
+      (await rm(path).then(
+        () => true,
+        () => false,
+      ));
+    (isGone ? deleted : kept).push(basename(path));
+  }
+  return { deleted, kept };
+}

@@ -1,0 +1,29 @@
+/** The verb that lists the sinks of a crawl, and gives one up.
+ *  Source: PROTOCOL.md [C-110]..[C-112]. */
+import { outputText } from '../../../shared/outputs.ts';
+import type { Replies } from '../../../shared/protocol.ts';
+import type { Requests } from '../../../shared/requests.ts';
+import type { Peer } from '../peer.ts';
+import type { CommandPorts } from '../services.ts';
+
+const reasonCharsMax = 512;
+
+export async function sinks(
+  { frontier }: CommandPorts,
+  _peer: Peer,
+  { crawl: name, drop }: Requests['crawl.sinks'],
+): Promise<Replies['crawl.sinks']> {
+  const states = await frontier.sinks(name, drop);
+  const { outputs = [] } = frontier.crawls.named(name).spec;
+  return {
+    sinks: states.map(({ isOutput, reason, ...state }) => {
+      const output = outputs.find((one) => one.name === state.name);
+      return {
+        ...state,
+        target: output === undefined ? 'the result files' : outputText(output),
+        output: isOutput,
+        ...(reason !== undefined && { reason: reason.slice(0, reasonCharsMax) }),
+      };
+    }),
+  };
+}

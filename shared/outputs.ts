@@ -1,0 +1,275 @@
+/**
+ * Outputs of a crawl beside its result files: what each is, as its spec keeps it, and as people
+ * write it (`csv:books.csv`, `postgres://host/db#table=books`). A secret is never a part of it: it
+ * stands as `$NAME`, and the master reads that variable of its environment when it connects.
+ * Source: docs/outputs.md.
+ */
+import * as z from 'zod';
+
+const outputKinds = ['jsonl', 'csv', 'sqlite', 'postgres'] as const;
+export type OutputKind = (typeof outputKinds)[number];
+
+/** Which records an output takes: `pages` those of kind page, `failed` those of kind failed and
+ *  blocked, `images` each image once, `all` every line of pages.jsonl. */
+const outputRecords = ['pages', 'images', 'failed', 'all'] as const;
+export type OutputRecords = (typeof outputRecords)[number];
+
+const outputsMax = 16;
+const fileKinds: readonly OutputKind[] = ['jsonl', 'csv', 'sqlite'];
+const textKinds: readonly OutputKind[] = ['jsonl', 'csv'];
+const sqlKinds: readonly OutputKind[] = ['sqlite', 'postgres'];
+const schemes: Readonly<Record<string, OutputKind>> = {
+  postgres: 'postgres',
+  postgresql: 'postgres',
+};
+/** What the output of each kind is called in messages and examples. */
+const examples: Readonly<Record<OutputKind, string>> = {
+  jsonl: 'jsonl:pages.jsonl',
+  csv: 'csv:pages.csv',
+  sqlite: 'sqlite:pages.db',
+  postgres: 'postgres://user:$PGPASSWORD@host/database',
+};
+
+const identifier = /^[A-Za-z_][A-Za-z0-9_]{0,62}$/;
+const column = z.string().regex(/^[^\p{Cc}"`]{1,63}$/u, { error: 'is not the name of a field' });
+
+const plainSchema = z.strictObject({
+  kind: z.enum(outputKinds),
+  /** A file, or the URL of a database; `$NAME` in it is a variable of the master. */
+  target: z.string().min(1).max(2048),
+  /** Of its cursor, and in messages; absent only before the crawl has it. */
+  name: z
+    .string()
+    .regex(/^[a-z][a-z0-9-]{0,31}$/, {
+      error: 'must be a name of lower-case letters, digits and dashes',
+    })
+    .refine((name) => name !== 'files', { error: 'must not be files: the result files have it' })
+    .optional(),
+  records: z.enum(outputRecords).optional(),
+  /** One character. */
+  delimiter: z
+    .string()
+    .regex(/^[^"\r\n]$/u, { error: 'must be one character, such as ; or tab' })
+    .optional(),
+  /** `escape`: a text that a spreadsheet would calculate gets a ' in front. */
+  formulas: z.enum(['keep', 'escape']).optional(),
+  /** Bytes after which a file is closed and the next one begun. */
+  rotate: z.int().min(1024).max(Number.MAX_SAFE_INTEGER).optional(),
+  compress: z.enum(['gzip']).optional(),
+  table: z
+    .string()
+    .refine((name) => name.split('.').length <= 2 && name.split('.').every(isIdentifier), {
+      error: 'must be the name of a table: letters, digits and underscores',
+    })
+    .optional(),
+  /** Fields that name a row. */
+  key: z.array(column).min(1).max(8).optional(),
+  /** What becomes of a second row with the same key. */
+  onConflict: z.enum(['insert', 'skip', 'update']).optional(),
+});
+export type Output = z.infer<typeof plainSchema>;
+/** An output of a crawl. */
+export type NamedOutput = Output & { readonly name: string };
+
+const outputSchema = plainSchema.superRefine((output, context) => {
+  const fault = faultOf(output);
+  if (fault !== undefined) context.addIssue({ code: 'custom', message: fault });
+});
+
+export const outputsSchema = z
+  .array(outputSchema)
+  .max(outputsMax)
+  .superRefine((outputs, context) => {
+    const names = outputs.flatMap(({ name }) => name ?? []);
+    if (new Set(names).size < names.length) {
+      context.addIssue({ code: 'custom', message: 'must have names that differ' });
+    }
+    const files = outputs.filter(({ kind }) => textKinds.includes(kind));
+    if (new Set(files.map(({ target }) => target)).size < files.length) {
+      context.addIssue({ code: 'custom', message: 'must not name the same file twice' });
+    }
+  });
+
+function isIdentifier(name: string): boolean {
+  return identifier.test(name);
+}
+
+function isFileKind(kind: OutputKind): boolean {
+  return fileKinds.includes(kind);
+}
+
+/** Does the file of this output lie outside the folder of its crawl? */
+export function isOutside({ kind, target }: Output): boolean {
+  return isFileKind(kind) && target.startsWith('/');
+}
+
+/** What is wrong with an output, beginning with a verb. */
+function faultOf(output: Output): string | undefined {
+  const { kind, target, key, onConflict } = output;
+  const only = (field: keyof Output, kinds: readonly OutputKind[]) =>
+    output[field] !== undefined && !kinds.includes(kind)
+      ? `must not have ${field === 'onConflict' ? 'on-conflict' : field}: a ${kind} output has none`
+      : undefined;
+  const misplaced =
+    only('delimiter', ['csv']) ??
+    only('formulas', ['csv']) ??
+    only('rotate', textKinds) ??
+    only('compress', textKinds) ??
+    only('table', sqlKinds) ??
+    only('key', sqlKinds) ??
+    only('onConflict', sqlKinds);
+  if (misplaced !== undefined) return misplaced;
+  if (onConflict !== undefined && key === undefined) {
+    return 'must have key, the fields that name a row, if it has on-conflict';
+  }
+  return isFileKind(kind) ? faultOfFile(target) : faultOfUrl(kind, target);
+}
+
+const ownFiles = /^(?:pages|skipped|rejected|items|links)\b.*\.jsonl$|^img_src\b.*\.txt$/;
+
+function faultOfFile(target: string): string | undefined {
+  const parts = target.replace(/^\//, '').split('/');
+  const isPath = parts.every((part) => part !== '' && part !== '.' && part !== '..');
+  if (!isPath || /\p{Cc}/u.test(target)) {
+    return 'must name a file in the folder of the crawl, such as books.csv';
+  }
+  if (ownFiles.test(target)) return 'must not name one of the result files that each crawl has';
+  return undefined;
+}
+
+function faultOfUrl(kind: OutputKind, target: string): string | undefined {
+  const example = examples[kind];
+  for (const [, name = ''] of target.matchAll(variable)) {
+    if (/^ORB_/.test(name)) return 'must not name a variable of the master itself (ORB_…)';
+  }
+  if (/^\$\w+$/.test(target)) return undefined;
+  const known = Object.entries(schemes).flatMap(([scheme, of]) => (of === kind ? [scheme] : []));
+  const [, scheme = ''] = /^([a-z+]+):\/\//.exec(target) ?? [];
+  if (!known.includes(scheme)) return `must be a URL like ${example}, or a variable like $DB_URL`;
+  if (!URL.canParse(target.replace(variable, 'x'))) return `must be a URL like ${example}`;
+  const { password } = new URL(target.replace(variable, 'x'));
+  const [, given = ''] = /^[a-z+]+:\/\/[^/?#@]*?:([^/?#]*)@/.exec(target) ?? [];
+  if (password !== '' && !/^\$\w+$/.test(given)) {
+    return `must not hold a password, which would be stored: write the name of a variable of the master in its place, in single quotes ('${example}')`;
+  }
+  return undefined;
+}
+
+/** A variable of the master in a target. */
+export const variable = /\$([A-Za-z_]\w*)/g;
+
+/**
+ * Reads an output as people write it: `KIND:FILE`, a URL, or `KIND:$NAME`; behind `#` its options,
+ * `name=value` and joined by `&`. @throws Error what is wrong, beginning with a verb or a subject
+ */
+export function outputOf(text: string): Output {
+  const hash = text.indexOf('#');
+  const place = hash < 0 ? text : text.slice(0, hash);
+  const given: Record<string, unknown> = {};
+  for (const part of hash < 0 ? [] : text.slice(hash + 1).split('&')) {
+    const equals = part.indexOf('=');
+    if (equals < 1) throw new Error(`must have its options as name=value behind #: ${part}`);
+    given[part.slice(0, equals)] = decoded(part.slice(equals + 1));
+  }
+  const [, scheme = ''] = /^([a-z+]+):/.exec(place) ?? [];
+  const ofUrl = place.startsWith(`${scheme}://`) ? schemes[scheme] : undefined;
+  const kind = outputKinds.find((one) => one === scheme);
+  if (ofUrl !== undefined) return outputFrom({ ...given, [ofUrl]: place });
+  if (kind === undefined) {
+    throw new Error(
+      `must begin with one of ${outputKinds.join(', ')}: ${Object.values(examples).join(' ')}`,
+    );
+  }
+  return outputFrom({ ...given, [kind]: place.slice(kind.length + 1) });
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Makes an output of an entry of a crawl file: `{csv: books.csv, delimiter: ";"}`.
+ *  @throws Error what is wrong, beginning with a verb or a subject */
+export function outputFrom(entry: unknown): Output {
+  if (typeof entry === 'string') return outputOf(entry);
+  if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) {
+    throw new Error(`must be text like ${examples.csv}, or keys like {csv: pages.csv}`);
+  }
+  const { 'on-conflict': onConflict, delimiter, key, rotate, ...rest } = entry as Values;
+  const kinds = outputKinds.filter((one) => one in rest);
+  const [kind] = kinds;
+  if (kind === undefined || kinds.length > 1) {
+    throw new Error(`must have one of the keys ${outputKinds.join(', ')}`);
+  }
+  const { [kind]: target, ...options } = rest;
+  const value = {
+    ...options,
+    kind,
+    target:
+      kind === 'postgres' || typeof target !== 'string' ? target : target.replace(/^\.\//, ''),
+    ...(delimiter !== undefined && { delimiter: delimiter === 'tab' ? '\t' : delimiter }),
+    ...(key !== undefined && { key: typeof key === 'string' ? key.split(',') : key }),
+    ...(onConflict !== undefined && { onConflict }),
+    ...(rotate !== undefined && { rotate: bytesOf(rotate) }),
+  };
+  const parsed = outputSchema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  if (issue?.code === 'unrecognized_keys') {
+    const known = 'name records delimiter formulas rotate compress table key on-conflict';
+    throw new Error(`must not have ${issue.keys.join(', ')}; its options are ${known}`);
+  }
+  const [field] = issue?.path ?? [];
+  const where = field === undefined || field === 'target' ? '' : `has a ${String(field)} that `;
+  throw new Error(`${where}${issue?.message ?? 'is not valid'}`);
+}
+
+type Values = Record<string, unknown>;
+
+/** `100MB`, `1GB`, or a number of bytes. */
+function bytesOf(value: unknown): unknown {
+  const [, count, unit = ''] = /^(\d{1,12})\s*(kb|mb|gb|)$/i.exec(String(value)) ?? [];
+  const factor = { '': 1, kb: 1e3, mb: 1e6, gb: 1e9 }[unit.toLowerCase()] ?? 1;
+  return count === undefined ? value : Number(count) * factor;
+}
+
+/** Do both write the same records to the same place? */
+export function isSameTarget(a: Output, b: Output): boolean {
+  return (
+    a.kind === b.kind && a.target === b.target && a.table === b.table && a.records === b.records
+  );
+}
+
+/** Gives each output its name: its own, that of the same output before, or the next free one of its
+ *  kind (`csv`, `csv-2`). */
+export function namedOutputs(
+  outputs: readonly Output[],
+  before: readonly Output[] = [],
+): NamedOutput[] {
+  const taken = new Set(outputs.flatMap(({ name }) => name ?? []));
+  const kept = outputs.map((output) => {
+    const name = output.name ?? before.find((one) => isSameTarget(one, output))?.name;
+    if (name === undefined || (output.name === undefined && taken.has(name))) return undefined;
+    taken.add(name);
+    return name;
+  });
+  for (const { name } of before) if (name !== undefined) taken.add(name);
+  return outputs.map((output, i) => {
+    let name: string | undefined = kept[i];
+    for (let n = 1; name === undefined; n++) {
+      const next = n === 1 ? output.kind : `${output.kind}-${n}`;
+      if (taken.has(next)) continue;
+      taken.add(next);
+      name = next;
+    }
+    return { ...output, name };
+  });
+}
+
+/** `csv-2 (csv:books.csv)`; it has no secrets. */
+export function outputText({ name = '', kind, target }: Output): string {
+  return `${name} (${target.includes('://') ? target : `${kind}:${target}`})`;
+}

@@ -1,0 +1,205 @@
+/** `--output`: files and databases that a crawl fills, on real processes, killed in the middle. */
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { gunzipSync } from 'node:zlib';
+import Database from 'libsql';
+import type { Replies } from '../../shared/protocol.ts';
+import { Cluster } from '../support/cluster.ts';
+import { httpServer } from '../support/http-server.ts';
+
+const timeout = 120_000;
+
+/** A start page with links to numbered pages, each with an image and a title that is odd. */
+async function site(t: TestContext, pages: number, ms = 0): Promise<string> {
+  const port = await httpServer(t, (request, response) => {
+    const { url = '/' } = request;
+    const number = Number(url.slice(1));
+    const isPage = url === '/' || (number >= 0 && number < pages);
+    response.statusCode = isPage ? 200 : 404;
+    response.setHeader('content-type', 'text/html; charset=utf-8');
+    const links =
+      url === '/' ? Array.from({ length: pages }, (_, i) => `<a href="/${i}">x</a>`) : [];
+    const title = `=1+${number || 0}; "quoted", ü\u0000`;
+    const text = `<title>${title}</title><img src="/img/${number || 0}.png">${links.join('')}`;
+    setTimeout(() => response.end(url === '/robots.txt' ? '' : text), ms);
+  });
+  return `http://127.0.0.1:${port}/`;
+}
+
+async function run(cluster: Cluster, args: readonly string[]): Promise<string> {
+  const master = await cluster.master([...args, '--slaves', '1', '--exit-when-done']);
+  assert.equal((await master.exited).code, 0, master.output);
+  return master.output;
+}
+
+function rowsIn(path: string, query: string): Record<string, unknown>[] {
+  const db = new Database(path);
+  try {
+    return db.prepare(query).all() as Record<string, unknown>[];
+  } finally {
+    db.close();
+  }
+}
+
+test('outputs: CSV, JSONL and SQLite at once have each page once', { timeout }, async (t) => {
+  const url = await site(t, 30);
+  const cluster = new Cluster(t);
+  const outputs = ['csv:a.csv#delimiter=;&formulas=escape', 'jsonl:b.jsonl', 'sqlite:c.db'];
+  outputs.push('csv:images.csv#records=images', 'sqlite:c.db#records=images');
+  await run(cluster, [url, ...outputs.flatMap((output) => ['--output', output])]);
+  const folder = join(cluster.out, 'default');
+  const [head, ...lines] = readFileSync(join(folder, 'a.csv'), 'utf8').trimEnd().split('\n');
+  assert.match(head ?? '', /^url;finalUrl;status;/);
+  assert.equal(lines.length, 31);
+  assert.ok(
+    lines.some((line) => line.includes(`"'=1+7; ""quoted"", ü`)),
+    lines[3],
+  );
+  const json = readFileSync(join(folder, 'b.jsonl'), 'utf8').trimEnd().split('\n');
+  const pages = readFileSync(join(folder, 'pages.jsonl'), 'utf8').trimEnd().split('\n');
+  assert.deepEqual(json, pages);
+  const rows = rowsIn(join(folder, 'c.db'), 'SELECT url, status, title, images FROM pages');
+  assert.equal(new Set(rows.map((row) => row['url'])).size, 31);
+  assert.ok(rows.every(({ status }) => status === 200));
+  const images = readFileSync(join(folder, 'images.csv'), 'utf8').trimEnd().split('\n');
+  assert.deepEqual(images.slice(1), cluster.lines('img_src.txt'));
+  assert.equal(rowsIn(join(folder, 'c.db'), 'SELECT url FROM images').length, 30);
+  const cursors = rowsIn(join(folder, 'c.db'), 'SELECT * FROM orbweaver_cursors');
+  assert.deepEqual(cursors.map(({ sink }) => sink).sort(), ['sqlite', 'sqlite-2']);
+});
+
+test('outputs: parts of a size, compressed, have each line once over kills', {
+  timeout,
+}, async (t) => {
+  const url = await site(t, 200, 20);
+  const cluster = new Cluster(t);
+  const args = [
+    url,
+    '--output',
+    'jsonl:p.jsonl#rotate=1100&compress=gzip',
+    '--output',
+    'sqlite:p.db',
+  ];
+  for (let kills = 0; kills < 4; kills++) {
+    const master = await cluster.master([...args, '--slaves', '1', '--exit-when-done']);
+    await cluster.grown('pages.jsonl', kills * 30 + 5);
+    await master.kill('SIGKILL');
+  }
+  await run(cluster, args);
+  const folder = join(cluster.out, 'default');
+  const parts = readdirSync(folder)
+    .filter((name) => /^p-\d{5}\.jsonl\.gz$/.test(name))
+    .sort();
+  assert.ok(parts.length > 2, parts.join());
+  const lines = parts.flatMap((name) =>
+    gunzipSync(readFileSync(join(folder, name)))
+      .toString()
+      .trimEnd()
+      .split('\n'),
+  );
+  assert.deepEqual(lines, cluster.lines('pages.jsonl'));
+  const urls = rowsIn(join(folder, 'p.db'), 'SELECT url FROM pages ORDER BY _seq');
+  assert.deepEqual(
+    urls.map((row) => row['url']),
+    lines.map((line) => (JSON.parse(line) as { url: string }).url),
+  );
+});
+
+test('outputs: keys: insert, skip and update', { timeout }, async (t) => {
+  const url = await site(t, 9);
+  const cluster = new Cluster(t);
+  // All pages have the same status.
+  const to = (how: string) => `sqlite:k.db#table=t_${how}&key=status&on-conflict=${how}`;
+  await run(cluster, [
+    url,
+    ...['insert', 'skip', 'update'].flatMap((how) => ['--output', to(how)]),
+  ]);
+  const folder = join(cluster.out, 'default');
+  const pages = cluster.fetched();
+  const [first, last] = [pages[0]?.url, pages.at(-1)?.url];
+  const only = (how: string) => rowsIn(join(folder, 'k.db'), `SELECT url FROM t_${how}`);
+  assert.deepEqual(
+    [only('insert'), only('skip'), only('update')],
+    [[{ url: first }], [{ url: first }], [{ url: last }]],
+  );
+  const rejected = readFileSync(join(folder, 'rejected-sqlite.jsonl'), 'utf8')
+    .trimEnd()
+    .split('\n');
+  assert.equal(rejected.length, 9);
+  assert.match(rejected[0] ?? '', /^\{"reason":"its key is there already","seq":\d+,"url":/);
+  assert.ok(!existsSync(join(folder, 'rejected-sqlite-2.jsonl')));
+});
+
+test('outputs: one that is taken away holds its crawl alone; set and sinks --drop', {
+  timeout,
+}, async (t) => {
+  const url = await site(t, 300, 30);
+  const cluster = new Cluster(t);
+  await cluster.master([url, '--slaves', '1', '--per-host', '2', '--output', 'csv:a.csv']);
+  await cluster.grown('pages.jsonl', 3);
+  const added = await cluster.ask(
+    'set',
+    'default',
+    '--output',
+    'csv:a.csv',
+    '--output',
+    'csv:later.csv',
+  );
+  assert.match(added, /begins with the next record/);
+  const path = join(cluster.out, 'default/a.csv');
+  renameSync(path, `${path}.away`);
+  const status = async () => {
+    while (true) {
+      const now = await cluster.status();
+      if (now.state === 'held') return now;
+      await cluster.grown('pages.jsonl', cluster.lines('pages.jsonl').length - 1);
+    }
+  };
+  const held = await status();
+  assert.match(held.held ?? '', /^csv: .*a\.csv is gone, and \d+ bytes were written to it/);
+  const listed = JSON.parse(
+    await cluster.ask('sinks', 'default', '--json'),
+  ) as Replies['crawl.sinks'];
+  assert.deepEqual(
+    listed.sinks.map(({ name, state }) => `${name} ${state}`),
+    ['files writing', 'csv held', 'csv-2 writing'],
+  );
+  assert.match(await cluster.ask('sinks', 'default', '--drop', 'csv'), /output csv .* is given up/);
+  const after = await cluster.status();
+  assert.equal(after.state, 'running');
+  await cluster.grown('pages.jsonl', 250);
+  const later = readFileSync(join(cluster.out, 'default/later.csv'), 'utf8').split('\n');
+  assert.ok(later.length > 100 && later.length < cluster.lines('pages.jsonl').length);
+  await assert.rejects(cluster.ask('sinks', 'default', '--drop', 'files'), /has no output files/);
+});
+
+test('outputs: what is wrong is one line that says what to do', { timeout }, async (t) => {
+  const cluster = new Cluster(t);
+  const wrong = async (output: string, says: RegExp, env: NodeJS.ProcessEnv = {}) => {
+    const folders = ['--data', cluster.data, '--out', cluster.out, '--listen', '127.0.0.1:0'];
+    const args = ['master.js', 'http://127.0.0.1:1/', '--output', output, ...folders];
+    const program = cluster.run(args, { env: { ...process.env, ...env } });
+    const { code } = await program.exited;
+    assert.deepEqual([code, program.stdout], [2, ''], program.output);
+    assert.match(program.output, says);
+    assert.equal(program.output.trimEnd().split('\n').length, 1, program.output);
+  };
+  await wrong('xls:a.xls', /It must begin with one of jsonl, csv, sqlite, postgres/);
+  await wrong('csv:../a.csv', /must name a file in the folder of the crawl/);
+  await wrong('csv:pages.jsonl', /one of the result files/);
+  await wrong('csv:a.csv#delimiter=ab', /delimiter that must be one character/);
+  await wrong('csv:a.csv#colour=red', /must not have colour/);
+  await wrong('jsonl:a.jsonl#key=url', /must not have key: a jsonl output has none/);
+  await wrong('sqlite:a.db#on-conflict=skip', /must have key/);
+  await wrong('postgres://u:secret@h/db', /must not hold a password/);
+  await wrong('postgres:$ORB_AUTHKEY', /must not name a variable of the master/);
+  await wrong('postgres:$NO_SUCH', /postgres: the variable NO_SUCH is not set/);
+  await wrong('postgres://127.0.0.1:1/db', /postgres: .*ECONNREFUSED/);
+  await wrong('postgres:$DB', /^(?!.*s3cret).*postgres: /s, {
+    DB: 'postgres://u:s3cret@127.0.0.1:1/db',
+  });
+  writeFileSync(join(cluster.folder, 'x'), '');
+  rmSync(cluster.out, { recursive: true, force: true });
+});

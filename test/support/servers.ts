@@ -1,0 +1,143 @@
+/**
+ * Real database servers, each in a folder of its own, on a free port of loopback, as a user without
+ * rights where the tests run as root. They can be killed and started again.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { createConnection, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const startMs = 30_000;
+
+/** Runs a program as `nobody`, because a database refuses to run as root. */
+function asNobody(command: readonly string[]): readonly string[] {
+  if (process.getuid?.() !== 0) return command;
+  return ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', ...command];
+}
+
+function found(names: readonly string[]): string | undefined {
+  return names.find((name) => existsSync(name));
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}
+
+/** Resolves when something accepts connections there. */
+async function accepts(port: number, isAlive: () => boolean): Promise<void> {
+  const giveUpAt = performance.now() + startMs;
+  while (performance.now() < giveUpAt && isAlive()) {
+    const socket = createConnection(port, '127.0.0.1');
+    const isOpen = await Promise.race([
+      once(socket, 'connect').then(() => true),
+      once(socket, 'error').then(() => false),
+    ]).catch(() => false);
+    socket.destroy();
+    if (isOpen) return;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  throw new Error('the server does not start');
+}
+
+type Ways = {
+  /** The program and its arguments. */
+  readonly command: (folder: string, port: number) => readonly string[];
+  /** Makes its folder. */
+  readonly prepare?: (folder: string) => void;
+  /** Does it answer? A port that accepts is not enough where it recovers first. */
+  readonly isReady?: (port: number) => Promise<boolean>;
+};
+
+class Server {
+  readonly port: number;
+  readonly folder: string;
+  readonly #ways: Ways;
+  #child: ChildProcess | undefined;
+  #output = '';
+
+  private constructor(folder: string, port: number, ways: Ways) {
+    this.folder = folder;
+    this.port = port;
+    this.#ways = ways;
+  }
+
+  static async start(ways: Ways): Promise<Server> {
+    const folder = mkdtempSync(join(tmpdir(), 'orb-server-'));
+    chmodSync(folder, 0o777);
+    ways.prepare?.(folder);
+    const server = new Server(folder, await freePort(), ways);
+    process.once('exit', () => server.#child?.kill('SIGKILL'));
+    await server.start();
+    return server;
+  }
+
+  /** Again after a kill: until what the dead one left lets it. */
+  async start(): Promise<void> {
+    const giveUpAt = performance.now() + startMs;
+    while (true) {
+      const [program = '', ...args] = asNobody(this.#ways.command(this.folder, this.port));
+      const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], cwd: this.folder });
+      this.#child = child;
+      const hear = (text: Buffer) => {
+        this.#output = `${this.#output}${text}`.slice(-4_000);
+      };
+      child.stdout.on('data', hear);
+      child.stderr.on('data', hear);
+      const isAlive = () => child.exitCode === null && child.signalCode === null;
+      try {
+        await accepts(this.port, isAlive);
+        while (isAlive() && (await this.#ways.isReady?.(this.port)) === false) {
+          await new Promise((resolve) => setTimeout(resolve, 50));
+        }
+        if (isAlive()) return;
+      } catch (error) {
+        if (performance.now() > giveUpAt) throw new Error(`${error}: ${this.#output}`);
+      }
+      if (performance.now() > giveUpAt) throw new Error(`it does not start: ${this.#output}`);
+      await this.kill();
+    }
+  }
+
+  async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    const child = this.#child;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    const gone = once(child, 'exit');
+    child.kill(signal);
+    await gone;
+  }
+
+  async close(): Promise<void> {
+    await this.kill();
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+/** A PostgreSQL server whose user `postgres` needs no password; undefined: it is not installed. */
+export async function startPostgres(): Promise<Server | undefined> {
+  const bin = found([
+    ...['/usr/local/bin', '/usr/lib/postgresql/17/bin', '/usr/lib/postgresql/15/bin'].map(
+      (folder) => `${folder}/postgres`,
+    ),
+  ]);
+  if (bin === undefined) return undefined;
+  return await Server.start({
+    prepare(folder) {
+      const [program = '', ...args] = asNobody([
+        bin.replace(/postgres$/, 'initdb'),
+        ...['-D', join(folder, 'data'), '-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8'],
+      ]);
+      execFileSync(program, args, { stdio: 'ignore', cwd: folder });
+    },
+    command: (folder, port) => [
+      ...[bin, '-D', join(folder, 'data'), '-p', String(port)],
+      ...['-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories='],
+    ],
+  });
+}
