@@ -19,6 +19,7 @@ const groups: readonly (readonly [heading: string, names: string])[] = [
       'fetch-timeout connect-timeout page-bytes rule-bytes',
   ],
   ['Images:', 'images srcset lazy-attributes'],
+  ['Archive:', 'archive archive-bytes archive-file-bytes'],
   ['Work of the slave:', 'slots processes robots-only name'],
   [
     'Connections and keys:',

@@ -4,11 +4,13 @@
  * `Reports`, the sinks tell `LifeCycle`, and all tell the listeners of `FrontierEvents`.
  */
 import { clockMs } from '../machine/clock.ts';
+import { archivePrefix } from '../store/archive-rows.ts';
 import { Eraser } from '../store/eraser.ts';
 import { rotatingCrawls, rotatingPrefix } from '../store/parts.ts';
 import { afterPrefix, crawlKey, cursorPrefix, trapsKey } from '../store/records.ts';
 import type { CrawlTable, Store } from '../store/store.ts';
 import { Admission } from './admission.ts';
+import { Archiving } from './commit/archiving.ts';
 import { Buried } from './commit/buried.ts';
 import { EarlierPages } from './commit/earlier-pages.ts';
 import { Outcomes } from './commit/outcomes.ts';
@@ -52,7 +54,7 @@ export class FrontierRooms {
   readonly #eraser: Eraser;
 
   constructor(options: FrontierOptions) {
-    const { store, commits, results, events, hostSecret } = options;
+    const { store, commits, results, archives, events, hostSecret } = options;
     this.#options = options;
     const hashers = {
       fingerprinter: new Fingerprinter(),
@@ -74,16 +76,17 @@ export class FrontierRooms {
     this.#eraser = new Eraser(store, commits);
     const metaKeysOf = (crawl: number) => metaKeys(store, crawl);
     const lifeCycle = new LifeCycle({
-      ...{ crawls, dispatcher, commits, results, events, metaKeysOf },
+      ...{ crawls, dispatcher, commits, results, archives, events, metaKeysOf },
       eraser: this.#eraser,
     });
     const earlier = new EarlierPages(store);
+    const sources = new Sources(store);
     const pipeline = new Pipeline({
       ...{ commits, crawls, dispatcher, events, hashers, lifeCycle, politeness, results },
       memory: options.memory,
       outcomes: new Outcomes(earlier),
       seeding: new Seeding(politeness, records, recent, store),
-      sources: new Sources(store),
+      sources,
     });
     const feedback = new Feedback(politeness, records, events, options.trace);
     this.crawls = crawls;
@@ -93,6 +96,7 @@ export class FrontierRooms {
     this.pipeline = pipeline;
     this.reports = new Reports({
       ...{ crawls, dispatcher, politeness, feedback, pipeline },
+      archiving: new Archiving(archives, pipeline, sources),
       trace: options.trace,
     });
     this.specChanges = new SpecChanges({
@@ -102,7 +106,7 @@ export class FrontierRooms {
     const { specChanges } = this;
     this.admission = new Admission({ ...options, crawls, dispatcher, pipeline, specChanges });
     this.buried = new Buried(store, pipeline);
-    this.list = new CrawlList({ crawls, dispatcher, earlier, buried: this.buried });
+    this.list = new CrawlList({ crawls, dispatcher, earlier, archives, buried: this.buried });
     const rooms = { store, crawls, politeness, dispatcher, records, settings };
     this.hosts = new HostList({ ...rooms, buried: this.buried });
     this.look = new UrlLook(store, { crawls, politeness, dispatcher, results });
@@ -113,11 +117,12 @@ export class FrontierRooms {
   /** Takes up what an earlier master left unwritten, or did not remove to the end.
    *  @throws ConfigError the disk fails */
   async restore(): Promise<void> {
-    const { results, store } = this.#options;
+    const { archives, results, store } = this.#options;
     await this.lifeCycle.restoreNames();
     const unwritten = crawlsIn(store, 'results');
     const rotating = rotatingCrawls(store);
     for (const crawl of this.crawls) {
+      if (crawl.spec.fetch.archive !== undefined) await archives?.restore(crawl);
       const { id, isOpen } = crawl;
       if (isOpen || unwritten.has(id) || rotating.has(id)) await results.restore?.(crawl);
     }
@@ -186,7 +191,7 @@ function crawlsIn(store: Store, table: CrawlTable): Set<number> {
 
 /** The keys of a crawl in `meta`. */
 function metaKeys(store: Store, crawl: number): Buffer[] {
-  const prefixes = [cursorPrefix(crawl), rotatingPrefix(crawl)];
+  const prefixes = [cursorPrefix(crawl), rotatingPrefix(crawl), archivePrefix(crawl)];
   const found = prefixes.flatMap((from) => store.keys('meta', { from, to: afterPrefix(from) }));
   return [trapsKey(crawl), ...found];
 }

@@ -16,6 +16,7 @@ import { hopTo } from './hop.ts';
 import { OddOrigins } from './odd-origins.ts';
 import type { Failure, Follow, Turn } from './outcome.ts';
 import type { ProxyServer } from './proxies.ts';
+import type { Recording } from './recording.ts';
 import { RedirectChain } from './redirects.ts';
 import { plainHeaders, requestHeaders } from './request-headers.ts';
 import { askByWays, type Way } from './ways.ts';
@@ -66,6 +67,8 @@ export type FetchContext = {
   readonly follow?: Follow | undefined;
   /** There is no further attempt: the part of a cut body is kept. */
   readonly last?: boolean | undefined;
+  /** Takes all exchanges, for the archive; default: they are not kept. */
+  readonly recording?: Recording | undefined;
 };
 
 export class Fetcher {
@@ -157,7 +160,7 @@ export class Fetcher {
     const { plan, spec, signal, context, cookies, isAtHome, validators, turnOf } = options;
     // A host that is asked in another way has answered before.
     let { answerMs } = options;
-    const { userAgent = spec.userAgent, proxy, onStart, onAnswer } = context;
+    const { userAgent = spec.userAgent, proxy, onStart, onAnswer, recording } = context;
     // Only the host that the operator named gets what is meant for it, and has the private blocks.
     const open = context.open === true && isAtHome;
     const blocks = isAtHome ? context.blocks : undefined;
@@ -173,7 +176,7 @@ export class Fetcher {
     const ask = ({ isLenient, isApart, cookie }: Way): Promise<Hop<Body>> => {
       const hop = {
         ...{ plan, spec, signal, leftMs: options.leftMs(), headers: headersWith(cookie) },
-        ...{ takeCookie, onStart, onAnswer, answerMs, keepsIncomplete },
+        ...{ takeCookie, onStart, onAnswer, answerMs, keepsIncomplete, recording },
       };
       answerMs = Number.POSITIVE_INFINITY;
       if (isApart) return this.#clients.apart(kind, (client) => hopTo(client, target, hop));

@@ -66,6 +66,9 @@ export type Kept = Partial<KeptSeeds> & { readonly trapCounts?: TrapCounts };
 /** What decides about its links. A crawl that is over takes no memory for it. */
 type Rules = { readonly scope: Scope; readonly seedHosts: SeedHosts; readonly traps: Traps };
 
+/** What the slaves together can do. */
+type Server = { readonly hasArchivers: boolean };
+
 /** A host where a crawl has tasks in memory. */
 export type Place = { readonly crawl: Crawl; readonly host: Host; readonly queue: TaskQueue };
 
@@ -86,6 +89,7 @@ export class Crawl implements CrawlView {
   #spec: CrawlRecord['spec'];
   readonly #readKept: () => Kept;
   readonly #patternBudget: PatternBudget | undefined;
+  readonly #server: Server;
   #rules: Rules | undefined;
   #state: LastingState;
   #removal: Removal | undefined;
@@ -109,6 +113,7 @@ export class Crawl implements CrawlView {
     filter: Filter,
     readKept: () => Kept = () => ({}),
     patternBudget?: PatternBudget,
+    server: Server = { hasArchivers: true },
   ) {
     this.id = record.id;
     this.#name = record.name;
@@ -124,6 +129,7 @@ export class Crawl implements CrawlView {
     this.#removal = record.removal;
     this.#readKept = readKept;
     this.#patternBudget = patternBudget;
+    this.#server = server;
     this.#nextSeq = record.nextSeq;
     this.#nextCommit = record.nextCommit;
     this.#nextRecord = record.nextRecord;
@@ -392,6 +398,7 @@ export class Crawl implements CrawlView {
     const { maxPages } = this.spec;
     const { leased, offered } = this.open;
     if (!this.isRunning || this.#isResolving || this.#awaitsRules) return false;
+    if (this.spec.fetch.archive !== undefined && !this.#server.hasArchivers) return false;
     return maxPages === undefined || this.counters.pages + leased + offered < maxPages;
   }
 

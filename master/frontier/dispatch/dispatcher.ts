@@ -97,6 +97,7 @@ export class Dispatcher {
   /** From now on the holder gets tasks as its credit allows. Called again when that has grown. */
   give(holder: LeaseHolder): void {
     this.#holders.add(holder);
+    this.#noteArchivers();
     this.dispatchSoon();
   }
 
@@ -108,7 +109,23 @@ export class Dispatcher {
   /** Its session ended: its leases end at once. */
   remove(holder: LeaseHolder): void {
     this.#holders.remove(holder);
+    this.#noteArchivers();
     for (const lease of [...holder.leases]) this.#lost(lease);
+  }
+
+  /** Tasks of crawls that are archived wait for a holder that can send what is. */
+  #noteArchivers(): void {
+    const { crawls } = this.#options;
+    const { hasArchivers } = this.#holders;
+    if (crawls.server.hasArchivers === hasArchivers) return;
+    crawls.server.hasArchivers = hasArchivers;
+    for (const crawl of crawls) {
+      if (crawl.spec.fetch.archive !== undefined && crawl.isOpen) crawls.queues.wake(crawl);
+    }
+  }
+
+  #isArchived(task: Task): boolean {
+    return this.#options.crawls.of(task)?.spec.fetch.archive !== undefined;
   }
 
   /** Takes the task of a report or failure out of its state, so that its end can be committed.
@@ -324,7 +341,9 @@ export class Dispatcher {
       else list.push(lease);
     };
     for (let probe = this.#parked.first(now); probe; probe = this.#parked.first(now)) {
-      const place = this.#holders.place(probe.host.line(now) ?? 'timed', 'probes');
+      const { takers } = kindOf(probe.task);
+      const line = probe.host.line(now) ?? 'timed';
+      const place = this.#holders.place(line, takers, this.#isArchived(probe.task));
       if (place === undefined) break;
       this.#parked.shift();
       give(place, probe);
@@ -335,8 +354,11 @@ export class Dispatcher {
       const { host, task, place } = taken;
       const { takers } = kindOf(task);
       const { takes } = place.holder;
-      const isSuited = takes === 'all' || takes === takers;
-      const taker = isSuited ? place : this.#holders.place(host.line(now) ?? 'timed', takers);
+      const archives = this.#isArchived(task);
+      const isAble = !archives || place.holder.archives === true;
+      const isSuited = isAble && (takes === 'all' || takes === takers);
+      const line = host.line(now) ?? 'timed';
+      const taker = isSuited ? place : this.#holders.place(line, takers, archives);
       if (taker === undefined) this.#parked.park(taken, now);
       else give(taker, { host, task, isTimed: false });
     }

@@ -57,6 +57,11 @@ export class Holders {
     return this.#holders.some(({ hasRules, takes }) => hasRules || takes === 'pages');
   }
 
+  /** True: some holder sends what is to be archived. */
+  get hasArchivers(): boolean {
+    return this.#holders.some(({ archives }) => archives === true);
+  }
+
   /** Without effect for a holder that is known. */
   add(holder: LeaseHolder): void {
     if (this.#standings.has(holder)) return;
@@ -107,20 +112,22 @@ export class Holders {
   }
 
   /** Returns the next holder in rotation that has room for a task of this line and takes such
-   *  tasks. */
-  place(line: Line, what: 'pages' | 'probes'): Place | undefined {
+   *  tasks. `archives`: it must send what is to be archived. */
+  place(line: Line, what: 'pages' | 'probes', archives = false): Place | undefined {
+    const find = (roomOf: (holder: LeaseHolder) => Room | undefined) =>
+      this.#find(what, archives, roomOf);
     switch (line) {
       case 'timed':
-        return this.#find(what, (holder) => this.#slot(holder, line, startsAtOnce(holder)));
+        return find((holder) => this.#slot(holder, line, startsAtOnce(holder)));
       case 'free':
         // A holder that can start at once comes before one that would let the task wait.
         return (
-          this.#find(what, (holder) => this.#slot(holder, line, startsAtOnce(holder))) ??
-          this.#find(what, (holder) => this.#slot(holder, line, creditOfSlots(holder)))
+          find((holder) => this.#slot(holder, line, startsAtOnce(holder))) ??
+          find((holder) => this.#slot(holder, line, creditOfSlots(holder)))
         );
       default: {
         const hasShare = this.#shared < this.#shareMax;
-        return this.#find(what, (holder) => this.#trial(holder, line, hasShare));
+        return find((holder) => this.#trial(holder, line, hasShare));
       }
     }
   }
@@ -145,6 +152,7 @@ export class Holders {
 
   #find(
     what: 'pages' | 'probes',
+    archives: boolean,
     roomOf: (holder: LeaseHolder) => Room | undefined,
   ): Place | undefined {
     let last: Place | undefined;
@@ -155,6 +163,7 @@ export class Holders {
       if (holder === undefined || standing === undefined || standing.isLate) continue;
       if (holder.takes !== 'all' && holder.takes !== what) continue;
       if (this.pagesNeedRules && what === 'pages' && isSlave(holder) && !holder.hasRules) continue;
+      if (archives && holder.archives !== true) continue;
       const isLast = isSlave(holder) && standing.ranOut >= ranOutMax;
       if (isLast && (last !== undefined || holder.leases.size > 0)) continue;
       const room = roomOf(holder);

@@ -27,6 +27,8 @@ export interface LeaseHolder {
   readonly takes: 'all' | 'pages' | 'probes';
   /** It evaluates the rules of crawls. [T-80] */
   readonly hasRules?: boolean;
+  /** It sends what is to be archived. Default: it cannot. [T-105] */
+  readonly archives?: boolean;
   /** Total time in which it was not read from; its leases do not age in it. */
   readonly heldBackMs?: number;
   readonly leases: Set<Lease>;
