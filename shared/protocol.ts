@@ -208,8 +208,7 @@ export type CrawlStatus = {
   startedAt?: number;
   /** Hosts that an operator has blocked, and the URLs that wait there; absent: none. */
   blocked?: { hosts: number; waiting: number };
-  /** Of a crawl that is archived: all of its WARC files. `waits`: the reason why none of its tasks is
-   *  handed out. [C-120] */
+  /** Of an archived crawl: its WARC files. `waits`: why no task is handed out. [C-120] */
   archive?: { files: number; bytes: number; waits?: string };
   /** Of an open crawl, over the last minute; `etaMs`: it will have ended by then, about. */
   rates?: { pagesPerS: number; bytesPerS: number; etaMs?: number };

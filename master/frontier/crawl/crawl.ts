@@ -16,7 +16,6 @@ import {
   type CrawlRecord,
   encodeTrapCounts,
   type KeptHosts,
-  kindNumbers,
   pageKind,
   type Removal,
   type SpecMark,
@@ -30,7 +29,7 @@ import type { TaskQueue } from '../tasks/tasks.ts';
 import { Books } from './books.ts';
 import type { CrawlView } from './crawl-view.ts';
 import { endingOf } from './ending.ts';
-import type { Ledger } from './ledger.ts';
+import { namedRows } from './ledger.ts';
 import type { OpenWork } from './open-work.ts';
 import type { PatternBudget } from './patterns.ts';
 import { blockedOf, longestWaitMs } from './places.ts';
@@ -476,12 +475,4 @@ export class Crawl implements CrawlView {
       ...(ending && { ending }),
     };
   }
-}
-
-function namedRows({ rows }: Ledger): NonNullable<CrawlStatus['ledger']> {
-  const named = Object.entries(kindNumbers).flatMap(([kind, number]) => {
-    const row = rows[number];
-    return row === undefined || row.admitted === 0 ? [] : [[kind, row] as const];
-  });
-  return Object.fromEntries(named) as NonNullable<CrawlStatus['ledger']>;
 }
