@@ -14,6 +14,8 @@ import { ConfigError, exitCodes, StoreError } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
 import { namedOutputs } from '../shared/outputs.ts';
 import { version } from '../shared/version.ts';
+import { Archives } from './archive/archives.ts';
+import { UploadRoom } from './archive/uploads.ts';
 import { Arrivals } from './arrivals.ts';
 import { DebugLog } from './cli/debug-log.ts';
 import { Notices } from './cli/notices.ts';
@@ -95,6 +97,8 @@ export class Master implements Leaver, SlavesMaster {
   readonly #progress: Progress;
   readonly #commits: GroupCommit;
   readonly #results: ResultQueue<ResultsCrawl>;
+  readonly #archives: Archives;
+  readonly #uploads: UploadRoom;
   readonly #events = new EventStream();
   readonly #rooms: FrontierRooms;
   readonly #frontier: Frontier;
@@ -184,11 +188,18 @@ export class Master implements Leaver, SlavesMaster {
       onError,
       room,
     });
+    this.#archives = new Archives({
+      ...{ store, room, onError, events: this.#notices },
+      commits: this.#commits,
+      folder: options.outFolder,
+    });
+    this.#uploads = new UploadRoom(join(options.dataFolder, 'uploads'), room);
     const debug = this.#log.isLevelEnabled('debug') ? new DebugLog(this.#log) : undefined;
     this.#rooms = new FrontierRooms({
       store,
       commits: this.#commits,
       results: this.#results,
+      archives: this.#archives,
       folder: options.dataFolder,
       hostSecret: this.#secret(),
       spec: options.spec,
@@ -283,9 +294,11 @@ export class Master implements Leaver, SlavesMaster {
     this.#queues.close();
     const full = this.#endIfFull();
     await this.#manager.close(leaveMs);
+    await this.#archives.idle();
     await this.#commits.flushed();
     await this.#results.close();
     await this.#rooms.close();
+    await this.#archives.close();
     clearInterval(full);
     await this.#server.close(1_000);
     this.#progress.stop();
@@ -445,6 +458,7 @@ export class Master implements Leaver, SlavesMaster {
       version: `orbweaver/${version}`,
       timing: this.#options.timing,
       memory: this.#memory,
+      uploads: this.#uploads,
       frontier: this.#frontier,
       queues: this.#queues,
       backups: this.#backups,

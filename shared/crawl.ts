@@ -5,6 +5,7 @@
  */
 import * as z from 'zod';
 import { isAddressRange } from './address.ts';
+import { archiveBytesDefault, archiveBytesMax } from './archive.ts';
 import { switched, whole } from './flags.ts';
 import { itemsSchema } from './items.ts';
 import { outputsSchema } from './outputs.ts';
@@ -250,6 +251,19 @@ export const fetchSpecSchema = z.strictObject({
     ),
   /** What is taken from pages: of a crawl file, so it has no flag. [T-80] */
   items: itemsSchema.optional(),
+  // A slave of an earlier version refuses a spec with a field that it does not know, so these are
+  // there only if they are given.
+  archive: z
+    .enum(['warc'], { error: 'must be warc' })
+    .optional()
+    .describe(
+      '--archive <format>  keep all requests and answers as they were, in WARC files: warc; default: no archive',
+    ),
+  archiveBytes: whole(0, archiveBytesMax)
+    .optional()
+    .describe(
+      `--archive-bytes <n>  bytes of a body that the archive keeps; a longer one is cut there; default: ${archiveBytesDefault}`,
+    ),
 });
 
 function charsOf({ name, value, domain = '', path = '' }: GivenCookie): number {
@@ -369,6 +383,11 @@ export const crawlSpecSchema = z.strictObject({
       '--sitemaps <which>  sitemaps to read: none, robots (named in robots.txt) or all (also /sitemap.xml)',
     ),
   fetch: fetchSpecSchema.prefault({}),
+  archiveFileBytes: whole(1_000_000, 1_000_000_000_000)
+    .optional()
+    .describe(
+      '--archive-file-bytes <n>  size at which the archive begins a new file, in bytes; default: 1000000000',
+    ),
   attemptsMax: whole(1, 100)
     .default(4)
     .describe('--attempts <n>  number of failed fetches after which a URL is given up'),
@@ -391,7 +410,7 @@ export type CrawlSpec = z.infer<typeof crawlSpecSchema>;
 const fixedFields = [
   ...(['order', 'canonical', 'urlsExpected'] as const),
   ...(['fetch.images', 'fetch.srcset', 'fetch.lazyAttributes'] as const),
-  ...(['fetch.items'] as const),
+  ...(['fetch.items', 'fetch.archive'] as const),
 ] as const;
 export type FixedField = (typeof fixedFields)[number];
 

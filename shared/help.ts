@@ -20,6 +20,7 @@ const groups: readonly (readonly [heading: string, names: string])[] = [
   ],
   ['Images:', 'images srcset lazy-attributes'],
   ['Outputs:', 'output sink-backlog'],
+  ['Archive:', 'archive archive-bytes archive-file-bytes'],
   ['Work of the slave:', 'slots processes robots-only name'],
   [
     'Connections and keys:',

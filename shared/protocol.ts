@@ -208,6 +208,8 @@ export type CrawlStatus = {
   startedAt?: number;
   /** Hosts that an operator has blocked, and the URLs that wait there; absent: none. */
   blocked?: { hosts: number; waiting: number };
+  /** Of an archived crawl: its WARC files. `waits`: why no task is handed out. [C-120] */
+  archive?: { files: number; bytes: number; waits?: string };
   /** Of an open crawl, over the last minute; `etaMs`: it will have ended by then, about. */
   rates?: { pagesPerS: number; bytesPerS: number; etaMs?: number };
 };
@@ -369,6 +371,7 @@ export type Replies = {
   'task.sitemap': { state: 'done' | 'stale' };
   'task.release': { state: 'done' | 'stale' };
   'task.extend': { lost: number[] };
+  'task.archive': Record<never, never>;
   'proxy.state': Record<never, never>;
   'crawl.add': { admitted: number; known: number; refused: { url: string; why: string }[] };
   'crawl.recrawl': { admitted: number; known: number; refused: number };

@@ -4,6 +4,12 @@
  */
 import * as z from 'zod';
 import {
+  archiveExchangesMax,
+  archiveHeadBytesMax,
+  archivePartBytesMax,
+  bodyEnds,
+} from './archive.ts';
+import {
   crawlNameSchema,
   crawlStates,
   headerSchema,
@@ -44,6 +50,14 @@ export type Image = { src: string; via: ImageVia; alt?: string; width?: number; 
 const images = z.custom<Image[]>(isImages, { error: 'images are not a list of {src, via, alt}' });
 const links = bytes.refine((joined) => joined.length <= limits.linksBytesMax, {
   error: 'are too long',
+});
+
+/** How many exchanges of the task were sent before, by `task.archive`. [T-103] */
+const archived = z.int().min(0).max(archiveExchangesMax).optional();
+/** The last moment with a year of four digits. */
+const atMax = 253_402_300_799_999;
+const archivedHead = bytes.refine((head) => head.length <= archiveHeadBytesMax, {
+  error: 'is too long',
 });
 
 /** A value as msgpack bytes of its own, so that it can be kept as it came. Its receiver unpacks it
@@ -121,6 +135,7 @@ export const requestSchemas = {
     items: packed
       .refine((all) => all.length <= limits.itemsBytesMax, { error: 'are too long' })
       .optional(),
+    archived,
   }),
   /** The request of a timed task leaves now; the host's delay counts from here. [T-18] */
   'task.started': z.strictObject({ verb: z.literal('task.started'), id, lease }),
@@ -139,6 +154,7 @@ export const requestSchemas = {
     body: bytes.refine((body) => body.length <= limits.robotsBytesMax, { error: 'is too long' }),
     cacheControl: z.string().max(1024).optional(),
     retryAfterMs: z.int().min(0).max(86_400_000).optional(),
+    archived,
   }),
   /** The content of a sitemap, in one part or several; a failed fetch is a release. [T-20] */
   'task.sitemap': z.strictObject({
@@ -158,6 +174,7 @@ export const requestSchemas = {
         images: z.int().min(0),
       })
       .optional(),
+    archived,
   }),
   /** Returns a task. With `error` it counts as a failed attempt. [T-6] */
   'task.release': z.strictObject({
@@ -170,6 +187,29 @@ export const requestSchemas = {
     retryAfterMs: z.int().min(0).max(86_400_000).optional(),
     /** No further attempt can help: it is buried at once. [T-61] */
     final: z.boolean().optional(),
+    archived,
+  }),
+  /** A part of an exchange of a task, for the archive of its crawl. [T-100] */
+  'task.archive': z.strictObject({
+    verb: z.literal('task.archive'),
+    id,
+    task: taskId,
+    lease,
+    /** From 0 on; part 0 begins anew. */
+    part: z.int().min(0),
+    /** In the first part of an exchange. */
+    head: z
+      .strictObject({
+        url: url.regex(/^[\x21-\x7e]+$/),
+        /** Unix time in ms. */
+        at: z.int().min(0).max(atMax),
+        request: archivedHead,
+        response: archivedHead.refine(isAnswerHead, { error: 'is not the head of an answer' }),
+      })
+      .optional(),
+    body: bytes.refine((body) => body.length <= archivePartBytesMax, { error: 'is too long' }),
+    /** In the last part of an exchange. */
+    end: z.enum(bodyEnds).optional(),
   }),
   /** The proxies that do not work for this slave, all of them each time. [T-45] */
   'proxy.state': z.strictObject({
@@ -190,7 +230,7 @@ export const requestSchemas = {
   'slave.can': z.strictObject({
     verb: z.literal('slave.can'),
     id,
-    /** `rules`: it evaluates the rules of a crawl. What a newer slave can is ignored. */
+    /** `rules`: it evaluates the rules of a crawl; `archive`: it sends task.archive [T-105]. What a newer slave can is ignored. */
     what: z.array(z.string().max(32)).max(32),
   }),
   /** Connected slaves, up to `limit` at a time, from the session after `after`. [C-74] */
@@ -394,6 +434,13 @@ export type Packed = { [N in keyof typeof packedSchemas]: z.output<(typeof packe
 export type Requests = { [V in Verb]: z.output<(typeof requestSchemas)[V]> };
 export type Said = { [V in Verb]: z.input<(typeof requestSchemas)[V]> };
 export type Request = Requests[Verb];
+
+/** A status line first, an empty line last. */
+function isAnswerHead(head: Uint8Array): boolean {
+  const text = Buffer.from(head.buffer, head.byteOffset, head.byteLength);
+  const first = text.toString('latin1', 0, 13);
+  return /^HTTP\/1\.1 \d{3}/.test(first) && text.indexOf('\r\n\r\n') === text.length - 4;
+}
 
 const imageKeys = new Set(['src', 'via', 'alt', 'width', 'height']);
 const vias: ReadonlySet<unknown> = new Set(imageVias);

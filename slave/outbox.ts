@@ -5,6 +5,7 @@
 import type { MasterClient } from '../shared/client.ts';
 import { CommandError } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
+import { sendExchanges } from './archive-parts.ts';
 import { ofFailure, type Statement } from './statements.ts';
 
 /** Bytes above which no fetch should begin. */
@@ -51,8 +52,14 @@ export class Outbox {
 
   #send(master: MasterClient, statement: Statement): void {
     // The verb and the body of a statement belong together, which TypeScript cannot see of a union.
-    const { verb, body } = statement as Extract<Statement, { verb: 'task.report' }>;
-    master.request(verb, body, withinMs).then(
+    const { verb, body, exchanges } = statement as Extract<Statement, { verb: 'task.report' }>;
+    const sent =
+      exchanges === undefined
+        ? master.request(verb, body, withinMs)
+        : sendExchanges(master, body, exchanges, withinMs).then(() =>
+            master.request(verb, body, withinMs),
+          );
+    sent.then(
       () => this.#forget(statement),
       (error: unknown) => {
         // Without an answer it is sent again when the master is back.

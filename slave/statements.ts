@@ -8,18 +8,21 @@ import type { PageItems } from '../shared/page-items.ts';
 import type { TaskPush } from '../shared/protocol.ts';
 import type { Said, Verb } from '../shared/requests.ts';
 import type { FailedOutcome, FetchOutcome } from './fetch/outcome.ts';
+import type { ArchivedExchange, Recording } from './fetch/recording.ts';
 
 /** What names the task in a statement. */
 export type Held = Pick<TaskPush, 'task' | 'lease'>;
 
-/** The requests that name a task and its lease. */
-type TaskVerb = { [V in Verb]: Said[V] extends Held ? V : never }[Verb];
+/** The requests that name a task and its lease, and end it. */
+type TaskVerb = Exclude<{ [V in Verb]: Said[V] extends Held ? V : never }[Verb], 'task.archive'>;
 type Body<V extends TaskVerb> = Omit<Said[V], 'verb' | 'id'>;
 type Of<V extends TaskVerb> = {
   readonly verb: V;
   readonly body: Body<V>;
   /** About what it holds in memory. */
   readonly bytes: number;
+  /** Sent before it, for the archive. */
+  readonly exchanges?: readonly ArchivedExchange[];
 };
 export type Statement = { [V in TaskVerb]: Of<V> }[TaskVerb];
 
@@ -43,6 +46,21 @@ export function report(
   if (items === undefined) return statement('task.report', body, bytes);
   const rows = packValue(items);
   return statement('task.report', { ...body, items: rows }, bytes + rows.length);
+}
+
+/** Returns the statements about a task, the last one with what was asked and answered in its fetch;
+ *  `recording` is undefined if that is not wanted. */
+export function archiveWith(
+  statements: Statement[],
+  recording: Recording | undefined,
+): Statement[] {
+  const last = statements.at(-1);
+  if (last === undefined || recording === undefined) return statements;
+  const { exchanges } = recording;
+  const bytes = exchanges.reduce((sum, one) => sum + one.bytes + one.response.length, last.bytes);
+  const body = { ...last.body, archived: exchanges.length };
+  const whole = { ...last, body, bytes, exchanges } as Statement;
+  return [...statements.slice(0, -1), whole];
 }
 
 /** The task is given back. */

@@ -13,6 +13,7 @@
  * host must not be asked by both.
  */
 import { randomInt } from 'node:crypto';
+import { archiveBytesDefault } from '../shared/archive.ts';
 import type { Joining } from '../shared/cli.ts';
 import type { MasterClient } from '../shared/client.ts';
 import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
@@ -25,6 +26,7 @@ import { Fetcher } from './fetch/fetcher.ts';
 import { Identities } from './fetch/identities.ts';
 import type { Turn } from './fetch/outcome.ts';
 import { Proxies } from './fetch/proxies.ts';
+import { Recording } from './fetch/recording.ts';
 import { FetchLog } from './fetch-log.ts';
 import type { RulePage } from './kinds/kind.ts';
 import { kindOf } from './kinds/kinds.ts';
@@ -32,7 +34,7 @@ import { MasterLink } from './master-link.ts';
 import { Outbox } from './outbox.ts';
 import { CrawlRules } from './rules/crawl-rules.ts';
 import type { Evaluated } from './rules/fit.ts';
-import { ofFailure, type Statement } from './statements.ts';
+import { archiveWith, ofFailure, type Statement } from './statements.ts';
 
 type WorkerOptions = {
   readonly master: Joining;
@@ -178,7 +180,7 @@ export class Worker {
     clearInterval(this.#extender);
     this.#extender = setInterval(() => this.#extend(), master.hello.leaseMs / 4);
     // A master that does not know the verb takes no notice. [S-6]
-    master.notify('slave.can', { what: ['rules', 'post'] });
+    master.notify('slave.can', { what: ['rules', 'post', 'archive'] });
     this.#keepCredit(master);
     this.#keepState(master);
     if (this.#proxies.troubles(performance.now()).length > 0) this.#tellProxies();
@@ -314,6 +316,7 @@ export class Worker {
     if (trial !== undefined) this.#unanswered.add(task);
     const validators = etag || lastModified ? { etag, lastModified } : undefined;
     let isTimed = task.timed === true;
+    let recording: Recording | undefined;
     const onAnswer = () => void this.#unanswered.delete(task);
     const onStart = () => {
       // A redirect may lead to another unknown host.
@@ -334,18 +337,24 @@ export class Worker {
         // A proxy's delay says nothing about the host.
         const isFirst = trial === 'first' && identity.proxy === undefined;
         const known = { validators, validatedUrl, isFirst, last, request };
-        const context = { ...identity, open, blocks, ...known, onStart, onAnswer, follow };
+        recording = recordingOf(spec);
+        const hears = { onStart, onAnswer, follow, recording };
+        const context = { ...identity, open, blocks, ...known, ...hears };
         return kind.outcome(await this.#fetcher.fetch(kind.plan, task.url, spec, signal, context));
       }, signal);
       this.#fetchLog?.ended(task, outcome, performance.now() - begunAt);
       const held = { task: task.task, lease };
       const page = outcome.ok ? kind.rulePage?.(outcome) : undefined;
       if (outcome.ok && page !== undefined) {
-        void this.#evaluate(task, page, (made) => kind.statements(held, outcome, made));
+        void this.#evaluate(task, page, (made) =>
+          archiveWith(kind.statements(held, outcome, made), recording),
+        );
         return;
       }
       const statements = outcome.ok ? kind.statements(held, outcome) : [ofFailure(held, outcome)];
-      for (const statement of statements) this.#outbox.tell(statement);
+      const isPutOff = !outcome.ok && outcome.isPutOff === true;
+      const all = isPutOff ? statements : archiveWith(statements, recording);
+      for (const statement of all) this.#outbox.tell(statement);
     } catch (error) {
       if (abort.signal.aborted) this.#fetchLog?.aborted(task, performance.now() - begunAt);
       else {
@@ -421,6 +430,11 @@ export class Worker {
       this.#fill();
     });
   }
+}
+
+/** Undefined: the crawl has no archive. */
+function recordingOf({ archive, archiveBytes = archiveBytesDefault }: FetchSpec) {
+  return archive === undefined ? undefined : new Recording(archiveBytes);
 }
 
 /** It does not wait for a slot: other tasks wait for it, or it is a trial and holds none. */

@@ -304,6 +304,13 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     this.#log.info(`backed up ${(bytes / 1e6).toFixed(1)} MB to ${folder}`);
   }
 
+  archiveTaken(crawl: string, file: string, next: string): void {
+    this.#log.error(
+      `crawl ${crawl}: its archive file ${file} is gone, or another program has changed it; the ` +
+        `archive goes on in ${next}`,
+    );
+  }
+
   compacted(sizes: Compacted): void {
     this.#log.info(compactedText(sizes));
   }

@@ -1,6 +1,7 @@
 /** The crawls of a frontier, to be read: for commands, status lines and slaves. */
 import type { CrawlSpec } from '../../shared/crawl.ts';
-import type { Push, Replies, TaskPush } from '../../shared/protocol.ts';
+import type { CrawlStatus, Push, Replies, TaskPush } from '../../shared/protocol.ts';
+import type { ArchivesPort } from './commit/archives.ts';
 import type { Buried } from './commit/buried.ts';
 import type { EarlierPages } from './commit/earlier-pages.ts';
 import type { CrawlView } from './crawl/crawl-view.ts';
@@ -16,6 +17,7 @@ type CrawlListOptions = {
   readonly buried: Buried;
   readonly earlier: EarlierPages;
   readonly requests: TaskRequests;
+  readonly archives: ArchivesPort | undefined;
 };
 
 export class CrawlList {
@@ -67,6 +69,16 @@ export class CrawlList {
    *  @throws CommandError E_NO_CRAWL, E_BAD_REQUEST */
   buried(name: string, after: Uint8Array | undefined, limit: number): Replies['crawl.buried'] {
     return this.#options.buried.list(this.#options.crawls.named(name), after, limit);
+  }
+
+  /** What is archived of a crawl; undefined: it has no archive. */
+  archiveOf(name: string): CrawlStatus['archive'] {
+    const { archives, crawls } = this.#options;
+    const crawl = crawls.named(name);
+    if (archives === undefined || crawl.spec.fetch.archive === undefined) return undefined;
+    const status = archives.statusOf(crawl);
+    if (!crawl.isRunning || crawls.server.hasArchivers) return status;
+    return { ...status, waits: 'no slave that is connected can send bodies; update the slaves' };
   }
 
   /** Returns the message that precedes a slave's first task of a crawl. */

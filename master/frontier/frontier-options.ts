@@ -2,6 +2,7 @@
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import type { GroupCommit } from '../store/group-commit.ts';
 import type { Store } from '../store/store.ts';
+import type { ArchivesPort } from './commit/archives.ts';
 import type { ResultsPort } from './commit/results.ts';
 import type { FoundAddresses } from './crawl/seed-hosts.ts';
 import type { FrontierEvents } from './frontier-events.ts';
@@ -18,6 +19,8 @@ export type FrontierOptions = {
   readonly store: Store;
   readonly commits: GroupCommit;
   readonly results: ResultsPort;
+  /** Default: nothing is archived. */
+  readonly archives?: ArchivesPort | undefined;
   readonly seedNames: SeedNames;
   readonly events: FrontierEvents;
   /** While memory is tight, little may wait for the disk. */

@@ -16,6 +16,7 @@ import {
   trapsKey,
 } from '../store/records.ts';
 import { type Change, type CrawlTable, crawlTables } from '../store/store.ts';
+import type { ArchivesPort } from './commit/archives.ts';
 import type { ResultsPort } from './commit/results.ts';
 import type { Crawl } from './crawl/crawl.ts';
 import type { Crawls } from './crawl/crawls.ts';
@@ -27,6 +28,7 @@ type LifeCycleOptions = {
   readonly dispatcher: Dispatcher;
   readonly commits: GroupCommit;
   readonly results: ResultsPort;
+  readonly archives: ArchivesPort | undefined;
   readonly events: FrontierEvents;
   readonly eraser: Eraser;
   /** Returns the keys of a crawl in `meta`. */
@@ -138,6 +140,7 @@ export class LifeCycle implements ResultListener<Crawl> {
     await this.#stop(crawl);
     if (isNew) this.erase(crawl);
     await this.#options.results.giveUp?.(crawl);
+    await this.#options.archives?.rest(crawl);
     if (isNew) this.#options.events.crawlEnded(crawl);
   }
 
@@ -178,8 +181,10 @@ export class LifeCycle implements ResultListener<Crawl> {
 
   /** Goes on with a removal from what is on record. */
   async endRemoval(crawl: Crawl): Promise<Deleted> {
-    const { crawls, events, results } = this.#options;
-    const deleted = await results.remove?.(crawl, crawl.removal === 'deleting');
+    const { archives, crawls, events, results } = this.#options;
+    // Before the results: their folder goes when it is empty.
+    const archived = await archives?.remove(crawl, crawl.removal === 'deleting');
+    const written = await results.remove?.(crawl, crawl.removal === 'deleting');
     crawl.remove('erasing');
     // No later crawl may get its number.
     const last = {
@@ -191,7 +196,10 @@ export class LifeCycle implements ResultListener<Crawl> {
     crawls.forget(crawl);
     this.#eraseRemoved(crawl.id);
     events.crawlRemoved(crawl);
-    return deleted ?? { deleted: [], kept: [] };
+    return {
+      deleted: [...(written?.deleted ?? []), ...(archived?.deleted ?? [])],
+      kept: [...(written?.kept ?? []), ...(archived?.kept ?? [])],
+    };
   }
 
   /** Gives a crawl another name. The intent is on record before its folder is moved, so that a
@@ -221,15 +229,19 @@ export class LifeCycle implements ResultListener<Crawl> {
 
   /** Ends a renaming that is on record. @throws ConfigError a folder cannot be renamed */
   async endRename(crawl: Crawl, to: string, isAgain: boolean): Promise<void> {
-    const { crawls, events, results } = this.#options;
+    const { archives, crawls, events, results } = this.#options;
     const from = crawl.name;
     const renamed = async () => {
       crawl.renamed();
       crawls.free(from);
       await this.#save(crawl);
     };
-    if (results.rename === undefined) await renamed();
-    else await results.rename(crawl, { from, to, isAgain }, renamed);
+    const rename = async () => {
+      if (results.rename === undefined) await renamed();
+      else await results.rename(crawl, { from, to, isAgain }, renamed);
+    };
+    if (archives === undefined) await rename();
+    else await archives.alone(crawl, rename);
     events.crawlRenamed(crawl, from);
   }
 
@@ -349,8 +361,9 @@ export class LifeCycle implements ResultListener<Crawl> {
 
   /** A crawl that is over frees its memory, unless it has work again. */
   async #rest(crawl: Crawl): Promise<void> {
-    const { commits, crawls, results } = this.#options;
+    const { archives, commits, crawls, results } = this.#options;
     if (!crawl.isAtRest) return;
+    await archives?.rest(crawl);
     if (crawl.filter.wantsSaveToSleep) {
       // If it fails, the rows that it would have replaced are still there.
       const changes = await crawl.filter.save(crawl.lastCommit).catch(() => []);

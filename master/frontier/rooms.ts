@@ -5,6 +5,7 @@
  */
 import { clockMs } from '../machine/clock.ts';
 import type { SinkState } from '../sinks/result-queue.ts';
+import { archivePrefix } from '../store/archive-rows.ts';
 import { Eraser } from '../store/eraser.ts';
 import { rotatingCrawls, rotatingPrefix } from '../store/parts.ts';
 import {
@@ -17,6 +18,7 @@ import {
 } from '../store/records.ts';
 import type { CrawlTable, Store } from '../store/store.ts';
 import { Admission } from './admission.ts';
+import { Archiving } from './commit/archiving.ts';
 import { Buried } from './commit/buried.ts';
 import { EarlierPages } from './commit/earlier-pages.ts';
 import { Outcomes } from './commit/outcomes.ts';
@@ -62,7 +64,7 @@ export class FrontierRooms {
   readonly #eraser: Eraser;
 
   constructor(options: FrontierOptions) {
-    const { store, commits, results, events, hostSecret } = options;
+    const { store, commits, results, archives, events, hostSecret } = options;
     this.#options = options;
     const hashers = {
       fingerprinter: new Fingerprinter(),
@@ -84,16 +86,17 @@ export class FrontierRooms {
     this.#eraser = new Eraser(store, commits);
     const metaKeysOf = (crawl: number) => metaKeys(store, crawl);
     const lifeCycle = new LifeCycle({
-      ...{ crawls, dispatcher, commits, results, events, metaKeysOf },
+      ...{ crawls, dispatcher, commits, results, archives, events, metaKeysOf },
       eraser: this.#eraser,
     });
     const earlier = new EarlierPages(store);
+    const sources = new Sources(store);
     const pipeline = new Pipeline({
       ...{ commits, crawls, dispatcher, events, hashers, lifeCycle, politeness, results },
       memory: options.memory,
       outcomes: new Outcomes(earlier),
       seeding: new Seeding(politeness, records, recent, store),
-      sources: new Sources(store),
+      sources,
     });
     const feedback = new Feedback(politeness, records, events, options.trace);
     this.crawls = crawls;
@@ -103,6 +106,7 @@ export class FrontierRooms {
     this.pipeline = pipeline;
     this.reports = new Reports({
       ...{ crawls, dispatcher, politeness, feedback, pipeline },
+      archiving: new Archiving(archives, pipeline, sources),
       trace: options.trace,
     });
     this.specChanges = new SpecChanges({
@@ -113,7 +117,8 @@ export class FrontierRooms {
     this.admission = new Admission({ ...options, crawls, dispatcher, pipeline, specChanges });
     this.buried = new Buried(store, pipeline);
     const requests = new TaskRequests(store);
-    this.list = new CrawlList({ crawls, dispatcher, earlier, requests, buried: this.buried });
+    const { buried } = this;
+    this.list = new CrawlList({ crawls, dispatcher, earlier, archives, requests, buried });
     const rooms = { store, crawls, politeness, dispatcher, records, settings };
     this.hosts = new HostList({ ...rooms, buried: this.buried });
     this.look = new UrlLook(store, { crawls, politeness, dispatcher, results });
@@ -124,11 +129,12 @@ export class FrontierRooms {
   /** Takes up what an earlier master left unwritten, or did not remove to the end.
    *  @throws ConfigError the disk fails */
   async restore(): Promise<void> {
-    const { results, store } = this.#options;
+    const { archives, results, store } = this.#options;
     await this.lifeCycle.restoreNames();
     const unwritten = crawlsIn(store, 'results');
     const rotating = rotatingCrawls(store);
     for (const crawl of this.crawls) {
+      if (crawl.spec.fetch.archive !== undefined) await archives?.restore(crawl);
       const { id, isOpen } = crawl;
       if (isOpen || unwritten.has(id) || rotating.has(id)) await results.restore?.(crawl);
     }
@@ -200,7 +206,12 @@ function crawlsIn(store: Store, table: CrawlTable): Set<number> {
 
 /** The keys of a crawl in `meta`. */
 function metaKeys(store: Store, crawl: number): Buffer[] {
-  const prefixes = [cursorPrefix(crawl), rotatingPrefix(crawl), requestPrefix(crawl)];
+  const prefixes = [
+    cursorPrefix(crawl),
+    rotatingPrefix(crawl),
+    archivePrefix(crawl),
+    requestPrefix(crawl),
+  ];
   const found = prefixes.flatMap((from) => store.keys('meta', { from, to: afterPrefix(from) }));
   return [trapsKey(crawl), scheduleKey(crawl), ...found];
 }

@@ -11,8 +11,10 @@ import { copyFile, mkdir, open, readdir, rename, rm, stat, truncate } from 'node
 import { dirname, join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { CommandError } from '../../shared/errors.ts';
+import { namesOf } from '../archive/crawl-archive.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
 import { fileKeys, fileNames, type Lengths } from '../sinks/files.ts';
+import { type ArchiveMark, parseArchiveRow } from '../store/archive-rows.ts';
 import { type NativeStore, openStoppedStore, storeFile } from '../store/lmdb.ts';
 import { type CrawlRecord, decodeCrawl } from '../store/records.ts';
 import { batches, type ReadableStore, type Row, type Table } from '../store/store.ts';
@@ -128,6 +130,7 @@ export class Backups {
     let bytes = 0;
     for (const { name, length } of files) {
       const to = join(target, name);
+      await mkdir(dirname(to), { recursive: true });
       try {
         await copyFile(join(this.#options.outFolder, crawl, name), to);
       } catch (error) {
@@ -163,6 +166,8 @@ async function recordedIn(folder: string): Promise<Recorded[]> {
       const part = recordedPart(key, value);
       if (said !== undefined) add(said.crawl, writtenFiles(said.lengths));
       if (part !== undefined) add(part.crawl, part.files);
+      const archived = parseArchiveRow(key, value);
+      if (archived !== undefined) add(archived.crawl, archivedFiles(archived.mark));
     }
     return crawls.flatMap(({ id, name, removal }) => {
       const known = files.get(id);
@@ -190,6 +195,14 @@ function writtenFiles(lengths: Lengths): readonly RecordedFile[] {
     const length = lengths[key];
     return length === undefined ? [] : [{ name: fileNames[key], length }];
   });
+}
+
+/** A WARC file up to its mark; the index of a file that is complete. A start makes that of an open
+ *  one. */
+function archivedFiles(mark: ArchiveMark): RecordedFile[] {
+  const [warc = '', index = ''] = namesOf(mark).map((name) => join('archive', name));
+  const files = [{ name: warc, length: mark.length }];
+  return mark.isClosed ? [...files, { name: index, length: Number.POSITIVE_INFINITY }] : files;
 }
 
 /** Puts a file or folder on the disk; gives its size. */

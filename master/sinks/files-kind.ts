@@ -126,14 +126,20 @@ async function isAsLeft(path: string, mark: FileMark): Promise<boolean | undefin
  *  with dated files that are not its own. */
 async function refuseForeignFiles(folder: string): Promise<void> {
   const names = await readdir(folder).catch(() => []);
+  const archived = await readdir(join(folder, 'archive')).catch(() => []);
+  if (archived.length > 0) throw foreignFiles(join(folder, 'archive'));
   for (const name of Object.values(fileNames)) {
     const dated = names.find((one) => isDated(one, name));
     const found = await stat(join(folder, name)).catch(() => undefined);
     const foreign = found !== undefined && found.size > 0 ? name : dated;
     if (foreign === undefined) continue;
-    throw new ConfigError(
-      `${join(folder, foreign)} holds the results of a crawl that this data folder does not know; ` +
-        'move it away, or choose another --crawl, --out or --data',
-    );
+    throw foreignFiles(join(folder, foreign));
   }
+}
+
+function foreignFiles(path: string): ConfigError {
+  return new ConfigError(
+    `${path} holds the results of a crawl that this data folder does not know; ` +
+      'move it away, or choose another --crawl, --out or --data',
+  );
 }

@@ -2,6 +2,7 @@
 
 import type { ProxyTrouble, Push } from '../../shared/protocol.ts';
 import type { Requests } from '../../shared/requests.ts';
+import type { SessionUploads } from '../archive/uploads.ts';
 import type { LeaseHolder } from '../frontier/dispatch/leases.ts';
 import type { SlaveRecord } from './slave-record.ts';
 
@@ -16,7 +17,7 @@ export interface Peer extends LeaseHolder {
   /** Number of unanswered `queue.get` requests. */
   waitingGets: number;
   setCredit(credit: Credit): void;
-  /** What it can do besides what all slaves do. [T-80] */
+  /** What it can do besides what all slaves do. [T-80] [T-105] */
   setAbilities(what: readonly string[]): void;
   readonly hasRules: boolean;
   /** Proxies that do not work for this slave. [T-45] */
@@ -28,4 +29,6 @@ export interface Peer extends LeaseHolder {
   /** Gives it no more tasks, and lets it finish and leave. [C-75] */
   drain(): void;
   readonly record: SlaveRecord;
+  /** What it has sent to be archived and not reported. */
+  readonly uploads: SessionUploads;
 }

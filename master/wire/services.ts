@@ -2,6 +2,7 @@
 import type { Tls } from '../../shared/connection.ts';
 import type { OrbError } from '../../shared/errors.ts';
 import type { AuthDigest } from '../../shared/handshake.ts';
+import type { UploadRoom } from '../archive/uploads.ts';
 import type { Frontier } from '../frontier/frontier.ts';
 import type { HostList } from '../frontier/host-list.ts';
 import type { Failures } from '../inspect/failures.ts';
@@ -66,6 +67,8 @@ export type Services = CommandPorts & {
   readonly version: string;
   readonly timing: Timing;
   readonly memory: MemoryWatch;
+  /** Where bodies wait for their reports. */
+  readonly uploads: Pick<UploadRoom, 'session'>;
   readonly manager: Manager;
   /** `fail`: a fault of ours while serving a request: the master cannot go on. */
   readonly master: { fail(error: unknown): void };

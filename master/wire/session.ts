@@ -24,6 +24,7 @@ import { decodeMessage } from '../../shared/frame.ts';
 import { type Agreement, roleProof, ServerHandshake, sameBytes } from '../../shared/handshake.ts';
 import { limits, type ProxyTrouble, type Push, protocolVersion } from '../../shared/protocol.ts';
 import type { Request, Requests } from '../../shared/requests.ts';
+import type { SessionUploads } from '../archive/uploads.ts';
 import type { Lease, LeaseHolder } from '../frontier/dispatch/leases.ts';
 import { isPickle, PythonCaller } from '../python/dialect.ts';
 import { perform } from './commands/perform.ts';
@@ -72,6 +73,8 @@ export class Session implements Peer {
   #state: 'handshaking' | 'greeting' | 'ready' | 'python' | 'closed' = 'handshaking';
   #role: Requests['hello']['role'] = 'client';
   #name = '?';
+  #archives = false;
+  readonly uploads: SessionUploads;
   #credit: Credit = { count: 0, slots: 0, trials: 0, takes: 'all' };
   #hasRules = false;
   #sendsBodies = false;
@@ -85,6 +88,7 @@ export class Session implements Peer {
   constructor(id: number, socket: Socket, services: Services, watcher: SessionWatcher) {
     this.id = id;
     this.#services = services;
+    this.uploads = services.uploads.session();
     this.#watcher = watcher;
     const handshake = new ServerHandshake(services.authkeys(), services.authDigest);
     const handler = {
@@ -179,9 +183,16 @@ export class Session implements Peer {
     return this.#sendsBodies;
   }
 
+  /** It sends what is to be archived. [T-105] */
+  get archives(): boolean {
+    return this.#archives;
+  }
+
   setAbilities(what: readonly string[]): void {
     this.#hasRules = what.includes('rules');
     this.#sendsBodies = what.includes('post');
+    this.#archives = what.includes('archive');
+    if (this.#state === 'ready') this.#services.frontier.give(this);
   }
 
   setCredit(credit: Credit): void {
@@ -438,6 +449,7 @@ export class Session implements Peer {
     this.#onAnswered();
     this.#python?.ended();
     if (wasReady) this.#services.events.left(this);
+    this.uploads.close();
     clearTimeout(this.#welcome);
     this.#watcher.onEnd(error);
   }

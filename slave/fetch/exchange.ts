@@ -5,6 +5,9 @@
  *
  * waiting ─headers─▶ reading (─end─▶ ending) | draining ─end, limit, error, deadline─▶ settled
  *      └──────────────error, deadline, cancel──────────────────────────────▶ settled
+ *
+ * With a record for the archive, an answer whose body is not yet whole there is `recording` before
+ * it is settled: the rest is read for the record alone.
  */
 import { type FetchSpec, productToken, type RobotsDirective } from '../../shared/crawl.ts';
 import { addHeaderDirectives, listed } from '../extract/robots-directives.ts';
@@ -21,6 +24,7 @@ import {
 import type { BodyReader, FetchPlan } from './fetch-plan.ts';
 import { Inflater } from './inflate.ts';
 import { type Failure, failureOf, inflatingError, isCutOff } from './outcome.ts';
+import type { ExchangeRecord } from './recording.ts';
 import { isRedirect } from './redirects.ts';
 
 export type Answer = {
@@ -63,11 +67,13 @@ type ExchangeOptions<Body> = {
   onStart?: (() => void) | undefined;
   /** Its answer begins. */
   onAnswer?: (() => void) | undefined;
+  /** Takes the exchange as it is, for the archive. */
+  record?: ExchangeRecord | undefined;
 };
 
 export class Exchange<Body> {
   readonly #options: ExchangeOptions<Body>;
-  #state: 'waiting' | 'reading' | 'ending' | 'draining' | 'settled' = 'waiting';
+  #state: 'waiting' | 'reading' | 'ending' | 'draining' | 'recording' | 'settled' = 'waiting';
   #controller: Controller | undefined;
   /** Known while draining. */
   #answer: Unread | undefined;
@@ -81,6 +87,8 @@ export class Exchange<Body> {
   #length: string | undefined;
   /** The reason why the body is not complete. */
   #cutOff: unknown;
+  /** Known while recording. */
+  #settled: Hop<Body> | undefined;
 
   constructor(options: ExchangeOptions<Body>) {
     this.#options = options;
@@ -89,11 +97,15 @@ export class Exchange<Body> {
   onRequestStart(controller: Controller): void {
     this.#controller = controller;
     if (this.#state === 'settled') controller.abort(unwanted);
-    else this.#options.onStart?.();
+    else {
+      this.#options.record?.started();
+      this.#options.onStart?.();
+    }
   }
 
-  onResponseStart(_controller: Controller, status: number, headers: Headers): void {
+  onResponseStart(_: Controller, status: number, headers: Headers, statusText?: string): void {
     if (this.#state !== 'waiting' || status < 200) return;
+    this.#options.record?.answered(status, headers, statusText);
     this.#options.onAnswer?.();
     this.#headers = headers;
     this.#length = fieldOf(headers, 'content-length');
@@ -139,7 +151,11 @@ export class Exchange<Body> {
   }
 
   onResponseData(_controller: Controller, chunk: Buffer): void {
-    if (this.#state === 'draining' && this.#answer !== undefined) {
+    const { record } = this.#options;
+    record?.data(chunk);
+    if (this.#state === 'recording') {
+      if (record?.isOpen !== true) this.#settleRecorded();
+    } else if (this.#state === 'draining' && this.#answer !== undefined) {
       this.#answer.bytes += chunk.length;
       if (this.#answer.bytes > drainBytesMax) this.#settleAnswer();
     } else if (this.#state === 'reading') {
@@ -151,7 +167,9 @@ export class Exchange<Body> {
   onResponseEnd(): void {
     // The connection is free again: there is nothing left to abort.
     this.#controller = undefined;
-    if (this.#state === 'draining') this.#settleAnswer();
+    this.#options.record?.ended('whole');
+    if (this.#state === 'recording') this.#settleRecorded();
+    else if (this.#state === 'draining') this.#settleAnswer();
     else if (this.#state !== 'reading') return;
     else if (this.#inflater === undefined) this.#settleBody();
     else this.#inflater.end();
@@ -159,6 +177,7 @@ export class Exchange<Body> {
 
   onResponseError(_controller: Controller, error: Error): void {
     this.#controller = undefined;
+    this.#options.record?.ended('disconnect');
     if (this.#state !== 'reading' || !isCutOff(error)) this.fail(error);
     else if (this.#options.keepsIncomplete) this.#endCutOff(error);
     else this.#failCutOff(error);
@@ -166,7 +185,9 @@ export class Exchange<Body> {
 
   /** The deadline has passed. */
   expire(): void {
-    if (this.#state === 'draining') this.#settleAnswer();
+    this.#options.record?.ended('time');
+    if (this.#state === 'recording') this.#settleRecorded();
+    else if (this.#state === 'draining') this.#settleAnswer();
     else this.#settle({ kind: 'failed', error: { kind: 'timeout', message: 'took too long' } });
   }
 
@@ -177,7 +198,8 @@ export class Exchange<Body> {
 
   fail(error: unknown): void {
     // The answer was complete before its body failed.
-    if (this.#state === 'draining') this.#settleAnswer();
+    if (this.#state === 'recording') this.#settleRecorded();
+    else if (this.#state === 'draining') this.#settleAnswer();
     else this.#settle({ kind: 'failed', ...failureOf(error, this.#state !== 'waiting') });
   }
 
@@ -283,7 +305,26 @@ export class Exchange<Body> {
   }
 
   #settle(hop: Hop<Body>): void {
-    if (this.#state === 'settled') return;
+    if (this.#state === 'settled' || this.#state === 'recording') return;
+    if (this.#options.record?.isOpen === true && this.#recordsRest(hop)) return;
+    this.#end();
+    this.#options.settle(hop);
+  }
+
+  /** The archive wants the rest of the body, as far as its limit goes. */
+  #recordsRest(hop: Hop<Body>): boolean {
+    if (hop.kind === 'failed' || this.#controller === undefined) return false;
+    this.#state = 'recording';
+    this.#settled = hop;
+    this.#inflater?.close();
+    this.#inflater = undefined;
+    this.#controller.resume();
+    return true;
+  }
+
+  #settleRecorded(): void {
+    const hop = this.#settled;
+    if (hop === undefined) return;
     this.#end();
     this.#options.settle(hop);
   }

@@ -16,6 +16,7 @@ import { hopTo } from './hop.ts';
 import { OddOrigins } from './odd-origins.ts';
 import type { Failure, Follow, Turn } from './outcome.ts';
 import type { ProxyServer } from './proxies.ts';
+import type { Recording } from './recording.ts';
 import { keepsMethod, RedirectChain } from './redirects.ts';
 import { plainHeaders, requestHeaders } from './request-headers.ts';
 import { askByWays, type Way } from './ways.ts';
@@ -70,6 +71,8 @@ export type FetchContext = {
   readonly request?: TaskRequest | undefined;
   /** There is no further attempt: the part of a cut body is kept. */
   readonly last?: boolean | undefined;
+  /** Takes all exchanges, for the archive; default: they are not kept. */
+  readonly recording?: Recording | undefined;
 };
 
 export class Fetcher {
@@ -177,7 +180,7 @@ export class Fetcher {
     const { plan, spec, signal, context, cookies, isAtHome, validators, turnOf, request } = options;
     // A host that is asked in another way has answered before.
     let { answerMs } = options;
-    const { userAgent = spec.userAgent, proxy, onStart, onAnswer } = context;
+    const { userAgent = spec.userAgent, proxy, onStart, onAnswer, recording } = context;
     // Only the host that the operator named gets what is meant for it, and has the private blocks.
     const open = context.open === true && isAtHome;
     const blocks = isAtHome ? context.blocks : undefined;
@@ -194,7 +197,7 @@ export class Fetcher {
     const ask = ({ isLenient, isApart, cookie }: Way): Promise<Hop<Body>> => {
       const hop = {
         ...{ plan, spec, signal, leftMs: options.leftMs(), headers: headersWith(cookie) },
-        ...{ takeCookie, onStart, onAnswer, answerMs, keepsIncomplete, request },
+        ...{ takeCookie, onStart, onAnswer, answerMs, keepsIncomplete, request, recording },
       };
       answerMs = Number.POSITIVE_INFINITY;
       if (isApart) return this.#clients.apart(kind, (client) => hopTo(client, target, hop));

@@ -3,6 +3,7 @@ import type { FetchSpec, TaskRequest } from '../../shared/crawl.ts';
 import { type Client, send } from './clients.ts';
 import { Exchange, type Hop } from './exchange.ts';
 import type { FetchPlan } from './fetch-plan.ts';
+import type { Recording } from './recording.ts';
 
 type HopOptions<Body> = {
   readonly plan: FetchPlan<Body>;
@@ -20,6 +21,7 @@ type HopOptions<Body> = {
   readonly keepsIncomplete: boolean;
   readonly onStart: (() => void) | undefined;
   readonly onAnswer: (() => void) | undefined;
+  readonly recording: Recording | undefined;
 };
 
 /** Rejects only with an AbortError when `signal` fires. */
@@ -43,6 +45,7 @@ export function hopTo<Body>(
       settle,
       keepsIncomplete,
       onStart,
+      record: options.recording?.begin(url, headers),
       onAnswer: () => {
         if (answerMs < leftMs) expireIn(leftMs - answerMs);
         options.onAnswer?.();

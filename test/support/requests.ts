@@ -83,6 +83,19 @@ const wrongImages = [
 ].map((images) => ({ images: pack(images) }));
 /** Instead of a value as bytes of its own. */
 const notPacked = [null, 7, 'x', {}, [], Buffer.alloc(0), Buffer.from([0xc1]), Buffer.of(0x80, 0)];
+const answerHead = Buffer.from('HTTP/1.1 200 OK\r\n\r\n');
+const archivedHead = {
+  ...{ url: 'http://a.invalid/', at: 1, request: Buffer.from('x'), response: answerHead },
+};
+const wrongHeads = [
+  ...['', 'http://a.invalid/ x', 'http://a.invalid/\r\n', 7].map((url) => ({ url })),
+  ...[-1, 1.5, 1e15, '1', null].map((at) => ({ at })),
+  ...['x', null, Buffer.alloc((1 << 20) + 1)].map((request) => ({ request })),
+  ...['x', '', 'HTTP/1.1 200 OK\r\n', 'HTTP/2 200\r\n\r\n', 'HTTP/1.1 200\r\n\r\nx\r\n\r\n'].map(
+    (text) => ({ response: Buffer.from(text) }),
+  ),
+  { more: 1 },
+];
 const earlier = { etag: '"x"', bytes: 1, images: [], links: 1 };
 const wrongSpecs = [
   null,
@@ -254,6 +267,19 @@ export const requests: readonly {
     bad: [{ host: '' }, { host: 1 }, { delayMs: -1 }, { blocked: 1 }, { wake: 'yes' }],
   },
   { verb: 'slave.list', good: { limit: 1 }, bad: [{ limit: 0 }, { limit: 1001 }, { after: -1 }] },
+  {
+    verb: 'task.archive',
+    good: { task, lease: 1, part: 0, head: archivedHead, body: Buffer.from('x'), end: 'whole' },
+    bad: [
+      ...wrongTask,
+      ...wrongLease,
+      ...[-1, 1.5, 'x', null, undefined].map((part) => ({ part })),
+      ...wrongHeads.map((wrong) => ({ head: { ...archivedHead, ...wrong } })),
+      ...[null, 7, 'x'].map((head) => ({ head })),
+      ...[null, 'x', undefined, Buffer.alloc((256 << 10) + 1)].map((body) => ({ body })),
+      ...['bored', null, 7].map((end) => ({ end })),
+    ],
+  },
   {
     verb: 'slave.state',
     good: { version: '1', memoryBytes: 1, fetching: 0 },

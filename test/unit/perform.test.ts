@@ -1,5 +1,6 @@
 /** The verbs without a wire: a frontier, and a peer that is no session. */
 import assert from 'node:assert/strict';
+import { UploadRoom } from '../../master/archive/uploads.ts';
 import type { Failures } from '../../master/inspect/failures.ts';
 import type { Recount } from '../../master/inspect/recount.ts';
 import type { UrlAnswers } from '../../master/inspect/url-answers.ts';
@@ -13,6 +14,8 @@ import type { Request } from '../../shared/requests.ts';
 import { FakeSlave } from '../support/fake-slave.ts';
 import { specOf, type World, worldTest } from '../support/world.ts';
 
+const noDisk = { room: () => Promise.resolve(), refused: () => {} };
+
 class FakePeer extends FakeSlave implements Peer {
   readonly role: Peer['role'];
   readonly peer = '192.0.2.1:5';
@@ -20,6 +23,7 @@ class FakePeer extends FakeSlave implements Peer {
   readonly id = 1;
   readonly record = new SlaveRecord();
   readonly ended: number[] = [];
+  readonly uploads = new UploadRoom('/nonexistent', noDisk).session();
   waitingGets = 0;
   readonly hasRules = true;
 

@@ -183,7 +183,7 @@ test('tidy: a process is touched by its options and its main alone', () => {
 
 /** The rooms of the master, the lowest first. Source: ARCHITECTURE.md, "Modules". */
 const rooms = [
-  ...['machine', 'store', 'sinks', 'frontier', 'queues', 'repair', 'inspect'],
+  ...['machine', 'store', 'sinks', 'archive', 'frontier', 'queues', 'repair', 'inspect'],
   ...['python', 'wire', 'cli'],
 ];
 

@@ -181,13 +181,15 @@ function statusText({
   if (ended > 0) lines.push(`${number(ended)} ended; list them with --all`);
   if (lines.length === 0) lines.push('no crawls');
   for (const crawl of crawls) {
-    const { name, held, failed, skipped, rates, blocked, statuses, examples = {}, ending } = crawl;
+    const { name, held, failed, skipped, rates, blocked, statuses, examples = {} } = crawl;
+    const { archive, ending } = crawl;
     const { status: _, rule: __, ...errors } = crawl.errors;
     if (held !== undefined) {
       lines.push(
         `${name}: held: ${held}, then run: resume ${name} (or with --new-files; or cancel)`,
       );
     }
+    if (archive !== undefined) lines.push(`${name}: ${archiveText(archive)}`);
     if (rates !== undefined) lines.push(`${name}: ${ratesText(rates)}`);
     if (blocked !== undefined) {
       const hosts = blocked.hosts === 1 ? '1 host is' : `${number(blocked.hosts)} hosts are`;
@@ -216,6 +218,15 @@ function statusText({
     }
   }
   return lines.join('\n');
+}
+
+function archiveText({ files, bytes, waits }: NonNullable<CrawlStatus['archive']>): string {
+  const size = `archive: ${(bytes / 1e6).toFixed(1)} MB in ${count(files, 'file')}`;
+  return waits === undefined ? size : `${size}; its URLs wait: ${waits}`;
+}
+
+function count(n: number, noun: string): string {
+  return `${number(n)} ${noun}${n === 1 ? '' : 's'}`;
 }
 
 function removingText({ count, names }: NonNullable<Listed['removing']>): string {

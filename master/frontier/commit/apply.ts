@@ -12,6 +12,7 @@ export function handle(
   { outcomes, offers }: { readonly outcomes: Outcomes; readonly offers: Seeding },
   now: number,
 ): () => void {
+  if (entry.archived !== undefined) batch.archived(entry.archived);
   switch (entry.kind) {
     case 'report': {
       const { task, report, links, slave } = entry;
@@ -49,6 +50,8 @@ export function handle(
     case 'replay':
       offers.replay(batch, entry.rows);
       return entry.done;
+    case 'archived':
+      return () => {};
     default:
       return entry satisfies never;
   }
@@ -70,6 +73,7 @@ export function answerCancelled(entry: Entry): void {
       return;
     case 'links':
     case 'sitemaps':
+    case 'archived':
       return;
     default:
       entry.done('stale');

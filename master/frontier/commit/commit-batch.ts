@@ -6,6 +6,7 @@
 import type { SkipReason } from '../../../shared/protocol.ts';
 import type { EarlierPage, FetchErrorBody } from '../../../shared/requests.ts';
 import { parseCanonical } from '../../../shared/url.ts';
+import { type ArchiveMark, archiveChange } from '../../store/archive-rows.ts';
 import {
   type BuriedRecord,
   commitKey,
@@ -77,6 +78,8 @@ export class CommitBatch {
   readonly #again = new Set<string>();
   /** What led to the URLs that are admitted. */
   readonly #origins: NewSources;
+  /** How far the files of its archive are, by their numbers. */
+  #archived: Map<number, ArchiveMark> | undefined;
 
   constructor(
     crawl: Crawl,
@@ -286,6 +289,12 @@ export class CommitBatch {
     this.#changes.push(...changes);
   }
 
+  /** The exchanges of a task are in the archive, up to this mark. */
+  archived(mark: ArchiveMark): void {
+    this.#archived ??= new Map();
+    this.#archived.set(mark.file, mark);
+  }
+
   /** Ends the batch: all changes, for one transaction, and the row of the result queue. */
   seal(): { changes: Change[]; commit: number; results: SealedRow | undefined } {
     const { crawl } = this;
@@ -297,6 +306,7 @@ export class CommitBatch {
       changes.push({ table: 'results', key: commitKey(crawl.id, commit), value: results.bytes });
     }
     changes.push(...this.#origins.changes(), ...crawl.trapChanges());
+    for (const mark of this.#archived?.values() ?? []) changes.push(archiveChange(crawl.id, mark));
     if (commit === 1) {
       changes.push({ table: 'meta', key: lastCrawlKey, value: encodeLastCrawl(crawl.id) });
     }

@@ -11,6 +11,8 @@ import type {
   Result,
   SeedRequest,
 } from '../../../shared/requests.ts';
+import type { Upload } from '../../archive/uploads.ts';
+import type { ArchiveMark } from '../../store/archive-rows.ts';
 import type { PackedReport, Unfetched } from '../../store/result-rows.ts';
 import type { Row } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
@@ -34,8 +36,10 @@ export type SitemapPart = Pick<Requests['task.sitemap'], 'kind' | 'urls' | 'imag
     | undefined;
 };
 
-/** The successful answer to a task, by the verb of its message. */
-export type Answer =
+/** The successful answer to a task, by the verb of its message. `upload`: what is archived of it;
+ *  undefined: the slave sent nothing of the kind. */
+export type Answer = { readonly upload?: Upload | undefined } & AnswerOf;
+type AnswerOf =
   | ({ readonly verb: 'task.report' } & Report)
   | ({ readonly verb: 'task.sitemap' } & SitemapPart)
   | {
@@ -49,6 +53,8 @@ export type FailedFetch = {
   readonly error: FetchErrorBody;
   readonly retryAfterMs?: number | undefined;
   readonly isFinal?: boolean | undefined;
+  /** As of an answer. */
+  readonly upload?: Upload | undefined;
 };
 
 /** Where links come from; `url` is '' when that is not known. */
@@ -66,8 +72,13 @@ export type Verdict = 'done' | 'stale';
 export type SeedVerdict = Replies['crawl.add'];
 export type EarlierUrl = Requests['crawl.recrawl']['urls'][number];
 
-/** One thing that waits to be gathered. `bytes`: what it holds in memory, about. */
-export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
+/** One thing that waits to be gathered. `bytes`: what it holds in memory, about. `archived`: how far
+ *  the archive of the crawl is with what belongs to it. */
+export type Entry = {
+  readonly crawl: Crawl;
+  readonly bytes: number;
+  readonly archived?: ArchiveMark | undefined;
+} & (
   | {
       kind: 'report';
       task: Task;
@@ -89,6 +100,8 @@ export type Entry = { readonly crawl: Crawl; readonly bytes: number } & (
       done: (v: Replies['crawl.recrawl']) => void;
     }
   | { kind: 'replay'; rows: readonly Row[]; done: () => void }
+  /** Something was archived that no entry ends: a robots.txt. */
+  | { kind: 'archived' }
   | {
       kind: 'seeds';
       urls: readonly string[];

@@ -6,6 +6,7 @@
  */
 import type { FetchErrorBody } from '../../../shared/requests.ts';
 import { hostKeyOf } from '../../../shared/url.ts';
+import type { Upload } from '../../archive/uploads.ts';
 import { clockMs } from '../../machine/clock.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import type { Crawls } from '../crawl/crawls.ts';
@@ -21,6 +22,7 @@ import type { RobotsAnswer } from '../robots/gate.ts';
 import { backOffMs, isLasting } from '../tasks/back-off.ts';
 import type { Task } from '../tasks/tasks.ts';
 import type { FrontierTrace } from '../trace.ts';
+import type { Archiving } from './archiving.ts';
 import {
   type Answer,
   type FailedFetch,
@@ -38,6 +40,7 @@ type ReportsOptions = {
   readonly politeness: Politeness;
   readonly feedback: Feedback;
   readonly pipeline: Pipeline;
+  readonly archiving: Archiving;
   readonly trace?: FrontierTrace | undefined;
 };
 
@@ -58,58 +61,85 @@ export class Reports implements WorkEvents, LossEvents {
   report(claim: Claim, answer: Answer): Promise<Verdict> {
     switch (answer.verb) {
       case 'task.report':
-        return this.#report(claim, answer);
+        return this.#report(claim, answer, answer.upload);
       case 'task.sitemap':
-        return this.#part(claim, answer);
+        return this.#part(claim, answer, answer.upload);
       case 'task.robots':
-        return this.#robots(claim, answer.answer, answer.file);
+        return this.#robots(claim, answer);
       default:
         return answer satisfies never;
     }
   }
 
-  async #report(claim: Claim, report: Report): Promise<Verdict> {
-    const { crawls, dispatcher, feedback, pipeline } = this.#options;
+  async #report(claim: Claim, report: Report, upload: Upload | undefined): Promise<Verdict> {
+    const { crawls, dispatcher, feedback, pipeline, archiving } = this.#options;
+    if (upload === undefined) this.#refuseUnarchived(claim);
     const { task, host } = dispatcher.claim(claim) ?? {};
     const crawl = task && crawls.of(task);
-    if (task === undefined || crawl === undefined) return 'stale';
+    if (task === undefined || crawl === undefined) {
+      upload?.drop();
+      return 'stale';
+    }
     const { holder } = claim;
     if (kindOf(task).answeredBy !== 'task.report') {
+      upload?.drop();
       return await this.#mistaken(task, 'a page', holder);
     }
     if (host !== undefined) feedback.reported(host, report.result);
-    const links = { total: 0 };
-    const rest = this.#putFirstLinks(crawl, task, report.links, links);
     const slave = holder.name;
     const { result, images, packed, items } = report;
-    // No spread of objects here: each takes a microsecond.
-    const rows = items === undefined ? 0 : items.rows.length + items.rejected.length;
-    const bytes = smallEntryBytes + rest.length + report.images.length * 128 + rows * rowBytes;
-    const last = { result, images, links: rest, packed, items };
     return await new Promise((done) =>
-      pipeline.put({ kind: 'report', crawl, bytes, task, report: last, links, slave, done }),
+      archiving.first(crawl, task, upload, (archived) => {
+        const links = { total: 0 };
+        const rest = this.#putFirstLinks(crawl, task, report.links, links);
+        // No spread of objects here: each takes a microsecond.
+        const rows = items === undefined ? 0 : items.rows.length + items.rejected.length;
+        const bytes = smallEntryBytes + rest.length + images.length * 128 + rows * rowBytes;
+        const last = { result, images, links: rest, packed, items };
+        const kind = 'report';
+        pipeline.put({ kind, crawl, bytes, archived, task, report: last, links, slave, done });
+      }),
     );
   }
 
+  #refuseUnarchived(claim: Claim): void {
+    const { archiving, crawls, dispatcher } = this.#options;
+    const task = dispatcher.open(claim);
+    archiving.refuseWithout(undefined, task && crawls.of(task));
+  }
+
   /** A part of a sitemap; the last one ends its lease. */
-  async #part(claim: Claim, part: SitemapPart): Promise<Verdict> {
-    const { crawls, dispatcher, pipeline } = this.#options;
+  async #part(claim: Claim, part: SitemapPart, upload: Upload | undefined): Promise<Verdict> {
+    const { crawls, dispatcher, pipeline, archiving } = this.#options;
+    if (upload === undefined && part.end !== undefined) this.#refuseUnarchived(claim);
     const task = dispatcher.open(claim);
     const crawl = task && crawls.of(task);
-    if (task === undefined || crawl === undefined) return 'stale';
-    if (kindOf(task).answeredBy !== 'task.sitemap') return 'stale';
+    const isListed = task !== undefined && kindOf(task).answeredBy === 'task.sitemap';
+    if (task === undefined || crawl === undefined || !isListed) {
+      upload?.drop();
+      return 'stale';
+    }
     if (part.end !== undefined) dispatcher.claim(claim);
     const bytes = smallEntryBytes + part.urls.length + part.images.length;
     const slave = claim.holder.name;
     return await new Promise((done) =>
-      pipeline.put({ kind: 'sitemap', crawl, bytes, task, part, slave, done }),
+      archiving.first(crawl, task, upload, (archived) =>
+        pipeline.put({ kind: 'sitemap', crawl, bytes, archived, task, part, slave, done }),
+      ),
     );
   }
 
-  async #robots(claim: Claim, answer: RobotsAnswer, file: Uint8Array): Promise<Verdict> {
+  async #robots(
+    claim: Claim,
+    { answer, file, upload }: Extract<Answer, { verb: 'task.robots' }>,
+  ): Promise<Verdict> {
     const { dispatcher, feedback } = this.#options;
     const { task, host } = dispatcher.claim(claim) ?? {};
-    if (task === undefined) return 'stale';
+    if (task === undefined) {
+      upload?.drop();
+      return 'stale';
+    }
+    await this.#archiveAlone(task, upload);
     if (kindOf(task).answeredBy !== 'task.robots') {
       return await this.#mistaken(task, 'a robots.txt', claim.holder);
     }
@@ -119,13 +149,23 @@ export class Reports implements WorkEvents, LossEvents {
 
   /** Takes a failed fetch: retried later, or buried. Resolves when it is on the disk. */
   async fail(claim: Claim, failed: FailedFetch): Promise<Verdict> {
-    const { error, retryAfterMs = 0, isFinal = false } = failed;
+    const { error, retryAfterMs = 0, isFinal = false, upload } = failed;
     const { dispatcher, feedback } = this.#options;
     const { task, host } = dispatcher.claim(claim) ?? {};
-    if (task === undefined) return 'stale';
+    if (task === undefined) {
+      upload?.drop();
+      return 'stale';
+    }
     if (host !== undefined) feedback.failed(host, error, retryAfterMs);
     const slave = claim.holder.name;
-    return await this.#attemptFailed(task, error, { retryAfterMs, isFinal, slave });
+    return await this.#attemptFailed(task, error, { retryAfterMs, isFinal, slave, upload });
+  }
+
+  /** A task that no entry ends. */
+  async #archiveAlone(task: Task, upload: Upload | undefined): Promise<void> {
+    const { crawls, archiving } = this.#options;
+    const crawl = crawls.of(task);
+    if (upload !== undefined && crawl !== undefined) await archiving.alone(crawl, task, upload);
   }
 
   /** The host's robots.txt is known, and the crawl starts there: offers the host's sitemaps. The
@@ -210,22 +250,38 @@ export class Reports implements WorkEvents, LossEvents {
       slave,
       retryAfterMs = 0,
       isFinal = false,
-    }: { slave: string; retryAfterMs?: number; isFinal?: boolean },
+      upload,
+    }: {
+      slave: string;
+      retryAfterMs?: number;
+      isFinal?: boolean;
+      upload?: Upload | undefined;
+    },
   ): Promise<Verdict> {
-    if (kindOf(task).owner === 'host') return this.#learn(task, { error, retryAfterMs, isFinal });
+    if (kindOf(task).owner === 'host') {
+      const learn = () => this.#learn(task, { error, retryAfterMs, isFinal });
+      return this.#archiveAlone(task, upload).then(learn);
+    }
     const waitMs = backOffMs(task.attempts, Math.random(), retryAfterMs);
     const retryAt = isFinal || isLasting(error) ? undefined : clockMs() + waitMs;
     // A fault of a proxy does not count against the page.
     const attempts = task.attempts + (error.kind === 'proxy' ? 0 : 1);
-    return this.#fail({ task, error, retryAt, slave, attempts });
+    return this.#fail({ task, error, retryAt, slave, attempts }, upload);
   }
 
-  async #fail(failure: Failure): Promise<Verdict> {
-    const crawl = this.#options.crawls.of(failure.task);
-    if (crawl === undefined) return 'stale';
+  async #fail(failure: Failure, upload?: Upload): Promise<Verdict> {
+    const { crawls, pipeline, archiving } = this.#options;
+    const crawl = crawls.of(failure.task);
+    if (crawl === undefined) {
+      upload?.drop();
+      return 'stale';
+    }
     this.#trace(crawl, failure);
+    const bytes = smallEntryBytes;
     return await new Promise((done) =>
-      this.#options.pipeline.put({ kind: 'failure', crawl, bytes: smallEntryBytes, failure, done }),
+      archiving.first(crawl, failure.task, upload, (archived) =>
+        pipeline.put({ kind: 'failure', crawl, bytes, archived, failure, done }),
+      ),
     );
   }
 

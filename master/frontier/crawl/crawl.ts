@@ -16,7 +16,6 @@ import {
   type CrawlRecord,
   encodeTrapCounts,
   type KeptHosts,
-  kindNumbers,
   pageKind,
   type Removal,
   type SpecMark,
@@ -30,7 +29,7 @@ import type { TaskQueue } from '../tasks/tasks.ts';
 import { Books } from './books.ts';
 import type { CrawlView } from './crawl-view.ts';
 import { endingOf } from './ending.ts';
-import type { Ledger } from './ledger.ts';
+import { namedRows } from './ledger.ts';
 import type { OpenWork } from './open-work.ts';
 import type { PatternBudget } from './patterns.ts';
 import { blockedOf, longestWaitMs } from './places.ts';
@@ -66,6 +65,9 @@ export type Kept = Partial<KeptSeeds> & { readonly trapCounts?: TrapCounts };
 /** What decides about its links. A crawl that is over takes no memory for it. */
 type Rules = { readonly scope: Scope; readonly seedHosts: SeedHosts; readonly traps: Traps };
 
+/** What the slaves together can do. */
+type Server = { readonly hasArchivers: boolean };
+
 /** A host where a crawl has tasks in memory. */
 export type Place = { readonly crawl: Crawl; readonly host: Host; readonly queue: TaskQueue };
 
@@ -86,6 +88,7 @@ export class Crawl implements CrawlView {
   #spec: CrawlRecord['spec'];
   readonly #readKept: () => Kept;
   readonly #patternBudget: PatternBudget | undefined;
+  readonly #server: Server;
   #rules: Rules | undefined;
   #state: LastingState;
   #removal: Removal | undefined;
@@ -109,6 +112,7 @@ export class Crawl implements CrawlView {
     filter: Filter,
     readKept: () => Kept = () => ({}),
     patternBudget?: PatternBudget,
+    server: Server = { hasArchivers: true },
   ) {
     this.id = record.id;
     this.#name = record.name;
@@ -124,6 +128,7 @@ export class Crawl implements CrawlView {
     this.#removal = record.removal;
     this.#readKept = readKept;
     this.#patternBudget = patternBudget;
+    this.#server = server;
     this.#nextSeq = record.nextSeq;
     this.#nextCommit = record.nextCommit;
     this.#nextRecord = record.nextRecord;
@@ -397,6 +402,7 @@ export class Crawl implements CrawlView {
     const { maxPages } = this.spec;
     const { leased, offered } = this.open;
     if (!this.isRunning || this.#isResolving || this.#awaitsRules) return false;
+    if (this.spec.fetch.archive !== undefined && !this.#server.hasArchivers) return false;
     return maxPages === undefined || this.counters.pages + leased + offered < maxPages;
   }
 
@@ -474,12 +480,4 @@ export class Crawl implements CrawlView {
       ...(ending && { ending }),
     };
   }
-}
-
-function namedRows({ rows }: Ledger): NonNullable<CrawlStatus['ledger']> {
-  const named = Object.entries(kindNumbers).flatMap(([kind, number]) => {
-    const row = rows[number];
-    return row === undefined || row.admitted === 0 ? [] : [[kind, row] as const];
-  });
-  return Object.fromEntries(named) as NonNullable<CrawlStatus['ledger']>;
 }

@@ -40,6 +40,8 @@ export class Crawls {
   readonly queues: TaskQueues;
   /** Those with items. */
   readonly ruled = new Set<Crawl>();
+  /** What the slaves together can do; the dispatcher says so. */
+  readonly server = { hasArchivers: false };
   readonly #store: Store;
   readonly #recent: RecentTable;
   readonly #folder: string | undefined;
@@ -253,7 +255,8 @@ export class Crawls {
         return Math.max(0, this.#bloomBytesMax - taken);
       },
     });
-    const crawl = new Crawl(record, filter, () => keptOf(this.#store, id), this.#patternBudget);
+    const kept = () => keptOf(this.#store, id);
+    const crawl = new Crawl(record, filter, kept, this.#patternBudget, this.server);
     if (crawl.state === 'cancelled') void filter.forget();
     else if (crawl.isOpen) filter.wake();
     this.#byName.set(crawl.name, crawl);

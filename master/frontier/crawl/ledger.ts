@@ -7,6 +7,8 @@
  * Nothing else counts tasks by kind; `status --ledger --verify` compares it with rows and lines.
  */
 import type { LedgerRow } from '../../../shared/ledger.ts';
+import type { CrawlStatus } from '../../../shared/protocol.ts';
+import { kindNumbers } from '../../store/records.ts';
 
 /** How the task of a URL ended; `dropped`: its crawl was cancelled or removed. */
 const outcomes = [
@@ -90,4 +92,13 @@ function rowOf(numbers: readonly number[]): Row {
 
 function waitingOf(row: Row): number {
   return row.admitted - outcomes.reduce((sum, outcome) => sum + row[outcome], 0);
+}
+
+/** Its rows by the names of the kinds; those without a URL are left out. */
+export function namedRows({ rows }: Ledger): NonNullable<CrawlStatus['ledger']> {
+  const named = Object.entries(kindNumbers).flatMap(([kind, number]) => {
+    const row = rows[number];
+    return row === undefined || row.admitted === 0 ? [] : [[kind, row] as const];
+  });
+  return Object.fromEntries(named) as NonNullable<CrawlStatus['ledger']>;
 }

@@ -41,6 +41,7 @@ const fixed: Readonly<Record<FixedField, readonly [flag: string, why: string]>> 
   'fetch.srcset': ['--srcset', 'the pages that are done have their images by it'],
   'fetch.lazyAttributes': ['--lazy-attributes', 'the pages that are done have their images by it'],
   'fetch.items': ['items', 'the pages that are done have their rows by them'],
+  'fetch.archive': ['--archive', 'the pages that are done are in the archive, or are not'],
 };
 
 /** Rules that judge a URL by its form; the others count the URLs that were admitted. */

@@ -101,6 +101,7 @@ export class Dispatcher {
   /** From now on the holder gets tasks as its credit allows. Called again when that has grown. */
   give(holder: LeaseHolder): void {
     this.#holders.add(holder);
+    this.#noteArchivers();
     this.dispatchSoon();
   }
 
@@ -112,7 +113,23 @@ export class Dispatcher {
   /** Its session ended: its leases end at once. */
   remove(holder: LeaseHolder): void {
     this.#holders.remove(holder);
+    this.#noteArchivers();
     for (const lease of [...holder.leases]) this.#lost(lease);
+  }
+
+  /** Tasks of crawls that are archived wait for a holder that can send what is. */
+  #noteArchivers(): void {
+    const { crawls } = this.#options;
+    const { hasArchivers } = this.#holders;
+    if (crawls.server.hasArchivers === hasArchivers) return;
+    crawls.server.hasArchivers = hasArchivers;
+    for (const crawl of crawls) {
+      if (crawl.spec.fetch.archive !== undefined && crawl.isOpen) crawls.queues.wake(crawl);
+    }
+  }
+
+  #isArchived(task: Task): boolean {
+    return this.#options.crawls.of(task)?.spec.fetch.archive !== undefined;
   }
 
   /** Takes the task of a report or failure out of its state, so that its end can be committed.
@@ -329,9 +346,10 @@ export class Dispatcher {
       if (list === undefined) pushes.set(place.holder, [lease]);
       else list.push(lease);
     };
-    for (const [parked, what] of this.#waits) {
+    for (const parked of [this.#parked, this.#parkedRequests]) {
       for (let probe = parked.first(now); probe; probe = parked.first(now)) {
-        const place = this.#holders.place(probe.host.line(now) ?? 'timed', what);
+        const { host, task } = probe;
+        const place = this.#placeFor(host, task, takersOf(task), now);
         if (place === undefined) break;
         parked.shift();
         give(place, probe);
@@ -341,9 +359,9 @@ export class Dispatcher {
       const taken = this.#take(now);
       if (taken === undefined) break;
       const { host, task, place } = taken;
-      const takers = hasRequest(task) ? 'requests' : kindOf(task).takers;
-      const fits = isSuited(place.holder, takers);
-      const taker = fits ? place : this.#holders.place(host.line(now) ?? 'timed', takers);
+      const takers = takersOf(task);
+      const fits = isSuited(place.holder, takers, this.#isArchived(task));
+      const taker = fits ? place : this.#placeFor(host, task, takers, now);
       if (taker === undefined) {
         (takers === 'requests' ? this.#parkedRequests : this.#parked).park(taken, now);
       } else give(taker, { host, task, isTimed: false });
@@ -352,12 +370,8 @@ export class Dispatcher {
     if (!this.#parked.isEmpty && this.#holders.lacksFiles) this.#options.events.robotsWanted();
   }
 
-  /** Tasks that wait for a holder, and what it has to take. */
-  get #waits(): readonly (readonly [Probes, Takers])[] {
-    return [
-      [this.#parked, 'probes'],
-      [this.#parkedRequests, 'requests'],
-    ];
+  #placeFor(host: Host, task: Task, takers: Takers, now: number): Place | undefined {
+    return this.#holders.place(host.line(now) ?? 'timed', takers, this.#isArchived(task));
   }
 
   /** Returns the next task for which a holder has room. Tasks of unproved hosts come first, since
@@ -464,4 +478,9 @@ export class Dispatcher {
     events.counted(crawls);
     this.dispatchSoon();
   }
+}
+
+/** The holders that take it. */
+function takersOf(task: Task): Takers {
+  return hasRequest(task) ? 'requests' : kindOf(task).takers;
 }

@@ -60,6 +60,11 @@ export class Holders {
     return this.#holders.some(({ hasRules, takes }) => hasRules || takes === 'pages');
   }
 
+  /** True: some holder sends what is to be archived. */
+  get hasArchivers(): boolean {
+    return this.#holders.some(({ archives }) => archives === true);
+  }
+
   /** Without effect for a holder that is known. */
   add(holder: LeaseHolder): void {
     if (this.#standings.has(holder)) return;
@@ -110,20 +115,22 @@ export class Holders {
   }
 
   /** Returns the next holder in rotation that has room for a task of this line and takes such
-   *  tasks. */
-  place(line: Line, what: Takers): Place | undefined {
+   *  tasks. `archives`: it must send what is to be archived. */
+  place(line: Line, what: Takers, archives = false): Place | undefined {
+    const find = (roomOf: (holder: LeaseHolder) => Room | undefined) =>
+      this.#find(what, archives, roomOf);
     switch (line) {
       case 'timed':
-        return this.#find(what, (holder) => this.#slot(holder, line, startsAtOnce(holder)));
+        return find((holder) => this.#slot(holder, line, startsAtOnce(holder)));
       case 'free':
         // A holder that can start at once comes before one that would let the task wait.
         return (
-          this.#find(what, (holder) => this.#slot(holder, line, startsAtOnce(holder))) ??
-          this.#find(what, (holder) => this.#slot(holder, line, creditOfSlots(holder)))
+          find((holder) => this.#slot(holder, line, startsAtOnce(holder))) ??
+          find((holder) => this.#slot(holder, line, creditOfSlots(holder)))
         );
       default: {
         const hasShare = this.#shared < this.#shareMax;
-        return this.#find(what, (holder) => this.#trial(holder, line, hasShare));
+        return find((holder) => this.#trial(holder, line, hasShare));
       }
     }
   }
@@ -146,14 +153,18 @@ export class Holders {
     if (line === 'failing' || line === 'relayed') standing[line] += by;
   }
 
-  #find(what: Takers, roomOf: (holder: LeaseHolder) => Room | undefined): Place | undefined {
+  #find(
+    what: Takers,
+    archives: boolean,
+    roomOf: (holder: LeaseHolder) => Room | undefined,
+  ): Place | undefined {
     let last: Place | undefined;
     const { length } = this.#holders;
     for (let i = 0; i < length; i++) {
       const holder = this.#holders[(this.#next + i) % length];
       const standing = holder && this.#standings.get(holder);
       if (holder === undefined || standing === undefined || standing.isLate) continue;
-      if (!isSuited(holder, what)) continue;
+      if (!isSuited(holder, what, archives)) continue;
       const needsRules = this.pagesNeedRules && what !== 'probes';
       if (needsRules && isSlave(holder) && !holder.hasRules) continue;
       const isLast = isSlave(holder) && standing.ranOut >= ranOutMax;
@@ -197,8 +208,10 @@ export class Holders {
   }
 }
 
-/** Does it take such tasks? */
-export function isSuited({ takes, sendsBodies }: LeaseHolder, what: Takers): boolean {
+/** Does it take such tasks? `archives`: what it fetches is to be archived. */
+export function isSuited(holder: LeaseHolder, what: Takers, archives: boolean): boolean {
+  const { takes, sendsBodies } = holder;
+  if (archives && holder.archives !== true) return false;
   if (what === 'requests') return takes === 'all' && sendsBodies === true;
   return takes === 'all' || takes === what;
 }

@@ -27,8 +27,10 @@ export interface LeaseHolder {
   readonly takes: 'all' | 'pages' | 'probes';
   /** It evaluates the rules of crawls. [T-80] */
   readonly hasRules?: boolean;
-  /** Whether it sends requests that are no GET. */
+  /** It sends requests that are no GET. Default: it cannot. [T-91] */
   readonly sendsBodies?: boolean;
+  /** It sends what is to be archived. Default: it cannot. [T-105] */
+  readonly archives?: boolean;
   /** Total time in which it was not read from; its leases do not age in it. */
   readonly heldBackMs?: number;
   readonly leases: Set<Lease>;

@@ -33,7 +33,9 @@ export function list(
   return {
     ...(removing.count > 0 && { removing }),
     crawls: page.map((one): CrawlStatus => {
-      return { ...one.status(), startedAt: one.startedAt, ...(one.isOpen && openOf(one, rates)) };
+      const archive = frontier.crawls.archiveOf(one.name);
+      const status = archive === undefined ? one.status() : { ...one.status(), archive };
+      return { ...status, startedAt: one.startedAt, ...(one.isOpen && openOf(one, rates)) };
     }),
     counts,
     sessions: peers.sessions.map(({ name, role, leases, proxies }) => ({

@@ -30,6 +30,7 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'task.sitemap': tasks.sitemap,
   'task.release': tasks.release,
   'task.extend': tasks.extend,
+  'task.archive': tasks.archive,
   'proxy.state': tasks.proxies,
   'crawl.add': crawls.add,
   'crawl.recrawl': crawls.recrawl,

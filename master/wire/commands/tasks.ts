@@ -1,6 +1,7 @@
 /** Verbs of slaves. Source: PROTOCOL.md, chapter 7. */
 import type { Replies } from '../../../shared/protocol.ts';
 import type { Requests } from '../../../shared/requests.ts';
+import type { Upload } from '../../archive/uploads.ts';
 import type { Peer } from '../peer.ts';
 import { unpack } from '../request.ts';
 import type { CommandPorts } from '../services.ts';
@@ -36,8 +37,9 @@ export async function hop(
 export async function report(
   { frontier }: CommandPorts,
   peer: Peer,
-  { task, lease, result, images, links, items }: Requests['task.report'],
+  request: Requests['task.report'],
 ): Promise<Replies['task.report']> {
+  const { task, lease, result, images, links, items, archived } = request;
   const verb = 'task.report';
   const claim = { holder: peer, id: lease, name: task };
   const said = {
@@ -47,6 +49,7 @@ export async function report(
     links,
     packed: { result, images },
     items: items && unpack(verb, 'items', items),
+    upload: uploadOf(peer, task, lease, archived),
   } as const;
   peer.record.fetched(said.result.error !== undefined);
   return { state: await frontier.report(claim, said) };
@@ -55,35 +58,60 @@ export async function report(
 export async function robots(
   { frontier }: CommandPorts,
   peer: Peer,
-  { task, lease, status, body, cacheControl, retryAfterMs }: Requests['task.robots'],
+  request: Requests['task.robots'],
 ): Promise<Replies['task.robots']> {
+  const { task, lease, status, body, cacheControl, retryAfterMs, archived } = request;
   const claim = { holder: peer, id: lease, name: task };
+  const upload = uploadOf(peer, task, lease, archived);
   const answer = { status, cacheControl, retryAfterMs };
-  const said = { verb: 'task.robots', answer, file: body } as const;
+  const said = { verb: 'task.robots', answer, file: body, upload } as const;
   return { state: await frontier.report(claim, said) };
 }
 
 export async function sitemap(
   { frontier }: CommandPorts,
   peer: Peer,
-  { task, lease, kind, urls, images, end }: Requests['task.sitemap'],
+  { task, lease, kind, urls, images, end, archived }: Requests['task.sitemap'],
 ): Promise<Replies['task.sitemap']> {
   const verb = 'task.sitemap';
   const claim = { holder: peer, id: lease, name: task };
   const whole = end && { ...end, result: unpack(verb, 'result', end.result) };
-  const part = { verb, kind, urls, images, end: whole } as const;
+  const upload = uploadOf(peer, task, lease, archived);
+  const part = { verb, kind, urls, images, end: whole, upload } as const;
   return { state: await frontier.report(claim, part) };
 }
 
 export async function release(
   { frontier }: CommandPorts,
   peer: Peer,
-  { task, lease, error, retryAfterMs, final }: Requests['task.release'],
+  { task, lease, error, retryAfterMs, final, archived }: Requests['task.release'],
 ): Promise<Replies['task.release']> {
   const claim = { holder: peer, id: lease, name: task };
   if (error !== undefined) peer.record.fetched(true);
-  const failed = error && { error, retryAfterMs, isFinal: final };
+  const upload = uploadOf(peer, task, lease, archived);
+  if (error === undefined) upload?.drop();
+  const failed = error && { error, retryAfterMs, isFinal: final, upload };
   return { state: await frontier.release(claim, failed) };
+}
+
+/** Takes a part of what is to be archived. [T-100] */
+export async function archive(
+  _services: CommandPorts,
+  peer: Peer,
+  request: Requests['task.archive'],
+): Promise<Replies['task.archive']> {
+  await peer.uploads.add(request);
+  return {};
+}
+
+/** What was sent to be archived of a task; undefined: its statement does not say. [T-103] */
+function uploadOf(
+  { uploads }: Peer,
+  task: Uint8Array,
+  lease: number,
+  count: number | undefined,
+): Upload | undefined {
+  return count === undefined ? undefined : uploads.take(task, lease, count);
 }
 
 export function extend(

@@ -1,0 +1,321 @@
+/**
+ * The archive of one crawl: WARC files `<out>/<crawl>/archive/000001.warc.gz` and so on.
+ *
+ *     append --> queue --> one write and one sync --> `then`, in order --> commit with the mark
+ *
+ * What is on the disk before its commit does not count: a start cuts the file back to the mark of
+ * the last commit. The number of a file is on record before the file is made, so that a file
+ * without a record is somebody else's, and is never touched. If the file that is written has been
+ * taken away or changed, what was being written goes to a new file, and the operator is told.
+ */
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ConfigError } from '../../shared/errors.ts';
+import { isDiskFull } from '../machine/disk-room.ts';
+import { makeFolder } from '../machine/make-folder.ts';
+import { type ArchiveMark, archiveChange } from '../store/archive-rows.ts';
+import type { GroupCommit, Room } from '../store/group-commit.ts';
+import type { Indexed } from './cdxj.ts';
+import { type About, type Digests, type Member, RecordMaker } from './records.ts';
+import type { Upload } from './uploads.ts';
+import {
+  addToIndex,
+  codeOf,
+  indexName,
+  rebuildIndex,
+  sortIndex,
+  WarcFile,
+  warcName,
+} from './warc-file.ts';
+
+export type ArchivedCrawl = {
+  readonly id: number;
+  readonly name: string;
+  readonly uid: Uint8Array;
+};
+
+/** The listener of archives: `Notices`. */
+interface ArchiveEvents {
+  /** A file that was being written is gone, or was changed; the archive goes on in another one. */
+  archiveTaken(crawl: string, file: string, next: string): void;
+}
+
+export type CrawlArchiveOptions = {
+  readonly commits: Pick<GroupCommit, 'written'>;
+  /** `<out>`. */
+  readonly folder: string;
+  readonly room: Room & { refused(): void };
+  readonly digests: Digests;
+  readonly events: ArchiveEvents;
+};
+
+type Job = {
+  readonly upload: Upload;
+  readonly about: About;
+  readonly then: (mark: ArchiveMark) => void;
+};
+type Draft = { readonly job: Job; readonly members: readonly Member[] };
+
+/** Of one write. */
+const jobsMax = 128;
+const writeBytesMax = 8 << 20;
+export const fileBytesDefault = 1_000_000_000;
+
+export class CrawlArchive {
+  readonly #crawl: ArchivedCrawl;
+  readonly #options: CrawlArchiveOptions;
+  readonly #maker: RecordMaker;
+  readonly #fileBytesMax: number;
+  readonly #marks: Map<number, ArchiveMark>;
+  #file: WarcFile | undefined;
+  #jobs: Job[] = [];
+  #work: Promise<void> = Promise.resolve();
+  #isWriting = false;
+  /** The last file is not what was left: the next write begins a new one. */
+  #isSpoiled = false;
+
+  constructor(
+    crawl: ArchivedCrawl,
+    marks: readonly ArchiveMark[],
+    fileBytesMax: number,
+    options: CrawlArchiveOptions,
+  ) {
+    this.#crawl = crawl;
+    this.#options = options;
+    this.#marks = new Map(marks.map((mark) => [mark.file, mark]));
+    this.#fileBytesMax = fileBytesMax;
+    this.#maker = new RecordMaker(crawl, options.digests, marks.at(-1)?.records ?? 0);
+  }
+
+  get folder(): string {
+    return join(this.#options.folder, this.#crawl.name, 'archive');
+  }
+
+  get marks(): readonly ArchiveMark[] {
+    return [...this.#marks.values()];
+  }
+
+  /** Appends the exchanges of a task. `then` is called in the order of the calls when they are on
+   *  the disk, with what its commit has to record. Rejects with what the master cannot mend. */
+  append(job: Job): Promise<void> {
+    this.#jobs.push(job);
+    if (!this.#isWriting) {
+      this.#isWriting = true;
+      this.#work = this.#work.then(() => this.#writeAll());
+    }
+    return this.#work;
+  }
+
+  /** Does something while nothing is written. */
+  async alone<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#work.then(work);
+    this.#work = done.then(
+      () => {},
+      () => {},
+    );
+    return await done;
+  }
+
+  /** Resolves when all that was appended is on the disk. */
+  async idle(): Promise<void> {
+    while (this.#isWriting) await this.#work;
+    await this.#work;
+  }
+
+  /** An earlier master may have left more than counts, and an index that lacks lines. */
+  async restore(): Promise<void> {
+    const mark = this.marks.at(-1);
+    if (mark === undefined || mark.isClosed) return;
+    const path = join(this.folder, warcName(mark.file));
+    this.#file = await WarcFile.find(path, mark.file, mark.length);
+    if (this.#file === undefined) return;
+    const { digests } = this.#options;
+    try {
+      await rebuildIndex(path, mark.length, { crawl: this.#crawl.id, digests });
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      await this.#file.close();
+      this.#file = undefined;
+      this.#isSpoiled = true;
+    }
+  }
+
+  /** Its crawl is over: sorts the last index, and closes the file. It is opened again if the crawl
+   *  goes on. */
+  async close(): Promise<void> {
+    await this.idle();
+    await this.alone(async () => {
+      const mark = this.marks.at(-1);
+      if (mark === undefined || mark.isClosed) return;
+      await this.#closeFile();
+    });
+  }
+
+  /** The process ends: nothing is put in order that a start would not. */
+  async leave(): Promise<void> {
+    await this.idle();
+    await this.#file?.close();
+    this.#file = undefined;
+  }
+
+  async #writeAll(): Promise<void> {
+    while (this.#jobs.length > 0) {
+      const drafts = await this.#take();
+      let group: Draft[] = [];
+      let bytes = 0;
+      for (const draft of drafts) {
+        const more = bytesOf(draft);
+        const length = (this.#file?.length ?? this.#openLength) + bytes;
+        if (length > 0 && length + more > this.#fileBytesMax) {
+          await this.#write(group);
+          await this.#closeFile();
+          group = [];
+          bytes = 0;
+        }
+        group.push(draft);
+        bytes += more;
+      }
+      await this.#write(group);
+    }
+    // At once: what is appended from now on finds nobody who writes.
+    this.#isWriting = false;
+  }
+
+  /** Bytes of the file that the next write would open. */
+  get #openLength(): number {
+    const last = this.marks.at(-1);
+    return last === undefined || last.isClosed ? 0 : last.length;
+  }
+
+  /** The records of the jobs that wait, as many as one write takes. */
+  async #take(): Promise<Draft[]> {
+    let count = 0;
+    for (let bytes = 0; bytes < writeBytesMax && count < jobsMax; count++) {
+      const job = this.#jobs[count];
+      if (job === undefined) break;
+      for (const { body } of job.upload.exchanges) bytes += body.bytes;
+    }
+    const jobs = this.#jobs.splice(0, count);
+    const read = jobs.map(({ upload }) => Promise.all(upload.exchanges.map((e) => e.body.read())));
+    const bodies = await Promise.all(read);
+    // Numbered in their order, then packed together.
+    const drafts = jobs.map(async (job, i): Promise<Draft> => {
+      const members = job.upload.exchanges.flatMap((exchange, j) =>
+        this.#maker.of(exchange, bodies[i]?.[j] ?? [], job.about),
+      );
+      return { job, members: await Promise.all(members) };
+    });
+    return await Promise.all(drafts);
+  }
+
+  async #write(drafts: readonly Draft[]): Promise<void> {
+    if (drafts.length === 0) return;
+    const file = await this.#append(drafts);
+    const indexed: Indexed[] = [];
+    const filename = warcName(file.number);
+    let offset = file.length - drafts.reduce((sum, draft) => sum + bytesOf(draft), 0);
+    const ends = drafts.map(({ members }) => {
+      for (const { bytes, index } of members) {
+        if (index !== undefined) indexed.push({ ...index, length: bytes.length, offset, filename });
+        offset += bytes.length;
+      }
+      return offset;
+    });
+    await addToIndex(join(this.folder, filename), indexed);
+    // All that is numbered so far, so that no number is given twice.
+    const records = this.#maker.count;
+    for (const [i, { job }] of drafts.entries()) {
+      const mark = { file: file.number, length: ends[i] ?? 0, records };
+      this.#marks.set(file.number, mark);
+      job.upload.drop();
+      job.then(mark);
+    }
+  }
+
+  /** Tries again while the disk is full, and in a new file if the one that is open was changed. */
+  async #append(drafts: readonly Draft[]): Promise<WarcFile> {
+    const { room } = this.#options;
+    const chunks = drafts.flatMap(({ members }) => members.map(({ bytes }) => bytes));
+    for (;;) {
+      await room.room();
+      try {
+        const file = await this.#open();
+        await file.append(chunks);
+        if (await file.isAt(join(this.folder, warcName(file.number)))) return file;
+        await file.close();
+        this.#file = undefined;
+        this.#isSpoiled = true;
+      } catch (error) {
+        if (!isDiskFull(error)) throw error;
+        room.refused();
+      }
+    }
+  }
+
+  async #open(): Promise<WarcFile> {
+    if (this.#file !== undefined) return this.#file;
+    const last = this.marks.at(-1);
+    let file: WarcFile | undefined;
+    if (last === undefined || last.isClosed) file = await this.#make((last?.file ?? 0) + 1);
+    else {
+      const path = join(this.folder, warcName(last.file));
+      if (!this.#isSpoiled) file = await WarcFile.find(path, last.file, last.length);
+      if (file === undefined) {
+        file = await this.#make(last.file + 1);
+        this.#isSpoiled = false;
+        const next = warcName(file.number);
+        this.#options.events.archiveTaken(this.#crawl.name, warcName(last.file), next);
+      }
+    }
+    this.#file = file;
+    if (file.length === 0) {
+      const info = this.#maker.info(warcName(file.number), this.#crawl.name, Date.now());
+      await file.append([info]);
+    }
+    return file;
+  }
+
+  /** Makes a file of that number, or of the next that is free. */
+  async #make(wanted: number): Promise<WarcFile> {
+    const { commits } = this.#options;
+    const { folder } = this;
+    makeFolder(folder);
+    const taken = await readdir(folder).catch(() => []);
+    const numbers = taken.map((name) => Number(/^(\d{6,})\.(?:warc|cdxj)/.exec(name)?.[1] ?? 0));
+    for (let number = Math.max(wanted, ...numbers.map((one) => one + 1)); ; number++) {
+      const mark = { file: number, length: 0, records: this.#maker.count };
+      await commits.written([archiveChange(this.#crawl.id, mark)]);
+      try {
+        const file = await WarcFile.make(join(folder, warcName(number)), number);
+        this.#marks.set(number, mark);
+        return file;
+      } catch (error) {
+        if (codeOf(error) !== 'EEXIST') throw error;
+      }
+    }
+  }
+
+  /** The file is complete. */
+  async #closeFile(): Promise<void> {
+    const mark = this.marks.at(-1);
+    if (mark === undefined) return;
+    const path = join(this.folder, warcName(mark.file));
+    await this.#file?.close();
+    this.#file = undefined;
+    await sortIndex(path).catch((error: unknown) => {
+      if (!isDiskFull(error)) throw error;
+    });
+    const closed = { ...mark, isClosed: true as const };
+    this.#marks.set(mark.file, closed);
+    await this.#options.commits.written([archiveChange(this.#crawl.id, closed)]);
+  }
+}
+
+/** The names that a file of that number may have, with its index. */
+export function namesOf({ file }: ArchiveMark): readonly string[] {
+  return [warcName(file), indexName(warcName(file))];
+}
+
+function bytesOf({ members }: Draft): number {
+  return members.reduce((sum, { bytes }) => sum + bytes.length, 0);
+}

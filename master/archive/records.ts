@@ -1,0 +1,219 @@
+/**
+ * The records of one exchange: response or revisit, request, metadata, each a gzip member. Numbers
+ * them, and remembers the digests of pages, so that a page that was archived before is a revisit.
+ * Source: ISO 28500 (WARC 1.1), 6; http://netpreserve.org/warc/1.1/revisit/.
+ */
+import { promisify } from 'node:util';
+import { gzip, gzipSync } from 'node:zlib';
+import { version } from '../../shared/version.ts';
+import { type Indexed, revisitMime } from './cdxj.ts';
+import type { Exchange } from './uploads.ts';
+import {
+  digestOf,
+  fieldsBlock,
+  recordEnd,
+  recordHead,
+  recordId,
+  type WarcFields,
+  type WarcType,
+  warcDate,
+} from './warc.ts';
+
+/** What the master knows of a task whose exchanges are archived. */
+export type About = {
+  readonly depth: number;
+  /** What led to it; undefined: it is a seed, or a host's robots.txt. */
+  readonly from: string | undefined;
+  /** `page`, `sitemap`, `robots`. */
+  readonly kind: string;
+  /** Its answer may be a page, which is kept once by its digest. */
+  readonly isPage: boolean;
+};
+
+/** A record as it stands in a file, and its line of the index without its place. */
+export type Member = {
+  readonly bytes: Buffer;
+  readonly index: Omit<Indexed, 'length' | 'offset' | 'filename'> | undefined;
+};
+
+/** Where a page of a digest is archived. */
+type Original = { readonly id: string; readonly url: string; readonly date: string };
+
+/** Digests of pages in memory, of all crawls, about 500 bytes each. A page whose digest has left is
+ *  archived once more. */
+const digestsMax = 30_000;
+const profiles = 'http://netpreserve.org/warc/1.1/revisit/';
+/** A larger record is packed on a thread of its own. */
+const syncBytesMax = 4_096;
+const packing = { level: 3 } as const;
+/** Less to be set up than by default. */
+const smallPacking = { level: 3, windowBits: 12, memLevel: 5 } as const;
+const gzipAsync = promisify<Uint8Array, object, Buffer>(gzip);
+
+/** The pages that were archived whole, by crawl and digest; the oldest leave first. */
+export class Digests {
+  readonly #originals = new Map<string, Original>();
+
+  get(crawl: number, digest: string): Original | undefined {
+    return this.#originals.get(`${crawl} ${digest}`);
+  }
+
+  set(crawl: number, digest: string, original: Original): void {
+    this.#originals.set(`${crawl} ${digest}`, original);
+    if (this.#originals.size <= digestsMax) return;
+    const [oldest] = this.#originals.keys();
+    if (oldest !== undefined) this.#originals.delete(oldest);
+  }
+}
+
+export class RecordMaker {
+  readonly #crawl: { readonly id: number; readonly uid: Uint8Array };
+  readonly #digests: Digests;
+  /** Records so far: the number of the next one. */
+  count: number;
+
+  constructor(
+    crawl: { readonly id: number; readonly uid: Uint8Array },
+    digests: Digests,
+    count: number,
+  ) {
+    this.#crawl = crawl;
+    this.#digests = digests;
+    this.count = count;
+  }
+
+  /** The first record of a file. */
+  info(filename: string, name: string, now: number): Buffer {
+    const block = fieldsBlock([
+      ['software', `Orbweaver/${version}`],
+      ['format', 'WARC File Format 1.1'],
+      [
+        'conformsTo',
+        'https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/',
+      ],
+      ['isPartOf', name],
+    ]);
+    const fields: WarcFields = [
+      ['WARC-Filename', filename],
+      ['Content-Type', 'application/warc-fields'],
+    ];
+    const id = this.#nextId();
+    return gzipSync(wholeRecord('warcinfo', id, warcDate(now), fields, [block]), smallPacking);
+  }
+
+  /** The members of an exchange, in their order. Its records are numbered at once. */
+  of(exchange: Exchange, body: readonly Uint8Array[], about: About): Promise<Member>[] {
+    const { url, at, end } = exchange;
+    const head = Buffer.from(exchange.response);
+    const date = warcDate(at);
+    const { status, mime } = answerOf(head);
+    const digest = digestOf(body);
+    const isPage = about.isPage && status >= 200 && status < 300 && end === 'whole';
+    const wanted = isPage && exchange.body.bytes > 0;
+    const original = wanted ? this.#digests.get(this.#crawl.id, digest) : undefined;
+    const isUnchanged = status === 304;
+    const isRevisit = original !== undefined || isUnchanged;
+    const id = this.#nextId();
+    if (wanted && !isRevisit) this.#digests.set(this.#crawl.id, digest, { id, url, date });
+    const block = isRevisit ? [head] : [head, ...body];
+    const target = ['WARC-Target-URI', url] as const;
+    const response = wholeRecord(
+      isRevisit ? 'revisit' : 'response',
+      id,
+      date,
+      [
+        target,
+        ...revisitFields(original, isUnchanged, url),
+        ['WARC-Payload-Digest', isUnchanged ? undefined : digest],
+        ['WARC-Block-Digest', digestOf(block)],
+        ['WARC-Truncated', end === 'whole' ? undefined : end],
+        ['Content-Type', 'application/http; msgtype=response'],
+      ],
+      block,
+    );
+    const request = this.#request(exchange, id, date);
+    const metadata = this.#metadata(about, id, date, url);
+    const index = {
+      ...{ url, date, status, mime: isRevisit ? revisitMime : mime },
+      digest: isUnchanged ? '-' : digest,
+    };
+    return [
+      packed(response, index),
+      Promise.resolve({ bytes: request, index: undefined }),
+      Promise.resolve({ bytes: metadata, index: undefined }),
+    ];
+  }
+
+  #request({ url, request }: Exchange, response: string, date: string): Buffer {
+    const fields: WarcFields = [
+      ['WARC-Target-URI', url],
+      ['WARC-Concurrent-To', response],
+      ['WARC-Block-Digest', digestOf([request])],
+      ['Content-Type', 'application/http; msgtype=request'],
+    ];
+    return gzipSync(wholeRecord('request', this.#nextId(), date, fields, [request]), smallPacking);
+  }
+
+  #metadata({ depth, from, kind }: About, response: string, date: string, url: string): Buffer {
+    const block = fieldsBlock([
+      ['depth', String(depth)],
+      ['from', from],
+      ['kind', kind],
+    ]);
+    const fields: WarcFields = [
+      ['WARC-Target-URI', url],
+      ['WARC-Refers-To', response],
+      ['Content-Type', 'application/warc-fields'],
+    ];
+    return gzipSync(wholeRecord('metadata', this.#nextId(), date, fields, [block]), smallPacking);
+  }
+
+  #nextId(): string {
+    return recordId(this.#crawl.uid, this.count++);
+  }
+}
+
+function revisitFields(
+  original: Original | undefined,
+  isUnchanged: boolean,
+  url: string,
+): WarcFields {
+  if (isUnchanged) {
+    return [
+      ['WARC-Profile', `${profiles}server-not-modified`],
+      ['WARC-Refers-To-Target-URI', url],
+    ];
+  }
+  if (original === undefined) return [];
+  return [
+    ['WARC-Profile', `${profiles}identical-payload-digest`],
+    ['WARC-Refers-To', original.id],
+    ['WARC-Refers-To-Target-URI', original.url],
+    ['WARC-Refers-To-Date', original.date],
+  ];
+}
+
+/** Status and media type in the head of an answer. */
+export function answerOf(head: Buffer): { readonly status: number; readonly mime: string } {
+  const text = head.toString('latin1');
+  const status = Number(/^HTTP\/\d\.\d (\d{3})/.exec(text)?.[1] ?? 0);
+  const [, mime = 'unk'] = /\r\ncontent-type:[ \t]*([^;\s]+)/i.exec(text) ?? [];
+  return { status, mime: mime.toLowerCase() };
+}
+
+function wholeRecord(
+  type: WarcType,
+  id: string,
+  date: string,
+  fields: WarcFields,
+  block: readonly Uint8Array[],
+): Buffer {
+  const bytes = block.reduce((sum, { length }) => sum + length, 0);
+  return Buffer.concat([recordHead(type, id, date, fields, bytes), ...block, recordEnd]);
+}
+
+async function packed(record: Buffer, index: Member['index']): Promise<Member> {
+  const isSmall = record.length <= syncBytesMax;
+  const bytes = isSmall ? gzipSync(record, smallPacking) : await gzipAsync(record, packing);
+  return { bytes, index };
+}

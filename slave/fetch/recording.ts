@@ -1,0 +1,132 @@
+/**
+ * What a fetch asked and got, for the archive of its crawl: each request with its answer, the body
+ * as it came, after transfer decoding and before content decoding. A body is kept up to a limit.
+ * What only the operator may know, credentials and headers of the crawl, is left out.
+ * Source: PROTOCOL.md [T-100]; ISO 28500 (WARC 1.1), 6.3 and 6.4.
+ */
+import { STATUS_CODES } from 'node:http';
+import type { BodyEnd } from '../../shared/archive.ts';
+import type { Headers } from './content.ts';
+
+/** One request, and its answer. */
+export type ArchivedExchange = {
+  readonly url: string;
+  /** When the request left: Unix time in ms. */
+  readonly at: number;
+  /** Head of the request and of the answer, each with the empty line at its end. */
+  readonly request: Buffer;
+  readonly response: Buffer;
+  readonly chunks: readonly Buffer[];
+  readonly bytes: number;
+  /** `whole`, or why the body is not. */
+  readonly end: BodyEnd;
+};
+
+/** Headers of requests that hold nothing but what every fetch of this crawler says. */
+const plainNames: ReadonlySet<string> = new Set([
+  ...['user-agent', 'accept', 'accept-encoding', 'accept-language'],
+  ...['if-none-match', 'if-modified-since'],
+]);
+
+/** All exchanges of one fetch. */
+export class Recording {
+  readonly #bytesMax: number;
+  readonly #exchanges: ExchangeRecord[] = [];
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  /** `headers`: names and values in turn. */
+  begin(url: URL, headers: readonly string[]): ExchangeRecord {
+    const exchange = new ExchangeRecord(url, headers, this.#bytesMax);
+    this.#exchanges.push(exchange);
+    return exchange;
+  }
+
+  /** Those that were answered. */
+  get exchanges(): ArchivedExchange[] {
+    return this.#exchanges.flatMap((exchange) => exchange.archived ?? []);
+  }
+}
+
+/** Takes one request and its answer. */
+export class ExchangeRecord {
+  readonly #url: URL;
+  readonly #request: Buffer;
+  readonly #bytesMax: number;
+  readonly #chunks: Buffer[] = [];
+  #response: Buffer | undefined;
+  #at = Date.now();
+  #bytes = 0;
+  #end: BodyEnd | undefined;
+
+  constructor(url: URL, headers: readonly string[], bytesMax: number) {
+    this.#url = url;
+    this.#bytesMax = bytesMax;
+    this.#request = requestHead(url, headers);
+  }
+
+  /** More of the body is wanted. */
+  get isOpen(): boolean {
+    return this.#response !== undefined && this.#end === undefined;
+  }
+
+  started(): void {
+    this.#at = Date.now();
+  }
+
+  answered(status: number, headers: Headers, text: string | undefined): void {
+    this.#response ??= responseHead(status, headers, text);
+  }
+
+  /** A chunk of the body. */
+  data(chunk: Uint8Array): void {
+    if (!this.isOpen) return;
+    const room = this.#bytesMax - this.#bytes;
+    // A copy: the chunk may be a small part of what was read.
+    if (room > 0) this.#chunks.push(Buffer.from(chunk.subarray(0, room)));
+    this.#bytes += Math.min(chunk.length, room);
+    if (chunk.length > room) this.#end = 'length';
+  }
+
+  /** The body has ended, or nothing more of it comes. Only the first call counts. */
+  ended(end: BodyEnd): void {
+    this.#end ??= end;
+  }
+
+  get archived(): ArchivedExchange | undefined {
+    const response = this.#response;
+    if (response === undefined) return undefined;
+    return {
+      url: this.#url.href,
+      at: this.#at,
+      request: this.#request,
+      response,
+      chunks: this.#chunks,
+      bytes: this.#bytes,
+      end: this.#end ?? 'unspecified',
+    };
+  }
+}
+
+function requestHead(url: URL, headers: readonly string[]): Buffer {
+  let head = `GET ${url.pathname}${url.search} HTTP/1.1\r\nhost: ${url.host}\r\n`;
+  for (let i = 0; i + 1 < headers.length; i += 2) {
+    const name = headers[i] ?? '';
+    if (plainNames.has(name.toLowerCase())) head += `${name}: ${headers[i + 1]}\r\n`;
+  }
+  return Buffer.from(`${head}\r\n`, 'latin1');
+}
+
+/** A body without its chunk framing must not claim to have it. Source: RFC 9112, 7.1.3. */
+function responseHead(status: number, headers: Headers, text: string | undefined): Buffer {
+  let head = `HTTP/1.1 ${status} ${text || STATUS_CODES[status] || ''}`.trimEnd();
+  for (const [name, value] of Object.entries(headers)) {
+    const shown = name === 'transfer-encoding' ? 'x-crawler-transfer-encoding' : name;
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== undefined) head += `\r\n${shown}: ${one}`;
+    }
+  }
+  return Buffer.from(`${head}\r\n\r\n`, 'utf8');
+}
