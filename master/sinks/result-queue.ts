@@ -69,6 +69,7 @@ export class ResultQueue<C extends ResultCrawl> {
     if (rows.count === 0 && !crawl.isOpen) return;
     crawl.open.record(rows.count);
     this.#crawls.set(crawl, results);
+    await results.dropWritten();
     for (const outlet of results.outlets) {
       await results.open(outlet);
       results.begin(outlet);

@@ -99,6 +99,10 @@ export class WaitingRows {
     return this.#rows.at(-1)?.commit ?? 0;
   }
 
+  get firstCommit(): number {
+    return this.#rows[0]?.commit ?? Number.POSITIVE_INFINITY;
+  }
+
   #push(row: WaitingRow): void {
     this.#rows.push(row);
     this.#bytes += row.bytes;
