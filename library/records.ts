@@ -6,6 +6,7 @@ import type * as z from 'zod';
 import type { SentSection } from '../shared/record-stream.ts';
 import type { Image } from '../shared/requests.ts';
 import type { LineKind, RecordKind, resultFields } from '../shared/result-fields.ts';
+import type { Values } from '../shared/rule-results.ts';
 
 type Fields = typeof resultFields;
 type FieldName = keyof Fields;
@@ -14,6 +15,7 @@ type FieldName = keyof Fields;
 type Special = {
   images: readonly Image[];
   sitemap: { readonly kind: string; readonly urls: number; readonly images: number };
+  item: Readonly<Values>;
   error: { readonly kind: string; readonly message: string; readonly attempts?: number };
 };
 type ByType = { text: string; integer: number; boolean: boolean; time: string; json: unknown };

@@ -136,6 +136,46 @@ describe('loop', { concurrency: 1 }, () => {
     assert.deepEqual(pagesOf(program.records).sort(), site.truth().pages);
   });
 
+  test('loop: items are records, and fields that are missing are loud', { timeout }, async (t) => {
+    const html = { kind: 'file', type: 'text/html' } as const;
+    const page = (name: string, rest = '') => ({ ...html, body: `<h3>${name}</h3>${rest}` });
+    const link = '<a href="/two">2</a><a href="/three">3</a>';
+    const site = await siteFor(
+      t,
+      new Map([
+        ['/', page('one', `<b>7</b>${link}`)],
+        ['/two', page('two', '<b>8</b>')],
+        ['/three', page('three')],
+      ]),
+    );
+    const fields = { name: 'h3', price: { css: 'b', type: 'number', required: true } };
+    const program = new LoopFolder(t).run(site.url, {
+      options: { items: { book: { fields } }, kinds: ['item', 'rejected'] },
+    });
+    await program.exited;
+    assert.equal(program.word, 'over', program.output);
+    const rows = program.records.map(({ kind, url, rule, item, why }) => ({
+      ...{ kind, path: new URL(url).pathname, rule, item, why },
+    }));
+    const book = { kind: 'item', rule: 'book', why: undefined };
+    assert.deepEqual(
+      rows.sort((a, b) => a.path.localeCompare(b.path)),
+      [
+        { ...book, path: '/', item: { name: 'one', price: 7 } },
+        {
+          ...book,
+          kind: 'rejected',
+          path: '/three',
+          item: { name: 'three', price: null },
+          why: rows[1]?.why,
+        },
+        { ...book, path: '/two', item: { name: 'two', price: 8 } },
+      ],
+    );
+    assert.match(rows[1]?.why ?? '', /price/);
+    assert.equal(new Set(program.records.map(({ id }) => id)).size, 3);
+  });
+
   test('loop: a data folder in use is one clear error', { timeout }, async (t) => {
     const site = await siteFor(t, flatSite(50), { delayMs: 20 });
     const folder = new LoopFolder(t);

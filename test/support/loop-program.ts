@@ -5,7 +5,15 @@ import type { TestContext } from 'node:test';
 import { Cluster, Program, root } from './cluster.ts';
 import { gone, treeOf } from './process-tree.ts';
 
-export type Printed = { kind: string; id: string; url: string; finalUrl?: string };
+export type Printed = {
+  kind: string;
+  id: string;
+  url: string;
+  finalUrl?: string;
+  rule?: string;
+  item?: unknown;
+  why?: string;
+};
 
 export class LoopFolder {
   readonly path: string;
