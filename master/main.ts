@@ -1,6 +1,7 @@
 /** `node master.js`: serves, sends a request to a running master, or runs the selftest. */
 import { runMain } from '../shared/cli.ts';
-import { exitCodes } from '../shared/errors.ts';
+import { ConfigError, exitCodes } from '../shared/errors.ts';
+import { streamLeaveMs } from '../shared/record-stream.ts';
 import { onSuspend } from '../shared/suspension.ts';
 import { variableWarnings } from '../shared/variables.ts';
 import { visible } from '../shared/visible.ts';
@@ -9,6 +10,7 @@ import { compactedText } from './cli/notices.ts';
 import { parseMasterOptions } from './cli/options.ts';
 import { readSeeds } from './cli/seeds.ts';
 import { refuseRules, tryOut } from './cli/try.ts';
+import { ProgramReader } from './machine/program-reader.ts';
 import { Master } from './master.ts';
 import { compact } from './repair/compact.ts';
 import { repair } from './repair/repair.ts';
@@ -57,8 +59,16 @@ await runMain('master', async () => {
     after: (stoppedMs) => serving?.resumed(stoppedMs),
     stopped: () => serving?.localPids ?? [],
   });
-  const starting = Master.start({ ...options, seeds, warnings });
   let asked = 0;
+  const reader = options.stream
+    ? readerOf((isGone) => {
+        asked++;
+        stop();
+        // Nothing is lost by it: all that was acknowledged is on the disk.
+        if (isGone) setTimeout(() => process.exit(1), streamLeaveMs);
+      })
+    : undefined;
+  const starting = Master.start({ ...options, seeds, warnings, reader });
   // Its faults are reported below.
   const stop = () => void starting.then((master) => master.stop()).catch(() => {});
   // The process that started it is gone: `npm start` was killed.
@@ -78,3 +88,9 @@ await runMain('master', async () => {
   process.exitCode = master.exitCode;
 });
 process.exit();
+
+/** The program that has started this master to read its records. @throws ConfigError */
+function readerOf(onLeave: (isGone: boolean) => void): ProgramReader {
+  if (process.send !== undefined && process.connected) return new ProgramReader(process, onLeave);
+  throw new ConfigError('--stream is for programs: import { crawl } from the npm package');
+}

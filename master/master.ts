@@ -13,6 +13,7 @@ import { serverEncryption } from '../shared/encryption.ts';
 import { ConfigError, exitCodes, StoreError } from '../shared/errors.ts';
 import { type Logger, makeLog } from '../shared/log.ts';
 import { namedOutputs } from '../shared/outputs.ts';
+import { streamWaitingBytesMax } from '../shared/record-stream.ts';
 import { version } from '../shared/version.ts';
 import { Archives } from './archive/archives.ts';
 import { UploadRoom } from './archive/uploads.ts';
@@ -33,6 +34,7 @@ import { DataFolder, localAddress } from './machine/data-folder.ts';
 import { DiskRoom } from './machine/disk-room.ts';
 import { LocalSlaves, type SlavesMaster } from './machine/local-slaves.ts';
 import { MemoryWatch } from './machine/memory-watch.ts';
+import type { ProgramReader } from './machine/program-reader.ts';
 import { Progress } from './machine/progress.ts';
 import { Rates } from './machine/rates.ts';
 import { SeedLookup } from './machine/seed-lookup.ts';
@@ -87,8 +89,11 @@ const fullMs = 10_000;
 /** How long programs whose work is over have to say good-bye. */
 const leaveMs = 1_000;
 
+/** `reader`: the program that reads the records of the crawl. */
+type MasterOptions = ServeOptions & { readonly reader?: ProgramReader | undefined };
+
 export class Master implements Leaver, SlavesMaster {
-  readonly #options: ServeOptions;
+  readonly #options: MasterOptions;
   readonly #folder: DataFolder;
   readonly #room: DiskRoom;
   readonly #store: NativeStore;
@@ -121,10 +126,10 @@ export class Master implements Leaver, SlavesMaster {
   #state: 'starting' | 'serving' | 'draining' | 'stopped' = 'starting';
 
   /** @throws ConfigError what the operator has to do. */
-  static async start(options: ServeOptions): Promise<Master> {
+  static async start(options: MasterOptions): Promise<Master> {
     const storeFolder = join(options.dataFolder, 'store');
     if (!existsSync(storeFile(storeFolder))) refuseFirstPatterns(options);
-    const folder = DataFolder.open(options.dataFolder);
+    const folder = await DataFolder.openWhenLeft(options.dataFolder, options.reader?.pid);
     try {
       refuseFullDisk(options);
       forgetUnfinished(options.dataFolder);
@@ -144,7 +149,7 @@ export class Master implements Leaver, SlavesMaster {
     }
   }
 
-  private constructor(options: ServeOptions, folder: DataFolder, store: NativeStore) {
+  private constructor(options: MasterOptions, folder: DataFolder, store: NativeStore) {
     this.#options = options;
     this.#folder = folder;
     this.#store = store;
@@ -176,14 +181,15 @@ export class Master implements Leaver, SlavesMaster {
     const bytesMax = options.memoryBytes;
     this.#memory = new MemoryWatch({ bytesMax, commits: this.#commits });
     const said = new ResultStream<ResultsCrawl>();
+    const resultBytes = options.reader ? streamWaitingBytesMax : bytesMax * resultShare;
     this.#results = new ResultQueue<ResultsCrawl>({
       store,
       commits: this.#commits,
-      sinks: sinkKinds({ folder: options.outFolder }),
+      sinks: sinkKinds(options),
       outputs: (output) => outputKind(output, { folder: options.outFolder, env: options.env }),
       backlogBytesMax: options.sinkBacklogBytes,
       folder: options.outFolder,
-      waitingBytesMax: () => (this.#memory.isTight ? tightResultBytes : bytesMax * resultShare),
+      waitingBytesMax: () => (this.#memory.isTight ? tightResultBytes : resultBytes),
       events: said,
       onError,
       room,
@@ -296,7 +302,10 @@ export class Master implements Leaver, SlavesMaster {
     await this.#manager.close(leaveMs);
     await this.#archives.idle();
     await this.#commits.flushed();
-    await this.#results.close();
+    const written = this.#results.close();
+    // What it has not taken by now waits for the next start.
+    this.#options.reader?.close();
+    await written;
     await this.#rooms.close();
     await this.#archives.close();
     clearInterval(full);

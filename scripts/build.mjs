@@ -1,10 +1,10 @@
 // Builds everything: `dist/` (compiled modules, types, tests) by tsc, and in the root by
 // esbuild the programs `master.js` and `slave.js`, and `selftest.js`, which the master's subcommand
-// loads. `npm install` runs it through `prepare`.
+// loads; and the library for programs in CommonJS. `npm install` runs it through `prepare`.
 // slave.js carries all it needs; master.js leaves the native store (lmdb) and drivers of
 // databases outside.
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
@@ -23,12 +23,19 @@ const compiled = spawnSync(process.execPath, [tsc, '-p', root], { stdio: 'inheri
 if (compiled.status !== 0) process.exit(1);
 
 // The published types must be read by TypeScript 5.6, too, in which these have no parameter.
-for (const file of readdirSync(`${root}/dist/shared`)) {
-  if (!file.endsWith('.d.ts')) continue;
-  const path = `${root}/dist/shared/${file}`;
-  const types = readFileSync(path, 'utf8');
-  writeFileSync(path, types.replace(/\b(Uint8Array|Buffer)<ArrayBuffer(?:Like)?>/g, '$1'));
+// A second copy is for programs in CommonJS: a package.json says what the files of a folder are.
+for (const folder of ['shared', 'library']) {
+  mkdirSync(`${root}/dist/cjs/${folder}`, { recursive: true });
+  for (const file of readdirSync(`${root}/dist/${folder}`)) {
+    if (!file.endsWith('.d.ts')) continue;
+    const path = `${root}/dist/${folder}/${file}`;
+    const text = readFileSync(path, 'utf8');
+    const types = text.replace(/\b(Uint8Array|Buffer)<ArrayBuffer(?:Like)?>/g, '$1');
+    writeFileSync(path, types);
+    writeFileSync(`${root}/dist/cjs/${folder}/${file}`, types);
+  }
 }
+writeFileSync(`${root}/dist/cjs/package.json`, '{"type":"commonjs"}\n');
 
 // An assertion that fails without a message gets one by parsing the source around it. In a bundle
 // that is one very long line: a slave stood still for seconds when a host answered with the status
@@ -97,8 +104,18 @@ const program = (name, external) =>
 const drivers = Object.keys(packageJson.peerDependencies).filter(
   (name) => !name.startsWith('@types/'),
 );
+// The library for programs in CommonJS. It looks for master.js from the place of the other one.
+const library = build({
+  ...common,
+  entryPoints: ['library/main.ts'],
+  outfile: 'dist/cjs/library/main.js',
+  format: 'cjs',
+  define: { 'import.meta.url': '__url' },
+  banner: {
+    js: "const __url=require('node:url').pathToFileURL(require('node:path').join(__dirname,'../../library/main.js')).href;",
+  },
+});
 await Promise.all([
-  program('master', ['lmdb', ...drivers]),
-  program('slave', []),
-  program('selftest', []),
+  ...[program('master', ['lmdb', ...drivers]), program('slave', []), program('selftest', [])],
+  library,
 ]);

@@ -3,7 +3,7 @@
  * environment and config file make.
  */
 import { join } from 'node:path';
-import { type Command, InvalidArgumentError, type Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import * as z from 'zod';
 import {
   address,
@@ -176,7 +176,14 @@ const timingFields = {
   ),
 };
 
-const serveSchema = z.object({ ...serveFields, ...timingFields });
+/** For programs that start a master. */
+const programFields = {
+  stream: switched().describe(
+    '--stream  hand the records of --crawl to the program that started this master (for the npm library)',
+  ),
+};
+
+const serveSchema = z.object({ ...serveFields, ...timingFields, ...programFields });
 type Values = z.infer<typeof serveSchema>;
 
 const serveParsers: Parsers = { listen: address, crawl: crawlName, queues, slaves: slaveCount };
@@ -187,7 +194,11 @@ const timingParsers: Parsers = Object.fromEntries(
 /** All flags of serving, in the order in which help shows them. */
 export function allServeFlags(): Option[] {
   const timing = fieldFlags(timingFields, timingParsers).map((option) => option.hideHelp());
-  return [...fieldFlags(serveFields, serveParsers), ...timing, ...specFlags()];
+  // No variable of the environment turns it on: slaves, and masters of tests, inherit it.
+  const program = fieldFlags(programFields).map(({ flags, description }) =>
+    new Option(flags, description).hideHelp(),
+  );
+  return [...fieldFlags(serveFields, serveParsers), ...timing, ...program, ...specFlags()];
 }
 
 export function folderFlags(): Option[] {

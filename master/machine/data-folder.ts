@@ -30,7 +30,16 @@ export function localAddress(host: string, port: number): string {
   return addressText(ownAddresses.get(host) ?? host, port);
 }
 
-type Owner = { readonly host: string; readonly pid: number; readonly started: string };
+type Process = { readonly pid: number; readonly started: string };
+type Owner = Process & {
+  readonly host: string;
+  /** The program that has started it, and without which it ends. */
+  readonly program?: Process;
+};
+
+/** How long a start waits for a master whose program is gone. */
+const leavingMs = 15_000;
+const lookEveryMs = 50;
 
 export class DataFolder {
   readonly path: string;
@@ -57,13 +66,23 @@ export class DataFolder {
     this.#touch.unref();
   }
 
+  /** As `open`, when a master whose program is gone has left. `program`: process id of the one
+   *  without which this master ends. @throws ConfigError as `open` */
+  static async openWhenLeft(path: string, program: number | undefined): Promise<DataFolder> {
+    const deadline = performance.now() + leavingMs;
+    while (isLeaving(join(path, 'master.lock')) && performance.now() < deadline) {
+      await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
+    }
+    return DataFolder.open(path, program);
+  }
+
   /** Makes the folder if it is missing and takes its lock. @throws ConfigError in use, or
    *  unwritable. */
-  static open(path: string): DataFolder {
+  static open(path: string, program?: number): DataFolder {
     const lock = join(path, 'master.lock');
     try {
       makeFolder(path);
-      if (!take(lock)) {
+      if (!take(lock, program)) {
         const owner = readOwner(lock);
         if (owner !== undefined && isAlive(owner, lock)) {
           throw new ConfigError(
@@ -72,7 +91,7 @@ export class DataFolder {
           );
         }
         rmSync(lock, { force: true });
-        if (!take(lock)) {
+        if (!take(lock, program)) {
           throw new ConfigError(
             `the data folder ${path} is in use by another master; stop it, or choose another --data`,
           );
@@ -112,8 +131,23 @@ export function masterOf(path: string): number | undefined {
   return owner !== undefined && isAlive(owner, lock) ? owner.pid : undefined;
 }
 
-function take(lock: string): boolean {
-  const owner: Owner = { host: hostname(), pid: process.pid, started: startOf(process.pid) };
+/** The master that holds it has lost its program, so that it is about to end. */
+function isLeaving(lock: string): boolean {
+  const owner = readOwner(lock);
+  if (owner?.program === undefined || !isAlive(owner, lock)) return false;
+  return owner.host === hostname() && !isRunning(owner.program);
+}
+
+function processOf(pid: number): Process {
+  return { pid, started: startOf(pid) };
+}
+
+function take(lock: string, program: number | undefined): boolean {
+  const owner: Owner = {
+    host: hostname(),
+    ...processOf(process.pid),
+    ...(program !== undefined && { program: processOf(program) }),
+  };
   try {
     writeFileSync(lock, JSON.stringify(owner), { flag: 'wx' });
     return true;
@@ -133,12 +167,16 @@ function readOwner(lock: string): Owner | undefined {
 
 function isAlive(owner: Owner, lock: string): boolean {
   if (owner.host !== hostname()) return Date.now() - statSync(lock).mtimeMs < staleMs;
+  return isRunning(owner);
+}
+
+function isRunning({ pid, started }: Process): boolean {
   try {
-    process.kill(owner.pid, 0);
+    process.kill(pid, 0);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
   }
-  return startOf(owner.pid) === owner.started;
+  return startOf(pid) === started;
 }
 
 /** Returns the start time of a process, if the system shows it: another process may have taken over

@@ -1,8 +1,9 @@
 /**
  * Reads the values that a program puts into the result or filter queue: a string, a dict, or a list
  * of these. A dict may have `url` (the page), `src`, `img`, `image`, `images`, `links`, `status`,
- * `type`, `title`, `finalUrl`, `bytes`; or pages as its keys: `{page: [src, …]}`. Other keys are
- * left out. In the filter queue a dict without `links` offers its `url`.
+ * `type`, `title`, `finalUrl`, `bytes`; or pages as its keys: `{page: [src, …]}`. Any other key is
+ * refused, so that a field with a typing error is not lost in silence. In the filter queue a dict
+ * without `links` offers its `url`.
  */
 import { limits } from '../../shared/protocol.ts';
 import { numberOf } from './arguments.ts';
@@ -22,7 +23,13 @@ export type PutValue = {
 type PutKind = 'links' | 'images';
 
 const imageKeys = ['src', 'img', 'image', 'images'];
+const knownKeys = [
+  ...['url', 'links', ...imageKeys],
+  ...['status', 'type', 'title', 'finalUrl', 'bytes'],
+];
 const itemsMax = 50_000;
+/** Of a key in an error. */
+const keyCharsMax = 64;
 
 /** `kind`: the meaning of plain strings. Errors: RaisedError TypeError. */
 export function readPuts(value: PyValue, kind: PutKind): PutValue[] {
@@ -38,12 +45,16 @@ export function readPuts(value: PyValue, kind: PutKind): PutValue[] {
 }
 
 function ofDict(dict: PyDict, kind: PutKind): PutValue[] {
-  const pages: PutValue[] = [];
-  for (const [key, value] of dict) {
-    if (typeof key !== 'string' || !/^https?:\/\//i.test(key)) continue;
-    pages.push({ url: key, links: [], images: [], told: {}, [kind]: textsOf(value) });
+  const keys = [...dict].map(([key]) => key);
+  const others = keys.filter((key) => !isPage(key));
+  if (others.length < keys.length) {
+    refuse(others[0], 'a dict of pages has their URLs as its keys, and no other key');
+    return [...dict].map(([page, value]) => {
+      return { url: String(page), links: [], images: [], told: {}, [kind]: textsOf(value) };
+    });
   }
-  if (pages.length > 0) return pages;
+  const unknown = keys.find((key) => typeof key !== 'string' || !knownKeys.includes(key));
+  refuse(unknown, `known keys are ${knownKeys.join(', ')}`);
   const url = dict.get('url');
   const images = imageKeys.flatMap((key) => textsOf(dict.get(key) ?? null));
   const links = textsOf(dict.get('links') ?? null);
@@ -51,6 +62,20 @@ function ofDict(dict: PyDict, kind: PutKind): PutValue[] {
     return [{ url: undefined, links: [url], images, told: {} }];
   }
   return [{ url: typeof url === 'string' ? url : undefined, links, images, told: toldOf(dict) }];
+}
+
+function isPage(key: PyValue): boolean {
+  return typeof key === 'string' && /^https?:\/\//i.test(key);
+}
+
+/** @throws RaisedError TypeError there is such a key */
+function refuse(key: PyValue | undefined, why: string): void {
+  if (key === undefined) return;
+  const name =
+    typeof key === 'string'
+      ? `the key '${key.slice(0, keyCharsMax)}'`
+      : `a key of type ${typeName(key)}`;
+  throw typeError(`put does not know ${name}; ${why}`);
 }
 
 function toldOf(dict: PyDict): Told {

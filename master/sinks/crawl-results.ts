@@ -86,13 +86,17 @@ export class CrawlResults<C extends ResultCrawl> {
     this.crawl = crawl;
     this.#options = options;
     this.rows = new WaitingRows(store, crawl.id);
-    this.#baseCount = sinks.length;
-    this.#outputs = options.outputs === undefined ? [] : namedOutputs(crawl.spec?.outputs ?? []);
-    const kinds = [...sinks, ...this.#outputs.flatMap((output) => options.outputs?.(output) ?? [])];
-    this.#outlets = kinds.map((kind) => {
+    const outletOf = (kind: SinkKind) => {
       const saved = store.get('meta', cursorKey(crawl.id, kind.name));
-      return new Outlet(kind, saved && decodeCursor(saved));
-    });
+      const cursor = saved && decodeCursor(saved);
+      const isWanted = kind.isWanted?.(crawl, cursor?.mark) ?? true;
+      return isWanted ? [new Outlet(kind, cursor)] : [];
+    };
+    const base = sinks.flatMap(outletOf);
+    this.#baseCount = base.length;
+    this.#outputs = options.outputs === undefined ? [] : namedOutputs(crawl.spec?.outputs ?? []);
+    const outputs = this.#outputs.flatMap((output) => options.outputs?.(output) ?? []);
+    this.#outlets = [...base, ...outputs.flatMap(outletOf)];
   }
 
   get outlets(): readonly Outlet[] {
@@ -198,7 +202,9 @@ export class CrawlResults<C extends ResultCrawl> {
   #failed(outlet: Outlet, error: UnavailableError): void {
     const reason = messageOf(error);
     const { events } = this.#options;
-    if (outlet.state === 'writing') events.unavailable(this.crawl, outlet.kind.name, reason);
+    if (outlet.state === 'writing' && !this.#isClosing) {
+      events.unavailable(this.crawl, outlet.kind.name, reason);
+    }
     outlet.state = 'failing';
     outlet.reason = reason;
     this.rows.forgetKept();
@@ -267,10 +273,26 @@ export class CrawlResults<C extends ResultCrawl> {
     const last = rows.at(-1);
     if (last === undefined) return { isAny: false, isMore: false };
     const records = rows.flatMap(({ sections }) => sections);
-    outlet.mark = await this.#withRoom(() => sink.write(records));
+    const progress = (mark: unknown) => this.#reached(outlet, mark);
+    outlet.mark = await this.#withRoom(() => sink.write(records, progress));
     outlet.commit = last.commit;
     await this.#passed(outlet);
     return { isAny: true, isMore };
+  }
+
+  /** In the middle of a write: its rows stay. */
+  async #reached(outlet: Outlet, mark: unknown): Promise<void> {
+    outlet.mark = mark;
+    const key = cursorKey(this.crawl.id, outlet.kind.name);
+    const value = encodeCursor({ commit: outlet.commit, mark });
+    await this.#options.commits.written([{ table: 'meta', key, value }]);
+  }
+
+  /** Rows that all sinks had before a crash, or that waited for a sink which is gone. */
+  async dropWritten(): Promise<void> {
+    const [outlet] = this.outlets;
+    const commit = Math.min(...this.outlets.map((one) => one.commit));
+    if (outlet !== undefined && this.rows.firstCommit <= commit) await this.#passed(outlet);
   }
 
   /** A write that finds no room is tried again, at the same place of the target. */

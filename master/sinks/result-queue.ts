@@ -115,6 +115,7 @@ export class ResultQueue<C extends ResultCrawl> {
     if (rows.count === 0 && !crawl.isOpen) return;
     crawl.open.record(rows.count);
     this.#crawls.set(crawl, results);
+    await results.dropWritten();
     for (const outlet of results.outlets) {
       // A database that does not answer holds up no start.
       if (results.outputOutlets.includes(outlet)) {

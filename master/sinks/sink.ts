@@ -80,12 +80,16 @@ export interface Rotation {
   }>;
 }
 
+/** Puts a mark on record in the middle of a write that takes long: the next write may begin behind
+ *  it. */
+export type Progress = (mark: unknown) => Promise<void>;
+
 export interface Sink {
   /** Writes records in their order, durably. Returns its mark: a plain value that tells `open` of
-   *  its kind where it stands now. After an error the mark is that of before.
+   *  its kind where it stands now. After an error the mark is that of before, or of `progress`.
    *  @throws HeldError its target is not what it left: nothing is tried before the operator acts ·
    *  UnavailableError: it is tried again · any other error ends the master */
-  write(records: readonly Section[]): Promise<unknown>;
+  write(records: readonly Section[], progress?: Progress): Promise<unknown>;
   /** Checks that the target is as it left it. @throws as `write` */
   check(): Promise<void>;
   close(): Promise<void>;
@@ -96,6 +100,8 @@ export interface Sink {
 export interface SinkKind {
   /** Of its cursors in the store: lower-case letters; of an output, digits and dashes, too. */
   readonly name: string;
+  /** Has this crawl such a sink? `mark`: where it stands. Absent: every crawl has one. */
+  isWanted?(crawl: SinkCrawl, mark: unknown): boolean;
   /** Called before a crawl is made.
    *  @throws ConfigError its target would overwrite another one, or cannot be written */
   prepare(crawl: string): Promise<void>;

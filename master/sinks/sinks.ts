@@ -1,22 +1,27 @@
 /** The kinds of sinks: those that every crawl has, and those of its outputs. A further one is a
  *  module beside `files.ts`, or in `outputs/`, and a line here. */
 import type { NamedOutput, OutputKind } from '../../shared/outputs.ts';
+import type { ProgramReader } from '../machine/program-reader.ts';
 import { filesKind } from './files-kind.ts';
 import { named, type OutputContext } from './outputs/context.ts';
 import { postgresKind } from './outputs/postgres.ts';
 import { sqliteKind } from './outputs/sqlite.ts';
 import { textFileKind } from './outputs/text-file.ts';
 import type { Sink, SinkKind } from './sink.ts';
+import { streamKind } from './stream-kind.ts';
 
 /** Where sinks write. */
 type SinkOptions = {
   /** `<out>`: a folder for each crawl. */
-  readonly folder: string;
+  readonly outFolder: string;
+  /** The program that reads the crawl of that name, if there is one. */
+  readonly reader?: ProgramReader | undefined;
+  readonly crawl?: string;
 };
 
-/** Those that every crawl has. */
-export function sinkKinds({ folder }: SinkOptions): SinkKind[] {
-  return [filesKind(folder)];
+/** Those that every crawl has, and those of some. */
+export function sinkKinds({ outFolder, reader, crawl = '' }: SinkOptions): SinkKind[] {
+  return [filesKind(outFolder), streamKind(reader, crawl)];
 }
 
 type OutputMaker = (output: NamedOutput, context: OutputContext) => SinkKind;

@@ -121,6 +121,10 @@ export class WaitingRows {
     return this.#rows.at(-1)?.commit ?? 0;
   }
 
+  get firstCommit(): number {
+    return this.#rows[0]?.commit ?? Number.POSITIVE_INFINITY;
+  }
+
   #push(commit: number, bytes: number, sections?: readonly Section[]): void {
     this.#bytes += bytes;
     this.#endAt += bytes;

@@ -18,6 +18,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { flatSite } from '../../selftest/site.ts';
 import { Program, root } from '../support/cluster.ts';
+import { LoopFolder } from '../support/loop-program.ts';
 import { siteFor } from '../support/parts.ts';
 
 const timeout = 120_000;
@@ -97,6 +98,63 @@ describe('package: in an empty folder', { timeout }, () => {
     assert.match(await run('--delay', '5'), /^2 orbweaver: put the URLs before the options/);
   });
 
+  for (const type of ['mjs', 'cjs'] as const) {
+    test(`package: a crawl as a loop, ${type}`, async (t) => {
+      const site = await siteFor(t, flatSite(5));
+      const program = new LoopFolder(t, folder).run(site.url, {
+        options: { data: `loop-${type}`, out: `out-${type}`, kinds: ['page'] },
+        type,
+      });
+      assert.deepEqual(await program.exited, { code: 0, signal: null }, program.output);
+      assert.equal(program.word, 'over', program.output);
+      assert.equal(program.stderr, '');
+      assert.deepEqual(program.records.map(({ url }) => url).sort(), site.truth().pages);
+    });
+  }
+
+  test('package: the types of a loop know the fields of each kind, ESM and CommonJS', () => {
+    const loop = `
+      async function read(signal: AbortSignal): Promise<number> {
+        const fields = { title: 'h3', price: { css: 'b', type: 'number' } } as const;
+        const items = { book: { each: 'li', fields } };
+        let bytes = 0;
+        const options = { slaves: 2, maxDepth: 3, delay: 100, items, signal };
+        for await (const record of crawl('https://site/', options)) {
+          const id: string = record.id;
+          if (record.kind === 'page') {
+            bytes += (record.bytes ?? 0) + record.depth + (record.images?.length ?? 0) + id.length;
+            // @ts-expect-error a page has no reason
+            record.skipped;
+          } else if (record.kind === 'failed') {
+            const why: string | undefined = record.error?.message;
+            bytes += why?.length ?? 0;
+          } else if (record.kind === 'image-url') {
+            bytes += record.url.length;
+            // @ts-expect-error its address is all
+            record.depth;
+          }
+        }
+        const kept: CrawlRecord[] = [];
+        // @ts-expect-error there is no such option
+        for await (const record of crawl(['https://site/'], { maxDepht: 1 })) kept.push(record);
+        // @ts-expect-error it is a number
+        for await (const record of crawl('https://site/', { maxDepth: '1' })) kept.push(record);
+        // @ts-expect-error it is one of three
+        for await (const record of crawl('https://site/', { scope: 'hosts' })) kept.push(record);
+        return bytes;
+      }
+      void read(new AbortController().signal);`;
+    const files = ['loop.mts', 'loop.cts'];
+    const line = "import { crawl, type CrawlRecord, ConfigError } from 'orbweaver';";
+    const used = 'export const isOurs = (error: unknown) => error instanceof ConfigError;';
+    for (const file of files) writeFileSync(join(folder, file), [line, loop, used].join('\n'));
+    const tsc = join(root, 'node_modules/typescript/bin/tsc');
+    const flags = ['--noEmit', '--strict', '--target', 'es2022', '--module', 'nodenext'];
+    const all = [tsc, ...flags, '--skipLibCheck', 'false', '--types', 'node', ...files];
+    const { status, stdout } = spawnSync(process.execPath, all, { cwd: folder, encoding: 'utf8' });
+    assert.equal(status, 0, stdout);
+  });
+
   test('package: its types are correct without skipLibCheck', () => {
     const text = `import { connect, type MasterClient } from 'orbweaver';
       const authkey = Buffer.from('a key that is long enough');
@@ -114,10 +172,12 @@ describe('package: in an empty folder', { timeout }, () => {
     const { status, stdout } = spawnSync(process.execPath, all, { cwd: folder, encoding: 'utf8' });
     assert.equal(status, 0, stdout);
     // Older versions, which are not installed here, know no parameter of these types.
-    for (const file of readdirSync(join(root, 'dist/shared'))) {
-      if (!file.endsWith('.d.ts')) continue;
-      const types = readFileSync(join(root, 'dist/shared', file), 'utf8');
-      assert.doesNotMatch(types, /\b(Uint8Array|Buffer)</, file);
+    for (const part of ['shared', 'library', 'cjs/shared', 'cjs/library']) {
+      for (const file of readdirSync(join(root, 'dist', part))) {
+        if (!file.endsWith('.d.ts')) continue;
+        const types = readFileSync(join(root, 'dist', part, file), 'utf8');
+        assert.doesNotMatch(types, /\b(Uint8Array|Buffer)</, file);
+      }
     }
   });
 });

@@ -237,6 +237,38 @@ test('[Y-14] a seed is put into task_queue; only the master takes from the other
   assert.match(wrong.text, /TypeError.*not int/s);
 });
 
+test('[Y-17] a key that means nothing is a TypeError that names it, and nothing is taken', async (t) => {
+  const world = await crawlOf(t, 1);
+  if (world === undefined) return;
+  const { seed } = world;
+  const peer = await worker(t);
+  const url = await peer.call(tasks, 'get');
+  const refused: [Record<string, PyValue>, RegExp][] = [
+    [
+      { url: String(url), images: ['a.png'], prise: 7 },
+      /TypeError.*put does not know the key 'prise'; known keys are url, links, src, /s,
+    ],
+    [{ [`${seed}x`]: ['b.png'], status: 200 }, /TypeError.*the key 'status'; a dict of pages has/s],
+    [{ ['k'.repeat(200)]: 1 }, /TypeError.*the key 'k{64}';/s],
+  ];
+  for (const [value, said] of refused) {
+    for (const queue of ['filter_queue', 'result_queue']) {
+      assert.match((await peer.request(queue, 'put', [dict(value)])).text, said);
+      const list = [`${seed}c.png`, dict(value)];
+      assert.match((await peer.request(queue, 'put', [list])).text, said);
+    }
+  }
+  // The aliases of an image are all taken.
+  await peer.call(
+    'result_queue',
+    'put',
+    dict({ url: String(url), src: 'a.png', img: 'b.png', image: ['c.png'] }),
+  );
+  assert.equal(await peer.call(tasks, 'task_done', url), true);
+  const { pages, waiting, images } = await counts(world.operator, world.crawl);
+  assert.deepEqual([pages, waiting, images], [1, 0, 3]);
+});
+
 test('[Y-15] a worker that asks a host with a delay gets its next page after the delay', async (t) => {
   const world = await crawlOf(t, 3, { delayMs: 200 });
   if (world === undefined) return;

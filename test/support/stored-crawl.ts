@@ -91,7 +91,7 @@ export async function runStoredCrawl(options: StoredOptions): Promise<void> {
   const results = new ResultQueue<Crawl>({
     store,
     commits,
-    sinks: sinkKinds({ folder: join(folder, 'out') }),
+    sinks: sinkKinds({ outFolder: join(folder, 'out') }),
     folder: join(folder, 'out'),
     waitingBytesMax: () => 1 << 26,
     events: said,

@@ -31,7 +31,7 @@ function withoutComments(text: string): string {
   return text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/(^|\s)\/\/.*$/gm, '$1');
 }
 
-const programs = ['shared', 'master', 'slave', 'selftest'].flatMap(sourcesIn);
+const programs = ['shared', 'master', 'slave', 'selftest', 'library'].flatMap(sourcesIn);
 const all = [...programs, ...sourcesIn('test')];
 
 /** What a source imports, static and dynamic: paths from the root, or names of packages. */
@@ -71,6 +71,7 @@ test('tidy: master and slave never import each other, shared imports neither', (
     master: ['shared', 'master'],
     slave: ['shared', 'slave'],
     selftest: ['shared', 'selftest'],
+    library: ['shared', 'library'],
   };
   nobody((source) => {
     const [folder = ''] = source.path.split('/');
@@ -137,6 +138,8 @@ test('tidy: one dependency, one file', () => {
     yaml: ['master/cli/yaml-file.ts'],
     // The schemas of the wire, of a crawl, and of the command lines, and what makes flags of them.
     zod: [
+      'library/options.ts',
+      'library/records.ts',
       'master/cli/crawl-file.ts',
       'master/cli/serve-options.ts',
       'shared/cli.ts',
@@ -156,7 +159,7 @@ test('tidy: one dependency, one file', () => {
   for (const source of programs) {
     for (const name of new Set(importsOf(source).map(packageOf))) {
       if (source.path.startsWith(name) || name.startsWith('node:')) continue;
-      if (/^(shared|master|slave|selftest)$/.test(name)) continue;
+      if (/^(shared|master|slave|selftest|library)$/.test(name)) continue;
       found[name] = [...(found[name] ?? []), source.path].sort();
     }
   }
@@ -173,6 +176,7 @@ test('tidy: a process is touched by its options and its main alone', () => {
     'master/machine/local-slaves.ts', // gives its environment to slaves
     'master/machine/seed-command.ts', // the same, to a command of the operator
     'slave/supervisor.ts', // starts its own program again, once a process
+    'library/run.ts', // gives its environment to a master, without the variables of options
   ];
   nobody((source) => {
     if (/^(options|main)\.ts$/.test(basename(source.path))) return false;
@@ -325,7 +329,7 @@ function namesUsedBy({ path, code }: Source): string[] {
 test('tidy: what is exported is imported somewhere', () => {
   const used = new Set(all.flatMap(namesUsedBy));
   // The package's entry: its users are elsewhere.
-  const sources = all.filter(({ path }) => path !== 'shared/client.ts');
+  const sources = all.filter(({ path }) => !/^library\/|^shared\/client\.ts$/.test(path));
   const pattern = /^export (?:abstract |async )?(?:const|function\*?|class|type|interface) (\w+)/gm;
   const exported = sources.flatMap(({ path, code }) =>
     [...code.matchAll(pattern)].map(([, name = '']) => `${path} ${name}`),

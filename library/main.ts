@@ -1,0 +1,18 @@
+/** The npm package: a crawl as a loop, and the queues of a running master. */
+export {
+  AuthError,
+  CommandError,
+  ConnectionError,
+  type ConnectOptions,
+  connect,
+  MasterClient,
+  OrbError,
+  ProtocolError,
+  parseAddress,
+  SharedQueue,
+} from '../shared/client.ts';
+export { ConfigError } from '../shared/errors.ts';
+export type { RecordKind } from '../shared/result-fields.ts';
+export { crawl } from './crawl.ts';
+export type { CrawlOptions } from './options.ts';
+export type { CrawlRecord, ImageUrlRecord, LineRecord } from './records.ts';

@@ -1,0 +1,159 @@
+/**
+ * The options of a crawl as a program gives them: the flags of the master in camelCase, with the
+ * types of their schemas; and the crawl file and command line that they make.
+ */
+import type * as z from 'zod';
+import type { crawlSpecSchema, fetchSpecSchema } from '../shared/crawl.ts';
+import { ConfigError } from '../shared/errors.ts';
+import type { itemsSchema } from '../shared/items.ts';
+import { type RecordKind, recordKinds } from '../shared/result-fields.ts';
+
+type Spec = z.input<typeof crawlSpecSchema>;
+type Fetch = z.input<typeof fetchSpecSchema>;
+type OneOrMore<T> = T | readonly T[];
+
+/** Of the crawl: `--max-depth` is `maxDepth`. docs/options.md explains each. */
+type SpecOptions = {
+  scope?: Spec['scope'];
+  include?: OneOrMore<string>;
+  exclude?: OneOrMore<string>;
+  maxDepth?: Spec['maxDepth'];
+  maxPages?: Spec['maxPages'];
+  order?: Spec['order'];
+  canonical?: Spec['canonical'];
+  /** `off`, or `rule=n,…`. */
+  traps?: string;
+  delay?: Spec['delayMs'];
+  perHost?: Spec['perHost'];
+  crawlDelayMax?: Spec['crawlDelayMaxMs'];
+  ignoreRobots?: Spec['ignoreRobots'];
+  sitemaps?: Spec['sitemaps'];
+  /** A date such as 2026-11-01. */
+  sitemapSince?: string;
+  obey?: 'all' | 'none' | Fetch['obey'];
+  iframes?: Fetch['iframes'];
+  ignoreRefresh?: Fetch['ignoreRefresh'];
+  images?: Fetch['images'];
+  srcset?: Fetch['srcset'];
+  lazyAttributes?: readonly string[];
+  fetchTimeout?: Fetch['timeoutMs'];
+  connectTimeout?: Fetch['connectTimeoutMs'];
+  pageBytes?: Fetch['bodyBytesMax'];
+  redirects?: Fetch['redirectsMax'];
+  userAgent?: OneOrMore<string>;
+  contact?: string;
+  proxy?: OneOrMore<string>;
+  http2?: Fetch['http2'];
+  /** `name: value`. */
+  header?: OneOrMore<string>;
+  headerEverywhere?: boolean;
+  /** `name=value`. */
+  cookie?: OneOrMore<string>;
+  cookieFile?: string;
+  allowPrivate?: boolean | 'all' | readonly string[];
+  attempts?: Spec['attemptsMax'];
+  urlsExpected?: Spec['urlsExpected'];
+};
+
+/** Of the master that the program starts. */
+type MasterFlags = {
+  /** Number of slave processes. Default: 1. */
+  slaves?: number;
+  /** Folder of the state. Default: ./orb-data. */
+  data?: string;
+  /** Folder of the result files. Default: ./crawl-data. */
+  out?: string;
+  politenessGroup?: 'host' | 'domain' | 'ip';
+  diskReserve?: number;
+  memoryLimit?: number;
+  /** Of the log that `log` gets. Default: warn. */
+  logLevel?: 'debug' | 'info' | 'warn' | 'error' | 'silent';
+};
+
+type ProgramOptions = {
+  /** Name of the crawl. Default: default. */
+  crawl?: string;
+  /** Kinds of records that the loop gets. Default: all. */
+  kinds?: readonly RecordKind[];
+  /** Ends the loop with its reason. */
+  signal?: AbortSignal;
+  /** Gets the lines of the log. Default: standard error. */
+  log?: (line: string) => void;
+};
+
+export type CrawlOptions = Readonly<SpecOptions & MasterFlags & ProgramOptions> & {
+  /** The rules of items: see docs/rules.md. */
+  readonly items?: z.input<typeof itemsSchema>;
+};
+
+const masterFlags = [
+  ...['slaves', 'data', 'out', 'politenessGroup', 'diskReserve', 'memoryLimit', 'logLevel'],
+] as const;
+const programOptions = ['kinds', 'signal', 'log'];
+
+export type Start = {
+  /** The text of a crawl file. */
+  readonly file: string;
+  readonly flags: readonly string[];
+};
+
+/** @throws ConfigError an option has a value that no option takes */
+export function startOf(seeds: string | readonly string[], options: CrawlOptions): Start {
+  const list = typeof seeds === 'string' ? [seeds] : seeds;
+  if (!Array.isArray(list) || list.length === 0 || !list.every((one) => typeof one === 'string')) {
+    throw new ConfigError('crawl takes a URL, or a list of URLs, as its first argument');
+  }
+  if ('seeds' in options) throw new ConfigError('seeds are the first argument of crawl');
+  const wrong = options.kinds?.find((kind) => !recordKinds.includes(kind));
+  if (wrong !== undefined) {
+    throw new ConfigError(
+      `kinds: there is no kind "${wrong}"; the kinds are ${recordKinds.join(', ')}`,
+    );
+  }
+  const file: Record<string, unknown> = { seeds: list };
+  const flags: string[] = [];
+  const given: Readonly<Record<string, unknown>> = { slaves: 1, logLevel: 'warn', ...options };
+  for (const [name, value] of Object.entries(given)) {
+    if (value === undefined || programOptions.includes(name)) continue;
+    const key = flagOf(name);
+    if (!masterFlags.some((flag) => flag === name)) file[key] = plain(name, value);
+    else if (typeof value === 'string' || typeof value === 'number') {
+      flags.push(`--${key}=${value}`);
+    } else throw new ConfigError(`${name} must be text or a number`);
+  }
+  return { file: JSON.stringify(file, undefined, 1), flags };
+}
+
+/** An option in the words of the master: `maxDepth` is `max-depth`. */
+export function flagOf(name: string): string {
+  return name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
+/** A message of the master in the words of the program: without the file that it has not written,
+ *  and with the names of options as it gives them. */
+export function ownWords(message: string, file: string): string {
+  const [, key, rest] =
+    /^:\d+: ([\w-]+)([\s\S]*)$/.exec(message.startsWith(file) ? message.slice(file.length) : '') ??
+    [];
+  if (key === undefined || rest === undefined) return message.replaceAll(file, 'the crawl');
+  return `${nameOf(key)}${rest.replace(/(?<=did you mean )[\w-]+/, nameOf)}`;
+}
+
+function nameOf(flag: string): string {
+  return flag.replaceAll(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** JSON would drop what is not plain, in silence. @throws ConfigError */
+function plain(name: string, value: unknown): unknown {
+  JSON.stringify(value, (key, part: unknown) => {
+    const isPlain =
+      part === null ||
+      ['string', 'number', 'boolean', 'undefined'].includes(typeof part) ||
+      Array.isArray(part) ||
+      Object.getPrototypeOf(part) === Object.prototype;
+    if (isPlain) return part;
+    const at = key === '' ? name : `${name}.${key}`;
+    throw new ConfigError(`${at} must be text, a number, true or false, a list or a plain object`);
+  });
+  return value;
+}
