@@ -20,9 +20,9 @@ import { UploadRoom } from './archive/uploads.ts';
 import { Arrivals } from './arrivals.ts';
 import { DebugLog } from './cli/debug-log.ts';
 import { Notices } from './cli/notices.ts';
-import { seedParts } from './cli/seeds.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
 import { Departure, type Leaver } from './departure.ts';
+import { seedFirst } from './first-seeds.ts';
 import type { ResultsCrawl } from './frontier/commit/results.ts';
 import { Frontier } from './frontier/frontier.ts';
 import { EventStream } from './frontier/frontier-events.ts';
@@ -33,6 +33,7 @@ import { UrlAnswers } from './inspect/url-answers.ts';
 import { DataFolder, localAddress } from './machine/data-folder.ts';
 import { DiskRoom } from './machine/disk-room.ts';
 import { LocalSlaves, type SlavesMaster } from './machine/local-slaves.ts';
+import { memoryShares } from './machine/memory-shares.ts';
 import { MemoryWatch } from './machine/memory-watch.ts';
 import type { ProgramReader } from './machine/program-reader.ts';
 import { Progress } from './machine/progress.ts';
@@ -66,20 +67,6 @@ import { MasterServer } from './wire/server.ts';
 import type { Services } from './wire/services.ts';
 
 const commitEveryMs = 25;
-/** Shares of the memory limit: Bloom filters, and results that are not yet written. */
-const bloomShare = 3 / 8;
-/** The same for the programs of --include and --exclude. */
-const patternShare = 1 / 64;
-const resultShare = 1 / 16;
-/** The same for hosts that have tasks, and what one takes; and for their tasks. */
-const hostShare = 1 / 16;
-const bytesPerHost = 4096;
-const taskShare = 1 / 8;
-const bytesPerTask = 512;
-/** For parsed robots.txt. */
-const robotsShare = 1 / 16;
-/** For items of user queues that are held, and the same for those that come next. */
-const itemShare = 1 / 16;
 /** Of results, while memory is tight. */
 const tightResultBytes = 1 << 20;
 /** How long an orderly stop waits for the pages that slaves have under way. */
@@ -179,9 +166,10 @@ export class Master implements Leaver, SlavesMaster {
     this.#room = room;
     this.#commits = new GroupCommit({ store, everyMs: commitEveryMs, onError, room });
     const bytesMax = options.memoryBytes;
+    const shares = memoryShares(bytesMax);
     this.#memory = new MemoryWatch({ bytesMax, commits: this.#commits });
     const said = new ResultStream<ResultsCrawl>();
-    const resultBytes = options.reader ? streamWaitingBytesMax : bytesMax * resultShare;
+    const resultBytes = options.reader ? streamWaitingBytesMax : shares.resultBytes;
     this.#results = new ResultQueue<ResultsCrawl>({
       store,
       commits: this.#commits,
@@ -213,11 +201,11 @@ export class Master implements Leaver, SlavesMaster {
       leaseMs: options.timing.leaseMs,
       leaseMarginMs: options.timing.leaseMarginMs,
       recentEntries: options.recentUrls,
-      bloomBytesMax: bytesMax * bloomShare,
-      patternBytesMax: bytesMax * patternShare,
-      queuesMax: Math.floor((bytesMax * hostShare) / bytesPerHost),
-      tasksMax: Math.floor((bytesMax * taskShare) / bytesPerTask),
-      robotsBytesMax: bytesMax * robotsShare,
+      bloomBytesMax: shares.bloomBytes,
+      patternBytesMax: shares.patternBytes,
+      queuesMax: shares.hosts,
+      tasksMax: shares.tasks,
+      robotsBytesMax: shares.robotsBytes,
       memory: this.#memory,
       seedNames: this.#seedLookup,
       trace: debug,
@@ -227,7 +215,7 @@ export class Master implements Leaver, SlavesMaster {
     said.subscribe(this.#notices);
     this.#frontier = new Frontier(this.#rooms);
     this.#queues = new UserQueues(store, this.#commits, {
-      bytesMax: bytesMax * itemShare,
+      bytesMax: shares.itemBytes,
       maxima: options.queues,
     });
     this.#backups = new Backups({
@@ -421,35 +409,17 @@ export class Master implements Leaver, SlavesMaster {
       if (crawl.isOpen) this.#notices.slowPatterns(crawl);
       if (crawl.isOpen && crawl.name !== name) this.#notices.alsoThere(crawl, hasSeeds);
     }
-    if (hasSeeds) await this.#seed({ seeds, requests: further.requests });
+    if (hasSeeds) {
+      const folderOf = (crawl: string) => this.#results.folderOf(crawl);
+      const ports = { frontier: this.#frontier, notices: this.#notices, log: this.#log, folderOf };
+      await seedFirst(ports, this.#options, { seeds, requests: further.requests });
+    }
     await this.#schedule.start(this.#options);
     const shown = { crawls: this.#frontier.crawls, peers: this.#server };
     this.#progress.start(this.#options.statusEveryMs, shown);
     this.#localSlaves.start(this.#options.slaves);
     this.#rooms.settle();
     this.#departure.begin();
-  }
-
-  async #seed({ seeds, requests }: Parameters<typeof seedParts>[0]): Promise<void> {
-    const { crawl: name, spec, given } = this.#options;
-    if (this.#frontier.crawls.has(name)) {
-      await this.#frontier.startAgain(name, spec, given.has('maxPages'));
-      this.#notices.otherSpec(this.#frontier.crawls.named(name), spec);
-    }
-    let admittedCount = 0;
-    for (const part of seedParts({ seeds, requests })) {
-      const { admitted, refused } = await this.#frontier.seed({
-        crawl: name,
-        ...part,
-        priority: 0,
-      });
-      admittedCount += admitted;
-      for (const { url, why } of refused) this.#log.warn({ url }, `seed refused: ${why}`);
-    }
-    const crawl = this.#frontier.crawls.named(name);
-    if (admittedCount === 0 && crawl.state === 'finished') {
-      this.#notices.finishedBefore(crawl, this.#results.folderOf(name));
-    }
   }
 
   #services(authkeys: () => readonly Buffer[]): Omit<Services, 'peers'> {

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type MasterClient, parseAddress } from '../shared/client.ts';
 import { ConnectionError } from '../shared/errors.ts';
-import type { Replies } from '../shared/protocol.ts';
+import type { Replies } from '../shared/replies.ts';
 import type { Said, Verb } from '../shared/requests.ts';
 import { type Exit, Program } from './program.ts';
 

@@ -20,7 +20,8 @@ import {
 } from './errors.ts';
 import { decodeMessage, decodeValue, encodeMessage, encodeValue } from './frame.ts';
 import { type Agreement, ClientHandshake, roleProof, sameBytes } from './handshake.ts';
-import { limits, type Push, protocolVersion, type Replies } from './protocol.ts';
+import { limits, type Push, protocolVersion } from './protocol.ts';
+import type { Replies } from './replies.ts';
 import type { Said, Verb } from './requests.ts';
 import { isLoopback } from './url.ts';
 

@@ -6,7 +6,7 @@
 import * as z from 'zod';
 import { type CrawlState, type FetchSpec, type TaskRequest, trapRules } from './crawl.ts';
 import type { ErrorCode } from './errors.ts';
-import type { LedgerCheck, LedgerRow } from './ledger.ts';
+import type { LedgerRow } from './ledger.ts';
 import type { RuleCounts } from './rule-results.ts';
 
 /** Goes up with every change that an older peer would misread. [V-1] */
@@ -234,61 +234,6 @@ export type FailedUrl = {
   status?: number;
 };
 
-/** How a URL stands in a crawl, as a page or as a sitemap. [C-76] */
-export type UrlFate = {
-  /** `waiting`, `leased` (a slave has it), `reported` (its answer is being stored): open.
-   *  `buried`: given up. `done`: it has a line. `skipped`: a link to it was not followed.
-   *  `gone`: it was admitted, and nothing is left of it. `unknown`: nobody has offered it. */
-  state: 'waiting' | 'leased' | 'reported' | 'buried' | 'done' | 'skipped' | 'gone' | 'unknown';
-  /** Absent: a page. */
-  kind?: 'sitemap';
-  /** For people: the answer, then more about it. */
-  text: string[];
-  depth?: number;
-  priority?: number;
-  /** What first led to it; absent: it is a seed, or nobody knows. */
-  from?: string;
-  /** Failed fetches so far, and how many there may be. */
-  attempts?: number;
-  attemptsMax?: number;
-  /** The last failure. */
-  error?: FetchErrorBody & { at?: number };
-  /** Name of the slave that has it. */
-  slave?: string;
-  /** URLs of its host that come before it, by the order of the crawl. */
-  before?: number;
-  /** When it may be fetched, as far as that is known: Unix time in ms. */
-  dueAt?: number;
-  waitsFor?: UrlWait[];
-  host?: HostRow;
-  /** What decides against it, now or when a link to it was skipped. */
-  rule?: UrlRule;
-  /** Its line of pages.jsonl or skipped.jsonl, as JSON: without `images` if it is long. */
-  line?: string;
-  /** Another URL led to it or names it; the line is that of this URL. */
-  by?: { url: string; field: 'finalUrl' | 'redirectedTo' | 'canonical' };
-};
-
-/** `crawl`: it is paused, held or over. `slaves`: none has room. `queue`: other URLs of its host
- *  come first. */
-type UrlWaitReason =
-  | ('crawl' | 'max-pages' | 'results' | 'master' | 'slaves')
-  | ('blocked' | 'breaker' | 'robots' | 'retry' | 'pace' | 'queue');
-/** What an open URL waits for; `until`: Unix time in ms. */
-export type UrlWait = {
-  what: UrlWaitReason;
-  until?: number;
-  text: string;
-};
-
-/** A rule that leaves a URL out. */
-export type UrlRule = {
-  by: SkipReason | 'robots' | 'address' | 'blocked' | 'url';
-  /** Of --exclude; or a line of robots.txt as it is written, with its number. */
-  pattern?: string;
-  line?: number;
-};
-
 /** What `host.list` orders by, the largest first; `slow`: what waits times the delay. */
 export const hostSorts = ['waiting', 'slow', 'failed'] as const;
 export type HostSort = (typeof hostSorts)[number];
@@ -347,105 +292,6 @@ export type SlaveRow = {
   rules?: true;
   proxies?: readonly ProxyTrouble[];
   draining?: true;
-};
-
-/** The reply to each verb. */
-export type Replies = {
-  hello: {
-    protocol: number;
-    server: string;
-    session: number;
-    heartbeatMs: number;
-    silenceMs: number;
-    leaseMs: number;
-    frameBytesMax: number;
-    proof: Uint8Array;
-  };
-  ping: Record<never, never>;
-  bye: Record<never, never>;
-  'task.credit': Record<never, never>;
-  'task.report': { state: 'done' | 'stale' };
-  'task.started': Record<never, never>;
-  'task.hop': { state: 'go' | 'robots' | 'scope' | 'later' | 'lost'; timed?: true };
-  'task.robots': { state: 'done' | 'stale' };
-  'task.sitemap': { state: 'done' | 'stale' };
-  'task.release': { state: 'done' | 'stale' };
-  'task.extend': { lost: number[] };
-  'task.archive': Record<never, never>;
-  'proxy.state': Record<never, never>;
-  'crawl.add': { admitted: number; known: number; refused: { url: string; why: string }[] };
-  'crawl.recrawl': { admitted: number; known: number; refused: number };
-  'crawl.list': {
-    crawls: CrawlStatus[];
-    /** Of all crawls, by state, without zeros. */
-    counts?: Partial<Record<CrawlState, number>>;
-    /** There are more. */
-    next?: Uint8Array;
-    sessions: { name: string; role: string; leases: number; proxies?: readonly ProxyTrouble[] }[];
-    /** Removed crawls whose rows are being erased: how many, and the first names. */
-    removing?: { count: number; names: string[] };
-  };
-  /** `state`: the state of the crawl now. */
-  'crawl.pause': { state: CrawlState };
-  /** `begun`: files that were started anew, with the sizes of the old ones. */
-  'crawl.resume': {
-    state: CrawlState;
-    begun?: { file: string; bytes: number; lines?: number; movedTo?: string }[];
-  };
-  'crawl.cancel': Record<never, never>;
-  /** `state`, `waiting`: of the crawl now. `reopened`: it had ended, and goes on. `narrower`: URLs
-   *  that wait are judged once more. `full`: it has all the pages that it may have, and ends.
-   *  `skipped`: links that it would take now, by the reason for which it did not. */
-  'crawl.set': {
-    state: CrawlState;
-    changed: ChangedField[];
-    waiting: number;
-    reopened?: true;
-    narrower?: true;
-    full?: true;
-    skipped?: Partial<Record<SkipReason, number>>;
-  };
-  'crawl.rename': Record<never, never>;
-  /** `files`: those that were closed, and their names from now on. */
-  'crawl.rotate': { files: { file: string; as: string; bytes: number; lines?: number }[] };
-  /** `records`, `bytes`: what waits for it; `output`: it can be given up. */
-  'crawl.sinks': {
-    sinks: {
-      name: string;
-      target: string;
-      state: 'writing' | 'failing' | 'held';
-      reason?: string;
-      records: number;
-      bytes: number;
-      output: boolean;
-    }[];
-  };
-  /** With `files`: names of its result files, by what became of them. */
-  'crawl.remove': { deleted?: string[]; kept?: string[] };
-  'crawl.buried': {
-    urls: { url: string; kind: FetchErrorKind; message: string; attempts: number }[];
-    next?: Uint8Array;
-  };
-  /** `missing`: the file with the definite failures is not there. */
-  'crawl.failed': { urls: readonly FailedUrl[]; next?: Uint8Array; missing?: true };
-  'crawl.replay': { replayed: number };
-  /** `next`: it is not found yet; ask on. */
-  'crawl.verify': LedgerCheck;
-  'crawl.why': { url: string; fates: readonly UrlFate[]; next?: Uint8Array };
-  'slave.state': Record<never, never>;
-  'slave.can': Record<never, never>;
-  'slave.list': { slaves: SlaveRow[]; next?: number };
-  'slave.drain': { slaves: SlaveRow[] };
-  'host.list': { hosts: HostRow[]; next?: Uint8Array };
-  'host.set': {
-    hosts: { host: string; delayMs?: number; blocked?: true; known: boolean }[];
-    replayed?: number;
-  };
-  backup: { bytes: number };
-  'queue.put': { size: number };
-  'queue.get': { items: { id: number; value: Uint8Array }[] };
-  'queue.done': Record<never, never>;
-  'queue.size': { size: number };
 };
 
 /** One task as the master pushes it. [T-2] */

@@ -2,7 +2,7 @@
 import { amount } from '../../shared/amount.ts';
 import { connect, type MasterClient } from '../../shared/client.ts';
 import { CommandError, ConfigError, ConnectionError, ProtocolError } from '../../shared/errors.ts';
-import type { Replies } from '../../shared/protocol.ts';
+import type { Replies } from '../../shared/replies.ts';
 import type { SeedRequest } from '../../shared/requests.ts';
 import { visible, visibleJson, visibleLines } from '../../shared/visible.ts';
 import { number } from '../machine/progress.ts';

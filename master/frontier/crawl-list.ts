@@ -1,6 +1,7 @@
 /** The crawls of a frontier, to be read: for commands, status lines and slaves. */
 import type { CrawlSpec } from '../../shared/crawl.ts';
-import type { CrawlStatus, Push, Replies, TaskPush } from '../../shared/protocol.ts';
+import type { CrawlStatus, Push, TaskPush } from '../../shared/protocol.ts';
+import type { Replies } from '../../shared/replies.ts';
 import type { ArchivesPort } from './commit/archives.ts';
 import type { Buried } from './commit/buried.ts';
 import type { EarlierPages } from './commit/earlier-pages.ts';

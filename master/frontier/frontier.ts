@@ -11,7 +11,7 @@
  */
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError } from '../../shared/errors.ts';
-import type { Replies } from '../../shared/protocol.ts';
+import type { Replies } from '../../shared/replies.ts';
 import type { SinkState } from '../sinks/result-queue.ts';
 import type { ClosedTarget, Deleted, Resumed } from '../sinks/sink.ts';
 import type { Again, Seeds } from './admission.ts';

@@ -5,7 +5,8 @@
  */
 import { CommandError } from '../../shared/errors.ts';
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
-import type { HostRow, HostSort, Replies } from '../../shared/protocol.ts';
+import type { HostRow, HostSort } from '../../shared/protocol.ts';
+import type { Replies } from '../../shared/replies.ts';
 import type { Requests } from '../../shared/requests.ts';
 import { hostKeyOf } from '../../shared/url.ts';
 import { clockMs } from '../machine/clock.ts';

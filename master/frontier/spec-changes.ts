@@ -6,7 +6,7 @@
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import { isSameTarget, namedOutputs } from '../../shared/outputs.ts';
-import type { Replies } from '../../shared/protocol.ts';
+import type { Replies } from '../../shared/replies.ts';
 import type { GroupCommit } from '../store/group-commit.ts';
 import { crawlKey, encodeCrawl } from '../store/records.ts';
 import type { ResultsPort } from './commit/results.ts';

@@ -15,8 +15,9 @@
  */
 import { CommandError } from '../../shared/errors.ts';
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
-import type { Replies, UrlFate } from '../../shared/protocol.ts';
+import type { Replies } from '../../shared/replies.ts';
 import { canonicalUrl } from '../../shared/url.ts';
+import type { UrlFate } from '../../shared/url-fate.ts';
 import type { LookedCrawl, SeenAs, UrlLook } from '../frontier/look/url-look.ts';
 import { crawlKey, decodeBuried, decodeTask, taskKeyBytes } from '../store/records.ts';
 import type { Rows } from '../store/store.ts';

@@ -4,7 +4,8 @@
  * up.
  */
 import { amount } from '../../shared/amount.ts';
-import { errorText, type UrlFate } from '../../shared/protocol.ts';
+import { errorText } from '../../shared/protocol.ts';
+import type { UrlFate } from '../../shared/url-fate.ts';
 import {
   isSkipReason,
   type LookedCrawl,

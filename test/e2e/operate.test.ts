@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { flatSite, generateSite, sitePages } from '../../selftest/site.ts';
-import type { Replies } from '../../shared/protocol.ts';
+import type { Replies } from '../../shared/replies.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertExact, pagesOf, readPages } from '../support/exact.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';

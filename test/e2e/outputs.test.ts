@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import Database from 'libsql';
-import type { Replies } from '../../shared/protocol.ts';
+import type { Replies } from '../../shared/replies.ts';
 import { Cluster } from '../support/cluster.ts';
 import { httpServer } from '../support/http-server.ts';
 

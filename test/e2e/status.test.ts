@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { flatSite } from '../../selftest/site.ts';
-import type { Replies } from '../../shared/protocol.ts';
+import type { Replies } from '../../shared/replies.ts';
 import { Cluster } from '../support/cluster.ts';
 import { siteFor } from '../support/parts.ts';
 

@@ -13,7 +13,8 @@ import { test } from 'node:test';
 import { StoppedMaster } from '../../master/inspect/stopped-master.ts';
 import { crawlKey, decodeBuried, decodeTask } from '../../master/store/records.ts';
 import { generateSite, randomOf } from '../../selftest/site.ts';
-import type { Replies, UrlFate } from '../../shared/protocol.ts';
+import type { Replies } from '../../shared/replies.ts';
+import type { UrlFate } from '../../shared/url-fate.ts';
 import { Cluster } from '../support/cluster.ts';
 import { siteFor } from '../support/parts.ts';
 

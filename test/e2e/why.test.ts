@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
-import type { HostRow, UrlFate } from '../../shared/protocol.ts';
+import type { HostRow } from '../../shared/protocol.ts';
+import type { UrlFate } from '../../shared/url-fate.ts';
 import { Cluster } from '../support/cluster.ts';
 import { httpServer } from '../support/http-server.ts';
 

@@ -16,7 +16,8 @@ import {
   type MasterClient,
   parseAddress,
 } from '../../shared/client.ts';
-import type { CrawlStatus, Replies } from '../../shared/protocol.ts';
+import type { CrawlStatus } from '../../shared/protocol.ts';
+import type { Replies } from '../../shared/replies.ts';
 
 export type { Line } from '../../selftest/exact.ts';
 export { type Exit, Program, type RunOptions } from '../../selftest/program.ts';

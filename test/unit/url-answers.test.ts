@@ -19,7 +19,7 @@ import {
 } from '../../master/store/records.ts';
 import { ResultRow, sectionsOf } from '../../master/store/result-rows.ts';
 import type { Change } from '../../master/store/store.ts';
-import type { UrlFate } from '../../shared/protocol.ts';
+import type { UrlFate } from '../../shared/url-fate.ts';
 import { specOf } from '../support/world.ts';
 
 const asked = new URL('http://site.example/asked');

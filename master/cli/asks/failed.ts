@@ -4,12 +4,8 @@
  */
 import { checked, listed } from '../../../shared/cli.ts';
 import { ConfigError } from '../../../shared/errors.ts';
-import {
-  type FailedUrl,
-  fetchErrorKinds,
-  fetchErrorSchema,
-  type Replies,
-} from '../../../shared/protocol.ts';
+import { type FailedUrl, fetchErrorKinds, fetchErrorSchema } from '../../../shared/protocol.ts';
+import type { Replies } from '../../../shared/replies.ts';
 import { visible } from '../../../shared/visible.ts';
 import { Failures } from '../../inspect/failures.ts';
 import { hasStore, StoppedMaster } from '../../inspect/stopped-master.ts';

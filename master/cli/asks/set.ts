@@ -1,7 +1,8 @@
 /** `set`: changes options of a crawl that is there. */
 import type { MasterClient } from '../../../shared/client.ts';
 import { ConfigError } from '../../../shared/errors.ts';
-import type { Replies, SkipReason } from '../../../shared/protocol.ts';
+import type { SkipReason } from '../../../shared/protocol.ts';
+import type { Replies } from '../../../shared/replies.ts';
 import { number, waitText } from '../../machine/progress.ts';
 import { crawlName, type SpecPart } from '../crawl-options.ts';
 import { changeText, setFlags, setPart } from '../set-options.ts';

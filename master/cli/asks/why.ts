@@ -4,8 +4,10 @@
  */
 import { amount } from '../../../shared/amount.ts';
 import { ConfigError } from '../../../shared/errors.ts';
-import { limits, type Replies, type UrlFate } from '../../../shared/protocol.ts';
+import { limits } from '../../../shared/protocol.ts';
+import type { Replies } from '../../../shared/replies.ts';
 import { canonicalUrl } from '../../../shared/url.ts';
+import type { UrlFate } from '../../../shared/url-fate.ts';
 import { visible } from '../../../shared/visible.ts';
 import { StoppedMaster } from '../../inspect/stopped-master.ts';
 import { crawlName, seedUrl } from '../crawl-options.ts';

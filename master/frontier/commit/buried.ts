@@ -4,7 +4,7 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { CommandError } from '../../../shared/errors.ts';
-import type { Replies } from '../../../shared/protocol.ts';
+import type { Replies } from '../../../shared/replies.ts';
 import {
   type BuriedRecord,
   crawlKey,

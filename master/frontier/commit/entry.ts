@@ -3,7 +3,7 @@
  * it. Types alone, so that all who make or take entries can name them.
  */
 import type { PageItems } from '../../../shared/page-items.ts';
-import type { Replies } from '../../../shared/protocol.ts';
+import type { Replies } from '../../../shared/replies.ts';
 import type {
   FetchErrorBody,
   Image,

@@ -3,7 +3,8 @@
  * Decides which of them belong to the crawl and adds those to the commit batch. The frontier calls
  * it.
  */
-import { limits, type Replies } from '../../../shared/protocol.ts';
+import { limits } from '../../../shared/protocol.ts';
+import type { Replies } from '../../../shared/replies.ts';
 import type { SeedRequest } from '../../../shared/requests.ts';
 import { canonicalUrl, hostKeyOf } from '../../../shared/url.ts';
 import { decodeBuried, encodeRequest, requestKey } from '../../store/records.ts';

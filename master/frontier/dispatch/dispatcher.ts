@@ -5,7 +5,7 @@
  *     due host + slave with room --> lease --> claim (report, failure) | release | lost | expired
  *
  * A host's robots.txt goes to a holder that takes such tasks; until one has room it is parked.
- * `holders` knows the room of each.
+ * `holders` knows the room of each, `abilities` what crawls need of them.
  */
 import { randomBytes } from 'node:crypto';
 import { clockMs } from '../../machine/clock.ts';
@@ -17,9 +17,9 @@ import { type Host, type Line, lines, type Turn } from '../politeness/host.ts';
 import type { Politeness } from '../politeness/politeness.ts';
 import type { HostRecords } from '../politeness/records.ts';
 import type { TaskNames } from '../tasks/task-names.ts';
-import { hasRequest } from '../tasks/task-requests.ts';
 import type { Task } from '../tasks/tasks.ts';
 import type { FrontierTrace } from '../trace.ts';
+import { Abilities, takersOf } from './abilities.ts';
 import { Holders, isSuited, type Place, type Takers } from './holders.ts';
 import { type Claim, type HeldLease, type Lease, type LeaseHolder, Leases } from './leases.ts';
 import { type Probe, Probes } from './probes.ts';
@@ -60,6 +60,7 @@ export class Dispatcher {
   #losses: LossEvents | undefined;
   readonly #leases: Leases;
   readonly #holders = new Holders();
+  readonly #abilities: Abilities;
   readonly #parked: Probes;
   /** The same for tasks with a request. */
   readonly #parkedRequests: Probes;
@@ -73,6 +74,7 @@ export class Dispatcher {
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
+    this.#abilities = new Abilities(options.crawls, this.#holders);
     this.#parked = new Probes(options.politeness);
     this.#parkedRequests = new Probes(options.politeness);
     // Ids differ at each start, so that one of an earlier master is invalid.
@@ -101,7 +103,7 @@ export class Dispatcher {
   /** From now on the holder gets tasks as its credit allows. Called again when that has grown. */
   give(holder: LeaseHolder): void {
     this.#holders.add(holder);
-    this.#noteArchivers();
+    this.#abilities.noteHolders();
     this.dispatchSoon();
   }
 
@@ -113,23 +115,8 @@ export class Dispatcher {
   /** Its session ended: its leases end at once. */
   remove(holder: LeaseHolder): void {
     this.#holders.remove(holder);
-    this.#noteArchivers();
+    this.#abilities.noteHolders();
     for (const lease of [...holder.leases]) this.#lost(lease);
-  }
-
-  /** Tasks of crawls that are archived wait for a holder that can send what is. */
-  #noteArchivers(): void {
-    const { crawls } = this.#options;
-    const { hasArchivers } = this.#holders;
-    if (crawls.server.hasArchivers === hasArchivers) return;
-    crawls.server.hasArchivers = hasArchivers;
-    for (const crawl of crawls) {
-      if (crawl.spec.fetch.archive !== undefined && crawl.isOpen) crawls.queues.wake(crawl);
-    }
-  }
-
-  #isArchived(task: Task): boolean {
-    return this.#options.crawls.of(task)?.spec.fetch.archive !== undefined;
   }
 
   /** Takes the task of a report or failure out of its state, so that its end can be committed.
@@ -312,7 +299,7 @@ export class Dispatcher {
     const { politeness, results, crawls } = this.#options;
     if (this.#state !== 'working') return;
     if (crawls.queues.unpark()) this.dispatchSoon();
-    if (crawls.ruled.size > 0) this.#matchRules();
+    this.#abilities.match();
     const now = clockMs();
     politeness.serveHops(now);
     this.#isRamping = false;
@@ -321,21 +308,6 @@ export class Dispatcher {
     const waitMs = Math.min(dueAt - now, this.#isRamping ? youngMsMin : timerMsMax);
     if (waitMs === timerMsMax && dueAt === Number.POSITIVE_INFINITY) return;
     this.#timer = setTimeout(() => this.#dispatch(), waitMs);
-  }
-
-  /** Crawls with items wait while no slave evaluates rules. While one runs, slaves that do not get
-   *  no pages. [T-80] */
-  #matchRules(): void {
-    const { crawls } = this.#options;
-    const { knowRules } = this.#holders;
-    let isAny = false;
-    for (const crawl of crawls.ruled) {
-      isAny ||= crawl.isRunning;
-      if (crawl.awaitsRules === !knowRules) continue;
-      crawl.awaitRules(!knowRules);
-      crawls.queues.wake(crawl);
-    }
-    this.#holders.pagesNeedRules = isAny && knowRules;
   }
 
   #handOut(now: number): void {
@@ -360,7 +332,7 @@ export class Dispatcher {
       if (taken === undefined) break;
       const { host, task, place } = taken;
       const takers = takersOf(task);
-      const fits = isSuited(place.holder, takers, this.#isArchived(task));
+      const fits = isSuited(place.holder, takers, this.#abilities.isArchived(task));
       const taker = fits ? place : this.#placeFor(host, task, takers, now);
       if (taker === undefined) {
         (takers === 'requests' ? this.#parkedRequests : this.#parked).park(taken, now);
@@ -371,7 +343,7 @@ export class Dispatcher {
   }
 
   #placeFor(host: Host, task: Task, takers: Takers, now: number): Place | undefined {
-    return this.#holders.place(host.line(now) ?? 'timed', takers, this.#isArchived(task));
+    return this.#holders.place(host.line(now) ?? 'timed', takers, this.#abilities.isArchived(task));
   }
 
   /** Returns the next task for which a holder has room. Tasks of unproved hosts come first, since
@@ -478,9 +450,4 @@ export class Dispatcher {
     events.counted(crawls);
     this.dispatchSoon();
   }
-}
-
-/** The holders that take it. */
-function takersOf(task: Task): Takers {
-  return hasRequest(task) ? 'requests' : kindOf(task).takers;
 }

@@ -8,13 +8,9 @@
 import { AddressPolicy, hostLiteralAddress } from '../../../shared/address.ts';
 import { amount } from '../../../shared/amount.ts';
 import { productToken } from '../../../shared/crawl.ts';
-import {
-  type SkipReason,
-  skipReasons,
-  type TrapRule,
-  type UrlRule,
-} from '../../../shared/protocol.ts';
+import { type SkipReason, skipReasons, type TrapRule } from '../../../shared/protocol.ts';
 import { hostKeyOf } from '../../../shared/url.ts';
+import type { UrlRule } from '../../../shared/url-fate.ts';
 import type { RobotsRecord } from '../../store/records.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import { decidingLine } from '../robots/deciding-line.ts';

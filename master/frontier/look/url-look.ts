@@ -6,8 +6,9 @@
  */
 import assert from 'node:assert/strict';
 import { amount } from '../../../shared/amount.ts';
-import { errorText, type HostRow, type UrlFate } from '../../../shared/protocol.ts';
+import { errorText, type HostRow } from '../../../shared/protocol.ts';
 import { hostKeyOf } from '../../../shared/url.ts';
+import type { UrlFate } from '../../../shared/url-fate.ts';
 import { clockMs } from '../../machine/clock.ts';
 import { duration } from '../../machine/progress.ts';
 import {

@@ -3,7 +3,8 @@
  * its own back-off, its host's pace, and the URLs before it. Pure: time is an argument.
  */
 import { amount } from '../../../shared/amount.ts';
-import type { HostRow, UrlWait } from '../../../shared/protocol.ts';
+import type { HostRow } from '../../../shared/protocol.ts';
+import type { UrlWait } from '../../../shared/url-fate.ts';
 import { duration } from '../../machine/progress.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import type { Host } from '../politeness/host.ts';

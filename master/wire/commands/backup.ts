@@ -1,5 +1,5 @@
 /** The verb `backup`. Source: PROTOCOL.md [C-13]. */
-import type { Replies } from '../../../shared/protocol.ts';
+import type { Replies } from '../../../shared/replies.ts';
 import type { Requests } from '../../../shared/requests.ts';
 import type { Peer } from '../peer.ts';
 import type { CommandPorts } from '../services.ts';

@@ -1,7 +1,8 @@
 /** `crawl.list`: the crawls of a master, open ones first, a page at a time. Source: PROTOCOL.md
  *  [C-2], [C-71]. */
 import { CommandError } from '../../../shared/errors.ts';
-import type { CrawlStatus, Replies } from '../../../shared/protocol.ts';
+import type { CrawlStatus } from '../../../shared/protocol.ts';
+import type { Replies } from '../../../shared/replies.ts';
 import type { Requests } from '../../../shared/requests.ts';
 import type { CrawlView } from '../../frontier/crawl/crawl-view.ts';
 import type { Peer } from '../peer.ts';

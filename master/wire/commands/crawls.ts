@@ -3,7 +3,7 @@
  *  [C-40]..[C-48], [C-70], [C-76], [C-77], [C-80]..[C-82]. */
 import { basename } from 'node:path';
 import { CommandError, ConfigError } from '../../../shared/errors.ts';
-import type { Replies } from '../../../shared/protocol.ts';
+import type { Replies } from '../../../shared/replies.ts';
 import type { Requests } from '../../../shared/requests.ts';
 import type { Peer } from '../peer.ts';
 import type { CommandPorts } from '../services.ts';

@@ -1,6 +1,6 @@
 /** The verbs of the native dialect: from a valid request to its reply. */
 import { CommandError } from '../../../shared/errors.ts';
-import type { Replies } from '../../../shared/protocol.ts';
+import type { Replies } from '../../../shared/replies.ts';
 import type { Request, Requests, Verb } from '../../../shared/requests.ts';
 import type { Peer } from '../peer.ts';
 import type { CommandPorts } from '../services.ts';

@@ -1,7 +1,8 @@
 /** Verbs of user queues. Source: PROTOCOL.md ..[Q-4]. */
 import { CommandError } from '../../../shared/errors.ts';
 import { encodeValue } from '../../../shared/frame.ts';
-import { limits, type Replies } from '../../../shared/protocol.ts';
+import { limits } from '../../../shared/protocol.ts';
+import type { Replies } from '../../../shared/replies.ts';
 import type { Requests } from '../../../shared/requests.ts';
 import { decodeItem, heapBytesOfItem, isItemPickle } from '../../python/pickle/item.ts';
 import { pickleLimits } from '../../python/pickle/limits.ts';

@@ -1,7 +1,7 @@
 /** The verb that lists the sinks of a crawl, and gives one up.
  *  Source: PROTOCOL.md [C-110]..[C-112]. */
 import { outputText } from '../../../shared/outputs.ts';
-import type { Replies } from '../../../shared/protocol.ts';
+import type { Replies } from '../../../shared/replies.ts';
 import type { Requests } from '../../../shared/requests.ts';
 import type { Peer } from '../peer.ts';
 import type { CommandPorts } from '../services.ts';

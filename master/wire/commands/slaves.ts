@@ -1,7 +1,8 @@
 /** Verbs about slaves: what they say of themselves, their list, and drain. Source: PROTOCOL.md
  *  [T-70], [T-80], [C-74], [C-75]. */
 import { CommandError } from '../../../shared/errors.ts';
-import type { Replies, SlaveRow } from '../../../shared/protocol.ts';
+import type { SlaveRow } from '../../../shared/protocol.ts';
+import type { Replies } from '../../../shared/replies.ts';
 import type { Requests } from '../../../shared/requests.ts';
 import type { Peer } from '../peer.ts';
 import type { CommandPorts } from '../services.ts';

@@ -1,5 +1,5 @@
 /** Verbs of slaves. Source: PROTOCOL.md, chapter 7. */
-import type { Replies } from '../../../shared/protocol.ts';
+import type { Replies } from '../../../shared/replies.ts';
 import type { Requests } from '../../../shared/requests.ts';
 import type { Upload } from '../../archive/uploads.ts';
 import type { Peer } from '../peer.ts';

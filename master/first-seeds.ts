@@ -1,0 +1,35 @@
+/** The seeds that a master is started with: of the command line, of files and of a crawl file. */
+import type { Logger } from '../shared/log.ts';
+import type { Notices } from './cli/notices.ts';
+import { seedParts } from './cli/seeds.ts';
+import type { ServeOptions } from './cli/serve-options.ts';
+import type { Frontier } from './frontier/frontier.ts';
+
+type FirstSeedsPorts = {
+  readonly frontier: Frontier;
+  readonly notices: Notices;
+  readonly log: Logger;
+  readonly folderOf: (crawl: string) => string;
+};
+
+/** Gives the crawl its seeds. A crawl of that name that is there goes on, by this command. */
+export async function seedFirst(
+  { frontier, notices, log, folderOf }: FirstSeedsPorts,
+  { crawl: name, spec, given }: ServeOptions,
+  further: Parameters<typeof seedParts>[0],
+): Promise<void> {
+  if (frontier.crawls.has(name)) {
+    await frontier.startAgain(name, spec, given.has('maxPages'));
+    notices.otherSpec(frontier.crawls.named(name), spec);
+  }
+  let admittedCount = 0;
+  for (const part of seedParts(further)) {
+    const { admitted, refused } = await frontier.seed({ crawl: name, ...part, priority: 0 });
+    admittedCount += admitted;
+    for (const { url, why } of refused) log.warn({ url }, `seed refused: ${why}`);
+  }
+  const crawl = frontier.crawls.named(name);
+  if (admittedCount === 0 && crawl.state === 'finished') {
+    notices.finishedBefore(crawl, folderOf(name));
+  }
+}

@@ -1,0 +1,114 @@
+/** The answer to each verb of requests. Source: PROTOCOL.md. */
+
+import type { CrawlState } from './crawl.ts';
+import type { LedgerCheck } from './ledger.ts';
+import type {
+  ChangedField,
+  CrawlStatus,
+  FailedUrl,
+  FetchErrorKind,
+  HostRow,
+  ProxyTrouble,
+  SkipReason,
+  SlaveRow,
+} from './protocol.ts';
+import type { UrlFate } from './url-fate.ts';
+
+/** The reply to each verb. */
+export type Replies = {
+  hello: {
+    protocol: number;
+    server: string;
+    session: number;
+    heartbeatMs: number;
+    silenceMs: number;
+    leaseMs: number;
+    frameBytesMax: number;
+    proof: Uint8Array;
+  };
+  ping: Record<never, never>;
+  bye: Record<never, never>;
+  'task.credit': Record<never, never>;
+  'task.report': { state: 'done' | 'stale' };
+  'task.started': Record<never, never>;
+  'task.hop': { state: 'go' | 'robots' | 'scope' | 'later' | 'lost'; timed?: true };
+  'task.robots': { state: 'done' | 'stale' };
+  'task.sitemap': { state: 'done' | 'stale' };
+  'task.release': { state: 'done' | 'stale' };
+  'task.extend': { lost: number[] };
+  'task.archive': Record<never, never>;
+  'proxy.state': Record<never, never>;
+  'crawl.add': { admitted: number; known: number; refused: { url: string; why: string }[] };
+  'crawl.recrawl': { admitted: number; known: number; refused: number };
+  'crawl.list': {
+    crawls: CrawlStatus[];
+    /** Of all crawls, by state, without zeros. */
+    counts?: Partial<Record<CrawlState, number>>;
+    /** There are more. */
+    next?: Uint8Array;
+    sessions: { name: string; role: string; leases: number; proxies?: readonly ProxyTrouble[] }[];
+    /** Removed crawls whose rows are being erased: how many, and the first names. */
+    removing?: { count: number; names: string[] };
+  };
+  /** `state`: the state of the crawl now. */
+  'crawl.pause': { state: CrawlState };
+  /** `begun`: files that were started anew, with the sizes of the old ones. */
+  'crawl.resume': {
+    state: CrawlState;
+    begun?: { file: string; bytes: number; lines?: number; movedTo?: string }[];
+  };
+  'crawl.cancel': Record<never, never>;
+  /** `state`, `waiting`: of the crawl now. `reopened`: it had ended, and goes on. `narrower`: URLs
+   *  that wait are judged once more. `full`: it has all the pages that it may have, and ends.
+   *  `skipped`: links that it would take now, by the reason for which it did not. */
+  'crawl.set': {
+    state: CrawlState;
+    changed: ChangedField[];
+    waiting: number;
+    reopened?: true;
+    narrower?: true;
+    full?: true;
+    skipped?: Partial<Record<SkipReason, number>>;
+  };
+  'crawl.rename': Record<never, never>;
+  /** `files`: those that were closed, and their names from now on. */
+  'crawl.rotate': { files: { file: string; as: string; bytes: number; lines?: number }[] };
+  /** `records`, `bytes`: what waits for it; `output`: it can be given up. */
+  'crawl.sinks': {
+    sinks: {
+      name: string;
+      target: string;
+      state: 'writing' | 'failing' | 'held';
+      reason?: string;
+      records: number;
+      bytes: number;
+      output: boolean;
+    }[];
+  };
+  /** With `files`: names of its result files, by what became of them. */
+  'crawl.remove': { deleted?: string[]; kept?: string[] };
+  'crawl.buried': {
+    urls: { url: string; kind: FetchErrorKind; message: string; attempts: number }[];
+    next?: Uint8Array;
+  };
+  /** `missing`: the file with the definite failures is not there. */
+  'crawl.failed': { urls: readonly FailedUrl[]; next?: Uint8Array; missing?: true };
+  'crawl.replay': { replayed: number };
+  /** `next`: it is not found yet; ask on. */
+  'crawl.verify': LedgerCheck;
+  'crawl.why': { url: string; fates: readonly UrlFate[]; next?: Uint8Array };
+  'slave.state': Record<never, never>;
+  'slave.can': Record<never, never>;
+  'slave.list': { slaves: SlaveRow[]; next?: number };
+  'slave.drain': { slaves: SlaveRow[] };
+  'host.list': { hosts: HostRow[]; next?: Uint8Array };
+  'host.set': {
+    hosts: { host: string; delayMs?: number; blocked?: true; known: boolean }[];
+    replayed?: number;
+  };
+  backup: { bytes: number };
+  'queue.put': { size: number };
+  'queue.get': { items: { id: number; value: Uint8Array }[] };
+  'queue.done': Record<never, never>;
+  'queue.size': { size: number };
+};
