@@ -273,3 +273,17 @@ export function namedOutputs(
 export function outputText({ name = '', kind, target }: Output): string {
   return `${name} (${target.includes('://') ? target : `${kind}:${target}`})`;
 }
+
+/** A sink of a crawl, as an operator sees it. */
+export type SinkStatus = {
+  name: string;
+  target: string;
+  state: 'writing' | 'failing' | 'held';
+  /** Why it is not writing. */
+  reason?: string;
+  /** What waits for it. */
+  records: number;
+  bytes: number;
+  /** It can be given up. */
+  output: boolean;
+};

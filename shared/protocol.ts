@@ -7,6 +7,7 @@ import * as z from 'zod';
 import { type CrawlState, type FetchSpec, type TaskRequest, trapRules } from './crawl.ts';
 import type { ErrorCode } from './errors.ts';
 import type { LedgerCheck, LedgerRow } from './ledger.ts';
+import type { SinkStatus } from './outputs.ts';
 import type { RuleCounts } from './rule-results.ts';
 
 /** Goes up with every change that an older peer would misread. [V-1] */
@@ -408,18 +409,7 @@ export type Replies = {
   'crawl.rename': Record<never, never>;
   /** `files`: those that were closed, and their names from now on. */
   'crawl.rotate': { files: { file: string; as: string; bytes: number; lines?: number }[] };
-  /** `records`, `bytes`: what waits for it; `output`: it can be given up. */
-  'crawl.sinks': {
-    sinks: {
-      name: string;
-      target: string;
-      state: 'writing' | 'failing' | 'held';
-      reason?: string;
-      records: number;
-      bytes: number;
-      output: boolean;
-    }[];
-  };
+  'crawl.sinks': { sinks: SinkStatus[] };
   /** With `files`: names of its result files, by what became of them. */
   'crawl.remove': { deleted?: string[]; kept?: string[] };
   'crawl.buried': {
