@@ -10,8 +10,9 @@ const outputKinds = ['jsonl', 'csv', 'sqlite', 'postgres'] as const;
 export type OutputKind = (typeof outputKinds)[number];
 
 /** Which records an output takes: `pages` those of kind page, `failed` those of kind failed and
- *  blocked, `images` each image once, `all` every line of pages.jsonl. */
-const outputRecords = ['pages', 'images', 'failed', 'all'] as const;
+ *  blocked, `images` each image once, `items` and `rejected` the rows of its rules, `all` every line
+ *  of pages.jsonl. */
+const outputRecords = ['pages', 'images', 'failed', 'items', 'rejected', 'all'] as const;
 export type OutputRecords = (typeof outputRecords)[number];
 
 const outputsMax = 16;
@@ -45,7 +46,14 @@ const plainSchema = z.strictObject({
     })
     .refine((name) => name !== 'files', { error: 'must not be files: the result files have it' })
     .optional(),
+  /** Absent only before the crawl has it. */
   records: z.enum(outputRecords).optional(),
+  /** Of items: those of this rule alone. */
+  rule: z
+    .string()
+    .max(64)
+    .regex(/^[A-Za-z_][\w-]*$/, { error: 'must be the name of a rule' })
+    .optional(),
   /** One character. */
   delimiter: z
     .string()
@@ -119,6 +127,9 @@ function faultOf(output: Output): string | undefined {
     only('key', sqlKinds) ??
     only('onConflict', sqlKinds);
   if (misplaced !== undefined) return misplaced;
+  if (output.rule !== undefined && !['items', undefined].includes(output.records)) {
+    return 'must not have rule: its records are not items';
+  }
   if (onConflict !== undefined && key === undefined) {
     return 'must have key, the fields that name a row, if it has on-conflict';
   }
@@ -219,7 +230,7 @@ export function outputFrom(entry: unknown): Output {
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   if (issue?.code === 'unrecognized_keys') {
-    const known = 'name records delimiter formulas rotate compress table key on-conflict';
+    const known = 'name records rule delimiter formulas rotate compress table key on-conflict';
     throw new Error(`must not have ${issue.keys.join(', ')}; its options are ${known}`);
   }
   const [field] = issue?.path ?? [];
@@ -238,17 +249,22 @@ function bytesOf(value: unknown): unknown {
 
 /** Do both write the same records to the same place? */
 export function isSameTarget(a: Output, b: Output): boolean {
-  return (
-    a.kind === b.kind && a.target === b.target && a.table === b.table && a.records === b.records
-  );
+  const of = ({ kind, target, table, records, rule }: Output) =>
+    JSON.stringify([kind, target, table, records, rule]);
+  return of(a) === of(b);
 }
 
-/** Gives each output its name: its own, that of the same output before, or the next free one of its
+/** Gives each output its records, items where the crawl has rules, and its name: its own, that of the same output before, or the next free one of its
  *  kind (`csv`, `csv-2`). */
 export function namedOutputs(
-  outputs: readonly Output[],
+  given: readonly Output[],
   before: readonly Output[] = [],
+  hasItems = false,
 ): NamedOutput[] {
+  const outputs = given.map((output) => {
+    const records = output.records ?? (hasItems || output.rule !== undefined ? 'items' : 'pages');
+    return { ...output, records };
+  });
   const taken = new Set(outputs.flatMap(({ name }) => name ?? []));
   const kept = outputs.map((output) => {
     const name = output.name ?? before.find((one) => isSameTarget(one, output))?.name;
@@ -273,3 +289,17 @@ export function namedOutputs(
 export function outputText({ name = '', kind, target }: Output): string {
   return `${name} (${target.includes('://') ? target : `${kind}:${target}`})`;
 }
+
+/** A sink of a crawl, as an operator sees it. */
+export type SinkStatus = {
+  name: string;
+  target: string;
+  state: 'writing' | 'failing' | 'held';
+  /** Why it is not writing. */
+  reason?: string;
+  /** What waits for it. */
+  records: number;
+  bytes: number;
+  /** It can be given up. */
+  output: boolean;
+};

@@ -1,7 +1,6 @@
 /**
- * The native dialect: its version and limits, the replies, and the pushes of a master; requests are
- * in `requests.ts`. PROTOCOL.md describes it; clause ids in brackets refer to it. Requests carry an
- * `id` and get one reply with the same `id`; a message without an id gets none.
+ * The native dialect of PROTOCOL.md, by clause ids in brackets: version, limits, replies, pushes of
+ * a master. A request with an `id` gets one reply with it; a message without an id gets none.
  */
 import * as z from 'zod';
 import { type CrawlState, type FetchSpec, type TaskRequest, trapRules } from './crawl.ts';

@@ -2,6 +2,7 @@
 
 import type { CrawlState } from './crawl.ts';
 import type { LedgerCheck } from './ledger.ts';
+import type { SinkStatus } from './outputs.ts';
 import type {
   ChangedField,
   CrawlStatus,
@@ -73,18 +74,7 @@ export type Replies = {
   'crawl.rename': Record<never, never>;
   /** `files`: those that were closed, and their names from now on. */
   'crawl.rotate': { files: { file: string; as: string; bytes: number; lines?: number }[] };
-  /** `records`, `bytes`: what waits for it; `output`: it can be given up. */
-  'crawl.sinks': {
-    sinks: {
-      name: string;
-      target: string;
-      state: 'writing' | 'failing' | 'held';
-      reason?: string;
-      records: number;
-      bytes: number;
-      output: boolean;
-    }[];
-  };
+  'crawl.sinks': { sinks: SinkStatus[] };
   /** With `files`: names of its result files, by what became of them. */
   'crawl.remove': { deleted?: string[]; kept?: string[] };
   'crawl.buried': {

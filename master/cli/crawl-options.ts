@@ -119,7 +119,9 @@ export function makeSpec(values: Values): CrawlSpec {
   const parsed = crawlSpecSchema.safeParse(specPart(values));
   if (parsed.success) {
     const { outputs, ...spec } = withPatterns(parsed.data);
-    return outputs === undefined ? spec : { ...spec, outputs: namedOutputs(outputs) };
+    return outputs === undefined
+      ? spec
+      : { ...spec, outputs: namedOutputs(outputs, [], spec.fetch.items !== undefined) };
   }
   const issue = parsed.error.issues[0];
   throw new ConfigError(`${longFlag(issue?.path ?? [])}: ${issue?.message}`);

@@ -10,7 +10,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
-import { isSameTarget, type NamedOutput, namedOutputs, type Output } from '../../shared/outputs.ts';
+import { isSameTarget, type NamedOutput, namedOutputs } from '../../shared/outputs.ts';
 import { isDiskFull } from '../machine/disk-room.ts';
 import type { GroupCommit, Room } from '../store/group-commit.ts';
 import { commitKey, cursorKey, decodeCursor, encodeCursor } from '../store/records.ts';
@@ -32,7 +32,6 @@ import { WaitingRows } from './waiting-rows.ts';
 /** A crawl, as far as its results go. */
 export type ResultCrawl = SinkCrawl & {
   readonly id: number;
-  readonly spec?: { readonly outputs?: readonly Output[] | undefined };
   /** Number of its last commit that was gathered. */
   readonly lastCommit?: number;
   readonly state: string;

@@ -7,6 +7,8 @@
  * have. A crash before that leaves a target that is ahead of its cursor, and `open` makes it agree.
  */
 import { ConfigError } from '../../shared/errors.ts';
+import type { ItemRules } from '../../shared/items.ts';
+import type { Output } from '../../shared/outputs.ts';
 import type { Part } from '../store/parts.ts';
 import type { Section } from '../store/result-rows.ts';
 
@@ -17,6 +19,10 @@ export type SinkCrawl = {
   readonly uid: Uint8Array;
   /** It has items. */
   readonly hasRules?: boolean;
+  readonly spec?: {
+    readonly outputs?: readonly Output[] | undefined;
+    readonly fetch?: { readonly items?: ItemRules | undefined };
+  };
   /** Number of its last record; undefined: not known. */
   readonly lastRecord?: number;
 };

@@ -203,3 +203,35 @@ test('outputs: what is wrong is one line that says what to do', { timeout }, asy
   writeFileSync(join(cluster.folder, 'x'), '');
   rmSync(cluster.out, { recursive: true, force: true });
 });
+
+test('outputs: a crawl with rules fills them with items', { timeout }, async (t) => {
+  const url = await site(t, 9);
+  const cluster = new Cluster(t);
+  writeFileSync(
+    join(cluster.folder, 'c.yaml'),
+    `seeds: [${url}]
+items:
+  shot:
+    match: /\\d$
+    fields:
+      title: title
+      image: { css: "img::attr(src)", required: true }
+      depth: { value: depth }
+      number: { css: "img::attr(src)", regex: "\\\\d+", type: number }
+outputs:
+  - { csv: shots.csv, delimiter: ";" }
+  - { sqlite: shots.db, key: [number], on-conflict: update }
+  - jsonl:bad-shots.jsonl#records=rejected
+`,
+  );
+  await run(cluster, ['c.yaml']);
+  const folder = join(cluster.out, 'default');
+  const [head, ...lines] = readFileSync(join(folder, 'shots.csv'), 'utf8').trimEnd().split('\n');
+  assert.equal(head, 'title;image;depth;number');
+  assert.equal(lines.length, 9);
+  const rows = rowsIn(join(folder, 'shots.db'), 'SELECT * FROM shot ORDER BY number');
+  assert.deepEqual(
+    rows.map(({ number, depth }) => [number, depth]),
+    Array.from({ length: 9 }, (_, i) => [i, 1]),
+  );
+});

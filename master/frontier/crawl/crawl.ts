@@ -3,14 +3,8 @@
  * frontier decides when anything happens.
  */
 import assert from 'node:assert/strict';
-import {
-  type CrawlState,
-  crawlDelayMaxMsDefault,
-  productToken,
-  trapLimitsSchema,
-} from '../../../shared/crawl.ts';
+import { type CrawlState, trapLimitsSchema } from '../../../shared/crawl.ts';
 import type { CrawlEnding, CrawlStatus } from '../../../shared/protocol.ts';
-import { isLoopback } from '../../../shared/url.ts';
 import {
   type CrawlCounters,
   type CrawlRecord,
@@ -30,6 +24,7 @@ import { Books } from './books.ts';
 import type { CrawlView } from './crawl-view.ts';
 import { endingOf } from './ending.ts';
 import { namedRows } from './ledger.ts';
+import { mannersOf } from './manners.ts';
 import type { OpenWork } from './open-work.ts';
 import type { PatternBudget } from './patterns.ts';
 import { blockedOf, longestWaitMs } from './places.ts';
@@ -37,10 +32,6 @@ import { Scope } from './scope.ts';
 import { SeedHosts } from './seed-hosts.ts';
 import { markOf } from './spec-change.ts';
 import { Traps } from './traps.ts';
-
-const politeManners = { delayMs: 250, perHost: 2 };
-/** Requests to this machine disturb no other. */
-const loopbackManners = { delayMs: 0, perHost: 32 };
 
 /** What is on record; `held` is not: each start looks for itself. */
 type LastingState = Exclude<CrawlState, 'held'>;
@@ -384,17 +375,7 @@ export class Crawl implements CrawlView {
   }
 
   manners(host: URL): Manners {
-    const base = isLoopback(host.hostname) ? loopbackManners : politeManners;
-    const { ignoreRobots, crawlDelayMaxMs = crawlDelayMaxMsDefault, attemptsMax } = this.spec;
-    return {
-      robots: ignoreRobots ? undefined : productToken(this.spec.fetch.userAgent),
-      crawlDelayMaxMs,
-      follows: this.spec.delayMs === undefined && base.delayMs > 0,
-      attemptsMax,
-      isRelayed: this.spec.fetch.proxies.length > 0,
-      delayMs: this.spec.delayMs ?? base.delayMs,
-      perHost: this.spec.perHost ?? base.perHost,
-    };
+    return mannersOf(this.spec, host);
   }
 
   /** May its tasks be leased? With a page limit, no more than could still become pages. */

@@ -71,8 +71,9 @@ export function wholeSpec(base: CrawlSpec, part: PartialSpec): CrawlSpec {
 
 /** Each output gets its name, which it keeps. */
 function withNames(spec: CrawlSpec, { outputs: before = [] }: CrawlSpec): CrawlSpec {
-  const { outputs } = spec;
-  return outputs === undefined ? spec : { ...spec, outputs: namedOutputs(outputs, before) };
+  const { outputs, fetch } = spec;
+  if (outputs === undefined) return spec;
+  return { ...spec, outputs: namedOutputs(outputs, before, fetch.items !== undefined) };
 }
 
 /** Returns what another start is compared with. */

@@ -8,12 +8,12 @@
  *     ahead of all records     the master was set back: the crawl is held
  */
 import { basename, dirname, join } from 'node:path';
-import type { NamedOutput, OutputRecords } from '../../../shared/outputs.ts';
+import type { NamedOutput } from '../../../shared/outputs.ts';
 import type { Section } from '../../store/result-rows.ts';
 import { HeldError, type Sink, type SinkCrawl, type SinkKind } from '../sink.ts';
 import { type OutputContext, pathOf } from './context.ts';
 import { Rejects, type RejectsMark } from './rejects.ts';
-import { type Column, type ColumnType, columnsOf, plainOf, type Row, rowsOf } from './rows.ts';
+import { type Column, type ColumnType, plainOf, type Row, RowSource } from './rows.ts';
 
 /** The mark: number of the last record that the target has, and its file of rejected rows. */
 type SqlMark = { readonly seq: number; readonly rejects?: RejectsMark };
@@ -128,8 +128,9 @@ type Target = {
 class SqlSink implements Sink {
   readonly cutBytes = 0;
   readonly #target: Target;
-  readonly #records: OutputRecords;
-  readonly #table: string;
+  readonly #source: RowSource;
+  /** Of its table: once that has rows, it is the same until the next start. */
+  #name: string | undefined;
   readonly #rejects: Rejects;
   /** Undefined: the connection was lost, and is made again. */
   #session: SqlSession | undefined;
@@ -143,8 +144,7 @@ class SqlSink implements Sink {
     this.#target = target;
     this.#mark = mark;
     this.#rejects = rejects;
-    this.#records = target.output.records ?? 'pages';
-    this.#table = target.output.table ?? this.#records;
+    this.#source = new RowSource(target.crawl, target.output);
   }
 
   static async open(target: Target, mark: SqlMark | undefined): Promise<SqlSink> {
@@ -163,7 +163,7 @@ class SqlSink implements Sink {
   async write(records: readonly Section[]): Promise<SqlMark | undefined> {
     const session = this.#session ?? (await this.#reconnect());
     const from = this.#seq;
-    const rows = rowsOf(this.#records, records).filter(({ seq }) => seq > (from ?? 0));
+    const rows = this.#source.rowsOf(records).filter(({ seq }) => seq > (from ?? 0));
     const last = rows.at(-1);
     if (last === undefined) {
       await session.check();
@@ -218,6 +218,11 @@ class SqlSink implements Sink {
     await this.#rejects.close();
   }
 
+  get #table(): string {
+    this.#name ??= this.#target.output.table ?? this.#source.name;
+    return this.#name;
+  }
+
   async #lost(): Promise<void> {
     const session = this.#session;
     this.#session = undefined;
@@ -260,13 +265,13 @@ class SqlSink implements Sink {
   /** Makes the table fit the rows. Returns the columns that they have.
    *  @throws HeldError a column has another type */
   async #fit(session: SqlSession, rows: readonly Row[]): Promise<readonly Column[]> {
-    const wanted = columnsOf(this.#records);
+    const wanted = this.#source.columns;
     const { key } = this.#target.output;
     const table = this.#table;
     const unknown = key?.filter((name) => !wanted.some((column) => column.name === name)) ?? [];
     if (unknown.length > 0) {
       throw new HeldError(
-        `its key ${unknown.join(', ')} is not a field of ${this.#records}; these have ` +
+        `its key ${unknown.join(', ')} is not a field of its records; these have ` +
           wanted.map(({ name }) => name).join(', '),
       );
     }
@@ -275,7 +280,7 @@ class SqlSink implements Sink {
       await session.createTable(table, wanted, key);
       columns = new Map([...ownColumns, ...wanted].map(({ name, type }) => [name, type] as const));
     }
-    if (this.#columns === undefined) {
+    if (this.#columns === undefined || wanted.some(({ name }) => !this.#columns?.has(name))) {
       for (const column of [...ownColumns, ...wanted]) {
         const type = columns.get(column.name);
         if (type === undefined) {

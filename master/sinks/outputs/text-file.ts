@@ -9,19 +9,26 @@ import { rm, stat } from 'node:fs/promises';
 import { basename, dirname, extname } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { ConfigError } from '../../../shared/errors.ts';
-import type { NamedOutput, OutputRecords } from '../../../shared/outputs.ts';
+import type { NamedOutput } from '../../../shared/outputs.ts';
 import { visibleJson } from '../../../shared/visible.ts';
 import { makeFolder } from '../../machine/make-folder.ts';
 import type { Section } from '../../store/result-rows.ts';
 import { type FileMark, OutFile, unusable } from '../out-file.ts';
 import { moveAside, syncFolder } from '../result-folder.ts';
-import { type BegunFile, type Deleted, HeldError, type Sink, type SinkKind } from '../sink.ts';
+import {
+  type BegunFile,
+  type Deleted,
+  HeldError,
+  type Sink,
+  type SinkCrawl,
+  type SinkKind,
+} from '../sink.ts';
 import { type OutputContext, pathOf } from './context.ts';
 import { csvLine } from './csv.ts';
-import { columnsOf, type Row, rowsOf } from './rows.ts';
+import { type Row, RowSource } from './rows.ts';
 
 /** The mark: of the file that is being written, and its number. */
-type TextMark = FileMark & { readonly part: number };
+type TextMark = FileMark & { readonly part: number; readonly columns?: readonly string[] };
 const nothing: TextMark = { length: 0, lines: 0, end: 0, part: 1 };
 
 export function textFileKind(output: NamedOutput, context: OutputContext): SinkKind {
@@ -45,15 +52,16 @@ export function textFileKind(output: NamedOutput, context: OutputContext): SinkK
       // Now is the time to hear that it cannot be made.
       if (found === undefined) await (await made(path)).close();
     },
-    async open({ name: crawl }, mark) {
-      return await TextSink.open((part) => pathFor(crawl, part), markOf(mark), output);
-    },
-    async beginAnew({ name: crawl }, mark) {
-      const { length: bytes, lines, part } = markOf(mark);
-      const path = pathFor(crawl, part);
+    open: (crawl, mark) =>
+      TextSink.open((part) => pathFor(crawl.name, part), markOf(mark), output, crawl),
+    async beginAnew(crawl, mark) {
+      const { length: bytes, lines, part, columns } = markOf(mark);
+      const path = pathFor(crawl.name, part);
       try {
         await (await OutFile.find(path, markOf(mark), !output.compress))?.close();
-        return { mark, begun: [] };
+        const lacks = lackedBy(columns, new RowSource(crawl, output));
+        if (lacks.length === 0) return { mark, begun: [] };
+        throw new HeldError(`it has no column ${lacks.join(', ')}`);
       } catch (error) {
         if (!(error instanceof HeldError)) throw error;
         const movedTo = await moveAside(path);
@@ -70,7 +78,9 @@ export function textFileKind(output: NamedOutput, context: OutputContext): SinkK
 class TextSink implements Sink {
   readonly #pathFor: (part: number) => string;
   readonly #output: NamedOutput;
-  readonly #records: OutputRecords;
+  readonly #source: RowSource;
+  /** Of the CSV file, in their order; undefined: it has no header yet. */
+  #columns: readonly string[] | undefined;
   #file: OutFile;
   #part: number;
   readonly cutBytes: number;
@@ -78,13 +88,15 @@ class TextSink implements Sink {
   private constructor(
     pathFor: (part: number) => string,
     output: NamedOutput,
-    { file, part, cutBytes }: { file: OutFile; part: number; cutBytes: number },
+    source: RowSource,
+    { file, mark, cutBytes }: { file: OutFile; mark: TextMark; cutBytes: number },
   ) {
     this.#pathFor = pathFor;
     this.#output = output;
-    this.#records = output.records ?? 'pages';
+    this.#source = source;
     this.#file = file;
-    this.#part = part;
+    this.#part = mark.part;
+    this.#columns = mark.columns;
     this.cutBytes = cutBytes;
   }
 
@@ -93,13 +105,13 @@ class TextSink implements Sink {
     pathFor: (part: number) => string,
     mark: TextMark,
     output: NamedOutput,
+    crawl: SinkCrawl,
   ): Promise<TextSink> {
-    const { part } = mark;
-    const path = pathFor(part);
+    const path = pathFor(mark.part);
     const file = (await OutFile.find(path, mark, !output.compress)) ?? (await made(path));
     try {
       const cutBytes = await file.cut();
-      return new TextSink(pathFor, output, { file, part, cutBytes });
+      return new TextSink(pathFor, output, new RowSource(crawl, output), { file, mark, cutBytes });
     } catch (error) {
       await file.close();
       throw error;
@@ -108,7 +120,7 @@ class TextSink implements Sink {
 
   /** @throws HeldError somebody did something to the file · Error of the file system */
   async write(records: readonly Section[]): Promise<TextMark> {
-    const rows = rowsOf(this.#records, records);
+    const rows = this.#source.rowsOf(records);
     await this.check();
     if (rows.length === 0) return this.#mark;
     await this.#file.checkEnd();
@@ -128,7 +140,8 @@ class TextSink implements Sink {
   }
 
   get #mark(): TextMark {
-    return { ...this.#file.mark, part: this.#part };
+    const columns = this.#columns;
+    return { ...this.#file.mark, part: this.#part, ...(columns && { columns }) };
   }
 
   /** Begins the next file if this one is long enough. Its number is on record with the write. */
@@ -143,26 +156,44 @@ class TextSink implements Sink {
     await this.#file.close();
     this.#file = file;
     this.#part++;
+    this.#columns = undefined;
+  }
+
+  /** The rules have changed since the header was written. @throws HeldError */
+  #refuseLack(): void {
+    const lacks = lackedBy(this.#columns, this.#source);
+    if (lacks.length === 0) return;
+    throw new HeldError(
+      `${this.#file.path} has no column for ${lacks.join(', ')}, which the rules have now; begin a ` +
+        'new file: resume CRAWL --new-files',
+    );
   }
 
   #bytesOf(rows: readonly Row[]): Buffer {
     const { kind, compress, delimiter = ',', formulas } = this.#output;
     let text = '';
     if (kind === 'csv') {
-      const names = columnsOf(this.#records).map(({ name }) => name);
       const how = { delimiter, isEscaped: formulas === 'escape' };
-      if (this.#file.mark.length === 0) text = csvLine(names, how);
-      for (const { values } of rows)
-        text += csvLine(
-          names.map((name) => values[name]),
-          how,
-        );
+      const columns = this.#columns ?? this.#source.columns.map((column) => column.name);
+      if (this.#file.mark.length === 0) text = csvLine(columns, how);
+      else this.#refuseLack();
+      this.#columns = columns;
+      for (const { values } of rows) {
+        const cells = columns.map((name) => values[name]);
+        text += csvLine(cells, how);
+      }
     } else {
       for (const { values } of rows) text += `${visibleJson(JSON.stringify(values))}\n`;
     }
     const bytes = Buffer.from(text);
     return compress === undefined ? bytes : gzipSync(bytes);
   }
+}
+
+/** Columns of the rows that a CSV file has no place for. */
+function lackedBy(columns: readonly string[] | undefined, { columns: now }: RowSource): string[] {
+  if (columns === undefined) return [];
+  return now.flatMap(({ name }) => (columns.includes(name) ? [] : [name]));
 }
 
 /** @throws HeldError, ConfigError it cannot be made */
