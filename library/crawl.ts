@@ -1,5 +1,5 @@
 /** A crawl as a loop over its records. */
-import { type CrawlOptions, startOf } from './options.ts';
+import { type CrawlOptions, type Seed, startOf } from './options.ts';
 import type { CrawlRecord } from './records.ts';
 import { Run } from './run.ts';
 
@@ -15,7 +15,7 @@ import { Run } from './run.ts';
  * died
  */
 export async function* crawl(
-  seeds: string | readonly string[],
+  seeds: Seed | readonly Seed[],
   options: CrawlOptions = {},
 ): AsyncGenerator<CrawlRecord, void, undefined> {
   const { signal, kinds } = options;

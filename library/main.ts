@@ -14,5 +14,5 @@ export {
 export { ConfigError } from '../shared/errors.ts';
 export type { RecordKind } from '../shared/result-fields.ts';
 export { crawl } from './crawl.ts';
-export type { CrawlOptions } from './options.ts';
+export type { CrawlOptions, Seed } from './options.ts';
 export type { CrawlRecord, ImageUrlRecord, LineRecord } from './records.ts';

@@ -51,9 +51,30 @@ type SpecOptions = {
   cookie?: OneOrMore<string>;
   cookieFile?: string;
   allowPrivate?: boolean | 'all' | readonly string[];
+  ruleBytes?: number;
+  archive?: 'warc';
+  archiveBytes?: number;
+  archiveFileBytes?: number;
   attempts?: Spec['attemptsMax'];
   urlsExpected?: Spec['urlsExpected'];
+  /** `csv:books.csv`. */
+  output?: OneOrMore<string>;
 };
+
+/** Where a crawl starts: a URL, which may have ranges, or a source of URLs. docs/crawl-files.md. */
+export type Seed =
+  | string
+  | { readonly file: string }
+  | { readonly sitemap: string }
+  | { readonly fetch: string; readonly pattern: string; readonly make: OneOrMore<string> }
+  | { readonly command: readonly string[]; readonly timeout?: string }
+  | {
+      readonly url: string;
+      readonly method: 'POST';
+      readonly form?: Readonly<Record<string, string | number>>;
+      readonly json?: unknown;
+      readonly headers?: Readonly<Record<string, string>>;
+    };
 
 /** Of the master that the program starts. */
 type MasterFlags = {
@@ -65,6 +86,7 @@ type MasterFlags = {
   out?: string;
   politenessGroup?: 'host' | 'domain' | 'ip';
   diskReserve?: number;
+  sinkBacklog?: number;
   memoryLimit?: number;
   /** Of the log that `log` gets. Default: warn. */
   logLevel?: 'debug' | 'info' | 'warn' | 'error' | 'silent';
@@ -84,23 +106,30 @@ type ProgramOptions = {
 export type CrawlOptions = Readonly<SpecOptions & MasterFlags & ProgramOptions> & {
   /** The rules of items: see docs/rules.md. */
   readonly items?: z.input<typeof itemsSchema>;
+  /** A part of the seeds, such as `2/3`. */
+  readonly shard?: string;
+  /** Further outputs, with their options: see docs/outputs.md. */
+  readonly outputs?: readonly (string | Readonly<Record<string, unknown>>)[];
 };
 
 const masterFlags = [
-  ...['slaves', 'data', 'out', 'politenessGroup', 'diskReserve', 'memoryLimit', 'logLevel'],
-] as const;
+  ...(['slaves', 'data', 'out', 'politenessGroup', 'diskReserve', 'sinkBacklog'] as const),
+  ...(['memoryLimit', 'logLevel'] as const),
+] as const satisfies readonly (keyof MasterFlags)[];
 const programOptions = ['kinds', 'signal', 'log'];
 
 export type Start = {
   /** The text of a crawl file. */
   readonly file: string;
   readonly flags: readonly string[];
+  /** Its paths are relative to it: it must stand in the working folder. */
+  readonly hasPaths: boolean;
 };
 
 /** @throws ConfigError an option has a value that no option takes */
-export function startOf(seeds: string | readonly string[], options: CrawlOptions): Start {
-  const list = typeof seeds === 'string' ? [seeds] : seeds;
-  if (!Array.isArray(list) || list.length === 0 || !list.every((one) => typeof one === 'string')) {
+export function startOf(seeds: Seed | readonly Seed[], options: CrawlOptions): Start {
+  const list: readonly unknown[] = Array.isArray(seeds) ? seeds : [seeds];
+  if (list.length === 0 || !list.every(isSeed)) {
     throw new ConfigError('crawl takes a URL, or a list of URLs, as its first argument');
   }
   if ('seeds' in options) throw new ConfigError('seeds are the first argument of crawl');
@@ -110,7 +139,7 @@ export function startOf(seeds: string | readonly string[], options: CrawlOptions
       `kinds: there is no kind "${wrong}"; the kinds are ${recordKinds.join(', ')}`,
     );
   }
-  const file: Record<string, unknown> = { seeds: list };
+  const file: Record<string, unknown> = { seeds: plain('seeds', list) };
   const flags: string[] = [];
   const given: Readonly<Record<string, unknown>> = { slaves: 1, logLevel: 'warn', ...options };
   for (const [name, value] of Object.entries(given)) {
@@ -121,7 +150,12 @@ export function startOf(seeds: string | readonly string[], options: CrawlOptions
       flags.push(`--${key}=${value}`);
     } else throw new ConfigError(`${name} must be text or a number`);
   }
-  return { file: JSON.stringify(file, undefined, 1), flags };
+  const hasPaths = list.some((one) => typeof one !== 'string');
+  return { file: JSON.stringify(file, undefined, 1), flags, hasPaths };
+}
+
+function isSeed(seed: unknown): boolean {
+  return typeof seed === 'string' || (typeof seed === 'object' && seed !== null);
 }
 
 /** An option in the words of the master: `maxDepth` is `max-depth`. */

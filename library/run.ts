@@ -11,7 +11,8 @@
  * It keeps this process alive only while a record is waited for.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -29,7 +30,7 @@ const killMs = 8_000;
 export class Run {
   readonly #child: ChildProcess;
   readonly #ended: Promise<void>;
-  readonly #folder: string;
+  readonly #file: string;
   readonly #log: (line: string) => void;
   /** Sections that came, and the records of the first one that are left. */
   #messages: FromMaster[] = [];
@@ -46,9 +47,9 @@ export class Run {
   #wake: () => void = () => {};
 
   /** @throws ConfigError the crawl file cannot be written */
-  constructor({ file, flags }: Start, { log = standardError, signal }: CrawlOptions) {
+  constructor({ file, flags, hasPaths }: Start, { log = standardError, signal }: CrawlOptions) {
     this.#log = log;
-    this.#folder = folderWith(file);
+    this.#file = fileWith(file, hasPaths ? process.cwd() : tmpdir());
     const listen = ['--listen=127.0.0.1:0', '--only', '--exit-when-done', '--stream'];
     this.#child = spawn(process.execPath, [program, this.#file, ...listen, ...flags], {
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
@@ -114,10 +115,6 @@ export class Run {
     ];
     await this.#ended;
     for (const timer of timers) clearTimeout(timer);
-  }
-
-  get #file(): string {
-    return join(this.#folder, 'crawl.json');
   }
 
   #shift(): Numbered | undefined {
@@ -191,7 +188,7 @@ export class Run {
   }
 
   #forgetFile(): void {
-    rmSync(this.#folder, { recursive: true, force: true });
+    rmSync(this.#file, { force: true });
   }
 
   /** Does the child keep this process alive? */
@@ -206,11 +203,11 @@ export class Run {
 }
 
 /** It may hold cookies: for this user alone. @throws ConfigError */
-function folderWith(file: string): string {
+function fileWith(text: string, folder: string): string {
+  const path = join(folder, `.orbweaver-${randomUUID()}.json`);
   try {
-    const folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
-    writeFileSync(join(folder, 'crawl.json'), file, { mode: 0o600 });
-    return folder;
+    writeFileSync(path, text, { mode: 0o600, flag: 'wx' });
+    return path;
   } catch (error) {
     throw new ConfigError(`cannot write a crawl file: ${messageOf(error)}`, error);
   }

@@ -26,6 +26,7 @@ import { PyPickled, type PyValue } from './pickle/values.ts';
 import type { ManagedPorts, PutPolicy } from './ports.ts';
 import type { Answer, Caller, Method, Proxied } from './proxied.ts';
 import { PutBatcher } from './put-batcher.ts';
+import { type PutItems, roomForItems } from './put-items.ts';
 import { type PutValue, readPuts } from './put-values.ts';
 import { emptyError, runtimeError, typeError, valueError } from './replies.ts';
 
@@ -304,6 +305,7 @@ export class CrawlQueues {
       .flatMap((src) => absolute(src, base))
       .map((src): Image => ({ src, via: 'img' }));
     const text = links.map((link) => `${link}\n`).join('');
+    refuseItems(found.items, page);
     if (helps !== undefined) {
       // The page is unknown: the value is taken at once, and all pages in hand count as worked on.
       helps.help();
@@ -316,7 +318,11 @@ export class CrawlQueues {
     }
     const isNamed = page.lease.task.url === named;
     const exactly = isNamed ? 'named' : worker.caller === caller ? undefined : 'helped';
-    const rest = worker.note(page, { links: text, images, told: found.told }, exactly);
+    const rest = worker.note(
+      page,
+      { links: text, images, told: found.told, items: found.items },
+      exactly,
+    );
     await this.#offer(page, rest.links, rest.images);
   }
 
@@ -432,4 +438,16 @@ function absolute(text: string, base: string | undefined): string[] {
   const whole = base !== undefined && URL.canParse(text, base) ? new URL(text, base).href : text;
   const url = canonicalUrl(whole.trim());
   return url === undefined ? [] : [url.href];
+}
+
+/** Items belong to a page in hand, and are written when it is done.
+ *  Errors: RaisedError ValueError. */
+function refuseItems({ rows, bytes }: PutItems, page: PageInHand | undefined): void {
+  if (rows.length === 0) return;
+  if (page === undefined) {
+    throw valueError('the page of the item is not in hand: put it before the page is done');
+  }
+  if (!roomForItems(page.items.length + rows.length, page.itemBytes + bytes)) {
+    throw valueError('the items of a page are too many, or too large');
+  }
 }

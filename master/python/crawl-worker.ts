@@ -15,11 +15,14 @@
  * there each page is judged separately. It errs towards "not done": a page may be fetched twice,
  * but none is lost.
  */
+import type { PageItems } from '../../shared/page-items.ts';
 import { isPageStatus, limits } from '../../shared/protocol.ts';
 import type { Image, Result } from '../../shared/requests.ts';
+import type { Values } from '../../shared/rule-results.ts';
 import type { Lease, LeaseHolder } from '../frontier/dispatch/leases.ts';
 import type { Frontier } from '../frontier/frontier.ts';
 import type { Caller } from './proxied.ts';
+import { noItems, type PutItems } from './put-items.ts';
 
 /** Fields of a page that a program may put besides its images and links. */
 export type Told = Partial<Pick<Result, 'finalUrl' | 'status' | 'type' | 'title' | 'bytes'>>;
@@ -31,6 +34,8 @@ export type PageInHand = {
   /** Time that the program spent before it asked for more, in ms. */
   workedMs: number;
   readonly images: Image[];
+  readonly items: Values[];
+  itemBytes: number;
   links: string;
   /** Undefined: nothing was put for it. */
   told: Told | undefined;
@@ -44,9 +49,12 @@ type NotedPut = {
   readonly links: string;
   readonly images: readonly Image[];
   readonly told: Told;
+  readonly items: PutItems;
 };
 
-const nothing: NotedPut = { links: '', images: [], told: {} };
+const nothing: NotedPut = { links: '', images: [], told: {}, items: noItems };
+/** What the items of Python programs have in place of a rule. */
+const itemRule = 'item';
 
 /** The end of a wait for a page. `over`: none will come. `busy`: none before the program finishes
  *  the pages in hand. `stopping`: the master ends. */
@@ -199,7 +207,8 @@ export class CrawlWorker implements LeaseHolder {
     const { lease } = kept;
     const since = performance.now();
     if (!this.hasPages) this.#isTold = false;
-    const page = { lease, since, workedMs: 0, images: [], links: '', told: undefined, toldAt: 0 };
+    const found = { images: [], items: [], itemBytes: 0, links: '' };
+    const page = { lease, since, workedMs: 0, ...found, told: undefined, toldAt: 0 };
     this.#inHand.add({ ...page, isNamed: false });
     this.wasSentAway = false;
     this.#frontier.started(lease);
@@ -230,6 +239,8 @@ export class CrawlWorker implements LeaseHolder {
     const areImagesNoted = page.images.length + found.images.length <= limits.imagesMax;
     if (areLinksNoted) page.links += found.links;
     if (areImagesNoted) page.images.push(...found.images);
+    page.items.push(...found.items.rows);
+    page.itemBytes += found.items.bytes;
     return {
       links: areLinksNoted ? '' : found.links,
       images: areImagesNoted ? [] : found.images,
@@ -292,7 +303,8 @@ export class CrawlWorker implements LeaseHolder {
       ...(error !== undefined && { error }),
     };
     const verb = 'task.report';
-    const report = { verb, result, images, links: Buffer.from(links, 'latin1') } as const;
+    const items = itemsOf(page.items);
+    const report = { verb, result, images, links: Buffer.from(links, 'latin1'), items } as const;
     await this.#frontier.report(lease, report);
   }
 
@@ -325,4 +337,15 @@ export class CrawlWorker implements LeaseHolder {
     this.#kept = undefined;
     void this.#frontier.release(lease);
   }
+}
+
+/** As a slave would report them. */
+function itemsOf(rows: readonly Values[]): PageItems | undefined {
+  if (rows.length === 0) return undefined;
+  return {
+    rows: rows.map((values) => [itemRule, values]),
+    rejected: [],
+    failures: [],
+    counts: { [itemRule]: [1, 1, 0, 0, 0, rows.length, 0] },
+  };
 }

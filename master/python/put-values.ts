@@ -1,7 +1,7 @@
 /**
  * Reads the values that a program puts into the result or filter queue: a string, a dict, or a list
  * of these. A dict may have `url` (the page), `src`, `img`, `image`, `images`, `links`, `status`,
- * `type`, `title`, `finalUrl`, `bytes`; or pages as its keys: `{page: [src, …]}`. Any other key is
+ * `type`, `title`, `finalUrl`, `bytes`, `item` (fields of the program's own); or pages as its keys: `{page: [src, …]}`. Any other key is
  * refused, so that a field with a typing error is not lost in silence. In the filter queue a dict
  * without `links` offers its `url`.
  */
@@ -9,6 +9,7 @@ import { limits } from '../../shared/protocol.ts';
 import { numberOf } from './arguments.ts';
 import type { Told } from './crawl-worker.ts';
 import { PyDict, PySet, PyTuple, type PyValue, typeName } from './pickle/values.ts';
+import { noItems, type PutItems, readItems } from './put-items.ts';
 import { typeError } from './replies.ts';
 
 export type PutValue = {
@@ -17,6 +18,7 @@ export type PutValue = {
   readonly links: readonly string[];
   readonly images: readonly string[];
   readonly told: Told;
+  readonly items: PutItems;
 };
 
 /** The meaning of plain strings in a queue. */
@@ -25,7 +27,7 @@ type PutKind = 'links' | 'images';
 const imageKeys = ['src', 'img', 'image', 'images'];
 const knownKeys = [
   ...['url', 'links', ...imageKeys],
-  ...['status', 'type', 'title', 'finalUrl', 'bytes'],
+  ...['status', 'type', 'title', 'finalUrl', 'bytes', 'item'],
 ];
 const itemsMax = 50_000;
 /** Of a key in an error. */
@@ -40,7 +42,7 @@ export function readPuts(value: PyValue, kind: PutKind): PutValue[] {
     const wrong = items.find((item) => typeof item !== 'string' && !(item instanceof PyDict));
     throw typeError(`put takes a str, a dict, or a list of them, not ${typeName(wrong ?? null)}`);
   }
-  const plain = { url: undefined, links: [], images: [], told: {}, [kind]: texts };
+  const plain = { url: undefined, links: [], images: [], told: {}, items: noItems, [kind]: texts };
   return [...(texts.length > 0 ? [plain] : []), ...dicts.flatMap((dict) => ofDict(dict, kind))];
 }
 
@@ -50,18 +52,27 @@ function ofDict(dict: PyDict, kind: PutKind): PutValue[] {
   if (others.length < keys.length) {
     refuse(others[0], 'a dict of pages has their URLs as its keys, and no other key');
     return [...dict].map(([page, value]) => {
-      return { url: String(page), links: [], images: [], told: {}, [kind]: textsOf(value) };
+      return {
+        url: String(page),
+        links: [],
+        images: [],
+        told: {},
+        items: noItems,
+        [kind]: textsOf(value),
+      };
     });
   }
   const unknown = keys.find((key) => typeof key !== 'string' || !knownKeys.includes(key));
-  refuse(unknown, `known keys are ${knownKeys.join(', ')}`);
+  refuse(unknown, `put fields of your own under 'item'; known keys are ${knownKeys.join(' ')}`);
   const url = dict.get('url');
   const images = imageKeys.flatMap((key) => textsOf(dict.get(key) ?? null));
   const links = textsOf(dict.get('links') ?? null);
+  const items = readItems(dict.get('item') ?? null);
   if (kind === 'links' && typeof url === 'string' && !dict.has('links')) {
-    return [{ url: undefined, links: [url], images, told: {} }];
+    return [{ url: undefined, links: [url], images, told: {}, items }];
   }
-  return [{ url: typeof url === 'string' ? url : undefined, links, images, told: toldOf(dict) }];
+  const told = toldOf(dict);
+  return [{ url: typeof url === 'string' ? url : undefined, links, images, told, items }];
 }
 
 function isPage(key: PyValue): boolean {

@@ -1,6 +1,6 @@
 /** The package as a loop over the records of a crawl, from real programs. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { flatSite, generateSite } from '../../selftest/site.ts';
@@ -174,6 +174,28 @@ describe('loop', { concurrency: 1 }, () => {
     );
     assert.match(rows[1]?.why ?? '', /price/);
     assert.equal(new Set(program.records.map(({ id }) => id)).size, 3);
+  });
+
+  test('loop: seeds of a file and of a command, relative to the working folder', {
+    timeout,
+  }, async (t) => {
+    const site = await siteFor(t, flatSite(9));
+    const folder = new LoopFolder(t);
+    writeFileSync(join(folder.path, 'urls.txt'), `${site.url}1\n`);
+    writeFileSync(join(folder.path, 'list.sh'), `#!/bin/sh\necho ${site.url}2\n`, {
+      mode: 0o755,
+    });
+    const seeds = [{ file: 'urls.txt' }, { command: ['./list.sh'] }, `${site.url}{3..4}`];
+    const program = folder.run(seeds, { options: { maxDepth: 0, kinds: ['page'] } });
+    await program.exited;
+    assert.equal(program.word, 'over', program.output);
+    const wanted = [1, 2, 3, 4].map((n) => `${site.url}${n}`);
+    assert.deepEqual(pagesOf(program.records).sort(), wanted);
+    // Nothing of the call is left there.
+    assert.deepEqual(
+      readdirSync(folder.path).filter((name) => name.startsWith('.')),
+      [],
+    );
   });
 
   test('loop: a data folder in use is one clear error', { timeout }, async (t) => {

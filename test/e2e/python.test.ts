@@ -1,11 +1,14 @@
 /** The Python examples against real masters, and crawls in which Python workers take part. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { Cluster, type Program } from '../support/cluster.ts';
+import { flatSite } from '../../selftest/site.ts';
+import { Cluster, Program } from '../support/cluster.ts';
 import { type Demo, demoTruth, startDemo } from '../support/demo.ts';
 import { assertSame, pagesOf, readImages, readPages } from '../support/exact.ts';
+import { siteFor } from '../support/parts.ts';
 import { findPythons, type Python } from '../support/python.ts';
 
 const timeout = 90_000;
@@ -203,3 +206,52 @@ function pythonWith(modules: string): Python | undefined {
     }
   });
 }
+
+test('python: own fields become lines of items.jsonl, as they were put', {
+  timeout,
+  skip,
+}, async (t) => {
+  const cluster = new Cluster(t);
+  const master = await cluster.master(['--exit-when-done']);
+  const code = [
+    'import sys',
+    'from multiprocessing.managers import BaseManager',
+    'class Manager(BaseManager): pass',
+    "for name in ('task_queue', 'result_queue'): Manager.register(name)",
+    'key = open(sys.argv[3], "rb").read().strip()',
+    'manager = Manager(address=(sys.argv[1], int(sys.argv[2])), authkey=key)',
+    'manager.connect()',
+    'tasks, results = manager.task_queue(), manager.result_queue()',
+    'tasks.put(sys.argv[4])',
+    'url = tasks.get()',
+    'try:',
+    "    results.put({'url': url, 'images': [], 'pirce': 7})",
+    'except TypeError as error:',
+    '    print(error)',
+    "results.put({'url': url, 'item': {'pirce': 7.5, 'names': ('a', 'ü\\u2028'), 'none': None}})",
+    "results.put({'url': url, 'status': 200, 'src': 'a.png', 'item': [{'n': n} for n in range(2)]})",
+    'print(tasks.empty())',
+  ].join('\n');
+  const site = await siteFor(t, flatSite(1));
+  const where = [...cluster.address.split(':'), join(cluster.data, 'authkey'), site.url];
+  const program = new Program(['-c', code, ...where], { program: newest?.path ?? '' });
+  t.after(() => program.kill());
+  assert.deepEqual(await program.exited, { code: 0, signal: null }, program.output);
+  assert.match(
+    program.stdout,
+    /^put does not know the key 'pirce'; put fields of your own .*\nTrue\n/,
+  );
+  assert.equal((await master.exited).code, 0, master.output);
+  const text = readFileSync(join(cluster.out, 'default/items.jsonl'), 'utf8');
+  const lines = text.trimEnd().split('\n');
+  assert.deepEqual(
+    lines.map((line) => {
+      const { at, ...rest } = JSON.parse(line) as { at: string };
+      assert.ok(Date.parse(at) > 0);
+      return rest;
+    }),
+    [{ pirce: 7.5, names: ['a', 'ü\u2028'], none: null }, { n: 0 }, { n: 1 }].map((item) => ({
+      ...{ url: site.url, rule: 'item', item },
+    })),
+  );
+});

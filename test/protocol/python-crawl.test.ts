@@ -246,7 +246,7 @@ test('[Y-17] a key that means nothing is a TypeError that names it, and nothing 
   const refused: [Record<string, PyValue>, RegExp][] = [
     [
       { url: String(url), images: ['a.png'], prise: 7 },
-      /TypeError.*put does not know the key 'prise'; known keys are url, links, src, /s,
+      /TypeError.*put does not know the key 'prise'; put fields of your own under 'item'/s,
     ],
     [{ [`${seed}x`]: ['b.png'], status: 200 }, /TypeError.*the key 'status'; a dict of pages has/s],
     [{ ['k'.repeat(200)]: 1 }, /TypeError.*the key 'k{64}';/s],
@@ -267,6 +267,31 @@ test('[Y-17] a key that means nothing is a TypeError that names it, and nothing 
   assert.equal(await peer.call(tasks, 'task_done', url), true);
   const { pages, waiting, images } = await counts(world.operator, world.crawl);
   assert.deepEqual([pages, waiting, images], [1, 0, 3]);
+});
+
+test('[Y-18] items belong to the page in hand, and are values of JSON', async (t) => {
+  const world = await crawlOf(t, 1);
+  if (world === undefined) return;
+  const peer = await worker(t);
+  const url = String(await peer.call(tasks, 'get'));
+  const put = (item: PyValue) => peer.request('result_queue', 'put', [dict({ url, item })]);
+  const refused: [PyValue, RegExp][] = [
+    [7, /TypeError.*item must be a dict, or a list of dicts, not int/s],
+    [[dict({ a: 1 }), 'x'], /TypeError.*not str/s],
+    [dict({ a: dict({ b: [1, Buffer.from('x')] }) }), /TypeError.*item\.a\.b\[1\] is a bytes/s],
+    [dict({ a: 2n ** 70n }), /TypeError.*item\.a is an int beyond 2\*\*53/s],
+    [dict({ a: Number.NaN }), /TypeError.*item\.a is NaN/s],
+    [PyDict.of([[1, 2]]), /TypeError.*item has a key that is not a str: int/s],
+  ];
+  for (const [item, said] of refused) assert.match((await put(item)).text, said);
+  await put(dict({ name: 'one', price: 7.5, tags: ['a', null, true] }));
+  await put([dict({ name: 'two' }), dict({ name: 'three' })]);
+  assert.equal(await peer.call(tasks, 'task_done', url), true);
+  const late = await put(dict({ late: 1 }));
+  assert.match(late.text, /ValueError.*the page of the item is not in hand/s);
+  await counts(world.operator, world.crawl);
+  const { rules } = await statusOf(world.operator, world.crawl);
+  assert.equal((rules as { item: { rows: number } }).item.rows, 3);
 });
 
 test('[Y-15] a worker that asks a host with a delay gets its next page after the delay', async (t) => {

@@ -32,7 +32,7 @@ export class LoopFolder {
   /** Runs a loop that prints each record as a line of JSON. `body` runs after that; `count` is the
    *  number of records so far. */
   run(
-    seeds: string,
+    seeds: unknown,
     {
       options = {},
       body = '',

@@ -1,0 +1,42 @@
+/** The options of the library are those of a crawl, and say it in the words of the program. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { flagOf, ownWords, startOf } from '../../library/options.ts';
+import { specFlags } from '../../master/cli/crawl-options.ts';
+
+const source = fileURLToPath(new URL('../../../library/options.ts', import.meta.url));
+
+test('library options: every option of a crawl has a type', () => {
+  const typed = new Set(
+    [...readFileSync(source, 'utf8').matchAll(/^ {2}(\w+)\?: /gm)].map(([, n]) => n),
+  );
+  const missing = specFlags().filter((option) => !typed.has(option.attributeName()));
+  assert.deepEqual(
+    missing.map(({ long }) => long),
+    [],
+  );
+  for (const option of specFlags())
+    assert.equal(`--${flagOf(option.attributeName())}`, option.long);
+});
+
+test('library options: a message names the option as the program gives it', () => {
+  const said = (text: string) => ownWords(`/tmp/x.json${text}`, '/tmp/x.json');
+  assert.equal(said(':3: max-depth: must be'), 'maxDepth: must be');
+  assert.equal(
+    said(':3: maxDepht: there is no such key; did you mean max-depth?'),
+    'maxDepht: there is no such key; did you mean maxDepth?',
+  );
+  assert.equal(said(' is not YAML'), 'the crawl is not YAML');
+});
+
+test('library options: what JSON would drop is refused', () => {
+  const items = { a: { fields: { t: () => 1 } } } as never;
+  assert.throws(() => startOf('http://a/', { items }), /items\.t must be text, a number/);
+  assert.throws(() => startOf('http://a/', { include: /x/ as never }), /include must be text/);
+  assert.throws(() => startOf([], {}), /crawl takes a URL/);
+  assert.deepEqual(JSON.parse(startOf('http://a/', { maxDepth: 2, slaves: 3 }).file), {
+    ...{ seeds: ['http://a/'], 'max-depth': 2 },
+  });
+});
