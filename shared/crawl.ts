@@ -7,6 +7,7 @@ import * as z from 'zod';
 import { isAddressRange } from './address.ts';
 import { archiveBytesDefault, archiveBytesMax } from './archive.ts';
 import { switched, whole } from './flags.ts';
+import { followSchema } from './follow.ts';
 import { itemsSchema } from './items.ts';
 import { outputsSchema } from './outputs.ts';
 import { version } from './version.ts';
@@ -264,6 +265,8 @@ export const fetchSpecSchema = z.strictObject({
     .describe(
       `--archive-bytes <n>  bytes of a body that the archive keeps; a longer one is cut there; default: ${archiveBytesDefault}`,
     ),
+  /** Which links are followed; the same. [T-92] */
+  follow: followSchema.optional(),
 });
 
 function charsOf({ name, value, domain = '', path = '' }: GivenCookie): number {
@@ -273,7 +276,12 @@ function charsOf({ name, value, domain = '', path = '' }: GivenCookie): number {
 export type FetchSpec = z.infer<typeof fetchSpecSchema>;
 
 /** What a slave that knows no rules gets of it. [T-80] */
-export function plainFetch({ items: _, ruleBytes: __, ...spec }: FetchSpec): FetchSpec {
+export function plainFetch({
+  items: _,
+  follow: __,
+  ruleBytes: ___,
+  ...spec
+}: FetchSpec): FetchSpec {
   return spec;
 }
 
@@ -410,7 +418,7 @@ export type CrawlSpec = z.infer<typeof crawlSpecSchema>;
 const fixedFields = [
   ...(['order', 'canonical', 'urlsExpected'] as const),
   ...(['fetch.images', 'fetch.srcset', 'fetch.lazyAttributes'] as const),
-  ...(['fetch.items', 'fetch.archive'] as const),
+  ...(['fetch.items', 'fetch.follow', 'fetch.archive'] as const),
 ] as const;
 export type FixedField = (typeof fixedFields)[number];
 

@@ -17,6 +17,7 @@ import {
   imageVias,
   requestLimits,
 } from './crawl.ts';
+import { followLimits } from './follow.ts';
 import { isPageItems, type PageItems } from './page-items.ts';
 import {
   fetchErrorKinds,
@@ -136,6 +137,11 @@ export const requestSchemas = {
       .refine((all) => all.length <= limits.itemsBytesMax, { error: 'are too long' })
       .optional(),
     archived,
+    /** Links that get another priority than the page has. [T-92] */
+    follow: z
+      .array(z.strictObject({ priority: z.int().min(-1000).max(1000), links }))
+      .max(followLimits.rulesMax)
+      .optional(),
   }),
   /** The request of a timed task leaves now; the host's delay counts from here. [T-18] */
   'task.started': z.strictObject({ verb: z.literal('task.started'), id, lease }),

@@ -1,6 +1,7 @@
 /** What rules make of a page, and what a trial of rules says: between a slave, its child, and the
  *  commands `check` and `try` of the master. Types only. Source: docs/rules.md. */
 import type { FetchSpec } from './crawl.ts';
+import type { FollowedLinks, FollowRule } from './follow.ts';
 import type { ItemRules } from './items.ts';
 
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
@@ -43,6 +44,8 @@ export type RuleResult = {
   counts: Record<string, RuleCounts>;
   /** URLs to follow, besides the links of the page: absolute, as they were found. */
   links?: string[];
+  /** The links to follow in place of those of the page: a crawl with follow rules has them. */
+  follow?: FollowedLinks[];
 };
 /** A rule that is not valid: the path to it below `items`, and why. */
 export type RuleProblem = { readonly path: readonly string[]; readonly message: string };
@@ -50,9 +53,15 @@ export type RuleProblem = { readonly path: readonly string[]; readonly message: 
 /** What came of a page; `failed`: the reason, in words. */
 export type RuleOutcome = { readonly result: RuleResult } | { readonly failed: string };
 
+/** The rules of a crawl file. */
+export type CrawlRulesGiven = {
+  readonly items: ItemRules;
+  readonly follow?: readonly FollowRule[] | undefined;
+};
+
 /** Asked of slave.js by the master's `check` and `try`; `id` comes back in the answer. */
 export type TrialRequest =
-  | { readonly do: 'check'; readonly id: number; readonly items: ItemRules }
+  | ({ readonly do: 'check'; readonly id: number } & CrawlRulesGiven)
   | {
       readonly do: 'robots';
       readonly id: number;
@@ -69,6 +78,7 @@ export type TrialRequest =
       /** Private blocks that the operator's URL opens. */
       readonly blocks: readonly string[];
       readonly items: ItemRules;
+      readonly follow?: readonly FollowRule[] | undefined;
       readonly jsonBytesMax: number;
       /** Texts of other types are read, too. */
       readonly anyText?: boolean;

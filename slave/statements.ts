@@ -34,18 +34,21 @@ export function statement<V extends TaskVerb>(verb: V, body: Body<V>, bytes: num
   return { verb, body, bytes: bytes + ownBytes };
 }
 
-/** `items`: what the rules of the crawl made of the page. */
+/** `items`: what the rules of the crawl made of the page; `follow`: links of other priorities. */
 export function report(
   { task, lease }: Held,
   { result, images, links }: Extract<FetchOutcome, { ok: true }>,
   items?: PageItems,
+  follow: NonNullable<Said['task.report']['follow']> = [],
 ): Statement {
   const packed = { result: packValue(result), images: packValue(images) };
   const bytes = packed.result.length + packed.images.length + links.length;
   const body = { task, lease, ...packed, links };
   if (items === undefined) return statement('task.report', body, bytes);
   const rows = packValue(items);
-  return statement('task.report', { ...body, items: rows }, bytes + rows.length);
+  const more = follow.reduce((sum, one) => sum + one.links.length, 0);
+  const said = { ...body, items: rows, ...(follow.length > 0 && { follow }) };
+  return statement('task.report', said, bytes + rows.length + more);
 }
 
 /** Returns the statements about a task, the last one with what was asked and answered in its fetch;

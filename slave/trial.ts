@@ -90,7 +90,7 @@ class Trial {
     const { id } = request;
     switch (request.do) {
       case 'check': {
-        const learned = await this.#rules.learn(request.items);
+        const learned = await this.#rules.learn(request.items, request.follow);
         const problems = typeof learned === 'number' ? [] : learned;
         if (typeof learned === 'number') this.#rules.forget(learned);
         return { is: 'checked', id, problems };
@@ -153,9 +153,9 @@ class Trial {
   }
 
   async #page(request: Asked<'page'>): Promise<TrialPage> {
-    const { url, fetch, blocks, items, jsonBytesMax, anyText = false } = request;
+    const { url, fetch, blocks, items, follow, jsonBytesMax, anyText = false } = request;
     const spec = fetchSpecSchema.parse(fetch);
-    const set = await this.#rules.learn(items);
+    const set = await this.#rules.learn(items, follow);
     if (typeof set !== 'number') throw new Error(set[0]?.message);
     const plan = pagePlan(anyText);
     const fetched = await this.#fetcher.fetch(plan, url, spec, new AbortController().signal, {

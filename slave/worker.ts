@@ -303,7 +303,8 @@ export class Worker {
   async #work(task: TaskPush): Promise<void> {
     const crawl = this.#crawls.get(task.crawl);
     if (crawl === undefined) return; // the master tells it before the first task
-    const kind = kindOf(task, crawl.spec.items !== undefined);
+    const { items, follow: rules } = crawl.spec;
+    const kind = kindOf(task, items !== undefined || rules !== undefined);
     if (kind === undefined) {
       this.#outbox.tell(ofFailure(task, unknownKind));
       return;

@@ -7,6 +7,7 @@ import type { Command, Option } from 'commander';
 import type * as z from 'zod';
 import { type CrawlSpec, crawlNameSchema } from '../../shared/crawl.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { type FollowRule, followSchema } from '../../shared/follow.ts';
 import { type ItemRules, itemsSchema } from '../../shared/items.ts';
 import { type Output, outputFrom } from '../../shared/outputs.ts';
 import { refusePatterns } from '../frontier/crawl/patterns.ts';
@@ -22,6 +23,7 @@ export type CrawlFile = {
   readonly list: SeedList;
   readonly spec: CrawlSpec;
   readonly items: ItemRules;
+  readonly follow: readonly FollowRule[] | undefined;
   /** The values of its options, by the attributes of their flags. */
   readonly values: Readonly<Record<string, unknown>>;
   /** The options that it sets, as they stand there. */
@@ -29,7 +31,7 @@ export type CrawlFile = {
   lineOf(path: readonly PropertyKey[]): number;
 };
 
-const ownKeys = ['crawl', 'seeds', 'shard', 'items', 'outputs'];
+const ownKeys = ['crawl', 'seeds', 'shard', 'follow', 'items', 'outputs'];
 
 /** Is this argument a crawl file, not a seed? */
 export function isCrawlFile(argument: string): boolean {
@@ -48,7 +50,7 @@ export function readCrawlFile(path: string): CrawlFile {
   const fault = (at: readonly PropertyKey[], why: string) =>
     new ConfigError(`${path}:${file.lineOf(at)}: ${at.map(String).join('.')}: ${why}`);
   const settings = value as Record<string, unknown>;
-  const { crawl = 'default', seeds = [], shard, items = {} } = settings;
+  const { crawl = 'default', seeds = [], shard, follow, items = {} } = settings;
   const options = Object.entries(settings).filter(([key]) => !ownKeys.includes(key));
   const { spec, values } = specOf(options, outputsOf(settings['outputs'], fault), fault);
   if (!crawlNameSchema.safeParse(crawl).success) {
@@ -56,10 +58,13 @@ export function readCrawlFile(path: string): CrawlFile {
   }
   const parsed = itemsSchema.safeParse(items);
   if (!parsed.success) throw faultOf(parsed.error.issues, items, fault);
+  const rules = followSchema.optional().safeParse(follow);
+  if (!rules.success) throw followFault(rules.error.issues, fault);
   return {
     ...{ path, crawl: String(crawl), spec, values, options },
     list: seedListOf(path, seeds, shard, fault),
     items: parsed.data,
+    follow: rules.data,
     lineOf: (at) => file.lineOf(at),
   };
 }
@@ -76,7 +81,7 @@ export type GivenSeeds = {
  * A crawl file among the arguments of a command stands for its seeds, and for the options that the
  * command line leaves open. `source`: where its options count as coming from; flags, and with
  * `config` variables, too, come before them. Its path and its items are values of the command, too:
- * `crawlFile`, `items`.
+ * `crawlFile`, `items`, `follow`.
  * @throws ConfigError
  */
 export function withCrawlFile(
@@ -88,7 +93,7 @@ export function withCrawlFile(
   const [path] = paths;
   if (path === undefined) return { seeds: args, list: noSeeds, path };
   if (paths.length > 1) throw new ConfigError(`${paths.join(' and ')}: give one crawl file`);
-  const { crawl, list, values, items } = readCrawlFile(path);
+  const { crawl, list, values, items, follow } = readCrawlFile(path);
   const set = (name: string, value: unknown) => {
     const given = command.getOptionValueSource(name);
     if (given === 'cli' || (given === 'env' && source === 'config')) return;
@@ -98,6 +103,7 @@ export function withCrawlFile(
   set('crawl', crawl);
   set('crawlFile', path);
   if (Object.keys(items).length > 0) set('items', items);
+  if (follow !== undefined) set('follow', follow);
   return { seeds: args.filter((arg) => arg !== path), list, path };
 }
 
@@ -187,6 +193,14 @@ function faultOf(issues: readonly z.core.$ZodIssue[], items: unknown, fault: Fau
   return fault(['items', ...path, key], unknownKey(key, known));
 }
 
+function followFault([issue]: readonly z.core.$ZodIssue[], fault: Fault): ConfigError {
+  const path = ['follow', ...(issue?.path ?? [])];
+  if (issue?.code !== 'unrecognized_keys') return fault(path, issue?.message ?? 'is not valid');
+  const [key = ''] = issue.keys;
+  return fault([...path, key], unknownKey(key, followKeys));
+}
+
+const followKeys = ['css', 'xpath', 'href', 'regex', 'priority', 'pick', 'count', 'seed'];
 const itemKeys = ['match', 'each', 'script', 'fields', 'zip'];
 const fieldKeys = [
   ...['css', 'xpath', 'json', 'regex', 'value', 'header', 'type', 'trim', 'default', 'required'],

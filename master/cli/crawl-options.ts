@@ -95,7 +95,9 @@ export function specPart(values: Values): SpecPart {
     if (value !== undefined) (isFetch ? fetch : part)[name] = value;
   }
   // Of a crawl file: they have no flag.
-  if (values['items'] !== undefined) fetch['items'] = values['items'];
+  for (const name of ['items', 'follow']) {
+    if (values[name] !== undefined) fetch[name] = values[name];
+  }
   Object.assign(fetch, agents(values));
   const { cookie, cookieFile: fromFile } = values;
   const cookies = [cookie, fromFile].flatMap((some) => (Array.isArray(some) ? some : []));
@@ -141,8 +143,10 @@ export function otherFlags(kept: CrawlSpec, spec: CrawlSpec, given: ReadonlySet<
     const valueIn = (of: CrawlSpec) => ((field.isFetch ? of.fetch : of) as Values)[field.name];
     return !isDeepStrictEqual(valueIn(kept), valueIn(spec));
   };
-  const isItems = given.has('items') && !isDeepStrictEqual(kept.fetch.items, spec.fetch.items);
-  return [...flags.filter(isOther).map(({ long }) => long ?? ''), ...(isItems ? ['items'] : [])];
+  const rules = (['items', 'follow'] as const).filter(
+    (name) => given.has(name) && !isDeepStrictEqual(kept.fetch[name], spec.fetch[name]),
+  );
+  return [...flags.filter(isOther).map(({ long }) => long ?? ''), ...rules];
 }
 
 /** Refuses text that is not a pattern. Only the master knows whether the crawl has it already. */

@@ -1,5 +1,6 @@
 /** A crawl file in words, for `check`. */
 import { amount } from '../../shared/amount.ts';
+import type { FollowRule } from '../../shared/follow.ts';
 import {
   type FieldRule,
   type Fields,
@@ -13,7 +14,7 @@ import type { SeedList, SeedPart, SeedSource } from './seed-list.ts';
 
 const languages = { css: 'CSS', xpath: 'XPath', json: 'JSONPath', regex: 'pattern' } as const;
 
-export function explained({ path, crawl, list, options, items }: CrawlFile): string[] {
+export function explained({ path, crawl, list, options, follow, items }: CrawlFile): string[] {
   const lines = [`${path} is valid: crawl ${crawl}, ${amount(plainSeeds(list).length, 'seed')}`];
   for (const part of list.parts) {
     if ('source' in part) lines.push(`  and ${partText(part)}`);
@@ -27,12 +28,27 @@ export function explained({ path, crawl, list, options, items }: CrawlFile): str
     const { number, of } = list.shard;
     lines.push(`  of these, part ${number} of ${of}`);
   }
+  for (const rule of follow ?? []) lines.push(`  follow ${followText(rule)}`);
   for (const [name, value] of options) lines.push(`  ${name}: ${JSON.stringify(value)}`);
   for (const [name, item] of Object.entries(items)) {
     lines.push('', `${name}: ${itemText(item)}`);
     lines.push(...fieldLines(item.zip), ...fieldLines(item.fields));
   }
   return lines;
+}
+
+/** Which links a follow rule picks. */
+export function followText({ css, xpath, href, regex, ...how }: FollowRule): string {
+  const { pick = 'all', count, seed, priority } = how;
+  const place = [
+    css === undefined ? '' : `CSS ${css}`,
+    xpath === undefined ? '' : `XPath ${xpath}`,
+    href === undefined ? '' : `links like ${href}`,
+    regex === undefined ? '' : `pattern ${regex}`,
+  ].join('');
+  const picked = pick === 'all' && count === undefined ? '' : `, ${pick} ${count ?? ''}`.trimEnd();
+  const seeded = seed === undefined ? '' : `, seed ${seed}`;
+  return `${place}${picked}${seeded}${priority === undefined ? '' : `, priority ${priority}`}`;
 }
 
 /** The seeds that a list says itself, in its order. */

@@ -45,7 +45,7 @@ export function setPart(command: Command): SpecPart | undefined {
 
 /** Returns which of these flags `set` can change, and which it cannot. */
 export function sortedFlags(flags: readonly string[]): { can: string[]; cannot: string[] } {
-  const isFixed = (name: string) => fixed.includes(name) || name === 'items';
+  const isFixed = (name: string) => fixed.includes(name) || name === 'items' || name === 'follow';
   return { can: flags.filter((name) => !isFixed(name)), cannot: flags.filter(isFixed) };
 }
 

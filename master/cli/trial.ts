@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { blocksOfAddresses, blocksOfHost } from '../../shared/address.ts';
 import { type CrawlSpec, productToken } from '../../shared/crawl.ts';
 import { ConfigError } from '../../shared/errors.ts';
+import type { FollowRule } from '../../shared/follow.ts';
 import type { ItemRules } from '../../shared/items.ts';
 import {
   type RuleProblem,
@@ -33,6 +34,7 @@ const betweenMs = 250;
 type PageAsked = {
   readonly spec: CrawlSpec;
   readonly items: ItemRules;
+  readonly follow?: readonly FollowRule[] | undefined;
   readonly jsonBytesMax: number;
   /** Texts of other types than those that rules read are read, too. */
   readonly anyText?: boolean;
@@ -89,8 +91,8 @@ export class Trial {
   }
 
   /** Returns what is wrong with the expressions of rules. */
-  async check(items: ItemRules): Promise<readonly RuleProblem[]> {
-    const { problems } = await this.#ask('checked', (id) => ({ do: 'check', id, items }));
+  async check(items: ItemRules, follow?: readonly FollowRule[]): Promise<readonly RuleProblem[]> {
+    const { problems } = await this.#ask('checked', (id) => ({ do: 'check', id, items, follow }));
     return problems;
   }
 
@@ -98,12 +100,12 @@ export class Trial {
    *  @throws ConfigError robots.txt disallows it */
   async page(
     url: string,
-    { spec, items, jsonBytesMax, anyText = false }: PageAsked,
+    { spec, items, follow, jsonBytesMax, anyText = false }: PageAsked,
   ): Promise<TrialPage> {
     const { fetch } = spec;
     const blocks = await this.#turn(url, spec);
     const { page } = await this.#ask('page', (id) => {
-      return { do: 'page', id, url, fetch, blocks, items, jsonBytesMax, anyText };
+      return { do: 'page', id, url, fetch, blocks, items, follow, jsonBytesMax, anyText };
     });
     return page;
   }

@@ -10,7 +10,7 @@ import type { RuleResult, TrialPage } from '../../shared/rule-results.ts';
 import { visible, visibleJson } from '../../shared/visible.ts';
 import { type CrawlFile, isCrawlFile, readCrawlFile } from './crawl-file.ts';
 import { seedUrl } from './crawl-options.ts';
-import { explained, plainSeeds, selectsText } from './explain.ts';
+import { explained, followText, plainSeeds, selectsText } from './explain.ts';
 import { Trial } from './trial.ts';
 
 /** A command that needs no master. */
@@ -54,8 +54,10 @@ export function tryCommands(
 export async function tryOut(options: TryOptions, print: (line: string) => void): Promise<boolean> {
   const file = readCrawlFile(options.file);
   const isTry = options.kind === 'try';
-  if (isTry && Object.keys(file.items).length === 0) {
-    throw new ConfigError(`${file.path} has no items, so there is nothing to try on a page`);
+  if (isTry && !hasRules(file)) {
+    throw new ConfigError(
+      `${file.path} has no items and no follow, so there is nothing to try on a page`,
+    );
   }
   const trial = await Trial.start();
   try {
@@ -64,18 +66,20 @@ export async function tryOut(options: TryOptions, print: (line: string) => void)
       placed(file, ['items', ...path], message),
     );
     if (!isTry) {
-      const { crawl, list, items } = file;
+      const { crawl, list, items, follow } = file;
       const sources = list.parts.filter((part) => 'source' in part);
       const seeds = plainSeeds(list).length;
-      const answer = { crawl, seeds, ...(sources.length > 0 && { sources }), items, warnings };
+      const more = { ...(sources.length > 0 && { sources }), ...(follow && { follow }) };
+      const answer = { crawl, seeds, ...more, items, warnings };
       if (options.json) print(visibleJson(JSON.stringify(answer)));
       else for (const line of [...explained(file), ...warned(warnings)]) print(visible(line));
       return true;
     }
-    const { spec, items } = file;
+    const { spec, items, follow } = file;
     const page = await trial.page(options.url, {
       spec,
       items,
+      follow,
       jsonBytesMax: spec.fetch.ruleBytes ?? ruleLimits.jsonBytes,
     });
     if (options.json) print(visibleJson(JSON.stringify({ ...page, warnings })));
@@ -92,7 +96,7 @@ export async function tryOut(options: TryOptions, print: (line: string) => void)
 export async function refuseRules(path: string | undefined): Promise<void> {
   if (path === undefined || !Trial.isThere) return;
   const file = readCrawlFile(path);
-  if (Object.keys(file.items).length === 0) return;
+  if (!hasRules(file)) return;
   const trial = await Trial.start();
   try {
     await refuseProblems(trial, file);
@@ -102,10 +106,16 @@ export async function refuseRules(path: string | undefined): Promise<void> {
 }
 
 async function refuseProblems(trial: Trial, file: CrawlFile): Promise<void> {
-  const problems = await trial.check(file.items);
+  const problems = await trial.check(file.items, file.follow);
   if (problems.length === 0) return;
-  const lines = problems.map(({ path, message }) => placed(file, ['items', ...path], message));
+  const lines = problems.map(({ path, message }) => {
+    return placed(file, path[0] === 'follow' && file.follow ? path : ['items', ...path], message);
+  });
   throw new ConfigError(lines.join('; '));
+}
+
+function hasRules({ items, follow }: CrawlFile): boolean {
+  return follow !== undefined || Object.keys(items).length > 0;
 }
 
 function placed(file: CrawlFile, path: readonly string[], message: string): string {
@@ -118,8 +128,9 @@ function warned(warnings: readonly string[]): string[] {
 
 function isWell({ error, rules }: TrialPage): boolean {
   if (error !== undefined || rules === undefined || 'failed' in rules) return false;
-  const { rows, failures } = rules.result;
-  return rows.length > 0 && failures.length === 0;
+  const { rows, failures, follow = [] } = rules.result;
+  const isFollowed = follow.some(({ urls }) => urls.length > 0);
+  return (rows.length > 0 || isFollowed) && failures.length === 0;
 }
 
 function shown(file: CrawlFile, page: TrialPage): string[] {
@@ -132,10 +143,28 @@ function shown(file: CrawlFile, page: TrialPage): string[] {
   if (rules === undefined) return lines;
   if ('failed' in rules) return [...lines, `the rules failed: ${rules.failed}`];
   for (const name of Object.keys(file.items)) lines.push(...ruleLines(file, name, rules.result));
+  lines.push(...followLines(file, rules.result));
   if (page.tbodies === 0 && oddities(file.items).some(({ message }) => /tbody/.test(message))) {
     lines.push('', 'the page has no tbody at all');
   }
   return lines;
+}
+
+/** The links that each follow rule picks. */
+function followLines(
+  { follow = [] }: CrawlFile,
+  { follow: found, failures }: RuleResult,
+): string[] {
+  if (follow.length === 0) return [];
+  const failure = failures.find(({ rule }) => rule === 'follow');
+  if (failure !== undefined) return ['', `follow: failed: ${failure.message}`];
+  return follow.flatMap((rule, i) => {
+    const urls = found?.[i]?.urls ?? [];
+    const lines = ['', `follow ${followText(rule)}: ${amount(urls.length, 'link')}`];
+    for (const url of urls.slice(0, rowsShown)) lines.push(`  ${url}`);
+    if (urls.length > rowsShown) lines.push(`  … ${urls.length - rowsShown} more`);
+    return lines;
+  });
 }
 
 function ruleLines(file: CrawlFile, name: string, result: RuleResult): string[] {

@@ -2,6 +2,7 @@
  * A page of a crawl with rules: read as always, and its text kept if a rule may select it. JSON and
  * XML are pages where a rule asks for them. Source: PROTOCOL.md [T-81]; docs/rules.md.
  */
+import type { FollowedLinks } from '../../shared/follow.ts';
 import { ruleLimits } from '../../shared/items.ts';
 import { isPageStatus, limits } from '../../shared/protocol.ts';
 import type { PageInput } from '../../shared/rule-results.ts';
@@ -51,10 +52,25 @@ export const ruledPage: Kind<Body, Found> = {
 
   rulePage: ({ rulePage }) => rulePage,
 
-  statements: (held, found, made) => [
-    report(held, made === undefined ? found : withLinks(found, made.links), made?.items),
-  ],
+  statements(held, found, made) {
+    if (made?.follow === undefined) {
+      return [report(held, made === undefined ? found : withLinks(found, made.links), made?.items)];
+    }
+    // Of a page that says nofollow no link is left.
+    const isOpen = found.links.length > 0 || (found.result.nofollowed ?? 0) === 0;
+    const groups = isOpen ? made.follow : [];
+    const plain = groups.filter(({ priority }) => priority === undefined);
+    const bare = { ...found, links: new Uint8Array(0) };
+    const chosen = withLinks(bare, [...plain.flatMap(({ urls }) => urls), ...made.links]);
+    return [report(held, chosen, made.items, groups.flatMap(packedLinks))];
+  },
 };
+
+/** For the report: links of a rule that has a priority. */
+function packedLinks({ priority, urls }: FollowedLinks) {
+  if (priority === undefined || urls.length === 0) return [];
+  return [{ priority, links: Buffer.from(urls.join('\n'), 'latin1') }];
+}
 
 function isData(essence: string): boolean {
   return /[/+](?:json|xml)$/.test(essence);

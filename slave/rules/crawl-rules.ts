@@ -43,15 +43,17 @@ export class CrawlRules {
 
   /** The crawl has this spec from now on. */
   learn(crawl: number, spec: FetchSpec): void {
-    const { items } = spec;
+    const { items, follow } = spec;
     const before = this.#crawls.get(crawl);
-    if (before !== undefined && isDeepStrictEqual(before.spec.items, items)) {
+    const isSame = (one: FetchSpec) =>
+      isDeepStrictEqual(one.items, items) && isDeepStrictEqual(one.follow, follow);
+    if (before !== undefined && isSame(before.spec)) {
       this.#crawls.set(crawl, { ...before, spec });
       return;
     }
     this.forget(crawl);
-    if (items === undefined) return;
-    const learned = this.#process.learn(items).then((said): Learned => {
+    if (items === undefined && follow === undefined) return;
+    const learned = this.#process.learn(items ?? {}, follow).then((said): Learned => {
       if (typeof said === 'number') return { set: said };
       const [problem] = said;
       const where = problem?.path.join('.') ?? '';
@@ -72,19 +74,27 @@ export class CrawlRules {
   async evaluate(crawl: number, page: PageInput, fault?: string): Promise<Evaluated> {
     const known = this.#crawls.get(crawl);
     const rules = known === undefined ? [] : rulesFor(known.spec, page.finalUrl, page.type);
-    if (known === undefined || fault !== undefined) return failed(rules, fault ?? 'no rules');
+    const hasFollow = known?.spec.follow !== undefined;
+    const fail = (why: string): Evaluated => ({
+      items: failedItems(rules, why),
+      links: [],
+      // Without its rules no link of the page is followed.
+      ...(hasFollow && { follow: [] }),
+    });
+    if (known === undefined || fault !== undefined) return fail(fault ?? 'no rules');
     const bytes = page.text.length * 2;
     this.#waiting++;
     this.#bytes += bytes;
     try {
       const learned = await known.learned;
-      if ('fault' in learned) return failed(rules, learned.fault);
+      if ('fault' in learned) return fail(learned.fault);
       const jsonBytesMax = known.spec.ruleBytes ?? ruleLimits.jsonBytes;
       const outcome = await this.#process.evaluate(learned.set, page, jsonBytesMax, (ms) => {
         this.#meanMs = this.#meanMs * decay + ms * (1 - decay);
       });
-      if ('failed' in outcome) return failed(rules, outcome.failed);
-      return { items: fitted(outcome.result), links: outcome.result.links ?? [] };
+      if ('failed' in outcome) return fail(outcome.failed);
+      const { links = [], follow } = outcome.result;
+      return { items: fitted(outcome.result), links, ...(follow && { follow }) };
     } finally {
       this.#waiting--;
       this.#bytes -= bytes;
@@ -94,8 +104,4 @@ export class CrawlRules {
   close(): Promise<void> {
     return this.#process.close();
   }
-}
-
-function failed(rules: readonly string[], why: string): Evaluated {
-  return { items: failedItems(rules, why), links: [] };
 }

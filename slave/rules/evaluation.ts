@@ -19,7 +19,7 @@ type MadeRow = { readonly values: Values; readonly why: string | undefined };
 /** A value of a row, and what is wrong with it. */
 type Read = { readonly value: Json; readonly wrong?: string };
 
-function noCounts(): RuleCounts {
+export function noCounts(): RuleCounts {
   return { pages: 0, matched: 0, empty: 0, wrong: 0, failed: 0, rows: 0, rejected: 0 };
 }
 

@@ -1,10 +1,14 @@
 /** What a slave and its child for rules say to each other, over the channel between them. */
-import type { ItemRules } from '../../shared/items.ts';
-import type { PageInput, RuleProblem, RuleResult } from '../../shared/rule-results.ts';
+import type {
+  CrawlRulesGiven,
+  PageInput,
+  RuleProblem,
+  RuleResult,
+} from '../../shared/rule-results.ts';
 
 /** `id` comes back in the answer; 0: nobody waits for it. */
 export type ToChild =
-  | { readonly do: 'compile'; readonly id: number; readonly set: number; readonly items: ItemRules }
+  | ({ readonly do: 'compile'; readonly id: number; readonly set: number } & CrawlRulesGiven)
   | { readonly do: 'forget'; readonly set: number }
   | {
       readonly do: 'page';

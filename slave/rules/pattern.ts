@@ -24,10 +24,14 @@ export class Pattern {
     return this.#pattern.matcher(text).find();
   }
 
+  get hasGroup(): boolean {
+    return this.#pattern.groupCount() > 0;
+  }
+
   /** All matches: of each its first group, or the whole match if there is none. */
   all(text: string): string[] {
     const matcher = this.#pattern.matcher(text);
-    const hasGroup = this.#pattern.groupCount() > 0;
+    const { hasGroup } = this;
     const found: string[] = [];
     while (matcher.find()) {
       const match = matcher.group(hasGroup ? 1 : 0);

@@ -34,7 +34,7 @@ function serve(): void {
 function answer(message: ToChild, sets: Map<number, RuleSet>): FromChild | undefined {
   switch (message.do) {
     case 'compile': {
-      const set = RuleSet.compile(message.items);
+      const set = RuleSet.compile(message.items, message.follow);
       if (!(set instanceof RuleSet)) return { is: 'compiled', id: message.id, problems: set };
       sets.set(message.set, set);
       return { is: 'compiled', id: message.id, problems: [] };

@@ -13,8 +13,14 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { brotliDecompressSync } from 'node:zlib';
+import type { FollowRule } from '../../shared/follow.ts';
 import type { ItemRules } from '../../shared/items.ts';
-import type { PageInput, RuleOutcome, RuleProblem } from '../../shared/rule-results.ts';
+import type {
+  CrawlRulesGiven,
+  PageInput,
+  RuleOutcome,
+  RuleProblem,
+} from '../../shared/rule-results.ts';
 import type { FromChild, ToChild } from './messages.ts';
 import { ruleProgram } from './rule-program.ts';
 
@@ -50,7 +56,7 @@ export class RuleProcess {
   readonly #memoryBytes: number;
   readonly #jobs: Job[] = [];
   /** The rules that a new child must know. */
-  readonly #sets = new Map<number, ItemRules>();
+  readonly #sets = new Map<number, CrawlRulesGiven>();
   #child: ChildProcess | undefined;
   #state: 'none' | 'starting' | 'idle' | 'busy' | 'closed' = 'none';
   #timer: NodeJS.Timeout | undefined;
@@ -67,12 +73,15 @@ export class RuleProcess {
   }
 
   /** Learns the rules of a crawl. Returns their number, or what is wrong with them. */
-  async learn(items: ItemRules): Promise<number | readonly RuleProblem[]> {
+  async learn(
+    items: ItemRules,
+    follow?: readonly FollowRule[],
+  ): Promise<number | readonly RuleProblem[]> {
     const set = this.#nextSet++;
-    const reply = await this.#ask({ do: 'compile', id: this.#nextId++, set, items });
+    const reply = await this.#ask({ do: 'compile', id: this.#nextId++, set, items, follow });
     if ('failed' in reply) return [{ path: [], message: reply.failed }];
     if (reply.is === 'compiled' && reply.problems.length > 0) return reply.problems;
-    this.#sets.set(set, items);
+    this.#sets.set(set, { items, follow });
     return set;
   }
 
@@ -167,8 +176,8 @@ export class RuleProcess {
 
   /** A new child learns the rules that the last one knew. */
   #ready(child: ChildProcess): void {
-    for (const [set, items] of this.#sets) {
-      child.send({ do: 'compile', id: 0, set, items } satisfies ToChild);
+    for (const [set, rules] of this.#sets) {
+      child.send({ do: 'compile', id: 0, set, ...rules } satisfies ToChild);
     }
     this.#failedStarts = 0;
     clearTimeout(this.#timer);

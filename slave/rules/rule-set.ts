@@ -3,29 +3,42 @@
  * counts of each rule (`book`) and of each field (`book.price`). A fault of one rule does not touch
  * the others. Source: docs/rules.md.
  */
+import type { FollowRule } from '../../shared/follow.ts';
 import type { ItemRules } from '../../shared/items.ts';
 import type { PageInput, RuleProblem, RuleResult } from '../../shared/rule-results.ts';
 import { Compiler, closeItem, type Item } from './compile.ts';
-import { Evaluation } from './evaluation.ts';
+import { Evaluation, noCounts } from './evaluation.ts';
+import { RuleFault } from './fault.ts';
+import { Follow } from './follow.ts';
 import { RulePage } from './rule-page.ts';
+import { isJsonType } from './rule-types.ts';
 
 export class RuleSet {
   readonly #items: readonly Item[];
+  readonly #follow: Follow | undefined;
 
-  private constructor(items: readonly Item[]) {
+  private constructor(items: readonly Item[], follow: Follow | undefined) {
     this.#items = items;
+    this.#follow = follow;
   }
 
   /** Compiles all rules, or returns what is wrong with them. */
-  static compile(items: ItemRules): RuleSet | readonly RuleProblem[] {
+  static compile(
+    items: ItemRules,
+    rules?: readonly FollowRule[],
+  ): RuleSet | readonly RuleProblem[] {
     const compiler = new Compiler();
     const compiled = Object.entries(items).map(([name, item]) => compiler.item(name, item));
-    return compiler.problems.length > 0 ? compiler.problems : new RuleSet(compiled);
+    const follow = rules === undefined ? undefined : Follow.compile(rules);
+    const problems = follow === undefined || follow instanceof Follow ? [] : follow;
+    if (compiler.problems.length + problems.length > 0) return [...compiler.problems, ...problems];
+    return new RuleSet(compiled, follow instanceof Follow ? follow : undefined);
   }
 
   /** Frees the expressions. */
   close(): void {
     for (const item of this.#items) closeItem(item);
+    this.#follow?.close();
   }
 
   /** Evaluates the rules that select the page. `jsonBytesMax`: longer JSON is refused. */
@@ -39,9 +52,27 @@ export class RuleSet {
         if (content !== undefined && !content.isIn(input.text)) continue;
         new Evaluation(item, page, result).run();
       }
+      if (this.#follow !== undefined) follow(this.#follow, page, result);
     } finally {
       page.close();
     }
     return result;
+  }
+}
+
+/** Counts as a rule of that name, so that a page without any link to follow is seen. */
+function follow(rules: Follow, page: RulePage, result: RuleResult): void {
+  if (isJsonType(page.input.type)) return;
+  const counts = { ...noCounts(), pages: 1 };
+  result.counts['follow'] = counts;
+  result.follow = [];
+  try {
+    result.follow = rules.links(page);
+    const isFound = result.follow.some(({ urls }) => urls.length > 0);
+    counts[isFound ? 'matched' : 'empty']++;
+  } catch (error) {
+    if (!(error instanceof RuleFault || error instanceof RangeError)) throw error;
+    counts.failed++;
+    result.failures.push({ rule: 'follow', message: error.message });
   }
 }

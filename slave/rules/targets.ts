@@ -34,10 +34,12 @@ export function rulesFor(spec: FetchSpec, url: string, type: string | undefined)
   }
   const isJson = type !== undefined && isJsonType(type);
   const isXml = type !== undefined && isXmlType(type);
-  return targets
+  const follows = spec.follow !== undefined && !isJson && !isXml ? ['follow'] : [];
+  const items = targets
     .filter((one) => (isJson ? one.readsJson : isXml ? one.readsXml : true))
     .filter((one) => one.url?.isIn(url) ?? true)
     .map(({ name }) => name);
+  return [...items, ...follows];
 }
 
 function targetOf(name: string, item: ItemRule): Target {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { Cluster, fileMatches } from '../support/cluster.ts';
 import { httpServer } from '../support/http-server.ts';
+import { readArchive } from '../support/warc.ts';
 
 const timeout = 60_000;
 
@@ -228,7 +229,7 @@ describe('seeds of a crawl file', { concurrency: 2 }, () => {
       { url: `${url}/j{1..2}`, method: 'POST', json: { x: [1, null] }, headers: { 'X-A': 'y' } },
       `${url}/f`,
     ];
-    const path = fileIn(cluster, 'c.json', { crawl: 'c', seeds });
+    const path = fileIn(cluster, 'c.json', { crawl: 'c', seeds, archive: 'warc' });
     const first = await cluster.master([]);
     assert.match(await cluster.ask('add', path), /^4 new, 1 already known/);
     await first.kill('SIGKILL');
@@ -240,6 +241,11 @@ describe('seeds of a crawl file', { concurrency: 2 }, () => {
       'POST /f application/x-www-form-urlencoded  q=a+b%26c&n=1&n=2',
       ...['/j1', '/j2'].map((to) => `POST ${to} application/json y {"x":[1,null]}`),
     ]);
+    const heads = readArchive(join(cluster.out, 'c/archive'))
+      .filter(({ block }) => / HTTP\/1\.1\r\n/.test(block.toString()))
+      .map(({ block }) => String(block).split(' ', 2).join(' '))
+      .filter((head) => / \/(?!robots)/.test(head));
+    assert.deepEqual(heads.sort(), ['GET /f', 'POST /f', 'POST /j1', 'POST /j2']);
     const methods = cluster.fetched('c').map((line) => (line as Record<string, unknown>)['method']);
     assert.deepEqual(methods.sort(), ['POST', 'POST', 'POST', undefined]);
   });

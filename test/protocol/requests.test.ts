@@ -4,7 +4,8 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { after, afterEach, type TestContext, test } from 'node:test';
 import { Cluster, type Line } from '../support/cluster.ts';
 import { httpServer } from '../support/http-server.ts';
-import { nextTask, pushed, report, type Task } from '../support/raw-slave.ts';
+import { pack } from '../support/msgpack.ts';
+import { nextTask, page, pushed, report, type Task } from '../support/raw-slave.ts';
 import { Target } from '../support/target.ts';
 
 const timeout = 60_000;
@@ -73,6 +74,30 @@ test('[T-91] slave.can is for slaves, and names may be unknown', async () => {
   const refused = await client.request('slave.can', { what: ['post'] });
   assert.equal(refused.error, 'E_BAD_REQUEST');
   await client.close();
+});
+
+test('[T-92] links of a follow rule have its priority', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  await slave.must('slave.can', { what: ['rules'] });
+  const seed = target.seed();
+  const follow = [{ css: 'a' }, { href: 'b', priority: 5 }];
+  const spec = { order: 'priority', ignoreRobots: true, fetch: { follow } };
+  const crawl = await target.crawl(slave, [seed], spec);
+  const { task, lease, url } = await nextTask(slave);
+  const links = (path: string) => Buffer.from(new URL(path, seed).href);
+  const found = { result: pack(page(url)), images: pack([]), links: links('/plain') };
+  const more = { follow: [{ priority: 5, links: links('/urgent') }] };
+  await slave.must('task.report', { task, lease, ...found, ...more });
+  const next = await nextTask(slave);
+  assert.ok(next.url.endsWith('/urgent'), next.url);
+  await report(slave, next);
+  const last = await nextTask(slave);
+  assert.ok(last.url.endsWith('/plain'), last.url);
+  await report(slave, last);
+  const refused = await slave.request('crawl.set', { crawl, spec: { fetch: { follow: null } } });
+  assert.equal(refused.error, 'E_BAD_REQUEST');
+  await slave.close();
 });
 
 type Sent = {

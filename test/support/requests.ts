@@ -153,6 +153,11 @@ export const requests: readonly {
       ...wrongImages,
       ...notPacked.flatMap((value) => [{ result: value }, { images: value }]),
       ...['', null, [], undefined, Buffer.alloc((16 << 20) + 1)].map((links) => ({ links })),
+      ...[7, [7], [{ priority: 1 }], [{ priority: 1001, links: Buffer.alloc(0) }]].map(
+        (follow) => ({
+          follow,
+        }),
+      ),
     ],
   },
   {

@@ -106,6 +106,7 @@ test('tidy: one dependency, one file', () => {
     'css-select': ['slave/rules/css.ts'],
     domhandler: [
       'slave/rules/css.ts',
+      'slave/rules/follow.ts',
       'slave/rules/html-tree.ts',
       'slave/rules/rule-page.ts',
       'slave/rules/selector.ts',
@@ -145,6 +146,7 @@ test('tidy: one dependency, one file', () => {
       'shared/cli.ts',
       'shared/crawl.ts',
       'shared/flags.ts',
+      'shared/follow.ts',
       'shared/items.ts',
       'shared/outputs.ts',
       'shared/log.ts',

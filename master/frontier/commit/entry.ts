@@ -28,6 +28,8 @@ export type Report = {
   readonly packed?: PackedReport | undefined;
   /** What the rules of the crawl made of the page. */
   readonly items?: PageItems | undefined;
+  /** Links of other priorities than that of the page. */
+  readonly follow?: Requests['task.report']['follow'];
 };
 export type SitemapPart = Pick<Requests['task.sitemap'], 'kind' | 'urls' | 'images'> & {
   /** In the last part. */

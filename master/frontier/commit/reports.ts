@@ -95,7 +95,8 @@ export class Reports implements WorkEvents, LossEvents {
         // No spread of objects here: each takes a microsecond.
         const rows = items === undefined ? 0 : items.rows.length + items.rejected.length;
         const bytes = smallEntryBytes + rest.length + images.length * 128 + rows * rowBytes;
-        const last = { result, images, links: rest, packed, items };
+        const { follow } = report;
+        const last = { result, images, links: rest, packed, items, follow };
         const kind = 'report';
         pipeline.put({ kind, crawl, bytes, archived, task, report: last, links, slave, done });
       }),

@@ -254,9 +254,10 @@ export class Crawl implements CrawlView {
     this.#isAside = isAside;
   }
 
-  /** It has items, which only slaves that know rules take from its pages. */
+  /** It has items or follow rules, which only slaves that know rules evaluate. */
   get hasRules(): boolean {
-    return Object.keys(this.#spec.fetch.items ?? {}).length > 0;
+    const { items = {}, follow } = this.#spec.fetch;
+    return follow !== undefined || Object.keys(items).length > 0;
   }
 
   /** No such slave is connected: no page of it is leased. */

@@ -42,6 +42,7 @@ const fixed: Readonly<Record<FixedField, readonly [flag: string, why: string]>> 
   'fetch.lazyAttributes': ['--lazy-attributes', 'the pages that are done have their images by it'],
   'fetch.items': ['items', 'the pages that are done have their rows by them'],
   'fetch.archive': ['--archive', 'the pages that are done are in the archive, or are not'],
+  'fetch.follow': ['follow', 'the links of the pages that are done were picked by them'],
 };
 
 /** Rules that judge a URL by its form; the others count the URLs that were admitted. */

@@ -70,7 +70,10 @@ export const page: ReportedKind = {
     const moved = result.finalUrl !== task.url && !takeFinalUrl(batch, result.finalUrl);
     const excluded = moved ? undefined : exclusionOf(batch, task, result, isAnyPage);
     const counts = isAnyPage && !moved && excluded === undefined;
-    const linkCount = before + batch.links(report.links, task, at);
+    let linkCount = before + batch.links(report.links, task, at);
+    for (const { priority, links } of report.follow ?? []) {
+      linkCount += batch.links(links, { url: task.url, depth: task.depth, priority }, at);
+    }
     const links = found.linkCount ?? linkCount;
     // A page of a known name may show other images than the one that was written.
     if (counts || excluded === 'canonical') batch.images(images.map(({ src }) => src));

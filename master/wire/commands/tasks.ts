@@ -39,7 +39,7 @@ export async function report(
   peer: Peer,
   request: Requests['task.report'],
 ): Promise<Replies['task.report']> {
-  const { task, lease, result, images, links, items, archived } = request;
+  const { task, lease, result, images, links, items, follow, archived } = request;
   const verb = 'task.report';
   const claim = { holder: peer, id: lease, name: task };
   const said = {
@@ -50,6 +50,7 @@ export async function report(
     packed: { result, images },
     items: items && unpack(verb, 'items', items),
     upload: uploadOf(peer, task, lease, archived),
+    follow,
   } as const;
   peer.record.fetched(said.result.error !== undefined);
   return { state: await frontier.report(claim, said) };
