@@ -37,9 +37,10 @@ export class Recording {
     this.#bytesMax = bytesMax;
   }
 
-  /** `headers`: names and values in turn. */
-  begin(url: URL, headers: readonly string[]): ExchangeRecord {
-    const exchange = new ExchangeRecord(url, headers, this.#bytesMax);
+  /** `headers`: names and values in turn. What a POST sends is left out: it may be a login. */
+  begin(method: string, url: URL, headers: readonly string[]): ExchangeRecord {
+    const request = requestHead(method, url, headers);
+    const exchange = new ExchangeRecord(url, request, this.#bytesMax);
     this.#exchanges.push(exchange);
     return exchange;
   }
@@ -61,10 +62,10 @@ export class ExchangeRecord {
   #bytes = 0;
   #end: BodyEnd | undefined;
 
-  constructor(url: URL, headers: readonly string[], bytesMax: number) {
+  constructor(url: URL, request: Buffer, bytesMax: number) {
     this.#url = url;
     this.#bytesMax = bytesMax;
-    this.#request = requestHead(url, headers);
+    this.#request = request;
   }
 
   /** More of the body is wanted. */
@@ -110,8 +111,8 @@ export class ExchangeRecord {
   }
 }
 
-function requestHead(url: URL, headers: readonly string[]): Buffer {
-  let head = `GET ${url.pathname}${url.search} HTTP/1.1\r\nhost: ${url.host}\r\n`;
+function requestHead(method: string, url: URL, headers: readonly string[]): Buffer {
+  let head = `${method} ${url.pathname}${url.search} HTTP/1.1\r\nhost: ${url.host}\r\n`;
   for (let i = 0; i + 1 < headers.length; i += 2) {
     const name = headers[i] ?? '';
     if (plainNames.has(name.toLowerCase())) head += `${name}: ${headers[i + 1]}\r\n`;
