@@ -45,7 +45,7 @@ export function hopTo<Body>(
       settle,
       keepsIncomplete,
       onStart,
-      record: options.recording?.begin(url, headers, request?.method),
+      record: options.recording?.begin(request?.method ?? 'GET', url, headers),
       onAnswer: () => {
         if (answerMs < leftMs) expireIn(leftMs - answerMs);
         options.onAnswer?.();

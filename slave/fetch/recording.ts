@@ -37,9 +37,10 @@ export class Recording {
     this.#bytesMax = bytesMax;
   }
 
-  /** `headers`: names and values in turn. The body of a request is the operator's, and left out. */
-  begin(url: URL, headers: readonly string[], method = 'GET'): ExchangeRecord {
-    const exchange = new ExchangeRecord(requestHead(method, url, headers), url, this.#bytesMax);
+  /** `headers`: names and values in turn. What a POST sends is left out: it may be a login. */
+  begin(method: string, url: URL, headers: readonly string[]): ExchangeRecord {
+    const request = requestHead(method, url, headers);
+    const exchange = new ExchangeRecord(url, request, this.#bytesMax);
     this.#exchanges.push(exchange);
     return exchange;
   }
@@ -61,7 +62,7 @@ export class ExchangeRecord {
   #bytes = 0;
   #end: BodyEnd | undefined;
 
-  constructor(request: Buffer, url: URL, bytesMax: number) {
+  constructor(url: URL, request: Buffer, bytesMax: number) {
     this.#url = url;
     this.#bytesMax = bytesMax;
     this.#request = request;

@@ -7,7 +7,7 @@ import { describe, test } from 'node:test';
 import { Cluster, type Program } from '../support/cluster.ts';
 import { httpServer } from '../support/http-server.ts';
 import { randomUint32s } from '../support/random.ts';
-import { checkIndexes, readArchive, type Warc } from '../support/warc.ts';
+import { answersOf, checkIndexes, readArchive } from '../support/warc.ts';
 
 const timeout = 240_000;
 const kills = 50;
@@ -19,23 +19,6 @@ const expected = Math.floor((pageCount - 4) / 3) * 3 + 4;
 function page(n: number): string {
   const links = [1, 2, 3].map((k) => `<a href="/p/${n * 3 + k}">x</a>`);
   return `<title>${n}</title>${n * 3 + 3 < pageCount ? links.join('') : ''}<p>${`${n} `.repeat(800)}`;
-}
-
-/** The page answers of an archive, by URL. */
-function answersOf(records: readonly Warc[]): Map<string, number> {
-  const kinds = new Map<string, string>();
-  for (const { type, fields, block } of records) {
-    const refers = fields['warc-refers-to'];
-    if (type === 'metadata' && refers !== undefined) kinds.set(refers, block.toString());
-  }
-  const answers = new Map<string, number>();
-  for (const { type, fields } of records) {
-    if (type !== 'response' && type !== 'revisit') continue;
-    if (!/kind: page/.test(kinds.get(fields['warc-record-id'] ?? '') ?? '')) continue;
-    const url = fields['warc-target-uri'] ?? '';
-    answers.set(url, (answers.get(url) ?? 0) + 1);
-  }
-  return answers;
 }
 
 /** Resolves at the next line of pages.jsonl, or when the time is over. */

@@ -19,11 +19,12 @@ export type Warc = {
   readonly payload: Buffer;
 };
 
-/** All records of the archive in a folder, file by file. */
-export function readArchive(folder: string): Warc[] {
+/** All records of the archive in a folder, file by file. `isOneOnly`: no record is there twice. */
+export function readArchive(folder: string, { isOneOnly = true } = {}): Warc[] {
   const names = existsSync(folder) ? readdirSync(folder) : [];
   const files = names.filter((name) => name.endsWith('.warc.gz')).sort();
   const records = files.flatMap((name) => readWarc(join(folder, name)));
+  if (!isOneOnly) return records;
   const ids = records.map(({ fields }) => fields['warc-record-id']);
   assert.equal(new Set(ids).size, ids.length, 'every record has an id of its own');
   return records;
@@ -118,4 +119,21 @@ export function checkIndexes(folder: string, records: readonly Warc[], isClosed 
     return `${file} ${offset} ${length} ${fields['warc-target-uri']} ${digest}`;
   });
   assert.deepEqual(found.sort(), places.sort());
+}
+
+/** How many answers of pages an archive has, by URL. */
+export function answersOf(records: readonly Warc[]): Map<string, number> {
+  const kinds = new Map<string, string>();
+  for (const { type, fields, block } of records) {
+    const refers = fields['warc-refers-to'];
+    if (type === 'metadata' && refers !== undefined) kinds.set(refers, block.toString());
+  }
+  const answers = new Map<string, number>();
+  for (const { type, fields } of records) {
+    if (type !== 'response' && type !== 'revisit') continue;
+    if (!/kind: page/.test(kinds.get(fields['warc-record-id'] ?? '') ?? '')) continue;
+    const url = fields['warc-target-uri'] ?? '';
+    answers.set(url, (answers.get(url) ?? 0) + 1);
+  }
+  return answers;
 }
