@@ -6,9 +6,12 @@ import type { PageInput, RuleProblem, RuleResult } from '../../shared/rule-resul
 export type ToChild =
   | { readonly do: 'compile'; readonly id: number; readonly set: number; readonly items: ItemRules }
   | { readonly do: 'forget'; readonly set: number }
+  /** The page function in this file is called with each page from now on. */
+  | { readonly do: 'load'; readonly id: number; readonly path: string }
   | {
       readonly do: 'page';
       readonly id: number;
+      /** 0: no rules. */
       readonly set: number;
       readonly page: PageInput;
       readonly jsonBytesMax: number;
@@ -17,5 +20,6 @@ export type ToChild =
 export type FromChild =
   | { readonly is: 'ready' }
   | { readonly is: 'compiled'; readonly id: number; readonly problems: readonly RuleProblem[] }
+  | { readonly is: 'loaded'; readonly id: number }
   | { readonly is: 'done'; readonly id: number; readonly result: RuleResult }
   | { readonly is: 'failed'; readonly id: number; readonly message: string };

@@ -108,6 +108,7 @@ test('tidy: one dependency, one file', () => {
       'slave/rules/css.ts',
       'slave/rules/html-tree.ts',
       'slave/rules/rule-page.ts',
+      'slave/rules/selection.ts',
       'slave/rules/selector.ts',
       'slave/rules/strict-xml.ts',
       'slave/rules/xpath.ts',
