@@ -12,6 +12,7 @@ export {
   SharedQueue,
 } from '../shared/client.ts';
 export { ConfigError } from '../shared/errors.ts';
+export type { PageContext, PageFunction, Selection } from '../shared/page-function.ts';
 export type { RecordKind } from '../shared/result-fields.ts';
 export { crawl } from './crawl.ts';
 export type { CrawlOptions, Seed } from './options.ts';

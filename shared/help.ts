@@ -21,7 +21,7 @@ const groups: readonly (readonly [heading: string, names: string])[] = [
   ['Images:', 'images srcset lazy-attributes'],
   ['Outputs:', 'output sink-backlog'],
   ['Archive:', 'archive archive-bytes archive-file-bytes'],
-  ['Work of the slave:', 'slots processes robots-only name'],
+  ['Work of the slave:', 'slots processes robots-only page name'],
   [
     'Connections and keys:',
     'master listen join-timeout authkey-file auth-digest tls no-tls tls-ca tls-cert tls-key ' +

@@ -1,5 +1,6 @@
 /** The slave's command line and environment, frozen into plain options. */
 import { hostname } from 'node:os';
+import { resolve } from 'node:path';
 import * as z from 'zod';
 import { fieldFlags, joinFlags, joining, makeCommand } from '../shared/cli.ts';
 import { ConfigError } from '../shared/errors.ts';
@@ -18,6 +19,10 @@ const slaveSchema = z.object({
   robotsOnly: switched().describe(
     '--robots-only  fetch only robots.txt and sitemaps, for a crawl whose pages other programs fetch',
   ),
+  page: z
+    .string()
+    .optional()
+    .describe('--page <file>  module whose default export is called with each page; default: none'),
   name: z
     .string()
     .optional()
@@ -61,6 +66,8 @@ export function parseSlaveOptions(argv: readonly string[], env: NodeJS.ProcessEn
     ...values,
     master: joining(program.opts(), env),
     name,
+    /** Absolute: its process may have another folder. */
+    page: values.page === undefined ? undefined : resolve(values.page),
     /** `probes`: only robots.txt and sitemaps. */
     takes: robotsOnly ? ('probes' as const) : ('all' as const),
     joinTimeoutMs: joinTimeout * 1000,

@@ -17,7 +17,7 @@ import { archiveBytesDefault } from '../shared/archive.ts';
 import type { Joining } from '../shared/cli.ts';
 import type { MasterClient } from '../shared/client.ts';
 import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
-import { CommandError, messageOf } from '../shared/errors.ts';
+import { CommandError, ConfigError, messageOf } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
 import { limits, type Push, type TaskPush } from '../shared/protocol.ts';
 import type { Replies } from '../shared/replies.ts';
@@ -43,6 +43,8 @@ type WorkerOptions = {
   readonly slots: number;
   readonly takes: 'all' | 'probes';
   readonly joinTimeoutMs: number;
+  /** File of a page function, absolute; undefined: none. */
+  readonly page: string | undefined;
   readonly log: Logger;
 };
 
@@ -114,7 +116,8 @@ export class Worker {
       onRoom: () => this.#fill(),
       log: options.log,
     });
-    this.#rules = new CrawlRules((why) => options.log.warn(`rules: a page ${why}; it is counted`));
+    const onKilled = (why: string) => options.log.warn(`rules: a page ${why}; it is counted`);
+    this.#rules = new CrawlRules({ onKilled, page: options.page });
     this.#link = new MasterLink(options, {
       onJoined: (master) => this.#joined(master),
       onPush: (push) => this.#take(push),
@@ -123,9 +126,11 @@ export class Worker {
   }
 
   /** Works until `drain`, or until the master says that all is done.
-   *  @throws AuthError · ConfigError */
+   *  @throws AuthError · ConfigError, also for a page function that cannot be loaded */
   async run(): Promise<void> {
     try {
+      const fault = await this.#rules.load();
+      if (fault !== undefined) throw new ConfigError(`--page ${this.#options.page}: ${fault}`);
       await this.#link.run();
     } finally {
       this.#state = 'stopped';
@@ -303,8 +308,10 @@ export class Worker {
   async #work(task: TaskPush): Promise<void> {
     const crawl = this.#crawls.get(task.crawl);
     if (crawl === undefined) return; // the master tells it before the first task
+    const { page: pageFile } = this.#options;
     const { items, follow: rules } = crawl.spec;
-    const kind = kindOf(task, items !== undefined || rules !== undefined);
+    const hasRules = items !== undefined || rules !== undefined;
+    const kind = kindOf(task, pageFile ? 'function' : hasRules ? 'rules' : undefined);
     if (kind === undefined) {
       this.#outbox.tell(ofFailure(task, unknownKind));
       return;

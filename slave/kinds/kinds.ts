@@ -12,12 +12,14 @@ import { sitemap } from './sitemap.ts';
 const all = { page, robots, sitemap } satisfies Record<TaskKind, Kind>;
 const kinds = new Map<string, Kind>(Object.entries(all));
 
-/** Returns undefined for a kind of a newer master. A task without a kind is a page; `hasRules`: of
- *  a crawl with items. */
+const ruled = { rules: ruledPage(false) as Kind, function: ruledPage(true) as Kind };
+
+/** Returns undefined for a kind of a newer master. A task without a kind is a page; `ruledBy`: what
+ *  reads it besides, rules of its crawl or a page function (and rules). */
 export function kindOf(
   { kind = 'page' }: { readonly kind?: string },
-  hasRules = false,
+  ruledBy?: keyof typeof ruled,
 ): Kind | undefined {
   const found = kinds.get(kind);
-  return hasRules && found === page ? (ruledPage as Kind) : found;
+  return ruledBy !== undefined && found === page ? ruled[ruledBy] : found;
 }

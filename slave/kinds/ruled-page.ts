@@ -21,22 +21,31 @@ import type { Page } from './page-body.ts';
 type Body = Pick<RuleBody<Page>, 'page'> & Partial<RuleBody<Page>>;
 type Found = Extract<FetchOutcome, { ok: true }> & { readonly rulePage?: RulePage };
 
-export const ruledPage: Kind<Body, Found> = {
+/** `isCalled`: a page function gets each page, so it is read whatever the rules select. */
+export function ruledPage(isCalled: boolean): Kind<Body, Found> {
+  return { ...kind, plan: { ...kind.plan, open: (head) => open(head, isCalled) } };
+}
+
+type Head = Parameters<Kind['plan']['open']>[0];
+
+function open(head: Head, isCalled: boolean): BodyReader<Body> | undefined {
+  const { url, status, essence, spec, charset } = head;
+  const html = page.plan.open(head) as BodyReader<Page> | undefined;
+  const isSelected = isPageStatus(status) && (isCalled || rulesFor(spec, url, essence).length > 0);
+  if (html !== undefined) {
+    const kept = { essence, charset, bytesMax: spec.bodyBytesMax, page: html };
+    return isSelected ? new RuleBodyReader<Page>(kept) : new PlainReader(html);
+  }
+  if (!isSelected || essence === undefined || !isData(essence)) return undefined;
+  const bytesMax = spec.ruleBytes ?? ruleLimits.jsonBytes;
+  return new RuleBodyReader<Page>({ essence, charset, bytesMax, page: undefined });
+}
+
+const kind: Kind<Body, Found> = {
   plan: {
     accept: 'text/html,application/xhtml+xml;q=0.9,application/json;q=0.9,*/*;q=0.5',
     type: 'text/html',
-    open(head) {
-      const { url, status, essence, spec, charset } = head;
-      const html = page.plan.open(head) as BodyReader<Page> | undefined;
-      const isSelected = isPageStatus(status) && rulesFor(spec, url, essence).length > 0;
-      if (html !== undefined) {
-        const kept = { essence, charset, bytesMax: spec.bodyBytesMax, page: html };
-        return isSelected ? new RuleBodyReader<Page>(kept) : new PlainReader(html);
-      }
-      if (!isSelected || essence === undefined || !isData(essence)) return undefined;
-      const bytesMax = spec.ruleBytes ?? ruleLimits.jsonBytes;
-      return new RuleBodyReader<Page>({ essence, charset, bytesMax, page: undefined });
-    },
+    open: (head) => open(head, false),
   },
 
   outcome(fetched): ReturnType<Kind<Body, Found>['outcome']> {

@@ -8,6 +8,7 @@ import type { FetchSpec } from '../../shared/crawl.ts';
 import { ruleLimits } from '../../shared/items.ts';
 import type { PageInput } from '../../shared/rule-results.ts';
 import { type Evaluated, failedItems, fitted } from './fit.ts';
+import { pageRule } from './page-rule.ts';
 import { RuleProcess } from './rule-process.ts';
 import { rulesFor } from './targets.ts';
 
@@ -25,13 +26,22 @@ const decay = 0.8;
 export class CrawlRules {
   readonly #process: RuleProcess;
   readonly #crawls = new Map<number, Known>();
+  /** What the page function is called. */
+  readonly #own: readonly string[];
   #waiting = 0;
   #bytes = 0;
   /** Of one page, about. */
   #meanMs = 0;
 
-  constructor(onKilled: (why: string) => void) {
-    this.#process = new RuleProcess({ onKilled });
+  /** `page`: file of a page function, absolute. */
+  constructor(options: { onKilled: (why: string) => void; page: string | undefined }) {
+    this.#process = new RuleProcess(options);
+    this.#own = options.page === undefined ? [] : [pageRule];
+  }
+
+  /** Loads the page function. Returns what is wrong with it. */
+  load(): Promise<string | undefined> {
+    return this.#process.load();
   }
 
   /** True: too much waits. */
@@ -73,7 +83,8 @@ export class CrawlRules {
   /** Evaluates the rules of a crawl on a page. `fault`: why that cannot be. Never rejects. */
   async evaluate(crawl: number, page: PageInput, fault?: string): Promise<Evaluated> {
     const known = this.#crawls.get(crawl);
-    const rules = known === undefined ? [] : rulesFor(known.spec, page.finalUrl, page.type);
+    const selected = known === undefined ? [] : rulesFor(known.spec, page.finalUrl, page.type);
+    const rules = [...selected, ...this.#own];
     const hasFollow = known?.spec.follow !== undefined;
     const fail = (why: string): Evaluated => ({
       items: failedItems(rules, why),
@@ -81,14 +92,14 @@ export class CrawlRules {
       // Without its rules no link of the page is followed.
       ...(hasFollow && { follow: [] }),
     });
-    if (known === undefined || fault !== undefined) return fail(fault ?? 'no rules');
+    if (fault !== undefined) return fail(fault);
     const bytes = page.text.length * 2;
     this.#waiting++;
     this.#bytes += bytes;
     try {
-      const learned = await known.learned;
+      const learned = (await known?.learned) ?? { set: 0 };
       if ('fault' in learned) return fail(learned.fault);
-      const jsonBytesMax = known.spec.ruleBytes ?? ruleLimits.jsonBytes;
+      const jsonBytesMax = known?.spec.ruleBytes ?? ruleLimits.jsonBytes;
       const outcome = await this.#process.evaluate(learned.set, page, jsonBytesMax, (ms) => {
         this.#meanMs = this.#meanMs * decay + ms * (1 - decay);
       });

@@ -10,9 +10,12 @@ import type {
 export type ToChild =
   | ({ readonly do: 'compile'; readonly id: number; readonly set: number } & CrawlRulesGiven)
   | { readonly do: 'forget'; readonly set: number }
+  /** The page function in this file is called with each page from now on. */
+  | { readonly do: 'load'; readonly id: number; readonly path: string }
   | {
       readonly do: 'page';
       readonly id: number;
+      /** 0: no rules. */
       readonly set: number;
       readonly page: PageInput;
       readonly jsonBytesMax: number;
@@ -21,5 +24,6 @@ export type ToChild =
 export type FromChild =
   | { readonly is: 'ready' }
   | { readonly is: 'compiled'; readonly id: number; readonly problems: readonly RuleProblem[] }
+  | { readonly is: 'loaded'; readonly id: number }
   | { readonly is: 'done'; readonly id: number; readonly result: RuleResult }
   | { readonly is: 'failed'; readonly id: number; readonly message: string };

@@ -8,7 +8,8 @@
  *                             |                 |               |
  *                             +-------- ended, killed ----------+--> starting, while pages wait
  *
- * Pages are evaluated one after the other. Source: docs/rules.md, "Limits".
+ * Pages are evaluated one after the other. A spare child waits ready, so that the page after a kill
+ * does not wait for one to start. Source: docs/rules.md, "Limits".
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -30,6 +31,8 @@ type RuleProcessOptions = {
   /** Resident memory of the child; default: 512 MB. */
   readonly memoryBytes?: number;
   readonly onKilled?: (why: string) => void;
+  /** File of a page function, absolute; default: none. */
+  readonly page?: string | undefined;
 };
 
 type Job = {
@@ -58,6 +61,8 @@ export class RuleProcess {
   /** The rules that a new child must know. */
   readonly #sets = new Map<number, CrawlRulesGiven>();
   #child: ChildProcess | undefined;
+  /** The next one: to start it takes longer than most pages. */
+  #spare: { readonly child: ChildProcess; isReady: boolean } | undefined;
   #state: 'none' | 'starting' | 'idle' | 'busy' | 'closed' = 'none';
   #timer: NodeJS.Timeout | undefined;
   #memoryTimer: NodeJS.Timeout | undefined;
@@ -70,6 +75,15 @@ export class RuleProcess {
     this.#options = options;
     this.#timeMs = options.timeMs ?? timeMsDefault;
     this.#memoryBytes = options.memoryBytes ?? memoryBytesDefault;
+  }
+
+  /** Loads the page function. Returns what is wrong with it. */
+  async load(): Promise<string | undefined> {
+    const { page: path } = this.#options;
+    if (path === undefined) return undefined;
+    const reply = await this.#ask({ do: 'load', id: this.#nextId++, path });
+    if ('failed' in reply) return reply.failed;
+    return reply.is === 'failed' ? reply.message : undefined;
   }
 
   /** Learns the rules of a crawl. Returns their number, or what is wrong with them. */
@@ -91,7 +105,7 @@ export class RuleProcess {
     this.#child.send({ do: 'forget', set } satisfies ToChild);
   }
 
-  /** Evaluates the rules `set` on a page. `onTook` gets the time that it took. Never rejects. */
+  /** Evaluates the rules `set` (0: none) on a page, and calls the page function. `onTook` gets the time that it took. Never rejects. */
   async evaluate(
     set: number,
     page: PageInput,
@@ -107,14 +121,12 @@ export class RuleProcess {
 
   /** Ends the child; pages that wait are failures. Idempotent. */
   async close(): Promise<void> {
-    const child = this.#child;
+    const children = [this.#child, this.#spare?.child];
     this.#end('the slave leaves');
+    this.#spare = undefined;
     this.#state = 'closed';
     for (const job of this.#jobs.splice(0)) job.settle(undefined, 'the slave leaves');
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    const ended = new Promise((resolve) => child.once('exit', resolve));
-    child.kill('SIGKILL');
-    await ended;
+    await Promise.all(children.map((child) => child && killed(child)));
   }
 
   #ask(
@@ -145,9 +157,19 @@ export class RuleProcess {
     else if (this.#state === 'idle') this.#send(job);
   }
 
+  /** Takes the spare child, or starts one. */
   #start(): void {
     this.#state = 'starting';
+    const { child, isReady } = this.#spare ?? { child: this.#spawn(), isReady: false };
+    this.#spare = undefined;
+    this.#child = child;
+    this.#timer = setTimeout(() => this.#kill('the child for rules does not start'), startMsMax);
+    if (isReady) this.#ready(child);
+  }
+
+  #spawn(): ChildProcess {
     const path = 'path' in ruleProgram ? ruleProgram.path : undefined;
+    const says = this.#options.page === undefined ? 'ignore' : 2;
     const child = spawn(
       process.execPath,
       [
@@ -157,31 +179,34 @@ export class RuleProcess {
       ],
       {
         serialization: 'advanced',
-        stdio: ['pipe', 'ignore', 'ignore', 'ipc'],
+        // A page function may say something to its owner.
+        stdio: ['pipe', says, says, 'ipc'],
         // Ctrl-C is for the slave, which then finishes its pages.
         detached: true,
       },
     );
     child.stdin?.on('error', () => {});
     child.stdin?.end('packed' in ruleProgram ? unpacked(ruleProgram.packed) : '');
-    this.#child = child;
-    this.#timer = setTimeout(() => this.#kill('the child for rules does not start'), startMsMax);
     child.on('message', (message: FromChild) => this.#heard(child, message));
     child.on('error', (error) => {
       // Of a message that cannot be sent: its end follows, with a better reason.
       if (child.pid === undefined) this.#ended(child, error.message);
     });
     child.on('exit', (code, signal) => this.#ended(child, `the child ended (${signal ?? code})`));
+    return child;
   }
 
   /** A new child learns the rules that the last one knew. */
   #ready(child: ChildProcess): void {
+    const { page: path } = this.#options;
+    if (path !== undefined) child.send({ do: 'load', id: 0, path } satisfies ToChild);
     for (const [set, rules] of this.#sets) {
       child.send({ do: 'compile', id: 0, set, ...rules } satisfies ToChild);
     }
     this.#failedStarts = 0;
     clearTimeout(this.#timer);
     this.#state = 'idle';
+    this.#spare ??= { child: this.#spawn(), isReady: false };
     this.#next();
   }
 
@@ -191,12 +216,13 @@ export class RuleProcess {
     this.#child?.send(job.message);
     this.#timer = setTimeout(
       () => this.#kill(`took longer than ${this.#timeMs / 1000} s`),
-      job.message.do === 'compile' ? startMsMax : this.#timeMs,
+      job.message.do === 'page' ? this.#timeMs : startMsMax,
     );
     this.#memoryTimer = setInterval(() => this.#look(), memoryEveryMs);
   }
 
   #heard(child: ChildProcess, message: FromChild): void {
+    if (child === this.#spare?.child && message.is === 'ready') this.#spare.isReady = true;
     if (child !== this.#child) return;
     if (message.is === 'ready') {
       this.#ready(child);
@@ -236,6 +262,7 @@ export class RuleProcess {
   }
 
   #ended(child: ChildProcess, why: string): void {
+    if (child === this.#spare?.child) this.#spare = undefined;
     if (child !== this.#child) return;
     const before = this.#state;
     this.#end(why);
@@ -253,7 +280,8 @@ export class RuleProcess {
     }
     this.#why = '';
     // A page that cost its child is often followed by the next one of its kind.
-    if (this.#sets.size > 0 || this.#jobs.length > 0) this.#start();
+    const isWanted = this.#sets.size > 0 || this.#options.page !== undefined;
+    if (isWanted || this.#jobs.length > 0) this.#start();
   }
 
   #end(_why: string): void {
@@ -266,6 +294,13 @@ export class RuleProcess {
     clearTimeout(this.#timer);
     clearInterval(this.#memoryTimer);
   }
+}
+
+async function killed(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  child.kill('SIGKILL');
+  await ended;
 }
 
 /** V8 aborts a process whose heap is full. */

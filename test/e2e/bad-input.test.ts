@@ -390,10 +390,9 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
       'fetch-timeout',
       'connect-timeout',
       'page-bytes',
-      'rule-bytes',
       'redirects',
     ],
-    ['user-agent'],
+    ['user-agent', 'rule-bytes'],
     [
       'allow-private',
       'crawl-delay-max',
@@ -433,7 +432,7 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
   );
   const join = ['master', 'authkey-file', 'tls', 'no-tls', 'tls-ca'];
   const ask = [...join, 'json'];
-  const slave = [...join, 'slots', 'processes', 'robots-only', 'name', 'join-timeout'];
+  const slave = [...join, 'slots', 'processes', 'robots-only', 'page', 'name', 'join-timeout'];
   // `set` says why they cannot change.
   const isFixed = (name: string) =>
     /^(order|canonical|images|srcset|lazy-attributes|urls-expected)$/.test(name);

@@ -1,7 +1,7 @@
 /** Rows are exact through kill -9 of masters and slaves: each row of each page once. */
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -49,4 +49,33 @@ test(`items: kill -9 the master and the slaves, each row once (seed ${seed})`, {
   assert.equal(new Set(titles).size, titles.length, 'a row twice');
   assert.equal(lines.length, pages * rowsOfPage * 0.8);
   assert.equal(itemLines(cluster, 'rejected').length, pages * rowsOfPage * 0.2);
+});
+
+test('items: a file that is taken away holds the crawl, and a new one goes on', {
+  timeout,
+}, async (t) => {
+  const paths = Array.from({ length: 60 }, (_, i) => `/shelf/${i}`);
+  const { url } = await shop(t, Object.fromEntries(paths.map((path) => [path, shelf(path, 5)])));
+  const cluster = new Cluster(t);
+  const path = join(cluster.folder, 'shop.yaml');
+  writeFileSync(
+    path,
+    `crawl: shop\nseeds: ["${url}"]\ndelay: 40\nitems: { b: { each: article, fields: { t: h3 } } }\n`,
+  );
+  const master = await cluster.master([path]);
+  cluster.slave();
+  while (itemLines(cluster, 'items').length < 50) await sleep(20);
+  rmSync(join(cluster.out, 'shop', 'items.jsonl'));
+  await master.said(/crawl shop is held: .*items\.jsonl is gone/);
+  const { held } = await cluster.status('shop');
+  assert.match(held ?? '', /items\.jsonl is gone/);
+  assert.match(await cluster.ask('resume', 'shop', '--new-files'), /started a new items\.jsonl/);
+  await master.said(/crawl shop is done/);
+  const titles = itemLines(cluster, 'items').map(({ item }) => String(item?.['t']));
+  assert.equal(new Set(titles).size, titles.length);
+  assert.ok(titles.length > 0 && titles.length <= 250, `${titles.length} rows`);
+  const backup = await cluster.ask('backup', 'one');
+  assert.match(backup, /backed up/);
+  const copy = join(cluster.data, 'backups', 'one', 'out', 'shop', 'items.jsonl');
+  assert.equal(readFileSync(copy, 'utf8').split('\n').length - 1, titles.length);
 });

@@ -36,7 +36,8 @@ export async function shop(
       response.writeHead(404).end();
       return;
     }
-    const [type, body] = typeof answer === 'string' ? ['text/html', answer] : answer;
+    const html = 'text/html; charset=utf-8';
+    const [type, body] = typeof answer === 'string' ? [html, answer] : answer;
     response.writeHead(200, { 'content-type': type }).end(body);
   });
   return { url: `http://127.0.0.1:${port}/`, asked };

@@ -109,6 +109,7 @@ test('tidy: one dependency, one file', () => {
       'slave/rules/follow.ts',
       'slave/rules/html-tree.ts',
       'slave/rules/rule-page.ts',
+      'slave/rules/selection.ts',
       'slave/rules/selector.ts',
       'slave/rules/strict-xml.ts',
       'slave/rules/xpath.ts',

@@ -1,0 +1,62 @@
+/** The `$` of page functions: elements that CSS selectors find in the tree of a page. */
+import type { Element, ParentNode } from 'domhandler';
+import type { Selection } from '../../shared/page-function.ts';
+import { Css, htmlOf, textOf } from './css.ts';
+
+export class Elements implements Selection {
+  static readonly none = new Elements([]);
+  readonly #elements: readonly Element[];
+
+  private constructor(elements: readonly Element[]) {
+    this.#elements = elements;
+  }
+
+  /** @throws RuleFault the selector is not valid */
+  static in(root: ParentNode, selector: string): Elements {
+    return new Elements(elementsIn([root], selector));
+  }
+
+  get length(): number {
+    return this.#elements.length;
+  }
+
+  [Symbol.iterator](): Iterator<Elements> {
+    return this.#elements.map((element) => new Elements([element]))[Symbol.iterator]();
+  }
+
+  find(selector: string): Elements {
+    return new Elements(elementsIn(this.#elements, selector));
+  }
+
+  eq(index: number): Elements {
+    const element = this.#elements.at(index);
+    return new Elements(element === undefined ? [] : [element]);
+  }
+
+  first(): Elements {
+    return this.eq(0);
+  }
+
+  text(): string {
+    return this.#elements.map((element) => textOf(element)).join('');
+  }
+
+  attr(name: string): string | undefined {
+    return this.#elements[0]?.attribs[name.toLowerCase()];
+  }
+
+  html(): string | undefined {
+    const [first] = this.#elements;
+    return first && htmlOf(first);
+  }
+
+  map<T>(make: (element: Elements, index: number) => T): T[] {
+    return [...this].map(make);
+  }
+}
+
+/** Each once, in the order of the page as long as the roots are. */
+function elementsIn(roots: readonly ParentNode[], selector: string): Element[] {
+  const css = new Css(selector);
+  return [...new Set(roots.flatMap((root) => css.elements(root)))];
+}
