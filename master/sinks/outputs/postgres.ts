@@ -150,35 +150,60 @@ class PostgresSession implements SqlSession {
     );
   }
 
+  /** One statement is one transaction. The driver's own transactions end the process if the
+   *  connection is lost in the middle: it writes the ROLLBACK to a socket that is gone. */
   async write(write: SqlWrite): Promise<void> {
-    const { table, columns, rows, key, onConflict, cursor } = write;
-    const types = this.#types.get(table);
+    const { table, columns, key, onConflict, cursor } = write;
+    const isStrict = key !== undefined && onConflict === 'insert';
+    const rows =
+      key !== undefined && onConflict === 'update' ? lastOfEach(write.rows, key) : write.rows;
+    const taken = isStrict ? await this.#conflicts(write, key) : new Set<number>();
+    await write.rejected(write.rows.filter(({ seq }) => taken.has(seq)));
     const names = columns.map(({ name }) => name);
-    const all = [...ownColumns.map(({ name }) => name), ...names];
-    const fields = ['_crawl', '_seq', ...names].map(
-      (name) => `${quoted(name)} ${types?.get(name) ?? 'text'}`,
-    );
-    const list = all.map(quoted).join(', ');
-    const isCounted = key !== undefined && onConflict === 'insert';
+    const list = ['_crawl', '_seq', ...names].map(quoted).join(', ');
+    const { crawl, sink, from, to } = cursor;
+    const moved =
+      from === undefined
+        ? 'INSERT INTO orbweaver_cursors VALUES ($2, $3, $4::text::bigint) ' +
+          'ON CONFLICT DO NOTHING RETURNING seq'
+        : 'UPDATE orbweaver_cursors SET seq = $4::text::bigint ' +
+          'WHERE crawl = $2 AND sink = $3 AND seq = $5::text::bigint RETURNING seq';
     const text =
-      `INSERT INTO ${quotedTable(table)} (${list}) SELECT ${list} ` +
-      `FROM json_to_recordset($1::text::json) AS x(${fields.join(', ')})` +
-      conflictText(quotedTable(table), names, key, onConflict) +
-      (isCounted ? ' RETURNING "_seq"::text AS seq' : '');
-    const chosen = key !== undefined && onConflict === 'update' ? lastOfEach(rows, key) : rows;
-    await this.#timed(
-      this.#sql.begin(async (tx) => {
-        await tx.unsafe(`SET LOCAL lock_timeout = ${writeMs - 5_000}`);
-        if (chosen.length > 0) {
-          const done = await tx.unsafe(text, [jsonOf(chosen, cursor.crawl)]);
-          const isIn = new Set(isCounted ? done.map((row) => String(row['seq'])) : []);
-          await write.rejected(isCounted ? rows.filter(({ seq }) => !isIn.has(String(seq))) : []);
-        } else {
-          await write.rejected([]);
-        }
-        await moveCursor((query, values) => tx.unsafe(query, values), cursor);
-      }),
+      `WITH moved AS (${moved}), rows AS (INSERT INTO ${quotedTable(table)} (${list}) ` +
+      `SELECT ${list} FROM json_to_recordset($1::text::json) AS x(${this.#fieldsOf(write)}) ` +
+      `WHERE EXISTS (SELECT 1 FROM moved)` +
+      // A key that came since is an error, after which they are looked for again.
+      `${isStrict ? '' : conflictText(quotedTable(table), names, key, onConflict)}) ` +
+      'SELECT count(*)::text AS count FROM moved';
+    const json = jsonOf(
+      rows.filter(({ seq }) => !taken.has(seq)),
+      crawl,
     );
+    const values = [json, crawl, sink, String(to)];
+    const [done] = await this.#do(text, from === undefined ? values : [...values, String(from)]);
+    if (done?.['count'] !== '1') throw movedCursor(from);
+  }
+
+  /** Numbers of the rows whose key is in the table, or that of a row before them. */
+  async #conflicts(write: SqlWrite, key: readonly string[]): Promise<ReadonlySet<number>> {
+    const same = key.map((name) => `t.${quoted(name)} = x.${quoted(name)}`).join(' AND ');
+    const parts = key.map((name) => `x.${quoted(name)}`).join(', ');
+    const found = await this.#do(
+      'SELECT seq::text FROM (SELECT x."_seq" AS seq, row_number() OVER ' +
+        `(PARTITION BY ${parts} ORDER BY x."_seq") AS place, EXISTS (SELECT 1 FROM ` +
+        `${quotedTable(write.table)} AS t WHERE ${same}) AS is_there ` +
+        `FROM json_to_recordset($1::text::json) AS x(${this.#fieldsOf(write)})) AS all_rows ` +
+        'WHERE is_there OR place > 1',
+      [jsonOf(write.rows, write.cursor.crawl)],
+    );
+    return new Set(found.map(({ seq }) => Number(seq)));
+  }
+
+  /** The columns of the rows with the types that the table has. */
+  #fieldsOf({ table, columns }: SqlWrite): string {
+    const types = this.#types.get(table);
+    const names = ['_crawl', '_seq', ...columns.map(({ name }) => name)];
+    return names.map((name) => `${quoted(name)} ${types?.get(name) ?? 'text'}`).join(', ');
   }
 
   async check(): Promise<void> {
@@ -212,24 +237,6 @@ class PostgresSession implements SqlSession {
   }
 }
 
-async function moveCursor(
-  run: (query: string, values: string[]) => Promise<{ readonly count: number }>,
-  { crawl, sink, from, to }: SqlWrite['cursor'],
-): Promise<void> {
-  const { count } =
-    from === undefined
-      ? await run(
-          'INSERT INTO orbweaver_cursors VALUES ($1, $2, $3::text::bigint) ON CONFLICT DO NOTHING',
-          [crawl, sink, String(to)],
-        )
-      : await run(
-          'UPDATE orbweaver_cursors SET seq = $1::text::bigint ' +
-            'WHERE crawl = $2 AND sink = $3 AND seq = $4::text::bigint',
-          [String(to), crawl, sink, String(from)],
-        );
-  if (count !== 1) throw movedCursor(from);
-}
-
 function jsonOf(rows: readonly Row[], crawl: string): string {
   return `[${rows
     .map(({ seq, values }) =>
@@ -248,9 +255,9 @@ function quotedTable(table: string): string {
   return table.split('.').map(quoted).join('.');
 }
 
-/** SQLSTATEs that pass: connection, resources, operator, locks, roll-back, and a log-in that an
- *  operator can put right. Source: PostgreSQL, appendix A. */
-const passing = /^(?:08|28|40|53|55|57|58)...$/;
+/** SQLSTATEs that pass: connection, resources, operator, locks, roll-back, a key that came since, and
+ *  a log-in that an operator can put right. Source: PostgreSQL, appendix A. */
+const passing = /^(?:(?:08|28|40|53|55|57|58)...|23505)$/;
 
 function faultOf(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
