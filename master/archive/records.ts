@@ -45,9 +45,9 @@ const digestsMax = 30_000;
 const profiles = 'http://netpreserve.org/warc/1.1/revisit/';
 /** A larger record is packed on a thread of its own. */
 const syncBytesMax = 4_096;
-const packing = { level: 3 } as const;
+const packing = { level: 1 } as const;
 /** Less to be set up than by default. */
-const smallPacking = { level: 3, windowBits: 12, memLevel: 5 } as const;
+const smallPacking = { level: 1, windowBits: 10, memLevel: 3 } as const;
 const gzipAsync = promisify<Uint8Array, object, Buffer>(gzip);
 
 /** The pages that were archived whole, by crawl and digest; the oldest leave first. */
@@ -125,7 +125,7 @@ export class RecordMaker {
         target,
         ...revisitFields(original, isUnchanged, url),
         ['WARC-Payload-Digest', isUnchanged ? undefined : digest],
-        ['WARC-Block-Digest', digestOf(block)],
+        ['WARC-Block-Digest', isRevisit ? digestOf(block) : undefined],
         ['WARC-Truncated', end === 'whole' ? undefined : end],
         ['Content-Type', 'application/http; msgtype=response'],
       ],

@@ -14,6 +14,7 @@
  *     dead-hosts  200 healthy hosts beside 1,000 that never answer; 1,000 new healthy ones
  *     https-hosts  CPU of a slave a page on 500 to 4,000 https hosts, and on http hosts
  *     sinks     rows a second through the master into files and databases
+ *     archive   what --archive costs a page
  *     patterns  what --include and --exclude cost a link
  *     known     memory and restart time with 1 M and 10 M known URLs (some minutes)
  *     many-crawls  thousands of crawls that are over: start, memory, removal, compaction
@@ -29,6 +30,7 @@ import { createConnection, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { connect, type MasterClient, parseAddress } from '../../shared/client.ts';
 import { Cluster, Program } from '../support/cluster.ts';
+import { archive } from './archive.ts';
 import { deadHosts } from './dead-hosts.ts';
 import { fill } from './fill.ts';
 import { guessers } from './guessers.ts';
@@ -294,6 +296,7 @@ const parts = {
   'https-hosts': httpsHosts,
   patterns,
   sinks,
+  archive,
   known,
   'many-crawls': manyCrawls,
   fill,
