@@ -106,6 +106,8 @@ type ProgramOptions = {
 export type CrawlOptions = Readonly<SpecOptions & MasterFlags & ProgramOptions> & {
   /** The rules of items: see docs/rules.md. */
   readonly items?: z.input<typeof itemsSchema>;
+  /** The links to follow: see docs/crawl-files.md. */
+  readonly follow?: readonly Readonly<Record<string, unknown>>[];
   /** A part of the seeds, such as `2/3`. */
   readonly shard?: string;
   /** Further outputs, with their options: see docs/outputs.md. */
