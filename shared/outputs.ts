@@ -254,8 +254,8 @@ export function isSameTarget(a: Output, b: Output): boolean {
   return of(a) === of(b);
 }
 
-/** Gives each output its records, items where the crawl has rules, and its name: its own, that of the same output before, or the next free one of its
- *  kind (`csv`, `csv-2`). */
+/** Gives each output its records, items where the crawl has rules, and its name: its own, that of
+ *  the same output before, or the next free one of its kind (`csv`, `csv-2`). */
 export function namedOutputs(
   given: readonly Output[],
   before: readonly Output[] = [],
