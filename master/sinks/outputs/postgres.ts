@@ -255,8 +255,8 @@ function quotedTable(table: string): string {
   return table.split('.').map(quoted).join('.');
 }
 
-/** SQLSTATEs that pass: connection, resources, operator, locks, roll-back, a key that came since, and
- *  a log-in that an operator can put right. Source: PostgreSQL, appendix A. */
+/** SQLSTATEs that pass: connection, resources, operator, locks, roll-back, a key that came since,
+ *  and a log-in that an operator can put right. Source: PostgreSQL, appendix A. */
 const passing = /^(?:(?:08|28|40|53|55|57|58)...|23505)$/;
 
 function faultOf(error: unknown): unknown {
