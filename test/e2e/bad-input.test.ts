@@ -392,7 +392,7 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
       'page-bytes',
       'redirects',
     ],
-    ['user-agent', 'rule-bytes'],
+    ['user-agent', 'rule-bytes', 'archive', 'archive-bytes', 'archive-file-bytes', 'output'],
     [
       'allow-private',
       'crawl-delay-max',
@@ -416,18 +416,11 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
       'sitemap-since',
     ],
   );
-  const serve = [
-    'listen',
-    'data',
-    'out',
-    'crawl',
-    'authkey-file',
-    'slaves',
-    'config',
-    'exit-when-done',
-  ].concat(
+  const serve = ['listen', 'data', 'out', 'crawl', 'authkey-file', 'slaves', 'config'].concat(
+    ['exit-when-done'],
     ['auth-digest', 'tls', 'tls-cert', 'tls-key', 'connections', 'connections-per-address'],
     ['compact', 'only', 'seeds', 'queues', 'durable-put', 'politeness-group', 'disk-reserve'],
+    ['sink-backlog'],
     ['memory-limit', 'recent-urls', 'status-every', 'json-logs', 'log-level', ...crawl],
   );
   const join = ['master', 'authkey-file', 'tls', 'no-tls', 'tls-ca'];
@@ -435,7 +428,7 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
   const slave = [...join, 'slots', 'processes', 'robots-only', 'page', 'name', 'join-timeout'];
   // `set` says why they cannot change.
   const isFixed = (name: string) =>
-    /^(order|canonical|images|srcset|lazy-attributes|urls-expected)$/.test(name);
+    /^(order|canonical|images|srcset|lazy-attributes|urls-expected|archive)$/.test(name);
   const screens: readonly (readonly [string[], string[]])[] = [
     [['master.js'], serve],
     [['slave.js'], [...slave, 'json-logs', 'log-level']],

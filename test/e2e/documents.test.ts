@@ -51,7 +51,7 @@ const notRun: readonly [pattern: RegExp, why: string][] = [
 
 const verbs = [
   ...['add', 'status', 'hosts', 'host', 'slaves', 'failed', 'why', 'pause', 'resume', 'cancel'],
-  ...['remove', 'rename', 'rotate', 'set', 'buried', 'recrawl', 'backup'],
+  ...['remove', 'rename', 'rotate', 'set', 'sinks', 'buried', 'recrawl', 'backup'],
 ];
 const asking = new RegExp(`^(?:cat urls\\.txt \\| )?node master\\.js (${verbs.join('|')})\\b`);
 const serving = /^(ORB_\w+=\S+ )*node master\.js(?! [a-z]+\b(?!:))/;
@@ -134,7 +134,8 @@ class Reader {
         await this.#file(block);
         break;
       case 'js':
-        await this.#program(block, 'example.mjs', 'node example.mjs');
+        if (fileName(block) !== undefined) await this.#file(block);
+        else await this.#program(block, 'example.mjs', 'node example.mjs');
         break;
       case 'python':
         // A fragment shows how; the examples are whole, and e2e/python runs them.
@@ -263,8 +264,8 @@ class Reader {
 
   /** A file that later commands name; its first line says how it is called. */
   async #file(block: Block): Promise<void> {
-    const [, name = ''] = /^# ([\w.-]+)\n/.exec(block.text) ?? [];
-    assert.notEqual(name, '', 'the first line of a file is a comment with its name');
+    const name = fileName(block);
+    assert.ok(name !== undefined, 'the first line of a file is a comment with its name');
     const path = join(this.#cluster.folder, name);
     await writeFile(path, localised(`${block.text}\n`));
     this.#files.set(name, path);
@@ -284,6 +285,11 @@ class Reader {
     assert.equal(program.stdout, `${output?.text}\n`);
     await master.kill('SIGTERM');
   }
+}
+
+/** As its first line says: `# crawl.yaml`, `// my-page.mjs`. */
+function fileName({ text }: Block): string | undefined {
+  return /^(?:#|\/\/) ([\w.-]+\.\w+)\n/.exec(text)?.[1];
 }
 
 /** With another number or width of columns it is the same line. */
