@@ -76,7 +76,7 @@ export class CrawlList {
   archiveOf(name: string): CrawlStatus['archive'] {
     const { archives, crawls } = this.#options;
     const crawl = crawls.named(name);
-    if (archives === undefined || crawl.spec.fetch.archive === undefined) return undefined;
+    if (archives === undefined || !crawl.isArchived) return undefined;
     const status = archives.statusOf(crawl);
     if (!crawl.isRunning || crawls.server.hasArchivers) return status;
     return { ...status, waits: 'no slave that is connected can send bodies; update the slaves' };

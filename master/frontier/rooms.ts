@@ -134,7 +134,7 @@ export class FrontierRooms {
     const unwritten = crawlsIn(store, 'results');
     const rotating = rotatingCrawls(store);
     for (const crawl of this.crawls) {
-      if (crawl.spec.fetch.archive !== undefined) await archives?.restore(crawl);
+      if (crawl.isArchived) await archives?.restore(crawl);
       const { id, isOpen } = crawl;
       if (isOpen || unwritten.has(id) || rotating.has(id)) await results.restore?.(crawl);
     }

@@ -28,7 +28,7 @@ export class Archiving {
   /** A statement about a task of an archived crawl must come with what is to be archived.
    *  @throws CommandError E_BAD_REQUEST [T-104] */
   refuseWithout(upload: Upload | undefined, crawl: Crawl | undefined): void {
-    if (upload !== undefined || crawl?.spec.fetch.archive === undefined) return;
+    if (upload !== undefined || crawl?.isArchived !== true) return;
     throw new CommandError(
       'E_BAD_REQUEST',
       `the crawl "${crawl.name}" is archived: send the exchanges of the task first`,
@@ -49,7 +49,7 @@ export class Archiving {
       then(undefined);
       return;
     }
-    if (crawl.spec.fetch.archive === undefined) {
+    if (!crawl.isArchived) {
       upload.drop();
       then(undefined);
       return;

@@ -105,6 +105,7 @@ export class Reports implements WorkEvents, LossEvents {
 
   #refuseUnarchived(claim: Claim): void {
     const { archiving, crawls, dispatcher } = this.#options;
+    if (crawls.archived.size === 0) return;
     const task = dispatcher.open(claim);
     archiving.refuseWithout(undefined, task && crawls.of(task));
   }

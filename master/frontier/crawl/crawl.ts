@@ -254,6 +254,11 @@ export class Crawl implements CrawlView {
     this.#isAside = isAside;
   }
 
+  /** What it fetches is kept in an archive. */
+  get isArchived(): boolean {
+    return this.#spec.fetch.archive !== undefined;
+  }
+
   /** It has items or follow rules, which only slaves that know rules evaluate. */
   get hasRules(): boolean {
     const { items = {}, follow } = this.#spec.fetch;
@@ -384,7 +389,7 @@ export class Crawl implements CrawlView {
     const { maxPages } = this.spec;
     const { leased, offered } = this.open;
     if (!this.isRunning || this.#isResolving || this.#awaitsRules) return false;
-    if (this.spec.fetch.archive !== undefined && !this.#server.hasArchivers) return false;
+    if (this.isArchived && !this.#server.hasArchivers) return false;
     return maxPages === undefined || this.counters.pages + leased + offered < maxPages;
   }
 

@@ -38,8 +38,9 @@ const recordsRead = 256;
 
 export class Crawls {
   readonly queues: TaskQueues;
-  /** Those with items. */
+  /** Those with items, and those with an archive. */
   readonly ruled = new Set<Crawl>();
+  readonly archived = new Set<Crawl>();
   /** What the slaves together can do; the dispatcher says so. */
   readonly server = { hasArchivers: false };
   readonly #store: Store;
@@ -150,8 +151,7 @@ export class Crawls {
   /** Gives a crawl other options. */
   respec(crawl: Crawl, spec: CrawlSpec, how: Parameters<Crawl['respec']>[1] = {}): void {
     crawl.respec(this.#specs.share(spec), how);
-    if (crawl.hasRules) this.ruled.add(crawl);
-    else this.ruled.delete(crawl);
+    this.#sort(crawl);
   }
 
   /** @throws CommandError E_LIMIT there are too many, or no memory for the filter of one more ·
@@ -219,6 +219,7 @@ export class Crawls {
     this.#byName.delete(crawl.name);
     this.#byId.delete(crawl.id);
     this.ruled.delete(crawl);
+    this.archived.delete(crawl);
     this.#removed.set(crawl.id, crawl.name);
   }
 
@@ -228,6 +229,14 @@ export class Crawls {
     if (this.#folder === undefined) return;
     const path = bloomPath(this.#folder, crawl);
     for (const file of [path, `${path}.new`]) rmSync(file, { force: true });
+  }
+
+  /** Notes what it needs of slaves. */
+  #sort(crawl: Crawl): void {
+    if (crawl.hasRules) this.ruled.add(crawl);
+    else this.ruled.delete(crawl);
+    if (crawl.isArchived) this.archived.add(crawl);
+    else this.archived.delete(crawl);
   }
 
   #restore(record: CrawlRecord): void {
@@ -261,7 +270,7 @@ export class Crawls {
     else if (crawl.isOpen) filter.wake();
     this.#byName.set(crawl.name, crawl);
     this.#byId.set(id, crawl);
-    if (crawl.hasRules) this.ruled.add(crawl);
+    this.#sort(crawl);
     return crawl;
   }
 }

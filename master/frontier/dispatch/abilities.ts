@@ -24,9 +24,7 @@ export class Abilities {
     const { hasArchivers } = this.#holders;
     if (crawls.server.hasArchivers === hasArchivers) return;
     crawls.server.hasArchivers = hasArchivers;
-    for (const crawl of crawls) {
-      if (crawl.spec.fetch.archive !== undefined && crawl.isOpen) crawls.queues.wake(crawl);
-    }
+    for (const crawl of crawls.archived) if (crawl.isOpen) crawls.queues.wake(crawl);
   }
 
   /** Crawls with items wait while no slave evaluates rules. While one runs, slaves that do not get
@@ -47,7 +45,7 @@ export class Abilities {
 
   /** What it fetches is to be archived. */
   isArchived(task: Task): boolean {
-    return this.#crawls.of(task)?.spec.fetch.archive !== undefined;
+    return this.#crawls.archived.size > 0 && this.#crawls.of(task)?.isArchived === true;
   }
 }
 
