@@ -12,6 +12,7 @@ COPY scripts scripts
 COPY shared shared
 COPY master master
 COPY slave slave
+COPY library library
 COPY selftest selftest
 COPY test test
 RUN npm run build && node scripts/copy-package.mjs lmdb /runtime/node_modules

@@ -75,10 +75,10 @@ function isMap(value: unknown): value is Record<string, unknown> {
   );
 }
 
-/** No bytes, which JSON cannot write. */
+/** No bytes, which JSON cannot write. A number that JSON does not have becomes null there. */
 function isJson(value: unknown, levels: number): value is Json {
-  if (typeof value !== 'object') return value !== undefined;
-  if (value === null) return true;
+  if (value === null || ['string', 'boolean', 'number'].includes(typeof value)) return true;
+  if (typeof value !== 'object') return false;
   if (levels === 0) return false;
   if (Array.isArray(value)) return value.every((one) => isJson(one, levels - 1));
   if (Object.getPrototypeOf(value) !== Object.prototype) return false;
