@@ -9,12 +9,14 @@ import {
   type RowsRule,
   selectorOf,
 } from '../../shared/items.ts';
+import { namedOutputs, type Output, outputText } from '../../shared/outputs.ts';
 import type { CrawlFile } from './crawl-file.ts';
 import type { SeedList, SeedPart, SeedSource } from './seed-list.ts';
 
 const languages = { css: 'CSS', xpath: 'XPath', json: 'JSONPath', regex: 'pattern' } as const;
 
-export function explained({ path, crawl, list, options, follow, items }: CrawlFile): string[] {
+export function explained(file: CrawlFile): string[] {
+  const { path, crawl, list, values, options, follow, items } = file;
   const lines = [`${path} is valid: crawl ${crawl}, ${amount(plainSeeds(list).length, 'seed')}`];
   for (const part of list.parts) {
     if ('source' in part) lines.push(`  and ${partText(part)}`);
@@ -30,6 +32,11 @@ export function explained({ path, crawl, list, options, follow, items }: CrawlFi
   }
   for (const rule of follow ?? []) lines.push(`  follow ${followText(rule)}`);
   for (const [name, value] of options) lines.push(`  ${name}: ${JSON.stringify(value)}`);
+  const hasItems = Object.keys(items).length > 0;
+  const outputs = (values['output'] ?? []) as readonly Output[];
+  for (const output of namedOutputs(outputs, [], hasItems)) {
+    lines.push(`  output ${outputText(output)}: ${output.records}`);
+  }
   for (const [name, item] of Object.entries(items)) {
     lines.push('', `${name}: ${itemText(item)}`);
     lines.push(...fieldLines(item.zip), ...fieldLines(item.fields));

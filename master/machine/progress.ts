@@ -156,10 +156,12 @@ export function summary(crawl: CrawlStatus, tookMs: number, folder: string): str
   const trapped = traps > 0 ? `, ${amount(traps, 'link')} skipped as traps` : '';
   const end = crawl.state === 'cancelled' ? 'was cancelled' : 'is done';
   const why = crawl.ending?.why === 'cancelled' ? '' : `; ${crawl.ending?.text ?? ''}`;
+  const items = crawl.rules === undefined ? [] : [`${folder}/items.jsonl`];
+  const files = [`${folder}/pages.jsonl`, ...items].join(', ');
   return (
     `crawl ${crawl.name} ${end} after ${duration(tookMs)}: ${amount(crawl.pages, 'page')}${same}, ` +
     `${amount(crawl.images, 'image')}, ${number(crawl.failed)} failed${buried}${excluded}${trapped}` +
-    `${why}; see ${folder}/pages.jsonl and ${folder}/img_src.txt`
+    `${why}; see ${files} and ${folder}/img_src.txt`
   );
 }
 

@@ -70,6 +70,7 @@ describe('items', { concurrency: 2 }, () => {
   some: { match: /shelf, each: article, fields: { t: h3, isbn: .isbn } }
 `;
     const { cluster, master } = await crawled(t, `seeds: ["${url}"]\n${items}`);
+    await master.said(/see \S+pages\.jsonl, \S+items\.jsonl and \S+img_src\.txt/);
     // The warnings come after the line of the end.
     await master.said(/the rule gone never matched: no page of the crawl/);
     await master.said(/the rule none never matched: 1 page tried, 0 matched, 1 empty/);

@@ -61,8 +61,10 @@ describe('check and try', { concurrency: 2 }, () => {
   test('check: explains a crawl file, and warns about paths of a browser', {
     timeout,
   }, async (t) => {
-    const { code, output } = await run(t, ['check', 'books.yaml'], { 'books.yaml': books });
+    const files = { 'books.yaml': `${books}outputs: [csv: books.csv]\n` };
+    const { code, output } = await run(t, ['check', 'books.yaml'], files);
     assert.equal(code, 0, output);
+    assert.match(output, /^ {2}output csv \(csv:books\.csv\): items$/m);
     assert.match(output, /^books\.yaml is valid: crawl books, 7 seeds$/m);
     assert.match(output, /^book: pages whose URL has \/cat\/; a row for each CSS article$/m);
     assert.match(
