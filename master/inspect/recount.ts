@@ -13,10 +13,18 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import type { LedgerCheck, LedgerDifference, LedgerRow } from '../../shared/ledger.ts';
 import { type LookedCrawl, skippedListedMax, type UrlLook } from '../frontier/look/url-look.ts';
+import { datedName } from '../sinks/dated-files.ts';
 import { filesOfPart } from '../sinks/file-rotation.ts';
-import { type FileKey, type FileMarks, fileKeys, filesName, noLengths } from '../sinks/files.ts';
+import {
+  type FileKey,
+  type FileMarks,
+  fileKeys,
+  fileNames,
+  filesName,
+  noLengths,
+} from '../sinks/files.ts';
 import { lineOf } from '../sinks/result-lines.ts';
-import { partsOf } from '../store/parts.ts';
+import { partsOf, rotatingDate } from '../store/parts.ts';
 import {
   commitKey,
   crawlKey,
@@ -116,9 +124,10 @@ export class Recount {
     const marks = (mark ?? noLengths) as FileMarks;
     const counts = new LineCounts();
     const missing: string[] = [];
+    const date = rotatingDate(snapshot, id, filesName);
     for (const key of fileKeys) {
-      for (const text of await countFile(files[key], marks[key] ?? 0, key, counts))
-        missing.push(text);
+      const length = { bytes: marks[key] ?? 0, rotated: date && datedName(fileNames[key], date) };
+      missing.push(...(await countFile(files[key], length, key, counts)));
     }
     await countWaiting(snapshot, id, commit, counts);
     const tasks = await countTasks(snapshot, id);
@@ -203,10 +212,11 @@ function differences(
 
 const fileOfRow = { item: 'items', rejected: 'rejected' } as const;
 
-/** Counts the lines of a file and of its rotated parts. Returns what is not there. */
+/** Counts the lines of a file and of its rotated parts. Returns what is not there. `rotated`: the
+ *  name that the file has already if a crash has cut off its rotation. */
 async function countFile(
   { parts }: OpenParts,
-  bytes: number,
+  { bytes, rotated }: { readonly bytes: number; readonly rotated: string | undefined },
   key: FileKey,
   counts: LineCounts,
 ): Promise<string[]> {
@@ -216,11 +226,12 @@ async function countFile(
     else if (key === 'items' || key === 'rejected') counts.addRow(key, text);
     else counts.add(text);
   };
-  for (const [i, { name, file }] of parts.entries()) {
-    const isLast = i === parts.length - 1;
-    const length = isLast ? bytes : Number.POSITIVE_INFINITY;
+  const cutOff = parts.findIndex(({ name, file }) => name === rotated && file !== undefined);
+  const open = cutOff < 0 ? parts.length - 1 : cutOff;
+  for (const [i, { name, file }] of parts.slice(0, open + 1).entries()) {
+    const length = i === open ? bytes : Number.POSITIVE_INFINITY;
     const found = file === undefined ? 0 : await eachLine(file, length, onLine);
-    if (isLast && found < bytes) {
+    if (i === open && found < bytes) {
       missing.push(file === undefined ? `${name} is not there` : `${name} is shorter than it was`);
     }
   }

@@ -22,6 +22,7 @@ import { generateSite } from '../../selftest/site.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertExact } from '../support/exact.ts';
 import { assertStops, fileIn, started, statusOf, written } from '../support/held.ts';
+import { wrongWithLedgers } from '../support/ledger.ts';
 import { siteFor } from '../support/parts.ts';
 import { SmallDisk } from '../support/small-disk.ts';
 
@@ -150,6 +151,7 @@ for (const moved of [0, 2]) {
     for (const name of filled.slice(0, moved)) {
       renameSync(join(folder, name), join(folder, datedOf(name)));
     }
+    assert.deepEqual(await wrongWithLedgers(cluster.folder), []);
     await assertStops(await cluster.master([]));
     const { parts, rotating } = await recorded(cluster);
     assert.deepEqual([parts.map((part) => part.date), rotating], [[date], 0]);
