@@ -19,10 +19,11 @@ export class Heap<T extends HeapItem> {
     return this.#items[0];
   }
 
-  /** Adds the item, or moves it after its order changed. */
+  /** Adds the item, or moves it after its order changed. Among equals it stays where it is. */
   set(item: T): void {
-    const isNew = item.heapIndex < 0;
-    this.#rise(item, isNew ? this.#items.length : this.#vacate(item.heapIndex));
+    const { heapIndex } = item;
+    this.#rise(item, heapIndex < 0 ? this.#items.length : heapIndex);
+    if (item.heapIndex === heapIndex) this.#sink(item);
   }
 
   pop(): T | undefined {
@@ -63,6 +64,28 @@ export class Heap<T extends HeapItem> {
       child.heapIndex = at;
       at = below;
     }
+  }
+
+  /** Moves the item down to its place. */
+  #sink(item: T): void {
+    const items = this.#items;
+    let at = item.heapIndex;
+    while (true) {
+      let below = at * 2 + 1;
+      let child = items[below];
+      if (child === undefined) break;
+      const right = items[below + 1];
+      if (right !== undefined && this.#before(right, child)) {
+        child = right;
+        below++;
+      }
+      if (!this.#before(child, item)) break;
+      items[at] = child;
+      child.heapIndex = at;
+      at = below;
+    }
+    items[at] = item;
+    item.heapIndex = at;
   }
 
   /** Places the item at a free place, or above it. */
