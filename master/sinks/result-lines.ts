@@ -87,7 +87,9 @@ const isPlain = /^[ !#-[\]-~]*$/;
 let last = { second: Number.NaN, text: '' };
 
 /** As `toISOString`, which takes most of the time of a line. */
-function timeOf(at: number): string {
+function timeOf(atMs: number): string {
+  // The clock has parts of a millisecond.
+  const at = Math.floor(atMs);
   const second = Math.floor(at / 1000);
   if (last.second !== second) {
     last = { second, text: new Date(second * 1000).toISOString().slice(0, -4) };
