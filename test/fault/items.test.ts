@@ -73,7 +73,8 @@ test('items: a file that is taken away holds the crawl, and a new one goes on', 
   await master.said(/crawl shop is done/);
   const titles = itemLines(cluster, 'items').map(({ item }) => String(item?.['t']));
   assert.equal(new Set(titles).size, titles.length);
-  assert.ok(titles.length > 0 && titles.length <= 250, `${titles.length} rows`);
+  // Rows of a write that was under way when the file went are written again, into the new one.
+  assert.ok(titles.length > 0 && titles.length < 300, `${titles.length} rows`);
   const backup = await cluster.ask('backup', 'one');
   assert.match(backup, /backed up/);
   const copy = join(cluster.data, 'backups', 'one', 'out', 'shop', 'items.jsonl');
