@@ -131,6 +131,16 @@ export function masterOf(path: string): number | undefined {
   return owner !== undefined && isAlive(owner, lock) ? owner.pid : undefined;
 }
 
+/** Takes a lock file for this process. Returns the process id of another one that has it.
+ *  @throws the error of the system */
+export function takeLock(lock: string): number | undefined {
+  if (take(lock, undefined)) return undefined;
+  const owner = readOwner(lock);
+  if (owner !== undefined && isAlive(owner, lock)) return owner.pid;
+  rmSync(lock, { force: true });
+  return take(lock, undefined) ? undefined : (readOwner(lock)?.pid ?? 0);
+}
+
 /** The master that holds it has lost its program, so that it is about to end. */
 function isLeaving(lock: string): boolean {
   const owner = readOwner(lock);

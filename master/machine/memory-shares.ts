@@ -3,11 +3,18 @@
 /** Of a host that has tasks, and of one of its tasks. */
 const bytesPerHost = 4096;
 const bytesPerTask = 512;
+/** Of a seen key that waits to be sorted: two sets of four places of 17 bytes for two keys. */
+const bytesPerWaiting = 70;
+/** Keys of a sorted run, and the least. */
+const waitingMax = 1 << 20;
+const waitingMin = 1 << 14;
 
 type MemoryShares = {
   /** Bloom filters, and the programs of --include and --exclude. */
   readonly bloomBytes: number;
   readonly patternBytes: number;
+  /** Seen keys of a crawl that wait to be sorted. */
+  readonly waitingKeys: number;
   /** Results that are not yet written. */
   readonly resultBytes: number;
   /** Hosts that have tasks, and their tasks. */
@@ -23,10 +30,19 @@ export function memoryShares(bytesMax: number): MemoryShares {
   return {
     bloomBytes: (bytesMax * 3) / 8,
     patternBytes: bytesMax / 64,
+    waitingKeys: Math.max(
+      waitingMin,
+      Math.min(waitingMax, powerBelow(bytesMax / 8 / bytesPerWaiting)),
+    ),
     resultBytes: bytesMax / 16,
     hosts: Math.floor(bytesMax / 16 / bytesPerHost),
     tasks: Math.floor(bytesMax / 8 / bytesPerTask),
     robotsBytes: bytesMax / 16,
     itemBytes: bytesMax / 16,
   };
+}
+
+/** The set of waiting keys doubles. */
+function powerBelow(count: number): number {
+  return 2 ** Math.floor(Math.log2(count));
 }

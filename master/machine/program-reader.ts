@@ -43,13 +43,18 @@ export class ProgramReader {
     this.#channel.send?.(message, () => {});
   }
 
-  /** Resolves when it has taken more than that, or takes no more. */
-  async beyond(taken: number): Promise<void> {
-    while (this.taken <= taken && !this.isClosed) {
+  /** Resolves when it has taken more than that, takes no more, or the wait is over after `wake`. */
+  async beyond(taken: number, isOver: () => boolean): Promise<void> {
+    while (this.taken <= taken && !this.isClosed && !isOver()) {
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
     }
+  }
+
+  /** Who waits looks again. */
+  wake(): void {
+    this.#wake();
   }
 
   close(): void {

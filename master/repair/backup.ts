@@ -7,14 +7,16 @@
  * most, and none that would fill the disk. It has its name when it is whole and on the disk.
  */
 import { existsSync, readdirSync, statSync } from 'node:fs';
-import { copyFile, mkdir, open, readdir, rename, rm, stat, truncate } from 'node:fs/promises';
+import { copyFile, link, mkdir, open, readdir, rename, rm, stat, truncate } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { CommandError } from '../../shared/errors.ts';
+import { imagePath, thumbnailPath } from '../../shared/images.ts';
 import { namesOf } from '../archive/crawl-archive.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
 import { fileKeys, fileNames, type Lengths } from '../sinks/files.ts';
 import { type ArchiveMark, parseArchiveRow } from '../store/archive-rows.ts';
+import { decodeContent } from '../store/image-rows.ts';
 import { type NativeStore, openStoppedStore, storeFile } from '../store/lmdb.ts';
 import { type CrawlRecord, decodeCrawl } from '../store/records.ts';
 import { batches, type ReadableStore, type Row, type Table } from '../store/store.ts';
@@ -95,7 +97,8 @@ export class Backups {
       throw refusal(`there are ${others.length} backups already; remove some`);
     }
     const storeBytes = usedBytes(storeFile(join(dataFolder, 'store')));
-    const needed = storeBytes + (await folderBytes(outFolder));
+    const isLinked = statSync(dataFolder).dev === deviceOf(outFolder);
+    const needed = storeBytes + (await folderBytes(outFolder, isLinked ? isImage : isNone));
     if (freeBytesOf(dataFolder) < needed + reserveBytes) {
       throw refusal(`there is no room for a backup of ${Math.ceil(needed / 1e6)} MB`);
     }
@@ -115,6 +118,7 @@ export class Backups {
       for (const { crawl, files } of await recordedIn(dirname(path))) {
         bytes += await this.#copyFiles(crawl, files, join(unfinished, 'out', crawl));
       }
+      bytes += await this.#copyImages(dirname(path), join(unfinished, 'out'));
       await rename(unfinished, folder);
       await synced(dirname(folder));
       return { folder, bytes };
@@ -143,6 +147,21 @@ export class Backups {
       bytes += await synced(to);
     }
     await synced(target);
+    return bytes;
+  }
+
+  /** Downloaded images never change: they get a second name, where that can be. Returns the bytes
+   *  of those that were copied. */
+  async #copyImages(store: string, target: string): Promise<number> {
+    const folders = new Set<string>();
+    let bytes = 0;
+    for await (const path of imagesIn(store)) {
+      const to = join(target, path);
+      if (!folders.has(dirname(to))) await mkdir(dirname(to), { recursive: true });
+      for (const folder of [dirname(to), dirname(dirname(to))]) folders.add(folder);
+      bytes += await linkedOrCopied(join(this.#options.outFolder, path), to);
+    }
+    for (const folder of folders) await synced(folder);
     return bytes;
   }
 }
@@ -178,6 +197,43 @@ async function recordedIn(folder: string): Promise<Recorded[]> {
   } finally {
     await copy.close();
     await rm(`${storeFile(folder)}-lock`, { force: true });
+  }
+}
+
+/** The downloaded images of a copy, by their paths from the folder of results. */
+async function* imagesIn(folder: string): AsyncGenerator<string> {
+  const copy = await openStoppedStore(folder);
+  try {
+    const names = new Map<number, string>();
+    for await (const { value } of rowsOf(copy, 'crawls')) {
+      const { id, name, removal } = decodeCrawl(value);
+      if (removal === undefined) names.set(id, name);
+    }
+    for await (const { key, value } of rowsOf(copy, 'contents')) {
+      const crawl = names.get(key.readUInt32BE(0));
+      if (crawl === undefined) continue;
+      const sha256 = key.toString('hex', 4);
+      const { type, hasThumbnail } = decodeContent(value);
+      yield join(crawl, 'images', imagePath(sha256, type));
+      if (hasThumbnail) yield join(crawl, 'images', thumbnailPath(sha256));
+    }
+  } finally {
+    await copy.close();
+    await rm(`${storeFile(folder)}-lock`, { force: true });
+  }
+}
+
+/** Returns the bytes that were copied. A file that is not there is left out: it is downloaded again
+ *  where it is wanted. */
+async function linkedOrCopied(from: string, to: string): Promise<number> {
+  try {
+    await link(from, to);
+    return 0;
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return 0;
+    // Another file system, or one without links.
+    await copyFile(from, to);
+    return await synced(to);
   }
 }
 
@@ -221,10 +277,19 @@ function usedBytes(path: string): number {
   return statSync(path).blocks * 512;
 }
 
-async function folderBytes(folder: string): Promise<number> {
+/** A path from the folder of results. */
+const isImage = (name: string) => /^[^/]+\/images\//.test(name);
+const isNone = () => false;
+
+function deviceOf(folder: string): number | undefined {
+  return existsSync(folder) ? statSync(folder).dev : undefined;
+}
+
+async function folderBytes(folder: string, isFree: (name: string) => boolean): Promise<number> {
   if (!existsSync(folder)) return 0;
   let bytes = 0;
   for (const name of await readdir(folder, { recursive: true })) {
+    if (isFree(name)) continue;
     // Another program may move or pack one meanwhile.
     bytes += (await stat(join(folder, name)).catch(() => undefined))?.size ?? 0;
   }

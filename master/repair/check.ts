@@ -1,7 +1,7 @@
 /**
  * Checks before every start whether the store is whole, by reading the file: all pages of all
- * trees, the order of their rows, every value's checksum, and each crawl's keys in `seen` against
- * its record. LMDB can safely open a store that passes.
+ * trees, the order of their rows, every value's checksum, and each crawl's seen URLs against its
+ * record. LMDB can safely open a store that passes.
  *
  * A child process that walks the store with LMDB, a crash being the verdict, cannot take its place.
  * Such a walk never reads the list of free pages, so it passes a page that is both free and in use,
@@ -13,9 +13,9 @@
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
-import { type CrawlRecord, decodeCrawl } from '../store/records.ts';
+import { decodeCrawl, formatKey, formatVersion } from '../store/records.ts';
 import { isTable, type Table } from '../store/store.ts';
-import { addToSum, hasSum, isSound, sumBytes, type Take } from '../store/sums.ts';
+import { hasSum, isSound, sumBytes, type Take } from '../store/sums.ts';
 import {
   current,
   freePages,
@@ -26,10 +26,14 @@ import {
   treeAt,
   treeBytes,
 } from './pages.ts';
+import { SeenCheck, type SummedCrawl } from './seen-check.ts';
+import { isMarkedWhole } from './whole-mark.ts';
 
-/** Called before a store is opened. `outFolder`: the folder of the results, which repair reads.
+/** Called before a store is opened. A large one that is as an orderly end has left it is not read
+ *  again. `outFolder`: the folder of the results, which repair reads.
  *  @throws ConfigError it is damaged */
 export function refuseDamagedStore(path: string, outFolder: string): void {
+  if (isMarkedWhole(path)) return;
   const damage = checkStore(path);
   if (damage === undefined) return;
   const folders = `--data ${quoted(dirname(dirname(path)))} --out ${quoted(outFolder)}`;
@@ -80,20 +84,28 @@ function check(file: StoreFile): void {
     if (valueBytes !== treeBytes) onDamage('a table has no root');
     trees.set(tableName(keys.subarray(keyAt, keyAt + keyBytes)), treeAt(values, valueAt));
   });
-  const seen = new SeenSums();
+  const tableOf = (name: Table, take?: (key: Buffer, value: Buffer) => void) => {
+    const tree = trees.get(name);
+    trees.delete(name);
+    if (tree !== undefined) read(tree, summed(name, take));
+  };
+  let format = formatVersion;
+  tableOf('meta', (key, value) => {
+    if (key.equals(formatKey)) format = value[0] ?? formatVersion;
+  });
   const crawls: SummedCrawl[] = [];
+  tableOf('crawls', (_key, value) => crawls.push(summedCrawl(value)));
+  const seen = new SeenCheck(crawls, format, onDamage);
+  tableOf('runs', (key, value) => seen.addRun(key, value));
+  seen.endRuns();
+  tableOf('recent', (key, value) => seen.addJournal(key, value));
   for (const [name, tree] of trees) {
     if (!isTable(name))
       read(tree, () => {}); // of another version: the format check reports that
-    else if (!hasSum(name)) read(tree, (keys, at, bytes) => seen.add(keys, at, bytes));
-    else if (name !== 'crawls') read(tree, summed(name));
-    else
-      read(
-        tree,
-        summed(name, (value) => crawls.push(summedCrawl(value))),
-      );
+    else if (hasSum(name)) read(tree, summed(name));
+    else read(tree, (keys, at, bytes) => seen.addKey(keys.subarray(at, at + bytes)));
   }
-  seen.compare(crawls);
+  seen.end();
   read(meta.free, freeTaker(used, meta), true);
 }
 
@@ -118,13 +130,17 @@ function metaOf(file: StoreFile): Meta {
   return meta;
 }
 
-/** Verifies the checksum of each row; `take` gets a copy of its value. */
-function summed(table: Table, take?: (value: Buffer) => void): Take {
+/** Verifies the checksum of each row; `take` gets its key until the next row, and a copy of its
+ *  value. */
+function summed(table: Table, take?: (key: Buffer, value: Buffer) => void): Take {
   return (keys, keyAt, keyBytes, values, valueAt, valueBytes) => {
     if (!isSound(keys, keyAt, keyBytes, values, valueAt, valueBytes)) {
       onDamage(`a row of ${table} has changed`);
     }
-    take?.(Buffer.from(values.subarray(valueAt, valueAt + valueBytes - sumBytes)));
+    take?.(
+      keys.subarray(keyAt, keyAt + keyBytes),
+      Buffer.from(values.subarray(valueAt, valueAt + valueBytes - sumBytes)),
+    );
   };
 }
 
@@ -141,60 +157,7 @@ function freeTaker(used: Uint8Array, { end }: Meta): Take {
   };
 }
 
-/** What of a crawl's record is compared: there may be thousands of crawls. */
-type SummedCrawl = Pick<CrawlRecord, 'id' | 'name' | 'state' | 'seenSum'> & {
-  readonly counters: Pick<CrawlRecord['counters'], 'seen'>;
-};
-
 function summedCrawl(value: Buffer): SummedCrawl {
   const { id, name, state, seenSum, counters } = decodeCrawl(value);
   return { id, name, state, seenSum, counters: { seen: counters.seen } };
-}
-
-/** The sums of the keys of `seen`, for each crawl. */
-export class SeenSums {
-  readonly #sums = new Map<number, { count: number; readonly words: Uint32Array }>();
-  readonly #words = new Uint32Array(4);
-  #crawl = -1;
-  #sum: { count: number; readonly words: Uint32Array } | undefined;
-
-  add(keys: Buffer, at: number, bytes: number): void {
-    if (bytes !== 20) throw new Damage('a key of seen is cut');
-    const crawl = keys.readUInt32BE(at);
-    if (crawl !== this.#crawl || this.#sum === undefined) {
-      this.#crawl = crawl;
-      this.#sum = this.#sums.get(crawl) ?? { count: 0, words: new Uint32Array(4) };
-      this.#sums.set(crawl, this.#sum);
-    }
-    for (let i = 0; i < 4; i++) this.#words[i] = keys.readUInt32LE(at + 4 + i * 4);
-    addToSum(this.#sum.words, this.#words, 0);
-    this.#sum.count++;
-  }
-
-  of(crawl: number): { readonly count: number; readonly words: Uint32Array } {
-    return this.#sums.get(crawl) ?? { count: 0, words: new Uint32Array(4) };
-  }
-
-  /** Do the keys of a crawl match its record? */
-  areOf({ id, counters, seenSum }: SummedCrawl): boolean {
-    const { count, words } = this.of(id);
-    return count === counters.seen && words.every((word, i) => word === (seenSum[i] ?? 0));
-  }
-
-  /** @throws Damage */
-  compare(crawls: readonly SummedCrawl[]): void {
-    const known = new Set<number>();
-    for (const record of crawls) {
-      const { id, name, state } = record;
-      known.add(id);
-      // Its keys may be being erased.
-      if (state === 'cancelled') continue;
-      if (!this.areOf(record)) {
-        throw new Damage(`URLs that crawl ${name} has seen are missing or have changed`);
-      }
-    }
-    for (const id of this.#sums.keys()) {
-      if (!known.has(id)) throw new Damage(`crawl ${id} is missing`);
-    }
-  }
 }

@@ -33,7 +33,6 @@ import {
   encodeCrawl,
   encodeCursor,
   encodeLastCrawl,
-  fingerprintKey,
   formatKey,
   formatVersion,
   lastCrawlKey,
@@ -45,8 +44,9 @@ import {
 } from '../store/records.ts';
 import type { Change, Store, Table } from '../store/store.ts';
 import { otherFormat } from '../store/upgrade.ts';
-import { checkStore, SeenSums } from './check.ts';
+import { checkStore } from './check.ts';
 import { Salvage, type Salvaged, type TakeRow } from './salvage.ts';
+import { SeenRebuild, seenTables } from './seen-rebuild.ts';
 import {
   lengthsOfFiles,
   missingFiles,
@@ -182,7 +182,7 @@ class Rebuilding {
   readonly #buried = new Map<number, number>();
   readonly #next = new Map<number, Next>();
   readonly #fingerprinter = new Fingerprinter();
-  readonly #seen = new SeenSums();
+  readonly #seen = new SeenRebuild();
   /** Keys of the hosts' places; with a new one tasks move. */
   #secret: Buffer | undefined;
   #isNewSecret = false;
@@ -249,9 +249,10 @@ class Rebuilding {
       this.#table(table, (key, value) => (this.#isNewSecret ? undefined : { key, value }));
     }
     this.#table('items', (key, value) => ({ key, value }));
-    await this.#seenKeys();
+    this.#seenKeys();
     this.#lengths(lengths);
-    for (const record of this.#crawls.values()) this.#crawl(record);
+    await this.#flush();
+    for (const record of this.#crawls.values()) await this.#crawl(record);
     const last = Math.max(this.#lastCrawl, ...this.#crawls.keys());
     if (this.#format >= 3) this.#put('meta', lastCrawlKey, encodeLastCrawl(last));
     await this.#flush();
@@ -300,49 +301,54 @@ class Rebuilding {
   }
 
   /** What was seen, what waits, and what was written: none of it is to be fetched again. */
-  async #seenKeys(): Promise<void> {
-    const { damage } = this.#table('seen', (key, value) => {
-      if (key.length !== 20 || !this.#crawls.has(key.readUInt32BE(0))) return undefined;
-      this.#seen.add(key, 0, key.length);
-      return { key, value };
-    });
-    await this.#flush();
+  #seenKeys(): void {
+    const isRead = this.#readSeen();
     let added = 0;
     for (const crawl of this.#crawls.values()) {
-      // Keys have no checksums of their own: one that has changed looks like another.
-      const isWhole = damage.length === 0 && this.#seen.areOf(crawl);
-      if (isWhole || crawl.state === 'cancelled') continue;
+      if ((this.#seen.sum(crawl) && isRead) || crawl.state === 'cancelled') continue;
       this.#missParts(crawl);
-      const known = new Set<string>();
-      const admit = (name: string) => {
-        const words = this.#fingerprinter.one(crawl.secret, name);
-        const key = fingerprintKey(crawl.id, words, 0);
-        const text = key.toString('latin1');
-        if (known.has(text) || this.#store.has('seen', key)) return;
-        known.add(text);
-        added++;
-        this.#seen.add(key, 0, key.length);
-        this.#put('seen', key, Buffer.alloc(0));
-      };
-      this.#salvage.table('tasks', (key, value) => {
-        if (key.readUInt32BE(0) === crawl.id) admit(taskName(decodeTask(value)));
-      });
-      const written: Written = {
-        onLine: (line) => {
-          for (const name of namesIn(line, crawl.spec)) admit(name);
-        },
-        onImage: (src) => admit(imageName(src)),
-      };
-      this.#salvage.table('results', (key, value) => {
-        if (key.readUInt32BE(0) === crawl.id) readUnwritten(value, this.#format, written);
-      });
-      readWritten(resultsOf(this.#outFolder, crawl), written);
-      await this.#flush();
+      const before = this.#seen.of(crawl).count;
+      this.#addNames(crawl);
+      this.#seen.sum(crawl);
+      added += this.#seen.of(crawl).count - before;
     }
     if (added > 0) {
       const were = added === 1 ? 'was' : 'were';
       this.#notes.push(`${amount(added, 'key')} of seen ${were} found in tasks and lines`);
     }
+  }
+
+  /** Returns false if some rows cannot be read. */
+  #readSeen(): boolean {
+    let isRead = true;
+    for (const table of seenTables) {
+      const { rows, of, damage } = this.#salvage.table(table, (key, value) => {
+        if (this.#crawls.has(key.readUInt32BE(0))) this.#seen.add(table, key, value);
+      });
+      this.#say(table, rows, of);
+      isRead &&= damage.length === 0;
+    }
+    return isRead;
+  }
+
+  /** The names of what waits and of what was written. */
+  #addNames(crawl: CrawlRecord): void {
+    const admit = (name: string) => {
+      this.#seen.addKey(crawl, this.#fingerprinter.one(crawl.secret, name));
+    };
+    this.#salvage.table('tasks', (key, value) => {
+      if (key.readUInt32BE(0) === crawl.id) admit(taskName(decodeTask(value)));
+    });
+    const written: Written = {
+      onLine: (line) => {
+        for (const name of namesIn(line, crawl.spec)) admit(name);
+      },
+      onImage: (src) => admit(imageName(src)),
+    };
+    this.#salvage.table('results', (key, value) => {
+      if (key.readUInt32BE(0) === crawl.id) readUnwritten(value, this.#format, written);
+    });
+    readWritten(resultsOf(this.#outFolder, crawl), written);
   }
 
   /** Closed files are nobody's business but here: only they say what some of the crawl's URLs were.
@@ -373,7 +379,7 @@ class Rebuilding {
     return [cursorKey(crawl, filesName), encodeCursor({ commit: 0, mark: lengths })];
   }
 
-  #crawl(record: CrawlRecord): void {
+  async #crawl(record: CrawlRecord): Promise<void> {
     const { id, name, counters } = record;
     const waiting = this.#waiting.get(id) ?? 0;
     const lost = counters.waiting - waiting;
@@ -381,7 +387,7 @@ class Rebuilding {
       this.#notes.push(
         `crawl ${name}: ${amount(lost, 'URL')} that waited ${lost === 1 ? 'is' : 'are'} lost`,
       );
-    const { count, words } = this.#seen.of(id);
+    const { count, words } = this.#seen.of(record);
     const next = this.#nextOf(id);
     const whole: CrawlRecord = {
       ...record,
@@ -394,6 +400,10 @@ class Rebuilding {
       nextSource: Math.max(record.nextSource ?? 1, next.source),
     };
     this.#put('crawls', crawlKey(id), encodeCrawl(whole));
+    for (const { table, key, value } of this.#seen.rows(whole, this.#format)) {
+      this.#put(table, key, value);
+    }
+    await this.#flush();
   }
 
   /** Copies what `keep` gives for a row; undefined drops it. */

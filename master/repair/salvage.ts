@@ -21,6 +21,8 @@ const mixable: ReadonlySet<Table> = new Set([
   'crawls',
   'seeds',
   'seen',
+  'runs',
+  'recent',
   'sources',
   'buried',
   'robots',
@@ -30,7 +32,7 @@ const mixable: ReadonlySet<Table> = new Set([
 ]);
 
 /** Tables that a store of an earlier build may lack. */
-const added: ReadonlySet<Table> = new Set(['sources']);
+const added: ReadonlySet<Table> = new Set(['sources', 'runs']);
 
 /** Receives a row, which is valid until the next one. */
 export type TakeRow = (key: Buffer, value: Buffer) => void;

@@ -5,7 +5,7 @@ import { decodeValue } from '../../shared/frame.ts';
 import type { WrittenLine } from '../frontier/kinds/kind.ts';
 import { datedName, inOrder, isDated } from '../sinks/dated-files.ts';
 import { filesOfPart } from '../sinks/file-rotation.ts';
-import { fileNames, filesName, type Lengths, noLengths } from '../sinks/files.ts';
+import { fileNames, filesName, isItemKey, type Lengths, noLengths } from '../sinks/files.ts';
 import { valuesOf } from '../sinks/result-lines.ts';
 import { linesOfRow } from '../store/line-rows.ts';
 import { decodePart, parsePartKey } from '../store/parts.ts';
@@ -101,9 +101,8 @@ export function missingFiles(
   return Object.entries(fileNames).flatMap(([file, name]) => {
     const path = join(folder, name);
     const dated = date === undefined ? path : join(folder, datedName(name, date));
-    const isOfItems = file === 'items' || file === 'rejected';
     // Those of items are there only if the crawl has some.
-    const length = lengths?.[file as keyof Lengths] ?? (isOfItems ? 0 : undefined);
+    const length = lengths?.[file as keyof Lengths] ?? (isItemKey(file) ? 0 : undefined);
     const found = existsSync(dated) ? dated : path;
     const size = statSync(found, { throwIfNoEntry: false })?.size;
     if (length === undefined ? size !== undefined : (size ?? 0) >= length) return [];

@@ -5,9 +5,9 @@
  *     crawls   crawl u32                              -> CrawlRecord
  *     seeds    crawl u32                              -> hosts of the seeds, with their ports
  *              crawl u32 | host                       -> private blocks where its name was found
- *     seen     crawl u32 | fingerprint 16             -> nothing
+ *     seen     crawl u32 | fingerprint 16             -> nothing; since format 4 `runs`: runs.ts
  *     recent   crawl u32 | commit u48                 -> fingerprints, 16 bytes each
- *              crawl u32 | 0                          -> digest of the saved Bloom filter
+ *              crawl u32 | 0                          -> digest of the Bloom file, last commit u48
  *     tasks    crawl u32 | host 8 | rank u32 | seq u48 -> TaskRecord
  *     sources  crawl u32 | number u48 of the last one  -> URLs that led to others, a line each
  *     earlier  the same as of tasks                   -> EarlierPage
@@ -28,7 +28,7 @@ import { decodeValue, encodeValue } from '../../shared/frame.ts';
 import type { FetchErrorKind, SkipReason, TaskKind } from '../../shared/protocol.ts';
 import type { EarlierPage, FetchErrorBody } from '../../shared/requests.ts';
 
-export const formatVersion = 3;
+export const formatVersion = 4;
 
 export type CrawlCounters = {
   waiting: number;
@@ -96,6 +96,7 @@ export type CrawlRecord = {
   readonly asStarted?: SpecMark;
   /** URLs were admitted by other options, which took more. */
   readonly narrowed?: true;
+  readonly downloads?: { stored: number; bytes: number } | undefined;
   /** It is getting this name: the folder of its results may have it already. */
   readonly renaming?: string;
 };
@@ -116,9 +117,7 @@ export type SeedRecord = {
   readonly faults: readonly { readonly url: string; readonly why: string }[];
 };
 
-/** Numbers of kinds of tasks, which never change: each kind has a module in `frontier/kinds`. A
- *  host's robots.txt is in no queue and never in the store. */
-export const kindNumbers: Readonly<Record<TaskKind, number>> = { page: 0, sitemap: 1, robots: 2 };
+export const kindNumbers: Record<TaskKind, number> = { page: 0, sitemap: 1, robots: 2, image: 3 };
 export const pageKind = kindNumbers.page;
 
 export type TaskRecord = {
@@ -146,8 +145,9 @@ export type BuriedRecord = {
   readonly kind: FetchErrorKind;
   readonly message: string;
   readonly attempts: number;
-  /** As of its task. */
   readonly from?: number | undefined;
+  /** Its kind; absent: a page. */
+  readonly task?: number;
 };
 
 /** The last failure of a task that is tried again. */
@@ -361,6 +361,9 @@ export function trapsKey(crawl: number): Buffer {
 export function requestPrefix(crawl: number): Buffer {
   return Buffer.from(`request/${crawl}/`);
 }
+
+/** In the name of a task that has a request: behind its URL, before a digest of the body. */
+export const requestMark = '#POST-';
 
 /** Where the request of a task is; `name`: of the task, a URL with a mark. */
 export function requestKey(crawl: number, name: string): Buffer {

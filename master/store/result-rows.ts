@@ -11,8 +11,14 @@
  * master knows is a list of values, in the order of `knownNames`. A section of kind `image-url`
  * has the URLs of as many records instead, each ended by a line feed, because there may be
  * thousands.
+ *
+ * A section of kind `item` has the rows of one page: the result is a list of them, each a list of
+ * its rule and its values, as a slave reports them; what the master knows goes for all of them. One
+ * without a result is of an earlier version: a single row, whose rule and values the master knows.
  */
 import { packValue, unpackValue } from '../../shared/frame.ts';
+import type { ImageExclusion } from '../../shared/images.ts';
+import type { PageItems } from '../../shared/page-items.ts';
 import type { SitemapKind, SkipReason } from '../../shared/protocol.ts';
 import type { FetchErrorBody, Image, Result } from '../../shared/requests.ts';
 import { type RecordKind, recordKinds } from '../../shared/result-fields.ts';
@@ -23,7 +29,7 @@ import type { Values } from '../../shared/rule-results.ts';
 export type Unfetched = 'robots' | 'scope';
 /** The same of any URL: by its page's own word, or because a page of the same canonical URL has
  *  been written. */
-export type Exclusion = Unfetched | 'noindex' | 'canonical';
+export type Exclusion = Unfetched | 'noindex' | 'canonical' | ImageExclusion;
 
 /** What the master knows of a record about one URL. */
 export type ResultRecord = {
@@ -49,6 +55,10 @@ export type ResultRecord = {
   readonly item?: Values;
   /** Why the row was rejected, or the rule failed on the page. */
   readonly why?: string;
+  /** Of an image: what is known of it, by the names of fields; and the pages that show it. */
+  readonly image?: Values | undefined;
+  readonly pages?: readonly string[] | undefined;
+  readonly alt?: string | undefined;
 };
 
 /** In the order of their values on record; a further one comes at the end. */
@@ -69,6 +79,9 @@ const knownNames = [
   'rule',
   'item',
   'why',
+  'image',
+  'pages',
+  'alt',
 ] as const satisfies readonly (keyof ResultRecord)[];
 type Known = { [N in keyof ResultRecord]: unknown };
 
@@ -83,6 +96,13 @@ export type PackedReport = {
   readonly result?: Uint8Array | undefined;
   readonly images?: Uint8Array | undefined;
 };
+
+/** Rows of a page, each with its rule. */
+type ItemRows = PageItems['rows'];
+/** The same as msgpack: a list. */
+export type PackedRows = { readonly count: number; readonly bytes: Uint8Array };
+/** What rules made of a page; its rows as they came. */
+export type FoundItems = Omit<PageItems, 'rows'> & { readonly rows: PackedRows };
 
 /** Records that follow each other, of one kind. */
 export type Section = {
@@ -99,7 +119,12 @@ export type Section = {
   /** What it says, as long as the row is in memory. */
   readonly content: Content | undefined;
 };
-export type Content = { readonly record: ResultRecord; readonly reported: Reported };
+export type Content = {
+  readonly record: ResultRecord;
+  readonly reported: Reported;
+  /** Of a section of kind `item`. */
+  readonly rows?: ItemRows;
+};
 /** A row with what it holds. */
 export type SealedRow = { readonly bytes: Buffer; readonly sections: readonly Section[] };
 type Draft = { -readonly [N in keyof Section]: Section[N] };
@@ -108,6 +133,10 @@ const rowHeadBytes = 6;
 const sectionHeadBytes = 17;
 /** Room for the records of a commit, at first. */
 const roomBytes = 8 << 10;
+/** Rows of items in a section: sinks and programs take one as a whole. */
+const itemsMax = 1_000;
+/** The same in bytes, about. */
+const itemBytesMax = 256 << 10;
 const none = Buffer.alloc(0);
 
 /** Gathers the records of one commit. */
@@ -139,6 +168,13 @@ export class ResultRow {
     const result = packedOf(reported.result, packed.result);
     const images = packedOf(reported.images, packed.images);
     this.#add(kind, 1, [result, images, packValue(knownOf(record))], { record, reported });
+  }
+
+  /** A record for each row of a page. */
+  addItems(record: ResultRecord, rows: PackedRows): void {
+    if (rows.count === 0) return;
+    const known = packValue(knownOf(record));
+    for (const { count, bytes } of inParts(rows)) this.#add('item', count, [bytes, none, known]);
   }
 
   /** A canonical URL of an image. They come behind the other records of the commit. */
@@ -220,15 +256,46 @@ export function sectionsOf(row: Buffer): Section[] {
   return sections;
 }
 
+export function packedRows(rows: ItemRows): PackedRows {
+  return { count: rows.length, bytes: packValue(rows) };
+}
+
+/** As many sections as they take. */
+function inParts({ count, bytes }: PackedRows): readonly PackedRows[] {
+  const parts = Math.ceil(Math.max(count / itemsMax, bytes.length / itemBytesMax));
+  if (parts === 1) return [{ count, bytes }];
+  const rows = unpackValue(bytes) as ItemRows;
+  const size = Math.ceil(count / parts);
+  const cut: PackedRows[] = [];
+  for (let i = 0; i < count; i += size) cut.push(packedRows(rows.slice(i, i + size)));
+  return cut;
+}
+
 /** What a section about one URL says. */
 export function contentOf(section: Section): Content {
   const { content, row, begin, imagesBegin, knownBegin, end } = section;
   if (content !== undefined) return content;
+  if (section.kind === 'item' && imagesBegin > begin) {
+    const rows = unpackValue(row.subarray(begin, imagesBegin)) as ItemRows;
+    const record = recordOf(unpackValue(row.subarray(knownBegin, end)));
+    const found = { record, reported: {}, rows };
+    // Each sink of the crawl asks for it.
+    (section as Draft).content = found;
+    return found;
+  }
   const reported = {
     result: unpacked<Result>(row.subarray(begin, imagesBegin)),
     images: unpacked<Image[]>(row.subarray(imagesBegin, knownBegin)),
   };
   return { record: recordOf(unpackValue(row.subarray(knownBegin, end))), reported };
+}
+
+/** The rows of a section of kind `item`. */
+export function itemsOf(section: Section): ItemRows {
+  const { record, rows } = contentOf(section);
+  if (rows !== undefined) return rows;
+  const { rule = '', item = {} } = record;
+  return [[rule, item]];
 }
 
 /** A row of an item, accepted or not: it is about a part of a page, not about a URL. */

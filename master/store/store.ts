@@ -12,9 +12,11 @@ export const tables = [
   'crawls',
   /** crawl -> hosts of its seeds. */
   'seeds',
-  /** crawl, fingerprint -> nothing: every URL and image that was ever admitted. */
+  /** crawl, run, bucket -> fingerprints: every URL and image that was ever admitted. */
+  'runs',
+  /** crawl, fingerprint -> nothing: the same up to format 3. */
   'seen',
-  /** crawl, commit -> fingerprints admitted since the Bloom filter was last saved. */
+  /** crawl, commit -> fingerprints of that commit: the journal of `runs` and the Bloom filter. */
   'recent',
   /** crawl, host, rank, sequence -> task. */
   'tasks',
@@ -35,6 +37,10 @@ export const tables = [
   'paces',
   /** user queue, sequence -> item. */
   'items',
+  /** crawl, SHA-256 -> an image whose bytes are kept. */
+  'contents',
+  /** crawl, fingerprint, sequence -> a page that shows an image which waits. */
+  'namings',
 ] as const;
 export type Table = (typeof tables)[number];
 
@@ -45,10 +51,13 @@ export const crawlTables = [
   'earlier',
   'faults',
   'seen',
+  'runs',
   'recent',
   'results',
   'buried',
   'seeds',
+  'contents',
+  'namings',
 ] as const satisfies readonly Table[];
 export type CrawlTable = (typeof crawlTables)[number];
 

@@ -1,8 +1,8 @@
 /**
  * Checksums of the store's rows, so that a flipped bit is damage and not another URL.
  *
- * Every value ends with a CRC-32 of its key and itself. A row of `seen` has no value; the crawl's
- * record has the XOR of all its keys instead.
+ * Every value ends with a CRC-32 of its key and itself. A row of `seen`, up to format 3, has no
+ * value. The crawl's record has the XOR of all its seen keys, wherever they are.
  */
 import { crc32 } from 'node:zlib';
 import type { Table } from './store.ts';
@@ -18,6 +18,8 @@ export type Take = (
 ) => void;
 
 export const sumBytes = 4;
+/** From here on zlib is faster, and there are few enough rows. */
+const largeBytes = 512;
 
 export function hasSum(table: Table): boolean {
   return table !== 'seen';
@@ -32,12 +34,16 @@ export function withSum(key: Uint8Array, value: Uint8Array): Buffer {
 }
 
 /** Returns whether key and value are unchanged. The row is in buffers, as `Take` describes it. It
- *  allocates nothing: there are millions of rows, and the memory of their views would stay with the
- *  process. */
+ *  allocates nothing for small ones: there are millions of rows, and the memory of their views
+ *  would stay with the process. */
 export function isSound(...row: Parameters<Take>): boolean {
   const [keys, keyAt, keyBytes, values, valueAt, valueBytes] = row;
   if (valueBytes < sumBytes) return false;
   const end = valueAt + valueBytes - sumBytes;
+  if (valueBytes > largeBytes) {
+    const key = crc32(keys.subarray(keyAt, keyAt + keyBytes));
+    return crc32(values.subarray(valueAt, end), key) === values.readUInt32LE(end);
+  }
   let crc = ~0;
   for (let at = keyAt; at < keyAt + keyBytes; at++) crc = step(crc, keys[at] ?? 0);
   for (let at = valueAt; at < end; at++) crc = step(crc, values[at] ?? 0);

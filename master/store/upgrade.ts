@@ -26,6 +26,7 @@ import {
   lastCrawlKey,
 } from './records.ts';
 import { batches, type Change, type Row, type Store } from './store.ts';
+import { beginRuns, endRuns } from './upgrade-runs.ts';
 
 /** From the version it is the key of to the next. */
 export type Steps = ReadonlyMap<number, (store: Store) => Change[]>;
@@ -33,6 +34,7 @@ export type Steps = ReadonlyMap<number, (store: Store) => Change[]>;
 const steps: Steps = new Map([
   [1, (store) => [...shareItemRows(store), ...partSeedHosts(store)]],
   [2, (store) => [...makeRecords(store), ...nameSinks(store)]],
+  [3, beginRuns],
 ]);
 
 /** Brings a store to this version. Returns the version it had; undefined for a new one.
@@ -54,6 +56,7 @@ export async function upgrade(
     }
     await store.commit([...step(store), formatChange(version + 1)]);
   }
+  await endRuns(store);
   return found;
 }
 

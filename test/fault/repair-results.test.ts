@@ -106,7 +106,7 @@ function flip(path: string): void {
     readSync(file, byte, 0, 1, at);
     byte[0] = (byte[0] ?? 0) ^ 1;
     writeSync(file, byte, 0, 1, at);
-    if (checkStore(path)?.includes('value') || checkStore(path)?.includes('seen')) flipped++;
+    if (/value|seen|recent|runs/.test(checkStore(path) ?? '')) flipped++;
     else {
       byte[0] = (byte[0] ?? 0) ^ 1;
       writeSync(file, byte, 0, 1, at);

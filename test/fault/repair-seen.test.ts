@@ -7,6 +7,7 @@ import { type TestContext, test } from 'node:test';
 import { Books } from '../../master/frontier/crawl/books.ts';
 import { Fingerprinter } from '../../master/frontier/filter/fingerprint.ts';
 import { kinds } from '../../master/frontier/kinds/kinds.ts';
+import { checkStore } from '../../master/repair/check.ts';
 import { repair } from '../../master/repair/repair.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
 import { encodePart, partKey } from '../../master/store/parts.ts';
@@ -27,6 +28,7 @@ import { ResultRow } from '../../master/store/result-rows.ts';
 import type { Change } from '../../master/store/store.ts';
 import { addToSum } from '../../master/store/sums.ts';
 import type { TaskKind } from '../../shared/protocol.ts';
+import { seenKeysOf } from '../support/seen-keys.ts';
 import { specOf } from '../support/world.ts';
 
 const pageBytes = 4096;
@@ -36,7 +38,7 @@ const site = 'http://a.example';
 const fingerprinter = new Fingerprinter();
 
 function seenKey(name: string): Buffer {
-  return fingerprintKey(1, fingerprinter.one(secret, name), 0);
+  return fingerprintKey(1, fingerprinter.one(secret, name), 0).subarray(4);
 }
 
 function sumOf(names: readonly string[]): number[] {
@@ -91,7 +93,7 @@ async function namesAfter(
       key: crawlKey(1),
       value: encodeSeedHosts({ named: ['a.example'], followed: [] }),
     },
-    ...names.map((name): Change => ({ table: 'seen', key: seenKey(name), value: Buffer.alloc(0) })),
+    { table: 'recent', key: commitKey(1, 1), value: Buffer.concat(names.map(seenKey)) },
     ...changes,
   ]);
   // Both sets of roots have to have it.
@@ -104,12 +106,13 @@ async function namesAfter(
   const lines = await repair({ dataFolder, outFolder });
   assert.match(lines.join('\n'), /seen/);
   const repaired = await openLmdbStore(storeFolder);
-  const found = repaired.range('seen', { from: crawlKey(1), to: crawlKey(2) });
+  const found = seenKeysOf(repaired);
   await repaired.close();
-  return found.map(({ key }) => key.toString('hex')).sort();
+  assert.equal(checkStore(storeFile(storeFolder)), undefined);
+  return found;
 }
 
-/** Overwrites the pages that hold this key. */
+/** Overwrites the pages that hold this fingerprint. */
 function harm(path: string, key: Buffer): void {
   const bytes = readFileSync(path);
   for (let at = bytes.indexOf(key); at >= 0; at = bytes.indexOf(key, at)) {

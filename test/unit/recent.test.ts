@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { PendingSet, RecentTable } from '../../master/frontier/filter/recent.ts';
+import { RecentTable } from '../../master/frontier/filter/recent.ts';
 import { randomWords } from '../support/random.ts';
 
 /** Fingerprints that share most of their words, so that they meet in the same places. */
@@ -64,40 +64,4 @@ test('recent: a table that was cleared has nothing', () => {
   for (let at = 0; at < words.length; at += 4) table.add(words, at);
   table.clear();
   for (let at = 0; at < words.length; at += 4) assert.ok(!table.has(words, at));
-});
-
-test('pending: is exact, however many there are', () => {
-  const step = fc.record({ words: fingerprint, kind: fc.constantFrom('add', 'has') });
-  fc.assert(
-    fc.property(fc.array(step, { maxLength: 300 }), (steps) => {
-      const set = new PendingSet(4);
-      const model = new Set<string>();
-      for (const { words, kind } of steps) {
-        const text = words.join();
-        if (kind === 'add') {
-          assert.equal(set.add(words, 0), !model.has(text));
-          model.add(text);
-        }
-        assert.equal(set.has(words, 0), model.has(text));
-        assert.equal(set.count, model.size);
-      }
-    }),
-  );
-});
-
-test('pending: grows, and clears to be used again', () => {
-  const set = new PendingSet(4);
-  const words = randomWords(10_000, 4);
-  const others = randomWords(10_000, 5);
-  for (let round = 0; round < 2; round++) {
-    for (let at = 0; at < words.length; at += 4) assert.ok(set.add(words, at));
-    for (let at = 0; at < words.length; at += 4) {
-      assert.ok(set.has(words, at));
-      assert.ok(!set.has(others, at));
-    }
-    assert.equal(set.count, 10_000);
-    set.clear();
-    assert.equal(set.count, 0);
-    assert.ok(!set.has(words, 0));
-  }
 });

@@ -3,8 +3,7 @@
  *
  * `RecentTable` remembers fingerprints that need no further look-up: known to the store, or out of
  * scope. It is bounded and forgets; it errs by a miss, never by a false hit. It changes speed,
- * never answers. `PendingSet` holds exactly the fingerprints that are being committed, which the
- * store cannot show yet.
+ * never answers.
  */
 
 const ways = 4;
@@ -49,82 +48,5 @@ export class RecentTable {
   /** Forgets everything. */
   clear(): void {
     this.#words.fill(0xffffffff);
-  }
-}
-
-/** An exact set that only grows; drop it when its commit is on the disk. */
-export class PendingSet {
-  #slots: Uint32Array;
-  #used: Uint8Array;
-  #mask: number;
-  #count = 0;
-
-  constructor(slots = 1 << 12) {
-    this.#slots = new Uint32Array(slots * 4);
-    this.#used = new Uint8Array(slots);
-    this.#mask = slots - 1;
-  }
-
-  get count(): number {
-    return this.#count;
-  }
-
-  has(words: Uint32Array, at: number): boolean {
-    return this.#used[this.#find(words, at)] === 1;
-  }
-
-  /** Returns false if it was there already. */
-  add(words: Uint32Array, at: number): boolean {
-    const slot = this.#find(words, at);
-    if (this.#used[slot] === 1) return false;
-    this.#used[slot] = 1;
-    for (let i = 0; i < 4; i++) this.#slots[slot * 4 + i] = words[at + i] ?? 0;
-    this.#count++;
-    if (this.#count * 2 > this.#mask) this.#grow();
-    return true;
-  }
-
-  clear(): void {
-    this.#used.fill(0);
-    this.#count = 0;
-  }
-
-  /** Moves all of it to the recent table. */
-  moveTo(recent: RecentTable): void {
-    for (let slot = 0; this.#count > 0; slot++) {
-      if (this.#used[slot] !== 1) continue;
-      recent.add(this.#slots, slot * 4);
-      this.#used[slot] = 0;
-      this.#count--;
-    }
-  }
-
-  /** Returns the slot of the fingerprint, or the free slot where it belongs. */
-  #find(words: Uint32Array, at: number): number {
-    let slot = (words[at + 3] ?? 0) & this.#mask;
-    while (this.#used[slot] === 1) {
-      const entry = slot * 4;
-      if (
-        this.#slots[entry] === words[at] &&
-        this.#slots[entry + 1] === words[at + 1] &&
-        this.#slots[entry + 2] === words[at + 2] &&
-        this.#slots[entry + 3] === words[at + 3]
-      ) {
-        break;
-      }
-      slot = (slot + 1) & this.#mask;
-    }
-    return slot;
-  }
-
-  #grow(): void {
-    const old = { slots: this.#slots, used: this.#used };
-    this.#slots = new Uint32Array(old.slots.length * 2);
-    this.#used = new Uint8Array(old.used.length * 2);
-    this.#mask = this.#used.length - 1;
-    this.#count = 0;
-    for (let slot = 0; slot < old.used.length; slot++) {
-      if (old.used[slot] === 1) this.add(old.slots, slot * 4);
-    }
   }
 }

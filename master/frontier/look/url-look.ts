@@ -36,12 +36,14 @@ import { Filter } from '../filter/filter.ts';
 import { Fingerprinter, fingerprintBytes } from '../filter/fingerprint.ts';
 import { RecentTable } from '../filter/recent.ts';
 import { imageName, pageName } from '../filter/seen-names.ts';
+import { WaitingRoom } from '../filter/waiting-room.ts';
 import { crawlKindOf, kindOf, namesOfKinds } from '../kinds/kinds.ts';
 import type { HostSetting } from '../politeness/host.ts';
 import { hostRowOf, parkedRowOf } from '../politeness/host-row.ts';
 import type { Politeness } from '../politeness/politeness.ts';
 import { keptOfHost } from '../politeness/records.ts';
 import { type Judgement, judgeFetch, judgeLink, skipped } from './judge.ts';
+import { storedSeen } from './stored-seen.ts';
 import { waitsOf } from './waits.ts';
 
 export {
@@ -83,12 +85,14 @@ export class UrlLook {
   readonly #store: Rows;
   readonly #running: Running | undefined;
   readonly #fingerprinter = new Fingerprinter();
-  readonly #recent = new RecentTable(1);
+  readonly #asleep;
   readonly #sources: Sources;
 
   /** `running`: undefined: no master does. */
   constructor(store: Rows, running?: Running) {
     this.#store = store;
+    const [recent, room] = [new RecentTable(1), new WaitingRoom(0)];
+    this.#asleep = { store, recent, room, path: undefined };
     this.#running = running;
     this.#sources = new Sources(store);
   }
@@ -104,23 +108,24 @@ export class UrlLook {
     const { id } = record;
     const { urlsExpected } = record.spec;
     const seenCount = () => record.counters.seen;
-    const [store, recent, path] = [this.#store, this.#recent, undefined];
+    const { store, recent, room, path } = this.#asleep;
     // It stays asleep: all look-ups here go to the store.
-    const filter = new Filter({ crawl: id, store, recent, urlsExpected, path, seenCount });
+    const filter = new Filter({ crawl: id, store, recent, room, urlsExpected, path, seenCount });
     return new Crawl(record, filter, () => keptOf(store, id));
   }
 
   seenAs(crawl: LookedCrawl, url: URL): SeenAs {
     const words = this.#words(crawl, url.href);
-    const has = (name: string) => this.#hasSeen(crawl, name);
-    const { page, sitemap } = namesOfKinds(url.href);
-    const marked = fingerprintKey(crawl.id, skipMarked(words, 0), 0);
+    const named = namesOfKinds(url.href);
+    const names = [named.page, named.sitemap, imageName(url.href), pageName(url.href)];
+    const all = [...names.map((name) => this.#words(crawl, name)), skipMarked(words, 0)];
+    const [page, sitemap, image, canonical, skipped] = storedSeen(this.#store, crawl.id, all);
     return {
-      page: has(page),
-      sitemap: has(sitemap),
-      image: has(imageName(url.href)),
-      canonical: has(pageName(url.href)),
-      skipped: this.#store.has('seen', marked),
+      page: page === true,
+      sitemap: sitemap === true,
+      image: image === true,
+      canonical: canonical === true,
+      skipped: skipped === true,
     };
   }
 
@@ -182,7 +187,8 @@ export class UrlLook {
   /** Why the crawl would leave a URL out, by a link at this depth or by any; undefined: it would
    *  not. */
   judge(crawl: LookedCrawl, url: URL, depth?: number): Judgement | undefined {
-    const hasSeen = (name: string) => this.#hasSeen(crawl, name);
+    const hasSeen = (name: string) =>
+      storedSeen(this.#store, crawl.id, [this.#words(crawl, name)])[0] === true;
     return judgeLink(crawl, url, hasSeen, depth) ?? this.judgeFetch(crawl, url);
   }
 
@@ -275,10 +281,6 @@ export class UrlLook {
   #settingOf(hostKey: string): HostSetting | undefined {
     const value = this.#store.get('meta', hostSettingKey(hostKey));
     return value && decodeHostSetting(value);
-  }
-
-  #hasSeen(crawl: LookedCrawl, name: string): boolean {
-    return this.#store.has('seen', fingerprintKey(crawl.id, this.#words(crawl, name), 0));
   }
 
   #words({ secret }: LookedCrawl, name: string): Uint32Array {

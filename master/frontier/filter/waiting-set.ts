@@ -1,0 +1,133 @@
+/**
+ * Fingerprints that are in the journal, but not in a sorted run yet: an exact set that only grows.
+ * Open addressing in the order of the keys, so that it can be written as a run without being
+ * sorted: a key's place is given by its first four bytes, and if that is taken, it is the next free
+ * one behind. 17 bytes a place, of which at least half are free.
+ */
+import { firstOf } from '../../store/runs.ts';
+
+const placesMin = 1 << 10;
+/** Behind the last place, for keys that are displaced: nothing wraps around. */
+const tailPlaces = 1 << 10;
+
+export class WaitingSet {
+  #places: number;
+  /** Bits of a key's first word that do not count for its place. */
+  #shift: number;
+  #words: Uint32Array;
+  #used: Uint8Array;
+  #count = 0;
+  /** While it is read in order: keys of a bucket, by their first four bytes. */
+  #firsts = new Float64Array(512);
+  #found = new Uint32Array(512);
+
+  /** `keys`: so many will come, and nothing has to be moved for them. */
+  constructor(keys = 0) {
+    this.#places = Math.max(placesMin, 2 ** Math.ceil(Math.log2(Math.max(1, keys) * 2)));
+    this.#shift = 32 - Math.log2(this.#places);
+    this.#words = new Uint32Array((this.#places + tailPlaces) * 4);
+    this.#used = new Uint8Array(this.#places + tailPlaces);
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  get bytes(): number {
+    return this.#words.byteLength + this.#used.byteLength;
+  }
+
+  /** `words` holds fingerprints; `at` is the index of the first word of one. */
+  has(words: Uint32Array, at: number): boolean {
+    return this.#used[this.#find(words, at)] === 1;
+  }
+
+  /** Returns false if it was there already. */
+  add(words: Uint32Array, at: number): boolean {
+    const place = this.#find(words, at);
+    if (this.#used[place] === 1) return false;
+    if (place + 1 >= this.#used.length || this.#count * 2 >= this.#places) {
+      this.#grow();
+      return this.add(words, at);
+    }
+    this.#used[place] = 1;
+    const to = place * 4;
+    for (let i = 0; i < 4; i++) this.#words[to + i] = words[at + i] ?? 0;
+    this.#count++;
+    return true;
+  }
+
+  /** Forgets all keys, and keeps its memory. */
+  clear(): void {
+    this.#used.fill(0);
+    this.#count = 0;
+  }
+
+  /** Calls `visit` for each key with first four bytes from `from` up to `to`, in order. Returns how
+   *  many there are. */
+  between(from: number, to: number, visit: (words: Uint32Array, at: number) => void): number {
+    const end = (to - 1) >>> this.#shift;
+    let count = 0;
+    // Keys may stand behind their places, as far as the next free one.
+    for (let place = from >>> this.#shift; place < this.#used.length; place++) {
+      if (this.#used[place] !== 1) {
+        if (place >= end) break;
+        continue;
+      }
+      const first = firstOf(this.#words[place * 4] ?? 0);
+      if (first >= from && first < to) this.#sortIn(count++, first, place * 4);
+    }
+    for (let i = 0; i < count; i++) visit(this.#words, this.#found[i] ?? 0);
+    return count;
+  }
+
+  /** The keys are almost in order, so that few have to move. */
+  #sortIn(count: number, first: number, at: number): void {
+    if (count === this.#firsts.length) {
+      const [firsts, found] = [this.#firsts, this.#found];
+      this.#firsts = new Float64Array(count * 2);
+      this.#found = new Uint32Array(count * 2);
+      this.#firsts.set(firsts);
+      this.#found.set(found);
+    }
+    let i = count;
+    for (; i > 0 && (this.#firsts[i - 1] ?? 0) > first; i--) {
+      this.#firsts[i] = this.#firsts[i - 1] ?? 0;
+      this.#found[i] = this.#found[i - 1] ?? 0;
+    }
+    this.#firsts[i] = first;
+    this.#found[i] = at;
+  }
+
+  /** Returns the place of the fingerprint, or the free place where it belongs. */
+  #find(words: Uint32Array, at: number): number {
+    const set = this.#words;
+    const used = this.#used;
+    const w0 = words[at] ?? 0;
+    let place = firstOf(w0) >>> this.#shift;
+    for (; used[place] === 1; place++) {
+      const entry = place * 4;
+      if (
+        set[entry] === w0 &&
+        set[entry + 1] === words[at + 1] &&
+        set[entry + 2] === words[at + 2] &&
+        set[entry + 3] === words[at + 3]
+      ) {
+        break;
+      }
+    }
+    return place;
+  }
+
+  #grow(): void {
+    const [words, used] = [this.#words, this.#used];
+    this.#places *= 2;
+    this.#shift--;
+    this.#words = new Uint32Array((this.#places + tailPlaces) * 4);
+    this.#used = new Uint8Array(this.#places + tailPlaces);
+    this.#count = 0;
+    for (let place = 0; place < used.length; place++) {
+      if (used[place] === 1) this.add(words, place * 4);
+    }
+  }
+}
