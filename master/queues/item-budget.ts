@@ -2,6 +2,7 @@
  * The memory of the items of all user queues: those that sessions hold, and those that wait in the
  * queues' windows. A session that holds none gets one, however many the others hold.
  */
+import { CommandError } from '../../shared/errors.ts';
 import { limits } from '../../shared/protocol.ts';
 
 /** A larger item has a row of the store to itself: its value need not be in memory. */
@@ -9,6 +10,8 @@ export const largeBytes = 8 << 10;
 
 type Held = { bytes: number; memory: number; count: number };
 
+/** Of all queues: some 64 bytes each. */
+const delayedMax = 1_000_000;
 /** Memory of a held item besides its value; the value of a large one stays in the store. */
 const bytesPerHeld = 128;
 
@@ -18,6 +21,8 @@ export class ItemBudget {
   #heldBytes = 0;
   /** Values in the windows of all queues. */
   windowBytes = 0;
+  /** Items of all queues that are delayed. */
+  delayedCount = 0;
 
   /** `bytesMax`: for held items, and the same again for windows. */
   constructor(bytesMax: number) {
@@ -32,6 +37,12 @@ export class ItemBudget {
   /** True: each request gets one item. */
   get isFull(): boolean {
     return this.#heldBytes >= this.#bytesMax;
+  }
+
+  /** @throws CommandError E_QUEUE_FULL so many more cannot be delayed [Q-20] */
+  checkDelayed(count: number): void {
+    if (this.delayedCount + count <= delayedMax) return;
+    throw new CommandError('E_QUEUE_FULL', `${delayedMax} items of queues are delayed`);
   }
 
   /** False: the holder must first say that some items are done. [Q-7] */

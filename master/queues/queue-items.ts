@@ -149,6 +149,11 @@ export class QueueItems {
     this.#window = [...items, ...this.#window].sort((a, b) => a.id - b.id);
   }
 
+  /** Returns the value of a taken item, which may be in the store alone. */
+  valueOf(item: Item): Uint8Array {
+    return this.#whole(item).value;
+  }
+
   /** Deletes a taken item, on the disk with the next commit. */
   finish(item: Item): void {
     item.isFinished = true;

@@ -7,9 +7,15 @@ import type { GroupCommit, Part } from '../store/group-commit.ts';
 import { afterPrefix, parseItemKey } from '../store/records.ts';
 import type { Store } from '../store/store.ts';
 import { ItemBudget } from './item-budget.ts';
+import { queuesWithDelayed } from './item-notes.ts';
 import { type ItemHolder, UserQueue } from './user-queue.ts';
 
 const queuesMax = 10_000;
+
+/** The queue of the dead letters of a queue: a name has 64 characters at most. [Q-22] */
+function deadLettersOf(name: string): string {
+  return `${name.slice(0, 59)}.dead`;
+}
 
 export class UserQueues {
   readonly #store: Store;
@@ -48,6 +54,9 @@ export class UserQueues {
         onChanged: (changed) => {
           this.#changed.add(changed);
           this.#commits.request();
+        },
+        onDead: async (from, value) => {
+          await this.queue(deadLettersOf(from.name)).put([value]);
         },
       });
       this.#queues.set(name, queue);
@@ -90,14 +99,17 @@ export class UserQueues {
   }
 
   #load(): void {
+    const delayed = new Set(queuesWithDelayed(this.#store));
     let from: Buffer = Buffer.from([0]);
     const to = Buffer.alloc(64, 0xff);
     while (true) {
       const [row] = this.#store.range('items', { from, to, limit: 1 });
-      if (row === undefined) return;
+      if (row === undefined) break;
       const { queue } = parseItemKey(row.key);
+      delayed.delete(queue);
       this.queue(queue).load();
       from = afterPrefix(Buffer.from(`${queue}\0`, 'latin1'));
     }
+    for (const name of delayed) this.queue(name).load();
   }
 }

@@ -10,13 +10,23 @@
  */
 import { CommandError } from '../../shared/errors.ts';
 import { limits } from '../../shared/protocol.ts';
+import { clockMs } from '../machine/clock.ts';
 import type { Part } from '../store/group-commit.ts';
 import type { Store } from '../store/store.ts';
 import type { ItemBudget } from './item-budget.ts';
+import { ItemNotes } from './item-notes.ts';
 import { type Item, QueueItems, type TakenItem } from './queue-items.ts';
 
 /** A holder of items: a session. */
 export type ItemHolder = object;
+
+/** `holdMs`: items that are not done by then return. `attempts`: one that has returned so often is a
+ *  dead letter. */
+type HoldOptions = {
+  readonly holdMs?: number | undefined;
+  readonly attempts?: number | undefined;
+};
+type Held = { readonly item: Item; readonly attemptsMax: number | undefined };
 
 type Waiter = {
   readonly holder: ItemHolder;
@@ -29,6 +39,9 @@ type Waiter = {
 
 /** The longest delay of a timer; a longer wait has no end. */
 const timerMsMax = 2 ** 31 - 1;
+/** Delayed items that enter at once, and how soon others are looked at. */
+const dueMax = 1_000;
+const dueLookMs = 20;
 
 export class UserQueue {
   readonly name: string;
@@ -36,7 +49,13 @@ export class UserQueue {
   readonly #budget: ItemBudget;
   readonly #countMax: number;
   readonly #onChanged: (queue: UserQueue) => void;
-  readonly #held = new Map<ItemHolder, Map<number, Item>>();
+  readonly #notes: ItemNotes;
+  readonly #onDead: (queue: UserQueue, value: Uint8Array) => Promise<void>;
+  readonly #held = new Map<ItemHolder, Map<number, Held>>();
+  /** Items that were delayed, and whose entry is not in a commit yet. */
+  #entered: { readonly id: number; readonly key: Buffer }[] = [];
+  #dueTimer: NodeJS.Timeout | undefined;
+  readonly #holdTimers = new Set<NodeJS.Timeout>();
   readonly #waiters = new Set<Waiter>();
   /** Callers that wait until this item, and all earlier work, is on the disk. */
   #waitingForCommit: { readonly id: number; readonly resolve: () => void }[] = [];
@@ -51,9 +70,13 @@ export class UserQueue {
       budget: ItemBudget;
       countMax: number;
       onChanged: (queue: UserQueue) => void;
+      /** Keeps a dead letter; resolves when that is on the disk. */
+      onDead: (queue: UserQueue, value: Uint8Array) => Promise<void>;
     },
   ) {
     this.name = name;
+    this.#notes = new ItemNotes(name, options.store, options.budget);
+    this.#onDead = options.onDead;
     this.#items = new QueueItems(name, options.store, options.budget);
     this.#budget = options.budget;
     this.#countMax = options.countMax;
@@ -90,6 +113,26 @@ export class UserQueue {
   /** Counts the stored items, at the start. */
   load(): void {
     this.#items.load();
+    this.#notes.load(this.#items.lastId, clockMs());
+    this.#enterDue();
+  }
+
+  /** Number of items that are not in it yet. */
+  get delayedCount(): number {
+    return this.#notes.delayedCount;
+  }
+
+  /** How often a taken item has returned. */
+  attemptsOf({ id }: Item): number {
+    return this.#notes.attemptsOf(id);
+  }
+
+  /** As `put`, after a while. @throws CommandError E_QUEUE_FULL too many items are delayed */
+  putLater(values: readonly Uint8Array[], delayMs: number): Promise<void> {
+    this.#budget.checkDelayed(values.length);
+    for (const value of values) this.#notes.delay(value, 0, delayMs, clockMs());
+    this.#enterDue();
+    return this.committed();
   }
 
   /** Appends a value, on the disk with the next commit. */
@@ -156,7 +199,12 @@ export class UserQueue {
   /** Takes up to `count` items, now or when the first comes; [] after `waitMs`. The holder has them
    *  until it calls `done` or ends.
    *  @throws CommandError E_QUEUE_FULL the holder has too many items already [Q-7] */
-  get(holder: ItemHolder, count: number, waitMs: number): Promise<TakenItem[]> {
+  get(
+    holder: ItemHolder,
+    count: number,
+    waitMs: number,
+    how: HoldOptions = {},
+  ): Promise<TakenItem[]> {
     if (!this.#budget.mayHold(holder)) {
       throw new CommandError(
         'E_QUEUE_FULL',
@@ -164,7 +212,7 @@ export class UserQueue {
       );
     }
     const countMax = () => (this.#budget.isFull ? 1 : count);
-    return this.#wait(holder, countMax, waitMs, (items) => this.#hold(holder, items));
+    return this.#wait(holder, countMax, waitMs, (items) => this.#hold(holder, items, how));
   }
 
   /** `onTaken` is called in the same turn. */
@@ -190,28 +238,103 @@ export class UserQueue {
     });
   }
 
-  #hold(holder: ItemHolder, items: readonly Item[]): void {
+  #hold(holder: ItemHolder, items: readonly Item[], { holdMs, attempts }: HoldOptions): void {
     if (items.length === 0) return;
     let held = this.#held.get(holder);
     if (held === undefined) {
       held = new Map();
       this.#held.set(holder, held);
     }
-    for (const item of items) {
-      held.set(item.id, item);
-      this.#budget.hold(holder, item.bytes);
+    const all = items.map((item): Held => ({ item, attemptsMax: attempts }));
+    for (const one of all) {
+      held.set(one.item.id, one);
+      this.#budget.hold(holder, one.item.bytes);
     }
+    if (holdMs === undefined) return;
+    const timer = setTimeout(() => {
+      this.#holdTimers.delete(timer);
+      // An item may have been done, and taken again, since.
+      const late = all.filter((one) => this.#held.get(holder)?.get(one.item.id) === one);
+      void this.release(
+        holder,
+        late.map(({ item }) => item.id),
+      );
+    }, holdMs);
+    this.#holdTimers.add(timer);
+  }
+
+  /** Gives items back that the holder has, after a while. Resolves when that is on the disk.
+   *  @throws CommandError E_QUEUE_FULL too many items are delayed: it still has them */
+  release(holder: ItemHolder, ids: readonly number[], delayMs = 0): Promise<void> {
+    if (delayMs > 0) this.#budget.checkDelayed(ids.length);
+    const held = this.#held.get(holder);
+    const back: Held[] = [];
+    for (const id of ids) {
+      const one = held?.get(id);
+      if (one === undefined) continue;
+      held?.delete(id);
+      this.#budget.release(holder, one.item.bytes);
+      back.push(one);
+    }
+    if (held?.size === 0) this.#held.delete(holder);
+    this.#return(back, delayMs);
+    return this.committed();
+  }
+
+  /** Items that were not done wait again, or are dead letters. */
+  #return(back: readonly Held[], delayMs = 0): void {
+    const now: Item[] = [];
+    for (const { item, attemptsMax } of back) {
+      const attempts = this.#notes.attemptsOf(item.id) + (attemptsMax === undefined ? 0 : 1);
+      if (attemptsMax !== undefined && attempts >= attemptsMax) {
+        // It is in the other queue before it leaves this one: a crash may leave it in both.
+        void this.#onDead(this, this.#items.valueOf(item)).then(
+          () => this.finish(item),
+          // There is no room for another queue.
+          () => this.giveBack([item]),
+        );
+      } else if (delayMs > 0) {
+        this.#notes.delay(this.#items.valueOf(item), attempts, delayMs, clockMs());
+        this.finish(item);
+      } else {
+        this.#notes.setAttempts(item.id, attempts);
+        now.push(item);
+      }
+    }
+    this.#enterDue();
+    this.#onChanged(this);
+    if (now.length > 0) this.giveBack(now);
+  }
+
+  /** Appends delayed items that are due, and waits for the next. */
+  #enterDue(): void {
+    clearTimeout(this.#dueTimer);
+    if (this.#isClosed) return;
+    const due = this.#items.isBehind ? [] : this.#notes.due(clockMs(), dueMax);
+    for (const { value, attempts, key } of due) {
+      this.#items.append(value);
+      this.#notes.setAttempts(this.#items.lastId, attempts);
+      this.#entered.push({ id: this.#items.lastId, key });
+    }
+    if (due.length > 0) {
+      this.#serve();
+      this.#onChanged(this);
+    }
+    const { nextDueAt } = this.#notes;
+    if (nextDueAt === undefined) return;
+    const waitMs = Math.min(Math.max(nextDueAt - clockMs(), dueLookMs), timerMsMax);
+    this.#dueTimer = setTimeout(() => this.#enterDue(), waitMs);
   }
 
   /** Deletes items that the holder has; resolves when that is on the disk. */
   done(holder: ItemHolder, ids: readonly number[]): Promise<void> {
     const held = this.#held.get(holder);
     for (const id of ids) {
-      const item = held?.get(id);
-      if (item === undefined) continue;
+      const one = held?.get(id);
+      if (one === undefined) continue;
       held?.delete(id);
-      this.#budget.release(holder, item.bytes);
-      this.finish(item);
+      this.#budget.release(holder, one.item.bytes);
+      this.finish(one.item);
     }
     if (held?.size === 0) this.#held.delete(holder);
     return this.committed();
@@ -220,6 +343,7 @@ export class UserQueue {
   /** Deletes a taken item, on the disk with the next commit. */
   finish(item: Item): void {
     this.#items.finish(item);
+    this.#notes.setAttempts(item.id, 0);
     this.#onChanged(this);
   }
 
@@ -239,13 +363,15 @@ export class UserQueue {
     const held = this.#held.get(holder);
     if (held === undefined) return;
     this.#held.delete(holder);
-    for (const item of held.values()) this.#budget.release(holder, item.bytes);
-    this.giveBack([...held.values()]);
+    for (const { item } of held.values()) this.#budget.release(holder, item.bytes);
+    this.#return([...held.values()]);
   }
 
   close(): void {
     for (const waiter of this.#waiters) waiter.settle([]);
     this.#isClosed = true;
+    clearTimeout(this.#dueTimer);
+    for (const timer of this.#holdTimers) clearTimeout(timer);
     this.#wakeForRoom();
   }
 
@@ -256,6 +382,9 @@ export class UserQueue {
     this.#waitingForCommit = this.#waitingForCommit.filter(({ id }) => id > upTo);
     // A commit has a size limit: the rest waits for the next one.
     if (upTo < this.#items.lastId) this.#onChanged(this);
+    for (const { key } of this.#entered.filter(({ id }) => id <= upTo)) this.#notes.forget(key);
+    this.#entered = this.#entered.filter(({ id }) => id > upTo);
+    changes.push(...this.#notes.gather());
     const done = () => {
       flushed();
       for (const { resolve } of waiting) resolve();

@@ -17,7 +17,7 @@ const plainLimits = { ...pickleLimits, weightMax: limits.queueReplyBytesMax };
 export async function put(
   { queues, master }: CommandPorts,
   _peer: Peer,
-  { queue: name, items }: Requests['queue.put'],
+  { queue: name, items, delayMs = 0 }: Requests['queue.put'],
 ): Promise<Replies['queue.put']> {
   if (master.isDraining)
     throw new CommandError('E_DRAINING', 'the master is stopping; try again later');
@@ -26,14 +26,15 @@ export async function put(
   }
   const queue = queues.queue(name);
   if (queue.isFull) throw new CommandError('E_QUEUE_FULL', `the queue "${name}" is full`);
-  await queue.put(items.map((item) => Buffer.from(item)));
+  const values = items.map((item) => Buffer.from(item));
+  await (delayMs > 0 ? queue.putLater(values, delayMs) : queue.put(values));
   return { size: queue.size };
 }
 
 export async function get(
   { queues, manager, master }: CommandPorts,
   peer: Peer,
-  { queue, count, waitMs }: Requests['queue.get'],
+  { queue, count, waitMs, holdMs, attempts }: Requests['queue.get'],
 ): Promise<Replies['queue.get']> {
   if (master.isDraining)
     throw new CommandError('E_DRAINING', 'the master is stopping; try again later');
@@ -43,9 +44,13 @@ export async function get(
   peer.waitingGets++;
   try {
     const from = queues.queue(queue);
-    const items = await from.get(peer, count, waitMs);
+    const items = await from.get(peer, count, waitMs, { holdMs, attempts });
     const builtMax = manager.builtBytesMax;
-    const reply = items.map(({ id, value }) => ({ id, value: forNode(value, builtMax) }));
+    const reply = items.map((item) => {
+      const returned = from.attemptsOf(item);
+      const value = forNode(item.value, builtMax);
+      return { id: item.id, value, ...(returned > 0 && { attempts: returned }) };
+    });
     from.rest(items);
     return { items: reply };
   } finally {
@@ -96,10 +101,21 @@ export async function done(
   return {};
 }
 
+export async function release(
+  { queues }: CommandPorts,
+  peer: Peer,
+  { queue, items, delayMs }: Requests['queue.release'],
+): Promise<Replies['queue.release']> {
+  await queues.find(queue)?.release(peer, items, delayMs);
+  return {};
+}
+
 export function size(
   { queues }: CommandPorts,
   _peer: Peer,
   { queue }: Requests['queue.size'],
 ): Replies['queue.size'] {
-  return { size: queues.find(queue)?.size ?? 0 };
+  const found = queues.find(queue);
+  const delayed = found?.delayedCount ?? 0;
+  return { size: found?.size ?? 0, ...(delayed > 0 && { delayed }) };
 }
