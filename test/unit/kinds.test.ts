@@ -16,7 +16,7 @@ const rest = { level: 0, url, depth: 0, priority: 0, attempts: 0, notBefore: 0 }
 
 test('kinds: a number in the store means the same kind for ever', () => {
   const numbers = Object.fromEntries(taskKinds.map((name) => [name, kinds[name].number]));
-  assert.deepEqual(numbers, { page: 0, sitemap: 1, robots: 2 });
+  assert.deepEqual(numbers, { page: 0, sitemap: 1, robots: 2, image: 3 });
   for (const name of taskKinds) {
     const record = decodeTask(encodeTask({ ...rest, kind: kinds[name].number }));
     assert.equal(kindOf(record).name, name);

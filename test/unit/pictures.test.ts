@@ -1,0 +1,84 @@
+/** Which pages show an image, while commits are gathered that the store does not show yet. */
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import type { CommitBatch } from '../../master/frontier/commit/commit-batch.ts';
+import { Pictures } from '../../master/frontier/commit/pictures.ts';
+import type { Task } from '../../master/frontier/tasks/tasks.ts';
+import { MemoryStore } from '../../master/store/memory.ts';
+import type { Change } from '../../master/store/store.ts';
+import { fetchSpecSchema } from '../../shared/crawl.ts';
+import type { Result } from '../../shared/requests.ts';
+
+const src = 'http://h.test/logo.png';
+const everything = { from: Buffer.of(0), to: Buffer.alloc(64, 0xff), limit: 10_000 };
+
+/** One image, `src`, and the commits of its crawl. */
+function crawlOf(store: MemoryStore) {
+  const pictures = new Pictures(store);
+  const spec = { fetch: fetchSpecSchema.parse({ download: { images: {} } }) };
+  const crawl = { id: 1, spec, images: { takes: () => true, isFull: false } };
+  const seen = new Set<string>();
+  let changes: Change[] = [];
+  const batch = {
+    crawl,
+    fingerprintOf: (name: string) => Buffer.alloc(16, name),
+    also: (more: readonly Change[]) => void changes.push(...more),
+    admit(_url: URL, name: string) {
+      const isNew = !seen.has(name);
+      seen.add(name);
+      return isNew;
+    },
+  } as unknown as CommitBatch;
+  const task = { url: src } as Task;
+  const result = {} as Result;
+  return {
+    shows(seq: number, alt?: string) {
+      const page = { seq, url: `http://h.test/${seq}`, depth: 0, priority: 0 };
+      pictures.shown(batch, page, [{ src, via: 'img', ...(alt !== undefined && { alt }) }], result);
+    },
+    pages: () => pictures.namingsOf(batch, task).map(({ page }) => page),
+    ends: () => pictures.ended(batch, task),
+    /** The store shows what was gathered so far. */
+    async commit() {
+      const ready = changes;
+      changes = [];
+      await store.commit(ready);
+    },
+    rows: () => store.keys('namings', everything).length,
+  };
+}
+
+test('pictures: an image that ends leaves no row of the pages that show it', async () => {
+  const store = new MemoryStore();
+  const logo = crawlOf(store);
+  logo.shows(1);
+  await logo.commit();
+  logo.shows(2);
+  assert.deepEqual(logo.pages(), ['http://h.test/1', 'http://h.test/2']);
+  // Page 2 is not in the store yet, and page 1 is there until the commit.
+  logo.ends();
+  for (let seq = 3; seq < 200; seq++) logo.shows(seq);
+  await logo.commit();
+  assert.equal(logo.rows(), 0);
+  logo.shows(200);
+  await logo.commit();
+  assert.equal(logo.rows(), 0);
+});
+
+test('pictures: an image that waits knows its first pages, over a start of the master', async () => {
+  const store = new MemoryStore();
+  const before = crawlOf(store);
+  for (let seq = 1; seq <= 60; seq++) before.shows(seq);
+  await before.commit();
+  const after = crawlOf(store);
+  for (let seq = 61; seq <= 400; seq++) after.shows(seq);
+  await after.commit();
+  assert.equal(after.rows(), 100);
+  assert.deepEqual(
+    after.pages(),
+    Array.from({ length: 100 }, (_, i) => `http://h.test/${i + 1}`),
+  );
+  after.ends();
+  await after.commit();
+  assert.equal(after.rows(), 0);
+});
