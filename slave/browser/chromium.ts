@@ -1,0 +1,257 @@
+/**
+ * One running Chromium, started by playwright-core. It serves pages until it is retired, and its
+ * whole process group is killed then. Its own traffic is off, or refused: each page has a proxy of
+ * its own, and the browser itself one that refuses everything.
+ *
+ *     serving --200 pages, 600 MB--> retired --last page ends--> ended
+ *        +------------------- crash, kill -----------------------^
+ */
+import { randomBytes } from 'node:crypto';
+import { accessSync, constants } from 'node:fs';
+import { join } from 'node:path';
+import type { Browser, BrowserContext, BrowserContextOptions, BrowserType } from 'playwright-core';
+import { messageOf } from '../../shared/errors.ts';
+import { groupWith, killGroup, memoryOf } from './process-group.ts';
+
+/** The version that is tested; a peer dependency of the package, too. */
+const playwrightVersion = '1.65.1';
+const programs = [
+  ...['chromium-headless-shell', 'chromium', 'chromium-browser'],
+  ...['google-chrome-stable', 'google-chrome'],
+];
+const pagesMax = 200;
+const memoryBytesMax = 600 << 20;
+/** A browser above this is killed with its pages. */
+const memoryBytesHard = 1_500 << 20;
+const startMsMax = 30_000;
+const closeMsMax = 3_000;
+const memoryEveryMs = 500;
+
+export type BrowserSettings = {
+  /** Path of Chromium; undefined: it is looked for. */
+  readonly program: string | undefined;
+  readonly isSandboxed: boolean;
+  /** Where it is looked for. */
+  readonly path: string;
+  /** The environment of the browser: no secret of the slave is in it. */
+  readonly env: Readonly<Record<string, string>>;
+};
+
+/** What a browser is started with. */
+export type BrowserProgram = {
+  readonly chromium: BrowserType;
+  readonly executablePath: string;
+  readonly settings: BrowserSettings;
+};
+
+/** Finds playwright-core beside slave.js, or above it, and a Chromium; or returns why not. */
+export async function findBrowser(
+  settings: BrowserSettings,
+): Promise<BrowserProgram | { readonly missing: string }> {
+  let chromium: BrowserType;
+  try {
+    ({ chromium } = await import('playwright-core'));
+  } catch (error) {
+    const name = `playwright-core@${playwrightVersion}`;
+    const install = `run npm install ${name} in the folder of slave.js`;
+    const code = error instanceof Error && 'code' in error ? error.code : '';
+    if (code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND') {
+      return { missing: `playwright-core is not installed; ${install}` };
+    }
+    return { missing: `playwright-core cannot be loaded (${messageOf(error)}); ${install}` };
+  }
+  const paths = settings.program === undefined ? pathsIn(settings.path) : [settings.program];
+  const executablePath = paths.find(isProgram);
+  if (executablePath !== undefined) return { chromium, executablePath, settings };
+  return {
+    missing:
+      settings.program === undefined
+        ? 'Chromium is not installed; install it (Debian: chromium-headless-shell), or name it with --browser-program'
+        : `${settings.program} is no program; see --browser-program`,
+  };
+}
+
+function pathsIn(path: string): string[] {
+  const folders = path.split(':').filter((folder) => folder !== '');
+  return programs.flatMap((name) => folders.map((folder) => join(folder, name)));
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Off: what the browser would do by itself, ways around the proxy, pop-ups, floods. Playwright's
+ *  own flags turn off background networking, updates, sync, extensions and translation. */
+const flags = [
+  '--disable-quic',
+  '--disable-http2',
+  '--webrtc-ip-handling-policy=disable_non_proxied_udp',
+  '--force-webrtc-ip-handling-policy=disable_non_proxied_udp',
+  '--dns-prefetch-disable',
+  '--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1',
+  '--disable-domain-reliability',
+  '--disable-background-mode',
+  '--no-pings',
+  '--disable-gpu',
+];
+/** Of Playwright, for tests of one's own pages. */
+const unwanted = ['--disable-popup-blocking', '--disable-ipc-flooding-protection'];
+
+export class Chromium {
+  readonly #browser: Browser;
+  readonly #group: number | undefined;
+  readonly #onEnd: (why: string) => void;
+  readonly #watch: NodeJS.Timeout;
+  #state: 'serving' | 'retired' | 'ended' = 'serving';
+  #pages = 0;
+  #open = 0;
+  #why = 'the browser ended';
+
+  /** `nowhere`: URL of a proxy that refuses everything. `onEnd`: it ended by itself, or was killed.
+   *  @throws Error it does not start, in one line */
+  static async start(
+    { chromium, executablePath, settings }: BrowserProgram,
+    nowhere: string,
+    onEnd: (why: string) => void,
+  ): Promise<Chromium> {
+    const mark = `--orbweaver-browser=${randomBytes(8).toString('hex')}`;
+    try {
+      const browser = await chromium.launch({
+        executablePath,
+        chromiumSandbox: settings.isSandboxed,
+        args: [...flags, mark],
+        ignoreDefaultArgs: unwanted,
+        env: { ...settings.env },
+        proxy: { server: nowhere },
+        timeout: startMsMax,
+        // The slave finishes its pages, and ends the browser itself.
+        handleSIGINT: false,
+        handleSIGTERM: false,
+        handleSIGHUP: false,
+      });
+      return new Chromium(browser, groupWith(mark), onEnd);
+    } catch (error) {
+      const group = groupWith(mark);
+      if (group !== undefined) killGroup(group);
+      throw new Error(reasonOf(messageOf(error)));
+    }
+  }
+
+  private constructor(browser: Browser, group: number | undefined, onEnd: (why: string) => void) {
+    this.#browser = browser;
+    this.#group = group;
+    this.#onEnd = onEnd;
+    browser.on('disconnected', () => this.#ended());
+    this.#watch = setInterval(() => this.#look(), memoryEveryMs);
+  }
+
+  get isServing(): boolean {
+    return this.#state === 'serving';
+  }
+
+  get isEnded(): boolean {
+    return this.#state === 'ended';
+  }
+
+  /** Why it ended. */
+  get why(): string {
+    return this.#why;
+  }
+
+  /** Runs `use` in a fresh context, which ends with it. @throws Error the browser ended, or what
+   *  `use` throws */
+  async with<T>(
+    options: BrowserContextOptions,
+    use: (context: BrowserContext) => Promise<T>,
+  ): Promise<T> {
+    this.#pages++;
+    this.#open++;
+    if (this.#pages >= pagesMax) this.#retire();
+    let context: BrowserContext | undefined;
+    try {
+      context = await within(this.#browser.newContext(options), startMsMax);
+      return await use(context);
+    } finally {
+      const isClosed = context === undefined || (await isDone(context.close(), closeMsMax));
+      // Its process may go on for ever.
+      if (!isClosed) this.#retire();
+      this.#open--;
+      if (this.#state === 'retired' && this.#open === 0) void this.end();
+    }
+  }
+
+  /** Ends it with all its processes. Idempotent. */
+  async end(): Promise<void> {
+    if (this.#state === 'ended') return;
+    this.#retire();
+    await isDone(this.#browser.close(), closeMsMax);
+    this.#kill();
+  }
+
+  #retire(): void {
+    if (this.#state === 'serving') this.#state = 'retired';
+  }
+
+  #look(): void {
+    if (this.#group === undefined || this.#open === 0) return;
+    const bytes = memoryOf(this.#group);
+    if (bytes > memoryBytesMax) this.#retire();
+    if (bytes <= memoryBytesHard) return;
+    this.#why = `the browser took more than ${memoryBytesHard >> 20} MB of memory`;
+    this.#kill();
+  }
+
+  #kill(): void {
+    if (this.#group !== undefined) killGroup(this.#group);
+    this.#ended();
+  }
+
+  #ended(): void {
+    if (this.#state === 'ended') return;
+    const isMeant = this.#state === 'retired' && this.#open === 0;
+    this.#state = 'ended';
+    clearInterval(this.#watch);
+    // What is left of it, where its first process alone has ended.
+    if (this.#group !== undefined) killGroup(this.#group);
+    if (!isMeant) this.#onEnd(this.#why);
+  }
+}
+
+/** Playwright says much: its first line, and what the browser said last. */
+function reasonOf(text: string): string {
+  const plain = text.replace(/\p{C}\[\d+m/gu, '');
+  const last = /\[pid=\d+\]\[err\] (.*)/.exec(plain)?.[1];
+  const [first = ''] = plain.split('\n');
+  return (last ?? first).replace(/\p{C}/gu, ' ').slice(0, 200);
+}
+
+async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error('the browser does not answer')), ms);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+    promise.catch(() => {});
+  }
+}
+
+/** Did it end well, or badly, within that time? */
+async function isDone(promise: Promise<unknown>, ms: number): Promise<boolean> {
+  try {
+    await within(
+      promise.catch(() => {}),
+      ms,
+    );
+    return true;
+  } catch {
+    return false;
+  }
+}

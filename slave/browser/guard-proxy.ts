@@ -1,0 +1,220 @@
+/**
+ * The proxy through which a page in the browser reaches the network, one for each page: it connects
+ * to the addresses that the crawl may have, and counts what comes. The browser resolves no name
+ * itself, and has no way around it. A tunnel of https hides URLs, so these are judged in the
+ * browser; here is what a page could do to an address: digits, names that resolve to private
+ * blocks, names whose answer changes. Source: docs/browser.md; RFC 9110, 9.3.6.
+ */
+import {
+  Agent,
+  createServer,
+  request as httpRequest,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http';
+import { connect, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { AddressPolicy } from '../../shared/address.ts';
+import type { AddressCache } from '../../shared/resolver.ts';
+import { BlockedError, checkUrl, guardedLookup } from '../fetch/guard.ts';
+
+type GuardProxyOptions = {
+  readonly addresses: AddressCache;
+  /** What may be connected to for `host:port`; undefined: nothing. */
+  readonly policyOf: (authority: string) => AddressPolicy | undefined;
+  /** Of all answers; at more everything ends. */
+  readonly bytesMax: number;
+  /** Time limit of a connection. */
+  readonly connectMs: number;
+  /** The limit of bytes is reached. */
+  readonly onFull?: () => void;
+};
+
+/** Connections under way at once: a browser has six to a host, and hosts are few. */
+const socketsMax = 64;
+/** An answer that stands still for so long is given up. */
+const silentMs = 30_000;
+/** Source: RFC 9110, 7.6.1. */
+const hopHeaders =
+  /^(?:connection|proxy-connection|proxy-authorization|keep-alive|te|trailer|transfer-encoding|upgrade)$/i;
+
+export class GuardProxy {
+  readonly #options: GuardProxyOptions;
+  readonly #server = createServer((request, response) => this.#forward(request, response));
+  readonly #agent: Agent;
+  /** Both ends of all connections. */
+  readonly #ends = new Set<Duplex>();
+  #tunnels = 0;
+  #bytes = 0;
+  #state: 'open' | 'full' | 'closed' = 'open';
+
+  constructor(options: GuardProxyOptions) {
+    this.#options = options;
+    this.#agent = new Agent({ keepAlive: true, maxSockets: 6, maxTotalSockets: socketsMax });
+    this.#server.on('connection', (socket) => this.#keep(socket));
+    this.#server.on('connect', (request, socket, head) => this.#tunnel(request, socket, head));
+    this.#server.on('upgrade', (_, socket) => socket.destroy());
+    this.#server.on('clientError', (_, socket) => socket.destroy());
+  }
+
+  /** Resolves with its URL. */
+  open(): Promise<string> {
+    return new Promise((resolve, reject) => {
+      this.#server.once('error', reject);
+      this.#server.listen(0, '127.0.0.1', () => {
+        const address = this.#server.address();
+        const port = typeof address === 'object' && address !== null ? address.port : 0;
+        resolve(`http://127.0.0.1:${port}`);
+      });
+    });
+  }
+
+  /** Bytes that came so far. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Ends all connections. Idempotent. */
+  close(): void {
+    this.#state = 'closed';
+    this.#server.close();
+    this.#endAll();
+  }
+
+  #endAll(): void {
+    this.#agent.destroy();
+    for (const end of this.#ends) end.destroy();
+    this.#ends.clear();
+  }
+
+  #keep(end: Duplex): void {
+    this.#ends.add(end);
+    end.on('error', () => end.destroy());
+    end.once('close', () => this.#ends.delete(end));
+  }
+
+  #count(bytes: number): void {
+    this.#bytes += bytes;
+    if (this.#bytes <= this.#options.bytesMax || this.#state !== 'open') return;
+    this.#state = 'full';
+    this.#options.onFull?.();
+    this.#endAll();
+  }
+
+  /** Returns the policy for a URL that may be asked for; undefined: it may not. */
+  #policyFor(url: URL, authority: string): AddressPolicy | undefined {
+    if (this.#state !== 'open') return undefined;
+    const policy = this.#options.policyOf(authority);
+    if (policy === undefined || checkUrl(url, policy) !== undefined) return undefined;
+    return policy;
+  }
+
+  #forward(request: IncomingMessage, response: ServerResponse): void {
+    const url = urlOf(request.url ?? '');
+    const policy = url?.protocol === 'http:' && this.#policyFor(url, authorityOf(url));
+    if (!url || !policy) {
+      refuse(response, 403);
+      return;
+    }
+    const outgoing = httpRequest({
+      host: bare(url.hostname),
+      port: Number(url.port || 80),
+      path: url.pathname + url.search,
+      method: request.method,
+      headers: ownHeaders(request.rawHeaders),
+      setHost: false,
+      agent: this.#agent,
+      lookup: guardedLookup(this.#options.addresses, policy),
+      timeout: silentMs,
+    });
+    outgoing.on('timeout', () => outgoing.destroy(new Error('silent')));
+    outgoing.on('error', (error) => refuse(response, error instanceof BlockedError ? 403 : 502));
+    outgoing.on('response', (answer) => {
+      const { statusCode = 502, statusMessage, rawHeaders } = answer;
+      this.#count(rawHeaders.reduce((sum, text) => sum + text.length + 2, 0));
+      answer.on('data', (chunk: Buffer) => this.#count(chunk.length));
+      answer.on('error', () => response.destroy());
+      answer.on('aborted', () => response.destroy());
+      try {
+        response.writeHead(statusCode, statusMessage, ownHeaders(rawHeaders));
+      } catch {
+        // A head that may not be sent on.
+        outgoing.destroy();
+        refuse(response, 502);
+        return;
+      }
+      answer.pipe(response);
+    });
+    response.once('close', () => outgoing.destroy());
+    request.pipe(outgoing);
+  }
+
+  #tunnel(request: IncomingMessage, client: Duplex, head: Buffer): void {
+    client.on('error', () => client.destroy());
+    const authority = request.url ?? '';
+    const [, host = '', port = ''] = /^(\[[^\]]+\]|[^:/?#@]+):(\d{1,5})$/.exec(authority) ?? [];
+    const url = host === '' ? undefined : urlOf(`http://${host}:${port}/`);
+    const policy = url && this.#policyFor(url, authorityOf(url));
+    if (url === undefined || policy === undefined || this.#tunnels >= socketsMax) {
+      client.end('HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n');
+      return;
+    }
+    const { addresses, connectMs } = this.#options;
+    const remote = connect({
+      host: bare(url.hostname),
+      port: Number(port),
+      lookup: guardedLookup(addresses, policy),
+    });
+    this.#tunnels++;
+    this.#keep(remote);
+    const timer = setTimeout(() => remote.destroy(), connectMs);
+    remote.once('close', () => {
+      this.#tunnels--;
+      clearTimeout(timer);
+      client.destroy();
+    });
+    client.once('close', () => remote.destroy());
+    remote.once('connect', () => {
+      clearTimeout(timer);
+      client.write('HTTP/1.1 200 Connection established\r\n\r\n');
+      if (head.length > 0) remote.write(head);
+      this.#join(remote, client);
+    });
+  }
+
+  #join(remote: Socket, client: Duplex): void {
+    remote.on('data', (chunk: Buffer) => this.#count(chunk.length));
+    remote.pipe(client);
+    client.pipe(remote);
+  }
+}
+
+/** `host:port` of a URL, as a policy is asked for it. */
+export function authorityOf({ protocol, hostname, port }: URL): string {
+  const isSecure = protocol === 'https:' || protocol === 'wss:';
+  return `${hostname}:${port || (isSecure ? 443 : 80)}`;
+}
+
+function urlOf(text: string): URL | undefined {
+  return URL.canParse(text) ? new URL(text) : undefined;
+}
+
+/** Without the brackets of an IPv6 address. */
+function bare(hostname: string): string {
+  return hostname.startsWith('[') ? hostname.slice(1, -1) : hostname;
+}
+
+/** Names and values in turn, without those that are for one connection. */
+function ownHeaders(raw: readonly string[]): string[] {
+  const kept: string[] = [];
+  for (let i = 0; i + 1 < raw.length; i += 2) {
+    const [name = '', value = ''] = [raw[i], raw[i + 1]];
+    if (!hopHeaders.test(name)) kept.push(name, value);
+  }
+  return kept;
+}
+
+function refuse(response: ServerResponse, status: number): void {
+  if (response.headersSent || response.destroyed) response.destroy();
+  else response.writeHead(status, { 'content-length': '0' }).end();
+}

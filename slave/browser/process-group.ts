@@ -1,0 +1,63 @@
+/**
+ * The processes of a browser: one group, found by a flag that only its command line has. Linux
+ * alone says which these are, and what memory they have; elsewhere there is no such limit.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+
+const pageBytes = 4_096;
+
+/** Returns the group of the process with this text in its command line; undefined: there is none,
+ *  or no `/proc`. */
+export function groupWith(text: string): number | undefined {
+  for (const pid of pids()) {
+    const line = read(`/proc/${pid}/cmdline`);
+    if (line?.includes(text) === true) return groupOf(pid);
+  }
+  return undefined;
+}
+
+/** Bytes of memory that all processes of the group have; what they share counts once. */
+export function memoryOf(group: number): number {
+  let own = 0;
+  let shared = 0;
+  for (const pid of pids()) {
+    if (groupOf(pid) !== group) continue;
+    const [, resident = 0, common = 0] = (read(`/proc/${pid}/statm`) ?? '').split(' ').map(Number);
+    own += resident - common;
+    shared = Math.max(shared, common);
+  }
+  return (own + shared) * pageBytes;
+}
+
+/** Ends all processes of the group at once. */
+export function killGroup(group: number): void {
+  try {
+    process.kill(-group, 'SIGKILL');
+  } catch {
+    // It has ended.
+  }
+}
+
+function pids(): string[] {
+  try {
+    return readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  } catch {
+    return [];
+  }
+}
+
+/** Source: proc(5), `/proc/pid/stat`: the fifth field; the second one may have blanks. */
+function groupOf(pid: string): number | undefined {
+  const stat = read(`/proc/${pid}/stat`);
+  if (stat === undefined) return undefined;
+  return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[2]);
+}
+
+/** Undefined: the process has ended, or is another user's. */
+function read(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'latin1');
+  } catch {
+    return undefined;
+  }
+}

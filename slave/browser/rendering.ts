@@ -1,0 +1,287 @@
+/**
+ * One page in the browser, from its document to the text that its scripts made of it. It has a
+ * fresh context and a proxy of its own, and limits of time, requests and bytes. A page that does
+ * not let go is ended with its process.
+ *
+ *     document -> at rest -> wait -> click -> scroll -> text
+ */
+import { setMaxListeners } from 'node:events';
+import type { BrowserContext, CDPSession, Page } from 'playwright-core';
+import { AddressPolicy } from '../../shared/address.ts';
+import type { FetchSpec } from '../../shared/crawl.ts';
+import { type Render, type RenderMiss, renderLimits } from '../../shared/render.ts';
+import type { AddressCache } from '../../shared/resolver.ts';
+import type { Chromium } from './chromium.ts';
+import { authorityOf, GuardProxy } from './guard-proxy.ts';
+import type { HostSeats } from './host-seats.ts';
+import { PageTraffic, type PageTrafficOptions, type WebDocument } from './page-traffic.ts';
+
+export type RenderTask = Pick<PageTrafficOptions, 'document' | 'headersFor' | 'fetchDocument'> & {
+  readonly spec: FetchSpec;
+  readonly render: Render;
+  readonly userAgent: string;
+  /** Names and values that the document's own request had. */
+  readonly cookies: readonly (readonly [name: string, value: string])[];
+  /** Private blocks of the document's own host. */
+  readonly blocks: readonly string[];
+  readonly signal: AbortSignal;
+};
+
+/** A page as its scripts left it. */
+export type RenderedPage = {
+  readonly document: WebDocument;
+  /** Serialised, at most `bodyBytesMax` characters. */
+  readonly html: string;
+  readonly isCut: boolean;
+  /** Its own URL now, which links are relative to. */
+  readonly url: string;
+  readonly isXhtml: boolean;
+  readonly requests: number;
+  readonly missed: readonly RenderMiss[];
+  readonly links: readonly string[];
+};
+
+export type RenderEnd =
+  | { readonly kind: 'rendered'; readonly page: RenderedPage }
+  | { readonly kind: 'failed'; readonly why: string }
+  /** For no fault of the page: cancelled, or there is no browser. */
+  | { readonly kind: 'given-back' };
+
+type Shared = { readonly addresses: AddressCache; readonly seats: HostSeats };
+
+/** Kept of the time for the text of the page, and for its end. */
+const reserveMs = 4_000;
+/** The longest wait for a page to come to rest, each time. */
+const restMsMax = 8_000;
+const clickMsMax = 3_000;
+/** For an answer of the page, and what is left when it is given up. */
+const textMsMax = 2_500;
+const lastMs = 200;
+
+/** Renders a page. Undefined: the browser ended under it. */
+export async function renderPage(
+  chromium: Chromium,
+  task: RenderTask,
+  shared: Shared,
+): Promise<RenderEnd | undefined> {
+  const one = new OnePage(task, shared);
+  try {
+    return await one.render(chromium);
+  } catch {
+    if (task.signal.aborted) return { kind: 'given-back' };
+    // It does so a little later than what it was asked for fails.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    return chromium.isEnded ? undefined : { kind: 'failed', why: 'the page broke its browser tab' };
+  }
+}
+
+class OnePage {
+  readonly #task: RenderTask;
+  readonly #proxy: GuardProxy;
+  readonly #traffic: PageTraffic;
+  readonly #ending = new AbortController();
+  readonly #endsAt: number;
+  readonly #missed = new Set<RenderMiss>();
+
+  constructor(task: RenderTask, { addresses, seats }: Shared) {
+    const { document, spec, blocks, render, headersFor, fetchDocument } = task;
+    this.#task = task;
+    // One for each request that waits.
+    setMaxListeners(0, this.#ending.signal);
+    this.#endsAt = performance.now() + Math.min(renderLimits.timeMs, spec.timeoutMs);
+    const home = authorityOf(new URL(document.url));
+    const policies = {
+      home: new AddressPolicy(spec.allowPrivate, blocks),
+      other: new AddressPolicy(spec.allowPrivate),
+    };
+    this.#proxy = new GuardProxy({
+      addresses,
+      // The blocks of a seed are for its own host and port.
+      policyOf: (authority) => (authority === home ? policies.home : policies.other),
+      bytesMax: renderLimits.bytes,
+      connectMs: spec.connectTimeoutMs,
+      onFull: () => this.#missed.add('limit'),
+    });
+    this.#traffic = new PageTraffic({
+      ...{ document, seats, headersFor, fetchDocument },
+      loads: render.load ?? [],
+      signal: this.#ending.signal,
+    });
+  }
+
+  async render(chromium: Chromium): Promise<RenderEnd> {
+    const { signal, userAgent } = this.#task;
+    const end = () => this.#ending.abort();
+    signal.addEventListener('abort', end, { once: true });
+    try {
+      const server = await this.#proxy.open();
+      const options = {
+        userAgent,
+        proxy: { server },
+        serviceWorkers: 'block' as const,
+        acceptDownloads: false,
+      };
+      return await chromium.with(options, (context) => this.#inContext(context));
+    } finally {
+      signal.removeEventListener('abort', end);
+      this.#ending.abort();
+      this.#proxy.close();
+    }
+  }
+
+  async #inContext(context: BrowserContext): Promise<RenderEnd> {
+    const { url } = this.#task.document;
+    const page = await context.newPage();
+    await this.#traffic.watch(context, page);
+    const cookies = this.#task.cookies.map(([name, value]) => ({ name, value, url }));
+    if (cookies.length > 0) await context.addCookies(cookies).catch(() => {});
+    const session = await context.newCDPSession(page);
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<RenderEnd>((resolve) => {
+      const seconds = Math.round((this.#endsAt - performance.now()) / 1000);
+      const why = `the page did not answer in the browser within ${seconds} s`;
+      timer = setTimeout(() => resolve({ kind: 'failed', why }), this.#endsAt - performance.now());
+    });
+    const crashed = new Promise<RenderEnd>((resolve) => {
+      page.on('crash', () => resolve({ kind: 'failed', why: 'the page crashed its browser tab' }));
+    });
+    const aborted = new Promise<RenderEnd>((resolve) => {
+      const { signal } = this.#ending;
+      signal.addEventListener('abort', () => resolve({ kind: 'given-back' }), { once: true });
+    });
+    const done = this.#work(page, session);
+    done.catch(() => {});
+    try {
+      const end = await Promise.race([done, late, crashed, aborted]);
+      // A script that never ends holds the page; its process does not outlive this.
+      if (end.kind !== 'rendered') session.send('Page.crash').catch(() => {});
+      return end;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async #work(page: Page, session: CDPSession): Promise<RenderEnd> {
+    const { wait, click, clicks = 1, scroll = 0 } = this.#task.render;
+    const until = this.#endsAt - reserveMs;
+    const leftMs = () => Math.max(1, until - performance.now());
+    await page
+      .goto(this.#task.document.url, { waitUntil: 'domcontentloaded', timeout: leftMs() })
+      .catch(rethrowClosed(page));
+    await this.#rest(until);
+    if (typeof wait === 'number') {
+      await page.waitForTimeout(Math.min(wait, leftMs()));
+      await this.#rest(until);
+    } else if (wait !== undefined) {
+      // The rest is for what comes after.
+      const options = { state: 'attached', timeout: leftMs() / 2 } as const;
+      await page.waitForSelector(`css=${wait}`, options).catch(() => this.#missed.add('wait'));
+      await this.#rest(until);
+    }
+    if (click !== undefined) await this.#click(page, click, clicks, until);
+    for (let i = 0; i < scroll && performance.now() < until; i++) {
+      const before = await scrolled(session, textMsMax);
+      await this.#rest(until);
+      if (before === (await scrolled(session, textMsMax))) break;
+    }
+    const text = await textOf(session, this.#task.spec.bodyBytesMax, this.#endsAt);
+    if (text === undefined) {
+      return { kind: 'failed', why: 'the page did not answer in the browser: a script never ends' };
+    }
+    const { document, ownCount, isOver, left } = this.#traffic;
+    if (isOver) this.#missed.add('limit');
+    const requests = Math.min(ownCount, renderLimits.requests);
+    const own = { document, requests, missed: [...this.#missed], links: [...left] };
+    return { kind: 'rendered', page: { ...own, ...text } };
+  }
+
+  async #rest(until: number): Promise<void> {
+    const isQuiet = await this.#traffic.quiet(Math.min(until, performance.now() + restMsMax));
+    if (!isQuiet && performance.now() >= until) this.#missed.add('limit');
+  }
+
+  /** Clicks as long as there is such an element. */
+  async #click(page: Page, selector: string, times: number, until: number): Promise<void> {
+    for (let i = 0; i < times; i++) {
+      const leftMs = until - performance.now();
+      if (leftMs <= 0) return;
+      const timeout = Math.min(clickMsMax, leftMs);
+      try {
+        await page.locator(`css=${selector}`).first().click({ timeout, noWaitAfter: true });
+      } catch {
+        if (i === 0) this.#missed.add('click');
+        return;
+      }
+      await this.#rest(until);
+    }
+  }
+}
+
+/** A page that goes on at once interrupts the first load: no fault. */
+function rethrowClosed(page: Page): (error: unknown) => void {
+  return (error) => {
+    if (page.isClosed()) throw error;
+  };
+}
+
+/** Evaluates an expression where the scripts of the page cannot change what it means. Undefined: no
+ *  answer within that time. */
+async function evaluate(
+  session: CDPSession,
+  expression: string,
+  timeoutMs: number,
+): Promise<unknown> {
+  const answer = (async () => {
+    const { frameTree } = await session.send('Page.getFrameTree');
+    const frameId = frameTree.frame.id;
+    const world = await session.send('Page.createIsolatedWorld', { frameId });
+    const { result } = await session.send('Runtime.evaluate', {
+      contextId: world.executionContextId,
+      expression,
+      returnByValue: true,
+      timeout: timeoutMs,
+    });
+    return result.value as unknown;
+  })();
+  answer.catch(() => {});
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), timeoutMs);
+  });
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Scrolls to the end of the page. Returns its height. */
+async function scrolled(session: CDPSession, timeoutMs: number): Promise<unknown> {
+  const expression = `(() => {
+    const height = document.documentElement.scrollHeight;
+    window.scrollTo(0, height);
+    return height;
+  })()`;
+  return await evaluate(session, expression, timeoutMs);
+}
+
+/** The page as text. Undefined: it does not answer. */
+async function textOf(
+  session: CDPSession,
+  charsMax: number,
+  endsAt: number,
+): Promise<Pick<RenderedPage, 'html' | 'isCut' | 'url' | 'isXhtml'> | undefined> {
+  const expression = `(() => {
+    const { documentElement: root, doctype, contentType, baseURI } = document;
+    const text = (doctype === null ? '' : '<!DOCTYPE ' + doctype.name + '>') +
+      (root === null ? '' : root.outerHTML);
+    return [text.slice(0, ${charsMax}), text.length > ${charsMax}, contentType, location.href];
+  })()`;
+  // A machine without time for it is no fault of the page.
+  const timeoutMs = Math.max(textMsMax, endsAt - performance.now() - lastMs);
+  const value = await evaluate(session, expression, timeoutMs);
+  if (!Array.isArray(value)) return undefined;
+  const [html, isCut, type, url] = value as unknown[];
+  if (typeof html !== 'string' || typeof url !== 'string') return undefined;
+  return { html, isCut: isCut === true, url, isXhtml: type === 'application/xhtml+xml' };
+}

@@ -1,0 +1,143 @@
+/**
+ * A page of a crawl that renders: read as always, and kept as it came, for the browser. What the
+ * browser makes of it is read in the same way. Source: PROTOCOL.md [T-140]; docs/browser.md.
+ */
+import type { FetchSpec } from '../../shared/crawl.ts';
+import { isHtml, xhtml } from '../../shared/media-types.ts';
+import { isPageStatus } from '../../shared/protocol.ts';
+import { canonicalUrl } from '../../shared/url.ts';
+import type { WebDocument } from '../browser/page-traffic.ts';
+import type { RenderedPage } from '../browser/rendering.ts';
+import { fieldsOf } from '../fetch/content.ts';
+import type { BodyReader } from '../fetch/fetch-plan.ts';
+import type { FetchOutcome } from '../fetch/outcome.ts';
+import type { Evaluated } from '../rules/fit.ts';
+import type { Kind } from './kind.ts';
+
+type Body = { readonly inner: unknown; readonly bytes: Buffer | undefined };
+type Found = Extract<FetchOutcome, { ok: true }> & { readonly document?: WebDocument };
+
+/** `inner`: how such a page is read. */
+export function renderedPage(inner: Kind): Kind<Body, Found> {
+  const kind: Kind<Body, Found> = {
+    needsLogin: true,
+    plan: {
+      ...inner.plan,
+      open: (head) => {
+        const reader = inner.plan.open(head);
+        const { status, essence } = head;
+        const isWhole = isPageStatus(status) && status !== 206;
+        const isPage = isWhole && (essence === undefined || isHtml(essence));
+        return reader && new KeepingReader(reader, isPage);
+      },
+    },
+
+    outcome(fetched) {
+      if (fetched.kind !== 'body') return inner.outcome(fetched) as Found;
+      const { inner: body, bytes } = fetched.body;
+      const found = inner.outcome({ ...fetched, body }) as FetchOutcome;
+      if (!found.ok || bytes === undefined) return found;
+      const { finalUrl, status } = fetched.result;
+      const url = finalUrl.replace(/#.*/, '');
+      return { ...found, document: { url, status, headers: fetched.headers, body: bytes } };
+    },
+
+    rulePage: (found) => inner.rulePage?.(found),
+    webDocument: ({ document }) => document,
+    isBare: ({ links, result }, made) =>
+      links.length === 0 && (result.nofollowed ?? 0) === 0 && !hasMade(made),
+    reread: (found, page, spec) => reread(inner, found, page, spec),
+    statements: (held, found, made) => inner.statements(held, found, made),
+  };
+  return kind;
+}
+
+function hasMade(made: Evaluated | undefined): boolean {
+  if (made === undefined) return false;
+  const { items, links, follow = [] } = made;
+  return items.rows.length > 0 || links.length > 0 || follow.some(({ urls }) => urls.length > 0);
+}
+
+/** Reads what the browser made of the page. Undefined: it is no page any more. */
+async function reread(
+  inner: Kind,
+  found: Found,
+  page: RenderedPage,
+  spec: FetchSpec,
+): Promise<Found | undefined> {
+  const { html, isXhtml, document, requests, missed, isCut } = page;
+  const { headers, status } = document;
+  const isSame = document === found.document;
+  const essence = isXhtml ? xhtml : 'text/html';
+  const reader = inner.plan.open({
+    ...{ status, essence, spec, charset: 'utf-8', sniff: false },
+    url: baseOf(page),
+    header: (name) => fieldsOf(headers, name),
+    onRoom: () => {},
+    onEnough: () => {},
+  });
+  if (reader === undefined) return undefined;
+  const verdict = reader.write(Buffer.from(html));
+  const body = await reader.end();
+  reader.close?.();
+  if (body === undefined || verdict === 'not-html') return undefined;
+  // Its validators say nothing about what its scripts load.
+  const { etag: _, lastModified: __, incomplete: ___, digest: ____, ...told } = found.result;
+  const result = {
+    ...told,
+    ...(isSame ? {} : { finalUrl: document.url, status }),
+    type: essence,
+    bytes: reader.bytes,
+    rendered: true,
+    ...(requests > 0 && { requests }),
+    ...(missed.length > 0 && { missed: [...missed] }),
+  };
+  const again = inner.outcome({ kind: 'body', result, headers, body }) as FetchOutcome;
+  if (!again.ok) return undefined;
+  const links = withLinks(again.links, page.links);
+  return { ...again, links, result: { ...again.result, ...(isCut && { cut: true }) } };
+}
+
+/** Links are relative to the URL that the page has now, as in a browser. */
+function baseOf({ url, document }: RenderedPage): string {
+  const now = canonicalUrl(url);
+  return now?.origin === new URL(document.url).origin ? now.href : document.url;
+}
+
+function withLinks(links: Uint8Array, more: readonly string[]): Uint8Array {
+  if (more.length === 0) return links;
+  const joined = Buffer.from(more.join('\n'), 'latin1');
+  return links.length === 0 ? joined : Buffer.concat([links, Buffer.from('\n'), joined]);
+}
+
+/** Keeps the bytes of a body, as far as they are read. */
+class KeepingReader implements BodyReader<Body> {
+  readonly #inner: BodyReader<unknown>;
+  readonly #chunks: Buffer[] | undefined;
+
+  constructor(inner: BodyReader<unknown>, isKept: boolean) {
+    this.#inner = inner;
+    this.#chunks = isKept ? [] : undefined;
+  }
+
+  get bytes(): number {
+    return this.#inner.bytes;
+  }
+
+  write(chunk: Uint8Array): ReturnType<BodyReader<unknown>['write']> {
+    this.#chunks?.push(Buffer.from(chunk));
+    return this.#inner.write(chunk);
+  }
+
+  end(): Body | undefined | Promise<Body> {
+    const body = this.#inner.end();
+    if (body === undefined) return undefined;
+    const bytes = this.#chunks && Buffer.concat(this.#chunks);
+    if (body instanceof Promise) return body.then((inner) => ({ inner, bytes }));
+    return { inner: body, bytes };
+  }
+
+  close(): void {
+    this.#inner.close?.();
+  }
+}

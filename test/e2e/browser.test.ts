@@ -1,0 +1,218 @@
+/** Pages in a browser: real slaves with a real Chromium, on a real site. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { crawl } from '../../library/main.ts';
+import { browserFlags, noBrowser } from '../support/browser.ts';
+import { type Answer, BrowserSite, crawlFile } from '../support/browser-site.ts';
+import { Cluster } from '../support/cluster.ts';
+
+const timeout = 180_000;
+const skip = noBrowser;
+
+type Row = { url: string; item: Record<string, unknown> };
+type Fields = Record<string, unknown>;
+
+function rows(cluster: Cluster): Row[] {
+  const text = readFileSync(join(cluster.out, 'c', 'items.jsonl'), 'utf8');
+  const lines = text.split('\n').slice(0, -1);
+  return lines.map((line) => JSON.parse(line) as Row);
+}
+
+/** The line of a page, by its path. */
+function lineOf(cluster: Cluster, path: string): Fields {
+  const lines = cluster.fetched('c') as unknown as Fields[];
+  const found = lines.find((one) => new URL(String(one['url'])).pathname === path);
+  assert.ok(found !== undefined, path);
+  return found;
+}
+
+const shell = (script: string) => `<!doctype html><title>shell</title><div id=app></div>${script}`;
+const app = `fetch('/api').then((r) => r.json()).then((all) => {
+  for (const n of all) {
+    const a = document.createElement('a');
+    a.href = '/p' + n; a.textContent = n;
+    document.getElementById('app').append(a);
+  }
+});`;
+const priced = (n: number) =>
+  shell(`<script>app.innerHTML = '<b class=price>' + ${n} + '</b>'</script>`);
+const shop: Record<string, Answer> = {
+  '/': shell('<script src=/app.js></script>'),
+  '/app.js': app,
+  '/api': (_, response) => void response.end('[1, 2, 3]'),
+  '/p1': priced(1),
+  '/p2': '<title>plain</title><b class=price>2</b>',
+  '/p3': priced(3),
+};
+const items = { book: { fields: { price: { css: '.price::text', required: true } } } };
+
+/** Runs a crawl to its end with one slave. */
+async function crawled(cluster: Cluster, site: BrowserSite, more: object): Promise<void> {
+  const master = await cluster.master([crawlFile(cluster, site, more), '--exit-when-done']);
+  cluster.slave(browserFlags);
+  assert.equal((await master.exited).code, 0, master.output);
+}
+
+describe('browser', { skip }, () => {
+  test('browser: auto renders only pages without links and items', { timeout }, async (t) => {
+    const site = await new BrowserSite(shop).open(t);
+    const cluster = new Cluster(t);
+    await crawled(cluster, site, { render: 'auto', items });
+    const lines = cluster.fetched('c') as unknown as Fields[];
+    const rendered = lines.filter((one) => one['rendered']).map((one) => one['url']);
+    assert.deepEqual(
+      rendered.sort(),
+      ['/', '/p1', '/p3'].map((one) => site.url + one),
+    );
+    const found = rows(cluster).map(({ item }) => item['price']);
+    assert.deepEqual(found.sort(), ['1', '2', '3']);
+    // Each document was asked for once.
+    for (const one of Object.keys(shop)) assert.equal(site.count(one), 1, one);
+    assert.equal(lineOf(cluster, '/')['requests'], 2);
+  });
+
+  test('browser: the loop of a program has one, too', { timeout }, async (t) => {
+    const site = await new BrowserSite(shop).open(t);
+    const { folder } = new Cluster(t);
+    const found: unknown[] = [];
+    const options = {
+      ...({ render: 'auto', sandbox: process.getuid?.() !== 0, allowPrivate: true } as const),
+      ...({ items, kinds: ['item'], delay: 0 } as const),
+      ...{ data: join(folder, 'data'), out: join(folder, 'out'), log: () => {} },
+    };
+    for await (const record of crawl(`${site.url}/`, options)) {
+      if (record.kind === 'item') found.push(record.item?.['price']);
+    }
+    assert.deepEqual(found.sort(), ['1', '2', '3']);
+  });
+
+  test('browser: frames and further documents wait for their turn', { timeout }, async (t) => {
+    const framed = await new BrowserSite({ '/f': '<p>in a frame' }).open(t);
+    const site = await new BrowserSite({
+      '/': shell(`<script>location = '/moved'</script>`),
+      '/moved': shell(`<iframe src="/own"></iframe><iframe src="${framed.url}/f"></iframe>
+        <a href="/gone">x</a>`),
+      '/own': '<p>own',
+      '/robots.txt': 'User-agent: *\nDisallow: /secret',
+      '/gone': shell(
+        `<script>location = '${framed.url}/out'</script><iframe src=/secret></iframe>`,
+      ),
+    }).open(t);
+    const cluster = new Cluster(t);
+    const more = { delay: 400, 'allow-private': ['127.0.0.0/8'] };
+    await crawled(cluster, site, { render: true, ...more });
+    const documents = site.asked.filter(({ path }) => path !== '/robots.txt');
+    assert.deepEqual(
+      documents.map(({ path }) => path),
+      ['/', '/moved', '/own', '/gone'],
+    );
+    for (const [i, { at, path }] of documents.entries()) {
+      const before = documents[i - 1];
+      if (before !== undefined) assert.ok(at - before.at >= 390, `${path}: ${at - before.at}`);
+    }
+    assert.equal(framed.count('/f'), 1);
+    assert.equal(framed.count('/out'), 0);
+    assert.equal(lineOf(cluster, '/')['finalUrl'], `${site.url}/moved`);
+  });
+
+  test('browser: wait, click and scroll bring what a page shows later', { timeout }, async (t) => {
+    const late = `<button id=more onclick="add('clicked')">more</button>
+      <script>
+        function add(name) {
+          app.insertAdjacentHTML('beforeend', '<b class=price>' + name + '</b>');
+        }
+        setTimeout(() => { add('late'); app.id = 'done'; window.app = done; }, 1200);
+        let n = 0;
+        addEventListener('scroll', () => {
+          if (n++ === 0) { add('scrolled'); document.body.style.height = '9000px'; }
+        });
+        document.body.style.height = '5000px';
+      </script>`;
+    const site = await new BrowserSite({ '/': shell(late) }).open(t);
+    const cluster = new Cluster(t);
+    const render = { wait: '#done', click: '#more', clicks: 2, scroll: 3 };
+    const all = { book: { each: '.price', fields: { name: { css: '::text' } } } };
+    await crawled(cluster, site, { render, items: all });
+    const found = rows(cluster).map(({ item }) => item['name']);
+    assert.deepEqual(found, ['late', 'clicked', 'clicked', 'scrolled']);
+    assert.equal(lineOf(cluster, '/')['missed'], undefined);
+  });
+
+  test('browser: what a page lacks is in its line', { timeout }, async (t) => {
+    const site = await new BrowserSite({ '/': shell('<a href=/x>x</a>') }).open(t);
+    const cluster = new Cluster(t);
+    const render = { wait: '.never', click: '.nowhere' };
+    await crawled(cluster, site, { render, 'fetch-timeout': 9_000, 'max-depth': 0 });
+    assert.deepEqual(lineOf(cluster, '/')['missed'], ['wait', 'click']);
+  });
+
+  test('browser: a host waits longer after many requests', { timeout }, async (t) => {
+    const scripts = Array.from({ length: 20 }, (_, i) => `<script src="/s${i}.js"></script>`);
+    const pages: Record<string, Answer> = { '/': shell(`${scripts.join('')}<a href=/next>x</a>`) };
+    for (let i = 0; i < 20; i++) pages[`/s${i}.js`] = '1';
+    const site = await new BrowserSite({ ...pages, '/next': '<p>next' }).open(t);
+    const cluster = new Cluster(t);
+    await crawled(cluster, site, { render: true, delay: 1_000 });
+    const last = site.asked.filter(({ path }) => path.startsWith('/s')).at(-1)?.at ?? 0;
+    const next = site.asked.find(({ path }) => path === '/next')?.at ?? 0;
+    // Its delay, and twice that for 20 requests.
+    assert.ok(next - last >= 2_900, `${next - last}`);
+    assert.equal(lineOf(cluster, '/')['requests'], 20);
+  });
+
+  test('browser: limits of requests, fonts and media', { timeout }, async (t) => {
+    const loop = `<style>@font-face { font-family: f; src: url(/f.woff2) } body { font-family: f }
+      </style><p>text</p><video src=/v.mp4 autoplay></video>
+      <script>for (let i = 0; i < 300; i++) fetch('/r?' + i)</script>`;
+    let atOnce = 0;
+    let most = 0;
+    const site = await new BrowserSite({
+      '/': shell(loop),
+      '/r': (_, response) => {
+        most = Math.max(most, ++atOnce);
+        setTimeout(() => {
+          atOnce--;
+          response.end('1');
+        }, 5);
+      },
+    }).open(t);
+    const cluster = new Cluster(t);
+    await crawled(cluster, site, { render: true });
+    const asked = site.asked.filter(({ path }) => path.startsWith('/r?')).length;
+    assert.ok(asked <= 200 && asked > 150, `${asked}`);
+    assert.ok(most <= 6, `${most}`);
+    assert.deepEqual([site.count('/f.woff2'), site.count('/v.mp4')], [0, 0]);
+    assert.deepEqual(lineOf(cluster, '/')['missed'], ['limit']);
+  });
+});
+
+test('browser: a crawl waits for a slave with a browser', { timeout, skip }, async (t) => {
+  const site = await new BrowserSite({ '/': '<p>x' }).open(t);
+  const cluster = new Cluster(t);
+  const path = crawlFile(cluster, site, { render: true });
+  const master = await cluster.master([path, '--exit-when-done']);
+  const plain = cluster.slave();
+  await plain.said(/joined|connected/);
+  assert.match(await cluster.ask('status'), /c: waits for a slave with a browser: start one with/);
+  const none = cluster.slave(['--browser', '--no-sandbox', '--browser-program', '/nowhere/x']);
+  await none.said(/no browser: \/nowhere\/x is no program; see --browser-program/);
+  assert.equal(site.count('/'), 0);
+  cluster.slave(browserFlags);
+  assert.equal((await master.exited).code, 0, master.output);
+  assert.equal(lineOf(cluster, '/')['rendered'], true);
+});
+
+test('browser: root needs --no-sandbox', { timeout, skip: process.getuid?.() !== 0 }, async (t) => {
+  const cluster = new Cluster(t);
+  const slave = cluster.run(['slave.js', '--browser', '--master', '127.0.0.1:1'], {
+    env: { ...process.env, ORB_AUTHKEY: 'a'.repeat(32) },
+  });
+  const { code } = await slave.exited;
+  assert.equal(code, 2, slave.output);
+  assert.match(
+    slave.output,
+    /--browser does not run as root: start the slave as a user of its own/,
+  );
+});

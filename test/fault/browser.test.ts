@@ -1,0 +1,139 @@
+/** Faults of pages in a browser: pages that hang, crash or never end, and kills of browser and
+ *  slave. Nothing is lost, and no slot. */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { browserFlags, noBrowser } from '../support/browser.ts';
+import { type Answer, BrowserSite, crawlFile } from '../support/browser-site.ts';
+import { Cluster, type Program } from '../support/cluster.ts';
+
+const timeout = 240_000;
+
+const shell = (body: string) => `<!doctype html><title>t</title>${body}`;
+const filled = (text: string) =>
+  shell(`<p id=p></p><script>p.innerHTML = '<a href="/end">${text}</a>'</script>`);
+
+/** The first processes of browsers that run below this program. */
+function browsersOf({ pid }: Program): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((name) => {
+      try {
+        const [, parent] =
+          /^PPid:\s*(\d+)/m.exec(readFileSync(`/proc/${name}/status`, 'utf8')) ?? [];
+        const line = readFileSync(`/proc/${name}/cmdline`, 'latin1');
+        return Number(parent) === pid && line.includes('--orbweaver-browser=');
+      } catch {
+        return false;
+      }
+    })
+    .map(Number);
+}
+
+/** Resolves when no process of that group is left. */
+async function groupEnded(group: number): Promise<void> {
+  for (let i = 0; i < 300; i++) {
+    try {
+      process.kill(-group, 0);
+    } catch {
+      return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  assert.fail(`processes of group ${group} are left`);
+}
+
+describe('browser faults', { skip: noBrowser }, () => {
+  test('browser: pages that hang, crash or never end give their slots back', {
+    timeout,
+  }, async (t) => {
+    const pages: Record<string, Answer> = {
+      '/': shell(
+        ['hang', 'late', 'crash', 'endless', 'reload', 'alert', 'heap', 'good']
+          .map((name) => `<a href="/${name}">x</a>`)
+          .join(''),
+      ),
+      '/hang': shell('<script>for (;;) {}</script>'),
+      '/late': filled('late').replace('<script>', '<script>setTimeout(() => { for (;;) {} });'),
+      '/crash': shell(
+        '<iframe src="chrome://crash"></iframe><script>location="chrome://crash"</script>',
+      ),
+      '/endless': filled('endless').replace(
+        '<script>',
+        '<script>setInterval(() => fetch("/tick"), 20);',
+      ),
+      '/tick': '1',
+      '/reload': filled('reload').replace('<script>', '<script>location.reload();'),
+      '/alert': filled('alert').replace(
+        '<script>',
+        '<script>alert(1); confirm(2); print(); window.open("/w"); onbeforeunload = () => 1;',
+      ),
+      '/heap': shell('<script>const all = []; for (;;) all.push(new Array(1e6).fill({}))</script>'),
+      '/good': filled('good'),
+      '/end': filled('end'),
+    };
+    const site = await new BrowserSite(pages).open(t);
+    const cluster = new Cluster(t);
+    const path = crawlFile(cluster, site, {
+      ...{ render: true, attempts: 1, 'fetch-timeout': 10_000, 'per-host': 2 },
+    });
+    const master = await cluster.master([path, '--exit-when-done']);
+    const begun = performance.now();
+    const slave = cluster.slave([...browserFlags, '--slots', '2']);
+    assert.equal((await master.exited).code, 0, master.output);
+    const took = performance.now() - begun;
+    const byPath = new Map(
+      cluster
+        .fetched('c')
+        .map((line) => [new URL(line.url).pathname, line as Record<string, unknown>]),
+    );
+    for (const good of ['/', '/endless', '/alert', '/good', '/end', '/reload']) {
+      const line = byPath.get(good);
+      assert.equal(line?.['rendered'], true, `${JSON.stringify(line)}: ${slave.output}`);
+    }
+    for (const bad of ['/hang', '/late', '/heap']) {
+      const { message } = (byPath.get(bad)?.['error'] ?? {}) as { message?: string };
+      assert.match(message ?? '', /in the browser|browser tab|under the page/, bad);
+    }
+    assert.equal(byPath.size, 10);
+    assert.ok(took < 120_000, `${took}`);
+  });
+
+  test('browser: kill -9 of browser and slave loses nothing', { timeout }, async (t) => {
+    const names = Array.from({ length: 24 }, (_, i) => `/p${i}`);
+    const pages: Record<string, Answer> = {
+      '/': shell(names.map((name) => `<a href="${name}">x</a>`).join('')),
+      '/end': filled('end'),
+    };
+    for (const name of names) pages[name] = filled(name);
+    const site = await new BrowserSite(pages).open(t);
+    const cluster = new Cluster(t);
+    const path = crawlFile(cluster, site, { render: true, attempts: 10 });
+    const master = await cluster.master([path, '--exit-when-done']);
+    const first = cluster.slave([...browserFlags, '--slots', '4']);
+    await cluster.grown('pages.jsonl', 3, 'c');
+    const [browser = 0] = browsersOf(first);
+    assert.ok(browser > 0);
+    process.kill(-browser, 'SIGKILL');
+    await first.said(/browser: the browser ended; the next page starts another one/);
+    await cluster.grown('pages.jsonl', 10, 'c');
+    const [second = 0] = browsersOf(first);
+    assert.ok(second > 0 && second !== browser);
+    await first.kill('SIGKILL');
+    await groupEnded(second);
+    const last = cluster.slave([...browserFlags, '--slots', '4']);
+    assert.equal((await master.exited).code, 0, master.output);
+    const lines = cluster.fetched('c');
+    assert.deepEqual(
+      lines.map(({ url }) => new URL(url).pathname).sort(),
+      ['/', '/end', ...names].sort(),
+    );
+    assert.deepEqual(
+      lines.filter((line) => 'error' in line),
+      [],
+    );
+    const groups = browsersOf(last);
+    await last.exited;
+    for (const group of groups) await groupEnded(group);
+  });
+});

@@ -1,0 +1,98 @@
+/** The proxy of pages in the browser: addresses, names that change, bytes. Real sockets. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, request } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { AddressPolicy } from '../../shared/address.ts';
+import { AddressCache } from '../../shared/resolver.ts';
+import { GuardProxy } from '../../slave/browser/guard-proxy.ts';
+
+const timeout = 20_000;
+
+/** A server behind the proxy, and what the proxy makes of requests for it. */
+async function rig(t: TestContext, options: { allow?: 'all'; bytesMax?: number; body?: string }) {
+  const seen: string[] = [];
+  const server = createServer((asked, response) => {
+    seen.push(asked.url ?? '');
+    response.end(options.body ?? 'ok');
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  // A name whose answer changes: public first, and each time it is asked for after that, private.
+  let count = 0;
+  const resolve = () => {
+    const address = count++ === 0 ? '192.0.2.1' : '127.0.0.1';
+    return Promise.resolve({ addresses: [{ address, family: 4 }], ttlMs: 0 });
+  };
+  const addresses = new AddressCache(resolve, { ttlMsMin: 0 });
+  const policy = new AddressPolicy(options.allow ?? []);
+  const { bytesMax = 1e6 } = options;
+  const proxy = new GuardProxy({ addresses, policyOf: () => policy, bytesMax, connectMs: 500 });
+  const url = new URL(await proxy.open());
+  t.after(() => {
+    proxy.close();
+    server.closeAllConnections();
+    server.close();
+  });
+  const get = async (target: string): Promise<number | string> => {
+    const asking = request({ host: url.hostname, port: url.port, path: target });
+    asking.end();
+    try {
+      const [answer] = await once(asking, 'response');
+      answer.resume();
+      answer.on('error', () => {});
+      await once(answer, 'close');
+      return answer.complete ? answer.statusCode : 'cut';
+    } catch {
+      return 'cut';
+    }
+  };
+  const tunnel = async (authority: string): Promise<string> => {
+    const socket = connect(Number(url.port), url.hostname);
+    socket.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`);
+    socket.on('error', () => {});
+    const [head] = await Promise.race([once(socket, 'data'), once(socket, 'close')]);
+    socket.destroy();
+    return head instanceof Buffer ? (/ (\d{3}) /.exec(head.toString())?.[1] ?? '?') : 'closed';
+  };
+  return { get, tunnel, port, seen, proxy };
+}
+
+test('guard proxy: no spelling of a private address is connected to', { timeout }, async (t) => {
+  const { get, tunnel, port, seen } = await rig(t, {});
+  const hosts = ['127.0.0.1', '2130706433', '0x7f.1', '017700000001', '[::1]', '[::ffff:7f00:1]'];
+  for (const host of [...hosts, '0.0.0.0', '169.254.169.254', '10.0.0.1', '[fe80::1]']) {
+    assert.equal(await get(`http://${host}:${port}/x`), 403, host);
+    assert.equal(await tunnel(`${host}:${port}`), '403', host);
+  }
+  for (const odd of ['/x', 'ftp://127.0.0.1/', 'https://127.0.0.1/', 'http://']) {
+    assert.ok([400, 403].includes(Number(await get(odd))), odd);
+  }
+  for (const odd of ['x', '127.0.0.1', 'a@b:80', 'h:99999', ':80']) {
+    assert.notEqual(await tunnel(odd), '200', odd);
+  }
+  assert.deepEqual(seen, []);
+});
+
+test('guard proxy: a name whose answer changes gains nothing', { timeout }, async (t) => {
+  const { get, tunnel, port, seen } = await rig(t, {});
+  for (let i = 0; i < 3; i++) {
+    assert.notEqual(await get(`http://rebinds.example:${port}/x`), 200);
+    assert.notEqual(await tunnel(`rebinds.example:${port}`), '200');
+  }
+  assert.deepEqual(seen, []);
+});
+
+test('guard proxy: what is allowed passes, up to the bytes', { timeout }, async (t) => {
+  const body = 'x'.repeat(50_000);
+  const { get, tunnel, port, proxy } = await rig(t, { allow: 'all', body, bytesMax: 120_000 });
+  const at = `127.0.0.1:${port}`;
+  assert.equal(await tunnel(at), '200');
+  assert.equal(await get(`http://${at}/1`), 200);
+  assert.equal(await get(`http://${at}/2`), 200);
+  assert.ok(proxy.bytes > 100_000 && proxy.bytes < 102_000, `${proxy.bytes}`);
+  assert.equal(await get(`http://${at}/3`), 'cut');
+  assert.notEqual(await get(`http://${at}/4`), 200);
+  assert.equal(await tunnel(at), '403');
+});
