@@ -9,6 +9,7 @@ import { amount } from '../shared/amount.ts';
 import { CommandError, ConfigError } from '../shared/errors.ts';
 import { decodeValue, encodeValue } from '../shared/frame.ts';
 import type { Logger } from '../shared/log.ts';
+import type { CrawlStatus } from '../shared/protocol.ts';
 import { type Gathered, gather, gatherSource } from './cli/seed-gathering.ts';
 import type { SeedList, SeedPart, SeedSource } from './cli/seed-list.ts';
 import { partsOf } from './cli/seeds.ts';
@@ -68,6 +69,14 @@ export class SeedSchedule implements FrontierListener {
     return this.#entries.size > 0;
   }
 
+  /** Of the crawl with this number; undefined: it has none. */
+  of(crawl: number): CrawlStatus['schedule'] {
+    const entries = this.#entries.get(crawl);
+    if (entries === undefined) return undefined;
+    const nextAt = Math.min(...entries.map(({ dueAt }) => dueAt));
+    return { sources: entries.length, nextAt };
+  }
+
   /** The seeds of the crawl file of this start. A source that cannot be asked is an error for a new
    *  crawl; one that is there goes on with what it has. @throws ConfigError */
   async first({
@@ -113,25 +122,37 @@ export class SeedSchedule implements FrontierListener {
     this.#arm();
   }
 
+  /** What the first seeds of a new crawl take along, so that no kill comes between them and the
+   *  schedule; undefined: the crawl is there already, or has no such sources. */
+  planned({ crawlFile = '', list }: ServeOptions): Uint8Array | undefined {
+    if (!this.#isNew) return undefined;
+    const entries = this.#entriesOf(crawlFile, list, []);
+    return entries.length > 0 ? encodeValue(entries) : undefined;
+  }
+
   /** The crawl gets the schedule of this file. */
-  async #replace(name: string, file: string, { parts }: SeedList): Promise<void> {
+  async #replace(name: string, file: string, list: SeedList): Promise<void> {
     const { frontier } = this.#options;
-    const repeated = parts.filter(isRepeated);
     // No source has said anything yet.
-    if (repeated.length > 0 && !frontier.crawls.has(name)) {
-      await frontier.seed({ crawl: name, seeds: [], priority: 0 });
+    if (list.parts.some(isRepeated) && !frontier.crawls.has(name)) {
+      const schedule = encodeValue(this.#entriesOf(file, list, []));
+      await frontier.seed({ crawl: name, seeds: [], priority: 0, schedule });
     }
     if (!frontier.crawls.has(name)) return;
     const { id } = frontier.crawls.named(name);
     const known = this.#entries.get(id) ?? [];
+    const entries = this.#entriesOf(file, list, known);
+    if (entries.length > 0 || known.length > 0) await this.#keep(id, entries);
+  }
+
+  #entriesOf(file: string, { parts }: SeedList, known: readonly Entry[]): Entry[] {
     const now = Date.now();
-    const entries = repeated.map(({ source, everyMs, at }): Entry => {
+    return parts.filter(isRepeated).map(({ source, everyMs, at }): Entry => {
       const text = JSON.stringify(source);
       const before = known.find((one) => JSON.stringify(one.source) === text);
       const dueAt = this.#isNew ? now + everyMs : Math.min(before?.dueAt ?? now, now + everyMs);
       return { source, what: `${file}: ${at}`, everyMs, dueAt };
     });
-    if (entries.length > 0 || known.length > 0) await this.#keep(id, entries);
   }
 
   crawlEnded(crawl: CrawlView): void {

@@ -16,6 +16,7 @@ import {
   namesOf,
 } from './crawl-archive.ts';
 import { type About, Digests } from './records.ts';
+import { SavedPages, savedFolder } from './saved-pages.ts';
 import type { Upload } from './uploads.ts';
 import { warcName } from './warc-file.ts';
 
@@ -32,8 +33,13 @@ export class Archives {
   readonly #digests = new Digests();
   readonly #open = new Map<number, CrawlArchive>();
 
+  readonly #saved: SavedPages;
+  /** What is being written. */
+  readonly #keeping = new Set<Promise<void>>();
+
   constructor(options: ArchivesOptions) {
     this.#options = options;
+    this.#saved = new SavedPages(options);
   }
 
   /** See `CrawlArchive.append`. */
@@ -41,9 +47,30 @@ export class Archives {
     crawl: SpecifiedCrawl,
     upload: Upload,
     about: About,
-    then: (mark: ArchiveMark) => void,
+    then: (mark: ArchiveMark | undefined) => void,
   ): void {
-    this.#of(crawl).append({ upload, about, then }).catch(this.#options.onError);
+    const kept = this.#keep(crawl, upload, about, then)
+      .catch(this.#options.onError)
+      .finally(() => this.#keeping.delete(kept));
+    this.#keeping.add(kept);
+  }
+
+  /** A page is a file before the archive has it, so that its commit covers both. */
+  async #keep(
+    crawl: SpecifiedCrawl,
+    upload: Upload,
+    about: About,
+    then: (mark: ArchiveMark | undefined) => void,
+  ): Promise<void> {
+    const { archive, save, bodyBytesMax } = crawl.spec.fetch;
+    const isSaved = save !== undefined && about.isPage && about.isAnswered;
+    if (isSaved) await this.#saved.save(crawl, upload, bodyBytesMax);
+    if (archive !== undefined) {
+      await this.#of(crawl).append({ upload, about, then });
+      return;
+    }
+    upload.drop();
+    then(undefined);
   }
 
   /** Takes up what an earlier master left: cuts what was not committed, makes the index of the open
@@ -67,7 +94,8 @@ export class Archives {
   /** Does something to the folder of a crawl while nothing is written there. */
   async alone<T>({ id }: { readonly id: number }, work: () => Promise<T>): Promise<T> {
     const archive = this.#open.get(id);
-    return archive === undefined ? await work() : await archive.alone(work);
+    const rest = () => (archive === undefined ? work() : archive.alone(work));
+    return await this.#saved.alone({ id }, rest);
   }
 
   /** Its crawl is removed; with `files` those that the archive made are deleted. Returns their
@@ -93,6 +121,10 @@ export class Archives {
       }
     }
     if (files) await rmdir(folder).catch(() => {});
+    const isSaved = files && crawl.spec.fetch.save !== undefined;
+    const gone = () => this.#saved.remove(crawl);
+    const pages = isSaved ? await this.#saved.alone(crawl, gone) : 0;
+    if (pages > 0) deleted.push(savedFolder);
     return { deleted, kept };
   }
 
@@ -106,6 +138,7 @@ export class Archives {
 
   /** Resolves when all that was appended is on the disk. */
   async idle(): Promise<void> {
+    await Promise.allSettled(this.#keeping);
     for (const archive of [...this.#open.values()]) await archive.idle();
   }
 

@@ -3,6 +3,10 @@
  *
  *     append --> queue --> one write and one sync --> `then`, in order --> commit with the mark
  *
+ * A write begins at most every 25 ms, as commits do, and takes all that waits: each costs a sync
+ * and half a dozen calls of the system, whatever its size. The first one after a pause begins at
+ * once.
+ *
  * What is on the disk before its commit does not count: a start cuts the file back to the mark of
  * the last commit. The number of a file is on record before the file is made, so that a file
  * without a record is somebody else's, and is never touched. If the file that is written has been
@@ -10,6 +14,7 @@
  */
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ConfigError } from '../../shared/errors.ts';
 import { isDiskFull } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
@@ -59,6 +64,7 @@ type Draft = { readonly job: Job; readonly members: readonly Member[] };
 /** Of one write. */
 const jobsMax = 128;
 const writeBytesMax = 8 << 20;
+const writeEveryMs = 25;
 export const fileBytesDefault = 1_000_000_000;
 
 export class CrawlArchive {
@@ -71,6 +77,8 @@ export class CrawlArchive {
   #jobs: Job[] = [];
   #work: Promise<void> = Promise.resolve();
   #isWriting = false;
+  /** When the last write began. */
+  #writtenAt = Number.NEGATIVE_INFINITY;
   /** The last file is not what was left: the next write begins a new one. */
   #isSpoiled = false;
 
@@ -160,6 +168,9 @@ export class CrawlArchive {
 
   async #writeAll(): Promise<void> {
     while (this.#jobs.length > 0) {
+      const waitMs = this.#writtenAt + writeEveryMs - performance.now();
+      if (waitMs > 0 && this.#jobs.length < jobsMax) await sleep(waitMs);
+      this.#writtenAt = performance.now();
       const drafts = await this.#take();
       let group: Draft[] = [];
       let bytes = 0;
@@ -200,8 +211,9 @@ export class CrawlArchive {
     const bodies = await Promise.all(read);
     // Numbered in their order, then packed together.
     const drafts = jobs.map(async (job, i): Promise<Draft> => {
+      const last = job.upload.exchanges.length - 1;
       const members = job.upload.exchanges.flatMap((exchange, j) =>
-        this.#maker.of(exchange, bodies[i]?.[j] ?? [], job.about),
+        this.#maker.of(exchange, bodies[i]?.[j] ?? [], job.about, j === last),
       );
       return { job, members: await Promise.all(members) };
     });
@@ -252,26 +264,28 @@ export class CrawlArchive {
     }
   }
 
+  /** The file that is written; its first record says what it is. A start may have cut it to
+   *  nothing. */
   async #open(): Promise<WarcFile> {
-    if (this.#file !== undefined) return this.#file;
-    const last = this.marks.at(-1);
-    let file: WarcFile | undefined;
-    if (last === undefined || last.isClosed) file = await this.#make((last?.file ?? 0) + 1);
-    else {
-      const path = join(this.folder, warcName(last.file));
-      if (!this.#isSpoiled) file = await WarcFile.find(path, last.file, last.length);
-      if (file === undefined) {
-        file = await this.#make(last.file + 1);
-        this.#isSpoiled = false;
-        const next = warcName(file.number);
-        this.#options.events.archiveTaken(this.#crawl.name, warcName(last.file), next);
-      }
-    }
-    this.#file = file;
+    this.#file ??= await this.#findOrMake();
+    const file = this.#file;
     if (file.length === 0) {
       const info = this.#maker.info(warcName(file.number), this.#crawl.name, Date.now());
       await file.append([info]);
     }
+    return file;
+  }
+
+  async #findOrMake(): Promise<WarcFile> {
+    const last = this.marks.at(-1);
+    if (last === undefined || last.isClosed) return await this.#make((last?.file ?? 0) + 1);
+    const path = join(this.folder, warcName(last.file));
+    const found = this.#isSpoiled ? undefined : await WarcFile.find(path, last.file, last.length);
+    if (found !== undefined) return found;
+    const file = await this.#make(last.file + 1);
+    this.#isSpoiled = false;
+    const next = warcName(file.number);
+    this.#options.events.archiveTaken(this.#crawl.name, warcName(last.file), next);
     return file;
   }
 

@@ -4,13 +4,15 @@
  * empties the folder. Source: PROTOCOL.md [T-100] to [T-104].
  */
 import { rmSync } from 'node:fs';
-import { appendFile, readFile, rm, truncate } from 'node:fs/promises';
+import { appendFile, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { archiveBytesMax, archiveExchangesMax, type BodyEnd } from '../../shared/archive.ts';
 import { CommandError } from '../../shared/errors.ts';
 import type { Requests } from '../../shared/requests.ts';
 import { isDiskFull } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
+import { Body } from './body.ts';
+import { SessionContents } from './contents.ts';
 
 /** Bytes of bodies in memory, of all sessions. */
 const memoryBytesMax = 32 << 20;
@@ -87,63 +89,6 @@ export class UploadRoom {
   }
 }
 
-/** A body as it came, in parts. */
-class Body {
-  readonly #room: UploadRoom;
-  readonly #pieces: (Uint8Array | number)[] = [];
-  #path: string | undefined;
-  #memoryBytes = 0;
-  #fileBytes = 0;
-  #writing: Promise<void> = Promise.resolve();
-  bytes = 0;
-
-  constructor(room: UploadRoom) {
-    this.#room = room;
-  }
-
-  /** Resolves when it is in memory or in the file; undefined: it is. */
-  add(part: Uint8Array): Promise<void> | undefined {
-    this.bytes += part.length;
-    if (this.#room.enter(part.length)) {
-      // A copy: the part is a view of its message.
-      this.#pieces.push(Uint8Array.from(part));
-      this.#memoryBytes += part.length;
-      return undefined;
-    }
-    this.#pieces.push(part.length);
-    const copy = Uint8Array.from(part);
-    this.#path ??= this.#room.newFile();
-    const path = this.#path;
-    this.#writing = this.#writing.then(async () => {
-      await this.#room.append(path, copy, this.#fileBytes);
-      this.#fileBytes += copy.length;
-    });
-    return this.#writing;
-  }
-
-  /** All of it, in pieces. */
-  async read(): Promise<Uint8Array[]> {
-    if (this.#path === undefined) return this.#pieces.filter((one) => typeof one !== 'number');
-    await this.#writing;
-    const file = await readFile(this.#path);
-    let at = 0;
-    return this.#pieces.map((one) => {
-      if (typeof one !== 'number') return one;
-      at += one;
-      return file.subarray(at - one, at);
-    });
-  }
-
-  drop(): void {
-    this.#room.leave(this.#memoryBytes);
-    this.#memoryBytes = 0;
-    const path = this.#path;
-    if (path === undefined) return;
-    this.#path = undefined;
-    void this.#writing.catch(() => {}).then(() => rm(path, { force: true }).catch(() => {}));
-  }
-}
-
 type Draft = {
   readonly exchanges: Exchange[];
   /** The exchange whose body is coming. */
@@ -153,11 +98,14 @@ type Draft = {
 
 /** What one session has sent and not reported. */
 export class SessionUploads {
+  /** Images that it has sent. */
+  readonly contents: SessionContents;
   readonly #room: UploadRoom;
   readonly #drafts = new Map<string, Draft>();
 
   constructor(room: UploadRoom) {
     this.#room = room;
+    this.contents = new SessionContents(room);
   }
 
   /** Takes a part. Resolves when there is room for more; undefined: there is.
@@ -175,7 +123,7 @@ export class SessionUploads {
     draft.nextPart++;
     draft.current ??= head && {
       ...{ url: head.url, at: head.at, body: new Body(this.#room) },
-      ...{ request: Uint8Array.from(head.request), response: Uint8Array.from(head.response) },
+      ...{ request: new Uint8Array(head.request), response: new Uint8Array(head.response) },
     };
     const { current } = draft;
     if (current === undefined) throw refusal('the first part must have a head');
@@ -218,6 +166,7 @@ export class SessionUploads {
 
   /** The session has ended. */
   close(): void {
+    this.contents.close();
     for (const key of [...this.#drafts.keys()]) this.#drop(key);
   }
 

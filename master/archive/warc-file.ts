@@ -3,17 +3,9 @@
  * index beside it, in the order of the records until the file is closed, then sorted.
  */
 import { constants } from 'node:fs';
-import {
-  appendFile,
-  type FileHandle,
-  open,
-  readFile,
-  rename,
-  stat,
-  writeFile,
-} from 'node:fs/promises';
+import { appendFile, type FileHandle, open, readFile, stat } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
-import { syncFolder } from '../sinks/result-folder.ts';
+import { replaceFile, syncFolder } from '../sinks/result-folder.ts';
 import { cdxjLine, type Indexed, revisitMime, sortedLines } from './cdxj.ts';
 import { answerOf, type Digests } from './records.ts';
 import { warcRecords } from './warc-reader.ts';
@@ -123,21 +115,14 @@ export async function rebuildIndex(
       digests.set(crawl, digest, { id: fields.get('warc-record-id') ?? '', url, date });
     }
   }
-  await replace(indexName(warc), lines.join(''));
+  await replaceFile(indexName(warc), lines.join(''));
 }
 
 /** Puts the lines of the index in order, durably. Without it nothing is done. */
 export async function sortIndex(warc: string): Promise<void> {
   const path = indexName(warc);
   const text = await readFile(path, 'utf8').catch(() => undefined);
-  if (text !== undefined) await replace(path, sortedLines(text));
-}
-
-async function replace(path: string, text: string): Promise<void> {
-  const made = `${path}.new`;
-  await writeFile(made, text, { flush: true });
-  await rename(made, path);
-  await syncFolder(dirname(path));
+  if (text !== undefined) await replaceFile(path, sortedLines(text));
 }
 
 export function codeOf(error: unknown): string | undefined {

@@ -10,7 +10,7 @@ import { ConfigError } from '../../shared/errors.ts';
 const recordBytesMax = 256 << 20;
 const sliceBytes = 1 << 20;
 
-type WarcRecord = {
+export type WarcRecord = {
   /** Where its member begins in the file, and the bytes of that. */
   readonly offset: number;
   readonly length: number;
@@ -20,11 +20,19 @@ type WarcRecord = {
   readonly block: Buffer;
 };
 
+type Range = {
+  readonly offset?: number;
+  readonly end?: number;
+  /** The file may still be written: called when its last record is not whole, which ends the
+   *  reading; default: that is an error. */
+  readonly onCut?: (at: number) => void;
+};
+
 /** The records from `offset` on, up to `end` (default: of the file).
  *  @throws ConfigError it is not a WARC file of gzip members, or damaged: the message says where */
 export async function* warcRecords(
   path: string,
-  { offset = 0, end = Number.POSITIVE_INFINITY }: { offset?: number; end?: number } = {},
+  { offset = 0, end = Number.POSITIVE_INFINITY, onCut }: Range = {},
 ): AsyncGenerator<WarcRecord> {
   const file = await open(path, 'r');
   try {
@@ -36,6 +44,12 @@ export async function* warcRecords(
         const more = await read(file, at + held.length, Math.min(wanted, end - at - held.length));
         if (more.length === 0) {
           if (held.length === 0) return;
+          // A damaged record may be all that is left.
+          memberOf(held, () => damaged(path, at, 'it holds no gzip member'));
+          if (onCut !== undefined) {
+            onCut(at);
+            return;
+          }
           throw damaged(path, at, 'it ends in the middle of a record');
         }
         held = Buffer.concat([held, more]);

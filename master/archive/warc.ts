@@ -5,7 +5,7 @@
  *
  * Source: ISO 28500:2017 (WARC 1.1), https://iipc.github.io/warc-specifications/
  */
-import { createHash } from 'node:crypto';
+import { createHash, hash as hashOf } from 'node:crypto';
 
 export type WarcType = 'warcinfo' | 'request' | 'response' | 'revisit' | 'metadata';
 
@@ -32,9 +32,10 @@ export const recordEnd = Buffer.from('\r\n\r\n');
 /** The name of a record: a UUID made of what names its crawl for ever, and its number there. The
  *  same record always has the same. Source: RFC 9562, 5.8. */
 export function recordId(crawlUid: Uint8Array, seq: number): string {
-  const number = Buffer.alloc(8);
-  number.writeBigUInt64BE(BigInt(seq));
-  const hash = createHash('sha256').update(crawlUid).update(number).digest().subarray(0, 16);
+  const name = Buffer.alloc(crawlUid.length + 8);
+  name.set(crawlUid);
+  name.writeBigUInt64BE(BigInt(seq), crawlUid.length);
+  const hash = hashOf('sha256', name, 'buffer').subarray(0, 16);
   hash.writeUInt8((hash.readUInt8(6) & 0x0f) | 0x80, 6);
   hash.writeUInt8((hash.readUInt8(8) & 0x3f) | 0x80, 8);
   const hex = hash.toString('hex');
@@ -44,6 +45,10 @@ export function recordId(crawlUid: Uint8Array, seq: number): string {
 
 /** `sha1:` and the digest in base32, as most tools write it. */
 export function digestOf(chunks: readonly Uint8Array[]): string {
+  const [only] = chunks;
+  if (only !== undefined && chunks.length === 1) {
+    return `sha1:${base32(hashOf('sha1', only, 'buffer'))}`;
+  }
   const hash = createHash('sha1');
   for (const chunk of chunks) hash.update(chunk);
   return `sha1:${base32(hash.digest())}`;

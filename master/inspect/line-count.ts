@@ -30,11 +30,25 @@ export class LineCounts {
       bump(this.#ended, `${line['sitemap'] === undefined ? 'page' : 'sitemap'} ${outcomeOf(line)}`);
   }
 
+  /** A line of images.jsonl. */
+  addImage(text: string): void {
+    this.lines++;
+    const line = parsedLine(text);
+    if (line === undefined) this.torn++;
+    else bump(this.#ended, `image ${outcomeOf(line)}`);
+  }
+
   /** `text`: its line, if that was read from a file. */
   addRow(of: 'items' | 'rejected', text?: string): void {
     this.lines++;
     if (text !== undefined && parsedLine(text) === undefined) this.torn++;
     else this.rows[of]++;
+  }
+
+  /** Rows that are in no file yet. */
+  addRows(of: 'items' | 'rejected', count: number): void {
+    this.lines += count;
+    this.rows[of] += count;
   }
 
   of(kind: string, outcome: LineOutcome): number {

@@ -12,6 +12,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import type { LedgerCheck, LedgerDifference, LedgerRow } from '../../shared/ledger.ts';
+import type { RecordKind } from '../../shared/result-fields.ts';
 import { type LookedCrawl, skippedListedMax, type UrlLook } from '../frontier/look/url-look.ts';
 import { datedName } from '../sinks/dated-files.ts';
 import { filesOfPart } from '../sinks/file-rotation.ts';
@@ -21,6 +22,7 @@ import {
   fileKeys,
   fileNames,
   filesName,
+  isItemKey,
   noLengths,
 } from '../sinks/files.ts';
 import { lineOf } from '../sinks/result-lines.ts';
@@ -184,7 +186,7 @@ function differences(
     const tasks = stored.tasks.get(number) ?? 0;
     waiting += tasks;
     if (!isErased) compare(`${kind}: waiting`, row?.waiting ?? 0, tasks);
-    if (moved.has('pages')) continue;
+    if (moved.has(kind in adders ? 'downloads' : 'pages')) continue;
     for (const column of lineColumns) {
       compare(`${kind}: ${column}`, row?.[column] ?? 0, lines.of(kind, column));
     }
@@ -210,6 +212,7 @@ function differences(
   return differs;
 }
 
+const adders: { readonly [K in RecordKind]?: 'addImage' } = { image: 'addImage' };
 const fileOfRow = { item: 'items', rejected: 'rejected' } as const;
 
 /** Counts the lines of a file and of its rotated parts. Returns what is not there. `rotated`: the
@@ -223,7 +226,8 @@ async function countFile(
   const missing: string[] = [];
   const onLine = (text: string) => {
     if (key === 'images') counts.images++;
-    else if (key === 'items' || key === 'rejected') counts.addRow(key, text);
+    else if (key === 'downloads') counts.addImage(text);
+    else if (isItemKey(key)) counts.addRow(key, text);
     else counts.add(text);
   };
   const cutOff = parts.findIndex(({ name, file }) => name === rotated && file !== undefined);
@@ -250,8 +254,8 @@ async function countWaiting(
     for (const { value } of rows) {
       for (const section of sectionsOf(value)) {
         if (section.kind === 'image-url') counts.images += section.count;
-        else if (isRowKind(section.kind)) counts.addRow(fileOfRow[section.kind]);
-        else counts.add(lineOf(section).trimEnd());
+        else if (isRowKind(section.kind)) counts.addRows(fileOfRow[section.kind], section.count);
+        else counts[adders[section.kind] ?? 'add'](lineOf(section).trimEnd());
       }
     }
     await turn();

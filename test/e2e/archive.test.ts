@@ -111,6 +111,17 @@ describe('archive', () => {
     const about = records.filter(({ type }) => type === 'metadata');
     const ofGone = about.find(({ fields }) => fields['warc-target-uri'] === `${site}/gone`);
     assert.equal(ofGone?.block.toString(), `depth: 1\r\nfrom: ${site}/\r\nkind: page\r\n`);
+    // What a reader of the archive needs to know which answers are pages.
+    const hops = about.filter(({ block }) => block.includes('answer: no'));
+    assert.deepEqual(
+      hops.map(({ fields }) => fields['warc-target-uri']),
+      [`${site}/moved`],
+    );
+    const moved = about.filter(({ block }) => block.includes(`task: ${site}/moved\r\n`));
+    assert.deepEqual(
+      moved.map(({ fields }) => fields['warc-target-uri']),
+      [`${site}/mapped`],
+    );
     const kinds = about.map(({ block }) => /kind: (\w+)/.exec(block.toString())?.[1]);
     assert.deepEqual([...new Set(kinds)].sort(), ['page', 'robots', 'sitemap']);
     const requests = records.filter(({ type }) => type === 'request');
