@@ -6,22 +6,38 @@
  */
 import * as z from 'zod';
 
-const outputKinds = ['jsonl', 'csv', 'sqlite', 'postgres'] as const;
+const outputKinds = [
+  ...(['jsonl', 'csv', 'sqlite', 'postgres', 'mysql', 'redis', 'mongodb', 'parquet'] as const),
+] as const;
 export type OutputKind = (typeof outputKinds)[number];
 
 /** Which records an output takes: `pages` those of kind page, `failed` those of kind failed and
- *  blocked, `images` each image once, `items` and `rejected` the rows of its rules, `all` every line
+ *  blocked, `images` each image once, `links` the links of each page, `downloads`
+ *  the lines of images.jsonl, `items` and `rejected` the rows of its rules, `all` every line
  *  of pages.jsonl. */
-const outputRecords = ['pages', 'images', 'failed', 'items', 'rejected', 'all'] as const;
+const outputRecords = [
+  ...(['pages', 'images', 'failed', 'items', 'rejected', 'all', 'links', 'downloads'] as const),
+] as const;
 export type OutputRecords = (typeof outputRecords)[number];
 
 const outputsMax = 16;
-const fileKinds: readonly OutputKind[] = ['jsonl', 'csv', 'sqlite'];
+const fileKinds: readonly OutputKind[] = ['jsonl', 'csv', 'sqlite', 'parquet'];
 const textKinds: readonly OutputKind[] = ['jsonl', 'csv'];
-const sqlKinds: readonly OutputKind[] = ['sqlite', 'postgres'];
+/** Those with keys; `table` is the collection of a MongoDB database. */
+export const keyKinds: readonly OutputKind[] = ['sqlite', 'postgres', 'mysql', 'mongodb'];
+/** Those whose rows have columns; others take objects as they are. */
+export const columnKinds: readonly OutputKind[] = [
+  ...(['csv', 'parquet', 'sqlite', 'postgres', 'mysql'] as const),
+];
 const schemes: Readonly<Record<string, OutputKind>> = {
   postgres: 'postgres',
   postgresql: 'postgres',
+  mysql: 'mysql',
+  mariadb: 'mysql',
+  redis: 'redis',
+  rediss: 'redis',
+  mongodb: 'mongodb',
+  'mongodb+srv': 'mongodb',
 };
 /** What the output of each kind is called in messages and examples. */
 const examples: Readonly<Record<OutputKind, string>> = {
@@ -29,51 +45,84 @@ const examples: Readonly<Record<OutputKind, string>> = {
   csv: 'csv:pages.csv',
   sqlite: 'sqlite:pages.db',
   postgres: 'postgres://user:$PGPASSWORD@host/database',
+  mysql: 'mysql://user:$MYSQL_PASSWORD@host/database',
+  redis: 'redis://:$REDIS_PASSWORD@host/0',
+  mongodb: 'mongodb://user:$MONGO_PASSWORD@host/database',
+  parquet: 'parquet:pages.parquet',
 };
 
 const identifier = /^[A-Za-z_][A-Za-z0-9_]{0,62}$/;
-const column = z.string().regex(/^[^\p{Cc}"`]{1,63}$/u, { error: 'is not the name of a field' });
+/** Of Redis. */
+const redisKey = z
+  .string({ error: 'must be a key of Redis' })
+  .regex(/^[^\s\p{Cc}]{1,256}$/u, { error: 'must be a key of Redis without spaces' });
+const column = z
+  .string({ error: 'must be the names of fields' })
+  .regex(/^[^\p{Cc}"`]{1,63}$/u, { error: 'is not the name of a field' });
+
+const conflicts = ['insert', 'skip', 'update'] as const;
+const oneOf = (values: readonly string[]) => ({ error: `must be one of: ${values.join(', ')}` });
 
 const plainSchema = z.strictObject({
   kind: z.enum(outputKinds),
   /** A file, or the URL of a database; `$NAME` in it is a variable of the master. */
-  target: z.string().min(1).max(2048),
+  target: z
+    .string({ error: 'must name a file, or the URL of a database' })
+    .min(1, { error: 'must name a file, or the URL of a database' })
+    .max(2048, { error: 'must have at most 2048 characters' }),
   /** Of its cursor, and in messages; absent only before the crawl has it. */
   name: z
-    .string()
+    .string({ error: 'must be text' })
     .regex(/^[a-z][a-z0-9-]{0,31}$/, {
       error: 'must be a name of lower-case letters, digits and dashes',
     })
     .refine((name) => name !== 'files', { error: 'must not be files: the result files have it' })
     .optional(),
   /** Absent only before the crawl has it. */
-  records: z.enum(outputRecords).optional(),
+  records: z.enum(outputRecords, oneOf(outputRecords)).optional(),
   /** Of items: those of this rule alone. */
   rule: z
-    .string()
-    .max(64)
+    .string({ error: 'must be the name of a rule' })
+    .max(64, { error: 'must be the name of a rule' })
     .regex(/^[A-Za-z_][\w-]*$/, { error: 'must be the name of a rule' })
     .optional(),
   /** One character. */
   delimiter: z
-    .string()
+    .string({ error: 'must be one character, such as ; or tab' })
     .regex(/^[^"\r\n]$/u, { error: 'must be one character, such as ; or tab' })
     .optional(),
   /** `escape`: a text that a spreadsheet would calculate gets a ' in front. */
-  formulas: z.enum(['keep', 'escape']).optional(),
+  formulas: z.enum(['keep', 'escape'], oneOf(['keep', 'escape'])).optional(),
   /** Bytes after which a file is closed and the next one begun. */
-  rotate: z.int().min(1024).max(Number.MAX_SAFE_INTEGER).optional(),
-  compress: z.enum(['gzip']).optional(),
+  rotate: z
+    .int({ error: 'must be a size such as 100MB' })
+    .min(1024, { error: 'must be at least 1024 bytes' })
+    .optional(),
+  compress: z.enum(['gzip'], oneOf(['gzip'])).optional(),
   table: z
-    .string()
+    .string({ error: 'must be the name of a table' })
     .refine((name) => name.split('.').length <= 2 && name.split('.').every(isIdentifier), {
       error: 'must be the name of a table: letters, digits and underscores',
     })
     .optional(),
+  /** A list of Redis, or a stream: one of them. */
+  list: redisKey.optional(),
+  stream: redisKey.optional(),
   /** Fields that name a row. */
-  key: z.array(column).min(1).max(8).optional(),
+  key: z
+    .array(column, { error: 'must be the names of fields' })
+    .min(1, { error: 'must have a field' })
+    .max(8, { error: 'must have at most 8 fields' })
+    .optional(),
+  /** Of items: the fields that are columns, in their order. `item` is JSON of all others. */
+  columns: z
+    .array(column, { error: 'must be the names of fields' })
+    .min(1, { error: 'must have a field' })
+    .max(400, { error: 'must have at most 400 fields' })
+    .refine((names) => new Set(names).size === names.length, { error: 'must have each field once' })
+    .optional(),
   /** What becomes of a second row with the same key. */
-  onConflict: z.enum(['insert', 'skip', 'update']).optional(),
+  onConflict: z.enum(conflicts, oneOf(conflicts)).optional(),
 });
 export type Output = z.infer<typeof plainSchema>;
 /** An output of a crawl. */
@@ -92,7 +141,7 @@ export const outputsSchema = z
     if (new Set(names).size < names.length) {
       context.addIssue({ code: 'custom', message: 'must have names that differ' });
     }
-    const files = outputs.filter(({ kind }) => textKinds.includes(kind));
+    const files = outputs.filter(({ kind }) => kind !== 'sqlite' && isFileKind(kind));
     if (new Set(files.map(({ target }) => target)).size < files.length) {
       context.addIssue({ code: 'custom', message: 'must not name the same file twice' });
     }
@@ -102,7 +151,7 @@ function isIdentifier(name: string): boolean {
   return identifier.test(name);
 }
 
-function isFileKind(kind: OutputKind): boolean {
+export function isFileKind(kind: OutputKind): boolean {
   return fileKinds.includes(kind);
 }
 
@@ -123,20 +172,29 @@ function faultOf(output: Output): string | undefined {
     only('formulas', ['csv']) ??
     only('rotate', textKinds) ??
     only('compress', textKinds) ??
-    only('table', sqlKinds) ??
-    only('key', sqlKinds) ??
-    only('onConflict', sqlKinds);
+    only('table', keyKinds) ??
+    only('key', keyKinds) ??
+    only('onConflict', keyKinds) ??
+    only('columns', columnKinds) ??
+    only('list', ['redis']) ??
+    only('stream', ['redis']);
   if (misplaced !== undefined) return misplaced;
   if (output.rule !== undefined && !['items', undefined].includes(output.records)) {
     return 'must not have rule: its records are not items';
   }
+  if (output.columns !== undefined && !['items', undefined].includes(output.records)) {
+    return 'must not have columns: its records are not items';
+  }
   if (onConflict !== undefined && key === undefined) {
     return 'must have key, the fields that name a row, if it has on-conflict';
+  }
+  if (output.list !== undefined && output.stream !== undefined) {
+    return 'must have list or stream, and not both';
   }
   return isFileKind(kind) ? faultOfFile(target) : faultOfUrl(kind, target);
 }
 
-const ownFiles = /^(?:pages|skipped|rejected|items|links)\b.*\.jsonl$|^img_src\b.*\.txt$/;
+const ownFiles = /^(?:pages|skipped|rejected|items|links|changes)\b.*\.jsonl$|^img_src\b.*\.txt$/;
 
 function faultOfFile(target: string): string | undefined {
   const parts = target.replace(/^\//, '').split('/');
@@ -209,7 +267,7 @@ export function outputFrom(entry: unknown): Output {
   if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) {
     throw new Error(`must be text like ${examples.csv}, or keys like {csv: pages.csv}`);
   }
-  const { 'on-conflict': onConflict, delimiter, key, rotate, ...rest } = entry as Values;
+  const { 'on-conflict': onConflict, delimiter, key, columns, rotate, ...rest } = entry as Values;
   const kinds = outputKinds.filter((one) => one in rest);
   const [kind] = kinds;
   if (kind === undefined || kinds.length > 1) {
@@ -219,10 +277,10 @@ export function outputFrom(entry: unknown): Output {
   const value = {
     ...options,
     kind,
-    target:
-      kind === 'postgres' || typeof target !== 'string' ? target : target.replace(/^\.\//, ''),
+    target: isFileKind(kind) && typeof target === 'string' ? target.replace(/^\.\//, '') : target,
     ...(delimiter !== undefined && { delimiter: delimiter === 'tab' ? '\t' : delimiter }),
-    ...(key !== undefined && { key: typeof key === 'string' ? key.split(',') : key }),
+    ...(key !== undefined && { key: listOf(key) }),
+    ...(columns !== undefined && { columns: listOf(columns) }),
     ...(onConflict !== undefined && { onConflict }),
     ...(rotate !== undefined && { rotate: bytesOf(rotate) }),
   };
@@ -230,15 +288,21 @@ export function outputFrom(entry: unknown): Output {
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   if (issue?.code === 'unrecognized_keys') {
-    const known = 'name records rule delimiter formulas rotate compress table key on-conflict';
+    const known =
+      'name records rule delimiter formulas rotate compress table key columns on-conflict list stream';
     throw new Error(`must not have ${issue.keys.join(', ')}; its options are ${known}`);
   }
   const [field] = issue?.path ?? [];
-  const where = field === undefined || field === 'target' ? '' : `has a ${String(field)} that `;
+  const name = field === 'onConflict' ? 'on-conflict' : String(field);
+  const where = field === undefined || field === 'target' ? '' : `has a ${name} that `;
   throw new Error(`${where}${issue?.message ?? 'is not valid'}`);
 }
 
 type Values = Record<string, unknown>;
+
+function listOf(names: unknown): unknown {
+  return typeof names === 'string' ? names.split(',') : names;
+}
 
 /** `100MB`, `1GB`, or a number of bytes. */
 function bytesOf(value: unknown): unknown {
@@ -249,8 +313,8 @@ function bytesOf(value: unknown): unknown {
 
 /** Do both write the same records to the same place? */
 export function isSameTarget(a: Output, b: Output): boolean {
-  const of = ({ kind, target, table, records, rule }: Output) =>
-    JSON.stringify([kind, target, table, records, rule]);
+  const of = ({ kind, target, table, list, stream, records, rule }: Output) =>
+    JSON.stringify([kind, target, table, list, stream, records, rule]);
   return of(a) === of(b);
 }
 
@@ -262,7 +326,8 @@ export function namedOutputs(
   hasItems = false,
 ): NamedOutput[] {
   const outputs = given.map((output) => {
-    const records = output.records ?? (hasItems || output.rule !== undefined ? 'items' : 'pages');
+    const isOfItems = hasItems || output.rule !== undefined || output.columns !== undefined;
+    const records = output.records ?? (isOfItems ? 'items' : 'pages');
     return { ...output, records };
   });
   const taken = new Set(outputs.flatMap(({ name }) => name ?? []));

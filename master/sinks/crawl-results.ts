@@ -8,19 +8,20 @@
  * is slower than its crawl, the crawl is held until half of that is written. Other sinks of the
  * crawl go on writing.
  */
-import { isDeepStrictEqual } from 'node:util';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
-import { isSameTarget, type NamedOutput, namedOutputs } from '../../shared/outputs.ts';
+import { type NamedOutput, namedOutputs } from '../../shared/outputs.ts';
 import { isDiskFull } from '../machine/disk-room.ts';
 import type { GroupCommit, Room } from '../store/group-commit.ts';
 import { commitKey, cursorKey, decodeCursor, encodeCursor } from '../store/records.ts';
 import type { SealedRow } from '../store/result-rows.ts';
 import type { Change, Store } from '../store/store.ts';
+import { outletsFor } from './new-outlets.ts';
 import { Outlet } from './outlet.ts';
 import type { ResultEvents } from './result-events.ts';
 import { endRotation, type Rotated, rotate } from './rotation.ts';
 import {
   HeldError,
+  InterruptedError,
   type Resumed,
   type Sink,
   type SinkCrawl,
@@ -46,8 +47,9 @@ export type ResultCrawl = SinkCrawl & {
 /** Where the files are. */
 type FileRoom = Room & { refused(): void };
 
-/** A sink writes this often while a crawl runs; at its end, at once. */
+/** A sink writes this often; at its crawl's end, or when so many bytes wait, at once. */
 const writeEveryMs = 200;
+const writeAtBytes = 1 << 20;
 /** Bytes that may wait for one sink, before its crawl is held. */
 const backlogBytesMaxDefault = 1 << 30;
 
@@ -150,7 +152,8 @@ export class CrawlResults<C extends ResultCrawl> {
   /** Writes, unless something is done with the sink already, or there is nothing to write. */
   begin(outlet: Outlet): void {
     if (this.#state === 'forgotten' || outlet.isBusy || !outlet.isWriting) return;
-    if (outlet.isClaimed || !this.rows.has(outlet.commit)) return;
+    if (outlet.isClaimed) return;
+    if (!this.rows.has(outlet.given) && !this.#isWhole(outlet)) return;
     void this.work(outlet, () => this.#writeAll(outlet)).then(() => this.begin(outlet));
   }
 
@@ -183,6 +186,8 @@ export class CrawlResults<C extends ResultCrawl> {
     try {
       await work();
     } catch (error) {
+      if (error instanceof InterruptedError) return;
+      outlet.forget();
       if (error instanceof HeldError) await this.#hold(outlet, error);
       else if (error instanceof UnavailableError) this.#failed(outlet, error);
       else throw error;
@@ -196,6 +201,14 @@ export class CrawlResults<C extends ResultCrawl> {
     this.rows.forgetKept();
     if (this.crawl.state === 'cancelled') await this.drop(outlet);
     else this.#options.events.held(this.crawl, outlet.reason);
+  }
+
+  /** What it gathers is written now: nothing more comes, or too much waits for it. */
+  #isWhole(outlet: Outlet): boolean {
+    if (!outlet.isGathering) return false;
+    const { rows, crawl } = this;
+    if (rows.bytesAfter(outlet.commit) > this.#backlogBytesMax / 2) return true;
+    return !rows.has(outlet.given) && (outlet.isEnding || crawl.isFetched || !crawl.isOpen);
   }
 
   #failed(outlet: Outlet, error: UnavailableError): void {
@@ -254,13 +267,15 @@ export class CrawlResults<C extends ResultCrawl> {
   async #writeAll(outlet: Outlet): Promise<void> {
     const { rows, crawl } = this;
     let isMore = false;
-    while (rows.has(outlet.commit) || outlet.state === 'failing') {
+    while (rows.has(outlet.given) || outlet.state === 'failing' || this.#isWhole(outlet)) {
       // Rows may come for ever.
       if (outlet.isClaimed && outlet.isWriting) return;
-      // When nothing else is left to do, or more waits than one write takes, at once.
-      if (!this.#isClosing && !crawl.isFetched && !isMore) await pause(writeEveryMs);
+      const isMuch = isMore || rows.bytesAfter(outlet.given) > writeAtBytes;
+      const isSoon = crawl.isFetched || isMuch || this.#isWhole(outlet);
+      if (!this.#isClosing && !isSoon) await pause(writeEveryMs);
       outlet.sink ??= await this.#withRoom(() => outlet.kind.open(crawl, outlet.mark));
       ({ isMore } = await this.#write(outlet, outlet.sink));
+      if (this.#isWhole(outlet)) await this.#finish(outlet, outlet.sink);
       if (outlet.state === 'failing') this.#recovered(outlet);
       this.#options.events.written(crawl);
     }
@@ -268,15 +283,30 @@ export class CrawlResults<C extends ResultCrawl> {
 
   /** Writes the next rows, and puts on record that it did. */
   async #write(outlet: Outlet, sink: Sink): Promise<{ isAny: boolean; isMore: boolean }> {
-    const { rows, isMore } = this.rows.after(outlet.commit);
+    const { rows, isMore } = this.rows.after(outlet.given);
     const last = rows.at(-1);
     if (last === undefined) return { isAny: false, isMore: false };
     const records = rows.flatMap(({ sections }) => sections);
     const progress = (mark: unknown) => this.#reached(outlet, mark);
-    outlet.mark = await this.#withRoom(() => sink.write(records, progress));
-    outlet.commit = last.commit;
-    await this.#passed(outlet);
+    outlet.mark = await this.#withRoom(() => {
+      // The claim came while it waited for room.
+      if (outlet.isClaimed && outlet.kind.isPatient) throw new InterruptedError('claimed');
+      return sink.write(records, progress);
+    });
+    const taken = rows.map(({ commit, sections }) => {
+      const { seq = 0, count = 1 } = sections.at(-1) ?? {};
+      return { commit, seq: seq + count - 1 };
+    });
+    if (outlet.take(taken, sink)) await this.#passed(outlet);
+    this.rows.release(Math.min(...this.outlets.map(({ given }) => given)));
     return { isAny: true, isMore };
+  }
+
+  /** Makes durable what the sink has gathered. */
+  async #finish(outlet: Outlet, sink: Sink): Promise<void> {
+    const progress = (mark: unknown) => this.#reached(outlet, mark);
+    outlet.mark = await this.#withRoom(async () => await sink.finish?.(progress));
+    if (outlet.take([], sink)) await this.#passed(outlet);
   }
 
   /** In the middle of a write: its rows stay. */
@@ -335,6 +365,7 @@ export class CrawlResults<C extends ResultCrawl> {
     const sink = await outlet.kind.open(this.crawl, mark);
     try {
       outlet.mark = mark;
+      outlet.forget();
       if (begun.length > 0) await this.#passed(outlet);
       while ((await this.#write(outlet, sink)).isAny);
       await sink.check();
@@ -383,6 +414,7 @@ export class CrawlResults<C extends ResultCrawl> {
   async #openNew(outlet: Outlet): Promise<void> {
     await outlet.sink?.close();
     outlet.sink = undefined;
+    outlet.forget();
     try {
       outlet.sink = await outlet.kind.open(this.crawl, outlet.mark);
     } catch (error) {
@@ -403,6 +435,7 @@ export class CrawlResults<C extends ResultCrawl> {
     if (before === undefined) return;
     await this.#guarded(outlet, async () => {
       outlet.sink = await outlet.kind.open(this.crawl, outlet.mark);
+      outlet.forget();
       await before.close();
     });
   }
@@ -416,27 +449,7 @@ export class CrawlResults<C extends ResultCrawl> {
     const before = new Map(this.#outputs.map((output, i) => [output, this.outputOutlets[i]]));
     const wasHeld = this.#outlets.some(({ state }) => state === 'held');
     const outputs = namedOutputs(crawl.spec?.outputs ?? []);
-    const keptOnes = new Set<Outlet>();
-    const changes: Change[] = [];
-    const made = outputs.map((output) => {
-      const [old, outlet] = [...before].find(([one]) => one.name === output.name) ?? [];
-      if (old !== undefined && outlet !== undefined && isSameTarget(old, output)) {
-        keptOnes.add(outlet);
-        if (isDeepStrictEqual(old, output)) return outlet;
-        return new Outlet(make(output), { commit: outlet.commit, mark: outlet.mark });
-      }
-      const cursor = { commit: crawl.lastCommit ?? 0, mark: undefined };
-      const key = cursorKey(crawl.id, output.name);
-      changes.push({ table: 'meta', key, value: encodeCursor(cursor) });
-      return new Outlet(make(output), cursor);
-    });
-    for (const outlet of before.values()) {
-      if (outlet === undefined || made.includes(outlet)) continue;
-      await outlet.close();
-      if (keptOnes.has(outlet) || made.some(({ kind }) => kind.name === outlet.kind.name)) continue;
-      const key = cursorKey(crawl.id, outlet.kind.name);
-      changes.push({ table: 'meta', key, value: undefined });
-    }
+    const { made, changes } = await outletsFor(crawl, outputs, before, make);
     this.#outlets = [...this.#outlets.slice(0, this.#baseCount), ...made];
     this.#outputs = outputs;
     const gone = this.rows.drop(Math.min(...this.#outlets.map(({ commit }) => commit)));
@@ -456,6 +469,7 @@ export class CrawlResults<C extends ResultCrawl> {
     const { lastCommit } = this.rows;
     if (lastCommit <= outlet.commit) return;
     outlet.commit = lastCommit;
+    outlet.forget();
     const dropped = await this.#passed(outlet);
     if (dropped > 0) this.#options.events.dropped(this.crawl, dropped);
   }

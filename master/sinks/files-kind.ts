@@ -15,13 +15,18 @@ import {
   fileKeys,
   fileNames,
   filesName,
+  isForeign,
   markOf,
   noLengths,
+  type Wanted,
   zeroed,
 } from './files.ts';
 import { type FileMark, OutFile } from './out-file.ts';
 import { exists, moveAside, syncFolder } from './result-folder.ts';
-import { type BegunFile, type Deleted, HeldError, type SinkKind } from './sink.ts';
+import { type BegunFile, type Deleted, HeldError, type SinkCrawl, type SinkKind } from './sink.ts';
+
+/** The pages of a crawl with `every` that came, went and changed since the one before. */
+export const changesName = 'changes.jsonl';
 
 /** Files of each crawl below `<out>`. */
 export function filesKind(outFolder: string): SinkKind {
@@ -34,16 +39,26 @@ export function filesKind(outFolder: string): SinkKind {
       await refuseForeignFiles(folder);
       await (await FileSink.open(folder, noLengths)).close();
     },
-    open: ({ name, hasRules }, mark) => FileSink.open(folderOf(name), marksOf(mark), hasRules),
-    async beginAnew({ name }, mark) {
-      const { marks, begun } = await beginAnew(folderOf(name), marksOf(mark));
+    open: (crawl, mark) => FileSink.open(folderOf(crawl.name), marksOf(mark), wantedOf(crawl)),
+    async beginAnew(crawl, mark) {
+      const folder = folderOf(crawl.name);
+      const { marks, begun } = await beginAnew(folder, marksOf(mark), wantedOf(crawl));
       return { mark: marks, begun };
     },
     isTaken: (crawl) => exists(folderOf(crawl)),
     rename: (from, to, isAgain) => renameFolder(folderOf(from), folderOf(to), isAgain),
-    remove: ({ name }, mark, parts) => deleteFiles(folderOf(name), marksOf(mark), parts),
+    remove: async ({ name, spec }, mark, parts) => {
+      // Made of the results, so that nothing need be known of it.
+      const isRepeated = spec?.everyMs !== undefined;
+      if (isRepeated) await deleteChanges(folderOf(name));
+      return await deleteFiles(folderOf(name), marksOf(mark), parts);
+    },
     rotation: fileRotation(folderOf, marksOf),
   };
+}
+
+function wantedOf({ hasRules, spec }: SinkCrawl): Wanted {
+  return { items: hasRules, downloads: spec?.fetch?.download !== undefined };
 }
 
 /** Makes room for new files where the old ones are not those that were written. Moves the old ones
@@ -52,9 +67,11 @@ export function filesKind(outFolder: string): SinkKind {
 async function beginAnew(
   folder: string,
   marks: FileMarks,
+  wanted: Wanted,
 ): Promise<{ marks: FileMarks; begun: BegunFile[] }> {
   const begun = new Map<FileKey, BegunFile>();
   for (const key of fileKeys) {
+    if (isForeign(key, marks, wanted)) continue;
     const path = join(folder, fileNames[key]);
     const mark = markOf(marks, key);
     try {
@@ -81,6 +98,12 @@ async function renameFolder(from: string, to: string, isAgain: boolean): Promise
   await syncFolder(dirname(to));
 }
 
+async function deleteChanges(folder: string): Promise<void> {
+  for (const name of [changesName, `${changesName}.unfinished`]) {
+    await rm(join(folder, name), { force: true }).catch(() => {});
+  }
+}
+
 /** Deletes the files that were written, and their folder if nothing else is in it. One that is not
  *  as it was left, or a link, is somebody else's. */
 async function deleteFiles(
@@ -90,7 +113,8 @@ async function deleteFiles(
 ): Promise<Deleted> {
   const deleted: string[] = [];
   const kept: string[] = [];
-  const written = fileKeys.map((key) => ({ name: fileNames[key], mark: markOf(marks, key) }));
+  const ours = fileKeys.filter((key) => !isForeign(key, marks, {}));
+  const written = ours.map((key) => ({ name: fileNames[key], mark: markOf(marks, key) }));
   const closed = parts.flatMap(({ part, date }) => filesOfPart(part, date));
   for (const { name, mark } of [...closed, ...written]) {
     const path = join(folder, name);
@@ -128,7 +152,11 @@ async function refuseForeignFiles(folder: string): Promise<void> {
   const names = await readdir(folder).catch(() => []);
   const archived = await readdir(join(folder, 'archive')).catch(() => []);
   if (archived.length > 0) throw foreignFiles(join(folder, 'archive'));
+  const saved = await readdir(join(folder, 'html')).catch(() => []);
+  if (saved.length > 0) throw foreignFiles(join(folder, 'html'));
   for (const name of Object.values(fileNames)) {
+    // A program may have made it: the names of all other files are ours.
+    if (name === fileNames.downloads) continue;
     const dated = names.find((one) => isDated(one, name));
     const found = await stat(join(folder, name)).catch(() => undefined);
     const foreign = found !== undefined && found.size > 0 ? name : dated;

@@ -1,6 +1,7 @@
 /**
  * The file sink of one crawl: `pages.jsonl`, `img_src.txt` and `skipped.jsonl` under
- * `<out>/<crawl>/`; for a crawl with items also `items.jsonl` and `rejected.jsonl`.
+ * `<out>/<crawl>/`; for a crawl with items also `items.jsonl` and `rejected.jsonl`, and for one
+ * that downloads images `images.jsonl`.
  *
  * The length of each file is kept in the store, in the transaction that takes the written rows
  * out of the result queue. After a crash the files are cut back to those lengths and the rows
@@ -13,7 +14,7 @@ import { makeFolder } from '../machine/make-folder.ts';
 import { imageLinesOf, type Section } from '../store/result-rows.ts';
 import { type FileMark, OutFile, unusable } from './out-file.ts';
 import { syncFolder } from './result-folder.ts';
-import { lineOf } from './result-lines.ts';
+import { linesOf } from './result-lines.ts';
 import type { Sink } from './sink.ts';
 
 export const fileNames = {
@@ -22,18 +23,25 @@ export const fileNames = {
   skipped: 'skipped.jsonl',
   items: 'items.jsonl',
   rejected: 'rejected.jsonl',
+  downloads: 'images.jsonl',
 } as const;
 
 export type FileKey = keyof typeof fileNames;
 export const fileKeys = Object.keys(fileNames) as FileKey[];
 type PlainKey = 'pages' | 'images' | 'skipped';
-/** Made with their first line, or for a crawl with items. */
-type ItemKey = Exclude<FileKey, PlainKey>;
+/** Those of items are made with their first line, or for a crawl with items. */
+type ItemKey = 'items' | 'rejected';
+type MoreKey = Exclude<FileKey, PlainKey>;
+/** The files that a crawl has besides those that all have. */
+export type Wanted = {
+  readonly items?: boolean | undefined;
+  readonly downloads?: boolean | undefined;
+};
 type Files = Map<FileKey, OutFile>;
 
 /** Bytes of each file that are accounted for; absent: 0. */
 export type Lengths = Readonly<Record<PlainKey, number>> & {
-  readonly [K in ItemKey]?: number;
+  readonly [K in MoreKey]?: number;
 };
 
 /** The mark of the sink: how long each file is, how many lines that is, and the CRC-32 of its end.
@@ -60,19 +68,20 @@ export class FileSink implements Sink {
   /** Opens the files and cuts what a crash left beyond `marks`. Nothing is made or cut unless all
    *  of them are what was written to.
    *  @throws HeldError they are not, or cannot be used · ConfigError the disk fails */
-  static async open(folder: string, marks: FileMarks, hasItems = false): Promise<FileSink> {
+  static async open(folder: string, marks: FileMarks, wanted: Wanted = {}): Promise<FileSink> {
     const opened: OutFile[] = [];
     const made: OutFile[] = [];
     try {
       const files: Files = new Map();
       for (const key of fileKeys) {
+        if (isForeign(key, marks, wanted)) continue;
         const file = await OutFile.find(join(folder, fileNames[key]), markOf(marks, key));
         if (file === undefined) continue;
         opened.push(file);
         files.set(key, file);
       }
       for (const key of fileKeys) {
-        if (files.has(key) || (isItemKey(key) && !hasItems)) continue;
+        if (files.has(key) || !isMade(key, wanted)) continue;
         if (made.length === 0) folderAt(folder);
         const file = await OutFile.make(join(folder, fileNames[key]));
         opened.push(file);
@@ -96,9 +105,18 @@ export class FileSink implements Sink {
   async write(records: readonly Section[]): Promise<FileMarks> {
     const texts = textsOf(records);
     await this.check();
-    for (const file of this.#files.values()) await file.checkEnd();
-    for (const key of fileKeys) {
-      if (texts[key].length > 0) await (await this.#file(key)).append(texts[key]);
+    await this.#each((file) => file.checkEnd());
+    for (const key of fileKeys) if (texts[key].length > 0) await this.#make(key);
+    try {
+      await allOver(
+        [...this.#files].map(([key, file]) =>
+          texts[key].length > 0 ? file.append(texts[key]) : undefined,
+        ),
+      );
+    } catch (error) {
+      // It is all written again: the files that had room are as short as the others.
+      await this.#each((file) => file.cut().then(nothing, nothing));
+      throw error;
     }
     // What was removed since the first look is in no file: the rows must stay where they are.
     await this.check();
@@ -108,7 +126,7 @@ export class FileSink implements Sink {
 
   /** Are the files still at their paths, as they were left? @throws as `write` */
   async check(): Promise<void> {
-    for (const file of this.#files.values()) await file.check();
+    await this.#each((file) => file.check());
   }
 
   /** The lengths to record. */
@@ -131,18 +149,40 @@ export class FileSink implements Sink {
   }
 
   /** A page function may be the first to make an item. */
-  async #file(key: FileKey): Promise<OutFile> {
-    const known = this.#files.get(key);
-    if (known !== undefined) return known;
+  async #make(key: FileKey): Promise<void> {
+    if (this.#files.has(key)) return;
     const file = await OutFile.make(join(this.#folder, fileNames[key]));
     await syncFolder(this.#folder);
     this.#files.set(key, file);
-    return file;
+  }
+
+  /** All at once: one after the other, they would wait for a turn of the event loop each, which is
+   *  long while reports come. */
+  async #each(work: (file: OutFile) => Promise<void>): Promise<void> {
+    await allOver([...this.#files.values()].map(work));
   }
 }
 
-function isItemKey(key: FileKey): key is ItemKey {
+/** Resolves when nothing of it is under way any more. @throws the first error, in their order */
+async function allOver(work: readonly (Promise<void> | undefined)[]): Promise<void> {
+  for (const outcome of await Promise.allSettled(work)) {
+    if (outcome.status === 'rejected') throw outcome.reason;
+  }
+}
+
+function nothing(): void {}
+
+export function isItemKey(key: string): key is ItemKey {
   return key === 'items' || key === 'rejected';
+}
+
+function isMade(key: FileKey, { items = false, downloads = false }: Wanted): boolean {
+  return key === 'downloads' ? downloads : !isItemKey(key) || items;
+}
+
+/** Of a crawl that downloads nothing an output may have that name. */
+export function isForeign(key: FileKey, marks: FileMarks, wanted: Wanted): boolean {
+  return key === 'downloads' && wanted.downloads !== true && marks.downloads === undefined;
 }
 
 /** Of one file. */
@@ -152,12 +192,12 @@ export function markOf({ lines, ends, ...lengths }: FileMarks, key: FileKey): Fi
 }
 
 function textsOf(records: readonly Section[]): Record<FileKey, Buffer> {
-  const lines = { pages: '', skipped: '', items: '', rejected: '' };
+  const lines = { pages: '', skipped: '', items: '', rejected: '', downloads: '' };
   const images: Buffer[] = [];
   for (const section of records) {
     const { kind } = section;
     if (kind === 'image-url') images.push(imageLinesOf(section));
-    else lines[fileOf(kind)] += lineOf(section);
+    else lines[fileOf(kind)] += linesOf(section);
   }
   return {
     pages: Buffer.from(lines.pages),
@@ -165,6 +205,7 @@ function textsOf(records: readonly Section[]): Record<FileKey, Buffer> {
     skipped: Buffer.from(lines.skipped),
     items: Buffer.from(lines.items),
     rejected: Buffer.from(lines.rejected),
+    downloads: Buffer.from(lines.downloads),
   };
 }
 
@@ -176,6 +217,8 @@ function fileOf(kind: Section['kind']): Exclude<FileKey, 'images'> {
       return kind;
     case 'item':
       return 'items';
+    case 'image':
+      return 'downloads';
     default:
       return 'pages';
   }
@@ -193,15 +236,16 @@ export function zeroed(marks: FileMarks, isZero: (key: FileKey) => boolean): Fil
   };
 }
 
-/** A value for each file; undefined: it has none, which only those of items may not. */
+/** A value for each file; undefined: it has none, which only those that not all have may be. */
 function byFile(of: (key: FileKey) => number | undefined): Lengths {
-  const [items, rejected] = [of('items'), of('rejected')];
+  const [items, rejected, downloads] = [of('items'), of('rejected'), of('downloads')];
   return {
     pages: of('pages') ?? 0,
     images: of('images') ?? 0,
     skipped: of('skipped') ?? 0,
     ...(items !== undefined && { items }),
     ...(rejected !== undefined && { rejected }),
+    ...(downloads !== undefined && { downloads }),
   };
 }
 

@@ -20,6 +20,12 @@ export class Outlet {
   mark: unknown;
   /** It has the rows up to this commit. */
   commit: number;
+  /** It was given the rows up to this commit: those behind the other one it gathers. */
+  given: number;
+  /** Nothing more comes for it: what it gathers is written now. */
+  isEnding = false;
+  /** Rows that it gathers: their commits, and the numbers of their last records. */
+  #gathered: { readonly commit: number; readonly seq: number }[] = [];
   #work: Promise<void> | undefined;
   #isBroken = false;
   /** Those who wait for it to be idle. */
@@ -31,6 +37,7 @@ export class Outlet {
     this.kind = kind;
     this.mark = cursor?.mark;
     this.commit = cursor?.commit ?? 0;
+    this.given = this.commit;
   }
 
   get isWriting(): boolean {
@@ -53,6 +60,7 @@ export class Outlet {
 
   claim(): void {
     this.#claims++;
+    this.sink?.interrupt?.();
   }
 
   unclaim(): void {
@@ -80,6 +88,37 @@ export class Outlet {
       // After an error it stays.
       work = this.#work === work ? undefined : this.#work;
     }
+  }
+
+  get isGathering(): boolean {
+    return this.given > this.commit;
+  }
+
+  /** It was given these rows. Returns whether it has more than before. */
+  take(
+    rows: readonly { readonly commit: number; readonly seq: number }[],
+    { reached }: Sink,
+  ): boolean {
+    const last = rows.at(-1);
+    if (last !== undefined) this.given = last.commit;
+    if (reached === undefined) {
+      this.#gathered = [];
+      const isMore = this.given > this.commit;
+      this.commit = this.given;
+      return isMore;
+    }
+    for (const row of rows) this.#gathered.push(row);
+    let count = 0;
+    while ((this.#gathered[count]?.seq ?? Number.POSITIVE_INFINITY) <= reached) count++;
+    const done = this.#gathered.splice(0, count).at(-1);
+    if (done !== undefined) this.commit = done.commit;
+    return done !== undefined;
+  }
+
+  /** What it has gathered is given to it again. */
+  forget(): void {
+    this.#gathered = [];
+    this.given = this.commit;
   }
 
   /** Later and later. */

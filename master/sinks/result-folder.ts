@@ -1,5 +1,5 @@
 /** The folder of a crawl's result files: what stands in it, and what is done to its names. */
-import { lstat, open, rename, stat } from 'node:fs/promises';
+import { lstat, open, rename, stat, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { unusable } from './out-file.ts';
 
@@ -16,6 +16,18 @@ export async function syncFolder(folder: string): Promise<void> {
   } catch {
     // Some file systems cannot; then it is as safe as they make it.
   }
+}
+
+/** Puts a file in its place whole: after a crash the old one stands there, or the new one. `made`:
+ *  its name meanwhile. @throws the error of the system */
+export async function replaceFile(
+  path: string,
+  content: string | Uint8Array,
+  made = `${path}.new`,
+): Promise<void> {
+  await writeFile(made, content, { flush: true });
+  await rename(made, path);
+  await syncFolder(dirname(path));
 }
 
 /** Moves what stands at a path to a free name beside it; undefined: nothing is there, or an empty

@@ -1,4 +1,5 @@
 /** Records as the sinks write them: the values of their fields, and a line of JSON. */
+import { type ImageType, imageMediaTypes } from '../../shared/images.ts';
 import {
   type FieldName,
   fieldsOf,
@@ -7,7 +8,8 @@ import {
   resultFields,
 } from '../../shared/result-fields.ts';
 import { visibleJson } from '../../shared/visible.ts';
-import { type Content, contentOf, type Section } from '../store/result-rows.ts';
+import { requestMark } from '../store/records.ts';
+import { type Content, contentOf, itemsOf, type Section } from '../store/result-rows.ts';
 
 type Values = { [N in FieldName]?: unknown };
 type Reader = (content: Content) => unknown;
@@ -24,7 +26,7 @@ type Column = {
 
 /** Fields whose values are not taken as they are; undefined: the line has none. */
 const readers: { readonly [N in FieldName]?: Reader } = {
-  method: ({ record: { url } }) => (url.includes('#POST-') ? 'POST' : undefined),
+  method: ({ record: { url } }) => (url.includes(requestMark) ? 'POST' : undefined),
   // 0: nothing was asked.
   status: ({ reported: { result } }) => result?.status || undefined,
   unchanged: ({ reported: { result } }) => (result?.status === 304 ? true : undefined),
@@ -40,6 +42,30 @@ const failureReaders: typeof readers = {
   ...readers,
   type: ({ reported: { result } }) => (result?.status ? result.type : undefined),
   bytes: ({ reported: { result } }) => (result?.status ? result.bytes : undefined),
+};
+
+/** Of an image, what the slave found out is said, not what the answer said of itself. */
+const imageReaders: typeof readers = {
+  ...readers,
+  ...Object.fromEntries(
+    (['sha256', 'file', 'thumbnail', 'width', 'height', 'dhash', 'group'] as const).map(ofImage),
+  ),
+  ...Object.fromEntries(
+    (['creator', 'credit', 'copyright', 'license', 'optOut', 'fault'] as const).map(ofImage),
+  ),
+  type({ record: { image }, reported: { result } }) {
+    const type = image?.['type'] as ImageType | undefined;
+    return type === undefined ? result?.type : imageMediaTypes[type];
+  },
+};
+
+function ofImage(name: FieldName): [FieldName, Reader] {
+  return [name, ({ record: { image } }) => image?.[name]];
+}
+
+const readersOf: { readonly [K in LineKind]?: typeof readers } = {
+  failed: failureReaders,
+  image: imageReaders,
 };
 
 const columns = new Map(recordKinds.map((kind) => [kind, columnsOf(kind as LineKind)]));
@@ -66,6 +92,25 @@ export function lineOf(section: Section): string {
     line += `${line === '' ? '{' : ','}${column.key}${jsonOf(value)}`;
   }
   return `${line}}\n`;
+}
+
+/** The lines of a section: one, or as many as it has items. */
+export function linesOf(section: Section): string {
+  return section.kind === 'item' ? itemLinesOf(section) : lineOf(section);
+}
+
+/** Those of its items, from an index on. What the rows of a page have in common is made once. */
+export function itemLinesOf(section: Section, first = 0): string {
+  const { url, at } = contentOf(section).record;
+  const head = `{"url":${jsonOf(url)},"rule":`;
+  const tail = `,"at":"${timeOf(at)}"}\n`;
+  const rows = itemsOf(section);
+  let lines = '';
+  for (let i = first; i < rows.length; i++) {
+    const [rule, item] = rows[i] ?? ['', {}];
+    lines += `${head}${jsonOf(rule)},"item":${jsonOf(item)}${tail}`;
+  }
+  return lines;
 }
 
 function fieldOf({ name, isReported, read }: Column, content: Content): unknown {
@@ -99,7 +144,7 @@ function timeOf(atMs: number): string {
 
 function columnsOf(kind: LineKind): Column[] {
   return fieldsOf(kind).map((name) => {
-    const read = (kind === 'failed' ? failureReaders : readers)[name];
+    const read = (readersOf[kind] ?? readers)[name];
     const key = `${JSON.stringify(name)}:`;
     return { name, key, isReported: 'schema' in resultFields[name], ...(read && { read }) };
   });

@@ -144,6 +144,12 @@ export class ResultQueue<C extends ResultCrawl> {
     }
   }
 
+  /** Nothing more of a crawl is fetched: what its sinks have gathered is written. */
+  end(crawl: C): void {
+    const results = this.#crawls.get(crawl);
+    for (const outlet of results?.outlets ?? []) if (outlet.isGathering) results?.begin(outlet);
+  }
+
   /** Lets the sinks of a held crawl write again, waiting rows first. With `newFiles` they begin new
    *  targets in place of those that have changed, which are moved aside.
    *  @throws CommandError E_BAD_REQUEST a target is still not as its sink left it */
@@ -171,8 +177,16 @@ export class ResultQueue<C extends ResultCrawl> {
   async giveUp(crawl: C): Promise<void> {
     const results = this.#crawls.get(crawl);
     for (const outlet of results?.outlets ?? []) {
+      // A program takes its time, and the operator waits for this.
+      if (outlet.kind.isPatient && outlet.isWriting) continue;
       await outlet.idle();
-      if (results === undefined || outlet.isWriting) continue;
+      if (results === undefined) continue;
+      if (outlet.isWriting) {
+        outlet.isEnding = true;
+        results.begin(outlet);
+        await outlet.idle();
+      }
+      if (outlet.isWriting) continue;
       try {
         await this.#resumeOne(results, outlet, false);
       } catch (error) {
@@ -191,8 +205,12 @@ export class ResultQueue<C extends ResultCrawl> {
     const deleted: string[] = [];
     const kept: string[] = [];
     for (const outlet of outlets) {
+      // What waits for a program is in the result files, too.
+      const { isPatient } = outlet.kind;
+      if (isPatient) outlet.claim();
       await outlet.idle();
-      while (!files && outlet.isWriting && rows.has(outlet.commit)) {
+      outlet.isEnding = true;
+      while (!files && !isPatient && outlet.isWriting && rows.has(outlet.commit)) {
         results.begin(outlet);
         await outlet.idle();
       }
@@ -286,7 +304,8 @@ export class ResultQueue<C extends ResultCrawl> {
   /** Its crawl has finished: closes the targets, which are opened again if it goes on. */
   async rest(crawl: C): Promise<void> {
     const results = this.#crawls.get(crawl);
-    if (results === undefined) return;
+    // Its sinks go on writing, one of them perhaps to a slow program.
+    if (results === undefined || crawl.isOpen) return;
     const { rows, outlets } = results;
     for (const outlet of outlets) await outlet.idle();
     // It may have gone on in the meantime, or wait for a sink.
@@ -304,7 +323,10 @@ export class ResultQueue<C extends ResultCrawl> {
   /** Writes all that waits, but for sinks that cannot write, and closes the targets. */
   async close(): Promise<void> {
     this.#closing = true;
-    for (const results of this.#crawls.values()) results.closing();
+    for (const results of this.#crawls.values()) {
+      results.closing();
+      for (const { kind } of results.outlets) kind.hurry?.();
+    }
     for (const { outlets } of this.#crawls.values()) {
       for (const outlet of outlets) {
         await outlet.idle();

@@ -21,7 +21,11 @@ export type SinkCrawl = {
   readonly hasRules?: boolean;
   readonly spec?: {
     readonly outputs?: readonly Output[] | undefined;
-    readonly fetch?: { readonly items?: ItemRules | undefined };
+    readonly everyMs?: number | undefined;
+    readonly fetch?: {
+      readonly items?: ItemRules | undefined;
+      readonly download?: unknown;
+    };
   };
   /** Number of its last record; undefined: not known. */
   readonly lastRecord?: number;
@@ -99,6 +103,13 @@ export interface Sink {
   /** Checks that the target is as it left it. @throws as `write` */
   check(): Promise<void>;
   close(): Promise<void>;
+  /** Of a sink that gathers what it is given: number of the last record that is durable, while it
+   *  has others. Undefined: all that it was given is. The rows of the others stay in the store. */
+  readonly reached?: number | undefined;
+  /** Makes durable what it has gathered. Returns its mark. @throws as `write` */
+  finish?(progress?: Progress): Promise<unknown>;
+  /** Of a patient kind: ends a write, which throws InterruptedError. */
+  interrupt?(): void;
   /** Bytes that stood behind its mark when it was opened, and were cut. */
   readonly cutBytes: number;
 }
@@ -106,6 +117,9 @@ export interface Sink {
 export interface SinkKind {
   /** Of its cursors in the store: lower-case letters; of an output, digits and dashes, too. */
   readonly name: string;
+  /** A write waits for a program, which may take any time. It is interrupted when something else is
+   *  to be done with the sink. */
+  readonly isPatient?: true;
   /** Has this crawl such a sink? `mark`: where it stands. Absent: every crawl has one. */
   isWanted?(crawl: SinkCrawl, mark: unknown): boolean;
   /** Called before a crawl is made.
@@ -129,6 +143,8 @@ export interface SinkKind {
   remove(crawl: SinkCrawl, mark: unknown, parts: readonly Part[]): Promise<Deleted>;
   /** Undefined: its targets cannot be closed under a date. */
   readonly rotation?: Rotation;
+  /** The master ends: what waits for a server fails within some seconds, as unavailable. */
+  hurry?(): void;
 }
 
 /** The target of a sink is not as it left it: its crawl is held until the operator acts. The
@@ -137,3 +153,6 @@ export class HeldError extends ConfigError {}
 
 /** The target cannot be written for now: a database that is away, a quota. It is tried again. */
 export class UnavailableError extends ConfigError {}
+
+/** Something else is to be done with the sink before this write is over: it is begun again. */
+export class InterruptedError extends ConfigError {}

@@ -4,7 +4,11 @@ import type { NamedOutput, OutputKind } from '../../shared/outputs.ts';
 import type { ProgramReader } from '../machine/program-reader.ts';
 import { filesKind } from './files-kind.ts';
 import { named, type OutputContext } from './outputs/context.ts';
+import { mongodbKind } from './outputs/mongodb.ts';
+import { mysqlKind } from './outputs/mysql.ts';
+import { parquetKind } from './outputs/parquet.ts';
 import { postgresKind } from './outputs/postgres.ts';
+import { redisKind } from './outputs/redis.ts';
 import { sqliteKind } from './outputs/sqlite.ts';
 import { textFileKind } from './outputs/text-file.ts';
 import type { Sink, SinkKind } from './sink.ts';
@@ -31,6 +35,10 @@ const outputMakers: Readonly<Record<OutputKind, OutputMaker>> = {
   csv: textFileKind,
   sqlite: sqliteKind,
   postgres: postgresKind,
+  mysql: mysqlKind,
+  redis: redisKind,
+  mongodb: mongodbKind,
+  parquet: parquetKind,
 };
 
 /** The sink of an output. Its errors begin with its name. */
@@ -45,10 +53,14 @@ export function outputKind(output: NamedOutput, context: OutputContext): SinkKin
     }
   };
   const told = (sink: Sink): Sink => ({
-    write: (records) => saying(() => sink.write(records)),
+    write: (records, progress) => saying(() => sink.write(records, progress)),
     check: () => saying(() => sink.check()),
     close: () => sink.close(),
     cutBytes: sink.cutBytes,
+    get reached() {
+      return sink.reached;
+    },
+    finish: (progress) => saying(async () => await sink.finish?.(progress)),
   });
   return {
     ...kind,

@@ -2,7 +2,7 @@
  * The sink of a program that reads the records of a crawl as they come: the one that has started
  * this master (`--stream`). It has no target of its own. A write is over when the program is done
  * with the records, so a slow program holds its crawl, and its cursor moves in the middle of a
- * write.
+ * write. Whatever else is done with the crawl interrupts a write: a program may take any time.
  *
  * A crawl that has been read so is not written past its program: in a master without it the crawl
  * is held, until the operator gives the program up (`resume --new-files`).
@@ -10,9 +10,10 @@
 import { type SentSection, streamCharsMax, streamRecordsMax } from '../../shared/record-stream.ts';
 import type { ProgramReader } from '../machine/program-reader.ts';
 import { imageLinesOf, type Section } from '../store/result-rows.ts';
-import { lineOf } from './result-lines.ts';
+import { itemLinesOf, lineOf } from './result-lines.ts';
 import {
   HeldError,
+  InterruptedError,
   type Progress,
   type Sink,
   type SinkCrawl,
@@ -28,13 +29,17 @@ const takenIn = (mark: unknown) => (mark as StreamMark | null | undefined)?.take
 
 /** `crawl`: the one that the program reads; undefined: there is no program. */
 export function streamKind(reader: ProgramReader | undefined, crawl: string): SinkKind {
+  /** Of the crawl that it reads, also when that has got another name. */
+  let uid: string | undefined;
+  const isRead = (of: SinkCrawl) => (uid === undefined ? of.name === crawl : uid === uidOf(of));
   return {
     name: 'stream',
-    isWanted: ({ name }, mark) =>
-      takenIn(mark) !== undefined || (reader !== undefined && name === crawl),
+    isPatient: true,
+    isWanted: (of, mark) => takenIn(mark) !== undefined || (reader !== undefined && isRead(of)),
     prepare: () => done,
     open(of, mark) {
-      if (reader !== undefined && of.name === crawl) {
+      if (reader !== undefined && isRead(of)) {
+        uid = uidOf(of);
         return Promise.resolve(new StreamSink(reader, of, mark));
       }
       if (takenIn(mark) === undefined) return Promise.resolve(new NoSink());
@@ -49,6 +54,7 @@ export function streamKind(reader: ProgramReader | undefined, crawl: string): Si
   };
 }
 
+const uidOf = ({ uid }: SinkCrawl) => Buffer.from(uid).toString('hex');
 const done = Promise.resolve();
 const nothing = { bytes: 0, lines: undefined, movedTo: undefined };
 
@@ -57,10 +63,11 @@ class StreamSink implements Sink {
   readonly #reader: ProgramReader;
   readonly #crawl: string;
   #taken: number;
+  #isInterrupted = false;
 
-  constructor(reader: ProgramReader, { uid }: SinkCrawl, mark: unknown) {
+  constructor(reader: ProgramReader, of: SinkCrawl, mark: unknown) {
     this.#reader = reader;
-    this.#crawl = Buffer.from(uid).toString('hex');
+    this.#crawl = uidOf(of);
     this.#taken = takenIn(mark) ?? 0;
   }
 
@@ -73,13 +80,18 @@ class StreamSink implements Sink {
       return end > this.#taken && end > reader.sent;
     });
     let next = 0;
+    this.#isInterrupted = false;
     while (this.#taken < last) {
+      // What the program has said before counts, also when the write ends here.
+      if (reader.taken > this.#taken) {
+        this.#taken = reader.taken;
+        if (this.#taken < last) await progress?.({ taken: this.#taken });
+        continue;
+      }
       if (reader.isClosed) throw new UnavailableError('the program that reads it has left');
+      if (this.#isInterrupted) throw new InterruptedError('the program has not taken all');
       next = this.#send(left, next);
-      await reader.beyond(this.#taken);
-      if (reader.taken <= this.#taken) continue;
-      this.#taken = reader.taken;
-      if (this.#taken < last) await progress?.({ taken: this.#taken });
+      await reader.beyond(this.#taken, () => this.#isInterrupted);
     }
     return { taken: this.#taken };
   }
@@ -92,6 +104,11 @@ class StreamSink implements Sink {
     return done;
   }
 
+  interrupt(): void {
+    this.#isInterrupted = true;
+    this.#reader.wake();
+  }
+
   /** As many as the program may have before it; returns the index of the next one. */
   #send(records: readonly Section[], from: number): number {
     const reader = this.#reader;
@@ -102,17 +119,29 @@ class StreamSink implements Sink {
       for (; next < records.length && chars < streamCharsMax; next++) {
         const section = records[next];
         if (section === undefined || reader.sent - this.#taken >= streamRecordsMax) break;
-        const { kind, seq, count } = section;
-        const text =
-          kind === 'image-url' ? imageLinesOf(section).toString('latin1') : lineOf(section);
-        portion.push([kind, seq, text]);
-        chars += text.length;
-        reader.sent = seq + count - 1;
+        const sent = sentOf(section, this.#taken);
+        portion.push(sent);
+        chars += sent[2].length;
+        reader.sent = section.seq + section.count - 1;
       }
       if (portion.length === 0) return next;
       reader.send(this.#crawl, portion);
     }
   }
+}
+
+/** `taken`: what the program is done with, which may be in the middle. */
+function sentOf(section: Section, taken: number): SentSection {
+  const { kind, seq } = section;
+  if (kind === 'item') {
+    const first = Math.max(0, taken + 1 - seq);
+    return [kind, seq + first, itemLinesOf(section, first)];
+  }
+  return [
+    kind,
+    seq,
+    kind === 'image-url' ? imageLinesOf(section).toString('latin1') : lineOf(section),
+  ];
 }
 
 /** Of a crawl whose program was given up. */

@@ -21,7 +21,7 @@ const rowsMax = 64;
 /** The same, in bytes, unless one row is larger. */
 const readBytesMax = 2 << 20;
 /** Bytes of rows in memory; unpacked, they take some times as much. */
-const keptBytesMax = 4 << 20;
+const keptBytesMax = 8 << 20;
 
 export class WaitingRows {
   readonly #store: Store;
@@ -79,6 +79,19 @@ export class WaitingRows {
   forgetKept(): void {
     for (const row of this.#rows) delete row.sections;
     this.#keptBytes = 0;
+  }
+
+  /** All sinks were given the rows up to this commit: from now on the store alone has them. */
+  release(upTo: number): void {
+    if (this.#keptBytes === 0) return;
+    const end = this.#firstAfter(upTo);
+    // Those before were released already.
+    for (let i = end - 1; i >= 0; i--) {
+      const row = this.#rows[i];
+      if (row?.sections === undefined) break;
+      delete row.sections;
+      this.#keptBytes -= row.bytes;
+    }
   }
 
   has(afterCommit: number): boolean {

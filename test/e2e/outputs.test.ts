@@ -197,6 +197,17 @@ test('outputs: what is wrong is one line that says what to do', { timeout }, asy
   await wrong('postgres:$ORB_AUTHKEY', /must not name a variable of the master/);
   await wrong('postgres:$NO_SUCH', /postgres: the variable NO_SUCH is not set/);
   await wrong('postgres://127.0.0.1:1/db', /postgres: .*ECONNREFUSED/);
+  await wrong('mysql://127.0.0.1:1/db', /mysql: .*ECONNREFUSED/);
+  await wrong('mysql://127.0.0.1:1/', /mysql: its URL is not one of MySQL/);
+  await wrong('redis://127.0.0.1:1/0', /redis: .*ECONNREFUSED/);
+  await wrong('redis://127.0.0.1:1/0#list=a&stream=b', /must have list or stream, and not both/);
+  await wrong('redis://127.0.0.1:1/0#key=url', /must not have key: a redis output has none/);
+  await wrong('mongodb://u:s3cret@127.0.0.1:1/db', /must not hold a password/);
+  await wrong('parquet:a.parquet#rotate=1MB', /must not have rotate: a parquet output has none/);
+  await wrong('mysql:$DB', /^(?!.*s3cret).*mysql: /s, {
+    DB: 'mysql://u:s3cret@127.0.0.1:1/db',
+  });
+  await wrong('redis:$DB', /^(?!.*s3cret).*redis: /s, { DB: 'redis://:s3cret@127.0.0.1:1/0' });
   await wrong('postgres:$DB', /^(?!.*s3cret).*postgres: /s, {
     DB: 'postgres://u:s3cret@127.0.0.1:1/db',
   });

@@ -1,15 +1,64 @@
-/** Outputs to a real PostgreSQL server, with server and master killed in the middle of a crawl. */
+/** Outputs to real database servers, with server and master killed in the middle of a crawl. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
+import { createClient } from '@redis/client';
+import { createConnection } from 'mysql2/promise';
 import postgres from 'postgres';
 import { Cluster } from '../support/cluster.ts';
 import { httpServer } from '../support/http-server.ts';
-import { startPostgres } from '../support/servers.ts';
+import { parquetFiles, rowsOfParquet } from '../support/parquet.ts';
+import { type Server, startMariadb, startPostgres, startRedis } from '../support/servers.ts';
 
 const timeout = 120_000;
 const pagesCount = 600;
+
+/** A page with links to numbered pages, each of which takes 20 ms. */
+async function site(t: TestContext): Promise<string> {
+  const port = await httpServer(t, (request, response) => {
+    response.setHeader('content-type', 'text/html');
+    const links = Array.from({ length: pagesCount }, (_, i) => `<a href="/${i}">x</a>`).join('');
+    const text = request.url === '/' ? links : `<title>page ${request.url}</title>`;
+    setTimeout(() => response.end(request.url === '/robots.txt' ? '' : text), 20);
+  });
+  return `http://127.0.0.1:${port}/`;
+}
+
+/** Crawls it to the end, while server and master are killed by turns. Returns the URLs of its pages
+ *  in the order of their records. */
+async function crawlOverKills(
+  cluster: Cluster,
+  url: string,
+  outputs: readonly string[],
+  server?: Server,
+): Promise<string[]> {
+  const args = [url, '--slaves', '1', '--exit-when-done', '--per-host', '2'];
+  args.push(...outputs.flatMap((output) => ['--output', output]));
+  for (let round = 0; round < 3; round++) {
+    const master = await cluster.master(args);
+    await cluster.grown('pages.jsonl', round * 120 + 40);
+    await server?.kill();
+    await cluster.grown('pages.jsonl', round * 120 + 80);
+    // While the server is away, or when it is back.
+    if (round === 1) await master.kill('SIGKILL');
+    await server?.start();
+    if (round !== 1) await cluster.grown('pages.jsonl', round * 120 + 110);
+    await master.kill('SIGKILL');
+  }
+  const master = await cluster.master(args);
+  assert.equal((await master.exited).code, 0, master.output);
+  const written = cluster.fetched().map((line) => line.url);
+  assert.equal(written.length, pagesCount + 1);
+  return written;
+}
+
+/** URLs of the rows that an output has rejected. */
+function rejectedBy(cluster: Cluster, output: string): string[] {
+  const text = readFileSync(join(cluster.out, `default/rejected-${output}.jsonl`), 'utf8');
+  const lines = text.trimEnd().split('\n');
+  return lines.map((line) => (JSON.parse(line) as { url: string }).url);
+}
 
 test('outputs: PostgreSQL and master killed by turns lose no row and write none twice', {
   timeout,
@@ -17,51 +66,134 @@ test('outputs: PostgreSQL and master killed by turns lose no row and write none 
   const server = await startPostgres();
   if (server === undefined) return t.skip('PostgreSQL is not installed');
   t.after(() => server.close());
-  const port = await httpServer(t, (request, response) => {
-    response.setHeader('content-type', 'text/html');
-    const links = Array.from({ length: pagesCount }, (_, i) => `<a href="/${i}">x</a>`).join('');
-    const text = request.url === '/' ? links : `<title>page ${request.url}</title>`;
-    setTimeout(() => response.end(request.url === '/robots.txt' ? '' : text), 20);
-  });
   const cluster = new Cluster(t);
   const to = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
   const keyed = `${to}#table=keyed&key=url&on-conflict=update`;
-  const args = [`http://127.0.0.1:${port}/`, '--slaves', '1', '--exit-when-done'];
   const strict = `${to}#table=strict&key=status`;
-  args.push('--output', to, '--output', keyed, '--output', strict, '--per-host', '2');
-  for (let round = 0; round < 3; round++) {
-    const master = await cluster.master(args);
-    await cluster.grown('pages.jsonl', round * 120 + 40);
-    await server.kill();
-    await cluster.grown('pages.jsonl', round * 120 + 80);
-    // While the server is away, or when it is back.
-    if (round === 1) await master.kill('SIGKILL');
-    await server.start();
-    if (round !== 1) await cluster.grown('pages.jsonl', round * 120 + 110);
-    await master.kill('SIGKILL');
-  }
-  const master = await cluster.master(args);
-  assert.equal((await master.exited).code, 0, master.output);
+  const written = await crawlOverKills(cluster, await site(t), [to, keyed, strict], server);
   const sql = postgres(to, { max: 1, onnotice: () => {} });
   const urls = async (table: string) =>
     (await sql.unsafe(`SELECT url FROM ${table} ORDER BY _seq`)).map((row) => String(row['url']));
-  const written = cluster.fetched().map(({ url }) => url);
-  assert.equal(written.length, pagesCount + 1);
   assert.deepEqual(await urls('pages'), written);
   assert.deepEqual((await urls('keyed')).sort(), [...written].sort());
   const rows = await sql`SELECT status, title, at FROM pages WHERE url LIKE '%/7'`;
   assert.equal(rows[0]?.['title'], 'page /7');
   assert.deepEqual(await urls('strict'), written.slice(0, 1));
-  const rejected = readFileSync(join(cluster.out, 'default/rejected-postgres-3.jsonl'), 'utf8');
-  const reasons = rejected
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line) as { url: string });
-  assert.deepEqual(
-    reasons.map(({ url }) => url),
-    written.slice(1),
-  );
+  assert.deepEqual(rejectedBy(cluster, 'postgres-3'), written.slice(1));
   await sql.end();
+});
+
+test('outputs: MariaDB and master killed by turns lose no row and write none twice', {
+  timeout,
+}, async (t) => {
+  const server = await startMariadb();
+  if (server === undefined) return t.skip('MariaDB is not installed');
+  t.after(() => server.close());
+  const cluster = new Cluster(t);
+  const to = `mysql://orb@127.0.0.1:${server.port}/orb`;
+  const keyed = `${to}#table=keyed&key=url&on-conflict=update`;
+  const strict = `${to}#table=strict&key=status`;
+  const first = `${to}#table=first&key=status&on-conflict=skip`;
+  const outputs = [to, keyed, strict, first];
+  const written = await crawlOverKills(cluster, await site(t), outputs, server);
+  const sql = await createConnection({ uri: to, timezone: 'Z' });
+  const urls = async (table: string) => {
+    const [rows] = await sql.query(`SELECT url FROM ${table} ORDER BY _seq`);
+    return (rows as { url: string }[]).map((row) => row.url);
+  };
+  assert.deepEqual(await urls('pages'), written);
+  assert.deepEqual((await urls('keyed')).sort(), [...written].sort());
+  const [rows] = await sql.query("SELECT status, title, at FROM pages WHERE url LIKE '%/7'");
+  const [row] = rows as { status: number; title: string; at: Date }[];
+  assert.deepEqual([row?.status, row?.title], [200, 'page /7']);
+  assert.ok(Math.abs(Date.now() - Number(row?.at)) < 600_000, String(row?.at));
+  assert.deepEqual(await urls('strict'), written.slice(0, 1));
+  assert.deepEqual(await urls('first'), written.slice(0, 1));
+  assert.deepEqual(rejectedBy(cluster, 'mysql-3'), written.slice(1));
+  await sql.end();
+});
+
+test('outputs: Redis and master killed by turns lose no record and write none twice', {
+  timeout,
+}, async (t) => {
+  const server = await startRedis();
+  if (server === undefined) return t.skip('Redis is not installed');
+  t.after(() => server.close());
+  const cluster = new Cluster(t);
+  const to = `redis://127.0.0.1:${server.port}/0`;
+  const outputs = [`${to}#list=a-list`, `${to}#stream=a-stream`];
+  const written = await crawlOverKills(cluster, await site(t), outputs, server);
+  const client = createClient({ url: to });
+  await client.connect();
+  const records = (await client.lRange('a-list', 0, -1)).map(
+    (text) => JSON.parse(text) as { url: string; _seq: number },
+  );
+  assert.deepEqual(
+    records.map(({ url }) => url),
+    written,
+  );
+  const entries = (await client.xRange('a-stream', '-', '+')) ?? [];
+  assert.deepEqual(
+    entries.map(({ message }) => message['url']),
+    written,
+  );
+  assert.deepEqual(
+    entries.map(({ id }) => id),
+    records.map(({ _seq }) => `${_seq}-0`),
+  );
+  client.destroy();
+});
+
+test('outputs: Parquet files have each row once over kills of the master', {
+  timeout,
+}, async (t) => {
+  const cluster = new Cluster(t);
+  const written = await crawlOverKills(cluster, await site(t), ['parquet:p.parquet']);
+  const folder = join(cluster.out, 'default');
+  const files = parquetFiles(folder);
+  const rows = await rowsOfParquet(files);
+  assert.deepEqual(
+    rows.map((row) => row['url']),
+    written,
+  );
+  const row = rows.find(({ url }) => String(url).endsWith('/7'));
+  assert.deepEqual([row?.['status'], row?.['title']], [200n, 'page /7']);
+  assert.ok(row?.['at'] instanceof Date);
+  assert.deepEqual(
+    readdirSync(folder).filter((name) => name.endsWith('.tmp')),
+    [],
+  );
+});
+
+test('outputs: servers that hang hold up the end of the master for some seconds', {
+  timeout,
+}, async (t) => {
+  const mariadb = await startMariadb();
+  const ofPostgres = await startPostgres();
+  if (mariadb === undefined || ofPostgres === undefined) return t.skip('a server is missing');
+  t.after(() => mariadb.close());
+  t.after(() => ofPostgres.close());
+  const cluster = new Cluster(t);
+  const toPostgres = `postgres://postgres@127.0.0.1:${ofPostgres.port}/postgres`;
+  const outputs = [toPostgres, `mysql://orb@127.0.0.1:${mariadb.port}/orb`];
+  const args = [await site(t), '--slaves', '1', '--per-host', '2'];
+  args.push(...outputs.flatMap((output) => ['--output', output]));
+  const master = await cluster.master(args);
+  await cluster.grown('pages.jsonl', 40);
+  const sql = postgres(toPostgres, { max: 1 });
+  const own = await sql`SELECT pid FROM pg_stat_activity WHERE application_name = 'orbweaver'`;
+  await sql.end();
+  assert.equal(own.length, 1);
+  const pid = Number(own[0]?.['pid']);
+  t.after(() => process.kill(pid, 'SIGKILL'));
+  // It stops where it is; its connections stay open.
+  process.kill(pid, 'SIGSTOP');
+  mariadb.signal('SIGSTOP');
+  await cluster.grown('pages.jsonl', 80);
+  const began = performance.now();
+  await master.kill('SIGTERM');
+  const tookMs = performance.now() - began;
+  assert.ok(tookMs < 15_000, `${tookMs} ms`);
 });
 
 test('outputs: a server that is away holds its crawl alone, which goes on by itself', {

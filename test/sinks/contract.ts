@@ -13,7 +13,8 @@ type SinkUnderTest = {
   urls(): string[] | Promise<string[]>;
   /** Several crawls write to it: it may be there already. */
   readonly isShared?: true;
-  /** What may befall the target, and be made good: each holds the crawl. */
+  /** What may befall the target, and be made good: each holds the crawl. None: what it has written
+   *  is left alone. */
   readonly harms: readonly {
     readonly what: string;
     harm(): void | Promise<void>;
@@ -252,6 +253,7 @@ export function sinkContract(
 
   contract('what a cancelled crawl cannot write any more is dropped', async (_, t) => {
     const [first] = open(t).harms;
+    if (first === undefined) return;
     const sink = open(t);
     const rig = new SinkRig(t, [sink.kind], { isReal });
     await rig.offer(...numbered(0, 1));

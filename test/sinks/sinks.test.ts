@@ -16,6 +16,7 @@ import Database from 'libsql';
 import { filesKind } from '../../master/sinks/files-kind.ts';
 import { outputKind } from '../../master/sinks/sinks.ts';
 import { namedOutputs, outputOf } from '../../shared/outputs.ts';
+import { parquetFiles, rowsOfParquet } from '../support/parquet.ts';
 import { sinkContract } from './contract.ts';
 
 function files(t: TestContext) {
@@ -129,3 +130,17 @@ sinkContract('sqlite', (t) =>
     }
   }),
 );
+
+sinkContract('parquet', (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'orb-sink-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const [made] = namedOutputs([outputOf('parquet:rows.parquet#records=all')]);
+  assert.ok(made);
+  return {
+    kind: outputKind(made, { folder, env: {} }),
+    urls: async () =>
+      (await rowsOfParquet(parquetFiles(join(folder, 'default')))).map(({ url }) => String(url)),
+    // Its files are whole, and others may take them away.
+    harms: [],
+  };
+});

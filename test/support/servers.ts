@@ -4,10 +4,11 @@
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createConnection, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import postgres from 'postgres';
 
 const startMs = 30_000;
 
@@ -55,7 +56,7 @@ type Ways = {
   readonly isReady?: (port: number) => Promise<boolean>;
 };
 
-class Server {
+export class Server {
   readonly port: number;
   readonly folder: string;
   readonly #ways: Ways;
@@ -113,6 +114,11 @@ class Server {
     await gone;
   }
 
+  /** It stops where it is, with its connections open; `SIGCONT`: it goes on. */
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
+    this.#child?.kill(signal);
+  }
+
   async close(): Promise<void> {
     await this.kill();
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
@@ -138,6 +144,74 @@ export async function startPostgres(): Promise<Server | undefined> {
     command: (folder, port) => [
       ...[bin, '-D', join(folder, 'data'), '-p', String(port)],
       ...['-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories='],
+    ],
+    // It accepts connections while it still starts.
+    async isReady(port) {
+      const to = `postgres://postgres@127.0.0.1:${port}/postgres`;
+      const sql = postgres(to, { max: 1, onnotice: () => {} });
+      const isUp = await sql`SELECT 1`.then(
+        () => true,
+        () => false,
+      );
+      await sql.end({ timeout: 1 });
+      return isUp;
+    },
+  });
+}
+
+/** A Redis server that syncs each write before it answers; undefined: it is not installed. */
+export async function startRedis(): Promise<Server | undefined> {
+  const bin = found(['/usr/bin/redis-server', '/usr/local/bin/redis-server']);
+  if (bin === undefined) return undefined;
+  return await Server.start({
+    command: (folder, port) => [
+      ...[bin, '--bind', '127.0.0.1', '--port', String(port), '--dir', folder, '--save', ''],
+      ...['--appendonly', 'yes', '--appendfsync', 'always'],
+    ],
+    // It reads its log first.
+    isReady: (port) => answers(port, 'PING\r\n', '+PONG'),
+  });
+}
+
+/** Does it answer so? */
+async function answers(port: number, ask: string, wanted: string): Promise<boolean> {
+  const socket = createConnection(port, '127.0.0.1');
+  try {
+    socket.end(ask);
+    const [answer] = (await once(socket, 'data')) as [Buffer];
+    return answer.toString().startsWith(wanted);
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** A MariaDB server with a database `orb` of a user `orb` without a password; undefined: it is not
+ *  installed. */
+export async function startMariadb(): Promise<Server | undefined> {
+  const bin = found(['/usr/sbin/mariadbd', '/usr/local/sbin/mariadbd']);
+  const install = found(['/usr/bin/mariadb-install-db', '/usr/local/bin/mariadb-install-db']);
+  if (bin === undefined || install === undefined) return undefined;
+  return await Server.start({
+    prepare(folder) {
+      const [program = '', ...args] = asNobody([
+        ...[install, '--no-defaults', `--datadir=${join(folder, 'data')}`, '--skip-test-db'],
+        ...['--auth-root-authentication-method=normal', '--skip-name-resolve'],
+      ]);
+      execFileSync(program, args, { stdio: 'ignore', cwd: folder });
+      writeFileSync(
+        join(folder, 'init.sql'),
+        'CREATE DATABASE IF NOT EXISTS orb;\n' +
+          "CREATE USER IF NOT EXISTS 'orb'@'127.0.0.1';\n" +
+          "GRANT ALL ON orb.* TO 'orb'@'127.0.0.1';\n",
+      );
+    },
+    command: (folder, port) => [
+      ...[bin, '--no-defaults', `--datadir=${join(folder, 'data')}`, `--port=${port}`],
+      ...['--bind-address=127.0.0.1', `--socket=${join(folder, 'socket')}`],
+      ...[`--init-file=${join(folder, 'init.sql')}`, '--skip-name-resolve'],
+      ...[`--pid-file=${join(folder, 'pid')}`, '--innodb-buffer-pool-size=32M'],
     ],
   });
 }

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { mock, type TestContext } from 'node:test';
 import { ResultQueue, type ResultQueueOptions } from '../../master/sinks/result-queue.ts';
-import { HeldError, type Sink, type SinkKind } from '../../master/sinks/sink.ts';
+import { HeldError, type Progress, type Sink, type SinkKind } from '../../master/sinks/sink.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 import { commitKey, crawlKey } from '../../master/store/records.ts';
@@ -183,14 +183,25 @@ export class SinkRig {
       open: async (crawl, mark) => {
         const sink = await kind.open(crawl, mark);
         this.#opened.push(sink);
-        const write = async (records: readonly Section[]) => {
+        const write = async (records: readonly Section[], progress?: Progress) => {
           await this.before(kind.name);
-          const next = await sink.write(records);
+          const next = await sink.write(records, progress);
+          if (sink.reached === undefined) await this.behind(kind.name);
+          return next;
+        };
+        // What is gathered is written here.
+        const finish = async (progress?: Progress) => {
+          const next = await sink.finish?.(progress);
           await this.behind(kind.name);
           return next;
         };
-        const { cutBytes } = sink;
-        return { write, check: () => sink.check(), close: () => sink.close(), cutBytes };
+        return {
+          ...{ write, finish, check: () => sink.check(), close: () => sink.close() },
+          cutBytes: sink.cutBytes,
+          get reached() {
+            return sink.reached;
+          },
+        };
       },
     };
   }

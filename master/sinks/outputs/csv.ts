@@ -13,6 +13,8 @@ export function csvLine(
     if (i > 0) line += delimiter;
     line += cell(values[i], delimiter, isEscaped);
   }
+  // Most readers leave out a line that is empty.
+  if (line === '' && values.length === 1) line = '""';
   return `${line}\n`;
 }
 

@@ -7,12 +7,13 @@ import { messageOf } from '../../../shared/errors.ts';
 import type { NamedOutput } from '../../../shared/outputs.ts';
 import { HeldError, type SinkKind, UnavailableError } from '../sink.ts';
 import { driver, type OutputContext, urlOf } from './context.ts';
-import { type Column, type ColumnType, type Row, wellFormed } from './rows.ts';
+import { type CursorName, movedCursor } from './cursor-sink.ts';
+import type { Patience } from './patience.ts';
+import { type Column, type ColumnType, type Row, wellFormedJson } from './rows.ts';
 import {
-  type CursorName,
   conflictText,
+  kindOf,
   lastOfEach,
-  movedCursor,
   ownColumns,
   quoted,
   type SqlSession,
@@ -21,8 +22,6 @@ import {
 } from './sql.ts';
 
 const connectS = 5;
-/** For one write, a wait for a lock included. */
-const writeMs = 30_000;
 
 const typeNames: Readonly<Record<ColumnType, string>> = {
   text: 'text',
@@ -43,20 +42,28 @@ const kinds: readonly (readonly [ColumnType, RegExp])[] = [
 ];
 
 export function postgresKind(output: NamedOutput, context: OutputContext): SinkKind {
-  return sqlKind(output, context, () => ({ connect: () => PostgresSession.open(output, context) }));
+  return sqlKind(output, context, (_crawl, _isNew, patience) =>
+    PostgresSession.open(output, context, patience),
+  );
 }
 
 class PostgresSession implements SqlSession {
   readonly #sql: Sql;
+  readonly #patience: Patience;
   /** Types of the columns that were looked at, as the server names them, by table. */
   readonly #types = new Map<string, Map<string, string>>();
 
-  private constructor(sql: Sql) {
+  private constructor(sql: Sql, patience: Patience) {
     this.#sql = sql;
+    this.#patience = patience;
   }
 
   /** @throws HeldError its URL, or its driver · UnavailableError it cannot be connected to */
-  static async open(output: NamedOutput, context: OutputContext): Promise<PostgresSession> {
+  static async open(
+    output: NamedOutput,
+    context: OutputContext,
+    patience: Patience,
+  ): Promise<PostgresSession> {
     const url = urlOf(context, output);
     const module = await driver('postgres', '3.4.9', () => import('postgres'));
     let sql: Sql;
@@ -76,7 +83,7 @@ class PostgresSession implements SqlSession {
       // Its message could repeat the URL.
       throw new HeldError('its URL is not one of PostgreSQL: postgres://user@host/database', error);
     }
-    const session = new PostgresSession(sql);
+    const session = new PostgresSession(sql, patience);
     try {
       await session.#do(
         'CREATE TABLE IF NOT EXISTS orbweaver_cursors ' +
@@ -119,7 +126,7 @@ class PostgresSession implements SqlSession {
     const types = new Map(rows.map(({ name, type }) => [String(name), String(type)] as const));
     this.#types.set(table, types);
     if (types.size === 0) return undefined;
-    return new Map([...types].map(([name, type]) => [name, kindOf(type)] as const));
+    return new Map([...types].map(([name, type]) => [name, kindOf(kinds, type)] as const));
   }
 
   async createTable(table: string, columns: readonly Column[]): Promise<void> {
@@ -160,7 +167,7 @@ class PostgresSession implements SqlSession {
     const taken = isStrict ? await this.#conflicts(write, key) : new Set<number>();
     await write.rejected(write.rows.filter(({ seq }) => taken.has(seq)));
     const names = columns.map(({ name }) => name);
-    const list = ['_crawl', '_seq', ...names].map(quoted).join(', ');
+    const list = ['_seq', ...names].map(quoted).join(', ');
     const { crawl, sink, from, to } = cursor;
     const moved =
       from === undefined
@@ -169,16 +176,13 @@ class PostgresSession implements SqlSession {
         : 'UPDATE orbweaver_cursors SET seq = $4::text::bigint ' +
           'WHERE crawl = $2 AND sink = $3 AND seq = $5::text::bigint RETURNING seq';
     const text =
-      `WITH moved AS (${moved}), rows AS (INSERT INTO ${quotedTable(table)} (${list}) ` +
-      `SELECT ${list} FROM json_to_recordset($1::text::json) AS x(${this.#fieldsOf(write)}) ` +
+      `WITH moved AS (${moved}), rows AS (INSERT INTO ${quotedTable(table)} ("_crawl", ${list}) ` +
+      `SELECT $2::text::${this.#typeOf(table, '_crawl')}, ${list} FROM json_to_recordset($1::text::json) AS x(${this.#fieldsOf(write)}) ` +
       `WHERE EXISTS (SELECT 1 FROM moved)` +
       // A key that came since is an error, after which they are looked for again.
       `${isStrict ? '' : conflictText(quotedTable(table), names, key, onConflict)}) ` +
       'SELECT count(*)::text AS count FROM moved';
-    const json = jsonOf(
-      rows.filter(({ seq }) => !taken.has(seq)),
-      crawl,
-    );
+    const json = jsonOf(taken.size === 0 ? rows : rows.filter(({ seq }) => !taken.has(seq)));
     const values = [json, crawl, sink, String(to)];
     const [done] = await this.#do(text, from === undefined ? values : [...values, String(from)]);
     if (done?.['count'] !== '1') throw movedCursor(from);
@@ -194,16 +198,19 @@ class PostgresSession implements SqlSession {
         `${quotedTable(write.table)} AS t WHERE ${same}) AS is_there ` +
         `FROM json_to_recordset($1::text::json) AS x(${this.#fieldsOf(write)})) AS all_rows ` +
         'WHERE is_there OR place > 1',
-      [jsonOf(write.rows, write.cursor.crawl)],
+      [jsonOf(write.rows)],
     );
     return new Set(found.map(({ seq }) => Number(seq)));
   }
 
   /** The columns of the rows with the types that the table has. */
   #fieldsOf({ table, columns }: SqlWrite): string {
-    const types = this.#types.get(table);
-    const names = ['_crawl', '_seq', ...columns.map(({ name }) => name)];
-    return names.map((name) => `${quoted(name)} ${types?.get(name) ?? 'text'}`).join(', ');
+    const names = ['_seq', ...columns.map(({ name }) => name)];
+    return names.map((name) => `${quoted(name)} ${this.#typeOf(table, name)}`).join(', ');
+  }
+
+  #typeOf(table: string, column: string): string {
+    return this.#types.get(table)?.get(column) ?? 'text';
   }
 
   async check(): Promise<void> {
@@ -215,40 +222,19 @@ class PostgresSession implements SqlSession {
   }
 
   async #do(query: string, values: string[] = []): Promise<Record<string, unknown>[]> {
-    return [...(await this.#timed(this.#sql.unsafe(query, values)))];
-  }
-
-  /** A server that says nothing more holds nobody up. */
-  async #timed<T>(work: PromiseLike<T>): Promise<T> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        reject(new UnavailableError(`the server has not answered for ${writeMs / 1000} s`));
-        void this.#sql.end({ timeout: 0 }).catch(() => {});
-      }, writeMs);
-    });
-    try {
-      return await Promise.race([work, late]);
-    } catch (error) {
-      throw faultOf(error);
-    } finally {
-      clearTimeout(timer);
-    }
+    const close = () => void this.#sql.end({ timeout: 0 }).catch(() => {});
+    return [...(await this.#patience.timed(this.#sql.unsafe(query, values), close, faultOf))];
   }
 }
 
-function jsonOf(rows: readonly Row[], crawl: string): string {
-  return `[${rows
-    .map(({ seq, values }) =>
-      JSON.stringify({ _crawl: crawl, _seq: seq, ...values }, (_, value) =>
-        typeof value === 'string' ? wellFormed(value) : value,
-      ),
-    )
-    .join(',')}]`;
-}
-
-function kindOf(type: string): ColumnType | 'other' {
-  return kinds.find(([, pattern]) => pattern.test(type))?.[0] ?? 'other';
+/** The rows as a list; of a name that a map has twice the server takes the last. */
+function jsonOf(rows: readonly Row[]): string {
+  let text = '[';
+  for (const { seq, values } of rows) {
+    const map = wellFormedJson(values);
+    text += `${text === '[' ? '' : ','}${map.slice(0, -1)}${map === '{}' ? '' : ','}"_seq":${seq}}`;
+  }
+  return `${text}]`;
 }
 
 function quotedTable(table: string): string {
@@ -259,9 +245,7 @@ function quotedTable(table: string): string {
  *  and a log-in that an operator can put right. Source: PostgreSQL, appendix A. */
 const passing = /^(?:(?:08|28|40|53|55|57|58)...|23505)$/;
 
-function faultOf(error: unknown): unknown {
-  if (!(error instanceof Error)) return error;
-  if (error instanceof HeldError || error instanceof UnavailableError) return error;
+function faultOf(error: Error): Error {
   const code = 'code' in error ? String(error.code) : '';
   // The driver's own codes are words: CONNECTION_CLOSED, ECONNREFUSED, CONNECT_TIMEOUT.
   const isState = /^[0-9A-Z]{5}$/.test(code);

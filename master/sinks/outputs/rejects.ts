@@ -43,7 +43,7 @@ export class Rejects {
       await syncFolder(dirname(this.#path));
     }
     const text = lines.map(({ row: { seq, values }, reason }) =>
-      visibleJson(JSON.stringify({ reason, seq, ...values })),
+      visibleJson(JSON.stringify({ reason, seq, ...withoutClash(values) })),
     );
     await this.#file.check();
     await this.#file.append(Buffer.from(`${text.join('\n')}\n`));
@@ -77,4 +77,13 @@ export class Rejects {
     await rm(path, { force: true });
     return true;
   }
+}
+
+/** A field that has one of our names gets a `_` in front. */
+function withoutClash(values: Row['values']): Row['values'] {
+  if (!('reason' in values || 'seq' in values)) return values;
+  const ours = ['reason', 'seq'];
+  return Object.fromEntries(
+    Object.entries(values).map(([name, value]) => [ours.includes(name) ? `_${name}` : name, value]),
+  );
 }

@@ -2,8 +2,14 @@
  * Records as rows of an output: which records it takes, which columns they have, and of which type.
  * A row has the number of its record, which names it within its crawl for ever.
  */
-import type { FieldRule, FieldType, ItemRules } from '../../../shared/items.ts';
-import type { NamedOutput, OutputRecords } from '../../../shared/outputs.ts';
+import {
+  type FieldRule,
+  type FieldType,
+  fieldsOfRule,
+  type ItemRules,
+} from '../../../shared/items.ts';
+import { linkRuleName } from '../../../shared/link-rule.ts';
+import { columnKinds, type NamedOutput, type OutputRecords } from '../../../shared/outputs.ts';
 import {
   type FieldName,
   fieldsOf,
@@ -11,7 +17,7 @@ import {
   type RecordKind,
   resultFields,
 } from '../../../shared/result-fields.ts';
-import { contentOf, imageUrlsOf, type Section } from '../../store/result-rows.ts';
+import { imageUrlsOf, itemsOf, type Section } from '../../store/result-rows.ts';
 import { valuesOf } from '../result-lines.ts';
 import type { SinkCrawl } from '../sink.ts';
 
@@ -29,6 +35,8 @@ const kindsOf: Readonly<Record<OutputRecords, readonly RecordKind[]>> = {
   failed: ['failed', 'blocked'],
   items: ['item'],
   rejected: ['rejected'],
+  links: ['item'],
+  downloads: ['image'],
   all: lineKinds,
 };
 const itemTypes: Readonly<Record<FieldType, ColumnType>> = {
@@ -41,18 +49,41 @@ const itemTypes: Readonly<Record<FieldType, ColumnType>> = {
   json: 'json',
 };
 
+type Values = Readonly<Record<string, unknown>>;
+/** Of the fields that have no column. */
+const restColumn = 'item';
+const loose: readonly Column[] = [
+  { name: 'rule', type: 'text' },
+  { name: restColumn, type: 'json' },
+];
+
+/** Outputs of crawls, by their names, that have had rows with fields that the rules do not have: of
+ *  page functions and programs. They have the column for these from then on. */
+const rests = new WeakMap<SinkCrawl, Set<string>>();
+
 /** What an output takes of a crawl. */
 export class RowSource {
   readonly #crawl: SinkCrawl;
   readonly #records: OutputRecords;
   readonly #rule: string | undefined;
   readonly #fixed: readonly Column[];
+  /** Chosen by the operator. */
+  readonly #chosen: readonly string[] | undefined;
+  /** Rows have columns; else they are objects. */
+  readonly #isTable: boolean;
+  readonly #name: string;
 
-  constructor(crawl: SinkCrawl, { records = 'pages', rule }: NamedOutput) {
+  constructor(crawl: SinkCrawl, output: NamedOutput) {
+    const { kind, name, records: given = 'pages', rule, columns } = output;
+    this.#name = name;
+    // Links are items of a rule of their own.
+    const records = given === linkRuleName ? 'items' : given;
     this.#crawl = crawl;
     this.#records = records;
-    this.#rule = rule;
+    this.#rule = given === linkRuleName ? linkRuleName : rule;
     this.#fixed = records === 'items' ? [] : fixedColumns(records);
+    this.#chosen = columns;
+    this.#isTable = columnKinds.includes(kind);
   }
 
   /** What a table of the rows is called. */
@@ -63,12 +94,26 @@ export class RowSource {
     return (only ?? 'items').replaceAll('-', '_');
   }
 
-  /** The columns, in their order: those of items are the fields of the rules of now. */
+  /** The columns, in their order: those of items are the fields of the rules of now, or chosen
+   *  ones. Nobody says the fields of items without rules: of page functions and programs. */
   get columns(): readonly Column[] {
     if (this.#records !== 'items') return this.#fixed;
+    const known = this.#known;
+    if (this.#chosen === undefined) {
+      if (known.length === 0 && this.#isTable) return loose;
+      return this.#hasRest ? [...known, { name: restColumn, type: 'json' }] : known;
+    }
+    return this.#chosen.map((name) => {
+      const column = known.find((one) => one.name === name);
+      return column ?? { name, type: name === restColumn ? 'json' : 'text' };
+    });
+  }
+
+  /** The fields of the rules. */
+  get #known(): readonly Column[] {
     const columns = new Map<string, ColumnType>();
-    for (const { fields, zip } of Object.values(this.#rules)) {
-      for (const [name, rule] of Object.entries({ ...zip, ...fields })) {
+    for (const item of Object.values(this.#rules)) {
+      for (const [name, rule] of Object.entries(fieldsOfRule(item))) {
         const type = typeOf(rule);
         const before = columns.get(name);
         columns.set(name, before === undefined || before === type ? type : 'text');
@@ -77,8 +122,9 @@ export class RowSource {
     return [...columns].map(([name, type]) => ({ name, type }));
   }
 
-  /** The rows that these records are, in their order. */
+  /** The rows that these records are, in their order. They may need a further column. */
   rowsOf(sections: readonly Section[]): Row[] {
+    const fit = this.#records === 'items' && this.#isTable ? this.#fitting() : undefined;
     const kinds = kindsOf[this.#records];
     const rows: Row[] = [];
     for (const section of sections) {
@@ -88,9 +134,12 @@ export class RowSource {
           rows.push({ seq: section.seq + i, values: { url } });
         }
       } else if (section.kind === 'item') {
-        const { rule, item } = contentOf(section).record;
-        if (item !== undefined && (this.#rule === undefined || rule === this.#rule)) {
-          rows.push({ seq: section.seq, values: item });
+        let { seq } = section;
+        for (const [rule, values] of itemsOf(section)) {
+          if (this.#rule === undefined || rule === this.#rule) {
+            rows.push({ seq, values: fit === undefined ? values : fit(rule, values) });
+          }
+          seq++;
         }
       } else {
         const values: Record<string, unknown> = valuesOf(section);
@@ -99,6 +148,38 @@ export class RowSource {
       }
     }
     return rows;
+  }
+
+  /** Makes the values of a row of those of an item: what has no column of its own goes to the
+   *  column for the rest. Operators who choose columns leave the others out. */
+  #fitting(): (rule: string, item: Values) => Values {
+    const { columns } = this;
+    if (columns === loose) return (rule, item) => ({ rule, item });
+    const isWanted = this.#chosen === undefined || this.#chosen.includes(restColumn);
+    const names = new Set(columns.map(({ name }) => name));
+    const isTaken = this.#known.some(({ name }) => name === restColumn);
+    if (!isWanted || isTaken) return (_, item) => item;
+    return (_, item) => {
+      let rest: Record<string, unknown> | undefined;
+      for (const name in item) {
+        if (names.has(name) && name !== restColumn) continue;
+        rest ??= {};
+        rest[name] = item[name];
+      }
+      if (rest === undefined) return item;
+      this.#noteRest();
+      return { ...item, [restColumn]: rest };
+    };
+  }
+
+  get #hasRest(): boolean {
+    return rests.get(this.#crawl)?.has(this.#name) === true;
+  }
+
+  #noteRest(): void {
+    const known = rests.get(this.#crawl);
+    if (known === undefined) rests.set(this.#crawl, new Set([this.#name]));
+    else known.add(this.#name);
   }
 
   get #rules(): ItemRules {
@@ -133,10 +214,21 @@ export function wellFormed(text: string): string {
 const odd = /\0|[\ud800-\udfff]/u;
 const odds = /\0|[\ud800-\udfff]/gu;
 
+/** JSON as databases take it: the same of all texts in it, keys included. */
+export function wellFormedJson(value: unknown): string {
+  const text = JSON.stringify(value);
+  if (!oddEscape.test(text)) return text;
+  // A backslash before the escape may be escaped itself.
+  return text.replace(escapes, (all, isOdd) => (isOdd === undefined ? all : '\ufffd'));
+}
+/** Half of a character is the only one of its kind that JSON writes as an escape. */
+const oddEscape = /\\u(?:0000|d[89a-f])/;
+const escapes = /\\(?:(u0000|ud[89a-f]..)|.)/g;
+
 /** A value as a database without types for it has it: JSON of objects and lists. */
 export function plainOf(value: unknown): string | number | boolean | null {
   if (value === undefined || value === null) return null;
   if (typeof value === 'string') return wellFormed(value);
   if (typeof value === 'number' || typeof value === 'boolean') return value;
-  return wellFormed(JSON.stringify(value));
+  return wellFormedJson(value);
 }

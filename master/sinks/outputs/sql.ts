@@ -1,25 +1,20 @@
 /**
- * What the outputs to SQL databases share. The rows of a write and the number of its last record,
- * in `orbweaver_cursors`, are one transaction of the database, so that a crash on either side loses
- * nothing and writes nothing twice. That number wins over the one that the master has recorded:
- *
- *     the database is ahead    the master died before its own record: what it has is left out
- *     it is behind             it was set back, or is another one: the crawl is held
- *     ahead of all records     the master was set back: the crawl is held
+ * What the outputs to SQL databases share: the table of the rows, which is made and gets new
+ * columns, and keys. The number of the last record stands in the table `orbweaver_cursors`; it is
+ * changed in the transaction that writes the rows.
  */
-import { basename, dirname, join } from 'node:path';
 import type { NamedOutput } from '../../../shared/outputs.ts';
-import type { Section } from '../../store/result-rows.ts';
-import { HeldError, type Sink, type SinkCrawl, type SinkKind } from '../sink.ts';
-import { type OutputContext, pathOf } from './context.ts';
-import { Rejects, type RejectsMark } from './rejects.ts';
-import { type Column, type ColumnType, plainOf, type Row, RowSource } from './rows.ts';
-
-/** The mark: number of the last record that the target has, and its file of rejected rows. */
-type SqlMark = { readonly seq: number; readonly rejects?: RejectsMark };
-
-/** Whose cursor it is. */
-export type CursorName = { readonly crawl: string; readonly sink: string };
+import { HeldError, type SinkKind } from '../sink.ts';
+import type { OutputContext } from './context.ts';
+import {
+  type CursorSession,
+  type CursorStep,
+  cursorKind,
+  type Deliverer,
+  type Delivery,
+} from './cursor-sink.ts';
+import type { Patience } from './patience.ts';
+import { type Column, type ColumnType, plainOf, type Row, type RowSource } from './rows.ts';
 
 /** One write, which is done in one transaction, or not at all. */
 export type SqlWrite = {
@@ -28,17 +23,13 @@ export type SqlWrite = {
   readonly rows: readonly Row[];
   readonly key: readonly string[] | undefined;
   readonly onConflict: 'insert' | 'skip' | 'update';
-  readonly cursor: CursorName & { readonly from: number | undefined; readonly to: number };
+  readonly cursor: CursorStep;
   /** Called before the commit with the rows whose key is there already, of `insert`. */
   readonly rejected: (rows: readonly Row[]) => Promise<void>;
 };
 
-/** A connection to a database. All throw HeldError and UnavailableError. */
-export interface SqlSession {
-  /** Makes the table of cursors if there is none. Returns this one. */
-  cursor(of: CursorName): Promise<number | undefined>;
-  /** Sets it, whatever it was. */
-  setCursor(of: CursorName, seq: number): Promise<void>;
+/** A connection, which has a table of cursors. All throw HeldError and UnavailableError. */
+export interface SqlSession extends CursorSession {
   /** Types of a table's columns by their names; `other`: one that is not ours. Undefined: there is
    *  no such table. */
   columns(table: string): Promise<ReadonlyMap<string, ColumnType | 'other'> | undefined>;
@@ -50,15 +41,15 @@ export interface SqlSession {
   index(table: string, key: readonly string[]): Promise<void>;
   /** @throws HeldError the cursor is not `from` */
   write(write: SqlWrite): Promise<void>;
-  /** Is it still the target that it was opened for? */
-  check(): Promise<void>;
-  close(): Promise<void>;
 }
 
-type SqlDialect = {
-  /** `path`: of a file; `isNew`: there may be none. */
-  connect(isNew: boolean): Promise<SqlSession>;
-};
+/** Which of our types a column of a server has; `other`: none. */
+export function kindOf(
+  kinds: readonly (readonly [ColumnType, RegExp])[],
+  type: string,
+): ColumnType | 'other' {
+  return kinds.find(([, pattern]) => pattern.test(type))?.[0] ?? 'other';
+}
 
 /** Can a column of the first type hold any value of the second? */
 function holds(column: ColumnType | 'other', value: ColumnType): boolean {
@@ -69,204 +60,56 @@ function holds(column: ColumnType | 'other', value: ColumnType): boolean {
 export function sqlKind(
   output: NamedOutput,
   context: OutputContext,
-  dialectOf: (crawl: string) => SqlDialect,
+  connect: (crawl: string, isNew: boolean, patience: Patience) => Promise<SqlSession>,
 ): SinkKind {
-  const markOf = (mark: unknown) => mark as SqlMark | undefined;
-  const rejectsOf = (crawl: string) =>
-    join(
-      dirname(pathOf(context, crawl, { ...output, target: 'x' })),
-      `rejected-${output.name}.jsonl`,
-    );
-  return {
-    name: output.name,
-    async prepare(crawl) {
-      await (await dialectOf(crawl).connect(true)).close();
-    },
-    async open(crawl, mark) {
-      const dialect = dialectOf(crawl.name);
-      return await SqlSink.open(
-        { crawl, output, dialect, path: rejectsOf(crawl.name) },
-        markOf(mark),
-      );
-    },
-    async beginAnew(crawl, mark) {
-      const before = markOf(mark);
-      if (before === undefined) return { mark, begun: [] };
-      const session = await dialectOf(crawl.name).connect(true);
-      try {
-        const cursor = cursorName(crawl, output);
-        if ((await session.cursor(cursor)) === before.seq) return { mark, begun: [] };
-        await session.setCursor(cursor, before.seq);
-      } finally {
-        await session.close();
-      }
-      const file = `${output.name} (${output.target})`;
-      return { mark, begun: [{ file, bytes: 0, lines: undefined, movedTo: undefined }] };
-    },
-    isTaken: () => Promise.resolve(false),
-    rename: () => Promise.resolve(),
-    // Tables are the operator's.
-    async remove({ name }, mark) {
-      const file = await Rejects.remove(rejectsOf(name), markOf(mark)?.rejects);
-      return { deleted: file ? [basename(rejectsOf(name))] : [], kept: [] };
-    },
-  };
+  return cursorKind(output, context, {
+    cursorPlace: 'orbweaver_cursors',
+    connect,
+    deliverer: (source) => new SqlTable(source, output),
+  });
 }
 
-function cursorName({ uid }: SinkCrawl, { name }: NamedOutput): CursorName {
-  return { crawl: Buffer.from(uid).toString('hex'), sink: name };
-}
-
-type Target = {
-  readonly crawl: SinkCrawl;
-  readonly output: NamedOutput;
-  readonly dialect: SqlDialect;
-  /** Of the rejected rows. */
-  readonly path: string;
-};
-
-class SqlSink implements Sink {
-  readonly cutBytes = 0;
-  readonly #target: Target;
+/** The table of an output. */
+class SqlTable implements Deliverer<SqlSession> {
   readonly #source: RowSource;
-  /** Of its table: once that has rows, it is the same until the next start. */
+  readonly #output: NamedOutput;
+  /** Once it has rows, it is the same until the next start. */
   #name: string | undefined;
-  readonly #rejects: Rejects;
-  /** Undefined: the connection was lost, and is made again. */
-  #session: SqlSession | undefined;
-  /** Columns of the table, as far as they were looked at. */
+  /** Its columns, as far as they were looked at. */
   #columns: ReadonlyMap<string, ColumnType | 'other'> | undefined;
-  #mark: SqlMark | undefined;
-  /** The number in the database. */
-  #seq: number | undefined;
 
-  private constructor(target: Target, mark: SqlMark | undefined, rejects: Rejects) {
-    this.#target = target;
-    this.#mark = mark;
-    this.#rejects = rejects;
-    this.#source = new RowSource(target.crawl, target.output);
+  constructor(source: RowSource, output: NamedOutput) {
+    this.#source = source;
+    this.#output = output;
   }
 
-  static async open(target: Target, mark: SqlMark | undefined): Promise<SqlSink> {
-    const rejects = new Rejects(target.path);
-    const sink = new SqlSink(target, mark, rejects);
-    try {
-      const isAhead = (await sink.#connect()).isAhead;
-      await rejects.open(mark?.rejects, isAhead);
-      return sink;
-    } catch (error) {
-      await sink.close();
-      throw error;
-    }
-  }
-
-  async write(records: readonly Section[]): Promise<SqlMark | undefined> {
-    const session = this.#session ?? (await this.#reconnect());
-    const from = this.#seq;
-    const rows = this.#source.rowsOf(records).filter(({ seq }) => seq > (from ?? 0));
-    const last = rows.at(-1);
-    if (last === undefined) {
-      await session.check();
-      // What the database has already counts from now on.
-      return from !== undefined && from > (this.#mark?.seq ?? 0) ? this.#has(from) : this.#mark;
-    }
-    const { key, onConflict = 'insert' } = this.#target.output;
+  async deliver({ session, rows, cursor, reject }: Delivery<SqlSession>): Promise<void> {
+    const { key, onConflict = 'insert' } = this.#output;
     const { whole, keyless } = key === undefined ? { whole: rows, keyless: [] } : parted(rows, key);
-    const cursor = cursorName(this.#target.crawl, this.#target.output);
-    try {
-      const columns = await this.#fit(session, rows);
-      await session.write({
-        ...{ table: this.#table, columns, rows: whole, key, onConflict },
-        cursor: { ...cursor, from, to: last.seq },
-        rejected: async (conflicts) => {
-          await this.#rejects.append([
-            ...keyless.map((row) => ({ row, reason: 'a key field is missing' })),
-            ...conflicts.map((row) => ({ row, reason: 'its key is there already' })),
-          ]);
-        },
-      });
-    } catch (error) {
-      await this.#lost();
-      throw error;
-    }
-    return this.#has(last.seq);
+    const columns = await this.#fit(session, rows);
+    await session.write({
+      ...{ table: this.#table, columns, rows: whole, key, onConflict, cursor },
+      rejected: async (conflicts) => {
+        await reject(keyless, 'a key field is missing');
+        await reject(conflicts, 'its key is there already');
+      },
+    });
   }
 
-  /** It has all up to this record, and so has the file of rejected rows. */
-  #has(seq: number): SqlMark {
-    const rejects = this.#rejects.accept();
-    this.#seq = seq;
-    this.#mark = { seq, ...(rejects && { rejects }) };
-    return this.#mark;
-  }
-
-  /** A write may have been committed although its answer was lost. */
-  async #reconnect(): Promise<SqlSession> {
-    const { session, isAhead } = await this.#connect();
-    if (isAhead) this.#has(this.#seq ?? 0);
-    else await this.#rejects.undo();
-    return session;
-  }
-
-  async check(): Promise<void> {
-    if (this.#session === undefined) await this.#reconnect();
-    await this.#session?.check();
-  }
-
-  async close(): Promise<void> {
-    await this.#lost();
-    await this.#rejects.close();
+  lost(): void {
+    this.#columns = undefined;
   }
 
   get #table(): string {
-    this.#name ??= this.#target.output.table ?? this.#source.name;
+    this.#name ??= this.#output.table ?? this.#source.name;
     return this.#name;
-  }
-
-  async #lost(): Promise<void> {
-    const session = this.#session;
-    this.#session = undefined;
-    this.#columns = undefined;
-    await session?.close();
-  }
-
-  /** @throws HeldError the database was set back · UnavailableError */
-  async #connect(): Promise<{ session: SqlSession; isAhead: boolean }> {
-    const { crawl, output, dialect } = this.#target;
-    const written = this.#mark?.seq;
-    const session = await dialect.connect(written === undefined);
-    try {
-      const seq = await session.cursor(cursorName(crawl, output));
-      const isBack = written !== undefined && (seq ?? 0) < written;
-      if (isBack) {
-        throw new HeldError(
-          `its cursor in orbweaver_cursors is ${seq ?? 'missing'}, but ${written} was written: ` +
-            'the database was set back, or is another one; put it back, or go on without the rows ' +
-            `in between: resume ${crawl.name} --new-files`,
-        );
-      }
-      const { lastRecord } = crawl;
-      if (lastRecord !== undefined && (seq ?? 0) > lastRecord) {
-        throw new HeldError(
-          `its cursor in orbweaver_cursors is ${seq}, but this crawl has ${lastRecord} records: ` +
-            "the master's data folder was set back; write to another table or database, or give the " +
-            `output up: sinks ${crawl.name} --drop ${output.name}`,
-        );
-      }
-      this.#session = session;
-      this.#seq = seq;
-      return { session, isAhead: (seq ?? 0) > (written ?? 0) };
-    } catch (error) {
-      await session.close();
-      throw error;
-    }
   }
 
   /** Makes the table fit the rows. Returns the columns that they have.
    *  @throws HeldError a column has another type */
   async #fit(session: SqlSession, rows: readonly Row[]): Promise<readonly Column[]> {
     const wanted = this.#source.columns;
-    const { key } = this.#target.output;
+    const { key } = this.#output;
     const table = this.#table;
     const unknown = key?.filter((name) => !wanted.some((column) => column.name === name)) ?? [];
     if (unknown.length > 0) {
@@ -296,8 +139,7 @@ class SqlSink implements Sink {
       if (key !== undefined) await session.index(table, key);
       this.#columns = columns;
     }
-    const used = new Set(rows.flatMap(({ values }) => Object.keys(values)));
-    return wanted.filter(({ name }) => used.has(name));
+    return wanted.filter(({ name }) => rows.some(({ values }) => Object.hasOwn(values, name)));
   }
 }
 
@@ -308,7 +150,7 @@ export const ownColumns: readonly Column[] = [
 ];
 
 /** Rows with all fields of the key, and the others. */
-function parted(rows: readonly Row[], key: readonly string[]) {
+export function parted(rows: readonly Row[], key: readonly string[]) {
   const isWhole = ({ values }: Row) => key.every((name) => values[name] !== undefined);
   return { whole: rows.filter(isWhole), keyless: rows.filter((row) => !isWhole(row)) };
 }
@@ -340,13 +182,6 @@ export function conflictText(
   return (
     `${on}UPDATE SET ${set.join(', ')} WHERE ${table}."_crawl" IS NULL ` +
     `OR ${table}."_crawl" <> excluded."_crawl" OR ${table}."_seq" IS NULL OR ${table}."_seq" < excluded."_seq"`
-  );
-}
-
-export function movedCursor(from: number | undefined): HeldError {
-  return new HeldError(
-    `its cursor in orbweaver_cursors is not ${from ?? 'missing'} any more: another program has ` +
-      'written it, or the database was set back',
   );
 }
 

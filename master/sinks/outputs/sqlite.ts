@@ -11,12 +11,11 @@ import type { NamedOutput } from '../../../shared/outputs.ts';
 import { makeFolder } from '../../machine/make-folder.ts';
 import { HeldError, type SinkKind, UnavailableError } from '../sink.ts';
 import { driver, type OutputContext, pathOf } from './context.ts';
+import { type CursorName, movedCursor } from './cursor-sink.ts';
 import { type Column, type ColumnType, plainOf, type Row } from './rows.ts';
 import {
-  type CursorName,
   conflictText,
   lastOfEach,
-  movedCursor,
   ownColumns,
   quoted,
   type SqlSession,
@@ -32,6 +31,11 @@ type Statement = {
 type Database = { prepare(sql: string): Statement; exec(sql: string): unknown; close(): unknown };
 type Driver = new (path: string) => Database;
 
+/** Rows of a statement: each call of the driver takes longer than the row. */
+const rowsAtOnce = 32;
+/** Values of a statement. Source: sqlite.org/limits.html, SQLITE_MAX_VARIABLE_NUMBER. */
+const valuesMax = 32_766;
+
 const typeNames: Readonly<Record<ColumnType, string>> = {
   text: 'TEXT',
   integer: 'INTEGER',
@@ -46,10 +50,9 @@ const typesByName = new Map<string, ColumnType>(
 );
 
 export function sqliteKind(output: NamedOutput, context: OutputContext): SinkKind {
-  return sqlKind(output, context, (crawl) => {
-    const path = pathOf(context, crawl, output);
-    return { connect: (isNew) => SqliteSession.open(path, isNew) };
-  });
+  return sqlKind(output, context, (crawl, isNew) =>
+    SqliteSession.open(pathOf(context, crawl, output), isNew),
+  );
 }
 
 async function loadDriver(): Promise<Driver> {
@@ -183,17 +186,27 @@ class SqliteSession implements SqlSession {
   #insert({ table, columns, rows, key, onConflict, cursor }: SqlWrite): Row[] {
     const names = columns.map(({ name }) => name);
     const all = [...ownColumns.map(({ name }) => name), ...names];
-    const places = all.map(() => '?').join(', ');
+    const places = `(${all.map(() => '?').join(', ')})`;
     const how = conflictText(quoted(bare(table)), names, key, onConflict);
-    const statement = this.#db.prepare(
-      `INSERT INTO ${quoted(bare(table))} (${all.map(quoted).join(', ')}) VALUES (${places})${how}`,
-    );
+    const into = `INSERT INTO ${quoted(bare(table))} (${all.map(quoted).join(', ')}) VALUES `;
+    const prepared = (count: number) =>
+      this.#db.prepare(`${into}${Array(count).fill(places).join(', ')}${how}`);
+    // Only one that stands alone says whether it was inserted.
+    const isStrict = key !== undefined && onConflict === 'insert';
+    const atOnce = isStrict ? 1 : Math.max(1, Math.min(rowsAtOnce, valuesMax / all.length) | 0);
+    const kept = key !== undefined && onConflict === 'update' ? lastOfEach(rows, key) : rows;
+    const statement = prepared(atOnce);
     const rejected: Row[] = [];
-    const isUpdate = key !== undefined && onConflict === 'update';
-    for (const row of isUpdate ? lastOfEach(rows, key) : rows) {
-      const values = names.map((name) => stored(row.values[name]));
-      const { changes } = statement.run(cursor.crawl, row.seq, ...values);
-      if (Number(changes) === 0 && onConflict === 'insert') rejected.push(row);
+    for (let i = 0; i < kept.length; i += atOnce) {
+      const some = kept.slice(i, i + atOnce);
+      const values: Value[] = [];
+      for (const row of some) {
+        values.push(cursor.crawl, row.seq);
+        for (const name of names) values.push(stored(row.values[name]));
+      }
+      const of = some.length === atOnce ? statement : prepared(some.length);
+      const { changes } = of.run(...values);
+      if (isStrict && Number(changes) === 0) rejected.push(...some);
     }
     return rejected;
   }

@@ -164,7 +164,7 @@ class TextSink implements Sink {
     const lacks = lackedBy(this.#columns, this.#source);
     if (lacks.length === 0) return;
     throw new HeldError(
-      `${this.#file.path} has no column for ${lacks.join(', ')}, which the rules have now; begin a ` +
+      `${this.#file.path} has no column for ${lacks.join(', ')}, which rows have now; begin a ` +
         'new file: resume CRAWL --new-files',
     );
   }

@@ -1,0 +1,324 @@
+/**
+ * The output of a crawl to MySQL or MariaDB. A unique index of theirs cannot hold a whole text, so
+ * that of a key lies over a column that they calculate, `_key`: the SHA-256 of the key's fields.
+ */
+import type { Connection, ResultSetHeader, RowDataPacket } from 'mysql2/promise';
+import { messageOf } from '../../../shared/errors.ts';
+import type { NamedOutput } from '../../../shared/outputs.ts';
+import { HeldError, type SinkKind, UnavailableError } from '../sink.ts';
+import { driver, type OutputContext, urlOf } from './context.ts';
+import { type CursorName, movedCursor } from './cursor-sink.ts';
+import type { Patience } from './patience.ts';
+import { type Column, type ColumnType, plainOf, type Row, wellFormedJson } from './rows.ts';
+import { kindOf, lastOfEach, ownColumns, type SqlSession, type SqlWrite, sqlKind } from './sql.ts';
+
+const connectMs = 5_000;
+/** Characters of one INSERT: servers take packets of 4 MiB at least. */
+const textMax = 1 << 19;
+/** Which mode a server has is its operator's; the text of statements must not depend on it. */
+const modes = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO';
+const text = 'longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin';
+
+const typeNames: Readonly<Record<ColumnType, string>> = {
+  text,
+  integer: 'bigint',
+  real: 'double',
+  boolean: 'tinyint(1)',
+  json: 'json',
+  time: 'datetime(3)',
+};
+/** What the server calls types that can hold ours. */
+const kinds: readonly (readonly [ColumnType, RegExp])[] = [
+  ['boolean', /^tinyint\(1\)/],
+  ['text', /^(?:(?:long|medium|tiny)?text|varchar|char)/],
+  ['integer', /^(?:bigint|int|mediumint|smallint)/],
+  ['real', /^(?:double|float|decimal)/],
+  ['json', /^json/],
+  ['time', /^(?:datetime|timestamp)/],
+];
+
+export function mysqlKind(output: NamedOutput, context: OutputContext): SinkKind {
+  return sqlKind(output, context, (_crawl, _isNew, patience) =>
+    MysqlSession.open(output, context, patience),
+  );
+}
+
+class MysqlSession implements SqlSession {
+  readonly #connection: Connection;
+  readonly #patience: Patience;
+  /** Columns of time, by table: they take no RFC 3339. */
+  readonly #times = new Map<string, Set<string>>();
+
+  private constructor(connection: Connection, patience: Patience) {
+    this.#connection = connection;
+    this.#patience = patience;
+  }
+
+  /** @throws HeldError its URL, or its driver · UnavailableError it cannot be connected to */
+  static async open(
+    output: NamedOutput,
+    context: OutputContext,
+    patience: Patience,
+  ): Promise<MysqlSession> {
+    const url = urlOf(context, output).replace(/^mariadb:/, 'mysql:');
+    if (!URL.canParse(url) || new URL(url).pathname.length < 2) {
+      throw new HeldError('its URL is not one of MySQL: mysql://user@host/database');
+    }
+    const { createConnection } = await driver('mysql2', '3.24.6', () => import('mysql2/promise'));
+    // It throws at once where the URL is not to its taste.
+    const connecting = (async () =>
+      await createConnection({
+        uri: url,
+        connectTimeout: connectMs,
+        charset: 'utf8mb4_bin',
+        timezone: 'Z',
+        // A row that a statement leaves as it was is none that it has changed.
+        flags: ['-FOUND_ROWS'],
+        multipleStatements: false,
+      }))();
+    // One that comes too late is closed.
+    const close = () => void connecting.then((late) => late.destroy()).catch(() => {});
+    const connection = await patience.timed(connecting, close, faultOf);
+    // What goes wrong is said by the call that it befalls.
+    (connection as unknown as NodeJS.EventEmitter).on('error', () => {});
+    const session = new MysqlSession(connection, patience);
+    try {
+      await session.#do(`SET SESSION sql_mode = '${modes}', time_zone = '+00:00'`);
+      await session.#do(
+        'CREATE TABLE IF NOT EXISTS orbweaver_cursors (crawl varchar(64) CHARACTER SET ascii, ' +
+          'sink varchar(64) CHARACTER SET ascii, seq bigint NOT NULL, ' +
+          'PRIMARY KEY (crawl, sink)) ENGINE=InnoDB',
+      );
+      return session;
+    } catch (error) {
+      await session.close();
+      throw error;
+    }
+  }
+
+  async cursor({ crawl, sink }: CursorName): Promise<number | undefined> {
+    const [row] = await this.#rows(
+      'SELECT seq FROM orbweaver_cursors WHERE crawl = ? AND sink = ?',
+      [crawl, sink],
+    );
+    return row === undefined ? undefined : Number(row['seq']);
+  }
+
+  async setCursor({ crawl, sink }: CursorName, seq: number): Promise<void> {
+    await this.#do('REPLACE INTO orbweaver_cursors VALUES (?, ?, ?)', [crawl, sink, seq]);
+  }
+
+  async columns(table: string) {
+    const [schema, name] = partsOf(table);
+    const where = 'table_schema = COALESCE(?, DATABASE()) AND table_name = ?';
+    const [found] = await this.#rows(
+      `SELECT engine AS engine FROM information_schema.tables WHERE ${where}`,
+      [schema, name],
+    );
+    if (found === undefined) return undefined;
+    const engine = String(found['engine']);
+    if (!/^InnoDB$/i.test(engine)) {
+      throw new HeldError(
+        `its table ${table} has the engine ${engine}, which has no transactions; change that, ` +
+          `then resume the crawl: ALTER TABLE ${quotedTable(table)} ENGINE=InnoDB`,
+      );
+    }
+    const rows = await this.#rows(
+      'SELECT column_name AS name, column_type AS type FROM information_schema.columns ' +
+        `WHERE ${where}`,
+      [schema, name],
+    );
+    const types = rows.map(
+      (row) => [String(row['name']), kindOf(kinds, String(row['type']))] as const,
+    );
+    const times = types.flatMap(([column, type]) => (type === 'time' ? [column] : []));
+    this.#times.set(table, new Set(times));
+    return new Map(types);
+  }
+
+  async createTable(table: string, columns: readonly Column[]): Promise<void> {
+    const all = [...ownColumns, ...columns];
+    const list = all.map(({ name, type }) => `${quoted(name)} ${typeOf(name, type)}`);
+    await this.#do(`CREATE TABLE IF NOT EXISTS ${quotedTable(table)} (${list}) ENGINE=InnoDB`);
+    const times = all.flatMap(({ name, type }) => (type === 'time' ? [name] : []));
+    this.#times.set(table, new Set(times));
+  }
+
+  async addColumn(table: string, { name, type }: Column): Promise<void> {
+    await this.#do(
+      `ALTER TABLE ${quotedTable(table)} ADD COLUMN ${quoted(name)} ${typeOf(name, type)}`,
+    );
+    if (type === 'time') this.#times.get(table)?.add(name);
+  }
+
+  alterText(table: string, { name, type }: Column): string {
+    return `ALTER TABLE ${quotedTable(table)} MODIFY ${quoted(name)} ${typeNames[type]}`;
+  }
+
+  /** A NULL in a key makes its `_key` NULL, and these do not collide. */
+  async index(table: string, key: readonly string[]): Promise<void> {
+    const [schema, name] = partsOf(table);
+    const [there] = await this.#rows(
+      'SELECT 1 FROM information_schema.columns WHERE table_schema = COALESCE(?, DATABASE()) ' +
+        "AND table_name = ? AND column_name = '_key'",
+      [schema, name],
+    );
+    if (there !== undefined) return;
+    const parts = key.flatMap((field) => [`LENGTH(${quoted(field)})`, "':'", quoted(field)]);
+    await this.#do(
+      `ALTER TABLE ${quotedTable(table)} ADD COLUMN \`_key\` char(64) CHARACTER SET ascii ` +
+        `GENERATED ALWAYS AS (SHA2(CONCAT(${parts.join(', ')}), 256)) STORED, ` +
+        'ADD UNIQUE INDEX `_key` (`_key`), ADD INDEX `_record` (`_crawl`, `_seq`)',
+    );
+  }
+
+  async write(write: SqlWrite): Promise<void> {
+    await this.#do('START TRANSACTION');
+    try {
+      // First, so that another writer waits here, and finds that it has moved.
+      await this.#moveCursor(write);
+      await this.#insert(write);
+      await write.rejected(await this.#conflicts(write));
+      await this.#do('COMMIT');
+    } catch (error) {
+      await this.#do('ROLLBACK').catch(() => {});
+      throw error;
+    }
+  }
+
+  async #insert({ table, columns, rows, key, onConflict, cursor }: SqlWrite): Promise<void> {
+    const names = columns.map(({ name }) => name);
+    const times = this.#times.get(table) ?? new Set();
+    const list = ['_crawl', '_seq', ...names].map(quoted).join(', ');
+    const into = `INSERT INTO ${quotedTable(table)} (${list}) VALUES `;
+    const how = conflictText(names, key, onConflict);
+    const send = async (tuples: readonly string[]) => {
+      if (tuples.length > 0) await this.#do(`${into}${tuples.join(',')}${how}`);
+    };
+    const isUpdate = key !== undefined && onConflict === 'update';
+    let tuples: string[] = [];
+    let length = 0;
+    for (const { seq, values } of isUpdate ? lastOfEach(rows, key) : rows) {
+      const own = columns.map(({ name, type }) => stored(values[name], type, times.has(name)));
+      const tuple = `(${this.#connection.escape([cursor.crawl, seq, ...own])})`;
+      if (length + tuple.length > textMax) {
+        await send(tuples);
+        [tuples, length] = [[], 0];
+      }
+      tuples.push(tuple);
+      length += tuple.length;
+    }
+    await send(tuples);
+  }
+
+  /** Rows that did not come in, because their key was there. */
+  async #conflicts({ table, rows, key, onConflict, cursor }: SqlWrite): Promise<Row[]> {
+    if (key === undefined || onConflict !== 'insert') return [];
+    const found = await this.#rows(
+      `SELECT _seq AS seq FROM ${quotedTable(table)} ` +
+        'WHERE _crawl = ? AND _seq > ? AND _seq <= ?',
+      [cursor.crawl, cursor.from ?? 0, cursor.to],
+    );
+    const there = new Set(found.map((row) => Number(row['seq'])));
+    return rows.filter(({ seq }) => !there.has(seq));
+  }
+
+  async #moveCursor({ cursor: { crawl, sink, from, to } }: SqlWrite): Promise<void> {
+    const done =
+      from === undefined
+        ? await this.#do('INSERT IGNORE INTO orbweaver_cursors VALUES (?, ?, ?)', [crawl, sink, to])
+        : await this.#do(
+            'UPDATE orbweaver_cursors SET seq = ? WHERE crawl = ? AND sink = ? AND seq = ?',
+            [to, crawl, sink, from],
+          );
+    if ((done as ResultSetHeader).affectedRows !== 1) throw movedCursor(from);
+  }
+
+  async check(): Promise<void> {
+    await this.#do('SELECT 1');
+  }
+
+  close(): Promise<void> {
+    this.#connection.destroy();
+    return Promise.resolve();
+  }
+
+  async #rows(query: string, values: (string | number | null)[]): Promise<RowDataPacket[]> {
+    return (await this.#do(query, values)) as RowDataPacket[];
+  }
+
+  async #do(query: string, values?: (string | number | null)[]): Promise<unknown> {
+    const close = () => this.#connection.destroy();
+    const work = this.#connection.query(query, values);
+    const [result] = await this.#patience.timed(work, close, faultOf);
+    return result;
+  }
+}
+
+type Plain = string | number | boolean | null;
+
+/** Those of the assignments are done from left to right, and each sees the ones before it. So
+ *  `_seq` and `_crawl` come last: if the row stays, its `_crawl` is that of the new one. */
+function conflictText(
+  names: readonly string[],
+  key: readonly string[] | undefined,
+  onConflict: SqlWrite['onConflict'],
+): string {
+  if (key === undefined) return '';
+  if (onConflict !== 'update') return ' ON DUPLICATE KEY UPDATE `_seq` = `_seq`';
+  const isNewer =
+    'NOT (`_crawl` <=> VALUES(`_crawl`)) OR `_seq` IS NULL OR `_seq` < VALUES(`_seq`)';
+  const set = [...names.filter((name) => !key.includes(name)), '_seq'].map(
+    (name) => `${quoted(name)} = IF(${isNewer}, VALUES(${quoted(name)}), ${quoted(name)})`,
+  );
+  return ` ON DUPLICATE KEY UPDATE ${set.join(', ')}, \`_crawl\` = VALUES(\`_crawl\`)`;
+}
+
+function stored(value: unknown, type: ColumnType, isTime: boolean): Plain {
+  // A column of JSON takes no text that is none.
+  if (type === 'json' && typeof value === 'string') return wellFormedJson(value);
+  const plain = plainOf(value);
+  if (!isTime || typeof plain !== 'string') return plain;
+  // 2026-01-31T12:00:00.000Z
+  return plain.replace('T', ' ').replace(/Z$/, '');
+}
+
+/** An index cannot hold a text without a length. */
+function typeOf(name: string, type: ColumnType): string {
+  return name === '_crawl' ? 'char(32) CHARACTER SET ascii' : typeNames[type];
+}
+
+function partsOf(table: string): readonly [schema: string | null, name: string] {
+  const [first = '', second] = table.split('.');
+  return second === undefined ? [null, first] : [first, second];
+}
+
+function quotedTable(table: string): string {
+  return table.split('.').map(quoted).join('.');
+}
+
+function quoted(name: string): string {
+  return `\`${name.replaceAll('`', '``')}\``;
+}
+
+/** Errors that pass: locks, connections, log-ins, a full disk, a shutdown, a server that may only
+ *  be read. Source: MySQL 8.4 and MariaDB 10.11, "Server error codes". */
+const passing = new Set([
+  ...[1021, 1040, 1041, 1044, 1045, 1053, 1105, 1114, 1129, 1158, 1159, 1160, 1161, 1203, 1205],
+  ...[1213, 1226, 1290, 1317, 1698, 1792, 1836, 1927, 1969, 3024, 4031],
+]);
+
+function faultOf(error: Error): Error {
+  const code = 'code' in error ? String(error.code) : '';
+  const number = 'errno' in error ? Number(error.errno) : 0;
+  const said = messageOf(error) || code;
+  // The driver gives each of its errors this field.
+  const isAnswer = 'sqlState' in error && typeof error.sqlState === 'string';
+  if (!isAnswer && /^(?:ENOSPC|EDQUOT|EROFS|EIO)$/.test(code)) return error;
+  // Of the connection; anything else that has no code is a fault of our own.
+  if (!isAnswer)
+    return code === '' && !/clos/i.test(said) ? error : new UnavailableError(said, error);
+  if (passing.has(number)) return new UnavailableError(said, error);
+  const how = number === 1049 ? 'create it' : 'put that right';
+  return new HeldError(`${said}; ${how}, then resume the crawl`, error);
+}

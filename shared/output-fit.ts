@@ -1,0 +1,137 @@
+/**
+ * Whether the outputs of a crawl fit its rules and each other: names of rules and keys that there
+ * are, names of fields that a table can have beside its own columns, and one output a file.
+ * Source: docs/outputs.md.
+ */
+import { type FieldRule, fieldsOfRule, type ItemRules } from './items.ts';
+import { linkMisfit, linkRule, linkRuleName } from './link-rule.ts';
+import { isFileKind, isOutside, keyKinds, type Output, type OutputKind } from './outputs.ts';
+
+/** Columns of every table in a database. */
+const ownNames: readonly string[] = ['_crawl', '_seq'];
+const cursorTable = 'orbweaver_cursors';
+/** Where columns that differ in their case alone are the same. */
+const caselessKinds: readonly OutputKind[] = ['sqlite', 'mysql'];
+/** Where a column holds any value. */
+const looseKinds: readonly OutputKind[] = ['sqlite', 'mongodb'];
+
+/** The first output that does not fit the rules of its crawl, or the outputs before it: its place
+ *  in the list, and what is wrong, beginning with a verb. */
+export function misfitOf(
+  outputs: readonly Output[],
+  items: ItemRules = {},
+  downloads = false,
+): { readonly index: number; readonly why: string } | undefined {
+  const files = new Map<string, OutputKind>();
+  for (const [index, output] of outputs.entries()) {
+    const why = misfit(output, items) ?? sharedFile(output, files) ?? taken(output, downloads);
+    if (why !== undefined) return { index, why };
+  }
+  return undefined;
+}
+
+/** The first output that a crawl with `every` cannot have, since the crawls that follow it have the
+ *  same: its place in the list, and why, beginning with a verb. */
+export function singleOf(
+  outputs: readonly Output[],
+): { readonly index: number; readonly why: string } | undefined {
+  for (const [index, output] of outputs.entries()) {
+    if (output.kind !== 'sqlite' && isOutside(output)) {
+      const why = `must not name ${output.target} with every: each crawl writes a file of its own, `;
+      return { index, why: `${why}so name one in its folder` };
+    }
+    if (output.stream === undefined) continue;
+    const why = 'must not be a stream with every: it holds the records of one crawl; use a list';
+    return { index, why };
+  }
+  return undefined;
+}
+
+function misfit(output: Output, given: ItemRules) {
+  const own = linkMisfit(output, given);
+  if (own !== undefined) return own;
+  const { kind, records, table, key = [], columns } = output;
+  const isOfLinks = records === linkRuleName;
+  const items = isOfLinks ? { [linkRuleName]: linkRule } : given;
+  const rule = isOfLinks ? linkRuleName : output.rule;
+  const rules = Object.keys(items);
+  // A page function may emit rows of any name; then their columns must be said.
+  if (rule !== undefined && !rules.includes(rule) && columns === undefined) {
+    const names =
+      rules.length === 0 ? 'the crawl has no rules' : `its rules are ${rules.join(', ')}`;
+    return `must not have rule ${rule}: ${names}; for rows of a page function give columns, too`;
+  }
+  if (!keyKinds.includes(kind)) return undefined;
+  const hasItems = rules.length > 0 || columns !== undefined;
+  const isOfItems = isOfLinks || (records ?? (hasItems ? 'items' : 'pages')) === 'items';
+  const only = rule ?? (rules.length === 1 ? rules[0] : undefined);
+  const name = table ?? (isOfItems ? only : undefined) ?? '';
+  if (name.split('.').at(-1)?.toLowerCase() === cursorTable) {
+    return `must not have the table ${cursorTable}, which holds how far outputs are: give it another`;
+  }
+  if (!isOfItems) return undefined;
+  const wanted = Object.entries(items).filter(([one]) => rule === undefined || one === rule);
+  const fields = new Map<string, FieldRule>();
+  for (const [, of] of wanted) {
+    for (const [field, how] of Object.entries(fieldsOfRule(of))) fields.set(field, how);
+  }
+  if (columns !== undefined) {
+    const chosen = new Map(columns.map((name) => [name, fields.get(name) ?? {}]));
+    return misfitOfFields(kind, chosen) ?? misfitOfKey(key, columns);
+  }
+  if (rules.length === 0 && key.length > 0) {
+    return `must not have the key ${key.join(', ')}: the crawl has no rules; name its fields in columns`;
+  }
+  return misfitOfFields(kind, fields) ?? misfitOfKey(key, [...fields.keys()]);
+}
+
+function misfitOfFields(kind: OutputKind, fields: ReadonlyMap<string, FieldRule>) {
+  const names = new Map<string, string>();
+  for (const [field, rule] of fields) {
+    const folded = field.toLowerCase();
+    if (ownNames.includes(folded)) {
+      return `must not have the field ${field}: each table has a column of that name; rename the field`;
+    }
+    if (field.length > 63) return `must not have the field ${field}: a column has 63 characters`;
+    const other = names.get(folded);
+    if (other !== undefined && caselessKinds.includes(kind)) {
+      return `must not have the fields ${other} and ${field}: to ${kind} these are one column`;
+    }
+    names.set(folded, field);
+    if (!looseKinds.includes(kind) && hasOddDefault(rule)) {
+      return `must not have the field ${field} with that default: it is not of its type`;
+    }
+  }
+  return undefined;
+}
+
+/** A column of its type does not hold its default. */
+function hasOddDefault(rule: FieldRule): boolean {
+  if (typeof rule === 'string' || rule.all || rule.default === undefined) return false;
+  const { type, default: given } = rule;
+  if (given === null) return false;
+  if (type === 'integer') return !Number.isSafeInteger(given);
+  return (type === 'number' || type === 'boolean') && typeof given !== type;
+}
+
+function misfitOfKey(key: readonly string[], fields: readonly string[]) {
+  const unknown = key.find((name) => !fields.includes(name));
+  if (unknown === undefined || fields.length === 0) return undefined;
+  return `must not have the key ${unknown}: the fields are ${fields.join(', ')}`;
+}
+
+/** A crawl that downloads images has this file itself. */
+function taken({ kind, target }: Output, downloads: boolean) {
+  if (!downloads || !isFileKind(kind) || !/^images\b.*\.jsonl$/.test(target)) return undefined;
+  return `must not name ${target}: what the crawl downloads is listed there; name another file`;
+}
+
+/** Several tables of one SQLite file are fine. */
+function sharedFile({ kind, target, compress }: Output, files: Map<string, OutputKind>) {
+  if (!isFileKind(kind)) return undefined;
+  const path = compress === undefined || target.endsWith('.gz') ? target : `${target}.gz`;
+  const other = files.get(path);
+  files.set(path, kind);
+  if (other === undefined || (other === 'sqlite' && kind === 'sqlite')) return undefined;
+  return `must not name the file ${path}, which a ${other} output has: name another one`;
+}

@@ -1,0 +1,86 @@
+/** What outputs do when the rules of a crawl change: columns that are new, and of another type. */
+import assert from 'node:assert/strict';
+import { basename, join } from 'node:path';
+import { test } from 'node:test';
+import Database from 'libsql';
+import { before, changesType, crawlWith, itemsFrom, kindOf, wider } from '../support/columns.ts';
+import { parquetFiles, rowsOfParquet } from '../support/parquet.ts';
+
+test('columns: SQLite gets new ones; another type is an error with the ALTER', async (t) => {
+  const at = (folder: string) => new Database(join(folder, 'a.db'));
+  const folder = await changesType(t, 'sqlite:a.db', (sql, of) => {
+    const db = at(of);
+    db.exec(sql);
+    db.close();
+  });
+  const db = at(folder);
+  const rows = db.prepare('SELECT title, n, n_old, extra FROM book ORDER BY _seq').all();
+  db.close();
+  assert.deepEqual(
+    (rows as Record<string, unknown>[]).map((row) => Object.values(row)),
+    [
+      ['a', null, 1, null],
+      ['b', null, null, null],
+      ['c', null, 3, '["x","y"]'],
+      ['d', 'four', null, null],
+    ],
+  );
+});
+
+test('columns: Parquet begins another file', async (t) => {
+  const { kind, folder } = kindOf(t, 'parquet:a.parquet');
+  const first = await kind.open(crawlWith(before), undefined);
+  let mark = await first.write(itemsFrom(1, { title: 'a', n: 1 }, { title: 'b' }));
+  assert.equal(first.reached, 0, 'nothing is durable yet');
+  mark = await first.finish?.();
+  assert.equal(first.reached, undefined);
+  await first.close();
+  const second = await kind.open(crawlWith(wider), mark);
+  await second.write(itemsFrom(3, { title: 'c', n: 3, extra: ['x', 'y'] }));
+  await second.finish?.();
+  await second.close();
+  const files = parquetFiles(folder);
+  assert.deepEqual(
+    files.map((file) => basename(file)),
+    ['a-000000001-000000002.parquet', 'a-000000003-000000003.parquet'],
+  );
+  assert.deepEqual(await rowsOfParquet(files), [
+    { title: 'a', n: 1n },
+    { title: 'b', n: null },
+    { title: 'c', n: 3n, extra: ['x', 'y'] },
+  ]);
+});
+
+test('columns: a Parquet file has 100,000 rows at most; a crash leaves none twice', async (t) => {
+  const { kind, folder } = kindOf(t, 'parquet:a.parquet');
+  const crawl = crawlWith(before);
+  const some = (seq: number) =>
+    itemsFrom(seq, ...Array.from({ length: 10_000 }, (_, i) => ({ title: `t${seq + i}`, n: i })));
+  let sink = await kind.open(crawl, undefined);
+  let saved: unknown;
+  const progress = (mark: unknown) => {
+    saved = mark;
+    return Promise.resolve();
+  };
+  for (let seq = 1; seq <= 150_000; seq += 10_000) await sink.write(some(seq), progress);
+  assert.equal(sink.reached, 100_000);
+  // The process dies behind the rename: the mark is that of before it.
+  await sink.close();
+  sink = await kind.open(crawl, saved);
+  // The rows that are not on record are given to it again.
+  for (let seq = 1; seq <= 230_000; seq += 10_000) await sink.write(some(seq), progress);
+  await sink.finish?.(progress);
+  await sink.close();
+  const files = parquetFiles(folder);
+  assert.deepEqual(
+    files.map((file) => basename(file)),
+    [
+      'a-000000001-000100000.parquet',
+      'a-000100001-000200000.parquet',
+      'a-000200001-000230000.parquet',
+    ],
+  );
+  const rows = await rowsOfParquet(files);
+  assert.equal(rows.length, 230_000);
+  assert.ok(rows.every(({ title }, i) => title === `t${i + 1}`));
+});

@@ -1,0 +1,68 @@
+/** Outputs of a crawl whose rules change: columns that are new, and of another type. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { HeldError, type SinkCrawl } from '../../master/sinks/sink.ts';
+import { outputKind } from '../../master/sinks/sinks.ts';
+import { ResultRow, type Section } from '../../master/store/result-rows.ts';
+import type { FieldRule } from '../../shared/items.ts';
+import { namedOutputs, outputOf } from '../../shared/outputs.ts';
+
+type Fields = Readonly<Record<string, FieldRule>>;
+export const before: Fields = { title: 'h1', n: { css: 'b', type: 'integer' } };
+export const wider: Fields = { ...before, extra: { css: 'i', type: 'json' } };
+export const other: Fields = { ...wider, n: 'b' };
+
+export function crawlWith(fields: Fields): SinkCrawl {
+  const items = { book: { match: '/', fields } };
+  return { name: 'default', uid: Buffer.alloc(16, 7), spec: { fetch: { items } } };
+}
+
+export function itemsFrom(
+  seq: number,
+  ...items: Record<string, string | number | string[]>[]
+): Section[] {
+  const row = new ResultRow();
+  for (const item of items) {
+    row.add('item', { url: 'http://a.example/', depth: 0, at: 0, rule: 'book', item });
+  }
+  return [...row.seal(seq).sections];
+}
+
+export function kindOf(t: TestContext, text: string) {
+  const folder = mkdtempSync(join(tmpdir(), 'orb-columns-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const [output] = namedOutputs([outputOf(`${text}#records=items`)]);
+  assert.ok(output);
+  return { kind: outputKind(output, { folder, env: {} }), folder: join(folder, 'default') };
+}
+
+/** Rows of three kinds of rules; the last one needs another type of column. */
+export async function changesType(
+  t: TestContext,
+  to: string,
+  run: (sql: string, folder: string) => unknown,
+): Promise<string> {
+  const { kind, folder } = kindOf(t, to);
+  const first = await kind.open(crawlWith(before), undefined);
+  let mark = await first.write(itemsFrom(1, { title: 'a', n: 1 }, { title: 'b' }));
+  await first.close();
+  const second = await kind.open(crawlWith(wider), mark);
+  mark = await second.write(itemsFrom(3, { title: 'c', n: 3, extra: ['x', 'y'] }));
+  await second.close();
+  const third = await kind.open(crawlWith(other), mark);
+  const last = itemsFrom(4, { title: 'd', n: 'four' });
+  const error = await third.write(last).then(
+    () => assert.fail('the type is another one'),
+    (fault: unknown) => fault,
+  );
+  assert.ok(error instanceof HeldError);
+  assert.match(error.message, /the column n of book is integer, and its values are text; /);
+  const [, statements = ''] = /resume the crawl: (ALTER TABLE .*)$/.exec(error.message) ?? [];
+  for (const statement of statements.split('; ')) await run(statement, folder);
+  await third.write(last);
+  await third.close();
+  return folder;
+}
