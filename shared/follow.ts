@@ -50,6 +50,11 @@ export const followSchema = z
   .max(followLimits.rulesMax, { error: `must have at most ${followLimits.rulesMax} rules` });
 export type FollowRule = z.infer<typeof followRule>;
 
+/** The name under which a rule is counted, as if it were a field of the rule `follow`. */
+export function followCount(index: number): string {
+  return `follow.rule-${index + 1}`;
+}
+
 /** Links of one priority; without one, that of the page. */
 export type FollowedLinks = {
   readonly priority: number | undefined;

@@ -5,6 +5,7 @@
  * Source: docs/rules.md.
  */
 import * as z from 'zod';
+import { articleFields } from './article.ts';
 
 export const ruleLimits = {
   /** Rules of a crawl, and fields of a rule. */
@@ -37,6 +38,11 @@ const flag = z.boolean({ error: 'must be true or false' }).optional();
 const fieldName = z.string().regex(/^(?!__proto__$)[A-Za-z_][\w-]{0,63}$/, {
   error: 'is not a name: write at most 64 letters, digits, _ and -',
 });
+/** zod says `Invalid key in record` of a name, whatever its schema says. */
+const recordError = (what: string) => (issue: { code?: string }) =>
+  issue.code === 'invalid_key'
+    ? 'is not a name: write at most 64 letters, digits, _ and -'
+    : `must be ${what}`;
 
 /** Where something is. `css` may end with `::text`, `::attr(name)` or `::html`. */
 const places = {
@@ -62,6 +68,11 @@ const rowsSchema = z.union([expression, z.strictObject(places, { error: strictEr
   error: 'must be a selector, or one of {css: …}, {xpath: …}, {json: …}, {regex: …}',
 });
 export type RowsRule = z.infer<typeof rowsSchema>;
+/** A place on a page that stands alone. */
+export const selectorSchema = rowsSchema.superRefine((rule, context) => {
+  const add: Add = (message, path = []) => context.addIssue({ code: 'custom', message, path });
+  if (typeof rule === 'object') checkPlaces(rule, [], add);
+});
 
 const fieldOptions = {
   ...places,
@@ -113,7 +124,7 @@ const fieldSchema: z.ZodType<FieldRule> = z.lazy(() =>
 );
 
 const fieldsSchema: z.ZodType<Fields> = z
-  .record(fieldName, fieldSchema)
+  .record(fieldName, fieldSchema, { error: recordError('names and selectors: {title: h1}') })
   .refine((fields) => Object.keys(fields).length > 0, { error: 'must have at least one field' })
   .refine((fields) => Object.keys(fields).length <= ruleLimits.fieldsMax, {
     error: `must have at most ${ruleLimits.fieldsMax} fields`,
@@ -142,13 +153,18 @@ const itemSchema = z
       fields: fieldsSchema.optional(),
       /** Columns that are joined to rows; all must have the same length. */
       zip: fieldsSchema.optional(),
+      /** The page is an article: a row with the fields of `articleFields`. */
+      article: z.literal(true, { error: 'must be true; leave it out for none' }).optional(),
     },
     { error: strictError },
   )
   .superRefine((item, context) => {
     const add = (message: string, path: string[] = []) =>
       context.addIssue({ code: 'custom', message, path });
-    if (item.fields === undefined && item.zip === undefined) {
+    if (item.article === true) {
+      if (item.each !== undefined) add('has article and each: an article is one row', ['each']);
+      if (item.zip !== undefined) add('has article and zip: an article is one row', ['zip']);
+    } else if (item.fields === undefined && item.zip === undefined) {
       add('has neither fields nor zip: say what its rows have, for example fields: {title: h1}');
     }
     if (item.zip !== undefined && item.each !== undefined) {
@@ -161,9 +177,23 @@ const itemSchema = z
   });
 export type ItemRule = z.infer<typeof itemSchema>;
 
+const ofArticle: Fields = Object.fromEntries(articleFields.map((name) => [name, { type: 'text' }]));
+
+/** All fields of a rule, in their order: a field of its own takes the place of an article's. */
+export function fieldsOfRule({ article, zip, fields }: ItemRule): Fields {
+  return { ...(article && ofArticle), ...zip, ...fields };
+}
+
+/** A rule asks for articles, which not each slave finds. */
+export function hasArticle(items: ItemRules | undefined): boolean {
+  return items !== undefined && Object.values(items).some(({ article }) => article === true);
+}
+
 /** The rules of a crawl, by their names. */
 export const itemsSchema = z
-  .record(fieldName, itemSchema)
+  .record(fieldName, itemSchema, {
+    error: recordError('rules by their names; leave it out for none'),
+  })
   .refine((items) => Object.keys(items).length <= ruleLimits.rulesMax, {
     error: `must have at most ${ruleLimits.rulesMax} rules`,
   })

@@ -23,7 +23,7 @@ export type PageItems = {
 /** Of a rule, and of a field. */
 const rulePattern = /^[A-Za-z_][\w-]{0,63}$/;
 const countPattern = /^[A-Za-z_][\w-]{0,63}(?:\.[A-Za-z_][\w-]{0,63})?$/;
-const levelsMax = 48;
+export const rowLevelsMax = 48;
 
 /** A tight check instead of a schema: there may be thousands of rows. */
 export function isPageItems(value: unknown): value is PageItems {
@@ -36,14 +36,14 @@ export function isPageItems(value: unknown): value is PageItems {
   for (const row of rejected) if (!isRow(row, 3) || !isShort(row[2])) return false;
   for (const one of failures) {
     if (!Array.isArray(one) || one.length !== 2) return false;
-    if (!isName(one[0], rulePattern) || !isShort(one[1])) return false;
+    if (!isRuleName(one[0]) || !isShort(one[1])) return false;
   }
   return isMap(counts) && areCounts(counts);
 }
 
 function isRow(row: unknown, length: number): row is unknown[] {
   if (!Array.isArray(row) || row.length !== length) return false;
-  return isName(row[0], rulePattern) && isMap(row[1]) && isJson(row[1], levelsMax);
+  return isRuleName(row[0]) && isMap(row[1]) && isJson(row[1], rowLevelsMax);
 }
 
 function areCounts(counts: Record<string, unknown>): boolean {
@@ -56,6 +56,10 @@ function areCounts(counts: Record<string, unknown>): boolean {
       numbers.length === countNames.length &&
       numbers.every((count) => Number.isInteger(count) && count >= 0 && count <= 0xffffffff),
   );
+}
+
+export function isRuleName(name: unknown): boolean {
+  return isName(name, rulePattern);
 }
 
 function isName(name: unknown, pattern: RegExp): boolean {
@@ -77,9 +81,9 @@ function isMap(value: unknown): value is Record<string, unknown> {
 
 /** No bytes, which JSON cannot write. A number that JSON does not have becomes null there. */
 function isJson(value: unknown, levels: number): value is Json {
-  if (value === null || ['string', 'boolean', 'number'].includes(typeof value)) return true;
-  if (typeof value !== 'object') return false;
-  if (levels === 0) return false;
+  if (value === null || typeof value === 'string') return true;
+  if (typeof value === 'number' || typeof value === 'boolean') return true;
+  if (typeof value !== 'object' || levels === 0) return false;
   if (Array.isArray(value)) return value.every((one) => isJson(one, levels - 1));
   if (Object.getPrototypeOf(value) !== Object.prototype) return false;
   for (const key in value) {

@@ -1,6 +1,7 @@
 /** The rules of a crawl, made ready once for all its pages, or what is wrong with them. */
 import type { FieldOptions, FieldRule, Fields, ItemRule } from '../../shared/items.ts';
 import type { RuleProblem } from '../../shared/rule-results.ts';
+import type { ArticleFinder } from './article.ts';
 import { RuleFault } from './fault.ts';
 import { Pattern } from './pattern.ts';
 import { type Finder, finderOf } from './selector.ts';
@@ -22,11 +23,19 @@ export type Item = {
   readonly script: Finder | undefined;
   readonly fields: readonly Field[];
   readonly zip: readonly Field[];
+  readonly article: ArticleFinder | undefined;
 };
 /** Collects what is wrong with all rules, so that one look tells all. */
 export class Compiler {
   readonly problems: RuleProblem[] = [];
-  item(name: string, { match, each, script, fields, zip }: ItemRule): Item {
+  readonly #articles: () => ArticleFinder;
+
+  /** `articles`: gets what finds articles, where a rule asks for them. */
+  constructor(articles: () => ArticleFinder) {
+    this.#articles = articles;
+  }
+
+  item(name: string, { match, each, script, fields, zip, article }: ItemRule): Item {
     const { url, content } = typeof match === 'object' ? match : { url: match, content: undefined };
     return {
       name,
@@ -36,7 +45,18 @@ export class Compiler {
       script: this.#finder(typeof script === 'string' ? { css: script } : script, [name, 'script']),
       fields: this.#fields(fields, [name, 'fields']),
       zip: this.#fields(zip, [name, 'zip']),
+      article: article && this.#article([name, 'article']),
     };
+  }
+
+  #article(path: readonly string[]): ArticleFinder | undefined {
+    try {
+      return this.#articles();
+    } catch (error) {
+      if (!(error instanceof RuleFault)) throw error;
+      this.problems.push({ path, message: error.message, isMissing: true });
+      return undefined;
+    }
   }
 
   #fields(fields: Fields | undefined, path: readonly string[]): Field[] {

@@ -5,14 +5,23 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { FetchSpec } from '../../shared/crawl.ts';
-import { ruleLimits } from '../../shared/items.ts';
-import type { PageInput } from '../../shared/rule-results.ts';
+import { hasArticle, type ItemRules, ruleLimits } from '../../shared/items.ts';
+import type { PageInput, RuleOutcome } from '../../shared/rule-results.ts';
+import { findArticlePackages } from './article-packages.ts';
 import { type Evaluated, failedItems, fitted } from './fit.ts';
 import { pageRule } from './page-rule.ts';
 import { RuleProcess } from './rule-process.ts';
 import { rulesFor } from './targets.ts';
 
-type Learned = { readonly set: number } | { readonly fault: string };
+/** `missing`: the packages that this machine lacks. */
+type Learned = { readonly set: number } | { readonly fault: string; readonly missing?: string };
+type CrawlRulesOptions = {
+  readonly onKilled: (why: string) => void;
+  /** The rules of a crawl cannot be evaluated here: it gets no tasks of it. */
+  readonly onMissing?: (crawl: string, why: string) => void;
+  /** File of a page function, absolute. */
+  readonly page: string | undefined;
+};
 type Known = { readonly spec: FetchSpec; readonly learned: Promise<Learned> };
 
 /** Above these no fetch should begin: bytes of text, pages, and the time for which they will wait,
@@ -24,6 +33,7 @@ const waitMsMax = 10_000;
 const decay = 0.8;
 
 export class CrawlRules {
+  readonly #options: CrawlRulesOptions;
   readonly #process: RuleProcess;
   readonly #crawls = new Map<number, Known>();
   /** What the page function is called. */
@@ -33,8 +43,8 @@ export class CrawlRules {
   /** Of one page, about. */
   #meanMs = 0;
 
-  /** `page`: file of a page function, absolute. */
-  constructor(options: { onKilled: (why: string) => void; page: string | undefined }) {
+  constructor(options: CrawlRulesOptions) {
+    this.#options = options;
     this.#process = new RuleProcess(options);
     this.#own = options.page === undefined ? [] : [pageRule];
   }
@@ -52,7 +62,7 @@ export class CrawlRules {
   }
 
   /** The crawl has this spec from now on. */
-  learn(crawl: number, spec: FetchSpec): void {
+  learn(crawl: number, spec: FetchSpec, name = ''): void {
     const { items, follow } = spec;
     const before = this.#crawls.get(crawl);
     const isSame = (one: FetchSpec) =>
@@ -63,13 +73,31 @@ export class CrawlRules {
     }
     this.forget(crawl);
     if (items === undefined && follow === undefined) return;
-    const learned = this.#process.learn(items ?? {}, follow).then((said): Learned => {
-      if (typeof said === 'number') return { set: said };
-      const [problem] = said;
-      const where = problem?.path.join('.') ?? '';
-      return { fault: `the rules are not valid: ${where} ${problem?.message ?? ''}` };
-    });
+    const learned = this.#learn(items ?? {}, follow);
     this.#crawls.set(crawl, { spec, learned });
+    void learned.then((is) => {
+      if ('missing' in is && is.missing !== undefined) this.#options.onMissing?.(name, is.missing);
+    });
+  }
+
+  async #learn(items: ItemRules, follow: FetchSpec['follow']): Promise<Learned> {
+    // No child is started for what it cannot do.
+    const packages = hasArticle(items) ? findArticlePackages() : undefined;
+    if (packages !== undefined && 'missing' in packages) {
+      return { fault: `article: ${packages.missing}`, missing: packages.missing };
+    }
+    const said = await this.#process.learn(items, follow);
+    if (typeof said === 'number') return { set: said };
+    const [problem] = said;
+    const where = problem?.path.join('.') ?? '';
+    const isWrong = problem?.isMissing === true ? '' : 'the rules are not valid: ';
+    return { fault: `${isWrong}${where} ${problem?.message ?? ''}` };
+  }
+
+  /** What is wrong with the rules of a crawl. */
+  async fault(crawl: number): Promise<string | undefined> {
+    const learned = await this.#crawls.get(crawl)?.learned;
+    return learned !== undefined && 'fault' in learned ? learned.fault : undefined;
   }
 
   forget(crawl: number): void {
@@ -110,6 +138,19 @@ export class CrawlRules {
       this.#waiting--;
       this.#bytes -= bytes;
     }
+  }
+
+  /** Evaluates rules that are no crawl's on one page. Never rejects. */
+  async examine(items: ItemRules, page: PageInput): Promise<RuleOutcome> {
+    const set = await this.#process.learn(items);
+    if (typeof set !== 'number') {
+      const [problem] = set;
+      return { failed: `${problem?.path[0] ?? ''}: ${problem?.message ?? 'is not valid'}` };
+    }
+    const { jsonBytes } = ruleLimits;
+    const outcome = await this.#process.evaluate(set, page, jsonBytes, undefined, true);
+    this.#process.forget(set);
+    return outcome;
   }
 
   close(): Promise<void> {

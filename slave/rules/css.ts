@@ -2,40 +2,37 @@
  * CSS selectors on the tree of a page: `::text` gives the text that stands directly in the elements,
  * `::attr(name)` an attribute, `::html` the element's HTML; without one of them, an element gives
  * its whole text.
+ *
+ * css-select decides what matches, by the numbers of the nodes. It is asked only about elements
+ * that have the tag, and the class or other attributes, that the end of the selector names, which
+ * are few.
  * Source: Selectors Level 4, as far as css-select has it; parsel for the endings.
  */
-import { compile, type Options, selectAll } from 'css-select';
-import {
-  type AnyNode,
-  type Document,
-  Element,
-  hasChildren,
-  isComment,
-  isText,
-  type ParentNode,
-} from 'domhandler';
+import { compile, type Options } from 'css-select';
+import { parse, type Selector } from 'css-what';
 import { messageOf } from '../../shared/errors.ts';
 import { voidElements } from './closing.ts';
 import { RuleFault } from './fault.ts';
+import type { PageTree } from './page-tree.ts';
+import type { TreeNames } from './tree-names.ts';
+import { type AnyNode, Element, type ParentNode } from './tree-nodes.ts';
 
 type Ending =
   | { readonly kind: 'element' | 'text' | 'html' }
   | { readonly kind: 'attribute'; readonly name: string };
 
-const options: Options<AnyNode, Element> = { xmlMode: false, cacheResults: false };
-
 export class Css {
-  readonly #query: ((node: AnyNode) => boolean) | undefined;
+  readonly #search: Search | undefined;
   readonly #ending: Ending;
 
   /** @throws RuleFault it is not valid, with the reason */
   constructor(text: string) {
     const { selector, ending } = endingOf(text);
     this.#ending = ending;
-    // Of the row itself: `::attr(href)`.
-    if (selector === '') return;
+    // Of the row itself: `::attr(href)`, `:scope`.
+    if (selector === '' || selector === ':scope') return;
     try {
-      this.#query = compile<AnyNode, Element>(selector, options);
+      this.#search = new Search(selector);
     } catch (error) {
       const [line = ''] = messageOf(error).split('\n');
       throw new RuleFault(`is not a CSS selector: ${line.slice(0, 200)}`);
@@ -49,27 +46,185 @@ export class Css {
 
   /** The elements below `from`, in the order of the page. */
   elements(from: ParentNode): Element[] {
-    if (this.#query === undefined) return from instanceof Element ? [from] : [];
-    try {
-      return selectAll<AnyNode, Element>(this.#query, from, options);
-    } catch (error) {
-      throw new RuleFault(`CSS: ${messageOf(error).slice(0, 200)}`);
-    }
+    return this.#numbers(from).map((number) => new Element(from.tree, number));
   }
 
   /** The texts that it finds below `from`. */
   texts(from: ParentNode): string[] {
+    const { tree } = from;
     const ending = this.#ending;
-    return this.elements(from).flatMap((element) => {
-      if (ending.kind === 'attribute') {
-        const value = element.attribs[ending.name];
-        return value === undefined ? [] : [value];
-      }
-      if (ending.kind === 'html') return [htmlOf(element)];
-      if (ending.kind === 'element') return [textOf(element)];
-      return element.children.filter(isText).map(({ data }) => data);
+    return this.#numbers(from).flatMap((number) => {
+      if (ending.kind === 'attribute') return tree.attributeOf(number, ending.name) ?? [];
+      if (ending.kind === 'html') return htmlOfNumber(tree, number);
+      if (ending.kind === 'element') return tree.textOf(number);
+      return tree
+        .childrenOf(number)
+        .filter((child) => tree.isText(child))
+        .map((child) => tree.dataOf(child));
     });
   }
+
+  #numbers(from: ParentNode): number[] {
+    if (this.#search === undefined) return from instanceof Element ? [from.number] : [];
+    try {
+      return this.#search.below(from);
+    } catch (error) {
+      throw new RuleFault(`CSS: ${messageOf(error).slice(0, 200)}`);
+    }
+  }
+}
+
+/** A selector, compiled once for all pages. */
+class Search {
+  /** The tree that is searched, while it is. */
+  #tree: PageTree | undefined;
+  readonly #matches: (node: number) => boolean;
+  readonly #ends: readonly End[];
+  /** `#ends` by the numbers of the names in a tree. */
+  #known: { readonly names: TreeNames; readonly ends: readonly NumberedEnd[] } | undefined;
+
+  constructor(selector: string) {
+    const parsed = parse(selector);
+    // compile() reorders what was parsed.
+    this.#ends = parsed.map(endOf);
+    this.#matches = compile<number, number>(parsed, this.#options());
+  }
+
+  /** The elements below `from`, those in templates left out. */
+  below({ tree, number }: ParentNode): number[] {
+    const ends = this.#endsIn(tree);
+    // Of a list of selectors, an element may match any.
+    const [only] = ends.length === 1 ? ends : [];
+    const tag = only?.tag ?? -1;
+    const attribute = only?.attributes[0]?.name ?? -1;
+    const found: number[] = [];
+    const end = tree.endOf(number);
+    const template = tree.names.idOf('template');
+    let hidden = tree.nextWith(number + 1, end, template, -1);
+    this.#tree = tree;
+    try {
+      let node = tree.nextWith(number + 1, end, tag, attribute);
+      while (node >= 0) {
+        let next = node + 1;
+        if (hidden >= 0 && hidden < node) {
+          // Behind a template, or in it.
+          const behind = tree.endOf(hidden);
+          hidden = tree.nextWith(behind, end, template, -1);
+          if (node < behind) next = behind;
+          else continue;
+        } else if (mayMatch(tree, node, ends) && this.#matches(node)) found.push(node);
+        node = tree.nextWith(next, end, tag, attribute);
+      }
+    } finally {
+      this.#tree = undefined;
+    }
+    return found;
+  }
+
+  #endsIn({ names }: PageTree): readonly NumberedEnd[] {
+    if (this.#known?.names !== names) {
+      const ends = this.#ends.map(({ tag, attributes }) => ({
+        tag: tag === undefined ? -1 : names.idOf(tag),
+        attributes: attributes.map(({ name, part }) => ({ name: names.idOf(name), part })),
+      }));
+      this.#known = { names, ends };
+    }
+    return this.#known.ends;
+  }
+
+  #options(): Options<number, number> {
+    const tree = () => {
+      if (this.#tree === undefined) throw new Error('no page is searched');
+      return this.#tree;
+    };
+    const isTag = (node: number): node is number => tree().isElement(node);
+    return {
+      xmlMode: false,
+      cacheResults: false,
+      adapter: {
+        isTag,
+        getAttributeValue: (element, name) => tree().attributeOf(element, name),
+        hasAttrib: (element, name) => tree().attributeOf(element, name) !== undefined,
+        getChildren: (node) => tree().childrenOf(node),
+        getName: (element) => tree().nameOf(element),
+        getParent: (node) => (node <= 0 ? null : tree().parentOf(node)),
+        getSiblings: (node) => (node <= 0 ? [node] : tree().childrenOf(tree().parentOf(node))),
+        prevElementSibling: (node) => {
+          let previous = tree().previousOf(node);
+          while (previous >= 0 && !isTag(previous)) previous = tree().previousOf(previous);
+          return previous < 0 ? null : previous;
+        },
+        getText: (node) => readText(tree(), node),
+        // Searches begin at one node.
+        removeSubsets: (nodes) => nodes,
+      },
+    };
+  }
+}
+
+/** What an element must have at the end of a selector: more is possible. */
+type End = {
+  readonly tag: string | undefined;
+  /** `part`: of the value. */
+  readonly attributes: readonly { readonly name: string; readonly part: string }[];
+};
+type NumberedEnd = {
+  readonly tag: number;
+  readonly attributes: readonly { readonly name: number; readonly part: string }[];
+};
+
+function endOf(selector: readonly Selector[]): End {
+  let tag: string | undefined;
+  const attributes: { name: string; part: string }[] = [];
+  for (let i = selector.length - 1; i >= 0; i--) {
+    const token = selector[i];
+    if (token === undefined || !isOfElement(token)) break;
+    if (token.type === 'tag') tag = token.name.toLowerCase();
+    if (token.type !== 'attribute' || token.action === 'not') continue;
+    // Of some attributes letters count in either case.
+    const isExact = token.ignoreCase === 'quirks' || token.ignoreCase === false;
+    const part = isExact && token.action !== 'exists' ? token.value : '';
+    attributes.push({ name: token.name.toLowerCase(), part });
+  }
+  return { tag, attributes };
+}
+
+function isOfElement({ type }: Selector): boolean {
+  return type === 'tag' || type === 'universal' || type === 'attribute' || type === 'pseudo';
+}
+
+function mayMatch(tree: PageTree, element: number, ends: readonly NumberedEnd[]): boolean {
+  for (const { tag, attributes } of ends) {
+    if (tag >= 0 && tag !== tree.nameIdOf(element)) continue;
+    let has = true;
+    for (const { name, part } of attributes) has &&= hasPart(tree, element, name, part);
+    if (has) return true;
+  }
+  return false;
+}
+
+function hasPart(tree: PageTree, element: number, name: number, part: string): boolean {
+  const end = tree.attributesTo(element);
+  for (let i = tree.attributesFrom(element); i < end; i++) {
+    if (tree.attributeIdOf(i) === name) return part === '' || tree.valueHas(i, part);
+  }
+  return false;
+}
+
+/** A text as `:contains` sees it. */
+function readText(tree: PageTree, from: number): string {
+  if (!tree.isElement(from)) return tree.isText(from) ? tree.dataOf(from) : '';
+  const end = tree.endOf(from);
+  let text = '';
+  for (let node = from; node < end; node++) {
+    if (tree.isText(node)) text += tree.dataOf(node);
+    else if (tree.nameOf(node) === 'br') {
+      text += '\n';
+      // In XML it may have children.
+      node = tree.endOf(node) - 1;
+    }
+  }
+  return text;
 }
 
 function endingOf(text: string): { selector: string; ending: Ending } {
@@ -87,20 +242,9 @@ function endingOf(text: string): { selector: string; ending: Ending } {
   throw new RuleFault(`ends with ::${name}; write ::text, ::attr(name) or ::html`);
 }
 
-/** All text below a node, that of scripts included, as XPath's string(). Not recursive. */
-export function textOf(node: ParentNode): string {
-  let text = '';
-  const open: AnyNode[] = [node];
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    if (isText(next)) text += next.data;
-    else if (hasChildren(next)) {
-      for (let i = next.children.length - 1; i >= 0; i--) {
-        const child = next.children[i];
-        if (child !== undefined) open.push(child);
-      }
-    }
-  }
-  return text;
+/** All text below a node, that of scripts included, as XPath's string(). */
+export function textOf({ tree, number }: ParentNode): string {
+  return tree.textOf(number);
 }
 
 const rawElements = new Set([
@@ -113,35 +257,49 @@ const rawElements = new Set([
   'plaintext',
 ]);
 
-/** An element as HTML, or all of a document. Not recursive.
+/** A node as HTML, or all of a document.
  *  Source: HTML Standard, 13.3. */
-export function htmlOf(node: Element | Document): string {
+export function htmlOf({ tree, number }: AnyNode): string {
+  return htmlOfNumber(tree, number);
+}
+
+/** Not recursive. */
+function htmlOfNumber(tree: PageTree, from: number): string {
   let html = '';
-  const open: (AnyNode | string)[] = [node];
+  const open: (number | string)[] = [from];
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     if (typeof next === 'string') html += next;
-    else if (isText(next)) {
-      const isRaw = next.parent instanceof Element && rawElements.has(next.parent.name);
-      html += isRaw ? next.data : escaped(next.data, /[&<>\u00a0]/g);
-    } else if (isComment(next)) html += `<!--${next.data}-->`;
-    else if (hasChildren(next)) {
-      if (next instanceof Element) {
-        html += startOf(next);
-        if (voidElements.has(next.name)) continue;
-        open.push(`</${next.name}>`);
+    else if (tree.isText(next)) {
+      const isRaw = rawElements.has(tree.nameOf(tree.parentOf(next)));
+      html += isRaw ? tree.dataOf(next) : escaped(tree.dataOf(next), /[&<>\u00a0]/g);
+    } else if (tree.isComment(next)) html += `<!--${tree.dataOf(next)}-->`;
+    else {
+      if (tree.isElement(next)) {
+        html += startOfNumber(tree, next);
+        const name = tree.nameOf(next);
+        if (voidElements.has(name)) continue;
+        open.push(`</${name}>`);
       }
-      for (let i = next.children.length - 1; i >= 0; i--) {
-        const child = next.children[i];
-        if (child !== undefined) open.push(child);
+      const children = tree.childrenOf(next);
+      for (let child = children.pop(); child !== undefined; child = children.pop()) {
+        open.push(child);
       }
     }
   }
   return html;
 }
 
-function startOf({ name, attribs }: Element): string {
-  let start = `<${name}`;
-  for (const key in attribs) start += ` ${key}="${escaped(attribs[key] ?? '', /[&"\u00a0<>]/g)}"`;
+/** The start tag of an element. */
+export function startOf({ tree, number }: Element): string {
+  return startOfNumber(tree, number);
+}
+
+function startOfNumber(tree: PageTree, element: number): string {
+  let start = `<${tree.nameOf(element)}`;
+  const end = tree.attributesTo(element);
+  for (let i = tree.attributesFrom(element); i < end; i++) {
+    start += ` ${tree.attributeNameOf(i)}="${escaped(tree.valueOf(i), /[&"\u00a0<>]/g)}"`;
+  }
   return `${start}>`;
 }
 

@@ -2,12 +2,14 @@
  * One rule on one page: its rows, the values of their fields, what is missing or of a wrong type,
  * and the counts of all that. Source: docs/rules.md.
  */
+import { articleFields } from '../../shared/article.ts';
 import type { FieldOptions } from '../../shared/items.ts';
+import { isJsonType } from '../../shared/media-types.ts';
 import type { Json, RuleCounts, RuleResult, Values } from '../../shared/rule-results.ts';
+import type { ArticleFinder } from './article.ts';
 import type { Field, Item } from './compile.ts';
 import { RuleFault } from './fault.ts';
 import type { RulePage } from './rule-page.ts';
-import { isJsonType } from './rule-types.ts';
 import { asText, type Finder, type Place, type Row } from './selector.ts';
 import { isEmpty, isWrong, trimmed, typed } from './value.ts';
 
@@ -46,12 +48,17 @@ export class Evaluation {
   }
 
   run(): void {
-    const { name, fields, zip } = this.#item;
+    const { name, fields, zip, article } = this.#item;
     const counts = noCounts();
     counts.pages = 1;
     this.#result.counts[name] = counts;
     try {
-      const rows = zip.length > 0 ? this.#zipped() : this.#rows();
+      const rows =
+        article !== undefined
+          ? this.#article(article)
+          : zip.length > 0
+            ? this.#zipped()
+            : this.#rows();
       for (const { values, why } of rows) {
         if (why === undefined) this.#result.rows.push({ rule: name, values });
         else this.#result.rejected.push({ rule: name, values, why });
@@ -59,7 +66,10 @@ export class Evaluation {
       }
       counts[counts.rows > 0 ? 'matched' : 'empty']++;
       if (this.#wrong.size > 0) counts.wrong++;
-      if (rows.length > 0) this.#countFields([...zip, ...fields]);
+      if (rows.length > 0) {
+        const own = [...zip, ...fields].map((field) => field.name);
+        this.#countFields(article === undefined ? own : new Set([...articleFields, ...own]));
+      }
     } catch (error) {
       if (!(error instanceof RuleFault || error instanceof RangeError)) throw error;
       counts.failed++;
@@ -67,8 +77,8 @@ export class Evaluation {
     }
   }
 
-  #countFields(fields: readonly Field[]): void {
-    for (const { name } of fields) {
+  #countFields(names: Iterable<string>): void {
+    for (const name of names) {
       const counts = noCounts();
       counts.pages = 1;
       counts[this.#found.has(name) ? 'matched' : 'empty']++;
@@ -87,6 +97,24 @@ export class Evaluation {
     const isRow =
       fields.every(isOfPage) || fields.some((one) => !isOfPage(one) && this.#found.has(one.name));
     return isRow ? made : [];
+  }
+
+  /** The article of the page, with the fields of the rule, which take the place of its own. */
+  #article(finder: ArticleFinder): MadeRow[] {
+    const found = finder.find(this.#page);
+    if (found === undefined) return [];
+    const { fields } = this.#item;
+    const values: Values = {};
+    for (const name of articleFields) {
+      if (fields.some((field) => field.name === name)) continue;
+      const isDate = name === 'date' && found.date !== null;
+      const value = isDate ? typed(found.date, 'date', '') : found[name];
+      if (isWrong(value)) this.#wrong.add(name);
+      else if (!isEmpty(value)) this.#found.add(name);
+      values[name] = isWrong(value) ? null : value;
+    }
+    const own = this.#row(fields, { kind: 'whole' }, '');
+    return [{ values: { ...values, ...own.values }, why: own.why }];
   }
 
   /** Columns, joined; and the fields of the page with each row. */

@@ -5,7 +5,6 @@
  * Source: docs/crawl-files.md.
  */
 import { createHash } from 'node:crypto';
-import type { Element } from 'domhandler';
 import { type FollowedLinks, type FollowRule, followLimits } from '../../shared/follow.ts';
 import type { RuleProblem } from '../../shared/rule-results.ts';
 import { canonicalUrl } from '../../shared/url.ts';
@@ -13,6 +12,7 @@ import { RuleFault } from './fault.ts';
 import { Pattern } from './pattern.ts';
 import type { RulePage } from './rule-page.ts';
 import { type Finder, finderOf, type Row } from './selector.ts';
+import type { Element } from './tree-nodes.ts';
 
 type Compiled = {
   readonly rule: FollowRule;
@@ -46,15 +46,17 @@ export class Follow {
     return problems.length > 0 ? problems : new Follow(compiled);
   }
 
-  /** What each rule picks on a page, each link once. @throws RuleFault */
-  links(page: RulePage): FollowedLinks[] {
+  /** What each rule picks on a page, each link once. `onRule` hears whether it found any, also those
+   *  of another rule. @throws RuleFault */
+  links(page: RulePage, onRule: (index: number, isFound: boolean) => void): FollowedLinks[] {
     const taken = new Set<string>();
-    return this.#rules.map(({ rule, finder, pattern }) => {
+    return this.#rules.map(({ rule, finder, pattern }, index) => {
       const urls = new Set<string>();
       for (const text of addressesOf(finder, pattern, page)) {
         const url = absolute(text, page.base);
         if (url !== undefined && urls.size < followLimits.linksMax) urls.add(url);
       }
+      onRule(index, urls.size > 0);
       const picked = pickedOf([...urls], rule, page.input.finalUrl).filter(
         (url) => !taken.has(url),
       );
@@ -119,19 +121,14 @@ function hrefsOf(row: Row, page: RulePage): string[] {
   }
 }
 
-function linksIn(element: Element): string[] {
-  const own = element.attribs['href'];
+function linksIn({ tree, number }: Element): string[] {
+  const own = tree.attributeOf(number, 'href');
   if (own !== undefined) return [own];
   const found: string[] = [];
-  const open = [...element.children].reverse();
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    if (!('children' in next)) continue;
-    const href = 'attribs' in next ? next.attribs['href'] : undefined;
+  const end = tree.endOf(number);
+  for (let node = number + 1; node < end; node++) {
+    const href = tree.isElement(node) ? tree.attributeOf(node, 'href') : undefined;
     if (href !== undefined) found.push(href);
-    for (let i = next.children.length - 1; i >= 0; i--) {
-      const child = next.children[i];
-      if (child !== undefined) open.push(child);
-    }
   }
   return found;
 }

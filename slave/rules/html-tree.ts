@@ -6,7 +6,6 @@
  * of the standard.
  * Source: libxml2, HTMLparser.c, read for its rules; HTML Standard, 13.2.5.
  */
-import { type AnyNode, Comment, Document, Element, Text } from 'domhandler';
 import { QuoteType, Tokenizer, type TokenizerCallbacks } from 'htmlparser2';
 import {
   booleanAttributes,
@@ -17,71 +16,118 @@ import {
   voidElements,
 } from './closing.ts';
 import { RuleFault } from './fault.ts';
+import { PageTree } from './page-tree.ts';
+import { TreeNames } from './tree-names.ts';
+import { Document } from './tree-nodes.ts';
 
 /** libxml2 refuses 2,048. */
 const depthMax = 2_000;
+/** An element with more has a set of their names, so that its page stays linear. */
+const attributesPlain = 16;
+
+/** What is known of a tag by the number of its name. */
+type Tag = { readonly name: string; readonly rank: number; readonly isVoid: boolean };
+class Tags {
+  readonly names = new TreeNames();
+  readonly html = this.names.idOf('html');
+  readonly head = this.names.idOf('head');
+  readonly body = this.names.idOf('body');
+  readonly paragraph = this.names.idOf('p');
+  readonly #known: Tag[] = [];
+
+  of(id: number): Tag {
+    let tag = this.#known[id];
+    if (tag === undefined) {
+      const name = this.names.texts[id] ?? '';
+      tag = { name, rank: rankOf(name), isVoid: voidElements.has(name) };
+      this.#known[id] = tag;
+    }
+    return tag;
+  }
+}
+/** Of all pages: their names are mostly the same. */
+let tags = new Tags();
 
 /** Returns the tree of `text`. `xml`: of XML, without HTML's rules.
  *  @throws RuleFault it is nested too deeply */
 export function treeOf(text: string, { xml = false } = {}): Document {
-  const builder = new TreeBuilder(text, xml);
+  if (tags.names.isFull) tags = new Tags();
+  const builder = new TreeBuilder(text, xml, tags);
   const tokenizer = new Tokenizer({ xmlMode: xml, recognizeSelfClosing: true }, builder);
   tokenizer.write(text);
   tokenizer.end();
-  return builder.end();
+  return new Document(builder.end());
 }
 
 class TreeBuilder implements TokenizerCallbacks {
   readonly #text: string;
   readonly #isXml: boolean;
-  readonly #document = new Document([]);
-  readonly #open: Element[] = [];
-  #root: Element | undefined;
+  readonly #tags: Tags;
+  readonly #tree: PageTree;
+  /** Open elements, and their names. */
+  readonly #open: number[] = [];
+  readonly #openNames: number[] = [];
+  #root = -1;
   /** A head, or a body, has been opened. */
   #hadHead = false;
   #hadBody = false;
   /** Start tags of html, head and body that were dropped, and whose end tags will be. */
   #dropped = 0;
   /** The start tag that is being read. */
-  #name = '';
-  #attributes: Record<string, string> = {};
-  #attribute = '';
-  #value = '';
+  #name = 0;
+  #firstAttribute = 0;
+  #attribute = 0;
+  readonly #attributeNames = new Set<number>();
+  /** Its value: a range of the text, or a string of its own. */
+  #valueStart = 0;
+  #valueEnd = 0;
+  #value: string | undefined;
 
-  constructor(text: string, isXml: boolean) {
+  constructor(text: string, isXml: boolean, of: Tags) {
     this.#text = text;
     this.#isXml = isXml;
+    this.#tags = of;
+    this.#tree = new PageTree(text, of.names);
   }
 
-  end(): Document {
-    if (this.#root === undefined && !this.#isXml) this.#push('html', {});
-    return this.#document;
+  end(): PageTree {
+    if (this.#root < 0 && !this.#isXml) this.#push(this.#tags.html);
+    return this.#tree;
   }
 
   onopentagname(start: number, end: number): void {
     this.#name = this.#nameAt(start, end);
-    this.#attributes = Object.create(null) as Record<string, string>;
+    this.#firstAttribute = this.#tree.attributeCount;
   }
 
   onattribname(start: number, end: number): void {
     this.#attribute = this.#nameAt(start, end);
-    this.#value = '';
+    this.#valueStart = 0;
+    this.#valueEnd = 0;
+    this.#value = undefined;
   }
 
   onattribdata(start: number, end: number): void {
-    this.#value += this.#text.slice(start, end);
+    if (this.#value === undefined && this.#valueStart === this.#valueEnd) {
+      this.#valueStart = start;
+      this.#valueEnd = end;
+    } else if (this.#value === undefined && this.#valueEnd === start) this.#valueEnd = end;
+    else this.#addValue(this.#text.slice(start, end));
   }
 
   onattribentity(code: number): void {
-    this.#value += String.fromCodePoint(code);
+    this.#addValue(String.fromCodePoint(code));
   }
 
   onattribend(quote: QuoteType, _end: number): void {
     const name = this.#attribute;
     // The first of a name counts.
-    if (name in this.#attributes) return;
-    const isNamed = quote === QuoteType.NoValue && !this.#isXml && booleanAttributes.has(name);
-    this.#attributes[name] = isNamed ? name : this.#value;
+    if (this.#hasAttribute(name)) return;
+    if (quote === QuoteType.NoValue && !this.#isXml) {
+      const text = this.#tags.of(name).name;
+      if (booleanAttributes.has(text)) this.#value = text;
+    }
+    this.#tree.addAttribute(name, this.#valueStart, this.#valueEnd, this.#value);
   }
 
   onopentagend(): void {
@@ -89,45 +135,52 @@ class TreeBuilder implements TokenizerCallbacks {
   }
 
   onselfclosingtag(): void {
-    if (this.#start()) this.#open.pop();
+    if (this.#start()) this.#pop();
   }
 
   onclosetag(start: number, end: number): void {
+    const { html, head, body } = this.#tags;
     const name = this.#nameAt(start, end);
-    if (this.#dropped > 0 && (name === 'html' || name === 'head' || name === 'body')) {
+    if (this.#dropped > 0 && (name === html || name === head || name === body)) {
       this.#dropped--;
       return;
     }
-    const rank = this.#isXml ? Number.POSITIVE_INFINITY : rankOf(name);
+    const rank = this.#isXml ? Number.POSITIVE_INFINITY : this.#tags.of(name).rank;
     for (let i = this.#open.length - 1; i >= 0; i--) {
-      const open = this.#open[i]?.name ?? '';
+      const open = this.#openNames[i] ?? 0;
       if (open === name) {
-        this.#open.length = i;
+        // Mostly one; to set the length of an array takes longer.
+        while (this.#open.length > i) this.#pop();
         return;
       }
-      if (rankOf(open) > rank) return;
+      if (this.#tags.of(open).rank > rank) return;
     }
   }
 
   ontext(start: number, end: number): void {
-    const text = this.#text.slice(start, end);
-    if (/[^\t\n\r ]/.test(text)) this.#implyParagraph();
-    this.#add(text);
+    if (this.#isOutside() && /[^\t\n\r ]/.test(this.#text.slice(start, end))) {
+      this.#implyParagraph();
+    }
+    const parent = this.#open.at(-1);
+    if (parent !== undefined) this.#tree.addText(parent, start, end);
   }
 
   ontextentity(code: number): void {
-    this.#implyParagraph();
-    this.#add(String.fromCodePoint(code));
+    if (this.#isOutside()) this.#implyParagraph();
+    const parent = this.#open.at(-1);
+    if (parent !== undefined) this.#tree.addText(parent, 0, 0, String.fromCodePoint(code));
   }
 
   oncomment(start: number, end: number, offset: number): void {
-    this.#append(new Comment(this.#text.slice(start, end - offset)));
+    this.#tree.addComment(this.#open.at(-1) ?? 0, start, end - offset);
   }
 
   oncdata(start: number, end: number, offset: number): void {
-    const text = this.#text.slice(start, end - offset);
-    if (this.#isXml) this.#add(text);
-    else this.#append(new Comment(`[CDATA[${text}]]`));
+    const parent = this.#open.at(-1);
+    if (!this.#isXml) {
+      const own = `[CDATA[${this.#text.slice(start, end - offset)}]]`;
+      this.#tree.addComment(parent ?? 0, 0, 0, own);
+    } else if (parent !== undefined) this.#tree.addText(parent, start, end - offset);
   }
 
   // A document type and the instructions of XML are no part of the tree.
@@ -137,16 +190,40 @@ class TreeBuilder implements TokenizerCallbacks {
   /** A tag that the end of the page cuts off is kept. */
   onend(): void {}
 
-  #nameAt(start: number, end: number): string {
-    const name = this.#text.slice(start, end);
-    return this.#isXml ? name : name.toLowerCase();
+  #nameAt(start: number, end: number): number {
+    return this.#tags.names.idAt(this.#text, start, end, !this.#isXml);
+  }
+
+  #addValue(text: string): void {
+    this.#value ??= this.#text.slice(this.#valueStart, this.#valueEnd);
+    this.#value += text;
+  }
+
+  #hasAttribute(name: number): boolean {
+    const tree = this.#tree;
+    const count = tree.attributeCount - this.#firstAttribute;
+    if (count < attributesPlain) {
+      for (let i = this.#firstAttribute; i < tree.attributeCount; i++) {
+        if (tree.attributeIdOf(i) === name) return true;
+      }
+      return false;
+    }
+    const names = this.#attributeNames;
+    if (count === attributesPlain) {
+      names.clear();
+      for (let i = 0; i < count; i++) names.add(tree.attributeIdOf(this.#firstAttribute + i));
+    }
+    if (names.has(name)) return true;
+    names.add(name);
+    return false;
   }
 
   /** Returns whether the element is open now. */
   #start(): boolean {
     const name = this.#name;
+    const to = this.#tree.attributeCount;
     if (this.#isXml) {
-      this.#push(name, this.#attributes);
+      this.#push(name, this.#firstAttribute, to);
       return true;
     }
     this.#close(name);
@@ -155,83 +232,79 @@ class TreeBuilder implements TokenizerCallbacks {
       this.#dropped++;
       return false;
     }
-    this.#push(name, this.#attributes);
-    if (!voidElements.has(name)) return true;
-    this.#open.pop();
+    this.#push(name, this.#firstAttribute, to);
+    if (!this.#tags.of(name).isVoid) return true;
+    this.#pop();
     return false;
   }
 
   /** An html that is not the first, a head elsewhere than in html, and a body in a body. */
-  #isMisplaced(name: string): boolean {
-    if (name === 'html') return this.#root !== undefined;
-    if (name === 'head') return this.#open.length !== 1;
-    return name === 'body' && this.#open.some((open) => open.name === 'body');
+  #isMisplaced(name: number): boolean {
+    const { html, head, body } = this.#tags;
+    if (name === html) return this.#root >= 0;
+    if (name === head) return this.#open.length !== 1;
+    return name === body && this.#openNames.includes(body);
   }
 
   /** Ends the elements that the start tag ends. */
-  #close(name: string): void {
-    let top = this.#open.at(-1);
-    while (top !== undefined && endsBefore(top.name, name)) {
-      this.#open.pop();
-      top = this.#open.at(-1);
+  #close(name: number): void {
+    const tag = this.#tags.of(name).name;
+    let top = this.#openNames.at(-1);
+    while (top !== undefined && endsBefore(this.#tags.of(top).name, tag)) {
+      this.#pop();
+      top = this.#openNames.at(-1);
     }
   }
 
   /** Opens the elements whose tags were left out before the start tag `name`. */
-  #imply(name: string): void {
-    if (name === 'html') return;
+  #imply(name: number): void {
+    const { html, head, body } = this.#tags;
+    if (name === html) return;
     if (this.#open.length === 0) {
-      if (this.#root === undefined) this.#push('html', {});
-      else this.#open.push(this.#root);
-    }
-    if (name === 'body' || name === 'head') return;
-    if (this.#open.length <= 1 && headTags.has(name)) {
-      if (!this.#hadHead && !this.#hadBody) this.#push('head', {});
-    } else if (!frameTags.has(name) && !this.#hadBody) {
-      if (!this.#open.some((open) => open.name === 'body' || open.name === 'head')) {
-        this.#push('body', {});
+      if (this.#root < 0) this.#push(html);
+      else {
+        this.#open.push(this.#root);
+        this.#openNames.push(this.#tree.nameIdOf(this.#root));
       }
     }
+    if (name === body || name === head || this.#hadBody) return;
+    const tag = this.#tags.of(name).name;
+    if (this.#open.length <= 1 && headTags.has(tag)) {
+      if (!this.#hadHead) this.#push(head);
+    } else if (!frameTags.has(tag)) {
+      const isIn = this.#openNames.includes(body) || this.#openNames.includes(head);
+      if (!isIn) this.#push(body);
+    }
   }
 
-  /** Text that is not in the body is in a paragraph of it. */
+  /** Text here would be in a paragraph of the body. */
+  #isOutside(): boolean {
+    if (this.#isXml) return false;
+    const top = this.#openNames.at(-1);
+    return top === undefined || top === this.#tags.html || top === this.#tags.head;
+  }
+
   #implyParagraph(): void {
-    if (this.#isXml) return;
-    const top = this.#open.at(-1);
-    if (top !== undefined && top.name !== 'html' && top.name !== 'head') return;
-    this.#close('p');
-    this.#imply('p');
-    this.#push('p', {});
+    const { paragraph } = this.#tags;
+    this.#close(paragraph);
+    this.#imply(paragraph);
+    this.#push(paragraph);
   }
 
-  #push(name: string, attributes: Record<string, string>): void {
+  #push(name: number, from = 0, to = 0): void {
     if (this.#open.length >= depthMax) {
       throw new RuleFault(`the page is nested more than ${depthMax} elements deep`);
     }
-    const element = new Element(name, attributes);
-    this.#append(element);
+    const element = this.#tree.addElement(name, this.#open.at(-1) ?? 0, from, to);
     this.#open.push(element);
-    this.#root ??= element;
-    if (name === 'head') this.#hadHead = true;
-    else if (name === 'body') this.#hadBody = true;
+    this.#openNames.push(name);
+    if (this.#root < 0) this.#root = element;
+    if (name === this.#tags.head) this.#hadHead = true;
+    else if (name === this.#tags.body) this.#hadBody = true;
   }
 
-  #add(text: string): void {
-    const parent = this.#open.at(-1);
-    if (parent === undefined) return;
-    const last = parent.children.at(-1);
-    if (last instanceof Text) last.data += text;
-    else this.#append(new Text(text));
-  }
-
-  #append(node: AnyNode & { parent: unknown }): void {
-    const parent = this.#open.at(-1) ?? this.#document;
-    const last = parent.children.at(-1);
-    if (last !== undefined) {
-      last.next = node as never;
-      node.prev = last as never;
-    }
-    node.parent = parent as never;
-    parent.children.push(node as never);
+  #pop(): void {
+    this.#open.pop();
+    this.#openNames.pop();
   }
 }

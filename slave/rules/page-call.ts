@@ -3,11 +3,11 @@
  * that throws is a failure, and nothing of it counts. Source: docs/page-function.md.
  */
 import { messageOf } from '../../shared/errors.ts';
+import { isJsonType } from '../../shared/media-types.ts';
 import type { PageContext, PageFunction } from '../../shared/page-function.ts';
 import type { Json, PageInput, RuleResult, Values } from '../../shared/rule-results.ts';
 import { pageRule } from './page-rule.ts';
 import { RulePage } from './rule-page.ts';
-import { isJsonType } from './rule-types.ts';
 import { Elements } from './selection.ts';
 
 /** Rows and links of one page. */

@@ -3,15 +3,14 @@
  * decoded when its charset is known. Pages of HTML are read as always, too, which finds the
  * charset.
  */
+
+import { isDataType, isHtml, isXmlType, xhtml } from '../../shared/media-types.ts';
 import { PageDecoder } from '../fetch/charset.ts';
-import { isHtml, xhtml } from '../fetch/content.ts';
 import type { BodyReader } from '../fetch/fetch-plan.ts';
-import { isJsonType, isXmlType } from './rule-types.ts';
 
 /** Types on which rules are evaluated: HTML, JSON, XML. No type may be HTML, too. */
 export function isRuleType(essence: string | undefined): boolean {
-  if (essence === undefined || isHtml(essence)) return true;
-  return isJsonType(essence) || isXmlType(essence);
+  return essence === undefined || isHtml(essence) || isDataType(essence);
 }
 
 /** A page in HTML, read as always: what is needed of it here. */

@@ -48,7 +48,7 @@ class Child {
   async answer(message: ToChild): Promise<FromChild | undefined> {
     switch (message.do) {
       case 'compile': {
-        const set = RuleSet.compile(message.items, message.follow);
+        const set = RuleSet.compile(message.items, message.follow, message.packages);
         if (!(set instanceof RuleSet)) return { is: 'compiled', id: message.id, problems: set };
         this.#sets.set(message.set, set);
         return { is: 'compiled', id: message.id, problems: [] };
@@ -73,6 +73,7 @@ class Child {
     set: number,
     page,
     jsonBytesMax,
+    isBare = false,
   }: Extract<ToChild, { do: 'page' }>): Promise<FromChild> {
     const set = this.#sets.get(number);
     if (set === undefined && number !== 0) {
@@ -86,7 +87,7 @@ class Child {
         : () => {
             throw new Error(this.#fault);
           };
-    if (call !== undefined) await callWith(call, page, jsonBytesMax, result);
+    if (call !== undefined && !isBare) await callWith(call, page, jsonBytesMax, result);
     return { is: 'done', id, result };
   }
 

@@ -2,22 +2,24 @@
  * A page as rules see it: its text, its tree, its XML and its JSON, each made when a rule first
  * asks for it. What cannot be made is the same fault for each rule that asks.
  */
-import { type Document, Element, hasChildren, type ParentNode } from 'domhandler';
 import { messageOf } from '../../shared/errors.ts';
+import { isJsonType, isXmlType } from '../../shared/media-types.ts';
 import type { Json, PageInput } from '../../shared/rule-results.ts';
 import { RuleFault } from './fault.ts';
 import { treeOf } from './html-tree.ts';
 import { parseJson } from './json-path.ts';
-import { isJsonType, isXmlType } from './rule-types.ts';
+import { type Document, Element, type ParentNode } from './tree-nodes.ts';
 import { XmlPage } from './xpath.ts';
 
 export class RulePage {
   readonly input: PageInput;
   readonly #jsonBytesMax: number;
   readonly #tree: () => Document;
-  readonly #elements: () => { all: Element[]; indexOf: ReadonlyMap<Element, number> };
+  /** The numbers of its elements, in its order. */
+  readonly #elements: () => readonly number[];
   readonly #xml: () => XmlPage;
   #opened: XmlPage | undefined;
+  #made: Document | undefined;
 
   /** `jsonBytesMax`: longer JSON is refused before it is parsed. */
   constructor(input: PageInput, jsonBytesMax: number) {
@@ -25,9 +27,10 @@ export class RulePage {
     this.#jsonBytesMax = jsonBytesMax;
     this.#tree = once(() => {
       if (isJsonType(input.type)) throw new RuleFault('the page is JSON: use JSONPath ($…)');
-      return treeOf(input.text, { xml: isXmlType(input.type) });
+      this.#made = treeOf(input.text, { xml: isXmlType(input.type) });
+      return this.#made;
     });
-    this.#elements = once(() => numbered(this.#tree()));
+    this.#elements = once(() => elementsOf(this.#tree()));
     this.#xml = once(() => {
       this.#opened = new XmlPage(this.#tree());
       return this.#opened;
@@ -44,15 +47,15 @@ export class RulePage {
     return this.#xml();
   }
 
-  /** The number of an element, in the order of the page; −1: it is the document. */
+  /** The place of an element among those of the page; −1: it is the document. */
   indexOf(node: ParentNode): number {
-    return node instanceof Element ? (this.#elements().indexOf.get(node) ?? -1) : -1;
+    return node instanceof Element ? placeOf(this.#elements(), node.number) : -1;
   }
 
   elementAt(index: number): Element {
-    const element = this.#elements().all[index];
-    if (element === undefined) throw new RuleFault('the page has no such element');
-    return element;
+    const number = this.#elements()[index];
+    if (number === undefined) throw new RuleFault('the page has no such element');
+    return new Element(this.#tree().tree, number);
   }
 
   /** JSON of the page, or of a text in it. @throws RuleFault */
@@ -70,35 +73,40 @@ export class RulePage {
   get base(): string {
     const { finalUrl } = this.input;
     if (isJsonType(this.input.type)) return finalUrl;
-    const base = this.#elements().all.find(
-      ({ name, attribs }) => name === 'base' && attribs['href'],
-    );
-    const href = base?.attribs['href'] ?? '';
+    const { tree } = this.#tree();
+    const base = tree.names.idOf('base');
+    let href = '';
+    for (let node = 1; node < tree.count && href === ''; node++) {
+      if (tree.nameIdOf(node) === base) href = tree.attributeOf(node, 'href') ?? '';
+    }
     return URL.canParse(href, finalUrl) ? new URL(href, finalUrl).href : finalUrl;
   }
 
-  /** Frees what JavaScript does not. Idempotent. */
+  /** Frees what JavaScript does not, and the tree. Idempotent. */
   close(): void {
     this.#opened?.close();
     this.#opened = undefined;
+    this.#made?.tree.close();
+    this.#made = undefined;
   }
 }
 
-function numbered(tree: Document): { all: Element[]; indexOf: Map<Element, number> } {
-  const all: Element[] = [];
-  const indexOf = new Map<Element, number>();
-  const open: ParentNode[] = [tree];
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    if (next instanceof Element) {
-      indexOf.set(next, all.length);
-      all.push(next);
-    }
-    for (let i = next.children.length - 1; i >= 0; i--) {
-      const child = next.children[i];
-      if (child !== undefined && hasChildren(child)) open.push(child);
-    }
+function elementsOf({ tree }: Document): number[] {
+  const elements: number[] = [];
+  for (let node = 1; node < tree.count; node++) if (tree.isElement(node)) elements.push(node);
+  return elements;
+}
+
+/** By halves: the numbers ascend. */
+function placeOf(elements: readonly number[], number: number): number {
+  let low = 0;
+  let high = elements.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((elements[middle] ?? 0) < number) low = middle + 1;
+    else high = middle;
   }
-  return { all, indexOf };
+  return low;
 }
 
 /** Makes it once; a failure, too, is the same each time. */

@@ -15,14 +15,15 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { brotliDecompressSync } from 'node:zlib';
 import type { FollowRule } from '../../shared/follow.ts';
-import type { ItemRules } from '../../shared/items.ts';
+import { hasArticle, type ItemRules } from '../../shared/items.ts';
 import type {
   CrawlRulesGiven,
   PageInput,
   RuleOutcome,
   RuleProblem,
 } from '../../shared/rule-results.ts';
-import type { FromChild, ToChild } from './messages.ts';
+import { findArticlePackages } from './article-packages.ts';
+import type { ArticlePackages, FromChild, ToChild } from './messages.ts';
 import { ruleProgram } from './rule-program.ts';
 
 type RuleProcessOptions = {
@@ -59,7 +60,7 @@ export class RuleProcess {
   readonly #memoryBytes: number;
   readonly #jobs: Job[] = [];
   /** The rules that a new child must know. */
-  readonly #sets = new Map<number, CrawlRulesGiven>();
+  readonly #sets = new Map<number, CrawlRulesGiven & { packages?: ArticlePackages }>();
   #child: ChildProcess | undefined;
   /** The next one: to start it takes longer than most pages. */
   #spare: { readonly child: ChildProcess; isReady: boolean } | undefined;
@@ -92,10 +93,11 @@ export class RuleProcess {
     follow?: readonly FollowRule[],
   ): Promise<number | readonly RuleProblem[]> {
     const set = this.#nextSet++;
-    const reply = await this.#ask({ do: 'compile', id: this.#nextId++, set, items, follow });
+    const given = { items, follow, ...(hasArticle(items) && { packages: findArticlePackages() }) };
+    const reply = await this.#ask({ do: 'compile', id: this.#nextId++, set, ...given });
     if ('failed' in reply) return [{ path: [], message: reply.failed }];
     if (reply.is === 'compiled' && reply.problems.length > 0) return reply.problems;
-    this.#sets.set(set, { items, follow });
+    this.#sets.set(set, given);
     return set;
   }
 
@@ -105,14 +107,16 @@ export class RuleProcess {
     this.#child.send({ do: 'forget', set } satisfies ToChild);
   }
 
-  /** Evaluates the rules `set` (0: none) on a page, and calls the page function. `onTook` gets the time that it took. Never rejects. */
+  /** Evaluates the rules `set` (0: none) on a page, and calls the page function, if it is not
+   *  `isBare`. `onTook` gets the time that it took. Never rejects. */
   async evaluate(
     set: number,
     page: PageInput,
     jsonBytesMax: number,
     onTook: (ms: number) => void = () => {},
+    isBare = false,
   ): Promise<RuleOutcome> {
-    const message = { do: 'page', id: this.#nextId++, set, page, jsonBytesMax } as const;
+    const message = { do: 'page', id: this.#nextId++, set, page, jsonBytesMax, isBare } as const;
     const reply = await this.#ask(message, onTook);
     if ('failed' in reply) return reply;
     if (reply.is === 'done') return { result: reply.result };

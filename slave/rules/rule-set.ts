@@ -3,15 +3,17 @@
  * counts of each rule (`book`) and of each field (`book.price`). A fault of one rule does not touch
  * the others. Source: docs/rules.md.
  */
-import type { FollowRule } from '../../shared/follow.ts';
+import { type FollowRule, followCount } from '../../shared/follow.ts';
 import type { ItemRules } from '../../shared/items.ts';
+import { isJsonType } from '../../shared/media-types.ts';
 import type { PageInput, RuleProblem, RuleResult } from '../../shared/rule-results.ts';
+import { ArticleFinder } from './article.ts';
 import { Compiler, closeItem, type Item } from './compile.ts';
 import { Evaluation, noCounts } from './evaluation.ts';
 import { RuleFault } from './fault.ts';
 import { Follow } from './follow.ts';
+import type { ArticlePackages } from './messages.ts';
 import { RulePage } from './rule-page.ts';
-import { isJsonType } from './rule-types.ts';
 
 export class RuleSet {
   readonly #items: readonly Item[];
@@ -22,12 +24,17 @@ export class RuleSet {
     this.#follow = follow;
   }
 
-  /** Compiles all rules, or returns what is wrong with them. */
+  /** Compiles all rules, or returns what is wrong with them. `packages`: for articles. */
   static compile(
     items: ItemRules,
     rules?: readonly FollowRule[],
+    packages?: ArticlePackages,
   ): RuleSet | readonly RuleProblem[] {
-    const compiler = new Compiler();
+    let finder: ArticleFinder | undefined;
+    const compiler = new Compiler(() => {
+      finder ??= new ArticleFinder(packages);
+      return finder;
+    });
     const compiled = Object.entries(items).map(([name, item]) => compiler.item(name, item));
     const follow = rules === undefined ? undefined : Follow.compile(rules);
     const problems = follow === undefined || follow instanceof Follow ? [] : follow;
@@ -67,7 +74,11 @@ function follow(rules: Follow, page: RulePage, result: RuleResult): void {
   result.counts['follow'] = counts;
   result.follow = [];
   try {
-    result.follow = rules.links(page);
+    result.follow = rules.links(page, (index, isFound) => {
+      const ofRule = { ...noCounts(), pages: 1 };
+      ofRule[isFound ? 'matched' : 'empty']++;
+      result.counts[followCount(index)] = ofRule;
+    });
     const isFound = result.follow.some(({ urls }) => urls.length > 0);
     counts[isFound ? 'matched' : 'empty']++;
   } catch (error) {

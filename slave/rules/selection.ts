@@ -1,7 +1,7 @@
 /** The `$` of page functions: elements that CSS selectors find in the tree of a page. */
-import type { Element, ParentNode } from 'domhandler';
 import type { Selection } from '../../shared/page-function.ts';
 import { Css, htmlOf, textOf } from './css.ts';
+import type { Element, ParentNode } from './tree-nodes.ts';
 
 export class Elements implements Selection {
   static readonly none = new Elements([]);
@@ -58,5 +58,6 @@ export class Elements implements Selection {
 /** Each once, in the order of the page as long as the roots are. */
 function elementsIn(roots: readonly ParentNode[], selector: string): Element[] {
   const css = new Css(selector);
-  return [...new Set(roots.flatMap((root) => css.elements(root)))];
+  const found = roots.flatMap((root) => css.elements(root));
+  return [...new Map(found.map((element) => [element.number, element])).values()];
 }

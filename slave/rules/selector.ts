@@ -3,7 +3,6 @@
  * piece of JSON, or a text. Languages may be mixed: an XPath can search the row that a CSS selector
  * found, and the reverse.
  */
-import type { Element, ParentNode } from 'domhandler';
 import { placeOf, type RowsRule, type Selector, selectorOf } from '../../shared/items.ts';
 import type { Json } from '../../shared/rule-results.ts';
 import { Css, htmlOf } from './css.ts';
@@ -11,6 +10,7 @@ import { RuleFault } from './fault.ts';
 import { JsonPath } from './json-path.ts';
 import { Pattern } from './pattern.ts';
 import type { RulePage } from './rule-page.ts';
+import { Element, type ParentNode } from './tree-nodes.ts';
 import { type Found, isElement, textOf, XPath } from './xpath.ts';
 
 type XmlNode = Extract<Found, object>;
@@ -220,5 +220,5 @@ function sourceOf(place: Place): string {
   if (row.kind === 'text') return row.text;
   if (row.kind === 'json') return asText(row.value);
   const element = elementOf(place);
-  return 'attribs' in element ? htmlOf(element) : page.input.text;
+  return element instanceof Element ? htmlOf(element) : page.input.text;
 }

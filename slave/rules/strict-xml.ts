@@ -9,8 +9,9 @@
  *   a parser would change them.
  * Pure. Source: XML 1.0, 2.2, 2.3, 2.11 and 3.3.3; ISO 9075-14 for the names.
  */
-import { type AnyNode, type Document, Element, hasChildren, isComment, isText } from 'domhandler';
 import { RuleFault } from './fault.ts';
+import type { PageTree } from './page-tree.ts';
+import type { Document } from './tree-nodes.ts';
 
 /** Maximum size of the XML of a page, in bytes. */
 const xmlBytesMax = 16 << 20;
@@ -48,35 +49,29 @@ class Writer {
   readonly #names = new Map<string, string>();
 
   /** Not recursive: a page decides how deep it is. */
-  write(document: Document): void {
-    const open: { name: string; next: AnyNode | undefined; isDocument: boolean }[] = [
-      { name: '', next: document.children[0], isDocument: true },
-    ];
-    for (;;) {
-      const top = open.at(-1);
-      if (top === undefined) return;
+  write({ tree }: Document): void {
+    const open: { readonly name: string; next: number }[] = [{ name: '', next: tree.firstOf(0) }];
+    for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
       const node = top.next;
-      if (node === undefined) {
-        if (!top.isDocument) this.#put(`</${top.name}>`);
+      if (node < 0) {
+        if (open.length > 1) this.#put(`</${top.name}>`);
         open.pop();
         continue;
       }
-      top.next = node.next ?? undefined;
-      if (node instanceof Element) {
-        const name = this.#start(node);
-        const first = node.children[0];
-        if (first === undefined) this.#put('/>');
+      top.next = tree.nextOf(node);
+      if (tree.isElement(node)) {
+        const name = this.#start(tree, node);
+        const first = tree.firstOf(node);
+        if (first < 0) this.#put('/>');
         else {
           this.#put('>');
-          open.push({ name, next: first, isDocument: false });
+          open.push({ name, next: first });
         }
-      } else if (isText(node)) {
+      } else if (tree.isComment(node)) {
+        this.#put(`<!--${commentOf(tree.dataOf(node))}-->`);
+      } else if (open.length > 1) {
         // Text outside the root is none of the page's.
-        if (!top.isDocument) this.#put(textOf(node.data));
-      } else if (isComment(node)) {
-        this.#put(`<!--${commentOf(node.data)}-->`);
-      } else if (hasChildren(node)) {
-        throw new RuleFault('the page has a node that is neither element, text nor comment');
+        this.#put(textOf(tree.dataOf(node)));
       }
     }
   }
@@ -87,13 +82,14 @@ class Writer {
     return { xml, elements: this.#elements, attributes: this.#attributes };
   }
 
-  #start({ name, attribs }: Element): string {
-    const written = this.#nameOf(name);
+  #start(tree: PageTree, element: number): string {
+    const written = this.#nameOf(tree.nameOf(element));
     this.#put(`<${written}`);
     if (this.#elements === 0) this.#put(declarations);
     this.#elements++;
-    for (const key in attribs) {
-      this.#put(` ${this.#nameOf(key)}="${attributeOf(attribs[key] ?? '')}"`);
+    const end = tree.attributesTo(element);
+    for (let i = tree.attributesFrom(element); i < end; i++) {
+      this.#put(` ${this.#nameOf(tree.attributeNameOf(i))}="${attributeOf(tree.valueOf(i))}"`);
       this.#attributes++;
     }
     return written;

@@ -11,9 +11,9 @@ import {
   type RowsRule,
   selectorOf,
 } from '../../shared/items.ts';
+import { isJsonType, isXmlType } from '../../shared/media-types.ts';
 import { RuleFault } from './fault.ts';
 import { Pattern } from './pattern.ts';
-import { isJsonType, isXmlType } from './rule-types.ts';
 
 type Target = {
   readonly name: string;
@@ -43,14 +43,15 @@ export function rulesFor(spec: FetchSpec, url: string, type: string | undefined)
 }
 
 function targetOf(name: string, item: ItemRule): Target {
-  const { match, script } = item;
+  const { match, script, article } = item;
   const text = typeof match === 'object' ? match.url : match;
   const kinds = new Set(kindsOf(item));
   return {
     name,
     url: text === undefined ? undefined : patternOf(text),
-    readsJson: kinds.has('json') && script === undefined,
-    readsXml: kinds.has('xpath') || (kinds.has('css') && text !== undefined),
+    // Articles are pages in HTML.
+    readsJson: kinds.has('json') && script === undefined && article !== true,
+    readsXml: article !== true && (kinds.has('xpath') || (kinds.has('css') && text !== undefined)),
   };
 }
 

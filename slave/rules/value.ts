@@ -38,8 +38,9 @@ export function typed(value: Json, type: FieldType | undefined, base: string): J
     case 'number':
     case 'integer': {
       const is = typeof value === 'number' ? value : numberOf(text);
-      if (!Number.isFinite(is) || (type === 'integer' && !Number.isInteger(is))) {
-        return wrong(text, type === 'integer' ? 'an integer' : 'a number');
+      // Beyond 2^53 it would be another number, and more than a column holds.
+      if (!Number.isFinite(is) || (type === 'integer' && !Number.isSafeInteger(is))) {
+        return wrong(text, type === 'integer' ? 'an integer up to 2^53' : 'a number');
       }
       return is;
     }

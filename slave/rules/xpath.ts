@@ -5,7 +5,6 @@
  * Loaded when a rule has an XPath.
  * Source: XPath 1.0; https://jameslan.github.io/libxml2-wasm/.
  */
-import type { Document } from 'domhandler';
 import {
   ParseOption,
   XmlAttribute,
@@ -18,6 +17,7 @@ import {
 import { messageOf } from '../../shared/errors.ts';
 import { RuleFault } from './fault.ts';
 import { namespaces, strictXml } from './strict-xml.ts';
+import type { Document } from './tree-nodes.ts';
 
 /** A node of the page, or a value that is none. */
 export type Found = XmlNode | string | number | boolean;

@@ -50,6 +50,22 @@ describe('follow rules', { concurrency: 2 }, () => {
     assert.deepEqual(flat.pages.sort(), ['/', '/thread-1.html', '/thread-2.html']);
   });
 
+  test('follow: a rule that never matched is a warning at the end', { timeout }, async (t) => {
+    const url = await site(t, (path) => (path === '/' ? '<a class=next href=/1>1</a>' : 'x'));
+    const cluster = new Cluster(t);
+    const path = join(cluster.folder, 'c.json');
+    const follow = [{ css: 'a.next' }, { css: 'a.nxet' }, { href: '/1' }];
+    writeFileSync(path, JSON.stringify({ crawl: 'c', seeds: [`${url}/`], follow }));
+    const master = await cluster.master([path, '--slaves', '1', '--exit-when-done']);
+    assert.equal((await master.exited).code, 0, master.output);
+    const said = master.output.match(/the follow rule \d .*? never matched.*? pages/g);
+    // What another rule has picked was found all the same.
+    assert.deepEqual(said, [
+      'the follow rule 2 (CSS a.nxet) never matched: it found no link on 2 pages',
+    ]);
+    assert.match(master.output, /rule follow: 2 pages tried, 1 matched, 1 empty, 0 rows/);
+  });
+
   test('follow: a rule of higher priority goes first', { timeout }, async (t) => {
     const url = await site(t, (path) =>
       path === '/' ? '<a href=/low1><a href=/low2><a href=/high1><a href=/high2>' : 'x',
