@@ -15,7 +15,10 @@ COPY slave slave
 COPY library library
 COPY selftest selftest
 COPY test test
-RUN npm run build && node scripts/copy-package.mjs lmdb /runtime/node_modules
+# The native store, and what is optional elsewhere: nothing can be installed in a container that is
+# read only. Its Node has SQLite of its own.
+RUN npm run build && node scripts/copy-package.mjs lmdb @mozilla/readability linkedom \
+  postgres mysql2 @redis/client mongodb hyparquet-writer /runtime/node_modules
 
 FROM node:24-trixie-slim
 ENV NODE_ENV=production

@@ -2,10 +2,17 @@
  * The options of a crawl as a program gives them: the flags of the master in camelCase, with the
  * types of their schemas; and the crawl file and command line that they make.
  */
+import { statSync } from 'node:fs';
+import { resolve } from 'node:path';
 import type * as z from 'zod';
 import type { crawlSpecSchema, fetchSpecSchema } from '../shared/crawl.ts';
 import { ConfigError } from '../shared/errors.ts';
+import type { followSchema } from '../shared/follow.ts';
+import type { ImagesSpec } from '../shared/images.ts';
 import type { itemsSchema } from '../shared/items.ts';
+import type { loginSchema } from '../shared/login.ts';
+import type { Output, OutputKind } from '../shared/outputs.ts';
+import type { renderSchema } from '../shared/render.ts';
 import { type RecordKind, recordKinds } from '../shared/result-fields.ts';
 
 type Spec = z.input<typeof crawlSpecSchema>;
@@ -55,19 +62,42 @@ type SpecOptions = {
   archive?: 'warc';
   archiveBytes?: number;
   archiveFileBytes?: number;
+  save?: 'html';
+  digest?: boolean;
+  /** Pages are read in a browser: see docs/browser.md. */
+  render?: z.input<typeof renderSchema>;
+  /** What pages show is downloaded, too: see docs/download.md. */
+  download?: 'images' | { readonly images: true | ImageSettings };
+  /** Folder that all slaves share. */
+  imagesTo?: string;
+  maxImages?: Spec['maxImages'];
   attempts?: Spec['attemptsMax'];
   urlsExpected?: Spec['urlsExpected'];
   /** `csv:books.csv`. */
   output?: OneOrMore<string>;
 };
 
-/** Where a crawl starts: a URL, which may have ranges, or a source of URLs. docs/crawl-files.md. */
-export type Seed =
-  | string
+/** The keys of `download.images` in a crawl file: `{ 'min-width': 200 }`. */
+export type ImageSettings = Readonly<{
+  [K in keyof ImagesSpec as Dashed<K>]: ImagesSpec[K];
+}>;
+type Dashed<K extends string> = K extends `${infer First}${infer Rest}`
+  ? `${First extends Lowercase<First> ? First : `-${Lowercase<First>}`}${Dashed<Rest>}`
+  : K;
+
+/** A source of URLs. `every`: it is asked again after this time, such as `15m`, and the loop waits
+ *  for what it has then. */
+type SeedSource = { readonly every?: string } & (
   | { readonly file: string }
   | { readonly sitemap: string }
   | { readonly fetch: string; readonly pattern: string; readonly make: OneOrMore<string> }
   | { readonly command: readonly string[]; readonly timeout?: string }
+);
+
+/** Where a crawl starts: a URL, which may have ranges, or a source of URLs. docs/crawl-files.md. */
+export type Seed =
+  | string
+  | SeedSource
   | {
       readonly url: string;
       readonly method: 'POST';
@@ -75,6 +105,24 @@ export type Seed =
       readonly json?: unknown;
       readonly headers?: Readonly<Record<string, string>>;
     };
+
+/** Which links are followed. docs/crawl-files.md has the meaning of each key. */
+export type FollowRule = Readonly<z.input<typeof followSchema>[number]>;
+
+/** An output and its options: `{ csv: 'books.csv', delimiter: ';' }`. docs/outputs.md has the
+ *  meaning of each. */
+export type OutputEntry = {
+  [K in OutputKind]: { readonly [N in K]: string } & OutputSettings;
+}[OutputKind];
+type OutputSettings = Readonly<
+  Partial<Omit<Output, 'kind' | 'target' | 'key' | 'columns' | 'rotate'>>
+> & {
+  readonly key?: OneOrMore<string>;
+  readonly columns?: OneOrMore<string>;
+  /** A number of bytes, or a size such as `100MB`. */
+  readonly rotate?: number | string;
+  readonly 'on-conflict'?: Output['onConflict'];
+};
 
 /** Of the master that the program starts. */
 type MasterFlags = {
@@ -89,10 +137,16 @@ type MasterFlags = {
   sinkBacklog?: number;
   memoryLimit?: number;
   /** Of the log that `log` gets. Default: warn. */
-  logLevel?: 'debug' | 'info' | 'warn' | 'error' | 'silent';
+  logLevel?: 'debug' | 'info' | 'warn' | 'error';
 };
 
 type ProgramOptions = {
+  /** Module whose default export the slaves call with each page. docs/page-function.md. */
+  page?: string;
+  /** The browser of slaves, where pages are rendered. Default: the first in PATH. */
+  browserProgram?: string;
+  /** `false`: the browser has no sandbox, as root needs. */
+  sandbox?: boolean;
   /** Name of the crawl. Default: default. */
   crawl?: string;
   /** Kinds of records that the loop gets. Default: all. */
@@ -107,25 +161,27 @@ export type CrawlOptions = Readonly<SpecOptions & MasterFlags & ProgramOptions> 
   /** The rules of items: see docs/rules.md. */
   readonly items?: z.input<typeof itemsSchema>;
   /** The links to follow: see docs/crawl-files.md. */
-  readonly follow?: readonly Readonly<Record<string, unknown>>[];
+  readonly follow?: readonly FollowRule[];
+  /** What slaves send before their first page: see docs/login.md. */
+  readonly login?: z.input<typeof loginSchema>;
   /** A part of the seeds, such as `2/3`. */
   readonly shard?: string;
   /** Further outputs, with their options: see docs/outputs.md. */
-  readonly outputs?: readonly (string | Readonly<Record<string, unknown>>)[];
+  readonly outputs?: readonly (string | OutputEntry)[];
 };
 
 const masterFlags = [
   ...(['slaves', 'data', 'out', 'politenessGroup', 'diskReserve', 'sinkBacklog'] as const),
   ...(['memoryLimit', 'logLevel'] as const),
 ] as const satisfies readonly (keyof MasterFlags)[];
-const programOptions = ['kinds', 'signal', 'log'];
+const programOptions = ['kinds', 'signal', 'log', 'page', 'browserProgram', 'sandbox'];
 
 export type Start = {
   /** The text of a crawl file. */
   readonly file: string;
   readonly flags: readonly string[];
-  /** Its paths are relative to it: it must stand in the working folder. */
-  readonly hasPaths: boolean;
+  /** Variables of the master, which its slaves get, too. */
+  readonly env: Readonly<Record<string, string>>;
 };
 
 /** @throws ConfigError an option has a value that no option takes */
@@ -152,8 +208,30 @@ export function startOf(seeds: Seed | readonly Seed[], options: CrawlOptions): S
       flags.push(`--${key}=${value}`);
     } else throw new ConfigError(`${name} must be text or a number`);
   }
-  const hasPaths = list.some((one) => typeof one !== 'string');
-  return { file: JSON.stringify(file, undefined, 1), flags, hasPaths };
+  return { file: JSON.stringify(file, undefined, 1), flags, env: slaveEnv(options) };
+}
+
+/** Variables of the slaves. @throws ConfigError the page function is no file */
+function slaveEnv({ page, render, browserProgram, sandbox }: CrawlOptions): Record<string, string> {
+  const env: Record<string, string> = {};
+  if (page !== undefined) env['ORB_PAGE'] = moduleOf(page);
+  if (render === undefined || render === false) return env;
+  env['ORB_BROWSER'] = 'true';
+  if (browserProgram !== undefined) env['ORB_BROWSER_PROGRAM'] = browserProgram;
+  if (sandbox === false) env['ORB_NO_SANDBOX'] = 'true';
+  return env;
+}
+
+/** @throws ConfigError there is no such file */
+function moduleOf(page: unknown): string {
+  if (typeof page !== 'string' || page === '') {
+    throw new ConfigError('page must be the path of a module, such as ./my-page.mjs');
+  }
+  const path = resolve(page);
+  if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true) {
+    throw new ConfigError(`page: there is no file ${path}`);
+  }
+  return path;
 }
 
 function isSeed(seed: unknown): boolean {

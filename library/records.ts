@@ -57,13 +57,10 @@ export type Numbered = { readonly seq: number; readonly record: CrawlRecord };
 /** The records of a section, one after the other. */
 export function* recordsOf(crawl: string, section: SentSection): Generator<Numbered> {
   const [kind, first, text] = section;
-  if (kind !== 'image-url') {
-    yield { seq: first, record: named(crawl, first, kind, JSON.parse(text)) };
-    return;
-  }
   let seq = first;
-  for (const url of text.split('\n').slice(0, -1)) {
-    yield { seq, record: named(crawl, seq, kind, { url }) };
+  for (const line of text.split('\n').slice(0, -1)) {
+    const fields = kind === 'image-url' ? { url: line } : JSON.parse(line);
+    yield { seq, record: named(crawl, seq, kind, fields) };
     seq++;
   }
 }

@@ -7,13 +7,11 @@
  *         |           +--close()--> leaving --> over     the crawl can go on later
  *         +--exit 2--> failed <--any other end--+
  *
- * The master notices the end of this process by their channel, so that nothing is left of a crash.
- * It keeps this process alive only while a record is waited for.
+ * The master gets the crawl file on its standard input, and notices the end of this process by
+ * their channel, so that nothing is left of a crash. It keeps this process alive only while a
+ * record is waited for.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
-import { rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -30,7 +28,8 @@ const killMs = 8_000;
 export class Run {
   readonly #child: ChildProcess;
   readonly #ended: Promise<void>;
-  readonly #file: string;
+  /** The name of the crawl file, in messages of the master. Its paths are relative to it. */
+  readonly #file = join(process.cwd(), 'crawl-of-the-program.json');
   readonly #log: (line: string) => void;
   /** Sections that came, and the records of the first one that are left. */
   #messages: FromMaster[] = [];
@@ -46,17 +45,17 @@ export class Run {
   #lastWord = '';
   #wake: () => void = () => {};
 
-  /** @throws ConfigError the crawl file cannot be written */
-  constructor({ file, flags, hasPaths }: Start, { log = standardError, signal }: CrawlOptions) {
+  constructor({ file, flags, env }: Start, { log = standardError, signal }: CrawlOptions) {
     this.#log = log;
-    this.#file = fileWith(file, hasPaths ? process.cwd() : tmpdir());
     const listen = ['--listen=127.0.0.1:0', '--only', '--exit-when-done', '--stream'];
     this.#child = spawn(process.execPath, [program, this.#file, ...listen, ...flags], {
-      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+      stdio: ['pipe', 'pipe', 'pipe', 'ipc'],
       // Ctrl-C is for this process.
       detached: true,
-      env: withoutOptions(process.env),
+      env: { ...withoutOptions(process.env), ...env },
     });
+    // A master that cannot read it ends, and says why.
+    this.#child.stdin?.on('error', () => {}).end(file);
     this.#ended = new Promise((resolve) => {
       this.#child.once('close', (code, end) => {
         this.#over(code, end);
@@ -134,7 +133,6 @@ export class Run {
 
   /** Text: it has read its options. */
   #receive(message: FromMaster | string): void {
-    this.#forgetFile();
     if (typeof message === 'string') return;
     this.#messages.push(message);
     this.#wake();
@@ -154,7 +152,6 @@ export class Run {
   }
 
   #over(code: number | null, end: NodeJS.Signals | null): void {
-    this.#forgetFile();
     clearTimeout(this.#timer);
     const isDone = code === exitCodes.done || code === exitCodes.unanswered;
     if (this.#state === 'running' && !isDone) {
@@ -187,10 +184,6 @@ export class Run {
     }
   }
 
-  #forgetFile(): void {
-    rmSync(this.#file, { force: true });
-  }
-
   /** Does the child keep this process alive? */
   #refer(isKept: boolean): void {
     const how = isKept ? 'ref' : 'unref';
@@ -199,17 +192,6 @@ export class Run {
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
       (stream as Partial<NodeJS.RefCounted> | null)?.[how]?.();
     }
-  }
-}
-
-/** It may hold cookies: for this user alone. @throws ConfigError */
-function fileWith(text: string, folder: string): string {
-  const path = join(folder, `.orbweaver-${randomUUID()}.json`);
-  try {
-    writeFileSync(path, text, { mode: 0o600, flag: 'wx' });
-    return path;
-  } catch (error) {
-    throw new ConfigError(`cannot write a crawl file: ${messageOf(error)}`, error);
   }
 }
 

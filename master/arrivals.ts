@@ -2,6 +2,7 @@
 import type { OrbError } from '../shared/errors.ts';
 import type { Notices } from './cli/notices.ts';
 import type { Frontier } from './frontier/frontier.ts';
+import type { Jobs } from './jobs/jobs.ts';
 import type { LocalSlaves } from './machine/local-slaves.ts';
 import type { UserQueues } from './queues/queues.ts';
 import type { Peer } from './wire/peer.ts';
@@ -10,6 +11,7 @@ import type { WireEvents } from './wire/services.ts';
 type ArrivalsParts = {
   readonly frontier: Frontier;
   readonly queues: UserQueues;
+  readonly jobs: Pick<Jobs, 'left'>;
   readonly localSlaves: LocalSlaves;
   readonly notices: Notices;
 };
@@ -30,8 +32,9 @@ export class Arrivals implements WireEvents {
   }
 
   left(peer: Peer): void {
-    const { frontier, queues, notices } = this.#parts;
+    const { frontier, queues, jobs, notices } = this.#parts;
     queues.removeHolder(peer);
+    jobs.left(peer);
     if (peer.role !== 'slave') return;
     const released = peer.leases.size;
     frontier.leave(peer);

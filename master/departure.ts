@@ -59,6 +59,11 @@ export class Departure implements FrontierListener {
     this.#leaveIfHeld();
   }
 
+  /** Something else that it waited for is done. */
+  idle(): void {
+    setImmediate(() => this.#look());
+  }
+
   crawlEnded({ ending }: CrawlView): void {
     if (ending?.why === 'unanswered') this.#exitCode = exitCodes.unanswered;
     // The client that cancelled it gets the answer first.

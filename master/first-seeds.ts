@@ -12,19 +12,25 @@ type FirstSeedsPorts = {
   readonly folderOf: (crawl: string) => string;
 };
 
-/** Gives the crawl its seeds. A crawl of that name that is there goes on, by this command. */
+/** Gives the crawl its seeds. A crawl of that name that is there goes on, by this command.
+ *  `planned`: its schedule, which is on record with the first of them. */
 export async function seedFirst(
   { frontier, notices, log, folderOf }: FirstSeedsPorts,
   { crawl: name, spec, given }: ServeOptions,
   further: Parameters<typeof seedParts>[0],
+  planned: Uint8Array | undefined,
 ): Promise<void> {
   if (frontier.crawls.has(name)) {
     await frontier.startAgain(name, spec, given.has('maxPages'));
     notices.otherSpec(frontier.crawls.named(name), spec);
   }
   let admittedCount = 0;
+  let schedule = planned;
   for (const part of seedParts(further)) {
-    const { admitted, refused } = await frontier.seed({ crawl: name, ...part, priority: 0 });
+    const { admitted, refused } = await frontier.seed({
+      ...{ crawl: name, ...part, priority: 0, schedule },
+    });
+    schedule = undefined;
     admittedCount += admitted;
     for (const { url, why } of refused) log.warn({ url }, `seed refused: ${why}`);
   }

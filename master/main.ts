@@ -6,6 +6,9 @@ import { onSuspend } from '../shared/suspension.ts';
 import { variableWarnings } from '../shared/variables.ts';
 import { visible } from '../shared/visible.ts';
 import { ask } from './cli/ask.ts';
+import { diff } from './cli/asks/diff.ts';
+import { extract } from './cli/asks/extract.ts';
+import { gallery } from './cli/asks/gallery.ts';
 import { compactedText } from './cli/notices.ts';
 import { parseMasterOptions } from './cli/options.ts';
 import { readSeeds } from './cli/seeds.ts';
@@ -23,7 +26,9 @@ await runMain('master', async () => {
   const warnings = variableWarnings(process.env);
   if (options.kind !== 'serve') for (const line of warnings) console.error(`master: ${line}`);
   if (options.kind === 'ask') {
-    if (options.ask.verb === 'add') await refuseRules(options.ask.crawlFile);
+    const isAdd = options.ask.verb === 'add';
+    const lacks = isAdd ? await refuseRules(options.ask.crawlFile) : [];
+    for (const line of lacks) console.error(`master: warning: ${visible(line)}`);
     process.exitCode = await ask(options);
     return;
   }
@@ -40,12 +45,29 @@ await runMain('master', async () => {
     if (!isWell) process.exitCode = exitCodes.failed;
     return;
   }
+  if (options.kind === 'extract') {
+    await extract(options, (line) => console.log(line));
+    return;
+  }
+  if (options.kind === 'diff') {
+    await diff(options);
+    return;
+  }
+  if (options.kind === 'gallery') {
+    await gallery(options);
+    return;
+  }
   if (options.kind === 'selftest') {
     // The selftest is a separate file, which a serving master does not load.
     await import(new URL('selftest.js', import.meta.url).href);
     return;
   }
-  await refuseRules(options.crawlFile);
+  const { items, follow } = options.spec.fetch;
+  // A long file takes its time to be read again.
+  if (items !== undefined || follow !== undefined) {
+    const lacks = await refuseRules(options.crawlFile, options.crawlText);
+    warnings.push(...lacks.map(visible));
+  }
   // To `npm start`, whose lines stand between those of the log.
   process.send?.(options.jsonLogs ? 'json' : 'text');
   const seeds = [...options.seeds, ...(await readSeeds(options.seedFiles))];

@@ -5,7 +5,6 @@
  *                     |
  *                     +--every crawl finished (exitWhenDone)--> draining
  */
-import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeAuthkeyFile } from '../shared/authkey.ts';
@@ -27,9 +26,11 @@ import type { ResultsCrawl } from './frontier/commit/results.ts';
 import { Frontier } from './frontier/frontier.ts';
 import { EventStream } from './frontier/frontier-events.ts';
 import { FrontierRooms } from './frontier/rooms.ts';
+import { Images } from './images/images.ts';
 import { Failures } from './inspect/failures.ts';
 import { Recount } from './inspect/recount.ts';
 import { UrlAnswers } from './inspect/url-answers.ts';
+import { JobRoom } from './jobs/job-room.ts';
 import { DataFolder, localAddress } from './machine/data-folder.ts';
 import { DiskRoom } from './machine/disk-room.ts';
 import { LocalSlaves, type SlavesMaster } from './machine/local-slaves.ts';
@@ -52,16 +53,14 @@ import {
   refuseFullDisk,
 } from './refusals.ts';
 import { Backups } from './repair/backup.ts';
-import { refuseDamagedStore } from './repair/check.ts';
-import { compactStore, forgetUnfinished } from './repair/compact.ts';
-import { SeedSchedule } from './seed-schedule.ts';
+import { closeStore, openStore } from './repair/open-store.ts';
+import { Schedules } from './schedules.ts';
 import { ResultStream } from './sinks/result-events.ts';
 import { ResultQueue } from './sinks/result-queue.ts';
 import { outputKind, sinkKinds } from './sinks/sinks.ts';
 import { GroupCommit } from './store/group-commit.ts';
-import { type NativeStore, openLmdbStore, storeFile } from './store/lmdb.ts';
-import { secretKey } from './store/records.ts';
-import { upgrade } from './store/upgrade.ts';
+import { hostSecret } from './store/host-secret.ts';
+import { type NativeStore, storeFile } from './store/lmdb.ts';
 import { authkeysOf } from './wire/authkeys.ts';
 import { MasterServer } from './wire/server.ts';
 import type { Services } from './wire/services.ts';
@@ -90,13 +89,15 @@ export class Master implements Leaver, SlavesMaster {
   readonly #commits: GroupCommit;
   readonly #results: ResultQueue<ResultsCrawl>;
   readonly #archives: Archives;
+  readonly #images: Images;
   readonly #uploads: UploadRoom;
   readonly #events = new EventStream();
   readonly #rooms: FrontierRooms;
   readonly #frontier: Frontier;
   readonly #departure: Departure;
-  readonly #schedule: SeedSchedule;
+  readonly #schedules: Schedules;
   readonly #queues: UserQueues;
+  readonly #jobs: JobRoom;
   readonly #backups: Backups;
   readonly #manager: Manager;
   readonly #server: MasterServer;
@@ -114,17 +115,12 @@ export class Master implements Leaver, SlavesMaster {
 
   /** @throws ConfigError what the operator has to do. */
   static async start(options: MasterOptions): Promise<Master> {
-    const storeFolder = join(options.dataFolder, 'store');
-    if (!existsSync(storeFile(storeFolder))) refuseFirstPatterns(options);
+    const path = storeFile(join(options.dataFolder, 'store'));
+    if (!existsSync(path)) refuseFirstPatterns(options);
     const folder = await DataFolder.openWhenLeft(options.dataFolder, options.reader?.pid);
     try {
       refuseFullDisk(options);
-      forgetUnfinished(options.dataFolder);
-      refuseDamagedStore(storeFile(storeFolder), options.outFolder);
-      const compacts = options.compact && existsSync(storeFile(storeFolder));
-      const compacted = compacts ? await compactStore(options.dataFolder) : undefined;
-      const store = await openLmdbStore(storeFolder);
-      await upgrade(store);
+      const { store, compacted } = await openStore(options);
       const master = new Master(options, folder, store);
       if (compacted !== undefined) master.#notices.compacted(compacted);
       await master.#serve();
@@ -187,6 +183,7 @@ export class Master implements Leaver, SlavesMaster {
       commits: this.#commits,
       folder: options.outFolder,
     });
+    this.#images = new Images({ store, room, onError, folder: options.outFolder });
     this.#uploads = new UploadRoom(join(options.dataFolder, 'uploads'), room);
     const debug = this.#log.isLevelEnabled('debug') ? new DebugLog(this.#log) : undefined;
     this.#rooms = new FrontierRooms({
@@ -194,20 +191,23 @@ export class Master implements Leaver, SlavesMaster {
       commits: this.#commits,
       results: this.#results,
       archives: this.#archives,
+      images: this.#images,
       folder: options.dataFolder,
-      hostSecret: this.#secret(),
+      hostSecret: hostSecret(store, this.#commits),
       spec: options.spec,
       grouping: options.grouping,
       leaseMs: options.timing.leaseMs,
       leaseMarginMs: options.timing.leaseMarginMs,
       recentEntries: options.recentUrls,
       bloomBytesMax: shares.bloomBytes,
+      waitingKeys: shares.waitingKeys,
       patternBytesMax: shares.patternBytes,
       queuesMax: shares.hosts,
       tasksMax: shares.tasks,
       robotsBytesMax: shares.robotsBytes,
       memory: this.#memory,
       seedNames: this.#seedLookup,
+      env: options.env,
       trace: debug,
       events: this.#events,
     });
@@ -217,6 +217,11 @@ export class Master implements Leaver, SlavesMaster {
     this.#queues = new UserQueues(store, this.#commits, {
       bytesMax: shares.itemBytes,
       maxima: options.queues,
+    });
+    const { outFolder, timing } = options;
+    this.#jobs = new JobRoom({
+      ...{ store, commits: this.#commits, outFolder, room, log: this.#log, onError },
+      ...{ leaseMs: timing.leaseMs, onIdle: () => this.#departure.idle() },
     });
     this.#backups = new Backups({
       store,
@@ -247,12 +252,11 @@ export class Master implements Leaver, SlavesMaster {
       isEncrypted: options.tls,
     });
     this.#server = new MasterServer(this.#services(authkeys), options);
-    const { crawls } = this.#frontier;
-    const rest = { store, commits: this.#commits, frontier: this.#frontier };
-    this.#schedule = new SeedSchedule({ ...rest, log: this.#log, onError });
-    this.#departure = new Departure(this, crawls, this.#notices, {
+    const rest = { store, commits: this.#commits, log: this.#log, results: this.#results };
+    this.#schedules = new Schedules({ ...ports, ...rest, backups: this.#backups, onError });
+    this.#departure = new Departure(this, this.#frontier.crawls, this.#notices, {
       leaves: options.exitWhenDone,
-      isScheduled: () => this.#schedule.isPlanned,
+      isScheduled: () => this.#schedules.isPlanned || this.#jobs.jobs.isOpen,
     });
     this.#memory.subscribe(this.#notices);
     this.#memory.subscribe(this.#server);
@@ -263,7 +267,7 @@ export class Master implements Leaver, SlavesMaster {
     if (debug !== undefined) this.#events.subscribe(debug);
     this.#events.subscribe(this.#manager);
     this.#events.subscribe(this.#localSlaves);
-    this.#events.subscribe(this.#schedule);
+    this.#schedules.subscribe(this.#events);
     this.#events.subscribe(this.#departure);
   }
 
@@ -274,7 +278,7 @@ export class Master implements Leaver, SlavesMaster {
     this.#state = 'draining';
     this.#seedLookup.close();
     this.#departure.close();
-    await this.#schedule.close();
+    await this.#schedules.close();
     this.#rooms.drain();
     const { leaseCount } = this.#rooms;
     if (leaseCount > 0) {
@@ -288,7 +292,9 @@ export class Master implements Leaver, SlavesMaster {
     this.#queues.close();
     const full = this.#endIfFull();
     await this.#manager.close(leaveMs);
+    await this.#images.idle();
     await this.#archives.idle();
+    await this.#jobs.close();
     await this.#commits.flushed();
     const written = this.#results.close();
     // What it has not taken by now waits for the next start.
@@ -302,7 +308,7 @@ export class Master implements Leaver, SlavesMaster {
     this.#memory.close();
     this.#room.close();
     await this.#backups.idle();
-    await this.#store.close();
+    await closeStore(this.#store, this.#options.dataFolder);
     this.#folder.close();
     this.#state = 'stopped';
     if (why === undefined) this.#settleStopped.resolve();
@@ -387,11 +393,13 @@ export class Master implements Leaver, SlavesMaster {
   }
 
   async #serve(): Promise<void> {
-    const { host, port, crawl: name, spec } = this.#options;
     await this.#rooms.restore();
-    if (this.#options.only) this.#rooms.setAside(name);
-    const further = await this.#schedule.first(this.#options);
-    const seeds = [...this.#options.seeds, ...further.urls];
+    this.#jobs.jobs.restore();
+    const options = this.#schedules.restore(this.#options);
+    const { host, port, crawl: name, spec } = options;
+    if (options.only) this.#rooms.setAside(name);
+    const further = await this.#schedules.seeds.first(options);
+    const seeds = [...options.seeds, ...further.urls];
     const hasSeeds = seeds.length + further.requests.length > 0;
     if (hasSeeds && !this.#frontier.crawls.has(name)) {
       this.#frontier.crawls.refuseOneMore(spec);
@@ -412,9 +420,10 @@ export class Master implements Leaver, SlavesMaster {
     if (hasSeeds) {
       const folderOf = (crawl: string) => this.#results.folderOf(crawl);
       const ports = { frontier: this.#frontier, notices: this.#notices, log: this.#log, folderOf };
-      await seedFirst(ports, this.#options, { seeds, requests: further.requests });
+      const all = { seeds, requests: further.requests };
+      await seedFirst(ports, options, all, this.#schedules.seeds.planned(options));
     }
-    await this.#schedule.start(this.#options);
+    await this.#schedules.start(options);
     const shown = { crawls: this.#frontier.crawls, peers: this.#server };
     this.#progress.start(this.#options.statusEveryMs, shown);
     this.#localSlaves.start(this.#options.slaves);
@@ -440,17 +449,21 @@ export class Master implements Leaver, SlavesMaster {
       uploads: this.#uploads,
       frontier: this.#frontier,
       queues: this.#queues,
+      jobs: this.#jobs.jobs,
       backups: this.#backups,
       hosts: this.#rooms.hosts,
+      images: this.#rooms.reports,
       failures: new Failures({ store, folderOf }),
       urls: new UrlAnswers({ store, folderOf, look }),
       recount: new Recount({ store, folderOf, look }),
       rates: this.#rates,
+      schedules: { of: (crawl) => this.#schedules.of(crawl) },
       manager: this.#manager,
       master: this,
       events: new Arrivals({
         frontier: this.#frontier,
         queues: this.#queues,
+        jobs: this.#jobs.jobs,
         localSlaves: this.#localSlaves,
         notices: this.#notices,
       }),
@@ -463,14 +476,5 @@ export class Master implements Leaver, SlavesMaster {
     while (this.#rooms.leaseCount > 0 && performance.now() < deadline) {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
-  }
-
-  /** The secret of the host hashes. */
-  #secret(): Buffer {
-    const known = this.#store.get('meta', secretKey);
-    if (known !== undefined) return known;
-    const secret = randomBytes(16);
-    this.#commits.submit([{ table: 'meta', key: secretKey, value: secret }]);
-    return secret;
   }
 }

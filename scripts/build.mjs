@@ -1,7 +1,7 @@
 // Builds everything: `dist/` (compiled modules, types, tests) by tsc, and in the root by
 // esbuild the programs `master.js` and `slave.js`, and `selftest.js`, which the master's subcommand
 // loads; and the library for programs in CommonJS. `npm install` runs it through `prepare`.
-// slave.js carries all it needs; master.js leaves the native store (lmdb) and drivers of
+// slave.js carries all it needs but a browser; master.js leaves the native store (lmdb) and drivers of
 // databases outside.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -116,6 +116,10 @@ const library = build({
   },
 });
 await Promise.all([
-  ...[program('master', ['lmdb', ...drivers]), program('slave', []), program('selftest', [])],
+  ...[
+    program('master', ['lmdb', ...drivers]),
+    program('slave', ['playwright-core', 'sharp']),
+    program('selftest', []),
+  ],
   library,
 ]);

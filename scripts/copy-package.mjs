@@ -1,6 +1,6 @@
-// `node scripts/copy-package.mjs NAME FOLDER`: copies an installed package and all it needs, in
-// the versions of the lock file, into another node_modules. The image is made with it: of all
-// packages only the native store is not bundled.
+// `node scripts/copy-package.mjs NAME… FOLDER`: copies installed packages and all they need, in
+// the versions of the lock file, into another node_modules. The image is made with it: the native
+// store is not bundled, nor is what is optional.
 import { cpSync, existsSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -30,12 +30,17 @@ function needsOf(name, folder, found = new Set()) {
   return found;
 }
 
-const [name, target] = process.argv.slice(2);
-if (name === undefined || target === undefined || find(name, source) === undefined) {
-  console.error('usage: node scripts/copy-package.mjs INSTALLED_PACKAGE FOLDER');
+const names = process.argv.slice(2, -1);
+const target = process.argv.at(-1) ?? '';
+const missing = names.find((name) => find(name, source) === undefined);
+if (names.length === 0 || missing !== undefined) {
+  console.error('usage: node scripts/copy-package.mjs INSTALLED_PACKAGE… FOLDER');
+  if (missing !== undefined) console.error(`${missing} is not installed`);
   process.exit(2);
 }
-for (const path of needsOf(name, source)) {
+const found = new Set();
+for (const name of names) needsOf(name, source, found);
+for (const path of found) {
   const copy = join(target, relative(source, path));
   rmSync(copy, { recursive: true, force: true });
   cpSync(path, copy, { recursive: true });

@@ -1,6 +1,6 @@
 // Runs the compiled tests: `npm test`, or `npm test -- unit e2e '!e2e/image'` for the files whose
-// path contains one of the words, and none of those behind a `!`. Node 20 and newer disagree on globs and folders, so the files are
-// listed here.
+// path contains one of the words, and none of those behind a `!`. Node 20 and newer disagree on
+// globs and folders, so the files are listed here.
 import { spawn } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -28,6 +28,7 @@ const args = [
   '--test',
   `--test-concurrency=${atOnce}`,
   '--test-timeout=180000',
+  ...(process.stdout.isTTY ? [] : [`--test-reporter=${new URL('reporter.mjs', import.meta.url)}`]),
   ...files,
 ];
 spawn(process.execPath, args, { stdio: 'inherit' }).on('exit', (code) => process.exit(code ?? 1));

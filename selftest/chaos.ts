@@ -14,8 +14,9 @@ import { amount } from '../shared/amount.ts';
 import { CommandError, ConnectionError } from '../shared/errors.ts';
 import type { CrawlStatus } from '../shared/protocol.ts';
 import { Cluster, patience } from './cluster.ts';
-import { type Violation, verifyCrawl, verifyLedger } from './exact.ts';
+import { itemsSpec, type Violation, verifyCrawl, verifyItems, verifyLedger } from './exact.ts';
 import { Items } from './items.ts';
+import { Jobs } from './jobs.ts';
 import { FaultProxy } from './proxy.ts';
 import { type Due, describe, type Fault, schedule } from './schedule.ts';
 import { generateSite, randomOf, TestSite, type Truth } from './site.ts';
@@ -68,6 +69,7 @@ class Chaos {
   readonly #proxy: FaultProxy;
   readonly #cluster: Cluster;
   readonly #items: Items;
+  readonly #jobs: Jobs | undefined;
   readonly #tally = new Tally();
   readonly #random: () => number;
   readonly #done: { readonly crawl: Crawl; readonly status: CrawlStatus }[] = [];
@@ -91,9 +93,11 @@ class Chaos {
     mkdirSync(data, { recursive: true, mode: 0o700 });
     this.#proxy = new FaultProxy(() => this.#cluster.port);
     const address = () => this.#proxy.address;
+    this.#jobs = Jobs.prepare(this.#folder, this.#out);
     this.#cluster = new Cluster({
       ...{ data, out: this.#out, logs: join(this.#folder, 'logs'), address },
       ...{ programs: options.programs, slaves: options.slaves },
+      slaveOptions: this.#jobs?.options ?? [],
       onDied: (what) => this.#violation({ kind: 'wrong', what }),
     });
     this.#items = new Items(address, () => this.#cluster.authkey);
@@ -103,6 +107,7 @@ class Chaos {
     const { seed, forMs, signal, print } = this.#options;
     print(`chaos for ${clock(forMs)}, seed ${seed}, in ${this.#folder}`);
     if (this.#disk === undefined) print('no full disks: this user must not mount a file system');
+    if (this.#jobs === undefined) print('no jobs: they need Linux, and prlimit of util-linux');
     const progress = setInterval(() => print(this.#progress()), progressMs);
     const over = setTimeout(() => this.#faults.abort(), forMs);
     const end = () => this.#faults.abort();
@@ -110,7 +115,11 @@ class Chaos {
     try {
       await this.#proxy.listen();
       await this.#cluster.start();
-      const users = Promise.all([this.#items.put(this.#faults.signal), this.#items.take()]);
+      const { signal: faults } = this.#faults;
+      const users = Promise.all([
+        ...[this.#items.put(faults), this.#items.take()],
+        this.#jobs?.add(this.#cluster, faults),
+      ]);
       const ledgers = this.#ledgers();
       await Promise.all([this.#doFaults(), this.#crawls()]);
       this.#ended.abort();
@@ -120,7 +129,9 @@ class Chaos {
       const deadlineMs = performance.now() + calmMs;
       for (const violation of await this.#items.finish(deadlineMs)) this.#violation(violation);
       await users;
+      await this.#jobs?.finish(deadlineMs);
       for (const what of await this.#cluster.stop()) this.#violation({ kind: 'wrong', what });
+      for (const violation of this.#jobs?.verify() ?? []) this.#violation(violation);
       // A stopped or disconnected program may have changed something after its crawl's end.
       for (const { crawl, status } of this.#done) this.#verify(crawl, status);
     } finally {
@@ -223,7 +234,7 @@ class Chaos {
       try {
         // An unanswered try may have created the crawl.
         const isThere = (await this.#status(crawl)) !== undefined;
-        const spec = { attemptsMax: 100, perHost: 24 };
+        const spec = { attemptsMax: 100, perHost: 24, ...itemsSpec };
         const body = { crawl: crawl.name, seeds: [site.url], priority: 0 };
         await this.#cluster.ask('crawl.add', { ...body, ...(isThere ? {} : { spec }) }, 0);
         return crawl;
@@ -299,7 +310,7 @@ class Chaos {
   #verify(crawl: Crawl, status: CrawlStatus): { pages: number; images: number } {
     const folder = join(this.#out, crawl.name);
     const { violations, pages, images } = verifyCrawl(folder, crawl.truth, status);
-    for (const { kind, what } of violations) {
+    for (const { kind, what } of [...violations, ...verifyItems(folder, crawl.truth)]) {
       this.#violation({ kind, what: `${crawl.name}: ${what}` });
     }
     return { pages, images };
@@ -326,7 +337,8 @@ class Chaos {
     const { isClean, lost, duplicated, wrong, crawls, pages, images, recounts } = this.#tally;
     print(
       `${amount(crawls, 'crawl')}, ${amount(pages, 'page')}, ${amount(images, 'image')}, ` +
-        `${amount(this.#items.count, 'queue item')}, ${amount(recounts, 'ledger')} recounted; ` +
+        `${amount(this.#items.count, 'queue item')}, ${amount(this.#jobs?.count ?? 0, 'job')}, ` +
+        `${amount(recounts, 'ledger')} recounted; ` +
         this.#tally.text,
     );
     print(`lost=${lost} duplicated=${duplicated}${wrong > 0 ? ` wrong=${wrong}` : ''}`);

@@ -26,6 +26,8 @@ type ClusterOptions = {
   readonly out: string;
   readonly logs: string;
   readonly slaves: number;
+  /** More options of each slave. */
+  readonly slaveOptions?: readonly string[];
   /** The address for slaves and users of queues. */
   readonly address: () => string;
   /** A program ended by itself. */
@@ -189,13 +191,14 @@ export class Cluster {
 
   #startSlave(place: number): Program {
     const number = ++this.#slaveNumber;
-    const { programs, data, address } = this.#options;
+    const { programs, data, address, slaveOptions = [] } = this.#options;
     const program = this.#run(`slave-${number}`, [
       join(programs, 'slave.js'),
       ...['--master', address(), '--authkey-file', join(data, 'authkey')],
       ...['--name', `slave-${number}`, '--join-timeout', '86400'],
       // Every second one encrypts.
       ...(number % 2 === 0 ? ['--tls'] : []),
+      ...slaveOptions,
     ]);
     this.#slaves[place] = program;
     void this.#replace(program, () => () => this.#startSlave(place));

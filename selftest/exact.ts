@@ -41,6 +41,7 @@ export type Violation = {
 };
 
 export type CrawlFile = 'pages.jsonl' | 'img_src.txt' | 'skipped.jsonl';
+type ItemFile = 'items.jsonl' | 'items.csv';
 
 /** Returns the differences of two lists, in which each member should occur once. */
 export function compare(found: readonly string[], truth: readonly string[]): Difference {
@@ -60,7 +61,10 @@ export function compare(found: readonly string[], truth: readonly string[]): Dif
 
 /** Returns the whole lines of a crawl's file, [] if it does not exist; `torn` is the text after
  *  them. */
-export function readLines(folder: string, file: CrawlFile): { lines: string[]; torn: string } {
+export function readLines(
+  folder: string,
+  file: CrawlFile | ItemFile,
+): { lines: string[]; torn: string } {
   const path = join(folder, file);
   const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n') : [''];
   return { torn: lines.at(-1) ?? '', lines: lines.slice(0, -1) };
@@ -155,6 +159,41 @@ export function verifyLedger(
   whats.push(...(check?.missing ?? []));
   return whats.map((what) => ({ kind: 'wrong', what: `${name}: ledger: ${what}` }));
 }
+
+/** One row of each page, in items.jsonl and in an output. */
+export const itemsSpec = {
+  fetch: { items: { page: { fields: { page: { value: 'finalUrl' }, title: 'title' } } } },
+  outputs: [{ kind: 'csv', target: 'items.csv', name: 'csv', records: 'items' }],
+} as const;
+
+/** Returns all errors in the rows of a finished crawl with `itemsSpec`. */
+export function verifyItems(folder: string, truth: Truth): Violation[] {
+  const violations: Violation[] = [];
+  const read = (file: ItemFile, pageOf: (line: string) => string | undefined | []) => {
+    const { lines, torn } = readLines(folder, file);
+    const odd = torn === '' ? [] : [torn];
+    const pages: string[] = [];
+    for (const line of lines) {
+      const page = pageOf(line);
+      if (page === undefined) odd.push(line);
+      else if (typeof page === 'string') pages.push(page);
+    }
+    const { missing, extra, twice } = compare(pages, truth.pages);
+    const add = (kind: Violation['kind'], whats: readonly string[]) => {
+      for (const what of whats) violations.push({ kind, what: `row of ${file}: ${what}` });
+    };
+    add('lost', missing);
+    add('duplicated', twice);
+    add('wrong', [...extra, ...odd.map((text) => text.slice(0, 200))]);
+  };
+  read('items.jsonl', (line) => (parse(line) as ItemLine | undefined)?.item?.page);
+  read('items.csv', (line) => (line === header ? [] : /^([^",]+),/.exec(line)?.[1]));
+  return violations;
+}
+
+/** Of the CSV file. */
+const header = 'page,title';
+type ItemLine = { readonly item?: { readonly page?: string } };
 
 type Kind = 'page' | 'redirect' | 'missing' | 'file' | 'other';
 

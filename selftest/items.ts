@@ -3,6 +3,8 @@
  * acknowledged items must arrive, and items that are done must not come again.
  *
  *     put --acknowledged--> owed --got--> held --done, acknowledged--> settled
+ *                             ^             |
+ *                             +--released---+ at once or later
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type MasterClient, parseAddress } from '../shared/client.ts';
@@ -15,12 +17,18 @@ const everyMs = 50;
 const againMs = 100;
 const takeMax = 16;
 const waitMs = 1_000;
+/** How long items are held at most, how often they may return, and the longest delay of one. */
+const holdMs = 30_000;
+const attempts = 1_000;
+const delayMsMax = 2_000;
 
 export class Items {
-  /** Acknowledged, and not seen yet. */
+  /** Acknowledged, and not done yet. */
   readonly #owed = new Set<number>();
   /** All items seen; an unacknowledged put may arrive, too. */
   readonly #seen = new Set<number>();
+  /** The master was asked to delete them. */
+  readonly #done = new Set<number>();
   readonly #settled = new Set<number>();
   readonly #violations: Violation[] = [];
   readonly #address: () => string;
@@ -49,7 +57,7 @@ export class Items {
         const number = ++this.#lastPut;
         await master.queue(queue).put(number);
         this.#acknowledged++;
-        if (!this.#seen.has(number)) this.#owed.add(number);
+        if (!this.#done.has(number)) this.#owed.add(number);
         await sleep(everyMs);
       },
     );
@@ -61,12 +69,25 @@ export class Items {
       'taker',
       () => this.#isOver,
       async (master) => {
-        const { items } = await master.request('queue.get', { queue, count: takeMax, waitMs });
-        if (items.length === 0) return;
-        const numbers = items.map(({ value }) => Number(decodeValue(value)));
-        for (const number of numbers) this.#got(number);
-        await master.request('queue.done', { queue, items: items.map(({ id }) => id) });
-        for (const number of numbers) this.#settled.add(number);
+        const how = { count: takeMax, waitMs, holdMs, attempts };
+        const { items } = await master.request('queue.get', { queue, ...how });
+        const got = items.map(({ id, value }) => ({ id, number: Number(decodeValue(value)) }));
+        // Each third is given back the first time.
+        const back = got.filter(({ number }) => number % 3 === 0 && !this.#seen.has(number));
+        const done = got.filter((item) => !back.includes(item));
+        for (const { number } of got) this.#got(number);
+        if (back.length > 0) {
+          const delayMs = (back[0]?.number ?? 0) % delayMsMax;
+          const ids = back.map(({ id }) => id);
+          await master.request('queue.release', { queue, items: ids, delayMs });
+        }
+        if (done.length === 0) return;
+        for (const { number } of done) {
+          this.#done.add(number);
+          this.#owed.delete(number);
+        }
+        await master.request('queue.done', { queue, items: done.map(({ id }) => id) });
+        for (const { number } of done) this.#settled.add(number);
       },
     );
   }
@@ -92,7 +113,6 @@ export class Items {
       this.#violations.push({ kind: 'duplicated', what: `item ${number} came after it was done` });
     }
     this.#seen.add(number);
-    this.#owed.delete(number);
   }
 
   /** Repeats the work, on a new connection whenever one is lost. */

@@ -18,18 +18,16 @@ import {
   type OrbError,
   ProtocolError,
 } from './errors.ts';
-import { decodeMessage, decodeValue, encodeMessage, encodeValue } from './frame.ts';
+import { decodeMessage, encodeMessage } from './frame.ts';
 import { type Agreement, ClientHandshake, roleProof, sameBytes } from './handshake.ts';
 import { limits, type Push, protocolVersion } from './protocol.ts';
 import type { Replies } from './replies.ts';
 import type { Said, Verb } from './requests.ts';
+import { SharedQueue } from './shared-queue.ts';
 import { isLoopback } from './url.ts';
 
 export { AuthError, CommandError, ConnectionError, OrbError, ProtocolError } from './errors.ts';
-
-/** Overhead of a msgpack item, and of the rest of a `queue.put`, at most. */
-const itemHeadBytes = 5;
-const requestHeadBytes = 256;
+export { QueueItem, SharedQueue } from './shared-queue.ts';
 
 export type ConnectOptions = {
   readonly host: string;
@@ -205,60 +203,6 @@ export class MasterClient {
   }
 }
 
-/** A named queue on the master: durable, first in first out, shared by all its users. */
-export class SharedQueue {
-  readonly name: string;
-  readonly #master: MasterClient;
-
-  constructor(master: MasterClient, name: string) {
-    this.#master = master;
-    this.name = name;
-  }
-
-  /** Appends values (anything that msgpack holds, at most 1 MiB each) in order. Resolves with the
-   *  queue's size when they are on the master's disk. Values beyond one frame are sent in several;
-   *  if the connection ends between them, the first ones are in the queue. */
-  async put(...values: unknown[]): Promise<number> {
-    const items = values.map(encodeValue);
-    if (items.some((item) => item.length > limits.queueItemBytesMax)) {
-      throw new CommandError('E_BAD_REQUEST', 'a queue item must be at most 1 MiB');
-    }
-    let size: number | undefined;
-    for (const batch of batchesOf(items, this.#master.hello.frameBytesMax)) {
-      size = (await this.#master.request('queue.put', { queue: this.name, items: batch })).size;
-    }
-    return size ?? (await this.size());
-  }
-
-  /** Returns the oldest value, or undefined if none came within `timeoutMs` (default 0: do not
-   *  wait; Infinity: no limit). The master deletes the value when this promise has resolved; if the
-   *  connection dies earlier, the value returns to the queue. */
-  async get(options: { timeoutMs?: number } = {}): Promise<unknown> {
-    const deadline = performance.now() + (options.timeoutMs ?? 0);
-    while (true) {
-      const waitMs = Math.min(
-        limits.waitMsMax,
-        Math.max(0, Math.ceil(deadline - performance.now())),
-      );
-      const { items } = await this.#master.request('queue.get', {
-        queue: this.name,
-        count: 1,
-        waitMs,
-      });
-      const item = items[0];
-      if (item !== undefined) {
-        await this.#master.request('queue.done', { queue: this.name, items: [item.id] });
-        return decodeValue(item.value);
-      }
-      if (performance.now() >= deadline) return undefined;
-    }
-  }
-
-  async size(): Promise<number> {
-    return (await this.#master.request('queue.size', { queue: this.name })).size;
-  }
-}
-
 /** A master's address: `host:port`, with an optional port; the prefix `orbs://` asks for
  *  encryption. @throws ConfigError */
 export function parseAddress(
@@ -285,26 +229,6 @@ export function addressText(host: string, port: number): string {
 function fatalErrorOf(code: string, message: string): OrbError {
   if (code === 'E_AUTH') return new AuthError(message);
   return new ProtocolError(message, code === 'E_VERSION' ? code : 'E_BAD_FRAME');
-}
-
-/** Splits items into batches that fit into one request each. */
-function* batchesOf(items: readonly Uint8Array[], frameBytesMax: number): Generator<Uint8Array[]> {
-  let batch: Uint8Array[] = [];
-  let bytes = 0;
-  for (const item of items) {
-    const itemBytes = item.length + itemHeadBytes;
-    if (
-      batch.length === limits.queueItemsMax ||
-      (batch.length > 0 && bytes + itemBytes > frameBytesMax - requestHeadBytes)
-    ) {
-      yield batch;
-      batch = [];
-      bytes = 0;
-    }
-    batch.push(item);
-    bytes += itemBytes;
-  }
-  if (batch.length > 0) yield batch;
 }
 
 /** Returns the reason why a connection is gone. Broken framing during the handshake is the greeting

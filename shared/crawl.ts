@@ -5,11 +5,14 @@
  */
 import * as z from 'zod';
 import { isAddressRange } from './address.ts';
-import { archiveBytesDefault, archiveBytesMax } from './archive.ts';
+import { archiveFields, archiveLimits } from './archive.ts';
 import { switched, whole } from './flags.ts';
 import { followSchema } from './follow.ts';
+import { downloadFields, imageLimits } from './images.ts';
 import { itemsSchema } from './items.ts';
+import { loginSchema } from './login.ts';
 import { outputsSchema } from './outputs.ts';
+import { proxyFault, renderField, rendersDirectly } from './render.ts';
 import { version } from './version.ts';
 
 /** `held`: its files are not as the master left them; the store records it as running or paused. */
@@ -17,6 +20,7 @@ export const crawlStates = ['running', 'paused', 'held', 'finished', 'cancelled'
 export type CrawlState = (typeof crawlStates)[number];
 
 export const crawlDelayMaxMsDefault = 60_000;
+export const everyMsMax = 366 * 86_400_000;
 
 /** Where an image was found. docs/images.md explains each. */
 export const imageVias = [
@@ -254,19 +258,18 @@ export const fetchSpecSchema = z.strictObject({
   items: itemsSchema.optional(),
   // A slave of an earlier version refuses a spec with a field that it does not know, so these are
   // there only if they are given.
-  archive: z
-    .enum(['warc'], { error: 'must be warc' })
+  ...archiveFields,
+  digest: z
+    .boolean()
     .optional()
-    .describe(
-      '--archive <format>  keep all requests and answers as they were, in WARC files: warc; default: no archive',
-    ),
-  archiveBytes: whole(0, archiveBytesMax)
-    .optional()
-    .describe(
-      `--archive-bytes <n>  bytes of a body that the archive keeps; a longer one is cut there; default: ${archiveBytesDefault}`,
-    ),
+    .describe('--digest  write a digest of the content of each page, for diff; default: off'),
   /** Which links are followed; the same. [T-92] */
   follow: followSchema.optional(),
+  /** What each identity sends before its first page; the same. [T-93] */
+  login: loginSchema.optional(),
+  /** Which pages are read in a browser; the same. [T-140] */
+  render: renderField,
+  ...downloadFields,
 });
 
 function charsOf({ name, value, domain = '', path = '' }: GivenCookie): number {
@@ -275,11 +278,16 @@ function charsOf({ name, value, domain = '', path = '' }: GivenCookie): number {
 
 export type FetchSpec = z.infer<typeof fetchSpecSchema>;
 
-/** What a slave that knows no rules gets of it. [T-80] */
+/** What a slave that knows no rules gets of it. Tasks of a crawl with a login, or one that renders,
+ *  do not go there. [T-80] [T-93] [T-140] */
 export function plainFetch({
   items: _,
   follow: __,
   ruleBytes: ___,
+  login: ____,
+  render: _____,
+  download: ______,
+  imagesTo: _______,
   ...spec
 }: FetchSpec): FetchSpec {
   return spec;
@@ -390,12 +398,9 @@ export const crawlSpecSchema = z.strictObject({
     .describe(
       '--sitemaps <which>  sitemaps to read: none, robots (named in robots.txt) or all (also /sitemap.xml)',
     ),
-  fetch: fetchSpecSchema.prefault({}),
-  archiveFileBytes: whole(1_000_000, 1_000_000_000_000)
-    .optional()
-    .describe(
-      '--archive-file-bytes <n>  size at which the archive begins a new file, in bytes; default: 1000000000',
-    ),
+  fetch: fetchSpecSchema.refine(rendersDirectly, proxyFault).prefault({}),
+  ...archiveLimits,
+  ...imageLimits,
   attemptsMax: whole(1, 100)
     .default(4)
     .describe('--attempts <n>  number of failed fetches after which a URL is given up'),
@@ -409,16 +414,36 @@ export const crawlSpecSchema = z.strictObject({
   outputs: outputsSchema
     .optional()
     .describe(
-      '--output <target>  further file or database for the results (repeatable): csv:FILE, jsonl:FILE, sqlite:FILE or a database URL; default: none',
+      '--output <target>  further file or database for the results (repeatable): csv:FILE, jsonl:FILE, sqlite:FILE, parquet:FILE or a database URL; default: none',
+    ),
+  /** From the start of a crawl to that of the next. [C-150] */
+  everyMs: whole(1_000, everyMsMax)
+    .optional()
+    .describe(
+      '--every <time>  crawl again each time this has passed (30s, 15m, 24h, 7d), under a dated name; default: once',
+    ),
+  keep: whole(1, 10_000)
+    .optional()
+    .describe(
+      '--keep <n>  number of crawls of --every to keep; older ones are removed with their files; default: all',
     ),
 });
 export type CrawlSpec = z.infer<typeof crawlSpecSchema>;
+
+/** A crawl that is repeated needs the digests of its pages, to be compared with the next; so does
+ *  one whose pages are saved, to find them. */
+export function withDigests(spec: CrawlSpec): CrawlSpec {
+  const isWanted = spec.everyMs !== undefined || spec.fetch.save !== undefined;
+  if (!isWanted || spec.fetch.digest === true) return spec;
+  return { ...spec, fetch: { ...spec.fetch, digest: true } };
+}
 
 /** Fields that are the same for all of a crawl: its pages and their order depend on them. [C-43] */
 const fixedFields = [
   ...(['order', 'canonical', 'urlsExpected'] as const),
   ...(['fetch.images', 'fetch.srcset', 'fetch.lazyAttributes'] as const),
-  ...(['fetch.items', 'fetch.follow', 'fetch.archive'] as const),
+  ...(['fetch.items', 'fetch.follow', 'fetch.archive', 'fetch.save', 'fetch.download'] as const),
+  'fetch.imagesTo',
 ] as const;
 export type FixedField = (typeof fixedFields)[number];
 
@@ -430,10 +455,11 @@ export function isFixedField(field: string): field is FixedField {
 export type CrawlSpecInput = z.input<typeof crawlSpecSchema>;
 
 /** Names a folder under `--out`, so only letters, digits, dot, dash and underscore are allowed. */
-export const crawlNameSchema = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, {
-  error:
-    'must be 1 to 64 letters, digits, dots, dashes or underscores, starting with a letter or digit',
-});
+const crawlNameForm =
+  'must be 1 to 64 letters, digits, dots, dashes or underscores, starting with a letter or digit';
+export const crawlNameSchema = z
+  .string({ error: `${crawlNameForm}, as text: put it into quotes` })
+  .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, { error: crawlNameForm });
 
 /** Returns our name in robots.txt, robots meta elements and X-Robots-Tag: the start of the user
  *  agent. Source: RFC 9309, section 2.2.1. */

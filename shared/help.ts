@@ -3,11 +3,11 @@ import { type Command, Help, type Option } from 'commander';
 
 /** Groups of options, in the order in which help shows them, and the long names of their flags. */
 const groups: readonly (readonly [heading: string, names: string])[] = [
-  ['Start and end:', 'seeds crawl only slaves exit-when-done data out config'],
+  ['Start and end:', 'seeds crawl only slaves exit-when-done every keep data out config'],
   [
     'Pages:',
     'scope include exclude max-depth max-pages order canonical traps sitemaps sitemap-since obey ' +
-      'iframes ignore-refresh',
+      'iframes ignore-refresh digest',
   ],
   [
     'Politeness:',
@@ -15,13 +15,19 @@ const groups: readonly (readonly [heading: string, names: string])[] = [
   ],
   [
     'Fetching:',
-    'header header-everywhere cookie cookie-file proxy http2 allow-private attempts redirects ' +
+    'render header header-everywhere cookie cookie-file proxy http2 allow-private attempts redirects ' +
       'fetch-timeout connect-timeout page-bytes rule-bytes',
   ],
-  ['Images:', 'images srcset lazy-attributes'],
+  ['Images:', 'images srcset lazy-attributes download max-images images-to'],
   ['Outputs:', 'output sink-backlog'],
-  ['Archive:', 'archive archive-bytes archive-file-bytes'],
+  ['Archive:', 'archive archive-bytes archive-file-bytes save'],
   ['Work of the slave:', 'slots processes robots-only page name'],
+  ['Browser:', 'browser browser-program no-sandbox'],
+  [
+    'Commands:',
+    'allow-exec exec-folder exec-user exec-slots exec-timeout exec-cpu exec-memory exec-processes ' +
+      'exec-file-size exec-disk exec-output',
+  ],
   [
     'Connections and keys:',
     'master listen join-timeout authkey-file auth-digest tls no-tls tls-ca tls-cert tls-key ' +

@@ -74,3 +74,81 @@ function countOf(bytes: Uint8Array, at: number, kind: number, size: number): num
   for (let i = 1; i < size; i++) count = count * 256 + (bytes[at + i] ?? 0);
   return kind >= 0xde ? count * 2 : count;
 }
+
+/** Steps through bytes that `assertPlain` has passed, without building what it steps over. */
+export class PlainWalk {
+  readonly #bytes: Uint8Array;
+  /** Where the next value begins. */
+  at = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  /** Enters a list; returns the number of its values. Undefined: something else is next. */
+  list(): number | undefined {
+    const kind = this.#bytes[this.at] ?? 0;
+    return isList(kind) ? this.#enter() : undefined;
+  }
+
+  /** Enters a map; returns the number of its pairs. Undefined: something else is next. */
+  map(): number | undefined {
+    const kind = this.#bytes[this.at] ?? 0;
+    return isContainer(kind) && !isList(kind) ? this.#enter() / 2 : undefined;
+  }
+
+  /** Returns the text that is next; undefined: something else is. */
+  ascii(): string | undefined {
+    const begin = this.at;
+    if (!this.#text()) return undefined;
+    const head = headBytes[this.#bytes[begin] ?? 0] ?? 0;
+    const { buffer, byteOffset } = this.#bytes;
+    return Buffer.from(buffer, byteOffset, this.at).toString('latin1', begin + head);
+  }
+
+  /** Steps over a value of JSON: no bytes, and keys are texts. False: it is none, or is nested
+   *  deeper. */
+  json(levels: number): boolean {
+    const kind = this.#bytes[this.at] ?? 0;
+    if (!isContainer(kind)) {
+      const length = this.#enter();
+      this.at += length;
+      return !isBytes(kind);
+    }
+    if (levels === 0) return false;
+    const isMap = !isList(kind);
+    let count = this.#enter();
+    for (; count > 0; count--) {
+      if (isMap && count % 2 === 0 ? !this.#text() : !this.json(levels - 1)) return false;
+    }
+    return true;
+  }
+
+  #text(): boolean {
+    if (!isText(this.#bytes[this.at] ?? 0)) return false;
+    const length = this.#enter();
+    this.at += length;
+    return true;
+  }
+
+  /** Steps over the head of a value; returns its count. */
+  #enter(): number {
+    const kind = this.#bytes[this.at] ?? 0;
+    const size = headBytes[kind] ?? 0;
+    const count = countOf(this.#bytes, this.at, kind, size);
+    this.at += size;
+    return count;
+  }
+}
+
+function isList(kind: number): boolean {
+  return (kind >= 0x90 && kind < 0xa0) || kind === 0xdc || kind === 0xdd;
+}
+
+function isText(kind: number): boolean {
+  return (kind >= 0xa0 && kind < 0xc0) || (kind >= 0xd9 && kind < 0xdc);
+}
+
+function isBytes(kind: number): boolean {
+  return kind >= 0xc4 && kind <= 0xc6;
+}

@@ -5,6 +5,7 @@
 import * as z from 'zod';
 import { type CrawlState, type FetchSpec, type TaskRequest, trapRules } from './crawl.ts';
 import type { ErrorCode } from './errors.ts';
+import type { JobCall, JobStream } from './jobs.ts';
 import type { LedgerRow } from './ledger.ts';
 import type { RuleCounts } from './rule-results.ts';
 
@@ -77,12 +78,16 @@ export const limits = {
   unansweredBytesMax: 64 << 20,
   /** Bytes that a peer has not read; beyond that the master does not read from it. [P-3] */
   untakenBytesMax: 16 << 20,
+  /** The longest that an item is delayed, and held; how often it may return. [Q-20] to [Q-22] */
+  queueDelayMsMax: 30 * 86_400_000,
+  queueHoldMsMax: 86_400_000,
+  queueAttemptsMax: 1_000,
   /** `queue.get` waits at most this long in one request. */
   waitMsMax: 3_600_000,
 } as const;
 
 /** Kinds of tasks; a push names all but the first. Source: PROTOCOL.md, "task.push". */
-export const taskKinds = ['page', 'robots', 'sitemap'] as const;
+export const taskKinds = ['page', 'robots', 'sitemap', 'image'] as const;
 export type TaskKind = (typeof taskKinds)[number];
 
 /** Kinds of sitemaps. Source: PROTOCOL.md, "task.sitemap". */
@@ -137,6 +142,9 @@ const shown = (charsMax: number) =>
 /** The version of a slave, as it says. [T-70] */
 export const peerVersionSchema = shown(64);
 
+/** Why a login failed. [T-94] */
+export const loginWhySchema = shown(512);
+
 /** A proxy that did not work when a slave last used it. [T-45] */
 export const proxyTroubleSchema = z.strictObject({
   /** Scheme, host and port. */
@@ -187,6 +195,14 @@ export type CrawlStatus = {
   rules?: Record<string, RuleCounts>;
   /** It has items, and no slave that is connected evaluates rules: its pages wait. [T-80] */
   wantsRules?: true;
+  /** It has a login, and no slave that is connected logs in: it waits. [T-93] */
+  wantsLogin?: true;
+  /** Its rules ask for articles, and no slave that is connected finds them: it waits. [T-130] */
+  wantsArticles?: true;
+  /** It renders pages, and no slave that is connected has a browser: it waits. [T-140] */
+  wantsBrowser?: true;
+  /** It downloads images. `waits`: why no task is handed out. [C-130] */
+  downloads?: { stored: number; bytes: number; waits?: string };
   /** Failures with a status, by its number, without zeros. */
   statuses: Record<string, number>;
   /** An example of each kind of failure since the master's start, those included that are tried
@@ -209,8 +225,24 @@ export type CrawlStatus = {
   blocked?: { hosts: number; waiting: number };
   /** Of an archived crawl: its WARC files. `waits`: why no task is handed out. [C-120] */
   archive?: { files: number; bytes: number; waits?: string };
+  /** Of a crawl with sources of seeds on a schedule; `nextAt`: Unix time in ms. [C-102] */
+  schedule?: { sources: number; nextAt: number };
+  /** Of a crawl with `every`, and of those that repeat it. [C-151] */
+  repeats?: RepeatStatus;
   /** Of an open crawl, over the last minute; `etaMs`: it will have ended by then, about. */
   rates?: { pagesPerS: number; bytesPerS: number; etaMs?: number };
+};
+
+type RepeatStatus = {
+  /** What the names of its crawls begin with. */
+  series: string;
+  /** Of the newest: it is repeated. `nextAt`: Unix time in ms. */
+  everyMs?: number;
+  nextAt?: number;
+  keep?: number;
+  /** The crawl that it repeats, and what became of the pages since; it has ended. */
+  since?: string;
+  changes?: Readonly<Record<'came' | 'went' | 'changed' | 'same' | 'unknown', number>>;
 };
 
 /** A field of a crawl's spec that has changed, one of its fetches as `fetch.timeoutMs`; `from` and
@@ -282,7 +314,7 @@ export type SlaveRow = {
   fetchesPerS: number;
   /** Failed fetches since it joined. */
   errors: number;
-  takes?: 'probes';
+  takes?: 'probes' | 'pages';
   /** The next three as it last said. [T-70] */
   version?: string;
   memoryBytes?: number;
@@ -291,6 +323,13 @@ export type SlaveRow = {
   rules?: true;
   proxies?: readonly ProxyTrouble[];
   draining?: true;
+  /** It takes commands. [T-120] */
+  exec?: {
+    readonly slots: number;
+    readonly running: number;
+    readonly programs: readonly string[];
+    readonly scripts: readonly string[];
+  };
 };
 
 /** One task as the master pushes it. [T-2] */
@@ -311,7 +350,7 @@ export type TaskPush = {
   /** The URL that the validators belong to, if the task's own URL redirects to it. */
   validatedUrl?: string | undefined;
   /** Absent: a page. `robots`: a robots.txt, answered by `task.robots` [T-17]; `sitemap`: answered by
-   *  `task.sitemap` [T-20]. */
+   *  `task.sitemap` [T-20]; `image`: answered by `task.image` [T-110]. */
   kind?: Exclude<TaskKind, 'page'>;
   /** Its host has not proved that it answers: it starts at once, outside the slots [T-51]. `first`:
    *  nothing is known of it, so the slave waits for less time [T-53]. */
@@ -327,12 +366,28 @@ export type TaskPush = {
 /** The messages that the master sends without a request. */
 export type Push =
   /** Before the first task of a crawl, and whenever it has changed. [T-3] [C-44] */
-  | { verb: 'crawl.spec'; crawl: number; name: string; fetch: FetchSpec }
+  | {
+      verb: 'crawl.spec';
+      crawl: number;
+      name: string;
+      fetch: FetchSpec;
+      /** Of a crawl with a login: in another round what has failed is tried again. [T-93] */
+      round?: number;
+    }
   /** The crawl is finished or cancelled; its spec is sent again if it resumes. [T-30] */
   | { verb: 'crawl.ended'; crawl: number }
   | { verb: 'task.push'; tasks: TaskPush[] }
   /** The leases were cancelled; a report of the task would be stale. [T-8] */
   | { verb: 'task.cancel'; leases: number[] }
+  /** Run this, and report it; the call is as in `job.add`. [T-121] */
+  | ({ verb: 'exec.start'; job: number; lease: Uint8Array; timeoutMs?: number } & JobCall)
+  /** End that job; it is reported. [T-125] */
+  | { verb: 'exec.cancel'; lease: Uint8Array }
+  /** To those who watch a job: what it says, from byte `at` of the stream on. [C-143] */
+  | { verb: 'job.output'; job: number; stream: JobStream; at: number; data: Uint8Array }
+  /** It was handed to that slave, again after a lost one. */
+  | { verb: 'job.started'; job: number; slave: string; attempt: number }
+  | { verb: 'job.ended'; job: number }
   | { verb: 'ping' }
   | { verb: 'drain' }
   /** The last message before the master closes: the peer's mistake. [E-2] */

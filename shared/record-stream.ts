@@ -9,8 +9,8 @@
  */
 import type { RecordKind } from './result-fields.ts';
 
-/** Records that follow each other: a line of JSON, or of kind `image-url` URLs, each ended by a
- *  line feed. `seq`: number of the first one within its crawl, from 1 on. */
+/** Records that follow each other: lines of JSON, or of kind `image-url` URLs, each ended by a line
+ *  feed. `seq`: number of the first one within its crawl, from 1 on. */
 export type SentSection = readonly [kind: RecordKind, seq: number, text: string];
 
 export type FromMaster = {

@@ -1,6 +1,7 @@
 /** The answer to each verb of requests. Source: PROTOCOL.md. */
 
 import type { CrawlState } from './crawl.ts';
+import type { JobOutput, JobRow, JobsStatus } from './jobs.ts';
 import type { LedgerCheck } from './ledger.ts';
 import type { SinkStatus } from './outputs.ts';
 import type {
@@ -38,6 +39,9 @@ export type Replies = {
   'task.release': { state: 'done' | 'stale' };
   'task.extend': { lost: number[] };
   'task.archive': Record<never, never>;
+  'task.image': { state: 'done' | 'stale' };
+  'task.known': { state: 'have' | 'send' | 'lost' };
+  'task.content': Record<never, never>;
   'proxy.state': Record<never, never>;
   'crawl.add': { admitted: number; known: number; refused: { url: string; why: string }[] };
   'crawl.recrawl': { admitted: number; known: number; refused: number };
@@ -48,6 +52,8 @@ export type Replies = {
     /** There are more. */
     next?: Uint8Array;
     sessions: { name: string; role: string; leases: number; proxies?: readonly ProxyTrouble[] }[];
+    /** Absent: there is none that has not ended. */
+    jobs?: JobsStatus;
     /** Removed crawls whose rows are being erased: how many, and the first names. */
     removing?: { count: number; names: string[] };
   };
@@ -89,6 +95,7 @@ export type Replies = {
   'crawl.why': { url: string; fates: readonly UrlFate[]; next?: Uint8Array };
   'slave.state': Record<never, never>;
   'slave.can': Record<never, never>;
+  'login.failed': Record<never, never>;
   'slave.list': { slaves: SlaveRow[]; next?: number };
   'slave.drain': { slaves: SlaveRow[] };
   'host.list': { hosts: HostRow[]; next?: Uint8Array };
@@ -98,7 +105,23 @@ export type Replies = {
   };
   backup: { bytes: number };
   'queue.put': { size: number };
-  'queue.get': { items: { id: number; value: Uint8Array }[] };
+  /** `attempts`: how often it has returned; absent: never. */
+  'queue.get': { items: { id: number; value: Uint8Array; attempts?: number }[] };
+  'queue.release': Record<never, never>;
   'queue.done': Record<never, never>;
-  'queue.size': { size: number };
+  /** `delayed`: those that are not in the queue yet; absent: none. */
+  'queue.size': { size: number; delayed?: number };
+  /** With the name of its slave, where it was given one. */
+  'job.add': { jobs: { job: number; slave?: string }[] };
+  /** `ended`: those that have, or whose record is no longer kept. */
+  'job.watch': { ended: number[] };
+  'job.list': { jobs: JobRow[]; next?: number };
+  /** The output is there when it has ended. */
+  'job.get': JobRow & { stdout?: JobOutput; stderr?: JobOutput };
+  /** `ended`: it had ended before, or had not begun. */
+  'job.cancel': { state: 'cancelling' | 'ended' };
+  /** `lost`: of those that it holds, what is no longer its own. */
+  'exec.can': { lost: Uint8Array[] };
+  'exec.output': Record<never, never>;
+  'exec.report': { state: 'done' | 'stale' };
 };

@@ -3,12 +3,8 @@
  * brackets refer to PROTOCOL.md. Replies and pushes are in `protocol.ts`.
  */
 import * as z from 'zod';
-import {
-  archiveExchangesMax,
-  archiveHeadBytesMax,
-  archivePartBytesMax,
-  bodyEnds,
-} from './archive.ts';
+import { archiveExchangesMax } from './archive.ts';
+import { archiveRequests } from './archive-requests.ts';
 import {
   crawlNameSchema,
   crawlStates,
@@ -18,6 +14,9 @@ import {
   requestLimits,
 } from './crawl.ts';
 import { followLimits } from './follow.ts';
+import { imageRequests } from './image-requests.ts';
+import { imageFactsSchema } from './images.ts';
+import { jobRequestSchemas } from './job-requests.ts';
 import { isPageItems, type PageItems } from './page-items.ts';
 import {
   fetchErrorKinds,
@@ -25,11 +24,13 @@ import {
   hostSorts,
   imagePixelsMax,
   limits,
+  loginWhySchema,
   peerNameSchema,
   peerVersionSchema,
   proxyTroubleSchema,
   sitemapKinds,
 } from './protocol.ts';
+import { queueRequestSchemas } from './queue-requests.ts';
 import { carriedSchema, resultSchema } from './result-fields.ts';
 
 const id = z.int().min(0).optional();
@@ -39,7 +40,6 @@ const bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array, {
 });
 const taskId = bytes.refine((id) => id.length >= 1 && id.length <= 64);
 const url = z.string().min(1).max(limits.urlChars);
-const queueName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/);
 
 export type { FetchErrorBody } from './protocol.ts';
 export type Result = z.infer<typeof resultSchema>;
@@ -55,11 +55,6 @@ const links = bytes.refine((joined) => joined.length <= limits.linksBytesMax, {
 
 /** How many exchanges of the task were sent before, by `task.archive`. [T-103] */
 const archived = z.int().min(0).max(archiveExchangesMax).optional();
-/** The last moment with a year of four digits. */
-const atMax = 253_402_300_799_999;
-const archivedHead = bytes.refine((head) => head.length <= archiveHeadBytesMax, {
-  error: 'is too long',
-});
 
 /** A value as msgpack bytes of its own, so that it can be kept as it came. Its receiver unpacks it
  *  by the schema of its name in `packedSchemas`. [F-9] */
@@ -67,7 +62,10 @@ const packed = bytes;
 const pageItems = z.custom<PageItems>(isPageItems, {
   error: 'are not {rows, rejected, failures, counts}',
 });
-export const packedSchemas = { result: resultSchema, images, items: pageItems } as const;
+export const packedSchemas = {
+  ...{ result: resultSchema, images, items: pageItems },
+  image: imageFactsSchema,
+} as const;
 
 /** What an earlier crawl has on record of a URL whose answer had validators; the names are those of
  *  a result. */
@@ -119,7 +117,7 @@ export const requestSchemas = {
     trials: z.int().min(0).max(limits.creditMax).optional(),
     /** `probes`: no pages, only tasks that describe a host, such as robots.txt. Default: all.
      *  [T-40] */
-    takes: z.enum(['all', 'probes']).optional(),
+    takes: z.enum(['all', 'probes', 'pages']).optional(),
   }),
   /** Result and discovered links together; acknowledged after the commit. [T-5] */
   'task.report': z.strictObject({
@@ -145,9 +143,15 @@ export const requestSchemas = {
   }),
   /** The request of a timed task leaves now; the host's delay counts from here. [T-18] */
   'task.started': z.strictObject({ verb: z.literal('task.started'), id, lease }),
-  /** Asks whether a redirect to `url` may be followed. The reply comes when it is its turn.
-   *  [T-22] */
-  'task.hop': z.strictObject({ verb: z.literal('task.hop'), id: z.int().min(0), lease, url }),
+  /** Asks whether a redirect to `url` may be followed, or whether a page in the browser may have it
+   *  as a frame. The reply comes when it is its turn. [T-22] [T-143] */
+  'task.hop': z.strictObject({
+    verb: z.literal('task.hop'),
+    id: z.int().min(0),
+    lease,
+    url,
+    frame: z.literal(true).optional(),
+  }),
   /** The answer to a task of kind `robots`, whatever its status; a failure is a release. [T-17] */
   'task.robots': z.strictObject({
     verb: z.literal('task.robots'),
@@ -195,28 +199,8 @@ export const requestSchemas = {
     final: z.boolean().optional(),
     archived,
   }),
-  /** A part of an exchange of a task, for the archive of its crawl. [T-100] */
-  'task.archive': z.strictObject({
-    verb: z.literal('task.archive'),
-    id,
-    task: taskId,
-    lease,
-    /** From 0 on; part 0 begins anew. */
-    part: z.int().min(0),
-    /** In the first part of an exchange. */
-    head: z
-      .strictObject({
-        url: url.regex(/^[\x21-\x7e]+$/),
-        /** Unix time in ms. */
-        at: z.int().min(0).max(atMax),
-        request: archivedHead,
-        response: archivedHead.refine(isAnswerHead, { error: 'is not the head of an answer' }),
-      })
-      .optional(),
-    body: bytes.refine((body) => body.length <= archivePartBytesMax, { error: 'is too long' }),
-    /** In the last part of an exchange. */
-    end: z.enum(bodyEnds).optional(),
-  }),
+  ...archiveRequests({ bytes, taskId, lease, url }),
+  ...imageRequests({ bytes, taskId, lease, packed, archived }),
   /** The proxies that do not work for this slave, all of them each time. [T-45] */
   'proxy.state': z.strictObject({
     verb: z.literal('proxy.state'),
@@ -238,6 +222,14 @@ export const requestSchemas = {
     id,
     /** `rules`: it evaluates the rules of a crawl; `archive`: it sends task.archive [T-105]. What a newer slave can is ignored. */
     what: z.array(z.string().max(32)).max(32),
+  }),
+  /** No identity of this slave could log in for a crawl: the crawl is held. [T-94] */
+  'login.failed': z.strictObject({
+    verb: z.literal('login.failed'),
+    id,
+    crawl: z.int().min(0),
+    round: z.int().min(0),
+    why: loginWhySchema,
   }),
   /** Connected slaves, up to `limit` at a time, from the session after `after`. [C-74] */
   'slave.list': z.strictObject({
@@ -405,33 +397,8 @@ export const requestSchemas = {
   }),
   /** A copy of the state and the files, below the master's data folder. [C-13] */
   backup: z.strictObject({ verb: z.literal('backup'), id: z.int().min(0), name: crawlNameSchema }),
-  'queue.put': z.strictObject({
-    verb: z.literal('queue.put'),
-    id: z.int().min(0),
-    queue: queueName,
-    /** Each item is a msgpack value, encoded by the sender. */
-    items: z.array(bytes).min(1).max(limits.queueItemsMax),
-  }),
-  /** Take up to `count` items, waiting up to `waitMs` for the first. [Q-2] */
-  'queue.get': z.strictObject({
-    verb: z.literal('queue.get'),
-    id: z.int().min(0),
-    queue: queueName,
-    count: z.int().min(1).max(limits.queueItemsMax).default(1),
-    waitMs: z.int().min(0).max(limits.waitMsMax).default(0),
-  }),
-  /** Deletes the items; until then the session's end puts them back. [Q-3] */
-  'queue.done': z.strictObject({
-    verb: z.literal('queue.done'),
-    id,
-    queue: queueName,
-    items: z.array(z.int().min(0)).max(limits.queueItemsMax),
-  }),
-  'queue.size': z.strictObject({
-    verb: z.literal('queue.size'),
-    id: z.int().min(0),
-    queue: queueName,
-  }),
+  ...queueRequestSchemas,
+  ...jobRequestSchemas,
 } as const;
 
 export type Verb = keyof typeof requestSchemas;
@@ -440,13 +407,6 @@ export type Packed = { [N in keyof typeof packedSchemas]: z.output<(typeof packe
 export type Requests = { [V in Verb]: z.output<(typeof requestSchemas)[V]> };
 export type Said = { [V in Verb]: z.input<(typeof requestSchemas)[V]> };
 export type Request = Requests[Verb];
-
-/** A status line first, an empty line last. */
-function isAnswerHead(head: Uint8Array): boolean {
-  const text = Buffer.from(head.buffer, head.byteOffset, head.byteLength);
-  const first = text.toString('latin1', 0, 13);
-  return /^HTTP\/1\.1 \d{3}/.test(first) && text.indexOf('\r\n\r\n') === text.length - 4;
-}
 
 const imageKeys = new Set(['src', 'via', 'alt', 'width', 'height']);
 const vias: ReadonlySet<unknown> = new Set(imageVias);

@@ -6,9 +6,10 @@
 import * as z from 'zod';
 import { robotsDirectives } from './crawl.ts';
 import { fetchErrorSchema, limits } from './protocol.ts';
+import { renderLimits, renderMisses } from './render.ts';
 
-/** What a record of the result queue is about, in the order of their numbers in the store. `image`
- *  and `link` are not written yet. */
+/** What a record of the result queue is about, in the order of their numbers in the store. `link`
+ *  is not written yet. */
 export const recordKinds = [
   'page',
   'other',
@@ -27,7 +28,7 @@ export const recordKinds = [
 export type RecordKind = (typeof recordKinds)[number];
 
 /** Of one URL, with the fields below. */
-export type LineKind = Exclude<RecordKind, 'image-url' | 'image' | 'link'>;
+export type LineKind = Exclude<RecordKind, 'image-url' | 'link'>;
 
 type ResultField = {
   /** What a sink with columns makes of it; `time`: Unix time in ms, in JSON as RFC 3339. */
@@ -49,11 +50,12 @@ const short = z.string().max(256).optional();
 const count = z.int().min(0).optional();
 const flag = z.boolean().optional();
 
-const fetched = ['page', 'other', 'redirect', 'failed', 'excluded', 'sitemap'] as const;
-const read = ['page', 'other', 'failed', 'excluded', 'sitemap'] as const;
+const fetched = ['page', 'other', 'redirect', 'failed', 'excluded', 'sitemap', 'image'] as const;
+const read = ['page', 'other', 'failed', 'excluded', 'sitemap', 'image'] as const;
 const answered = ['page', 'other', 'excluded'] as const;
 const written = [...fetched, 'blocked'] as const;
 const rows = ['item', 'rejected'] as const;
+const image = ['image'] as const;
 const since = '0.1';
 
 export const resultFields = {
@@ -154,6 +156,18 @@ export const resultFields = {
     since,
     schema: z.number().min(0),
   },
+  digest: {
+    type: 'text',
+    of: ['page'],
+    meaning:
+      'with `--digest`: SHA-1 of the body after decompression, as far as it was read, in hexadecimal',
+    since,
+    schema: z
+      .string()
+      .regex(/^[0-9a-f]{40}$/)
+      .optional(),
+    isCarried: true,
+  },
   title: {
     type: 'text',
     of: ['page'],
@@ -226,6 +240,56 @@ export const resultFields = {
     schema: count,
     isCarried: true,
   },
+  pages: {
+    type: 'json',
+    of: image,
+    meaning: 'the pages that were known to show the image when it was taken, at most 100',
+    since,
+  },
+  alt: { type: 'text', of: image, meaning: 'its description on the first of them, if any', since },
+  sha256: {
+    type: 'text',
+    of: image,
+    meaning: 'SHA-256 of its bytes, in hexadecimal; missing if it was not kept',
+    since,
+  },
+  file: {
+    type: 'text',
+    of: image,
+    meaning: 'where it is, in the folder of the crawl',
+    since,
+  },
+  thumbnail: { type: 'text', of: image, meaning: 'where its thumbnail is, if there is one', since },
+  width: { type: 'integer', of: image, meaning: 'its width in pixels, as its head says', since },
+  height: { type: 'integer', of: image, meaning: 'its height in pixels', since },
+  dhash: {
+    type: 'text',
+    of: image,
+    meaning: 'how it looks: a hash of 64 bits, in hexadecimal; similar images have similar ones',
+    since,
+  },
+  group: {
+    type: 'text',
+    of: image,
+    meaning: 'SHA-256 of the first image that looks like it, or of itself',
+    since,
+  },
+  creator: { type: 'text', of: image, meaning: 'who made it, by its EXIF, IPTC or XMP', since },
+  credit: { type: 'text', of: image, meaning: 'the credit line, by its IPTC or XMP', since },
+  copyright: { type: 'text', of: image, meaning: 'the notice, by its EXIF, IPTC or XMP', since },
+  license: {
+    type: 'text',
+    of: image,
+    meaning: 'the licence, by its XMP, else `rel=license` of the first page',
+    since,
+  },
+  optOut: {
+    type: 'text',
+    of: image,
+    meaning: 'directives of its answer that forbid training: `noai`, `noimageai`',
+    since,
+  },
+  fault: { type: 'text', of: image, meaning: 'why it could not be decoded', since },
   directives: {
     type: 'json',
     of: answered,
@@ -261,20 +325,21 @@ export const resultFields = {
   },
   excluded: {
     type: 'text',
-    of: ['excluded', 'sitemap'],
-    meaning: '`robots`, `scope` (since options changed), `noindex` or `canonical`',
+    of: ['excluded', 'sitemap', 'image'],
+    meaning:
+      '`robots`, `scope` (since options changed), `noindex` or `canonical`; of an image also the [filter](download.md#filters)',
     since,
   },
   redirectedTo: {
     type: 'text',
-    of: ['redirect', 'sitemap'],
+    of: ['redirect', 'sitemap', 'image'],
     meaning: 'the other URL',
     since,
     schema: url.optional(),
   },
   error: {
     type: 'json',
-    of: ['failed', 'blocked', 'sitemap'],
+    of: ['failed', 'blocked', 'sitemap', 'image'],
     meaning:
       '`kind` (`dns connect tls timeout status redirects protocol too-large blocked proxy lost`), `message`, `attempts`',
     since,
@@ -297,6 +362,30 @@ export const resultFields = {
     since,
     schema: z.string().max(64).optional(),
     isCarried: true,
+  },
+  rendered: {
+    type: 'boolean',
+    of: ['page'],
+    meaning: 'true: the page is as it was in a [browser](browser.md)',
+    since,
+    schema: flag,
+    isCarried: true,
+  },
+  requests: {
+    type: 'integer',
+    of: ['page'],
+    meaning: 'of a rendered page: requests of the browser to the host of the page, if any',
+    since,
+    // Bounded by `renderLimits`: the host waits for that. [T-142]
+    schema: z.int().min(0).max(renderLimits.requests).optional(),
+  },
+  missed: {
+    type: 'json',
+    of: ['page'],
+    meaning:
+      'of a rendered page: `wait`, `click` if there was no such element, `limit` if it wanted more than it may have',
+    since,
+    schema: z.array(z.enum(renderMisses)).max(renderMisses.length).optional(),
   },
   slave: {
     type: 'text',

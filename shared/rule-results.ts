@@ -1,5 +1,6 @@
 /** What rules make of a page, and what a trial of rules says: between a slave, its child, and the
  *  commands `check` and `try` of the master. Types only. Source: docs/rules.md. */
+import type { BodyEnd } from './archive.ts';
 import type { FetchSpec } from './crawl.ts';
 import type { FollowedLinks, FollowRule } from './follow.ts';
 import type { ItemRules } from './items.ts';
@@ -47,8 +48,13 @@ export type RuleResult = {
   /** The links to follow in place of those of the page: a crawl with follow rules has them. */
   follow?: FollowedLinks[];
 };
-/** A rule that is not valid: the path to it below `items`, and why. */
-export type RuleProblem = { readonly path: readonly string[]; readonly message: string };
+/** A rule that is not valid: the path to it below `items`, and why. `isMissing`: it is valid, but
+ *  cannot be evaluated on this machine, which lacks a package. */
+export type RuleProblem = {
+  readonly path: readonly string[];
+  readonly message: string;
+  readonly isMissing?: true;
+};
 
 /** What came of a page; `failed`: the reason, in words. */
 export type RuleOutcome = { readonly result: RuleResult } | { readonly failed: string };
@@ -90,6 +96,13 @@ export type TrialRequest =
       readonly fetch: FetchSpec;
       readonly blocks: readonly string[];
     }
+  /** What `replay` is to evaluate. */
+  | {
+      readonly do: 'learn';
+      readonly id: number;
+      readonly fetch: FetchSpec;
+    }
+  | ({ readonly do: 'replay'; readonly id: number } & ArchivedAnswer)
   /** The answer to `turn`. */
   | { readonly do: 'go' }
   | { readonly do: 'leave' };
@@ -110,6 +123,28 @@ export type TrialPage = {
   readonly rules?: RuleOutcome;
   /** Elements `tbody` in the page. */
   readonly tbodies?: number;
+};
+
+/** An answer as an archive has it. */
+export type ArchivedAnswer = {
+  /** What was asked for, and the task for that: another URL, if the task was redirected. */
+  readonly url: string;
+  readonly task: string;
+  readonly depth: number;
+  /** Status line and headers. */
+  readonly head: string;
+  readonly body: Uint8Array;
+  readonly end: BodyEnd;
+};
+
+/** What a crawl would make of an answer. */
+export type ReplayedPage = {
+  readonly isPage: boolean;
+  readonly isNoindex: boolean;
+  readonly finalUrl: string;
+  readonly canonical?: string | undefined;
+  /** `PageItems` in msgpack, as a slave reports them. */
+  readonly items?: Uint8Array;
 };
 
 /** What a sitemap lists; of an index, sitemaps. */
@@ -137,6 +172,8 @@ export type TrialReply =
     }
   | { readonly is: 'page'; readonly id: number; readonly page: TrialPage }
   | { readonly is: 'sitemap'; readonly id: number; readonly sitemap: TrialSitemap }
+  | { readonly is: 'learned'; readonly id: number; readonly fault: string | undefined }
+  | { readonly is: 'replayed'; readonly id: number; readonly page: ReplayedPage }
   /** May this redirect be followed? */
   | { readonly is: 'turn'; readonly url: string }
   | { readonly is: 'failed'; readonly id: number; readonly message: string };

@@ -35,3 +35,9 @@ export function hostKeyOf(url: URL): string {
 export function isLoopback(hostname: string): boolean {
   return /^(localhost|\[::1\]|::1)$/.test(hostname) || /^127(\.\d{1,3}){3}$/.test(hostname);
 }
+
+/** Are these the same host, or is one below the other? Nothing is below a name without a dot. */
+export function isRelatedHost(a: string, b: string): boolean {
+  const isBelow = (one: string, upper: string) => upper.includes('.') && one.endsWith(`.${upper}`);
+  return a === b || isBelow(a, b) || isBelow(b, a);
+}

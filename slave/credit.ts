@@ -16,6 +16,14 @@ const perSlotMax = 32;
 /** Part of the previous rate that remains after each measurement. */
 const decay = 0.8;
 
+/** Trials at once, for each slot, and in all: a connection that is waited for costs little. */
+const trialsPerSlot = 32;
+const trialsMax = 1_024;
+
+export function trialsOf(slots: number): number {
+  return Math.min(slots * trialsPerSlot, trialsMax);
+}
+
 export class CreditWindow {
   readonly #slots: number;
   readonly #trips: number[] = [];

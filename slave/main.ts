@@ -5,6 +5,8 @@ import { makeLog } from '../shared/log.ts';
 import { trialArgument } from '../shared/rule-results.ts';
 import { onSuspend } from '../shared/suspension.ts';
 import { variableWarnings } from '../shared/variables.ts';
+import { executorOf } from './exec/commands.ts';
+import { guard, guardArgument } from './exec/guard.ts';
 import { parseSlaveOptions } from './options.ts';
 import { supervise } from './supervisor.ts';
 import { serveTrial } from './trial.ts';
@@ -16,15 +18,22 @@ await runMain('slave', async () => {
     await serveTrial();
     return;
   }
+  // Started by a slave that runs commands.
+  if (process.argv[2] === guardArgument) {
+    await guard(process.argv[3]);
+    return;
+  }
   const options = parseSlaveOptions(process.argv, process.env);
   const log = makeLog({ level: options.logLevel, json: options.jsonLogs });
   // A master or a supervisor, whose environment it has, has warned.
   if (process.send === undefined) for (const line of variableWarnings(process.env)) log.warn(line);
+  // Refuses what is wrong before a process of `--processes` does.
+  const executor = executorOf(options, log);
   if (options.processes > 1) {
     process.exitCode = await supervise(fileURLToPath(import.meta.url), options);
     return;
   }
-  const worker = new Worker({ ...options, log });
+  const worker = new Worker({ ...options, executor, log });
   let asked = 0;
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {

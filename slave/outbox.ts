@@ -6,6 +6,7 @@ import type { MasterClient } from '../shared/client.ts';
 import { CommandError } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
 import { sendExchanges } from './archive-parts.ts';
+import { ImageSender } from './image-parts.ts';
 import { ofFailure, type Statement } from './statements.ts';
 
 /** Bytes above which no fetch should begin. */
@@ -24,6 +25,7 @@ type OutboxOptions = {
 export class Outbox {
   readonly #options: OutboxOptions;
   readonly #statements = new Set<Statement>();
+  readonly #images = new ImageSender();
   #bytes = 0;
 
   constructor(options: OutboxOptions) {
@@ -52,13 +54,14 @@ export class Outbox {
 
   #send(master: MasterClient, statement: Statement): void {
     // The verb and the body of a statement belong together, which TypeScript cannot see of a union.
-    const { verb, body, exchanges } = statement as Extract<Statement, { verb: 'task.report' }>;
-    const sent =
-      exchanges === undefined
-        ? master.request(verb, body, withinMs)
-        : sendExchanges(master, body, exchanges, withinMs).then(() =>
-            master.request(verb, body, withinMs),
-          );
+    const { verb, body, exchanges, image } = statement as Extract<
+      Statement,
+      { verb: 'task.report' }
+    >;
+    const isPlain = exchanges === undefined && image === undefined;
+    const sent = isPlain
+      ? master.request(verb, body, withinMs)
+      : this.#sendWhole(master, statement);
     sent.then(
       () => this.#forget(statement),
       (error: unknown) => {
@@ -66,6 +69,19 @@ export class Outbox {
         if (error instanceof CommandError) this.#refused(statement, error);
       },
     );
+  }
+
+  /** What belongs to a statement goes before it. */
+  async #sendWhole(master: MasterClient, statement: Statement): Promise<unknown> {
+    const { verb, body, exchanges, image } = statement as Extract<
+      Statement,
+      { verb: 'task.image' }
+    >;
+    if (exchanges !== undefined) await sendExchanges(master, body, exchanges, withinMs);
+    const isSent =
+      image !== undefined && (await this.#images.send(master, body, image.digest, image.bytes));
+    const whole = isSent ? { ...body, sent: true as const } : body;
+    return await master.request(verb, whole, withinMs);
   }
 
   /** The task must end all the same. */

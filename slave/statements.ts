@@ -4,6 +4,7 @@
  * Pure. Source: PROTOCOL.md [T-11].
  */
 import { packValue } from '../shared/frame.ts';
+import type { ImageFacts } from '../shared/images.ts';
 import type { PageItems } from '../shared/page-items.ts';
 import type { TaskPush } from '../shared/protocol.ts';
 import type { Said, Verb } from '../shared/requests.ts';
@@ -14,7 +15,10 @@ import type { ArchivedExchange, Recording } from './fetch/recording.ts';
 export type Held = Pick<TaskPush, 'task' | 'lease'>;
 
 /** The requests that name a task and its lease, and end it. */
-type TaskVerb = Exclude<{ [V in Verb]: Said[V] extends Held ? V : never }[Verb], 'task.archive'>;
+type TaskVerb = Exclude<
+  { [V in Verb]: Said[V] extends Held ? V : never }[Verb],
+  'task.archive' | 'task.known' | 'task.content'
+>;
 type Body<V extends TaskVerb> = Omit<Said[V], 'verb' | 'id'>;
 type Of<V extends TaskVerb> = {
   readonly verb: V;
@@ -23,6 +27,8 @@ type Of<V extends TaskVerb> = {
   readonly bytes: number;
   /** Sent before it, for the archive. */
   readonly exchanges?: readonly ArchivedExchange[];
+  /** Sent before it, if the master does not have it. */
+  readonly image?: { readonly digest: Uint8Array; readonly bytes: Buffer };
 };
 export type Statement = { [V in TaskVerb]: Of<V> }[TaskVerb];
 
@@ -49,6 +55,21 @@ export function report(
   const more = follow.reduce((sum, one) => sum + one.links.length, 0);
   const said = { ...body, items: rows, ...(follow.length > 0 && { follow }) };
   return statement('task.report', said, bytes + rows.length + more);
+}
+
+/** An image; `facts` undefined: the answer is none; `content`: its bytes. */
+export function imageStatement(
+  { task, lease }: Held,
+  result: Uint8Array,
+  facts?: ImageFacts,
+  content?: Buffer,
+): Statement {
+  const packed = facts && packValue(facts);
+  const body = { task, lease, result, ...(packed && { image: packed }) };
+  const bytes = result.length + (packed?.length ?? 0) + (content?.length ?? 0);
+  const said = statement('task.image', body, bytes);
+  if (content === undefined || facts?.sha256 === undefined) return said;
+  return { ...said, image: { digest: facts.sha256, bytes: content } };
 }
 
 /** Returns the statements about a task, the last one with what was asked and answered in its fetch;

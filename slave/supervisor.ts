@@ -11,10 +11,17 @@ const restartMs = 1_000;
 export function supervise(program: string, options: SlaveOptions): Promise<number> {
   let stopping = false;
   let worst: number = exitCodes.done;
+  const takesCommands = options.allowExec.length > 0 || options.execFolder !== undefined;
+  const nameOf = (index: number) => `${options.name}.${index}`.slice(-64);
   return new Promise((resolve) => {
     const slaves = new SlaveProcesses({
       program,
-      argsOf: (name) => [...process.argv.slice(2), '--processes', '1', '--name', name],
+      // Commands are of a machine: the first process takes them all.
+      argsOf: (name) => [
+        ...process.argv.slice(2),
+        ...['--processes', '1', '--name', name],
+        ...(takesCommands && name !== nameOf(1) ? ['--exec-slots', '0'] : []),
+      ],
       output: 'inherit',
       restartMs,
       restartsMax: Number.POSITIVE_INFINITY,
@@ -37,7 +44,7 @@ export function supervise(program: string, options: SlaveOptions): Promise<numbe
       stopped: () => slaves.pids,
     });
     for (let index = 1; index <= options.processes; index++) {
-      slaves.start(`${options.name}.${index}`.slice(-64));
+      slaves.start(nameOf(index));
     }
   });
 }

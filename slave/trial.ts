@@ -7,25 +7,20 @@ import { fetchSpecSchema } from '../shared/crawl.ts';
 import { ConfigError, messageOf } from '../shared/errors.ts';
 import { decodeValue } from '../shared/frame.ts';
 import { ruleLimits } from '../shared/items.ts';
+import { isDataType } from '../shared/media-types.ts';
 import { errorText, isPageStatus } from '../shared/protocol.ts';
 import type { Result } from '../shared/requests.ts';
-import type {
-  PageInput,
-  TrialPage,
-  TrialReply,
-  TrialRequest,
-  TrialSitemap,
-} from '../shared/rule-results.ts';
-import { fieldsOf } from './fetch/content.ts';
+import type { TrialPage, TrialReply, TrialRequest, TrialSitemap } from '../shared/rule-results.ts';
 import type { FetchPlan } from './fetch/fetch-plan.ts';
 import { type Fetched, outcomeOf } from './fetch/fetched.ts';
 import { Fetcher } from './fetch/fetcher.ts';
 import type { Turn } from './fetch/outcome.ts';
 import { kindOf } from './kinds/kinds.ts';
 import { type Page, PageReader } from './kinds/page-body.ts';
+import { Replay } from './replay.ts';
+import { pageInput } from './rules/page-input.ts';
 import { isRuleType, type RuleBody, RuleBodyReader } from './rules/rule-body.ts';
 import { RuleProcess } from './rules/rule-process.ts';
-import { isJsonType, isXmlType } from './rules/rule-types.ts';
 
 type Body = RuleBody<Page>;
 type Asked<D extends TrialRequest['do']> = Extract<TrialRequest, { do: D }>;
@@ -39,7 +34,7 @@ function pagePlan(anyText: boolean): FetchPlan<Body> {
       const isText = anyText && /^text\/|\/javascript$/.test(essence ?? '');
       const isHtml = isRuleType(essence);
       if (!isPageStatus(status) || !(isHtml || isText)) return undefined;
-      const isData = essence !== undefined && (isJsonType(essence) || isXmlType(essence));
+      const isData = essence !== undefined && isDataType(essence);
       const isPage = isHtml && !isData;
       const page = isPage ? new PageReader({ url, spec, charset, sniff }) : undefined;
       const bytesMax = isData ? (spec.ruleBytes ?? ruleLimits.jsonBytes) : spec.bodyBytesMax;
@@ -64,6 +59,7 @@ class Trial {
   readonly #say: (reply: TrialReply) => void;
   readonly #rules = new RuleProcess();
   readonly #fetcher = new Fetcher({ connections: 1 });
+  readonly #replay = new Replay();
   #turn: (turn: Turn) => void = () => {};
 
   constructor(say: (reply: TrialReply) => void) {
@@ -83,10 +79,12 @@ class Trial {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#rules.close(), this.#fetcher.close()]);
+    await Promise.all([this.#rules.close(), this.#fetcher.close(), this.#replay.close()]);
   }
 
-  async #answer(request: Asked<'check' | 'robots' | 'page' | 'sitemap'>): Promise<TrialReply> {
+  async #answer(
+    request: Asked<'check' | 'robots' | 'page' | 'sitemap' | 'learn' | 'replay'>,
+  ): Promise<TrialReply> {
     const { id } = request;
     switch (request.do) {
       case 'check': {
@@ -101,6 +99,10 @@ class Trial {
         return { is: 'page', id, page: await this.#page(request) };
       case 'sitemap':
         return { is: 'sitemap', id, sitemap: await this.#sitemap(request) };
+      case 'learn':
+        return { is: 'learned', id, fault: await this.#replay.learn(request.fetch) };
+      case 'replay':
+        return { is: 'replayed', id, page: await this.#replay.page(request) };
       default:
         return request satisfies never;
     }
@@ -166,7 +168,7 @@ class Trial {
     });
     if (fetched.kind !== 'body') return unread(fetched);
     const { result, body } = fetched;
-    const input = inputOf(url, fetched);
+    const input = pageInput(url, fetched, body.text);
     const rules = await this.#rules.evaluate(set, input, jsonBytesMax);
     return {
       status: result.status,
@@ -193,27 +195,11 @@ class Trial {
 function unread(fetched: Exclude<Fetched<Body>, { kind: 'body' }>): TrialPage {
   const nothing = { status: 0, finalUrl: '', ms: 0, bytes: 0 };
   const outcome = outcomeOf(fetched);
-  if (!outcome.ok) return { ...nothing, error: `${outcome.error.kind}: ${outcome.error.message}` };
+  if (!outcome.ok) return { ...nothing, error: errorText(outcome.error) };
   const { status, finalUrl, ms, bytes, type, error, redirectedTo } = outcome.result;
-  const why = error === undefined ? undefined : `${error.kind}: ${error.message}`;
+  const why = error && errorText(error);
   const unfit = redirectedTo === undefined ? 'rules read HTML, JSON and XML' : undefined;
   const reason = why ?? unfit;
   const answer = { status, finalUrl, ms, bytes, type, redirectedTo };
   return reason === undefined ? answer : { ...answer, error: reason };
-}
-
-function inputOf(
-  url: string,
-  { result, body, headers }: Extract<Fetched<Body>, { kind: 'body' }>,
-): PageInput {
-  const named = Object.keys(headers).map((name) => [name, fieldsOf(headers, name).join(', ')]);
-  return {
-    url,
-    finalUrl: result.finalUrl,
-    depth: 0,
-    status: result.status,
-    type: result.type ?? 'text/html',
-    headers: Object.fromEntries(named) as Record<string, string>,
-    text: body.text,
-  };
 }

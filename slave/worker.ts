@@ -13,29 +13,32 @@
  * host must not be asked by both.
  */
 import { randomInt } from 'node:crypto';
-import { archiveBytesDefault } from '../shared/archive.ts';
 import type { Joining } from '../shared/cli.ts';
 import type { MasterClient } from '../shared/client.ts';
 import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
-import { CommandError, ConfigError, messageOf } from '../shared/errors.ts';
+import { ConfigError, messageOf } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
 import { limits, type Push, type TaskPush } from '../shared/protocol.ts';
-import type { Replies } from '../shared/replies.ts';
+import { AddressCache } from '../shared/resolver.ts';
 import { version } from '../shared/version.ts';
-import { CreditWindow } from './credit.ts';
+import { Abilities } from './abilities.ts';
+import { AfterFetch } from './after-fetch.ts';
+import { Browsers } from './browser/browsers.ts';
+import type { BrowserSettings } from './browser/chromium.ts';
+import { CreditTeller } from './credit-teller.ts';
+import type { Executor } from './exec/executor.ts';
 import { Fetcher } from './fetch/fetcher.ts';
-import { Identities } from './fetch/identities.ts';
-import type { Turn } from './fetch/outcome.ts';
+import { Identities, type Identity } from './fetch/identities.ts';
 import { Proxies } from './fetch/proxies.ts';
-import { Recording } from './fetch/recording.ts';
+import { type Recording, recordingOf } from './fetch/recording.ts';
 import { FetchLog } from './fetch-log.ts';
-import type { RulePage } from './kinds/kind.ts';
-import { kindOf } from './kinds/kinds.ts';
+import { isUrgent, kindOf } from './kinds/kinds.ts';
+import { Logins } from './logins.ts';
 import { MasterLink } from './master-link.ts';
 import { Outbox } from './outbox.ts';
 import { CrawlRules } from './rules/crawl-rules.ts';
-import type { Evaluated } from './rules/fit.ts';
-import { archiveWith, ofFailure, type Statement } from './statements.ts';
+import { archiveWith, ofFailure } from './statements.ts';
+import { Turns } from './turns.ts';
 
 type WorkerOptions = {
   readonly master: Joining;
@@ -45,19 +48,25 @@ type WorkerOptions = {
   readonly joinTimeoutMs: number;
   /** File of a page function, absolute; undefined: none. */
   readonly page: string | undefined;
+  /** Undefined: no pages are rendered. */
+  readonly browser: BrowserSettings | undefined;
+  /** Its commands; undefined: it takes none. */
+  readonly executor: Executor | undefined;
   readonly log: Logger;
 };
 
-/** Trials at once, for each slot, and in all: a connection that is waited for costs little. */
-const trialsPerSlot = 32;
-const trialsMax = 1_024;
+type KnownCrawl = {
+  readonly spec: FetchSpec;
+  readonly identities: Identities;
+  /** Undefined: it needs no login. */
+  readonly logins: Logins | undefined;
+  isStale: boolean;
+};
+
 /** How long a drain waits for fetches under way. */
 const drainMs = 35_000;
 /** A fetch goes on after a shorter stop of the process. */
 const stoppedMsMax = 1_000;
-/** How often the credit is looked at, and at how many of these looks the way is measured. */
-const creditEveryMs = 500;
-const looksPerTrip = 10;
 /** How often the slave says how it is. */
 const stateEveryMs = 10_000;
 
@@ -74,10 +83,7 @@ export class Worker {
   readonly #fetchLog: FetchLog | undefined;
   readonly #proxies: Proxies;
   /** Specs of crawls from the master. `isStale`: of an earlier session. */
-  readonly #crawls = new Map<
-    number,
-    { spec: FetchSpec; identities: Identities; isStale: boolean }
-  >();
+  readonly #crawls = new Map<number, KnownCrawl>();
   #queued: TaskPush[] = [];
   readonly #fetching = new Map<TaskPush, AbortController>();
   /** Trials among them without an answer so far. */
@@ -86,20 +92,23 @@ export class Worker {
   readonly #spareAborts: AbortController[] = [];
   readonly #outbox: Outbox;
   readonly #rules: CrawlRules;
-  /** Fetched, and out of their slots: their pages wait for the rules. */
-  readonly #evaluating = new Set<TaskPush>();
+  /** Fetched, and out of their slots: their pages wait for the browser, and for the rules. */
+  readonly #after: AfterFetch;
+  readonly #addresses = new AddressCache();
+  #browsers: Browsers | undefined;
   #state: 'working' | 'draining' | 'stopped' = 'working';
   #onIdle: () => void = () => {};
   #extender: NodeJS.Timeout | undefined;
-  #credit: CreditWindow;
-  #creditTimer: NodeJS.Timeout | undefined;
+  readonly #credit: CreditTeller;
   #stateTimer: NodeJS.Timeout | undefined;
+  readonly #abilities: Abilities;
 
   constructor(options: WorkerOptions) {
     this.#options = options;
-    this.#credit = new CreditWindow(options.slots);
+    this.#abilities = new Abilities(options.log);
+    this.#credit = new CreditTeller(options, () => this.#state === 'working');
     this.#fetchLog = FetchLog.of(options.log);
-    this.#fetcher = new Fetcher({ connections: options.slots });
+    this.#fetcher = new Fetcher({ connections: options.slots, addresses: this.#addresses });
     this.#proxies = new Proxies({
       onAside: ({ name }, reason, ms) => {
         const forS = Math.round(ms / 1000);
@@ -117,11 +126,25 @@ export class Worker {
       log: options.log,
     });
     const onKilled = (why: string) => options.log.warn(`rules: a page ${why}; it is counted`);
-    this.#rules = new CrawlRules({ onKilled, page: options.page });
+    const onMissing = (crawl: string, why: string) =>
+      options.log.warn({ crawl }, `gets no pages of this crawl: article ${why}`);
+    this.#rules = new CrawlRules({ onKilled, onMissing, page: options.page });
+    this.#after = new AfterFetch({
+      ...{ rules: this.#rules, fetcher: this.#fetcher, outbox: this.#outbox },
+      master: () => this.#link.master,
+      browsers: () => this.#browsers,
+      onDone: () => this.#fill(),
+    });
     this.#link = new MasterLink(options, {
-      onJoined: (master) => this.#joined(master),
-      onPush: (push) => this.#take(push),
-      onLost: () => this.#stop(),
+      onJoined: (master) => {
+        options.executor?.joined(master);
+        this.#joined(master);
+      },
+      onPush: (push) => void (options.executor?.heard(push) || this.#take(push)),
+      onLost: () => {
+        options.executor?.lost();
+        this.#stop();
+      },
     });
   }
 
@@ -131,14 +154,22 @@ export class Worker {
     try {
       const fault = await this.#rules.load();
       if (fault !== undefined) throw new ConfigError(`--page ${this.#options.page}: ${fault}`);
+      const { browser } = this.#options;
+      if (browser !== undefined) {
+        this.#browsers = await Browsers.open(browser, {
+          ...{ addresses: this.#addresses, slots: this.#options.slots, log: this.#options.log },
+          onAble: () => this.#tellAbilities(this.#link.master),
+        });
+      }
       await this.#link.run();
     } finally {
       this.#state = 'stopped';
       clearInterval(this.#extender);
-      clearInterval(this.#creditTimer);
+      this.#credit.close();
       clearInterval(this.#stateTimer);
       this.#fetchLog?.close();
-      await Promise.all([this.#fetcher.close(), this.#rules.close()]);
+      this.#options.executor?.close();
+      await Promise.all([this.#fetcher.close(), this.#rules.close(), this.#browsers?.close()]);
     }
   }
 
@@ -160,7 +191,7 @@ export class Worker {
       master?.request('task.release', { task, lease }).catch(() => {});
     }
     this.#queued = [];
-    await this.#idle();
+    await Promise.all([this.#idle(), this.#options.executor?.drain()]);
     await this.#link.close();
   }
 
@@ -168,6 +199,7 @@ export class Worker {
    *  limits of time and the hosts did not stand still, and it is no fault of theirs. */
   resumed(stoppedMs: number): void {
     if (stoppedMs < stoppedMsMax) return;
+    this.#after.giveBack();
     for (const [{ task, lease }, abort] of this.#fetching) {
       abort.abort();
       this.#link.master?.request('task.release', { task, lease }).catch(() => {});
@@ -186,37 +218,14 @@ export class Worker {
     clearInterval(this.#extender);
     this.#extender = setInterval(() => this.#extend(), master.hello.leaseMs / 4);
     // A master that does not know the verb takes no notice. [S-6]
-    master.notify('slave.can', { what: ['rules', 'post', 'archive'] });
-    this.#keepCredit(master);
+    this.#tellAbilities(master);
+    this.#credit.tell(master);
     this.#keepState(master);
     if (this.#proxies.troubles(performance.now()).length > 0) this.#tellProxies();
   }
 
-  /** Says how many leases it takes, and again whenever that changes. */
-  #keepCredit(master: MasterClient): void {
-    const { slots, takes } = this.#options;
-    const credit = new CreditWindow(slots);
-    this.#credit = credit;
-    const trials = Math.min(slots * trialsPerSlot, trialsMax);
-    // Beside them, what the slots and the way to the master want.
-    const countOf = (wanted: number) => Math.min(wanted + trials, limits.creditMax);
-    const tell = () => master.notify('task.credit', { count, slots, trials, takes });
-    let count = countOf(credit.count);
-    let looks = 0;
-    let lookedAt = performance.now();
-    const look = () => {
-      const now = performance.now();
-      const next = countOf(credit.next(Math.max(now - lookedAt, 1)));
-      lookedAt = now;
-      if (looks++ % looksPerTrip === 0) void this.#measureTrip(master, credit);
-      if (next === count || this.#state !== 'working') return;
-      count = next;
-      tell();
-    };
-    clearInterval(this.#creditTimer);
-    this.#creditTimer = setInterval(look, creditEveryMs);
-    tell();
-    look();
+  #tellAbilities(master: MasterClient | undefined): void {
+    if (master !== undefined) this.#abilities.tell(master, this.#browsers?.isAble === true);
   }
 
   /** Says how it is. A master that does not know the verb takes no notice. [S-6] */
@@ -232,16 +241,6 @@ export class Worker {
     tell();
   }
 
-  async #measureTrip(master: MasterClient, credit: CreditWindow): Promise<void> {
-    const askedAt = performance.now();
-    try {
-      await master.request('ping', {});
-      credit.measured(performance.now() - askedAt);
-    } catch {
-      // The next connection may have another round-trip time.
-    }
-  }
-
   /** All of them each time, so that one message lost is made good by the next. */
   #tellProxies(): void {
     const proxies = this.#proxies.troubles(performance.now()).slice(0, limits.proxiesMax);
@@ -251,7 +250,7 @@ export class Worker {
   #take(push: Push): void {
     switch (push.verb) {
       case 'crawl.spec':
-        this.#learn(push.crawl, fetchSpecSchema.parse(push.fetch));
+        this.#learn(push.crawl, fetchSpecSchema.parse(push.fetch), push.round, push.name);
         return;
       case 'crawl.ended':
         this.#forget(push.crawl);
@@ -266,20 +265,27 @@ export class Worker {
       case 'drain':
         void this.drain();
         return;
-      case 'ping':
-      case 'error': // the connection ends by it
+      default: // `ping`; `error`, by which the connection ends; what a newer master says
         return;
-      default:
-        push satisfies never; // a newer master may say more
     }
   }
 
   /** The first spec of a crawl, or another one: it is that of all tasks that are not begun. */
-  #learn(id: number, spec: FetchSpec): void {
-    const known = this.#crawls.get(id)?.identities;
-    const identities = new Identities(spec, this.#proxies, randomInt(2 ** 16), known);
-    this.#crawls.set(id, { spec, identities, isStale: false });
-    this.#rules.learn(id, spec);
+  #learn(id: number, spec: FetchSpec, round = 0, name = ''): void {
+    const known = this.#crawls.get(id);
+    const turn = randomInt(2 ** 16);
+    const identities = new Identities(spec, this.#proxies, turn, known?.identities);
+    const logins = this.#loginsOf(id, spec, round, known?.logins);
+    this.#crawls.set(id, { spec, identities, logins, isStale: false });
+    this.#rules.learn(id, spec, name);
+  }
+
+  #loginsOf(crawl: number, { login }: FetchSpec, round: number, before?: Logins) {
+    if (login === undefined) return undefined;
+    const onFailed = (why: string) =>
+      this.#link.master?.notify('login.failed', { crawl, round, why });
+    const parts = { fetcher: this.#fetcher, rules: this.#rules };
+    return new Logins({ login, round, onFailed, ...parts }, before);
   }
 
   #forget(crawl: number): void {
@@ -294,26 +300,34 @@ export class Worker {
   }
 
   #fill(): void {
-    while (!this.#outbox.isFull && !this.#rules.isFull && this.#state === 'working') {
+    while (!this.#outbox.isFull && !this.#after.isFull && this.#state === 'working') {
       const hasSlot = this.#fetching.size - this.#unanswered.size < this.#options.slots;
       const [task] = this.#queued;
       if (task === undefined || !(hasSlot || isUrgent(task))) break;
       this.#queued.shift();
       void this.#work(task);
     }
-    const underWay = this.#fetching.size + this.#evaluating.size;
+    const underWay = this.#fetching.size + this.#after.size;
     if (underWay === 0 && this.#outbox.isEmpty) this.#onIdle();
   }
 
   async #work(task: TaskPush): Promise<void> {
     const crawl = this.#crawls.get(task.crawl);
     if (crawl === undefined) return; // the master tells it before the first task
-    const { page: pageFile } = this.#options;
-    const { items, follow: rules } = crawl.spec;
+    const { items, follow: rules, render } = crawl.spec;
     const hasRules = items !== undefined || rules !== undefined;
-    const kind = kindOf(task, pageFile ? 'function' : hasRules ? 'rules' : undefined);
+    const isRendered = render !== undefined;
+    const kind = kindOf(
+      task,
+      this.#options.page ? 'function' : hasRules ? 'rules' : undefined,
+      isRendered,
+    );
     if (kind === undefined) {
       this.#outbox.tell(ofFailure(task, unknownKind));
+      return;
+    }
+    if (isRendered && this.#browsers?.isAble !== true) {
+      this.#outbox.tell(ofFailure(task, { ...unknownKind, isPutOff: true }));
       return;
     }
     const abort = this.#spareAborts.pop() ?? new AbortController();
@@ -324,25 +338,31 @@ export class Worker {
     const { etag, lastModified, validatedUrl } = task;
     if (trial !== undefined) this.#unanswered.add(task);
     const validators = etag || lastModified ? { etag, lastModified } : undefined;
-    let isTimed = task.timed === true;
+    const isTimed = task.timed === true;
+    const master = () => this.#link.master;
+    const turns = new Turns({ lease, isTimed, master, onLost: () => abort.abort() });
+    const { follow } = turns;
     let recording: Recording | undefined;
+    let used: Identity | undefined;
     const onAnswer = () => void this.#unanswered.delete(task);
     const onStart = () => {
       // A redirect may lead to another unknown host.
       if (trial !== undefined && !signal.aborted) this.#unanswered.add(task);
-      if (!isTimed) return;
-      // When it has left. Said before, it could leave late, and the next one came too early.
-      process.nextTick(() => this.#link.master?.notify('task.started', { lease }));
-    };
-    const follow = async (url: string): Promise<Turn> => {
-      const { state, timed = false } = await this.#askTurn(lease, url);
-      if (state === 'lost') abort.abort();
-      isTimed = timed;
-      return state === 'go' || state === 'later' ? state : 'leave';
+      turns.started();
     };
     try {
-      const { spec, identities } = crawl;
-      const outcome = await identities.through(async (identity) => {
+      const { spec, identities, logins } = crawl;
+      const fetched = await identities.through(async (identity) => {
+        used = identity;
+        if (logins !== undefined && kind.needsLogin) {
+          const url = task.url.replace(/#.*/, '');
+          const turn = () => follow(url);
+          const hears = { onStart, onAnswer, turn };
+          const { isTimed } = turns;
+          const at = { ...{ url, spec, identity, signal, open, blocks }, isTimed, ...hears };
+          const failed = await logins.enter(at);
+          if (failed !== undefined) return failed;
+        }
         // A proxy's delay says nothing about the host.
         const isFirst = trial === 'first' && identity.proxy === undefined;
         const known = { validators, validatedUrl, isFirst, last, request };
@@ -351,14 +371,14 @@ export class Worker {
         const context = { ...identity, open, blocks, ...known, ...hears };
         return kind.outcome(await this.#fetcher.fetch(kind.plan, task.url, spec, signal, context));
       }, signal);
+      const completed = fetched.ok ? await kind.complete?.(fetched, spec) : undefined;
+      signal.throwIfAborted();
+      const outcome = completed ?? fetched;
       this.#fetchLog?.ended(task, outcome, performance.now() - begunAt);
       const held = { task: task.task, lease };
-      const page = outcome.ok ? kind.rulePage?.(outcome) : undefined;
-      if (outcome.ok && page !== undefined) {
-        void this.#evaluate(task, page, (made) =>
-          archiveWith(kind.statements(held, outcome, made), recording),
-        );
-        return;
+      if (outcome.ok && used !== undefined) {
+        const answered = { task, kind, found: outcome, spec, identity: used, recording };
+        if (this.#after.take(answered)) return;
       }
       const statements = outcome.ok ? kind.statements(held, outcome) : [ofFailure(held, outcome)];
       const isPutOff = !outcome.ok && outcome.isPutOff === true;
@@ -380,46 +400,24 @@ export class Worker {
     }
   }
 
-  /** Has the rules of its crawl evaluated on a page, then reports it. Its slot is free. */
-  async #evaluate(
-    task: TaskPush,
-    { input, fault }: RulePage,
-    statements: (made: Evaluated) => Statement[],
-  ): Promise<void> {
-    const { crawl, url, depth } = task;
-    this.#evaluating.add(task);
-    const made = await this.#rules.evaluate(crawl, { ...input, url, depth }, fault);
-    this.#evaluating.delete(task);
-    for (const statement of statements(made)) this.#outbox.tell(statement);
-    this.#fill();
-  }
-
-  /** Asks whether a redirect may be followed; answered when it is its turn. */
-  async #askTurn(lease: number, url: string): Promise<Replies['task.hop']> {
-    try {
-      return (await this.#link.master?.request('task.hop', { lease, url })) ?? { state: 'lost' };
-    } catch (error) {
-      if (error instanceof CommandError) throw error;
-      return { state: 'lost' };
-    }
-  }
-
   #cancel(leases: ReadonlySet<number>): void {
     this.#queued = this.#queued.filter(({ lease }) => !leases.has(lease));
     for (const [{ lease }, abort] of this.#fetching) if (leases.has(lease)) abort.abort();
+    this.#after.cancel(leases);
   }
 
   /** The master is gone, and with it all leases. */
   #stop(): void {
-    clearInterval(this.#creditTimer);
+    this.#credit.close();
     clearInterval(this.#stateTimer);
     this.#queued = [];
     for (const abort of this.#fetching.values()) abort.abort();
+    this.#after.stop();
   }
 
   /** Asks for more time for everything that is still to be done. */
   #extend(): void {
-    const all = [...this.#queued, ...this.#fetching.keys(), ...this.#evaluating];
+    const all = [...this.#queued, ...this.#fetching.keys(), ...this.#after.tasks];
     const leases = all.map(({ lease }) => lease);
     if (leases.length === 0) return;
     this.#link.master?.request('task.extend', { leases }).then(
@@ -439,14 +437,4 @@ export class Worker {
       this.#fill();
     });
   }
-}
-
-/** Undefined: the crawl has no archive. */
-function recordingOf({ archive, archiveBytes = archiveBytesDefault }: FetchSpec) {
-  return archive === undefined ? undefined : new Recording(archiveBytes);
-}
-
-/** It does not wait for a slot: other tasks wait for it, or it is a trial and holds none. */
-function isUrgent(task: TaskPush): boolean {
-  return task.trial !== undefined || kindOf(task)?.isUrgent === true;
 }

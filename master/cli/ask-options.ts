@@ -4,9 +4,11 @@ import { joinFlags, joining, makeCommand, several, whole } from '../../shared/cl
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { ConfigError } from '../../shared/errors.ts';
 import { type AskMaker, type Common, givenOptions, type Values } from './asks/asking.ts';
+import { type ExecAsk, execCommands } from './asks/exec.ts';
 import { type FailedAsk, failedCommand } from './asks/failed.ts';
 import { type HostAsk, hostCommand } from './asks/host.ts';
 import { type HostsAsk, hostsCommand } from './asks/hosts.ts';
+import { type JobsAsk, jobsCommand } from './asks/jobs.ts';
 import { type RemoveAsk, removeCommand } from './asks/remove.ts';
 import { type RenameAsk, renameCommand } from './asks/rename.ts';
 import { type RotateAsk, rotateCommand } from './asks/rotate.ts';
@@ -61,7 +63,9 @@ export type AskOptions = Common & {
     | HostsAsk
     | HostAsk
     | SlavesAsk
-    | WhyAsk;
+    | WhyAsk
+    | ExecAsk
+    | JobsAsk;
 };
 
 export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): Command[] {
@@ -208,6 +212,8 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     ...slavesCommands(maker, asked),
     failedCommand(maker, askedLater),
     whyCommand(maker, askedLater),
+    ...execCommands(maker, asked),
+    jobsCommand(maker, asked),
   ];
 }
 

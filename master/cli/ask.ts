@@ -1,6 +1,6 @@
 /** The subcommands: each sends a request to a running master and prints the answer. */
 import { amount } from '../../shared/amount.ts';
-import { connect, type MasterClient } from '../../shared/client.ts';
+import { type ConnectOptions, connect, type MasterClient } from '../../shared/client.ts';
 import { CommandError, ConfigError, ConnectionError, ProtocolError } from '../../shared/errors.ts';
 import type { Replies } from '../../shared/replies.ts';
 import type { SeedRequest } from '../../shared/requests.ts';
@@ -8,9 +8,11 @@ import { visible, visibleJson, visibleLines } from '../../shared/visible.ts';
 import { number } from '../machine/progress.ts';
 import type { AskOptions } from './ask-options.ts';
 import type { Answer } from './asks/asking.ts';
+import { askExec } from './asks/exec.ts';
 import { askFailed } from './asks/failed.ts';
 import { askHost } from './asks/host.ts';
 import { askHosts } from './asks/hosts.ts';
+import { askJobs } from './asks/jobs.ts';
 import { ledgerOfFolders } from './asks/ledger.ts';
 import { askRemove } from './asks/remove.ts';
 import { askRename } from './asks/rename.ts';
@@ -47,6 +49,9 @@ async function answerTo(options: AskOptions): Promise<number> {
   if (question.verb === 'status' && question.folders !== undefined) {
     return show(await ledgerOfFolders(question.folders, question), json);
   }
+  if (question.verb === 'exec') {
+    return await askExec(question, json, (onPush, onClose) => join(options, { onPush, onClose }));
+  }
   const seeds = question.verb === 'add' ? await furtherSeeds(question) : none;
   const master = await join(options);
   try {
@@ -79,9 +84,12 @@ function show({ text, answer, exitCode = 0 }: Answer, isJson: boolean): number {
   return exitCode;
 }
 
-async function join({ master: { host, port, authkey, tls } }: AskOptions): Promise<MasterClient> {
+async function join(
+  { master: { host, port, authkey, tls } }: AskOptions,
+  hears: Pick<ConnectOptions, 'onPush' | 'onClose'> = {},
+): Promise<MasterClient> {
   try {
-    return await connect({ host, port, authkey: authkey(), tls, timeoutMs: connectMs });
+    return await connect({ host, port, authkey: authkey(), tls, timeoutMs: connectMs, ...hears });
   } catch (error) {
     if (error instanceof ConnectionError) {
       throw new ConfigError(
@@ -98,7 +106,7 @@ const connectMs = 5_000;
 const none: Gathered = { urls: [], requests: [] };
 
 /** All but those that print a list as it comes. */
-type Question = Exclude<AskOptions['ask'], { verb: 'failed' | 'hosts' | 'why' }>;
+type Question = Exclude<AskOptions['ask'], { verb: 'failed' | 'hosts' | 'why' | 'exec' }>;
 
 /** `further`: seeds of files. */
 async function perform(
@@ -165,6 +173,8 @@ async function perform(
       return await askSet(master, question);
     case 'rotate':
       return await askRotate(master, question);
+    case 'jobs':
+      return await askJobs(master, question);
     case 'sinks':
       return await askSinks(master, question);
     default:

@@ -6,10 +6,15 @@
 import type { Command, Option } from 'commander';
 import type * as z from 'zod';
 import { type CrawlSpec, crawlNameSchema } from '../../shared/crawl.ts';
+import { editDistance } from '../../shared/edit-distance.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { type FollowRule, followSchema } from '../../shared/follow.ts';
+import { type Download, downloadFrom, downloadSchema, imageKeys } from '../../shared/images.ts';
 import { type ItemRules, itemsSchema } from '../../shared/items.ts';
-import { type Output, outputFrom } from '../../shared/outputs.ts';
+import { type Login, loginSchema, valueFault } from '../../shared/login.ts';
+import { misfitOf } from '../../shared/output-fit.ts';
+import { type NamedOutput, namedOutputs, type Output, outputFrom } from '../../shared/outputs.ts';
+import { type Render, renderSchema } from '../../shared/render.ts';
 import { refusePatterns } from '../frontier/crawl/patterns.ts';
 import { optionValue } from './config-file.ts';
 import { makeSpec, specFlags } from './crawl-options.ts';
@@ -24,6 +29,10 @@ export type CrawlFile = {
   readonly spec: CrawlSpec;
   readonly items: ItemRules;
   readonly follow: readonly FollowRule[] | undefined;
+  readonly login: Login | undefined;
+  /** With their names, and the records that they take in a crawl with these items. */
+  readonly outputs: readonly NamedOutput[];
+  readonly render: Render | undefined;
   /** The values of its options, by the attributes of their flags. */
   readonly values: Readonly<Record<string, unknown>>;
   /** The options that it sets, as they stand there. */
@@ -31,16 +40,27 @@ export type CrawlFile = {
   lineOf(path: readonly PropertyKey[]): number;
 };
 
-const ownKeys = ['crawl', 'seeds', 'shard', 'follow', 'items', 'outputs'];
+const ownKeys = [
+  'crawl',
+  'seeds',
+  'shard',
+  'login',
+  'render',
+  'follow',
+  'items',
+  'outputs',
+  'download',
+];
 
 /** Is this argument a crawl file, not a seed? */
 export function isCrawlFile(argument: string): boolean {
   return /\.(?:ya?ml|json)$/i.test(argument) && !argument.includes('://');
 }
 
-/** @throws ConfigError the first fault, with its line and key */
-export function readCrawlFile(path: string): CrawlFile {
-  const file = readYaml(path, 'crawl file');
+/** `text`: what stands there, if that is not in a file. @throws ConfigError the first fault, with its
+ *  line and key */
+export function readCrawlFile(path: string, text?: string): CrawlFile {
+  const file = readYaml(path, 'crawl file', text);
   const { value } = file;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new ConfigError(
@@ -52,12 +72,20 @@ export function readCrawlFile(path: string): CrawlFile {
   const settings = value as Record<string, unknown>;
   const { crawl = 'default', seeds = [], shard, follow, items = {} } = settings;
   const options = Object.entries(settings).filter(([key]) => !ownKeys.includes(key));
-  const { spec, values } = specOf(options, outputsOf(settings['outputs'], fault), fault);
+  const own = {
+    output: outputsOf(settings['outputs'], fault),
+    download: downloadOf(settings['download'], fault),
+  };
+  const { spec, values } = specOf(options, own, fault);
   if (!crawlNameSchema.safeParse(crawl).success) {
     throw fault(['crawl'], crawlNameSchema.safeParse(crawl).error?.issues[0]?.message ?? '');
   }
   const parsed = itemsSchema.safeParse(items);
   if (!parsed.success) throw faultOf(parsed.error.issues, items, fault);
+  const given = (values['output'] ?? []) as readonly Output[];
+  const outputs = namedOutputs(given, [], Object.keys(parsed.data).length > 0);
+  const misfit = misfitOf(outputs, parsed.data);
+  if (misfit !== undefined) throw fault(['outputs', misfit.index], misfit.why);
   const rules = followSchema.optional().safeParse(follow);
   if (!rules.success) throw followFault(rules.error.issues, fault);
   return {
@@ -65,6 +93,9 @@ export function readCrawlFile(path: string): CrawlFile {
     list: seedListOf(path, seeds, shard, fault),
     items: parsed.data,
     follow: rules.data,
+    login: loginOf(settings['login'], fault),
+    outputs,
+    render: renderOf(settings['render'], fault),
     lineOf: (at) => file.lineOf(at),
   };
 }
@@ -81,19 +112,21 @@ export type GivenSeeds = {
  * A crawl file among the arguments of a command stands for its seeds, and for the options that the
  * command line leaves open. `source`: where its options count as coming from; flags, and with
  * `config` variables, too, come before them. Its path and its items are values of the command, too:
- * `crawlFile`, `items`, `follow`.
+ * `crawlFile`, `items`, `follow`, `login`. `textOf`: reads its text where that is not in a file.
  * @throws ConfigError
  */
 export function withCrawlFile(
   command: Command,
   args: readonly string[],
   source: 'config' | 'cli',
+  textOf: () => string | undefined = () => undefined,
 ): GivenSeeds {
   const paths = args.filter(isCrawlFile);
   const [path] = paths;
   if (path === undefined) return { seeds: args, list: noSeeds, path };
   if (paths.length > 1) throw new ConfigError(`${paths.join(' and ')}: give one crawl file`);
-  const { crawl, list, values, items, follow } = readCrawlFile(path);
+  const text = textOf();
+  const { crawl, list, values, items, follow, login, render } = readCrawlFile(path, text);
   const set = (name: string, value: unknown) => {
     const given = command.getOptionValueSource(name);
     if (given === 'cli' || (given === 'env' && source === 'config')) return;
@@ -102,18 +135,22 @@ export function withCrawlFile(
   for (const [name, value] of Object.entries(values)) set(name, value);
   set('crawl', crawl);
   set('crawlFile', path);
+  if (text !== undefined) set('crawlText', text);
   if (Object.keys(items).length > 0) set('items', items);
   if (follow !== undefined) set('follow', follow);
+  if (login !== undefined) set('login', login);
+  if (render !== undefined) set('render', render);
   return { seeds: args.filter((arg) => arg !== path), list, path };
 }
 
 function specOf(
   options: readonly (readonly [string, unknown])[],
-  outputs: readonly Output[] | undefined,
+  own: Record<string, unknown>,
   fault: Fault,
 ): { spec: CrawlSpec; values: Record<string, unknown> } {
   const flags = new Map(specFlags().map((option) => [option.long?.slice(2) ?? '', option]));
-  const values: Record<string, unknown> = outputs === undefined ? {} : { output: outputs };
+  const given = Object.entries(own).filter(([, value]) => value !== undefined);
+  const values: Record<string, unknown> = Object.fromEntries(given);
   for (const [name, value] of options) {
     const option: Option | undefined = flags.get(name);
     if (option === undefined) throw fault([name], unknownKey(name, [...flags.keys(), ...ownKeys]));
@@ -147,27 +184,32 @@ function outputsOf(outputs: unknown, fault: Fault): Output[] | undefined {
   });
 }
 
+/** What is downloaded: `images`, or which. */
+function downloadOf(download: unknown, fault: Fault): Download | undefined {
+  if (download === undefined) return undefined;
+  const parsed = downloadSchema.safeParse(downloadFrom(download));
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const path = (issue?.path ?? []).map((key) =>
+    String(key).replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`),
+  );
+  if (issue?.code !== 'unrecognized_keys') {
+    const why = path.length === 0 || path.length === 1 ? wantsImages : issue?.message;
+    throw fault(['download', ...path], why ?? 'is not valid');
+  }
+  const [key = ''] = issue.keys;
+  const known = path.length === 0 ? ['images'] : imageKeys;
+  throw fault(['download', ...path, key.trim()], unknownKey(key.trim(), known));
+}
+const wantsImages = 'must be images, or a map such as {images: {min-width: 200}}';
+
 /** The key that was probably meant: the nearest one, if it is near. */
 function unknownKey(name: string, known: readonly string[]): string {
   const [nearest] = known
-    .map((key) => ({ key, distance: distanceOf(name, key) }))
+    .map((key) => ({ key, distance: editDistance(name.slice(0, 64), key) }))
     .sort((a, b) => a.distance - b.distance);
   const isNear = nearest !== undefined && nearest.distance <= Math.max(2, name.length / 3);
   return `there is no such key${isNear ? `; did you mean ${nearest.key}?` : '; see docs/crawl-files.md'}`;
-}
-
-/** Letters to change, add or take away. Source: Levenshtein (1965). */
-function distanceOf(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= Math.min(a.length, 64); i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const change = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row.at(-1) ?? 0;
 }
 
 /** The issue that says most: of a union, that of the form which was meant. */
@@ -193,6 +235,25 @@ function faultOf(issues: readonly z.core.$ZodIssue[], items: unknown, fault: Fau
   return fault(['items', ...path, key], unknownKey(key, known));
 }
 
+function loginOf(login: unknown, fault: Fault): Login | undefined {
+  const parsed = loginSchema.optional().safeParse(login);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    throw fault(['login', ...(issue?.path ?? [])], issue?.message ?? 'is not valid');
+  }
+  for (const [name, text] of Object.entries(parsed.data?.fields ?? {})) {
+    const why = valueFault(text);
+    if (why !== undefined) throw fault(['login', 'fields', name], why);
+  }
+  return parsed.data;
+}
+
+function renderOf(render: unknown, fault: Fault): Render | undefined {
+  const parsed = renderSchema.optional().safeParse(render);
+  if (parsed.success) return parsed.data;
+  throw fault(['render'], parsed.error.issues[0]?.message ?? 'is not valid');
+}
+
 function followFault([issue]: readonly z.core.$ZodIssue[], fault: Fault): ConfigError {
   const path = ['follow', ...(issue?.path ?? [])];
   if (issue?.code !== 'unrecognized_keys') return fault(path, issue?.message ?? 'is not valid');
@@ -201,7 +262,7 @@ function followFault([issue]: readonly z.core.$ZodIssue[], fault: Fault): Config
 }
 
 const followKeys = ['css', 'xpath', 'href', 'regex', 'priority', 'pick', 'count', 'seed'];
-const itemKeys = ['match', 'each', 'script', 'fields', 'zip'];
+const itemKeys = ['match', 'each', 'script', 'fields', 'zip', 'article'];
 const fieldKeys = [
   ...['css', 'xpath', 'json', 'regex', 'value', 'header', 'type', 'trim', 'default', 'required'],
   ...['all', 'each', 'fields', 'url', 'content'],

@@ -24,12 +24,17 @@ import {
   obeyable,
   trapLimitsSchema,
   trapRules,
+  withDigests,
 } from '../../shared/crawl.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { downloadFrom } from '../../shared/images.ts';
+import { withLinkRule } from '../../shared/link-rule.ts';
+import { misfitOf, singleOf } from '../../shared/output-fit.ts';
 import { namedOutputs, type Output, outputOf } from '../../shared/outputs.ts';
 import { canonicalUrl } from '../../shared/url.ts';
 import { refusePatterns } from '../frontier/crawl/patterns.ts';
 import { cookieFile, cookiePairs } from './cookies.ts';
+import { durationOf } from './duration.ts';
 
 type Values = Record<string, unknown>;
 /** Some fields of a CrawlSpec, unchecked. */
@@ -48,7 +53,10 @@ const parsers: Parsers = {
   headers: checked(fetchFields.headers, headers),
   cookies: checked(fetchFields.cookies, cookiePairs),
   allowPrivate: addressRanges,
+  render: checked(fetchFields.render, (text) => text),
   outputs: checked(crawlSpecSchema.shape.outputs, outputs),
+  everyMs: duration,
+  download: checked(fetchFields.download, downloadOf),
 };
 
 /** A field of the spec, or of its part for slaves, with its flag. */
@@ -95,7 +103,7 @@ export function specPart(values: Values): SpecPart {
     if (value !== undefined) (isFetch ? fetch : part)[name] = value;
   }
   // Of a crawl file: they have no flag.
-  for (const name of ['items', 'follow']) {
+  for (const name of ['items', 'follow', 'login']) {
     if (values[name] !== undefined) fetch[name] = values[name];
   }
   Object.assign(fetch, agents(values));
@@ -120,10 +128,17 @@ function agents({ userAgent, contact }: Values): Values {
 export function makeSpec(values: Values): CrawlSpec {
   const parsed = crawlSpecSchema.safeParse(specPart(values));
   if (parsed.success) {
-    const { outputs, ...spec } = withPatterns(parsed.data);
-    return outputs === undefined
-      ? spec
-      : { ...spec, outputs: namedOutputs(outputs, [], spec.fetch.items !== undefined) };
+    const { outputs, ...spec } = withDigests(withPatterns(parsed.data));
+    const { items, download } = spec.fetch;
+    if (outputs === undefined) return spec;
+    // `set` does not know the rules: the master does.
+    const isKnown = items !== undefined || download !== undefined;
+    const misfit = isKnown ? misfitOf(outputs, items, download !== undefined) : undefined;
+    const single = spec.everyMs === undefined ? undefined : singleOf(outputs);
+    const why = misfit?.why ?? single?.why;
+    if (why !== undefined) throw new ConfigError(`--output: ${why}`);
+    const named = namedOutputs(outputs, [], items !== undefined);
+    return withLinkRule({ ...spec, outputs: named });
   }
   const issue = parsed.error.issues[0];
   throw new ConfigError(`${longFlag(issue?.path ?? [])}: ${issue?.message}`);
@@ -143,7 +158,7 @@ export function otherFlags(kept: CrawlSpec, spec: CrawlSpec, given: ReadonlySet<
     const valueIn = (of: CrawlSpec) => ((field.isFetch ? of.fetch : of) as Values)[field.name];
     return !isDeepStrictEqual(valueIn(kept), valueIn(spec));
   };
-  const rules = (['items', 'follow'] as const).filter(
+  const rules = (['items', 'follow', 'login'] as const).filter(
     (name) => given.has(name) && !isDeepStrictEqual(kept.fetch[name], spec.fetch[name]),
   );
   return [...flags.filter(isOther).map(({ long }) => long ?? ''), ...rules];
@@ -219,6 +234,13 @@ function moment(text: string): number {
   return ms;
 }
 
+/** `24h`, in ms. */
+function duration(text: string): number {
+  const ms = durationOf(text);
+  if (ms !== undefined) return ms;
+  throw new InvalidArgumentError('It must be a time such as 30s, 15m, 24h or 7d.');
+}
+
 /** `csv:FILE`, a URL; one per line in the environment. */
 function outputs(text: string, before: Output[] | undefined): Output[] {
   const given = text.split('\n').filter((line) => line.trim() !== '');
@@ -227,6 +249,12 @@ function outputs(text: string, before: Output[] | undefined): Output[] {
   } catch (error) {
     throw new InvalidArgumentError(`It ${messageOf(error)}.`);
   }
+}
+
+/** `images`; one of a crawl file says more. */
+function downloadOf(text: string): unknown {
+  if (text !== 'images') throw new InvalidArgumentError('It must be images.');
+  return downloadFrom(text);
 }
 
 /** `off`, or `RULE=N` and `RULE=off`, separated by commas; a later one overrides. */

@@ -1,5 +1,6 @@
 /** A crawl file in words, for `check`. */
 import { amount } from '../../shared/amount.ts';
+import { articleFields } from '../../shared/article.ts';
 import type { FollowRule } from '../../shared/follow.ts';
 import {
   type FieldRule,
@@ -9,14 +10,15 @@ import {
   type RowsRule,
   selectorOf,
 } from '../../shared/items.ts';
-import { namedOutputs, type Output, outputText } from '../../shared/outputs.ts';
+import type { Login } from '../../shared/login.ts';
+import { outputText } from '../../shared/outputs.ts';
 import type { CrawlFile } from './crawl-file.ts';
 import type { SeedList, SeedPart, SeedSource } from './seed-list.ts';
 
 const languages = { css: 'CSS', xpath: 'XPath', json: 'JSONPath', regex: 'pattern' } as const;
 
 export function explained(file: CrawlFile): string[] {
-  const { path, crawl, list, values, options, follow, items } = file;
+  const { path, crawl, list, options, follow, login, outputs, items } = file;
   const lines = [`${path} is valid: crawl ${crawl}, ${amount(plainSeeds(list).length, 'seed')}`];
   for (const part of list.parts) {
     if ('source' in part) lines.push(`  and ${partText(part)}`);
@@ -30,11 +32,10 @@ export function explained(file: CrawlFile): string[] {
     const { number, of } = list.shard;
     lines.push(`  of these, part ${number} of ${of}`);
   }
+  if (login !== undefined) lines.push(`  ${loginText(login)}`);
   for (const rule of follow ?? []) lines.push(`  follow ${followText(rule)}`);
   for (const [name, value] of options) lines.push(`  ${name}: ${JSON.stringify(value)}`);
-  const hasItems = Object.keys(items).length > 0;
-  const outputs = (values['output'] ?? []) as readonly Output[];
-  for (const output of namedOutputs(outputs, [], hasItems)) {
+  for (const output of outputs) {
     lines.push(`  output ${outputText(output)}: ${output.records}`);
   }
   for (const [name, item] of Object.entries(items)) {
@@ -42,6 +43,13 @@ export function explained(file: CrawlFile): string[] {
     lines.push(...fieldLines(item.zip), ...fieldLines(item.fields));
   }
   return lines;
+}
+
+/** A login without its values. */
+function loginText({ url, form, fields, until }: Login): string {
+  const which = form === undefined ? 'the form' : `the form at ${placeText(form)}`;
+  const names = Object.keys(fields).join(', ');
+  return `log in by ${which} of ${url} with ${names}, until the page after it has ${placeText(until)}`;
 }
 
 /** Which links a follow rule picks. */
@@ -90,12 +98,13 @@ export function selectsText(match: ItemRule['match']): string {
   return `pages ${parts.filter((part) => part !== '').join(' and ')}`;
 }
 
-function itemText({ match, each, script, zip }: ItemRule): string {
+function itemText({ match, each, script, zip, article }: ItemRule): string {
   const parts = [selectsText(match)];
   if (script !== undefined) {
     parts.push(`JSON of ${typeof script === 'string' ? `CSS ${script}` : placeText(script)}`);
   }
-  if (each !== undefined) parts.push(`a row for each ${placeText(each)}`);
+  if (article === true) parts.push(`the article of a page: ${articleFields.join(', ')}`);
+  else if (each !== undefined) parts.push(`a row for each ${placeText(each)}`);
   else parts.push(zip === undefined ? 'one row for a page' : 'a row for each value of its columns');
   return parts.join('; ');
 }

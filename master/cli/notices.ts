@@ -22,7 +22,7 @@ import { fileNames } from '../sinks/files.ts';
 import type { ResultListener } from '../sinks/result-events.ts';
 import type { ClosedTarget, Resumed } from '../sinks/sink.ts';
 import { otherFlags } from './crawl-options.ts';
-import { ruleLines, ruleWarnings } from './rule-lines.ts';
+import { followWarnings, ruleLines, ruleWarnings } from './rule-lines.ts';
 import type { ServeOptions } from './serve-options.ts';
 import { changeText, sortedFlags } from './set-options.ts';
 
@@ -135,7 +135,8 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     for (const line of ruleLines({ ...(rules && { rules }) })) {
       this.#log.info({ crawl: name }, `crawl ${name}: ${visible(line)}`);
     }
-    for (const line of ruleWarnings(spec.fetch.items ?? {}, rules)) {
+    const { items = {}, follow = [] } = spec.fetch;
+    for (const line of [...ruleWarnings(items, rules), ...followWarnings(follow, rules)]) {
       this.#log.warn({ crawl: name }, `crawl ${name}: ${visible(line)}`);
     }
   }

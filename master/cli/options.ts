@@ -4,6 +4,9 @@ import { makeCommand } from '../../shared/cli.ts';
 import { ConfigError } from '../../shared/errors.ts';
 import { version } from '../../shared/version.ts';
 import { type AskOptions, subcommands } from './ask-options.ts';
+import { type DiffOptions, diffCommand } from './asks/diff.ts';
+import { type ExtractOptions, extractCommand } from './asks/extract.ts';
+import { type GalleryOptions, galleryCommand } from './asks/gallery.ts';
 import { withRangesBound } from './crawl-options.ts';
 import { allServeFlags, folderFlags, type ServeOptions, serveOptions } from './serve-options.ts';
 import { type TryOptions, tryCommands } from './try.ts';
@@ -33,6 +36,9 @@ type MasterOptions =
   | RepairOptions
   | CompactOptions
   | TryOptions
+  | ExtractOptions
+  | DiffOptions
+  | GalleryOptions
   | SelftestOptions;
 
 type Values = Record<string, unknown>;
@@ -67,11 +73,14 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
   program.action((seeds: string[]) => {
     options = serveOptions(program, seeds, env);
   });
-  const take = (given: AskOptions | RepairOptions | CompactOptions | TryOptions) => {
+  const take = (given: Exclude<MasterOptions, ServeOptions | SelftestOptions>) => {
     options = given;
   };
   for (const command of subcommands(take, env)) program.addCommand(command);
   for (const command of tryCommands(take, env)) program.addCommand(command);
+  program.addCommand(extractCommand(take, env));
+  program.addCommand(diffCommand(take, env));
+  program.addCommand(galleryCommand(take, env));
   program.addCommand(repairCommand(take, env));
   program.addCommand(compactCommand(take, env));
   program

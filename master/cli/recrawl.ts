@@ -44,42 +44,56 @@ const batchCharsMax = 1 << 20;
 /** @throws ConfigError the file cannot be read, or is not a pages.jsonl · CommandError */
 export async function recrawl(master: MasterClient, options: Recrawl): Promise<RecrawlAnswer> {
   const { like, crawl, refetch } = options;
-  const folder = join('crawl-data', like);
-  const read = new Set<string>();
   const answer = { admitted: 0, known: 0, refused: 0, conditional: 0 };
   let { spec } = options;
-  let urls: EarlierUrl[] = [];
-  let chars = 0;
-  const send = async () => {
+  let last: string | undefined;
+  const read = (file: string) => {
+    last = file;
+  };
+  for await (const urls of earlierUrls(options.files, join('crawl-data', like), read)) {
+    const wanted = refetch ? urls.map(withoutPage) : urls;
     const made = spec === undefined ? {} : { spec };
-    const reply = await master.request('crawl.recrawl', { crawl, like, urls, ...made });
+    const reply = await master.request('crawl.recrawl', { crawl, like, urls: wanted, ...made });
     answer.admitted += reply.admitted;
     answer.known += reply.known;
     answer.refused += reply.refused;
+    answer.conditional += wanted.filter(({ page }) => page !== undefined).length;
     spec = undefined;
-    urls = [];
-    chars = 0;
-  };
-  // A rotation may add one meanwhile.
-  const unread = () => (options.files ?? pagesIn(folder)).find((one) => !read.has(one));
-  for (let file = unread(); file !== undefined; file = unread()) {
-    read.add(file);
-    for await (const text of linesOf(file)) {
-      const found = refetch ? urlsOf(text).map(withoutPage) : urlsOf(text);
-      answer.conditional += found.filter(({ page }) => page !== undefined).length;
-      urls.push(...found);
-      chars += text.length;
-      if (urls.length >= batchUrlsMax || chars >= batchCharsMax) await send();
-    }
   }
-  if (urls.length > 0) await send();
   if (answer.admitted + answer.known + answer.refused === 0) {
     throw new ConfigError(
-      `${[...read].at(-1)} has no lines: there is nothing to crawl again; choose the file with --pages`,
+      `${last} has no lines: there is nothing to crawl again; choose the file with --pages`,
     );
   }
   await master.request('crawl.resume', { crawl });
   return answer;
+}
+
+/** The URLs of these files (undefined: of all pages.jsonl in the folder of a crawl), as many at a
+ *  time as fit into a request. `read`: is told each file. @throws ConfigError as `recrawl` */
+export async function* earlierUrls(
+  files: readonly string[] | undefined,
+  folder: string,
+  read: (file: string) => void = () => {},
+): AsyncGenerator<EarlierUrl[]> {
+  const known = new Set<string>();
+  let urls: EarlierUrl[] = [];
+  let chars = 0;
+  // A rotation may add one meanwhile.
+  const unread = () => (files ?? pagesIn(folder)).find((one) => !known.has(one));
+  for (let file = unread(); file !== undefined; file = unread()) {
+    known.add(file);
+    read(file);
+    for await (const text of linesOf(file)) {
+      urls.push(...urlsOf(text));
+      chars += text.length;
+      if (urls.length < batchUrlsMax && chars < batchCharsMax) continue;
+      yield urls;
+      urls = [];
+      chars = 0;
+    }
+  }
+  if (urls.length > 0) yield urls;
 }
 
 /** The pages.jsonl of a crawl, behind those that were rotated. @throws ConfigError one is packed */

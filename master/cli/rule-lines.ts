@@ -1,8 +1,10 @@
 /** What is said of the rules of a crawl: in `status`, and at its end. */
 import { amount } from '../../shared/amount.ts';
-import type { ItemRule, ItemRules } from '../../shared/items.ts';
+import { type FollowRule, followCount } from '../../shared/follow.ts';
+import { fieldsOfRule, type ItemRules } from '../../shared/items.ts';
 import type { CrawlStatus } from '../../shared/protocol.ts';
 import type { RuleCounts } from '../../shared/rule-results.ts';
+import { followText } from './explain.ts';
 
 type Counts = Readonly<Record<string, RuleCounts>>;
 
@@ -17,6 +19,16 @@ export function ruleLines({ rules = {} }: Pick<CrawlStatus, 'rules'>): string[] 
     .map(([name, counts]) => `rule ${name}: ${countsText(counts)}${wrongFields(name, rules)}`);
 }
 
+/** The follow rules of a crawl that ends which found no link on any page. */
+export function followWarnings(follow: readonly FollowRule[], rules: Counts = {}): string[] {
+  return follow.flatMap((rule, index) => {
+    const counts = rules[followCount(index)];
+    if (counts === undefined || counts.matched > 0) return [];
+    const what = `the follow rule ${index + 1} (${followText(rule)})`;
+    return [`${what} never matched: it found no link on ${amount(counts.pages, 'page')}`];
+  });
+}
+
 /** What is likely wrong with the rules of a crawl that ends. */
 export function ruleWarnings(items: ItemRules, rules: Counts = {}): string[] {
   return Object.entries(items).flatMap(([name, item]) => {
@@ -26,16 +38,14 @@ export function ruleWarnings(items: ItemRules, rules: Counts = {}): string[] {
     }
     if (counts.matched === 0) return [`the rule ${name} never matched: ${countsText(counts)}`];
     const failed = counts.failed > 0 ? [`the rule ${name} failed: ${countsText(counts)}`] : [];
-    const empty = fieldsOf(item).filter((field) => (rules[`${name}.${field}`]?.matched ?? 0) === 0);
+    const empty = Object.keys(fieldsOfRule(item)).filter(
+      (field) => (rules[`${name}.${field}`]?.matched ?? 0) === 0,
+    );
     const fields = empty.map((field) => {
       return `the field ${field} of the rule ${name} never had a value: ${countsText(counts)}`;
     });
     return [...failed, ...fields];
   });
-}
-
-function fieldsOf({ fields = {}, zip = {} }: ItemRule): string[] {
-  return [...Object.keys(zip), ...Object.keys(fields)];
 }
 
 function countsText({ pages, matched, empty, wrong, failed, rows, rejected }: RuleCounts): string {
@@ -52,6 +62,8 @@ function countsText({ pages, matched, empty, wrong, failed, rows, rejected }: Ru
 }
 
 function wrongFields(rule: string, rules: Counts): string {
+  // No page needs links of each follow rule.
+  if (rule === 'follow') return '';
   const parts = Object.entries(rules).flatMap(([name, { pages, matched, wrong }]) => {
     if (!name.startsWith(`${rule}.`)) return [];
     const field = name.slice(rule.length + 1);

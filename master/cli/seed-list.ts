@@ -7,6 +7,7 @@ import { dirname, resolve } from 'node:path';
 import { type ConfigError, messageOf } from '../../shared/errors.ts';
 import type { SeedRequest } from '../../shared/requests.ts';
 import { seedUrl } from './crawl-options.ts';
+import { durationOf } from './duration.ts';
 import { type Fault, rangeOf } from './seed-range.ts';
 import { requestsOf } from './seed-request.ts';
 
@@ -50,13 +51,6 @@ const sourcesMax = 1_000;
 const shardsMax = 10_000;
 const timeoutMsDefault = 60_000;
 const timeoutMsMax = 3_600_000;
-const everyMsMax = 366 * 86_400_000;
-const unitsMs: Readonly<Record<string, number>> = {
-  s: 1_000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-};
 const sourceKeys: Readonly<Record<string, readonly string[]>> = {
   file: ['file', 'every'],
   sitemap: ['sitemap', 'every'],
@@ -113,12 +107,9 @@ export function sharded<T>(seeds: readonly T[], { shard }: SeedList): readonly T
 }
 
 /** The length of a time such as `15m`, in ms. @throws ConfigError */
-function durationOf(value: unknown, at: readonly PropertyKey[], fault: Fault): number {
-  const [, n = '', unit = ''] = /^(\d{1,9})(s|m|h|d)$/.exec(String(value)) ?? [];
-  const ms = Number(n) * (unitsMs[unit] ?? 0);
-  if (n === '' || ms < 1_000 || ms > everyMsMax) {
-    throw fault(at, 'must be a time such as 30s, 15m, 24h or 7d');
-  }
+function timeOf(value: unknown, at: readonly PropertyKey[], fault: Fault): number {
+  const ms = durationOf(value);
+  if (ms === undefined) throw fault(at, 'must be a time such as 30s, 15m, 24h or 7d');
   return ms;
 }
 
@@ -152,7 +143,7 @@ function partOf(path: string, value: unknown, at: PropertyKey[], fault: Fault): 
   return {
     source: sourceOf(path, kind, settings, at, fault),
     at: at.map(String).join('.'),
-    everyMs: every === undefined ? undefined : durationOf(every, [...at, 'every'], fault),
+    everyMs: every === undefined ? undefined : timeOf(every, [...at, 'every'], fault),
   };
 }
 
@@ -196,8 +187,7 @@ function commandOf(settings: Readonly<Record<string, unknown>>, at: PropertyKey[
     throw fault([...at, 'command'], why);
   }
   const timeoutAt = [...at, 'timeout'];
-  const timeoutMs =
-    timeout === undefined ? timeoutMsDefault : durationOf(timeout, timeoutAt, fault);
+  const timeoutMs = timeout === undefined ? timeoutMsDefault : timeOf(timeout, timeoutAt, fault);
   if (timeoutMs > timeoutMsMax) throw fault(timeoutAt, 'must be at most 1h');
   return { command: command as readonly string[], timeoutMs };
 }

@@ -6,14 +6,15 @@ import { headerSchema, requestLimits } from '../../shared/crawl.ts';
 import { messageOf } from '../../shared/errors.ts';
 import type { SeedRequest } from '../../shared/requests.ts';
 import { seedUrl } from './crawl-options.ts';
-import { type Fault, rangeOf } from './seed-range.ts';
+import { type Fault, rangeOf, rangesIn } from './seed-range.ts';
 
 type Settings = Readonly<Record<string, unknown>>;
 
 const keys = ['url', 'method', 'json', 'form', 'headers'];
 const headersMax = 32;
 
-/** Returns the requests of such a seed: one for each URL of its ranges. @throws ConfigError */
+/** Returns the requests of such a seed: one for each URL and each body of its ranges.
+ *  @throws ConfigError */
 export function* requestsOf(
   settings: Settings,
   at: readonly PropertyKey[],
@@ -29,13 +30,8 @@ export function* requestsOf(
   }
   if (typeof url !== 'string')
     throw fault([...at, 'url'], 'must be a URL, in quotes if it has a {');
-  const { type, body } = bodyOf(settings, at, fault);
-  if (body.length > requestLimits.bytesMax) {
-    throw fault(at, `has a body of ${body.length} bytes; at most ${requestLimits.bytesMax}`);
-  }
   const headers = headersOf(settings, at, fault);
   const hasType = headers.some(([name]) => /^content-type$/i.test(name));
-  const own = hasType ? headers : [['content-type', type] as [string, string], ...headers];
   for (const text of rangeOf(url, (why) => fault([...at, 'url'], why))) {
     let href: string;
     try {
@@ -43,21 +39,31 @@ export function* requestsOf(
     } catch (error) {
       throw fault([...at, 'url'], messageOf(error));
     }
-    yield { url: href, method, headers: own, body };
+    for (const { type, body } of bodiesOf(settings, at, fault)) {
+      if (body.length > requestLimits.bytesMax) {
+        throw fault(at, `has a body of ${body.length} bytes; at most ${requestLimits.bytesMax}`);
+      }
+      const own = hasType ? headers : [['content-type', type] as [string, string], ...headers];
+      yield { url: href, method, headers: own, body };
+    }
   }
 }
 
-function bodyOf({ json, form }: Settings, at: readonly PropertyKey[], fault: Fault) {
+/** One for each value of its ranges. @throws ConfigError */
+function* bodiesOf({ json, form }: Settings, at: readonly PropertyKey[], fault: Fault) {
   if ((json === undefined) === (form === undefined)) {
     throw fault(at, 'must have either json or form: the body that is sent');
   }
-  if (json !== undefined) {
-    return { type: 'application/json', body: Buffer.from(JSON.stringify(json)) };
+  const key = json === undefined ? 'form' : 'json';
+  const why = (text: string) => fault([...at, key], text);
+  for (const value of rangesIn(json ?? form, json !== undefined, why)) {
+    yield json === undefined
+      ? {
+          type: 'application/x-www-form-urlencoded',
+          body: Buffer.from(formText(value, [...at, 'form'], fault)),
+        }
+      : { type: 'application/json', body: Buffer.from(JSON.stringify(value)) };
   }
-  return {
-    type: 'application/x-www-form-urlencoded',
-    body: Buffer.from(formText(form, [...at, 'form'], fault)),
-  };
 }
 
 /** Names and values as a form of a browser sends them. @throws ConfigError */

@@ -2,6 +2,7 @@
  * The options of a serving master: flags and schemas of their values, and the options that flags,
  * environment and config file make.
  */
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import * as z from 'zod';
@@ -14,8 +15,9 @@ import {
   readPem,
 } from '../../shared/cli.ts';
 import { parseAddress } from '../../shared/client.ts';
+import type { CrawlSpec } from '../../shared/crawl.ts';
 import { type Certificate, makeCertificate } from '../../shared/encryption.ts';
-import { ConfigError } from '../../shared/errors.ts';
+import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { switched, whole } from '../../shared/flags.ts';
 import { logFields } from '../../shared/log.ts';
 import { limits } from '../../shared/protocol.ts';
@@ -24,6 +26,7 @@ import type { Timing } from '../wire/services.ts';
 import { applyConfigFile } from './config-file.ts';
 import { withCrawlFile } from './crawl-file.ts';
 import { crawlName, makeSpec, seedUrl, specFlags } from './crawl-options.ts';
+import type { SeedList } from './seed-list.ts';
 
 const slavesMax = 256;
 
@@ -211,12 +214,16 @@ export type ServeOptions = ReturnType<typeof serveOptions>;
 export function serveOptions(program: Command, seeds: string[], env: NodeJS.ProcessEnv) {
   const config = program.opts()['config'];
   if (typeof config === 'string') applyConfigFile(program, config);
-  const given = withCrawlFile(program, seeds, 'config');
+  const given = withCrawlFile(program, seeds, 'config', () =>
+    program.opts()['stream'] === true ? streamedFile() : undefined,
+  );
   const values = serveSchema.parse(program.opts());
   // What the environment says comes before the config file.
   const isKeyFile =
     values.authkeyFile !== undefined &&
     (program.getOptionValueSource('authkeyFile') !== 'config' || env['ORB_AUTHKEY'] === undefined);
+  const spec = makeSpec(program.opts());
+  refuseEvery(spec, values, given.list);
   return {
     kind: 'serve' as const,
     ...values,
@@ -228,9 +235,11 @@ export function serveOptions(program: Command, seeds: string[], env: NodeJS.Proc
     seedFiles: values.seeds,
     dataFolder: values.data,
     outFolder: values.out,
-    spec: makeSpec(program.opts()),
+    spec,
     /** Of the seeds and the items; undefined: none was given. */
     crawlFile: program.opts()['crawlFile'] as string | undefined,
+    /** What stands in it, if a program has sent it. */
+    crawlText: program.opts()['crawlText'] as string | undefined,
     /** What is odd about the environment. */
     warnings: [] as readonly string[],
     /** The options that the operator gave, by the names of their attributes. */
@@ -253,6 +262,38 @@ export function serveOptions(program: Command, seeds: string[], env: NodeJS.Proc
     timing: timing(values),
     statusEveryMs: values.statusEvery * 1000,
   };
+}
+
+/** A crawl that is repeated has no end. @throws ConfigError */
+function refuseEvery(
+  { everyMs }: CrawlSpec,
+  { exitWhenDone, stream }: Values,
+  list: SeedList,
+): void {
+  if (everyMs === undefined) return;
+  if (stream) throw new ConfigError('every: a loop reads one crawl: begin it again yourself');
+  if (exitWhenDone) {
+    throw new ConfigError(
+      '--exit-when-done and --every exclude each other: a crawl that is repeated is never done',
+    );
+  }
+  if (list.parts.some((part) => 'source' in part && part.everyMs !== undefined)) {
+    throw new ConfigError(
+      'every: the whole crawl is repeated, with its sources of seeds; leave out the every of seeds',
+    );
+  }
+}
+
+/** The crawl file of a program comes on standard input: so nothing of it, cookies included, stays
+ *  behind when the program is killed. @throws ConfigError */
+function streamedFile(): string | undefined {
+  // Else there is no program, and this may be a terminal: main says so.
+  if (process.send === undefined) return undefined;
+  try {
+    return readFileSync(0, 'utf8');
+  } catch (error) {
+    throw new ConfigError(`cannot read the crawl file of the program: ${messageOf(error)}`, error);
+  }
 }
 
 /** On the command line, by a variable or in the config file. */

@@ -13,6 +13,8 @@ import { ConfigError } from '../../shared/errors.ts';
 import type { FollowRule } from '../../shared/follow.ts';
 import type { ItemRules } from '../../shared/items.ts';
 import {
+  type ArchivedAnswer,
+  type ReplayedPage,
   type RuleProblem,
   type TrialPage,
   type TrialReply,
@@ -118,6 +120,18 @@ export class Trial {
       return { do: 'sitemap', id, url, fetch, blocks };
     });
     return sitemap;
+  }
+
+  /** Has it know what `replay` evaluates. @throws ConfigError a rule is not valid */
+  async learn(fetch: CrawlSpec['fetch']): Promise<void> {
+    const { fault } = await this.#ask('learned', (id) => ({ do: 'learn', id, fetch }));
+    if (fault !== undefined) throw new ConfigError(fault);
+  }
+
+  /** What a crawl would make of an archived answer. Nothing is fetched. */
+  async replay(answer: ArchivedAnswer): Promise<ReplayedPage> {
+    const { page } = await this.#ask('replayed', (id) => ({ do: 'replay', id, ...answer }));
+    return page;
   }
 
   /** Waits until a URL may be asked for. Returns the private blocks that it opens.

@@ -5,7 +5,7 @@ import { InvalidArgumentError } from 'commander';
 import { amount } from '../../shared/amount.ts';
 import { makeCommand } from '../../shared/cli.ts';
 import { ConfigError } from '../../shared/errors.ts';
-import { oddities, ruleLimits } from '../../shared/items.ts';
+import { fieldsOfRule, oddities, ruleLimits } from '../../shared/items.ts';
 import type { RuleResult, TrialPage } from '../../shared/rule-results.ts';
 import { visible, visibleJson } from '../../shared/visible.ts';
 import { type CrawlFile, isCrawlFile, readCrawlFile } from './crawl-file.ts';
@@ -54,17 +54,28 @@ export function tryCommands(
 export async function tryOut(options: TryOptions, print: (line: string) => void): Promise<boolean> {
   const file = readCrawlFile(options.file);
   const isTry = options.kind === 'try';
-  if (isTry && !hasRules(file)) {
+  if (isTry && !hasRules({ ...file, login: undefined })) {
     throw new ConfigError(
       `${file.path} has no items and no follow, so there is nothing to try on a page`,
     );
   }
   const trial = await Trial.start();
   try {
-    await refuseProblems(trial, file);
-    const warnings = oddities(file.items).map(({ path, message }) =>
+    const missing = await refuseProblems(trial, file);
+    // Slaves elsewhere may have what this machine lacks, but here is nothing to be tried.
+    if (isTry && missing.length > 0) throw new ConfigError(missing.join('; '));
+    const odd = oddities(file.items).map(({ path, message }) =>
       placed(file, ['items', ...path], message),
     );
+    const warnings = [...odd, ...missing];
+    if (isTry && file.login !== undefined) {
+      warnings.push(`${file.path}: try does not log in: it shows the page that a stranger gets`);
+    }
+    if (isTry && file.render !== undefined) {
+      warnings.push(
+        `${file.path}: try has no browser: it shows the page as it came, before its scripts`,
+      );
+    }
     if (!isTry) {
       const { crawl, list, items, follow } = file;
       const sources = list.parts.filter((part) => 'source' in part);
@@ -92,30 +103,54 @@ export async function tryOut(options: TryOptions, print: (line: string) => void)
 
 /** Refuses a crawl file with a rule that is not valid, before a crawl is made of it. Without
  *  slave.js beside master.js nobody here can tell: then the slaves count a failure for each page.
+ *  `text`: what stands in it, if that is not in a file.
+ *  Returns warnings: what slaves on this machine cannot do.
  *  @throws ConfigError the faults, with their lines and keys */
-export async function refuseRules(path: string | undefined): Promise<void> {
-  if (path === undefined || !Trial.isThere) return;
-  const file = readCrawlFile(path);
-  if (!hasRules(file)) return;
+export async function refuseRules(
+  path: string | undefined,
+  text?: string,
+): Promise<readonly string[]> {
+  if (path === undefined || !Trial.isThere) return [];
+  const file = readCrawlFile(path, text);
+  if (!hasRules(file)) return [];
   const trial = await Trial.start();
   try {
-    await refuseProblems(trial, file);
+    const missing = await refuseProblems(trial, file);
+    return missing.map((line) => `${line}; slaves on this machine get no pages of the crawl`);
   } finally {
     await trial.close();
   }
 }
 
-async function refuseProblems(trial: Trial, file: CrawlFile): Promise<void> {
+/** Returns what this machine lacks, each a line. */
+async function refuseProblems(trial: Trial, file: CrawlFile): Promise<readonly string[]> {
+  await refuseLogin(trial, file);
   const problems = await trial.check(file.items, file.follow);
-  if (problems.length === 0) return;
-  const lines = problems.map(({ path, message }) => {
-    return placed(file, path[0] === 'follow' && file.follow ? path : ['items', ...path], message);
-  });
-  throw new ConfigError(lines.join('; '));
+  const lines = (isMissing: boolean) =>
+    problems
+      .filter((problem) => (problem.isMissing === true) === isMissing)
+      .map(({ path, message }) => {
+        const isFollow = path[0] === 'follow' && file.follow !== undefined;
+        return placed(file, isFollow ? path : ['items', ...path], message);
+      });
+  const faults = lines(false);
+  if (faults.length > 0) throw new ConfigError(faults.join('; '));
+  return lines(true);
 }
 
-function hasRules({ items, follow }: CrawlFile): boolean {
-  return follow !== undefined || Object.keys(items).length > 0;
+/** The selectors of a login, which are compiled as those of a rule. @throws ConfigError */
+async function refuseLogin(trial: Trial, file: CrawlFile): Promise<void> {
+  const { login } = file;
+  for (const key of ['form', 'until'] as const) {
+    const each = login?.[key];
+    if (each === undefined) continue;
+    const [problem] = await trial.check({ login: { each, fields: { page: { value: 'url' } } } });
+    if (problem !== undefined) throw new ConfigError(placed(file, ['login', key], problem.message));
+  }
+}
+
+function hasRules({ items, follow, login }: CrawlFile): boolean {
+  return login !== undefined || follow !== undefined || Object.keys(items).length > 0;
 }
 
 function placed(file: CrawlFile, path: readonly string[], message: string): string {
@@ -179,8 +214,7 @@ function ruleLines(file: CrawlFile, name: string, result: RuleResult): string[] 
   const more = rejected.length > 0 ? `, ${rejected.length} rejected` : '';
   const lines = ['', `${name}: ${amount(rows.length, 'row')}${more}`];
   const all = [...rows, ...rejected];
-  const { fields = {}, zip = {} } = file.items[name] ?? {};
-  const names = [...Object.keys(zip), ...Object.keys(fields)];
+  const names = Object.keys(fieldsOfRule(file.items[name] ?? {}));
   const width = Math.max(0, ...names.map((field) => field.length));
   for (const field of names) {
     const values = all.map(({ values }) => values[field]).filter((value) => value !== null);

@@ -11,29 +11,49 @@ type YamlFile = {
   lineOf(path: readonly PropertyKey[]): number;
 };
 
-/** `what`: the kind of file, for errors. @throws ConfigError */
-export function readYaml(path: string, what: string): YamlFile {
-  let text: string;
+/** `what`: the kind of file, for errors. `given`: its text, as JSON, where that is not in a file; it
+ *  stands for one at `path`. @throws ConfigError */
+export function readYaml(path: string, what: string, given?: string): YamlFile {
+  const text = given ?? textOf(path, what);
   try {
-    if (statSync(path).size > bytesMax) {
-      throw new ConfigError(`${path} is larger than ${bytesMax >> 20} MB: it is no ${what}`);
+    // 100,000 seeds take seconds as YAML. That is needed for the line of a fault alone.
+    if (given !== undefined) {
+      const value: unknown = JSON.parse(given);
+      return { value, lineOf: (at) => lineIn(parsed(given), at) };
     }
-    text = readFileSync(path, 'utf8');
-  } catch (error) {
-    if (error instanceof ConfigError) throw error;
-    throw new ConfigError(`cannot read the ${what} ${path}: ${messageOf(error)}`, error);
-  }
-  const lines = new LineCounter();
-  try {
-    const document = parseDocument(text, { lineCounter: lines, schema: 'core' });
-    const [error] = document.errors;
+    const file = parsed(text);
+    const [error] = file.document.errors;
     if (error !== undefined) throw error;
-    const value: unknown = document.toJS({ maxAliasCount: 10 }) ?? {};
-    return { value, lineOf: (at) => lines.linePos(offsetOf(document.contents, at)).line };
+    const value: unknown = file.document.toJS({ maxAliasCount: 10 }) ?? {};
+    return { value, lineOf: (at) => lineIn(file, at) };
   } catch (error) {
     // The lines after the first show the file's text.
     const [why = ''] = String(error instanceof Error ? error.message : error).split(/:?\n/);
     throw new ConfigError(`${path} is not YAML: ${why}`, error);
+  }
+}
+
+function parsed(text: string) {
+  const lines = new LineCounter();
+  return { document: parseDocument(text, { lineCounter: lines, schema: 'core' }), lines };
+}
+
+function lineIn(
+  { document, lines }: ReturnType<typeof parsed>,
+  at: readonly PropertyKey[],
+): number {
+  return lines.linePos(offsetOf(document.contents, at)).line;
+}
+
+function textOf(path: string, what: string): string {
+  try {
+    if (statSync(path).size > bytesMax) {
+      throw new ConfigError(`${path} is larger than ${bytesMax >> 20} MB: it is no ${what}`);
+    }
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if (error instanceof ConfigError) throw error;
+    throw new ConfigError(`cannot read the ${what} ${path}: ${messageOf(error)}`, error);
   }
 }
 

@@ -10,6 +10,7 @@ import type { Replies } from '../../shared/replies.ts';
 import type { Requests } from '../../shared/requests.ts';
 import { canonicalUrl } from '../../shared/url.ts';
 import type { GroupCommit } from '../store/group-commit.ts';
+import type { Change } from '../store/store.ts';
 import { type EarlierUrl, type SeedVerdict, smallEntryBytes } from './commit/entry.ts';
 import type { Pipeline } from './commit/pipeline.ts';
 import type { ResultsPort } from './commit/results.ts';
@@ -21,12 +22,19 @@ import { type PartialSpec, refuseOutsideFiles, wholeSpec } from './crawl/spec-ch
 import type { Dispatcher } from './dispatch/dispatcher.ts';
 import type { FrontierEvents } from './frontier-events.ts';
 import type { SeedNames } from './frontier-options.ts';
+import type { LifeCycle } from './life-cycle.ts';
 import type { SpecChanges } from './spec-changes.ts';
 
 /** Seeds for a crawl; `spec` only for a new one, or one of which no seed was answered. */
-export type Seeds = Omit<Requests['crawl.add'], 'verb' | 'id'>;
+export type Seeds = Omit<Requests['crawl.add'], 'verb' | 'id'> & {
+  /** Of its sources of seeds: on record in the same commit. */
+  readonly schedule?: Uint8Array | undefined;
+};
 /** URLs of an earlier crawl for a new one. */
-export type Again = Omit<Requests['crawl.recrawl'], 'verb' | 'id'>;
+export type Again = Omit<Requests['crawl.recrawl'], 'verb' | 'id'> & {
+  /** What is on record in the same commit, of a crawl with this number. */
+  readonly also?: (crawl: number) => readonly Change[];
+};
 
 type AdmissionOptions = {
   readonly crawls: Crawls;
@@ -36,6 +44,7 @@ type AdmissionOptions = {
   readonly results: Pick<ResultsPort, 'prepare'>;
   readonly seedNames: SeedNames;
   readonly specChanges: SpecChanges;
+  readonly lifeCycle: LifeCycle;
   readonly events: FrontierEvents;
   /** For fields that a request lacks. */
   readonly spec: CrawlSpec;
@@ -54,13 +63,16 @@ export class Admission {
    *  scope and are fetched at depth 0.
    *  @throws CommandError E_DRAINING, E_BAD_REQUEST, E_LIMIT */
   async seed(seeds: Seeds): Promise<SeedVerdict> {
-    const { crawl: name, seeds: urls, requests = [], spec, priority } = seeds;
+    const { crawl: name, seeds: urls, requests = [], spec, priority, schedule } = seeds;
     const whole = await this.#readiedSpec(name, this.#options.spec, spec);
     const { crawl, isNew } = this.#open(name, whole);
-    if (isNew) this.#options.events.crawlMade(crawl, urls);
+    if (isNew) {
+      this.#options.events.crawlMade(crawl, urls);
+      this.#options.lifeCycle.checkLogin(crawl);
+    }
     const bodies = requests.reduce((sum, { body }) => sum + body.length, 0);
     const bytes = (urls.length + requests.length) * smallEntryBytes + bodies;
-    const entry = { kind: 'seeds', crawl, bytes, urls, requests, priority } as const;
+    const entry = { kind: 'seeds', crawl, bytes, urls, requests, priority, schedule } as const;
     const put = (found: FoundAddresses) =>
       new Promise<SeedVerdict>((done) => this.#options.pipeline.put({ ...entry, found, done }));
     const texts = [...urls, ...requests.map(({ url }) => url)];
@@ -70,9 +82,9 @@ export class Admission {
   /** Offers URLs of an earlier crawl to one that is created, and paused, if it does not exist;
    *  those of depth 0 are its seeds.
    *  @throws CommandError E_DRAINING, E_BAD_REQUEST, E_LIMIT, E_NO_CRAWL */
-  async recrawl({ crawl: name, like, spec, urls }: Again): Promise<Replies['crawl.recrawl']> {
+  async recrawl({ crawl: name, like, spec, urls, also }: Again): Promise<Replies['crawl.recrawl']> {
     const { crawls, spec: defaults } = this.#options;
-    const base = like === undefined ? defaults : crawls.named(like).spec;
+    const base = like === undefined ? defaults : single(crawls.named(like).spec);
     const { crawl, isNew } = this.#open(name, await this.#readiedSpec(name, base, spec));
     if (isNew) this.#begin(crawl, urls);
     const images = urls.reduce((sum, { page }) => sum + (page?.images.length ?? 0), 0);
@@ -80,7 +92,7 @@ export class Admission {
     const texts = urls.filter(({ depth }) => depth === 0).map(({ url }) => url);
     const put = (found: FoundAddresses) =>
       new Promise<Replies['crawl.recrawl']>((done) =>
-        this.#options.pipeline.put({ kind: 'again', crawl, bytes, urls, found, done }),
+        this.#options.pipeline.put({ kind: 'again', crawl, bytes, urls, also, found, done }),
       );
     return await this.#withHosts(crawl, { texts, bytes }, put);
   }
@@ -148,6 +160,7 @@ export class Admission {
       crawl,
       urls.map(({ url }) => url),
     );
+    this.#options.lifeCycle.checkLogin(crawl);
   }
 
   #open(name: string, spec: CrawlSpec): { crawl: Crawl; isNew: boolean } {
@@ -204,4 +217,9 @@ export class Admission {
       throw error;
     }
   }
+}
+
+/** To crawl one of a series again begins no other series. */
+function single({ everyMs: _, keep: __, ...spec }: CrawlSpec): CrawlSpec {
+  return spec;
 }

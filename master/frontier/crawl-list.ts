@@ -1,5 +1,6 @@
 /** The crawls of a frontier, to be read: for commands, status lines and slaves. */
 import type { CrawlSpec } from '../../shared/crawl.ts';
+import { type Environment, filledLogin } from '../../shared/login.ts';
 import type { CrawlStatus, Push, TaskPush } from '../../shared/protocol.ts';
 import type { Replies } from '../../shared/replies.ts';
 import type { ArchivesPort } from './commit/archives.ts';
@@ -7,6 +8,7 @@ import type { Buried } from './commit/buried.ts';
 import type { EarlierPages } from './commit/earlier-pages.ts';
 import type { CrawlView } from './crawl/crawl-view.ts';
 import type { Crawls } from './crawl/crawls.ts';
+import { isMet, needs, needsOf } from './crawl/needs.ts';
 import type { Dispatcher } from './dispatch/dispatcher.ts';
 import type { Lease } from './dispatch/leases.ts';
 import { kindOf } from './kinds/kinds.ts';
@@ -19,6 +21,8 @@ type CrawlListOptions = {
   readonly earlier: EarlierPages;
   readonly requests: TaskRequests;
   readonly archives: ArchivesPort | undefined;
+  /** Variables that the secrets of logins are read from. */
+  readonly env: Environment;
 };
 
 export class CrawlList {
@@ -56,6 +60,11 @@ export class CrawlList {
     return this.#options.crawls.named(name);
   }
 
+  /** The crawl with that number; undefined: there is none, or it was removed. */
+  byId(id: number): CrawlView | undefined {
+    return this.#options.crawls.byId(id);
+  }
+
   /** The crawl of a leased task; undefined for a crawl that was removed. */
   of({ task }: Pick<Lease, 'task'>): CrawlView | undefined {
     return this.#options.crawls.of(task);
@@ -78,15 +87,37 @@ export class CrawlList {
     const crawl = crawls.named(name);
     if (archives === undefined || !crawl.isArchived) return undefined;
     const status = archives.statusOf(crawl);
-    if (!crawl.isRunning || crawls.server.hasArchivers) return status;
+    const isAble = !crawl.isRunning || isMet(needs.archive, crawls.server.abilities);
+    if (isAble && crawl.spec.fetch.archive === undefined) return undefined;
+    if (isAble) return status;
     return { ...status, waits: 'no slave that is connected can send bodies; update the slaves' };
+  }
+
+  /** What is kept of the images of a crawl; undefined: it downloads none. */
+  downloadsOf(name: string): CrawlStatus['downloads'] {
+    const { crawls } = this.#options;
+    const crawl = crawls.named(name);
+    if (!crawl.images.areWanted) return undefined;
+    const status = crawl.books.downloads ?? { stored: 0, bytes: 0 };
+    const needed = needsOf(crawl.spec.fetch) & (needs.images | needs.pixels);
+    if (!crawl.isRunning || isMet(needed, crawls.server.abilities)) return status;
+    const waits = isMet(needs.images, crawls.server.abilities)
+      ? 'no slave that is connected can decode them; run npm install sharp@0.35.5 in the folder of slave.js'
+      : 'no slave that is connected can fetch images; update the slaves';
+    return { ...status, waits };
   }
 
   /** Returns the message that precedes a slave's first task of a crawl. */
   specOf(id: number): Extract<Push, { verb: 'crawl.spec' }> | undefined {
     const crawl = this.#options.crawls.byId(id);
     if (crawl === undefined) return undefined;
-    return { verb: 'crawl.spec', crawl: id, name: crawl.name, fetch: crawl.spec.fetch };
+    const { name, spec, login: state } = crawl;
+    const { fetch } = spec;
+    const push = { verb: 'crawl.spec', crawl: id, name } as const;
+    if (fetch.login === undefined) return { ...push, fetch };
+    // Its secrets are nowhere but on the way to a slave.
+    const login = filledLogin(fetch.login, this.#options.env);
+    return { ...push, fetch: { ...fetch, login }, round: state.round };
   }
 
   /** Returns a task as the message to a slave has it. */

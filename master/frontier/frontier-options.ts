@@ -1,8 +1,10 @@
 /** The bounds of a frontier, and the parts of the master that it uses. */
 import type { CrawlSpec } from '../../shared/crawl.ts';
+import type { Environment } from '../../shared/login.ts';
 import type { GroupCommit } from '../store/group-commit.ts';
 import type { Store } from '../store/store.ts';
 import type { ArchivesPort } from './commit/archives.ts';
+import type { ImagesPort } from './commit/images-port.ts';
 import type { ResultsPort } from './commit/results.ts';
 import type { FoundAddresses } from './crawl/seed-hosts.ts';
 import type { FrontierEvents } from './frontier-events.ts';
@@ -21,7 +23,11 @@ export type FrontierOptions = {
   readonly results: ResultsPort;
   /** Default: nothing is archived. */
   readonly archives?: ArchivesPort | undefined;
+  /** Default: no bytes of images are kept. */
+  readonly images?: ImagesPort | undefined;
   readonly seedNames: SeedNames;
+  /** Variables that the secrets of logins are read from. */
+  readonly env: Environment;
   readonly events: FrontierEvents;
   /** While memory is tight, little may wait for the disk. */
   readonly memory: { readonly isTight: boolean };
@@ -42,6 +48,8 @@ export type FrontierOptions = {
   readonly recentEntries: number;
   /** Memory limit of the Bloom filters of all crawls. */
   readonly bloomBytesMax: number;
+  /** Seen keys of a crawl that wait in memory before they are sorted, at most 70 bytes each. */
+  readonly waitingKeys: number;
   /** Memory limit of the pattern programs of all crawls. */
   readonly patternBytesMax: number;
   /** Memory limit of parsed robots.txt files. */

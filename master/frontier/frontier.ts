@@ -77,6 +77,15 @@ export class Frontier {
     return await this.#rooms.lifeCycle.resume(this.#rooms.crawls.named(name), newFiles);
   }
 
+  /** A slave could not log in for this crawl: it is held. Without effect if it has no login, is
+   *  over, or was resumed since that `round`. */
+  loginFailed(id: number, round: number, why: string): void {
+    const { crawls, lifeCycle } = this.#rooms;
+    const crawl = crawls.byId(id);
+    if (crawl?.spec.fetch.login === undefined || crawl.login.round !== round) return;
+    lifeCycle.loginFailed(crawl, why);
+  }
+
   /** Ends a crawl permanently: it fetches nothing more. Its files stay.
    *  @throws CommandError E_NO_CRAWL */
   async cancel(name: string): Promise<void> {
@@ -161,8 +170,8 @@ export class Frontier {
 
   /** May the fetch of this lease go on at `url`? Resolves when it may, or with the reason why not.
    *  @throws CommandError E_BAD_REQUEST */
-  hop(lease: HeldLease, url: string): Promise<HopVerdict> {
-    return askHop(this.#rooms, lease, url);
+  hop(lease: HeldLease, url: string, isFrame = false): Promise<HopVerdict> {
+    return askHop(this.#rooms, lease, url, isFrame);
   }
 
   /** Extends these leases; returns those that the holder no longer has. */

@@ -4,6 +4,7 @@
  * the eraser, which takes its time.
  */
 import { CommandError, ConfigError } from '../../shared/errors.ts';
+import { type Environment, loginFault } from '../../shared/login.ts';
 import type { ResultListener } from '../sinks/result-events.ts';
 import type { ClosedTarget, Deleted, Resumed } from '../sinks/sink.ts';
 import type { Eraser } from '../store/eraser.ts';
@@ -17,6 +18,7 @@ import {
 } from '../store/records.ts';
 import { type Change, type CrawlTable, crawlTables } from '../store/store.ts';
 import type { ArchivesPort } from './commit/archives.ts';
+import type { ImagesPort } from './commit/images-port.ts';
 import type { ResultsPort } from './commit/results.ts';
 import type { Crawl } from './crawl/crawl.ts';
 import type { Crawls } from './crawl/crawls.ts';
@@ -29,14 +31,21 @@ type LifeCycleOptions = {
   readonly commits: GroupCommit;
   readonly results: ResultsPort;
   readonly archives: ArchivesPort | undefined;
+  readonly images: ImagesPort | undefined;
+  readonly pictures: { rest(crawl: Crawl): void };
   readonly events: FrontierEvents;
   readonly eraser: Eraser;
+  /** Variables that the secrets of logins are read from. */
+  readonly env: Environment;
   /** Returns the keys of a crawl in `meta`. */
   readonly metaKeysOf: (crawl: number) => Buffer[];
 };
 
 /** A cancelled crawl keeps the results that are not written yet. */
-const cancelledTables: readonly CrawlTable[] = crawlTables.filter((table) => table !== 'results');
+const cancelledTables: readonly CrawlTable[] = crawlTables.filter(
+  // What was kept stays on record, so that a removal knows its files.
+  (table) => table !== 'results' && table !== 'contents',
+);
 /** How long a crawl that is over keeps its filter after it was asked for. */
 const restAfterMs = 1_000;
 
@@ -65,14 +74,19 @@ export class LifeCycle implements ResultListener<Crawl> {
   }
 
   /** Lets it go on: ends the reason for which it is held first. With `newFiles`, its sinks begin new
-   *  files. @throws CommandError E_BAD_REQUEST its results can still not be written */
+   *  files. @throws CommandError E_BAD_REQUEST its results can still not be written, or a variable
+   *  of its login is still not set */
   async resume(crawl: Crawl, newFiles: boolean): Promise<Resumed> {
     const { results, events } = this.#options;
     // Its files may have been moved while it was paused: then this holds it.
     if (crawl.isOpen) await results.confirm?.(crawl);
     const wasHeld = crawl.held !== undefined;
     const how = (await results.resume?.(crawl, newFiles)) ?? { begun: [], cutBytes: 0 };
-    this.#release(crawl);
+    const lacks = this.#loginFaultOf(crawl);
+    if (lacks !== undefined) {
+      throw new CommandError('E_BAD_REQUEST', `the crawl "${crawl.name}" stays held: ${lacks}`);
+    }
+    this.#release(crawl, true);
     const wasAside = this.#takeBack(crawl);
     const isMoved = (await this.#move(crawl, 'paused', 'running')) || wasAside;
     if (wasHeld) events.crawlReleased(crawl, how);
@@ -115,9 +129,43 @@ export class LifeCycle implements ResultListener<Crawl> {
     if (this.#release(crawl)) this.#options.events.crawlReleased(crawl);
   }
 
-  #release(crawl: Crawl): boolean {
+  /** A slave could not log in, or a variable is missing: it fetches nothing until an operator
+   *  resumes it. */
+  loginFailed(crawl: Crawl, why: string): void {
+    if (!crawl.isOpen || crawl.login.fault !== undefined) return;
+    crawl.login.failed(why);
+    this.#turned(crawl);
+    this.#options.events.crawlHeld(crawl, crawl.login.fault ?? why);
+  }
+
+  /** Its images cannot be written: it fetches nothing until an operator resumes it. */
+  imagesFailed(crawl: Crawl, why: string): void {
+    if (!crawl.isOpen || crawl.images.fault !== undefined) return;
+    crawl.images.failed(why);
+    this.#turned(crawl);
+    this.#options.events.crawlHeld(crawl, why);
+  }
+
+  /** Holds an open crawl whose login names a variable that is not set. */
+  checkLogin(crawl: Crawl): void {
+    const lacks = this.#loginFaultOf(crawl);
+    if (lacks !== undefined) this.loginFailed(crawl, lacks);
+  }
+
+  #loginFaultOf({ isOpen, spec }: Crawl): string | undefined {
+    const { login } = spec.fetch;
+    return isOpen && login !== undefined ? loginFault(login, this.#options.env) : undefined;
+  }
+
+  /** `isOperator`: its login is tried again, too. */
+  #release(crawl: Crawl, isOperator = false): boolean {
     if (crawl.held === undefined) return false;
     crawl.release();
+    if (isOperator) {
+      crawl.login.again();
+      crawl.images.again();
+    }
+    if (crawl.held !== undefined) return false;
     this.#turned(crawl);
     this.settle(crawl);
     return true;
@@ -181,8 +229,9 @@ export class LifeCycle implements ResultListener<Crawl> {
 
   /** Goes on with a removal from what is on record. */
   async endRemoval(crawl: Crawl): Promise<Deleted> {
-    const { archives, crawls, events, results } = this.#options;
+    const { archives, crawls, events, images, results } = this.#options;
     // Before the results: their folder goes when it is empty.
+    const kept = await images?.remove(crawl, crawl.removal === 'deleting');
     const archived = await archives?.remove(crawl, crawl.removal === 'deleting');
     const written = await results.remove?.(crawl, crawl.removal === 'deleting');
     crawl.remove('erasing');
@@ -197,8 +246,8 @@ export class LifeCycle implements ResultListener<Crawl> {
     this.#eraseRemoved(crawl.id);
     events.crawlRemoved(crawl);
     return {
-      deleted: [...(written?.deleted ?? []), ...(archived?.deleted ?? [])],
-      kept: [...(written?.kept ?? []), ...(archived?.kept ?? [])],
+      deleted: [written, archived, kept].flatMap((one) => one?.deleted ?? []),
+      kept: [written, archived, kept].flatMap((one) => one?.kept ?? []),
     };
   }
 
@@ -229,7 +278,7 @@ export class LifeCycle implements ResultListener<Crawl> {
 
   /** Ends a renaming that is on record. @throws ConfigError a folder cannot be renamed */
   async endRename(crawl: Crawl, to: string, isAgain: boolean): Promise<void> {
-    const { archives, crawls, events, results } = this.#options;
+    const { archives, crawls, events, images, results } = this.#options;
     const from = crawl.name;
     const renamed = async () => {
       crawl.renamed();
@@ -240,8 +289,9 @@ export class LifeCycle implements ResultListener<Crawl> {
       if (results.rename === undefined) await renamed();
       else await results.rename(crawl, { from, to, isAgain }, renamed);
     };
-    if (archives === undefined) await rename();
-    else await archives.alone(crawl, rename);
+    const apart = async () => await (images === undefined ? rename() : images.alone(crawl, rename));
+    if (archives === undefined) await apart();
+    else await archives.alone(crawl, apart);
     events.crawlRenamed(crawl, from);
   }
 
@@ -325,6 +375,9 @@ export class LifeCycle implements ResultListener<Crawl> {
   /** Checks whether a crawl has ended, after a write of a sink or a commit. */
   settle(crawl: Crawl): void {
     if (!crawl.isOpen) this.#restSoon(crawl);
+    if (crawl.open.unwritten > 0 && (crawl.isFetched || !crawl.isOpen)) {
+      this.#options.results.end?.(crawl);
+    }
     if (!crawl.isDone || this.#ending.has(crawl)) return;
     const confirmed = this.#options.results.confirm?.(crawl);
     if (confirmed === undefined) {
@@ -340,10 +393,12 @@ export class LifeCycle implements ResultListener<Crawl> {
   }
 
   async #finish(crawl: Crawl): Promise<void> {
-    const { crawls, commits, events } = this.#options;
+    const { crawls, commits, events, images } = this.#options;
     crawl.moveTo('finished');
     // With a page limit it may have tasks.
     crawls.queues.park(crawl);
+    // Before that is on record: a start after a kill ends the crawl, and sweeps, again.
+    await images?.rest(crawl);
     await commits.written([...crawl.trapChanges(true), this.#recordOf(crawl)]);
     events.crawlEnded(crawl);
     await this.#rest(crawl);
@@ -361,7 +416,7 @@ export class LifeCycle implements ResultListener<Crawl> {
 
   /** A crawl that is over frees its memory, unless it has work again. */
   async #rest(crawl: Crawl): Promise<void> {
-    const { archives, commits, crawls, results } = this.#options;
+    const { archives, commits, crawls, pictures, results } = this.#options;
     if (!crawl.isAtRest) return;
     await archives?.rest(crawl);
     if (crawl.filter.wantsSaveToSleep) {
@@ -372,6 +427,7 @@ export class LifeCycle implements ResultListener<Crawl> {
     await results.rest?.(crawl);
     if (!crawl.isAtRest) return;
     crawl.rest();
+    pictures.rest(crawl);
     crawls.queues.rest(crawl);
   }
 

@@ -16,12 +16,14 @@ import {
   scheduleKey,
   trapsKey,
 } from '../store/records.ts';
+import { repeatKeys } from '../store/repeat-rows.ts';
 import type { CrawlTable, Store } from '../store/store.ts';
 import { Admission } from './admission.ts';
 import { Archiving } from './commit/archiving.ts';
 import { Buried } from './commit/buried.ts';
 import { EarlierPages } from './commit/earlier-pages.ts';
 import { Outcomes } from './commit/outcomes.ts';
+import { Pictures } from './commit/pictures.ts';
 import { Pipeline } from './commit/pipeline.ts';
 import { Reports } from './commit/reports.ts';
 import { Seeding } from './commit/seeding.ts';
@@ -64,7 +66,7 @@ export class FrontierRooms {
   readonly #eraser: Eraser;
 
   constructor(options: FrontierOptions) {
-    const { store, commits, results, archives, events, hostSecret } = options;
+    const { store, commits, results, archives, images, events, hostSecret } = options;
     this.#options = options;
     const hashers = {
       fingerprinter: new Fingerprinter(),
@@ -84,17 +86,19 @@ export class FrontierRooms {
     const names = new TaskNames(hostSecret, hashers.nested);
     const dispatcher = new Dispatcher({ ...options, crawls, politeness, names, records });
     this.#eraser = new Eraser(store, commits);
+    const pictures = new Pictures(store);
     const metaKeysOf = (crawl: number) => metaKeys(store, crawl);
     const lifeCycle = new LifeCycle({
-      ...{ crawls, dispatcher, commits, results, archives, events, metaKeysOf },
+      ...{ crawls, dispatcher, commits, results, archives, images, pictures, events, metaKeysOf },
       eraser: this.#eraser,
+      env: options.env,
     });
     const earlier = new EarlierPages(store);
     const sources = new Sources(store);
     const pipeline = new Pipeline({
       ...{ commits, crawls, dispatcher, events, hashers, lifeCycle, politeness, results },
       memory: options.memory,
-      outcomes: new Outcomes(earlier),
+      outcomes: new Outcomes(earlier, pictures),
       seeding: new Seeding(politeness, records, recent, store),
       sources,
     });
@@ -107,6 +111,8 @@ export class FrontierRooms {
     this.reports = new Reports({
       ...{ crawls, dispatcher, politeness, feedback, pipeline },
       archiving: new Archiving(archives, pipeline, sources),
+      images,
+      onFault: (crawl, why) => lifeCycle.imagesFailed(crawl, why),
       trace: options.trace,
     });
     this.specChanges = new SpecChanges({
@@ -114,11 +120,14 @@ export class FrontierRooms {
       resolve: (crawl) => void this.admission.resolve(crawl),
     });
     const { specChanges } = this;
-    this.admission = new Admission({ ...options, crawls, dispatcher, pipeline, specChanges });
+    this.admission = new Admission({
+      ...{ ...options, crawls, dispatcher, pipeline, specChanges, lifeCycle },
+    });
     this.buried = new Buried(store, pipeline);
     const requests = new TaskRequests(store);
     const { buried } = this;
-    this.list = new CrawlList({ crawls, dispatcher, earlier, archives, requests, buried });
+    const { env } = options;
+    this.list = new CrawlList({ crawls, dispatcher, earlier, archives, requests, buried, env });
     const rooms = { store, crawls, politeness, dispatcher, records, settings };
     this.hosts = new HostList({ ...rooms, buried: this.buried });
     this.look = new UrlLook(store, { crawls, politeness, dispatcher, results });
@@ -137,6 +146,7 @@ export class FrontierRooms {
       if (crawl.isArchived) await archives?.restore(crawl);
       const { id, isOpen } = crawl;
       if (isOpen || unwritten.has(id) || rotating.has(id)) await results.restore?.(crawl);
+      this.lifeCycle.checkLogin(crawl);
     }
     await this.lifeCycle.restore();
   }
@@ -213,5 +223,5 @@ function metaKeys(store: Store, crawl: number): Buffer[] {
     requestPrefix(crawl),
   ];
   const found = prefixes.flatMap((from) => store.keys('meta', { from, to: afterPrefix(from) }));
-  return [trapsKey(crawl), scheduleKey(crawl), ...found];
+  return [trapsKey(crawl), scheduleKey(crawl), ...repeatKeys(crawl), ...found];
 }

@@ -3,6 +3,7 @@
  * that is judged from then on; it is on the disk, and slaves have it, when it is answered. A crawl
  * that ended at its page limit goes on when the limit lets it.
  */
+import { isDeepStrictEqual } from 'node:util';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import { isSameTarget, namedOutputs } from '../../shared/outputs.ts';
@@ -69,15 +70,16 @@ export class SpecChanges {
       if (crawl.isOpen) this.#options.resolve(crawl);
       await this.#save(crawl);
       if (isOther) await this.#options.results.outputsChanged?.(crawl);
+      this.#options.lifeCycle.checkLogin(crawl);
       this.#options.events.crawlChanged(crawl, { changed, isReopened });
       this.#wake(crawl);
     }
     return answerOf(crawl, change, { isReopened, ends: wasOpen && crawl.isFull });
   }
 
-  /** A start names the crawl, with these options: it takes a higher page limit, if it `isLimited`,
-   *  and all of them if no seed was answered. The same start again takes nothing back that was
-   *  changed since. */
+  /** A start names the crawl, with these options: it takes another login, a higher page limit, if
+   *  it `isLimited`, and all of them if no seed was answered. The same start again takes no other
+   *  change back. */
   async startAgain(crawl: Crawl, spec: CrawlSpec, isLimited: boolean): Promise<void> {
     if (crawl.state === 'cancelled') return;
     const { asStarted, isUnanswered } = crawl;
@@ -87,7 +89,13 @@ export class SpecChanges {
     if (isUnanswered) {
       if (markOf(spec).digest === asStarted.digest) return;
       await this.change(crawl, wholePart(crawl.spec, spec), true);
-    } else if (isLimited && maxPages !== undefined && maxPages > limit) {
+      return;
+    }
+    const { login } = spec.fetch;
+    if (login !== undefined && !isDeepStrictEqual(login, crawl.spec.fetch.login)) {
+      await this.change(crawl, { fetch: { login } }, true);
+    }
+    if (isLimited && maxPages !== undefined && maxPages > limit) {
       await this.change(crawl, { maxPages }, true);
     }
   }

@@ -15,12 +15,12 @@
  * there each page is judged separately. It errs towards "not done": a page may be fetched twice,
  * but none is lost.
  */
-import type { PageItems } from '../../shared/page-items.ts';
 import { isPageStatus, limits } from '../../shared/protocol.ts';
 import type { Image, Result } from '../../shared/requests.ts';
 import type { Values } from '../../shared/rule-results.ts';
 import type { Lease, LeaseHolder } from '../frontier/dispatch/leases.ts';
 import type { Frontier } from '../frontier/frontier.ts';
+import { type FoundItems, packedRows } from '../store/result-rows.ts';
 import type { Caller } from './proxied.ts';
 import { noItems, type PutItems } from './put-items.ts';
 
@@ -340,10 +340,10 @@ export class CrawlWorker implements LeaseHolder {
 }
 
 /** As a slave would report them. */
-function itemsOf(rows: readonly Values[]): PageItems | undefined {
+function itemsOf(rows: readonly Values[]): FoundItems | undefined {
   if (rows.length === 0) return undefined;
   return {
-    rows: rows.map((values) => [itemRule, values]),
+    rows: packedRows(rows.map((values) => [itemRule, values])),
     rejected: [],
     failures: [],
     counts: { [itemRule]: [1, 1, 0, 0, 0, rows.length, 0] },

@@ -1,6 +1,6 @@
 /** A connected peer, as verbs and the rest of the master see it. */
 
-import type { ProxyTrouble, Push } from '../../shared/protocol.ts';
+import type { Push } from '../../shared/protocol.ts';
 import type { Requests } from '../../shared/requests.ts';
 import type { SessionUploads } from '../archive/uploads.ts';
 import type { LeaseHolder } from '../frontier/dispatch/leases.ts';
@@ -20,12 +20,11 @@ export interface Peer extends LeaseHolder {
   /** What it can do besides what all slaves do. [T-80] [T-105] */
   setAbilities(what: readonly string[]): void;
   readonly hasRules: boolean;
-  /** Proxies that do not work for this slave. [T-45] */
-  setProxies(troubles: readonly ProxyTrouble[]): void;
-  readonly proxies: readonly ProxyTrouble[];
   /** Says that the slave may forget the crawl. [T-30] */
   endCrawl(crawl: number): void;
   send(push: Push): void;
+  /** Bytes that it has not read yet. */
+  readonly unreadBytes: number;
   /** Gives it no more tasks, and lets it finish and leave. [C-75] */
   drain(): void;
   readonly record: SlaveRecord;

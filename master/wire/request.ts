@@ -17,6 +17,7 @@ const isRightPacked = {
   result: quickCheck(packedSchemas.result),
   images: quickCheck(packedSchemas.images),
   items: quickCheck(packedSchemas.items),
+  image: quickCheck(packedSchemas.image),
 };
 
 /** Returns the id for the reply; undefined when there is none, or not a valid one. [S-3] */

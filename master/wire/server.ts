@@ -12,6 +12,7 @@ import {
 } from '../../shared/errors.ts';
 import type { CrawlView } from '../frontier/crawl/crawl-view.ts';
 import type { FrontierListener } from '../frontier/frontier-events.ts';
+import type { Resumed } from '../sinks/sink.ts';
 import { PeerAddresses } from './peer-addresses.ts';
 import type { Services } from './services.ts';
 import { Session } from './session.ts';
@@ -75,8 +76,19 @@ export class MasterServer implements FrontierListener {
     if (!isOpen) for (const session of this.sessions) session.endCrawl(id);
   }
 
+  /** Slaves that lack packages for it say so. [T-131] */
+  crawlMade(crawl: CrawlView): void {
+    for (const session of this.sessions) session.offerRules(crawl);
+  }
+
   /** Slaves that know it use its new options for all that they have not begun. */
   crawlChanged({ id }: CrawlView): void {
+    for (const session of this.sessions) session.specChanged(id);
+  }
+
+  /** An operator resumed it: slaves try the login again that has failed. [T-93] */
+  crawlReleased({ id, spec }: CrawlView, how?: Resumed): void {
+    if (how === undefined || spec.fetch.login === undefined) return;
     for (const session of this.sessions) session.specChanged(id);
   }
 

@@ -2,12 +2,15 @@
 import type { Tls } from '../../shared/connection.ts';
 import type { OrbError } from '../../shared/errors.ts';
 import type { AuthDigest } from '../../shared/handshake.ts';
+import type { CrawlStatus } from '../../shared/protocol.ts';
 import type { UploadRoom } from '../archive/uploads.ts';
+import type { Claim } from '../frontier/dispatch/leases.ts';
 import type { Frontier } from '../frontier/frontier.ts';
 import type { HostList } from '../frontier/host-list.ts';
 import type { Failures } from '../inspect/failures.ts';
 import type { Recount } from '../inspect/recount.ts';
 import type { UrlAnswers } from '../inspect/url-answers.ts';
+import type { Jobs } from '../jobs/jobs.ts';
 import type { MemoryWatch } from '../machine/memory-watch.ts';
 import type { Rates } from '../machine/rates.ts';
 import type { Manager } from '../python/manager.ts';
@@ -32,12 +35,19 @@ export type Timing = {
 export type CommandPorts = {
   readonly frontier: Frontier;
   readonly queues: UserQueues;
+  readonly jobs: Jobs;
   readonly backups: Backups;
   readonly failures: Failures;
   readonly urls: Pick<UrlAnswers, 'page'>;
   readonly recount: Pick<Recount, 'verify'>;
   readonly hosts: Pick<HostList, 'list' | 'set'>;
+  /** Asks what is kept of images. */
+  readonly images: {
+    knows(claim: Claim, sha256: Uint8Array): Promise<'have' | 'send' | 'lost'>;
+  };
   readonly rates: Pick<Rates, 'of'>;
+  /** Sources of seeds that are asked again, and crawls that are repeated. */
+  readonly schedules: { of(crawl: number): Pick<CrawlStatus, 'schedule' | 'repeats'> };
   /** The BaseManager dialect. */
   readonly manager: Pick<Manager, 'builtBytesMax'>;
   readonly master: { readonly isDraining: boolean };

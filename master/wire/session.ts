@@ -22,19 +22,24 @@ import {
 } from '../../shared/errors.ts';
 import { decodeMessage } from '../../shared/frame.ts';
 import { type Agreement, roleProof, ServerHandshake, sameBytes } from '../../shared/handshake.ts';
-import { limits, type ProxyTrouble, type Push, protocolVersion } from '../../shared/protocol.ts';
+import { hasArticle } from '../../shared/items.ts';
+import { limits, type Push, protocolVersion } from '../../shared/protocol.ts';
 import type { Request, Requests } from '../../shared/requests.ts';
 import type { SessionUploads } from '../archive/uploads.ts';
+import type { CrawlView } from '../frontier/crawl/crawl-view.ts';
 import type { Lease, LeaseHolder } from '../frontier/dispatch/leases.ts';
 import { isPickle, PythonCaller } from '../python/dialect.ts';
 import { perform } from './commands/perform.ts';
 import type { Credit, Peer } from './peer.ts';
 import { idOf, parseRequest, versionOf } from './request.ts';
 import type { Services } from './services.ts';
+import { slaveAbilities } from './slave-abilities.ts';
 import { SlaveRecord } from './slave-record.ts';
 
 /** Bytes of unanswered requests, and of unread replies, while memory is tight. */
 const tightBytesMax = 1 << 20;
+/** A part's reply may wait so long for others: slaves wait only for a window of them. */
+const archiveReplyMs = 5;
 
 /** The server's interest in a session. */
 type SessionWatcher = {
@@ -73,12 +78,9 @@ export class Session implements Peer {
   #state: 'handshaking' | 'greeting' | 'ready' | 'python' | 'closed' = 'handshaking';
   #role: Requests['hello']['role'] = 'client';
   #name = '?';
-  #archives = false;
+  #can = slaveAbilities([]);
   readonly uploads: SessionUploads;
   #credit: Credit = { count: 0, slots: 0, trials: 0, takes: 'all' };
-  #hasRules = false;
-  #sendsBodies = false;
-  #proxies: { readonly troubles: readonly ProxyTrouble[]; readonly at: number } | undefined;
   #unanswered = 0;
   #unansweredBytes = 0;
   #heldBackSince: number | undefined;
@@ -169,47 +171,37 @@ export class Session implements Peer {
     return this.#connection.heldBytes + this.#unansweredBytes + items;
   }
 
+  get unreadBytes(): number {
+    return this.#connection.unsentBytes;
+  }
+
   get takes(): LeaseHolder['takes'] {
     return this.#credit.takes;
   }
 
   /** It evaluates the rules of crawls. [T-80] */
   get hasRules(): boolean {
-    return this.#hasRules;
+    return this.#can.hasRules;
   }
 
   /** It sends requests with a body. [T-91] */
   get sendsBodies(): boolean {
-    return this.#sendsBodies;
+    return this.#can.sendsBodies;
   }
 
-  /** It sends what is to be archived. [T-105] */
-  get archives(): boolean {
-    return this.#archives;
+  get abilities(): number {
+    return this.#can.abilities;
   }
 
   setAbilities(what: readonly string[]): void {
-    this.#hasRules = what.includes('rules');
-    this.#sendsBodies = what.includes('post');
-    this.#archives = what.includes('archive');
+    this.#can = slaveAbilities(what);
+    for (const crawl of this.#services.frontier.crawls) this.offerRules(crawl);
     if (this.#state === 'ready') this.#services.frontier.give(this);
   }
 
   setCredit(credit: Credit): void {
     this.#credit = credit;
     if (this.#state === 'ready') this.#services.frontier.give(this);
-  }
-
-  /** Proxies that do not work for this slave. [T-45] */
-  setProxies(troubles: readonly ProxyTrouble[]): void {
-    this.#proxies = troubles.length > 0 ? { troubles, at: performance.now() } : undefined;
-  }
-
-  /** The proxies that the slave last reported, with the time that is left. */
-  get proxies(): ProxyTrouble[] {
-    const { troubles = [], at = 0 } = this.#proxies ?? {};
-    const passedMs = Math.round(performance.now() - at);
-    return troubles.map((one) => ({ ...one, forMs: Math.max(0, one.forMs - passedMs) }));
   }
 
   push(leases: readonly Lease[]): void {
@@ -291,7 +283,8 @@ export class Session implements Peer {
     }
     const bytes = payload.length;
     const answer = (reply: object) => {
-      if (id !== undefined) this.#reply({ id, ok: true, ...reply });
+      const withinMs = request.verb === 'task.archive' ? archiveReplyMs : 0;
+      if (id !== undefined) this.#connection.send({ id, ok: true, ...reply }, withinMs);
       if (request.verb === 'bye') this.#connection.close();
     };
     try {
@@ -363,7 +356,7 @@ export class Session implements Peer {
     this.#watcher.onGreeted();
     const untakenMs = timing.silenceMs;
     this.#connection.startHeartbeat({ verb: 'ping' }, { ...timing, untakenMs });
-    this.#reply({
+    this.#connection.send({
       id,
       ok: true,
       protocol: protocolVersion,
@@ -378,6 +371,18 @@ export class Session implements Peer {
     this.#services.events.joined(this);
   }
 
+  /** A slave that lacks the packages for the rules of a crawl is told these, but gets no task: it
+   *  says so in its log. [T-131] */
+  offerRules({ id, isOpen, spec }: CrawlView): void {
+    if (!this.#can.lacksArticles || !isOpen || !hasArticle(spec.fetch.items)) return;
+    if (this.#knownSpecs.has(id)) return;
+    const push = this.#services.frontier.crawls.specOf(id);
+    if (push === undefined) return;
+    this.#knownSpecs.add(id);
+    const { login: _, ...fetch } = push.fetch;
+    this.send({ ...push, fetch });
+  }
+
   /** A slave gets the spec of a crawl with the crawl's first task. */
   #sendSpec(crawlId: number): void {
     if (this.#knownSpecs.has(crawlId)) return;
@@ -385,11 +390,7 @@ export class Session implements Peer {
     if (spec === undefined) return;
     this.#knownSpecs.add(crawlId);
     // Without rules it gets the robots.txt of such a crawl at most, and would refuse its rules.
-    this.send(this.#hasRules ? spec : { ...spec, fetch: plainFetch(spec.fetch) });
-  }
-
-  #reply(reply: object): void {
-    this.#connection.send(reply);
+    this.send(this.#can.hasRules ? spec : { ...spec, fetch: plainFetch(spec.fetch) });
   }
 
   #refuse(id: number | undefined, error: unknown): void {
@@ -398,7 +399,7 @@ export class Session implements Peer {
       return;
     }
     const reply = { ok: false, error: error.code, message: messageOf(error) };
-    if (id !== undefined) this.#reply({ id, ...reply });
+    if (id !== undefined) this.#connection.send({ id, ...reply });
   }
 
   /** True: too much is under way, so this peer has to wait. [P-1]..[P-3] */

@@ -2,6 +2,7 @@
  * What the master notes of a session for `slaves`: since when it is there, what it said of itself,
  * and its reports. Pure but for its default clocks.
  */
+import type { ProxyTrouble } from '../../shared/protocol.ts';
 import type { Requests } from '../../shared/requests.ts';
 
 type SlaveState = Omit<Requests['slave.state'], 'verb' | 'id'>;
@@ -20,6 +21,7 @@ export class SlaveRecord {
   isDraining = false;
   /** Fetches that failed, definitely or not. */
   errors = 0;
+  #proxies: { readonly troubles: readonly ProxyTrouble[]; readonly at: number } | undefined;
   readonly #now: () => number;
   readonly #begin: number;
   /** Reports of the last minute. */
@@ -38,6 +40,18 @@ export class SlaveRecord {
     const last = this.#buckets.at(-1);
     if (last !== undefined && now - last.at < bucketMs) last.count++;
     else this.#buckets = [...this.#recent(now), { at: now, count: 1 }];
+  }
+
+  /** Proxies that do not work for this slave. [T-45] */
+  setProxies(troubles: readonly ProxyTrouble[]): void {
+    this.#proxies = troubles.length > 0 ? { troubles, at: this.#now() } : undefined;
+  }
+
+  /** The proxies that the slave last reported, with the time that is left. */
+  get proxies(): ProxyTrouble[] {
+    const { troubles = [], at = 0 } = this.#proxies ?? {};
+    const passedMs = Math.round(this.#now() - at);
+    return troubles.map((one) => ({ ...one, forMs: Math.max(0, one.forMs - passedMs) }));
   }
 
   /** Over the last minute. */

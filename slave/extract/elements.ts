@@ -96,6 +96,13 @@ const fullTables = tables(
   [...extras, ...aboutImages, ['image', shows], ['use', shows], ['feimage', shows]],
 );
 
+/** Without links and images: what describes the page alone. */
+const bareTables = tables(
+  plainKinds.filter(([, kind]) => kind !== 'link' && kind !== 'image' && kind !== 'frame'),
+  0,
+  abouts,
+);
+
 /** `all`: every place of an image; `rel`: also the rel of links; `iframes`: also their src. */
 type Wants = { readonly all: boolean; readonly rel: boolean; readonly iframes: boolean };
 
@@ -110,7 +117,9 @@ const variants: ReadonlyMap<number, Tables> = new Map(
   ),
 );
 
-export function tablesFor(wants: Wants): Tables {
+/** `bare`: neither links nor images are wanted. */
+export function tablesFor({ bare, ...wants }: Wants & { readonly bare: boolean }): Tables {
+  if (bare) return bareTables;
   return variants.get(bitsOf(wants)) ?? plainTables;
 }
 

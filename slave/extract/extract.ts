@@ -50,6 +50,8 @@ export type ExtractOptions = {
   iframes?: boolean;
   /** The page is XML; HTML by default. */
   xml?: boolean;
+  /** Neither images nor links are wanted; false by default. */
+  bare?: boolean;
   /** Decodes a value, if `write` gets bytes as characters instead of text. */
   value?: (text: string) => string;
 };
@@ -100,7 +102,8 @@ export class PageExtractor implements ScannerSink {
   constructor(options: ExtractOptions) {
     this.#options = options;
     this.#encoding = options.encoding;
-    const vias = viasOf(options.images);
+    const bare = options.bare === true;
+    const vias = viasOf(bare ? [] : options.images);
     const value = options.value ?? ((text: string) => text);
     const references = options.xml === true ? xmlReferences : htmlReferences;
     this.#references = references;
@@ -110,6 +113,7 @@ export class PageExtractor implements ScannerSink {
       lazy: isPlain ? undefined : lazyNamesOf(options.lazyAttributes ?? lazyAttributes),
       rel: options.obey?.includes('rel-nofollow') === true,
       iframes: options.iframes === true,
+      bare,
     };
     const Kind = options.xml === true ? XmlScanner : Scanner;
     this.#scanner = new Kind(this, this.#scannerOptions);

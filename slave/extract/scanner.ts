@@ -58,6 +58,8 @@ export type ScannerOptions = {
   readonly rel: boolean;
   /** iframes count as links. */
   readonly iframes: boolean;
+  /** Links and images are not reported at all; they are by default. */
+  readonly bare?: boolean;
 };
 
 export class Scanner {
@@ -78,11 +80,11 @@ export class Scanner {
   #scriptDepth: ScriptDepth = 'plain';
   readonly #kept: KeptText;
 
-  constructor(sink: ScannerSink, { lazy, rel, iframes }: ScannerOptions) {
+  constructor(sink: ScannerSink, { lazy, rel, iframes, bare }: ScannerOptions) {
     const all = lazy !== undefined;
     this.#sink = sink;
     this.#kept = new KeptText(sink, all);
-    this.#tables = tablesFor({ all, rel, iframes });
+    this.#tables = tablesFor({ all, rel, iframes, bare: bare === true });
     this.#tag = new Tag(lazy);
   }
 

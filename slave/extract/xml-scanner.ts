@@ -59,10 +59,10 @@ export class XmlScanner {
   /** The element whose text is kept. */
   #keptName = '';
 
-  constructor(sink: ScannerSink, { lazy, rel, iframes }: ScannerOptions) {
+  constructor(sink: ScannerSink, { lazy, rel, iframes, bare }: ScannerOptions) {
     const all = lazy !== undefined;
     this.#sink = sink;
-    this.#tables = tablesFor({ all, rel, iframes });
+    this.#tables = tablesFor({ all, rel, iframes, bare: bare === true });
     this.#tag = new Tag(lazy);
     this.#kept = new KeptText(sink, all);
   }

@@ -74,14 +74,6 @@ export function validatorsOf(etag: string | undefined, lastModified: string | un
   };
 }
 
-/** The type of pages that are XML; the end of a URL does not matter. */
-export const xhtml = 'application/xhtml+xml';
-
-/** Is the type parsed as a page? */
-export function isHtml(essence: string): boolean {
-  return essence === 'text/html' || essence === xhtml;
-}
-
 /** The content codings are unknown, or do not match the bytes. */
 export class CodingError extends Error {
   constructor(message: string) {

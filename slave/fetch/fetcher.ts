@@ -6,6 +6,7 @@
 import type { FetchSpec, TaskRequest } from '../../shared/crawl.ts';
 import type { Result } from '../../shared/requests.ts';
 import { AddressCache } from '../../shared/resolver.ts';
+import { isRelatedHost } from '../../shared/url.ts';
 import { type ClientKind, Clients } from './clients.ts';
 import type { Validators } from './content.ts';
 import { CookieJar } from './cookies.ts';
@@ -154,10 +155,15 @@ export class Fetcher {
           const before = methodOf(request);
           request = keepsMethod(hop.status) ? request : undefined;
           const after = methodOf(request);
+          const from = chain.target;
           const step = chain.next(hop.location, before + cookie, (to) => after + cookieFor(to));
           if (step.kind === 'end') return { kind: 'stuck', ...redirected, message: step.message };
           if (step.kind === 'leave' && request !== undefined) {
             const message = `redirect to ${step.target}, another host, with the body`;
+            return { kind: 'stuck', ...redirected, message };
+          }
+          if (request !== undefined && !mayHaveBody(from, chain.target)) {
+            const message = `redirect to ${chain.target.host} with the body, which that must not have`;
             return { kind: 'stuck', ...redirected, message };
           }
           isMoved = true;
@@ -225,6 +231,12 @@ export class Fetcher {
 /** For the state of a chain of redirects: an address may answer POST and GET differently. */
 function methodOf(request: TaskRequest | undefined): string {
   return request === undefined ? '' : `${request.method} `;
+}
+
+/** A body, which may be a login, goes on to its own site alone, and never to one without TLS. */
+function mayHaveBody(from: URL, to: URL): boolean {
+  const isDowngrade = from.protocol === 'https:' && to.protocol !== 'https:';
+  return !isDowngrade && isRelatedHost(from.hostname, to.hostname);
 }
 
 const freely = (): Promise<Turn> => Promise.resolve('go');

@@ -5,7 +5,8 @@
  * Source: PROTOCOL.md [T-100]; ISO 28500 (WARC 1.1), 6.3 and 6.4.
  */
 import { STATUS_CODES } from 'node:http';
-import type { BodyEnd } from '../../shared/archive.ts';
+import { archiveBytesDefault, type BodyEnd } from '../../shared/archive.ts';
+import type { FetchSpec } from '../../shared/crawl.ts';
 import type { Headers } from './content.ts';
 
 /** One request, and its answer. */
@@ -85,8 +86,7 @@ export class ExchangeRecord {
   data(chunk: Uint8Array): void {
     if (!this.isOpen) return;
     const room = this.#bytesMax - this.#bytes;
-    // A copy: the chunk may be a small part of what was read.
-    if (room > 0) this.#chunks.push(Buffer.from(chunk.subarray(0, room)));
+    if (room > 0) this.#chunks.push(heldOf(chunk.subarray(0, room)));
     this.#bytes += Math.min(chunk.length, room);
     if (chunk.length > room) this.#end = 'length';
   }
@@ -111,6 +111,14 @@ export class ExchangeRecord {
   }
 }
 
+/** A copy, if the chunk is a small part of what was read and would keep all of it in memory. */
+function heldOf(chunk: Uint8Array): Buffer {
+  const { buffer, byteOffset, length } = chunk;
+  return length * 2 >= buffer.byteLength
+    ? Buffer.from(buffer, byteOffset, length)
+    : Buffer.from(chunk);
+}
+
 function requestHead(method: string, url: URL, headers: readonly string[]): Buffer {
   let head = `${method} ${url.pathname}${url.search} HTTP/1.1\r\nhost: ${url.host}\r\n`;
   for (let i = 0; i + 1 < headers.length; i += 2) {
@@ -130,4 +138,13 @@ function responseHead(status: number, headers: Headers, text: string | undefined
     }
   }
   return Buffer.from(`${head}\r\n\r\n`, 'utf8');
+}
+
+/** Undefined: the crawl has no archive. */
+export function recordingOf({
+  archive,
+  save,
+  archiveBytes = archiveBytesDefault,
+}: Pick<FetchSpec, 'archive' | 'save' | 'archiveBytes'>): Recording | undefined {
+  return (archive ?? save) === undefined ? undefined : new Recording(archiveBytes);
 }

@@ -3,7 +3,10 @@
  * master. Everything else (slots, turns, retries, identities) is the same for all kinds.
  */
 
+import type { FetchSpec } from '../../shared/crawl.ts';
 import type { PageInput } from '../../shared/rule-results.ts';
+import type { WebDocument } from '../browser/page-traffic.ts';
+import type { RenderedPage } from '../browser/rendering.ts';
 import type { FetchPlan } from '../fetch/fetch-plan.ts';
 import type { Fetched } from '../fetch/fetched.ts';
 import type { FailedOutcome } from '../fetch/outcome.ts';
@@ -22,12 +25,22 @@ export type RulePage = {
 export type Kind<Body = unknown, Found extends { readonly ok: true } = { readonly ok: true }> = {
   /** It starts at once, without a slot, because other tasks wait for it. */
   readonly isUrgent?: true;
+  /** Its identity logs in first, if the crawl has a login. */
+  readonly needsLogin?: true;
   readonly plan: FetchPlan<Body>;
   /** Returns the outcome of a fetch by this plan: an answer, or a failure that releases the
    *  task. */
   outcome(fetched: Fetched<Body>): Found | FailedOutcome;
   /** Returns what rules are to be evaluated on; undefined: no rule selects the page. */
   rulePage?(found: Found): RulePage | undefined;
+  /** What is done with an answer before it is told, after its fetch: an image is decoded. */
+  complete?(found: Found, spec: FetchSpec): Promise<Found | FailedOutcome>;
+  /** Returns the document that a browser is to show; undefined: none. */
+  webDocument?(found: Found): WebDocument | undefined;
+  /** Is nothing found in it without a browser? `made`: what rules made of it. */
+  isBare?(found: Found, made?: Evaluated): boolean;
+  /** Reads what the browser made of it; undefined: it is no page any more. */
+  reread?(found: Found, page: RenderedPage, spec: FetchSpec): Promise<Found | undefined>;
   /** Returns the messages to the master about an answer. `made`: what rules made of it. */
   statements(held: Held, found: Found, made?: Evaluated): Statement[];
 };

@@ -2,6 +2,7 @@
  * The body of a page on its way in: counts bytes after decompression, cuts at the limit, decodes
  * and extracts chunk by chunk. Of the body only the statements of its first 1024 bytes are kept.
  */
+import { createHash, type Hash } from 'node:crypto';
 import type { FetchSpec } from '../../shared/crawl.ts';
 import type { PageHeaders } from '../extract/declarations.ts';
 import { type Extract, PageExtractor } from '../extract/extract.ts';
@@ -9,7 +10,13 @@ import { PageDecoder } from '../fetch/charset.ts';
 import { looksLikeHtml, sniffBytes } from '../fetch/content.ts';
 import type { BodyReader } from '../fetch/fetch-plan.ts';
 
-export type Page = { extract: Extract; charset: string; bytes: number; cut: boolean };
+export type Page = {
+  extract: Extract;
+  charset: string;
+  bytes: number;
+  cut: boolean;
+  digest?: string;
+};
 
 type PageOptions = {
   /** Final URL, canonical. */
@@ -24,6 +31,8 @@ type PageOptions = {
   sniff: boolean;
   /** More of the page was not sent (206); false by default. */
   isPart?: boolean;
+  /** Neither images nor links are wanted; false by default. */
+  isBare?: boolean;
   spec: FetchSpec;
 };
 
@@ -32,6 +41,8 @@ export class PageReader implements BodyReader<Page> {
   readonly #decoder: PageDecoder;
   #extractor: PageExtractor | undefined;
   #head: Buffer | undefined;
+  /** Of the body, if the crawl wants it. */
+  readonly #hash: Hash | undefined;
   #bytes = 0;
   #cut: boolean;
 
@@ -39,6 +50,7 @@ export class PageReader implements BodyReader<Page> {
     this.#options = options;
     this.#decoder = new PageDecoder(options.charset, { xml: options.xml === true });
     this.#cut = options.isPart === true;
+    this.#hash = options.spec.digest === true ? createHash('sha1') : undefined;
     if (options.sniff) this.#head = Buffer.alloc(0);
   }
 
@@ -52,6 +64,7 @@ export class PageReader implements BodyReader<Page> {
     const room = this.#options.spec.bodyBytesMax - this.#bytes;
     const taken = chunk.length > room ? chunk.subarray(0, room) : chunk;
     this.#bytes += taken.length;
+    this.#hash?.update(taken);
     if (this.#head !== undefined) {
       this.#head = Buffer.concat([this.#head, taken]);
       if (this.#head.length < sniffBytes && chunk.length <= room) return 'more';
@@ -76,6 +89,7 @@ export class PageReader implements BodyReader<Page> {
       charset: this.#decoder.encoding ?? 'windows-1252',
       bytes: this.#bytes,
       cut: this.#cut,
+      ...(this.#hash !== undefined && { digest: this.#hash.digest('hex') }),
     };
   }
 
@@ -109,7 +123,7 @@ export class PageReader implements BodyReader<Page> {
   }
 
   #newExtractor(): PageExtractor {
-    const { url, headers, spec, xml } = this.#options;
+    const { url, headers, spec, xml, isBare } = this.#options;
     return new PageExtractor({
       url,
       encoding: this.#decoder.encoding ?? 'windows-1252',
@@ -122,6 +136,7 @@ export class PageReader implements BodyReader<Page> {
       ignoreRefresh: spec.ignoreRefresh,
       iframes: spec.iframes,
       xml: xml === true,
+      bare: isBare === true,
       charset: (label) => this.#decoder.declare(label),
       value: (text) => this.#decoder.value(text),
     });

@@ -4,49 +4,56 @@
  */
 import type { FollowedLinks } from '../../shared/follow.ts';
 import { ruleLimits } from '../../shared/items.ts';
+import { isDataType } from '../../shared/media-types.ts';
 import { isPageStatus, limits } from '../../shared/protocol.ts';
-import type { PageInput } from '../../shared/rule-results.ts';
 import { canonicalUrl } from '../../shared/url.ts';
-import { fieldsOf } from '../fetch/content.ts';
 import type { BodyReader } from '../fetch/fetch-plan.ts';
 import { type Fetched, outcomeOf } from '../fetch/fetched.ts';
 import type { FetchOutcome } from '../fetch/outcome.ts';
+import { pageInput } from '../rules/page-input.ts';
 import { type RuleBody, RuleBodyReader } from '../rules/rule-body.ts';
 import { rulesFor } from '../rules/targets.ts';
 import { report } from '../statements.ts';
 import type { Kind, RulePage } from './kind.ts';
-import { page } from './page.ts';
+import { openPage, page } from './page.ts';
 import type { Page } from './page-body.ts';
 
 type Body = Pick<RuleBody<Page>, 'page'> & Partial<RuleBody<Page>>;
 type Found = Extract<FetchOutcome, { ok: true }> & { readonly rulePage?: RulePage };
 
-/** `isCalled`: a page function gets each page, so it is read whatever the rules select. */
-export function ruledPage(isCalled: boolean): Kind<Body, Found> {
-  return { ...kind, plan: { ...kind.plan, open: (head) => open(head, isCalled) } };
+type Use = {
+  /** A page function gets each page, so it is read whatever the rules select. */
+  readonly isCalled?: boolean;
+  /** The rows of the rules are wanted, but neither images nor links. */
+  readonly isBare?: boolean;
+};
+
+export function ruledPage(use: Use = {}): Kind<Body, Found> {
+  const plan = {
+    accept: 'text/html,application/xhtml+xml;q=0.9,application/json;q=0.9,*/*;q=0.5',
+    type: 'text/html',
+    open: (head: Head) => open(head, use),
+  };
+  return { ...kind, plan };
 }
 
 type Head = Parameters<Kind['plan']['open']>[0];
 
-function open(head: Head, isCalled: boolean): BodyReader<Body> | undefined {
+function open(head: Head, { isCalled = false, isBare = false }: Use): BodyReader<Body> | undefined {
   const { url, status, essence, spec, charset } = head;
-  const html = page.plan.open(head) as BodyReader<Page> | undefined;
+  const html = openPage(head, isBare);
   const isSelected = isPageStatus(status) && (isCalled || rulesFor(spec, url, essence).length > 0);
   if (html !== undefined) {
     const kept = { essence, charset, bytesMax: spec.bodyBytesMax, page: html };
     return isSelected ? new RuleBodyReader<Page>(kept) : new PlainReader(html);
   }
-  if (!isSelected || essence === undefined || !isData(essence)) return undefined;
+  if (!isSelected || essence === undefined || !isDataType(essence)) return undefined;
   const bytesMax = spec.ruleBytes ?? ruleLimits.jsonBytes;
   return new RuleBodyReader<Page>({ essence, charset, bytesMax, page: undefined });
 }
 
-const kind: Kind<Body, Found> = {
-  plan: {
-    accept: 'text/html,application/xhtml+xml;q=0.9,application/json;q=0.9,*/*;q=0.5',
-    type: 'text/html',
-    open: (head) => open(head, false),
-  },
+const kind: Omit<Kind<Body, Found>, 'plan'> = {
+  needsLogin: true,
 
   outcome(fetched): ReturnType<Kind<Body, Found>['outcome']> {
     if (fetched.kind !== 'body') return outcomeOf(fetched) as Found;
@@ -81,10 +88,6 @@ function packedLinks({ priority, urls }: FollowedLinks) {
   return [{ priority, links: Buffer.from(urls.join('\n'), 'latin1') }];
 }
 
-function isData(essence: string): boolean {
-  return /[/+](?:json|xml)$/.test(essence);
-}
-
 /** JSON or XML. */
 function dataOf({ result, body }: Extract<Fetched<Body>, { kind: 'body' }>): FetchOutcome {
   const { charset, cut } = body;
@@ -104,14 +107,7 @@ function rulePageOf(
   { result, headers, body }: Extract<Fetched<Body>, { kind: 'body' }>,
   text: string,
 ): RulePage {
-  const named = Object.keys(headers).map((name) => [name, fieldsOf(headers, name).join(', ')]);
-  const input: Omit<PageInput, 'url' | 'depth'> = {
-    finalUrl: result.finalUrl,
-    status: result.status,
-    type: result.type ?? 'text/html',
-    headers: Object.fromEntries(named) as Record<string, string>,
-    text,
-  };
+  const { url: _, depth: __, ...input } = pageInput('', { result, headers }, text);
   // A part of a page in HTML is a page; a part of JSON is not JSON.
   if (body.page !== undefined || body.cut !== true) return { input };
   const fault = `the answer is longer than ${text.length} bytes; raise rule-bytes to read it`;

@@ -1,68 +1,83 @@
 /**
- * `fill`: a store that grows from nothing, with a start in between. New URLs only, so that every
- * link costs the store what a link can cost it; what the device writes is counted at the device,
- * because without a write map `write_bytes` of a process counts whole folios of the page cache.
+ * `fill`: a store that grows from nothing: new URLs, the same at 80 % of that rate, then known ones,
+ * and starts after a kill and an orderly end. What the device writes is counted at the device:
+ * nothing else should write to it.
  *
- * BENCH_FILL is the number of URLs (default 6,000,000), BENCH_FOLDER a folder on the device that
- * is measured (default: the system's temporary one). Nothing else should write to that device.
+ * BENCH_FILL is the number of URLs (default 6,000,000), BENCH_HOSTS that of their hosts (100), and
+ * BENCH_FOLDER a folder on the device that is measured (default: the system's temporary one).
  */
 import { readFileSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Cluster, type Program } from '../support/cluster.ts';
 import { anonymousBytes, count, cpuMs, pause, say } from './measure.ts';
-import { hosts, synthetic, syntheticMaster } from './synthetic.ts';
+import { synthetic, syntheticMaster } from './synthetic.ts';
+import type { Load, Measured } from './synthetic-slave.ts';
 
 /** Linux counts sectors of this size, whatever the device has. Source: Documentation/block/stat. */
 const sectorBytes = 512;
+/** Of a page. */
+const links = 100;
 
 export async function fill(): Promise<void> {
   const total = Number(process.env['BENCH_FILL'] ?? 6_000_000);
+  const hosts = Number(process.env['BENCH_HOSTS'] ?? 100);
   const folder = process.env['BENCH_FOLDER'] ?? tmpdir();
   await using cluster = new Cluster(undefined, folder);
   let master = await syntheticMaster(cluster);
   say(`fill, ${count(total)} new URLs on ${count(hosts)} hosts, device of ${folder}:`);
   let first = 0;
+  let rate = 0;
   for (const until of steps(total)) {
-    const newLinks = until - first;
-    first += await step(cluster, master, { first, newLinks, known: 0 });
-    if (until !== Math.floor(total / 2)) continue;
-    await master.kill('SIGKILL');
-    const began = performance.now();
-    master = await cluster.master([]);
-    say(`  start after kill -9: ${((performance.now() - began) / 1000).toFixed(2)} s`);
+    const load = { first, newLinks: until - first, known: 0, hosts };
+    const measured = await step(cluster, master, 'new', load);
+    first += measured.newLinks;
+    rate = measured.links / measured.seconds;
   }
-  await step(cluster, master, { first, newLinks: 200_000, known: 0.9 });
+  const paced = { reportsPerSecond: (rate * 0.8) / links, seconds: 10 };
+  first += (await step(cluster, master, 'at 80 %', { ...paced, first, known: 0, hosts })).newLinks;
+  const known = { first, knownFrom: 0, known: 1, recent: 0.5, hosts, seconds: 10 };
+  await step(cluster, master, 'known', known);
+  await master.kill('SIGKILL');
+  const began = performance.now();
+  master = await cluster.master([]);
+  say(`  start after kill -9: ${((performance.now() - began) / 1000).toFixed(2)} s`);
+  await master.kill('SIGTERM');
+  const again = performance.now();
+  await cluster.master([]);
+  say(`  start after an orderly end: ${((performance.now() - again) / 1000).toFixed(2)} s`);
 }
 
-/** Where to measure: a look at small sizes, the half, then the whole. */
+/** Where to look: 1 M, 3 M, 10 M, and so on, then the whole. */
 function steps(total: number): number[] {
-  const all = [total / 6, total / 3, total / 2, (total * 2) / 3, total];
-  return all.map(Math.floor);
+  const all = [1e6, 3e6, 10e6, 30e6, 100e6, 300e6].filter((until) => until < total);
+  return [...all, total];
 }
 
-type Step = { readonly first: number; readonly newLinks: number; readonly known: number };
-
-async function step(cluster: Cluster, master: Program, { first, newLinks, known }: Step) {
+async function step(
+  cluster: Cluster,
+  master: Program,
+  name: string,
+  load: Partial<Load> & Pick<Load, 'known' | 'hosts'>,
+): Promise<Measured> {
   const before = { bytes: writtenBytes(cluster.folder), cpu: cpuMs(master.pid) };
-  const load = { sessions: 4, credit: 16, links: 100, known, hosts };
-  const knownFrom = known > 0 ? 0 : first;
-  const loading = synthetic(cluster, { ...load, first, newLinks, knownFrom });
+  const loading = synthetic(cluster, { sessions: 4, credit: 16, links, ...load });
   const memory = await highest(loading, () => anonymousBytes(master.pid));
   const measured = await loading;
   // What is on its way to the disk is on it.
   await pause(2_000);
   const bytes = writtenBytes(cluster.folder) - before.bytes;
-  const links = measured.links;
   const store = statSync(join(cluster.data, 'store', 'store.mdb'));
+  const first = load.first ?? 0;
   say(
-    `  ${count(first)} to ${count(first + measured.newLinks)}${known > 0 ? ', 9 of 10 known' : ''}: ` +
-      `${count(links / measured.seconds)} links/s, ${count(bytes / links)} bytes written a link, ` +
-      `master ${(((cpuMs(master.pid) - before.cpu) / links) * 1000).toFixed(1)} CPU us a link, ` +
-      `acknowledged in ${measured.ackP50.toFixed(0)} ms (p99 ${measured.ackP99.toFixed(0)}), ` +
+    `  ${count(first)} to ${count(first + measured.newLinks)}, ${name}: ` +
+      `${count(measured.links / measured.seconds)} links/s, ` +
+      `${count(bytes / measured.links)} bytes written a link, ` +
+      `master ${(((cpuMs(master.pid) - before.cpu) / measured.links) * 1000).toFixed(1)} CPU us a ` +
+      `link, acknowledged in ${measured.ackP50.toFixed(0)} ms (p99 ${measured.ackP99.toFixed(0)}), ` +
       `at most ${count(memory / 1e6)} MB anonymous, store ${count((store.blocks * 512) / 1e6)} MB`,
   );
-  return measured.newLinks;
+  return measured;
 }
 
 /** The highest of what is seen every 100 ms. */

@@ -15,6 +15,9 @@
  *     https-hosts  CPU of a slave a page on 500 to 4,000 https hosts, and on http hosts
  *     sinks     rows a second through the master into files and databases
  *     archive   what --archive costs a page
+ *     extract   pages a second of `extract`, on one core and on two
+ *     images    downloaded images a second, new and known, and with looks
+ *     looks     how well images are found that look the same, and how fast
  *     patterns  what --include and --exclude cost a link
  *     known     memory and restart time with 1 M and 10 M known URLs (some minutes)
  *     many-crawls  thousands of crawls that are over: start, memory, removal, compaction
@@ -31,11 +34,13 @@ import { fileURLToPath } from 'node:url';
 import { connect, type MasterClient, parseAddress } from '../../shared/client.ts';
 import { Cluster, Program } from '../support/cluster.ts';
 import { archive } from './archive.ts';
+import { archivedPages } from './archived-pages.ts';
 import { deadHosts } from './dead-hosts.ts';
 import { fill } from './fill.ts';
 import { guessers } from './guessers.ts';
 import { heavy } from './heavy.ts';
 import { httpsHosts } from './https-hosts.ts';
+import { images, looks } from './images.ts';
 import { manyCrawls } from './many-crawls.ts';
 import { anonymousBytes, childrenCpuMs, count, cpuMs, median, pause, say } from './measure.ts';
 import { overload } from './overload.ts';
@@ -297,6 +302,9 @@ const parts = {
   patterns,
   sinks,
   archive,
+  extract: archivedPages,
+  images,
+  looks,
   known,
   'many-crawls': manyCrawls,
   fill,

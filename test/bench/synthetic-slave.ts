@@ -20,8 +20,12 @@ export type Load = {
   /** Share of the links that were reported before. */
   readonly known: number;
   readonly hosts: number;
+  /** Share of the known ones that are among the last 100,000 new ones; default: none. */
+  readonly recent?: number;
   /** Images of a page; default: none. */
   readonly images?: number;
+  /** Rows of items of a page, of five fields and some 200 bytes; default: none. */
+  readonly rows?: number;
   /** No more reports than this; default: as many as the master takes. */
   readonly reportsPerSecond?: number;
   /** Ends after so many new links, or so many seconds of measuring. */
@@ -69,12 +73,18 @@ function urlOf(n: number): string {
   return `http://host-${n % load.hosts}.invalid/a/path/as/long/as/real/ones/are/page-${n}.html`;
 }
 
+function knownOne(): number {
+  const isRecent = load.recent !== undefined && random() < load.recent;
+  const from = isRecent ? Math.max(knownFrom, next - 100_000) : knownFrom;
+  return from + Math.floor(random() * (next - from));
+}
+
 function page(): Uint8Array {
   const urls: string[] = [];
   for (let i = 0; i < load.links; i++) {
     const isEnough = load.newLinks !== undefined && next - first >= load.newLinks;
     const known = next > knownFrom && (isEnough || random() < load.known);
-    urls.push(urlOf(known ? knownFrom + Math.floor(random() * (next - knownFrom)) : next++));
+    urls.push(urlOf(known ? knownOne() : next++));
   }
   return Buffer.from(urls.join('\n'), 'latin1');
 }
@@ -85,6 +95,18 @@ function images(url: string) {
     via: 'img' as const,
     alt: 'what it shows',
   }));
+}
+
+/** What the rules of `sinks.ts` would make of a page. */
+function items(url: string) {
+  const found = load.rows ?? 0;
+  const rows = Array.from({ length: found }, (_, i) => {
+    const title = `The title of a product as shops have it, number ${i} of its page`;
+    const values = { title, price: i + 0.99, isInStock: i % 3 > 0, rating: i % 6, page: url };
+    return ['product', values];
+  });
+  const counts = { product: [1, 1, 0, 0, 0, found, 0] };
+  return { rows, rejected: [], failures: [], counts };
 }
 
 /** Reports one after the other at the pace that is wanted. */
@@ -106,7 +128,8 @@ if (load.reportsPerSecond !== undefined) {
 function report(master: MasterClient, { task, lease, url }: TaskPush): void {
   const result = { finalUrl: url, status: 200, type: 'text/html', bytes: 10_000, ms: 1 };
   const packed = { result: packValue(result), images: packValue(images(url)) };
-  const body = { task, lease, ...packed, links: page() };
+  const rules = load.rows === undefined ? {} : { items: packValue(items(url)) };
+  const body = { task, lease, ...packed, ...rules, links: page() };
   const started = performance.now();
   master.request('task.report', body).then(
     () => {
@@ -138,6 +161,7 @@ const masters = await Promise.all(
   }),
 );
 for (const master of masters) {
+  if (load.rows !== undefined) master.notify('slave.can', { what: ['rules'] });
   master.notify('task.credit', { count: load.credit, slots: load.credit });
 }
 

@@ -9,14 +9,17 @@ import type { Load, Measured } from './synthetic-slave.ts';
 export const hosts = 100;
 const program = fileURLToPath(new URL('synthetic-slave.js', import.meta.url));
 
+export const seeds = Array.from({ length: hosts }, (_, i) => `http://host-${i}.invalid/`);
+
+/** `start`: what it crawls, URLs or a crawl file. */
 export async function syntheticMaster(
   cluster: Cluster,
   flags: readonly string[] = [],
   env: NodeJS.ProcessEnv = {},
+  start = seeds,
 ): Promise<Program> {
-  const seeds = Array.from({ length: hosts }, (_, i) => `http://host-${i}.invalid/`);
   const manners = ['--scope', 'any', '--ignore-robots', '--delay', '0', '--per-host', '10000'];
-  return await cluster.master([...seeds, ...manners, ...flags], { env });
+  return await cluster.master([...start, ...manners, ...flags], { env });
 }
 
 export async function synthetic(cluster: Cluster, options: Load): Promise<Measured> {

@@ -410,11 +410,9 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
       'obey',
       'iframes',
       'ignore-refresh',
-      'canonical',
-      'traps',
-      'sitemaps',
-      'sitemap-since',
     ],
+    ['digest', 'canonical', 'traps', 'sitemaps', 'sitemap-since'],
+    ['every', 'keep', 'save', 'render'],
   );
   const serve = ['listen', 'data', 'out', 'crawl', 'authkey-file', 'slaves', 'config'].concat(
     ['exit-when-done'],
@@ -425,10 +423,14 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
   );
   const join = ['master', 'authkey-file', 'tls', 'no-tls', 'tls-ca'];
   const ask = [...join, 'json'];
-  const slave = [...join, 'slots', 'processes', 'robots-only', 'page', 'name', 'join-timeout'];
+  const slave = [...join, 'slots', 'processes', 'robots-only', 'page', 'name'].concat(
+    ['join-timeout', 'allow-exec', 'exec-folder', 'exec-user', 'exec-slots', 'exec-timeout'],
+    ['exec-cpu', 'exec-memory', 'exec-processes', 'exec-file-size', 'exec-disk', 'exec-output'],
+    ['browser', 'browser-program', 'no-sandbox'],
+  );
   // `set` says why they cannot change.
   const isFixed = (name: string) =>
-    /^(order|canonical|images|srcset|lazy-attributes|urls-expected|archive)$/.test(name);
+    /^(order|canonical|images|srcset|lazy-attributes|urls-expected|archive|save)$/.test(name);
   const screens: readonly (readonly [string[], string[]])[] = [
     [['master.js'], serve],
     [['slave.js'], [...slave, 'json-logs', 'log-level']],

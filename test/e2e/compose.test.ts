@@ -252,6 +252,31 @@ describe('the services as processes', { timeout: 120_000 }, () => {
   });
 });
 
+test('image: its packages are complete, and all that is optional is among them', {
+  timeout: 60_000,
+}, () => {
+  const dockerfile = readFileSync(join(root, 'Dockerfile'), 'utf8').replaceAll('\\\n', ' ');
+  const [, names = ''] = /copy-package\.mjs +(.+?) +\/runtime\/node_modules/.exec(dockerfile) ?? [];
+  const folder = mkdtempSync(join(tmpdir(), 'orbweaver-image-'));
+  try {
+    const script = join(root, 'scripts/copy-package.mjs');
+    const target = join(folder, 'node_modules');
+    execFileSync(process.execPath, [script, ...names.split(/ +/), target]);
+    const { peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+      peerDependencies: Record<string, string>;
+    };
+    // Types are not for programs, and the Node of the image has SQLite.
+    const wanted = Object.keys(peerDependencies).filter(
+      (name) => name !== '@types/node' && name !== 'libsql',
+    );
+    const loads = ['lmdb', ...wanted].map((name) => `await import(${JSON.stringify(name)});`);
+    const program = `${loads.join('')}process.exit(0)`;
+    execFileSync(process.execPath, ['--input-type=module', '-e', program], { cwd: folder });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -37,3 +37,27 @@ test('crawl file: starts a crawl; flags come before it; another one is added', {
   await master.said(/crawl second is done/);
   assert.deepEqual(cluster.pages('second').sort(), [`${url}/a`, `${url}/ax`]);
 });
+
+test('crawl file: 100,000 seeds are taken in whole, over kill -9 in the middle', {
+  timeout: 3 * timeout,
+}, async (t) => {
+  const cluster = new Cluster(t);
+  const count = 100_000;
+  const urls = Array.from({ length: count }, (_, i) => `  - "http://127.0.0.1:1/größe/${i}"\n`);
+  const path = join(cluster.folder, 'long.yaml');
+  writeFileSync(path, `crawl: long\nmax-depth: 0\nseeds:\n${urls.join('')}`);
+  const first = await cluster.master([path]);
+  await first.kill('SIGKILL');
+  const second = await cluster.master([path]);
+  // It listens before it has taken in the first of them.
+  const waitingNow = async () =>
+    (await cluster.status('long').catch(() => undefined))?.waiting ?? 0;
+  for (let waiting = 0; waiting < count; ) {
+    const now = await waitingNow();
+    assert.ok(now >= waiting && now <= count, `${now}`);
+    waiting = now;
+  }
+  await second.kill('SIGKILL');
+  await cluster.master([]);
+  assert.equal(await waitingNow(), count);
+});

@@ -164,6 +164,13 @@ describe('seeds of a crawl file', { concurrency: 2 }, () => {
     await cluster.grown('pages.jsonl', 0, 'c');
     fileIn(cluster, 'out.txt', `${url}/1\n${url}/2\n`);
     await first.said(/seeds\.0 has 2 seeds, 1 new/);
+    const { schedule } = await cluster.status('c');
+    assert.equal(schedule?.sources, 1);
+    assert.ok(Math.abs((schedule?.nextAt ?? 0) - Date.now()) < 60_000);
+    assert.match(
+      await cluster.ask('status'),
+      /c: 1 source of seeds is asked on a schedule, next at /,
+    );
     await cluster.grown('pages.jsonl', 1, 'c');
     await first.kill('SIGKILL');
     fileIn(cluster, 'out.txt', `${url}/1\n${url}/3\n`);

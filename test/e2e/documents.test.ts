@@ -46,6 +46,11 @@ const notRun: readonly [pattern: RegExp, why: string][] = [
   [/^node master\.js selftest --chaos --for 30m$/, 'takes 30 minutes; fault/chaos runs it shorter'],
   [/\bdocker compose\b/, 'needs an engine; e2e/compose runs what the services run'],
   [/^scp /, 'needs a second machine'],
+  [/^node master\.js extract\b/, 'needs an archive; e2e/extract makes one'],
+  [/^node master\.js diff\b/, 'needs two crawls; e2e/diff makes them'],
+  [/\bshop\.yaml$|^node slave\.js --browser/, 'needs a browser; e2e/browser has one'],
+  [/--allow-exec|^node master\.js (exec|run)\b/, 'needs a user for jobs; e2e/exec has one'],
+  [/^SITE_PASSWORD=/, 'needs a site with a form; e2e/login makes one'],
   ...(hasJq() ? [] : [[/^jq /, 'jq is not installed'] as [RegExp, string]]),
 ];
 
@@ -90,7 +95,7 @@ function localised(text: string, address = '127.0.0.1:6666'): string {
     .replaceAll('/docs/', '/spiders/')
     .replace(/\bproxy:8080\b/, proxy.url.replace(/^.*[@/]/, ''))
     .replace(/\bhost:6666\b/, address)
-    .replace(/('?127\.0\.0\.1'?[ ,]+(?:port: )?)6666\b/, `$1${port}`);
+    .replace(/('?127\.0\.0\.1(?:'?[ ,]+(?:port: )?|:))6666\b/, `$1${port}`);
 }
 
 /** Runs the blocks of one document. */
@@ -271,14 +276,21 @@ class Reader {
     this.#files.set(name, path);
   }
 
-  /** A program against a master without seeds; the text block behind it says what it prints. */
+  /** A program against a master without seeds; the text block behind it says what it prints. A
+   *  worker prints nothing: it crawls two pages, and ends with its master. */
   async #program(block: Block, name: string, text: string): Promise<void> {
     const folder = this.#clone();
-    const master = this.#shell('node master.js --listen 127.0.0.1:0', folder);
+    const isWorker = /import \{ worker \}/.test(block.text);
+    const seeds = isWorker ? `${demo.url} --max-pages 2 --exit-when-done ` : '';
+    const master = this.#shell(`node master.js ${seeds}--listen 127.0.0.1:0`, folder);
     const [, address = ''] = await master.said(/listens on (\S+)/);
     await writeFile(join(folder, name), localised(block.text, address));
     const program = this.#shell(text, folder);
     await this.#ends(program);
+    if (isWorker) {
+      await this.#ends(master);
+      return;
+    }
     const blocks = blocksOf(block.file);
     const output = blocks[blocks.findIndex(({ line }) => line === block.line) + 1];
     assert.equal(output?.language, 'text', 'a text block says what the program prints');

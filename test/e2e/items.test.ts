@@ -105,6 +105,16 @@ describe('items', { concurrency: 2 }, () => {
     assert.equal(rejected?.item, undefined);
   });
 
+  test('items: a picture in XML is no page, whatever rules select', { timeout }, async (t) => {
+    const svg = '<svg xmlns="http://www.w3.org/2000/svg"><title>s</title></svg>';
+    const { url } = await shop(t, { '/shelf/1': shelf('a', 1), '/pic': ['image/svg+xml', svg] });
+    const items = 'items: { all: { fields: { t: title } } }';
+    const { cluster } = await crawled(t, `seeds: ["${url}"]\n${items}\n`);
+    const { pages, others } = await cluster.status('shop');
+    assert.deepEqual([pages, others], [2, 1]);
+    assert.ok(!itemLines(cluster, 'items').some((line) => line.url.endsWith('/pic')));
+  });
+
   test('items: a file with a wrong rule is refused with line and key before a crawl is made', {
     timeout,
   }, async (t) => {

@@ -182,6 +182,7 @@ describe('library', { concurrency: 2 }, () => {
         '// @ts-expect-error: a wrong type must be seen',
         "await queue.get({ timeoutMs: 'x' });",
         'export const isOurs = job instanceof OrbError;',
+        ...loopTypes,
       ].join('\n'),
     );
     const { bin } = JSON.parse(
@@ -195,6 +196,29 @@ describe('library', { concurrency: 2 }, () => {
     }
   });
 });
+
+/** What a strict consumer writes of a loop. */
+const loopTypes = [
+  "import { crawl, type CrawlOptions, type OutputEntry, type Seed } from 'orbweaver';",
+  "const seeds: Seed[] = [{ file: 'urls.txt', every: '15m' }, 'https://a/{1..3}'];",
+  "const output: OutputEntry = { csv: 'a.csv', delimiter: ';', rotate: '100MB' };",
+  'const options: CrawlOptions = {',
+  "  follow: [{ css: 'a.next', pick: 'random', count: 1, seed: 7, priority: 2 }],",
+  "  outputs: [output, 'jsonl:b.jsonl', { sqlite: 'c.db', key: ['url'], 'on-conflict': 'skip' }],",
+  "  page: './mine.mjs',",
+  '};',
+  'for await (const record of crawl(seeds, options)) {',
+  "  if (record.kind === 'page') console.log(record.status, record.id);",
+  '}',
+  '// @ts-expect-error: no such way to pick',
+  "export const pick: CrawlOptions = { follow: [{ css: 'a', pick: 'some' }] };",
+  '// @ts-expect-error: no such output',
+  "export const kind: CrawlOptions = { outputs: [{ xls: 'a.xls' }] };",
+  '// @ts-expect-error: no such way',
+  "export const how: OutputEntry = { sqlite: 'a.db', 'on-conflict': 'ask' };",
+  '// @ts-expect-error: a time is text',
+  "export const often: Seed = { file: 'a', every: 15 };",
+];
 
 async function cluster(t: TestContext, count: number) {
   const whole = new Cluster(t);

@@ -1,8 +1,9 @@
 /** A page function: the slave's own module, called with each page beside the rules of the crawl. */
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
+import Database from 'libsql';
 import { Cluster } from '../support/cluster.ts';
 import { itemLines, shelf, shop } from '../support/items.ts';
 
@@ -124,5 +125,80 @@ ${exported} async function ({ url, $, emit }) {
     );
     assert.equal((await cluster.status('shop')).pages, 6);
     assert.ok(slave.isAlive);
+  });
+
+  test('page function: its fields as columns, chosen, the rest as JSON, or refused', {
+    timeout,
+  }, async (t) => {
+    const { url } = await shop(t, { '/shelf/1': shelf('a', 2) });
+    const code = `${exported} function page({ $, url, emit }) {
+      for (const one of $('article')) {
+        const name = one.find('h3').text();
+        emit({ name, price: 2.5, tags: ['x'], more: { n: 1 } });
+      }
+      emit({ page: url }, 'seen');
+    }`;
+    const cluster = new Cluster(t);
+    writeFileSync(join(cluster.folder, 'own.mjs'), code);
+    const file = join(cluster.folder, 'shop.json');
+    const seeds = { seeds: [url], delay: 0, 'max-depth': 1 };
+    const outputs = [
+      { csv: 'all.csv', records: 'items' },
+      { csv: 'page.csv', rule: 'page', columns: ['price', 'name', 'item'], delimiter: ';' },
+      { sqlite: 'page.db', rule: 'page', columns: ['name', 'tags'], key: ['name'] },
+    ];
+    writeFileSync(file, JSON.stringify({ crawl: 'shop', ...seeds, outputs }));
+    const master = await cluster.master([file]);
+    cluster.slave(['--page', 'own.mjs']);
+    await master.said(/crawl shop is done/);
+    const linesOf = (name: string, crawl = 'shop') =>
+      readFileSync(join(cluster.out, crawl, name), 'utf8')
+        .trimEnd()
+        .split('\n');
+    const quoted = (values: object) => `"${JSON.stringify(values).replaceAll('"', '""')}"`;
+    const first = { name: 'a 0', price: 2.5, tags: ['x'], more: { n: 1 } };
+    const [head, ...all] = linesOf('all.csv');
+    assert.equal(head, 'rule,item');
+    assert.ok(all.includes(`page,${quoted(first)}`), all.join('\n'));
+    assert.ok(all.includes(`seen,${quoted({ page: url })}`));
+    const rest = quoted({ tags: ['x'], more: { n: 1 } });
+    assert.deepEqual(linesOf('page.csv'), [
+      ...['price;name;item', `2.5;a 0;${rest}`, `2.5;a 1;${rest}`],
+    ]);
+    const db = new Database(join(cluster.out, 'shop/page.db'));
+    const rows = db.prepare('SELECT name, tags FROM page ORDER BY name').all();
+    db.close();
+    assert.deepEqual(rows, [
+      { name: 'a 0', tags: '["x"]' },
+      { name: 'a 1', tags: '["x"]' },
+    ]);
+    // Beside rules, whose fields are the columns, the others are not lost.
+    const items = { title: { match: 'shelf', fields: { t: 'title' } } };
+    const both = [{ csv: 'mixed.csv' }, { sqlite: 'mixed.db', table: 'rows' }];
+    const mixed = { crawl: 'mixed', ...seeds, items, outputs: both };
+    writeFileSync(file, JSON.stringify(mixed));
+    await cluster.ask('add', file);
+    await master.said(/crawl mixed is done/);
+    const stored = new Database(join(cluster.out, 'mixed/mixed.db'));
+    const found = stored.prepare('SELECT t, item FROM rows ORDER BY _seq').all();
+    stored.close();
+    assert.equal(found.length, 5);
+    const has = (t: string | null, item: object | null) =>
+      found.some((row) => {
+        const { item: text, ...own } = row as { t: string | null; item: string | null };
+        const rest = JSON.stringify(item === null ? null : item);
+        return own.t === t && (text ?? 'null') === rest;
+      });
+    assert.ok(
+      has('a', null) && has(null, first) && has(null, { page: url }),
+      JSON.stringify(found),
+    );
+    const [titles, ...lines] = linesOf('mixed.csv', 'mixed');
+    assert.equal(titles, 't,item');
+    assert.equal(lines.length, itemLines(cluster, 'items', 'mixed').length);
+    assert.ok(
+      lines.includes('a,') && lines.includes(`,${quoted({ page: url })}`),
+      lines.join('\n'),
+    );
   });
 });

@@ -58,6 +58,15 @@ async function run(t: TestContext, args: readonly string[], files: Record<string
 }
 
 describe('check and try', { concurrency: 2 }, () => {
+  test('try: says that it shows a page that would be rendered as it came', {
+    timeout,
+  }, async (t) => {
+    const { url } = await site(t);
+    const file = books.replace('delay: 0', 'delay: 0\nrender: auto');
+    const { output } = await run(t, ['try', 'b.yaml', `${url}/cat/1`], { 'b.yaml': file });
+    assert.match(output, /b\.yaml: try has no browser: it shows the page as it came/);
+  });
+
   test('check: explains a crawl file, and warns about paths of a browser', {
     timeout,
   }, async (t) => {

@@ -5,7 +5,8 @@ import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cluster as Faulty } from '../../selftest/cluster.ts';
-import { type CrawlFile, type Violation, verifyCrawl } from '../../selftest/exact.ts';
+import { type CrawlFile, type Violation, verifyCrawl, verifyItems } from '../../selftest/exact.ts';
+import { Jobs } from '../../selftest/jobs.ts';
 import { type Due, schedule } from '../../selftest/schedule.ts';
 import { generateSite } from '../../selftest/site.ts';
 import { Cluster, Program, root } from '../support/cluster.ts';
@@ -85,6 +86,49 @@ test('chaos: a line less, a line more and a torn one are seen', { timeout: 60_00
   restore();
   appendFileSync(join(folder, 'pages.jsonl'), '{"url":"http://half');
   assert.deepEqual(whats('wrong'), ['pages.jsonl ends in a torn line: {"url":"http://half']);
+});
+
+test('chaos: a row less, a row twice and a strange one are seen', (t) => {
+  const { folder } = new Cluster(t);
+  const truth = {
+    pages: ['http://a/1', 'http://a/2'],
+    images: [],
+    broken: [],
+    files: [],
+    moved: [],
+  };
+  const json = truth.pages.map((page) => `${JSON.stringify({ item: { page } })}\n`);
+  const csv = ['page,title\n', 'http://a/1,x\n', 'http://a/2,"y, z"\n'];
+  const whats = (items: readonly string[], rows: readonly string[]) => {
+    writeFileSync(join(folder, 'items.jsonl'), items.join(''));
+    writeFileSync(join(folder, 'items.csv'), rows.join(''));
+    return verifyItems(folder, truth).map(({ kind, what }) => `${kind} ${what}`);
+  };
+  assert.deepEqual(whats(json, csv), []);
+  assert.deepEqual(whats(json.slice(1), csv), ['lost row of items.jsonl: http://a/1']);
+  const twice = ['duplicated row of items.csv: http://a/1'];
+  assert.deepEqual(whats(json, [...csv, csv[1] ?? '']), twice);
+  assert.deepEqual(whats([...json, '{"it'], csv), ['wrong row of items.jsonl: {"it']);
+  assert.deepEqual(whats(json, [...csv, '"\n']), ['wrong row of items.csv: "']);
+});
+
+test('chaos: a job without a record, with two, or that ran twice is seen', (t) => {
+  const { folder } = new Cluster(t);
+  const jobs = Jobs.prepare(folder, folder);
+  if (jobs === undefined) return t.skip('it needs Linux');
+  const record = (n: number, more: object = {}) =>
+    `${JSON.stringify({ args: [`${n}`], outcome: 'exited', code: 0, stdout: `${n}\n`, ...more })}\n`;
+  const lines = [record(1), record(1), record(2), record(3, { outcome: 'lost' }), record(5)];
+  writeFileSync(join(folder, 'jobs.jsonl'), lines.join(''));
+  for (const [n, marks] of ['x\n', '', '', '', 'x\nx\n'].entries()) {
+    if (marks !== '') writeFileSync(join(folder, 'marks', `${n + 1}`), marks);
+  }
+  const whats = jobs.verify().map(({ kind, what }) => `${kind} ${what.replace(/, and.*/, '')}`);
+  assert.deepEqual(whats, [
+    'duplicated record of job 1',
+    'wrong job 2 ran 0 times',
+    'duplicated job 5 ran 2 times',
+  ]);
 });
 
 test('chaos: a seed gives the same faults, all kinds of them', () => {

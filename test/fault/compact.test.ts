@@ -79,11 +79,11 @@ test('compact: kill -9 at any point leaves the old store or the new one', {
   const cluster = new Cluster(t);
   const master = await cluster.master([site.url, '--exit-when-done', '--max-pages', '10']);
   await assertLeaves(master, cluster.slave());
-  await bloat(cluster.data, 100_000, 80_000);
+  await bloat(cluster.data, 60_000, 48_000);
   const content = await contentOf(cluster.data);
   const unfinished = join(cluster.data, 'store.compact');
   let cut = 0;
-  for (let waitMs = 200; waitMs < 10_000; waitMs = Math.ceil(waitMs * 1.2)) {
+  for (let waitMs = 200; waitMs < 10_000; waitMs = Math.ceil(waitMs * 1.35)) {
     const program = compact(cluster);
     const timer = setTimeout(() => program.signal('SIGKILL'), waitMs);
     const { code } = await program.exited;

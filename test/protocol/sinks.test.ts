@@ -59,7 +59,14 @@ test('[C-112] an output outside the folder, with a password, or a bad one is ref
     { kind: 'postgres', target: 'postgres://me:secret@127.0.0.1/db' },
     { kind: 'postgres', target: 'postgres://127.0.0.1:1/db' },
     { kind: 'postgres', target: '$ORB_AUTHKEY' },
+    { kind: 'mysql', target: 'mysql://me:secret@127.0.0.1/db' },
+    { kind: 'redis', target: 'redis://:secret@127.0.0.1/0' },
+    { kind: 'redis', target: 'redis://127.0.0.1:1/0', list: 'a', stream: 'b' },
+    { kind: 'mongodb', target: 'mongodb://me:secret@127.0.0.1/db' },
+    { kind: 'parquet', target: '../outside.parquet' },
     { kind: 'tape', target: 'x' },
+    { kind: 'csv', target: 'x.csv', rule: 'none' },
+    { kind: 'sqlite', target: 'x.db', table: 'orbweaver_cursors' },
   ]) {
     const answer = await peer.request('crawl.set', { crawl, spec: { outputs: [output] } });
     assert.equal(answer['error'], 'E_BAD_REQUEST', JSON.stringify(answer));

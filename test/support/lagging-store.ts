@@ -55,6 +55,11 @@ export class LaggingStore implements Store {
     this.#commits = [];
   }
 
+  /** Nothing is under way. */
+  get isQuiet(): boolean {
+    return this.#commits.length === 0;
+  }
+
   async close(): Promise<void> {}
 
   /** One turn applies the oldest commit, the next one acknowledges it. */

@@ -30,14 +30,22 @@ export class LoopFolder {
   }
 
   /** Runs a loop that prints each record as a line of JSON. `body` runs after that; `count` is the
-   *  number of records so far. */
+   *  number of records so far. `before` runs first, and `more` are options as JavaScript. */
   run(
     seeds: unknown,
     {
       options = {},
       body = '',
       type = 'mjs',
-    }: { options?: object; body?: string; type?: 'mjs' | 'cjs' } = {},
+      before = '',
+      more = '',
+    }: {
+      options?: object;
+      body?: string;
+      type?: 'mjs' | 'cjs';
+      before?: string;
+      more?: string;
+    } = {},
   ): LoopProgram {
     const file = join(this.path, `loop-${++this.#programs}.${type}`);
     const name = "'orbweaver'";
@@ -49,8 +57,11 @@ export class LoopFolder {
       'const print = (text) => writeSync(1, text + "\\n");',
       "const waits = () => new Promise((go) => process.stdin.once('data', go));",
       'let count = 0;',
+      `const options = { ...${JSON.stringify(options)} };`,
+      before,
+      more === '' ? '' : `Object.assign(options, { ${more} });`,
       'async function main() {',
-      `  for await (const record of crawl(${JSON.stringify(seeds)}, ${JSON.stringify(options)})) {`,
+      `  for await (const record of crawl(${JSON.stringify(seeds)}, options)) {`,
       '    count++;',
       '    print(JSON.stringify(record));',
       `    ${body}`,

@@ -21,6 +21,14 @@ const wrongErrors = [
   { ...error, more: 1 },
 ].map((value) => ({ error: value }));
 
+const jobEnd = {
+  outcome: 'exited',
+  code: 0,
+  ms: 1,
+  stdout: { kept: Buffer.alloc(0), bytes: 0 },
+  stderr: { kept: Buffer.alloc(0), bytes: 0 },
+};
+
 const seedRequest = { url: 'http://a/', method: 'POST', headers: [], body: Buffer.alloc(1) };
 
 const trouble = { name: 'http://a.example:8080', reason: 'dead', forMs: 5_000 };
@@ -286,6 +294,36 @@ export const requests: readonly {
     ],
   },
   {
+    verb: 'task.image',
+    good: { task, lease: 1, result: packed, image: pack({ type: 'png' }), sent: true },
+    bad: [
+      ...wrongTask,
+      ...wrongLease,
+      ...[null, 7, 'x', undefined].map((bytes) => ({ result: bytes })),
+      ...[null, 7, {}].map((image) => ({ image })),
+      ...[false, 1, null].map((sent) => ({ sent })),
+    ],
+  },
+  {
+    verb: 'task.known',
+    good: { task, lease: 1, digest: Buffer.alloc(32) },
+    bad: [
+      ...wrongTask,
+      ...wrongLease,
+      ...[null, 'x', undefined, Buffer.alloc(31)].map((digest) => ({ digest })),
+    ],
+  },
+  {
+    verb: 'task.content',
+    good: { task, lease: 1, part: 1, body: Buffer.from('x') },
+    bad: [
+      ...wrongTask,
+      ...wrongLease,
+      ...[-1, 1.5, 'x', null, undefined].map((part) => ({ part })),
+      ...[null, 'x', undefined, Buffer.alloc((1 << 20) + 1)].map((body) => ({ body })),
+    ],
+  },
+  {
     verb: 'slave.state',
     good: { version: '1', memoryBytes: 1, fetching: 0 },
     bad: [{ version: '' }, { version: '\u001b[2J' }, { memoryBytes: -1 }, { fetching: 5_000 }],
@@ -294,6 +332,17 @@ export const requests: readonly {
     verb: 'slave.can',
     good: { what: ['rules', 'more'] },
     bad: [{ what: 'rules' }, { what: [1] }, { what: ['x'.repeat(33)] }, { what: undefined }],
+  },
+  {
+    verb: 'login.failed',
+    good: { crawl: 4_294_967_295, round: 1, why: 'no form' },
+    bad: [
+      { crawl: 'x' },
+      { crawl: -1 },
+      { round: undefined },
+      { why: 'a\u001b[2J' },
+      { why: 'x'.repeat(513) },
+    ],
   },
   { verb: 'crawl.pause', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
   { verb: 'crawl.resume', good: { crawl: 'conformance-never' }, bad: wrongCrawl },
@@ -357,6 +406,8 @@ export const requests: readonly {
       ...wrongQueue,
       ...[0, -1, 1.5, 10_001, 'x', null].map((count) => ({ count })),
       ...[-1, 1.5, 3_600_001, 'x', null].map((waitMs) => ({ waitMs })),
+      ...[0, 1.5, 86_400_001, 'x', null].map((holdMs) => ({ holdMs })),
+      ...[0, 1.5, 1_001, 'x', null].map((attempts) => ({ attempts })),
     ],
   },
   {
@@ -367,5 +418,104 @@ export const requests: readonly {
       ...[null, 7, [-1], ['x'], [1.5], new Array(10_001).fill(1)].map((items) => ({ items })),
     ],
   },
+  {
+    verb: 'queue.release',
+    good: { queue: 'q', items: [] },
+    bad: [
+      ...wrongQueue,
+      ...[null, 7, [-1], ['x'], [1.5], new Array(10_001).fill(1)].map((items) => ({ items })),
+      ...[-1, 1.5, 2_592_000_001, 'x', null].map((delayMs) => ({ delayMs })),
+    ],
+  },
   { verb: 'queue.size', good: { queue: 'q' }, bad: wrongQueue },
+  {
+    verb: 'job.add',
+    // Refused where no slave takes commands: the answer is what counts.
+    good: { program: '/bin/no-such-program', args: [] },
+    bad: [
+      ...[
+        '',
+        'date',
+        '/',
+        '/bin/../x',
+        '/bin//x',
+        '/bin/',
+        './x',
+        7,
+        null,
+        `/${'x'.repeat(1024)}`,
+      ].map((program) => ({ program })),
+      ...['', '.x', '../x', 'a/b', 'a b', 7, 'x'.repeat(65)].map((script) => ({
+        script,
+        program: undefined,
+      })),
+      { script: 'both' },
+      { program: undefined },
+      ...[null, 'x', [7], ['a\0b'], ['x'.repeat(65_536)], new Array(1_001).fill('')].map(
+        (args) => ({
+          args,
+        }),
+      ),
+      ...['', 'x'.repeat(65), '\n', 7].map((on) => ({ on })),
+      ...[-1, 101, 1.5, '1'].map((retries) => ({ retries })),
+      ...[0, -1, 1.5, 604_800_001].map((timeoutMs) => ({ timeoutMs })),
+      ...['yes', 1].flatMap((flag) => [{ waits: flag }, { watch: flag }]),
+    ],
+  },
+  {
+    verb: 'job.watch',
+    good: { jobs: [1] },
+    bad: [null, [], ['1'], [0], [1.5], new Array(10_001).fill(1)].map((jobs) => ({ jobs })),
+  },
+  {
+    verb: 'job.list',
+    good: {},
+    bad: [
+      ...[['boring'], 'ended', [7]].map((states) => ({ states })),
+      ...[0, 1_001, 1.5].map((limit) => ({ limit })),
+      ...[-1, 'x'].map((after) => ({ after })),
+    ],
+  },
+  { verb: 'job.get', good: { job: 1 }, bad: [0, -1, 1.5, '1', null].map((job) => ({ job })) },
+  { verb: 'job.cancel', good: { job: 1 }, bad: [0, -1, 1.5, '1', null].map((job) => ({ job })) },
+  {
+    verb: 'exec.can',
+    good: { instance: Buffer.alloc(16), slots: 0, programs: [], scripts: [] },
+    bad: [
+      ...['x', null, Buffer.alloc(15)].map((instance) => ({ instance })),
+      ...[-1, 257, 1.5].map((slots) => ({ slots })),
+      ...[null, 'x', ['x'], new Array(201).fill('/x')].map((programs) => ({ programs })),
+      ...[null, ['../x'], new Array(1_001).fill('x')].map((scripts) => ({ scripts })),
+      ...[null, [7], [Buffer.alloc(1)]].map((held) => ({ held })),
+    ],
+  },
+  {
+    verb: 'exec.output',
+    good: { lease: Buffer.alloc(16), stream: 'stdout', at: 0, data: Buffer.alloc(1) },
+    bad: [
+      ...[7, null, Buffer.alloc(1)].map((lease) => ({ lease })),
+      ...['stdin', 7].map((stream) => ({ stream })),
+      ...[-1, 1.5].map((at) => ({ at })),
+      ...['text', 7].map((data) => ({ data })),
+    ],
+  },
+  {
+    verb: 'exec.report',
+    good: { lease: Buffer.alloc(16), end: jobEnd },
+    bad: [
+      ...[7, null, Buffer.alloc(1)].map((lease) => ({ lease })),
+      ...[
+        null,
+        {},
+        { ...jobEnd, outcome: 'bored' },
+        { ...jobEnd, code: 256 },
+        { ...jobEnd, ms: -1 },
+      ],
+      ...[
+        { ...jobEnd, stdout: 7 },
+        { ...jobEnd, signal: 'x' },
+        { ...jobEnd, reason: 'x'.repeat(513) },
+      ],
+    ].map((wrong) => (wrong !== null && 'lease' in wrong ? wrong : { end: wrong })),
+  },
 ];

@@ -113,12 +113,14 @@ export async function runStoredCrawl(options: StoredOptions): Promise<void> {
     leaseMs: 60_000,
     recentEntries: 64,
     bloomBytesMax: 1 << 26,
+    waitingKeys: 16,
     patternBytesMax: 1 << 22,
     robotsBytesMax: 1 << 20,
     queuesMax: 1_000,
     tasksMax: 1_000_000,
     memory: { isTight: false },
     seedNames: { find: async (names) => new Map([...names].map((name) => [name, ['8.8.8.8']])) },
+    env: {},
     events,
   });
   said.subscribe(rooms.lifeCycle);

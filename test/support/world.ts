@@ -27,6 +27,7 @@ import {
 } from '../../shared/crawl.ts';
 import { FakeSlave } from './fake-slave.ts';
 import { LaggingStore } from './lagging-store.ts';
+import { seenKeysOf } from './seen-keys.ts';
 
 export const leaseMs = 60_000;
 export const leaseMarginMs = 60_000;
@@ -211,6 +212,11 @@ export class World {
     return this.store.range(table, { from: crawlKey(id), to: crawlKey(id + 1) });
   }
 
+  /** Names that a crawl has admitted. */
+  seenKeys(id = 1): string[] {
+    return seenKeysOf(this.store, id);
+  }
+
   waitingUrls(id = 1): string[] {
     return this.rows('tasks', id).map(({ value }) => decodeTask(value).url);
   }
@@ -245,11 +251,13 @@ export class World {
       leaseMarginMs,
       recentEntries: 64,
       bloomBytesMax: 1 << 26,
+      waitingKeys: 16,
       patternBytesMax: 1 << 22,
       robotsBytesMax: 1 << 20,
       ...this.#bounds,
       memory: { isTight: false },
       seedNames: { find: (names) => this.lookUp(names) },
+      env: {},
       events: this.events,
     });
     void rooms.restore();

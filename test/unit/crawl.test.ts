@@ -5,6 +5,7 @@ import { Crawl } from '../../master/frontier/crawl/crawl.ts';
 import type { OpenWork } from '../../master/frontier/crawl/open-work.ts';
 import { Filter } from '../../master/frontier/filter/filter.ts';
 import { RecentTable } from '../../master/frontier/filter/recent.ts';
+import { WaitingRoom } from '../../master/frontier/filter/waiting-room.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 import { type CrawlCounters, decodeCrawl, encodeCrawl } from '../../master/store/records.ts';
 import { type CrawlSpecInput, crawlSpecSchema } from '../../shared/crawl.ts';
@@ -13,6 +14,7 @@ const filter = new Filter({
   crawl: 1,
   store: new MemoryStore(),
   recent: new RecentTable(4),
+  room: new WaitingRoom(16),
   urlsExpected: 1,
   path: undefined,
   seenCount: () => 0,

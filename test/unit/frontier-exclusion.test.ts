@@ -172,7 +172,7 @@ worldTest('a name is kept over a crash', async (world) => {
   await world.settle();
   await world.page(slave, `${a}/2`, to);
   assert.deepEqual(verdicts(world), ['/1', '/2 canonical']);
-  assert.equal(world.rows('seen').length, world.crawl().counters.seen);
+  assert.equal(world.seenKeys().length, world.crawl().counters.seen);
 });
 
 worldTest('a redirected page takes the name that it says', async (world) => {

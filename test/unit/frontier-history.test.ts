@@ -281,7 +281,7 @@ class History {
     assert.equal(counters.pages, pages.length);
     assert.equal(counters.images, images.size);
     assert.equal(counters.buried, down.length);
-    assert.equal(counters.seen, world.rows('seen').length);
+    assert.equal(counters.seen, world.seenKeys().length);
   }
 }
 

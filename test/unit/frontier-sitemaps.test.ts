@@ -108,8 +108,10 @@ worldTest('a crash before a sitemap is on the disk: it is named again', async (w
   const before = world.rows('tasks').filter(({ value }) => value.includes('map.xml'));
   assert.equal(before.length, 1);
   await world.store.commit(before.map(({ key }) => ({ table: 'tasks', key, value: undefined })));
-  const seen = world.rows('seen');
-  await world.store.commit(seen.map(({ key }) => ({ table: 'seen', key, value: undefined })));
+  for (const table of ['runs', 'recent'] as const) {
+    const rows = world.rows(table);
+    await world.store.commit(rows.map(({ key }) => ({ table, key, value: undefined })));
+  }
   world.crash();
   const next = world.slave('next', 16);
   await world.settle();

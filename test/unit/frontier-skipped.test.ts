@@ -56,7 +56,7 @@ worldTest('each reason is counted, a link once, and listed with its page', async
     ],
   );
   assert.deepEqual(world.finished, ['default']);
-  assert.equal(world.rows('seen').length, world.crawl().counters.seen);
+  assert.equal(world.seenKeys().length, world.crawl().counters.seen);
 });
 
 worldTest('a link is counted once, also over a restart and when it is forgotten', async (world) => {

@@ -34,7 +34,7 @@ worldTest('a crawl goes from its seed to its end', async (world) => {
       leased: 0,
     },
   );
-  assert.equal(world.rows('seen').length, world.crawl().counters.seen);
+  assert.equal(world.seenKeys().length, world.crawl().counters.seen);
 });
 
 worldTest('seeds are refused with a reason, or known', async (world) => {
@@ -244,7 +244,7 @@ worldTest('a cancelled crawl leaves nothing behind but its name', async (world) 
   assert.deepEqual(slave.urls, [`${a}/other`]);
   assert.equal(slave.cancelled.length, 1);
   assert.equal(await world.done(world.report(slave, lease)), 'stale');
-  for (const table of ['tasks', 'seen', 'recent', 'buried'] as const) {
+  for (const table of ['tasks', 'runs', 'recent', 'buried'] as const) {
     assert.deepEqual(world.rows(table), [], table);
   }
   assert.equal(world.rows('tasks', 2).length, 1);

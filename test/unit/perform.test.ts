@@ -4,6 +4,7 @@ import { UploadRoom } from '../../master/archive/uploads.ts';
 import type { Failures } from '../../master/inspect/failures.ts';
 import type { Recount } from '../../master/inspect/recount.ts';
 import type { UrlAnswers } from '../../master/inspect/url-answers.ts';
+import type { Jobs } from '../../master/jobs/jobs.ts';
 import type { UserQueues } from '../../master/queues/queues.ts';
 import type { Backups } from '../../master/repair/backup.ts';
 import { perform } from '../../master/wire/commands/perform.ts';
@@ -26,6 +27,7 @@ class FakePeer extends FakeSlave implements Peer {
   readonly uploads = new UploadRoom('/nonexistent', noDisk).session();
   waitingGets = 0;
   readonly hasRules = true;
+  readonly unreadBytes = 0;
 
   constructor(role: Peer['role']) {
     super(role, 0);
@@ -56,16 +58,19 @@ function portsOf({ frontier, rooms }: World, sessions: readonly Peer[]): Command
   const [queues, backups, failures] = [{} as UserQueues, {} as Backups, {} as Failures];
   const [manager, master] = [{ builtBytesMax: 0 }, { isDraining: false }];
   const rates = { of: () => undefined };
-  const { hosts } = rooms;
+  const { hosts, reports: images } = rooms;
   return {
     frontier,
     queues,
+    jobs: { status: undefined } as Jobs,
     backups,
     failures,
     urls: {} as UrlAnswers,
     recount: {} as Recount,
     hosts,
+    images,
     rates,
+    schedules: { of: () => ({}) },
     manager,
     master,
     peers: { sessions },

@@ -56,7 +56,7 @@ class Rig {
     return taskKey(1, from.subarray(4, 12), 5, 70_000);
   }
 
-  /** The name is in `seen`, and many tasks of the host are before it. */
+  /** The name was admitted, and many tasks of the host are before it. */
   async admit(others = 30_000): Promise<void> {
     const hash = this.#key.subarray(4, 12);
     const changes: Change[] = Array.from({ length: others }, (_, i) => {
@@ -64,7 +64,7 @@ class Rig {
       return { table: 'tasks', key: taskKey(1, hash, 1, i), value };
     });
     const seen = this.look.buriedKey(this.crawl, asked);
-    changes.push({ table: 'seen', key: seen, value: Buffer.alloc(0) });
+    changes.push({ table: 'recent', key: commitKey(1, 1), value: seen.subarray(4) });
     await this.store.commit(changes);
     await this.wait();
   }

@@ -1,6 +1,7 @@
 /** `slaves` and `drain`: the slaves of a master, and how one leaves. */
 import type { MasterClient } from '../../../shared/client.ts';
 import type { SlaveRow } from '../../../shared/protocol.ts';
+import { visible } from '../../../shared/visible.ts';
 import { duration, number } from '../../machine/progress.ts';
 import type { Answer, AskMaker, Command, Values } from './asking.ts';
 import { table } from './table.ts';
@@ -52,15 +53,27 @@ function slavesText(slaves: readonly SlaveRow[], now: number): string {
   if (slaves.length === 0) return 'no slaves';
   const texts = table([heads, ...slaves.map((slave) => cellsOf(slave, now))]);
   const lines = [texts[0] ?? ''];
-  for (const [i, { draining, takes, proxies = [] }] of slaves.entries()) {
-    const notes = [...(takes ? ['robots.txt only'] : []), ...(draining ? ['leaving'] : [])];
+  for (const [i, { draining, takes, exec, proxies = [] }] of slaves.entries()) {
+    const notes = [
+      ...(takes === 'probes' ? ['robots.txt only'] : takes ? ['a program, pages only'] : []),
+      ...(draining ? ['leaving'] : []),
+    ];
     lines.push(`${texts[i + 1]}${notes.length > 0 ? `  (${notes.join(', ')})` : ''}`);
+    if (exec !== undefined) lines.push(execText(exec));
     for (const { name, reason, forMs } of proxies) {
       const until = forMs > 0 ? `set aside for ${Math.ceil(forMs / 1000)} s` : 'will be retried';
       lines.push(`  proxy ${name} ${until}: ${reason}`);
     }
   }
   return lines.join('\n');
+}
+
+function execText({ slots, running, programs, scripts }: NonNullable<SlaveRow['exec']>): string {
+  const kinds = [
+    ...(programs.length > 0 ? [`programs ${programs.join(', ')}`] : []),
+    ...(scripts.length > 0 ? [`scripts ${scripts.join(', ')}`] : []),
+  ];
+  return visible(`  commands ${running} of ${slots}: ${kinds.join('; ') || 'none at the moment'}`);
 }
 
 function cellsOf(slave: SlaveRow, now: number): string[] {

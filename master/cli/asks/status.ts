@@ -2,16 +2,22 @@
  * `status`: the crawls of a master and its slaves. Open crawls come first. Ended ones are listed
  * while they are few, or with --all; a filter lists what it matches.
  */
+
+import { amount } from '../../../shared/amount.ts';
+import { articleInstall } from '../../../shared/article.ts';
 import { checked, listed } from '../../../shared/cli.ts';
 import type { MasterClient } from '../../../shared/client.ts';
 import { type CrawlState, crawlStates } from '../../../shared/crawl.ts';
 import { CommandError, ConfigError } from '../../../shared/errors.ts';
+import type { JobsStatus } from '../../../shared/jobs.ts';
 import type { CrawlStatus } from '../../../shared/protocol.ts';
 import type { Replies } from '../../../shared/replies.ts';
 import { requestSchemas } from '../../../shared/requests.ts';
 import { visible } from '../../../shared/visible.ts';
+import { countsText } from '../../inspect/page-diff.ts';
 import { duration, number, slavesText } from '../../machine/progress.ts';
 import { crawlName } from '../crawl-options.ts';
+import { durationText } from '../duration.ts';
 import { ruleLines } from '../rule-lines.ts';
 import { folderFlags } from '../serve-options.ts';
 import type { Answer, AskMaker, Command, Values } from './asking.ts';
@@ -104,8 +110,9 @@ export async function askStatus(
 ): Promise<Answer> {
   const found = await crawlsOf(master, ask, isJson);
   const crawls = sorted(found.crawls, ask.sort);
-  const { sessions, removing, counts: byState = {} } = found;
-  const answer = { crawls, sessions, counts: byState, ...(removing && { removing }) };
+  const { sessions, removing, jobs, counts: byState = {} } = found;
+  const more = { ...(removing && { removing }), ...(jobs && { jobs }) };
+  const answer = { crawls, sessions, counts: byState, ...more };
   if (!ask.ledger) return { text: statusText({ ...answer, ended: found.ended }), answer };
   const verify = (crawl: string) => master.request('crawl.verify', { crawl });
   return await ledgerAnswer(crawls, answer, ask.verify ? verify : undefined);
@@ -169,10 +176,30 @@ function sorted(crawls: readonly CrawlStatus[], sort: Sort | undefined): CrawlSt
   });
 }
 
+function scheduleText({ sources, nextAt }: NonNullable<CrawlStatus['schedule']>): string {
+  const are = sources === 1 ? 'is' : 'are';
+  const at = new Date(nextAt).toISOString();
+  return `${amount(sources, 'source')} of seeds ${are} asked on a schedule, next at ${at}`;
+}
+
+function repeatTexts({ repeats }: CrawlStatus): string[] {
+  const { everyMs, nextAt, keep, since, changes } = repeats ?? {};
+  const texts = since === undefined || changes === undefined ? [] : [sinceText(since, changes)];
+  if (everyMs === undefined || nextAt === undefined) return texts;
+  const kept = keep === undefined ? '' : `; ${amount(keep, 'crawl')} kept`;
+  const at = new Date(nextAt).toISOString();
+  return [`repeated every ${durationText(everyMs)}, next at ${at}${kept}`, ...texts];
+}
+
+function sinceText(since: string, changes: Parameters<typeof countsText>[0]): string {
+  return `since ${since} ${countsText(changes)}`;
+}
+
 function statusText({
   crawls,
   sessions,
   removing,
+  jobs,
   ended,
 }: Listed & { readonly ended: number }): string {
   const slaves = sessions.filter(({ role }) => role === 'slave');
@@ -183,7 +210,7 @@ function statusText({
   if (lines.length === 0) lines.push('no crawls');
   for (const crawl of crawls) {
     const { name, held, failed, skipped, rates, blocked, statuses, examples = {} } = crawl;
-    const { archive, ending } = crawl;
+    const { archive, downloads, ending, schedule } = crawl;
     const { status: _, rule: __, ...errors } = crawl.errors;
     if (held !== undefined) {
       lines.push(
@@ -191,6 +218,9 @@ function statusText({
       );
     }
     if (archive !== undefined) lines.push(`${name}: ${archiveText(archive)}`);
+    if (downloads !== undefined) lines.push(`${name}: ${downloadsText(downloads)}`);
+    if (schedule !== undefined) lines.push(`${name}: ${scheduleText(schedule)}`);
+    for (const text of repeatTexts(crawl)) lines.push(`${name}: ${text}`);
     if (rates !== undefined) lines.push(`${name}: ${ratesText(rates)}`);
     if (blocked !== undefined) {
       const hosts = blocked.hosts === 1 ? '1 host is' : `${number(blocked.hosts)} hosts are`;
@@ -206,10 +236,24 @@ function statusText({
         `${name}: waits for a slave that evaluates rules: those connected are of an older version`,
       );
     }
+    if (crawl.wantsLogin && slaves.length > 0) {
+      lines.push(
+        `${name}: waits for a slave that logs in: those connected are of an older version`,
+      );
+    }
+    if (crawl.wantsArticles && slaves.length > 0) {
+      lines.push(
+        `${name}: waits for a slave that finds articles: ${articleInstall} and start the slave again`,
+      );
+    }
+    if (crawl.wantsBrowser && slaves.length > 0) {
+      lines.push(`${name}: waits for a slave with a browser: start one with --browser`);
+    }
     for (const text of ruleLines(crawl)) lines.push(visible(`${name}: ${text}`));
     if (Object.keys(skipped).length > 0) lines.push(`${name}: links skipped: ${byName(skipped)}`);
   }
   if (removing !== undefined) lines.push(removingText(removing));
+  if (jobs !== undefined) lines.push(...jobsText(jobs));
   lines.push('', slavesText(slaves.length));
   for (const { name, leases, proxies = [] } of slaves) {
     lines.push(`  ${name}  ${leases} leased`);
@@ -226,8 +270,20 @@ function archiveText({ files, bytes, waits }: NonNullable<CrawlStatus['archive']
   return waits === undefined ? size : `${size}; its URLs wait: ${waits}`;
 }
 
+function downloadsText({ stored, bytes, waits }: NonNullable<CrawlStatus['downloads']>): string {
+  const size = `downloaded: ${count(stored, 'image')}, ${(bytes / 1e6).toFixed(1)} MB`;
+  return waits === undefined ? size : `${size}; its URLs wait: ${waits}`;
+}
+
 function count(n: number, noun: string): string {
   return `${number(n)} ${noun}${n === 1 ? '' : 's'}`;
+}
+
+function jobsText({ waiting, running, waits, held }: JobsStatus): string[] {
+  const lines = [`jobs: ${number(running)} running, ${number(waiting)} waiting`];
+  if (waits !== undefined) lines.push(visible(`jobs: ${waits}`));
+  if (held !== undefined) lines.push(visible(`jobs: none begins: ${held}`));
+  return lines;
 }
 
 function removingText({ count, names }: NonNullable<Listed['removing']>): string {

@@ -1,4 +1,5 @@
 /** The effect of each kind of filter queue entry on its commit, and its answer. */
+import { scheduleKey } from '../../store/records.ts';
 import { admitSitemaps } from '../kinds/sitemap.ts';
 import type { CommitBatch } from './commit-batch.ts';
 import type { Entry } from './entry.ts';
@@ -33,6 +34,11 @@ export function handle(
     case 'sitemap':
       outcomes.part(batch, entry.task, entry.part, { slave: entry.slave, at: now });
       return () => entry.done('done');
+    case 'image': {
+      const { task, picture, slave } = entry;
+      const isTaken = outcomes.picture(batch, task, picture, { slave, at: now });
+      return () => entry.done(isTaken ? 'done' : 'stale');
+    }
     case 'sitemaps':
       admitSitemaps(batch, entry.urls, entry.level);
       return () => {};
@@ -41,10 +47,15 @@ export function handle(
       return entry.done;
     case 'seeds': {
       const verdict = offers.seeds(batch, entry, entry.found);
+      const { schedule: value } = entry;
+      if (value !== undefined) {
+        batch.also([{ table: 'meta', key: scheduleKey(batch.crawl.id), value }]);
+      }
       return () => entry.done(verdict);
     }
     case 'again': {
       const verdict = offers.again(batch, entry.urls, entry.found);
+      if (entry.also !== undefined) batch.also(entry.also(batch.crawl.id));
       return () => entry.done(verdict);
     }
     case 'replay':

@@ -8,7 +8,12 @@ import type { Crawl } from '../crawl/crawl.ts';
 export interface ArchivesPort {
   /** Appends the exchanges of a task. `then` is called when they are on the disk, in the order of
    *  the calls, with what the commit of the task has to record. */
-  append(crawl: Crawl, upload: Upload, about: About, then: (mark: ArchiveMark) => void): void;
+  append(
+    crawl: Crawl,
+    upload: Upload,
+    about: About,
+    then: (mark: ArchiveMark | undefined) => void,
+  ): void;
   /** Takes up what an earlier master left. @throws the error of the system */
   restore(crawl: Crawl): Promise<void>;
   /** The crawl is over: its files are complete. */

@@ -36,12 +36,14 @@ export class Archiving {
   }
 
   /** Archives what belongs to a task that was claimed, then calls `then`: at once, if there is
-   *  nothing. Until then the task counts as work of its crawl. */
+   *  nothing. Until then the task counts as work of its crawl. `isAnswered`: false if the attempt
+   *  failed. */
   first(
     crawl: Crawl,
     task: Task,
     upload: Upload | undefined,
     then: (archived: ArchiveMark | undefined) => void,
+    isAnswered = true,
   ): void {
     const archives = this.#archives;
     if (upload === undefined || upload.exchanges.length === 0 || archives === undefined) {
@@ -58,7 +60,8 @@ export class Archiving {
     const kind = kindOf(task);
     const from = kind.owner === 'crawl' ? this.#sources.urlOf(task) : undefined;
     const isPage = kind.answeredBy === 'task.report';
-    const about = { depth: task.depth, from, kind: kind.name, isPage };
+    const { url, depth } = task;
+    const about = { task: url, isAnswered, depth, from, kind: kind.name, isPage };
     archives.append(crawl, upload, about, (mark) => {
       then(mark);
       settle();

@@ -25,7 +25,12 @@ import {
   type TaskRecord,
   taskKey,
 } from '../../store/records.ts';
-import { ResultRow, type SealedRow } from '../../store/result-rows.ts';
+import {
+  type PackedRows,
+  type ResultRecord,
+  ResultRow,
+  type SealedRow,
+} from '../../store/result-rows.ts';
 import type { Change, Store } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import { type Fingerprinter, fingerprintWords } from '../filter/fingerprint.ts';
@@ -70,7 +75,6 @@ export class CommitBatch {
   readonly #nested: Fingerprinter;
   readonly #hostOf: (url: URL) => HostName;
   readonly #changes: Change[] = [];
-  readonly #seenKeys: Buffer[] = [];
   readonly #skipped: SkippedLinks;
   readonly #row = new ResultRow();
   readonly #sources: Sources;
@@ -152,7 +156,7 @@ export class CommitBatch {
   admit(
     url: URL,
     name: string,
-    found: Place & Pick<TaskRecord, 'kind' | 'level'>,
+    found: Place & Pick<TaskRecord, 'kind' | 'level'> & { readonly goesFirst?: boolean },
     origin?: Origin,
   ): boolean {
     if (!this.take(name)) return false;
@@ -231,6 +235,11 @@ export class CommitBatch {
     this.#row.add(kind, record, reported, packed);
   }
 
+  /** A record for each row of a page: see `ResultRow`. */
+  writeItems(record: ResultRecord, rows: PackedRows): void {
+    this.#row.addItems(record, rows);
+  }
+
   /** The task waits again, as it was. */
   release(task: Task): void {
     this.released.push({ task, record: task });
@@ -266,22 +275,36 @@ export class CommitBatch {
     this.crawl.open.end();
   }
 
-  /** Keeps a URL that is given up, for inspection. */
-  bury({ url, depth, priority, from }: Task, error: FetchErrorBody, attempts: number): void {
+  /** Keeps a URL that is given up, for inspection; `name`: its name in the filter. */
+  bury(task: Task, error: FetchErrorBody, attempts: number, name = task.url): void {
     const { crawl } = this;
-    const key = fingerprintKey(crawl.id, this.#fingerprinter.one(crawl.secret, url), 0);
-    const value = encodeBuried({ url, depth, priority, attempts, from, ...error });
+    const { url, depth, priority, from, kind } = task;
+    const key = fingerprintKey(crawl.id, this.#fingerprinter.one(crawl.secret, name), 0);
+    // That of a page is 0.
+    const more = kind > 0 && { task: kind };
+    const value = encodeBuried({ url, depth, priority, attempts, from, ...error, ...more });
     this.#changes.push({ table: 'buried', key, value });
-    crawl.books.buried(pageKind, error, url);
+    crawl.books.buried(kind, error, url);
     this.buried.push({ url, error });
   }
 
-  /** Back from the buried: to be fetched as if it were new. */
-  replay({ url, depth, priority, from, ...error }: BuriedRecord, buriedKey: Buffer): void {
+  /** The fingerprint of a name, 16 bytes. */
+  fingerprintOf(name: string): Buffer {
+    const { id, secret } = this.crawl;
+    return fingerprintKey(id, this.#fingerprinter.one(secret, name), 0).subarray(-16);
+  }
+
+  /** Back from the buried: to be fetched as if it were new. `goesFirst`: before all other tasks of
+   *  its host. */
+  replay(
+    { url, depth, priority, from, task: kind = pageKind, ...error }: BuriedRecord,
+    buriedKey: Buffer,
+    goesFirst = false,
+  ): void {
     const { crawl } = this;
     this.#changes.push({ table: 'buried', key: buriedKey, value: undefined });
-    crawl.books.unburied(pageKind, error);
-    this.#admit(new URL(url), { depth, priority, from, level: levelOf(url) });
+    crawl.books.unburied(kind, error);
+    this.#admit(new URL(url), { kind, depth, priority, from, level: levelOf(url), goesFirst });
   }
 
   /** Changes that belong to what is being offered. */
@@ -299,7 +322,7 @@ export class CommitBatch {
   seal(): { changes: Change[]; commit: number; results: SealedRow | undefined } {
     const { crawl } = this;
     const commit = crawl.takeCommit();
-    const changes = crawl.filter.changes(this.#seenKeys, commit).concat(this.#changes);
+    const changes = crawl.filter.changes(commit).concat(this.#changes);
     let results: SealedRow | undefined;
     if (!this.#row.isEmpty) {
       results = this.#row.seal(crawl.takeRecords(this.#row.count));
@@ -350,7 +373,6 @@ export class CommitBatch {
   #markSeen(words: Uint32Array, at: number): void {
     this.crawl.filter.admit(words, at);
     this.crawl.books.seen(words, at);
-    this.#seenKeys.push(fingerprintKey(this.crawl.id, words, at));
   }
 
   #admitSeed(url: URL, found: Partial<TaskRecord>): void {
@@ -358,11 +380,17 @@ export class CommitBatch {
     this.crawl.books.seeds.admit();
   }
 
-  #admit(url: URL, found: Place & Partial<TaskRecord>, earlier?: EarlierPage): void {
+  /** `goesFirst`: before all other tasks of its host. */
+  #admit(
+    url: URL,
+    found: Place & Partial<TaskRecord> & { readonly goesFirst?: boolean },
+    earlier?: EarlierPage,
+  ): void {
     const { crawl } = this;
-    const { kind = pageKind, level = 0, depth, priority, from } = found;
+    const { kind = pageKind, level = 0, depth, priority, from, goesFirst = false } = found;
     const host = this.#hostOf(url);
-    const position = { rank: crawl.rank(depth, priority), seq: crawl.takeSeq() };
+    const rank = goesFirst ? 0 : crawl.rank(depth, priority);
+    const position = { rank, seq: crawl.takeSeq() };
     const record = { kind, level, url: url.href, depth, priority, from, attempts: 0, notBefore: 0 };
     const key = taskKey(crawl.id, host.hash, position.rank, position.seq);
     this.#changes.push({ table: 'tasks', key, value: encodeTask(record) });

@@ -2,7 +2,7 @@
  * The entries of the filter queue: what slaves, programs and operators say, until a commit takes
  * it. Types alone, so that all who make or take entries can name them.
  */
-import type { PageItems } from '../../../shared/page-items.ts';
+import type { ImageFacts } from '../../../shared/images.ts';
 import type { Replies } from '../../../shared/replies.ts';
 import type {
   FetchErrorBody,
@@ -11,10 +11,11 @@ import type {
   Result,
   SeedRequest,
 } from '../../../shared/requests.ts';
+import type { Content } from '../../archive/contents.ts';
 import type { Upload } from '../../archive/uploads.ts';
 import type { ArchiveMark } from '../../store/archive-rows.ts';
-import type { PackedReport, Unfetched } from '../../store/result-rows.ts';
-import type { Row } from '../../store/store.ts';
+import type { FoundItems, PackedReport, Unfetched } from '../../store/result-rows.ts';
+import type { Change, Row } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import type { FoundAddresses } from '../crawl/seed-hosts.ts';
 import type { RobotsAnswer } from '../robots/gate.ts';
@@ -27,9 +28,16 @@ export type Report = {
   /** As they came, so that they need not be packed again. */
   readonly packed?: PackedReport | undefined;
   /** What the rules of the crawl made of the page. */
-  readonly items?: PageItems | undefined;
+  readonly items?: FoundItems | undefined;
   /** Links of other priorities than that of the page. */
   readonly follow?: Requests['task.report']['follow'];
+};
+/** An image: `facts` undefined: the answer is none. `sentBytes`: it is in the folder of its
+ *  crawl, on the disk, and so long; `lost`: it could not be written. */
+export type Picture = {
+  readonly result: Result;
+  readonly facts?: ImageFacts | undefined;
+  readonly sentBytes: number | 'lost' | undefined;
 };
 export type SitemapPart = Pick<Requests['task.sitemap'], 'kind' | 'urls' | 'images'> & {
   /** In the last part. */
@@ -44,6 +52,13 @@ export type Answer = { readonly upload?: Upload | undefined } & AnswerOf;
 type AnswerOf =
   | ({ readonly verb: 'task.report' } & Report)
   | ({ readonly verb: 'task.sitemap' } & SitemapPart)
+  | {
+      readonly verb: 'task.image';
+      readonly result: Result;
+      readonly facts: ImageFacts | undefined;
+      /** Undefined: the crawl has them, or wants none. */
+      readonly content: Content | undefined;
+    }
   | {
       readonly verb: 'task.robots';
       readonly answer: RobotsAnswer;
@@ -93,11 +108,14 @@ export type Entry = {
   | { kind: 'offer'; offer: Offer; done: () => void }
   | { kind: 'failure'; failure: Failure; done: (v: Verdict) => void }
   | { kind: 'sitemap'; task: Task; part: SitemapPart; slave: string; done: (v: Verdict) => void }
+  | { kind: 'image'; task: Task; picture: Picture; slave: string; done: (v: Verdict) => void }
   | { kind: 'sitemaps'; urls: readonly string[]; level: number }
   | { kind: 'excluded'; task: Task; excluded: Unfetched; done: () => void }
   | {
       kind: 'again';
       urls: readonly EarlierUrl[];
+      /** What is on record with them, of a crawl with this number. */
+      also?: ((crawl: number) => readonly Change[]) | undefined;
       found: FoundAddresses;
       done: (v: Replies['crawl.recrawl']) => void;
     }
@@ -109,6 +127,8 @@ export type Entry = {
       urls: readonly string[];
       requests: readonly SeedRequest[];
       priority: number;
+      /** Of its sources of seeds, for the record. */
+      schedule?: Uint8Array | undefined;
       found: FoundAddresses;
       done: (v: SeedVerdict) => void;
     }

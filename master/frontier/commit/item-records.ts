@@ -1,6 +1,6 @@
 /** What rules made of a page that counts, as records of the result queue, and in the crawl's
  *  numbers. Source: docs/output.md. */
-import type { PageItems } from '../../../shared/page-items.ts';
+import type { FoundItems } from '../../store/result-rows.ts';
 import type { Task } from '../tasks/tasks.ts';
 import type { CommitBatch } from './commit-batch.ts';
 
@@ -8,12 +8,10 @@ import type { CommitBatch } from './commit-batch.ts';
 export function writeItems(
   batch: CommitBatch,
   { url, depth, seq: task }: Task,
-  { rows, rejected, failures, counts }: PageItems,
+  { rows, rejected, failures, counts }: FoundItems,
   at: number,
 ): void {
-  for (const [rule, item] of rows) {
-    batch.write({ kind: 'item', record: { url, depth, at, task, rule, item } });
-  }
+  batch.writeItems({ url, depth, at, task }, rows);
   for (const [rule, item, why] of rejected) {
     batch.write({ kind: 'rejected', record: { url, depth, at, task, rule, item, why } });
   }

@@ -10,13 +10,16 @@ import { crawlKindOf } from '../kinds/kinds.ts';
 import type { Task } from '../tasks/tasks.ts';
 import type { CommitBatch } from './commit-batch.ts';
 import type { EarlierPages } from './earlier-pages.ts';
-import type { Failure, Report, SitemapPart } from './entry.ts';
+import type { Failure, Picture, Report, SitemapPart } from './entry.ts';
+import type { Pictures } from './pictures.ts';
 
 export class Outcomes {
   readonly #earlier: EarlierPages;
+  readonly #pictures: Pictures;
 
-  constructor(earlier: EarlierPages) {
+  constructor(earlier: EarlierPages, pictures: Pictures) {
     this.#earlier = earlier;
+    this.#pictures = pictures;
   }
 
   /** A fetched task. `before`: how many links of it were taken in earlier commits. False: the
@@ -29,7 +32,8 @@ export class Outcomes {
   ): boolean {
     const kind = crawlKindOf(task);
     assert.ok(kind.answeredBy === 'task.report');
-    return kind.report(batch, task, report, { ...source, earlier: this.#earlier });
+    const parts = { earlier: this.#earlier, pictures: this.#pictures };
+    return kind.report(batch, task, report, { ...source, ...parts });
   }
 
   /** A failed fetch: again at `retryAt`; the end if there is none, or it has failed too often. */
@@ -51,5 +55,12 @@ export class Outcomes {
     const kind = crawlKindOf(task);
     assert.ok(kind.answeredBy === 'task.sitemap');
     kind.part(batch, task, part, source);
+  }
+
+  /** A fetched image. False: it is not taken, and its task waits again. */
+  picture(batch: CommitBatch, task: Task, picture: Picture, source: Told): boolean {
+    const kind = crawlKindOf(task);
+    assert.ok(kind.answeredBy === 'task.image');
+    return kind.picture(batch, task, picture, { ...source, pictures: this.#pictures });
   }
 }

@@ -88,13 +88,16 @@ export class Pipeline {
     if (!this.#filterQueue.isEmpty) this.#options.commits.request();
     const sealed = [...batches.values()].map((batch) => ({
       batch,
-      unpend: batch.crawl.filter.seal(),
       ...batch.seal(),
+      stored: batch.crawl.filter.seal(),
     }));
+    const relief = this.#options.crawls.waitingRoom.relieve();
+    const changes = sealed.flatMap((one) => one.changes);
     return {
-      changes: sealed.flatMap(({ changes }) => changes),
+      changes: relief === undefined ? changes : changes.concat(relief.changes),
       done: () => {
-        for (const { unpend } of sealed) unpend();
+        for (const { stored } of sealed) stored();
+        relief?.done();
         for (const answer of answers) answer();
         this.#filterQueue.settle(entries);
         for (const { batch, commit, results } of sealed) {

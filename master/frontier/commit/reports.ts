@@ -4,10 +4,13 @@
  * when it is on the disk. Also what politeness and dispatcher find without an answer: a host that a
  * crawl meets, and tasks that are given up, or refused by the state of their host.
  */
+import type { ImageFacts } from '../../../shared/images.ts';
 import type { FetchErrorBody } from '../../../shared/requests.ts';
 import { hostKeyOf } from '../../../shared/url.ts';
+import type { Content } from '../../archive/contents.ts';
 import type { Upload } from '../../archive/uploads.ts';
 import { clockMs } from '../../machine/clock.ts';
+import type { FoundItems } from '../../store/result-rows.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import type { Crawls } from '../crawl/crawls.ts';
 import type { Dispatcher, LossEvents } from '../dispatch/dispatcher.ts';
@@ -32,6 +35,7 @@ import {
   smallEntryBytes,
   type Verdict,
 } from './entry.ts';
+import type { ImagesPort } from './images-port.ts';
 import type { Pipeline } from './pipeline.ts';
 
 type ReportsOptions = {
@@ -41,14 +45,21 @@ type ReportsOptions = {
   readonly feedback: Feedback;
   readonly pipeline: Pipeline;
   readonly archiving: Archiving;
+  /** Default: no bytes are kept. */
+  readonly images?: ImagesPort | undefined;
+  /** The images of a crawl cannot be written. */
+  readonly onFault?: (crawl: Crawl, why: string) => void;
   readonly trace?: FrontierTrace | undefined;
 };
 
 /** Links of one page that are taken at once. */
 const linkBytesMax = 64 << 10;
 const lineFeed = 10;
-/** Of a row of an item, about. */
-const rowBytes = 256;
+/** What is known of an image, about. */
+const imageEntryBytes = 2_048;
+/** Of a row of an item besides its values, about; of one that was rejected, with them. */
+const rowBytes = 64;
+const rejectedBytes = 256;
 
 export class Reports implements WorkEvents, LossEvents {
   readonly #options: ReportsOptions;
@@ -64,6 +75,8 @@ export class Reports implements WorkEvents, LossEvents {
         return this.#report(claim, answer, answer.upload);
       case 'task.sitemap':
         return this.#part(claim, answer, answer.upload);
+      case 'task.image':
+        return this.#image(claim, answer);
       case 'task.robots':
         return this.#robots(claim, answer);
       default:
@@ -93,8 +106,7 @@ export class Reports implements WorkEvents, LossEvents {
         const links = { total: 0 };
         const rest = this.#putFirstLinks(crawl, task, report.links, links);
         // No spread of objects here: each takes a microsecond.
-        const rows = items === undefined ? 0 : items.rows.length + items.rejected.length;
-        const bytes = smallEntryBytes + rest.length + images.length * 128 + rows * rowBytes;
+        const bytes = smallEntryBytes + rest.length + images.length * 128 + bytesOf(items);
         const { follow } = report;
         const last = { result, images, links: rest, packed, items, follow };
         const kind = 'report';
@@ -103,9 +115,73 @@ export class Reports implements WorkEvents, LossEvents {
     );
   }
 
+  /** An image: its bytes are on the disk before its entry goes on. */
+  async #image(
+    claim: Claim,
+    { result, facts, content, upload }: Extract<Answer, { verb: 'task.image' }>,
+  ): Promise<Verdict> {
+    const { crawls, dispatcher, feedback, pipeline, archiving } = this.#options;
+    if (upload === undefined) this.#refuseUnarchived(claim);
+    const { task, host } = dispatcher.claim(claim) ?? {};
+    const crawl = task && crawls.of(task);
+    if (task === undefined || crawl === undefined) {
+      upload?.drop();
+      return 'stale';
+    }
+    if (kindOf(task).answeredBy !== 'task.image') {
+      upload?.drop();
+      return await this.#mistaken(task, 'an image', claim.holder);
+    }
+    if (host !== undefined) feedback.reported(host, result);
+    const slave = claim.holder.name;
+    const { thumbnail, ...kept } = facts ?? {};
+    const picture = { result, facts: facts && { ...kept, ...(thumbnail && { thumbnail }) } };
+    return await new Promise((done) =>
+      this.#keep(crawl, facts, content, (sentBytes) =>
+        archiving.first(crawl, task, upload, (archived) => {
+          const entry = { kind: 'image', crawl, bytes: imageEntryBytes, archived } as const;
+          pipeline.put({ ...entry, task, picture: { ...picture, sentBytes }, slave, done });
+        }),
+      ),
+    );
+  }
+
+  /** Has the bytes of an image written, then calls `then`: at once, if there are none. */
+  #keep(
+    crawl: Crawl,
+    facts: ImageFacts | undefined,
+    content: Content | undefined,
+    then: (sentBytes: number | 'lost' | undefined) => void,
+  ): void {
+    const { images, pipeline } = this.#options;
+    const { sha256, type, thumbnail } = facts ?? {};
+    if (images === undefined || !content || sha256 === undefined || type === undefined) {
+      then(undefined);
+      return;
+    }
+    const settle = pipeline.expect(crawl, smallEntryBytes);
+    const name = Buffer.from(sha256).toString('hex');
+    images.append(crawl, { ...content, sha256: name, type, thumbnail }, (fault) => {
+      if (fault !== undefined) this.#options.onFault?.(crawl, fault);
+      then(fault === undefined ? content.bytes : 'lost');
+      settle();
+    });
+  }
+
+  /** Has the crawl of this task an image of these bytes? `lost`: the task has ended. */
+  async knows(claim: Claim, sha256: Uint8Array): Promise<'have' | 'send' | 'lost'> {
+    const { crawls, dispatcher, images } = this.#options;
+    const task = dispatcher.open(claim);
+    const crawl = task && crawls.of(task);
+    const download = crawl?.spec.fetch.download;
+    if (crawl === undefined || download === undefined || images === undefined) return 'lost';
+    if (download.images.store === 'none') return 'have';
+    return (await images.has(crawl, sha256)) ? 'have' : 'send';
+  }
+
   #refuseUnarchived(claim: Claim): void {
     const { archiving, crawls, dispatcher } = this.#options;
-    if (crawls.archived.size === 0) return;
+    if (crawls.demanding.size === 0) return;
     const task = dispatcher.open(claim);
     archiving.refuseWithout(undefined, task && crawls.of(task));
   }
@@ -281,8 +357,12 @@ export class Reports implements WorkEvents, LossEvents {
     this.#trace(crawl, failure);
     const bytes = smallEntryBytes;
     return await new Promise((done) =>
-      archiving.first(crawl, failure.task, upload, (archived) =>
-        pipeline.put({ kind: 'failure', crawl, bytes, archived, failure, done }),
+      archiving.first(
+        crawl,
+        failure.task,
+        upload,
+        (archived) => pipeline.put({ kind: 'failure', crawl, bytes, archived, failure, done }),
+        false,
       ),
     );
   }
@@ -300,4 +380,11 @@ export class Reports implements WorkEvents, LossEvents {
     dispatcher.dispatchSoon();
     return 'done';
   }
+}
+
+/** What the items of a page take in memory, about. */
+function bytesOf(items: FoundItems | undefined): number {
+  if (items === undefined) return 0;
+  const { rows, rejected } = items;
+  return rows.bytes.length + rows.count * rowBytes + rejected.length * rejectedBytes;
 }

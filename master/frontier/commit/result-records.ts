@@ -1,5 +1,6 @@
 /** What goes into the result queue: a record for each URL that was fetched or left out, and for a
  *  link that was skipped. Source: docs/output.md; docs/scope.md, "Traps". */
+import { isHtml } from '../../../shared/media-types.ts';
 import { isPageStatus, type SitemapKind, type SkipReason } from '../../../shared/protocol.ts';
 import type { FetchErrorBody, Image, Result } from '../../../shared/requests.ts';
 import type { RecordKind } from '../../../shared/result-fields.ts';
@@ -28,7 +29,7 @@ export type Finding = {
 export function isPage({ status, type, error, redirectedTo }: Result, isRead = false): boolean {
   if (!isPageStatus(status) && status !== 304) return false;
   if (error !== undefined || redirectedTo !== undefined) return false;
-  return type === 'text/html' || type === 'application/xhtml+xml' || isRead;
+  return (type !== undefined && isHtml(type)) || isRead;
 }
 
 /** The record of an answer. `moved`: the final URL is a page of its own that was known before;

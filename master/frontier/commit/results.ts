@@ -22,6 +22,8 @@ export interface ResultsPort {
   /** Checks that the written results are still there, before the end of their crawl is reported. If
    *  not, the crawl is held when this resolves. */
   confirm?(crawl: Crawl): Promise<void>;
+  /** Nothing more of a crawl is fetched: sinks write what they gather. */
+  end?(crawl: Crawl): void;
   /** Lets a crawl that is held be written again: see `ResultQueue`.
    *  @throws CommandError E_BAD_REQUEST */
   resume?(crawl: Crawl, newFiles: boolean): Promise<Resumed>;

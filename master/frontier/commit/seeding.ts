@@ -7,10 +7,11 @@ import { limits } from '../../../shared/protocol.ts';
 import type { Replies } from '../../../shared/replies.ts';
 import type { SeedRequest } from '../../../shared/requests.ts';
 import { canonicalUrl, hostKeyOf } from '../../../shared/url.ts';
-import { decodeBuried, encodeRequest, requestKey } from '../../store/records.ts';
+import { decodeBuried, encodeRequest, pageKind, requestKey } from '../../store/records.ts';
 import type { Change, Row, Store } from '../../store/store.ts';
 import type { FoundAddresses } from '../crawl/seed-hosts.ts';
 import type { RecentTable } from '../filter/recent.ts';
+import { crawlKindOf } from '../kinds/kinds.ts';
 import type { Politeness } from '../politeness/politeness.ts';
 import type { HostRecords } from '../politeness/records.ts';
 import { requestName } from '../tasks/task-requests.ts';
@@ -95,7 +96,8 @@ export class Seeding {
     for (const { key, value } of rows) {
       const record = decodeBuried(value);
       this.#retry(batch, hostKeyOf(new URL(record.url)));
-      batch.replay(record, key);
+      const { goesFirst } = crawlKindOf({ kind: record.task ?? pageKind });
+      batch.replay(record, key, goesFirst);
     }
     goOn(batch);
   }

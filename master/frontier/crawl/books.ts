@@ -36,6 +36,10 @@ const none: CrawlCounters = {
   sitemaps: 0,
 };
 
+type Kept = Partial<
+  Pick<CrawlRecord, 'counters' | 'seenSum' | 'ledger' | 'seeds' | 'rules' | 'downloads'>
+>;
+
 export class Books {
   readonly open: OpenWork;
   /** Undefined: the crawl is of a version that kept none. */
@@ -45,14 +49,14 @@ export class Books {
   readonly rules: RuleBooks;
   /** The last failure of each kind since the start of the master, tried again or not. */
   readonly examples: Partial<Record<FetchErrorKind, string>> = {};
+  #downloads: CrawlRecord['downloads'];
   readonly #counters: CrawlCounters;
   readonly #seenSum: Uint32Array;
 
   /** From a crawl's record; a number missing in an older record is 0. */
-  constructor(
-    kept: Partial<Pick<CrawlRecord, 'counters' | 'seenSum' | 'ledger' | 'seeds' | 'rules'>> = {},
-  ) {
-    const { counters = none, seenSum = [0, 0, 0, 0], ledger, seeds, rules } = kept;
+  constructor(kept: Kept = {}) {
+    const { counters = none, seenSum = [0, 0, 0, 0], ledger, seeds, rules, downloads } = kept;
+    this.#downloads = downloads;
     const { skipped, errors, statuses } = counters;
     const copies = { skipped: { ...skipped }, errors: { ...errors }, statuses: { ...statuses } };
     this.#counters = { ...none, ...counters, ...copies };
@@ -108,6 +112,17 @@ export class Books {
 
   image(): void {
     this.#counters.images++;
+  }
+
+  /** The bytes of an image are kept. */
+  kept(bytes: number): void {
+    const { stored = 0, bytes: before = 0 } = this.#downloads ?? {};
+    this.#downloads = { stored: stored + 1, bytes: before + bytes };
+  }
+
+  /** Images whose bytes are kept; undefined: none. */
+  get downloads(): CrawlRecord['downloads'] {
+    return this.#downloads;
   }
 
   sitemap(): void {

@@ -9,11 +9,9 @@ import {
   type CrawlCounters,
   type CrawlRecord,
   encodeTrapCounts,
-  type KeptHosts,
   pageKind,
   type Removal,
   type SpecMark,
-  type TrapCounts,
   trapsKey,
 } from '../../store/records.ts';
 import type { Change } from '../../store/store.ts';
@@ -23,15 +21,19 @@ import type { TaskQueue } from '../tasks/tasks.ts';
 import { Books } from './books.ts';
 import type { CrawlView } from './crawl-view.ts';
 import { endingOf } from './ending.ts';
+import { ImageRoom } from './image-room.ts';
 import { namedRows } from './ledger.ts';
+import { LoginState } from './login-state.ts';
 import { mannersOf } from './manners.ts';
+import { type Able, isMet, needsOf, wantsOf } from './needs.ts';
 import type { OpenWork } from './open-work.ts';
 import type { PatternBudget } from './patterns.ts';
 import { blockedOf, longestWaitMs } from './places.ts';
-import { Scope } from './scope.ts';
-import { SeedHosts } from './seed-hosts.ts';
+import type { Scope } from './scope.ts';
+import type { SeedHosts } from './seed-hosts.ts';
 import { markOf } from './spec-change.ts';
-import { Traps } from './traps.ts';
+import type { Traps } from './traps.ts';
+import { type Kept, type UrlRules, urlRulesOf } from './url-rules.ts';
 
 /** What is on record; `held` is not: each start looks for itself. */
 type LastingState = Exclude<CrawlState, 'held'>;
@@ -44,21 +46,6 @@ const nextStates: Readonly<Record<LastingState, readonly LastingState[]>> = {
   cancelled: [],
 };
 
-/** The hosts of its seeds, with their ports, and the blocks of those that were resolved. */
-export type KeptSeeds = {
-  readonly hosts: KeptHosts;
-  readonly seedBlocks: readonly (readonly [host: string, blocks: readonly string[]])[];
-};
-
-/** What of a crawl is in rows of its own. */
-export type Kept = Partial<KeptSeeds> & { readonly trapCounts?: TrapCounts };
-
-/** What decides about its links. A crawl that is over takes no memory for it. */
-type Rules = { readonly scope: Scope; readonly seedHosts: SeedHosts; readonly traps: Traps };
-
-/** What the slaves together can do. */
-type Server = { readonly hasArchivers: boolean };
-
 /** A host where a crawl has tasks in memory. */
 export type Place = { readonly crawl: Crawl; readonly host: Host; readonly queue: TaskQueue };
 
@@ -67,6 +54,8 @@ export class Crawl implements CrawlView {
   /** Another one that it is getting, on record before anything is moved. */
   renaming: string | undefined;
   readonly secret: Uint8Array;
+  readonly login = new LoginState();
+  readonly images = new ImageRoom(this);
   /** 16 random bytes: no other crawl of any master has them. */
   readonly uid: Uint8Array;
   readonly startedAt: number;
@@ -79,8 +68,8 @@ export class Crawl implements CrawlView {
   #spec: CrawlRecord['spec'];
   readonly #readKept: () => Kept;
   readonly #patternBudget: PatternBudget | undefined;
-  readonly #server: Server;
-  #rules: Rules | undefined;
+  readonly #server: Able;
+  #rules: UrlRules | undefined;
   #state: LastingState;
   #removal: Removal | undefined;
   #held: string | undefined;
@@ -103,7 +92,7 @@ export class Crawl implements CrawlView {
     filter: Filter,
     readKept: () => Kept = () => ({}),
     patternBudget?: PatternBudget,
-    server: Server = { hasArchivers: true },
+    server: Able = { abilities: ~0 },
   ) {
     this.id = record.id;
     this.#name = record.name;
@@ -183,24 +172,17 @@ export class Crawl implements CrawlView {
   }
 
   /** The same to be looked at, whether it is open or not: nothing of it is kept in memory. */
-  get rules(): Rules {
+  get rules(): UrlRules {
     return this.#rules ?? this.#makeRules();
   }
 
-  get #ruled(): Rules {
+  get #ruled(): UrlRules {
     this.#rules ??= this.#makeRules();
     return this.#rules;
   }
 
-  #makeRules(): Rules {
-    const { spec } = this;
-    const kept = this.#readKept();
-    const scope = new Scope(spec, kept.hosts ?? {}, this.#patternBudget);
-    const seedHosts = new SeedHosts(spec, kept.seedBlocks);
-    // Those that no look-up is needed for are not on record.
-    for (const url of scope.seedUrls) seedHosts.settle(url, new Map());
-    const traps = new Traps(trapLimitsSchema.parse(spec.traps ?? {}), kept.trapCounts ?? []);
-    return { scope, seedHosts, traps };
+  #makeRules(): UrlRules {
+    return urlRulesOf(this.spec, this.#readKept(), this.#patternBudget);
   }
 
   /** True: it has ended, for now or for good, and nothing of it is under way. */
@@ -234,7 +216,7 @@ export class Crawl implements CrawlView {
   /** Why the crawl neither fetches nor writes until the operator acts: a target of its sinks is not
    *  as they left it. */
   get held(): string | undefined {
-    return this.#held;
+    return this.#held ?? this.images.fault ?? this.login.fault;
   }
 
   hold(reason: string): void {
@@ -254,9 +236,14 @@ export class Crawl implements CrawlView {
     this.#isAside = isAside;
   }
 
-  /** What it fetches is kept in an archive. */
+  /** What it fetches is kept, in an archive or as files. */
   get isArchived(): boolean {
-    return this.#spec.fetch.archive !== undefined;
+    return (this.#spec.fetch.archive ?? this.#spec.fetch.save) !== undefined;
+  }
+
+  /** No slave that is connected can do what it needs. */
+  get #lacksSlaves(): boolean {
+    return !isMet(needsOf(this.#spec.fetch), this.#server.abilities);
   }
 
   /** It has items or follow rules, which only slaves that know rules evaluate. */
@@ -314,6 +301,7 @@ export class Crawl implements CrawlView {
       ledger: this.books.ledger?.kept,
       seeds: this.books.seeds.record,
       ...(rules && { rules }),
+      ...(this.books.downloads && { downloads: this.books.downloads }),
       seenSum: this.books.seenSum,
       startedAt: this.startedAt,
       openMs: this.openMs,
@@ -384,13 +372,15 @@ export class Crawl implements CrawlView {
     return mannersOf(this.spec, host);
   }
 
-  /** May its tasks be leased? With a page limit, no more than could still become pages. */
+  /** May its tasks be leased? With a page limit, no more than could still become pages; images of
+   *  pages that are done always may. */
   get active(): boolean {
     const { maxPages } = this.spec;
     const { leased, offered } = this.open;
     if (!this.isRunning || this.#isResolving || this.#awaitsRules) return false;
-    if (this.isArchived && !this.#server.hasArchivers) return false;
-    return maxPages === undefined || this.counters.pages + leased + offered < maxPages;
+    if (this.#lacksSlaves) return false;
+    if (maxPages === undefined || this.counters.pages + leased + offered < maxPages) return true;
+    return this.images.waiting > 0;
   }
 
   /** See `longestWaitMs`. Hosts that are parked are not counted. */
@@ -404,7 +394,7 @@ export class Crawl implements CrawlView {
   }
 
   get isRunning(): boolean {
-    return this.#state === 'running' && this.#held === undefined && !this.#isAside;
+    return this.#state === 'running' && this.held === undefined && !this.#isAside;
   }
 
   /** Neither finished nor cancelled. */
@@ -415,7 +405,8 @@ export class Crawl implements CrawlView {
   /** Nothing is offered, waiting or leased; or the page limit is reached and nothing is under
    *  way. */
   get isFetched(): boolean {
-    return this.open.isFetched || (this.isFull && !this.open.isUnderWay);
+    const isEnough = this.isFull && !this.open.isUnderWay && this.images.waiting === 0;
+    return this.open.isFetched || isEnough;
   }
 
   /** All is fetched and written: the crawl may end. This is asked nowhere else. */
@@ -435,7 +426,7 @@ export class Crawl implements CrawlView {
   }
 
   get #shownState(): CrawlStatus['state'] {
-    if (this.#held !== undefined) return 'held';
+    if (this.held !== undefined) return 'held';
     return this.#isAside && this.#state === 'running' ? 'paused' : this.#state;
   }
 
@@ -450,18 +441,20 @@ export class Crawl implements CrawlView {
   status(): CrawlStatus {
     const { seen: _, sitemaps: __, earlier: ___, ...counters } = this.counters;
     const { ledger, examples, rules } = this.books;
-    const { ending } = this;
+    const { ending, held } = this;
+    const { fetch } = this.spec;
     const { named, failed } = rules;
     return {
       name: this.name,
       state: this.#shownState,
-      ...(this.#held !== undefined && { held: this.#held }),
+      ...(held !== undefined && { held }),
       leased: this.open.leased,
       unwritten: this.open.unwritten,
       ...counters,
       ...(failed > 0 && { errors: { ...counters.errors, rule: failed } }),
       ...(named && { rules: named }),
       ...(this.#awaitsRules && this.isRunning && { wantsRules: true as const }),
+      ...(this.isRunning && wantsOf(fetch, this.#server)),
       ...(Object.keys(examples).length > 0 && { examples }),
       ...(ledger && { ledger: namedRows(ledger) }),
       ...(ending && { ending }),

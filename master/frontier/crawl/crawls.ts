@@ -21,11 +21,13 @@ import { batches, type Store } from '../../store/store.ts';
 import { bloomBytesFor } from '../filter/bloom.ts';
 import { Filter } from '../filter/filter.ts';
 import type { RecentTable } from '../filter/recent.ts';
+import { WaitingRoom } from '../filter/waiting-room.ts';
 import { TaskQueues, type TaskQueuesOptions } from '../tasks/task-queues.ts';
 import type { Task } from '../tasks/tasks.ts';
 import { Books } from './books.ts';
 import { Crawl } from './crawl.ts';
 import { keptOf } from './kept.ts';
+import { needsOf } from './needs.ts';
 import { PatternBudget, refusePatterns } from './patterns.ts';
 import { SharedSpecs } from './shared-specs.ts';
 
@@ -38,11 +40,12 @@ const recordsRead = 256;
 
 export class Crawls {
   readonly queues: TaskQueues;
-  /** Those with items, and those with an archive. */
+  readonly waitingRoom: WaitingRoom;
+  /** Those with items, and those with an archive or a login. */
   readonly ruled = new Set<Crawl>();
-  readonly archived = new Set<Crawl>();
-  /** What the slaves together can do; the dispatcher says so. */
-  readonly server = { hasArchivers: false };
+  readonly demanding = new Set<Crawl>();
+  /** What the slaves together can do, see `needs`; the dispatcher says so. */
+  readonly server = { abilities: 0 };
   readonly #store: Store;
   readonly #recent: RecentTable;
   readonly #folder: string | undefined;
@@ -57,7 +60,7 @@ export class Crawls {
 
   /** Reads what the store knows. `folder` is for saved Bloom filters; undefined: none.
    *  `bloomBytesMax`, `patternBytesMax`: what the Bloom filters of all crawls may take, and the
-   *  programs of their patterns. */
+   *  programs of their patterns. `waitingKeys`: seen keys of a crawl that wait in memory. */
   constructor(
     options: {
       store: Store;
@@ -65,9 +68,11 @@ export class Crawls {
       folder: string | undefined;
       bloomBytesMax: number;
       patternBytesMax: number;
+      waitingKeys: number;
     } & TaskQueuesOptions,
   ) {
     this.queues = new TaskQueues(options);
+    this.waitingRoom = new WaitingRoom(options.waitingKeys);
     this.#store = options.store;
     this.#recent = options.recent;
     this.#folder = options.folder;
@@ -219,7 +224,7 @@ export class Crawls {
     this.#byName.delete(crawl.name);
     this.#byId.delete(crawl.id);
     this.ruled.delete(crawl);
-    this.archived.delete(crawl);
+    this.demanding.delete(crawl);
     this.#removed.set(crawl.id, crawl.name);
   }
 
@@ -235,8 +240,8 @@ export class Crawls {
   #sort(crawl: Crawl): void {
     if (crawl.hasRules) this.ruled.add(crawl);
     else this.ruled.delete(crawl);
-    if (crawl.isArchived) this.archived.add(crawl);
-    else this.archived.delete(crawl);
+    if (needsOf(crawl.spec.fetch) !== 0) this.demanding.add(crawl);
+    else this.demanding.delete(crawl);
   }
 
   #restore(record: CrawlRecord): void {
@@ -256,6 +261,7 @@ export class Crawls {
       crawl: id,
       store: this.#store,
       recent: this.#recent,
+      room: this.waitingRoom,
       urlsExpected: record.spec.urlsExpected,
       path: this.#folder && bloomPath(this.#folder, id),
       seenCount: () => crawl.counters.seen,

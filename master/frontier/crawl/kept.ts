@@ -9,7 +9,7 @@ import {
   trapsKey,
 } from '../../store/records.ts';
 import type { Rows } from '../../store/store.ts';
-import type { Kept, KeptSeeds } from './crawl.ts';
+import type { Kept, KeptSeeds } from './url-rules.ts';
 
 export function keptOf(store: Rows, crawl: number): Kept {
   const counts = store.get('meta', trapsKey(crawl));

@@ -66,6 +66,17 @@ export class Ledger {
     return Array.from(this.#rows, (row = rowOf([])) => ({ ...row, waiting: waitingOf(row) }));
   }
 
+  /** Tasks of a kind that wait. */
+  waitingOf(kind: number): number {
+    const row = this.#rows[kind];
+    return row === undefined ? 0 : waitingOf(row);
+  }
+
+  /** Tasks of a kind that wait, or were answered as they should be. */
+  wantedOf(kind: number): number {
+    return this.waitingOf(kind) + (this.#rows[kind]?.others ?? 0);
+  }
+
   /** Tasks that wait, of all kinds. */
   get waiting(): number {
     return this.#rows.reduce((sum, row) => sum + waitingOf(row), 0);
@@ -77,12 +88,9 @@ export class Ledger {
   }
 
   #row(kind: number): Row {
-    let row = this.#rows[kind];
-    if (row === undefined) {
-      row = rowOf([]);
-      this.#rows[kind] = row;
-    }
-    return row;
+    // Without a hole, so that all of them can be gone through.
+    while (this.#rows.length <= kind) this.#rows.push(rowOf([]));
+    return this.#rows[kind] ?? rowOf([]);
   }
 }
 

@@ -113,6 +113,16 @@ export class Scope {
     return this.#exclude.match(href) ? 'exclude' : undefined;
   }
 
+  /** Is an image taken from there? `where`: the hosts of seeds, or their domains, or any. */
+  takesImage(url: URL, where: 'any' | 'host' | 'domain'): boolean {
+    if (this.#exclude.match(url.href)) return false;
+    if (where === 'any') return true;
+    const hosts = [...this.#hosts, ...this.#followed];
+    if (where === 'host') return hosts.includes(url.host);
+    const domain = this.#domainOf(url.hostname);
+    return hosts.some((host) => this.#domainOf(urlOf(host).hostname) === domain);
+  }
+
   /** Returns the pattern of --exclude that leaves a canonical URL out. */
   excludedBy(href: string): string | undefined {
     return this.#exclude.first(href);

@@ -13,8 +13,12 @@ import {
   type TrapLimits,
   trapLimitsSchema,
   trapRules,
+  withDigests,
 } from '../../../shared/crawl.ts';
 import { CommandError } from '../../../shared/errors.ts';
+import { hasOwnRules, withLinkRule } from '../../../shared/link-rule.ts';
+import type { Login } from '../../../shared/login.ts';
+import { misfitOf, singleOf } from '../../../shared/output-fit.ts';
 import { isOutside, isSameTarget, namedOutputs, outputText } from '../../../shared/outputs.ts';
 import type { ChangedField, SkipReason } from '../../../shared/protocol.ts';
 import type { SpecMark } from '../../store/records.ts';
@@ -42,6 +46,9 @@ const fixed: Readonly<Record<FixedField, readonly [flag: string, why: string]>> 
   'fetch.lazyAttributes': ['--lazy-attributes', 'the pages that are done have their images by it'],
   'fetch.items': ['items', 'the pages that are done have their rows by them'],
   'fetch.archive': ['--archive', 'the pages that are done are in the archive, or are not'],
+  'fetch.save': ['--save', 'the pages that are done are saved, or are not'],
+  'fetch.download': ['--download', 'the images of pages that are done were taken, or were not'],
+  'fetch.imagesTo': ['--images-to', 'the images that are kept are in the other folder'],
   'fetch.follow': ['follow', 'the links of the pages that are done were picked by them'],
 };
 
@@ -64,17 +71,27 @@ export function wholeSpec(base: CrawlSpec, part: PartialSpec): CrawlSpec {
     fetch: inner('fetch'),
     traps: inner('traps'),
   });
-  if (parsed.success) return withNames(parsed.data, base);
+  if (parsed.success) return withLinkRule(withNames(withDigests(parsed.data), base));
   const issue = parsed.error.issues[0];
   const text = `spec: ${issue?.path.join('.')} ${issue?.message}`;
   throw new CommandError('E_BAD_REQUEST', text.slice(0, faultCharsMax));
 }
 
-/** Each output gets its name, which it keeps. */
+/** Each output gets its name, which it keeps.
+ *  @throws CommandError E_BAD_REQUEST one does not fit the rules, or another output */
 function withNames(spec: CrawlSpec, { outputs: before = [] }: CrawlSpec): CrawlSpec {
   const { outputs, fetch } = spec;
   if (outputs === undefined) return spec;
-  return { ...spec, outputs: namedOutputs(outputs, before, fetch.items !== undefined) };
+  const named = namedOutputs(outputs, before, hasOwnRules(fetch));
+  const single = spec.everyMs === undefined ? undefined : singleOf(named);
+  const fit = isDeepStrictEqual(named, before)
+    ? undefined
+    : misfitOf(named, fetch.items, fetch.download !== undefined);
+  const misfit = fit ?? single;
+  if (misfit === undefined) return { ...spec, outputs: named };
+  const { kind = '', target = '' } = named[misfit.index] ?? {};
+  const text = `the output ${kind}:${target} ${misfit.why}`;
+  throw new CommandError('E_BAD_REQUEST', text.slice(0, faultCharsMax));
 }
 
 /** Returns what another start is compared with. */
@@ -174,8 +191,10 @@ function fieldsOf({ fetch, ...spec }: CrawlSpec): Map<string, unknown> {
   return fields;
 }
 
-/** A value for logs and terminals: of headers, cookies and proxies without what is secret. */
+/** A value for logs and terminals: without what is secret in headers, cookies, proxies and
+ *  logins. */
 function shown(field: string, value: unknown): unknown {
+  if (field === 'fetch.login') return (value as Login | undefined)?.url;
   if (!Array.isArray(value)) return value;
   switch (field) {
     case 'outputs':

@@ -1,8 +1,10 @@
 /**
  * What some crawls need of slaves, and not every slave can do: evaluate rules, send what is to be
- * archived, send requests with a body. A crawl waits while no slave can do what it needs.
+ * archived, log in, find articles, send requests with a body. A crawl waits while no slave can do
+ * what it needs.
  */
 import type { Crawls } from '../crawl/crawls.ts';
+import { needs, needsOf } from '../crawl/needs.ts';
 import { kindOf } from '../kinds/kinds.ts';
 import { hasRequest } from '../tasks/task-requests.ts';
 import type { Task } from '../tasks/tasks.ts';
@@ -17,14 +19,14 @@ export class Abilities {
     this.#holders = holders;
   }
 
-  /** A holder came, left, or said what it can do: tasks of crawls that are archived wait for one
-   *  that can send what is. */
+  /** A holder came, left, or said what it can do: tasks of crawls with an archive or a login wait
+   *  for one that can do that. */
   noteHolders(): void {
     const crawls = this.#crawls;
-    const { hasArchivers } = this.#holders;
-    if (crawls.server.hasArchivers === hasArchivers) return;
-    crawls.server.hasArchivers = hasArchivers;
-    for (const crawl of crawls.archived) if (crawl.isOpen) crawls.queues.wake(crawl);
+    const { abilities } = this.#holders;
+    if (crawls.server.abilities === abilities) return;
+    crawls.server.abilities = abilities;
+    for (const crawl of crawls.demanding) if (crawl.isOpen) crawls.queues.wake(crawl);
   }
 
   /** Crawls with items wait while no slave evaluates rules. While one runs, slaves that do not get
@@ -43,9 +45,11 @@ export class Abilities {
     this.#holders.pagesNeedRules = isAny && knowRules;
   }
 
-  /** What it fetches is to be archived. */
-  isArchived(task: Task): boolean {
-    return this.#crawls.archived.size > 0 && this.#crawls.of(task)?.isArchived === true;
+  /** What its crawl needs of a slave, see `needs`. */
+  needsOf(task: Task): number {
+    if (this.#crawls.demanding.size === 0) return needs.nothing;
+    const crawl = this.#crawls.of(task);
+    return crawl === undefined ? needs.nothing : needsOf(crawl.spec.fetch);
   }
 }
 

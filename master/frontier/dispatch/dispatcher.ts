@@ -8,6 +8,8 @@
  * `holders` knows the room of each, `abilities` what crawls need of them.
  */
 import { randomBytes } from 'node:crypto';
+import type { FetchSpec } from '../../../shared/crawl.ts';
+import { renderLimits } from '../../../shared/render.ts';
 import { clockMs } from '../../machine/clock.ts';
 import type { ResultsPort } from '../commit/results.ts';
 import type { Crawls } from '../crawl/crawls.ts';
@@ -54,6 +56,9 @@ export interface LossEvents {
   /** A task has lost its slaves repeatedly; it is claimed already. `slave`: the last of them. */
   hopeless(task: Task, slave: string): void;
 }
+
+/** Pages wait in their slave for the browser, several rounds of them. */
+const rendersOfLease = 4;
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
@@ -205,6 +210,22 @@ export class Dispatcher {
     });
   }
 
+  /** A page in a browser wants this frame, which takes no slot: its fetch has one, and the hosts of
+   *  frames must not wait for each other's. Resolves when its host may be asked. */
+  frame(lease: Lease, { group }: Host, delayMs: number): Promise<Turn> {
+    if (this.#state !== 'working') return Promise.resolve('later');
+    const now = clockMs();
+    return new Promise((resolve) => {
+      const settle = (turn: Turn) => {
+        lease.hop = undefined;
+        resolve(turn);
+      };
+      lease.hop = { group, hasSlot: true, delayMs, settle };
+      this.#options.politeness.addHop(lease.hop, now);
+      this.dispatchSoon();
+    });
+  }
+
   /** Ends the waits of all redirects of this crawl (without one, of all crawls). */
   putOffHops(crawlId?: number): void {
     for (const { task, hop } of this.#leases) {
@@ -332,7 +353,7 @@ export class Dispatcher {
       if (taken === undefined) break;
       const { host, task, place } = taken;
       const takers = takersOf(task);
-      const fits = isSuited(place.holder, takers, this.#abilities.isArchived(task));
+      const fits = isSuited(place.holder, takers, this.#abilities.needsOf(task));
       const taker = fits ? place : this.#placeFor(host, task, takers, now);
       if (taker === undefined) {
         (takers === 'requests' ? this.#parkedRequests : this.#parked).park(taken, now);
@@ -343,7 +364,7 @@ export class Dispatcher {
   }
 
   #placeFor(host: Host, task: Task, takers: Takers, now: number): Place | undefined {
-    return this.#holders.place(host.line(now) ?? 'timed', takers, this.#abilities.isArchived(task));
+    return this.#holders.place(host.line(now) ?? 'timed', takers, this.#abilities.needsOf(task));
   }
 
   /** Returns the next task for which a holder has room. Tasks of unproved hosts come first, since
@@ -377,7 +398,7 @@ export class Dispatcher {
     const { politeness, crawls, names } = this.#options;
     const crawl = crawls.of(task);
     const fetchesMs = kindOf(task).fetchesOfLease * (crawl?.spec.fetch.timeoutMs ?? 0);
-    const lifeMs = this.#options.leaseMarginMs + fetchesMs;
+    const lifeMs = this.#options.leaseMarginMs + fetchesMs + renderMsOf(crawl?.spec.fetch);
     const name = names.of(task);
     const lease = this.#leases.give({ task, name, host, holder, room, lifeMs }, now);
     this.#holders.took(lease);
@@ -450,4 +471,8 @@ export class Dispatcher {
     events.counted(crawls);
     this.dispatchSoon();
   }
+}
+
+function renderMsOf(fetch: FetchSpec | undefined): number {
+  return fetch?.render === undefined ? 0 : rendersOfLease * renderLimits.timeMs;
 }

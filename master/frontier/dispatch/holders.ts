@@ -12,6 +12,7 @@
  * A holder whose leases expire repeatedly comes last, with one lease at a time, until it reports
  * something. Owned by the dispatcher. Source: PROTOCOL.md [T-4] [T-13] [T-51] to [T-53].
  */
+import { isMet, needs } from '../crawl/needs.ts';
 import type { Line } from '../politeness/host.ts';
 import type { Lease, LeaseHolder, Room } from './leases.ts';
 
@@ -60,9 +61,9 @@ export class Holders {
     return this.#holders.some(({ hasRules, takes }) => hasRules || takes === 'pages');
   }
 
-  /** True: some holder sends what is to be archived. */
-  get hasArchivers(): boolean {
-    return this.#holders.some(({ archives }) => archives === true);
+  /** What some holder can do, see `needs`. */
+  get abilities(): number {
+    return this.#holders.reduce((all, { abilities = 0 }) => all | abilities, 0);
   }
 
   /** Without effect for a holder that is known. */
@@ -115,10 +116,10 @@ export class Holders {
   }
 
   /** Returns the next holder in rotation that has room for a task of this line and takes such
-   *  tasks. `archives`: it must send what is to be archived. */
-  place(line: Line, what: Takers, archives = false): Place | undefined {
+   *  tasks. `needed`: what it must be able to do, see `needs`. */
+  place(line: Line, what: Takers, needed: number = needs.nothing): Place | undefined {
     const find = (roomOf: (holder: LeaseHolder) => Room | undefined) =>
-      this.#find(what, archives, roomOf);
+      this.#find(what, needed, roomOf);
     switch (line) {
       case 'timed':
         return find((holder) => this.#slot(holder, line, startsAtOnce(holder)));
@@ -155,7 +156,7 @@ export class Holders {
 
   #find(
     what: Takers,
-    archives: boolean,
+    needed: number,
     roomOf: (holder: LeaseHolder) => Room | undefined,
   ): Place | undefined {
     let last: Place | undefined;
@@ -164,7 +165,7 @@ export class Holders {
       const holder = this.#holders[(this.#next + i) % length];
       const standing = holder && this.#standings.get(holder);
       if (holder === undefined || standing === undefined || standing.isLate) continue;
-      if (!isSuited(holder, what, archives)) continue;
+      if (!isSuited(holder, what, needed)) continue;
       const needsRules = this.pagesNeedRules && what !== 'probes';
       if (needsRules && isSlave(holder) && !holder.hasRules) continue;
       const isLast = isSlave(holder) && standing.ranOut >= ranOutMax;
@@ -208,10 +209,10 @@ export class Holders {
   }
 }
 
-/** Does it take such tasks? `archives`: what it fetches is to be archived. */
-export function isSuited(holder: LeaseHolder, what: Takers, archives: boolean): boolean {
-  const { takes, sendsBodies } = holder;
-  if (archives && holder.archives !== true) return false;
+/** Does it take such tasks? `needed`: what it must be able to do, see `needs`. */
+export function isSuited(holder: LeaseHolder, what: Takers, needed: number): boolean {
+  const { takes, sendsBodies, abilities = needs.nothing } = holder;
+  if (!isMet(needed, abilities)) return false;
   if (what === 'requests') return takes === 'all' && sendsBodies === true;
   return takes === 'all' || takes === what;
 }

@@ -33,20 +33,26 @@ export async function askHop(
   { crawls, dispatcher, politeness }: Parts,
   held: HeldLease,
   text: string,
+  isFrame: boolean,
 ): Promise<HopVerdict> {
   const lease = dispatcher.held(held);
   const crawl = lease && crawls.of(lease.task);
   if (lease === undefined || crawl === undefined) return { state: 'lost' };
   const { task, host } = lease;
   const url = parseCanonical(text);
-  const { hopsTo } = kindOf(task);
-  if (url === undefined || (hopsTo !== 'anywhere' && hostKeyOf(url) !== host.key)) {
+  const hopsTo = isFrame ? 'frame' : kindOf(task).hopsTo;
+  if (isFrame && crawl.spec.fetch.render === undefined) {
+    throw new CommandError('E_BAD_REQUEST', 'the pages of the crawl are not rendered');
+  }
+  const isElsewhere = hopsTo === 'anywhere' || hopsTo === 'frame';
+  if (url === undefined || (!isElsewhere && hostKeyOf(url) !== host.key)) {
     throw new CommandError('E_BAD_REQUEST', 'the hop is no canonical URL of the same host');
   }
   if (lease.hop !== undefined) {
     throw new CommandError('E_BAD_REQUEST', 'a hop of this lease waits already');
   }
-  const refusal = hopsTo === 'anywhere' ? undefined : refusalOf(crawl, host, url, hopsTo);
+  const known = politeness.known(hostKeyOf(url));
+  const refusal = hopsTo === 'anywhere' ? undefined : refusalOf(crawl, known, url, hopsTo);
   if (refusal !== undefined) return { state: refusal };
   const waiting = [...lease.holder.leases].filter(({ hop }) => hop !== undefined);
   if (waiting.length >= hopsMax) return { state: 'later' };
@@ -54,18 +60,22 @@ export async function askHop(
   const target = key === host.key ? host : politeness.host(key);
   if (target.setting?.blocked) return { state: 'later' };
   const delayMs = target.setting?.delayMs ?? crawl.manners(url).delayMs;
+  if (isFrame) return { state: await dispatcher.frame(lease, target, delayMs) };
   const state = await dispatcher.hop(lease, target, delayMs);
   return { state, isTimed: state === 'go' && lease.timing === 'awaited' };
 }
 
+/** A frame may be anywhere. The robots.txt of its host counts if it is known: nobody waits for it,
+ *  since no other page may be wanted there. */
 function refusalOf(
   crawl: Crawl,
-  host: Host,
+  host: Host | undefined,
   url: URL,
-  hopsTo: Traits['hopsTo'],
+  hopsTo: Traits['hopsTo'] | 'frame',
 ): HopVerdict['state'] | undefined {
   if (hopsTo === 'scope' && crawl.scope.refuses(url) !== undefined) return 'scope';
   const { robots } = crawl.manners(url);
-  if (robots !== undefined && host.robots.access(robots, url.href) !== 'fetch') return 'robots';
+  const access = robots === undefined ? 'fetch' : host?.robots.access(robots, url.href);
+  if (access !== undefined && access !== 'fetch') return 'robots';
   return crawl.isRunning ? undefined : 'later';
 }

@@ -29,8 +29,8 @@ export interface LeaseHolder {
   readonly hasRules?: boolean;
   /** It sends requests that are no GET. Default: it cannot. [T-91] */
   readonly sendsBodies?: boolean;
-  /** It sends what is to be archived. Default: it cannot. [T-105] */
-  readonly archives?: boolean;
+  /** What else it can do: bits of `needs`. Default: nothing. */
+  readonly abilities?: number;
   /** Total time in which it was not read from; its leases do not age in it. */
   readonly heldBackMs?: number;
   readonly leases: Set<Lease>;

@@ -5,6 +5,7 @@
  *
  *     page      of a crawl  what links lead to
  *     sitemap   of a crawl  named by a robots.txt or an index; lists pages
+ *     image     of a crawl  shown by a page; its bytes are kept
  *     robots    of a host   goes before every page of the host, for all crawls that ask it
  */
 import type { TaskKind, TaskPush } from '../../../shared/protocol.ts';
@@ -13,14 +14,15 @@ import type { TaskRecord } from '../../store/records.ts';
 import type { Unfetched } from '../../store/result-rows.ts';
 import type { CommitBatch } from '../commit/commit-batch.ts';
 import type { EarlierPages } from '../commit/earlier-pages.ts';
-import type { Report, SitemapPart } from '../commit/entry.ts';
+import type { Picture, Report, SitemapPart } from '../commit/entry.ts';
+import type { Pictures } from '../commit/pictures.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import type { Task } from '../tasks/tasks.ts';
 
 /** `answeredBy` is the only message that ends a task of the kind successfully; any other is a
  *  mistake. */
 export type Kind = CrawlKind | HostKind;
-export type CrawlKind = ReportedKind | ListedKind;
+export type CrawlKind = ReportedKind | ListedKind | PictureKind;
 
 export type Traits = {
   readonly name: TaskKind;
@@ -45,6 +47,10 @@ type CrawlTraits = Traits & {
   readonly owner: 'crawl';
   /** The name in `seen` of a task of this kind, so that one URL may be a task of two kinds. */
   seenName(url: string): string;
+  /** It counts towards the page limit of its crawl. */
+  readonly isLimited?: true;
+  /** Its tasks come before all others of their host. */
+  readonly goesFirst?: true;
   /** The names in `seen` for a line of pages.jsonl; undefined: the line is of another kind. */
   namesIn(line: WrittenLine, spec: NamingSpec): readonly string[] | undefined;
   /** No attempt is left: the task ends. */
@@ -53,6 +59,13 @@ type CrawlTraits = Traits & {
   leavesOut(crawl: Crawl, task: Pick<TaskRecord, 'url' | 'depth'>): boolean;
   /** It is left out: the task ends without being fetched. */
   exclude(batch: CommitBatch, task: Task, end: LeftOut): void;
+};
+
+/** A task whose answer is bytes that are kept. */
+export type PictureKind = CrawlTraits & {
+  readonly answeredBy: 'task.image';
+  /** Ends the task. False: what it says is not so, and the task waits again. */
+  picture(batch: CommitBatch, task: Task, picture: Picture, source: Told & Pictured): boolean;
 };
 
 /** A task that one message ends. */
@@ -79,7 +92,8 @@ export type HostKind = Traits & {
 export type Told = { readonly slave: string; readonly at: number };
 
 /** `before`: the number of links of the report in earlier commits. */
-type Reported = Told & { readonly before: number; readonly earlier: EarlierPages };
+type Reported = Told & Pictured & { readonly before: number; readonly earlier: EarlierPages };
+type Pictured = { readonly pictures: Pictures };
 
 /** Why, and the time. */
 type LeftOut = { readonly excluded: Unfetched; readonly at: number };

@@ -5,13 +5,14 @@
 import assert from 'node:assert/strict';
 import type { TaskKind } from '../../../shared/protocol.ts';
 import type { TaskRecord } from '../../store/records.ts';
+import { image } from './image.ts';
 import type { CrawlKind, Kind, NamingSpec, WrittenLine } from './kind.ts';
 import { page } from './page.ts';
 import { robots } from './robots.ts';
 import { sitemap } from './sitemap.ts';
 
 /** By their names in the protocol. */
-export const kinds: Readonly<Record<TaskKind, Kind>> = { page, robots, sitemap };
+export const kinds: Readonly<Record<TaskKind, Kind>> = { page, robots, sitemap, image };
 
 const byNumber: Kind[] = [];
 for (const kind of Object.values(kinds)) byNumber[kind.number] = kind;

@@ -5,6 +5,7 @@
  * Source: PROTOCOL.md [T-5] [T-15] [T-19].
  */
 import { hostLiteralAddress } from '../../../shared/address.ts';
+import { isDataType } from '../../../shared/media-types.ts';
 import { errorText } from '../../../shared/protocol.ts';
 import type { FetchErrorBody, Result } from '../../../shared/requests.ts';
 import { parseCanonical } from '../../../shared/url.ts';
@@ -39,6 +40,7 @@ export const page: ReportedKind = {
   fetchesOfLease: 2,
   hopsMax: 'crawl',
   hopsTo: 'scope',
+  isLimited: true,
 
   seenName: (url) => url,
 
@@ -53,7 +55,7 @@ export const page: ReportedKind = {
   },
 
   /** A page over the page limit (from a slave whose lease was over) is not taken. */
-  report(batch, task, report, { earlier, before, slave, at }) {
+  report(batch, task, report, { earlier, pictures, before, slave, at }) {
     const { crawl } = batch;
     const unchanged = isUnchanged(report.result);
     const found: PageFound = withHttpImages(
@@ -76,7 +78,10 @@ export const page: ReportedKind = {
     }
     const links = found.linkCount ?? linkCount;
     // A page of a known name may show other images than the one that was written.
-    if (counts || excluded === 'canonical') batch.images(images.map(({ src }) => src));
+    if (counts || excluded === 'canonical') {
+      batch.images(images.map(({ src }) => src));
+      pictures.shown(batch, task, images, result);
+    }
     const packed = found === report ? report.packed : undefined;
     const from = batch.fromOf(task);
     const line = { task, from, result, images, links, moved, excluded, isRead, slave, at, packed };
@@ -120,7 +125,7 @@ export const page: ReportedKind = {
 
 /** JSON or XML that the earlier crawl had as a page. */
 function isUnchangedData({ crawl }: CommitBatch, { type }: Result): boolean {
-  return crawl.spec.fetch.items !== undefined && /[/+](?:json|xml)$/.test(type ?? '');
+  return crawl.spec.fetch.items !== undefined && isDataType(type ?? '');
 }
 
 /** Notes what came of a seed, and goes on where it leads within its site. */

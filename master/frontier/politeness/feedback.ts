@@ -33,11 +33,13 @@ export class Feedback {
   }
 
   /** A definite answer. Status 0: no request was made. */
-  reported(host: Host, { status, ms, error }: Pick<Result, 'status' | 'ms' | 'error'>): void {
+  reported(host: Host, result: Pick<Result, 'status' | 'ms' | 'error' | 'requests'>): void {
+    const { status, ms, error, requests } = result;
     if (error !== undefined) host.failed++;
     if (status === 0) return;
     host.last = { at: clockMs(), status };
     this.#served(host, ms);
+    if (requests !== undefined) this.#politeness.burdened(host.group, requests, clockMs());
   }
 
   robots(host: Host, answer: RobotsAnswer): void {

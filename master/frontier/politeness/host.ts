@@ -50,6 +50,8 @@ export type HostClient = {
   /** The edition of the host's robots.txt that it has seen. */
   told?: number | undefined;
   active(): boolean;
+  /** Is the next task of a kind that the crawl takes no more of? Undefined: never. */
+  holds?: ((next: Task) => boolean) | undefined;
 };
 
 /** Where a group waits for somebody to take its next task. The last three are of hosts that have

@@ -36,11 +36,18 @@ export function workDueAt(host: Host, now: number): number | undefined {
   for (const client of host.clients.values()) {
     if (!client.active()) continue;
     let at = client.queue.dueAt(now);
-    if (at === undefined) continue;
+    if (at === undefined || isHeld(client, now)) continue;
     if (client.manners.robots !== undefined) at = Math.max(at, robotsAt);
     if (at < (earliest ?? Number.POSITIVE_INFINITY)) earliest = at;
   }
   return earliest === undefined ? undefined : Math.max(earliest, breaker.sleepsUntil);
+}
+
+/** True: what comes next is not taken. Images come before pages. */
+function isHeld({ queue, holds }: HostClient, now: number): boolean {
+  if (holds === undefined) return false;
+  const next = queue.peek(now);
+  return next !== undefined && holds(next);
 }
 
 /** Returns the next task that may be fetched; it stays in its queue. */
@@ -91,7 +98,8 @@ function firstInScope(
 ): Task | undefined {
   while (host.refused < refusedMax) {
     const task = client.queue.peek(now);
-    if (task === undefined || !client.leavesOut?.(task)) return task;
+    if (task === undefined || client.holds?.(task)) return undefined;
+    if (!client.leavesOut?.(task)) return task;
     refuse(host, client, task, 'scope', events);
   }
   return undefined;

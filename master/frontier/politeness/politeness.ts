@@ -46,6 +46,8 @@ export type PolitenessOptions = {
 const guardMs = 30;
 /** A redirect waits through a hold of at most this length; it keeps a slot of its slave. */
 const holdMsMax = 10_000;
+/** Requests of a browser that count as one of ours: they load a host less than pages do. */
+const requestsPerDelay = 10;
 
 export class Politeness {
   readonly #hosts = new Map<string, Host>();
@@ -265,6 +267,15 @@ export class Politeness {
   started(group: Group, isAwaited: boolean, now: number): void {
     if (isAwaited) group.unstarted--;
     group.lastAt = Math.max(group.lastAt, now + guardMs);
+    this.#order(group, now);
+  }
+
+  /** A page in a browser made this many further requests until now: the next one waits the delay
+   *  for every ten of them, too. [T-142] */
+  burdened(group: Group, requests: number, now: number): void {
+    if (group.delayMs === 0) return;
+    const restMs = (group.delayMs * requests) / requestsPerDelay;
+    group.lastAt = Math.max(group.lastAt, now + restMs);
     this.#order(group, now);
   }
 

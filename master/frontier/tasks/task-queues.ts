@@ -289,9 +289,14 @@ export class TaskQueues {
 }
 
 /** Returns how a crawl treats the host of this URL. */
-function treatmentOf(crawl: Crawl, url: URL): Pick<HostClient, 'manners' | 'leavesOut'> {
+function treatmentOf(crawl: Crawl, url: URL): Pick<HostClient, 'manners' | 'leavesOut' | 'holds'> {
   const leavesOut = (task: Task) => crawlKindOf(task).leavesOut(crawl, task);
-  return { manners: crawl.manners(url), leavesOut: crawl.isNarrowed ? leavesOut : undefined };
+  const holds = (task: Task) => crawlKindOf(task).isLimited === true && crawl.images.holdPages;
+  return {
+    holds: crawl.images.areWanted ? holds : undefined,
+    manners: crawl.manners(url),
+    leavesOut: crawl.isNarrowed ? leavesOut : undefined,
+  };
 }
 
 /** Returns true if no task of the host can start soon, and none is under way. */

@@ -9,13 +9,12 @@
  */
 import { createHash } from 'node:crypto';
 import type { TaskRequest } from '../../../shared/crawl.ts';
-import { decodeRequest, requestKey, type TaskRecord } from '../../store/records.ts';
+import { decodeRequest, requestKey, requestMark, type TaskRecord } from '../../store/records.ts';
 import type { Store } from '../../store/store.ts';
 import type { Task } from './tasks.ts';
 
 /** The level of such a task. */
 const requestLevel = 128;
-const mark = '#POST-';
 
 /** Returns the name of a task. `url`: without a fragment. */
 export function requestName(
@@ -28,7 +27,7 @@ export function requestName(
 
 /** Returns the level of a page by its name. */
 export function levelOf(name: string): number {
-  return name.includes(mark) ? requestLevel : 0;
+  return name.includes(requestMark) ? requestLevel : 0;
 }
 
 /** Does it have a request? */

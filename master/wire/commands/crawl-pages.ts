@@ -13,7 +13,7 @@ const cursorBytes = 7;
 const removingMax = 100;
 
 export function list(
-  { frontier, peers, rates }: CommandPorts,
+  { frontier, jobs, peers, rates, schedules }: CommandPorts,
   _peer: Peer,
   { crawl, states, after, limit }: Requests['crawl.list'],
 ): Replies['crawl.list'] {
@@ -33,13 +33,20 @@ export function list(
   const removing = frontier.crawls.removing(removingMax);
   return {
     ...(removing.count > 0 && { removing }),
+    ...(jobs.status && { jobs: jobs.status }),
     crawls: page.map((one): CrawlStatus => {
       const archive = frontier.crawls.archiveOf(one.name);
-      const status = archive === undefined ? one.status() : { ...one.status(), archive };
+      const downloads = frontier.crawls.downloadsOf(one.name);
+      const more = {
+        ...(archive && { archive }),
+        ...(downloads && { downloads }),
+        ...schedules.of(one.id),
+      };
+      const status = { ...one.status(), ...more };
       return { ...status, startedAt: one.startedAt, ...(one.isOpen && openOf(one, rates)) };
     }),
     counts,
-    sessions: peers.sessions.map(({ name, role, leases, proxies }) => ({
+    sessions: peers.sessions.map(({ name, role, leases, record: { proxies } }) => ({
       name,
       role,
       leases: leases.size,

@@ -7,6 +7,7 @@ import type { CommandPorts } from '../services.ts';
 import { backup } from './backup.ts';
 import { list } from './crawl-pages.ts';
 import * as crawls from './crawls.ts';
+import * as jobs from './jobs.ts';
 import * as queues from './queues.ts';
 import { sinks } from './sinks.ts';
 import * as slaves from './slaves.ts';
@@ -31,6 +32,9 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'task.release': tasks.release,
   'task.extend': tasks.extend,
   'task.archive': tasks.archive,
+  'task.image': tasks.image,
+  'task.known': tasks.known,
+  'task.content': tasks.content,
   'proxy.state': tasks.proxies,
   'crawl.add': crawls.add,
   'crawl.recrawl': crawls.recrawl,
@@ -50,6 +54,7 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'crawl.why': crawls.why,
   'slave.state': slaves.state,
   'slave.can': slaves.can,
+  'login.failed': slaves.loginFailed,
   'slave.list': slaves.list,
   'slave.drain': slaves.drain,
   'host.list': ({ hosts }, _peer, request) => hosts.list(request),
@@ -58,17 +63,29 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'queue.put': queues.put,
   'queue.get': queues.get,
   'queue.done': queues.done,
+  'queue.release': queues.release,
   'queue.size': queues.size,
+  'job.add': jobs.add,
+  'job.watch': jobs.watch,
+  'job.list': jobs.list,
+  'job.get': jobs.get,
+  'job.cancel': jobs.cancel,
+  'exec.can': jobs.can,
+  'exec.output': jobs.output,
+  'exec.report': jobs.report,
 };
 
-/** Verbs of tasks and proxies, and what slaves say of themselves, are for slaves. [S-11]
+/** Verbs of tasks, proxies and logins, and what slaves say of themselves, are for slaves. [S-11]
  *  @throws CommandError (or rejects with it) the refusal for the peer. */
 export function perform(
   ports: CommandPorts,
   peer: Peer,
   request: Exclude<Request, Requests['hello']>,
 ): Promise<object> | object {
-  if (/^(task\.|proxy\.|slave\.(?:state|can)$)/.test(request.verb) && peer.role !== 'slave') {
+  if (
+    /^(task\.|proxy\.|exec\.|login\.|slave\.(?:state|can)$)/.test(request.verb) &&
+    peer.role !== 'slave'
+  ) {
     throw new CommandError(
       'E_BAD_REQUEST',
       `${request.verb} is for slaves; say hello with the role slave`,

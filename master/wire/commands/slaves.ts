@@ -1,5 +1,5 @@
 /** Verbs about slaves: what they say of themselves, their list, and drain. Source: PROTOCOL.md
- *  [T-70], [T-80], [C-74], [C-75]. */
+ *  [T-70], [T-80], [T-94], [C-74], [C-75]. */
 import { CommandError } from '../../../shared/errors.ts';
 import type { SlaveRow } from '../../../shared/protocol.ts';
 import type { Replies } from '../../../shared/replies.ts';
@@ -25,8 +25,17 @@ export function can(
   return {};
 }
 
+export function loginFailed(
+  { frontier }: CommandPorts,
+  _peer: Peer,
+  { crawl, round, why }: Requests['login.failed'],
+): Replies['login.failed'] {
+  frontier.loginFailed(crawl, round, why);
+  return {};
+}
+
 export function list(
-  { peers }: CommandPorts,
+  { peers, jobs }: CommandPorts,
   _peer: Peer,
   { after = -1, limit }: Requests['slave.list'],
 ): Replies['slave.list'] {
@@ -36,13 +45,13 @@ export function list(
   const page = slaves.slice(0, limit);
   const last = page.at(-1);
   const isMore = last !== undefined && slaves.length > page.length;
-  return { slaves: page.map(rowOf), ...(isMore && { next: last.id }) };
+  return { slaves: page.map((peer) => rowOf(peer, jobs)), ...(isMore && { next: last.id }) };
 }
 
 /** Lets slaves finish what they have, and leave for good: those of that name, and the processes of
  *  one that was started with --processes. */
 export function drain(
-  { peers }: CommandPorts,
+  { peers, jobs }: CommandPorts,
   _peer: Peer,
   { slave }: Requests['slave.drain'],
 ): Replies['slave.drain'] {
@@ -54,18 +63,25 @@ export function drain(
     throw new CommandError('E_BAD_REQUEST', `no slave "${slave}" is connected; see slaves`);
   }
   for (const peer of named) peer.drain();
-  return { slaves: named.map(rowOf) };
+  return { slaves: named.map((peer) => rowOf(peer, jobs)) };
 }
 
-function rowOf(peer: Peer): SlaveRow {
-  const { id, name, peer: address, slots, leases, takes, proxies, record, hasRules } = peer;
-  const { since, state: said, isDraining, errors, fetchesPerS } = record;
+function rowOf(peer: Peer, jobs: CommandPorts['jobs']): SlaveRow {
+  const exec = jobs.executorOf(peer);
+  const { id, name, peer: address, slots, leases, takes, record, hasRules } = peer;
+  const { since, state: said, isDraining, errors, fetchesPerS, proxies } = record;
   return {
     ...{ session: id, name, address, since, slots, leases: leases.size, fetchesPerS, errors },
-    ...(takes === 'probes' && { takes }),
+    ...(takes !== 'all' && { takes }),
     ...(hasRules && { rules: true as const }),
     ...said,
     ...(proxies.length > 0 && { proxies }),
+    ...(exec && {
+      exec: {
+        ...{ slots: exec.slots, running: exec.jobs.size },
+        ...{ programs: [...exec.programs], scripts: [...exec.scripts] },
+      },
+    }),
     ...(isDraining && { draining: true as const }),
   };
 }

@@ -2,6 +2,7 @@
 import type { Replies } from '../../../shared/replies.ts';
 import type { Requests } from '../../../shared/requests.ts';
 import type { Upload } from '../../archive/uploads.ts';
+import { readItems } from '../items-reader.ts';
 import type { Peer } from '../peer.ts';
 import { unpack } from '../request.ts';
 import type { CommandPorts } from '../services.ts';
@@ -28,9 +29,9 @@ export function started(
 export async function hop(
   { frontier }: CommandPorts,
   peer: Peer,
-  { lease, url }: Requests['task.hop'],
+  { lease, url, frame }: Requests['task.hop'],
 ): Promise<Replies['task.hop']> {
-  const { state, isTimed } = await frontier.hop({ holder: peer, id: lease }, url);
+  const { state, isTimed } = await frontier.hop({ holder: peer, id: lease }, url, frame === true);
   return isTimed ? { state, timed: true } : { state };
 }
 
@@ -48,7 +49,7 @@ export async function report(
     images: unpack(verb, 'images', images),
     links,
     packed: { result, images },
-    items: items && unpack(verb, 'items', items),
+    items: items && readItems(items),
     upload: uploadOf(peer, task, lease, archived),
     follow,
   } as const;
@@ -95,14 +96,50 @@ export async function release(
   return { state: await frontier.release(claim, failed) };
 }
 
+/** Takes an image, whose bytes came before. [T-110] */
+export async function image(
+  { frontier }: CommandPorts,
+  peer: Peer,
+  { task, lease, result, image: packed, sent, archived }: Requests['task.image'],
+): Promise<Replies['task.image']> {
+  const verb = 'task.image';
+  const upload = uploadOf(peer, task, lease, archived);
+  const facts = packed && unpack(verb, 'image', packed);
+  const digest = facts?.sha256;
+  const content =
+    sent && digest ? await peer.uploads.contents.take(task, lease, digest) : undefined;
+  const whole = unpack(verb, 'result', result);
+  peer.record.fetched(whole.error !== undefined);
+  const claim = { holder: peer, id: lease, name: task };
+  return { state: await frontier.report(claim, { verb, result: whole, facts, content, upload }) };
+}
+
+/** Are the bytes of an image known? [T-111] */
+export async function known(
+  { images }: CommandPorts,
+  peer: Peer,
+  { task, lease, digest }: Requests['task.known'],
+): Promise<Replies['task.known']> {
+  return { state: await images.knows({ holder: peer, id: lease, name: task }, digest) };
+}
+
+/** Takes a part of an image. [T-112] */
+export async function content(
+  _services: CommandPorts,
+  peer: Peer,
+  request: Requests['task.content'],
+): Promise<Replies['task.content']> {
+  await peer.uploads.contents.add(request);
+  return {};
+}
+
 /** Takes a part of what is to be archived. [T-100] */
-export async function archive(
+export function archive(
   _services: CommandPorts,
   peer: Peer,
   request: Requests['task.archive'],
-): Promise<Replies['task.archive']> {
-  await peer.uploads.add(request);
-  return {};
+): Replies['task.archive'] | Promise<Replies['task.archive']> {
+  return peer.uploads.add(request)?.then(() => ({})) ?? {};
 }
 
 /** What was sent to be archived of a task; undefined: its statement does not say. [T-103] */
@@ -128,6 +165,6 @@ export function proxies(
   peer: Peer,
   { proxies: troubles }: Requests['proxy.state'],
 ): Replies['proxy.state'] {
-  peer.setProxies(troubles);
+  peer.record.setProxies(troubles);
   return {};
 }

@@ -1,0 +1,61 @@
+/** What a crawl needs of slaves that not each can do, and what a slave can: bits, since they are
+ *  compared for each lease. */
+import type { FetchSpec } from '../../../shared/crawl.ts';
+import type { Download } from '../../../shared/images.ts';
+import { hasArticle, type ItemRules } from '../../../shared/items.ts';
+
+export const needs = {
+  nothing: 0,
+  archive: 1,
+  login: 2,
+  articles: 4,
+  browser: 16,
+  images: 64,
+  pixels: 128,
+} as const;
+
+/** The rules of a crawl never change, and are looked at for each lease. */
+const articles = new WeakMap<ItemRules, number>();
+
+export function needsOf({ archive, login, save, items, render, download }: FetchSpec): number {
+  return (
+    ((archive ?? save) === undefined ? 0 : needs.archive) |
+    (login === undefined ? 0 : needs.login) |
+    (items === undefined ? 0 : articlesOf(items)) |
+    (render === undefined ? 0 : needs.browser) |
+    (download === undefined ? 0 : needsOfImages(download.images))
+  );
+}
+
+function articlesOf(items: ItemRules): number {
+  let need = articles.get(items);
+  if (need === undefined) {
+    need = hasArticle(items) ? needs.articles : 0;
+    articles.set(items, need);
+  }
+  return need;
+}
+
+/** Pictures are decoded where their looks are asked for. */
+function needsOfImages({ similar, thumbnails }: Download['images']): number {
+  const isDecoded = similar === 'on' || thumbnails !== undefined;
+  return needs.images | (isDecoded ? needs.pixels : 0);
+}
+
+/** What a crawl needs that no slave can do, as its status says it. */
+export function wantsOf(fetch: FetchSpec, { abilities }: Able) {
+  const missing = needsOf(fetch) & ~abilities;
+  return {
+    ...((missing & needs.login) !== 0 && { wantsLogin: true as const }),
+    ...((missing & needs.articles) !== 0 && { wantsArticles: true as const }),
+    ...((missing & needs.browser) !== 0 && { wantsBrowser: true as const }),
+  };
+}
+
+/** What the slaves together can do. */
+export type Able = { readonly abilities: number };
+
+/** Is all that is needed among what can be done? */
+export function isMet(needed: number, abilities: number): boolean {
+  return (needed & ~abilities) === 0;
+}

@@ -1,0 +1,70 @@
+/** Says to the master how many leases the slave takes, and again whenever that changes. */
+import type { MasterClient } from '../shared/client.ts';
+import { limits } from '../shared/protocol.ts';
+import { CreditWindow, trialsOf } from './credit.ts';
+
+type Takes = { readonly slots: number; readonly takes: 'all' | 'probes' };
+
+/** How often the credit is looked at, and at how many of these looks the way is measured. */
+const everyMs = 500;
+const looksPerTrip = 10;
+
+export class CreditTeller {
+  readonly #takes: Takes;
+  readonly #isWorking: () => boolean;
+  #window: CreditWindow;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** `isWorking`: it still takes leases. */
+  constructor(takes: Takes, isWorking: () => boolean) {
+    this.#takes = takes;
+    this.#isWorking = isWorking;
+    this.#window = new CreditWindow(takes.slots);
+  }
+
+  /** A task has ended. */
+  ended(): void {
+    this.#window.ended();
+  }
+
+  /** Begins with a master, of which nothing is known. */
+  tell(master: MasterClient): void {
+    const { slots, takes } = this.#takes;
+    const window = new CreditWindow(slots);
+    this.#window = window;
+    const trials = trialsOf(slots);
+    // Beside them, what the slots and the way to the master want.
+    const countOf = (wanted: number) => Math.min(wanted + trials, limits.creditMax);
+    const tell = () => master.notify('task.credit', { count, slots, trials, takes });
+    let count = countOf(window.count);
+    let looks = 0;
+    let lookedAt = performance.now();
+    const look = () => {
+      const now = performance.now();
+      const next = countOf(window.next(Math.max(now - lookedAt, 1)));
+      lookedAt = now;
+      if (looks++ % looksPerTrip === 0) void measureTrip(master, window);
+      if (next === count || !this.#isWorking()) return;
+      count = next;
+      tell();
+    };
+    this.close();
+    this.#timer = setInterval(look, everyMs);
+    tell();
+    look();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+}
+
+async function measureTrip(master: MasterClient, window: CreditWindow): Promise<void> {
+  const askedAt = performance.now();
+  try {
+    await master.request('ping', {});
+    window.measured(performance.now() - askedAt);
+  } catch {
+    // The next connection may have another round-trip time.
+  }
+}
