@@ -97,6 +97,7 @@ export class FrontierRooms {
     const sources = new Sources(store);
     const pipeline = new Pipeline({
       ...{ commits, crawls, dispatcher, events, hashers, lifeCycle, politeness, results },
+      images,
       memory: options.memory,
       outcomes: new Outcomes(earlier, pictures),
       seeding: new Seeding(politeness, records, recent, store),

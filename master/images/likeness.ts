@@ -46,13 +46,18 @@ export class Likeness {
   }
 
   /** Takes a hash of 8 bytes, of an image with that SHA-256. Returns the name of its group: its
-   *  own, if it begins one; undefined: it is in none. */
-  add(dhash: Uint8Array, name: Uint8Array): Uint8Array | undefined {
+   *  own, if it begins one; undefined: it is in none. `compared`: with which hashes those that
+   *  follow are compared, all of a group or its first alone. */
+  add(
+    dhash: Uint8Array,
+    name: Uint8Array,
+    compared: 'all' | 'firsts' = 'all',
+  ): Uint8Array | undefined {
     this.#numbers = undefined;
     if (isFlat(dhash)) return undefined;
     const near = this.#nearest(dhash);
     const group = near < 0 ? this.#begin(name) : (this.#groups[near] ?? 0);
-    this.#push(dhash, group);
+    if (near < 0 || compared === 'all') this.#push(dhash, group);
     return this.#names.slice(group * nameBytes, (group + 1) * nameBytes);
   }
 

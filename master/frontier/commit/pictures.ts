@@ -3,8 +3,9 @@
  * content; and which images look the same. A commit asks while it is gathered, when the store does
  * not show the last commits yet: what these have is remembered here.
  */
-import { type Download, imageHopsMax } from '../../../shared/images.ts';
+import { type Download, type ImageFacts, imageHopsMax } from '../../../shared/images.ts';
 import type { Image, Result } from '../../../shared/requests.ts';
+import type { Values } from '../../../shared/rule-results.ts';
 import { parseCanonical } from '../../../shared/url.ts';
 import { Likeness } from '../../images/likeness.ts';
 import {
@@ -144,16 +145,33 @@ export class Pictures {
     return row && decodeContent(row);
   }
 
-  /** An image is kept whose bytes are new. Returns what is on record. */
-  keep(batch: CommitBatch, sha256: Uint8Array, image: Omit<KeptImage, 'group'>): KeptImage {
+  /** An image is kept. `before`: what is on record of its bytes; it is in another place if it was
+   *  taken away and came again. Returns what is on record now. */
+  keep(
+    batch: CommitBatch,
+    sha256: Uint8Array,
+    image: Omit<KeptImage, 'group'>,
+    before: KeptImage | undefined,
+  ): KeptImage {
+    const { place } = image;
+    const isMoved = place?.shard !== before?.place?.shard || place?.at !== before?.place?.at;
+    if (before !== undefined && (place === undefined || !isMoved)) return before;
     const { crawl } = batch;
-    const group = image.dhash && this.#likenessOf(crawl).add(image.dhash, sha256);
-    const kept = { ...image, group };
+    const kept = before ? { ...before, place } : this.#grouped(crawl, sha256, image);
     const key = contentKey(crawl.id, sha256);
     this.#contents.set(key.toString('latin1'), kept);
     batch.also([{ table: 'contents', key, value: encodeContent(kept) }]);
-    crawl.books.kept(image.bytes);
+    if (before === undefined && !kept.isDropped) crawl.books.kept(image.bytes);
     return kept;
+  }
+
+  #grouped(crawl: Crawl, sha256: Uint8Array, image: Omit<KeptImage, 'group'>): KeptImage {
+    if (image.dhash === undefined) return image;
+    const isDropping = crawl.spec.fetch.download?.images.similar === 'drop';
+    const likeness = this.#likenessOf(crawl);
+    const group = likeness.add(image.dhash, sha256, isDropping ? 'firsts' : 'all');
+    const isDropped = isDropping && group !== undefined && !Buffer.from(group).equals(sha256);
+    return { ...image, group, ...(isDropped && { isDropped }) };
   }
 
   /** Frees the memory of a crawl that is over. */
@@ -169,8 +187,8 @@ export class Pictures {
     const all = { from: crawlKey(id), to: afterPrefix(crawlKey(id)) };
     for (const rows of batches(this.#store, 'contents', all, rowsAtOnce)) {
       for (const { value } of rows) {
-        const { dhash, group } = decodeContent(value);
-        if (dhash && group) made.restore(dhash, group);
+        const { dhash, group, isDropped } = decodeContent(value);
+        if (dhash && group && !isDropped) made.restore(dhash, group);
       }
     }
     this.#likeness.set(id, made);
@@ -182,6 +200,15 @@ export class Pictures {
 export function isOptedOut(directives: Result['directives'], { images }: Download): boolean {
   if (images.ignoreOptOut === true || directives === undefined) return false;
   return directives.includes('noai') || directives.includes('noimageai');
+}
+
+/** What a slave found out, by the names of fields. */
+export function imageValues(facts: ImageFacts): Values {
+  const { width, height, dhash, creator, credit, copyright, license, optOut, fault, type } = facts;
+  const all = { type, width, height, creator, credit, copyright, license, optOut, fault };
+  const said = Object.entries(all).filter(([, value]) => value !== undefined);
+  const values = Object.fromEntries(said) as Values;
+  return dhash === undefined ? values : { ...values, dhash: Buffer.from(dhash).toString('hex') };
 }
 
 /** The last so many of what was set. */
