@@ -112,7 +112,7 @@ export class FrontierRooms {
     this.reports = new Reports({
       ...{ crawls, dispatcher, politeness, feedback, pipeline },
       archiving: new Archiving(archives, pipeline, sources),
-      images,
+      ...{ images, pictures },
       onFault: (crawl, why) => lifeCycle.imagesFailed(crawl, why),
       trace: options.trace,
     });

@@ -3,6 +3,7 @@
  * content; and which images look the same. A commit asks while it is gathered, when the store does
  * not show the last commits yet: what these have is remembered here.
  */
+import { setImmediate as turn } from 'node:timers/promises';
 import { type Download, type ImageFacts, imageHopsMax } from '../../../shared/images.ts';
 import type { Image, Result } from '../../../shared/requests.ts';
 import type { Values } from '../../../shared/rule-results.ts';
@@ -30,7 +31,8 @@ import type { CommitBatch } from './commit-batch.ts';
 const pagesMax = 100;
 /** What commits that the store does not show yet may hold, and more. */
 const freshMax = 16_384;
-const rowsAtOnce = 10_000;
+/** Some milliseconds of work. */
+const rowsAtOnce = 1_000;
 /** Before its URL, so that the URL may be a page, too, and is an address of an image. */
 const mark = '%';
 
@@ -53,6 +55,7 @@ export class Pictures {
   /** Kept images, by crawl and SHA-256. */
   readonly #contents = new Recent<KeptImage>(freshMax);
   readonly #likeness = new Map<number, Likeness>();
+  readonly #loading = new Map<number, Promise<void>>();
 
   constructor(store: Rows) {
     this.#store = store;
@@ -177,22 +180,49 @@ export class Pictures {
   /** Frees the memory of a crawl that is over. */
   rest({ id }: Crawl): void {
     this.#likeness.delete(id);
+    this.#loading.delete(id);
   }
 
-  /** All hashes of the crawl: read from the store when they are first wanted. */
+  /** Resolves when images of the crawl can be compared with those before: after a start their
+   *  hashes are read first, in slices, so that others are served meanwhile; undefined: they can. */
+  ready({ id }: Crawl): Promise<void> | undefined {
+    if (this.#likeness.has(id)) return undefined;
+    const known = this.#loading.get(id);
+    if (known !== undefined) return known;
+    const made = new Likeness();
+    const load = async () => {
+      // Not before it is known that they are read.
+      await turn();
+      for (const _ of this.#restored(id, made)) await turn();
+      if (this.#loading.get(id) !== loading) return;
+      this.#loading.delete(id);
+      this.#likeness.set(id, made);
+    };
+    const loading = load();
+    this.#loading.set(id, loading);
+    return loading;
+  }
+
+  /** All hashes of the crawl: read at once if nobody waited until they were. */
   #likenessOf({ id }: Crawl): Likeness {
     const known = this.#likeness.get(id);
     if (known !== undefined) return known;
     const made = new Likeness();
+    for (const _ of this.#restored(id, made));
+    this.#likeness.set(id, made);
+    return made;
+  }
+
+  /** Restores the hashes of a crawl; yields after each slice. */
+  *#restored(id: number, likeness: Likeness): Generator<void> {
     const all = { from: crawlKey(id), to: afterPrefix(crawlKey(id)) };
     for (const rows of batches(this.#store, 'contents', all, rowsAtOnce)) {
       for (const { value } of rows) {
         const { dhash, group, isDropped } = decodeContent(value);
-        if (dhash && group && !isDropped) made.restore(dhash, group);
+        if (dhash && group && !isDropped) likeness.restore(dhash, group);
       }
+      yield;
     }
-    this.#likeness.set(id, made);
-    return made;
   }
 }
 

@@ -37,7 +37,7 @@ import {
   type Verdict,
 } from './entry.ts';
 import type { ImagesPort } from './images-port.ts';
-import { imageValues } from './pictures.ts';
+import { imageValues, type Pictures } from './pictures.ts';
 import type { Pipeline } from './pipeline.ts';
 
 type ReportsOptions = {
@@ -49,6 +49,7 @@ type ReportsOptions = {
   readonly archiving: Archiving;
   /** Default: no bytes are kept. */
   readonly images?: ImagesPort | undefined;
+  readonly pictures?: Pick<Pictures, 'ready'> | undefined;
   /** The images of a crawl cannot be written. */
   readonly onFault?: (crawl: Crawl, why: string) => void;
   readonly trace?: FrontierTrace | undefined;
@@ -138,14 +139,27 @@ export class Reports implements WorkEvents, LossEvents {
     const slave = claim.holder.name;
     const { thumbnail, ...kept } = facts ?? {};
     const picture = { result, facts: facts && { ...kept, ...(thumbnail && { thumbnail }) } };
-    return await new Promise((done) =>
+    const settle = await this.#compared(crawl, facts);
+    return await new Promise((done) => {
       this.#keep({ crawl, task, facts, content }, (sentBytes, place) =>
         archiving.first(crawl, task, upload, (archived) => {
           const entry = { kind: 'image', crawl, bytes: imageEntryBytes, archived } as const;
           pipeline.put({ ...entry, task, picture: { ...picture, sentBytes, place }, slave, done });
         }),
-      ),
-    );
+      );
+      settle?.();
+    });
+  }
+
+  /** Resolves when an image can be compared with those before it; with what is to be called when
+   *  its entry is expected. */
+  async #compared(crawl: Crawl, facts: ImageFacts | undefined): Promise<(() => void) | undefined> {
+    const { pictures, pipeline } = this.#options;
+    const ready = facts?.dhash && pictures?.ready(crawl);
+    if (ready === undefined) return undefined;
+    const settle = pipeline.expect(crawl, imageEntryBytes);
+    await ready;
+    return settle;
   }
 
   /** Has the bytes of an image written, then calls `then`: at once, if there are none. */
