@@ -204,7 +204,7 @@ export const resultFields = {
     type: 'json',
     of: ['page'],
     meaning:
-      '`src` (absolute), `via` ([class](images.md#classes)), `alt`, `width`, `height` if the page has them; each pair of `src` and `via` once',
+      '`src` (absolute), `via` ([class](images.md#classes)), `alt`, `width`, `height` if the page has them, `license` with [`--download`](download.md#opt-out); each pair of `src` and `via` once',
     since,
   },
   imagesCut: {
@@ -286,7 +286,7 @@ export const resultFields = {
   license: {
     type: 'text',
     of: image,
-    meaning: 'the licence, by its XMP, else `rel=license` of the first page',
+    meaning: 'the licence: by its XMP, else by `rel=license` of its figure or page',
     since,
   },
   optOut: {

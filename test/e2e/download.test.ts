@@ -351,12 +351,15 @@ describe('download', () => {
 
   test('download: the gallery works from the folder, and escapes', { timeout }, async (t) => {
     const { origin } = await serve(t, {
-      '/': '<img src="/1.png" alt="&quot;><script>x</script>"><img src="/2.png">',
+      '/': '<img src="/1.png" alt="&quot;><script>x</script>"><figure><img src="/2.png"><a href="/by" rel=license>by</a></figure>',
+      '/by': 'terms',
       '/1.png': { body: png(1) },
       '/2.png': { body: png(1, { text: { Author: '<b>Ada' } }) },
     });
     const { cluster, lines } = await crawl(t, [`${origin}/`, '--download', 'images']);
     assert.equal(lines.get(`${origin}/2.png`)?.['creator'], '<b>Ada');
+    assert.equal(lines.get(`${origin}/2.png`)?.['license'], `${origin}/by`);
+    assert.equal(lines.get(`${origin}/1.png`)?.['license'], undefined);
     const { status, stdout, stderr } = spawnSync(
       process.execPath,
       ['master.js', 'gallery', 'default', '--out', cluster.out],

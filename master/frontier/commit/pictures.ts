@@ -67,11 +67,11 @@ export class Pictures {
     if (download === undefined || images.length === 0) return;
     if (isOptedOut(result.directives, download)) return;
     const done = new Set<string>();
-    for (const { src, alt } of images) {
+    for (const { src, alt, license } of images) {
       const url = src.replace(/#.*/s, '');
       if (done.has(url)) continue;
       done.add(url);
-      this.#show(batch, url, page, { page: page.url, alt });
+      this.#show(batch, url, page, { page: page.url, alt, license });
     }
   }
 
