@@ -30,6 +30,7 @@ export async function timeToWrite(outlet: Outlet, { bytes, isHurried }: Waiting)
 }
 
 /** How long the commit after a write may wait, in ms. */
-export function cursorMayWaitMs({ isClaimed }: Outlet, { bytes, isHurried }: Waiting): number {
-  return isHurried() || isClaimed || bytes() > fewBytes ? 0 : cursorWithinMs;
+export function cursorMayWaitMs(outlet: Outlet, { bytes, isHurried }: Waiting): number {
+  const isSoon = isHurried() || outlet.isClaimed || outlet.kind.isPrompt === true;
+  return isSoon || bytes() > fewBytes ? 0 : cursorWithinMs;
 }
