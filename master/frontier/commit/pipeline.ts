@@ -49,6 +49,12 @@ type PipelineOptions = {
  *  commit: no request is served while it is gathered. Its cost after that is about the same
  *  again. */
 const gatherMsMax = 15;
+/** A lone page of a host that has so many others waiting is in no hurry: what it led to comes after
+ *  those. Its commit waits so long for others, up to so many. */
+const unhurriedMs = 250;
+const unhurriedEntries = 16;
+const unhurriedWaiting = 64;
+const unhurried: ReadonlySet<Entry['kind']> = new Set(['report', 'image']);
 
 export class Pipeline {
   readonly #options: PipelineOptions;
@@ -62,7 +68,10 @@ export class Pipeline {
 
   put(entry: Entry): void {
     this.#filterQueue.put(entry);
-    this.#options.commits.request();
+    const { commits } = this.#options;
+    commits.request(
+      this.#filterQueue.count < unhurriedEntries && isUnhurried(entry) ? unhurriedMs : 0,
+    );
   }
 
   /** See `FilterQueue`. */
@@ -172,4 +181,10 @@ export class Pipeline {
       () => {},
     );
   }
+}
+
+function isUnhurried(entry: Entry): boolean {
+  return (
+    unhurried.has(entry.kind) && 'task' in entry && entry.task.queue.waiting > unhurriedWaiting
+  );
 }
