@@ -47,8 +47,8 @@ type PipelineOptions = {
  *  commit: no request is served while it is gathered. Its cost after that is about the same
  *  again. */
 const gatherMsMax = 15;
-/** A lone page is in no hurry if its host has so many others waiting, before what it led to, and its
- *  slave goes on. Its commit waits so long for others, up to so many. */
+/** A lone page is in no hurry if its host has so many others waiting before what it led to, and if
+ *  its slave goes on. Its commit waits so long for others, up to so many. */
 const unhurriedMs = 250;
 const unhurriedEntries = 16;
 const unhurriedWaiting = 64;
