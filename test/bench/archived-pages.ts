@@ -83,13 +83,14 @@ export async function archivedPages(): Promise<void> {
   await Promise.all([master.exited, slave.exited]);
   server.closeAllConnections();
   server.close();
-  const one = [];
-  const two = [];
+  type Run = Awaited<ReturnType<typeof extracted>>;
+  const one: Run[] = [];
+  const two: Run[] = [];
   for (let round = 0; round < rounds; round++) {
     one.push(await extracted(cluster, `one-${round}`, { cores: '0', processes: 1 }));
     two.push(await extracted(cluster, `two-${round}`, { cores: '0,1', processes: 2 }));
   }
-  const rate = (runs: typeof one, without: 0 | 1) =>
+  const rate = (runs: readonly Run[], without: 0 | 1) =>
     pages / median(runs.map(({ seconds, start }) => seconds - start * without));
   for (const [without, what] of [
     [0, 'starts included'],
