@@ -1,5 +1,6 @@
 /** What outputs do when the rules of a crawl change: columns that are new, and of another type. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import Database from 'libsql';
@@ -83,4 +84,15 @@ test('columns: a Parquet file has 100,000 rows at most; a crash leaves none twic
   const rows = await rowsOfParquet(files);
   assert.equal(rows.length, 230_000);
   assert.ok(rows.every(({ title }, i) => title === `t${i + 1}`));
+});
+
+test('columns: fields with names that JavaScript has, too, are fields', async (t) => {
+  const fields = { title: 'h1', constructor: 'b', toString: 'i' };
+  const { kind, folder } = kindOf(t, 'csv:a.csv');
+  const sink = await kind.open(crawlWith(fields), undefined);
+  await sink.write(itemsFrom(1, { title: 'a', constructor: 'Lotus', toString: 's' }));
+  await sink.write(itemsFrom(2, { title: 'b' }));
+  await sink.close();
+  const text = readFileSync(join(folder, 'a.csv'), 'utf8');
+  assert.equal(text, 'title,constructor,toString\na,Lotus,s\nb,,\n');
 });

@@ -61,6 +61,10 @@ const loose: readonly Column[] = [
  *  page functions and programs. They have the column for these from then on. */
 const rests = new WeakMap<SinkCrawl, Set<string>>();
 
+/** Columns of such a name are asked for in each item: those that have none would have a function
+ *  of JavaScript there. */
+const inherited: ReadonlySet<string> = new Set(Object.getOwnPropertyNames(Object.prototype));
+
 /** What an output takes of a crawl. */
 export class RowSource {
   readonly #crawl: SinkCrawl;
@@ -155,6 +159,12 @@ export class RowSource {
   #fitting(): (rule: string, item: Values) => Values {
     const { columns } = this;
     if (columns === loose) return (rule, item) => ({ rule, item });
+    const fit = this.#withRest(columns);
+    if (!columns.some(({ name }) => inherited.has(name))) return fit;
+    return (rule, item) => Object.assign(Object.create(null), fit(rule, item)) as Values;
+  }
+
+  #withRest(columns: readonly Column[]): (rule: string, item: Values) => Values {
     const isWanted = this.#chosen === undefined || this.#chosen.includes(restColumn);
     const names = new Set(columns.map(({ name }) => name));
     const isTaken = this.#known.some(({ name }) => name === restColumn);
@@ -185,7 +195,7 @@ export class RowSource {
   get #rules(): ItemRules {
     const all = this.#crawl.spec?.fetch?.items ?? {};
     if (this.#rule === undefined) return all;
-    const rule = all[this.#rule];
+    const rule = Object.hasOwn(all, this.#rule) ? all[this.#rule] : undefined;
     return rule === undefined ? {} : { [this.#rule]: rule };
   }
 }
