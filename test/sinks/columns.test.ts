@@ -28,6 +28,22 @@ test('columns: SQLite gets new ones; another type is an error with the ALTER', a
   );
 });
 
+test('columns: SQLite has in a column of text what was found there', async (t) => {
+  const { kind, folder } = kindOf(t, 'sqlite:a.db');
+  const sink = await kind.open(crawlWith({ id: '$.id' }), undefined);
+  const found = [12, 9_007_199_254_740_991, 1.5, 1e21, true, 'x', Number.POSITIVE_INFINITY];
+  await sink.write(itemsFrom(1, ...found.map((id) => ({ id }))));
+  await sink.close();
+  const db = new Database(join(folder, 'a.db'));
+  const rows = db.prepare('SELECT id FROM book ORDER BY _seq').all() as { id: unknown }[];
+  db.close();
+  const texts = ['12', '9007199254740991', '1.5', '1e+21', 'true', 'x', null];
+  assert.deepEqual(
+    rows.map(({ id }) => id),
+    texts,
+  );
+});
+
 test('columns: Parquet begins another file', async (t) => {
   const { kind, folder } = kindOf(t, 'parquet:a.parquet');
   const first = await kind.open(crawlWith(before), undefined);

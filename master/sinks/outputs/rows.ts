@@ -235,10 +235,15 @@ export function wellFormedJson(value: unknown): string {
 const oddEscape = /\\u(?:0000|d[89a-f])/;
 const escapes = /\\(?:(u0000|ud[89a-f]..)|.)/g;
 
-/** A value as a database without types for it has it: JSON of objects and lists. */
-export function plainOf(value: unknown): string | number | boolean | null {
+/** A value as a database without types for it has it: JSON of objects and lists. In a column of
+ *  text a number is the text that it is elsewhere: databases have their own ideas (`1.0`, `1e+15`).
+ *  A number that JSON does not have is none. */
+export function plainOf(value: unknown, type?: ColumnType): string | number | boolean | null {
   if (value === undefined || value === null) return null;
   if (typeof value === 'string') return wellFormed(value);
-  if (typeof value === 'number' || typeof value === 'boolean') return value;
+  if (typeof value === 'number' || typeof value === 'boolean') {
+    if (!Number.isFinite(Number(value))) return null;
+    return type === 'text' ? String(value) : value;
+  }
   return wellFormedJson(value);
 }

@@ -202,7 +202,7 @@ class SqliteSession implements SqlSession {
       const values: Value[] = [];
       for (const row of some) {
         values.push(cursor.crawl, row.seq);
-        for (const name of names) values.push(stored(row.values[name]));
+        for (const { name, type } of columns) values.push(stored(row.values[name], type));
       }
       const of = some.length === atOnce ? statement : prepared(some.length);
       const { changes } = of.run(...values);
@@ -259,8 +259,8 @@ function bare(table: string): string {
   return table.split('.').at(-1) ?? table;
 }
 
-function stored(value: unknown): Value {
-  const plain = plainOf(value);
+function stored(value: unknown, type: ColumnType): Value {
+  const plain = plainOf(value, type);
   return typeof plain === 'boolean' ? Number(plain) : plain;
 }
 
