@@ -80,8 +80,8 @@ function lineIn(
 function textOf(path: string, what: string): string {
   try {
     const found = statSync(path);
-    // A pipe waits for its writer, as everywhere; a device may have no end.
-    if (!found.isFile() && !found.isFIFO()) throw new ConfigError(`${path} is no file`);
+    // A device may have no end.
+    if (found.isCharacterDevice()) throw new ConfigError(`${path} is no file`);
     if (found.size > bytesMax) {
       throw new ConfigError(`${path} is larger than ${bytesMax >> 20} MB: it is no ${what}`);
     }

@@ -183,7 +183,7 @@ export class Admission {
     }
     refuseOutsideFiles(spec);
     await this.#changeKnown(name, spec);
-    const whole = wholeSpec(base, crawls.has(name) ? {} : spec);
+    const whole = wholeSpec(base, crawls.has(name) ? {} : spec, !crawls.has(name));
     if (!crawls.has(name)) {
       crawls.refuseOneMore(whole);
       await this.#prepare(name, whole);
