@@ -4,8 +4,10 @@ import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import Database from 'libsql';
+import { UnavailableError } from '../../master/sinks/sink.ts';
 import { before, changesType, crawlWith, itemsFrom, kindOf, wider } from '../support/columns.ts';
 import { parquetFiles, rowsOfParquet } from '../support/parquet.ts';
+import { SmallDisk } from '../support/small-disk.ts';
 
 test('columns: SQLite gets new ones; another type is an error with the ALTER', async (t) => {
   const at = (folder: string) => new Database(join(folder, 'a.db'));
@@ -111,4 +113,28 @@ test('columns: fields with names that JavaScript has, too, are fields', async (t
   await sink.close();
   const text = readFileSync(join(folder, 'a.csv'), 'utf8');
   assert.equal(text, 'title,constructor,toString\na,Lotus,s\nb,,\n');
+});
+
+test('SQLite: a full disk is waited for, and nothing is lost', async (t) => {
+  const disk = SmallDisk.mount(t, 2);
+  if (disk === undefined) return;
+  const path = join(disk.path, 'a.db');
+  const { kind } = kindOf(t, `sqlite:${path}`);
+  const sink = await kind.open(crawlWith(before), undefined);
+  await sink.write(itemsFrom(1, { title: 'a', n: 1 }));
+  disk.fill();
+  const more = itemsFrom(2, ...Array.from({ length: 2_000 }, (_, n) => ({ title: 'a title', n })));
+  await assert.rejects(sink.write(more), (error) => {
+    assert.ok(error instanceof UnavailableError, String(error));
+    assert.match(error.message, /full/);
+    return true;
+  });
+  disk.free();
+  await sink.write(more);
+  await sink.close();
+  const db = new Database(path);
+  const rows = db.prepare('SELECT _seq AS seq FROM book').all() as { seq: number }[];
+  db.close();
+  assert.equal(rows.length, 2_001);
+  assert.equal(new Set(rows.map(({ seq }) => seq)).size, 2_001);
 });

@@ -177,7 +177,7 @@ class SqliteSession implements SqlSession {
         await write.rejected(conflicts);
         this.#db.exec('COMMIT');
       } catch (error) {
-        this.#db.exec('ROLLBACK');
+        this.#rollBack();
         throw error;
       }
     });
@@ -209,6 +209,15 @@ class SqliteSession implements SqlSession {
       if (isStrict && Number(changes) === 0) rejected.push(...some);
     }
     return rejected;
+  }
+
+  /** On a full disk and after other errors SQLite has done that already, and says so by an error. */
+  #rollBack(): void {
+    try {
+      this.#db.exec('ROLLBACK');
+    } catch {
+      // What made it fail is what the operator reads.
+    }
   }
 
   #moveCursor({ cursor: { crawl, sink, from, to } }: SqlWrite): void {
