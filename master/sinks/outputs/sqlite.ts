@@ -211,7 +211,7 @@ class SqliteSession implements SqlSession {
     return rejected;
   }
 
-  /** On a full disk and after other errors SQLite has done that already, and says so by an error. */
+  /** On a full disk, and after some other errors, SQLite has done that already. */
   #rollBack(): void {
     try {
       this.#db.exec('ROLLBACK');
