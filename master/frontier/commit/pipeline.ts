@@ -23,6 +23,7 @@ import { answerCancelled, handle } from './apply.ts';
 import { CommitBatch } from './commit-batch.ts';
 import type { Entry } from './entry.ts';
 import { FilterQueue } from './filter-queue.ts';
+import type { ImagesPort } from './images-port.ts';
 import type { Outcomes } from './outcomes.ts';
 import type { ResultsPort } from './results.ts';
 import type { Seeding } from './seeding.ts';
@@ -40,6 +41,7 @@ type PipelineOptions = {
   readonly seeding: Seeding;
   readonly sources: Sources;
   readonly results: ResultsPort;
+  readonly images?: ImagesPort | undefined;
   readonly events: FrontierEvents;
 };
 
@@ -144,6 +146,7 @@ export class Pipeline {
     for (const task of removed) task.queue.remove(task);
     // Results from before a crawl was cancelled are written all the same.
     if (results !== undefined) this.#options.results.offer(crawl, commit, results);
+    for (const { sha256, image } of batch.dropped) this.#options.images?.drop(crawl, sha256, image);
     if (crawl.state === 'cancelled') return;
     const { queues } = this.#options.crawls;
     const hosts = new Set<Host>();
