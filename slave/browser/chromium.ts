@@ -244,8 +244,10 @@ export class Chromium {
 function reasonOf(text: string): string {
   const plain = text.replace(/\p{C}\[\d+m/gu, '');
   const last = /\[pid=\d+\]\[err\] (.*)/.exec(plain)?.[1];
-  const [first = ''] = plain.split('\n');
-  return (last ?? first).replace(/\p{C}/gu, ' ').slice(0, 200);
+  const [, code] = /<process did exit: exitCode=(\d+)/.exec(plain) ?? [];
+  const exit = code === undefined ? undefined : `the program ends at once, with exit code ${code}`;
+  const [first = ''] = plain.split(/\n| Browser logs:/);
+  return (last ?? exit ?? first).replace(/\p{C}/gu, ' ').slice(0, 200);
 }
 
 async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
