@@ -23,18 +23,19 @@ export function makeCommand(name: string, env: NodeJS.ProcessEnv, examples?: str
   return command;
 }
 
-/** Commander turns a switch on whenever its variable is set, even to `false`. */
+/** Commander turns a switch on, and one with `no-` off, whenever its variable is set, even to
+ *  `false`. */
 function readSwitches(command: Command, env: NodeJS.ProcessEnv): void {
   for (const option of command.options) {
     const key = option.attributeName();
-    if (!option.envVar || !option.isBoolean() || command.getOptionValueSource(key) !== 'env') {
-      continue;
-    }
+    const isSwitch = option.isBoolean() || option.negate;
+    if (!option.envVar || !isSwitch || command.getOptionValueSource(key) !== 'env') continue;
     const text = env[option.envVar] ?? '';
     if (!/^(1|0|true|false|yes|no|)$/i.test(text)) {
       throw new ConfigError(`${option.envVar} must be true or false, not "${text}"`);
     }
-    command.setOptionValueWithSource(key, /^(1|true|yes)$/i.test(text), 'env');
+    const isOn = /^(1|true|yes)$/i.test(text) !== option.negate;
+    command.setOptionValueWithSource(key, isOn, 'env');
   }
 }
 

@@ -160,7 +160,7 @@ export const resultFields = {
     type: 'text',
     of: ['page'],
     meaning:
-      'with `--digest`: SHA-1 of the body after decompression, as far as it was read, in hexadecimal',
+      'with `--digest`: SHA-1 of the body after decompression, as far as it was read, in hexadecimal; of a rendered page: of its HTML, if that is kept',
     since,
     schema: z
       .string()
@@ -389,9 +389,20 @@ export const resultFields = {
     type: 'json',
     of: ['page'],
     meaning:
-      'of a rendered page: `wait`, `click` if there was no such element, `limit` if it wanted more than it may have',
+      'of a rendered page: `wait`, `click` if there was no such element, `limit` if it wanted more than it may have, `screenshot` if it has no such file',
     since,
     schema: z.array(z.enum(renderMisses)).max(renderMisses.length).optional(),
+  },
+  screenshot: {
+    type: 'text',
+    of: ['page'],
+    meaning:
+      'of a rendered page, if it was wanted: its [screenshot](browser.md), a file below the folder of the crawl',
+    since,
+    schema: z
+      .string()
+      .regex(/^screenshots\/[0-9a-f]{2}\/[0-9a-f]{40}\.png$/)
+      .optional(),
   },
   slave: {
     type: 'text',

@@ -144,7 +144,7 @@ export class FrontierRooms {
     const unwritten = crawlsIn(store, 'results');
     const rotating = rotatingCrawls(store);
     for (const crawl of this.crawls) {
-      if (crawl.isArchived) await archives?.restore(crawl);
+      if (crawl.hasKept) await archives?.restore(crawl);
       const { id, isOpen } = crawl;
       if (isOpen || unwritten.has(id) || rotating.has(id)) await results.restore?.(crawl);
       this.lifeCycle.checkLogin(crawl);

@@ -22,7 +22,7 @@ const key = 'a-key-that-is-long-enough';
 /** Ports that nobody listens on or that would need no network. */
 const nowhere = '127.0.0.1:1';
 
-const commands = new Set(['status', 'add', 'pause', 'cancel', 'buried', 'repair']);
+const commands = new Set(['status', 'try', 'add', 'pause', 'cancel', 'buried', 'repair']);
 
 type Case = {
   readonly args: readonly string[];
@@ -72,6 +72,7 @@ const masterCases: readonly Case[] = [
   { args: ['--crawl', '../up'], says: /--crawl.*letters, digits/ },
   { args: ['--crawl', ''], says: /--crawl.*letters, digits/ },
   { args: ['--no-such-flag'], says: /unknown option '--no-such-flag'.*see --help/ },
+  { args: ['try', 'a.yaml', 'http://a/', '--allow-private'], says: /option '--allow-private' \(/ },
   { args: ['--max-depht', '3'], says: /unknown option '--max-depht'.*--max-depth/ },
   { args: ['--data'], says: /option '--data <folder>' argument missing/ },
   { args: ['example.com'], says: /seed "example\.com".*https:\/\/example\.com/ },

@@ -98,6 +98,8 @@ export type Entry = {
   readonly crawl: Crawl;
   readonly bytes: number;
   readonly archived?: ArchiveMark | undefined;
+  /** Its sender goes on without the answer. */
+  readonly isUnhurried?: boolean;
 } & (
   | {
       kind: 'report';

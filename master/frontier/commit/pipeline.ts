@@ -49,12 +49,11 @@ type PipelineOptions = {
  *  commit: no request is served while it is gathered. Its cost after that is about the same
  *  again. */
 const gatherMsMax = 15;
-/** A lone page of a host that has so many others waiting is in no hurry: what it led to comes after
- *  those. Its commit waits so long for others, up to so many. */
+/** A lone page is in no hurry if its host has so many others waiting before what it led to, and if
+ *  its slave goes on. Its commit waits so long for others, up to so many. */
 const unhurriedMs = 250;
 const unhurriedEntries = 16;
 const unhurriedWaiting = 64;
-const unhurried: ReadonlySet<Entry['kind']> = new Set(['report', 'image']);
 
 export class Pipeline {
   readonly #options: PipelineOptions;
@@ -68,10 +67,9 @@ export class Pipeline {
 
   put(entry: Entry): void {
     this.#filterQueue.put(entry);
-    const { commits } = this.#options;
-    commits.request(
-      this.#filterQueue.count < unhurriedEntries && isUnhurried(entry) ? unhurriedMs : 0,
-    );
+    const isFew = this.#filterQueue.count < unhurriedEntries && !this.#filterQueue.isFull;
+    const mayWait = isFew && entry.isUnhurried === true && hasOthers(entry);
+    this.#options.commits.request(mayWait ? unhurriedMs : 0);
   }
 
   /** See `FilterQueue`. */
@@ -183,8 +181,6 @@ export class Pipeline {
   }
 }
 
-function isUnhurried(entry: Entry): boolean {
-  return (
-    unhurried.has(entry.kind) && 'task' in entry && entry.task.queue.waiting > unhurriedWaiting
-  );
+function hasOthers(entry: Entry): boolean {
+  return 'task' in entry && entry.task.queue.waiting > unhurriedWaiting;
 }

@@ -58,6 +58,8 @@ type ReportsOptions = {
 /** Links of one page that are taken at once. */
 const linkBytesMax = 64 << 10;
 const lineFeed = 10;
+/** A slave that takes so many leases fetches on while it waits for an answer. */
+const unhurriedCredit = 8;
 /** What is known of an image, about. */
 const imageEntryBytes = 2_048;
 /** Of a row of an item besides its values, about; of one that was rejected, with them. */
@@ -113,7 +115,19 @@ export class Reports implements WorkEvents, LossEvents {
         const { follow } = report;
         const last = { result, images, links: rest, packed, items, follow };
         const kind = 'report';
-        pipeline.put({ kind, crawl, bytes, archived, task, report: last, links, slave, done });
+        const isUnhurried = holder.credit >= unhurriedCredit;
+        pipeline.put({
+          kind,
+          crawl,
+          bytes,
+          archived,
+          isUnhurried,
+          task,
+          report: last,
+          links,
+          slave,
+          done,
+        });
       }),
     );
   }
@@ -143,7 +157,9 @@ export class Reports implements WorkEvents, LossEvents {
     return await new Promise((done) => {
       this.#keep({ crawl, task, facts, content }, (sentBytes, place) =>
         archiving.first(crawl, task, upload, (archived) => {
-          const entry = { kind: 'image', crawl, bytes: imageEntryBytes, archived } as const;
+          const isUnhurried = claim.holder.credit >= unhurriedCredit;
+          const bytes = imageEntryBytes;
+          const entry = { kind: 'image', crawl, bytes, archived, isUnhurried } as const;
           pipeline.put({ ...entry, task, picture: { ...picture, sentBytes, place }, slave, done });
         }),
       );
