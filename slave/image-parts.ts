@@ -20,7 +20,7 @@ export class ImageSender {
     withinMs: number,
     report: (isSent: boolean) => Promise<T>,
   ): Promise<T> {
-    const { state } = await master.request('task.known', { task, lease, digest }, withinMs);
+    const { state } = await master.request('task.known', { task, lease, digest });
     if (state !== 'send') return await report(false);
     await this.#enter();
     const last = Math.max(0, Math.ceil(bytes.length / imagePartBytesMax) - 1);

@@ -36,7 +36,7 @@ export interface ImageKeeper {
    *  same. Returns their places, if they have some. @throws the error of the system */
   write(contents: readonly KeptContent[]): Promise<ReadonlyMap<string, Place> | undefined>;
   /** Is this image there, in its length? */
-  has(sha256: string, image: KeptImage): Promise<boolean>;
+  has(sha256: string, image: KeptImage): boolean;
   /** Deletes one that is on record, and is not wanted. */
   drop(sha256: string, image: KeptImage): Promise<void>;
   /** Deletes what a crash left: `isKept` does not know it. `sinceMs`: older files are somebody
@@ -95,8 +95,8 @@ export class ImageQueue {
   }
 
   /** Is this image there, in its length? If not, it is written when it comes again. */
-  async has(sha256: string, image: KeptImage): Promise<boolean> {
-    if (await this.#keeper.has(sha256, image)) return true;
+  has(sha256: string, image: KeptImage): boolean {
+    if (this.#keeper.has(sha256, image)) return true;
     this.#fresh.delete(sha256);
     return false;
   }

@@ -45,12 +45,12 @@ export class Images {
   }
 
   /** Has the crawl this image on the disk and on record? */
-  async has(crawl: ImageCrawl, sha256: Uint8Array): Promise<boolean> {
+  has(crawl: ImageCrawl, sha256: Uint8Array): boolean {
     const image = this.#rowOf(crawl.id, sha256);
     if (image === undefined) return false;
     // Nobody wants the bytes of one that was dropped.
     if (image.isDropped) return true;
-    return await this.#of(crawl).has(Buffer.from(sha256).toString('hex'), image);
+    return this.#of(crawl).has(Buffer.from(sha256).toString('hex'), image);
   }
 
   /** Deletes an image whose record says that it is dropped. */

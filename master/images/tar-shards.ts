@@ -14,7 +14,7 @@ import { dirname, join } from 'node:path';
 import { entryName, shardName } from '../../shared/images.ts';
 import { makeFolder } from '../machine/make-folder.ts';
 import type { KeptImage, Place } from '../store/image-rows.ts';
-import { syncFolder } from './image-folder.ts';
+import { isFileOf, syncFolder } from './image-folder.ts';
 import type { ImageKeeper, KeptContent, Removed } from './image-queue.ts';
 import { entryOf, tarBlockBytes, tarEntries, tarTrailer } from './tar.ts';
 
@@ -60,10 +60,9 @@ export class TarShards implements ImageKeeper {
     return places;
   }
 
-  async has(_sha256: string, { place, bytes }: KeptImage): Promise<boolean> {
+  has(_sha256: string, { place, bytes }: KeptImage): boolean {
     if (place === undefined) return false;
-    const found = await stat(this.#pathOf(place.shard)).catch(() => undefined);
-    return found?.isFile() === true && found.size >= place.at + bytes;
+    return isFileOf(this.#pathOf(place.shard), (size) => size >= place.at + bytes);
   }
 
   /** What is in a shard stays there. */

@@ -43,7 +43,7 @@ export type CommandPorts = {
   readonly hosts: Pick<HostList, 'list' | 'set'>;
   /** Asks what is kept of images. */
   readonly images: {
-    knows(claim: Claim, sha256: Uint8Array): Promise<'have' | 'send' | 'lost'>;
+    knows(claim: Claim, sha256: Uint8Array): 'have' | 'send' | 'lost';
   };
   readonly rates: Pick<Rates, 'of'>;
   /** Sources of seeds that are asked again, and crawls that are repeated. */

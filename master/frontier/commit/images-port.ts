@@ -9,7 +9,7 @@ export interface ImagesPort {
    *  reason why it cannot be written. */
   append(crawl: Crawl, content: KeptContent, then: Kept): void;
   /** Has the crawl this image on the disk and on record? */
-  has(crawl: Crawl, sha256: Uint8Array): Promise<boolean>;
+  has(crawl: Crawl, sha256: Uint8Array): boolean;
   /** Deletes an image whose record says that it is dropped. */
   drop(crawl: Crawl, sha256: Uint8Array, image: KeptImage): void;
   /** The crawl is over: what is not on record is deleted. */

@@ -211,14 +211,14 @@ export class Reports implements WorkEvents, LossEvents {
   }
 
   /** Has the crawl of this task an image of these bytes? `lost`: the task has ended. */
-  async knows(claim: Claim, sha256: Uint8Array): Promise<'have' | 'send' | 'lost'> {
+  knows(claim: Claim, sha256: Uint8Array): 'have' | 'send' | 'lost' {
     const { crawls, dispatcher, images } = this.#options;
     const task = dispatcher.open(claim);
     const crawl = task && crawls.of(task);
     const download = crawl?.spec.fetch.download;
     if (crawl === undefined || download === undefined || images === undefined) return 'lost';
     if (download.images.store === 'none') return 'have';
-    return (await images.has(crawl, sha256)) ? 'have' : 'send';
+    return images.has(crawl, sha256) ? 'have' : 'send';
   }
 
   #refuseUnarchived(claim: Claim): void {

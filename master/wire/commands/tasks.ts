@@ -115,12 +115,12 @@ export async function image(
 }
 
 /** Are the bytes of an image known? [T-111] */
-export async function known(
+export function known(
   { images }: CommandPorts,
   peer: Peer,
   { task, lease, digest }: Requests['task.known'],
-): Promise<Replies['task.known']> {
-  return { state: await images.knows({ holder: peer, id: lease, name: task }, digest) };
+): Replies['task.known'] {
+  return { state: images.knows({ holder: peer, id: lease, name: task }, digest) };
 }
 
 /** Takes a part of an image. [T-112] */
