@@ -77,7 +77,7 @@ describe('browser faults', { skip: noBrowser }, () => {
     for (const name of names) pages[name] = filled(name);
     const site = await new BrowserSite(pages).open(t);
     const cluster = new Cluster(t);
-    const path = crawlFile(cluster, site, { render: true, attempts: 10 });
+    const path = crawlFile(cluster, site, { render: true, attempts: 10, delay: 200 });
     const master = await cluster.master([path, '--exit-when-done']);
     const first = cluster.slave([...browserFlags, '--slots', '4']);
     await cluster.grown('pages.jsonl', 3, 'c');
