@@ -203,7 +203,7 @@ export class CrawlArchive {
     const bodies = await Promise.all(read);
     // Numbered in their order, then packed together.
     const drafts = jobs.map(async (job, i): Promise<Draft> => {
-      const last = job.upload.exchanges.length - 1;
+      const last = job.upload.exchanges.findLastIndex(({ view }) => view === undefined);
       const members = job.upload.exchanges.flatMap((exchange, j) =>
         this.#maker.of(exchange, bodies[i]?.[j] ?? [], job.about, j === last),
       );

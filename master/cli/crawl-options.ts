@@ -191,9 +191,11 @@ function longFlag(path: readonly PropertyKey[]): string {
  *  binds to it only arguments that look like ranges. */
 export function withRangesBound(argv: readonly string[]): string[] {
   const bound: string[] = [];
+  // These commands have no such option, and say so of what was typed.
+  const isLookedAt = /^(?:check|try|extract|diff)$/.test(argv[2] ?? '');
   for (const arg of argv) {
     const before = bound.at(-1) ?? '';
-    if (arg === '--allow-private') bound.push(`${arg}=all`);
+    if (arg === '--allow-private') bound.push(isLookedAt ? arg : `${arg}=all`);
     else if (!before.startsWith('--allow-private=') || !/^[\da-f.:]+(\/\d+)?(,|$)/i.test(arg)) {
       bound.push(arg);
     } else {
