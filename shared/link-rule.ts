@@ -11,18 +11,22 @@ import type { Output } from './outputs.ts';
 export const linkRuleName = 'links';
 const others = ['mailto:', 'javascript:', 'tel:', 'data:'].map((scheme) => `[href^="${scheme}" i]`);
 
-/** `from` is the page, `to` the address as it is written, made absolute. */
-export const linkRule: ItemRule = itemsSchema.parse({
-  [linkRuleName]: {
-    each: `a[href]:not(${others.join(',')}), area[href]:not(${others.join(',')})`,
-    fields: {
-      from: { value: 'finalUrl' },
-      to: { css: '::attr(href)', type: 'url' },
-      text: ':scope',
-      rel: '::attr(rel)',
+let made: ItemRule | undefined;
+/** `from` is the page, `to` the address as it is written, made absolute. Most crawls need it not. */
+export function linkRule(): ItemRule {
+  made ??= itemsSchema.parse({
+    [linkRuleName]: {
+      each: `a[href]:not(${others.join(',')}), area[href]:not(${others.join(',')})`,
+      fields: {
+        from: { value: 'finalUrl' },
+        to: { css: '::attr(href)', type: 'url' },
+        text: ':scope',
+        rel: '::attr(rel)',
+      },
     },
-  },
-})[linkRuleName] as ItemRule;
+  })[linkRuleName] as ItemRule;
+  return made;
+}
 
 function wantsLinks(outputs: readonly Output[] = []): boolean {
   return outputs.some(({ records }) => records === 'links');
@@ -30,20 +34,20 @@ function wantsLinks(outputs: readonly Output[] = []): boolean {
 
 /** Has the crawl rules besides this one? */
 export function hasOwnRules({ items = {} }: CrawlSpec['fetch']): boolean {
-  return Object.entries(items).some(([, rule]) => !isDeepStrictEqual(rule, linkRule));
+  return Object.entries(items).some(([, rule]) => !isDeepStrictEqual(rule, linkRule()));
 }
 
 /** The crawl with that rule, if one of its outputs takes links. */
 export function withLinkRule(spec: CrawlSpec): CrawlSpec {
   const { items = {} } = spec.fetch;
   if (!wantsLinks(spec.outputs) || items[linkRuleName] !== undefined) return spec;
-  return { ...spec, fetch: { ...spec.fetch, items: { ...items, [linkRuleName]: linkRule } } };
+  return { ...spec, fetch: { ...spec.fetch, items: { ...items, [linkRuleName]: linkRule() } } };
 }
 
 /** What is wrong with an output of links in a crawl with these rules. */
 export function linkMisfit(output: Output, items: CrawlSpec['fetch']['items']): string | undefined {
   const own = items?.[linkRuleName];
-  if (output.records !== 'links' || own === undefined || isDeepStrictEqual(own, linkRule)) {
+  if (output.records !== 'links' || own === undefined || isDeepStrictEqual(own, linkRule())) {
     return undefined;
   }
   return 'must not have records links: the crawl has a rule of that name; give rule=links';

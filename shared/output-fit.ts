@@ -52,7 +52,7 @@ function misfit(output: Output, given: ItemRules) {
   if (own !== undefined) return own;
   const { kind, records, table, key = [], columns } = output;
   const isOfLinks = records === linkRuleName;
-  const items = isOfLinks ? { [linkRuleName]: linkRule } : given;
+  const items = isOfLinks ? { [linkRuleName]: linkRule() } : given;
   const rule = isOfLinks ? linkRuleName : output.rule;
   const rules = Object.keys(items);
   // A page function may emit rows of any name; then their columns must be said.

@@ -2,7 +2,7 @@
  * The operator's view of the work: a status block that repaints itself on a terminal, one log line
  * per interval otherwise, and a summary at a crawl's end.
  */
-import { amount } from '../../shared/amount.ts';
+import { amount, grouped } from '../../shared/amount.ts';
 import { trapRules } from '../../shared/crawl.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { CrawlStatus } from '../../shared/protocol.ts';
@@ -171,7 +171,7 @@ export function slavesText(count: number): string {
 }
 
 export function number(value: number): string {
-  return value.toLocaleString('en-US');
+  return grouped(value);
 }
 
 /** `1 URL waits` */

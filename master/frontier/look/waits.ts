@@ -2,7 +2,7 @@
  * What an open URL waits for, in the order in which it has to end: its crawl, the master, its host,
  * its own back-off, its host's pace, and the URLs before it. Pure: time is an argument.
  */
-import { amount } from '../../../shared/amount.ts';
+import { amount, grouped } from '../../../shared/amount.ts';
 import type { HostRow } from '../../../shared/protocol.ts';
 import type { UrlWait } from '../../../shared/url-fate.ts';
 import { duration } from '../../machine/progress.ts';
@@ -114,7 +114,7 @@ function paceWaits({ row, host, before, hostname }: OpenUrl, now: number): UrlWa
     const count = amount(host.group.inFlight, 'fetch', 'fetches');
     waits.push({ what: 'pace', text: `${hostname} has ${count} under way, as many as it may` });
   } else if (nextAt > now) {
-    const text = `${hostname} has a delay of ${delayMs.toLocaleString('en-US')} ms`;
+    const text = `${hostname} has a delay of ${grouped(delayMs)} ms`;
     waits.push({ what: 'pace', until: Math.round(nextAt), text });
   }
   if (before === 0) return waits;
