@@ -1,6 +1,7 @@
 /** The request of slaves about the archive of a crawl, as schema. Source: PROTOCOL.md [T-100]. */
 import * as z from 'zod';
 import { archiveHeadBytesMax, archivePartBytesMax, bodyEnds, isAnswerHead } from './archive.ts';
+import { views } from './render.ts';
 
 type Bytes = z.ZodType<Uint8Array, Uint8Array>;
 /** Fields that other requests have, too. */
@@ -32,6 +33,8 @@ export const archiveRequests = ({ bytes, taskId, lease, url }: Fields) => {
           at: z.int().min(0).max(atMax),
           request: head,
           response: head.refine(isAnswerHead, { error: 'is not the head of an answer' }),
+          /** It is no exchange, but what a browser made of the page. [T-144] */
+          view: z.enum(views).optional(),
         })
         .optional(),
       body: bytes.refine((body) => body.length <= archivePartBytesMax, { error: 'is too long' }),

@@ -23,18 +23,19 @@ export function makeCommand(name: string, env: NodeJS.ProcessEnv, examples?: str
   return command;
 }
 
-/** Commander turns a switch on whenever its variable is set, even to `false`. */
+/** Commander turns a switch on, and one with `no-` off, whenever its variable is set, even to
+ *  `false`. */
 function readSwitches(command: Command, env: NodeJS.ProcessEnv): void {
   for (const option of command.options) {
     const key = option.attributeName();
-    if (!option.envVar || !option.isBoolean() || command.getOptionValueSource(key) !== 'env') {
-      continue;
-    }
+    const isSwitch = option.isBoolean() || option.negate;
+    if (!option.envVar || !isSwitch || command.getOptionValueSource(key) !== 'env') continue;
     const text = env[option.envVar] ?? '';
     if (!/^(1|0|true|false|yes|no|)$/i.test(text)) {
       throw new ConfigError(`${option.envVar} must be true or false, not "${text}"`);
     }
-    command.setOptionValueWithSource(key, /^(1|true|yes)$/i.test(text), 'env');
+    const isOn = /^(1|true|yes)$/i.test(text) !== option.negate;
+    command.setOptionValueWithSource(key, isOn, 'env');
   }
 }
 
@@ -242,4 +243,15 @@ export async function runMain(name: string, main: () => Promise<void>): Promise<
     if (unforeseen && process.env['ORB_DEBUG']) console.error(error.stack);
     process.exitCode = exitCodeOf(error);
   }
+}
+
+/** Resolves when what was printed is with its reader, or the reader is gone: the end of a process
+ *  drops what a pipe has not taken. `withinMs`: a reader that stands still is not waited for longer. */
+export async function outputTaken(withinMs?: number): Promise<void> {
+  const streams = [process.stdout, process.stderr];
+  const taken = Promise.all(
+    streams.map((stream) => new Promise((resolve) => stream.write('', resolve))),
+  );
+  if (withinMs === undefined) await taken;
+  else await Promise.race([taken, new Promise((resolve) => setTimeout(resolve, withinMs))]);
 }

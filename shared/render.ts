@@ -14,10 +14,14 @@ export const renderLimits = {
   bytes: 20 << 20,
   /** Requests at once to one host, of all pages of a slave. */
   perHost: 6,
+  /** CSS pixels of a screenshot, and the bytes of its file. */
+  screenshotWidth: 2_560,
+  screenshotHeight: 10_000,
+  screenshotBytes: 10 << 20,
 } as const;
 
 /** What a page in the browser did not have, or may not. */
-export const renderMisses = ['wait', 'click', 'limit'] as const;
+export const renderMisses = ['wait', 'click', 'limit', 'screenshot'] as const;
 export type RenderMiss = (typeof renderMisses)[number];
 
 const selector = z
@@ -55,6 +59,9 @@ const settings = z.strictObject(
       .array(z.enum(['fonts', 'media'], { error: 'must be fonts or media' }))
       .max(2)
       .optional(),
+    /** Kept as files, see `views`. */
+    html: z.boolean({ error: 'must be true or false' }).optional(),
+    screenshot: z.boolean({ error: 'must be true or false' }).optional(),
   },
   { error: keysText },
 );
@@ -78,6 +85,29 @@ export const renderField = renderSchema
     '--render <when>  read pages in a browser: true, or auto (only pages without links and items); default: off',
   );
 
+/** What is kept of a page in the browser: its HTML then, and a picture of it. */
+export const views = ['html', 'screenshot'] as const;
+export type ViewName = (typeof views)[number];
+
+type Kept = { readonly save?: unknown; readonly render?: Render | undefined };
+
+/** Is such a view of the rendered pages of a crawl kept as a file? */
+export function keepsView({ save, render }: Kept, view: ViewName): boolean {
+  if (render === undefined) return false;
+  return render[view] === true || (view === 'html' && save !== undefined);
+}
+
+/** Is anything kept of them? */
+export function keepsViews(fetch: Kept): boolean {
+  return views.some((view) => keepsView(fetch, view));
+}
+
+/** Below the folder of a crawl; the file is named by the SHA-1 of its bytes, in hexadecimal. */
+export function viewPath(view: ViewName, digest: string): string {
+  const [folder, end] = view === 'html' ? ['html', 'html'] : ['screenshots', 'png'];
+  return `${folder}/${digest.slice(0, 2)}/${digest}.${end}`;
+}
+
 /** Of a crawl: does nothing of it go around a proxy? */
 export function rendersDirectly(spec: { render?: unknown; proxies: readonly unknown[] }): boolean {
   return spec.render === undefined || spec.proxies.length === 0;
@@ -89,7 +119,7 @@ export const proxyFault = {
 
 function keysText(issue: { code?: string; keys?: unknown }): string | undefined {
   if (issue.code !== 'unrecognized_keys' || !Array.isArray(issue.keys)) return undefined;
-  const keys = 'when, wait, click, clicks, scroll, load';
+  const keys = 'when, wait, click, clicks, scroll, load, html, screenshot';
   return `has an unknown key: ${issue.keys.join(', ')}; its keys are ${keys}`;
 }
 

@@ -160,7 +160,7 @@ export const resultFields = {
     type: 'text',
     of: ['page'],
     meaning:
-      'with `--digest`: SHA-1 of the body after decompression, as far as it was read, in hexadecimal',
+      'with `--digest`: SHA-1 of the body after decompression, as far as it was read, in hexadecimal; of a rendered page: of its HTML, if that is kept',
     since,
     schema: z
       .string()
@@ -204,7 +204,7 @@ export const resultFields = {
     type: 'json',
     of: ['page'],
     meaning:
-      '`src` (absolute), `via` ([class](images.md#classes)), `alt`, `width`, `height` if the page has them; each pair of `src` and `via` once',
+      '`src` (absolute), `via` ([class](images.md#classes)), `alt`, `width`, `height` if the page has them, `license` with [`--download`](download.md#opt-out); each pair of `src` and `via` once',
     since,
   },
   imagesCut: {
@@ -256,7 +256,13 @@ export const resultFields = {
   file: {
     type: 'text',
     of: image,
-    meaning: 'where it is, in the folder of the crawl',
+    meaning: 'where it is, in the folder of the crawl: its own file, or the shard with its `entry`',
+    since,
+  },
+  entry: {
+    type: 'text',
+    of: image,
+    meaning: 'its name in the tar file that `file` names; missing if it is a file of its own',
     since,
   },
   thumbnail: { type: 'text', of: image, meaning: 'where its thumbnail is, if there is one', since },
@@ -280,7 +286,7 @@ export const resultFields = {
   license: {
     type: 'text',
     of: image,
-    meaning: 'the licence, by its XMP, else `rel=license` of the first page',
+    meaning: 'the licence: by its XMP, else by `rel=license` of its figure or page',
     since,
   },
   optOut: {
@@ -327,7 +333,7 @@ export const resultFields = {
     type: 'text',
     of: ['excluded', 'sitemap', 'image'],
     meaning:
-      '`robots`, `scope` (since options changed), `noindex` or `canonical`; of an image also the [filter](download.md#filters)',
+      '`robots`, `scope` (since options changed), `noindex` or `canonical`; of an image also the [filter](download.md#filters), or `similar`',
     since,
   },
   redirectedTo: {
@@ -383,9 +389,20 @@ export const resultFields = {
     type: 'json',
     of: ['page'],
     meaning:
-      'of a rendered page: `wait`, `click` if there was no such element, `limit` if it wanted more than it may have',
+      'of a rendered page: `wait`, `click` if there was no such element, `limit` if it wanted more than it may have, `screenshot` if it has no such file',
     since,
     schema: z.array(z.enum(renderMisses)).max(renderMisses.length).optional(),
+  },
+  screenshot: {
+    type: 'text',
+    of: ['page'],
+    meaning:
+      'of a rendered page, if it was wanted: its [screenshot](browser.md), a file below the folder of the crawl',
+    since,
+    schema: z
+      .string()
+      .regex(/^screenshots\/[0-9a-f]{2}\/[0-9a-f]{40}\.png$/)
+      .optional(),
   },
   slave: {
     type: 'text',

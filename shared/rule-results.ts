@@ -88,6 +88,8 @@ export type TrialRequest =
       readonly jsonBytesMax: number;
       /** Texts of other types are read, too. */
       readonly anyText?: boolean;
+      /** It is shown in a browser, if the crawl wants that. */
+      readonly isRendered?: boolean;
     }
   | {
       readonly do: 'sitemap';
@@ -121,6 +123,10 @@ export type TrialPage = {
   /** There was no answer, or none of a type that rules read. */
   readonly error?: string;
   readonly rules?: RuleOutcome;
+  /** In a browser: what it asked for, and what the page lacked. */
+  readonly rendered?: { readonly requests: number; readonly missed: readonly string[] };
+  /** The crawl would show it in a browser, and here is none: why. */
+  readonly unrendered?: string;
   /** Elements `tbody` in the page. */
   readonly tbodies?: number;
 };
@@ -174,8 +180,8 @@ export type TrialReply =
   | { readonly is: 'sitemap'; readonly id: number; readonly sitemap: TrialSitemap }
   | { readonly is: 'learned'; readonly id: number; readonly fault: string | undefined }
   | { readonly is: 'replayed'; readonly id: number; readonly page: ReplayedPage }
-  /** May this redirect be followed? */
-  | { readonly is: 'turn'; readonly url: string }
+  /** May this redirect be followed? `waits`: after the delay of the host. */
+  | { readonly is: 'turn'; readonly url: string; readonly waits?: boolean }
   | { readonly is: 'failed'; readonly id: number; readonly message: string };
 
 /** The first argument of slave.js that makes it answer to these. */

@@ -151,6 +151,7 @@ export class AfterFetch {
       case 'rendered': {
         const seen = await kind.reread?.(found, end.page, spec);
         const shown = seen ?? found;
+        answered.recording?.addViews(end.page.document.url, kind.views?.(shown) ?? []);
         return { found: shown, made: await this.#evaluated(answered, shown) };
       }
       default:

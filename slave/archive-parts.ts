@@ -45,12 +45,12 @@ export async function sendExchanges(
 }
 
 function* partsOf(exchange: ArchivedExchange): Generator<Omit<Part, 'task' | 'lease' | 'part'>> {
-  const { url, at, request, response, chunks, bytes, end } = exchange;
+  const { url, at, request, response, chunks, bytes, end, view } = exchange;
   const body = chunks.length === 1 ? chunks[0] : Buffer.concat(chunks);
   for (let from = 0; from === 0 || from < bytes; from += archivePartBytesMax) {
     const to = Math.min(from + archivePartBytesMax, bytes);
     yield {
-      ...(from === 0 && { head: { url, at, request, response } }),
+      ...(from === 0 && { head: { url, at, request, response, ...(view && { view }) } }),
       body: body?.subarray(from, to) ?? Buffer.alloc(0),
       ...(to === bytes && { end }),
     };

@@ -15,7 +15,7 @@ import { Worker } from './worker.ts';
 await runMain('slave', async () => {
   // Started by `check` and `try` of the master.
   if (process.argv[2] === trialArgument) {
-    await serveTrial();
+    await serveTrial(process.env);
     return;
   }
   // Started by a slave that runs commands.

@@ -142,7 +142,7 @@ export function parseSlaveOptions(argv: readonly string[], env: NodeJS.ProcessEn
 }
 
 /** @throws ConfigError the sandbox cannot work */
-function browserSettings(
+export function browserSettings(
   program: string | undefined,
   isSandboxed: boolean,
   env: NodeJS.ProcessEnv,

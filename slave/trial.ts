@@ -3,14 +3,24 @@
  * of their own. One page is fetched as a crawl would: the same guard of addresses, limits, headers
  * and charsets. The master says whether robots.txt allows it, and when its turn is.
  */
-import { fetchSpecSchema } from '../shared/crawl.ts';
+import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { ConfigError, messageOf } from '../shared/errors.ts';
 import { decodeValue } from '../shared/frame.ts';
 import { ruleLimits } from '../shared/items.ts';
 import { isDataType } from '../shared/media-types.ts';
 import { errorText, isPageStatus } from '../shared/protocol.ts';
+import type { Render } from '../shared/render.ts';
 import type { Result } from '../shared/requests.ts';
-import type { TrialPage, TrialReply, TrialRequest, TrialSitemap } from '../shared/rule-results.ts';
+import type {
+  PageInput,
+  RuleOutcome,
+  TrialPage,
+  TrialReply,
+  TrialRequest,
+  TrialSitemap,
+} from '../shared/rule-results.ts';
+import type { WebDocument } from './browser/page-traffic.ts';
+import { documentPlan } from './fetch/document-plan.ts';
 import type { FetchPlan } from './fetch/fetch-plan.ts';
 import { type Fetched, outcomeOf } from './fetch/fetched.ts';
 import { Fetcher } from './fetch/fetcher.ts';
@@ -21,8 +31,10 @@ import { Replay } from './replay.ts';
 import { pageInput } from './rules/page-input.ts';
 import { isRuleType, type RuleBody, RuleBodyReader } from './rules/rule-body.ts';
 import { RuleProcess } from './rules/rule-process.ts';
+import { renderOnce } from './trial-browser.ts';
 
 type Body = RuleBody<Page>;
+type Answer = Extract<Fetched<Body>, { kind: 'body' }>;
 type Asked<D extends TrialRequest['do']> = Extract<TrialRequest, { do: D }>;
 
 /** `anyText`: texts on which rules are not evaluated in a crawl, such as text/plain. */
@@ -44,11 +56,11 @@ function pagePlan(anyText: boolean): FetchPlan<Body> {
 }
 
 /** Serves until the master closes the channel. */
-export async function serveTrial(): Promise<void> {
+export async function serveTrial(env: NodeJS.ProcessEnv): Promise<void> {
   if (process.send === undefined) {
     throw new ConfigError('the master starts this by itself: node master.js try FILE URL');
   }
-  const trial = new Trial((reply) => void process.send?.(reply));
+  const trial = new Trial((reply) => void process.send?.(reply), env);
   process.on('message', (request: TrialRequest) => void trial.heard(request));
   process.send({ is: 'ready' } satisfies TrialReply);
   await new Promise<void>((resolve) => process.once('disconnect', () => resolve()));
@@ -57,13 +69,15 @@ export async function serveTrial(): Promise<void> {
 
 class Trial {
   readonly #say: (reply: TrialReply) => void;
+  readonly #env: NodeJS.ProcessEnv;
   readonly #rules = new RuleProcess();
   readonly #fetcher = new Fetcher({ connections: 1 });
   readonly #replay = new Replay();
   #turn: (turn: Turn) => void = () => {};
 
-  constructor(say: (reply: TrialReply) => void) {
+  constructor(say: (reply: TrialReply) => void, env: NodeJS.ProcessEnv) {
     this.#say = say;
+    this.#env = env;
   }
 
   async heard(request: TrialRequest): Promise<void> {
@@ -168,34 +182,102 @@ class Trial {
     });
     if (fetched.kind !== 'body') return unread(fetched);
     const { result, body } = fetched;
-    const input = pageInput(url, fetched, body.text);
-    const rules = await this.#rules.evaluate(set, input, jsonBytesMax);
+    const plain = { input: pageInput(url, fetched, body.text), cut: body.cut };
+    const evaluate = (input: PageInput) => this.#rules.evaluate(set, input, jsonBytesMax);
+    const { render } = spec;
+    const isWanted = request.isRendered === true && body.page !== undefined && render;
+    let rules = isWanted && render?.when !== 'auto' ? undefined : await evaluate(plain.input);
+    const isBare = rules === undefined || (isWanted && isEmpty(rules, body.page));
+    const shown =
+      isBare && render !== undefined
+        ? await this.#rendered(request, { spec, render, fetched })
+        : undefined;
+    if (shown !== undefined && 'error' in shown) return { ...unanswered, error: shown.error };
+    const { input, cut } = shown !== undefined && 'input' in shown ? shown : plain;
+    if (rules === undefined || input !== plain.input) rules = await evaluate(input);
     return {
-      status: result.status,
-      finalUrl: result.finalUrl,
+      status: input.status,
+      finalUrl: input.finalUrl,
       ms: result.ms,
-      bytes: body.text.length === 0 ? 0 : result.bytes,
+      bytes: input.text.length === 0 ? 0 : result.bytes,
       type: input.type,
       charset: body.charset,
-      cut: body.cut,
-      rules,
-      tbodies: [...body.text.matchAll(/<tbody[\s>]/gi)].length,
+      ...{ cut, rules },
+      ...(shown !== undefined && 'rendered' in shown && { rendered: shown.rendered }),
+      ...(shown !== undefined && 'unrendered' in shown && { unrendered: shown.unrendered }),
+      tbodies: [...input.text.matchAll(/<tbody[\s>]/gi)].length,
     };
   }
 
-  #mayFollow(url: string): Promise<Turn> {
+  /** The page as a browser shows it; or why not. */
+  async #rendered(
+    { url, blocks }: Asked<'page'>,
+    { spec, render, fetched }: { spec: FetchSpec; render: Render; fetched: Answer },
+  ): Promise<
+    | { input: PageInput; cut: boolean; rendered: NonNullable<TrialPage['rendered']> }
+    | { unrendered: string }
+    | { error: string }
+  > {
+    const { result, headers, body } = fetched;
+    const type = `${result.type ?? 'text/html'}; charset=utf-8`;
+    const document = {
+      ...{ url: result.finalUrl.replace(/#.*/, ''), status: result.status },
+      ...{ headers: { ...headers, 'content-type': type }, body: Buffer.from(body.text) },
+    };
+    // One turn at a time is asked for.
+    let before: Promise<unknown> = Promise.resolve();
+    const fetchDocument = (to: string) => {
+      const own = before.then(() => this.#document(to, spec, blocks));
+      before = own;
+      return own;
+    };
+    const end = await renderOnce({ document, spec, render, blocks, fetchDocument }, this.#env);
+    if (end.kind === 'missing') return { unrendered: end.why };
+    if (end.kind === 'failed') return { error: end.why };
+    const { html, isCut, requests, missed, document: last } = end.page;
+    const seen = { ...result, finalUrl: last.url, status: last.status };
+    const input = pageInput(url, { result: seen, headers: last.headers }, html);
+    return { input, cut: isCut, rendered: { requests, missed } };
+  }
+
+  /** Another document of the page, when the master says so. */
+  async #document(
+    to: string,
+    spec: FetchSpec,
+    blocks: readonly string[],
+  ): Promise<WebDocument | string | undefined> {
+    if ((await this.#mayFollow(to, true)) !== 'go') return undefined;
+    const { signal } = new AbortController();
+    const follow = (next: string) => this.#mayFollow(next, true);
+    const context = { open: true, blocks, follow };
+    const fetched = await this.#fetcher.fetch(documentPlan, to, spec, signal, context);
+    if (fetched.kind === 'left') return fetched.target;
+    if (fetched.kind !== 'body') return undefined;
+    const { result, headers, body } = fetched;
+    return { url: result.finalUrl, status: result.status, headers, body };
+  }
+
+  #mayFollow(url: string, waits = false): Promise<Turn> {
     return new Promise((resolve) => {
       this.#turn = resolve;
-      this.#say({ is: 'turn', url });
+      this.#say({ is: 'turn', url, ...(waits && { waits }) });
     });
   }
 }
 
+/** Nothing is found in it without a browser. */
+function isEmpty(rules: RuleOutcome, page: Page | undefined): boolean {
+  if ('failed' in rules || (page?.extract.links.length ?? 0) > 0) return false;
+  const { rows, links = [], follow = [] } = rules.result;
+  return rows.length === 0 && links.length === 0 && follow.every(({ urls }) => urls.length === 0);
+}
+
+const unanswered = { status: 0, finalUrl: '', ms: 0, bytes: 0 };
+
 /** An answer whose body was not read, or none. */
 function unread(fetched: Exclude<Fetched<Body>, { kind: 'body' }>): TrialPage {
-  const nothing = { status: 0, finalUrl: '', ms: 0, bytes: 0 };
   const outcome = outcomeOf(fetched);
-  if (!outcome.ok) return { ...nothing, error: errorText(outcome.error) };
+  if (!outcome.ok) return { ...unanswered, error: errorText(outcome.error) };
   const { status, finalUrl, ms, bytes, type, error, redirectedTo } = outcome.result;
   const why = error && errorText(error);
   const unfit = redirectedTo === undefined ? 'rules read HTML, JSON and XML' : undefined;

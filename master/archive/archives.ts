@@ -16,7 +16,7 @@ import {
   namesOf,
 } from './crawl-archive.ts';
 import { type About, Digests } from './records.ts';
-import { SavedPages, savedFolder } from './saved-pages.ts';
+import { SavedPages } from './saved-pages.ts';
 import type { Upload } from './uploads.ts';
 import { warcName } from './warc-file.ts';
 
@@ -62,9 +62,8 @@ export class Archives {
     about: About,
     then: (mark: ArchiveMark | undefined) => void,
   ): Promise<void> {
-    const { archive, save, bodyBytesMax } = crawl.spec.fetch;
-    const isSaved = save !== undefined && about.isPage && about.isAnswered;
-    if (isSaved) await this.#saved.save(crawl, upload, bodyBytesMax);
+    const { archive } = crawl.spec.fetch;
+    if (about.isPage && about.isAnswered) await this.#saved.save(crawl, upload);
     if (archive !== undefined) {
       await this.#of(crawl).append({ upload, about, then });
       return;
@@ -76,6 +75,7 @@ export class Archives {
   /** Takes up what an earlier master left: cuts what was not committed, makes the index of the open
    *  file again. */
   async restore(crawl: SpecifiedCrawl & { readonly isOpen: boolean }): Promise<void> {
+    if (crawl.isOpen) await this.#saved.restore(crawl);
     const last = archiveMarks(this.#options.store, crawl.id).at(-1);
     if (last === undefined || last.isClosed) return;
     const archive = this.#of(crawl);
@@ -121,10 +121,8 @@ export class Archives {
       }
     }
     if (files) await rmdir(folder).catch(() => {});
-    const isSaved = files && crawl.spec.fetch.save !== undefined;
     const gone = () => this.#saved.remove(crawl);
-    const pages = isSaved ? await this.#saved.alone(crawl, gone) : 0;
-    if (pages > 0) deleted.push(savedFolder);
+    if (files) deleted.push(...(await this.#saved.alone(crawl, gone)));
     return { deleted, kept };
   }
 

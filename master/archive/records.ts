@@ -5,6 +5,7 @@
  */
 import { promisify } from 'node:util';
 import { crc32, gzip, gzipSync } from 'node:zlib';
+import type { ViewName } from '../../shared/render.ts';
 import { version } from '../../shared/version.ts';
 import { type Indexed, revisitMime } from './cdxj.ts';
 import type { Exchange } from './uploads.ts';
@@ -77,6 +78,8 @@ export class RecordMaker {
   readonly #digests: Digests;
   /** Records so far: the number of the next one. */
   count: number;
+  /** The record of the last answer. */
+  #answer = '';
 
   constructor(
     crawl: { readonly id: number; readonly uid: Uint8Array },
@@ -115,7 +118,8 @@ export class RecordMaker {
     about: About,
     isLast: boolean,
   ): Promise<Member>[] {
-    const { url, at, end } = exchange;
+    const { url, at, end, view } = exchange;
+    if (view !== undefined) return [this.#view(exchange, view, body)];
     const head = Buffer.from(exchange.response);
     const date = warcDate(at);
     const { status, mime } = answerOf(head);
@@ -126,6 +130,7 @@ export class RecordMaker {
     const isUnchanged = status === 304;
     const isRevisit = original !== undefined || isUnchanged;
     const id = this.#nextId();
+    this.#answer = id;
     if (wanted && !isRevisit) this.#digests.set(this.#crawl.id, digest, { id, url, date });
     const block = isRevisit ? [head] : [head, ...body];
     const target = ['WARC-Target-URI', url] as const;
@@ -154,6 +159,22 @@ export class RecordMaker {
       Promise.resolve({ bytes: request, index: undefined }),
       Promise.resolve({ bytes: metadata, index: undefined }),
     ];
+  }
+
+  /** What a browser made of the last answer. The name of a screenshot is the one that
+   *  Browsertrix uses. Source: ISO 28500 (WARC 1.1), 6.4 and 6.8. */
+  #view({ url, at, end }: Exchange, view: ViewName, body: readonly Uint8Array[]): Promise<Member> {
+    const isHtml = view === 'html';
+    const fields: WarcFields = [
+      ['WARC-Target-URI', isHtml ? url : `urn:fullPage:${url}`],
+      [isHtml ? 'WARC-Refers-To' : 'WARC-Concurrent-To', this.#answer],
+      ['WARC-Block-Digest', digestOf(body)],
+      ['WARC-Truncated', end === 'whole' ? undefined : end],
+      ['Content-Type', isHtml ? 'text/html; charset=utf-8' : 'image/png'],
+    ];
+    const type = isHtml ? 'conversion' : 'resource';
+    const record = wholeRecord(type, this.#nextId(), warcDate(at), fields, body);
+    return packed(record, undefined);
   }
 
   #request({ url, request }: Exchange, response: string, date: string): Buffer {

@@ -1,16 +1,19 @@
 /**
- * Pages as plain files (`--save html`): `<out>/<crawl>/html/ab/ab….html`, the body without its
- * content coding, named by its SHA-1, which is `digest` of its line in pages.jsonl. A page is on the
- * disk before its report is committed, and a file is there whole or not at all. Pages with the same
- * content are one file.
+ * Pages as plain files: with `--save html` `<out>/<crawl>/html/ab/ab….html`, the body without its
+ * content coding, named by its SHA-1, which is `digest` of its line in pages.jsonl. Of a page in a
+ * browser it is the HTML then, and `screenshots/ab/ab….png` is how it looked. A file is on the disk
+ * before the report of its page is committed, and it is there whole or not at all. Files with the
+ * same content are one.
  */
 import { createHash } from 'node:crypto';
 import { lstat, readdir, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
+import type { CrawlSpec } from '../../shared/crawl.ts';
 import { isHtml } from '../../shared/media-types.ts';
 import { isPageStatus } from '../../shared/protocol.ts';
+import { keepsView, keepsViews, type ViewName, viewPath, views } from '../../shared/render.ts';
 import { isDiskFull } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
 import { replaceFile, syncFolder } from '../sinks/result-folder.ts';
@@ -22,11 +25,15 @@ type SavedPagesOptions = {
   readonly folder: string;
   readonly room: Room & { refused(): void };
 };
-type SavingCrawl = { readonly id: number; readonly name: string };
+type SavingCrawl = {
+  readonly id: number;
+  readonly name: string;
+  readonly spec: Pick<CrawlSpec, 'fetch'>;
+};
 
 /** Below the folder of a crawl. */
-export const savedFolder = 'html';
-const savedName = /^[0-9a-f]{40}\.html(?:\.part)?$/;
+const savedFolders = ['html', 'screenshots'] as const;
+const savedName = /^[0-9a-f]{40}\.(?:html|png)(?:\.part)?$/;
 /** Codings that a body may have, one over the other. */
 const codingsMax = 4;
 
@@ -41,19 +48,29 @@ export class SavedPages {
     this.#options = options;
   }
 
-  /** Resolves when the page of these exchanges is on the disk; at once, if the last is none.
-   *  `bytesMax`: of the decoded body. */
-  async save(crawl: SavingCrawl, { exchanges }: Upload, bytesMax: number): Promise<void> {
-    const last = exchanges.at(-1);
-    if (last === undefined || !isPage(last)) return;
-    const body = await decoded(await last.body.read(), codingsOf(last), bytesMax);
+  /** Resolves when what the crawl keeps of the page of these exchanges is on the disk. */
+  async save(crawl: SavingCrawl, { exchanges }: Upload): Promise<void> {
+    const { fetch } = crawl.spec;
+    let hasHtml = false;
+    for (const view of views) {
+      const seen = exchanges.find((exchange) => exchange.view === view);
+      if (seen === undefined || !keepsView(fetch, view)) continue;
+      hasHtml ||= view === 'html';
+      await this.#keep(crawl, view, Buffer.concat(await seen.body.read()));
+    }
+    const last = exchanges.findLast(({ view }) => view === undefined);
+    if (fetch.save === undefined || hasHtml || last === undefined || !isPage(last)) return;
+    const body = await decoded(await last.body.read(), codingsOf(last), fetch.bodyBytesMax);
+    await this.#keep(crawl, 'html', body);
+  }
+
+  async #keep(crawl: SavingCrawl, view: ViewName, body: Buffer): Promise<void> {
     for (let other = this.#alone.get(crawl.id); other !== undefined; ) {
       await other;
       other = this.#alone.get(crawl.id);
     }
     const digest = createHash('sha1').update(body).digest('hex');
-    const folder = join(this.#options.folder, crawl.name, savedFolder, digest.slice(0, 2));
-    const path = join(folder, `${digest}.html`);
+    const path = join(this.#options.folder, crawl.name, viewPath(view, digest));
     const writing = this.#writing.get(crawl.id) ?? new Map<string, Promise<void>>();
     this.#writing.set(crawl.id, writing);
     const known = writing.get(path);
@@ -85,15 +102,32 @@ export class SavedPages {
     }
   }
 
-  /** Deletes the pages of a crawl that is removed, and nothing else. Returns how many. */
-  async remove({ name }: SavingCrawl): Promise<number> {
-    const folder = join(this.#options.folder, name, savedFolder);
+  /** Deletes what an earlier master was writing when it ended. */
+  async restore(crawl: SavingCrawl): Promise<void> {
+    for (const folder of savedFolders) await this.#delete(crawl, folder, /\.part$/);
+  }
+
+  /** Deletes the pages of a crawl that is removed, and nothing else. Returns the folders that had
+   *  some. */
+  async remove(crawl: SavingCrawl): Promise<string[]> {
+    const { fetch } = crawl.spec;
+    if (fetch.save === undefined && !keepsViews(fetch)) return [];
+    const deleted: string[] = [];
+    for (const folder of savedFolders) {
+      if ((await this.#delete(crawl, folder, savedName)) > 0) deleted.push(folder);
+    }
+    return deleted;
+  }
+
+  /** Deletes files of such names, and folders that are empty then. Returns how many files. */
+  async #delete({ name }: SavingCrawl, saved: string, names: RegExp): Promise<number> {
+    const folder = join(this.#options.folder, name, saved);
     let count = 0;
     for (const part of await readdir(folder).catch(() => [])) {
       if (!/^[0-9a-f]{2}$/.test(part)) continue;
       const inside = join(folder, part);
       for (const file of await readdir(inside).catch(() => [])) {
-        if (!savedName.test(file) || !file.startsWith(part)) continue;
+        if (!savedName.test(file) || !names.test(file) || !file.startsWith(part)) continue;
         await rm(join(inside, file), { force: true });
         count++;
       }

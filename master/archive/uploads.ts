@@ -8,6 +8,7 @@ import { appendFile, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { archiveBytesMax, archiveExchangesMax, type BodyEnd } from '../../shared/archive.ts';
 import { CommandError } from '../../shared/errors.ts';
+import type { ViewName } from '../../shared/render.ts';
 import type { Requests } from '../../shared/requests.ts';
 import { isDiskFull } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
@@ -26,6 +27,8 @@ export type Exchange = {
   readonly response: Uint8Array;
   readonly end: BodyEnd;
   readonly body: Body;
+  /** It is what a browser made of the page. */
+  readonly view?: ViewName;
 };
 
 /** The exchanges of one task, in their order. */
@@ -124,6 +127,7 @@ export class SessionUploads {
     draft.current ??= head && {
       ...{ url: head.url, at: head.at, body: new Body(this.#room) },
       ...{ request: new Uint8Array(head.request), response: new Uint8Array(head.response) },
+      ...(head.view && { view: head.view }),
     };
     const { current } = draft;
     if (current === undefined) throw refusal('the first part must have a head');

@@ -7,7 +7,14 @@
  */
 import { createHash, hash as hashOf } from 'node:crypto';
 
-export type WarcType = 'warcinfo' | 'request' | 'response' | 'revisit' | 'metadata';
+export type WarcType =
+  | 'warcinfo'
+  | 'request'
+  | 'response'
+  | 'revisit'
+  | 'metadata'
+  | 'conversion'
+  | 'resource';
 
 /** Fields of a record in their order; a value of undefined is left out. */
 export type WarcFields = readonly (readonly [name: string, value: string | undefined])[];

@@ -40,6 +40,8 @@ type PageAsked = {
   readonly jsonBytesMax: number;
   /** Texts of other types than those that rules read are read, too. */
   readonly anyText?: boolean;
+  /** As in a browser, if the crawl renders. */
+  readonly isRendered?: boolean;
 };
 
 type Reply<I extends TrialReply['is']> = Extract<TrialReply, { is: I }>;
@@ -50,6 +52,7 @@ export class Trial {
   #id = 0;
   #robots: Robots | undefined;
   #origin = '';
+  #delayMs = 0;
   /** Origins whose robots.txt is known, and what it says. */
   readonly #known = new Map<string, Robots | undefined>();
 
@@ -102,12 +105,13 @@ export class Trial {
    *  @throws ConfigError robots.txt disallows it */
   async page(
     url: string,
-    { spec, items, follow, jsonBytesMax, anyText = false }: PageAsked,
+    { spec, items, follow, jsonBytesMax, anyText = false, isRendered = false }: PageAsked,
   ): Promise<TrialPage> {
     const { fetch } = spec;
     const blocks = await this.#turn(url, spec);
     const { page } = await this.#ask('page', (id) => {
-      return { do: 'page', id, url, fetch, blocks, items, follow, jsonBytesMax, anyText };
+      const rules = { items, follow, jsonBytesMax };
+      return { do: 'page', id, url, fetch, blocks, ...rules, anyText, isRendered };
     });
     return page;
   }
@@ -150,6 +154,7 @@ export class Trial {
       Math.min(this.#robots?.crawlDelayMs ?? 0, spec.crawlDelayMaxMs),
       spec.delayMs ?? usualMs,
     );
+    this.#delayMs = Math.max(delayMs, isLoopback(hostname) ? 0 : betweenMs);
     if ((wasAsked || this.#robots !== undefined) && delayMs > 0) await sleep(delayMs);
     return blocks;
   }
@@ -201,14 +206,18 @@ export class Trial {
     return this.#robots?.allows(`${pathname}${search}`) ?? true;
   }
 
-  #heard(reply: TrialReply): void {
-    if (reply.is === 'turn') {
+  #heard(said: TrialReply): void {
+    if (said.is === 'turn') {
       // Another host has another robots.txt, and is tried by its own URL.
-      const isHere = new URL(reply.url).origin === this.#origin && this.#mayFetch(reply.url);
-      this.#child.send({ do: isHere ? 'go' : 'leave' } satisfies TrialRequest);
-    } else if (reply.is !== 'ready') {
-      this.#waiting.get(reply.id)?.(reply);
-      this.#waiting.delete(reply.id);
+      const isHere = new URL(said.url).origin === this.#origin && this.#mayFetch(said.url);
+      const reply: TrialRequest = { do: isHere ? 'go' : 'leave' };
+      setTimeout(
+        () => this.#child.connected && this.#child.send(reply),
+        said.waits ? this.#delayMs : 0,
+      );
+    } else if (said.is !== 'ready') {
+      this.#waiting.get(said.id)?.(said);
+      this.#waiting.delete(said.id);
     }
   }
 

@@ -71,11 +71,6 @@ export async function tryOut(options: TryOptions, print: (line: string) => void)
     if (isTry && file.login !== undefined) {
       warnings.push(`${file.path}: try does not log in: it shows the page that a stranger gets`);
     }
-    if (isTry && file.render !== undefined) {
-      warnings.push(
-        `${file.path}: try has no browser: it shows the page as it came, before its scripts`,
-      );
-    }
     if (!isTry) {
       const { crawl, list, items, follow } = file;
       const sources = list.parts.filter((part) => 'source' in part);
@@ -86,13 +81,20 @@ export async function tryOut(options: TryOptions, print: (line: string) => void)
       else for (const line of [...explained(file), ...warned(warnings)]) print(visible(line));
       return true;
     }
-    const { spec, items, follow } = file;
+    const { items, follow, render } = file;
+    const spec = { ...file.spec, fetch: { ...file.spec.fetch, ...(render && { render }) } };
     const page = await trial.page(options.url, {
       spec,
       items,
       follow,
       jsonBytesMax: spec.fetch.ruleBytes ?? ruleLimits.jsonBytes,
+      isRendered: true,
     });
+    if (page.unrendered !== undefined) {
+      warnings.push(
+        `${file.path}: try has no browser: it shows the page as it came, before its scripts (${page.unrendered})`,
+      );
+    }
     if (options.json) print(visibleJson(JSON.stringify({ ...page, warnings })));
     else for (const line of [...shown(file, page), ...warned(warnings)]) print(visible(line));
     return isWell(page);
@@ -172,6 +174,11 @@ function shown(file: CrawlFile, page: TrialPage): string[] {
   const { status, finalUrl, type, charset, bytes, ms, error, redirectedTo, rules } = page;
   const what = [type, charset, amount(bytes, 'byte'), `${Math.round(ms)} ms`].filter(Boolean);
   const lines = status === 0 ? [] : [`${finalUrl}: status ${status}, ${what.join(', ')}`];
+  if (page.rendered !== undefined) {
+    const { requests, missed } = page.rendered;
+    const lacks = missed.length > 0 ? `; missed: ${missed.join(', ')}` : '';
+    lines.push(`rendered in a browser, with ${amount(requests, 'request')} to its host${lacks}`);
+  }
   if (redirectedTo !== undefined) lines.push(`redirects to ${redirectedTo}; try that URL`);
   if (error !== undefined) lines.push(`no rule was evaluated: ${error}`);
   if (page.cut) lines.push('warning: the page is longer than page-bytes, and was cut');

@@ -150,10 +150,10 @@ async function isAsLeft(path: string, mark: FileMark): Promise<boolean | undefin
  *  with dated files that are not its own. */
 async function refuseForeignFiles(folder: string): Promise<void> {
   const names = await readdir(folder).catch(() => []);
-  const archived = await readdir(join(folder, 'archive')).catch(() => []);
-  if (archived.length > 0) throw foreignFiles(join(folder, 'archive'));
-  const saved = await readdir(join(folder, 'html')).catch(() => []);
-  if (saved.length > 0) throw foreignFiles(join(folder, 'html'));
+  for (const inner of ['archive', 'html', 'screenshots']) {
+    const found = await readdir(join(folder, inner)).catch(() => []);
+    if (found.length > 0) throw foreignFiles(join(folder, inner));
+  }
   for (const name of Object.values(fileNames)) {
     // A program may have made it: the names of all other files are ours.
     if (name === fileNames.downloads) continue;

@@ -19,10 +19,18 @@ const programs = [
   ...['chromium-headless-shell', 'chromium', 'chromium-browser'],
   ...['google-chrome-stable', 'google-chrome'],
 ];
-const pagesMax = 200;
-const memoryBytesMax = 600 << 20;
-/** A browser above this is killed with its pages. */
-const memoryBytesHard = 1_500 << 20;
+/** When a browser is replaced. */
+export type BrowserLimits = {
+  readonly pages: number;
+  readonly memoryBytes: number;
+  /** A browser above this is killed with its pages. */
+  readonly memoryBytesHard: number;
+};
+const limitsDefault: BrowserLimits = {
+  pages: 200,
+  memoryBytes: 600 << 20,
+  memoryBytesHard: 1_500 << 20,
+};
 const startMsMax = 30_000;
 const closeMsMax = 3_000;
 const memoryEveryMs = 500;
@@ -35,6 +43,8 @@ export type BrowserSettings = {
   readonly path: string;
   /** The environment of the browser: no secret of the slave is in it. */
   readonly env: Readonly<Record<string, string>>;
+  /** Those of `limitsDefault` where it has none. */
+  readonly limits?: Partial<BrowserLimits>;
 };
 
 /** What a browser is started with. */
@@ -106,6 +116,7 @@ export class Chromium {
   readonly #browser: Browser;
   readonly #group: number | undefined;
   readonly #onEnd: (why: string) => void;
+  readonly #limits: BrowserLimits;
   readonly #watch: NodeJS.Timeout;
   #state: 'serving' | 'retired' | 'ended' = 'serving';
   #pages = 0;
@@ -134,7 +145,7 @@ export class Chromium {
         handleSIGTERM: false,
         handleSIGHUP: false,
       });
-      return new Chromium(browser, groupWith(mark), onEnd);
+      return new Chromium(browser, groupWith(mark), onEnd, settings.limits);
     } catch (error) {
       const group = groupWith(mark);
       if (group !== undefined) killGroup(group);
@@ -142,7 +153,13 @@ export class Chromium {
     }
   }
 
-  private constructor(browser: Browser, group: number | undefined, onEnd: (why: string) => void) {
+  private constructor(
+    browser: Browser,
+    group: number | undefined,
+    onEnd: (why: string) => void,
+    limits: Partial<BrowserLimits> = {},
+  ) {
+    this.#limits = { ...limitsDefault, ...limits };
     this.#browser = browser;
     this.#group = group;
     this.#onEnd = onEnd;
@@ -171,7 +188,7 @@ export class Chromium {
   ): Promise<T> {
     this.#pages++;
     this.#open++;
-    if (this.#pages >= pagesMax) this.#retire();
+    if (this.#pages >= this.#limits.pages) this.#retire();
     let context: BrowserContext | undefined;
     try {
       context = await within(this.#browser.newContext(options), startMsMax);
@@ -199,8 +216,9 @@ export class Chromium {
 
   #look(): void {
     if (this.#group === undefined || this.#open === 0) return;
+    const { memoryBytes, memoryBytesHard } = this.#limits;
     const bytes = memoryOf(this.#group);
-    if (bytes > memoryBytesMax) this.#retire();
+    if (bytes > memoryBytes) this.#retire();
     if (bytes <= memoryBytesHard) return;
     this.#why = `the browser took more than ${memoryBytesHard >> 20} MB of memory`;
     this.#kill();
@@ -226,8 +244,10 @@ export class Chromium {
 function reasonOf(text: string): string {
   const plain = text.replace(/\p{C}\[\d+m/gu, '');
   const last = /\[pid=\d+\]\[err\] (.*)/.exec(plain)?.[1];
-  const [first = ''] = plain.split('\n');
-  return (last ?? first).replace(/\p{C}/gu, ' ').slice(0, 200);
+  const [, code] = /<process did exit: exitCode=(\d+)/.exec(plain) ?? [];
+  const exit = code === undefined ? undefined : `the program ends at once, with exit code ${code}`;
+  const [first = ''] = plain.split(/\n| Browser logs:/);
+  return (last ?? exit ?? first).replace(/\p{C}/gu, ' ').slice(0, 200);
 }
 
 async function within<T>(promise: Promise<T>, ms: number): Promise<T> {

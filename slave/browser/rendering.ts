@@ -9,12 +9,13 @@ import { setMaxListeners } from 'node:events';
 import type { BrowserContext, CDPSession, Page } from 'playwright-core';
 import { AddressPolicy } from '../../shared/address.ts';
 import type { FetchSpec } from '../../shared/crawl.ts';
-import { type Render, type RenderMiss, renderLimits } from '../../shared/render.ts';
+import { keepsView, type Render, type RenderMiss, renderLimits } from '../../shared/render.ts';
 import type { AddressCache } from '../../shared/resolver.ts';
 import type { Chromium } from './chromium.ts';
 import { authorityOf, GuardProxy } from './guard-proxy.ts';
 import type { HostSeats } from './host-seats.ts';
 import { PageTraffic, type PageTrafficOptions, type WebDocument } from './page-traffic.ts';
+import { pictureOf } from './picture.ts';
 
 export type RenderTask = Pick<PageTrafficOptions, 'document' | 'headersFor' | 'fetchDocument'> & {
   readonly spec: FetchSpec;
@@ -39,6 +40,8 @@ export type RenderedPage = {
   readonly requests: number;
   readonly missed: readonly RenderMiss[];
   readonly links: readonly string[];
+  /** PNG. */
+  readonly screenshot?: Buffer;
 };
 
 export type RenderEnd =
@@ -57,6 +60,7 @@ const clickMsMax = 3_000;
 /** For an answer of the page, and what is left when it is given up. */
 const textMsMax = 2_500;
 const lastMs = 200;
+const pictureMsMax = 10_000;
 
 /** Renders a page. Undefined: the browser ended under it. */
 export async function renderPage(
@@ -188,11 +192,23 @@ class OnePage {
     if (text === undefined) {
       return { kind: 'failed', why: 'the page did not answer in the browser: a script never ends' };
     }
+    const picture = await this.#picture(session);
     const { document, ownCount, isOver, left } = this.#traffic;
     if (isOver) this.#missed.add('limit');
     const requests = Math.min(ownCount, renderLimits.requests);
     const own = { document, requests, missed: [...this.#missed], links: [...left] };
-    return { kind: 'rendered', page: { ...own, ...text } };
+    return { kind: 'rendered', page: { ...own, ...text, ...picture } };
+  }
+
+  /** Takes a screenshot, if one is wanted and the page lets it. */
+  async #picture(session: CDPSession): Promise<Pick<RenderedPage, 'screenshot'>> {
+    if (!keepsView(this.#task.spec, 'screenshot')) return {};
+    const leftMs = this.#endsAt - performance.now() - lastMs;
+    const picture = pictureOf(session).catch(() => undefined);
+    const screenshot = await orLate(picture, Math.min(pictureMsMax, leftMs));
+    if (screenshot !== undefined) return { screenshot };
+    this.#missed.add('screenshot');
+    return {};
   }
 
   async #rest(until: number): Promise<void> {
@@ -243,6 +259,11 @@ async function evaluate(
     });
     return result.value as unknown;
   })();
+  return await orLate(answer, timeoutMs);
+}
+
+/** Undefined: it takes longer. */
+async function orLate<T>(answer: Promise<T>, timeoutMs: number): Promise<T | undefined> {
   answer.catch(() => {});
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => {

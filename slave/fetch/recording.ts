@@ -7,6 +7,7 @@
 import { STATUS_CODES } from 'node:http';
 import { archiveBytesDefault, type BodyEnd } from '../../shared/archive.ts';
 import type { FetchSpec } from '../../shared/crawl.ts';
+import { keepsViews, type ViewName } from '../../shared/render.ts';
 import type { Headers } from './content.ts';
 
 /** One request, and its answer. */
@@ -21,6 +22,7 @@ export type ArchivedExchange = {
   readonly bytes: number;
   /** `whole`, or why the body is not. */
   readonly end: BodyEnd;
+  readonly view?: ViewName;
 };
 
 /** Headers of requests that hold nothing but what every fetch of this crawler says. */
@@ -29,26 +31,48 @@ const plainNames: ReadonlySet<string> = new Set([
   ...['if-none-match', 'if-modified-since'],
 ]);
 
-/** All exchanges of one fetch. */
-export class Recording {
-  readonly #bytesMax: number;
-  readonly #exchanges: ExchangeRecord[] = [];
+/** What a browser made of a page; `digest`: SHA-1 in hexadecimal. */
+export type View = {
+  readonly view: ViewName;
+  readonly bytes: Buffer;
+  readonly digest: string;
+};
 
-  constructor(bytesMax: number) {
+/** All exchanges of one fetch, and what a browser made of their page. */
+export class Recording {
+  readonly #bytesMax: number | undefined;
+  readonly #exchanges: ExchangeRecord[] = [];
+  readonly #views: ArchivedExchange[] = [];
+
+  /** `bytesMax`: of a body; undefined: exchanges are not kept. */
+  constructor(bytesMax: number | undefined) {
     this.#bytesMax = bytesMax;
   }
 
   /** `headers`: names and values in turn. What a POST sends is left out: it may be a login. */
-  begin(method: string, url: URL, headers: readonly string[]): ExchangeRecord {
+  begin(method: string, url: URL, headers: readonly string[]): ExchangeRecord | undefined {
+    if (this.#bytesMax === undefined) return undefined;
     const request = requestHead(method, url, headers);
     const exchange = new ExchangeRecord(url, request, this.#bytesMax);
     this.#exchanges.push(exchange);
     return exchange;
   }
 
-  /** Those that were answered. */
+  /** Takes what a browser made of the page of that URL. */
+  addViews(url: string, seen: readonly View[]): void {
+    for (const { view, bytes } of seen) {
+      const type = view === 'html' ? 'text/html; charset=utf-8' : 'image/png';
+      this.#views.push({
+        ...{ url, view, at: Date.now(), request: Buffer.alloc(0) },
+        response: responseHead(200, { 'content-type': type }, undefined),
+        ...{ chunks: [bytes], bytes: bytes.length, end: 'whole' },
+      });
+    }
+  }
+
+  /** Those that were answered, and the views after them. */
   get exchanges(): ArchivedExchange[] {
-    return this.#exchanges.flatMap((exchange) => exchange.archived ?? []);
+    return [...this.#exchanges.flatMap((exchange) => exchange.archived ?? []), ...this.#views];
   }
 }
 
@@ -140,11 +164,11 @@ function responseHead(status: number, headers: Headers, text: string | undefined
   return Buffer.from(`${head}\r\n\r\n`, 'utf8');
 }
 
-/** Undefined: the crawl has no archive. */
-export function recordingOf({
-  archive,
-  save,
-  archiveBytes = archiveBytesDefault,
-}: Pick<FetchSpec, 'archive' | 'save' | 'archiveBytes'>): Recording | undefined {
-  return (archive ?? save) === undefined ? undefined : new Recording(archiveBytes);
+/** Undefined: nothing of the crawl is kept. */
+export function recordingOf(
+  fetch: Pick<FetchSpec, 'archive' | 'save' | 'archiveBytes' | 'render'>,
+): Recording | undefined {
+  const { archive, save, archiveBytes = archiveBytesDefault } = fetch;
+  if ((archive ?? save) !== undefined) return new Recording(archiveBytes);
+  return keepsViews(fetch) ? new Recording(undefined) : undefined;
 }

@@ -10,6 +10,7 @@ import type { RenderedPage } from '../browser/rendering.ts';
 import type { FetchPlan } from '../fetch/fetch-plan.ts';
 import type { Fetched } from '../fetch/fetched.ts';
 import type { FailedOutcome } from '../fetch/outcome.ts';
+import type { View } from '../fetch/recording.ts';
 import type { Evaluated } from '../rules/fit.ts';
 import type { Held, Statement } from '../statements.ts';
 
@@ -41,6 +42,8 @@ export type Kind<Body = unknown, Found extends { readonly ok: true } = { readonl
   isBare?(found: Found, made?: Evaluated): boolean;
   /** Reads what the browser made of it; undefined: it is no page any more. */
   reread?(found: Found, page: RenderedPage, spec: FetchSpec): Promise<Found | undefined>;
+  /** Returns what is kept of what the browser made of it. */
+  views?(found: Found): readonly View[];
   /** Returns the messages to the master about an answer. `made`: what rules made of it. */
   statements(held: Held, found: Found, made?: Evaluated): Statement[];
 };

@@ -2,20 +2,27 @@
  * A page of a crawl that renders: read as always, and kept as it came, for the browser. What the
  * browser makes of it is read in the same way. Source: PROTOCOL.md [T-140]; docs/browser.md.
  */
+import { createHash } from 'node:crypto';
+import { archiveBytesMax } from '../../shared/archive.ts';
 import type { FetchSpec } from '../../shared/crawl.ts';
 import { isHtml, xhtml } from '../../shared/media-types.ts';
 import { isPageStatus } from '../../shared/protocol.ts';
+import { keepsView, type ViewName, viewPath } from '../../shared/render.ts';
 import { canonicalUrl } from '../../shared/url.ts';
 import type { WebDocument } from '../browser/page-traffic.ts';
 import type { RenderedPage } from '../browser/rendering.ts';
 import { fieldsOf } from '../fetch/content.ts';
 import type { BodyReader } from '../fetch/fetch-plan.ts';
 import type { FetchOutcome } from '../fetch/outcome.ts';
+import type { View } from '../fetch/recording.ts';
 import type { Evaluated } from '../rules/fit.ts';
 import type { Kind } from './kind.ts';
 
 type Body = { readonly inner: unknown; readonly bytes: Buffer | undefined };
-type Found = Extract<FetchOutcome, { ok: true }> & { readonly document?: WebDocument };
+type Found = Extract<FetchOutcome, { ok: true }> & {
+  readonly document?: WebDocument;
+  readonly views?: readonly View[];
+};
 
 /** `inner`: how such a page is read. */
 export function renderedPage(inner: Kind): Kind<Body, Found> {
@@ -47,6 +54,7 @@ export function renderedPage(inner: Kind): Kind<Body, Found> {
     isBare: ({ links, result }, made) =>
       links.length === 0 && (result.nofollowed ?? 0) === 0 && !hasMade(made),
     reread: (found, page, spec) => reread(inner, found, page, spec),
+    views: ({ views: seen = [] }) => seen,
     statements: (held, found, made) => inner.statements(held, found, made),
   };
   return kind;
@@ -65,7 +73,7 @@ async function reread(
   page: RenderedPage,
   spec: FetchSpec,
 ): Promise<Found | undefined> {
-  const { html, isXhtml, document, requests, missed, isCut } = page;
+  const { html, isXhtml, document, requests, missed, isCut, screenshot } = page;
   const { headers, status } = document;
   const isSame = document === found.document;
   const essence = isXhtml ? xhtml : 'text/html';
@@ -77,10 +85,15 @@ async function reread(
     onEnough: () => {},
   });
   if (reader === undefined) return undefined;
-  const verdict = reader.write(Buffer.from(html));
+  const bytes = Buffer.from(html);
+  const verdict = reader.write(bytes);
   const body = await reader.end();
   reader.close?.();
   if (body === undefined || verdict === 'not-html') return undefined;
+  const seen = [
+    ...(keepsView(spec, 'html') ? [viewOf('html', bytes.subarray(0, archiveBytesMax))] : []),
+    ...(screenshot === undefined ? [] : [viewOf('screenshot', screenshot)]),
+  ];
   // Its validators say nothing about what its scripts load.
   const { etag: _, lastModified: __, incomplete: ___, digest: ____, ...told } = found.result;
   const result = {
@@ -91,11 +104,21 @@ async function reread(
     rendered: true,
     ...(requests > 0 && { requests }),
     ...(missed.length > 0 && { missed: [...missed] }),
+    ...Object.assign({}, ...seen.map(namedBy)),
   };
   const again = inner.outcome({ kind: 'body', result, headers, body }) as FetchOutcome;
   if (!again.ok) return undefined;
   const links = withLinks(again.links, page.links);
-  return { ...again, links, result: { ...again.result, ...(isCut && { cut: true }) } };
+  return { ...again, links, result: { ...again.result, ...(isCut && { cut: true }) }, views: seen };
+}
+
+function viewOf(view: ViewName, bytes: Buffer): View {
+  return { view, bytes, digest: createHash('sha1').update(bytes).digest('hex') };
+}
+
+/** The fields of a result that name its file. */
+function namedBy({ view, digest }: View): { digest: string } | { screenshot: string } {
+  return view === 'html' ? { digest } : { screenshot: viewPath(view, digest) };
 }
 
 /** Links are relative to the URL that the page has now, as in a browser. */

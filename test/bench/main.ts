@@ -17,6 +17,7 @@
  *     archive   what --archive costs a page
  *     extract   pages a second of `extract`, on one core and on two
  *     images    downloaded images a second, new and known, and with looks
+ *     browser   CPU and memory of pages in a browser (some minutes)
  *     looks     how well images are found that look the same, and how fast
  *     patterns  what --include and --exclude cost a link
  *     known     memory and restart time with 1 M and 10 M known URLs (some minutes)
@@ -35,6 +36,7 @@ import { connect, type MasterClient, parseAddress } from '../../shared/client.ts
 import { Cluster, Program } from '../support/cluster.ts';
 import { archive } from './archive.ts';
 import { archivedPages } from './archived-pages.ts';
+import { browser } from './browser.ts';
 import { deadHosts } from './dead-hosts.ts';
 import { fill } from './fill.ts';
 import { guessers } from './guessers.ts';
@@ -305,6 +307,7 @@ const parts = {
   extract: archivedPages,
   images,
   looks,
+  browser,
   known,
   'many-crawls': manyCrawls,
   fill,

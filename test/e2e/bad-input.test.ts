@@ -413,7 +413,7 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
       'ignore-refresh',
     ],
     ['digest', 'canonical', 'traps', 'sitemaps', 'sitemap-since'],
-    ['every', 'keep', 'save', 'render'],
+    ['every', 'keep', 'save', 'render', 'download', 'images-to', 'max-images'],
   );
   const serve = ['listen', 'data', 'out', 'crawl', 'authkey-file', 'slaves', 'config'].concat(
     ['exit-when-done'],
@@ -430,8 +430,9 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
     ['browser', 'browser-program', 'no-sandbox'],
   );
   // `set` says why they cannot change.
+  const fixed = ['order', 'canonical', 'images', 'srcset', 'lazy-attributes', 'urls-expected'];
   const isFixed = (name: string) =>
-    /^(order|canonical|images|srcset|lazy-attributes|urls-expected|archive|save)$/.test(name);
+    [...fixed, 'archive', 'save', 'download', 'images-to'].includes(name);
   const screens: readonly (readonly [string[], string[]])[] = [
     [['master.js'], serve],
     [['slave.js'], [...slave, 'json-logs', 'log-level']],

@@ -88,6 +88,31 @@ describe('browser', { skip }, () => {
     assert.deepEqual(found.sort(), ['1', '2', '3']);
   });
 
+  test('browser: try shows a page as its scripts made it', { timeout }, async (t) => {
+    const site = await new BrowserSite({
+      ...shop,
+      '/on': shell(`<script>setTimeout(() => { location = '/p1' }, 1)</script>`),
+      '/robots.txt': 'User-agent: *\nDisallow: /p3',
+      '/off': shell(`<script>location = '/p3'</script>`),
+    }).open(t);
+    const cluster = new Cluster(t);
+    const path = crawlFile(cluster, site, { render: true, items });
+    const env = { ...process.env, ORB_NO_SANDBOX: String(process.getuid?.() === 0) };
+    const tried = async (at: string) => {
+      const program = cluster.run(['master.js', 'try', path, site.url + at], { env });
+      const { code } = await program.exited;
+      return [code, program.output] as const;
+    };
+    const [[code, output], [, off]] = await Promise.all([tried('/on'), tried('/off')]);
+    assert.equal(code, 0, output);
+    assert.match(
+      output,
+      /\/p1: status 200[\s\S]*rendered in a browser, with 0 requests[\s\S]*"price":"1"/,
+    );
+    assert.match(off, /\/off: status 200/);
+    assert.equal(site.count('/p3'), 0);
+  });
+
   test('browser: frames and further documents wait for their turn', { timeout }, async (t) => {
     const framed = await new BrowserSite({ '/f': '<p>in a frame' }).open(t);
     const site = await new BrowserSite({
@@ -207,7 +232,7 @@ test('browser: a crawl waits for a slave with a browser', { timeout, skip }, asy
 test('browser: root needs --no-sandbox', { timeout, skip: process.getuid?.() !== 0 }, async (t) => {
   const cluster = new Cluster(t);
   const slave = cluster.run(['slave.js', '--browser', '--master', '127.0.0.1:1'], {
-    env: { ...process.env, ORB_AUTHKEY: 'a'.repeat(32) },
+    env: { ...process.env, ORB_AUTHKEY: 'a'.repeat(32), ORB_NO_SANDBOX: 'false' },
   });
   const { code } = await slave.exited;
   assert.equal(code, 2, slave.output);

@@ -49,10 +49,15 @@ async function site(t: TestContext): Promise<{ url: string; asked: string[] }> {
 }
 
 /** Runs a command in a folder with these files. */
-async function run(t: TestContext, args: readonly string[], files: Record<string, string>) {
+async function run(
+  t: TestContext,
+  args: readonly string[],
+  files: Record<string, string>,
+  env?: NodeJS.ProcessEnv,
+) {
   const cluster = new Cluster(t);
   for (const [name, text] of Object.entries(files)) writeFileSync(join(cluster.folder, name), text);
-  const program = cluster.run(['master.js', ...args]);
+  const program = cluster.run(['master.js', ...args], env && { env: { ...process.env, ...env } });
   const { code } = await program.exited;
   return { code, output: program.output, stdout: program.stdout };
 }
@@ -63,8 +68,18 @@ describe('check and try', { concurrency: 2 }, () => {
   }, async (t) => {
     const { url } = await site(t);
     const file = books.replace('delay: 0', 'delay: 0\nrender: auto');
-    const { output } = await run(t, ['try', 'b.yaml', `${url}/cat/1`], { 'b.yaml': file });
-    assert.match(output, /b\.yaml: try has no browser: it shows the page as it came/);
+    const always = file.replace('auto', 'true');
+    const files = { 'b.yaml': file, 'c.yaml': always };
+    const env = { ORB_BROWSER_PROGRAM: '/nowhere', ORB_NO_SANDBOX: 'true' };
+    // `auto` needs no browser where something is found without.
+    const plain = await run(t, ['try', 'b.yaml', `${url}/cat/1`], files, env);
+    assert.doesNotMatch(plain.output, /no browser/);
+    const { output } = await run(t, ['try', 'c.yaml', `${url}/cat/1`], files, env);
+    assert.match(
+      output,
+      /c\.yaml: try has no browser: .* before its scripts \(\/nowhere is no program; see/,
+    );
+    assert.match(output, /book: 1 row/);
   });
 
   test('check: explains a crawl file, and warns about paths of a browser', {

@@ -1,47 +1,16 @@
 /** Faults of pages in a browser: pages that hang, crash or never end, and kills of browser and
  *  slave. Nothing is lost, and no slot. */
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { browserFlags, noBrowser } from '../support/browser.ts';
+import { browserFlags, browsersOf, groupEnded, noBrowser } from '../support/browser.ts';
 import { type Answer, BrowserSite, crawlFile } from '../support/browser-site.ts';
-import { Cluster, type Program } from '../support/cluster.ts';
+import { Cluster } from '../support/cluster.ts';
 
 const timeout = 240_000;
 
 const shell = (body: string) => `<!doctype html><title>t</title>${body}`;
 const filled = (text: string) =>
   shell(`<p id=p></p><script>p.innerHTML = '<a href="/end">${text}</a>'</script>`);
-
-/** The first processes of browsers that run below this program. */
-function browsersOf({ pid }: Program): number[] {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .filter((name) => {
-      try {
-        const [, parent] =
-          /^PPid:\s*(\d+)/m.exec(readFileSync(`/proc/${name}/status`, 'utf8')) ?? [];
-        const line = readFileSync(`/proc/${name}/cmdline`, 'latin1');
-        return Number(parent) === pid && line.includes('--orbweaver-browser=');
-      } catch {
-        return false;
-      }
-    })
-    .map(Number);
-}
-
-/** Resolves when no process of that group is left. */
-async function groupEnded(group: number): Promise<void> {
-  for (let i = 0; i < 300; i++) {
-    try {
-      process.kill(-group, 0);
-    } catch {
-      return;
-    }
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  assert.fail(`processes of group ${group} are left`);
-}
 
 describe('browser faults', { skip: noBrowser }, () => {
   test('browser: pages that hang, crash or never end give their slots back', {

@@ -1,6 +1,7 @@
 /** Crawls that render: which slaves get their tasks, frames, and what many requests cost.
- *  Source: PROTOCOL.md [T-140], [T-142], [T-143]. */
+ *  Source: PROTOCOL.md [T-140], [T-142] to [T-144]. */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { after, afterEach, test } from 'node:test';
 import { packValue } from '../../shared/frame.ts';
 import type { Message, RawPeer } from '../support/raw-peer.ts';
@@ -87,5 +88,38 @@ test('[T-143] a frame of a page in the browser may be on any host, at its turn',
   const plain = target.seed();
   await target.crawl(slave, [plain]);
   assert.equal((await hop(await nextTask(slave), `${other}d`))['error'], 'E_BAD_REQUEST');
+  await slave.close();
+});
+
+test('[T-144] what a browser made of a page is a file before its report is done', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  await slave.must('slave.can', { what: ['rules', 'browser', 'archive'] });
+  await slave.must('task.credit', { count: 2, slots: 2 });
+  const kept = { render: { screenshot: true } };
+  await target.crawl(slave, [target.seed()], { fetch: kept });
+  const { task, lease, url } = await nextTask(slave);
+  const response = Buffer.from('HTTP/1.1 200 OK\r\ncontent-type: image/png\r\n\r\n');
+  const part = (number: number, view: string) => {
+    const head = { url, at: 1, request: Buffer.alloc(0), response, view };
+    const body = Buffer.from('PNG');
+    return slave.request('task.archive', { task, lease, part: number, head, body, end: 'whole' });
+  };
+  assert.equal((await part(0, 'thumbnail'))['error'], 'E_BAD_REQUEST');
+  await part(0, 'screenshot');
+  // The crawl does not keep it, and it counts.
+  await part(1, 'html');
+  const said = { task, lease, images: packValue([]), links: Buffer.alloc(0) };
+  const named = (screenshot: string) =>
+    packValue({ ...page(url), rendered: true as const, screenshot });
+  const digest = createHash('sha1').update('PNG').digest('hex');
+  const bad = await slave.request('task.report', {
+    ...{ ...said, result: named('../../x.png') },
+    archived: 2,
+  });
+  assert.equal(bad['error'], 'E_BAD_REQUEST');
+  const result = named(`screenshots/${digest.slice(0, 2)}/${digest}.png`);
+  const done = await slave.request('task.report', { ...said, result, archived: 2 });
+  assert.equal(done['state'], 'done');
   await slave.close();
 });

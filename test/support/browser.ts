@@ -1,6 +1,7 @@
 /** The browser of tests: the system's Chromium, with playwright-core. Tests without it are skipped,
  *  and say so. */
-import { accessSync, constants } from 'node:fs';
+import assert from 'node:assert/strict';
+import { accessSync, constants, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const programs = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome'];
@@ -27,3 +28,33 @@ export const noBrowser: string | false = hasProgram()
 /** Arguments of a slave with a browser: root has no sandbox. */
 export const browserFlags: readonly string[] =
   process.getuid?.() === 0 ? ['--browser', '--no-sandbox'] : ['--browser'];
+
+/** The first processes of browsers that run below this program. */
+export function browsersOf({ pid }: { readonly pid: number }): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((name) => {
+      try {
+        const [, parent] =
+          /^PPid:\s*(\d+)/m.exec(readFileSync(`/proc/${name}/status`, 'utf8')) ?? [];
+        const line = readFileSync(`/proc/${name}/cmdline`, 'latin1');
+        return Number(parent) === pid && line.includes('--orbweaver-browser=');
+      } catch {
+        return false;
+      }
+    })
+    .map(Number);
+}
+
+/** Resolves when no process of that group is left. */
+export async function groupEnded(group: number): Promise<void> {
+  for (let i = 0; i < 300; i++) {
+    try {
+      process.kill(-group, 0);
+    } catch {
+      return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  assert.fail(`processes of group ${group} are left`);
+}

@@ -118,6 +118,7 @@ test('tidy: one dependency, one file', () => {
     'playwright-core': [
       'slave/browser/chromium.ts',
       'slave/browser/page-traffic.ts',
+      'slave/browser/picture.ts',
       'slave/browser/rendering.ts',
     ],
     msgpackr: ['shared/frame.ts'],

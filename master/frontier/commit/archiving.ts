@@ -51,7 +51,7 @@ export class Archiving {
       then(undefined);
       return;
     }
-    if (!crawl.isArchived) {
+    if (!crawl.hasKept) {
       upload.drop();
       then(undefined);
       return;

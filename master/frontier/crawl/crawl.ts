@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { type CrawlState, trapLimitsSchema } from '../../../shared/crawl.ts';
 import type { CrawlEnding, CrawlStatus } from '../../../shared/protocol.ts';
+import { keepsViews } from '../../../shared/render.ts';
 import {
   type CrawlCounters,
   type CrawlRecord,
@@ -239,6 +240,11 @@ export class Crawl implements CrawlView {
   /** What it fetches is kept, in an archive or as files. */
   get isArchived(): boolean {
     return (this.#spec.fetch.archive ?? this.#spec.fetch.save) !== undefined;
+  }
+
+  /** The same, or what a browser made of it is. */
+  get hasKept(): boolean {
+    return this.isArchived || keepsViews(this.#spec.fetch);
   }
 
   /** No slave that is connected can do what it needs. */

@@ -3,6 +3,7 @@
 import type { FetchSpec } from '../../../shared/crawl.ts';
 import type { Download } from '../../../shared/images.ts';
 import { hasArticle, type ItemRules } from '../../../shared/items.ts';
+import { keepsViews } from '../../../shared/render.ts';
 
 export const needs = {
   nothing: 0,
@@ -17,9 +18,10 @@ export const needs = {
 /** The rules of a crawl never change, and are looked at for each lease. */
 const articles = new WeakMap<ItemRules, number>();
 
-export function needsOf({ archive, login, save, items, render, download }: FetchSpec): number {
+export function needsOf(fetch: FetchSpec): number {
+  const { archive, login, save, items, render, download } = fetch;
   return (
-    ((archive ?? save) === undefined ? 0 : needs.archive) |
+    ((archive ?? save) === undefined && !keepsViews(fetch) ? 0 : needs.archive) |
     (login === undefined ? 0 : needs.login) |
     (items === undefined ? 0 : articlesOf(items)) |
     (render === undefined ? 0 : needs.browser) |
@@ -38,7 +40,8 @@ function articlesOf(items: ItemRules): number {
 
 /** Pictures are decoded where their looks are asked for. */
 function needsOfImages({ similar, thumbnails }: Download['images']): number {
-  const isDecoded = similar === 'on' || thumbnails !== undefined;
+  const isAsked = similar === 'on' || similar === 'drop';
+  const isDecoded = isAsked || thumbnails !== undefined;
   return needs.images | (isDecoded ? needs.pixels : 0);
 }
 
