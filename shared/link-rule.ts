@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { CrawlSpec } from './crawl.ts';
-import { type ItemRule, itemsSchema } from './items.ts';
+import { type ItemRule, type ItemRules, itemsSchema } from './items.ts';
 import type { Output } from './outputs.ts';
 
 /** The name of the rule, and of the rows. */
@@ -32,9 +32,15 @@ function wantsLinks(outputs: readonly Output[] = []): boolean {
   return outputs.some(({ records }) => records === 'links');
 }
 
+/** The rules of a crawl without this one, which is of outputs of links alone. */
+export function ownRules(items: ItemRules = {}): ItemRules {
+  if (!isDeepStrictEqual(items[linkRuleName], linkRule())) return items;
+  return Object.fromEntries(Object.entries(items).filter(([name]) => name !== linkRuleName));
+}
+
 /** Has the crawl rules besides this one? */
-export function hasOwnRules({ items = {} }: CrawlSpec['fetch']): boolean {
-  return Object.entries(items).some(([, rule]) => !isDeepStrictEqual(rule, linkRule()));
+export function hasOwnRules({ items }: CrawlSpec['fetch']): boolean {
+  return Object.keys(ownRules(items)).length > 0;
 }
 
 /** The crawl with that rule, if one of its outputs takes links. */

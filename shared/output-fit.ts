@@ -4,7 +4,7 @@
  * Source: docs/outputs.md.
  */
 import { type FieldRule, fieldsOfRule, type ItemRules } from './items.ts';
-import { linkMisfit, linkRule, linkRuleName } from './link-rule.ts';
+import { linkMisfit, linkRule, linkRuleName, ownRules } from './link-rule.ts';
 import { isFileKind, isOutside, keyKinds, type Output, type OutputKind } from './outputs.ts';
 
 /** Columns of every table in a database. */
@@ -52,7 +52,7 @@ function misfit(output: Output, given: ItemRules) {
   if (own !== undefined) return own;
   const { kind, records, table, key = [], columns } = output;
   const isOfLinks = records === linkRuleName;
-  const items = isOfLinks ? { [linkRuleName]: linkRule() } : given;
+  const items = isOfLinks ? { [linkRuleName]: linkRule() } : ownRules(given);
   const rule = isOfLinks ? linkRuleName : output.rule;
   const rules = Object.keys(items);
   // A page function may emit rows of any name; then their columns must be said.

@@ -264,7 +264,7 @@ export const requestSchemas = {
     crawl: crawlNameSchema,
     seeds: z.array(url).max(limits.seedsMax),
     /** Fields of a CrawlSpec, for a new crawl; the master's own options supply the rest.
-     *  E_BAD_REQUEST for an existing crawl, unless no seed of it was answered. [C-9] [C-48] */
+     *  E_BAD_REQUEST if a crawl has another, unless no seed of it was answered. [C-9] [C-48] */
     spec: z.record(z.string(), z.unknown()).optional(),
     requests: z.array(seedRequestSchema).max(requestLimits.countMax).optional(),
     /** Higher first in a crawl of `order: priority`; links inherit it. */

@@ -8,7 +8,7 @@ import type { Buried } from './commit/buried.ts';
 import type { EarlierPages } from './commit/earlier-pages.ts';
 import type { CrawlView } from './crawl/crawl-view.ts';
 import type { Crawls } from './crawl/crawls.ts';
-import { isMet, needs, needsOf } from './crawl/needs.ts';
+import { isMet, nearest, needs, needsOf } from './crawl/needs.ts';
 import type { Dispatcher } from './dispatch/dispatcher.ts';
 import type { Lease } from './dispatch/leases.ts';
 import { kindOf } from './kinds/kinds.ts';
@@ -87,7 +87,8 @@ export class CrawlList {
     const crawl = crawls.named(name);
     if (archives === undefined || !crawl.isArchived) return undefined;
     const status = archives.statusOf(crawl);
-    const isAble = !crawl.isRunning || isMet(needs.archive, crawls.server.abilities);
+    const isAble =
+      !crawl.isRunning || isMet(needs.archive, nearest(needsOf(crawl.spec.fetch), crawls.server));
     if (isAble && crawl.spec.fetch.archive === undefined) return undefined;
     if (isAble) return status;
     return { ...status, waits: 'no slave that is connected can send bodies; update the slaves' };
@@ -99,9 +100,10 @@ export class CrawlList {
     const crawl = crawls.named(name);
     if (!crawl.images.areWanted) return undefined;
     const status = crawl.books.downloads ?? { stored: 0, bytes: 0 };
-    const needed = needsOf(crawl.spec.fetch) & (needs.images | needs.pixels);
-    if (!crawl.isRunning || isMet(needed, crawls.server.abilities)) return status;
-    const waits = isMet(needs.images, crawls.server.abilities)
+    const all = needsOf(crawl.spec.fetch);
+    const able = nearest(all, crawls.server);
+    if (!crawl.isRunning || isMet(all & (needs.images | needs.pixels), able)) return status;
+    const waits = isMet(needs.images, able)
       ? 'no slave that is connected can decode them; run npm install sharp@0.35.5 in the folder of slave.js'
       : 'no slave that is connected can fetch images; update the slaves';
     return { ...status, waits };

@@ -280,6 +280,8 @@ test('[C-9] the spec of a crawl is fixed when it is made', async () => {
   const again = await peer.request('crawl.add', { crawl, seeds: [target.seed()], spec });
   assert.equal(again.error, 'E_BAD_REQUEST');
   assert.equal((await statusOf(peer, crawl))['known'], 1);
+  const same = await peer.request('crawl.add', { crawl, seeds: [target.seed()], spec: {} });
+  assert.equal(same.ok, true);
   // Also for two that make it at once: one of them is too late.
   const name = await target.crawl(peer, []);
   const twin = `${name}-twin`;

@@ -4,7 +4,9 @@ import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import Database from 'libsql';
+import { parted } from '../../master/sinks/outputs/sql.ts';
 import { UnavailableError } from '../../master/sinks/sink.ts';
+import { linkRule, linkRuleName } from '../../shared/link-rule.ts';
 import { before, changesType, crawlWith, itemsFrom, kindOf, wider } from '../support/columns.ts';
 import { parquetFiles, rowsOfParquet } from '../support/parquet.ts';
 import { SmallDisk } from '../support/small-disk.ts';
@@ -137,4 +139,32 @@ test('SQLite: a full disk is waited for, and nothing is lost', async (t) => {
   db.close();
   assert.equal(rows.length, 2_001);
   assert.equal(new Set(rows.map(({ seq }) => seq)).size, 2_001);
+});
+
+test('columns: links that another output takes are no items of this one', async (t) => {
+  const { kind, folder } = kindOf(t, 'csv:a.csv');
+  const crawl = crawlWith({ title: 'h1' });
+  const items = { ...crawl.spec?.fetch?.items, [linkRuleName]: linkRule };
+  const sink = await kind.open({ ...crawl, spec: { fetch: { items } } }, undefined);
+  await sink.write([
+    ...itemsFrom(1, { title: 'a' }),
+    ...itemsFrom(2, { rule: linkRuleName, to: 'http://b/' }),
+  ]);
+  await sink.close();
+  assert.equal(readFileSync(join(folder, 'a.csv'), 'utf8'), 'title\na\n');
+});
+
+test('columns: a row without a value in its key is apart from others', () => {
+  const rows = [{ a: 1 }, { a: null }, {}, { a: 0 }, { a: '' }].map((values, seq) => ({
+    seq,
+    values,
+  }));
+  const { whole, keyless } = parted(rows, ['a']);
+  assert.deepEqual(
+    [whole, keyless].map((some) => some.map(({ seq }) => seq)),
+    [
+      [0, 3, 4],
+      [1, 2],
+    ],
+  );
 });

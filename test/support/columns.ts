@@ -25,8 +25,8 @@ export function itemsFrom(
   ...items: Record<string, string | number | boolean | string[]>[]
 ): Section[] {
   const row = new ResultRow();
-  for (const item of items) {
-    row.add('item', { url: 'http://a.example/', depth: 0, at: 0, rule: 'book', item });
+  for (const { rule = 'book', ...item } of items) {
+    row.add('item', { url: 'http://a.example/', depth: 0, at: 0, rule: String(rule), item });
   }
   return [...row.seal(seq).sections];
 }

@@ -8,6 +8,8 @@ export class FakeSlave implements LeaseHolder {
   slots: number;
   trials = 0;
   takes: LeaseHolder['takes'] = 'all';
+  /** As of a slave that knows all that there is. */
+  abilities: number = ~0;
   /** All leases ever pushed, and cancelled. */
   readonly pushed: Lease[] = [];
   readonly cancelled: Lease[] = [];

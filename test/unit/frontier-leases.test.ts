@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { needs } from '../../master/frontier/crawl/needs.ts';
 import { FakeSlave } from '../support/fake-slave.ts';
 import { leaseMarginMs, leaseMs, reportOf, taskId, worldTest } from '../support/world.ts';
 
@@ -367,4 +368,31 @@ worldTest('hops without end do not keep a lease for ever', async (world) => {
   }
   assert.deepEqual(slave.cancelled, [lease]);
   assert.ok(waitedMs >= 120_000 && waitedMs < 160_000, `${waitedMs} ms`);
+});
+
+worldTest('what a crawl needs has one slave to do: others do not add to it', async (world) => {
+  await world.seed(`${a}/`, {
+    fetch: { render: { when: 'auto' }, items: { a: { article: true } }, archive: 'warc' },
+  });
+  const held = (name: string, abilities: number) => {
+    const slave = new FakeSlave(name);
+    slave.abilities = abilities;
+    Object.assign(slave, { hasRules: true });
+    world.frontier.give(slave);
+    return slave;
+  };
+  const { archive, articles, browser } = needs;
+  const one = held('one', archive | articles);
+  const other = held('other', browser);
+  await world.settle();
+  assert.deepEqual([...one.urls, ...other.urls], []);
+  const { wantsBrowser, wantsArticles } = world.crawl().status();
+  assert.deepEqual(
+    { wantsBrowser, wantsArticles },
+    { wantsBrowser: true, wantsArticles: undefined },
+  );
+  assert.equal(world.crawl().open.offered, 0);
+  const able = held('able', archive | articles | browser);
+  await world.settle();
+  assert.deepEqual(able.urls, [`${a}/`]);
 });

@@ -342,6 +342,7 @@ worldTest('a crawl that no seed answered takes other options with its seeds', as
   const { maxDepth, order, fetch } = world.crawl().spec;
   assert.deepEqual([maxDepth, order, fetch.images], [7, 'dfs', 'img']);
   await world.page(slave, `${a}/`);
+  // The same may be said again, another one not.
   await world.done(world.frontier.seed({ ...seeds, spec }));
   const other = { ...spec, maxDepth: 8 };
   await assert.rejects(world.done(world.frontier.seed({ ...seeds, spec: other })), {

@@ -26,7 +26,7 @@ import { ImageRoom } from './image-room.ts';
 import { namedRows } from './ledger.ts';
 import { LoginState } from './login-state.ts';
 import { mannersOf } from './manners.ts';
-import { type Able, isMet, needsOf, wantsOf } from './needs.ts';
+import { type Able, isMet, nearest, needsOf, wantsOf } from './needs.ts';
 import type { OpenWork } from './open-work.ts';
 import type { PatternBudget } from './patterns.ts';
 import { blockedOf, longestWaitMs } from './places.ts';
@@ -93,7 +93,7 @@ export class Crawl implements CrawlView {
     filter: Filter,
     readKept: () => Kept = () => ({}),
     patternBudget?: PatternBudget,
-    server: Able = { abilities: ~0 },
+    server: Able = { abilities: [~0] },
   ) {
     this.id = record.id;
     this.#name = record.name;
@@ -249,7 +249,8 @@ export class Crawl implements CrawlView {
 
   /** No slave that is connected can do what it needs. */
   get #lacksSlaves(): boolean {
-    return !isMet(needsOf(this.#spec.fetch), this.#server.abilities);
+    const needed = needsOf(this.#spec.fetch);
+    return needed !== 0 && !isMet(needed, nearest(needed, this.#server));
   }
 
   /** It has items or follow rules, which only slaves that know rules evaluate. */

@@ -46,8 +46,9 @@ function needsOfImages({ similar, thumbnails }: Download['images']): number {
 }
 
 /** What a crawl needs that no slave can do, as its status says it. */
-export function wantsOf(fetch: FetchSpec, { abilities }: Able) {
-  const missing = needsOf(fetch) & ~abilities;
+export function wantsOf(fetch: FetchSpec, able: Able) {
+  const needed = needsOf(fetch);
+  const missing = needed & ~nearest(needed, able);
   return {
     ...((missing & needs.login) !== 0 && { wantsLogin: true as const }),
     ...((missing & needs.articles) !== 0 && { wantsArticles: true as const }),
@@ -55,8 +56,24 @@ export function wantsOf(fetch: FetchSpec, { abilities }: Able) {
   };
 }
 
-/** What the slaves together can do. */
-export type Able = { readonly abilities: number };
+/** What slaves can do: those of each, without repetition. */
+export type Able = { readonly abilities: readonly number[] };
+
+/** What that slave can do which can do most of what is needed. One must do all of it: what another
+ *  slave could add is of no use. */
+export function nearest(needed: number, { abilities }: Able): number {
+  let best: number = needs.nothing;
+  for (const one of abilities) {
+    if (bitsOf(needed & one) > bitsOf(needed & best)) best = one;
+  }
+  return best;
+}
+
+function bitsOf(value: number): number {
+  let count = 0;
+  for (let rest = value; rest !== 0; rest &= rest - 1) count++;
+  return count;
+}
 
 /** Is all that is needed among what can be done? */
 export function isMet(needed: number, abilities: number): boolean {

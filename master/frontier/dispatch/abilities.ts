@@ -3,6 +3,7 @@
  * archived, log in, find articles, send requests with a body. A crawl waits while no slave can do
  * what it needs.
  */
+import { isDeepStrictEqual } from 'node:util';
 import type { Crawls } from '../crawl/crawls.ts';
 import { needs, needsOf } from '../crawl/needs.ts';
 import { kindOf } from '../kinds/kinds.ts';
@@ -24,7 +25,7 @@ export class Abilities {
   noteHolders(): void {
     const crawls = this.#crawls;
     const { abilities } = this.#holders;
-    if (crawls.server.abilities === abilities) return;
+    if (isDeepStrictEqual(crawls.server.abilities, abilities)) return;
     crawls.server.abilities = abilities;
     for (const crawl of crawls.demanding) if (crawl.isOpen) crawls.queues.wake(crawl);
   }

@@ -61,9 +61,10 @@ export class Holders {
     return this.#holders.some(({ hasRules, takes }) => hasRules || takes === 'pages');
   }
 
-  /** What some holder can do, see `needs`. */
-  get abilities(): number {
-    return this.#holders.reduce((all, { abilities = 0 }) => all | abilities, 0);
+  /** What each holder can do, see `needs`: without repetition, in order. */
+  get abilities(): number[] {
+    const all = new Set(this.#holders.map(({ abilities = 0 }) => abilities));
+    return [...all].sort((a, b) => a - b);
   }
 
   /** Without effect for a holder that is known. */

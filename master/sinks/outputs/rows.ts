@@ -8,7 +8,7 @@ import {
   fieldsOfRule,
   type ItemRules,
 } from '../../../shared/items.ts';
-import { linkRuleName } from '../../../shared/link-rule.ts';
+import { linkRuleName, ownRules } from '../../../shared/link-rule.ts';
 import { columnKinds, type NamedOutput, type OutputRecords } from '../../../shared/outputs.ts';
 import {
   type FieldName,
@@ -70,6 +70,8 @@ export class RowSource {
   readonly #crawl: SinkCrawl;
   readonly #records: OutputRecords;
   readonly #rule: string | undefined;
+  /** Links that another output takes are no items of this one. */
+  readonly #isWithoutLinks: boolean;
   readonly #fixed: readonly Column[];
   /** Chosen by the operator. */
   readonly #chosen: readonly string[] | undefined;
@@ -85,6 +87,8 @@ export class RowSource {
     this.#crawl = crawl;
     this.#records = records;
     this.#rule = given === linkRuleName ? linkRuleName : rule;
+    const all = crawl.spec?.fetch?.items ?? {};
+    this.#isWithoutLinks = this.#rule === undefined && ownRules(all) !== all;
     this.#fixed = records === 'items' ? [] : fixedColumns(records);
     this.#chosen = columns;
     this.#isTable = columnKinds.includes(kind);
@@ -140,7 +144,7 @@ export class RowSource {
       } else if (section.kind === 'item') {
         let { seq } = section;
         for (const [rule, values] of itemsOf(section)) {
-          if (this.#rule === undefined || rule === this.#rule) {
+          if (this.#takes(rule)) {
             rows.push({ seq, values: fit === undefined ? values : fit(rule, values) });
           }
           seq++;
@@ -192,9 +196,14 @@ export class RowSource {
     else known.add(this.#name);
   }
 
+  #takes(rule: string): boolean {
+    if (this.#rule !== undefined) return rule === this.#rule;
+    return !(this.#isWithoutLinks && rule === linkRuleName);
+  }
+
   get #rules(): ItemRules {
     const all = this.#crawl.spec?.fetch?.items ?? {};
-    if (this.#rule === undefined) return all;
+    if (this.#rule === undefined) return ownRules(all);
     const rule = Object.hasOwn(all, this.#rule) ? all[this.#rule] : undefined;
     return rule === undefined ? {} : { [this.#rule]: rule };
   }

@@ -149,9 +149,10 @@ export const ownColumns: readonly Column[] = [
   { name: '_seq', type: 'integer' },
 ];
 
-/** Rows with all fields of the key, and the others. */
+/** Rows with a value in all fields of the key, and the others: to most databases a missing value is
+ *  not the same as another one. */
 export function parted(rows: readonly Row[], key: readonly string[]) {
-  const isWhole = ({ values }: Row) => key.every((name) => values[name] !== undefined);
+  const isWhole = ({ values }: Row) => key.every((name) => (values[name] ?? null) !== null);
   return { whole: rows.filter(isWhole), keyless: rows.filter((row) => !isWhole(row)) };
 }
 
