@@ -113,6 +113,19 @@ describe('browser', { skip }, () => {
     assert.equal(site.count('/p3'), 0);
   });
 
+  test('browser: a page that may not go on is read at once', { timeout }, async (t) => {
+    const site = await new BrowserSite({
+      '/': shell('<a href=/post>x</a><a href=/mail>x</a>'),
+      '/post': shell('<form id=f method=post action=/sent></form><script>f.submit()</script>'),
+      '/mail': shell(`<script>location = 'mailto:x@site.example'</script>`),
+    }).open(t);
+    const cluster = new Cluster(t);
+    await crawled(cluster, site, { render: true });
+    // It would have waited for its load until its time was over.
+    for (const path of ['/post', '/mail']) assert.equal(lineOf(cluster, path)['missed'], undefined);
+    assert.equal(site.count('/sent'), 0);
+  });
+
   test('browser: frames and further documents wait for their turn', { timeout }, async (t) => {
     const framed = await new BrowserSite({ '/f': '<p>in a frame' }).open(t);
     const site = await new BrowserSite({
