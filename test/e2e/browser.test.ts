@@ -1,6 +1,6 @@
 /** Pages in a browser: real slaves with a real Chromium, on a real site. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { crawl } from '../../library/main.ts';
@@ -86,6 +86,22 @@ describe('browser', { skip }, () => {
       if (record.kind === 'item') found.push(record.item?.['price']);
     }
     assert.deepEqual(found.sort(), ['1', '2', '3']);
+  });
+
+  test('browser: its folders go with a local slave', { timeout }, async (t) => {
+    const site = await new BrowserSite({ '/': '<p>x' }).open(t);
+    const cluster = new Cluster(t);
+    const tmp = join(cluster.folder, 'tmp');
+    mkdirSync(tmp);
+    const own = { ORB_BROWSER: 'true', ORB_NO_SANDBOX: String(process.getuid?.() === 0) };
+    const path = crawlFile(cluster, site, { render: true });
+    const master = await cluster.master([path, '--slaves', '1', '--exit-when-done'], {
+      env: { ...process.env, ...own, TMPDIR: tmp },
+    });
+    assert.equal((await master.exited).code, 0, master.output);
+    assert.equal(lineOf(cluster, '/')['rendered'], true);
+    const left = readdirSync(tmp).filter((name) => name.startsWith('playwright'));
+    assert.deepEqual(left, []);
   });
 
   test('browser: try shows a page as its scripts made it', { timeout }, async (t) => {
