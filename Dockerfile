@@ -16,9 +16,9 @@ COPY library library
 COPY selftest selftest
 COPY test test
 # The native store, and what is optional elsewhere: nothing can be installed in a container that is
-# read only. Its Node has SQLite of its own.
+# read only. Its Node has SQLite of its own, and it has no browser.
 RUN npm run build && node scripts/copy-package.mjs lmdb @mozilla/readability linkedom \
-  postgres mysql2 @redis/client mongodb hyparquet-writer /runtime/node_modules
+  postgres mysql2 @redis/client mongodb hyparquet-writer sharp /runtime/node_modules
 
 FROM node:24-trixie-slim
 ENV NODE_ENV=production

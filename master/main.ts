@@ -1,5 +1,5 @@
 /** `node master.js`: serves, sends a request to a running master, or runs the selftest. */
-import { runMain } from '../shared/cli.ts';
+import { outputTaken, runMain } from '../shared/cli.ts';
 import { ConfigError, exitCodes } from '../shared/errors.ts';
 import { streamLeaveMs } from '../shared/record-stream.ts';
 import { onSuspend } from '../shared/suspension.ts';
@@ -20,6 +20,10 @@ import { repair } from './repair/repair.ts';
 
 // A log without room or reader must not end a crawl.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+
+/** A reader of the log that stands still does not keep a master that has ended. */
+const logTakenMs = 1_000;
+let isServing = false;
 
 await runMain('master', async () => {
   const options = parseMasterOptions(process.argv, process.env);
@@ -68,6 +72,7 @@ await runMain('master', async () => {
     const lacks = await refuseRules(options.crawlFile, options.crawlText);
     warnings.push(...lacks.map(visible));
   }
+  isServing = true;
   // To `npm start`, whose lines stand between those of the log.
   process.send?.(options.jsonLogs ? 'json' : 'text');
   const seeds = [...options.seeds, ...(await readSeeds(options.seedFiles))];
@@ -109,6 +114,7 @@ await runMain('master', async () => {
   await master.stopped;
   process.exitCode = master.exitCode;
 });
+await outputTaken(isServing ? logTakenMs : undefined);
 process.exit();
 
 /** The program that has started this master to read its records. @throws ConfigError */

@@ -22,12 +22,12 @@ if (files.length === 0) {
   process.exit(2);
 }
 // Most of a test's time goes to waiting, for a lease that ends or a server that starts again.
-const atOnce = Math.max(2, availableParallelism());
+const atOnce = Math.max(3, availableParallelism());
 const args = [
   '--enable-source-maps',
   '--test',
   `--test-concurrency=${atOnce}`,
-  '--test-timeout=180000',
+  '--test-timeout=300000',
   ...(process.stdout.isTTY ? [] : [`--test-reporter=${new URL('reporter.mjs', import.meta.url)}`]),
   ...files,
 ];

@@ -14,6 +14,7 @@ import { amount } from '../shared/amount.ts';
 import { CommandError, ConnectionError } from '../shared/errors.ts';
 import type { CrawlStatus } from '../shared/protocol.ts';
 import { Cluster, patience } from './cluster.ts';
+import { addPictures, downloadsSpec, type Store, verifyDownloads } from './downloads.ts';
 import { itemsSpec, type Violation, verifyCrawl, verifyItems, verifyLedger } from './exact.ts';
 import { Items } from './items.ts';
 import { Jobs } from './jobs.ts';
@@ -49,7 +50,13 @@ const calmMs = 180_000;
 const violationsShownMax = 50;
 const diskDeathMs = 5_000;
 
-type Crawl = { readonly name: string; readonly site: TestSite; readonly truth: Truth };
+type Crawl = {
+  readonly name: string;
+  readonly site: TestSite;
+  readonly truth: Truth;
+  /** It downloads images, and keeps them so. */
+  readonly store: Store | undefined;
+};
 
 /** Runs the test. Returns true if nothing was lost, doubled or wrong; else it keeps the folder. */
 export async function chaos(options: ChaosOptions): Promise<boolean> {
@@ -133,7 +140,7 @@ class Chaos {
       for (const what of await this.#cluster.stop()) this.#violation({ kind: 'wrong', what });
       for (const violation of this.#jobs?.verify() ?? []) this.#violation(violation);
       // A stopped or disconnected program may have changed something after its crawl's end.
-      for (const { crawl, status } of this.#done) this.#verify(crawl, status);
+      for (const { crawl, status } of this.#done) this.#verify(crawl, status, true);
     } finally {
       clearInterval(progress);
       clearTimeout(over);
@@ -215,7 +222,7 @@ class Chaos {
       const status = await this.#finished(crawl);
       if (status === undefined) return;
       const { pages, images } = this.#verify(crawl, status);
-      this.#tally.crawled(pages, images);
+      this.#tally.crawled(pages, images, status.downloads?.stored);
       this.#done.push({ crawl, status });
       await crawl.site.close();
       this.#crawl = undefined;
@@ -226,15 +233,19 @@ class Chaos {
     const { seed, pagesMax } = this.#options;
     const count = Math.ceil(pagesMax * (0.3 + 0.7 * this.#random()));
     const resources = generateSite(seed + number, count);
+    // Every second one downloads: by turns into files and into shards.
+    const store = number % 2 === 0 ? undefined : number % 4 === 1 ? 'files' : 'tar';
+    if (store !== undefined) addPictures(resources);
     const site = await TestSite.start(resources, { delayMs: siteDelayMs });
-    const crawl = { name: `chaos-${number}`, site, truth: site.truth() };
+    const crawl = { name: `chaos-${number}`, site, truth: site.truth(), store } as const;
     this.#crawl = crawl;
     this.#last = undefined;
     while (true) {
       try {
         // An unanswered try may have created the crawl.
         const isThere = (await this.#status(crawl)) !== undefined;
-        const spec = { attemptsMax: 100, perHost: 24, ...itemsSpec };
+        const fetch = { ...itemsSpec.fetch, ...(store && downloadsSpec(store)) };
+        const spec = { attemptsMax: 100, perHost: 24, ...itemsSpec, fetch };
         const body = { crawl: crawl.name, seeds: [site.url], priority: 0 };
         await this.#cluster.ask('crawl.add', { ...body, ...(isThere ? {} : { spec }) }, 0);
         return crawl;
@@ -307,10 +318,13 @@ class Chaos {
 
   // ---------------------------------------------------------------- what is said
 
-  #verify(crawl: Crawl, status: CrawlStatus): { pages: number; images: number } {
+  /** `isOver`: the programs have ended. */
+  #verify(crawl: Crawl, status: CrawlStatus, isOver = false): { pages: number; images: number } {
     const folder = join(this.#out, crawl.name);
     const { violations, pages, images } = verifyCrawl(folder, crawl.truth, status);
-    for (const { kind, what } of [...violations, ...verifyItems(folder, crawl.truth)]) {
+    const { truth, store } = crawl;
+    const kept = store ? verifyDownloads(folder, truth, { store, status, isOver }) : [];
+    for (const { kind, what } of [...violations, ...verifyItems(folder, truth), ...kept]) {
       this.#violation({ kind, what: `${crawl.name}: ${what}` });
     }
     return { pages, images };
@@ -334,10 +348,11 @@ class Chaos {
 
   #verdict(): boolean {
     const { print, seed, forMs, slaves, pagesMax, everyMs } = this.#options;
-    const { isClean, lost, duplicated, wrong, crawls, pages, images, recounts } = this.#tally;
+    const { isClean, lost, duplicated, wrong, crawls, pages, images, downloads, recounts } =
+      this.#tally;
     print(
       `${amount(crawls, 'crawl')}, ${amount(pages, 'page')}, ${amount(images, 'image')}, ` +
-        `${amount(this.#items.count, 'queue item')}, ${amount(this.#jobs?.count ?? 0, 'job')}, ` +
+        `${amount(downloads, 'download')}, ${amount(this.#items.count, 'queue item')}, ${amount(this.#jobs?.count ?? 0, 'job')}, ` +
         `${amount(recounts, 'ledger')} recounted; ` +
         this.#tally.text,
     );

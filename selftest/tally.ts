@@ -16,6 +16,8 @@ export class Tally {
   crawls = 0;
   pages = 0;
   images = 0;
+  /** Contents that were downloaded. */
+  downloads = 0;
   /** Ledgers that were recounted. */
   recounts = 0;
 
@@ -48,10 +50,11 @@ export class Tally {
     if (this.lastFaults.length > lastFaultsMax) this.lastFaults.shift();
   }
 
-  crawled(pages: number, images: number): void {
+  crawled(pages: number, images: number, downloads = 0): void {
     this.crawls++;
     this.pages += pages;
     this.images += images;
+    this.downloads += downloads;
   }
 
   /** Returns its number, from 1; undefined if it is known. */

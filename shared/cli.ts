@@ -244,3 +244,14 @@ export async function runMain(name: string, main: () => Promise<void>): Promise<
     process.exitCode = exitCodeOf(error);
   }
 }
+
+/** Resolves when what was printed is with its reader, or the reader is gone: the end of a process
+ *  drops what a pipe has not taken. `withinMs`: a reader that stands still is not waited for longer. */
+export async function outputTaken(withinMs?: number): Promise<void> {
+  const streams = [process.stdout, process.stderr];
+  const taken = Promise.all(
+    streams.map((stream) => new Promise((resolve) => stream.write('', resolve))),
+  );
+  if (withinMs === undefined) await taken;
+  else await Promise.race([taken, new Promise((resolve) => setTimeout(resolve, withinMs))]);
+}

@@ -8,7 +8,7 @@ import { isAddressRange } from './address.ts';
 import { archiveFields, archiveLimits } from './archive.ts';
 import { switched, whole } from './flags.ts';
 import { followSchema } from './follow.ts';
-import { downloadFields, imageLimits } from './images.ts';
+import { downloadFields, imageLimits, keepingFault, keepsAsAsked } from './images.ts';
 import { itemsSchema } from './items.ts';
 import { loginSchema } from './login.ts';
 import { outputsSchema } from './outputs.ts';
@@ -398,7 +398,10 @@ export const crawlSpecSchema = z.strictObject({
     .describe(
       '--sitemaps <which>  sitemaps to read: none, robots (named in robots.txt) or all (also /sitemap.xml)',
     ),
-  fetch: fetchSpecSchema.refine(rendersDirectly, proxyFault).prefault({}),
+  fetch: fetchSpecSchema
+    .refine(rendersDirectly, proxyFault)
+    .refine(keepsAsAsked, keepingFault)
+    .prefault({}),
   ...archiveLimits,
   ...imageLimits,
   attemptsMax: whole(1, 100)

@@ -40,6 +40,10 @@ export const imageHopsMax = 5;
 /** Bits in which two images that look the same may differ. */
 export const likenessBits = 8;
 
+/** Bytes of a tar file, where its crawl does not say. */
+export const shardBytesDefault = 1_000_000_000;
+const [shardBytesMin, shardBytesMax] = [65_536, 1_000_000_000_000];
+
 const sideMax = 1_000_000;
 const whole = (min: number, max: number, what: string) =>
   z
@@ -73,12 +77,22 @@ const imagesSchema = z.strictObject({
     .optional(),
   /** Where images may be: default `any`, wherever the page's images are. */
   scope: z.enum(['any', 'host', 'domain'], { error: 'must be any, host or domain' }).optional(),
-  /** Look for images that look the same: default `auto`, by slaves that can. */
-  similar: z.enum(['auto', 'on', 'off'], { error: 'must be auto, on or off' }).optional(),
+  /** Look for images that look the same: default `auto`, by slaves that can. `drop`: and keep only
+   *  the first of a group. */
+  similar: z
+    .enum(['auto', 'on', 'off', 'drop'], { error: 'must be auto, on, off or drop' })
+    .optional(),
   /** Longer side of the thumbnail of each image, in pixels; absent: none is made. */
   thumbnails: whole(16, 1024, 'a number of pixels, 16 to 1024').optional(),
-  /** How they are kept: default `files`. `none`: in the archive of the crawl alone. */
-  store: z.enum(['files', 'none'], { error: 'must be files or none' }).optional(),
+  /** How they are kept: default `files`. `tar`: in shards. `none`: in the archive of the crawl
+   *  alone. */
+  store: z.enum(['files', 'tar', 'none'], { error: 'must be files, tar or none' }).optional(),
+  /** Of a shard: the next one begins before it gets longer. Default: `shardBytesDefault`. */
+  shardBytes: whole(
+    shardBytesMin,
+    shardBytesMax,
+    `bytes, ${shardBytesMin} to ${shardBytesMax}`,
+  ).optional(),
   /** Take images although a page or an answer says noai or noimageai. */
   ignoreOptOut: z.boolean({ error: 'must be true or false' }).optional(),
 });
@@ -113,6 +127,24 @@ export const downloadFields = {
     .describe(
       '--images-to <folder>  folder that all slaves share, to which they write images themselves; default: images of the crawl',
     ),
+};
+
+/** False: the bytes of images would be where the master can neither put them into shards nor delete
+ *  them. */
+export function keepsAsAsked(spec: {
+  download?: Download | undefined;
+  imagesTo?: string | undefined;
+}) {
+  const { store, similar } = spec.download?.images ?? {};
+  const isShared = spec.imagesTo !== undefined;
+  return (
+    !(isShared && (store === 'tar' || similar === 'drop')) &&
+    !(store === 'tar' && similar === 'drop')
+  );
+}
+export const keepingFault = {
+  path: ['download'],
+  error: 'cannot have two of: store: tar, similar: drop, --images-to',
 };
 
 /** Reads `download` of a crawl file, or the value of `--download`. Keys are written with dashes. */
@@ -195,4 +227,14 @@ export function imagePath(sha256: string, type: ImageType): string {
 /** Where its thumbnail is, beside it. */
 export function thumbnailPath(sha256: string): string {
   return `${sha256.slice(0, 2)}/${sha256.slice(2, 4)}/${sha256}.thumb.webp`;
+}
+
+/** The name of a shard, in the folder of images. */
+export function shardName(number: number): string {
+  return `${String(number).padStart(6, '0')}.tar`;
+}
+
+/** The name of an image in its shard. */
+export function entryName(sha256: string, type: ImageType): string {
+  return `${sha256}.${type}`;
 }

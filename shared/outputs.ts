@@ -196,12 +196,19 @@ function faultOf(output: Output): string | undefined {
 
 const ownFiles = /^(?:pages|skipped|rejected|items|links|changes)\b.*\.jsonl$|^img_src\b.*\.txt$/;
 
+const ownFolders = /^(?:archive|html|images)(?:\/|$)/;
+
 function faultOfFile(target: string): string | undefined {
   const parts = target.replace(/^\//, '').split('/');
   const isPath = parts.every((part) => part !== '' && part !== '.' && part !== '..');
   if (!isPath || /\p{Cc}/u.test(target)) {
     return 'must name a file in the folder of the crawl, such as books.csv';
   }
+  if (ownFolders.test(target)) {
+    return 'must not lie in a folder that a crawl has itself: archive, html or images';
+  }
+  // A shell writes the home folder at the beginning of a word alone.
+  if (target.startsWith('~')) return 'must not begin with ~: write the whole path, such as $HOME';
   if (ownFiles.test(target)) return 'must not name one of the result files that each crawl has';
   return undefined;
 }

@@ -44,6 +44,7 @@ export const limits = {
   urlChars: 4096,
   titleChars: 1024,
   altChars: 1024,
+  licenseChars: 512,
   /** Image sources of one page, and their share of its report; the rest is counted in
    *  `imagesCut`. */
   imagesMax: 50_000,

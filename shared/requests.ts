@@ -44,8 +44,16 @@ const url = z.string().min(1).max(limits.urlChars);
 export type { FetchErrorBody } from './protocol.ts';
 export type Result = z.infer<typeof resultSchema>;
 
-/** `src` is absolute, http or https; `width` and `height` in pixels, from the page. */
-export type Image = { src: string; via: ImageVia; alt?: string; width?: number; height?: number };
+/** `src` is absolute, http or https; `width` and `height` in pixels, from the page. `license`: URL of
+ *  what the page says of it by rel=license, where images are downloaded. */
+export type Image = {
+  src: string;
+  via: ImageVia;
+  alt?: string;
+  width?: number;
+  height?: number;
+  license?: string;
+};
 
 // Long arrays are checked by tight loops instead of zod: 1 µs for a page against 5.
 const images = z.custom<Image[]>(isImages, { error: 'images are not a list of {src, via, alt}' });
@@ -408,21 +416,27 @@ export type Requests = { [V in Verb]: z.output<(typeof requestSchemas)[V]> };
 export type Said = { [V in Verb]: z.input<(typeof requestSchemas)[V]> };
 export type Request = Requests[Verb];
 
-const imageKeys = new Set(['src', 'via', 'alt', 'width', 'height']);
+const imageKeys = new Set(['src', 'via', 'alt', 'width', 'height', 'license']);
 const vias: ReadonlySet<unknown> = new Set(imageVias);
 
 function isImages(value: unknown): boolean {
   if (!Array.isArray(value) || value.length > limits.imagesMax) return false;
   for (const image of value) {
     if (typeof image !== 'object' || image === null) return false;
-    const { src, via, alt, width, height } = image as Record<string, unknown>;
+    const { src, via, alt, width, height, license } = image as Record<string, unknown>;
     if (typeof src !== 'string' || src.length === 0 || src.length > limits.urlChars) return false;
     if (!vias.has(via) || !isPixels(width) || !isPixels(height)) return false;
     if (alt !== undefined && (typeof alt !== 'string' || alt.length > limits.altChars))
       return false;
+    if (license !== undefined && (typeof license !== 'string' || !fitsLicense(license)))
+      return false;
     for (const key in image) if (!imageKeys.has(key)) return false;
   }
   return true;
+}
+
+function fitsLicense({ length }: string): boolean {
+  return length > 0 && length <= limits.licenseChars;
 }
 
 function isPixels(value: unknown): boolean {

@@ -204,7 +204,7 @@ export const resultFields = {
     type: 'json',
     of: ['page'],
     meaning:
-      '`src` (absolute), `via` ([class](images.md#classes)), `alt`, `width`, `height` if the page has them; each pair of `src` and `via` once',
+      '`src` (absolute), `via` ([class](images.md#classes)), `alt`, `width`, `height` if the page has them, `license` with [`--download`](download.md#opt-out); each pair of `src` and `via` once',
     since,
   },
   imagesCut: {
@@ -256,7 +256,13 @@ export const resultFields = {
   file: {
     type: 'text',
     of: image,
-    meaning: 'where it is, in the folder of the crawl',
+    meaning: 'where it is, in the folder of the crawl: its own file, or the shard with its `entry`',
+    since,
+  },
+  entry: {
+    type: 'text',
+    of: image,
+    meaning: 'its name in the tar file that `file` names; missing if it is a file of its own',
     since,
   },
   thumbnail: { type: 'text', of: image, meaning: 'where its thumbnail is, if there is one', since },
@@ -280,7 +286,7 @@ export const resultFields = {
   license: {
     type: 'text',
     of: image,
-    meaning: 'the licence, by its XMP, else `rel=license` of the first page',
+    meaning: 'the licence: by its XMP, else by `rel=license` of its figure or page',
     since,
   },
   optOut: {
@@ -327,7 +333,7 @@ export const resultFields = {
     type: 'text',
     of: ['excluded', 'sitemap', 'image'],
     meaning:
-      '`robots`, `scope` (since options changed), `noindex` or `canonical`; of an image also the [filter](download.md#filters)',
+      '`robots`, `scope` (since options changed), `noindex` or `canonical`; of an image also the [filter](download.md#filters), or `similar`',
     since,
   },
   redirectedTo: {

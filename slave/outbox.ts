@@ -78,10 +78,10 @@ export class Outbox {
       { verb: 'task.image' }
     >;
     if (exchanges !== undefined) await sendExchanges(master, body, exchanges, withinMs);
-    const isSent =
-      image !== undefined && (await this.#images.send(master, body, image.digest, image.bytes));
-    const whole = isSent ? { ...body, sent: true as const } : body;
-    return await master.request(verb, whole, withinMs);
+    if (image === undefined) return await master.request(verb, body, withinMs);
+    const report = (isSent: boolean) =>
+      master.request(verb, isSent ? { ...body, sent: true } : body, withinMs);
+    return await this.#images.send(master, body, image, withinMs, report);
   }
 
   /** The task must end all the same. */

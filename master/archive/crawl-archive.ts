@@ -3,9 +3,9 @@
  *
  *     append --> queue --> one write and one sync --> `then`, in order --> commit with the mark
  *
- * A write begins at most every 25 ms, as commits do, and takes all that waits: each costs a sync
- * and half a dozen calls of the system, whatever its size. The first one after a pause begins at
- * once.
+ * A write begins at most every 50 ms, half as often as commits, and takes all that waits: each
+ * costs a sync, three more calls of the system and a commit, whatever its size. The first one after
+ * a pause begins at once.
  *
  * What is on the disk before its commit does not count: a start cuts the file back to the mark of
  * the last commit. The number of a file is on record before the file is made, so that a file
@@ -23,15 +23,7 @@ import type { GroupCommit, Room } from '../store/group-commit.ts';
 import type { Indexed } from './cdxj.ts';
 import { type About, type Digests, type Member, RecordMaker } from './records.ts';
 import type { Upload } from './uploads.ts';
-import {
-  addToIndex,
-  codeOf,
-  indexName,
-  rebuildIndex,
-  sortIndex,
-  WarcFile,
-  warcName,
-} from './warc-file.ts';
+import { codeOf, indexName, rebuildIndex, sortIndex, WarcFile, warcName } from './warc-file.ts';
 
 export type ArchivedCrawl = {
   readonly id: number;
@@ -64,7 +56,7 @@ type Draft = { readonly job: Job; readonly members: readonly Member[] };
 /** Of one write. */
 const jobsMax = 128;
 const writeBytesMax = 8 << 20;
-const writeEveryMs = 25;
+const writeEveryMs = 50;
 export const fileBytesDefault = 1_000_000_000;
 
 export class CrawlArchive {
@@ -233,7 +225,7 @@ export class CrawlArchive {
       }
       return offset;
     });
-    await addToIndex(join(this.folder, filename), indexed);
+    await file.addToIndex(join(this.folder, filename), indexed);
     // All that is numbered so far, so that no number is given twice.
     const records = this.#maker.count;
     for (const [i, { job }] of drafts.entries()) {

@@ -2,8 +2,8 @@
  * One WARC file that is written: it only grows, and is cut back to what is on record. It has an
  * index beside it, in the order of the records until the file is closed, then sorted.
  */
-import { constants } from 'node:fs';
-import { appendFile, type FileHandle, open, readFile, stat } from 'node:fs/promises';
+import { constants, type Stats } from 'node:fs';
+import { type FileHandle, open, readFile, stat } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { replaceFile, syncFolder } from '../sinks/result-folder.ts';
 import { cdxjLine, type Indexed, revisitMime, sortedLines } from './cdxj.ts';
@@ -23,6 +23,8 @@ export function indexName(warc: string): string {
 export class WarcFile {
   readonly number: number;
   readonly #handle: FileHandle;
+  #index: FileHandle | undefined;
+  #own: Promise<Stats> | undefined;
   /** Bytes that count. */
   length: number;
 
@@ -78,18 +80,26 @@ export class WarcFile {
 
   /** Is it at this path, and as long as it was left? */
   async isAt(path: string): Promise<boolean> {
-    const [found, own] = [await stat(path).catch(() => undefined), await this.#handle.stat()];
+    this.#own ??= this.#handle.stat();
+    const [found, own] = [await stat(path).catch(() => undefined), await this.#own];
     return found?.ino === own.ino && found.dev === own.dev && found.size === this.length;
   }
 
-  close(): Promise<void> {
-    return this.#handle.close();
+  /** Adds to the index of the file, which is at this path. It is no loss if that fails: the next
+   *  start makes it again. */
+  async addToIndex(path: string, lines: readonly Indexed[]): Promise<void> {
+    try {
+      this.#index ??= await open(indexName(path), 'a');
+      await this.#index.appendFile(lines.map(cdxjLine).join(''));
+    } catch {
+      // As said.
+    }
   }
-}
 
-/** Adds to the index of a file. It is no loss if that fails: the next start makes it again. */
-export async function addToIndex(warc: string, lines: readonly Indexed[]): Promise<void> {
-  await appendFile(indexName(warc), lines.map(cdxjLine).join('')).catch(() => {});
+  async close(): Promise<void> {
+    await this.#index?.close().catch(() => {});
+    await this.#handle.close();
+  }
 }
 
 /** Makes the index of a file again, of the records themselves; also learns the digests of its

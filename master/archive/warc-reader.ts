@@ -45,7 +45,7 @@ export async function* warcRecords(
         if (more.length === 0) {
           if (held.length === 0) return;
           // A damaged record may be all that is left.
-          memberOf(held, () => damaged(path, at, 'it holds no gzip member'));
+          memberOf(held, () => damaged(path, at, noMember(held)));
           if (onCut !== undefined) {
             onCut(at);
             return;
@@ -53,10 +53,10 @@ export async function* warcRecords(
           throw damaged(path, at, 'it ends in the middle of a record');
         }
         held = Buffer.concat([held, more]);
-        member = memberOf(held, () => damaged(path, at, 'it holds no gzip member'));
+        member = memberOf(held, () => damaged(path, at, noMember(held)));
       }
       const { bytes, content } = member;
-      yield parsed(content, at, bytes, () => damaged(path, at, 'it holds no WARC record'));
+      yield parsed(content, at, bytes, (why) => damaged(path, at, why));
       at += bytes;
       held = held.subarray(bytes);
     }
@@ -122,10 +122,20 @@ function headOf(held: Buffer): number | undefined {
   return at + trailerBytes > held.length ? undefined : at;
 }
 
-function parsed(content: Buffer, offset: number, length: number, refuse: () => Error): WarcRecord {
+/** WARC files of some other programs. */
+const oneMember = 'it holds several records in one gzip member (write it anew: warcio recompress)';
+const plain = 'its records are not compressed (write it anew: warcio recompress)';
+
+function parsed(
+  content: Buffer,
+  offset: number,
+  length: number,
+  refuse: (why: string) => Error,
+): WarcRecord {
+  const none = 'it holds no WARC record';
   const headEnd = content.indexOf('\r\n\r\n');
   const [version = '', ...lines] = content.toString('utf8', 0, Math.max(0, headEnd)).split('\r\n');
-  if (!/^WARC\/\d/.test(version)) throw refuse();
+  if (!/^WARC\/\d/.test(version)) throw refuse(none);
   const fields = new Map<string, string>();
   for (const line of lines) {
     const colon = line.indexOf(':');
@@ -133,9 +143,15 @@ function parsed(content: Buffer, offset: number, length: number, refuse: () => E
   }
   const bytes = Number(fields.get('content-length') ?? Number.NaN);
   const begin = headEnd + 4;
-  if (!Number.isSafeInteger(bytes) || begin + bytes > content.length) throw refuse();
+  if (!Number.isSafeInteger(bytes) || begin + bytes > content.length) throw refuse(none);
+  // Two line ends stand behind a record; more would be read by nobody.
+  if (content.toString('latin1', begin + bytes).trim() !== '') throw refuse(oneMember);
   const type = fields.get('warc-type') ?? '';
   return { offset, length, type, fields, block: content.subarray(begin, begin + bytes) };
+}
+
+function noMember(held: Buffer): string {
+  return held.toString('latin1', 0, 5) === 'WARC/' ? plain : 'it holds no gzip member';
 }
 
 function damaged(path: string, at: number, why: string): ConfigError {

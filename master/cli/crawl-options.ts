@@ -71,6 +71,13 @@ export function specFields(shape: Fields = crawlSpecSchema.shape, isFetch = fals
   });
 }
 
+let known: readonly Field[] | undefined;
+/** To look at: a command gets flags of its own, which it may change. */
+function knownFields(): readonly Field[] {
+  known ??= specFields();
+  return known;
+}
+
 export function specFlags(): Option[] {
   return specFields().flatMap(({ name, option }) => {
     if (name === 'userAgent') return [option, contactFlag()];
@@ -98,7 +105,7 @@ function contactFlag(): Option {
 export function specPart(values: Values): SpecPart {
   const part: Values = {};
   const fetch: Values = {};
-  for (const { name, isFetch, option } of specFields()) {
+  for (const { name, isFetch, option } of knownFields()) {
     const value = values[option.attributeName()];
     if (value !== undefined) (isFetch ? fetch : part)[name] = value;
   }
@@ -150,7 +157,7 @@ export function otherFlags(kept: CrawlSpec, spec: CrawlSpec, given: ReadonlySet<
   const flags = specFlags().filter((option) => given.has(option.attributeName()));
   const agentsOf = ({ fetch }: CrawlSpec) => [fetch.userAgent, ...fetch.otherUserAgents];
   const isOther = (option: Option): boolean => {
-    const field = specFields().find((one) => one.option.long === option.long);
+    const field = knownFields().find((one) => one.option.long === option.long);
     // The contact, too, becomes a part of each user agent.
     if (field === undefined || field.name === 'userAgent') {
       return !isDeepStrictEqual(agentsOf(kept), agentsOf(spec));
@@ -176,7 +183,7 @@ function withPatterns(spec: CrawlSpec): CrawlSpec {
 
 /** The flag that sets the field at this path; it sets further user agents, too. */
 function longFlag(path: readonly PropertyKey[]): string {
-  const field = specFields().find(({ name }) => path.slice(0, 2).includes(name));
+  const field = knownFields().find(({ name }) => path.slice(0, 2).includes(name));
   return field?.option.long ?? '--user-agent';
 }
 
@@ -184,9 +191,11 @@ function longFlag(path: readonly PropertyKey[]): string {
  *  binds to it only arguments that look like ranges. */
 export function withRangesBound(argv: readonly string[]): string[] {
   const bound: string[] = [];
+  // These commands have no such option, and say so of what was typed.
+  const isLookedAt = /^(?:check|try|extract|diff)$/.test(argv[2] ?? '');
   for (const arg of argv) {
     const before = bound.at(-1) ?? '';
-    if (arg === '--allow-private') bound.push(`${arg}=all`);
+    if (arg === '--allow-private') bound.push(isLookedAt ? arg : `${arg}=all`);
     else if (!before.startsWith('--allow-private=') || !/^[\da-f.:]+(\/\d+)?(,|$)/i.test(arg)) {
       bound.push(arg);
     } else {

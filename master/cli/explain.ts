@@ -11,7 +11,7 @@ import {
   selectorOf,
 } from '../../shared/items.ts';
 import type { Login } from '../../shared/login.ts';
-import { outputText } from '../../shared/outputs.ts';
+import { type NamedOutput, outputText } from '../../shared/outputs.ts';
 import type { CrawlFile } from './crawl-file.ts';
 import type { SeedList, SeedPart, SeedSource } from './seed-list.ts';
 
@@ -36,7 +36,7 @@ export function explained(file: CrawlFile): string[] {
   for (const rule of follow ?? []) lines.push(`  follow ${followText(rule)}`);
   for (const [name, value] of options) lines.push(`  ${name}: ${JSON.stringify(value)}`);
   for (const output of outputs) {
-    lines.push(`  output ${outputText(output)}: ${output.records}`);
+    lines.push(`  output ${outputText(output)}: ${takesText(output)}`);
   }
   for (const [name, item] of Object.entries(items)) {
     lines.push('', `${name}: ${itemText(item)}`);
@@ -44,6 +44,22 @@ export function explained(file: CrawlFile): string[] {
   }
   return lines;
 }
+
+/** Which records an output takes, and what becomes of a second one with the same key. */
+function takesText({ records, rule, columns, table, key, onConflict = 'insert' }: NamedOutput) {
+  const of = rule === undefined ? '' : ` of rule ${rule}`;
+  const parts = [`${records}${of}`];
+  if (table !== undefined) parts.push(`table ${table}`);
+  if (columns !== undefined) parts.push(`columns ${columns.join(', ')}`);
+  if (key !== undefined) parts.push(`key ${key.join(', ')}: ${conflictTexts[onConflict]}`);
+  return parts.join('; ');
+}
+
+const conflictTexts = {
+  insert: 'a second row is rejected',
+  skip: 'the first row stays',
+  update: 'the last row stays',
+} as const;
 
 /** A login without its values. */
 function loginText({ url, form, fields, until }: Login): string {

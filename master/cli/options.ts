@@ -73,9 +73,24 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
   program.action((seeds: string[]) => {
     options = serveOptions(program, seeds, env);
   });
-  const take = (given: Exclude<MasterOptions, ServeOptions | SelftestOptions>) => {
+  const take: Take = (given) => {
     options = given;
   };
+  // Hundreds of flags, which a crawl need not make before it starts.
+  if (argv.slice(2).some((text) => mayBeCommand.test(text))) addCommands(program, take, env);
+  program.hook('preAction', (_, action) => refuseMisplaced(program, action));
+  program.parse(withRangesBound(argv));
+  if (options === undefined) throw new ConfigError('no command was given; see --help');
+  return options;
+}
+
+type Take = (options: Exclude<MasterOptions, ServeOptions>) => void;
+
+/** What the name of a command looks like, or asks for the names. Seeds and files have a dot, a
+ *  colon or a slash. */
+const mayBeCommand = /^[a-z]+$|^--?h/;
+
+function addCommands(program: Command, take: Take, env: NodeJS.ProcessEnv): void {
   for (const command of subcommands(take, env)) program.addCommand(command);
   for (const command of tryCommands(take, env)) program.addCommand(command);
   program.addCommand(extractCommand(take, env));
@@ -89,13 +104,7 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
     .helpOption(false)
     .allowUnknownOption()
     .allowExcessArguments()
-    .action(() => {
-      options = { kind: 'selftest' };
-    });
-  program.hook('preAction', (_, action) => refuseMisplaced(program, action));
-  program.parse(withRangesBound(argv));
-  if (options === undefined) throw new ConfigError('no command was given; see --help');
-  return options;
+    .action(() => take({ kind: 'selftest' }));
 }
 
 /** Options before a command belong to the master, and would be ignored. @throws ConfigError */

@@ -13,11 +13,14 @@ import { makeSpec, type SpecPart, specFields, specFlags, specPart } from './craw
 type Flags = ReturnType<typeof specFlags>;
 
 /** Flags of the options that cannot change: help does not show them. */
-const fixed: readonly string[] = specFields().flatMap(({ name, isFetch, option: { long } }) => {
-  return long !== undefined && isFixedField(isFetch ? `fetch.${name}` : name) ? [long] : [];
-});
+function fixedFlags(): readonly string[] {
+  return specFields().flatMap(({ name, isFetch, option: { long } }) => {
+    return long !== undefined && isFixedField(isFetch ? `fetch.${name}` : name) ? [long] : [];
+  });
+}
 
 export function setFlags(): Flags {
+  const fixed = fixedFlags();
   return specFlags().flatMap((option) => {
     const { long = '' } = option;
     if (fixed.includes(long)) option.hideHelp();
@@ -45,6 +48,7 @@ export function setPart(command: Command): SpecPart | undefined {
 
 /** Returns which of these flags `set` can change, and which it cannot. */
 export function sortedFlags(flags: readonly string[]): { can: string[]; cannot: string[] } {
+  const fixed = fixedFlags();
   const isFixed = (name: string) => fixed.includes(name) || name === 'items' || name === 'follow';
   return { can: flags.filter((name) => !isFixed(name)), cannot: flags.filter(isFixed) };
 }

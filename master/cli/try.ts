@@ -210,7 +210,7 @@ function followLines(
 }
 
 function ruleLines(file: CrawlFile, name: string, result: RuleResult): string[] {
-  const counts = result.counts[name];
+  const counts = Object.hasOwn(result.counts, name) ? result.counts[name] : undefined;
   if (counts === undefined) {
     return ['', `${name}: does not select this page (${selectsText(file.items[name]?.match)})`];
   }

@@ -1,9 +1,12 @@
 /** Files of the operator in YAML or JSON, and the line of each value in them. */
+import { isUtf8 } from 'node:buffer';
 import { readFileSync, statSync } from 'node:fs';
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 
 const bytesMax = 16 << 20;
+/** Lists and maps within each other; what reads them goes as deep. */
+const levelsMax = 50;
 
 type YamlFile = {
   readonly value: unknown;
@@ -19,14 +22,19 @@ export function readYaml(path: string, what: string, given?: string): YamlFile {
     // 100,000 seeds take seconds as YAML. That is needed for the line of a fault alone.
     if (given !== undefined) {
       const value: unknown = JSON.parse(given);
-      return { value, lineOf: (at) => lineIn(parsed(given), at) };
+      const lineOf = (at: readonly PropertyKey[]) => lineIn(parsed(given), at);
+      refuseOdd(value, path, lineOf);
+      return { value, lineOf };
     }
     const file = parsed(text);
     const [error] = file.document.errors;
     if (error !== undefined) throw error;
     const value: unknown = file.document.toJS({ maxAliasCount: 10 }) ?? {};
-    return { value, lineOf: (at) => lineIn(file, at) };
+    const lineOf = (at: readonly PropertyKey[]) => lineIn(file, at);
+    refuseOdd(value, path, lineOf);
+    return { value, lineOf };
   } catch (error) {
+    if (error instanceof ConfigError) throw error;
     // The lines after the first show the file's text.
     const [why = ''] = String(error instanceof Error ? error.message : error).split(/:?\n/);
     throw new ConfigError(`${path} is not YAML: ${why}`, error);
@@ -38,6 +46,30 @@ function parsed(text: string) {
   return { document: parseDocument(text, { lineCounter: lines, schema: 'core' }), lines };
 }
 
+/** Refuses what those who read the value would lose, or would not come back from: an alias of a map
+ *  within itself, and a key that JavaScript takes for something else.
+ *  @throws ConfigError with the line */
+function refuseOdd(
+  value: unknown,
+  path: string,
+  lineOf: (at: readonly PropertyKey[]) => number,
+  at: readonly PropertyKey[] = [],
+): void {
+  if (typeof value !== 'object' || value === null) return;
+  const fault = (where: readonly PropertyKey[], why: string) =>
+    new ConfigError(`${path}:${lineOf(where)}: ${where.slice(0, 8).map(String).join('.')}: ${why}`);
+  if (at.length > levelsMax) {
+    throw fault(at, `is more than ${levelsMax} levels deep, or holds itself by an alias`);
+  }
+  // What stands at the top is a key that is not known.
+  const isLost = at.length > 0 && Object.hasOwn(value, '__proto__');
+  if (isLost) throw fault([...at, '__proto__'], 'cannot be a key');
+  for (const key in value) {
+    const inner = (value as Record<string, unknown>)[key];
+    if (typeof inner === 'object') refuseOdd(inner, path, lineOf, [...at, key]);
+  }
+}
+
 function lineIn(
   { document, lines }: ReturnType<typeof parsed>,
   at: readonly PropertyKey[],
@@ -47,14 +79,30 @@ function lineIn(
 
 function textOf(path: string, what: string): string {
   try {
-    if (statSync(path).size > bytesMax) {
+    const found = statSync(path);
+    // A device may have no end.
+    if (found.isCharacterDevice()) throw new ConfigError(`${path} is no file`);
+    if (found.size > bytesMax) {
       throw new ConfigError(`${path} is larger than ${bytesMax >> 20} MB: it is no ${what}`);
     }
-    return readFileSync(path, 'utf8');
+    const bytes = readFileSync(path);
+    if (!isUtf8(bytes)) throw new ConfigError(`${path}:${oddLine(bytes)}: is not UTF-8`);
+    return bytes.toString('utf8');
   } catch (error) {
     if (error instanceof ConfigError) throw error;
     throw new ConfigError(`cannot read the ${what} ${path}: ${messageOf(error)}`, error);
   }
+}
+
+/** The first line that is not UTF-8. */
+function oddLine(bytes: Buffer): number {
+  let line = 1;
+  for (let at = 0; at < bytes.length; line++) {
+    const end = bytes.indexOf('\n', at) + 1 || bytes.length;
+    if (!isUtf8(bytes.subarray(at, end))) return line;
+    at = end;
+  }
+  return line;
 }
 
 function offsetOf(contents: Node | null, path: readonly PropertyKey[]): number {

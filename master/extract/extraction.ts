@@ -18,8 +18,8 @@ import type { ExtractOutputs } from './extract-outputs.ts';
 
 type Evaluator = (answer: ArchivedAnswer) => Promise<ReplayedPage>;
 
-/** Answers with each evaluator, and bytes of bodies with all of them. */
-const aheadMax = 8;
+/** Answers with each evaluator, enough for the time of a commit, and bytes of bodies with all. */
+const aheadMax = 32;
 const aheadBytesMax = 64 << 20;
 const commitEveryMs = 250;
 const waitingCharsMax = 4 << 20;

@@ -3,6 +3,7 @@
  * stopping, that the spec is valid, that there is room for one more crawl, and that its files can
  * be written. It looks up the hosts of seeds; until they are found, their crawl leases nothing.
  */
+import { isDeepStrictEqual } from 'node:util';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import { namedOutputs } from '../../shared/outputs.ts';
@@ -183,7 +184,7 @@ export class Admission {
     }
     refuseOutsideFiles(spec);
     await this.#changeKnown(name, spec);
-    const whole = wholeSpec(base, crawls.has(name) ? {} : spec);
+    const whole = wholeSpec(base, crawls.has(name) ? {} : spec, !crawls.has(name));
     if (!crawls.has(name)) {
       crawls.refuseOneMore(whole);
       await this.#prepare(name, whole);
@@ -194,11 +195,13 @@ export class Admission {
   }
 
   /** A crawl of which no seed was answered is started anew, with these options; any other one keeps
-   *  its own. @throws CommandError E_BAD_REQUEST */
+   *  its own, which may be said again: a crawl file that has more seeds is added as it is.
+   *  @throws CommandError E_BAD_REQUEST */
   async #changeKnown(name: string, spec: PartialSpec): Promise<void> {
     const { crawls, specChanges } = this.#options;
     if (spec === undefined || !crawls.has(name)) return;
     const crawl = crawls.named(name);
+    if (isDeepStrictEqual(wholeSpec(crawl.spec, spec), crawl.spec)) return;
     if (!crawl.isUnanswered) {
       throw new CommandError(
         'E_BAD_REQUEST',

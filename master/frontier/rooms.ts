@@ -97,6 +97,7 @@ export class FrontierRooms {
     const sources = new Sources(store);
     const pipeline = new Pipeline({
       ...{ commits, crawls, dispatcher, events, hashers, lifeCycle, politeness, results },
+      images,
       memory: options.memory,
       outcomes: new Outcomes(earlier, pictures),
       seeding: new Seeding(politeness, records, recent, store),
@@ -111,7 +112,7 @@ export class FrontierRooms {
     this.reports = new Reports({
       ...{ crawls, dispatcher, politeness, feedback, pipeline },
       archiving: new Archiving(archives, pipeline, sources),
-      images,
+      ...{ images, pictures },
       onFault: (crawl, why) => lifeCycle.imagesFailed(crawl, why),
       trace: options.trace,
     });

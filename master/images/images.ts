@@ -4,10 +4,12 @@
  */
 import { join } from 'node:path';
 import type { CrawlSpec } from '../../shared/crawl.ts';
-import type { Room } from '../store/group-commit.ts';
-import { contentKey, decodeContent } from '../store/image-rows.ts';
+import { shardBytesDefault } from '../../shared/images.ts';
+import { contentKey, decodeContent, type KeptImage } from '../store/image-rows.ts';
 import type { Store } from '../store/store.ts';
-import { ImageFolder, type Kept, type KeptContent } from './image-folder.ts';
+import { ImageFolder } from './image-folder.ts';
+import { ImageQueue, type Kept, type KeptContent, type QueueRoom } from './image-queue.ts';
+import { TarShards } from './tar-shards.ts';
 
 type ImageCrawl = {
   readonly id: number;
@@ -21,14 +23,14 @@ type ImagesOptions = {
   readonly store: Store;
   /** `<out>`. */
   readonly folder: string;
-  readonly room: Room & { refused(): void };
+  readonly room: QueueRoom;
   /** A fault of ours: the master ends. */
   readonly onError: (error: unknown) => void;
 };
 
 export class Images {
   readonly #options: ImagesOptions;
-  readonly #open = new Map<number, ImageFolder>();
+  readonly #open = new Map<number, ImageQueue>();
   /** Finished crawls whose folders are swept. */
   readonly #swept = new Set<number>();
 
@@ -36,7 +38,7 @@ export class Images {
     this.#options = options;
   }
 
-  /** See `ImageFolder.append`. */
+  /** See `ImageQueue.append`. */
   append(crawl: ImageCrawl, content: KeptContent, then: Kept): void {
     this.#swept.delete(crawl.id);
     this.#of(crawl).append(content, then).catch(this.#options.onError);
@@ -44,23 +46,23 @@ export class Images {
 
   /** Has the crawl this image on the disk and on record? */
   async has(crawl: ImageCrawl, sha256: Uint8Array): Promise<boolean> {
-    const row = this.#options.store.get('contents', contentKey(crawl.id, sha256));
-    if (row === undefined) return false;
-    const { type, bytes } = decodeContent(row);
-    const folder = this.#of(crawl);
+    const image = this.#rowOf(crawl.id, sha256);
+    if (image === undefined) return false;
+    // Nobody wants the bytes of one that was dropped.
+    if (image.isDropped) return true;
+    return await this.#of(crawl).has(Buffer.from(sha256).toString('hex'), image);
+  }
+
+  /** Deletes an image whose record says that it is dropped. */
+  drop(crawl: ImageCrawl, sha256: Uint8Array, image: KeptImage): void {
     const hex = Buffer.from(sha256).toString('hex');
-    if (await folder.has(hex, type, bytes)) return true;
-    folder.forget(hex);
-    return false;
+    this.#of(crawl).drop(hex, image).catch(this.#options.onError);
   }
 
   /** Does something to the folder of a crawl while nothing is written there. */
   async alone<T>({ id }: { readonly id: number }, work: () => Promise<T>): Promise<T> {
-    const folder = this.#open.get(id);
-    const result = folder === undefined ? await work() : await folder.alone(work);
-    // It may have another name now.
-    this.#open.delete(id);
-    return result;
+    const queue = this.#open.get(id);
+    return queue === undefined ? await work() : await queue.alone(work);
   }
 
   /** Its crawl is over. If it is finished, what a crash left is swept away. */
@@ -68,7 +70,13 @@ export class Images {
     const { id, state, spec, startedAt } = crawl;
     if (spec.fetch.download === undefined || state !== 'finished' || this.#swept.has(id)) return;
     this.#swept.add(id);
-    await this.#of(crawl).sweep(this.#isKept(id), startedAt);
+    const isKept = (sha256: string) => {
+      const image = this.#rowOf(id, bytesOf(sha256));
+      return image !== undefined && image.isDropped !== true;
+    };
+    const queue = this.#of(crawl);
+    await queue.sweep(isKept, startedAt);
+    await queue.close();
     this.#open.delete(id);
   }
 
@@ -80,7 +88,8 @@ export class Images {
   ): Promise<{ readonly deleted: string[]; readonly kept: string[] }> {
     const none = { deleted: [], kept: [] };
     if (!files || crawl.spec.fetch.download === undefined) return none;
-    const { deleted, kept } = await this.#of(crawl).remove(this.#isKept(crawl.id));
+    const isKept = (sha256: string) => this.#rowOf(crawl.id, bytesOf(sha256)) !== undefined;
+    const { deleted, kept } = await this.#of(crawl).remove(isKept);
     this.#open.delete(crawl.id);
     const text = (count: number) => (count === 0 ? [] : [`images (${count})`]);
     return { deleted: text(deleted), kept: text(kept) };
@@ -91,17 +100,30 @@ export class Images {
     for (const folder of [...this.#open.values()]) await folder.idle();
   }
 
-  #isKept(crawl: number): (sha256: string) => boolean {
-    const { store } = this.#options;
-    return (sha256) => store.has('contents', contentKey(crawl, Buffer.from(sha256, 'hex')));
+  /** What is on record of an image. */
+  #rowOf(crawl: number, sha256: Uint8Array): KeptImage | undefined {
+    const row = this.#options.store.get('contents', contentKey(crawl, sha256));
+    return row && decodeContent(row);
   }
 
-  #of({ id, name }: ImageCrawl): ImageFolder {
-    const known = this.#open.get(id);
-    if (known !== undefined) return known;
+  #of({ id, name, spec, startedAt }: ImageCrawl): ImageQueue {
     const { folder, room } = this.#options;
-    const made = new ImageFolder(join(folder, name, 'images'), room);
+    const path = join(folder, name, 'images');
+    const known = this.#open.get(id);
+    // It may have another name since.
+    known?.moveTo(path);
+    if (known !== undefined) return known;
+    const { store, shardBytes = shardBytesDefault } = spec.fetch.download?.images ?? {};
+    const placeOf = (sha256: string) =>
+      made.placeOf(sha256) ?? this.#rowOf(id, bytesOf(sha256))?.place;
+    const shards = { path, bytesMax: shardBytes, sinceMs: startedAt, placeOf };
+    const keeper = store === 'tar' ? new TarShards(shards) : new ImageFolder(path);
+    const made = new ImageQueue(keeper, room);
     this.#open.set(id, made);
     return made;
   }
+}
+
+function bytesOf(sha256: string): Uint8Array {
+  return Buffer.from(sha256, 'hex');
 }

@@ -14,6 +14,8 @@ import { partNamesOf } from './line-search.ts';
 type GalleryCounts = { images: number; pages: number; groups: number; left: number };
 type Shown = {
   readonly file: string;
+  /** Its name in the shard that `file` is; a page cannot show what is in there. */
+  readonly entry: string | undefined;
   readonly thumbnail: string | undefined;
   readonly url: string;
   readonly alt: string;
@@ -54,7 +56,7 @@ export async function writeGallery(
   const byPage = grouped(images, ({ pages, url }) => pages[0] ?? url);
   const alike = grouped(images, ({ group }) => group);
   for (const [group, members] of alike) {
-    if (new Set(members.map(({ file }) => file)).size < 2) alike.delete(group);
+    if (new Set(members.map(({ file, entry }) => entry ?? file)).size < 2) alike.delete(group);
   }
   Object.assign(counts, { images: images.length, pages: byPage.size, groups: alike.size });
   const path = join(folder, name);
@@ -81,6 +83,7 @@ function shownOf(line: string): Shown | undefined {
   const { width, height, pages } = value;
   return {
     ...{ file, url, thumbnail: text('thumbnail'), alt: text('alt') ?? '', group: text('group') },
+    entry: text('entry'),
     pages: Array.isArray(pages) ? pages.map(String) : [],
     size: width === undefined ? '' : `${width} × ${height}`,
     rights: ['creator', 'credit', 'copyright', 'license']
@@ -134,13 +137,17 @@ function html(
 `;
 }
 
-function figure({ file, thumbnail, url, alt, size, rights }: Shown): string {
+function figure({ file, entry, thumbnail, url, alt, size, rights }: Shown): string {
   const said = [size, alt, rights]
     .filter((one) => one !== '')
     .map(escaped)
     .join('<br>');
   const image = `<img loading="lazy" src="${pathOf(thumbnail ?? file)}" alt="${escaped(alt)}">`;
   const caption = `<figcaption>${said}<br>${link(url)}</figcaption>`;
+  if (entry !== undefined) {
+    const shard = `<a href="${pathOf(file)}">${escaped(file)}</a>: ${escaped(entry)}`;
+    return `<figure>${shard}${caption}</figure>`;
+  }
   return `<figure><a href="${pathOf(file)}">${image}</a>${caption}</figure>`;
 }
 

@@ -80,10 +80,11 @@ export class JobFile {
     return this.#ended.length;
   }
 
-  /** This job has ended, on the disk; in the order of their numbers. */
+  /** This job has ended, on the disk; in the order of their numbers. One that ends while the master
+   *  stops has its line after the next start. */
   add(ended: Ended): void {
     this.#ended.push(ended);
-    this.#start();
+    if (this.#state === 'open') this.#start();
   }
 
   /** Resolves when what waits is written, or cannot be. */

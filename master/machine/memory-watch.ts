@@ -10,7 +10,7 @@
  * It also returns memory to the system when the work is done: the engine keeps the memory of a
  * burst until something new needs it, which for an idle daemon may be never.
  */
-import { setFlagsFromString } from 'node:v8';
+import v8 from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
 const lookEveryMs = 100;
@@ -48,7 +48,7 @@ export class MemoryWatch {
 
   constructor(options: MemoryWatchOptions) {
     this.#options = options;
-    setFlagsFromString('--expose-gc');
+    v8.setFlagsFromString('--expose-gc');
     this.#collect = runInNewContext('gc') as Collect;
     this.#timer = setInterval(() => this.#lookNow(), lookEveryMs);
     this.#timer.unref();
@@ -95,7 +95,7 @@ export class MemoryWatch {
     this.#commits = count;
     if (now - this.#idleSince < idleMs) return;
     this.#idleSince = now;
-    const { heapTotal, external } = process.memoryUsage();
+    const { heapTotal, external } = memoryUsage();
     if (heapTotal + external >= this.#leftBytes + worthBytes) this.#collectNow(now);
   }
 
@@ -104,13 +104,23 @@ export class MemoryWatch {
     // Buffers are freed concurrently: only the start of another collection counts them as freed.
     this.#collect({ type: 'minor' });
     this.#collectedAt = now;
-    const { heapTotal, heapUsed, external } = process.memoryUsage();
+    const { heapTotal, heapUsed, external } = memoryUsage();
     this.#leftBytes = heapTotal + external;
     return heapUsed + external;
   }
 }
 
 function usedBytes(): number {
-  const { heapUsed, external } = process.memoryUsage();
+  const { heapUsed, external } = memoryUsage();
   return heapUsed + external;
+}
+
+/** As `process.memoryUsage` has it, which also reads the size of the process from /proc. */
+function memoryUsage(): { heapTotal: number; heapUsed: number; external: number } {
+  const heap = v8.getHeapStatistics();
+  return {
+    heapTotal: heap.total_heap_size,
+    heapUsed: heap.used_heap_size,
+    external: heap.external_memory,
+  };
 }

@@ -11,7 +11,7 @@ import { copyFile, link, mkdir, open, readdir, rename, rm, stat, truncate } from
 import { dirname, join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { CommandError } from '../../shared/errors.ts';
-import { imagePath, thumbnailPath } from '../../shared/images.ts';
+import { imagePath, shardName, thumbnailPath } from '../../shared/images.ts';
 import { namesOf } from '../archive/crawl-archive.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
 import { fileKeys, fileNames, type Lengths } from '../sinks/files.ts';
@@ -150,16 +150,16 @@ export class Backups {
     return bytes;
   }
 
-  /** Downloaded images never change: they get a second name, where that can be. Returns the bytes
-   *  of those that were copied. */
+  /** Downloaded images never change: they get a second name, where that can be. So do shards, but
+   *  for the last one of a crawl. Returns the bytes of those that were copied. */
   async #copyImages(store: string, target: string): Promise<number> {
     const folders = new Set<string>();
     let bytes = 0;
-    for await (const path of imagesIn(store)) {
-      const to = join(target, path);
+    for await (const { path, grows } of imagesIn(store)) {
+      const [from, to] = [join(this.#options.outFolder, path), join(target, path)];
       if (!folders.has(dirname(to))) await mkdir(dirname(to), { recursive: true });
       for (const folder of [dirname(to), dirname(dirname(to))]) folders.add(folder);
-      bytes += await linkedOrCopied(join(this.#options.outFolder, path), to);
+      bytes += await (grows ? copied(from, to) : linkedOrCopied(from, to));
     }
     for (const folder of folders) await synced(folder);
     return bytes;
@@ -200,11 +200,15 @@ async function recordedIn(folder: string): Promise<Recorded[]> {
   }
 }
 
-/** The downloaded images of a copy, by their paths from the folder of results. */
-async function* imagesIn(folder: string): AsyncGenerator<string> {
+/** The downloaded images of a copy, by their paths from the folder of results. `grows`: images may
+ *  still be appended; a master that begins with the backup cuts off what is not on record. */
+async function* imagesIn(
+  folder: string,
+): AsyncGenerator<{ readonly path: string; readonly grows?: true }> {
   const copy = await openStoppedStore(folder);
   try {
     const names = new Map<number, string>();
+    const shards = new Map<string, Set<number>>();
     for await (const { value } of rowsOf(copy, 'crawls')) {
       const { id, name, removal } = decodeCrawl(value);
       if (removal === undefined) names.set(id, name);
@@ -213,9 +217,22 @@ async function* imagesIn(folder: string): AsyncGenerator<string> {
       const crawl = names.get(key.readUInt32BE(0));
       if (crawl === undefined) continue;
       const sha256 = key.toString('hex', 4);
-      const { type, hasThumbnail } = decodeContent(value);
-      yield join(crawl, 'images', imagePath(sha256, type));
-      if (hasThumbnail) yield join(crawl, 'images', thumbnailPath(sha256));
+      const { type, hasThumbnail, isDropped, place } = decodeContent(value);
+      if (isDropped) continue;
+      if (place !== undefined) {
+        const known = shards.get(crawl) ?? new Set();
+        shards.set(crawl, known.add(place.shard));
+        continue;
+      }
+      yield { path: join(crawl, 'images', imagePath(sha256, type)) };
+      if (hasThumbnail) yield { path: join(crawl, 'images', thumbnailPath(sha256)) };
+    }
+    for (const [crawl, numbers] of shards) {
+      const last = Math.max(...numbers);
+      for (const number of numbers) {
+        const path = join(crawl, 'images', shardName(number));
+        yield { path, ...(number === last && { grows: true }) };
+      }
     }
   } finally {
     await copy.close();
@@ -232,8 +249,18 @@ async function linkedOrCopied(from: string, to: string): Promise<number> {
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return 0;
     // Another file system, or one without links.
+    return await copied(from, to);
+  }
+}
+
+/** Returns the bytes that were copied; 0: it is not there. */
+async function copied(from: string, to: string): Promise<number> {
+  try {
     await copyFile(from, to);
     return await synced(to);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return 0;
+    throw error;
   }
 }
 
@@ -278,7 +305,7 @@ function usedBytes(path: string): number {
 }
 
 /** A path from the folder of results. */
-const isImage = (name: string) => /^[^/]+\/images\//.test(name);
+const isImage = (name: string) => /^[^/]+\/images\/(?!.*\.tar$)/.test(name);
 const isNone = () => false;
 
 function deviceOf(folder: string): number | undefined {

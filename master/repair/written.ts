@@ -5,7 +5,7 @@ import { decodeValue } from '../../shared/frame.ts';
 import type { WrittenLine } from '../frontier/kinds/kind.ts';
 import { datedName, inOrder, isDated } from '../sinks/dated-files.ts';
 import { filesOfPart } from '../sinks/file-rotation.ts';
-import { fileNames, filesName, isItemKey, type Lengths, noLengths } from '../sinks/files.ts';
+import { fileNames, filesName, isPlainKey, type Lengths, noLengths } from '../sinks/files.ts';
 import { valuesOf } from '../sinks/result-lines.ts';
 import { linesOfRow } from '../store/line-rows.ts';
 import { decodePart, parsePartKey } from '../store/parts.ts';
@@ -101,8 +101,8 @@ export function missingFiles(
   return Object.entries(fileNames).flatMap(([file, name]) => {
     const path = join(folder, name);
     const dated = date === undefined ? path : join(folder, datedName(name, date));
-    // Those of items are there only if the crawl has some.
-    const length = lengths?.[file as keyof Lengths] ?? (isItemKey(file) ? 0 : undefined);
+    // Those of items and images are there only if the crawl has some.
+    const length = lengths?.[file as keyof Lengths] ?? (isPlainKey(file) ? undefined : 0);
     const found = existsSync(dated) ? dated : path;
     const size = statSync(found, { throwIfNoEntry: false })?.size;
     if (length === undefined ? size !== undefined : (size ?? 0) >= length) return [];

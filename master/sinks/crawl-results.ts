@@ -29,6 +29,7 @@ import {
   UnavailableError,
 } from './sink.ts';
 import { WaitingRows } from './waiting-rows.ts';
+import { cursorMayWaitMs, timeToWrite } from './write-pace.ts';
 
 /** A crawl, as far as its results go. */
 export type ResultCrawl = SinkCrawl & {
@@ -47,9 +48,6 @@ export type ResultCrawl = SinkCrawl & {
 /** Where the files are. */
 type FileRoom = Room & { refused(): void };
 
-/** A sink writes this often; at its crawl's end, or when so many bytes wait, at once. */
-const writeEveryMs = 200;
-const writeAtBytes = 1 << 20;
 /** Bytes that may wait for one sink, before its crawl is held. */
 const backlogBytesMaxDefault = 1 << 30;
 
@@ -127,10 +125,6 @@ export class CrawlResults<C extends ResultCrawl> {
     return this.outlets.every((outlet) => outlet.isWriting);
   }
 
-  get #isClosing(): boolean {
-    return this.#state === 'closing';
-  }
-
   /** Takes over a row that is on the disk. */
   offer(commit: number, row: SealedRow): void {
     this.crawl.open.record(1);
@@ -142,6 +136,7 @@ export class CrawlResults<C extends ResultCrawl> {
   /** The master ends: what waits is written at once, and nothing is tried again. */
   closing(): void {
     this.#state = 'closing';
+    this.#options.commits.request();
   }
 
   /** Nothing of it is in memory from now on. */
@@ -166,6 +161,7 @@ export class CrawlResults<C extends ResultCrawl> {
    *  the master, and this never. */
   async alone(work: () => Promise<void>): Promise<void> {
     for (const outlet of this.outlets) outlet.claim();
+    this.#options.commits.request();
     while (this.outlets.some(({ isBusy }) => isBusy)) {
       if (this.outlets.some(({ isBroken }) => isBroken)) await new Promise(() => {});
       for (const outlet of this.outlets) await outlet.idle();
@@ -214,18 +210,18 @@ export class CrawlResults<C extends ResultCrawl> {
   #failed(outlet: Outlet, error: UnavailableError): void {
     const reason = messageOf(error);
     const { events } = this.#options;
-    if (outlet.state === 'writing' && !this.#isClosing) {
+    if (outlet.state === 'writing' && this.#state !== 'closing') {
       events.unavailable(this.crawl, outlet.kind.name, reason);
     }
     outlet.state = 'failing';
     outlet.reason = reason;
     this.rows.forgetKept();
     this.#holdIfOverfull();
-    if (!this.#isClosing) outlet.retry(() => this.#tryAgain(outlet));
+    if (this.#state !== 'closing') outlet.retry(() => this.#tryAgain(outlet));
   }
 
   #tryAgain(outlet: Outlet): void {
-    if (outlet.isBusy || outlet.state !== 'failing' || this.#isClosing) return;
+    if (outlet.isBusy || outlet.state !== 'failing' || this.#state === 'closing') return;
     void this.work(outlet, () => this.#writeAll(outlet)).then(() => this.begin(outlet));
   }
 
@@ -250,8 +246,9 @@ export class CrawlResults<C extends ResultCrawl> {
   #releaseIfRoom(): void {
     if (this.#overfull === undefined) return;
     const { rows, outlets } = this;
+    const most = this.#backlogBytesMax / 2;
     const isRoom = ({ commit, state }: Outlet) =>
-      state !== 'held' && rows.bytesAfter(commit) <= this.#backlogBytesMax / 2;
+      state !== 'held' && rows.bytesAfter(commit) <= most;
     if (!outlets.every(isRoom)) return;
     this.#overfull = undefined;
     this.#options.events.released(this.crawl);
@@ -270,15 +267,21 @@ export class CrawlResults<C extends ResultCrawl> {
     while (rows.has(outlet.given) || outlet.state === 'failing' || this.#isWhole(outlet)) {
       // Rows may come for ever.
       if (outlet.isClaimed && outlet.isWriting) return;
-      const isMuch = isMore || rows.bytesAfter(outlet.given) > writeAtBytes;
-      const isSoon = crawl.isFetched || isMuch || this.#isWhole(outlet);
-      if (!this.#isClosing && !isSoon) await pause(writeEveryMs);
+      if (!isMore) await timeToWrite(outlet, this.#waiting(outlet));
       outlet.sink ??= await this.#withRoom(() => outlet.kind.open(crawl, outlet.mark));
       ({ isMore } = await this.#write(outlet, outlet.sink));
       if (this.#isWhole(outlet)) await this.#finish(outlet, outlet.sink);
       if (outlet.state === 'failing') this.#recovered(outlet);
       this.#options.events.written(crawl);
     }
+  }
+
+  #waiting(outlet: Outlet) {
+    const { rows, crawl } = this;
+    return {
+      bytes: () => rows.bytesAfter(outlet.given),
+      isHurried: () => crawl.isFetched || this.#state === 'closing' || this.#isWhole(outlet),
+    };
   }
 
   /** Writes the next rows, and puts on record that it did. */
@@ -351,7 +354,7 @@ export class CrawlResults<C extends ResultCrawl> {
     }));
     const key = cursorKey(crawl.id, kind.name);
     changes.push({ table: 'meta', key, value: encodeCursor({ commit, mark }) });
-    await this.#options.commits.written(changes);
+    await this.#options.commits.written(changes, cursorMayWaitMs(outlet, this.#waiting(outlet)));
     crawl.open.written(gone.length);
     if (outlet.state !== 'failing') this.#releaseIfRoom();
     return gone.length;
@@ -473,8 +476,4 @@ export class CrawlResults<C extends ResultCrawl> {
     const dropped = await this.#passed(outlet);
     if (dropped > 0) this.#options.events.dropped(this.crawl, dropped);
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -176,6 +176,11 @@ export function isItemKey(key: string): key is ItemKey {
   return key === 'items' || key === 'rejected';
 }
 
+/** Has every crawl this file? */
+export function isPlainKey(key: string): key is PlainKey {
+  return key in noLengths;
+}
+
 function isMade(key: FileKey, { items = false, downloads = false }: Wanted): boolean {
   return key === 'downloads' ? downloads : !isItemKey(key) || items;
 }

@@ -48,7 +48,9 @@ const failureReaders: typeof readers = {
 const imageReaders: typeof readers = {
   ...readers,
   ...Object.fromEntries(
-    (['sha256', 'file', 'thumbnail', 'width', 'height', 'dhash', 'group'] as const).map(ofImage),
+    (['sha256', 'file', 'entry', 'thumbnail', 'width', 'height', 'dhash', 'group'] as const).map(
+      ofImage,
+    ),
   ),
   ...Object.fromEntries(
     (['creator', 'credit', 'copyright', 'license', 'optOut', 'fault'] as const).map(ofImage),

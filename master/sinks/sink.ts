@@ -120,6 +120,8 @@ export interface SinkKind {
   /** A write waits for a program, which may take any time. It is interrupted when something else is
    *  to be done with the sink. */
   readonly isPatient?: true;
+  /** Somebody looks at each record as it comes: rows wait for few others. */
+  readonly isPrompt?: true;
   /** Has this crawl such a sink? `mark`: where it stands. Absent: every crawl has one. */
   isWanted?(crawl: SinkCrawl, mark: unknown): boolean;
   /** Called before a crawl is made.

@@ -64,6 +64,7 @@ export function outputKind(output: NamedOutput, context: OutputContext): SinkKin
   });
   return {
     ...kind,
+    isPrompt: true,
     prepare: (crawl) => saying(() => kind.prepare(crawl)),
     open: (crawl, mark) => saying(async () => told(await kind.open(crawl, mark))),
     beginAnew: (crawl, mark) => saying(() => kind.beginAnew(crawl, mark)),

@@ -35,6 +35,7 @@ export function streamKind(reader: ProgramReader | undefined, crawl: string): Si
   return {
     name: 'stream',
     isPatient: true,
+    isPrompt: true,
     isWanted: (of, mark) => takenIn(mark) !== undefined || (reader !== undefined && isRead(of)),
     prepare: () => done,
     open(of, mark) {

@@ -32,7 +32,10 @@ export class GroupCommit {
   #underWay = 0;
   #count = 0;
   #timer: NodeJS.Timeout | undefined;
-  #wanted = false;
+  /** When the next one starts; infinite: none is wanted. */
+  #dueAt = Number.POSITIVE_INFINITY;
+  /** It is due, and may wait for room. */
+  #isStarting = false;
   #startedAt = 0;
   #idle: (() => void)[] = [];
   /** The end of all commits that were started. */
@@ -60,30 +63,50 @@ export class GroupCommit {
     this.#gatherers.push(gatherer);
   }
 
-  submit(changes: Change[], done: Part['done'] = () => {}): void {
+  /** `withinMs`: see `request`. */
+  submit(changes: Change[], done: Part['done'] = () => {}, withinMs = 0): void {
     this.#parts.push({ changes, done });
-    this.request();
+    this.request(withinMs);
   }
 
   /** Resolves when these changes are on the disk. */
-  written(changes: Change[]): Promise<void> {
-    return new Promise((done) => this.submit(changes, () => done()));
+  written(changes: Change[], withinMs = 0): Promise<void> {
+    return new Promise((done) => this.submit(changes, () => done(), withinMs));
   }
 
-  /** Asks for a commit, which starts when the pace allows. */
-  request(): void {
-    this.#wanted = true;
-    if (this.#timer !== undefined || this.#underWay >= underWayMax) return;
-    const waitMs = Math.max(0, this.#startedAt + this.#everyMs - performance.now());
-    this.#timer = setTimeout(() => {
-      this.#startWithRoom().catch(this.#onError);
-    }, waitMs);
+  /** Asks for a commit, which starts when the pace allows. `withinMs`: nobody waits for it, so that
+   *  it may wait so long for another one to join; a commit costs more than what is in it. */
+  request(withinMs = 0): void {
+    const now = performance.now();
+    const mayWaitMs = this.#idle.length > 0 ? 0 : withinMs;
+    const at = Math.max(this.#startedAt + this.#everyMs, now + mayWaitMs);
+    if (at >= this.#dueAt) return;
+    this.#dueAt = at;
+    this.#arm(now);
   }
 
   /** Resolves when all earlier requests are on the disk. */
   flushed(): Promise<void> {
-    if (!this.#wanted && this.#underWay === 0) return Promise.resolve();
-    return new Promise((resolve) => this.#idle.push(resolve));
+    if (!this.#isWanted && this.#underWay === 0) return Promise.resolve();
+    const flushed = new Promise<void>((resolve) => this.#idle.push(resolve));
+    if (this.#isWanted) this.request();
+    return flushed;
+  }
+
+  get #isWanted(): boolean {
+    return this.#dueAt !== Number.POSITIVE_INFINITY;
+  }
+
+  #arm(now: number): void {
+    if (this.#isStarting || this.#underWay >= underWayMax) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(
+      () => {
+        this.#isStarting = true;
+        this.#startWithRoom().catch(this.#onError);
+      },
+      Math.max(0, this.#dueAt - now),
+    );
   }
 
   /** Returns why a commit under way fails, if one does, else `error`: after a failed commit a read
@@ -97,13 +120,13 @@ export class GroupCommit {
 
   async #startWithRoom(): Promise<void> {
     if (this.#room.isShort) await this.#room.room();
-    this.#timer = undefined;
+    this.#isStarting = false;
     this.#start();
   }
 
   #start(): void {
     if (this.#state === 'failed') return;
-    this.#wanted = false;
+    this.#dueAt = Number.POSITIVE_INFINITY;
     this.#startedAt = performance.now();
     const parts = this.#parts;
     this.#parts = [];
@@ -129,7 +152,7 @@ export class GroupCommit {
         this.#underWay--;
         const tookMs = performance.now() - began;
         for (const part of parts) part.done(tookMs);
-        if (this.#wanted) this.request();
+        if (this.#isWanted) this.#arm(performance.now());
         this.#settleIdle();
       },
       // Nothing was acknowledged, so nothing is lost: the master stops and a restart recovers.
@@ -142,7 +165,7 @@ export class GroupCommit {
   }
 
   #settleIdle(): void {
-    if (this.#wanted || this.#underWay > 0) return;
+    if (this.#isWanted || this.#underWay > 0) return;
     const idle = this.#idle;
     this.#idle = [];
     for (const resolve of idle) resolve();

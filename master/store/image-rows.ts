@@ -20,7 +20,14 @@ export type KeptImage = {
   /** SHA-256 of the first image that looks like it, or of itself. */
   readonly group?: Uint8Array | undefined;
   readonly hasThumbnail?: boolean | undefined;
+  /** It looks like the first of its group, so its bytes were deleted. */
+  readonly isDropped?: boolean | undefined;
+  /** In which shard; undefined: it is a file. */
+  readonly place?: Place | undefined;
 };
+
+/** Where the bytes of an image begin in a shard. */
+export type Place = { readonly shard: number; readonly at: number };
 
 export type Naming = {
   readonly page: string;
@@ -32,17 +39,25 @@ export function contentKey(crawl: number, sha256: Uint8Array): Buffer {
   return Buffer.concat([crawlKey(crawl), sha256]);
 }
 
+const thumbnailFlag = 1;
+const droppedFlag = 2;
+
 export function encodeContent(image: KeptImage): Buffer {
-  const { bytes, type, dhash = null, group = null, hasThumbnail } = image;
-  return encodeValue([bytes, type, dhash, group, hasThumbnail ? 1 : 0]);
+  const { bytes, type, dhash = null, group = null, hasThumbnail, isDropped, place } = image;
+  const flags = (hasThumbnail ? thumbnailFlag : 0) | (isDropped ? droppedFlag : 0);
+  const row = [bytes, type, dhash, group, flags];
+  return encodeValue(place === undefined ? row : [...row, place.shard, place.at]);
 }
 
 export function decodeContent(value: Buffer): KeptImage {
-  const [bytes, type, dhash, group, thumbnail] = decodeValue(value) as [
+  const [bytes, type, dhash, group, flags, shard, at] = decodeValue(value) as [
     ...[number, ImageType, Uint8Array | null, Uint8Array | null, number],
+    ...[number | undefined, number | undefined],
   ];
   return {
-    ...{ bytes, type, hasThumbnail: thumbnail === 1 },
+    ...{ bytes, type, hasThumbnail: (flags & thumbnailFlag) !== 0 },
+    ...((flags & droppedFlag) !== 0 && { isDropped: true }),
+    ...(shard !== undefined && at !== undefined && { place: { shard, at } }),
     // Copies: those of the row would keep all of it in memory.
     ...(dhash && { dhash: Uint8Array.from(dhash) }),
     ...(group && { group: Uint8Array.from(group) }),

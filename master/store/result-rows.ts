@@ -29,7 +29,7 @@ import type { Values } from '../../shared/rule-results.ts';
 export type Unfetched = 'robots' | 'scope';
 /** The same of any URL: by its page's own word, or because a page of the same canonical URL has
  *  been written. */
-export type Exclusion = Unfetched | 'noindex' | 'canonical' | ImageExclusion;
+export type Exclusion = Unfetched | 'noindex' | 'canonical' | ImageExclusion | 'similar';
 
 /** What the master knows of a record about one URL. */
 export type ResultRecord = {

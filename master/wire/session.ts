@@ -38,8 +38,9 @@ import { SlaveRecord } from './slave-record.ts';
 
 /** Bytes of unanswered requests, and of unread replies, while memory is tight. */
 const tightBytesMax = 1 << 20;
-/** A part's reply may wait so long for others: slaves wait only for a window of them. */
-const archiveReplyMs = 5;
+/** A part's reply may wait so long for others, such as those to reports after a commit: slaves wait
+ *  only for a window of them. */
+const archiveReplyMs = 25;
 
 /** The server's interest in a session. */
 type SessionWatcher = {

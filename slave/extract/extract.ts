@@ -18,6 +18,7 @@ import * as attribute from './elements.ts';
 import { htmlReferences, type References, xmlReferences } from './entities.ts';
 import { cap, PageImages } from './images.ts';
 import { LazyNames } from './lazy.ts';
+import { Licenses } from './licenses.ts';
 import { charsetLabels } from './meta-charset.ts';
 import { Resolver } from './resolve.ts';
 import { Scanner, type ScannerOptions } from './scanner.ts';
@@ -46,6 +47,8 @@ export type ExtractOptions = {
   obey?: FetchSpec['obey'];
   /** The target of a refresh is not a link. */
   ignoreRefresh?: boolean;
+  /** The licences that the page names are told of its images; not by default. */
+  licenses?: boolean;
   /** The address of an iframe is a link; not by default. */
   iframes?: boolean;
   /** The page is XML; HTML by default. */
@@ -94,10 +97,13 @@ export class PageExtractor implements ScannerSink {
   #title: string | undefined;
   readonly #links = new Set<string>();
   #linksCut = 0;
+  /** Links that are not vouched for are left out. */
+  readonly #obeysRel: boolean;
   /** Links not to be followed, unless they also occur without such a rel. */
   readonly #unendorsed = new Set<string>();
   readonly #declarations: Declarations;
   readonly #images: PageImages;
+  readonly #licenses: Licenses | undefined;
 
   constructor(options: ExtractOptions) {
     this.#options = options;
@@ -107,11 +113,17 @@ export class PageExtractor implements ScannerSink {
     const value = options.value ?? ((text: string) => text);
     const references = options.xml === true ? xmlReferences : htmlReferences;
     this.#references = references;
-    this.#images = new PageImages({ vias, srcset: options.srcset ?? 'all', value, references });
+    const isLicensed = options.licenses === true && !bare;
+    const licenses = isLicensed ? new Licenses() : undefined;
+    this.#licenses = licenses;
+    const srcset = options.srcset ?? 'all';
+    this.#images = new PageImages({ vias, srcset, value, references, licenses });
+    this.#obeysRel = options.obey?.includes('rel-nofollow') === true;
     const isPlain = [...vias].every((via) => via === 'img' || via === 'srcset');
     this.#scannerOptions = {
       lazy: isPlain ? undefined : lazyNamesOf(options.lazyAttributes ?? lazyAttributes),
-      rel: options.obey?.includes('rel-nofollow') === true,
+      rel: this.#obeysRel || isLicensed,
+      figures: isLicensed,
       iframes: options.iframes === true,
       bare,
     };
@@ -143,9 +155,10 @@ export class PageExtractor implements ScannerSink {
     };
   }
 
-  /** @internal Called by the scanner, like the nine below. */
+  /** @internal Called by the scanner, like the ten below. */
   link(href: string, rel: string | undefined): void {
-    const isUnendorsed = rel !== undefined && this.#isUnendorsed(rel);
+    if (rel !== undefined) this.#licenses?.link(href, this.#value(rel));
+    const isUnendorsed = this.#obeysRel && rel !== undefined && this.#isUnendorsed(rel);
     const links = isUnendorsed ? this.#unendorsed : this.#links;
     if (links.size < limits.linksMax) links.add(withoutFragment(href));
     else this.#linksCut++;
@@ -154,11 +167,16 @@ export class PageExtractor implements ScannerSink {
   about(tag: Tag): void {
     if (tag.name === 'meta') this.#takeCharset(tag);
     this.#declarations.tag(tag);
+    this.#licenses?.about(tag, (raw) => this.#value(raw));
     this.#images.tag(tag);
   }
 
   image(tag: Tag): void {
     this.#images.tag(tag);
+  }
+
+  figure(isOpen: boolean): void {
+    this.#licenses?.figure(isOpen);
   }
 
   css(text: string, isAttribute: boolean): void {

@@ -21,6 +21,7 @@ import {
 } from './image-places.ts';
 import { jsonLdImages } from './json-ld.ts';
 import { looksLikeAddress } from './lazy.ts';
+import { type Licenses, licenseOf } from './licenses.ts';
 import type { Resolver } from './resolve.ts';
 import { type Candidate, parseSrcset } from './srcset.ts';
 import type { Tag } from './tag.ts';
@@ -32,6 +33,8 @@ type ImageOptions = {
   /** Decodes scanned text. */
   readonly value: (text: string) => string;
   readonly references: References;
+  /** Undefined: they are not looked for. */
+  readonly licenses: Licenses | undefined;
 };
 
 /** One distinct address as in the page. */
@@ -44,6 +47,8 @@ type Found = {
   alt: string | undefined;
   width: number | undefined;
   height: number | undefined;
+  /** Where it is, for its licence. */
+  figure: Licenses['here'] | undefined;
 };
 
 /**
@@ -155,8 +160,9 @@ export class PageImages {
         this.#cutCount++;
         continue;
       }
-      const image = this.#image(src, found);
-      bytes += entryBytes + src.length + (image.alt === undefined ? 0 : image.alt.length * 3);
+      const image = this.#image(src, found, resolver);
+      bytes += entryBytes + src.length + (image.license?.length ?? 0);
+      if (image.alt !== undefined) bytes += image.alt.length * 3;
       if (bytes <= limits.imagesBytesMax) images.push(image);
       else this.#cutCount++;
     }
@@ -265,6 +271,7 @@ export class PageImages {
       return false;
     }
     if (!isNew(known, via, text)) return false;
+    found.figure = this.#options.licenses?.here;
     this.#found.push(found);
     return true;
   }
@@ -293,12 +300,15 @@ export class PageImages {
     return resolver.resolve(url);
   }
 
-  #image(src: string, { via, alt, width, height }: Found): Image {
+  #image(src: string, { via, alt, width, height, figure }: Found, resolver: Resolver): Image {
     const image: Image = { src, via };
     if (alt !== undefined)
       image.alt = cap(this.#decoded(alt).replace(/\r\n?/g, '\n'), limits.altChars);
     if (width !== undefined && width <= imagePixelsMax) image.width = width;
     if (height !== undefined && height <= imagePixelsMax) image.height = height;
+    const license = figure && licenseOf(figure);
+    const url = license && resolver.resolveLink(this.#decoded(license));
+    if (url && url.length <= limits.licenseChars) image.license = url;
     return image;
   }
 
@@ -314,7 +324,7 @@ function newFound(
   width?: number,
   height?: number,
 ): Found {
-  return { via, text, isRaw, alt: undefined, width, height };
+  return { via, text, isRaw, alt: undefined, width, height, figure: undefined };
 }
 
 /** Adds `text` to the set of its class; returns whether it is new. */

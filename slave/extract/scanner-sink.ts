@@ -20,6 +20,8 @@ export type ScannerSink = {
   data(text: string): void;
   /** The markup in a noframes element. */
   noframes(text: string): void;
+  /** With `figures`: a figure element begins or ends. */
+  figure(isOpen: boolean): void;
   /** Values of the tag were too long to be kept. The tag is also reported as usual. */
   dropped(tag: Tag): void;
   /** The text of a style, script or noframes element was too long to be kept whole. */
@@ -34,6 +36,7 @@ export function framelessSink(sink: ScannerSink): ScannerSink {
     image: (tag) => sink.image(tag),
     css: (text, isAttribute) => sink.css(text, isAttribute),
     data: (text) => sink.data(text),
+    figure: (isOpen) => sink.figure(isOpen),
     dropped: (tag) => sink.dropped(tag),
     textDropped: (element) => sink.textDropped(element),
     about: ignore,

@@ -24,6 +24,7 @@ import {
   isLetterOrDigit,
   isName,
   isSpace,
+  isTag,
   lt,
   nameEnd,
   slash,
@@ -39,6 +40,8 @@ import { reportTag } from './report-tag.ts';
 import type { ScannerSink } from './scanner-sink.ts';
 import { commentEnd, type ScriptDepth, scanScript } from './script-comment.ts';
 import { Tag, valueCharsMax } from './tag.ts';
+
+const letterF = 0x66;
 
 type State =
   | 'text'
@@ -60,12 +63,15 @@ export type ScannerOptions = {
   readonly iframes: boolean;
   /** Links and images are not reported at all; they are by default. */
   readonly bare?: boolean;
+  /** Figures are reported; not by default. */
+  readonly figures?: boolean;
 };
 
 export class Scanner {
   readonly #sink: ScannerSink;
   readonly #tables: Tables;
   readonly #tag: Tag;
+  readonly #figures: boolean;
   readonly #foreign = new ForeignStack();
   #state: State = 'text';
   #buffer = '';
@@ -80,12 +86,13 @@ export class Scanner {
   #scriptDepth: ScriptDepth = 'plain';
   readonly #kept: KeptText;
 
-  constructor(sink: ScannerSink, { lazy, rel, iframes, bare }: ScannerOptions) {
+  constructor(sink: ScannerSink, { lazy, rel, iframes, bare, figures }: ScannerOptions) {
     const all = lazy !== undefined;
     this.#sink = sink;
     this.#kept = new KeptText(sink, all);
     this.#tables = tablesFor({ all, rel, iframes, bare: bare === true });
     this.#tag = new Tag(lazy);
+    this.#figures = figures === true;
   }
 
   write(chunk: string): void {
@@ -142,8 +149,9 @@ export class Scanner {
     // No character is read beyond the end: V8 deoptimizes the code at the first one.
     for (; at >= 0 && at + 2 < length; at = buffer.indexOf('<', at)) {
       if (buffer.charCodeAt(at + 1) !== slash || !isHtml) break;
-      // A plain end tag needs no report.
-      if (!isLetter(buffer.charCodeAt(at + 2))) break;
+      // A plain end tag needs no report, but for that of a figure.
+      const first = buffer.charCodeAt(at + 2);
+      if (!isLetter(first) || (this.#figures && (first | 0x20) === letterF)) break;
       let end = at + 3;
       while (end < length && isLetterOrDigit(buffer.charCodeAt(end))) end++;
       if (end >= length || buffer.charCodeAt(end) !== gt) break;
@@ -177,7 +185,7 @@ export class Scanner {
     } else if (((lengthsByLetter[buffer.charCodeAt(start)] ?? 0) >> (end - start)) & 1) {
       tag.name = buffer.slice(start, end).toLowerCase();
       tag.kind = kinds.get(tag.name) ?? 'other';
-    }
+    } else if (this.#figures && isTag(buffer, start, 'figure')) this.#sink.figure(true);
     return this.#enterTag(end, wantedOf(this.#tables, tag));
   }
 
@@ -193,6 +201,7 @@ export class Scanner {
     const end = nameEnd(buffer, start);
     if (end >= buffer.length) return this.#wait(start - 2);
     if (this.#foreign.depth > 0) this.#foreign.close(buffer.slice(start, end).toLowerCase());
+    else if (this.#figures && isTag(buffer, start, 'figure')) this.#sink.figure(false);
     return this.#enterEndTag(end);
   }
 

@@ -40,6 +40,7 @@ const nameStart = /[A-Za-z_:\x80-\uffff]/;
 
 export class XmlScanner {
   readonly #sink: ScannerSink;
+  readonly #figures: boolean;
   readonly #tables: Tables;
   readonly #tag: Tag;
   readonly #kept: KeptText;
@@ -59,11 +60,12 @@ export class XmlScanner {
   /** The element whose text is kept. */
   #keptName = '';
 
-  constructor(sink: ScannerSink, { lazy, rel, iframes, bare }: ScannerOptions) {
+  constructor(sink: ScannerSink, { lazy, rel, iframes, bare, figures }: ScannerOptions) {
     const all = lazy !== undefined;
     this.#sink = sink;
     this.#tables = tablesFor({ all, rel, iframes, bare: bare === true });
     this.#tag = new Tag(lazy);
+    this.#figures = figures === true;
     this.#kept = new KeptText(sink, all);
   }
 
@@ -151,6 +153,7 @@ export class XmlScanner {
     if (end < 0) return this.#wait(start - 2);
     const name = this.#buffer.slice(start, end).trimEnd();
     this.#names.close(name);
+    if (this.#figures && /(?:^|:)figure$/.test(name)) this.#sink.figure(false);
     if (name === this.#keptName) this.#endKept();
     return this.#enter('text', end + 1);
   }
@@ -225,6 +228,7 @@ export class XmlScanner {
       tag.name = local.toLowerCase();
       if (this.#tables.wantedByName.has(tag.name) && shown.has(local)) tag.kind = 'foreign';
     }
+    if (this.#figures && local === 'figure' && !isEmpty) this.#sink.figure(true);
     tag.begin(namespace === 'other' ? 0 : wantedOf(this.#tables, tag));
     if (tag.wanted !== 0) {
       this.#fill(tag);

@@ -134,6 +134,7 @@ export class PageReader implements BodyReader<Page> {
       userAgent: spec.userAgent,
       obey: spec.obey,
       ignoreRefresh: spec.ignoreRefresh,
+      licenses: spec.download !== undefined,
       iframes: spec.iframes,
       xml: xml === true,
       bare: isBare === true,

@@ -91,7 +91,7 @@ function valuesOf(item: unknown): Values {
 
 /** One more row; a rule of the crawl may have the same name. */
 function count({ counts }: RuleResult, rule: string): void {
-  const numbers = counts[rule] ?? { ...none };
+  const numbers = (Object.hasOwn(counts, rule) ? counts[rule] : undefined) ?? { ...none };
   numbers.rows++;
   numbers.matched = 1;
   numbers.empty = 0;

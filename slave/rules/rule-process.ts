@@ -8,8 +8,9 @@
  *                             |                 |               |
  *                             +-------- ended, killed ----------+--> starting, while pages wait
  *
- * Pages are evaluated one after the other. A spare child waits ready, so that the page after a kill
- * does not wait for one to start. Source: docs/rules.md, "Limits".
+ * Pages are evaluated one after the other. When one takes long, or much memory, a spare child is
+ * started, so that the page after a kill does not wait for one: most slaves never need it. Source:
+ * docs/rules.md, "Limits".
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -51,6 +52,10 @@ const memoryBytesDefault = 512 << 20;
 const memoryEveryMs = 50;
 /** To start, and to load libxml2: also on a machine that has no time. */
 const startMsMax = 15_000;
+/** The child may have to be killed: time of a page, and part of its memory. Longer than a usual
+ *  page takes, and shorter than the limits by the start of a child. */
+const spareAfterMs = 250;
+const spareMemoryPart = 0.5;
 /** Starts that fail one after the other. */
 const startsMax = 3;
 
@@ -210,7 +215,6 @@ export class RuleProcess {
     this.#failedStarts = 0;
     clearTimeout(this.#timer);
     this.#state = 'idle';
-    this.#spare ??= { child: this.#spawn(), isReady: false };
     this.#next();
   }
 
@@ -242,19 +246,29 @@ export class RuleProcess {
     this.#next();
   }
 
-  /** Only Linux says how much memory another process has; elsewhere the heap has a limit. */
   #look(): void {
+    const bytes = this.#residentBytes();
+    if (bytes > this.#memoryBytes) {
+      this.#kill(`took more than ${this.#memoryBytes >> 20} MB of memory`);
+      return;
+    }
+    const tookMs = performance.now() - (this.#jobs[0]?.sentAt ?? 0);
+    if (tookMs < spareAfterMs && bytes < this.#memoryBytes * spareMemoryPart) return;
+    this.#spare ??= { child: this.#spawn(), isReady: false };
+  }
+
+  /** Only Linux says how much memory another process has; elsewhere the heap has a limit. */
+  #residentBytes(): number {
     const pid = this.#child?.pid;
-    if (pid === undefined) return;
+    if (pid === undefined) return 0;
     let status: string;
     try {
       status = readFileSync(`/proc/${pid}/status`, 'latin1');
     } catch {
-      return;
+      return 0;
     }
     const [, kilobytes = '0'] = /^VmRSS:\s*(\d+) kB/m.exec(status) ?? [];
-    if (Number(kilobytes) * 1024 <= this.#memoryBytes) return;
-    this.#kill(`took more than ${this.#memoryBytes >> 20} MB of memory`);
+    return Number(kilobytes) * 1024;
   }
 
   #kill(why: string): void {

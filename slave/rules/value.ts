@@ -2,11 +2,17 @@
 import type { FieldType } from '../../shared/items.ts';
 import type { Json } from '../../shared/rule-results.ts';
 
-/** A value that is not of its type. */
-type Wrong = { readonly wrong: string };
+/** A value that is not of its type. A class: what stands on a page is never one. */
+class Wrong {
+  readonly wrong: string;
+
+  constructor(text: string, what: string) {
+    this.wrong = `${JSON.stringify(text.slice(0, 80))} is not ${what}`;
+  }
+}
 
 export function isWrong(value: unknown): value is Wrong {
-  return typeof value === 'object' && value !== null && 'wrong' in value;
+  return value instanceof Wrong;
 }
 
 /** White space as HTML and Unicode have it; JavaScript's trim leaves U+200B. */
@@ -59,7 +65,7 @@ export function typed(value: Json, type: FieldType | undefined, base: string): J
 }
 
 function wrong(text: string, what: string): Wrong {
-  return { wrong: `${JSON.stringify(text.slice(0, 80))} is not ${what}` };
+  return new Wrong(text, what);
 }
 
 function numberOf(text: string): number {

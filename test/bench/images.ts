@@ -207,16 +207,30 @@ async function similar(): Promise<void> {
 }
 
 function search(): void {
-  for (const many of [100_000, 1_000_000, 4_000_000]) {
-    const likeness = new Likeness();
+  const seen: (readonly [many: number, indexFrom: number])[] = [
+    ...([100_000, 1_000_000, 4_000_000, 10_000_000].map((many) => [many, many]) as [
+      number,
+      number,
+    ][]),
+    ...([4_000_000, 10_000_000].map((many) => [many, 1_000_000]) as [number, number][]),
+  ];
+  for (const [many, indexFrom] of seen) {
+    const likeness = new Likeness(indexFrom + 100);
     const hash = Buffer.alloc(8);
+    const began = performance.now();
     for (let n = 0; n < many; n++) likeness.restore(randomFillSync(hash), nameOf(n % 1_000));
-    const times = Array.from({ length: 20 }, () => {
-      const began = performance.now();
+    const seconds = (performance.now() - began) / 1000;
+    const times = Array.from({ length: 40 }, () => {
+      const cpu = process.cpuUsage();
       likeness.add(randomFillSync(hash), nameOf(many));
-      return performance.now() - began;
+      const { user, system } = process.cpuUsage(cpu);
+      return (user + system) / 1000;
     });
-    say(`images, a look among ${count(many)}: ${median(times).toFixed(2)} ms`);
+    const how = indexFrom < many ? 'by blocks' : 'compared with all';
+    say(
+      `images, a look among ${count(many)}, ${how}: ${median(times).toFixed(2)} ms of CPU; ` +
+        `${seconds.toFixed(1)} s to restore`,
+    );
   }
 }
 

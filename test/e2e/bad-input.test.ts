@@ -22,7 +22,7 @@ const key = 'a-key-that-is-long-enough';
 /** Ports that nobody listens on or that would need no network. */
 const nowhere = '127.0.0.1:1';
 
-const commands = new Set(['status', 'add', 'pause', 'cancel', 'buried', 'repair']);
+const commands = new Set(['status', 'try', 'add', 'pause', 'cancel', 'buried', 'repair']);
 
 type Case = {
   readonly args: readonly string[];
@@ -72,6 +72,7 @@ const masterCases: readonly Case[] = [
   { args: ['--crawl', '../up'], says: /--crawl.*letters, digits/ },
   { args: ['--crawl', ''], says: /--crawl.*letters, digits/ },
   { args: ['--no-such-flag'], says: /unknown option '--no-such-flag'.*see --help/ },
+  { args: ['try', 'a.yaml', 'http://a/', '--allow-private'], says: /option '--allow-private' \(/ },
   { args: ['--max-depht', '3'], says: /unknown option '--max-depht'.*--max-depth/ },
   { args: ['--data'], says: /option '--data <folder>' argument missing/ },
   { args: ['example.com'], says: /seed "example\.com".*https:\/\/example\.com/ },
@@ -412,7 +413,7 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
       'ignore-refresh',
     ],
     ['digest', 'canonical', 'traps', 'sitemaps', 'sitemap-since'],
-    ['every', 'keep', 'save', 'render'],
+    ['every', 'keep', 'save', 'render', 'download', 'images-to', 'max-images'],
   );
   const serve = ['listen', 'data', 'out', 'crawl', 'authkey-file', 'slaves', 'config'].concat(
     ['exit-when-done'],
@@ -429,8 +430,9 @@ describe('help: every option with its default, exit code 0', { concurrency: 2 },
     ['browser', 'browser-program', 'no-sandbox'],
   );
   // `set` says why they cannot change.
+  const fixed = ['order', 'canonical', 'images', 'srcset', 'lazy-attributes', 'urls-expected'];
   const isFixed = (name: string) =>
-    /^(order|canonical|images|srcset|lazy-attributes|urls-expected|archive|save)$/.test(name);
+    [...fixed, 'archive', 'save', 'download', 'images-to'].includes(name);
   const screens: readonly (readonly [string[], string[]])[] = [
     [['master.js'], serve],
     [['slave.js'], [...slave, 'json-logs', 'log-level']],

@@ -36,6 +36,18 @@ test('crawl file: starts a crawl; flags come before it; another one is added', {
   assert.match(answer, /^1 new, 0 already known/);
   await master.said(/crawl second is done/);
   assert.deepEqual(cluster.pages('second').sort(), [`${url}/a`, `${url}/ax`]);
+  // The file again, which has more seeds now: what is known is not asked for again.
+  const form = { url: `${url}/b`, method: 'POST', form: { q: 'x' } };
+  const longer = JSON.stringify({ ...second, seeds: [...second.seeds, form] });
+  const again = await cluster.ask('add', write('second.json', longer));
+  assert.match(again, /^1 new, 1 already known/);
+  await cluster.grown('pages.jsonl', 2, 'second');
+  assert.match(await cluster.ask('add', write('second.json', longer)), /^0 new, 2 already known/);
+  const deeper = JSON.stringify({ ...second, 'max-depth': 2 });
+  await assert.rejects(
+    cluster.ask('add', write('second.json', deeper)),
+    /adding seeds changes no options; change them with `set second`/,
+  );
 });
 
 test('crawl file: 100,000 seeds are taken in whole, over kill -9 in the middle', {

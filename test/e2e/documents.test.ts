@@ -47,6 +47,7 @@ const notRun: readonly [pattern: RegExp, why: string][] = [
   [/\bdocker compose\b/, 'needs an engine; e2e/compose runs what the services run'],
   [/^scp /, 'needs a second machine'],
   [/^node master\.js extract\b/, 'needs an archive; e2e/extract makes one'],
+  [/^node master\.js gallery\b/, 'needs downloaded images; e2e/recipes has some'],
   [/^node master\.js diff\b/, 'needs two crawls; e2e/diff makes them'],
   [/\bshop\.yaml$|^node slave\.js --browser/, 'needs a browser; e2e/browser has one'],
   [/--allow-exec|^node master\.js (exec|run)\b/, 'needs a user for jobs; e2e/exec has one'],

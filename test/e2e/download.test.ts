@@ -1,6 +1,6 @@
 /** `--download images` by real processes: what is kept, once, and what images.jsonl says. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -281,14 +281,85 @@ describe('download', () => {
     assert.deepEqual([width, format], [64, 'webp']);
   });
 
+  test('download: shards for training programs', { timeout }, async (t) => {
+    const bytes = [png(1), png(2), png(3, { text: { Author: 'Ada' } })];
+    const { origin } = await serve(t, {
+      '/': [1, 2, 3, 4].map((n) => `<img src="/${n}.png">`).join(''),
+      '/1.png': { body: bytes[0] ?? '' },
+      '/2.png': { body: bytes[1] ?? '' },
+      '/3.png': { body: bytes[2] ?? '' },
+      '/4.png': { body: bytes[0] ?? '' },
+    });
+    const file = join(new Cluster(t).folder, 'file.yaml');
+    const images = 'store: tar, thumbnails: 16';
+    writeFileSync(file, `seeds: ["${origin}/"]\ndownload: {images: {${images}}}\n`);
+    const { cluster, lines } = await crawl(t, [file]);
+    const folder = join(cluster.out, 'default');
+    const path = join(folder, 'images/000000.tar');
+    const read = (entry: unknown) => execFileSync('tar', ['-xOf', path, String(entry)]);
+    assert.deepEqual(filesIn(join(folder, 'images')), ['000000.tar']);
+    for (const [n, body] of bytes.entries()) {
+      const { file: shard, entry, thumbnail } = lines.get(`${origin}/${n + 1}.png`) ?? {};
+      assert.deepEqual([shard, thumbnail], ['images/000000.tar', undefined]);
+      assert.ok(read(entry).equals(body));
+    }
+    const again = lines.get(`${origin}/4.png`)?.['entry'];
+    assert.equal(again, lines.get(`${origin}/1.png`)?.['entry']);
+    const listed = execFileSync('tar', ['-tf', path], { encoding: 'utf8' }).trim().split('\n');
+    assert.equal(listed.length, 9, 'each content is there once: image, thumbnail, facts');
+    const facts = read(`${shaOf(bytes[2] ?? png(0))}.json`);
+    const { url, creator, width } = JSON.parse(facts.toString()) as Line;
+    assert.deepEqual([url, creator, width], [`${origin}/3.png`, 'Ada', 24]);
+    const gallery = cluster.run(['master.js', 'gallery', 'default', '--out', cluster.out]);
+    assert.equal((await gallery.exited).code, 0, gallery.output);
+    assert.ok(readFileSync(join(folder, 'gallery.html'), 'utf8').includes(String(again)));
+    const both = bad(t, 'download: {images: {store: tar, similar: drop}}');
+    assert.match(run(['master.js', 'check', both]), /cannot have two of: store: tar/);
+  });
+
+  test('download: of images that look the same, one is kept', { timeout }, async (t) => {
+    const original = png(5, { width: 320, height: 240 });
+    const smaller = await sharp(original).resize(200).jpeg({ quality: 60 }).toBuffer();
+    const jpeg = { body: smaller, headers: { 'content-type': 'image/jpeg' } };
+    const other = png(6, { width: 320, height: 240 });
+    const { origin } = await serve(t, {
+      '/': '<img src="/a.png"><a href="/b">b</a>',
+      '/b': '<img src="/b.jpg"><img src="/c.png"><img src="/again.jpg">',
+      '/a.png': { body: original },
+      '/b.jpg': jpeg,
+      '/again.jpg': jpeg,
+      '/c.png': { body: other },
+    });
+    const file = join(new Cluster(t).folder, 'file.yaml');
+    const images = 'similar: drop, thumbnails: 32';
+    const spec = `seeds: ["${origin}/"]\nper-host: 1\ndownload: {images: {${images}}}\n`;
+    writeFileSync(file, spec);
+    const { cluster, lines } = await crawl(t, [file]);
+    const kept = [original, other].flatMap((one) => [
+      ...[`${shaOf(one)}.png`, `${shaOf(one)}.thumb.webp`],
+    ]);
+    assert.deepEqual(filesIn(join(cluster.out, 'default/images')), kept.sort());
+    for (const name of ['b.jpg', 'again.jpg']) {
+      const line = lines.get(`${origin}/${name}`) ?? {};
+      assert.deepEqual(
+        [line['excluded'], line['file'], line['thumbnail']],
+        [...['similar', undefined, undefined]],
+      );
+      assert.deepEqual([line['sha256'], line['group']], [shaOf(smaller), shaOf(original)]);
+    }
+  });
+
   test('download: the gallery works from the folder, and escapes', { timeout }, async (t) => {
     const { origin } = await serve(t, {
-      '/': '<img src="/1.png" alt="&quot;><script>x</script>"><img src="/2.png">',
+      '/': '<img src="/1.png" alt="&quot;><script>x</script>"><figure><img src="/2.png"><a href="/by" rel=license>by</a></figure>',
+      '/by': 'terms',
       '/1.png': { body: png(1) },
       '/2.png': { body: png(1, { text: { Author: '<b>Ada' } }) },
     });
     const { cluster, lines } = await crawl(t, [`${origin}/`, '--download', 'images']);
     assert.equal(lines.get(`${origin}/2.png`)?.['creator'], '<b>Ada');
+    assert.equal(lines.get(`${origin}/2.png`)?.['license'], `${origin}/by`);
+    assert.equal(lines.get(`${origin}/1.png`)?.['license'], undefined);
     const { status, stdout, stderr } = spawnSync(
       process.execPath,
       ['master.js', 'gallery', 'default', '--out', cluster.out],

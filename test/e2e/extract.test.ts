@@ -13,7 +13,7 @@ import {
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { brotliCompressSync, gzipSync } from 'node:zlib';
+import { brotliCompressSync, gunzipSync, gzipSync } from 'node:zlib';
 import type { Cluster } from '../support/cluster.ts';
 import { changed, crawled, manyShelves, start } from '../support/extract.ts';
 import { itemLines, shelf } from '../support/items.ts';
@@ -227,6 +227,14 @@ ${rules}`,
     renameSync(join(cluster.out, 'x/items.jsonl'), join(cluster.out, 'x/taken'));
     await refused('x', path, archive, /items\.jsonl/);
     const copy = join(cluster.folder, 'copy');
+    // As some other programs write them.
+    const [file = ''] = readdirSync(join(archive, 'archive')).filter((one) => /gz$/.test(one));
+    const unpacked = gunzipSync(readFileSync(join(archive, 'archive', file)));
+    const plain = join(cluster.folder, 'plain.warc');
+    writeFileSync(plain, unpacked);
+    await refused('p', path, plain, /its records are not compressed \(.*recompress/);
+    writeFileSync(`${plain}.gz`, gzipSync(unpacked));
+    await refused('q', path, `${plain}.gz`, /several records in one gzip member .* at byte 0/);
     cpSync(join(archive, 'archive'), copy, { recursive: true });
     const [name = ''] = readdirSync(copy).filter((one) => one.endsWith('.warc.gz'));
     const bytes = readFileSync(join(copy, name));

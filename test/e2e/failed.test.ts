@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
-import { Cluster } from '../support/cluster.ts';
+import { Cluster, Program, root } from '../support/cluster.ts';
 import { httpServer } from '../support/http-server.ts';
 import { intendRename } from '../support/stored-crawl.ts';
 
@@ -59,6 +59,11 @@ describe('failed', { concurrency: 2 }, () => {
       ...{ crawl: 'broken', url: `${site}/ill`, kind: 'status', status: 503, attempts: 1 },
       message: '503 Service Unavailable',
     });
+    const slow = 'node master.js failed --json "$@" | (sleep 1; cat)';
+    const where = ['--master', cluster.address, '--authkey-file', join(cluster.data, 'authkey')];
+    const read = new Program(['-c', slow, 'sh', ...where], { program: 'sh', cwd: root });
+    await read.exited;
+    assert.deepEqual(JSON.parse(read.stdout), all, 'a slow reader gets it all');
     const folders = ['--data', cluster.data, '--out', cluster.out];
     const inUse = cluster.run(['master.js', 'failed', 'broken', ...folders]);
     assert.equal((await inUse.exited).code, 2);

@@ -1,10 +1,11 @@
 /** What a program may give its loop, and what an operator does to a crawl that a program reads. */
 import assert from 'node:assert/strict';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
-import { flatSite } from '../../selftest/site.ts';
+import { addPictures } from '../../selftest/downloads.ts';
+import { flatSite, sitePages } from '../../selftest/site.ts';
 import { Program, root } from '../support/cluster.ts';
 import { LoopFolder, type Printed } from '../support/loop-program.ts';
 import { siteFor } from '../support/parts.ts';
@@ -77,6 +78,32 @@ describe('loop options', { concurrency: 1 }, () => {
     await waiting.exited;
     assert.match(waiting.word, /^failed: 23 .*timeout/, waiting.output);
     assert.ok(performance.now() - began < 2_000 + leaveMs);
+  });
+
+  test('loop: what is downloaded comes as records, and into a folder of its own', {
+    timeout,
+  }, async (t) => {
+    const resources = sitePages({ '/': ['/1'], '/1': [] });
+    for (const [n, page] of ['/', '/1'].entries()) {
+      const images = [`/img/${n * 2}.png`, `/img/${n * 2 + 1}.png`];
+      resources.set(page, { kind: 'page', links: n === 0 ? ['/1'] : [], images });
+    }
+    addPictures(resources);
+    const site = await siteFor(t, resources);
+    const folder = new LoopFolder(t);
+    const imagesTo = join(folder.path, 'shared');
+    const options = { download: { images: { similar: 'off' } }, maxImages: 3, imagesTo };
+    const program = folder.run(site.url, { options });
+    await program.exited;
+    assert.equal(program.word, 'over', program.output);
+    const lines = readFileSync(join(folder.path, 'crawl-data/default/images.jsonl'), 'utf8');
+    const found = program.records.flatMap(({ kind, id: _, ...line }) =>
+      kind === 'image' ? [JSON.stringify(line)] : [],
+    );
+    assert.equal(`${found.join('\n')}\n`, lines, 'they are the lines of images.jsonl');
+    const files = found.map((line) => (JSON.parse(line) as { file: string }).file);
+    assert.deepEqual([files.length, new Set(files).size], [3, 2], 'two have the same bytes');
+    for (const file of files) assert.ok(file.startsWith(imagesTo) && existsSync(file), file);
   });
 
   test('loop: logLevel says how much log there is, and log gets it', { timeout }, async (t) => {

@@ -189,6 +189,8 @@ test('outputs: what is wrong is one line that says what to do', { timeout }, asy
   await wrong('xls:a.xls', /It must begin with one of jsonl, csv, sqlite, postgres/);
   await wrong('csv:../a.csv', /must name a file in the folder of the crawl/);
   await wrong('csv:pages.jsonl', /one of the result files/);
+  await wrong('csv:archive/a.csv', /must not lie in a folder that a crawl has itself/);
+  await wrong('csv:~/a.csv', /must not begin with ~/);
   await wrong('csv:a.csv#delimiter=ab', /delimiter that must be one character/);
   await wrong('csv:a.csv#colour=red', /must not have colour/);
   await wrong('jsonl:a.jsonl#key=url', /must not have key: a jsonl output has none/);

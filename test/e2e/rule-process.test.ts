@@ -75,6 +75,18 @@ describe('rule process', () => {
     await isFine(ask);
   });
 
+  test('rule process: a second child is started when a page takes long, not before', {
+    timeout,
+  }, async (t) => {
+    const items = { page: { fields: { title: 'title', slow: 'count(//p[count(//p) > 0])' } } };
+    const { ask } = await rulesOf(t, items);
+    for (let page = 0; page < 3; page++) await ask(fine);
+    assert.equal(childrenOf(globalThis.process.pid).length, 1);
+    const { outcome, ms } = await ask(pageOf('<title>x</title>'.concat('<p>'.repeat(20_000))));
+    assert.ok(ms > 500, `${ms} ms, ${JSON.stringify(outcome)}`);
+    assert.equal(childrenOf(globalThis.process.pid).length, 2);
+  });
+
   test('rule process: a page that takes too long costs its child, and the next is ready', {
     timeout,
   }, async (t) => {

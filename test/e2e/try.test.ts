@@ -85,10 +85,17 @@ describe('check and try', { concurrency: 2 }, () => {
   test('check: explains a crawl file, and warns about paths of a browser', {
     timeout,
   }, async (t) => {
-    const files = { 'books.yaml': `${books}outputs: [csv: books.csv]\n` };
+    const files = {
+      'books.yaml': `${books}outputs:
+  - csv: books.csv
+  - {sqlite: b.db, rule: book, key: [link], on-conflict: update, table: old}
+`,
+    };
     const { code, output } = await run(t, ['check', 'books.yaml'], files);
     assert.equal(code, 0, output);
     assert.match(output, /^ {2}output csv \(csv:books\.csv\): items$/m);
+    const rows = 'items of rule book; table old; key link: the last row stays';
+    assert.ok(output.includes(`  output sqlite (sqlite:b.db): ${rows}\n`), output);
     assert.match(output, /^books\.yaml is valid: crawl books, 7 seeds$/m);
     assert.match(output, /^book: pages whose URL has \/cat\/; a row for each CSS article$/m);
     assert.match(

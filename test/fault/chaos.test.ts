@@ -1,14 +1,23 @@
 /** The selftest as a user runs it, for a short time; and that it sees what is wrong. */
 import assert from 'node:assert/strict';
-import { randomInt } from 'node:crypto';
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { createHash, randomInt } from 'node:crypto';
+import {
+  appendFileSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cluster as Faulty } from '../../selftest/cluster.ts';
+import { addPictures, verifyDownloads } from '../../selftest/downloads.ts';
 import { type CrawlFile, type Violation, verifyCrawl, verifyItems } from '../../selftest/exact.ts';
 import { Jobs } from '../../selftest/jobs.ts';
 import { type Due, schedule } from '../../selftest/schedule.ts';
-import { generateSite } from '../../selftest/site.ts';
+import { generateSite, sitePages } from '../../selftest/site.ts';
+import type { CrawlStatus } from '../../shared/protocol.ts';
 import { Cluster, Program, root } from '../support/cluster.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
 
@@ -110,6 +119,42 @@ test('chaos: a row less, a row twice and a strange one are seen', (t) => {
   assert.deepEqual(whats(json, [...csv, csv[1] ?? '']), twice);
   assert.deepEqual(whats([...json, '{"it'], csv), ['wrong row of items.jsonl: {"it']);
   assert.deepEqual(whats(json, [...csv, '"\n']), ['wrong row of items.csv: "']);
+});
+
+test('chaos: an image less, one twice, one too many and a torn one are seen', (t) => {
+  const { folder } = new Cluster(t);
+  const paths = ['/img/0.png', '/img/2.png'];
+  const resources = sitePages({ '/': [] });
+  resources.set('/', { kind: 'page', links: [], images: paths });
+  addPictures(resources);
+  const lines = paths.map((path) => {
+    const { body = '' } = { body: '', ...resources.get(path) };
+    const sha256 = createHash('sha256').update(body).digest('hex');
+    const file = `images/${sha256}.png`;
+    mkdirSync(join(folder, 'images'), { recursive: true });
+    writeFileSync(join(folder, file), body);
+    return { url: `http://a${path}`, sha256, file };
+  });
+  const truth = { images: lines.map(({ url }) => url) };
+  const status = { downloads: { stored: 2, bytes: 0 } } as CrawlStatus;
+  const whats = (kept: readonly object[]) => {
+    const texts = kept.map((line) => `${JSON.stringify(line)}\n`);
+    writeFileSync(join(folder, 'images.jsonl'), texts.join(''));
+    const found = verifyDownloads(folder, truth, { store: 'files', status, isOver: true });
+    return found.map(({ kind, what }) => `${kind} ${what.replace(/ [0-9a-f/]{40}.*/, '')}`);
+  };
+  assert.deepEqual(whats(lines), []);
+  const [first, second] = lines;
+  assert.deepEqual(whats(lines.slice(1)), ['lost line of image http://a/img/0.png']);
+  const twice = ['duplicated line of image http://a/img/0.png'];
+  assert.deepEqual(whats([...lines, { ...first }]), twice);
+  writeFileSync(join(folder, `images/${'0'.repeat(64)}.png`), 'more');
+  assert.match(whats(lines).join(), /^wrong images.* has the bytes of.*wrong content that is none/);
+  rmSync(join(folder, `images/${'0'.repeat(64)}.png`));
+  truncateSync(join(folder, second?.file ?? ''), 40);
+  assert.ok(whats(lines).includes('lost bytes of http://a/img/2.png'));
+  rmSync(join(folder, second?.file ?? ''));
+  assert.deepEqual(whats(lines), ['lost bytes of http://a/img/2.png', 'lost content']);
 });
 
 test('chaos: a job without a record, with two, or that ran twice is seen', (t) => {

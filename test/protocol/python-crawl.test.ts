@@ -208,7 +208,7 @@ test('[Y-13] [T-40] robots.txt goes to who takes probes, pages to who takes them
   const files = await target.join('slave', `conformance-files-${process.pid}`);
   t.after(() => files.abort());
   await files.must('task.credit', { count: 4, takes: 'probes' });
-  const refused = await files.request('task.credit', { count: 4, takes: 'pages' });
+  const refused = await files.request('task.credit', { count: 4, takes: 'sitemaps' });
   assert.equal(refused['error'], 'E_BAD_REQUEST');
   const peer = await worker(t);
   const page = peer.call(tasks, 'get', true, 20);

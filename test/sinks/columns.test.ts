@@ -1,10 +1,13 @@
 /** What outputs do when the rules of a crawl change: columns that are new, and of another type. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import Database from 'libsql';
+import { UnavailableError } from '../../master/sinks/sink.ts';
 import { before, changesType, crawlWith, itemsFrom, kindOf, wider } from '../support/columns.ts';
 import { parquetFiles, rowsOfParquet } from '../support/parquet.ts';
+import { SmallDisk } from '../support/small-disk.ts';
 
 test('columns: SQLite gets new ones; another type is an error with the ALTER', async (t) => {
   const at = (folder: string) => new Database(join(folder, 'a.db'));
@@ -24,6 +27,22 @@ test('columns: SQLite gets new ones; another type is an error with the ALTER', a
       ['c', null, 3, '["x","y"]'],
       ['d', 'four', null, null],
     ],
+  );
+});
+
+test('columns: SQLite has in a column of text what was found there', async (t) => {
+  const { kind, folder } = kindOf(t, 'sqlite:a.db');
+  const sink = await kind.open(crawlWith({ id: '$.id' }), undefined);
+  const found = [12, 9_007_199_254_740_991, 1.5, 1e21, true, 'x', Number.POSITIVE_INFINITY];
+  await sink.write(itemsFrom(1, ...found.map((id) => ({ id }))));
+  await sink.close();
+  const db = new Database(join(folder, 'a.db'));
+  const rows = db.prepare('SELECT id FROM book ORDER BY _seq').all() as { id: unknown }[];
+  db.close();
+  const texts = ['12', '9007199254740991', '1.5', '1e+21', 'true', 'x', null];
+  assert.deepEqual(
+    rows.map(({ id }) => id),
+    texts,
   );
 });
 
@@ -83,4 +102,39 @@ test('columns: a Parquet file has 100,000 rows at most; a crash leaves none twic
   const rows = await rowsOfParquet(files);
   assert.equal(rows.length, 230_000);
   assert.ok(rows.every(({ title }, i) => title === `t${i + 1}`));
+});
+
+test('columns: fields with names that JavaScript has, too, are fields', async (t) => {
+  const fields = { title: 'h1', constructor: 'b', toString: 'i' };
+  const { kind, folder } = kindOf(t, 'csv:a.csv');
+  const sink = await kind.open(crawlWith(fields), undefined);
+  await sink.write(itemsFrom(1, { title: 'a', constructor: 'Lotus', toString: 's' }));
+  await sink.write(itemsFrom(2, { title: 'b' }));
+  await sink.close();
+  const text = readFileSync(join(folder, 'a.csv'), 'utf8');
+  assert.equal(text, 'title,constructor,toString\na,Lotus,s\nb,,\n');
+});
+
+test('SQLite: a full disk is waited for, and nothing is lost', async (t) => {
+  const disk = SmallDisk.mount(t, 2);
+  if (disk === undefined) return;
+  const path = join(disk.path, 'a.db');
+  const { kind } = kindOf(t, `sqlite:${path}`);
+  const sink = await kind.open(crawlWith(before), undefined);
+  await sink.write(itemsFrom(1, { title: 'a', n: 1 }));
+  disk.fill();
+  const more = itemsFrom(2, ...Array.from({ length: 2_000 }, (_, n) => ({ title: 'a title', n })));
+  await assert.rejects(sink.write(more), (error) => {
+    assert.ok(error instanceof UnavailableError, String(error));
+    assert.match(error.message, /full/);
+    return true;
+  });
+  disk.free();
+  await sink.write(more);
+  await sink.close();
+  const db = new Database(path);
+  const rows = db.prepare('SELECT _seq AS seq FROM book').all() as { seq: number }[];
+  db.close();
+  assert.equal(rows.length, 2_001);
+  assert.equal(new Set(rows.map(({ seq }) => seq)).size, 2_001);
 });

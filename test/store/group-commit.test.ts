@@ -173,3 +173,37 @@ test('group commit: one that changes nothing ends with those that are under way'
   await turn();
   assert.deepEqual(done, ['a', 'nothing']);
 });
+
+test('group commit: what may wait joins the next commit', async () => {
+  const { store, commits } = bench();
+  const done: string[] = [];
+  commits.submit([change('patient')], () => done.push('patient'), 60_000);
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  assert.equal(store.commits.length, 0);
+  commits.submit([change('now')], () => done.push('now'));
+  await store.reached(1);
+  assert.deepEqual(store.commits[0]?.keys, ['patient', 'now']);
+  store.commits[0]?.end();
+  await commits.flushed();
+  assert.deepEqual(done, ['patient', 'now']);
+});
+
+test('group commit: what may wait goes alone after its time, and at once when all is awaited', async () => {
+  const { store, commits } = bench();
+  commits.submit([change('a')], undefined, 5);
+  await store.reached(1);
+  store.commits[0]?.end();
+  await commits.flushed();
+  commits.submit([change('b')], undefined, 60_000);
+  const flushed = commits.flushed();
+  // Behind one that waits for all, nothing may wait.
+  commits.submit([change('c')], undefined, 60_000);
+  await store.reached(2);
+  assert.deepEqual(store.commits[1]?.keys, ['b', 'c']);
+  store.commits[1]?.end();
+  await flushed;
+  commits.submit([change('d')], undefined, 60_000);
+  commits.submit([change('e')], undefined, 5);
+  await store.reached(3);
+  assert.deepEqual(store.commits[2]?.keys, ['d', 'e']);
+});

@@ -22,7 +22,7 @@ export function crawlWith(fields: Fields): SinkCrawl {
 
 export function itemsFrom(
   seq: number,
-  ...items: Record<string, string | number | string[]>[]
+  ...items: Record<string, string | number | boolean | string[]>[]
 ): Section[] {
   const row = new ResultRow();
   for (const item of items) {

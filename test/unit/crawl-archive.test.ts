@@ -61,7 +61,7 @@ test(
 );
 
 test(
-  'crawl archive: what comes within 25 ms is one write, in its order',
+  'crawl archive: what comes within 50 ms is one write, in its order',
   inFolder(async (folder) => {
     const archive = archiveIn(folder, []);
     const marks: ArchiveMark[] = [];

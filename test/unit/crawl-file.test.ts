@@ -9,7 +9,7 @@ import { plainSeeds } from '../../master/cli/explain.ts';
 import { ConfigError } from '../../shared/errors.ts';
 
 /** Reads a crawl file with this text. */
-function read(t: TestContext, text: string, name = 'f.yaml') {
+function read(t: TestContext, text: string | Buffer, name = 'f.yaml') {
   const folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const path = join(folder, name);
@@ -153,4 +153,22 @@ test('crawl file: aliases that grow are refused', (t) => {
     bomb.push(`${to}: &${to} [${Array(8).fill(`*${from}`).join(',')}]`);
   }
   assert.throws(() => read(t, `${bomb.join('\n')}\n`), ConfigError);
+});
+
+test('crawl file: what holds itself, is deep, or has a key that would be lost is refused', (t) => {
+  const fields = 'items:\n  a: {each: div, fields: {x: &f {each: div, fields: {y: *f}}}}\n';
+  assert.throws(
+    () => read(t, fields),
+    /\.yaml:2: items\.a\.fields\.x.*: is more than 50 levels deep/,
+  );
+  const deep = `{"seeds": ${'['.repeat(400)}${']'.repeat(400)}}`;
+  assert.throws(() => read(t, deep, 'f.json'), /\.json:1: seeds\.0\..*: is more than 50 levels/);
+  const lost = 'items:\n  a:\n    fields: {t: h1, __proto__: h2}\n';
+  assert.throws(() => read(t, lost), /\.yaml:3: items\.a\.fields\.__proto__: cannot be a key/);
+});
+
+test('crawl file: a file that is not UTF-8, and one that is none, are refused', (t) => {
+  const latin = Buffer.from('crawl: a\nitems: {a: {fields: {t: "caf\xe9"}}}\n', 'latin1');
+  assert.throws(() => read(t, latin), /\.yaml:2: is not UTF-8$/);
+  assert.throws(() => readCrawlFile('/dev/zero'), /^ConfigError: \/dev\/zero is no file$/);
 });

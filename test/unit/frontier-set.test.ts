@@ -342,7 +342,9 @@ worldTest('a crawl that no seed answered takes other options with its seeds', as
   const { maxDepth, order, fetch } = world.crawl().spec;
   assert.deepEqual([maxDepth, order, fetch.images], [7, 'dfs', 'img']);
   await world.page(slave, `${a}/`);
-  await assert.rejects(world.done(world.frontier.seed({ ...seeds, spec })), {
+  await world.done(world.frontier.seed({ ...seeds, spec }));
+  const other = { ...spec, maxDepth: 8 };
+  await assert.rejects(world.done(world.frontier.seed({ ...seeds, spec: other })), {
     code: 'E_BAD_REQUEST',
     message: /set default/,
   });

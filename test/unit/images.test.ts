@@ -143,6 +143,41 @@ test('images: classes can be chosen, and img is img[src] alone', () => {
   assert.equal(links('all'), links('img'));
 });
 
+test('images: licences of figures, and of the page', () => {
+  const figure = (inside: string) => `<figure>${inside}</figure>`;
+  const by = (href: string, rel = 'license') => `<a rel="${rel}" href=${href}>by</a>`;
+  const licenses = (html: string, options?: Partial<ExtractOptions>) =>
+    extract([html], { licenses: true, ...options }).images.map(({ src, license }) =>
+      [src, license].map((url) => url?.replace('http://h.test/d/', '')).join(' '),
+    );
+  const cases: readonly (readonly [html: string, ...expected: string[]])[] = [
+    [`<img src=a>${by('/by')}`, 'a http://h.test/by'],
+    [`<img src=a>${by('by', 'nofollow LICENSE')}${by('other')}`, 'a by'],
+    ['<link rel=license href="by?a&amp;b"><img src=a>', 'a by?a&b'],
+    [`${figure(`<img src=a>${by('by')}`)}<img src=b>`, 'a by', 'b '],
+    [`${figure('<img src=a>')}<img src=b>${by('by')}`, 'a by', 'b by'],
+    [figure(`<img src=a>${figure(`<img src=b>${by('in')}`)}${by('out')}`), 'a out', 'b in'],
+    [figure(`${figure('<img src=a>')}${by('out')}`), 'a out'],
+    [`<FIGURE class=x><img src=a>${by('by')}</figure ><figures><img src=b>`, 'a by', 'b '],
+    [`</figure></figure>${figure(`<img src=a>${by('by')}`)}<img src=b>`, 'a by', 'b '],
+    [`<img src=a>${by('javascript:x')}${by('by')}`, 'a '],
+    [`<img src=a>${by('x'.repeat(600))}`, 'a '],
+    [`${'<figure>'.repeat(200)}<img src=a>${by('by')}${'</figure>'.repeat(200)}`, 'a by'],
+  ];
+  for (const [html, ...expected] of cases) {
+    assert.deepEqual(licenses(html), expected, html);
+    const whole = extract([html], { licenses: true });
+    assert.deepEqual(extract([...html], { licenses: true }), whole, html);
+    assert.ok(extract([html]).images.every((image) => !('license' in image)));
+    assert.deepEqual(extract([html]).links, whole.links, 'the links are the same');
+  }
+  const xml = `<html xmlns="http://www.w3.org/1999/xhtml">${figure('<img src="a"/><a rel="license" href="by"/>')}<img src="b"/></html>`;
+  assert.deepEqual(licenses(xml, { xml: true }), ['a by', 'b ']);
+  const obey: Partial<ExtractOptions> = { obey: ['rel-nofollow'] };
+  const both = extract([`<img src=a>${by('by', 'nofollow license')}`], { licenses: true, ...obey });
+  assert.deepEqual([both.nofollowed, both.images[0]?.license], [1, 'http://h.test/d/by']);
+});
+
 test('images: data: URLs are counted, not stored', () => {
   const html =
     '<img src=data:,x><img src=" DATA:,y" srcset="data:,z 2x, a 1x"><p style="background:url(data:,u)"><link rel=icon href=data:,i>';

@@ -38,8 +38,11 @@ function nameOf(n: number): Buffer {
 }
 
 test('likeness: the group of the first of the nearest hashes, as in a plain model', () => {
+  for (const indexFrom of [undefined, 0, 200]) compareWithModel(new Likeness(indexFrom));
+});
+
+function compareWithModel(likeness: Likeness): void {
   const seed = Math.floor(Math.random() * 1e6);
-  const likeness = new Likeness();
   const known: { hash: Uint8Array; group: number }[] = [];
   let joined = 0;
   for (const [n, hash] of hashes(700, seed).entries()) {
@@ -63,12 +66,12 @@ test('likeness: the group of the first of the nearest hashes, as in a plain mode
   }
   assert.ok(joined > 50, `${joined}`);
   assert.equal(likeness.count, known.length);
-});
+}
 
 test('likeness: a start that restores the hashes goes on with their groups', () => {
   const all = hashes(20_000, 5);
   const before = new Likeness();
-  const after = new Likeness();
+  const after = new Likeness(15_000);
   for (const [n, hash] of all.slice(0, -500).entries()) {
     const group = before.add(hash, nameOf(n));
     if (group !== undefined) after.restore(hash, group);

@@ -19,5 +19,6 @@ test('output values: a CSV line with one empty value is not an empty line', () =
   assert.equal(csvLine([null], how), '""\n');
   assert.equal(csvLine([''], how), '""\n');
   assert.equal(csvLine([null, undefined], how), ';\n');
+  assert.equal(csvLine([Number.POSITIVE_INFINITY, true], how), ';true\n');
   assert.equal(csvLine([1.5, 'a;b', '"', ' x', 'a\r\nb'], how), '1.5;"a;b";"""";" x";"a\r\nb"\n');
 });

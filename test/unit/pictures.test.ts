@@ -1,9 +1,12 @@
 /** Which pages show an image, while commits are gathered that the store does not show yet. */
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import test from 'node:test';
 import type { CommitBatch } from '../../master/frontier/commit/commit-batch.ts';
 import { Pictures } from '../../master/frontier/commit/pictures.ts';
+import type { Crawl } from '../../master/frontier/crawl/crawl.ts';
 import type { Task } from '../../master/frontier/tasks/tasks.ts';
+import { contentKey, encodeContent } from '../../master/store/image-rows.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 import type { Change } from '../../master/store/store.ts';
 import { fetchSpecSchema } from '../../shared/crawl.ts';
@@ -81,4 +84,36 @@ test('pictures: an image that waits knows its first pages, over a start of the m
   after.ends();
   await after.commit();
   assert.equal(after.rows(), 0);
+});
+
+test('pictures: the hashes of a large crawl are read in slices after a start', async () => {
+  const store = new MemoryStore();
+  const crawl = { id: 1, spec: { fetch: {} }, books: { kept() {} } } as unknown as Crawl;
+  const [hash, first] = [Buffer.from('0123456789abcdef', 'hex'), Buffer.alloc(32, 1)];
+  const rows: Change[] = Array.from({ length: 20_000 }, (_, n) => {
+    const sha256 = Buffer.alloc(32, 1);
+    sha256.writeUInt32BE(n);
+    const dhash = n === 7 ? hash : randomBytes(8);
+    const value = encodeContent({ bytes: 1, type: 'png', dhash, group: n === 7 ? first : sha256 });
+    return { table: 'contents', key: contentKey(crawl.id, sha256), value };
+  });
+  await store.commit(rows);
+  const pictures = new Pictures(store);
+  let turns = 0;
+  let isDone = false;
+  const count = () => {
+    turns++;
+    if (!isDone) setImmediate(count);
+  };
+  setImmediate(count);
+  const [ready, too] = [pictures.ready(crawl), pictures.ready(crawl)];
+  assert.equal(ready, too, 'it is read once');
+  await ready;
+  isDone = true;
+  assert.ok(turns >= 19, `${turns} turns for others`);
+  assert.equal(pictures.ready(crawl), undefined);
+  const batch = { crawl, also() {} } as unknown as CommitBatch;
+  const image = { bytes: 1, type: 'png', dhash: hash } as const;
+  const { group } = pictures.keep(batch, Buffer.alloc(32, 9), image, undefined);
+  assert.deepEqual(group && Buffer.from(group), first);
 });

@@ -232,6 +232,8 @@ test('rules: types', () => {
     if (expected === undefined) assert.ok(isWrong(value), `${type} ${text}`);
     else assert.deepEqual(value, expected, `${type} ${text}`);
   }
+  // An object of a page is a value, whatever its keys are.
+  assert.ok(!isWrong(typed({ wrong: 1 }, 'json', '')));
 });
 
 test('strict XML: names stay different, and text stays as it is', () => {

@@ -1,7 +1,7 @@
 /** What a change of a crawl's options means, without a crawl. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { changeOf, wholePart } from '../../master/frontier/crawl/spec-change.ts';
+import { changeOf, wholePart, wholeSpec } from '../../master/frontier/crawl/spec-change.ts';
 import { type CrawlSpec, type CrawlSpecInput, crawlSpecSchema } from '../../shared/crawl.ts';
 
 const specOf = (spec: CrawlSpecInput): CrawlSpec => crawlSpecSchema.parse(spec);
@@ -144,4 +144,15 @@ test('spec-change: a whole spec takes the place of another', () => {
   const spec = specOf({ maxDepth: 2, fetch: { images: 'img' } });
   assert.deepEqual(changeOf(kept, wholePart(kept, spec), true).spec, spec);
   assert.deepEqual(changeOf(spec, wholePart(spec, spec), true).changed, []);
+});
+
+test('spec-change: outputs of a new crawl are named by themselves, those of a change go on', () => {
+  const outputs = ['a', 'b'].map((name) => ({ kind: 'csv', target: `${name}.csv` }) as const);
+  const base = wholeSpec(specOf({}), { outputs });
+  const names = (part: Readonly<Record<string, unknown>>, isNew: boolean) =>
+    wholeSpec(base, part, isNew).outputs?.map(({ name, target }) => `${name} ${target}`);
+  const other = [{ kind: 'csv', target: 'c.csv' }, outputs[1]];
+  assert.deepEqual(names({ outputs: other }, true), ['csv c.csv', 'csv-2 b.csv']);
+  assert.deepEqual(names({ outputs: other }, false), ['csv-3 c.csv', 'csv-2 b.csv']);
+  assert.deepEqual(names({}, true), ['csv a.csv', 'csv-2 b.csv']);
 });

@@ -81,8 +81,14 @@ export async function extract(
   let files: ExtractFiles | undefined;
   let outputs: ExtractOutputs | undefined;
   try {
-    while (trials.length < processes) trials.push(await Trial.start());
-    await Promise.all(trials.map((trial) => trial.learn(spec.fetch)));
+    const starts = Array.from({ length: processes }, async () => {
+      const trial = await Trial.start();
+      trials.push(trial);
+      await trial.learn(spec.fetch);
+    });
+    // One that fails must not leave those behind that start later.
+    const started = await Promise.allSettled(starts);
+    for (const one of started) if (one.status === 'rejected') throw one.reason;
     const folder = join(outFolder, name);
     files = await ExtractFiles.open(folder, { rules: digestOf(file), archive: archive.path });
     outputs = await ExtractOutputs.open(wanted, files, { name, outFolder, items: file.items, env });

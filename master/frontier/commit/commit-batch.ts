@@ -7,6 +7,7 @@ import type { SkipReason } from '../../../shared/protocol.ts';
 import type { EarlierPage, FetchErrorBody } from '../../../shared/requests.ts';
 import { parseCanonical } from '../../../shared/url.ts';
 import { type ArchiveMark, archiveChange } from '../../store/archive-rows.ts';
+import type { KeptImage } from '../../store/image-rows.ts';
 import {
   type BuriedRecord,
   commitKey,
@@ -70,6 +71,8 @@ export class CommitBatch {
   /** Redirects of seeds whose hosts joined the scope; seeds that brought no page, and why. */
   readonly followed: { readonly from: string; readonly to: string }[] = [];
   readonly faults: { readonly url: string; readonly why: string }[] = [];
+  /** Images whose bytes are to be deleted. */
+  readonly dropped: { readonly sha256: Uint8Array; readonly image: KeptImage }[] = [];
   readonly #fingerprinter: Fingerprinter;
   /** For a URL while links are hashed. */
   readonly #nested: Fingerprinter;

@@ -14,6 +14,7 @@ import type {
 import type { Content } from '../../archive/contents.ts';
 import type { Upload } from '../../archive/uploads.ts';
 import type { ArchiveMark } from '../../store/archive-rows.ts';
+import type { Place } from '../../store/image-rows.ts';
 import type { FoundItems, PackedReport, Unfetched } from '../../store/result-rows.ts';
 import type { Change, Row } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
@@ -38,6 +39,8 @@ export type Picture = {
   readonly result: Result;
   readonly facts?: ImageFacts | undefined;
   readonly sentBytes: number | 'lost' | undefined;
+  /** Where they are in a shard. */
+  readonly place?: Place | undefined;
 };
 export type SitemapPart = Pick<Requests['task.sitemap'], 'kind' | 'urls' | 'images'> & {
   /** In the last part. */
@@ -95,6 +98,8 @@ export type Entry = {
   readonly crawl: Crawl;
   readonly bytes: number;
   readonly archived?: ArchiveMark | undefined;
+  /** Its sender goes on without the answer. */
+  readonly isUnhurried?: boolean;
 } & (
   | {
       kind: 'report';

@@ -40,6 +40,11 @@ export class FilterQueue {
     return this.#entries.length === 0;
   }
 
+  /** Entries that no commit has taken. */
+  get count(): number {
+    return this.#entries.length;
+  }
+
   /** Resolves when there is room again; undefined: there is. */
   room(): Promise<void> | undefined {
     if (!this.isFull) return undefined;

@@ -1,5 +1,6 @@
 /** What the frontier needs of downloaded images: the seam to `Images`. */
-import type { Kept, KeptContent } from '../../images/image-folder.ts';
+import type { Kept, KeptContent } from '../../images/image-queue.ts';
+import type { KeptImage } from '../../store/image-rows.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 
 /** Where the bytes of images go before their tasks end. */
@@ -9,6 +10,8 @@ export interface ImagesPort {
   append(crawl: Crawl, content: KeptContent, then: Kept): void;
   /** Has the crawl this image on the disk and on record? */
   has(crawl: Crawl, sha256: Uint8Array): Promise<boolean>;
+  /** Deletes an image whose record says that it is dropped. */
+  drop(crawl: Crawl, sha256: Uint8Array, image: KeptImage): void;
   /** The crawl is over: what is not on record is deleted. */
   rest(crawl: Crawl): Promise<void>;
   /** Does something to the folder of a crawl while nothing is written there. */

@@ -3,8 +3,10 @@
  * content; and which images look the same. A commit asks while it is gathered, when the store does
  * not show the last commits yet: what these have is remembered here.
  */
-import { type Download, imageHopsMax } from '../../../shared/images.ts';
+import { setImmediate as turn } from 'node:timers/promises';
+import { type Download, type ImageFacts, imageHopsMax } from '../../../shared/images.ts';
 import type { Image, Result } from '../../../shared/requests.ts';
+import type { Values } from '../../../shared/rule-results.ts';
 import { parseCanonical } from '../../../shared/url.ts';
 import { Likeness } from '../../images/likeness.ts';
 import {
@@ -29,7 +31,8 @@ import type { CommitBatch } from './commit-batch.ts';
 const pagesMax = 100;
 /** What commits that the store does not show yet may hold, and more. */
 const freshMax = 16_384;
-const rowsAtOnce = 10_000;
+/** Some milliseconds of work. */
+const rowsAtOnce = 1_000;
 /** Before its URL, so that the URL may be a page, too, and is an address of an image. */
 const mark = '%';
 
@@ -52,6 +55,7 @@ export class Pictures {
   /** Kept images, by crawl and SHA-256. */
   readonly #contents = new Recent<KeptImage>(freshMax);
   readonly #likeness = new Map<number, Likeness>();
+  readonly #loading = new Map<number, Promise<void>>();
 
   constructor(store: Rows) {
     this.#store = store;
@@ -63,11 +67,11 @@ export class Pictures {
     if (download === undefined || images.length === 0) return;
     if (isOptedOut(result.directives, download)) return;
     const done = new Set<string>();
-    for (const { src, alt } of images) {
+    for (const { src, alt, license } of images) {
       const url = src.replace(/#.*/s, '');
       if (done.has(url)) continue;
       done.add(url);
-      this.#show(batch, url, page, { page: page.url, alt });
+      this.#show(batch, url, page, { page: page.url, alt, license });
     }
   }
 
@@ -144,37 +148,81 @@ export class Pictures {
     return row && decodeContent(row);
   }
 
-  /** An image is kept whose bytes are new. Returns what is on record. */
-  keep(batch: CommitBatch, sha256: Uint8Array, image: Omit<KeptImage, 'group'>): KeptImage {
+  /** An image is kept. `before`: what is on record of its bytes; it is in another place if it was
+   *  taken away and came again. Returns what is on record now. */
+  keep(
+    batch: CommitBatch,
+    sha256: Uint8Array,
+    image: Omit<KeptImage, 'group'>,
+    before: KeptImage | undefined,
+  ): KeptImage {
+    const { place } = image;
+    const isMoved = place?.shard !== before?.place?.shard || place?.at !== before?.place?.at;
+    if (before !== undefined && (place === undefined || !isMoved)) return before;
     const { crawl } = batch;
-    const group = image.dhash && this.#likenessOf(crawl).add(image.dhash, sha256);
-    const kept = { ...image, group };
+    const kept = before ? { ...before, place } : this.#grouped(crawl, sha256, image);
     const key = contentKey(crawl.id, sha256);
     this.#contents.set(key.toString('latin1'), kept);
     batch.also([{ table: 'contents', key, value: encodeContent(kept) }]);
-    crawl.books.kept(image.bytes);
+    if (before === undefined && !kept.isDropped) crawl.books.kept(image.bytes);
     return kept;
+  }
+
+  #grouped(crawl: Crawl, sha256: Uint8Array, image: Omit<KeptImage, 'group'>): KeptImage {
+    if (image.dhash === undefined) return image;
+    const isDropping = crawl.spec.fetch.download?.images.similar === 'drop';
+    const likeness = this.#likenessOf(crawl);
+    const group = likeness.add(image.dhash, sha256, isDropping ? 'firsts' : 'all');
+    const isDropped = isDropping && group !== undefined && !Buffer.from(group).equals(sha256);
+    return { ...image, group, ...(isDropped && { isDropped }) };
   }
 
   /** Frees the memory of a crawl that is over. */
   rest({ id }: Crawl): void {
     this.#likeness.delete(id);
+    this.#loading.delete(id);
   }
 
-  /** All hashes of the crawl: read from the store when they are first wanted. */
+  /** Resolves when images of the crawl can be compared with those before: after a start their
+   *  hashes are read first, in slices, so that others are served meanwhile; undefined: they can. */
+  ready({ id }: Crawl): Promise<void> | undefined {
+    if (this.#likeness.has(id)) return undefined;
+    const known = this.#loading.get(id);
+    if (known !== undefined) return known;
+    const made = new Likeness();
+    const load = async () => {
+      // Not before it is known that they are read.
+      await turn();
+      for (const _ of this.#restored(id, made)) await turn();
+      if (this.#loading.get(id) !== loading) return;
+      this.#loading.delete(id);
+      this.#likeness.set(id, made);
+    };
+    const loading = load();
+    this.#loading.set(id, loading);
+    return loading;
+  }
+
+  /** All hashes of the crawl: read at once if nobody waited until they were. */
   #likenessOf({ id }: Crawl): Likeness {
     const known = this.#likeness.get(id);
     if (known !== undefined) return known;
     const made = new Likeness();
+    for (const _ of this.#restored(id, made));
+    this.#likeness.set(id, made);
+    return made;
+  }
+
+  /** Restores the hashes of a crawl; yields after each slice. */
+  *#restored(id: number, likeness: Likeness): Generator<void> {
     const all = { from: crawlKey(id), to: afterPrefix(crawlKey(id)) };
     for (const rows of batches(this.#store, 'contents', all, rowsAtOnce)) {
       for (const { value } of rows) {
-        const { dhash, group } = decodeContent(value);
-        if (dhash && group) made.restore(dhash, group);
+        const { dhash, group, isDropped } = decodeContent(value);
+        if (dhash && group && !isDropped) likeness.restore(dhash, group);
       }
+      yield;
     }
-    this.#likeness.set(id, made);
-    return made;
   }
 }
 
@@ -182,6 +230,15 @@ export class Pictures {
 export function isOptedOut(directives: Result['directives'], { images }: Download): boolean {
   if (images.ignoreOptOut === true || directives === undefined) return false;
   return directives.includes('noai') || directives.includes('noimageai');
+}
+
+/** What a slave found out, by the names of fields. */
+export function imageValues(facts: ImageFacts): Values {
+  const { width, height, dhash, creator, credit, copyright, license, optOut, fault, type } = facts;
+  const all = { type, width, height, creator, credit, copyright, license, optOut, fault };
+  const said = Object.entries(all).filter(([, value]) => value !== undefined);
+  const values = Object.fromEntries(said) as Values;
+  return dhash === undefined ? values : { ...values, dhash: Buffer.from(dhash).toString('hex') };
 }
 
 /** The last so many of what was set. */

@@ -23,6 +23,7 @@ import { answerCancelled, handle } from './apply.ts';
 import { CommitBatch } from './commit-batch.ts';
 import type { Entry } from './entry.ts';
 import { FilterQueue } from './filter-queue.ts';
+import type { ImagesPort } from './images-port.ts';
 import type { Outcomes } from './outcomes.ts';
 import type { ResultsPort } from './results.ts';
 import type { Seeding } from './seeding.ts';
@@ -40,6 +41,7 @@ type PipelineOptions = {
   readonly seeding: Seeding;
   readonly sources: Sources;
   readonly results: ResultsPort;
+  readonly images?: ImagesPort | undefined;
   readonly events: FrontierEvents;
 };
 
@@ -47,6 +49,11 @@ type PipelineOptions = {
  *  commit: no request is served while it is gathered. Its cost after that is about the same
  *  again. */
 const gatherMsMax = 15;
+/** A lone page is in no hurry if its host has so many others waiting before what it led to, and if
+ *  its slave goes on. Its commit waits so long for others, up to so many. */
+const unhurriedMs = 250;
+const unhurriedEntries = 16;
+const unhurriedWaiting = 64;
 
 export class Pipeline {
   readonly #options: PipelineOptions;
@@ -60,7 +67,9 @@ export class Pipeline {
 
   put(entry: Entry): void {
     this.#filterQueue.put(entry);
-    this.#options.commits.request();
+    const isFew = this.#filterQueue.count < unhurriedEntries && !this.#filterQueue.isFull;
+    const mayWait = isFew && entry.isUnhurried === true && hasOthers(entry);
+    this.#options.commits.request(mayWait ? unhurriedMs : 0);
   }
 
   /** See `FilterQueue`. */
@@ -137,6 +146,7 @@ export class Pipeline {
     for (const task of removed) task.queue.remove(task);
     // Results from before a crawl was cancelled are written all the same.
     if (results !== undefined) this.#options.results.offer(crawl, commit, results);
+    for (const { sha256, image } of batch.dropped) this.#options.images?.drop(crawl, sha256, image);
     if (crawl.state === 'cancelled') return;
     const { queues } = this.#options.crawls;
     const hosts = new Set<Host>();
@@ -169,4 +179,8 @@ export class Pipeline {
       () => {},
     );
   }
+}
+
+function hasOthers(entry: Entry): boolean {
+  return 'task' in entry && entry.task.queue.waiting > unhurriedWaiting;
 }

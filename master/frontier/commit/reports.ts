@@ -10,6 +10,7 @@ import { hostKeyOf } from '../../../shared/url.ts';
 import type { Content } from '../../archive/contents.ts';
 import type { Upload } from '../../archive/uploads.ts';
 import { clockMs } from '../../machine/clock.ts';
+import type { Place } from '../../store/image-rows.ts';
 import type { FoundItems } from '../../store/result-rows.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import type { Crawls } from '../crawl/crawls.ts';
@@ -36,6 +37,7 @@ import {
   type Verdict,
 } from './entry.ts';
 import type { ImagesPort } from './images-port.ts';
+import { imageValues, type Pictures } from './pictures.ts';
 import type { Pipeline } from './pipeline.ts';
 
 type ReportsOptions = {
@@ -47,6 +49,7 @@ type ReportsOptions = {
   readonly archiving: Archiving;
   /** Default: no bytes are kept. */
   readonly images?: ImagesPort | undefined;
+  readonly pictures?: Pick<Pictures, 'ready'> | undefined;
   /** The images of a crawl cannot be written. */
   readonly onFault?: (crawl: Crawl, why: string) => void;
   readonly trace?: FrontierTrace | undefined;
@@ -55,6 +58,8 @@ type ReportsOptions = {
 /** Links of one page that are taken at once. */
 const linkBytesMax = 64 << 10;
 const lineFeed = 10;
+/** A slave that takes so many leases fetches on while it waits for an answer. */
+const unhurriedCredit = 8;
 /** What is known of an image, about. */
 const imageEntryBytes = 2_048;
 /** Of a row of an item besides its values, about; of one that was rejected, with them. */
@@ -110,7 +115,19 @@ export class Reports implements WorkEvents, LossEvents {
         const { follow } = report;
         const last = { result, images, links: rest, packed, items, follow };
         const kind = 'report';
-        pipeline.put({ kind, crawl, bytes, archived, task, report: last, links, slave, done });
+        const isUnhurried = holder.credit >= unhurriedCredit;
+        pipeline.put({
+          kind,
+          crawl,
+          bytes,
+          archived,
+          isUnhurried,
+          task,
+          report: last,
+          links,
+          slave,
+          done,
+        });
       }),
     );
   }
@@ -136,22 +153,40 @@ export class Reports implements WorkEvents, LossEvents {
     const slave = claim.holder.name;
     const { thumbnail, ...kept } = facts ?? {};
     const picture = { result, facts: facts && { ...kept, ...(thumbnail && { thumbnail }) } };
-    return await new Promise((done) =>
-      this.#keep(crawl, facts, content, (sentBytes) =>
+    const settle = await this.#compared(crawl, facts);
+    return await new Promise((done) => {
+      this.#keep({ crawl, task, facts, content }, (sentBytes, place) =>
         archiving.first(crawl, task, upload, (archived) => {
-          const entry = { kind: 'image', crawl, bytes: imageEntryBytes, archived } as const;
-          pipeline.put({ ...entry, task, picture: { ...picture, sentBytes }, slave, done });
+          const isUnhurried = claim.holder.credit >= unhurriedCredit;
+          const bytes = imageEntryBytes;
+          const entry = { kind: 'image', crawl, bytes, archived, isUnhurried } as const;
+          pipeline.put({ ...entry, task, picture: { ...picture, sentBytes, place }, slave, done });
         }),
-      ),
-    );
+      );
+      settle?.();
+    });
+  }
+
+  /** Resolves when an image can be compared with those before it; with what is to be called when
+   *  its entry is expected. */
+  async #compared(crawl: Crawl, facts: ImageFacts | undefined): Promise<(() => void) | undefined> {
+    const { pictures, pipeline } = this.#options;
+    const ready = facts?.dhash && pictures?.ready(crawl);
+    if (ready === undefined) return undefined;
+    const settle = pipeline.expect(crawl, imageEntryBytes);
+    await ready;
+    return settle;
   }
 
   /** Has the bytes of an image written, then calls `then`: at once, if there are none. */
   #keep(
-    crawl: Crawl,
-    facts: ImageFacts | undefined,
-    content: Content | undefined,
-    then: (sentBytes: number | 'lost' | undefined) => void,
+    {
+      crawl,
+      task,
+      facts,
+      content,
+    }: { crawl: Crawl; task: Task; facts: ImageFacts | undefined; content: Content | undefined },
+    then: (sentBytes: number | 'lost' | undefined, place?: Place) => void,
   ): void {
     const { images, pipeline } = this.#options;
     const { sha256, type, thumbnail } = facts ?? {};
@@ -161,9 +196,16 @@ export class Reports implements WorkEvents, LossEvents {
     }
     const settle = pipeline.expect(crawl, smallEntryBytes);
     const name = Buffer.from(sha256).toString('hex');
-    images.append(crawl, { ...content, sha256: name, type, thumbnail }, (fault) => {
+    const about = {
+      url: task.url,
+      sha256: name,
+      bytes: content.bytes,
+      ...imageValues(facts ?? {}),
+    };
+    const image = { ...content, sha256: name, type, thumbnail, about };
+    images.append(crawl, image, (fault, place) => {
       if (fault !== undefined) this.#options.onFault?.(crawl, fault);
-      then(fault === undefined ? content.bytes : 'lost');
+      then(fault === undefined ? content.bytes : 'lost', place);
       settle();
     });
   }

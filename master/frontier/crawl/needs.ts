@@ -40,7 +40,8 @@ function articlesOf(items: ItemRules): number {
 
 /** Pictures are decoded where their looks are asked for. */
 function needsOfImages({ similar, thumbnails }: Download['images']): number {
-  const isDecoded = similar === 'on' || thumbnails !== undefined;
+  const isAsked = similar === 'on' || similar === 'drop';
+  const isDecoded = isAsked || thumbnails !== undefined;
   return needs.images | (isDecoded ? needs.pixels : 0);
 }
 

@@ -19,7 +19,13 @@ import { CommandError } from '../../../shared/errors.ts';
 import { hasOwnRules, withLinkRule } from '../../../shared/link-rule.ts';
 import type { Login } from '../../../shared/login.ts';
 import { misfitOf, singleOf } from '../../../shared/output-fit.ts';
-import { isOutside, isSameTarget, namedOutputs, outputText } from '../../../shared/outputs.ts';
+import {
+  isOutside,
+  isSameTarget,
+  namedOutputs,
+  type Output,
+  outputText,
+} from '../../../shared/outputs.ts';
 import type { ChangedField, SkipReason } from '../../../shared/protocol.ts';
 import type { SpecMark } from '../../store/records.ts';
 
@@ -58,20 +64,23 @@ const rulesOfForm = ['length', 'segments', 'repeats', 'parameters'] as const;
 const faultCharsMax = 512;
 const scopes: readonly CrawlSpec['scope'][] = ['host', 'domain', 'any'];
 
-/** Returns a spec with the fields of `part` in place of those of `base`.
+/** Returns a spec with the fields of `part` in place of those of `base`. `isNew`: of a crawl that
+ *  begins; else `base` is its own, and its outputs keep their names.
  *  @throws CommandError E_BAD_REQUEST which field is wrong */
-export function wholeSpec(base: CrawlSpec, part: PartialSpec): CrawlSpec {
+export function wholeSpec(base: CrawlSpec, part: PartialSpec, isNew = false): CrawlSpec {
   const inner = (name: 'fetch' | 'traps') => {
     const given = part?.[name];
     return typeof given === 'object' ? { ...base[name], ...given } : (given ?? base[name]);
   };
+  const isOwn = isNew && part?.['outputs'] !== undefined;
+  const before = isOwn ? [] : (base.outputs ?? []);
   const parsed = crawlSpecSchema.safeParse({
     ...base,
     ...part,
     fetch: inner('fetch'),
     traps: inner('traps'),
   });
-  if (parsed.success) return withLinkRule(withNames(withDigests(parsed.data), base));
+  if (parsed.success) return withLinkRule(withNames(withDigests(parsed.data), before));
   const issue = parsed.error.issues[0];
   const text = `spec: ${issue?.path.join('.')} ${issue?.message}`;
   throw new CommandError('E_BAD_REQUEST', text.slice(0, faultCharsMax));
@@ -79,7 +88,7 @@ export function wholeSpec(base: CrawlSpec, part: PartialSpec): CrawlSpec {
 
 /** Each output gets its name, which it keeps.
  *  @throws CommandError E_BAD_REQUEST one does not fit the rules, or another output */
-function withNames(spec: CrawlSpec, { outputs: before = [] }: CrawlSpec): CrawlSpec {
+function withNames(spec: CrawlSpec, before: readonly Output[]): CrawlSpec {
   const { outputs, fetch } = spec;
   if (outputs === undefined) return spec;
   const named = namedOutputs(outputs, before, hasOwnRules(fetch));

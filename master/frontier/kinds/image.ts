@@ -4,14 +4,20 @@
  * images, and goes before the pages of its host. A redirect to another origin is another task.
  * Source: PROTOCOL.md [T-110] to [T-114].
  */
-import { type ImageFacts, imagePath, thumbnailPath } from '../../../shared/images.ts';
+import {
+  entryName,
+  type ImageFacts,
+  imagePath,
+  shardName,
+  thumbnailPath,
+} from '../../../shared/images.ts';
 import type { Values } from '../../../shared/rule-results.ts';
 import { parseCanonical } from '../../../shared/url.ts';
-import type { KeptImage, Naming } from '../../store/image-rows.ts';
+import type { KeptImage, Naming, Place } from '../../store/image-rows.ts';
 import { kindNumbers } from '../../store/records.ts';
 import type { ResultRecord } from '../../store/result-rows.ts';
 import type { CommitBatch } from '../commit/commit-batch.ts';
-import { isOptedOut, pictureName } from '../commit/pictures.ts';
+import { imageValues, isOptedOut, pictureName } from '../commit/pictures.ts';
 import type { Task } from '../tasks/tasks.ts';
 import type { PictureKind } from './kind.ts';
 
@@ -34,7 +40,7 @@ export const image: PictureKind = {
   namesIn: () => undefined,
 
   /** Bytes that are neither here nor on record were not sent, whatever the slave says. */
-  picture(batch, task, { result, facts, sentBytes }, { pictures, slave, at }) {
+  picture(batch, task, { result, facts, sentBytes, place }, { pictures, slave, at }) {
     const { crawl } = batch;
     const { books, spec } = crawl;
     const { download } = spec.fetch;
@@ -63,16 +69,22 @@ export const image: PictureKind = {
       write({ attempts: task.attempts + 1 });
     } else if (facts === undefined || facts.excluded !== undefined || !isWhole) {
       books.excluded(number);
-      write({ excluded: facts?.excluded ?? 'type', image: factsOf(facts ?? {}) });
+      write({ excluded: facts?.excluded ?? 'type', image: imageValues(facts ?? {}) });
     } else if (download !== undefined && isOptedOut(result.directives, download)) {
       books.excluded(number);
-      write({ excluded: 'opt-out', image: factsOf(facts) });
+      write({ excluded: 'opt-out', image: imageValues(facts) });
     } else {
-      const kept = before ?? pictures.keep(batch, sha256, keptOf(type, bytes, facts));
-      const values = { ...factsOf(facts), ...placeOf(batch, sha256, kept) };
+      const image = keptOf(type, bytes, facts, place);
+      const kept = pictures.keep(batch, sha256, image, before);
+      const values = { ...imageValues(facts), ...placeOf(batch, sha256, kept) };
       const [license] = namings.flatMap((naming) => naming.license ?? []);
-      books.other(number, 'others');
-      write({ image: { ...(license !== undefined && { license }), ...values } });
+      if (kept.isDropped) {
+        books.excluded(number);
+        // Also where another slave has just sent it.
+        if (sentBytes !== undefined) batch.dropped.push({ sha256, image: kept });
+      } else books.other(number, 'others');
+      const excluded = kept.isDropped && ({ excluded: 'similar' } as const);
+      write({ ...excluded, image: { ...(license !== undefined && { license }), ...values } });
     }
     pictures.ended(batch, task);
     batch.remove(task);
@@ -121,17 +133,9 @@ function keptOf(
   type: NonNullable<ImageFacts['type']>,
   bytes: number,
   { dhash, thumbnail }: ImageFacts,
+  place: Place | undefined,
 ): Omit<KeptImage, 'group'> {
-  return { bytes, type, dhash, hasThumbnail: thumbnail !== undefined };
-}
-
-/** What a slave found out, by the names of fields. */
-function factsOf(facts: ImageFacts): Values {
-  const { width, height, dhash, creator, credit, copyright, license, optOut, fault, type } = facts;
-  const all = { type, width, height, creator, credit, copyright, license, optOut, fault };
-  const said = Object.entries(all).filter(([, value]) => value !== undefined);
-  const values = Object.fromEntries(said) as Values;
-  return dhash === undefined ? values : { ...values, dhash: hex(dhash) };
+  return { bytes, type, dhash, hasThumbnail: thumbnail !== undefined, place };
 }
 
 /** Where its bytes are. */
@@ -139,11 +143,15 @@ function placeOf({ crawl }: CommitBatch, sha256: Uint8Array, kept: KeptImage): V
   const { download, imagesTo } = crawl.spec.fetch;
   const name = hex(sha256);
   const folder = imagesTo ?? 'images';
-  const isFile = imagesTo !== undefined || download?.images.store !== 'none';
+  const isElsewhere = imagesTo === undefined && download?.images.store === 'none';
+  const { place, type, hasThumbnail } = kept;
+  const isFile = !isElsewhere && !kept.isDropped && place === undefined;
+  const shard = place && { file: `${folder}/${shardName(place.shard)}` };
   return {
     sha256: name,
-    ...(isFile && { file: `${folder}/${imagePath(name, kept.type)}` }),
-    ...(isFile && kept.hasThumbnail && { thumbnail: `${folder}/${thumbnailPath(name)}` }),
+    ...(shard && { ...shard, entry: entryName(name, type) }),
+    ...(isFile && { file: `${folder}/${imagePath(name, type)}` }),
+    ...(isFile && hasThumbnail && { thumbnail: `${folder}/${thumbnailPath(name)}` }),
     ...(kept.group && { group: hex(kept.group) }),
   };
 }

@@ -188,6 +188,7 @@ export class RobotsGate implements ParsedHolder {
     const home: TaskHome = {
       crawl,
       host: this.#host,
+      waiting: 1,
       lease: (task) => this.#set('asking', task, 'leased'),
       release: (task) => this.#set('unknown', task, 'waiting'),
       commit: (task) => this.#set('asking', task, 'committing'),

@@ -18,6 +18,8 @@ export interface TaskHome {
   readonly crawl: number;
   /** The host's hash: its place in the store. */
   readonly host: Buffer;
+  /** Tasks of this host, the leased ones included: at least so many. */
+  readonly waiting: number;
   lease(task: Task): void;
   /** Makes a task wait again, with `record`, which the store already holds. */
   release(task: Task, record: TaskRecord): void;

@@ -21,6 +21,8 @@ export function csvLine(
 function cell(value: unknown, delimiter: string, isEscaped: boolean): string {
   if (value === undefined || value === null) return '';
   if (typeof value === 'number' || typeof value === 'boolean') {
+    // JSON has no such numbers: the other files have none in their place.
+    if (!Number.isFinite(Number(value))) return '';
     const text = String(value);
     return text.includes(delimiter) ? `"${text}"` : text;
   }

@@ -277,7 +277,7 @@ function conflictText(
 function stored(value: unknown, type: ColumnType, isTime: boolean): Plain {
   // A column of JSON takes no text that is none.
   if (type === 'json' && typeof value === 'string') return wellFormedJson(value);
-  const plain = plainOf(value);
+  const plain = plainOf(value, type);
   if (!isTime || typeof plain !== 'string') return plain;
   // 2026-01-31T12:00:00.000Z
   return plain.replace('T', ' ').replace(/Z$/, '');

@@ -381,7 +381,7 @@ function sizeOf({ values }: Row): number {
 /** A value as its column has it. @throws HeldError it cannot */
 function typedValue(value: unknown, type: ColumnType, name: string): unknown {
   if (value === undefined || value === null) return null;
-  if (type === 'text') return String(plainOf(value));
+  if (type === 'text') return plainOf(value, type);
   if (type === 'json') return value;
   if (type === 'boolean' && typeof value === 'boolean') return value;
   if (type === 'real' && typeof value === 'number') return value;

@@ -61,6 +61,10 @@ const loose: readonly Column[] = [
  *  page functions and programs. They have the column for these from then on. */
 const rests = new WeakMap<SinkCrawl, Set<string>>();
 
+/** Columns of such a name are asked for in each item: those that have none would have a function
+ *  of JavaScript there. */
+const inherited: ReadonlySet<string> = new Set(Object.getOwnPropertyNames(Object.prototype));
+
 /** What an output takes of a crawl. */
 export class RowSource {
   readonly #crawl: SinkCrawl;
@@ -155,6 +159,12 @@ export class RowSource {
   #fitting(): (rule: string, item: Values) => Values {
     const { columns } = this;
     if (columns === loose) return (rule, item) => ({ rule, item });
+    const fit = this.#withRest(columns);
+    if (!columns.some(({ name }) => inherited.has(name))) return fit;
+    return (rule, item) => Object.assign(Object.create(null), fit(rule, item)) as Values;
+  }
+
+  #withRest(columns: readonly Column[]): (rule: string, item: Values) => Values {
     const isWanted = this.#chosen === undefined || this.#chosen.includes(restColumn);
     const names = new Set(columns.map(({ name }) => name));
     const isTaken = this.#known.some(({ name }) => name === restColumn);
@@ -185,7 +195,7 @@ export class RowSource {
   get #rules(): ItemRules {
     const all = this.#crawl.spec?.fetch?.items ?? {};
     if (this.#rule === undefined) return all;
-    const rule = all[this.#rule];
+    const rule = Object.hasOwn(all, this.#rule) ? all[this.#rule] : undefined;
     return rule === undefined ? {} : { [this.#rule]: rule };
   }
 }
@@ -225,10 +235,15 @@ export function wellFormedJson(value: unknown): string {
 const oddEscape = /\\u(?:0000|d[89a-f])/;
 const escapes = /\\(?:(u0000|ud[89a-f]..)|.)/g;
 
-/** A value as a database without types for it has it: JSON of objects and lists. */
-export function plainOf(value: unknown): string | number | boolean | null {
+/** A value as a database without types for it has it: JSON of objects and lists. In a column of
+ *  text a number is the text that it is elsewhere: databases have their own ideas (`1.0`, `1e+15`).
+ *  A number that JSON does not have is none. */
+export function plainOf(value: unknown, type?: ColumnType): string | number | boolean | null {
   if (value === undefined || value === null) return null;
   if (typeof value === 'string') return wellFormed(value);
-  if (typeof value === 'number' || typeof value === 'boolean') return value;
+  if (typeof value === 'number' || typeof value === 'boolean') {
+    if (!Number.isFinite(Number(value))) return null;
+    return type === 'text' ? String(value) : value;
+  }
   return wellFormedJson(value);
 }

@@ -177,7 +177,7 @@ class SqliteSession implements SqlSession {
         await write.rejected(conflicts);
         this.#db.exec('COMMIT');
       } catch (error) {
-        this.#db.exec('ROLLBACK');
+        this.#rollBack();
         throw error;
       }
     });
@@ -202,13 +202,22 @@ class SqliteSession implements SqlSession {
       const values: Value[] = [];
       for (const row of some) {
         values.push(cursor.crawl, row.seq);
-        for (const name of names) values.push(stored(row.values[name]));
+        for (const { name, type } of columns) values.push(stored(row.values[name], type));
       }
       const of = some.length === atOnce ? statement : prepared(some.length);
       const { changes } = of.run(...values);
       if (isStrict && Number(changes) === 0) rejected.push(...some);
     }
     return rejected;
+  }
+
+  /** On a full disk, and after some other errors, SQLite has done that already. */
+  #rollBack(): void {
+    try {
+      this.#db.exec('ROLLBACK');
+    } catch {
+      // What made it fail is what the operator reads.
+    }
   }
 
   #moveCursor({ cursor: { crawl, sink, from, to } }: SqlWrite): void {
@@ -259,8 +268,8 @@ function bare(table: string): string {
   return table.split('.').at(-1) ?? table;
 }
 
-function stored(value: unknown): Value {
-  const plain = plainOf(value);
+function stored(value: unknown, type: ColumnType): Value {
+  const plain = plainOf(value, type);
   return typeof plain === 'boolean' ? Number(plain) : plain;
 }
 
