@@ -206,6 +206,8 @@ export class Repeats implements FrontierListener {
 
   /** Its `every` or `keep` is another one: that of its whole series. */
   async #changed(crawl: CrawlView): Promise<void> {
+    // One that is being made has the values of before.
+    if (this.#made !== undefined) await this.#looking;
     const { everyMs, keep } = crawl.spec;
     const row = this.#rows.get(crawl.id);
     const newest = row === undefined ? undefined : this.#newest(row.series)?.crawl;
@@ -338,11 +340,13 @@ export class Repeats implements FrontierListener {
   /** Makes the next crawl, and takes the URLs over. */
   async #next({ crawl, row }: Member): Promise<void> {
     const { frontier, store } = this.#options;
-    const { everyMs = 0, keep } = crawl.spec;
     const { series, base, dueAt = 0, next: planned, ...rest } = row;
     const name = await this.#freeName(base, planned);
     // On record before its folder is made, so that a kill leaves none behind.
     if (name !== planned) await this.#keep(crawl.id, { ...row, next: name });
+    const { everyMs, keep } = crawl.spec;
+    // Ended meanwhile.
+    if (everyMs === undefined) return;
     const made: RepeatRow = {
       ...{ series, base, state: 'making', before: crawl.id },
       dueAt: timeAfter(dueAt, everyMs),
