@@ -303,7 +303,7 @@ export class Master implements Leaver, SlavesMaster {
     await this.#rooms.close();
     await this.#archives.close();
     clearInterval(full);
-    await this.#server.close(1_000);
+    await Promise.all([this.#server.close(1_000), this.#localSlaves.ended()]);
     this.#progress.stop();
     this.#memory.close();
     this.#room.close();

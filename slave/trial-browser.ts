@@ -38,6 +38,7 @@ export async function renderOnce(
     const settings = browserSettings(env['ORB_BROWSER_PROGRAM'], isSandboxed, env);
     const addresses = new AddressCache();
     browsers = await Browsers.open(settings, { addresses, slots: 1, onAble: () => {}, log });
+    await browsers?.started;
     if (browsers?.isAble !== true) return missing();
     const end = await browsers.render({
       ...{ document, spec, render, blocks, fetchDocument },

@@ -10,6 +10,7 @@
  */
 import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { amount } from '../../shared/amount.ts';
 import { ConfigError } from '../../shared/errors.ts';
@@ -39,6 +40,7 @@ const program = fileURLToPath(new URL('slave.js', import.meta.url));
 const restartMs = 500;
 const restartsMax = 10;
 const robotsRestartMs = 5_000;
+const endMsMax = 4_000;
 
 export class LocalSlaves {
   /** The name of the slave for robots.txt. */
@@ -134,6 +136,13 @@ export class LocalSlaves {
     this.#state = 'closed';
     this.retireRobots();
     this.#slaves?.release();
+  }
+
+  /** Resolves when those that were let go have ended, or after a while: a slave that is killed
+   *  leaves folders of its browser. */
+  async ended(): Promise<void> {
+    const until = performance.now() + endMsMax;
+    while ((this.#slaves?.pids.length ?? 0) > 0 && performance.now() < until) await sleep(10);
   }
 
   #countHere(): number {

@@ -3,6 +3,7 @@
  * Pages wait here for their turn. While none can be started the slave says that it has no browser,
  * and its pages go back; it tries again from time to time.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../../shared/log.ts';
 import { renderLimits } from '../../shared/render.ts';
 import type { AddressCache } from '../../shared/resolver.ts';
@@ -26,6 +27,8 @@ const pagesMax = 6;
 /** Pages that wait, for each that is open. */
 const waitingPerPage = 2;
 const startAgainMs = 15_000;
+/** The longest wait for the first one. */
+const startWaitMs = 5_000;
 /** A page under which the browser ended may be innocent. */
 const triesMax = 2;
 
@@ -38,11 +41,13 @@ export class Browsers {
   readonly #running = new Set<Chromium>();
   #current: Promise<Chromium> | undefined;
   #again: NodeJS.Timeout | undefined;
-  #state: 'able' | 'unable' | 'closed' = 'able';
+  /** `starting`: for the first time. */
+  #state: 'starting' | 'able' | 'unable' | 'closed' = 'starting';
   #open = 0;
   readonly #waiting: (() => void)[] = [];
 
-  /** Finds the browser and starts it. Undefined: there is none, which is logged. */
+  /** Finds the browser and starts it; one that takes long can be used later. Undefined: there is
+   *  none, which is logged. */
   static async open(
     settings: BrowserSettings,
     parts: Omit<BrowsersOptions, 'program'>,
@@ -53,7 +58,9 @@ export class Browsers {
       return undefined;
     }
     const browsers = new Browsers({ ...parts, program });
-    await browsers.#start();
+    browsers.started = browsers.#start();
+    // The slave has other work, too.
+    await Promise.race([browsers.started, sleep(startWaitMs, undefined, { ref: false })]);
     return browsers;
   }
 
@@ -64,6 +71,9 @@ export class Browsers {
     const limits = { bytesMax: 0, connectMs: 1 };
     this.#nowhere = new GuardProxy({ addresses, policyOf: () => undefined, ...limits });
   }
+
+  /** Resolves when it has been started for the first time, or cannot be. */
+  started: Promise<void> = Promise.resolve();
 
   get isAble(): boolean {
     return this.#state === 'able';
@@ -160,7 +170,7 @@ export class Browsers {
 
   #startLater(why: string): void {
     if (this.#state === 'closed') return;
-    if (this.#state === 'able') this.#options.log.warn(`the browser does not start: ${why}`);
+    if (this.#state !== 'unable') this.#options.log.warn(`the browser does not start: ${why}`);
     this.#turn('unable');
     clearTimeout(this.#again);
     this.#again = setTimeout(() => void this.#start(), startAgainMs);

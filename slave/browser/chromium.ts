@@ -11,7 +11,7 @@ import { accessSync, constants } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser, BrowserContext, BrowserContextOptions, BrowserType } from 'playwright-core';
 import { messageOf } from '../../shared/errors.ts';
-import { groupWith, killGroup, memoryOf } from './process-group.ts';
+import { groupWith, killGroup, killProcess, memoryOf } from './process-group.ts';
 
 /** The version that is tested; a peer dependency of the package, too. */
 const playwrightVersion = '1.65.1';
@@ -217,9 +217,14 @@ export class Chromium {
   #look(): void {
     if (this.#group === undefined || this.#open === 0) return;
     const { memoryBytes, memoryBytesHard } = this.#limits;
-    const bytes = memoryOf(this.#group);
+    const { bytes, largest } = memoryOf(this.#group);
     if (bytes > memoryBytes) this.#retire();
     if (bytes <= memoryBytesHard) return;
+    // One page that has most of it goes alone: the others are innocent.
+    if (largest.pid !== this.#group && largest.bytes > memoryBytesHard / 2) {
+      killProcess(largest.pid);
+      return;
+    }
     this.#why = `the browser took more than ${memoryBytesHard >> 20} MB of memory`;
     this.#kill();
   }

@@ -65,6 +65,11 @@ export class PageTraffic {
   #ownCount = 0;
   #isOver = false;
   readonly #left = new Set<string>();
+  #stay: () => void = () => {};
+  /** Resolves when the page wants to go on to where it may not. */
+  readonly stayed = new Promise<void>((resolve) => {
+    this.#stay = resolve;
+  });
 
   constructor(options: PageTrafficOptions) {
     this.#options = options;
@@ -107,13 +112,14 @@ export class PageTraffic {
     return this.#left;
   }
 
-  /** Resolves when no request was under way for a while, or at `until` (ms). Returns whether it came
+  /** Resolves when no request was under way for `forMs`, or at `until` (ms). Returns whether it came
    *  to rest. */
-  async quiet(until: number): Promise<boolean> {
+  async quiet(until: number, forMs = quietMs): Promise<boolean> {
     this.#lastAt = Math.max(this.#lastAt, performance.now() - quietMs / 2);
     for (;;) {
       const now = performance.now();
-      if (this.#underWay.size === 0 && now - this.#lastAt >= quietMs) return true;
+      const isAtRest = this.#isGiven && this.#underWay.size === 0;
+      if (isAtRest && now - this.#lastAt >= forMs) return true;
       if (now >= until || this.#options.signal.aborted) return false;
       await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
     }
@@ -142,7 +148,11 @@ export class PageTraffic {
   async #judge(route: Route, request: Request): Promise<void> {
     const url = request.url();
     const { signal } = this.#options;
-    if (signal.aborted || !isWeb(url)) return await route.abort('aborted');
+    const isOwn = request.isNavigationRequest() && request.frame() === this.#page?.mainFrame();
+    if (signal.aborted || !isWeb(url)) {
+      if (isOwn) this.#stay();
+      return await route.abort('aborted');
+    }
     if (request.isNavigationRequest()) return await this.#navigate(route, request);
     if (this.#isOver || !this.#isWanted(request)) return await route.abort('blockedbyclient');
     const target = new URL(url);
@@ -170,8 +180,9 @@ export class PageTraffic {
     const frame = request.frame();
     const isFrame = frame.parentFrame() !== null;
     const url = canonicalUrl(request.url())?.href;
-    if (frame.page() !== this.#page || url === undefined || request.method() !== 'GET') {
-      return await route.abort('aborted');
+    if (frame.page() !== this.#page) return await route.abort('aborted');
+    if (url === undefined || request.method() !== 'GET') {
+      return await this.#refuse(route, isFrame);
     }
     if (isFrame) return await this.#frame(route, url);
     if (!this.#isGiven && url === this.#document.url) {
@@ -180,19 +191,28 @@ export class PageTraffic {
     }
     if (new URL(url).origin !== new URL(this.#document.url).origin) {
       this.#left.add(url);
-      return await route.abort('aborted');
+      return await this.#refuse(route);
     }
     if (++this.#navigations > navigationsMax) {
       this.#isOver = true;
-      return await route.abort('aborted');
+      return await this.#refuse(route);
     }
     const found = this.#ready.get(url) ?? (await this.#options.fetchDocument(url, false));
     if (typeof found === 'string') this.#left.add(found);
-    if (found === undefined || typeof found === 'string') return await route.abort('aborted');
+    if (found === undefined || typeof found === 'string') return await this.#refuse(route);
     this.#ready.delete(url);
     if (found.url !== url) return await this.#goOn(route, found);
     this.#document = found;
+    this.#isGiven = true;
     await fulfil(route, found);
+  }
+
+  async #refuse(route: Route, isFrame = false): Promise<void> {
+    if (!isFrame) {
+      this.#isGiven = true;
+      this.#stay();
+    }
+    await route.abort('aborted');
   }
 
   async #frame(route: Route, url: string): Promise<void> {

@@ -16,17 +16,36 @@ export function groupWith(text: string): number | undefined {
   return undefined;
 }
 
-/** Bytes of memory that all processes of the group have; what they share counts once. */
-export function memoryOf(group: number): number {
+type Memory = {
+  /** Of all processes of the group; what they share counts once. */
+  readonly bytes: number;
+  /** The process that has the most for itself. */
+  readonly largest: { readonly pid: number; readonly bytes: number };
+};
+
+/** The memory that a group has. */
+export function memoryOf(group: number): Memory {
   let own = 0;
   let shared = 0;
+  let largest = { pid: group, bytes: 0 };
   for (const pid of pids()) {
     if (groupOf(pid) !== group) continue;
     const [, resident = 0, common = 0] = (read(`/proc/${pid}/statm`) ?? '').split(' ').map(Number);
-    own += resident - common;
-    shared = Math.max(shared, common);
+    const bytes = (resident - common) * pageBytes;
+    if (bytes > largest.bytes) largest = { pid: Number(pid), bytes };
+    own += bytes;
+    shared = Math.max(shared, common * pageBytes);
   }
-  return (own + shared) * pageBytes;
+  return { bytes: own + shared, largest };
+}
+
+/** Ends one process at once. */
+export function killProcess(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has ended.
+  }
 }
 
 /** Ends all processes of the group at once. */

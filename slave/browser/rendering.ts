@@ -56,6 +56,8 @@ type Shared = { readonly addresses: AddressCache; readonly seats: HostSeats };
 const reserveMs = 4_000;
 /** The longest wait for a page to come to rest, each time. */
 const restMsMax = 8_000;
+/** A page that has its document and asks for nothing more is taken for loaded. */
+const loadQuietMs = 5_000;
 const clickMsMax = 3_000;
 /** For an answer of the page, and what is left when it is given up. */
 const textMsMax = 2_500;
@@ -169,9 +171,12 @@ class OnePage {
     const { wait, click, clicks = 1, scroll = 0 } = this.#task.render;
     const until = this.#endsAt - reserveMs;
     const leftMs = () => Math.max(1, until - performance.now());
-    await page
-      .goto(this.#task.document.url, { waitUntil: 'domcontentloaded', timeout: leftMs() })
-      .catch(rethrowClosed(page));
+    const load = { waitUntil: 'domcontentloaded', timeout: leftMs() } as const;
+    const loaded = page.goto(this.#task.document.url, load).catch(rethrowClosed(page));
+    loaded.catch(() => {});
+    // A page that wants to go where it may not stays as it is, and its load never ends.
+    const { stayed } = this.#traffic;
+    await Promise.race([loaded, stayed, this.#traffic.quiet(until, loadQuietMs)]);
     await this.#rest(until);
     if (typeof wait === 'number') {
       await page.waitForTimeout(Math.min(wait, leftMs()));

@@ -1,6 +1,6 @@
 /** Pages in a browser: real slaves with a real Chromium, on a real site. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { crawl } from '../../library/main.ts';
@@ -88,6 +88,22 @@ describe('browser', { skip }, () => {
     assert.deepEqual(found.sort(), ['1', '2', '3']);
   });
 
+  test('browser: its folders go with a local slave', { timeout }, async (t) => {
+    const site = await new BrowserSite({ '/': '<p>x' }).open(t);
+    const cluster = new Cluster(t);
+    const tmp = join(cluster.folder, 'tmp');
+    mkdirSync(tmp);
+    const own = { ORB_BROWSER: 'true', ORB_NO_SANDBOX: String(process.getuid?.() === 0) };
+    const path = crawlFile(cluster, site, { render: true });
+    const master = await cluster.master([path, '--slaves', '1', '--exit-when-done'], {
+      env: { ...process.env, ...own, TMPDIR: tmp },
+    });
+    assert.equal((await master.exited).code, 0, master.output);
+    assert.equal(lineOf(cluster, '/')['rendered'], true);
+    const left = readdirSync(tmp).filter((name) => name.startsWith('playwright'));
+    assert.deepEqual(left, []);
+  });
+
   test('browser: try shows a page as its scripts made it', { timeout }, async (t) => {
     const site = await new BrowserSite({
       ...shop,
@@ -111,6 +127,19 @@ describe('browser', { skip }, () => {
     );
     assert.match(off, /\/off: status 200/);
     assert.equal(site.count('/p3'), 0);
+  });
+
+  test('browser: a page that may not go on is read at once', { timeout }, async (t) => {
+    const site = await new BrowserSite({
+      '/': shell('<a href=/post>x</a><a href=/mail>x</a>'),
+      '/post': shell('<form id=f method=post action=/sent></form><script>f.submit()</script>'),
+      '/mail': shell(`<script>location = 'mailto:x@site.example'</script>`),
+    }).open(t);
+    const cluster = new Cluster(t);
+    await crawled(cluster, site, { render: true });
+    // It would have waited for its load until its time was over.
+    for (const path of ['/post', '/mail']) assert.equal(lineOf(cluster, path)['missed'], undefined);
+    assert.equal(site.count('/sent'), 0);
   });
 
   test('browser: frames and further documents wait for their turn', { timeout }, async (t) => {

@@ -1,6 +1,9 @@
 /** A browser at its limits of pages and memory: another one takes over, no page is lost, and no
  *  process of the old one stays. */
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { fetchSpecSchema } from '../../shared/crawl.ts';
 import { makeLog } from '../../shared/log.ts';
@@ -8,7 +11,9 @@ import { AddressCache } from '../../shared/resolver.ts';
 import { Browsers } from '../../slave/browser/browsers.ts';
 import type { BrowserLimits } from '../../slave/browser/chromium.ts';
 import type { RenderEnd } from '../../slave/browser/rendering.ts';
-import { browsersOf, groupEnded, noBrowser } from '../support/browser.ts';
+import { browserFlags, browsersOf, groupEnded, noBrowser } from '../support/browser.ts';
+import { BrowserSite } from '../support/browser-site.ts';
+import { Cluster } from '../support/cluster.ts';
 
 const timeout = 90_000;
 const skip = noBrowser;
@@ -26,15 +31,16 @@ async function open(t: TestContext, limits: Partial<BrowserLimits>) {
   const parts = { addresses: new AddressCache(), slots: 3, onAble: () => {}, log };
   const browsers = await Browsers.open(settings, parts);
   assert.ok(browsers !== undefined);
+  await browsers.started;
   t.after(() => browsers.close());
   const spec = fetchSpecSchema.parse({ render: true });
-  const rendered = (n: number): Promise<RenderEnd> =>
+  const rendered = (n: number, script = '', wait = 1): Promise<RenderEnd> =>
     browsers.render({
       document: {
         ...{ url: `http://site.example/${n}`, status: 200, headers: {} },
-        body: Buffer.from(`<p id=p></p><script>p.textContent = 'made ${n}'</script>`),
+        body: Buffer.from(`<p id=p></p><script>p.textContent = 'made ${n}'; ${script}</script>`),
       },
-      ...{ spec, render: { when: 'always' as const }, userAgent: 'Orbweaver' },
+      ...{ spec, render: { when: 'always' as const, wait }, userAgent: 'Orbweaver' },
       ...{ cookies: [], blocks: [], signal: new AbortController().signal },
       headersFor: () => [],
       fetchDocument: async () => undefined,
@@ -47,7 +53,7 @@ test('browser: at its limit of pages another one takes over', { timeout, skip },
   const groups = new Set(browsersOf(process));
   const ends: RenderEnd[] = [];
   for (let n = 0; n < 9; n += 3) {
-    ends.push(...(await Promise.all([n, n + 1, n + 2].map(rendered))));
+    ends.push(...(await Promise.all([n, n + 1, n + 2].map((one) => rendered(one)))));
     for (const group of browsersOf(process)) groups.add(group);
   }
   for (const [n, end] of ends.entries()) {
@@ -66,7 +72,7 @@ test('browser: too much memory ends it, at once or after its pages', {
   const soft = await open(t, { memoryBytes: 1 });
   const [first = 0] = browsersOf(process);
   // Each page takes longer than a look at the memory.
-  const ends = await Promise.all([1, 2, 3].map(soft.rendered));
+  const ends = await Promise.all([1, 2, 3].map((one) => soft.rendered(one, '', 1_000)));
   assert.deepEqual(
     ends.map(({ kind }) => kind),
     ['rendered', 'rendered', 'rendered'],
@@ -75,10 +81,35 @@ test('browser: too much memory ends it, at once or after its pages', {
   assert.equal((await soft.rendered(4)).kind, 'rendered');
   assert.deepEqual(soft.lines, []);
   const hard = await open(t, { memoryBytesHard: 1 });
-  const end = await hard.rendered(1);
-  assert.deepEqual(end, {
-    kind: 'failed',
-    why: 'the browser took more than 0 MB of memory under the page, twice',
-  });
-  assert.match(hard.lines.join(''), /browser: the browser took more than 0 MB of memory; the next/);
+  assert.equal((await hard.rendered(1, '', 5_000)).kind, 'failed');
+});
+
+test('browser: a page that takes all memory ends alone', { timeout, skip }, async (t) => {
+  const { rendered, lines } = await open(t, { memoryBytesHard: 700 << 20 });
+  const before = browsersOf(process);
+  const hog = `const all = [];
+    setInterval(() => all.push(new Uint8Array(50 << 20).fill(7)), 50);`;
+  const [bad, good] = await Promise.all([rendered(1, hog, 20_000), rendered(2, '', 6_000)]);
+  assert.deepEqual(bad, { kind: 'failed', why: 'the page crashed its browser tab' });
+  assert.equal(good.kind, 'rendered');
+  assert.deepEqual(
+    browsersOf(process).filter((one) => before.includes(one)),
+    before,
+  );
+  assert.deepEqual(lines, []);
+});
+
+test('browser: one that does not start holds up nothing', { timeout, skip }, async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'orb-browser-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const program = join(folder, 'hangs');
+  writeFileSync(program, '#!/bin/sh\nexec sleep 60\n', { mode: 0o755 });
+  const cluster = new Cluster(t);
+  const site = await new BrowserSite({ '/': '<p>x' }).open(t);
+  await cluster.master([`${site.url}/`, '--exit-when-done']);
+  const slave = cluster.slave([...browserFlags, '--browser-program', program]);
+  const begun = performance.now();
+  await slave.exited;
+  assert.ok(performance.now() - begun < 20_000);
+  assert.equal(site.count('/'), 1);
 });
