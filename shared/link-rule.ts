@@ -34,7 +34,8 @@ function wantsLinks(outputs: readonly Output[] = []): boolean {
 
 /** The rules of a crawl without this one, which is of outputs of links alone. */
 export function ownRules(items: ItemRules = {}): ItemRules {
-  if (!isDeepStrictEqual(items[linkRuleName], linkRule())) return items;
+  const own = items[linkRuleName];
+  if (own === undefined || !isDeepStrictEqual(own, linkRule())) return items;
   return Object.fromEntries(Object.entries(items).filter(([name]) => name !== linkRuleName));
 }
 
