@@ -144,7 +144,7 @@ test('SQLite: a full disk is waited for, and nothing is lost', async (t) => {
 test('columns: links that another output takes are no items of this one', async (t) => {
   const { kind, folder } = kindOf(t, 'csv:a.csv');
   const crawl = crawlWith({ title: 'h1' });
-  const items = { ...crawl.spec?.fetch?.items, [linkRuleName]: linkRule };
+  const items = { ...crawl.spec?.fetch?.items, [linkRuleName]: linkRule() };
   const sink = await kind.open({ ...crawl, spec: { fetch: { items } } }, undefined);
   await sink.write([
     ...itemsFrom(1, { title: 'a' }),
