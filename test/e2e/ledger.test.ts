@@ -121,7 +121,7 @@ describe('ledger', { concurrency: 2 }, () => {
   test('ledger: rotated files count while they are there, and nothing is wrong when they are not', {
     timeout,
   }, async (t) => {
-    const site = await siteFor(t, generateSite(13, 200));
+    const site = await siteFor(t, generateSite(13, 200), { delayMs: 100 });
     const cluster = new Cluster(t);
     const master = await cluster.master([site.url, '--per-host', '8']);
     cluster.slave();
