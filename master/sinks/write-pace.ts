@@ -24,13 +24,17 @@ type Waiting = {
 export async function timeToWrite(outlet: Outlet, { bytes, isHurried }: Waiting): Promise<void> {
   for (let n = 0; n < pausesMax; n++) {
     if (isHurried() || bytes() > writeAtBytes) return;
-    if (n > 0 && (bytes() > fewBytes || outlet.isClaimed || outlet.kind.isPrompt)) return;
+    if (n > 0 && (bytes() > fewBytes || isExpected(outlet))) return;
     await new Promise((resolve) => setTimeout(resolve, writeEveryMs));
   }
 }
 
 /** How long the commit after a write may wait, in ms. */
 export function cursorMayWaitMs(outlet: Outlet, { bytes, isHurried }: Waiting): number {
-  const isSoon = isHurried() || outlet.isClaimed || outlet.kind.isPrompt === true;
-  return isSoon || bytes() > fewBytes ? 0 : cursorWithinMs;
+  return isHurried() || isExpected(outlet) || bytes() > fewBytes ? 0 : cursorWithinMs;
+}
+
+/** Somebody looks for each record, or for the first ones. */
+function isExpected({ isClaimed, kind, sink }: Outlet): boolean {
+  return isClaimed || kind.isPrompt === true || sink === undefined;
 }

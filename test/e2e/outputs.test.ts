@@ -73,7 +73,7 @@ test('outputs: CSV, JSONL and SQLite at once have each page once', { timeout }, 
 test('outputs: parts of a size, compressed, have each line once over kills', {
   timeout,
 }, async (t) => {
-  const url = await site(t, 200, 20);
+  const url = await site(t, 200, 150);
   const cluster = new Cluster(t);
   const args = [
     url,
