@@ -8,7 +8,7 @@ import type { Outlet } from './outlet.ts';
 const writeEveryMs = 200;
 const writeAtBytes = 1 << 20;
 /** With fewer bytes than this, it may let so many times pass. */
-const fewBytes = 64 << 10;
+const fewBytes = 4 << 10;
 const pausesMax = 5;
 /** The commit that says where it stands may wait so long for another one to join. */
 const cursorWithinMs = 1_000;

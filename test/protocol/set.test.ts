@@ -200,7 +200,10 @@ test('[C-48] a crawl of which no seed was answered takes any option, also with a
   assert.ok(fetch);
   await report(slave, task, { result: page(seed) });
   await until(slave, crawl, 'finished');
-  const again = await slave.request('crawl.add', { crawl, seeds: [seed], spec });
+  // The same may be said again. [C-9]
+  await slave.must('crawl.add', { crawl, seeds: [seed], spec });
+  const other = { ...spec, order: 'bfs' };
+  const again = await slave.request('crawl.add', { crawl, seeds: [seed], spec: other });
   assert.equal(again['error'], 'E_BAD_REQUEST');
   await slave.close();
 });
