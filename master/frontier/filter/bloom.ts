@@ -54,7 +54,11 @@ export class Bloom {
 
   /** `words` holds fingerprints; `at` is the index of the first word of one. */
   maybeHas(words: Uint32Array, at: number): boolean {
-    for (const filter of this.#filters) if (hasAll(filter, words, at)) return true;
+    // The later ones have more keys.
+    for (let i = this.#filters.length - 1; i >= 0; i--) {
+      const filter = this.#filters[i];
+      if (filter !== undefined && hasAll(filter, words, at)) return true;
+    }
     return false;
   }
 

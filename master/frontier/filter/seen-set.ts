@@ -32,6 +32,8 @@ import {
   type Run,
   RunWriter,
   runKey,
+  runKeyBytes,
+  runKeyInto,
   startOf,
   wordsOf,
 } from '../../store/runs.ts';
@@ -78,6 +80,8 @@ export class SeenSet {
   /** What look-ups ask, the largest first; undefined: to be made again. */
   #asked: (Run | RunMerge)[] | undefined;
   #lastCommit = 0;
+  /** Of a look-up. */
+  readonly #key = Buffer.alloc(runKeyBytes);
   /** Of the commit that is being gathered. */
   #gathered = new Uint32Array(4 * 256);
   #gatheredCount = 0;
@@ -359,8 +363,8 @@ export class SeenSet {
   }
 
   #hasRow(run: Run, first: number, words: Uint32Array, at: number): boolean {
-    const key = runKey(this.#crawl, run.id, bucketOf(first, run.buckets));
-    const row = this.#store.get('runs', key);
+    const key = runKeyInto(this.#key, this.#crawl, run.id, bucketOf(first, run.buckets));
+    const row = this.#store.peek('runs', key);
     return row !== undefined && hasKey(row, words, at);
   }
 }
