@@ -134,8 +134,16 @@ export class Fetcher {
       const validators = chain.url === validatedUrl ? context.validators : undefined;
       const answerMs = isFirst ? spec.connectTimeoutMs : Number.POSITIVE_INFINITY;
       const asked = await this.#ask(target, {
-        ...{ plan, spec, signal, context, cookies, isAtHome, validators, answerMs, turnOf },
+        plan,
+        spec,
+        signal,
+        context,
+        cookies,
+        isAtHome,
+        validators,
         request,
+        answerMs,
+        turnOf,
         leftMs: () => started + timeoutMs - performance.now(),
       });
       isFirst = false;
@@ -191,7 +199,9 @@ export class Fetcher {
     const open = context.open === true && isAtHome;
     const blocks = isAtHome ? context.blocks : undefined;
     const { allowPrivate: allow, http2, connectTimeoutMs: connectMs } = spec;
-    const kind: ClientKind = { allow, blocks, proxy, http2, connectMs };
+    const kindOf = (isLenient: boolean): ClientKind => {
+      return { allow, blocks, proxy, http2, connectMs, isLenient };
+    };
     const { accept } = plan;
     const takeCookie = (header: string) => cookies?.take(header, target, Date.now());
     const keepsIncomplete = context.last === true && !plan.needsWhole;
@@ -202,12 +212,22 @@ export class Fetcher {
     };
     const ask = ({ isLenient, isApart, cookie }: Way): Promise<Hop<Body>> => {
       const hop = {
-        ...{ plan, spec, signal, leftMs: options.leftMs(), headers: headersWith(cookie) },
-        ...{ takeCookie, onStart, onAnswer, answerMs, keepsIncomplete, request, recording },
+        plan,
+        spec,
+        signal,
+        leftMs: options.leftMs(),
+        answerMs,
+        headers: headersWith(cookie),
+        request,
+        takeCookie,
+        keepsIncomplete,
+        onStart,
+        onAnswer,
+        recording,
       };
       answerMs = Number.POSITIVE_INFINITY;
-      if (isApart) return this.#clients.apart(kind, (client) => hopTo(client, target, hop));
-      return hopTo(this.#clients.of({ ...kind, isLenient }), target, hop);
+      if (isApart) return this.#clients.apart(kindOf(false), (client) => hopTo(client, target, hop));
+      return hopTo(this.#clients.of(kindOf(isLenient)), target, hop);
     };
     const { origin } = target;
     const isLenient = this.#oddOrigins.has(origin);
