@@ -226,7 +226,8 @@ export class Fetcher {
         recording,
       };
       answerMs = Number.POSITIVE_INFINITY;
-      if (isApart) return this.#clients.apart(kindOf(false), (client) => hopTo(client, target, hop));
+      if (isApart)
+        return this.#clients.apart(kindOf(false), (client) => hopTo(client, target, hop));
       return hopTo(this.#clients.of(kindOf(isLenient)), target, hop);
     };
     const { origin } = target;
