@@ -24,7 +24,7 @@ const limits = { hostsMin: 2, perHost: 3, countMax: 5 };
 const hosts = ['0000000000000000', '40000000000000aa', '40000000000000ab', 'ffffffffffffffff'].map(
   (hex) => Buffer.from(hex, 'hex'),
 );
-const kinds = ['add', 'add', 'change', 'remove', 'move', 'turn', 'turn', 'crash'] as const;
+const kinds = ['add', 'add', 'change', 'remove', 'move', 'turn', 'turn', 'rest', 'crash'] as const;
 type Step = { readonly kind: (typeof kinds)[number]; readonly pick: number };
 
 /** Values by the keys of the tasks, in hexadecimal. */
@@ -48,6 +48,7 @@ class Bench {
     else if (kind === 'turn') return turn();
     else if (kind === 'crash') return this.crash(pick % 3);
     else if (kind === 'move') this.#move(pick % 4);
+    else if (kind === 'rest') this.rows.rest(crawl);
     else if (key.length === 0) return;
     else if (kind === 'change') this.#change(key, `again ${pick}`);
     else this.#change(key, undefined);

@@ -107,6 +107,7 @@ export class TaskQueues {
   /** The crawl has finished, and has no queue in memory. */
   rest(crawl: Crawl): void {
     if (this.#rounds.delete(crawl)) this.#resting.add(crawl);
+    this.rows.rest(crawl.id);
   }
 
   /** The crawl has work again. */

@@ -49,7 +49,7 @@ const readKeys = 8_192;
 export class TaskRows {
   readonly #store: Rows;
   readonly #limits: UnsortedLimits;
-  /** Of crawls that have, or had, tasks in `unsorted`. */
+  /** Of crawls that have tasks in `unsorted`; some more. */
   readonly #indexes = new Map<number, UnsortedIndex>();
 
   constructor(store: Rows, limits = usualLimits) {
@@ -79,9 +79,14 @@ export class TaskRows {
     this.#indexes.delete(crawl);
   }
 
+  /** The crawl is over: an index of nothing takes no memory. */
+  rest(crawl: number): void {
+    if (this.#indexes.get(crawl)?.isEmpty) this.#indexes.delete(crawl);
+  }
+
   /** Returns the record of an open task; undefined: it is done. */
   get(key: Buffer): Buffer | undefined {
-    // Without an index nothing of the crawl was ever in `unsorted`.
+    // Without an index nothing of the crawl is in `unsorted`.
     const isPlain = !this.#indexes.has(key.readUInt32BE(0));
     return isPlain ? this.#store.get('tasks', key) : readTask(this.#store, key);
   }
@@ -111,12 +116,14 @@ export class TaskRows {
     const index = this.#indexes.get(crawl);
     for (let at = index && hostFrom(from); at !== undefined && early.length === 0; ) {
       const keys = index?.firstHost(at) ?? [];
-      for (const key of keys) if (key.compare(from) >= 0) this.#read(key, early);
+      for (const key of keys) {
+        if (early.length === 0 && key.compare(from) >= 0) this.#read(key, early);
+      }
       // Of one that was passed; or all of them have moved, or ended, a moment ago.
       at = keys[0] && hostAfter(keys[0]);
     }
     const [row] = this.#store.range('tasks', { from, to, limit: 1 });
-    return merged(early.slice(0, 1), row ? [row] : [])[0];
+    return merged(early, row ? [row] : [])[0];
   }
 
   /** New tasks of one commit. `landed`: when they are on the disk. */
@@ -136,10 +143,12 @@ export class TaskRows {
     });
     // From now on a task may be in either table.
     const index = spread.length > 0 ? this.#indexOf(crawl) : undefined;
+    if (index !== undefined) index.coming += spread.length;
     return {
       changes,
       landed: () => {
         if (index === undefined || this.#indexes.get(crawl) !== index) return;
+        index.coming -= spread.length;
         for (const { host, rank, seq } of spread) index.land(host.hash, rank, seq);
       },
     };

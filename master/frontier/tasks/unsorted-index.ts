@@ -20,7 +20,11 @@ const seqAt = taskKeyBytes - 6;
 export class UnsortedIndex {
   readonly #crawl: number;
   readonly #bins: number[][] = Array.from({ length: binsCount }, () => []);
+  /** Tasks that rest; those and the ones that leave. */
   #count = 0;
+  #size = 0;
+  /** Tasks that are on the way to the disk. */
+  coming = 0;
   /** The bin that `leaveBin` looks at next. */
   #at = 0;
 
@@ -33,11 +37,17 @@ export class UnsortedIndex {
     return this.#count;
   }
 
+  /** True: no task is in the table, or on the way to it. */
+  get isEmpty(): boolean {
+    return this.#size === 0 && this.coming === 0;
+  }
+
   /** A task has reached the disk. */
   land(host: Buffer, rank: number, seq: number): void {
     const high = host.readUInt32BE(0);
     this.#bins[binOf(high)]?.push(high, host.readUInt32BE(4), rank, seq);
     this.#count++;
+    this.#size++;
   }
 
   /** A commit takes the task of this key in `tasks` away. False: it is not here, or leaves already. */
@@ -60,6 +70,7 @@ export class UnsortedIndex {
     const last = bin.length - width;
     for (let i = 0; i < width; i++) bin[at - width + 1 + i] = bin[last + i] ?? 0;
     bin.length = last;
+    this.#size--;
   }
 
   /** Keys of the tasks of a host, in order; those that leave are among them. */
