@@ -7,7 +7,7 @@ import type { FetchSpec, TaskRequest } from '../../shared/crawl.ts';
 import type { Result } from '../../shared/requests.ts';
 import { AddressCache } from '../../shared/resolver.ts';
 import { isRelatedHost } from '../../shared/url.ts';
-import { type ClientKind, Clients } from './clients.ts';
+import { Clients } from './clients.ts';
 import type { Validators } from './content.ts';
 import { CookieJar } from './cookies.ts';
 import type { Answer, Hop } from './exchange.ts';
@@ -199,9 +199,6 @@ export class Fetcher {
     const open = context.open === true && isAtHome;
     const blocks = isAtHome ? context.blocks : undefined;
     const { allowPrivate: allow, http2, connectTimeoutMs: connectMs } = spec;
-    const kindOf = (isLenient: boolean): ClientKind => {
-      return { allow, blocks, proxy, http2, connectMs, isLenient };
-    };
     const { accept } = plan;
     const takeCookie = (header: string) => cookies?.take(header, target, Date.now());
     const keepsIncomplete = context.last === true && !plan.needsWhole;
@@ -226,9 +223,9 @@ export class Fetcher {
         recording,
       };
       answerMs = Number.POSITIVE_INFINITY;
-      if (isApart)
-        return this.#clients.apart(kindOf(false), (client) => hopTo(client, target, hop));
-      return hopTo(this.#clients.of(kindOf(isLenient)), target, hop);
+      const kind = { allow, blocks, proxy, http2, connectMs, isLenient };
+      if (isApart) return this.#clients.apart(kind, (client) => hopTo(client, target, hop));
+      return hopTo(this.#clients.of(kind), target, hop);
     };
     const { origin } = target;
     const isLenient = this.#oddOrigins.has(origin);
