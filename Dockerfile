@@ -24,6 +24,7 @@ FROM node:24-trixie-slim
 ENV NODE_ENV=production
 WORKDIR /app
 COPY --from=build /build/package.json /build/master.js /build/slave.js /build/selftest.js ./
+COPY --from=build /build/dist/start ./dist/start
 COPY --from=build /runtime/node_modules ./node_modules
 # Volumes that are made anew take over the owner and mode of these folders.
 RUN install -d -o node -g node -m 0700 /authkey /data && install -d -o node -g node /out

@@ -25,7 +25,7 @@ for (const stream of [process.stdout, process.stderr]) stream.on('error', () => 
 const logTakenMs = 1_000;
 let isServing = false;
 
-await runMain('master', async () => {
+void runMain('master', async () => {
   const options = parseMasterOptions(process.argv, process.env);
   const warnings = variableWarnings(process.env);
   if (options.kind !== 'serve') for (const line of warnings) console.error(`master: ${line}`);
@@ -113,9 +113,9 @@ await runMain('master', async () => {
   process.on('uncaughtException', (error) => master.fail(error));
   await master.stopped;
   process.exitCode = master.exitCode;
-});
-await outputTaken(isServing ? logTakenMs : undefined);
-process.exit();
+})
+  .then(() => outputTaken(isServing ? logTakenMs : undefined))
+  .then(() => process.exit());
 
 /** The program that has started this master to read its records. @throws ConfigError */
 function readerOf(onLeave: (isGone: boolean) => void): ProgramReader {

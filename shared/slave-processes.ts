@@ -79,9 +79,15 @@ export class SlaveProcesses {
       // A process that never started has no `close` event.
       if (child.pid === undefined) this.#ended(child, name, { why: cause.message, lines });
     });
-    child.on('close', (code, signal) => {
+    const ended = (code: number | null, signal: NodeJS.Signals | null) => {
       const why = error?.message ?? signal ?? `exit code ${code}`;
       this.#ended(child, name, { why, code: code ?? undefined, lines });
+    };
+    child.on('close', ended);
+    // Node has no `close` for a child whose channel was closed from this side; nobody waits for the
+    // last lines of such a child.
+    child.on('exit', (code, signal) => {
+      if (this.#state === 'closed') ended(code, signal);
     });
   }
 

@@ -12,7 +12,7 @@ import { supervise } from './supervisor.ts';
 import { serveTrial } from './trial.ts';
 import { Worker } from './worker.ts';
 
-await runMain('slave', async () => {
+void runMain('slave', async () => {
   // Started by `check` and `try` of the master.
   if (process.argv[2] === trialArgument) {
     await serveTrial(process.env);
@@ -46,5 +46,4 @@ await runMain('slave', async () => {
   // The supervisor of --processes is gone.
   process.on('disconnect', () => void worker.drain());
   await worker.run();
-});
-process.exit();
+}).then(() => process.exit());

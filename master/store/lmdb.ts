@@ -20,6 +20,7 @@ import { freeBytesOf } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
 import {
   type Change,
+  type Peeked,
   type Range,
   type ReadableStore,
   type Row,
@@ -127,6 +128,17 @@ class LmdbStore implements NativeStore {
     return this.#get(table, key, undefined);
   }
 
+  /** lmdb-js copies a value into a buffer of its own; a second copy would cost more than the
+   *  look-up. */
+  peek(table: Table, key: Uint8Array): Peeked | undefined {
+    try {
+      const bytes = this.#tables.get(table)?.getBinaryFast(asBuffer(key));
+      return bytes && { bytes, length: hasSum(table) ? bytes.length - sumBytes : bytes.length };
+    } catch (error) {
+      throw this.#unreadable(error);
+    }
+  }
+
   range(table: Table, range: Range): Row[] {
     return this.#range(table, range, undefined);
   }
@@ -142,6 +154,10 @@ class LmdbStore implements NativeStore {
     return {
       has: (table, key) => this.#get(table, key, at) !== undefined,
       get: (table, key) => this.#get(table, key, at),
+      peek: (table, key) => {
+        const bytes = this.#get(table, key, at);
+        return bytes && { bytes, length: bytes.length };
+      },
       range: (table, range) => this.#range(table, range, at),
       keys: (table, range) => this.#keys(table, range, at),
       close: () => {
@@ -181,14 +197,14 @@ class LmdbStore implements NativeStore {
     }
   }
 
-  commit(changes: readonly Change[]): Promise<void> {
+  commit(changes: Change[]): Promise<void> {
     if (changes.length === 0) return this.#ended;
     // Behind a commit that failed none begins.
     this.#ended = this.#ended.then(() => this.#commit(changes));
     return this.#ended;
   }
 
-  async #commit(changes: readonly Change[]): Promise<void> {
+  async #commit(changes: Change[]): Promise<void> {
     try {
       // LMDB (lmdb-js 3.5.6) describes a refused write in 107 bytes of a buffer of 100, which may
       // abort the process: a disk that has become read-only must not get that far.
@@ -233,7 +249,7 @@ class LmdbStore implements NativeStore {
   }
 
   /** Resolves when all are on the disk. */
-  async #put(changes: readonly Change[]): Promise<void> {
+  async #put(changes: Change[]): Promise<void> {
     let thrown: unknown;
     const ended = this.#root.batch(() => {
       try {
@@ -249,6 +265,8 @@ class LmdbStore implements NativeStore {
         thrown = error;
       }
     });
+    // What is being flushed would otherwise outlive some collections of garbage.
+    changes.length = 0;
     await ended;
     if (thrown !== undefined) throw thrown;
   }

@@ -11,6 +11,7 @@ import { hostKeyOf } from '../../../shared/url.ts';
 import { clockMs } from '../../machine/clock.ts';
 import type { GroupCommit, Part } from '../../store/group-commit.ts';
 import type { SealedRow } from '../../store/result-rows.ts';
+import type { Change } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import type { Crawls } from '../crawl/crawls.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
@@ -49,11 +50,9 @@ type PipelineOptions = {
  *  commit: no request is served while it is gathered. Its cost after that is about the same
  *  again. */
 const gatherMsMax = 15;
-/** A lone page is in no hurry if its host has so many others waiting before what it led to, and if
- *  its slave goes on. Its commit waits so long for others, up to so many. */
+/** The commit of an entry that is in no hurry waits so long for others, up to so many. */
 const unhurriedMs = 250;
 const unhurriedEntries = 16;
-const unhurriedWaiting = 64;
 
 export class Pipeline {
   readonly #options: PipelineOptions;
@@ -68,7 +67,7 @@ export class Pipeline {
   put(entry: Entry): void {
     this.#filterQueue.put(entry);
     const isFew = this.#filterQueue.count < unhurriedEntries && !this.#filterQueue.isFull;
-    const mayWait = isFew && entry.isUnhurried === true && hasOthers(entry);
+    const mayWait = isFew && entry.isUnhurried === true;
     this.#options.commits.request(mayWait ? unhurriedMs : 0);
   }
 
@@ -95,18 +94,24 @@ export class Pipeline {
     }
     if (entries.length === 0) return undefined;
     if (!this.#filterQueue.isEmpty) this.#options.commits.request();
-    const sealed = [...batches.values()].map((batch) => ({
-      batch,
-      ...batch.seal(),
-      stored: batch.crawl.filter.seal(),
-    }));
+    let changes: Change[] = [];
+    const sealed = [...batches.values()].map((batch) => {
+      const { changes: made, ...rest } = batch.seal();
+      changes = changes.concat(made);
+      return { batch, ...rest, stored: batch.crawl.filter.seal() };
+    });
     const relief = this.#options.crawls.waitingRoom.relieve();
-    const changes = sealed.flatMap((one) => one.changes);
+    const came = [...batches.values()].reduce((sum, { admitted }) => sum + admitted.length, 0);
+    const move = this.#options.crawls.queues.rows.move(came);
     return {
-      changes: relief === undefined ? changes : changes.concat(relief.changes),
+      changes: changes.concat(relief?.changes ?? [], move?.changes ?? []),
       done: () => {
-        for (const { stored } of sealed) stored();
+        for (const { stored, landed } of sealed) {
+          stored();
+          landed();
+        }
         relief?.done();
+        move?.done();
         for (const answer of answers) answer();
         this.#filterQueue.settle(entries);
         for (const { batch, commit, results } of sealed) {
@@ -134,7 +139,8 @@ export class Pipeline {
         const key = hostKeyOf(url);
         return { key, hash: this.#options.politeness.hashOf(key) };
       };
-      batch = new CommitBatch(crawl, this.#options.hashers, hostOf, this.#options.sources);
+      const { hashers, sources, crawls } = this.#options;
+      batch = new CommitBatch(crawl, hashers, hostOf, sources, crawls.queues.rows);
       batches.set(crawl, batch);
     }
     return batch;
@@ -179,8 +185,4 @@ export class Pipeline {
       () => {},
     );
   }
-}
-
-function hasOthers(entry: Entry): boolean {
-  return 'task' in entry && entry.task.queue.waiting > unhurriedWaiting;
 }

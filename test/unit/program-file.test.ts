@@ -1,0 +1,50 @@
+/** A program as one file (scripts/program-file.mjs): the same with its cache, without, and with one
+ *  that is damaged. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { root } from '../support/cluster.ts';
+
+type ProgramFile = {
+  programFile(name: string, code: string, flags: readonly string[]): string;
+};
+
+/** A regular expression that ends like a comment, and all that the program is given. */
+const code = `
+  const answer = /a*/.exec('aab')[0] + require('node:path').basename(__url);
+  import('node:os').then(({ EOL }) => process.stdout.write(answer + EOL.length));
+`;
+
+test('program file: it runs without a cache, with one, and with a damaged one', async (t) => {
+  const scripts = pathToFileURL(join(root, 'scripts/program-file.mjs')).href;
+  const { programFile } = (await import(scripts)) as ProgramFile;
+  const folder = mkdtempSync(join(tmpdir(), 'orb-program-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const start = join(folder, 'dist/start');
+  mkdirSync(start, { recursive: true });
+  const path = join(folder, 'some.mjs');
+  writeFileSync(path, programFile('some', code, ['--liftoff-only']));
+  const run = (how: NodeJS.ProcessEnv = {}) => {
+    const env = { ...process.env, ...how };
+    assert.equal(execFileSync(process.execPath, [path], { env, encoding: 'utf8' }), 'aasome.mjs1');
+  };
+  run();
+  assert.deepEqual(readdirSync(start), []);
+  run({ ORBWEAVER_START_CACHE: 'write' });
+  run();
+  const [name = ''] = readdirSync(start);
+  assert.match(name, /^some-[0-9a-f]{16}-v\d+\.\d+\.\d+-\w+\.bin$/);
+  const whole = readFileSync(join(start, name));
+  for (const at of [4, whole.length >> 1, whole.length - 1]) {
+    const bytes = Buffer.from(whole);
+    bytes[at] = (bytes[at] ?? 0) ^ 0x55;
+    writeFileSync(join(start, name), bytes);
+    run();
+  }
+  writeFileSync(join(start, name), whole.subarray(0, 2));
+  run();
+});

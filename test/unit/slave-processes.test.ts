@@ -1,0 +1,29 @@
+/** Slaves as child processes: their ends are heard of, also when they were let go. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { type SlaveEnd, SlaveProcesses } from '../../shared/slave-processes.ts';
+
+/** Leaves in order when its parent lets it go. */
+const leaver = "process.on('disconnect', () => process.exit(0));";
+
+test('slave processes: one that was let go is gone when it has ended', {
+  timeout: 10_000,
+}, async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'orb-slaves-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const program = join(folder, 'leaver.cjs');
+  writeFileSync(program, leaver);
+  let slaves: SlaveProcesses | undefined;
+  const ended = new Promise<SlaveEnd>((onEnd) => {
+    const flags = { argsOf: () => [], restartMs: 0, restartsMax: 1 };
+    slaves = new SlaveProcesses({ program, output: 'keep', onEnd, ...flags });
+  });
+  slaves?.start('a');
+  slaves?.release();
+  const { code, isRestarted } = await ended;
+  assert.deepEqual({ code, isRestarted }, { code: 0, isRestarted: false });
+  assert.deepEqual(slaves?.pids, []);
+});
