@@ -7,8 +7,8 @@
 import { firstOf } from '../../store/runs.ts';
 
 const placesMin = 1 << 10;
-/** The share of places that keys may have. Above a half, since a set that becomes a run at 2^20 keys
- *  has those of a whole commit: at a half it would double for them, which takes 80 ms and 36 MB. */
+/** The share of places that keys may have. Above a half, since a set that becomes a run at 2^20
+ *  keys has those of a whole commit: at a half it would double for them, some 80 ms and 36 MB. */
 const fullShare = 9 / 16;
 /** Behind the last place, for keys that are displaced: nothing wraps around. */
 const tailPlaces = 1 << 10;
