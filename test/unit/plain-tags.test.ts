@@ -54,6 +54,7 @@ test('plain tags: more links than there is room for', () => {
 const url = 'http://h.test/a/b?c';
 const syntax = [
   ...['<a href="', '<a href=', "<A class='x' HREF = '", '<a rel=nofollow href=r', '<area href=q'],
+  ...['<a', '<a=', ' href=y ', ' HREF="z" ', "href='", '<a/href=s/', '<ab href=no>'],
   ...['<p class="', '<p data-src="', '<p style="background:url(', '<img src=i', '<td>', '<hr/>'],
   ...['</p>', '</a>', '</', '</x y=">">', '<!--', '-->', '<!x', '<![CDATA[', ']]>', '<?', '<3'],
   ...['<script>', '</script>', '<script><!--', '<style>', '</style>', '<title>', '</title>'],
