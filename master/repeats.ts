@@ -32,10 +32,10 @@ import {
   repeatSeedsChange,
   repeatSeedsOf,
 } from './store/repeat-rows.ts';
-import type { Change, Store } from './store/store.ts';
+import type { Change, Rows } from './store/store.ts';
 
 export type RepeatsOptions = {
-  readonly store: Pick<Store, 'get' | 'range' | 'has' | 'keys'>;
+  readonly store: Rows;
   readonly commits: Pick<GroupCommit, 'written'>;
   readonly frontier: Frontier;
   readonly backups: Pick<Backups, 'alone'>;

@@ -27,7 +27,7 @@ import { Browsers } from './browser/browsers.ts';
 import type { BrowserSettings } from './browser/chromium.ts';
 import { CreditTeller } from './credit-teller.ts';
 import type { Executor } from './exec/executor.ts';
-import { Fetcher } from './fetch/fetcher.ts';
+import { type FetchContext, Fetcher } from './fetch/fetcher.ts';
 import { Identities, type Identity } from './fetch/identities.ts';
 import { Proxies } from './fetch/proxies.ts';
 import { type Recording, recordingOf } from './fetch/recording.ts';
@@ -365,10 +365,24 @@ export class Worker {
         }
         // A proxy's delay says nothing about the host.
         const isFirst = trial === 'first' && identity.proxy === undefined;
-        const known = { validators, validatedUrl, isFirst, last, request };
         recording = recordingOf(spec);
-        const hears = { onStart, onAnswer, follow, recording };
-        const context = { ...identity, open, blocks, ...known, ...hears };
+        // Named one by one: to spread them takes V8 a hundred times as long.
+        const context: FetchContext = {
+          userAgent: identity.userAgent,
+          proxy: identity.proxy,
+          cookies: identity.cookies,
+          open,
+          blocks,
+          validators,
+          validatedUrl,
+          isFirst,
+          last,
+          request,
+          onStart,
+          onAnswer,
+          follow,
+          recording,
+        };
         return kind.outcome(await this.#fetcher.fetch(kind.plan, task.url, spec, signal, context));
       }, signal);
       const completed = fetched.ok ? await kind.complete?.(fetched, spec) : undefined;

@@ -18,6 +18,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ConfigError } from '../../shared/errors.ts';
 import { isDiskFull } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
+import { Rounds } from '../machine/rounds.ts';
 import { type ArchiveMark, archiveChange } from '../store/archive-rows.ts';
 import type { GroupCommit, Room } from '../store/group-commit.ts';
 import type { Indexed } from './cdxj.ts';
@@ -66,9 +67,7 @@ export class CrawlArchive {
   readonly #fileBytesMax: number;
   readonly #marks: Map<number, ArchiveMark>;
   #file: WarcFile | undefined;
-  #jobs: Job[] = [];
-  #work: Promise<void> = Promise.resolve();
-  #isWriting = false;
+  readonly #rounds = new Rounds<Job>(() => this.#writeSome());
   /** When the last write began. */
   #writtenAt = Number.NEGATIVE_INFINITY;
   /** The last file is not what was left: the next write begins a new one. */
@@ -98,28 +97,17 @@ export class CrawlArchive {
   /** Appends the exchanges of a task. `then` is called in the order of the calls when they are on
    *  the disk, with what its commit has to record. Rejects with what the master cannot mend. */
   append(job: Job): Promise<void> {
-    this.#jobs.push(job);
-    if (!this.#isWriting) {
-      this.#isWriting = true;
-      this.#work = this.#work.then(() => this.#writeAll());
-    }
-    return this.#work;
+    return this.#rounds.push(job);
   }
 
   /** Does something while nothing is written. */
-  async alone<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#work.then(work);
-    this.#work = done.then(
-      () => {},
-      () => {},
-    );
-    return await done;
+  alone<T>(work: () => Promise<T>): Promise<T> {
+    return this.#rounds.alone(work);
   }
 
   /** Resolves when all that was appended is on the disk. */
-  async idle(): Promise<void> {
-    while (this.#isWriting) await this.#work;
-    await this.#work;
+  idle(): Promise<void> {
+    return this.#rounds.idle();
   }
 
   /** An earlier master may have left more than counts, and an index that lacks lines. */
@@ -158,30 +146,26 @@ export class CrawlArchive {
     this.#file = undefined;
   }
 
-  async #writeAll(): Promise<void> {
-    while (this.#jobs.length > 0) {
-      const waitMs = this.#writtenAt + writeEveryMs - performance.now();
-      if (waitMs > 0 && this.#jobs.length < jobsMax) await sleep(waitMs);
-      this.#writtenAt = performance.now();
-      const drafts = await this.#take();
-      let group: Draft[] = [];
-      let bytes = 0;
-      for (const draft of drafts) {
-        const more = bytesOf(draft);
-        const length = (this.#file?.length ?? this.#openLength) + bytes;
-        if (length > 0 && length + more > this.#fileBytesMax) {
-          await this.#write(group);
-          await this.#closeFile();
-          group = [];
-          bytes = 0;
-        }
-        group.push(draft);
-        bytes += more;
+  async #writeSome(): Promise<void> {
+    const waitMs = this.#writtenAt + writeEveryMs - performance.now();
+    if (waitMs > 0 && this.#rounds.waiting.length < jobsMax) await sleep(waitMs);
+    this.#writtenAt = performance.now();
+    const drafts = await this.#take();
+    let group: Draft[] = [];
+    let bytes = 0;
+    for (const draft of drafts) {
+      const more = bytesOf(draft);
+      const length = (this.#file?.length ?? this.#openLength) + bytes;
+      if (length > 0 && length + more > this.#fileBytesMax) {
+        await this.#write(group);
+        await this.#closeFile();
+        group = [];
+        bytes = 0;
       }
-      await this.#write(group);
+      group.push(draft);
+      bytes += more;
     }
-    // At once: what is appended from now on finds nobody who writes.
-    this.#isWriting = false;
+    await this.#write(group);
   }
 
   /** Bytes of the file that the next write would open. */
@@ -194,11 +178,11 @@ export class CrawlArchive {
   async #take(): Promise<Draft[]> {
     let count = 0;
     for (let bytes = 0; bytes < writeBytesMax && count < jobsMax; count++) {
-      const job = this.#jobs[count];
+      const job = this.#rounds.waiting[count];
       if (job === undefined) break;
       for (const { body } of job.upload.exchanges) bytes += body.bytes;
     }
-    const jobs = this.#jobs.splice(0, count);
+    const jobs = this.#rounds.waiting.splice(0, count);
     const read = jobs.map(({ upload }) => Promise.all(upload.exchanges.map((e) => e.body.read())));
     const bodies = await Promise.all(read);
     // Numbered in their order, then packed together.

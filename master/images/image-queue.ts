@@ -9,6 +9,7 @@
 import { messageOf } from '../../shared/errors.ts';
 import type { ImageType } from '../../shared/images.ts';
 import { isDiskFull } from '../machine/disk-room.ts';
+import { Rounds } from '../machine/rounds.ts';
 import type { Room } from '../store/group-commit.ts';
 import type { KeptImage, Place } from '../store/image-rows.ts';
 
@@ -56,42 +57,33 @@ const freshMax = 8_192;
 export class ImageQueue {
   readonly #keeper: ImageKeeper;
   readonly #room: QueueRoom;
-  #jobs: Job[] = [];
-  #isWriting = false;
-  #work: Promise<void> = Promise.resolve();
+  readonly #rounds: Rounds<Job>;
   /** Written since the start of the master, the last of them. */
   readonly #fresh = new Map<string, Place | undefined>();
 
   constructor(keeper: ImageKeeper, room: QueueRoom) {
     this.#keeper = keeper;
     this.#room = room;
+    this.#rounds = new Rounds(() => this.#writeSome());
   }
 
   /** Keeps an image. `then` is called in the order of the calls, when it is on the disk, or cannot
    *  get there before the operator acts. */
   append(content: KeptContent, then: Kept): Promise<void> {
-    this.#jobs.push({ content, then });
-    if (!this.#isWriting) {
-      this.#isWriting = true;
-      this.#work = this.#work.then(() => this.#writeAll());
-    }
-    return this.#work;
+    return this.#rounds.push({ content, then });
   }
 
   /** Does something while nothing is written, and no file is open. */
-  async alone<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#work.then(() => this.#keeper.close()).then(work);
-    this.#work = done.then(
-      () => {},
-      () => {},
-    );
-    return await done;
+  alone<T>(work: () => Promise<T>): Promise<T> {
+    return this.#rounds.alone(async () => {
+      await this.#keeper.close();
+      return await work();
+    });
   }
 
   /** Resolves when all that was appended is on the disk. */
-  async idle(): Promise<void> {
-    while (this.#isWriting) await this.#work;
-    await this.#work;
+  idle(): Promise<void> {
+    return this.#rounds.idle();
   }
 
   /** Is this image there, in its length? If not, it is written when it comes again. */
@@ -133,13 +125,10 @@ export class ImageQueue {
     return this.alone(async () => {});
   }
 
-  async #writeAll(): Promise<void> {
-    while (this.#jobs.length > 0) {
-      const jobs = this.#jobs.splice(0, jobsMax);
-      const fault = await this.#written(jobs.map(({ content }) => content));
-      for (const { content, then } of jobs) then(fault, this.#fresh.get(content.sha256));
-    }
-    this.#isWriting = false;
+  async #writeSome(): Promise<void> {
+    const jobs = this.#rounds.waiting.splice(0, jobsMax);
+    const fault = await this.#written(jobs.map(({ content }) => content));
+    for (const { content, then } of jobs) then(fault, this.#fresh.get(content.sha256));
   }
 
   async #written(contents: readonly KeptContent[]): Promise<string | undefined> {

@@ -15,7 +15,8 @@ import { dirname } from 'node:path';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { decodeCrawl, formatKey, formatVersion } from '../store/records.ts';
 import { isTable, type Table } from '../store/store.ts';
-import { hasSum, isSound, sumBytes, type Take } from '../store/sums.ts';
+import { isSound, sumBytes, type Take } from '../store/sums.ts';
+import { Leaves } from './leaves.ts';
 import {
   current,
   freePages,
@@ -25,6 +26,7 @@ import {
   tableName,
   treeAt,
   treeBytes,
+  type Walk,
 } from './pages.ts';
 import { SeenCheck, type SummedCrawl } from './seen-check.ts';
 import { isMarkedWhole } from './whole-mark.ts';
@@ -78,7 +80,6 @@ function check(file: StoreFile): void {
   const used = new Uint8Array(meta.end);
   const read = (tree: Tree, take: Take, isNumeric = false) =>
     file.read({ tree, meta, used, take, onDamage, isNumeric });
-  file.warm(meta);
   const trees = new Map<string, Tree>();
   read(meta.main, (keys, keyAt, keyBytes, values, valueAt, valueBytes) => {
     if (valueBytes !== treeBytes) onDamage('a table has no root');
@@ -95,15 +96,25 @@ function check(file: StoreFile): void {
   });
   const crawls: SummedCrawl[] = [];
   tableOf('crawls', (_key, value) => crawls.push(summedCrawl(value)));
+  // The order of their rows says something: they are read last, from the kernel's cache.
+  const isOrdered = (name: string) => name === 'runs' || name === 'recent' || name === 'seen';
+  const leaves = new Leaves<Walk>(meta.end);
+  for (const [name, tree] of trees) {
+    if (isOrdered(name)) continue;
+    trees.delete(name);
+    // One of another version is reported by the check of the format.
+    const isSummed = isTable(name);
+    const take = isSummed ? summed(name) : () => {};
+    file.readBranches({ tree, meta, used, take, onDamage, isSummed }, leaves);
+  }
+  file.sweep(meta, leaves);
   const seen = new SeenCheck(crawls, format, onDamage);
   tableOf('runs', (key, value) => seen.addRun(key, value));
   seen.endRuns();
   tableOf('recent', (key, value) => seen.addJournal(key, value));
-  for (const [name, tree] of trees) {
-    if (!isTable(name))
-      read(tree, () => {}); // of another version: the format check reports that
-    else if (hasSum(name)) read(tree, summed(name));
-    else read(tree, (keys, at, bytes) => seen.addKey(keys.subarray(at, at + bytes)));
+  const old = trees.get('seen');
+  if (old !== undefined) {
+    read(old, (keys, at, bytes) => seen.addKey(keys.subarray(at, at + bytes)));
   }
   seen.end();
   read(meta.free, freeTaker(used, meta), true);

@@ -11,6 +11,8 @@
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import type { Take } from '../store/sums.ts';
+import { LeafCheck } from './leaf-check.ts';
+import type { Leaves } from './leaves.ts';
 
 /** A tree as its parent describes it; `root` is undefined if it is empty. */
 export type Tree = {
@@ -35,6 +37,8 @@ type Reading = {
   readonly take: Take;
   /** Called for a part that cannot be read. It may throw; otherwise the part is left out. */
   readonly onDamage: (what: string) => void;
+  /** Nothing but the checksum of its rows is taken. */
+  readonly isSummed?: boolean;
   /** Keys are numbers of the machine: their order is not that of their bytes. */
   readonly isNumeric?: boolean;
 };
@@ -69,14 +73,6 @@ export class StoreFile {
     this.bytes = fstatSync(this.#file).size;
   }
 
-  /** Reads all used pages once, in order, since trees are scattered over the file. */
-  warm({ end }: Meta): void {
-    const chunk = Buffer.allocUnsafe(chunkBytes);
-    for (let at = 0; at < end * pageBytes; at += chunkBytes) {
-      readSync(this.#file, chunk, 0, chunkBytes, at);
-    }
-  }
-
   /** Returns the two meta pages; undefined for an invalid one. */
   metas(): readonly [Meta | undefined, Meta | undefined] {
     return [this.#meta(0), this.#meta(1)];
@@ -84,22 +80,73 @@ export class StoreFile {
 
   /** Reads the rows of a tree in the order of their keys. */
   read(reading: Reading): void {
+    endWalk(this.#begin(reading, undefined));
+  }
+
+  /** Reads the branches of a tree, and notes its leaves: `sweep` reads those. */
+  readBranches(reading: Reading, leaves: Leaves<Walk>): void {
+    this.#begin(reading, leaves);
+  }
+
+  /** Reads the whole file in its order, and of it the leaves that were noted: a tree is scattered
+   *  over it, and a call for each page takes longer than its check. The rows of a leaf come in
+   *  order, the leaves do not. */
+  sweep({ end }: Meta, leaves: Leaves<Walk>): void {
+    const check = new LeafCheck(chunkBytes);
+    const chunk = check.bytes;
+    for (let first = 0; first < end; first += chunkBytes / pageBytes) {
+      const bytes = this.#chunk(chunk, first * pageBytes);
+      for (let at = 0; at + pageBytes <= bytes; at += pageBytes) {
+        const number = first + at / pageBytes;
+        const leaf = leaves.at(number);
+        if (leaf < 0) continue;
+        const page = chunk.subarray(at, at + pageBytes);
+        const walk = leaves.treeOf(leaf);
+        const what = wrongWith(page, number, leafFlag, walk);
+        if (what !== undefined) walk.onDamage(`page ${number}: ${what}`);
+        else this.#sweepLeaf(leaves, leaf, page, walk.isSummed === true ? check.rows(at) : -1);
+      }
+    }
+    for (const walk of leaves.trees) endWalk(walk);
+  }
+
+  /** `sound`: its rows, if nothing is wrong with them; -1: that is to be found out. */
+  #sweepLeaf(leaves: Leaves<Walk>, leaf: number, page: Buffer, sound: number): void {
+    const walk = leaves.treeOf(leaf);
+    const count = page.readUInt16LE(20) >> 1;
+    walk.rows += Math.max(0, sound);
+    walk.lastBytes = -1;
+    walk.low = leaves.low(leaf);
+    if (sound < 0) this.#leaf(walk, page, count);
+    if (count === 0) return;
+    const [first, last] = [nodeAt(page, 0), nodeAt(page, count - 1)];
+    const high = leaves.high(leaf);
+    const isInOrder =
+      isAtLeast(page, first + 8, page.readUInt16LE(first + 6), walk.low) &&
+      (high === undefined ||
+        compare(page, last + 8, page.readUInt16LE(last + 6), high, 0, high.length) < 0);
+    if (!isInOrder) walk.onDamage('rows are out of order');
+  }
+
+  /** Returns how many bytes there are. */
+  #chunk(chunk: Buffer, at: number): number {
+    let bytes = 0;
+    while (bytes < chunk.length) {
+      const count = readSync(this.#file, chunk, bytes, chunk.length - bytes, at + bytes);
+      if (count === 0) break;
+      bytes += count;
+    }
+    return bytes;
+  }
+
+  #begin(reading: Reading, leaves: Leaves<Walk> | undefined): Walk {
     const { tree, onDamage } = reading;
-    if (tree.root === undefined) {
-      if (tree.entries !== 0) onDamage('a table has lost its root');
-      return;
-    }
-    const walk: Walk = {
-      ...reading,
-      rows: 0,
-      last: Buffer.alloc(512),
-      lastBytes: -1,
-      low: undefined,
-    };
-    this.#walk(walk, tree.root, tree.depth);
-    if (walk.rows !== tree.entries) {
-      onDamage(`a table has ${walk.rows} rows instead of ${tree.entries}`);
-    }
+    const start = { rows: 0, last: Buffer.alloc(512), lastBytes: -1, low: undefined, leaves };
+    const walk: Walk = { ...reading, ...start };
+    leaves?.begin(walk);
+    if (tree.root !== undefined) this.#walk(walk, tree.root, tree.depth);
+    else if (tree.entries !== 0) onDamage('a table has lost its root');
+    return walk;
   }
 
   close(): void {
@@ -123,14 +170,22 @@ export class StoreFile {
   }
 
   #walk(walk: Walk, number: number, depth: number): void {
-    const page = this.#page(number, depth);
+    const isLater = depth === 1 && walk.leaves !== undefined;
+    const page = isLater ? undefined : this.#page(number, depth);
     const flag = depth === 1 ? leafFlag : branchFlag;
-    const what = page === undefined ? 'it is not in the file' : wrongWith(page, number, flag, walk);
-    if (page === undefined || what !== undefined) {
+    const what =
+      page === undefined && !isLater
+        ? 'it is not in the file'
+        : (unusable(number, walk) ?? (page && wrongWith(page, number, flag, walk)));
+    if (what !== undefined) {
       walk.onDamage(`page ${number}: ${what}`);
       return;
     }
     walk.used[number] = 1;
+    if (page === undefined) {
+      walk.leaves?.add(number, walk.low);
+      return;
+    }
     const count = page.readUInt16LE(20) >> 1;
     if (depth > 1) this.#branch(walk, page, count, depth);
     else this.#leaf(walk, page, count);
@@ -224,7 +279,9 @@ export class StoreFile {
   }
 }
 
-type Walk = Reading & {
+export type Walk = Reading & {
+  /** Where its leaves are noted; undefined: they are read at once. */
+  readonly leaves: Leaves<Walk> | undefined;
   rows: number;
   /** The last key read; -1 bytes before the first. */
   last: Buffer;
@@ -275,9 +332,18 @@ export function freePages(value: Buffer): number[] | undefined {
   return pages;
 }
 
+function endWalk({ tree, rows, onDamage }: Walk): void {
+  if (rows !== tree.entries && tree.root !== undefined) {
+    onDamage(`a table has ${rows} rows instead of ${tree.entries}`);
+  }
+}
+
+function unusable(number: number, { meta, used }: Walk): string | undefined {
+  if (!(number >= 2 && number < meta.end)) return 'it is out of bounds';
+  return used[number] === 1 ? 'it is used twice' : undefined;
+}
+
 function wrongWith(page: Buffer, number: number, flag: number, walk: Walk): string | undefined {
-  if (!(number >= 2 && number < walk.meta.end)) return 'it is out of bounds';
-  if (walk.used[number] === 1) return 'it is used twice';
   if (numberAt(page, 0) !== number) return 'it has the number of another page';
   if (numberAt(page, 8) > walk.meta.transaction) return 'it is of a later transaction';
   if ((page.readUInt16LE(18) & ~looseFlags) !== flag) return 'it is of another kind';

@@ -20,6 +20,7 @@ import { freeBytesOf } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
 import {
   type Change,
+  type Peeked,
   type Range,
   type ReadableStore,
   type Row,
@@ -127,6 +128,17 @@ class LmdbStore implements NativeStore {
     return this.#get(table, key, undefined);
   }
 
+  /** lmdb-js copies a value into a buffer of its own; a second copy would cost more than the
+   *  look-up. */
+  peek(table: Table, key: Uint8Array): Peeked | undefined {
+    try {
+      const bytes = this.#tables.get(table)?.getBinaryFast(asBuffer(key));
+      return bytes && { bytes, length: hasSum(table) ? bytes.length - sumBytes : bytes.length };
+    } catch (error) {
+      throw this.#unreadable(error);
+    }
+  }
+
   range(table: Table, range: Range): Row[] {
     return this.#range(table, range, undefined);
   }
@@ -142,6 +154,10 @@ class LmdbStore implements NativeStore {
     return {
       has: (table, key) => this.#get(table, key, at) !== undefined,
       get: (table, key) => this.#get(table, key, at),
+      peek: (table, key) => {
+        const bytes = this.#get(table, key, at);
+        return bytes && { bytes, length: bytes.length };
+      },
       range: (table, range) => this.#range(table, range, at),
       keys: (table, range) => this.#keys(table, range, at),
       close: () => {

@@ -1,5 +1,5 @@
 /** A store in memory: for tests, and as the model with which other engines are compared. */
-import type { Change, Range, Row, Snapshot, Store, Table } from './store.ts';
+import type { Change, Peeked, Range, Row, Snapshot, Store, Table } from './store.ts';
 
 export class MemoryStore implements Store {
   readonly #tables = new Map<Table, Map<string, Buffer>>();
@@ -10,6 +10,11 @@ export class MemoryStore implements Store {
 
   get(table: Table, key: Uint8Array): Buffer | undefined {
     return this.#table(table).get(text(key));
+  }
+
+  peek(table: Table, key: Uint8Array): Peeked | undefined {
+    const bytes = this.get(table, key);
+    return bytes && { bytes, length: bytes.length };
   }
 
   range(table: Table, range: Range): Row[] {
@@ -41,6 +46,7 @@ export class MemoryStore implements Store {
     return {
       has: (table, key) => copy.has(table, key),
       get: (table, key) => copy.get(table, key),
+      peek: (table, key) => copy.peek(table, key),
       range: (table, range) => copy.range(table, range),
       keys: (table, range) => copy.keys(table, range),
       close: () => {},

@@ -16,14 +16,14 @@
  */
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
 import { crawlKey } from './records.ts';
-import type { Change } from './store.ts';
+import type { Change, Peeked } from './store.ts';
 
 /** Keys of a bucket, on average: 254 fill a page of the store. */
 const bucketKeys = 224;
 /** Keys of a run of level 0, if there is memory for so many; each level has three times as many. */
 const levelKeys = 1 << 20;
 export const mergeWidth = 3;
-const keyBytes = 12;
+export const runKeyBytes = 12;
 const wordsPerKey = 4;
 
 export type Run = {
@@ -62,8 +62,11 @@ export function manifestChange(crawl: number, manifest: Manifest): Change {
   return { table: 'runs', key: manifestKey(crawl), value: encodeManifest(manifest) };
 }
 
-export function runKey(crawl: number, run: number, bucket: number): Buffer {
-  const key = Buffer.allocUnsafe(keyBytes);
+export const runKey = (crawl: number, run: number, bucket: number): Buffer =>
+  runKeyInto(Buffer.allocUnsafe(runKeyBytes), crawl, run, bucket);
+
+/** The same for a look-up, in a buffer of that length. */
+export function runKeyInto(key: Buffer, crawl: number, run: number, bucket: number): Buffer {
   key.writeUInt32BE(crawl, 0);
   key.writeUInt32BE(run, 4);
   key.writeUInt32BE(bucket, 8);
@@ -74,10 +77,10 @@ type RunKeyParts = { readonly crawl: number; readonly run: number; readonly buck
 
 /** `run` 0: the manifest. Undefined: it is no key of the table. */
 export function parseRunKey(key: Buffer): RunKeyParts | undefined {
-  if (key.length === keyBytes - 4 && key.readUInt32BE(4) === 0) {
+  if (key.length === runKeyBytes - 4 && key.readUInt32BE(4) === 0) {
     return { crawl: key.readUInt32BE(0), run: 0, bucket: 0 };
   }
-  if (key.length !== keyBytes) return undefined;
+  if (key.length !== runKeyBytes) return undefined;
   const [crawl, run, bucket] = [0, 4, 8].map((at) => key.readUInt32BE(at));
   return { crawl: crawl ?? 0, run: run ?? 0, bucket: bucket ?? 0 };
 }
@@ -112,16 +115,16 @@ export function firstOf(word: number): number {
 }
 
 /** Returns whether a row of a run has this fingerprint. */
-export function hasKey(row: Buffer, words: Uint32Array, at: number): boolean {
+export function hasKey({ bytes: row, length }: Peeked, words: Uint32Array, at: number): boolean {
   const first = firstOf(words[at] ?? 0);
   let low = 0;
-  let high = row.length >>> 4;
+  let high = length >>> 4;
   while (low < high) {
     const middle = (low + high) >>> 1;
     if (row.readUInt32BE(middle << 4) < first) low = middle + 1;
     else high = middle;
   }
-  for (let i = low << 4; i < row.length && row.readUInt32BE(i) === first; i += 16) {
+  for (let i = low << 4; i < length && row.readUInt32BE(i) === first; i += 16) {
     if (
       row.readUInt32LE(i + 4) === words[at + 1] &&
       row.readUInt32LE(i + 8) === words[at + 2] &&

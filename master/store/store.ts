@@ -84,10 +84,15 @@ export type Range = {
   readonly limit?: number;
 };
 
+/** A value in memory of the store: valid until the next read. `length`: its bytes. */
+export type Peeked = { readonly bytes: Buffer; readonly length: number };
+
 /** What can be asked of a store. */
 export interface Rows {
   has(table: Table, key: Uint8Array): boolean;
   get(table: Table, key: Uint8Array): Buffer | undefined;
+  /** The same without a copy of its own: for many look-ups. */
+  peek(table: Table, key: Uint8Array): Peeked | undefined;
   /** Rows in the order of their keys' bytes. */
   range(table: Table, range: Range): Row[];
   /** The keys of such rows: values, which may be large, are not read. */

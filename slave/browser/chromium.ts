@@ -11,6 +11,7 @@ import { accessSync, constants } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser, BrowserContext, BrowserContextOptions, BrowserType } from 'playwright-core';
 import { messageOf } from '../../shared/errors.ts';
+import { browserFlags, flagsUnwanted } from './flags.ts';
 import { groupWith, killGroup, killProcess, memoryOf } from './process-group.ts';
 
 /** The version that is tested; a peer dependency of the package, too. */
@@ -95,23 +96,6 @@ function isProgram(path: string): boolean {
   }
 }
 
-/** Off: what the browser would do by itself, ways around the proxy, pop-ups, floods. Playwright's
- *  own flags turn off background networking, updates, sync, extensions and translation. */
-const flags = [
-  '--disable-quic',
-  '--disable-http2',
-  '--webrtc-ip-handling-policy=disable_non_proxied_udp',
-  '--force-webrtc-ip-handling-policy=disable_non_proxied_udp',
-  '--dns-prefetch-disable',
-  '--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1',
-  '--disable-domain-reliability',
-  '--disable-background-mode',
-  '--no-pings',
-  '--disable-gpu',
-];
-/** Of Playwright, for tests of one's own pages. */
-const unwanted = ['--disable-popup-blocking', '--disable-ipc-flooding-protection'];
-
 export class Chromium {
   readonly #browser: Browser;
   readonly #group: number | undefined;
@@ -135,8 +119,8 @@ export class Chromium {
       const browser = await chromium.launch({
         executablePath,
         chromiumSandbox: settings.isSandboxed,
-        args: [...flags, mark],
-        ignoreDefaultArgs: unwanted,
+        args: [...browserFlags, mark],
+        ignoreDefaultArgs: [...flagsUnwanted],
         env: { ...settings.env },
         proxy: { server: nowhere },
         timeout: startMsMax,

@@ -126,6 +126,7 @@ export class PageExtractor implements ScannerSink {
       figures: isLicensed,
       iframes: options.iframes === true,
       bare,
+      bytes: options.value !== undefined,
     };
     const Kind = options.xml === true ? XmlScanner : Scanner;
     this.#scanner = new Kind(this, this.#scannerOptions);

@@ -3,7 +3,7 @@
  * standard, jumps over text, comments, scripts and other tags' attributes with `indexOf`, and
  * reports only relevant elements, in document order. It accepts chunks of any size; a token that a
  * chunk cuts is read again with the next ones. It builds no tree: a small stack tracks foreign
- * content (svg, math).
+ * content (svg, math). Where the text is bytes, `plain-tags` reads most of it.
  *
  * text ─"<x"─▶ tag ─">"─▶ text | raw | script | plaintext        tag ─long value─▶ value ─▶ tag
  * text ─"<!--"─▶ comment ─▶ text   "<!", "<?", "</?" ─▶ bogus ─▶ text   "<![CDATA[" ─▶ cdata ─▶
@@ -36,6 +36,7 @@ import {
 import { ForeignStack } from './foreign.ts';
 import { KeptText } from './kept-text.ts';
 import type { LazyNames } from './lazy.ts';
+import { type PlainTags, type PlainWants, plainTags, plainWantsOf } from './plain-tags.ts';
 import { reportTag } from './report-tag.ts';
 import type { ScannerSink } from './scanner-sink.ts';
 import { commentEnd, type ScriptDepth, scanScript } from './script-comment.ts';
@@ -65,6 +66,8 @@ export type ScannerOptions = {
   readonly bare?: boolean;
   /** Figures are reported; not by default. */
   readonly figures?: boolean;
+  /** Each character of the text is a byte, at most U+00FF; false by default. */
+  readonly bytes?: boolean;
 };
 
 export class Scanner {
@@ -77,6 +80,10 @@ export class Scanner {
   #buffer = '';
   #at = 0;
   #last = false;
+  /** What can be read as bytes; undefined: nothing. */
+  readonly #wants: PlainWants | undefined;
+  /** Has the buffer as bytes. */
+  #plain: PlainTags | undefined;
   readonly #carry = new Carry((text, last) => this.#scan(text, last));
 
   /** The end of the long value that is being dropped: a quote, or 0 for whitespace and ">". */
@@ -86,13 +93,17 @@ export class Scanner {
   #scriptDepth: ScriptDepth = 'plain';
   readonly #kept: KeptText;
 
-  constructor(sink: ScannerSink, { lazy, rel, iframes, bare, figures }: ScannerOptions) {
+  constructor(sink: ScannerSink, options: ScannerOptions) {
+    const { lazy, rel, iframes, bare, figures, bytes } = options;
     const all = lazy !== undefined;
     this.#sink = sink;
     this.#kept = new KeptText(sink, all);
     this.#tables = tablesFor({ all, rel, iframes, bare: bare === true });
     this.#tag = new Tag(lazy);
     this.#figures = figures === true;
+    // The ends of figures are not plain.
+    const isPlain = bytes === true && !this.#figures;
+    this.#wants = isPlain ? plainWantsOf(this.#tables, lazy) : undefined;
   }
 
   write(chunk: string): void {
@@ -109,7 +120,13 @@ export class Scanner {
     this.#buffer = buffer;
     this.#at = 0;
     this.#last = last;
-    while (this.#step());
+    const plain = this.#wants === undefined ? undefined : plainTags();
+    this.#plain = this.#wants && plain?.begin(buffer, this.#wants) ? plain : undefined;
+    try {
+      while (this.#step());
+    } finally {
+      this.#plain?.end();
+    }
     this.#buffer = '';
     return this.#at;
   }
@@ -145,6 +162,7 @@ export class Scanner {
     const buffer = this.#buffer;
     const { length } = buffer;
     const isHtml = this.#foreign.depth === 0;
+    if (isHtml && this.#plain !== undefined) this.#skipPlain(this.#plain);
     let at = buffer.indexOf('<', this.#at);
     // No character is read beyond the end: V8 deoptimizes the code at the first one.
     for (; at >= 0 && at + 2 < length; at = buffer.indexOf('<', at)) {
@@ -170,6 +188,13 @@ export class Scanner {
     if (c === 0x3f) this.#enter('bogus', at + 1);
     else this.#at = at + 1;
     return true;
+  }
+
+  /** Text and tags that need none of the rules here. */
+  #skipPlain(plain: PlainTags): void {
+    this.#at = plain.skip(this.#at);
+    for (let link = 0; link < plain.count; link++)
+      this.#sink.link(this.#buffer.slice(plain.start(link), plain.stop(link)), undefined);
   }
 
   #openTag(start: number): boolean {

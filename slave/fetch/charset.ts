@@ -56,6 +56,11 @@ export class PageDecoder {
     return this.#encoding;
   }
 
+  /** The text of `write` is one character a byte. */
+  get isByByte(): boolean {
+    return isByByte(this.#encoding ?? '');
+  }
+
   /** Returns text to scan; values taken from it must go through `value`. */
   write(bytes: Uint8Array): string {
     this.#hold(bytes);

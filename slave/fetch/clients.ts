@@ -34,7 +34,7 @@ export type Client = {
   readonly proxy: ProxyServer | undefined;
 };
 /** The properties that distinguish clients. */
-export type ClientKind = {
+type ClientKind = {
   /** Connects to public addresses and these. */
   readonly allow: FetchSpec['allowPrivate'];
   /** And to the private blocks that a seed opened for its host. */

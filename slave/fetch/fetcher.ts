@@ -7,7 +7,7 @@ import type { FetchSpec, TaskRequest } from '../../shared/crawl.ts';
 import type { Result } from '../../shared/requests.ts';
 import { AddressCache } from '../../shared/resolver.ts';
 import { isRelatedHost } from '../../shared/url.ts';
-import { type ClientKind, Clients } from './clients.ts';
+import { Clients } from './clients.ts';
 import type { Validators } from './content.ts';
 import { CookieJar } from './cookies.ts';
 import type { Answer, Hop } from './exchange.ts';
@@ -134,8 +134,16 @@ export class Fetcher {
       const validators = chain.url === validatedUrl ? context.validators : undefined;
       const answerMs = isFirst ? spec.connectTimeoutMs : Number.POSITIVE_INFINITY;
       const asked = await this.#ask(target, {
-        ...{ plan, spec, signal, context, cookies, isAtHome, validators, answerMs, turnOf },
+        plan,
+        spec,
+        signal,
+        context,
+        cookies,
+        isAtHome,
+        validators,
         request,
+        answerMs,
+        turnOf,
         leftMs: () => started + timeoutMs - performance.now(),
       });
       isFirst = false;
@@ -191,7 +199,6 @@ export class Fetcher {
     const open = context.open === true && isAtHome;
     const blocks = isAtHome ? context.blocks : undefined;
     const { allowPrivate: allow, http2, connectTimeoutMs: connectMs } = spec;
-    const kind: ClientKind = { allow, blocks, proxy, http2, connectMs };
     const { accept } = plan;
     const takeCookie = (header: string) => cookies?.take(header, target, Date.now());
     const keepsIncomplete = context.last === true && !plan.needsWhole;
@@ -202,12 +209,23 @@ export class Fetcher {
     };
     const ask = ({ isLenient, isApart, cookie }: Way): Promise<Hop<Body>> => {
       const hop = {
-        ...{ plan, spec, signal, leftMs: options.leftMs(), headers: headersWith(cookie) },
-        ...{ takeCookie, onStart, onAnswer, answerMs, keepsIncomplete, request, recording },
+        plan,
+        spec,
+        signal,
+        leftMs: options.leftMs(),
+        answerMs,
+        headers: headersWith(cookie),
+        request,
+        takeCookie,
+        keepsIncomplete,
+        onStart,
+        onAnswer,
+        recording,
       };
       answerMs = Number.POSITIVE_INFINITY;
+      const kind = { allow, blocks, proxy, http2, connectMs, isLenient };
       if (isApart) return this.#clients.apart(kind, (client) => hopTo(client, target, hop));
-      return hopTo(this.#clients.of({ ...kind, isLenient }), target, hop);
+      return hopTo(this.#clients.of(kind), target, hop);
     };
     const { origin } = target;
     const isLenient = this.#oddOrigins.has(origin);

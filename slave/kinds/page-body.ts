@@ -139,7 +139,7 @@ export class PageReader implements BodyReader<Page> {
       xml: xml === true,
       bare: isBare === true,
       charset: (label) => this.#decoder.declare(label),
-      value: (text) => this.#decoder.value(text),
+      ...(this.#decoder.isByByte && { value: (text) => this.#decoder.value(text) }),
     });
   }
 }

@@ -1,30 +1,44 @@
 /**
- * `fill`: a store that grows from nothing: new URLs, the same at 80 % of that rate, then known ones,
- * and starts after a kill and an orderly end. What the device writes is counted at the device:
- * nothing else should write to it.
+ * `fill`: a store that grows from nothing: new URLs, the same at 80 % of that rate, then known ones;
+ * starts after a kill, with the page cache warm and cold, and after an orderly end; what each table
+ * takes, also when it is compacted. Each figure stands beside its bar, where it has one. What the
+ * device writes is counted at the device: nothing else should write to it.
  *
  * BENCH_FILL is the number of URLs (default 6,000,000), BENCH_HOSTS that of their hosts (100), and
  * BENCH_FOLDER a folder on the device that is measured (default: the system's temporary one).
  */
-import { readFileSync, statSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { bloomBytesFor } from '../../master/frontier/filter/bloom.ts';
+import { storeFile } from '../../master/store/lmdb.ts';
 import { Cluster, type Program } from '../support/cluster.ts';
 import { anonymousBytes, count, cpuMs, pause, say } from './measure.ts';
 import { synthetic, syntheticMaster } from './synthetic.ts';
 import type { Load, Measured } from './synthetic-slave.ts';
+import { type TableSize, tablesOf } from './tables.ts';
 
 /** Linux counts sectors of this size, whatever the device has. Source: Documentation/block/stat. */
 const sectorBytes = 512;
 /** Of a page. */
 const links = 100;
+/** Of the seen sets, whatever the number of URLs. */
+const waitingBytes = 72e6;
+const knownSeconds = 10;
 
 export async function fill(): Promise<void> {
   const total = Number(process.env['BENCH_FILL'] ?? 6_000_000);
   const hosts = Number(process.env['BENCH_HOSTS'] ?? 100);
   const folder = process.env['BENCH_FOLDER'] ?? tmpdir();
   await using cluster = new Cluster(undefined, folder);
-  let master = await syntheticMaster(cluster);
+  const turns = join(cluster.folder, 'turns');
+  const preload = new URL('turns.js', import.meta.url).href;
+  let master = await syntheticMaster(cluster, [], {
+    NODE_OPTIONS: `--import ${preload}`,
+    TURNS: turns,
+  });
+  const empty = anonymousBytes(master.pid);
   say(`fill, ${count(total)} new URLs on ${count(hosts)} hosts, device of ${folder}:`);
   let first = 0;
   let rate = 0;
@@ -34,19 +48,69 @@ export async function fill(): Promise<void> {
     first += measured.newLinks;
     rate = measured.links / measured.seconds;
   }
+  // What the Bloom filters have room for, not what they hold.
+  const bar = bloomBytesFor(first) + waitingBytes;
+  say(
+    `  above the empty master's ${count(empty / 1e6)} MB: ${count((anonymousBytes(master.pid) - empty) / 1e6)} ` +
+      `MB (bar: ${count(bar / 1e6)})`,
+  );
   const paced = { reportsPerSecond: (rate * 0.8) / links, seconds: 10 };
   first += (await step(cluster, master, 'at 80 %', { ...paced, first, known: 0, hosts })).newLinks;
-  const known = { first, knownFrom: 0, known: 1, recent: 0.5, hosts, seconds: 10 };
+  const known = { first, knownFrom: 0, known: 1, recent: 0.5, hosts, seconds: knownSeconds };
   await step(cluster, master, 'known', known);
+  const store = storeFile(join(cluster.data, 'store'));
+  const start = async (after: string, bars = '') => {
+    const began = performance.now();
+    master = await cluster.master([]);
+    say(`  start after ${after}: ${((performance.now() - began) / 1000).toFixed(2)} s${bars}`);
+  };
+  const bars = ' (bar: 5 at 10 M, 40 at 100 M)';
   await master.kill('SIGKILL');
-  const began = performance.now();
-  master = await cluster.master([]);
-  say(`  start after kill -9: ${((performance.now() - began) / 1000).toFixed(2)} s`);
+  await start('kill -9', bars);
+  await master.kill('SIGKILL');
+  // Drops what the kernel has of a file, as its manual says.
+  const dropped = spawnSync('dd', [`if=${store}`, 'iflag=nocache', 'count=0']).status === 0;
+  if (dropped) await start('kill -9, page cache cold', bars);
   await master.kill('SIGTERM');
-  const again = performance.now();
-  await cluster.master([]);
-  say(`  start after an orderly end: ${((performance.now() - again) / 1000).toFixed(2)} s`);
+  await start('an orderly end');
+  await master.kill('SIGTERM');
+  sayTables(tablesOf(store), first);
+  const began = performance.now();
+  await cluster.run(['master.js', 'compact', '--data', cluster.data]).exited;
+  say(`  compact: ${((performance.now() - began) / 1000).toFixed(1)} s; then`);
+  sayTables(tablesOf(store), first);
 }
+
+/** `urls`: all that were ever admitted. */
+function sayTables(sizes: ReadonlyMap<string, TableSize>, urls: number): void {
+  const bytes = (name: string) => sizes.get(name)?.bytes ?? 0;
+  const waiting = sizes.get('tasks')?.rows ?? 0;
+  const shares = [...sizes].filter(([, size]) => size.bytes > 1e6).map(shareText);
+  say(
+    `  seen ${((bytes('runs') + bytes('recent')) / urls).toFixed(1)} bytes a URL (bar: 22), ` +
+      `a waiting URL ${((bytes('tasks') + bytes('sources')) / waiting).toFixed(0)} (bar: 220); ` +
+      `tables in MB: ${shares.join(', ')}`,
+  );
+}
+
+function shareText([name, { bytes }]: [string, TableSize]): string {
+  return `${name} ${count(bytes / 1e6)}`;
+}
+
+/** The longest delay of the master's event loop since then, in ms. */
+function longestTurn(cluster: Cluster, since: number): number {
+  const file = join(cluster.folder, 'turns');
+  const lines = existsSync(file) ? readFileSync(file, 'utf8').split('\n') : [];
+  const seen = lines.map((line) => line.split(' ').map(Number));
+  return Math.max(0, ...seen.map(([at = 0, ms = 0]) => (at >= since ? ms : 0)));
+}
+
+/** What is wanted of a step. */
+const barsOf: Readonly<Record<string, string>> = {
+  new: '100,000 links/s and 1,024 bytes on 100 hosts, 70,000 and 2,048 on 20,000',
+  'at 80 %': 'p99 400 ms',
+  known: '330,000 links/s at 1 M, 250,000 at 100 M',
+};
 
 /** Where to look: 1 M, 3 M, 10 M, and so on, then the whole. */
 function steps(total: number): number[] {
@@ -60,10 +124,11 @@ async function step(
   name: string,
   load: Partial<Load> & Pick<Load, 'known' | 'hosts'>,
 ): Promise<Measured> {
-  const before = { bytes: writtenBytes(cluster.folder), cpu: cpuMs(master.pid) };
+  const before = { bytes: writtenBytes(cluster.folder), cpu: cpuMs(master.pid), at: Date.now() };
   const loading = synthetic(cluster, { sessions: 4, credit: 16, links, ...load });
   const memory = await highest(loading, () => anonymousBytes(master.pid));
   const measured = await loading;
+  const turn = longestTurn(cluster, before.at);
   // What is on its way to the disk is on it.
   await pause(2_000);
   const bytes = writtenBytes(cluster.folder) - before.bytes;
@@ -75,7 +140,8 @@ async function step(
       `${count(bytes / measured.links)} bytes written a link, ` +
       `master ${(((cpuMs(master.pid) - before.cpu) / measured.links) * 1000).toFixed(1)} CPU us a ` +
       `link, acknowledged in ${measured.ackP50.toFixed(0)} ms (p99 ${measured.ackP99.toFixed(0)}), ` +
-      `at most ${count(memory / 1e6)} MB anonymous, store ${count((store.blocks * 512) / 1e6)} MB`,
+      `at most ${count(memory / 1e6)} MB anonymous, store ${count((store.blocks * 512) / 1e6)} MB, ` +
+      `longest turn ${turn} ms (bars: ${barsOf[name]}; turn 60 ms)`,
   );
   return measured;
 }

@@ -69,8 +69,27 @@ function random(): number {
   return seed / 2 ** 32;
 }
 
-function urlOf(n: number): string {
-  return `http://host-${n % load.hosts}.invalid/a/path/as/long/as/real/ones/are/page-${n}.html`;
+/** What stands before the number of a URL, of each host. */
+const starts: (Buffer | undefined)[] = [];
+const end = Buffer.from('.html\n');
+/** Of a URL, its line feed included. */
+const urlBytesMax = 96;
+
+/** Writes a URL and a line feed, in a third of the time of strings: the master is measured, and it
+ *  has the other core. Returns where it ends. */
+function writeUrl(into: Buffer, at: number, n: number): number {
+  const host = n % load.hosts;
+  starts[host] ??= Buffer.from(`http://host-${host}.invalid/a/path/as/long/as/real/ones/are/page-`);
+  const start = starts[host];
+  into.set(start, at);
+  let digits = 1;
+  for (let rest = n; rest >= 10; rest = Math.floor(rest / 10)) digits++;
+  const from = at + start.length;
+  for (let to = from + digits - 1, rest = n; to >= from; to--, rest = Math.floor(rest / 10)) {
+    into[to] = 48 + (rest % 10);
+  }
+  into.set(end, from + digits);
+  return from + digits + end.length;
 }
 
 function knownOne(): number {
@@ -80,13 +99,14 @@ function knownOne(): number {
 }
 
 function page(): Uint8Array {
-  const urls: string[] = [];
+  const urls = Buffer.allocUnsafe(load.links * urlBytesMax);
+  let at = 0;
   for (let i = 0; i < load.links; i++) {
     const isEnough = load.newLinks !== undefined && next - first >= load.newLinks;
     const known = next > knownFrom && (isEnough || random() < load.known);
-    urls.push(urlOf(known ? knownOne() : next++));
+    at = writeUrl(urls, at, known ? knownOne() : next++);
   }
-  return Buffer.from(urls.join('\n'), 'latin1');
+  return urls.subarray(0, Math.max(0, at - 1));
 }
 
 function images(url: string) {

@@ -46,6 +46,25 @@ const shop: Record<string, Answer> = {
   '/p2': '<title>plain</title><b class=price>2</b>',
   '/p3': priced(3),
 };
+/** What becomes visible brings a row each, and then the element `done`. */
+const byFrames = `<style>@keyframes k { to { opacity: 0 } } #a { animation: k 50ms }</style>
+  <div id=a>x</div>
+  <script>
+    function add(name) {
+      app.insertAdjacentHTML('beforeend', '<b class=price>' + name + '</b>');
+      if (app.childElementCount === 4) app.id = 'done';
+    }
+    window.app = document.getElementById('app');
+    requestAnimationFrame(() => requestAnimationFrame(() => add('framed')));
+    a.addEventListener('animationend', () => add('animated'));
+    const once = (name, isSeen) => (entries, all) => {
+      if (!entries.some(isSeen)) return;
+      all.disconnect();
+      add(name);
+    };
+    new IntersectionObserver(once('seen', (one) => one.isIntersecting)).observe(a);
+    new ResizeObserver(once('resized', () => true)).observe(a);
+  </script>`;
 const items = { book: { fields: { price: { css: '.price::text', required: true } } } };
 
 /** Runs a crawl to its end with one slave. */
@@ -184,14 +203,21 @@ describe('browser', { skip }, () => {
         });
         document.body.style.height = '5000px';
       </script>`;
-    const site = await new BrowserSite({ '/': shell(late) }).open(t);
+    const site = await new BrowserSite({
+      '/': shell(`${late}<a href=/frames>x</a>`),
+      '/frames': shell(byFrames),
+    }).open(t);
     const cluster = new Cluster(t);
     const render = { wait: '#done', click: '#more', clicks: 2, scroll: 3 };
     const all = { book: { each: '.price', fields: { name: { css: '::text' } } } };
     await crawled(cluster, site, { render, items: all });
-    const found = rows(cluster).map(({ item }) => item['name']);
-    assert.deepEqual(found, ['late', 'clicked', 'clicked', 'scrolled']);
+    const found = rows(cluster);
+    const namesOf = (path: string) =>
+      found.filter(({ url }) => new URL(url).pathname === path).map(({ item }) => item['name']);
+    assert.deepEqual(namesOf('/'), ['late', 'clicked', 'clicked', 'scrolled']);
     assert.equal(lineOf(cluster, '/')['missed'], undefined);
+    // These come only if the browser makes frames.
+    assert.deepEqual(namesOf('/frames').sort(), ['animated', 'framed', 'resized', 'seen']);
   });
 
   test('browser: what a page lacks is in its line', { timeout }, async (t) => {

@@ -2,6 +2,7 @@
  *  slave. Nothing is lost, and no slot. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { browserFlags, browsersOf, groupEnded, noBrowser } from '../support/browser.ts';
 import { type Answer, BrowserSite, crawlFile } from '../support/browser-site.ts';
 import { Cluster } from '../support/cluster.ts';
@@ -68,8 +69,11 @@ describe('browser faults', { skip: noBrowser }, () => {
     assert.ok(took < 120_000, `${took}`);
   });
 
-  test('browser: kill -9 of browser and slave loses nothing', { timeout }, async (t) => {
-    const names = Array.from({ length: 24 }, (_, i) => `/p${i}`);
+  test('browser: kill -9 of browser, busy or idle, and slave loses nothing', {
+    timeout,
+  }, async (t) => {
+    // More than are fetched before the last kill, whatever the machine does meanwhile.
+    const names = Array.from({ length: 48 }, (_, i) => `/p${i}`);
     const pages: Record<string, Answer> = {
       '/': shell(names.map((name) => `<a href="${name}">x</a>`).join('')),
       '/end': filled('end'),
@@ -88,8 +92,19 @@ describe('browser faults', { skip: noBrowser }, () => {
     await cluster.grown('pages.jsonl', 10, 'c');
     const [second = 0] = browsersOf(first);
     assert.ok(second > 0 && second !== browser);
-    await first.kill('SIGKILL');
+    // Between pages, too.
+    await cluster.ask('pause', 'c');
+    while ((await cluster.status('c')).leased > 0) await sleep(20);
+    process.kill(-second, 'SIGKILL');
     await groupEnded(second);
+    await cluster.ask('resume', 'c');
+    const count = cluster.fetched('c').length;
+    await cluster.grown('pages.jsonl', count + 2, 'c');
+    assert.equal(first.output.match(/browser: the browser ended/g)?.length, 2, first.output);
+    const [third = 0] = browsersOf(first);
+    assert.ok(third > 0 && third !== second);
+    await first.kill('SIGKILL');
+    await groupEnded(third);
     const last = cluster.slave([...browserFlags, '--slots', '4']);
     assert.equal((await master.exited).code, 0, master.output);
     const lines = cluster.fetched('c');

@@ -6,22 +6,20 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import {
   appendFileSync,
   mkdirSync,
   readdirSync,
   readFileSync,
   statSync,
-  watch,
   writeFileSync,
 } from 'node:fs';
 import { basename, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { Cluster, type Program } from '../support/cluster.ts';
+import { Cluster } from '../support/cluster.ts';
 import { httpServer } from '../support/http-server.ts';
+import { throughKills } from '../support/kills.ts';
 import { pngHead } from '../support/pictures.ts';
-import { randomUint32s } from '../support/random.ts';
 
 const timeout = 900_000;
 /** With STORE, the long form of one alone. */
@@ -65,20 +63,6 @@ function page(n: number, images: number): string {
   ].join('');
 }
 
-async function moved(folder: string, ms: number): Promise<void> {
-  mkdirSync(folder, { recursive: true });
-  const watcher = watch(folder);
-  try {
-    await Promise.race([once(watcher, 'change'), wait(ms)]);
-  } finally {
-    watcher.close();
-  }
-}
-
-function wait(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
 /** A file that no record knows, as a crash between file and commit leaves it. */
 function loseFile(folder: string, n: number): void {
   const lost = createHash('sha256').update(`lost ${n}`).digest('hex');
@@ -113,7 +97,7 @@ function inShards(folder: string): Map<string, Buffer> {
   return found;
 }
 
-async function throughKills(t: TestContext, { store, images, kills }: Run): Promise<void> {
+async function exactImages(t: TestContext, { store, images, kills }: Run): Promise<void> {
   const port = await httpServer(t, ({ url = '' }, response) => {
     const [, kind, n] = /^\/([pi])\/(\d+)(?:\.png)?$/.exec(url) ?? [];
     const isPage = kind === 'p';
@@ -124,10 +108,6 @@ async function throughKills(t: TestContext, { store, images, kills }: Run): Prom
     return void setTimeout(send, 10);
   });
   const cluster = new Cluster(t);
-  const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 1e6));
-  t.diagnostic(`seed ${seed}`);
-  const next = randomUint32s(seed);
-  const random = () => next() / 2 ** 32;
   const site = `http://127.0.0.1:${port}`;
   // Enough time for all kills, whatever the machine does meanwhile.
   const perHost = images > 5_000 ? '16' : '2';
@@ -135,32 +115,15 @@ async function throughKills(t: TestContext, { store, images, kills }: Run): Prom
   const kept = `{store: ${store}, shard-bytes: ${shardBytes}}`;
   writeFileSync(file, `seeds: ["${site}/p/0"]\ndownload: {images: ${kept}}\n`);
   const args = [file, '--crawl', 'default', '--exit-when-done', '--per-host', perHost];
-  let master = await cluster.master(args);
-  const { address } = cluster;
-  const slaves: Program[] = [cluster.slave(), cluster.slave()];
-  const folder = join(cluster.out, 'default');
-  let masterKills = 0;
-  let done = 0;
-  for (let i = 0; i < kills; i++) {
-    await moved(folder, 300);
-    await wait(random() * 60);
-    if (!master.isAlive) break;
-    done++;
-    if (random() < 0.5) {
-      await master.kill();
-      masterKills++;
-      if (store === 'tar') loseInShard(join(folder, 'images'));
-      else loseFile(join(folder, 'images'), i);
-      master = await cluster.master(args, { listen: address });
-    } else {
-      const at = Math.floor(random() * slaves.length);
-      await slaves[at]?.kill();
-      slaves[at] = cluster.slave([], address);
-    }
-  }
-  assert.equal(done, kills, 'the crawl lasted long enough');
-  t.diagnostic(`${masterKills} kills of the master`);
-  assert.equal((await master.exited).code, 0, master.output);
+  const folder = await throughKills(t, cluster, {
+    kills,
+    args,
+    crashed: (kill) => {
+      const lies = join(cluster.out, 'default', 'images');
+      if (store === 'tar') loseInShard(lies);
+      else loseFile(lies, kill);
+    },
+  });
 
   const expected = new Map<string, string>();
   for (let n = 0; n < images; n++) {
@@ -193,5 +156,5 @@ async function throughKills(t: TestContext, { store, images, kills }: Run): Prom
 
 for (const run of runs) {
   const name = `images: each content once through ${run.kills} kills, in ${run.store}`;
-  test(name, { timeout }, (t) => throughKills(t, run));
+  test(name, { timeout }, (t) => exactImages(t, run));
 }

@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { after, afterEach, test } from 'node:test';
 import { packValue } from '../../shared/frame.ts';
 import type { Message, RawPeer } from '../support/raw-peer.ts';
-import { nextTask, page, type Task } from '../support/raw-slave.ts';
+import { nextTask, nothingPushed, page, type Task, unreadPushes } from '../support/raw-slave.ts';
 import { statusOf, Target } from '../support/target.ts';
 
 const target = await Target.open();
@@ -14,8 +14,6 @@ afterEach(() => target.clear());
 
 const render = { when: 'auto', wait: '.list' };
 const fetch = { render };
-
-const tasksOf = ({ unread }: RawPeer) => unread.filter(({ verb }) => verb === 'task.push');
 
 /** A slave that has a browser. */
 async function able(slave: RawPeer): Promise<void> {
@@ -28,8 +26,7 @@ test('[T-140] tasks of a crawl that renders are for slaves with a browser', asyn
   if (older === undefined) return;
   await older.must('slave.can', { what: ['rules'] });
   const crawl = await target.crawl(older, [target.seed()], { fetch });
-  for (let i = 0; i < 3; i++) await older.sync();
-  assert.deepEqual(tasksOf(older), []);
+  await nothingPushed(older);
   assert.equal((await statusOf(older, crawl))['wantsBrowser' as never], true);
   const newer = await target.join('slave', target.name().slice(-40));
   await able(newer);
@@ -41,7 +38,7 @@ test('[T-140] tasks of a crawl that renders are for slaves with a browser', asyn
   await newer.must('slave.can', { what: ['rules'] });
   await newer.must('task.release', { task, lease });
   for (let i = 0; i < 3; i++) await newer.sync();
-  assert.deepEqual([...tasksOf(older), ...tasksOf(newer)], []);
+  assert.deepEqual([...unreadPushes(older), ...unreadPushes(newer)], []);
   assert.equal((await statusOf(older, crawl))['wantsBrowser' as never], true);
   await Promise.all([older.close(), newer.close()]);
 });

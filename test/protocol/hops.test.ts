@@ -2,20 +2,20 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import type { Message, RawPeer } from '../support/raw-peer.ts';
-import { nextTask, page, pushed, release, report, type Task } from '../support/raw-slave.ts';
+import {
+  nextTask,
+  nothingPushed,
+  page,
+  pushed,
+  release,
+  report,
+  type Task,
+} from '../support/raw-slave.ts';
 import { Target } from '../support/target.ts';
 
 const target = await Target.open();
 after(() => target.close());
 afterEach(() => target.clear());
-
-/** No task is on the way: all that the master had to say by now has been read. */
-async function nothingPushed(peer: RawPeer): Promise<void> {
-  // The dispatcher runs after the requests of a turn, so the second answer comes after its pushes.
-  for (let i = 0; i < 3; i++) await peer.sync();
-  const pushes = peer.unread.filter(({ verb }) => verb === 'task.push');
-  assert.deepEqual(pushes, []);
-}
 
 const paths = (seed: string, count: number) =>
   Array.from({ length: count }, (_, i) => new URL(`/${i}`, seed).href);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import type { Message, RawPeer } from '../support/raw-peer.ts';
-import { nextTask, release } from '../support/raw-slave.ts';
+import { nextTask, nothingPushed, release, unreadPushes } from '../support/raw-slave.ts';
 import { statusOf, Target } from '../support/target.ts';
 
 const target = await Target.open();
@@ -19,15 +19,12 @@ async function able(slave: RawPeer): Promise<void> {
   await slave.must('task.credit', { count: 1, slots: 1 });
 }
 
-const tasksOf = ({ unread }: RawPeer) => unread.filter(({ verb }) => verb === 'task.push');
-
 test('[T-93] tasks of a crawl with a login are for slaves that log in', async (t) => {
   const older = await target.slave(t, 4);
   if (older === undefined) return;
   await older.must('slave.can', { what: ['rules'] });
   const crawl = await target.crawl(older, [target.seed()], { fetch });
-  for (let i = 0; i < 3; i++) await older.sync();
-  assert.deepEqual(tasksOf(older), []);
+  await nothingPushed(older);
   assert.equal((await statusOf(older, crawl))['wantsLogin' as never], true);
   const newer = await target.join('slave', target.name().slice(-40));
   await able(newer);
@@ -36,7 +33,7 @@ test('[T-93] tasks of a crawl with a login are for slaves that log in', async (t
   assert.ok(Number.isInteger(spec['round']));
   await nextTask(newer);
   assert.equal((await statusOf(older, crawl))['wantsLogin' as never], undefined);
-  assert.deepEqual(tasksOf(older), []);
+  assert.deepEqual(unreadPushes(older), []);
   await Promise.all([older.close(), newer.close()]);
 });
 

@@ -4,7 +4,7 @@ import { after, afterEach, type TestContext, test } from 'node:test';
 import { PyDict, type PyValue } from '../../master/python/pickle/values.ts';
 import { PythonPeer } from '../support/python-peer.ts';
 import type { RawPeer } from '../support/raw-peer.ts';
-import { nextTask } from '../support/raw-slave.ts';
+import { nextTask, unreadPushes } from '../support/raw-slave.ts';
 import { statusOf, Target } from '../support/target.ts';
 
 const target = await Target.open();
@@ -218,10 +218,7 @@ test('[Y-13] [T-40] robots.txt goes to who takes probes, pages to who takes them
   assert.deepEqual([kind, url], ['robots', `${world.seed}robots.txt`]);
   await files.must('task.robots', { task, lease, status: 404, body: Buffer.alloc(0) });
   assert.equal(await page, world.urls[0]);
-  assert.deepEqual(
-    files.unread.filter(({ verb }) => verb === 'task.push'),
-    [],
-  );
+  assert.deepEqual(unreadPushes(files), []);
 });
 
 test('[Y-14] a seed is put into task_queue; only the master takes from the other two', async (t) => {

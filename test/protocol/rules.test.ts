@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import { pack } from '../support/msgpack.ts';
 import type { Message, RawPeer } from '../support/raw-peer.ts';
-import { nextTask, page, pushed, type Task } from '../support/raw-slave.ts';
+import { nextTask, nothingPushed, page, pushed, type Task } from '../support/raw-slave.ts';
 import { statusOf, Target } from '../support/target.ts';
 
 const target = await Target.open();
@@ -33,11 +33,7 @@ test('[T-80] pages of a crawl with items are for slaves that evaluate rules', as
   if (older === undefined) return;
   const seed = target.seed();
   const crawl = await target.crawl(older, [seed], { fetch });
-  for (let i = 0; i < 3; i++) await older.sync();
-  assert.deepEqual(
-    older.unread.filter(({ verb }) => verb === 'task.push'),
-    [],
-  );
+  await nothingPushed(older);
   assert.equal((await statusOf(older, crawl))['wantsRules' as never], true);
   const newer = await target.join('slave', target.name().slice(-40));
   await ruled(newer);
@@ -48,11 +44,7 @@ test('[T-80] pages of a crawl with items are for slaves that evaluate rules', as
   assert.equal((await statusOf(older, crawl))['wantsRules' as never], undefined);
   // While it runs, the other one gets no pages at all.
   const plain = await target.crawl(older, [target.seed()]);
-  for (let i = 0; i < 3; i++) await older.sync();
-  assert.deepEqual(
-    older.unread.filter(({ verb }) => verb === 'task.push'),
-    [],
-  );
+  await nothingPushed(older);
   await reported(newer, task, { rows: [], rejected: [], failures: [], counts: {} });
   await older.must('crawl.cancel', { crawl });
   const [other] = (await Promise.race([pushed(newer), pushed(older)])) as [Task];

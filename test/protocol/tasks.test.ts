@@ -8,6 +8,7 @@ import type { Message, RawPeer } from '../support/raw-peer.ts';
 import { RawPeer as Raw } from '../support/raw-peer.ts';
 import {
   nextTask,
+  nothingPushed,
   page,
   pushed,
   release,
@@ -20,16 +21,6 @@ import { statusOf, Target } from '../support/target.ts';
 const target = await Target.open();
 after(() => target.close());
 afterEach(() => target.clear());
-
-/** No task is on the way: all that the master had to say by now has been read. */
-async function nothingPushed(peer: RawPeer): Promise<void> {
-  // The dispatcher runs after the requests of a turn, so the second answer comes after its pushes.
-  for (let i = 0; i < 3; i++) await peer.sync();
-  assert.deepEqual(
-    peer.unread.filter(({ verb }) => verb === 'task.push'),
-    [],
-  );
-}
 
 const paths = (seed: string, count: number) =>
   Array.from({ length: count }, (_, i) => new URL(`/${i}`, seed).href);

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { checkStore } from '../../master/repair/check.ts';
+import { leafCheckWasm } from '../../master/repair/leaf-check-wasm.ts';
 import { current, StoreFile, type Tree, tableName, treeAt } from '../../master/repair/pages.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
 import type { Change } from '../../master/store/store.ts';
@@ -142,6 +143,37 @@ const harms: Readonly<Record<string, readonly [RegExp, (sound: Sound) => Buffer 
     ({ bytes }) => bytes.subarray(0, bytes.length - pageBytes),
   ],
 };
+
+test('check: sees each bit of a row that has changed, and rows that stand elsewhere', async (t) => {
+  const { path, bytes: whole, leafAt } = await sound(t);
+  const upper = leafAt + headBytes + whole.readUInt16LE(leafAt + 22);
+  for (let at = upper; at < leafAt + pageBytes; at += 11) {
+    const bytes = Buffer.from(whole);
+    bytes[at] = (bytes[at] ?? 0) ^ (1 << (at % 8));
+    writeFileSync(path, bytes);
+    assert.match(checkStore(path) ?? 'nothing', /row|order|value/, `byte ${at - leafAt}`);
+  }
+  const pages = Array.from({ length: whole.length / pageBytes }, (_, i) => i * pageBytes);
+  const isLeaf = (at: number) => whole.readUInt16LE(at + 18) === 2;
+  const others = pages.filter((at) => at > leafAt && isLeaf(at) && whole[at + pageBytes - 1] !== 0);
+  assert.ok(others.length > 3);
+  for (const at of others.slice(0, 10)) {
+    const bytes = Buffer.from(whole);
+    // Whole rows of another page, whose number stays.
+    whole.copy(bytes, at + 16, leafAt + 16, leafAt + pageBytes);
+    writeFileSync(path, bytes);
+    assert.ok(checkStore(path) !== undefined, `page ${at / pageBytes}`);
+  }
+});
+
+test('check: leaf-check.wat assembles to leaf-check-wasm.ts', async () => {
+  const { default: makeWabt } = await import('wabt');
+  const wabt = await makeWabt();
+  const path = new URL('../../../master/repair/leaf-check.wat', import.meta.url);
+  const module = wabt.parseWat('leaf-check.wat', readFileSync(path, 'utf8'));
+  const { buffer } = module.toBinary({});
+  assert.equal(Buffer.from(buffer).toString('base64'), leafCheckWasm);
+});
 
 test('check: sees what LMDB reads past', async (t) => {
   const { path, ...whole } = await sound(t);

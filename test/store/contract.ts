@@ -162,6 +162,22 @@ export function storeContract(name: string, open: () => Promise<Opened>): void {
     assert.ok(store.get('results', bytes('a'))?.equals(value));
   });
 
+  contract('shows a value until the next read', async (store) => {
+    const values = [0, 15, 3600, 5000, 3 << 20].map((length) => Buffer.alloc(length, `v${length}`));
+    const keys = values.map((_, i) => bytes(`k${i}`));
+    await store.commit(values.map((value, i) => ({ table: 'runs', key: keys[i] ?? value, value })));
+    const snapshot = store.snapshot();
+    for (const i of [0, 4, 1, 3, 2, 4, 0]) {
+      for (const from of [store, snapshot]) {
+        const peeked = from.peek('runs', keys[i] ?? bytes('')) ?? assert.fail('it is there');
+        assert.equal(peeked.length, values[i]?.length);
+        assert.ok(values[i]?.equals(peeked.bytes.subarray(0, peeked.length)));
+      }
+    }
+    assert.equal(store.peek('runs', bytes('k')), undefined);
+    snapshot.close();
+  });
+
   contract('a snapshot stays as it was, whatever is committed after it', async (store) => {
     await store.commit([put('a', '1'), put('b', '1')]);
     const before = store.snapshot();

@@ -117,6 +117,7 @@ test('upgrade: from 3, whole wherever it is killed, and it goes on from there', 
     const mortal: Store = {
       has: (table, key) => store.has(table, key),
       get: (table, key) => store.get(table, key),
+      peek: (table, key) => store.peek(table, key),
       keys: (table, range) => store.keys(table, range),
       range: (table, range) => store.range(table, range),
       snapshot: () => store.snapshot(),

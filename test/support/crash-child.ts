@@ -69,6 +69,7 @@ async function instrumentFiles(): Promise<void> {
 const wrap = (store: Store): Store => ({
   has: (table, key) => store.has(table, key),
   get: (table, key) => store.get(table, key),
+  peek: (table, key) => store.peek(table, key),
   range: (table, range) => store.range(table, range),
   keys: (table, range) => store.keys(table, range),
   snapshot: () => store.snapshot(),

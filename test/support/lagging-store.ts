@@ -4,7 +4,15 @@
  * data), and `crash` ends the process at any point of that.
  */
 import { MemoryStore } from '../../master/store/memory.ts';
-import type { Change, Range, Row, Snapshot, Store, Table } from '../../master/store/store.ts';
+import type {
+  Change,
+  Peeked,
+  Range,
+  Row,
+  Snapshot,
+  Store,
+  Table,
+} from '../../master/store/store.ts';
 
 type Commit = { readonly changes: Change[]; readonly resolve: () => void; isApplied: boolean };
 
@@ -25,6 +33,10 @@ export class LaggingStore implements Store {
 
   get(table: Table, key: Uint8Array): Buffer | undefined {
     return this.disk.get(table, key);
+  }
+
+  peek(table: Table, key: Uint8Array): Peeked | undefined {
+    return this.disk.peek(table, key);
   }
 
   range(table: Table, range: Range): Row[] {

@@ -1,4 +1,5 @@
 /** The most frequent messages of a raw peer in the role of a slave. */
+import assert from 'node:assert/strict';
 import { pack } from './msgpack.ts';
 import type { Answer, Message, RawPeer } from './raw-peer.ts';
 
@@ -15,6 +16,18 @@ export type Task = {
 /** The tasks of the next `task.push`. */
 export async function pushed(peer: RawPeer): Promise<Task[]> {
   return (await peer.push('task.push'))['tasks'] as Task[];
+}
+
+/** The pushes of tasks that a test has not read yet. */
+export function unreadPushes({ unread }: RawPeer): readonly Message[] {
+  return unread.filter(({ verb }) => verb === 'task.push');
+}
+
+/** No task is on the way: all that the master had to say by now has been read. */
+export async function nothingPushed(peer: RawPeer): Promise<void> {
+  // The dispatcher runs after the requests of a turn, so the second answer comes after its pushes.
+  for (let i = 0; i < 3; i++) await peer.sync();
+  assert.deepEqual(unreadPushes(peer), []);
 }
 
 /** The next task; the peer's credit has to be 1. */

@@ -6,6 +6,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
+import { inOrder } from '../../master/frontier/filter/run-order.ts';
 import { manifestOf, SeenSet } from '../../master/frontier/filter/seen-set.ts';
 import { WaitingRoom } from '../../master/frontier/filter/waiting-room.ts';
 import { SeenCheck } from '../../master/repair/seen-check.ts';
@@ -211,4 +212,16 @@ test('seen: buckets follow each other without a gap, in runs of any size', () =>
     [1, million, million * mergeWidth - 1, million * mergeWidth, million * 27].map(levelFor),
     [0, 0, 0, 1, 3],
   );
+});
+
+test('seen: the run is asked first that has most keys of a Bloom filter', () => {
+  const run = (id: number, level: number, keys: number) => ({ id, level, keys, buckets: 1 });
+  const [old, a, b, c] = [run(1, 2, 900), run(2, 0, 100), run(3, 0, 110), run(4, 0, 90)];
+  const runs = [a, b, c, old];
+  const first = (from: number, to: number) => inOrder(runs, [], { from, to });
+  assert.deepEqual(first(0, Number.POSITIVE_INFINITY), [old, b, a, c]);
+  assert.deepEqual(first(0, 500)[0], old);
+  assert.deepEqual(first(880, 1_000).slice(0, 2), [a, old]);
+  assert.deepEqual(first(1_105, 4_000).slice(0, 2), [c, b]);
+  assert.deepEqual(first(5_000, 6_000).length, 4, 'none is left out');
 });

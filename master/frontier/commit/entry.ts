@@ -98,7 +98,7 @@ export type Entry = {
   readonly crawl: Crawl;
   readonly bytes: number;
   readonly archived?: ArchiveMark | undefined;
-  /** Its sender goes on without the answer. */
+  /** Nobody waits for the answer, or for what it led to. */
   readonly isUnhurried?: boolean;
 } & (
   | {

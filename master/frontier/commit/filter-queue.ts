@@ -7,7 +7,7 @@ import type { Crawl } from '../crawl/crawl.ts';
 import type { Entry } from './entry.ts';
 
 /** Bytes of one commit's entries. */
-const gatherBytesMax = 512 << 10;
+const gatherBytesMax = 1 << 20;
 /** Bytes above which senders have to wait; while memory is tight. */
 const bytesMax = 4 << 20;
 const tightBytesMax = 256 << 10;

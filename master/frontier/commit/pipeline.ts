@@ -49,11 +49,9 @@ type PipelineOptions = {
  *  commit: no request is served while it is gathered. Its cost after that is about the same
  *  again. */
 const gatherMsMax = 15;
-/** A lone page is in no hurry if its host has so many others waiting before what it led to, and if
- *  its slave goes on. Its commit waits so long for others, up to so many. */
+/** The commit of an entry that is in no hurry waits so long for others, up to so many. */
 const unhurriedMs = 250;
 const unhurriedEntries = 16;
-const unhurriedWaiting = 64;
 
 export class Pipeline {
   readonly #options: PipelineOptions;
@@ -68,7 +66,7 @@ export class Pipeline {
   put(entry: Entry): void {
     this.#filterQueue.put(entry);
     const isFew = this.#filterQueue.count < unhurriedEntries && !this.#filterQueue.isFull;
-    const mayWait = isFew && entry.isUnhurried === true && hasOthers(entry);
+    const mayWait = isFew && entry.isUnhurried === true;
     this.#options.commits.request(mayWait ? unhurriedMs : 0);
   }
 
@@ -179,8 +177,4 @@ export class Pipeline {
       () => {},
     );
   }
-}
-
-function hasOthers(entry: Entry): boolean {
-  return 'task' in entry && entry.task.queue.waiting > unhurriedWaiting;
 }

@@ -58,8 +58,10 @@ type ReportsOptions = {
 /** Links of one page that are taken at once. */
 const linkBytesMax = 64 << 10;
 const lineFeed = 10;
-/** A slave that takes so many leases fetches on while it waits for an answer. */
+/** A slave that takes so many leases fetches on while it waits for an answer, and a host with so
+ *  many tasks waiting needs what this one led to only later. */
 const unhurriedCredit = 8;
+const unhurriedWaiting = 64;
 /** What is known of an image, about. */
 const imageEntryBytes = 2_048;
 /** Of a row of an item besides its values, about; of one that was rejected, with them. */
@@ -115,7 +117,7 @@ export class Reports implements WorkEvents, LossEvents {
         const { follow } = report;
         const last = { result, images, links: rest, packed, items, follow };
         const kind = 'report';
-        const isUnhurried = holder.credit >= unhurriedCredit;
+        const isUnhurried = isInNoHurry(task, holder);
         pipeline.put({
           kind,
           crawl,
@@ -157,7 +159,7 @@ export class Reports implements WorkEvents, LossEvents {
     return await new Promise((done) => {
       this.#keep({ crawl, task, facts, content }, (sentBytes, place) =>
         archiving.first(crawl, task, upload, (archived) => {
-          const isUnhurried = claim.holder.credit >= unhurriedCredit;
+          const isUnhurried = isInNoHurry(task, claim.holder);
           const bytes = imageEntryBytes;
           const entry = { kind: 'image', crawl, bytes, archived, isUnhurried } as const;
           pipeline.put({ ...entry, task, picture: { ...picture, sentBytes, place }, slave, done });
@@ -429,4 +431,8 @@ function bytesOf(items: FoundItems | undefined): number {
   if (items === undefined) return 0;
   const { rows, rejected } = items;
   return rows.bytes.length + rows.count * rowBytes + rejected.length * rejectedBytes;
+}
+
+function isInNoHurry(task: Task, slave: LeaseHolder): boolean {
+  return slave.credit >= unhurriedCredit && task.queue.waiting > unhurriedWaiting;
 }

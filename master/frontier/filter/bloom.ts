@@ -8,6 +8,8 @@
  * Source: Bloom (1970); Almeida et al., "Scalable Bloom Filters" (2007); Kirsch & Mitzenmacher,
  * "Less Hashing, Same Performance" (2006).
  */
+import type { Span } from './run-order.ts';
+
 type Filter = {
   readonly bits: Uint32Array;
   readonly hashes: number;
@@ -52,10 +54,22 @@ export class Bloom {
     return this.#filters.reduce((sum, filter) => sum + filter.bits.byteLength, 0);
   }
 
-  /** `words` holds fingerprints; `at` is the index of the first word of one. */
-  maybeHas(words: Uint32Array, at: number): boolean {
-    for (const filter of this.#filters) if (hasAll(filter, words, at)) return true;
-    return false;
+  /** Returns the number of a filter of the row that may have the key; -1: it is surely new.
+   *  `words` holds fingerprints; `at` is the index of the first word of one. */
+  find(words: Uint32Array, at: number): number {
+    // The later ones have more keys.
+    for (let i = this.#filters.length - 1; i >= 0; i--) {
+      const filter = this.#filters[i];
+      if (filter !== undefined && hasAll(filter, words, at)) return i;
+    }
+    return -1;
+  }
+
+  /** Returns which keys a filter of the row has, by their numbers in the order of `add`. */
+  span(number: number): Span {
+    const before = this.#filters.slice(0, number);
+    const from = before.reduce((sum, filter) => sum + filter.count, 0);
+    return { from, to: from + (this.#filters[number]?.count ?? 0) };
   }
 
   add(words: Uint32Array, at: number): void {

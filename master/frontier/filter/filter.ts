@@ -16,7 +16,7 @@ import type { Change, Rows } from '../../store/store.ts';
 import { Bloom, bloomBytesFor } from './bloom.ts';
 import { noDigest, readBloom, writeBloom } from './bloom-file.ts';
 import type { RecentTable } from './recent.ts';
-import { SeenSet } from './seen-set.ts';
+import { SeenSet, type SeenSetOptions } from './seen-set.ts';
 import type { WaitingRoom } from './waiting-room.ts';
 
 /** Fingerprints since the last save before the Bloom filter is saved again, and their share of
@@ -131,7 +131,8 @@ export class Filter {
   /** Returns whether it was admitted before. */
   hasAdmitted(words: Uint32Array, at: number): boolean {
     const { bloom, seen } = this.#awake ?? this.wake();
-    if (!bloom.maybeHas(words, at) || !seen.has(words, at)) return false;
+    const found = bloom.find(words, at);
+    if (found < 0 || !seen.has(words, at, found)) return false;
     this.#recent.add(words, at);
     return true;
   }
@@ -211,10 +212,11 @@ export class Filter {
     const kept = path === undefined ? undefined : readBloom(path, this.#base, this.#bloomBytesLeft);
     const isComplete = kept !== undefined || this.#base.equals(noDigest);
     const bloom = kept ?? new Bloom(this.#urlsExpected, { bytesLeft: this.#bloomBytesLeft });
-    const seen = this.#read(saved, (words, at) => {
+    const visit = (words: Uint32Array, at: number) => {
       bloom.add(words, at);
       this.#unsaved++;
-    });
+    };
+    const seen = this.#read({ saved, visit, spanOf: (found) => bloom.span(found) });
     // The saved filter is gone, damaged or an old one. A filter that lacks a key would fetch its
     // page twice.
     if (!isComplete || bloom.count < this.#seenCount()) {
@@ -227,16 +229,12 @@ export class Filter {
   }
 
   #nothing(): Awake {
-    return { bloom: new Bloom(0), seen: this.#read(0, () => {}, true) };
+    const seen = this.#read({ saved: 0, visit: () => {}, isForgotten: true });
+    return { bloom: new Bloom(0), seen };
   }
 
-  #read(
-    saved: number,
-    visit: (words: Uint32Array, at: number) => void,
-    isForgotten = false,
-  ): SeenSet {
+  #read(what: Pick<SeenSetOptions, 'saved' | 'visit' | 'spanOf' | 'isForgotten'>): SeenSet {
     const { freezeKeys } = this.#room;
-    const from = { crawl: this.#crawl, store: this.#store, saved };
-    return new SeenSet({ ...from, freezeKeys, visit, isForgotten });
+    return new SeenSet({ crawl: this.#crawl, store: this.#store, freezeKeys, ...what });
   }
 }

@@ -32,12 +32,15 @@ import {
   type Run,
   RunWriter,
   runKey,
+  runKeyBytes,
+  runKeyInto,
   startOf,
   wordsOf,
 } from '../../store/runs.ts';
 import { batches, type Change, type Rows } from '../../store/store.ts';
 import { fingerprintBytes } from './fingerprint.ts';
 import { RunMerge } from './run-merge.ts';
+import { allKeys, inOrder, levelOf, type Span } from './run-order.ts';
 import { WaitingSet } from './waiting-set.ts';
 
 /** Keys that are moved for each new one, at most: five are needed at 100 M. */
@@ -59,10 +62,26 @@ type Frozen = {
   readonly writer: RunWriter;
 };
 
+export type SeenSetOptions = {
+  readonly crawl: number;
+  readonly store: Rows;
+  /** Keys that wait in memory before they become a run. */
+  readonly freezeKeys: number;
+  /** The saved Bloom filter has the keys up to this commit; those of later ones are given to
+   *  `visit`. */
+  readonly saved: number;
+  readonly visit: (words: Uint32Array, at: number) => void;
+  /** Which keys a Bloom filter has. */
+  readonly spanOf?: (filter: number) => Span;
+  /** Nothing is read: the crawl is over for good. */
+  readonly isForgotten?: boolean;
+};
+
 export class SeenSet {
   readonly #crawl: number;
   readonly #store: Rows;
   readonly #freezeKeys: number;
+  readonly #spanOf: (filter: number) => Span;
   #active = new WaitingSet();
   /** The last one is being flushed, or is flushed and not on the disk yet. */
   #frozen: Frozen[] = [];
@@ -75,9 +94,11 @@ export class SeenSet {
   #merges: RunMerge[] = [];
   /** Runs that are on the disk as a whole. */
   readonly #onDisk = new Set<number>();
-  /** What look-ups ask, the largest first; undefined: to be made again. */
-  #asked: (Run | RunMerge)[] | undefined;
+  /** What look-ups ask, for each Bloom filter that may have a key; made when it is needed. */
+  #asked: (readonly (Run | RunMerge)[] | undefined)[] = [];
   #lastCommit = 0;
+  /** Of a look-up. */
+  readonly #key = Buffer.alloc(runKeyBytes);
   /** Of the commit that is being gathered. */
   #gathered = new Uint32Array(4 * 256);
   #gatheredCount = 0;
@@ -87,22 +108,13 @@ export class SeenSet {
   #trimmed = 0;
   #isChanged = false;
 
-  /** Reads the manifest, and the journal into memory. `saved`: up to which commit the saved Bloom
-   *  filter has the keys; those of later ones are given to `visit`. `freezeKeys`: keys that wait in
-   *  memory before they become a run. */
-  constructor(options: {
-    readonly crawl: number;
-    readonly store: Rows;
-    readonly freezeKeys: number;
-    readonly saved: number;
-    readonly visit: (words: Uint32Array, at: number) => void;
-    /** Nothing is read: the crawl is over for good. */
-    readonly isForgotten?: boolean;
-  }) {
+  /** Reads the manifest, and the journal into memory. */
+  constructor(options: SeenSetOptions) {
     this.#crawl = options.crawl;
     this.#store = options.store;
     this.#freezeKeys = options.freezeKeys;
     this.#saved = options.saved;
+    this.#spanOf = options.spanOf ?? (() => allKeys);
     if (options.isForgotten) return;
     const manifest = manifestOf(this.#store, this.#crawl);
     assert.ok(manifest.upgrade === undefined, 'a store is upgraded before it is used');
@@ -120,12 +132,13 @@ export class SeenSet {
     return this.#frozen.reduce((sum, { keys }) => sum + keys.bytes, this.#active.bytes + spare);
   }
 
-  has(words: Uint32Array, at: number): boolean {
+  /** `filter`: the Bloom filter that may have it. */
+  has(words: Uint32Array, at: number, filter = 0): boolean {
     if (this.#active.has(words, at)) return true;
     for (const { keys } of this.#frozen) if (keys.has(words, at)) return true;
     const first = firstOf(words[at] ?? 0);
-    this.#asked ??= this.#inOrder();
-    for (const one of this.#asked) {
+    this.#asked[filter] ??= inOrder(this.#runs, this.#merges, this.#spanOf(filter));
+    for (const one of this.#asked[filter]) {
       if (!(one instanceof RunMerge)) {
         if (this.#hasRow(one, first, words, at)) return true;
       } else if (this.#hasMoving(one, first, words, at)) return true;
@@ -196,7 +209,7 @@ export class SeenSet {
       for (const run of runs) this.#onDisk.add(run);
       for (const { keys, to } of this.#frozen) if (to <= flushed) this.#keep(keys);
       this.#frozen = this.#frozen.filter(({ to }) => to > flushed);
-      this.#asked = undefined;
+      this.#asked = [];
     };
   }
 
@@ -258,7 +271,7 @@ export class SeenSet {
     if (writer.at === run.buckets) {
       this.#runs.push(run);
       this.#flushed = to;
-      this.#asked = undefined;
+      this.#asked = [];
     }
     this.#isChanged = true;
     return moved;
@@ -281,7 +294,7 @@ export class SeenSet {
       this.#merges.push(merge);
       this.#merges.sort((a, b) => levelOf(a) - levelOf(b));
       this.#isChanged = true;
-      this.#asked = undefined;
+      this.#asked = [];
     }
   }
 
@@ -343,13 +356,6 @@ export class SeenSet {
     this.#trimmed = 0;
   }
 
-  /** The larger, the more likely. */
-  #inOrder(): (Run | RunMerge)[] {
-    const moved = new Set(this.#merges.map(({ target }) => target));
-    const runs = this.#runs.filter((run) => !moved.has(run));
-    return [...runs, ...this.#merges].sort((a, b) => keysIn(b) - keysIn(a));
-  }
-
   #hasMoving(merge: RunMerge, first: number, words: Uint32Array, at: number): boolean {
     const { safeAt, sources, target } = merge;
     if (bucketOf(first, target.buckets) >= safeAt) {
@@ -359,8 +365,8 @@ export class SeenSet {
   }
 
   #hasRow(run: Run, first: number, words: Uint32Array, at: number): boolean {
-    const key = runKey(this.#crawl, run.id, bucketOf(first, run.buckets));
-    const row = this.#store.get('runs', key);
+    const key = runKeyInto(this.#key, this.#crawl, run.id, bucketOf(first, run.buckets));
+    const row = this.#store.peek('runs', key);
     return row !== undefined && hasKey(row, words, at);
   }
 }
@@ -369,12 +375,4 @@ export class SeenSet {
 export function manifestOf(store: Rows, crawl: number): Manifest {
   const value = store.get('runs', manifestKey(crawl));
   return value === undefined ? noRuns : decodeManifest(value);
-}
-
-function levelOf({ target }: RunMerge): number {
-  return target.level - 1;
-}
-
-function keysIn(one: Run | RunMerge): number {
-  return one instanceof RunMerge ? one.target.keys : one.keys;
 }

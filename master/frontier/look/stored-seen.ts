@@ -31,7 +31,7 @@ export function storedSeen(store: Rows, crawl: number, names: readonly Uint32Arr
 
 function hasRow(store: Rows, crawl: number, run: Run, words: Uint32Array): boolean {
   const bucket = bucketOf(firstOf(words[0] ?? 0), run.buckets);
-  const row = store.get('runs', runKey(crawl, run.id, bucket));
+  const row = store.peek('runs', runKey(crawl, run.id, bucket));
   return row !== undefined && hasKey(row, words, 0);
 }
 
