@@ -58,7 +58,7 @@ type Found = FoundAt & {
 export class CommitBatch {
   readonly crawl: Crawl;
   /** For after the commit. */
-  readonly admitted: NewTask[] = [];
+  readonly admitted: (NewTask & { readonly host: HostName })[] = [];
   readonly removed: Task[] = [];
   readonly released: { task: Task; record: TaskRecord }[] = [];
   readonly buried: { readonly url: string; readonly error: FetchErrorBody }[] = [];

@@ -20,7 +20,6 @@ import {
   readTask,
   unsortedKey,
 } from '../../store/unsorted-rows.ts';
-import type { HostName } from '../politeness/host.ts';
 import { UnsortedIndex } from './unsorted-index.ts';
 
 /** When tasks wait in `unsorted`. */
@@ -34,7 +33,7 @@ export type UnsortedLimits = {
 };
 
 export type NewTask = {
-  readonly host: HostName;
+  readonly host: { readonly hash: Buffer };
   readonly record: TaskRecord;
   readonly rank: number;
   readonly seq: number;
