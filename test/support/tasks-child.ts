@@ -32,7 +32,7 @@ function newTasksOf(seed: number, at: number, done: number): NewTask[] {
     const hash = Buffer.alloc(8);
     // The multiple of an odd number: spread over all hashes.
     hash.writeUInt32BE(Math.imul(random() % hostsCount, 0x9e3779b1) >>> 0);
-    const host = { key: 'http://a', hash };
+    const host = { hash };
     const [rank, seq] = [random() % 3, at * tasksCount + i];
     const isEnded = i % 3 === 0 && at + 6 <= done;
     const isChanged = i % 5 === 0 && at + 3 <= done;
