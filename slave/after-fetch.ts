@@ -3,6 +3,7 @@
  * browser, and for the child that evaluates rules. Pages that are rendered may ask for more, so
  * they end with the connection to the master; rules ask for nothing, and go on.
  */
+import { setMaxListeners } from 'node:events';
 import type { MasterClient } from '../shared/client.ts';
 import type { FetchSpec } from '../shared/crawl.ts';
 import type { TaskPush } from '../shared/protocol.ts';
@@ -180,6 +181,8 @@ export class AfterFetch {
     const { lease } = task;
     const turns = new Turns({ lease, isTimed: false, master, onLost: () => abort.abort() });
     const { signal } = abort;
+    // One for each frame that is being fetched.
+    setMaxListeners(0, signal);
     return await browser.render({
       ...{ document, spec, render, signal },
       userAgent: identity.userAgent,

@@ -9,6 +9,7 @@ import type { ResultsPort } from './commit/results.ts';
 import type { FoundAddresses } from './crawl/seed-hosts.ts';
 import type { FrontierEvents } from './frontier-events.ts';
 import type { GroupingKind } from './politeness/grouping.ts';
+import type { UnsortedLimits } from './tasks/task-rows.ts';
 import type { FrontierTrace } from './trace.ts';
 
 /** Finds the hosts of seeds: `SeedLookup`. */
@@ -58,4 +59,6 @@ export type FrontierOptions = {
   readonly queuesMax: number;
   /** Tasks in memory; above it each queue keeps few. */
   readonly tasksMax: number;
+  /** When new tasks of many hosts wait to be sorted; undefined: as usual. */
+  readonly unsorted?: UnsortedLimits | undefined;
 };

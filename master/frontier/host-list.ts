@@ -10,7 +10,7 @@ import type { Replies } from '../../shared/replies.ts';
 import type { Requests } from '../../shared/requests.ts';
 import { hostKeyOf } from '../../shared/url.ts';
 import { clockMs } from '../machine/clock.ts';
-import { afterPrefix, crawlKey, decodeTask, parseTaskKey, taskKey } from '../store/records.ts';
+import { afterPrefix, crawlKey, decodeTask, parseTaskKey } from '../store/records.ts';
 import type { Store } from '../store/store.ts';
 import type { Buried } from './commit/buried.ts';
 import type { Crawl } from './crawl/crawl.ts';
@@ -176,7 +176,8 @@ export class HostList {
     place: Extract<Place, { at: 'parked' }>,
     limit: number,
   ): { hosts: HostRow[]; next?: Place } {
-    const { store, crawls, records, settings } = this.#options;
+    const { crawls, records, settings } = this.#options;
+    const { rows } = crawls.queues;
     const crawl = crawls.byId(place.crawl);
     const hosts: HostRow[] = [];
     const now = clockMs();
@@ -186,15 +187,14 @@ export class HostList {
       if (hosts.length >= limit || looks >= parkedLooks || counted >= countedMax) {
         return { hosts, next: { at: 'parked', crawl: place.crawl, from } };
       }
-      const to = crawlKey(crawl.id + 1);
-      const [row] = store.range('tasks', { from, to, limit: 1 });
+      const row = rows.firstFrom(crawl.id, from);
       const parts = row && parseTaskKey(row.key);
       if (row === undefined || parts === undefined) break;
       const { host: hash } = parts;
       from = afterPrefix(Buffer.concat([crawlKey(crawl.id), hash]));
       if (crawl.queues.has(hash.toString('latin1'))) continue;
-      const of = { from: row.key, to: taskKey(crawl.id, hash, 0xffffffff, 2 ** 48 - 1) };
-      const count = store.range('tasks', { ...of, limit: countedOfHostMax }).length;
+      const ofHost = { from: row.key, limit: countedOfHostMax };
+      const count = rows.ofHost(crawl.id, hash, ofHost).length;
       counted += count;
       const key = hostKeyOf(new URL(decodeTask(row.value).url));
       const kept = { ...records.look(hash), setting: settings.of(key) };

@@ -38,6 +38,7 @@ import {
 } from '../store/records.ts';
 import { isRowKind, sectionsOf } from '../store/result-rows.ts';
 import { batches, type ReadableStore, type Snapshot } from '../store/store.ts';
+import { taskBatches } from '../store/unsorted-rows.ts';
 import { eachLine, LineCounts, type OpenParts, openParts } from './line-count.ts';
 import { partNamesOf } from './line-search.ts';
 
@@ -265,8 +266,7 @@ async function countWaiting(
 /** Tasks by the numbers of their kinds. */
 async function countTasks(snapshot: Snapshot, crawl: number): Promise<Map<number, number>> {
   const counts = new Map<number, number>();
-  const range = { from: crawlKey(crawl), to: crawlKey(crawl + 1) };
-  for (const rows of batches(snapshot, 'tasks', range, batchRows)) {
+  for (const rows of taskBatches(snapshot, crawl, batchRows)) {
     for (const { value } of rows) {
       const { kind } = decodeTask(value);
       counts.set(kind, (counts.get(kind) ?? 0) + 1);

@@ -4,7 +4,8 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { decodeTask, type TaskRecord } from '../store/records.ts';
-import type { Rows } from '../store/store.ts';
+import type { Row, Rows } from '../store/store.ts';
+import { merged, unsortedOf } from '../store/unsorted-rows.ts';
 
 /** Rows read at once. */
 const batchRows = 1_000;
@@ -36,10 +37,17 @@ export async function searchTasks(
   const tasks: { key: Buffer; record: TaskRecord; before: number }[] = [];
   const text = Buffer.from(url, 'latin1');
   let { key: from, rows } = after ?? { key: Buffer.from(range.from), rows: 0 };
+  // Read first: a task may move from here to the others meanwhile.
+  const unsorted = unsortedOf(store, range.from).filter(({ key }) => {
+    return after === undefined || key.compare(after.key) > 0;
+  });
   for (let left = rowsMax, isFirst = after === undefined; left > 0; isFirst = false) {
     const limit = Math.min(batchRows, left);
     const found = store.range('tasks', { from, after: !isFirst, to: range.to, limit });
-    for (const { key, value } of found) {
+    const last = found.at(-1);
+    const isAll = last === undefined || found.length < limit;
+    const passed = isAll ? unsorted.length : countUpTo(unsorted, last.key);
+    for (const { key, value } of merged(unsorted.splice(0, passed), found)) {
       // The URL is the end of a row: most are passed over without being decoded.
       if (endsWith(value, text)) {
         const record = decodeTask(value);
@@ -47,9 +55,7 @@ export async function searchTasks(
       }
       rows++;
     }
-    const last = found.at(-1);
-    const isEnd = last === undefined || found.length < limit || tasks.length >= tasksMax;
-    if (isEnd) return { tasks, next: undefined };
+    if (isAll || tasks.length >= tasksMax) return { tasks, next: undefined };
     from = last.key;
     left -= found.length;
     await turn();
@@ -59,4 +65,10 @@ export async function searchTasks(
 
 function endsWith(value: Buffer, text: Buffer): boolean {
   return value.length >= text.length && text.equals(value.subarray(value.length - text.length));
+}
+
+/** How many of the rows have keys up to this one; they are in order. */
+function countUpTo(rows: readonly Row[], key: Buffer): number {
+  const first = rows.findIndex((row) => row.key.compare(key) > 0);
+  return first < 0 ? rows.length : first;
 }

@@ -21,6 +21,7 @@ import type { UrlFate } from '../../shared/url-fate.ts';
 import type { LookedCrawl, SeenAs, UrlLook } from '../frontier/look/url-look.ts';
 import { crawlKey, decodeBuried, decodeTask, taskKeyBytes } from '../store/records.ts';
 import type { Rows } from '../store/store.ts';
+import { readTask } from '../store/unsorted-rows.ts';
 import { isCount, isSpot, type SearchedFile } from './line-search.ts';
 import { searchTasks } from './task-search.ts';
 import { FateWriter } from './url-fates.ts';
@@ -118,7 +119,7 @@ export class UrlAnswers {
     const isLast = found.round >= roundsMax;
     const fates: UrlFate[] = [];
     for (const { key, before } of found.open) {
-      const value = store.get('tasks', key);
+      const value = readTask(store, key);
       if (value === undefined && !isLast) return undefined;
       if (value === undefined) continue;
       const open = { key: Buffer.from(key), record: decodeTask(value), before };

@@ -71,7 +71,8 @@ export class CrawlQueues {
   readonly #areKin: (a: Caller, b: Caller) => boolean;
   readonly #workers = new Map<Caller, CrawlWorker>();
   readonly #batcher = new PutBatcher((links) => void this.#offer(undefined, links, []));
-  readonly #ticker = setInterval(() => this.tick(), tickMs).unref();
+  /** Runs while there are workers: an idle master has few timers. */
+  #ticker: NodeJS.Timeout | undefined;
 
   /** `areKin`: were these processes forked from the same one? */
   constructor(
@@ -144,6 +145,9 @@ export class CrawlQueues {
   /** Ends the waits for which no page can come. Called when a crawl has ended. */
   tick(): void {
     for (const worker of this.#workers.values()) this.#settle(worker);
+    if (this.#workers.size > 0) return;
+    clearInterval(this.#ticker);
+    this.#ticker = undefined;
   }
 
   /** True: some programs have yet to see that all is done. */
@@ -409,6 +413,7 @@ export class CrawlQueues {
       const { frontier, leaseMs } = this.#ports;
       worker = new CrawlWorker(caller, frontier, leaseMs);
       this.#workers.set(caller, worker);
+      this.#ticker ??= setInterval(() => this.tick(), tickMs).unref();
       frontier.give(worker);
     }
     return worker;

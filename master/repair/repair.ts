@@ -18,7 +18,6 @@ import { imageName } from '../frontier/filter/seen-names.ts';
 import { namesIn, taskName } from '../frontier/kinds/kinds.ts';
 import { DataFolder } from '../machine/data-folder.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
-import { number } from '../machine/progress.ts';
 import { filesName, type Lengths } from '../sinks/files.ts';
 import { openLmdbStore, storeFile } from '../store/lmdb.ts';
 import { parseRotating } from '../store/parts.ts';
@@ -35,6 +34,7 @@ import {
   encodeLastCrawl,
   formatKey,
   formatVersion,
+  hostBytes,
   lastCrawlKey,
   lastOfSource,
   parseTaskKey,
@@ -43,9 +43,11 @@ import {
   taskKey,
 } from '../store/records.ts';
 import type { Change, Store, Table } from '../store/store.ts';
+import { taskKeyOf, taskTables } from '../store/unsorted-rows.ts';
 import { otherFormat } from '../store/upgrade.ts';
 import { checkStore } from './check.ts';
 import { Salvage, type Salvaged, type TakeRow } from './salvage.ts';
+import { SavedRows } from './saved-rows.ts';
 import { SeenRebuild, seenTables } from './seen-rebuild.ts';
 import {
   lengthsOfFiles,
@@ -56,6 +58,7 @@ import {
   readWritten,
   recordedLengths,
   recordedPart,
+  resultsOf,
   type Written,
 } from './written.ts';
 
@@ -63,6 +66,7 @@ import {
 const batchRows = 5_000;
 /** Left over for others. */
 const spareBytes = 64e6;
+const empty = Buffer.alloc(0);
 
 /** Gives the lines to print. @throws ConfigError what the operator has to do */
 export async function repair(options: {
@@ -192,7 +196,7 @@ class Rebuilding {
   #lastCrawl = 0;
   #changes: Change[] = [];
   readonly #packs: Buffer[] = [];
-  readonly #report: string[][] = [];
+  readonly #report = new SavedRows();
   readonly #notes: string[] = [];
 
   constructor(salvage: Salvage, store: Store, { outFolder, withoutResults }: Rebuild) {
@@ -256,8 +260,7 @@ class Rebuilding {
     const last = Math.max(this.#lastCrawl, ...this.#crawls.keys());
     if (this.#format >= 3) this.#put('meta', lastCrawlKey, encodeLastCrawl(last));
     await this.#flush();
-    const head = ['table', 'saved', 'lost or dropped'];
-    return [...columns([head, ...this.#report]), ...this.#notes];
+    return [...this.#report.lines, ...this.#notes];
   }
 
   /** Format, secret, and the rest; gives the crawls whose files' lengths are known. */
@@ -274,7 +277,7 @@ class Rebuilding {
       else this.#put('meta', key, value);
     });
     this.#isMetaWhole = damage.length === 0;
-    this.#say('meta', rows, of);
+    this.#report.add('meta', rows, of);
     this.#isNewSecret = this.#secret === undefined;
     this.#secret ??= randomBytes(16);
     if (this.#format > formatVersion) throw otherFormat(this.#format, formatVersion);
@@ -286,18 +289,24 @@ class Rebuilding {
 
   /** Tasks of crawls that are there; under a new secret they get new places. */
   #tasks(): void {
-    this.#table('tasks', (key, value) => {
-      const parts = parseTaskKey(key);
-      const crawl = parts && this.#crawls.get(parts.crawl);
-      if (parts === undefined || crawl === undefined) return undefined;
-      add(this.#waiting, crawl.id);
-      const next = this.#nextOf(crawl.id);
-      next.seq = Math.max(next.seq, parts.seq + 1);
-      if (!this.#isNewSecret || this.#secret === undefined) return { key, value };
-      const hostKey = hostKeyOf(new URL(decodeTask(value).url));
-      const host = Buffer.from(this.#fingerprinter.one(this.#secret, hostKey).buffer, 0, 8);
-      return { key: taskKey(crawl.id, host, parts.rank, parts.seq), value };
-    });
+    for (const table of taskTables) {
+      const keep = (key: Buffer, value: Buffer) => {
+        const parts = parseTaskKey((table === 'tasks' ? key : taskKeyOf(key)) ?? empty);
+        const crawl = parts && this.#crawls.get(parts.crawl);
+        if (parts === undefined || crawl === undefined) return undefined;
+        add(this.#waiting, crawl.id);
+        const next = this.#nextOf(crawl.id);
+        next.seq = Math.max(next.seq, parts.seq + 1);
+        const host = this.#isNewSecret ? this.#hashOf(decodeTask(value).url) : parts.host;
+        return { key: taskKey(crawl.id, host, parts.rank, parts.seq), value };
+      };
+      this.#table(table, keep, 'tasks');
+    }
+  }
+
+  #hashOf(url: string): Buffer {
+    const words = this.#fingerprinter.one(this.#secret ?? empty, hostKeyOf(new URL(url)));
+    return Buffer.from(words.buffer, 0, hostBytes);
   }
 
   /** What was seen, what waits, and what was written: none of it is to be fetched again. */
@@ -325,7 +334,7 @@ class Rebuilding {
       const { rows, of, damage } = this.#salvage.table(table, (key, value) => {
         if (this.#crawls.has(key.readUInt32BE(0))) this.#seen.add(table, key, value);
       });
-      this.#say(table, rows, of);
+      this.#report.add(table, rows, of);
       isRead &&= damage.length === 0;
     }
     return isRead;
@@ -336,9 +345,10 @@ class Rebuilding {
     const admit = (name: string) => {
       this.#seen.addKey(crawl, this.#fingerprinter.one(crawl.secret, name));
     };
-    this.#salvage.table('tasks', (key, value) => {
+    const onTask = (key: Buffer, value: Buffer) => {
       if (key.readUInt32BE(0) === crawl.id) admit(taskName(decodeTask(value)));
-    });
+    };
+    for (const table of taskTables) this.#salvage.table(table, onTask);
     const written: Written = {
       onLine: (line) => {
         for (const name of namesIn(line, crawl.spec)) admit(name);
@@ -406,26 +416,22 @@ class Rebuilding {
     await this.#flush();
   }
 
-  /** Copies what `keep` gives for a row; undefined drops it. */
+  /** Copies what `keep` gives for a row, to the table `target`; undefined drops it. */
   #table(
     table: Table,
     keep: (key: Buffer, value: Buffer) => { key: Buffer; value: Buffer } | undefined,
+    target = table,
   ): Salvaged {
     let kept = 0;
     const take: TakeRow = (key, value) => {
       const row = keep(key, value);
       if (row === undefined) return;
       kept++;
-      this.#put(table, row.key, row.value);
+      this.#put(target, row.key, row.value);
     };
     const salvaged = this.#salvage.table(table, take);
-    this.#say(table, table === 'crawls' ? this.#crawls.size : kept, salvaged.of);
+    this.#report.add(target, table === 'crawls' ? this.#crawls.size : kept, salvaged.of);
     return salvaged;
-  }
-
-  #say(table: Table, saved: number, of: number | undefined): void {
-    const lost = of === undefined ? 'all of it' : number(Math.max(0, of - saved));
-    this.#report.push([table, number(saved), lost]);
   }
 
   #nextOf(crawl: number): Next {
@@ -456,19 +462,6 @@ class Rebuilding {
   }
 }
 
-/** The folder of a crawl's results. A crash may have come while they got another name. */
-function resultsOf(outFolder: string, { name, renaming }: CrawlRecord): string {
-  const folder = join(outFolder, name);
-  const isMoved = renaming !== undefined && !existsSync(folder);
-  return isMoved ? join(outFolder, renaming) : folder;
-}
-
 function add(counts: Map<number, number>, crawl: number): void {
   counts.set(crawl, (counts.get(crawl) ?? 0) + 1);
-}
-
-function columns(rows: readonly (readonly string[])[]): string[] {
-  return rows.map(([table = '', saved = '', lost = '']) =>
-    `  ${table.padEnd(8)}${saved.padStart(12)}  ${lost}`.trimEnd(),
-  );
 }

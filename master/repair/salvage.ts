@@ -32,7 +32,7 @@ const mixable: ReadonlySet<Table> = new Set([
 ]);
 
 /** Tables that a store of an earlier build may lack. */
-const added: ReadonlySet<Table> = new Set(['sources', 'runs']);
+const added: ReadonlySet<Table> = new Set(['sources', 'runs', 'unsorted']);
 
 /** Receives a row, which is valid until the next one. */
 export type TakeRow = (key: Buffer, value: Buffer) => void;

@@ -9,7 +9,7 @@ import { fileNames, filesName, isPlainKey, type Lengths, noLengths } from '../si
 import { valuesOf } from '../sinks/result-lines.ts';
 import { linesOfRow } from '../store/line-rows.ts';
 import { decodePart, parsePartKey } from '../store/parts.ts';
-import { decodeCursor, parseCursorKey } from '../store/records.ts';
+import { type CrawlRecord, decodeCursor, parseCursorKey } from '../store/records.ts';
 import { imageUrlsOf, isRowKind, sectionsOf } from '../store/result-rows.ts';
 
 const chunkBytes = 1 << 20;
@@ -149,4 +149,11 @@ function eachLine(path: string, visit: (line: string) => void): number {
   } finally {
     closeSync(file);
   }
+}
+
+/** The folder of a crawl's results. A crash may have come while they got another name. */
+export function resultsOf(outFolder: string, { name, renaming }: CrawlRecord): string {
+  const folder = join(outFolder, name);
+  const isMoved = renaming !== undefined && !existsSync(folder);
+  return isMoved ? join(outFolder, renaming) : folder;
 }

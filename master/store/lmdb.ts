@@ -197,14 +197,14 @@ class LmdbStore implements NativeStore {
     }
   }
 
-  commit(changes: readonly Change[]): Promise<void> {
+  commit(changes: Change[]): Promise<void> {
     if (changes.length === 0) return this.#ended;
     // Behind a commit that failed none begins.
     this.#ended = this.#ended.then(() => this.#commit(changes));
     return this.#ended;
   }
 
-  async #commit(changes: readonly Change[]): Promise<void> {
+  async #commit(changes: Change[]): Promise<void> {
     try {
       // LMDB (lmdb-js 3.5.6) describes a refused write in 107 bytes of a buffer of 100, which may
       // abort the process: a disk that has become read-only must not get that far.
@@ -249,7 +249,7 @@ class LmdbStore implements NativeStore {
   }
 
   /** Resolves when all are on the disk. */
-  async #put(changes: readonly Change[]): Promise<void> {
+  async #put(changes: Change[]): Promise<void> {
     let thrown: unknown;
     const ended = this.#root.batch(() => {
       try {
@@ -265,6 +265,8 @@ class LmdbStore implements NativeStore {
         thrown = error;
       }
     });
+    // What is being flushed would otherwise outlive some collections of garbage.
+    changes.length = 0;
     await ended;
     if (thrown !== undefined) throw thrown;
   }

@@ -9,9 +9,9 @@
  *     recent   crawl u32 | commit u48                 -> fingerprints, 16 bytes each
  *              crawl u32 | 0                          -> digest of the Bloom file, last commit u48
  *     tasks    crawl u32 | host 8 | rank u32 | seq u48 -> TaskRecord
+ *     unsorted the same task by another key           -> TaskRecord: see unsorted-rows.ts
  *     sources  crawl u32 | number u48 of the last one  -> URLs that led to others, a line each
- *     earlier  the same as of tasks                   -> EarlierPage
- *     faults   the same                               -> TaskFault
+ *     earlier, faults  the same as of tasks           -> EarlierPage, TaskFault
  *     results  crawl u32 | commit u48                 -> records: see result-rows.ts
  *     buried   crawl u32 | fingerprint 16             -> BuriedRecord
  *     robots   host 8                                -> RobotsRecord, the file itself
@@ -28,7 +28,7 @@ import { decodeValue, encodeValue } from '../../shared/frame.ts';
 import type { FetchErrorKind, SkipReason, TaskKind } from '../../shared/protocol.ts';
 import type { EarlierPage, FetchErrorBody } from '../../shared/requests.ts';
 
-export const formatVersion = 4;
+export const formatVersion = 5;
 
 export type CrawlCounters = {
   waiting: number;
@@ -253,7 +253,7 @@ export function commitOf(key: Buffer): number {
 export function taskKey(crawl: number, host: Uint8Array, rank: number, seq: number): Buffer {
   const key = Buffer.allocUnsafe(taskKeyBytes);
   key.writeUInt32BE(crawl, 0);
-  key.set(host, 4);
+  for (let i = 0; i < hostBytes; i++) key[4 + i] = host[i] ?? 0;
   key.writeUInt32BE(rank, 4 + hostBytes);
   key.writeUIntBE(seq, 8 + hostBytes, 6);
   return key;

@@ -20,6 +20,8 @@ export const tables = [
   'recent',
   /** crawl, host, rank, sequence -> task. */
   'tasks',
+  /** crawl, shelf, sequence, host, rank -> task: new ones of many hosts, not yet in `tasks`. */
+  'unsorted',
   /** crawl, number of the last -> URLs of the tasks of a commit that led to others. */
   'sources',
   /** The key of a task -> what an earlier crawl knew of its URL. */
@@ -47,6 +49,7 @@ export type Table = (typeof tables)[number];
 /** Tables whose keys begin with the number of a crawl; `crawls` itself is not one of them. */
 export const crawlTables = [
   'tasks',
+  'unsorted',
   'sources',
   'earlier',
   'faults',
@@ -114,9 +117,10 @@ export interface ReadableStore extends Rows {
 
 export interface Store extends ReadableStore {
   /** All changes or none, in the order given, on disk when the promise resolves. Commits are
-   *  applied in the order of the calls. The buffers belong to the store until then.
+   *  applied in the order of the calls. The list belongs to the store from then on, which may empty
+   *  it to free memory early; the buffers do until it resolves.
    *  @throws StoreError (as rejection) the state on disk is that of the last commit. */
-  commit(changes: readonly Change[]): Promise<void>;
+  commit(changes: Change[]): Promise<void>;
 }
 
 /** All rows from `from` up to `to`, in batches of that size. */

@@ -35,6 +35,8 @@ const steps: Steps = new Map([
   [1, (store) => [...shareItemRows(store), ...partSeedHosts(store)]],
   [2, (store) => [...makeRecords(store), ...nameSinks(store)]],
   [3, beginRuns],
+  // Version 5 may have tasks in `unsorted`, where version 4 would not look for them.
+  [4, () => []],
 ]);
 
 /** Brings a store to this version. Returns the version it had; undefined for a new one.

@@ -33,7 +33,8 @@ export class MasterServer implements FrontierListener {
   readonly #sessions = new Set<Session>();
   readonly #strangers = new Strangers<Session>();
   readonly #addresses: PeerAddresses;
-  readonly #look = setInterval(() => this.#endGreedy(), lookEveryMs).unref();
+  /** Runs while there are strangers: an idle master has few timers. */
+  #look: NodeJS.Timeout | undefined;
   #lastId = 0;
 
   constructor(
@@ -157,6 +158,7 @@ export class MasterServer implements FrontierListener {
     });
     this.#sessions.add(session);
     this.#strangers.add(session, address);
+    this.#look ??= setInterval(() => this.#endGreedy(), lookEveryMs).unref();
     if (this.#strangers.size > strangersMax) this.#makeRoom();
   }
 
@@ -179,6 +181,9 @@ export class MasterServer implements FrontierListener {
       if (session.unprovedBytes <= unprovedBytesMax) continue;
       session.abort(new ProtocolError('it sent too much before it proved the authkey'));
     }
+    if (this.#strangers.size > 0) return;
+    clearInterval(this.#look);
+    this.#look = undefined;
   }
 
   #refused(peer: string, address: string, error: OrbError): void {

@@ -106,6 +106,8 @@ export class Chromium {
   #pages = 0;
   #open = 0;
   #why = 'the browser ended';
+  /** Of calls under way: each rejects one when it has ended. */
+  readonly #leaves = new Set<(error: Error) => void>();
 
   /** `nowhere`: URL of a proxy that refuses everything. `onEnd`: it ended by itself, or was killed.
    *  @throws Error it does not start, in one line */
@@ -175,8 +177,8 @@ export class Chromium {
     if (this.#pages >= this.#limits.pages) this.#retire();
     let context: BrowserContext | undefined;
     try {
-      context = await within(this.#browser.newContext(options), startMsMax);
-      return await use(context);
+      context = await this.#orEnded(within(this.#browser.newContext(options), startMsMax));
+      return await this.#orEnded(use(context));
     } finally {
       const isClosed = context === undefined || (await isDone(context.close(), closeMsMax));
       // Its process may go on for ever.
@@ -184,6 +186,16 @@ export class Chromium {
       this.#open--;
       if (this.#state === 'retired' && this.#open === 0) void this.end();
     }
+  }
+
+  /** Playwright never answers some calls that were under way when the browser was killed.
+   *  @throws Error the browser ended */
+  #orEnded<T>(work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#leaves.add(reject);
+      if (this.#state === 'ended') reject(new Error(this.#why));
+      work.then(resolve, reject).finally(() => this.#leaves.delete(reject));
+    });
   }
 
   /** Ends it with all its processes. Idempotent. */
@@ -223,6 +235,8 @@ export class Chromium {
     const isMeant = this.#state === 'retired' && this.#open === 0;
     this.#state = 'ended';
     clearInterval(this.#watch);
+    for (const leave of this.#leaves) leave(new Error(this.#why));
+    this.#leaves.clear();
     // What is left of it, where its first process alone has ended.
     if (this.#group !== undefined) killGroup(this.#group);
     if (!isMeant) this.#onEnd(this.#why);

@@ -136,12 +136,6 @@ class OnePage {
   }
 
   async #inContext(context: BrowserContext): Promise<RenderEnd> {
-    const { url } = this.#task.document;
-    const page = await context.newPage();
-    await this.#traffic.watch(context, page);
-    const cookies = this.#task.cookies.map(([name, value]) => ({ name, value, url }));
-    if (cookies.length > 0) await context.addCookies(cookies).catch(() => {});
-    const session = await context.newCDPSession(page);
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<RenderEnd>((resolve) => {
       const seconds = Math.round((this.#endsAt - performance.now()) / 1000);
@@ -149,22 +143,39 @@ class OnePage {
       timer = setTimeout(() => resolve({ kind: 'failed', why }), this.#endsAt - performance.now());
     });
     const crashed = new Promise<RenderEnd>((resolve) => {
-      page.on('crash', () => resolve({ kind: 'failed', why: 'the page crashed its browser tab' }));
+      const why = 'the page crashed its browser tab';
+      context.on('page', (page) => page.on('crash', () => resolve({ kind: 'failed', why })));
     });
     const aborted = new Promise<RenderEnd>((resolve) => {
       const { signal } = this.#ending;
       signal.addEventListener('abort', () => resolve({ kind: 'given-back' }), { once: true });
     });
-    const done = this.#work(page, session);
+    let session: CDPSession | undefined;
+    const work = async () => {
+      const page = await this.#open(context);
+      session = await context.newCDPSession(page);
+      return await this.#work(page, session);
+    };
+    const done = work();
     done.catch(() => {});
     try {
       const end = await Promise.race([done, late, crashed, aborted]);
       // A script that never ends holds the page; its process does not outlive this.
-      if (end.kind !== 'rendered') session.send('Page.crash').catch(() => {});
+      if (end.kind !== 'rendered') session?.send('Page.crash').catch(() => {});
       return end;
     } finally {
       clearTimeout(timer);
     }
+  }
+
+  /** An empty page that is watched. */
+  async #open(context: BrowserContext): Promise<Page> {
+    const { url } = this.#task.document;
+    const page = await context.newPage();
+    await this.#traffic.watch(context, page);
+    const cookies = this.#task.cookies.map(([name, value]) => ({ name, value, url }));
+    if (cookies.length > 0) await context.addCookies(cookies).catch(() => {});
+    return page;
   }
 
   async #work(page: Page, session: CDPSession): Promise<RenderEnd> {

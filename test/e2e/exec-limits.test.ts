@@ -139,6 +139,8 @@ describe('exec: hostile jobs', { concurrency: 1 }, () => {
     const shown = await told(cluster, 'run', 'flood');
     assert.equal(shown.stdout.length, 50 << 10);
     assert.match(shown.stderr, /wrote 1000000000 bytes to stdout; the first 51200 are kept/);
+    const every = await told(cluster, 'run', '--on', 'every', 'fine');
+    assert.equal(every.stdout, 'slave-1: fine\n');
     assert.equal((await run('bytes'))['stdoutBase64'], '//4=');
     const cut = await run('cut');
     assert.match(String(cut['stdout']), /^ä+$/);

@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fetchSpecSchema } from '../../shared/crawl.ts';
 import { makeLog } from '../../shared/log.ts';
 import { AddressCache } from '../../shared/resolver.ts';
@@ -63,6 +64,18 @@ test('browser: at its limit of pages another one takes over', { timeout, skip },
   assert.equal(groups.size, 3);
   for (const group of groups) await groupEnded(group);
   assert.deepEqual(lines, []);
+});
+
+test('browser: no kill at any moment of a page keeps its slot', { timeout, skip }, async (t) => {
+  const { rendered } = await open(t, {});
+  for (const afterMs of [0, 5, 10, 20, 40, 80, 160]) {
+    const pages = Promise.all([1, 2, 3].map((one) => rendered(one)));
+    await sleep(afterMs);
+    for (const group of browsersOf(process)) process.kill(-group, 'SIGKILL');
+    const ends = await Promise.race([pages, sleep(20_000, undefined, { ref: false })]);
+    assert.ok(ends !== undefined, `killed ${afterMs} ms after its begin, a page never ended`);
+    for (const end of ends) assert.equal(end.kind, 'rendered', JSON.stringify(end));
+  }
 });
 
 test('browser: too much memory ends it, at once or after its pages', {

@@ -1,11 +1,15 @@
 /** Faults of pages in a browser: pages that hang, crash or never end, and kills of browser and
- *  slave. Nothing is lost, and no slot. */
+ *  slave, a full disk. Nothing is lost, and no slot. */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readFileSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { browserFlags, browsersOf, groupEnded, noBrowser } from '../support/browser.ts';
 import { type Answer, BrowserSite, crawlFile } from '../support/browser-site.ts';
 import { Cluster } from '../support/cluster.ts';
+import { SmallDisk } from '../support/small-disk.ts';
 
 const timeout = 240_000;
 
@@ -85,22 +89,21 @@ describe('browser faults', { skip: noBrowser }, () => {
     const master = await cluster.master([path, '--exit-when-done']);
     const first = cluster.slave([...browserFlags, '--slots', '4']);
     await cluster.grown('pages.jsonl', 3, 'c');
+    // First between two pages.
+    await cluster.ask('pause', 'c');
+    while ((await cluster.status('c')).leased > 0) await sleep(20);
     const [browser = 0] = browsersOf(first);
     assert.ok(browser > 0);
     process.kill(-browser, 'SIGKILL');
+    await groupEnded(browser);
+    await cluster.ask('resume', 'c');
     await first.said(/browser: the browser ended; the next page starts another one/);
-    await cluster.grown('pages.jsonl', 10, 'c');
+    await cluster.grown('pages.jsonl', cluster.fetched('c').length + 2, 'c');
     const [second = 0] = browsersOf(first);
     assert.ok(second > 0 && second !== browser);
-    // Between pages, too.
-    await cluster.ask('pause', 'c');
-    while ((await cluster.status('c')).leased > 0) await sleep(20);
     process.kill(-second, 'SIGKILL');
-    await groupEnded(second);
-    await cluster.ask('resume', 'c');
-    const count = cluster.fetched('c').length;
-    await cluster.grown('pages.jsonl', count + 2, 'c');
-    assert.equal(first.output.match(/browser: the browser ended/g)?.length, 2, first.output);
+    await first.said(/(?:browser: the browser ended[\s\S]*){2}/);
+    await cluster.grown('pages.jsonl', cluster.fetched('c').length + 2, 'c');
     const [third = 0] = browsersOf(first);
     assert.ok(third > 0 && third !== second);
     await first.kill('SIGKILL');
@@ -119,5 +122,39 @@ describe('browser faults', { skip: noBrowser }, () => {
     const groups = browsersOf(last);
     await last.exited;
     for (const group of groups) await groupEnded(group);
+  });
+
+  test('browser: a full disk holds the pages whose pictures are to be saved', {
+    timeout,
+  }, async (t) => {
+    const disk = SmallDisk.mount(t, 8);
+    if (disk === undefined) return;
+    const names = Array.from({ length: 10 }, (_, i) => `/p${i}`);
+    const pages: Record<string, Answer> = {
+      '/': shell(names.map((name) => `<a href="${name}">x</a>`).join('')),
+    };
+    // Each has a picture of its own.
+    for (const name of names) pages[name] = shell(`<h1>${name}</h1>`);
+    const site = await new BrowserSite(pages).open(t);
+    const cluster = new Cluster(t);
+    symlinkSync(disk.path, cluster.out);
+    const path = crawlFile(cluster, site, { render: { screenshot: true }, delay: 100 });
+    const master = await cluster.master([path, '--exit-when-done', '--disk-reserve', '1']);
+    const slave = cluster.slave(browserFlags);
+    await cluster.grown('pages.jsonl', 3, 'c');
+    disk.fill();
+    await master.said(/the disk is full/);
+    await sleep(500);
+    assert.ok(cluster.fetched('c').length < 11);
+    disk.free();
+    assert.equal((await master.exited).code, 0, master.output);
+    assert.equal(slave.output.match(/master gone|lost/), null, slave.output);
+    const lines = cluster.fetched('c') as unknown as { url: string; screenshot?: string }[];
+    assert.deepEqual(lines.map(({ url }) => new URL(url).pathname).sort(), ['/', ...names].sort());
+    for (const { url, screenshot = '' } of lines) {
+      const bytes = readFileSync(join(cluster.out, 'c', screenshot));
+      const digest = createHash('sha1').update(bytes).digest('hex');
+      assert.ok(screenshot.endsWith(`/${digest}.png`), url);
+    }
   });
 });

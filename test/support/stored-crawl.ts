@@ -118,6 +118,7 @@ export async function runStoredCrawl(options: StoredOptions): Promise<void> {
     robotsBytesMax: 1 << 20,
     queuesMax: 1_000,
     tasksMax: 1_000_000,
+    unsorted: { hostsMin: 0, perHost: 100, countMax: 4 },
     memory: { isTight: false },
     seedNames: { find: async (names) => new Map([...names].map((name) => [name, ['8.8.8.8']])) },
     env: {},

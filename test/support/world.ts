@@ -14,6 +14,7 @@ import { Breaker } from '../../master/frontier/politeness/breaker.ts';
 import { Pace } from '../../master/frontier/politeness/pace.ts';
 import { FrontierRooms } from '../../master/frontier/rooms.ts';
 import { TaskNames } from '../../master/frontier/tasks/task-names.ts';
+import type { UnsortedLimits } from '../../master/frontier/tasks/task-rows.ts';
 import { lineOf } from '../../master/sinks/result-lines.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import { crawlKey, decodeTask } from '../../master/store/records.ts';
@@ -51,6 +52,8 @@ export type Bounds = {
   readonly tasksMax: number;
   /** Default: they count as such that answer. */
   readonly hosts?: 'unproved';
+  /** Default: as usual, which needs more hosts than there are here. */
+  readonly unsorted?: UnsortedLimits;
 };
 const boundsDefault: Bounds = { queuesMax: 1_000, tasksMax: 1_000_000 };
 

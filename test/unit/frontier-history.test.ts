@@ -53,11 +53,15 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
   fc.record({ kind: fc.constantFrom(...stepKinds), pick: fc.nat(1000) }),
   { minLength: 5, maxLength: 50 },
 );
+/** All new tasks wait to be sorted, but for three of them. */
+const unsorted = { hostsMin: 0, perHost: 100, countMax: 3 };
 /** The three hosts are in memory, or all but one of them are parked in turn. */
 const bounds: fc.Arbitrary<Bounds> = fc.constantFrom(
   { queuesMax: 1_000, tasksMax: 1_000_000 },
   { queuesMax: 2, tasksMax: 0 },
   { queuesMax: 1, tasksMax: 0 },
+  { queuesMax: 1_000, tasksMax: 1_000_000, unsorted },
+  { queuesMax: 1, tasksMax: 0, unsorted },
 );
 
 const urlOf = (page: number) => `http://h${page % 3}.example/${page}`;

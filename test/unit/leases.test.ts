@@ -3,6 +3,7 @@ import test from 'node:test';
 import fc from 'fast-check';
 import { type Lease, Leases } from '../../master/frontier/dispatch/leases.ts';
 import { Group, Host } from '../../master/frontier/politeness/host.ts';
+import { TaskRows } from '../../master/frontier/tasks/task-rows.ts';
 import { TaskQueue } from '../../master/frontier/tasks/tasks.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 import { pageKind } from '../../master/store/records.ts';
@@ -10,7 +11,8 @@ import { FakeSlave } from '../support/fake-slave.ts';
 
 const group = new Group('http://a', Buffer.alloc(8), 0);
 const host = new Host('http://a', Buffer.alloc(8), group, () => undefined);
-const queue = new TaskQueue({ crawl: 1, host: host.hash, store: new MemoryStore(), empty: true });
+const rows = new TaskRows(new MemoryStore());
+const queue = new TaskQueue({ crawl: 1, host: host.hash, rows, empty: true });
 const name = Buffer.alloc(0);
 const terms = { room: { kind: 'slot', line: 'free' }, lifeMs: 1_000_000 } as const;
 let lastSeq = 0;

@@ -7,12 +7,13 @@ import {
   Politeness,
   type PolitenessOptions,
 } from '../../master/frontier/politeness/politeness.ts';
+import { TaskRows } from '../../master/frontier/tasks/task-rows.ts';
 import { TaskQueue } from '../../master/frontier/tasks/tasks.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 import { pageKind } from '../../master/store/records.ts';
 
 const hashOf = (key: string) => Buffer.from(key.padEnd(8).slice(0, 8));
-const store = new MemoryStore();
+const rows = new TaskRows(new MemoryStore());
 let lastSeq = 0;
 
 const nothing = () => undefined;
@@ -37,7 +38,7 @@ function end(politeness: Politeness, host: Host, now: number): void {
 }
 
 function makeQueue(crawl: number, key: string, tasks: number): TaskQueue {
-  const queue = new TaskQueue({ crawl, host: hashOf(key), store, empty: true });
+  const queue = new TaskQueue({ crawl, host: hashOf(key), rows, empty: true });
   for (let i = 0; i < tasks; i++) addTask(queue, key);
   return queue;
 }

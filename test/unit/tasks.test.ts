@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
+import { TaskRows } from '../../master/frontier/tasks/task-rows.ts';
 import { type Task, TaskBudget, TaskQueue } from '../../master/frontier/tasks/tasks.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 import { encodeTask, pageKind, type TaskRecord, taskKey } from '../../master/store/records.ts';
@@ -19,6 +20,7 @@ type Position = { readonly rank: number; readonly seq: number };
 /** A task queue over a store, and a plain list of what it should hold. */
 class Bench {
   readonly store = new MemoryStore();
+  readonly rows = new TaskRows(this.store);
   queue: TaskQueue;
   budget: TaskBudget;
   readonly model = new Map<number, Position & { record: TaskRecord; state: Task['state'] }>();
@@ -33,7 +35,7 @@ class Bench {
   }
 
   #open(empty: boolean): TaskQueue {
-    return new TaskQueue({ crawl: 1, host, store: this.store, empty, budget: this.budget });
+    return new TaskQueue({ crawl: 1, host, rows: this.rows, empty, budget: this.budget });
   }
 
   /** The row reaches the store; the queue is told of it later, or at once. */

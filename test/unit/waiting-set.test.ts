@@ -48,3 +48,16 @@ test('waiting: gives its keys in order, each in one range', () => {
     assert.ok(!set.has(words, 0));
   }
 });
+
+test('waiting: a set that is full, and one commit more, takes no more memory than a full one', () => {
+  const full = 1 << 14;
+  const words = randomWords(full + 1_000, 7);
+  const set = new WaitingSet();
+  for (let at = 0; at < full * 4; at += 4) set.add(words, at);
+  const { bytes } = set;
+  assert.ok(bytes < full * 36 + 20_000);
+  for (let at = full * 4; at < words.length; at += 4) set.add(words, at);
+  assert.equal(set.bytes, bytes);
+  assert.equal(new WaitingSet(set.count).bytes, bytes, 'nor does the next one');
+  for (let at = 0; at < words.length; at += 4) assert.ok(set.has(words, at));
+});

@@ -90,7 +90,7 @@ function asked(call: JobCall, values: Values): ExecAsk {
 /** Returns the exit code. @throws ConfigError · CommandError the master refused it: nothing ran */
 export async function askExec(ask: ExecAsk, isJson: boolean, join: JoinWatching): Promise<number> {
   const { call, on, retries, timeoutMs, waits, detach } = ask;
-  const watch = new Watch(join, isJson);
+  const watch = new Watch(join, { isJson, isNamed: on === 'every' });
   const master = await watch.join();
   try {
     const { jobs } = await master.request('job.add', {
@@ -121,15 +121,18 @@ type Watched = {
 class Watch {
   readonly #join: JoinWatching;
   readonly #isJson: boolean;
+  readonly #isNamed: boolean;
   readonly #jobs = new Map<number, Watched>();
   #master: MasterClient | undefined;
   #ended: number[] = [];
   #interrupts = 0;
   #wake: () => void = () => {};
 
-  constructor(join: JoinWatching, isJson: boolean) {
+  /** `isNamed`: each line begins with the name of its slave, even if there is only one. */
+  constructor(join: JoinWatching, how: { readonly isJson: boolean; readonly isNamed: boolean }) {
     this.#join = join;
-    this.#isJson = isJson;
+    this.#isJson = how.isJson;
+    this.#isNamed = how.isNamed;
   }
 
   async join(): Promise<MasterClient> {
@@ -201,7 +204,7 @@ class Watch {
     if (rest.length === 0) return;
     job.printed[stream] += rest.length;
     const out = process[stream];
-    if (this.#jobs.size === 1) out.write(rest);
+    if (!this.#isNamed) out.write(rest);
     else {
       const text = Buffer.from(rest).toString();
       const lines = text.replaceAll(/(?<=^|\n)(?=.)/gs, `${job.slave}: `);

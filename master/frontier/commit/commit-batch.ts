@@ -38,19 +38,13 @@ import { type Fingerprinter, fingerprintWords } from '../filter/fingerprint.ts';
 import { imageMark, imageName } from '../filter/seen-names.ts';
 import type { HostName } from '../politeness/host.ts';
 import { levelOf } from '../tasks/task-requests.ts';
+import type { NewTask, TaskRows } from '../tasks/task-rows.ts';
 import { keyOf, type Task } from '../tasks/tasks.ts';
 import type { Offer, Origin } from './entry.ts';
 import type { Finding } from './result-records.ts';
 import { followChanges } from './seed-changes.ts';
 import { type FoundAt, SkippedLinks } from './skipped.ts';
 import { NewSources, type Sources } from './sources.ts';
-
-type NewTask = {
-  readonly host: HostName;
-  readonly record: TaskRecord;
-  readonly rank: number;
-  readonly seq: number;
-};
 
 /** How far from a seed, and how urgent. */
 export type Place = Pick<TaskRecord, 'depth' | 'priority'>;
@@ -64,7 +58,7 @@ type Found = FoundAt & {
 export class CommitBatch {
   readonly crawl: Crawl;
   /** For after the commit. */
-  readonly admitted: NewTask[] = [];
+  readonly admitted: (NewTask & { readonly host: HostName })[] = [];
   readonly removed: Task[] = [];
   readonly released: { task: Task; record: TaskRecord }[] = [];
   readonly buried: { readonly url: string; readonly error: FetchErrorBody }[] = [];
@@ -77,6 +71,9 @@ export class CommitBatch {
   /** For a URL while links are hashed. */
   readonly #nested: Fingerprinter;
   readonly #hostOf: (url: URL) => HostName;
+  readonly #rows: TaskRows;
+  /** Keys of tasks that have ended, or have another row. */
+  readonly #ended: Buffer[] = [];
   readonly #changes: Change[] = [];
   readonly #skipped: SkippedLinks;
   readonly #row = new ResultRow();
@@ -93,12 +90,14 @@ export class CommitBatch {
     hashers: { readonly fingerprinter: Fingerprinter; readonly nested: Fingerprinter },
     hostOf: (url: URL) => HostName,
     sources: Sources,
+    rows: TaskRows,
   ) {
     this.crawl = crawl;
     this.#fingerprinter = hashers.fingerprinter;
     this.#nested = hashers.nested;
     this.#hostOf = hostOf;
     this.#sources = sources;
+    this.#rows = rows;
     this.#origins = new NewSources(crawl);
     this.#skipped = new SkippedLinks(crawl, {
       keep: (words) => this.#markSeen(words, 0),
@@ -258,7 +257,8 @@ export class CommitBatch {
     const { kind, level, url, depth, priority, from } = task;
     const record = { kind, level, url, depth, priority, from, ...again };
     const key = keyOf(task);
-    this.#changes.push({ table: 'tasks', key, value: encodeTask(record, at) });
+    this.#changes.push(...this.#rows.changed(key, encodeTask(record, at)));
+    this.#ended.push(key);
     // A task without failed attempts has no such row to be deleted at its end.
     if (again.attempts > 0) {
       this.#changes.push({ table: 'faults', key, value: encodeFault({ ...error, at }) });
@@ -269,7 +269,8 @@ export class CommitBatch {
   /** The task has ended. */
   remove(task: Task): void {
     const key = keyOf(task);
-    this.#changes.push({ table: 'tasks', key, value: undefined });
+    this.#changes.push(this.#rows.removed(key));
+    this.#ended.push(key);
     if (this.crawl.counters.earlier > 0) {
       this.#changes.push({ table: 'earlier', key, value: undefined });
     }
@@ -322,10 +323,17 @@ export class CommitBatch {
   }
 
   /** Ends the batch: all changes, for one transaction, and the row of the result queue. */
-  seal(): { changes: Change[]; commit: number; results: SealedRow | undefined } {
+  seal(): {
+    changes: Change[];
+    commit: number;
+    results: SealedRow | undefined;
+    /** To be called when all of it is on the disk. */
+    landed: () => void;
+  } {
     const { crawl } = this;
     const commit = crawl.takeCommit();
-    const changes = crawl.filter.changes(commit).concat(this.#changes);
+    const added = this.#rows.added(crawl.id, this.admitted);
+    const changes = crawl.filter.changes(commit).concat(this.#changes, added.changes);
     let results: SealedRow | undefined;
     if (!this.#row.isEmpty) {
       results = this.#row.seal(crawl.takeRecords(this.#row.count));
@@ -337,7 +345,11 @@ export class CommitBatch {
       changes.push({ table: 'meta', key: lastCrawlKey, value: encodeLastCrawl(crawl.id) });
     }
     changes.push({ table: 'crawls', key: crawlKey(crawl.id), value: encodeCrawl(crawl.record()) });
-    return { changes, commit, results };
+    const landed = () => {
+      for (const key of this.#ended) this.#rows.gone(key);
+      added.landed();
+    };
+    return { changes, commit, results, landed };
   }
 
   /** A link that is not known: admitted, or skipped with a reason. */
@@ -395,9 +407,8 @@ export class CommitBatch {
     const rank = goesFirst ? 0 : crawl.rank(depth, priority);
     const position = { rank, seq: crawl.takeSeq() };
     const record = { kind, level, url: url.href, depth, priority, from, attempts: 0, notBefore: 0 };
-    const key = taskKey(crawl.id, host.hash, position.rank, position.seq);
-    this.#changes.push({ table: 'tasks', key, value: encodeTask(record) });
     if (earlier !== undefined) {
+      const key = taskKey(crawl.id, host.hash, position.rank, position.seq);
       this.#changes.push({ table: 'earlier', key, value: encodeEarlier(earlier) });
     }
     this.admitted.push({ host, record, ...position });

@@ -11,6 +11,7 @@ import { hostKeyOf } from '../../../shared/url.ts';
 import { clockMs } from '../../machine/clock.ts';
 import type { GroupCommit, Part } from '../../store/group-commit.ts';
 import type { SealedRow } from '../../store/result-rows.ts';
+import type { Change } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import type { Crawls } from '../crawl/crawls.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
@@ -93,18 +94,24 @@ export class Pipeline {
     }
     if (entries.length === 0) return undefined;
     if (!this.#filterQueue.isEmpty) this.#options.commits.request();
-    const sealed = [...batches.values()].map((batch) => ({
-      batch,
-      ...batch.seal(),
-      stored: batch.crawl.filter.seal(),
-    }));
+    let changes: Change[] = [];
+    const sealed = [...batches.values()].map((batch) => {
+      const { changes: made, ...rest } = batch.seal();
+      changes = changes.concat(made);
+      return { batch, ...rest, stored: batch.crawl.filter.seal() };
+    });
     const relief = this.#options.crawls.waitingRoom.relieve();
-    const changes = sealed.flatMap((one) => one.changes);
+    const came = [...batches.values()].reduce((sum, { admitted }) => sum + admitted.length, 0);
+    const move = this.#options.crawls.queues.rows.move(came);
     return {
-      changes: relief === undefined ? changes : changes.concat(relief.changes),
+      changes: changes.concat(relief?.changes ?? [], move?.changes ?? []),
       done: () => {
-        for (const { stored } of sealed) stored();
+        for (const { stored, landed } of sealed) {
+          stored();
+          landed();
+        }
         relief?.done();
+        move?.done();
         for (const answer of answers) answer();
         this.#filterQueue.settle(entries);
         for (const { batch, commit, results } of sealed) {
@@ -132,7 +139,8 @@ export class Pipeline {
         const key = hostKeyOf(url);
         return { key, hash: this.#options.politeness.hashOf(key) };
       };
-      batch = new CommitBatch(crawl, this.#options.hashers, hostOf, this.#options.sources);
+      const { hashers, sources, crawls } = this.#options;
+      batch = new CommitBatch(crawl, hashers, hostOf, sources, crawls.queues.rows);
       batches.set(crawl, batch);
     }
     return batch;

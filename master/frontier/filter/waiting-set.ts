@@ -2,11 +2,14 @@
  * Fingerprints that are in the journal, but not in a sorted run yet: an exact set that only grows.
  * Open addressing in the order of the keys, so that it can be written as a run without being
  * sorted: a key's place is given by its first four bytes, and if that is taken, it is the next free
- * one behind. 17 bytes a place, of which at least half are free.
+ * one behind. 17 bytes a place, of which at least seven in sixteen are free.
  */
 import { firstOf } from '../../store/runs.ts';
 
 const placesMin = 1 << 10;
+/** The share of places that keys may have. Above a half, since a set that becomes a run at 2^20
+ *  keys has those of a whole commit: at a half it would double for them, some 80 ms and 36 MB. */
+const fullShare = 9 / 16;
 /** Behind the last place, for keys that are displaced: nothing wraps around. */
 const tailPlaces = 1 << 10;
 
@@ -23,7 +26,7 @@ export class WaitingSet {
 
   /** `keys`: so many will come, and nothing has to be moved for them. */
   constructor(keys = 0) {
-    this.#places = Math.max(placesMin, 2 ** Math.ceil(Math.log2(Math.max(1, keys) * 2)));
+    this.#places = Math.max(placesMin, 2 ** Math.ceil(Math.log2((keys + 1) / fullShare)));
     this.#shift = 32 - Math.log2(this.#places);
     this.#words = new Uint32Array((this.#places + tailPlaces) * 4);
     this.#used = new Uint8Array(this.#places + tailPlaces);
@@ -46,7 +49,7 @@ export class WaitingSet {
   add(words: Uint32Array, at: number): boolean {
     const place = this.#find(words, at);
     if (this.#used[place] === 1) return false;
-    if (place + 1 >= this.#used.length || this.#count * 2 >= this.#places) {
+    if (place + 1 >= this.#used.length || this.#count >= this.#places * fullShare) {
       this.#grow();
       return this.add(words, at);
     }

@@ -30,6 +30,7 @@ import { crawlKindOf } from '../kinds/kinds.ts';
 import type { Host, HostClient, HostName } from '../politeness/host.ts';
 import { workDueAt } from '../politeness/next-task.ts';
 import type { Politeness } from '../politeness/politeness.ts';
+import { TaskRows, type UnsortedLimits } from './task-rows.ts';
 import { type Task, TaskBudget, TaskQueue } from './tasks.ts';
 
 export type TaskQueuesOptions = {
@@ -39,6 +40,8 @@ export type TaskQueuesOptions = {
   readonly queuesMax: number;
   /** Tasks in memory; above it each queue keeps few. */
   readonly tasksMax: number;
+  /** When new tasks of many hosts wait to be sorted; undefined: as usual. */
+  readonly unsorted?: UnsortedLimits | undefined;
 };
 
 /** Minimum number of queues of a crawl, so that it always makes progress. */
@@ -61,7 +64,8 @@ type Round = {
 type Position = { readonly rank: number; readonly seq: number };
 
 export class TaskQueues {
-  readonly #store: Store;
+  /** Their tasks in the store. */
+  readonly rows: TaskRows;
   readonly #politeness: Politeness;
   readonly #queuesMax: number;
   readonly #queuesMin: number;
@@ -76,7 +80,7 @@ export class TaskQueues {
   #rotation = this.#places.values();
 
   constructor(options: TaskQueuesOptions) {
-    this.#store = options.store;
+    this.rows = new TaskRows(options.store, options.unsorted);
     this.#politeness = options.politeness;
     this.#queuesMax = options.queuesMax;
     this.#queuesMin = Math.min(queuesMin, options.queuesMax);
@@ -95,6 +99,7 @@ export class TaskQueues {
 
   /** A crawl of an earlier master: its tasks are in the store. */
   restored(crawl: Crawl): void {
+    if (crawl.isOpen || crawl.open.waiting > 0) this.rows.restore(crawl.id);
     if (crawl.isOpen) this.parked(crawl);
     else if (crawl.state === 'finished' && crawl.open.waiting > 0) this.#resting.add(crawl);
   }
@@ -102,6 +107,7 @@ export class TaskQueues {
   /** The crawl has finished, and has no queue in memory. */
   rest(crawl: Crawl): void {
     if (this.#rounds.delete(crawl)) this.#resting.add(crawl);
+    this.rows.rest(crawl.id);
   }
 
   /** The crawl has work again. */
@@ -141,7 +147,7 @@ export class TaskQueues {
     this.#stir(crawl);
     const known = crawl.queues.get(mapKey(position.host));
     if (known !== undefined) return known.queue.find(position);
-    const value = this.#rounds.has(crawl) ? this.#store.get('tasks', key) : undefined;
+    const value = this.#rounds.has(crawl) ? this.rows.get(key) : undefined;
     if (value === undefined) return undefined;
     const { host, queue } = this.#make(crawl, decodeTask(value).url, false);
     // Others of its tasks wait in the store, and nothing else may wake it.
@@ -218,6 +224,7 @@ export class TaskQueues {
     for (const place of [...crawl.queues.values()]) this.#leave(place);
     this.#rounds.delete(crawl);
     this.#resting.delete(crawl);
+    this.rows.forget(crawl.id);
   }
 
   /** True: a running crawl has hosts without room. */
@@ -236,8 +243,7 @@ export class TaskQueues {
   #next(crawl: Crawl): Row | undefined {
     const round = this.#rounds.get(crawl);
     if (round === undefined) return undefined;
-    const to = crawlKey(crawl.id + 1);
-    const [row] = this.#store.range('tasks', { from: round.from, to, limit: 1 });
+    const row = this.rows.firstFrom(crawl.id, round.from);
     const parts = row && parseTaskKey(row.key);
     if (parts !== undefined) {
       round.from = afterPrefix(Buffer.concat([crawlKey(crawl.id), parts.host]));
@@ -260,8 +266,8 @@ export class TaskQueues {
     const url = new URL(taskUrl);
     const host = this.#politeness.host(hostKeyOf(url));
     const { hash } = host;
-    const [store, budget] = [this.#store, this.#budget];
-    const queue = new TaskQueue({ crawl: crawl.id, host: hash, store, empty, budget });
+    const [rows, budget] = [this.rows, this.#budget];
+    const queue = new TaskQueue({ crawl: crawl.id, host: hash, rows, empty, budget });
     const made = { crawl, host, queue };
     if (!queue.isCounted) this.#uncounted.add(queue);
     crawl.queues.set(mapKey(hash), made);

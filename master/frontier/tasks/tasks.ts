@@ -10,8 +10,9 @@
  * `#loadedTo` at the end, all of them are.
  */
 import { decodeTask, parseTaskKey, type TaskRecord, taskKey } from '../../store/records.ts';
-import type { Row, Store } from '../../store/store.ts';
+import type { Row } from '../../store/store.ts';
 import { Heap } from './heap.ts';
+import type { TaskRows } from './task-rows.ts';
 
 /** The queue of a task. */
 export interface TaskHome {
@@ -71,7 +72,7 @@ export class TaskBudget {
 export class TaskQueue implements TaskHome {
   readonly crawl: number;
   readonly host: Buffer;
-  readonly #store: Store;
+  readonly #rows: TaskRows;
   readonly #budget: TaskBudget;
   readonly #ready = new Heap<Task>(isNext);
   readonly #delayed = new Heap<Task>((a, b) => a.notBefore < b.notBefore);
@@ -85,14 +86,14 @@ export class TaskQueue implements TaskHome {
   constructor(options: {
     crawl: number;
     host: Buffer;
-    store: Store;
+    rows: TaskRows;
     empty: boolean;
     /** Shared by all queues; default: no limit. */
     budget?: TaskBudget;
   }) {
     this.crawl = options.crawl;
     this.host = options.host;
-    this.#store = options.store;
+    this.#rows = options.rows;
     this.#budget = options.budget ?? new TaskBudget();
     this.#loadedTo = options.empty ? theEnd : theStart;
     this.#countedTo = this.#loadedTo;
@@ -187,10 +188,7 @@ export class TaskQueue implements TaskHome {
   find(position: Position): Task | undefined {
     const live = this.#live.get(position.seq);
     if (live !== undefined) return live;
-    const value = this.#store.get(
-      'tasks',
-      taskKey(this.crawl, this.host, position.rank, position.seq),
-    );
+    const value = this.#rows.get(taskKey(this.crawl, this.host, position.rank, position.seq));
     if (value === undefined) return undefined;
     const task = this.#make(decodeTask(value), position);
     this.#enqueue(task);
@@ -262,12 +260,8 @@ export class TaskQueue implements TaskHome {
 
   #readAfter({ rank, seq }: Position, limit: number): Row[] {
     const first = rank < 0;
-    return this.#store.range('tasks', {
-      from: taskKey(this.crawl, this.host, first ? 0 : rank, first ? 0 : seq),
-      after: !first,
-      to: taskKey(this.crawl, this.host, 0xffffffff, 2 ** 48 - 1),
-      limit,
-    });
+    const from = taskKey(this.crawl, this.host, first ? 0 : rank, first ? 0 : seq);
+    return this.#rows.ofHost(this.crawl, this.host, { from, after: !first, limit });
   }
 
   /** Drops the last half of the window; the store still has it. */
