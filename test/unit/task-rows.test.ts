@@ -178,7 +178,7 @@ class Bench {
 }
 
 function newTask(hash: Buffer, rank: number, seq: number): NewTask {
-  return { host: { key: 'http://a', hash }, rank, seq, record: { ...blank, url: `task ${seq}` } };
+  return { host: { hash }, rank, seq, record: { ...blank, url: `task ${seq}` } };
 }
 
 function rowOf({ host, rank, seq, record }: NewTask): Row {
