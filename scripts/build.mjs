@@ -107,9 +107,9 @@ const program = async (name, external, flags) => {
   const { outputFiles } = await build({ ...bundle(name, external), banner: {}, ...programBuild });
   writeFileSync(`${root}/${name}.js`, programFile(name, outputFiles[0].text, flags));
 };
-/** The only WebAssembly of a slave's main process reads heads of answers. To optimize it takes 0.13
- *  CPU s, which come back after some 76,000 answers (1.7 us each, 0.6 % of what a page costs). */
-const slaveFlags = ['--liftoff-only'];
+/** A slave's WebAssembly reads heads of answers and text of pages. To optimize it takes 0.13 CPU s, more
+ *  than it takes itself in the first thousands of pages: V8 does it later than by default. */
+const slaveFlags = ['--wasm-tiering-budget=1000000000'];
 // Drivers of databases, which a crawl may write to, are looked for where master.js is.
 const drivers = Object.keys(packageJson.peerDependencies).filter(
   (name) => !name.startsWith('@types/'),
