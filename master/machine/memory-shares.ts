@@ -36,7 +36,7 @@ export function memoryShares(bytesMax: number): MemoryShares {
     ),
     resultBytes: bytesMax / 16,
     hosts: Math.floor(bytesMax / 16 / bytesPerHost),
-    tasks: Math.floor(bytesMax / 8 / bytesPerTask),
+    tasks: Math.floor(bytesMax / 32 / bytesPerTask),
     robotsBytes: bytesMax / 16,
     itemBytes: bytesMax / 16,
   };
