@@ -9,6 +9,7 @@ import { leafCheckWasm } from '../../master/repair/leaf-check-wasm.ts';
 import { current, StoreFile, type Tree, tableName, treeAt } from '../../master/repair/pages.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
 import type { Change } from '../../master/store/store.ts';
+import { assembled } from '../support/assembled.ts';
 
 const pageBytes = 4096;
 const headBytes = 24;
@@ -167,12 +168,7 @@ test('check: sees each bit of a row that has changed, and rows that stand elsewh
 });
 
 test('check: leaf-check.wat assembles to leaf-check-wasm.ts', async () => {
-  const { default: makeWabt } = await import('wabt');
-  const wabt = await makeWabt();
-  const path = new URL('../../../master/repair/leaf-check.wat', import.meta.url);
-  const module = wabt.parseWat('leaf-check.wat', readFileSync(path, 'utf8'));
-  const { buffer } = module.toBinary({});
-  assert.equal(Buffer.from(buffer).toString('base64'), leafCheckWasm);
+  assert.equal(await assembled('master/repair/leaf-check.wat'), leafCheckWasm);
 });
 
 test('check: sees what LMDB reads past', async (t) => {

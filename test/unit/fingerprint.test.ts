@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import test from 'node:test';
-import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { Fingerprinter } from '../../master/frontier/filter/fingerprint.ts';
 import { siphashWasm } from '../../master/frontier/filter/siphash-wasm.ts';
+import { assembled } from '../support/assembled.ts';
 
 const mask = (1n << 64n) - 1n;
 const rotl = (x: bigint, by: bigint) => ((x << by) | (x >> (64n - by))) & mask;
@@ -194,12 +193,5 @@ test('fingerprint: the key matters', () => {
 });
 
 test('fingerprint: siphash.wat assembles to siphash-wasm.ts', async () => {
-  const { default: makeWabt } = await import('wabt');
-  const wabt = await makeWabt();
-  const path = fileURLToPath(
-    new URL('../../../master/frontier/filter/siphash.wat', import.meta.url),
-  );
-  const module = wabt.parseWat('siphash.wat', readFileSync(path, 'utf8'));
-  const { buffer } = module.toBinary({});
-  assert.equal(Buffer.from(buffer).toString('base64'), siphashWasm);
+  assert.equal(await assembled('master/frontier/filter/siphash.wat'), siphashWasm);
 });

@@ -1,10 +1,9 @@
 /** Images that look the same, by their hashes: against a plain model. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import test from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { Likeness } from '../../master/images/likeness.ts';
 import { nearestWasm } from '../../master/images/nearest-wasm.ts';
+import { assembled } from '../support/assembled.ts';
 import { randomUint32s } from '../support/random.ts';
 
 const differing = (a: Uint8Array, b: Uint8Array) =>
@@ -84,10 +83,5 @@ test('likeness: a start that restores the hashes goes on with their groups', () 
 });
 
 test('likeness: nearest.wat assembles to nearest-wasm.ts', async () => {
-  const { default: makeWabt } = await import('wabt');
-  const wabt = await makeWabt();
-  const path = fileURLToPath(new URL('../../../master/images/nearest.wat', import.meta.url));
-  const module = wabt.parseWat('nearest.wat', readFileSync(path, 'utf8'));
-  const { buffer } = module.toBinary({});
-  assert.equal(Buffer.from(buffer).toString('base64'), nearestWasm);
+  assert.equal(await assembled('master/images/nearest.wat'), nearestWasm);
 });

@@ -1,21 +1,15 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import test from 'node:test';
-import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { lazyAttributes } from '../../shared/crawl.ts';
 import { tablesFor } from '../../slave/extract/elements.ts';
 import { type ExtractOptions, PageExtractor } from '../../slave/extract/extract.ts';
 import { PlainTags, plainTags, plainWantsOf } from '../../slave/extract/plain-tags.ts';
 import { plainTagsWasm } from '../../slave/extract/plain-tags-wasm.ts';
+import { assembled } from '../support/assembled.ts';
 
 test('plain tags: plain-tags.wat assembles to plain-tags-wasm.ts', async () => {
-  const { default: makeWabt } = await import('wabt');
-  const wabt = await makeWabt();
-  const path = fileURLToPath(new URL('../../../slave/extract/plain-tags.wat', import.meta.url));
-  const module = wabt.parseWat('plain-tags.wat', readFileSync(path, 'utf8'));
-  const { buffer } = module.toBinary({});
-  assert.equal(Buffer.from(buffer).toString('base64'), plainTagsWasm);
+  assert.equal(await assembled('slave/extract/plain-tags.wat'), plainTagsWasm);
 });
 
 const tables = tablesFor({ all: false, rel: false, iframes: false, bare: false });
