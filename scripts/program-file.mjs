@@ -15,12 +15,12 @@ const opening = '/*PROGRAM';
 const ending = '*\x01/';
 
 /** What the program finds around it. `__import`: V8 forgets in its cache how a script imports. */
-const parameters = 'require,__import,__url,__resolve';
+const parameters = 'require,__import,__url';
 
 /** Options of esbuild for the text of such a program. */
 export const programBuild = {
   format: 'cjs',
-  define: { 'import.meta.url': '__url', 'import.meta.resolve': '__resolve' },
+  define: { 'import.meta.url': '__url' },
   write: false,
 };
 
@@ -50,7 +50,7 @@ for(const flag of ${JSON.stringify(flags)})v8.setFlagsFromString(flag);
 const filename=fileURLToPath(import.meta.url);
 const kept=new URL(\`dist/start/${name}-${id}-\${process.version}-\${process.arch}.bin\`,import.meta.url);
 const file=readFileSync(filename);
-const at=file.lastIndexOf('\\n/*'+'PROGRAM')+${opening.length + 1};
+const at=file.indexOf('\\n/*'+'PROGRAM')+${opening.length + 1};
 const text=file.latin1Slice(at,file.lastIndexOf('*/')).replaceAll('*\\x01/','*/');
 let cachedData;
 try{
@@ -67,4 +67,4 @@ sum.writeUInt32LE(zlib.crc32(data));
 writeFileSync(path+'.'+process.pid,Buffer.concat([data,sum]));
 renameSync(path+'.'+process.pid,path);
 });
-script.runInThisContext()(createRequire(import.meta.url),(name)=>import(name),import.meta.url,(name)=>import.meta.resolve(name));`;
+script.runInThisContext()(createRequire(import.meta.url),(name)=>import(name),import.meta.url);`;

@@ -13,6 +13,7 @@
  *   then an error, not a SIGBUS, and a stray write of native code cannot reach the file.
  */
 import { utimes } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Database, RootDatabase, RootDatabaseOptionsWithPath, Transaction } from 'lmdb';
 import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
@@ -36,6 +37,9 @@ const fullBytes = 1 << 20;
 /** So long a file system is taken to be writable after it was. */
 const writableMs = 1;
 const diskFull = 'no space left on device';
+/** Of a transaction: on the disk when the call returns; others inside it join it. Source: lmdb-js,
+ *  `TransactionFlags`. */
+const isWaited = 2;
 
 /** Opens (or creates) the store under `folder`, which must be undamaged: see `refuseDamagedStore`.
  *  Loaded on demand, so that no other part of the master needs native code.
@@ -44,7 +48,7 @@ export async function openLmdbStore(folder: string): Promise<NativeStore> {
   const path = storeFile(folder);
   try {
     makeFolder(folder);
-    const lmdb = await import('lmdb');
+    const lmdb = await load();
     muteFaults();
     const root = lmdb.open(optionsOf(path));
     return new LmdbStore(root as RootDatabase<Buffer, Buffer>, path);
@@ -59,12 +63,18 @@ export async function openLmdbStore(folder: string): Promise<NativeStore> {
 export async function openStoppedStore(folder: string): Promise<ReadableStore> {
   const path = storeFile(folder);
   try {
-    const lmdb = await import('lmdb');
+    const lmdb = await load();
     const root = lmdb.open({ ...optionsOf(path), readOnly: true });
-    return new LmdbStore(root as RootDatabase<Buffer, Buffer>, path);
+    return new LmdbStore(root as RootDatabase<Buffer, Buffer>, path, true);
   } catch (error) {
     throw new ConfigError(`cannot read the store ${path}: ${messageOf(error)}`, error);
   }
+}
+
+/** As CommonJS, which is one file: to find and link those of the module takes 10 ms more. */
+function load(): Promise<typeof import('lmdb')> {
+  const require = createRequire(import.meta.url);
+  return new Promise((resolve) => resolve(require('lmdb')));
 }
 
 function optionsOf(path: string): RootDatabaseOptionsWithPath & { noReadAhead: boolean } {
@@ -105,15 +115,18 @@ class LmdbStore implements NativeStore {
   #ended: Promise<void> = Promise.resolve();
   #writableAt = Number.NEGATIVE_INFINITY;
 
-  constructor(root: RootDatabase<Buffer, Buffer>, path: string) {
+  constructor(root: RootDatabase<Buffer, Buffer>, path: string, isReadOnly = false) {
     this.#root = root;
     this.#path = path;
-    this.#tables = new Map(
-      tables.map((name) => [
-        name,
-        root.openDB<Buffer, Buffer>({ name, keyEncoding: 'binary', encoding: 'binary' }),
-      ]),
-    );
+    const open = () =>
+      new Map(
+        tables.map((name) => [
+          name,
+          root.openDB<Buffer, Buffer>({ name, keyEncoding: 'binary', encoding: 'binary' }),
+        ]),
+      );
+    // A new store gets its tables in one transaction, and so with one wait for the disk.
+    this.#tables = isReadOnly ? open() : root.transactionSync(open, isWaited);
   }
 
   has(table: Table, key: Uint8Array): boolean {
