@@ -153,8 +153,15 @@ export const requestSchemas = lazily({
         .max(followLimits.rulesMax)
         .optional(),
     }),
-  /** The request of a timed task leaves now; the host's delay counts from here. [T-18] */
-  'task.started': () => z.strictObject({ verb: z.literal('task.started'), id, lease }),
+  /** The request of a timed task leaves now, or has left `agoMs` ago [T-145]; the host's delay counts
+   *  from there. [T-18] */
+  'task.started': () =>
+    z.strictObject({
+      verb: z.literal('task.started'),
+      id,
+      lease,
+      agoMs: z.int().min(0).max(86_400_000).optional(),
+    }),
   /** Asks whether a redirect to `url` may be followed, or whether a page in the browser may have it
    *  as a frame. The reply comes when it is its turn. [T-22] [T-143] */
   'task.hop': () =>
