@@ -7,7 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../../shared/log.ts';
 import { renderLimits } from '../../shared/render.ts';
 import type { AddressCache } from '../../shared/resolver.ts';
-import { type BrowserProgram, type BrowserSettings, Chromium, findBrowser } from './chromium.ts';
+import { Chromium } from './chromium.ts';
+import { type BrowserProgram, type BrowserSettings, findBrowser } from './find.ts';
 import { GuardProxy } from './guard-proxy.ts';
 import { HostSeats } from './host-seats.ts';
 import { type RenderEnd, type RenderTask, renderPage } from './rendering.ts';
@@ -52,7 +53,7 @@ export class Browsers {
     settings: BrowserSettings,
     parts: Omit<BrowsersOptions, 'program'>,
   ): Promise<Browsers | undefined> {
-    const program = await findBrowser(settings);
+    const program = findBrowser(settings);
     if ('missing' in program) {
       parts.log.warn(`no browser: ${program.missing}`);
       return undefined;
@@ -148,12 +149,10 @@ export class Browsers {
     const { program, log } = this.#options;
     try {
       this.#nowhereUrl ??= this.#nowhere.open();
-      let started: Chromium | undefined;
       const onEnd = (why: string) => {
-        if (started !== undefined) this.#running.delete(started);
         log.warn(`browser: ${why}; the next page starts another one`);
       };
-      started = await Chromium.start(program, await this.#nowhereUrl, onEnd);
+      const started = await Chromium.start(program, await this.#nowhereUrl, onEnd);
       for (const one of this.#running) if (one.isEnded) this.#running.delete(one);
       this.#running.add(started);
       this.#turn('able');

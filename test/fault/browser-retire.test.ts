@@ -10,7 +10,7 @@ import { fetchSpecSchema } from '../../shared/crawl.ts';
 import { makeLog } from '../../shared/log.ts';
 import { AddressCache } from '../../shared/resolver.ts';
 import { Browsers } from '../../slave/browser/browsers.ts';
-import type { BrowserLimits } from '../../slave/browser/chromium.ts';
+import type { BrowserLimits } from '../../slave/browser/find.ts';
 import type { RenderEnd } from '../../slave/browser/rendering.ts';
 import { browserFlags, browsersOf, groupEnded, noBrowser } from '../support/browser.ts';
 import { BrowserSite } from '../support/browser-site.ts';
@@ -54,8 +54,13 @@ test('browser: at its limit of pages another one takes over', { timeout, skip },
   const groups = new Set(browsersOf(process));
   const ends: RenderEnd[] = [];
   for (let n = 0; n < 9; n += 3) {
-    ends.push(...(await Promise.all([n, n + 1, n + 2].map((one) => rendered(one)))));
-    for (const group of browsersOf(process)) groups.add(group);
+    const pages = Promise.all([n, n + 1, n + 2].map((one) => rendered(one, '', 500)));
+    // The one before is gone by then, or goes.
+    const looks = setInterval(() => {
+      for (const group of browsersOf(process)) groups.add(group);
+    }, 50);
+    ends.push(...(await pages));
+    clearInterval(looks);
   }
   for (const [n, end] of ends.entries()) {
     assert.ok(end.kind === 'rendered', JSON.stringify(end));
