@@ -4,6 +4,7 @@
  * and its pages go back; it tries again from time to time.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { ownAgent } from '../../shared/crawl.ts';
 import type { Logger } from '../../shared/log.ts';
 import { renderLimits } from '../../shared/render.ts';
 import type { AddressCache } from '../../shared/resolver.ts';
@@ -45,6 +46,8 @@ export class Browsers {
   /** `starting`: for the first time. */
   #state: 'starting' | 'able' | 'unable' | 'closed' = 'starting';
   #open = 0;
+  /** The one that pages had last: most have the same. */
+  #userAgent = ownAgent;
   readonly #waiting: (() => void)[] = [];
 
   /** Finds the browser and starts it; one that takes long can be used later. Undefined: there is
@@ -115,6 +118,7 @@ export class Browsers {
 
   async #render(task: RenderTask): Promise<RenderEnd> {
     let why = '';
+    this.#userAgent = task.userAgent;
     for (let tries = 0; tries < triesMax; tries++) {
       if (task.signal.aborted || this.#state === 'closed') return { kind: 'given-back' };
       let chromium: Chromium;
@@ -152,7 +156,8 @@ export class Browsers {
       const onEnd = (why: string) => {
         log.warn(`browser: ${why}; the next page starts another one`);
       };
-      const started = await Chromium.start(program, await this.#nowhereUrl, onEnd);
+      const from = { proxy: await this.#nowhereUrl, userAgent: this.#userAgent };
+      const started = await Chromium.start(program, from, onEnd);
       for (const one of this.#running) if (one.isEnded) this.#running.delete(one);
       this.#running.add(started);
       this.#turn('able');

@@ -7,7 +7,7 @@
  *        +------------------- crash, kill -----------------------^
  */
 import type { BrowserLimits, BrowserProgram } from './find.ts';
-import { type Launched, launch } from './launch.ts';
+import { type Launched, launch, type Start } from './launch.ts';
 import { killGroup, killProcess, memoryOf } from './process-group.ts';
 import type { Tab, TabOptions } from './tab.ts';
 import { Tabs } from './tabs.ts';
@@ -36,18 +36,18 @@ export class Chromium {
   /** Of pages under way: each rejects one when it has ended. */
   readonly #leaves = new Set<(error: Error) => void>();
 
-  /** `nowhere`: URL of a proxy that refuses everything. `onEnd`: it ended by itself, or was killed.
+  /** The proxy of `from` refuses everything. `onEnd`: it ended by itself, or was killed.
    *  @throws Error it does not start, in one line */
   static async start(
     program: BrowserProgram,
-    nowhere: string,
+    from: Start,
     onEnd: (why: string) => void,
   ): Promise<Chromium> {
     let ended = () => {};
     const end = new Promise<void>((resolve) => {
       ended = resolve;
     });
-    const launched = await launch(program, nowhere, () => ended());
+    const launched = await launch(program, from, () => ended());
     const started = new Chromium(launched, onEnd, program.settings.limits);
     ended = () => started.#ended();
     void end.then(ended);
@@ -61,7 +61,7 @@ export class Chromium {
   ) {
     this.#limits = { ...limitsDefault, ...limits };
     this.#launched = launched;
-    this.#tabs = new Tabs(launched.devtools);
+    this.#tabs = new Tabs(launched);
     this.#onEnd = onEnd;
     this.#watch = setInterval(() => this.#look(), memoryEveryMs);
   }

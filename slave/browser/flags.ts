@@ -40,6 +40,13 @@ const quiet = [
   '--use-mock-keychain',
 ];
 
+/** Features that are on. */
+const featuresOn = [
+  ...['CDPScreenshotNewSurface', 'SkipListAccountsWithoutGaiaCookies'],
+  // The browser's own name would not be that of the user agent.
+  'UACHOverrideBlank',
+];
+
 /** Pages work as if each was in front, and look the same everywhere. */
 const even = [
   '--allow-pre-commit-input',
@@ -52,7 +59,7 @@ const even = [
   '--disable-dev-shm-usage',
   '--disable-hang-monitor',
   '--disable-renderer-backgrounding',
-  '--enable-features=CDPScreenshotNewSurface,SkipListAccountsWithoutGaiaCookies',
+  `--enable-features=${featuresOn.join(',')}`,
   // WebGL without a graphics card.
   '--enable-unsafe-swiftshader',
   '--force-color-profile=srgb',
@@ -95,13 +102,20 @@ type Started = {
   readonly isSandboxed: boolean;
   /** URL of the proxy for what belongs to no page. */
   readonly proxy: string;
+  /** Of pages that say nothing else. */
+  readonly userAgent: string;
 };
 
+/** CSS pixels of a page. */
+export const view = { width: 1_280, height: 720 };
+
 /** The arguments of a browser. */
-export function browserFlags({ folder, isSandboxed, proxy }: Started): string[] {
+export function browserFlags({ folder, isSandboxed, proxy, userAgent }: Started): string[] {
   return [
     ...always,
     `--user-data-dir=${folder}`,
+    `--user-agent=${userAgent}`,
+    `--window-size=${view.width},${view.height}`,
     `--proxy-server=${proxy}`,
     // Its own machine, too.
     '--proxy-bypass-list=<-loopback>',

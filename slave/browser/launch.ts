@@ -12,8 +12,18 @@ import { browserFlags } from './flags.ts';
 import { killGroup } from './process-group.ts';
 import { within } from './within.ts';
 
-export type Launched = {
+/** What a browser starts with, besides its settings. */
+export type Start = {
+  /** URL of a proxy for what belongs to no page. */
+  readonly proxy: string;
+  /** Of pages that say nothing else. */
+  readonly userAgent: string;
+};
+
+export type Launched = Start & {
   readonly devtools: DevTools;
+  /** It is Chromium's shell without windows: a page is as large as its window. */
+  readonly isShell: boolean;
   /** Its process group. */
   readonly group: number;
   /** Kills what is left of it, and deletes its folder. Never rejects. */
@@ -26,16 +36,16 @@ const folderPrefix = 'orbweaver-browser-';
 const lineCharsMax = 200;
 
 /** Starts a browser of which each request stops until it is judged, and each page is known.
- *  `proxy`: URL of a proxy for what belongs to no page. `onEnd`: it has ended.
+ *  `onEnd`: it has ended.
  *  @throws Error it does not start, in one line */
 export async function launch(
   { executablePath, settings }: BrowserProgram,
-  proxy: string,
+  start: Start,
   onEnd: () => void,
 ): Promise<Launched> {
   const { env, isSandboxed } = settings;
   const folder = mkdtempSync(join(env['TMPDIR'] ?? tmpdir(), folderPrefix));
-  const child = spawn(executablePath, browserFlags({ folder, isSandboxed, proxy }), {
+  const child = spawn(executablePath, browserFlags({ folder, isSandboxed, ...start }), {
     env: { ...env },
     detached: true,
     stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'],
@@ -56,9 +66,9 @@ export async function launch(
   const devtools = new DevTools(input, output, onEnd);
   const why = reasonOf(child);
   try {
-    await within(prepare(devtools), startMsMax);
+    const isShell = await within(prepare(devtools), startMsMax);
     if (group === undefined) throw new Error('it has no process');
-    return { devtools, group, clear };
+    return { devtools, group, clear, isShell, ...start };
   } catch (error) {
     devtools.close();
     const reason = await why(messageOf(error));
@@ -67,13 +77,16 @@ export async function launch(
   }
 }
 
-async function prepare(devtools: DevTools): Promise<void> {
-  await Promise.all([
+/** Returns whether it is the shell. */
+async function prepare(devtools: DevTools): Promise<boolean> {
+  const [{ product }] = await Promise.all([
+    devtools.call('Browser.getVersion', {}),
     // Of all pages, frames and workers: what nobody knows may have nothing.
     devtools.call('Fetch.enable', { handleAuthRequests: true }),
     // Windows that a page opens. (Were they attached to, the page would stop until they go on.)
     devtools.call('Target.setDiscoverTargets', { discover: true, filter: [{ type: 'page' }] }),
   ]);
+  return product.startsWith('HeadlessChrome/');
 }
 
 /** Watches how it ends. The result says why, in one line: what it said last, its exit code, or that

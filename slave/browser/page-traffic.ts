@@ -300,6 +300,9 @@ function redirect(request: PausedRequest, to: string): void {
   request.answer(200, [{ name: 'content-type', value: 'text/html' }], Buffer.from(body));
 }
 
+/** An answer without a document would leave the page where it was. */
+const noDocument = new Set([204, 205]);
+
 function give(request: PausedRequest, { status, headers, body }: WebDocument): void {
   const kept: { name: string; value: string }[] = [];
   for (const [name, value] of Object.entries(headers)) {
@@ -309,7 +312,7 @@ function give(request: PausedRequest, { status, headers, body }: WebDocument): v
   if (!kept.some(({ name }) => name === 'content-type')) {
     kept.push({ name: 'content-type', value: 'text/html' });
   }
-  request.answer(status, kept, body);
+  request.answer(noDocument.has(status) ? 200 : status, kept, body);
 }
 
 /** The request's own headers and more, which count. */

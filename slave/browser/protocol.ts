@@ -8,9 +8,15 @@ type Header = { readonly name: string; readonly value: string };
 type Cookie = { readonly name: string; readonly value: string; readonly url: string };
 type Size = { readonly width: number; readonly height: number };
 
+type FrameTree = {
+  readonly frame: { readonly id: string };
+  readonly childFrames?: readonly FrameTree[];
+};
+
 /** Parameters and results of the commands. */
 export type Commands = {
   'Browser.close': [Nothing, Nothing];
+  'Browser.getVersion': [Nothing, { product: string }];
   'Browser.setDownloadBehavior': [{ behavior: 'deny'; browserContextId: string }, Nothing];
   'Emulation.setDeviceMetricsOverride': [
     Size & { deviceScaleFactor: number; mobile: boolean },
@@ -61,6 +67,7 @@ export type Commands = {
   'Page.crash': [Nothing, Nothing];
   'Page.createIsolatedWorld': [{ frameId: string }, { executionContextId: number }];
   'Page.enable': [Nothing, Nothing];
+  'Page.getFrameTree': [Nothing, { frameTree: FrameTree }];
   'Page.getLayoutMetrics': [
     Nothing,
     { cssContentSize: Size; cssVisualViewport: { clientWidth: number } },
@@ -68,7 +75,7 @@ export type Commands = {
   'Page.navigate': [{ url: string }, Nothing];
   'Page.handleJavaScriptDialog': [{ accept: boolean }, Nothing];
   'Runtime.evaluate': [
-    { contextId: number; expression: string; returnByValue: boolean; timeout: number },
+    { contextId?: number; expression: string; returnByValue: boolean; timeout?: number },
     { result: { value?: unknown }; exceptionDetails?: unknown },
   ];
   'Runtime.runIfWaitingForDebugger': [Nothing, Nothing];

@@ -17,7 +17,7 @@ import type { HostSeats } from './host-seats.ts';
 import { PageTraffic, type PageTrafficOptions, type WebDocument } from './page-traffic.ts';
 import { PageWorld } from './page-world.ts';
 import { pictureOf } from './picture.ts';
-import type { Tab } from './tab.ts';
+import { closedItself, type Tab } from './tab.ts';
 import { orLate } from './within.ts';
 
 export type RenderTask = Pick<PageTrafficOptions, 'document' | 'headersFor' | 'fetchDocument'> & {
@@ -73,9 +73,10 @@ export async function renderPage(
   task: RenderTask,
   shared: Shared,
 ): Promise<RenderEnd | undefined> {
-  const one = new OnePage(task, shared);
   try {
-    return await one.render(chromium);
+    const end = await new OnePage(task, shared).render(chromium);
+    if (end.kind !== 'failed' || end.why !== closedItself) return end;
+    return await new OnePage(task, shared).render(chromium, true);
   } catch {
     if (task.signal.aborted) return { kind: 'given-back' };
     // It does so a little later than what it was asked for fails.
@@ -118,13 +119,14 @@ class OnePage {
     });
   }
 
-  async render(chromium: Chromium): Promise<RenderEnd> {
+  /** `isSecond`: it may not close itself. */
+  async render(chromium: Chromium, isSecond = false): Promise<RenderEnd> {
     const { signal, userAgent, cookies, document } = this.#task;
     const end = () => this.#ending.abort();
     signal.addEventListener('abort', end, { once: true });
     try {
       const options = {
-        ...{ userAgent, proxy: await this.#proxy.open() },
+        ...{ userAgent, isSecond, proxy: await this.#proxy.open() },
         cookies: cookies.map(([name, value]) => ({ name, value, url: document.url })),
       };
       return await chromium.with(options, (tab) => this.#inTab(tab));

@@ -3,6 +3,7 @@
  * frames in other processes and of workers, and what is heard from them.
  */
 import type { DevTools, Heard } from './devtools.ts';
+import { view } from './flags.ts';
 import type { PausedRequest } from './paused-request.ts';
 import type { Command, Commands, Events } from './protocol.ts';
 
@@ -23,7 +24,12 @@ export type TabOptions = {
   /** URL of the proxy for all that it asks for. */
   readonly proxy: string;
   readonly cookies: readonly { name: string; value: string; url: string }[];
+  /** It comes after an empty page, and so it may not close itself. Source: HTML, window.close(). */
+  readonly isSecond: boolean;
 };
+
+/** The end of a page that has closed itself. */
+export const closedItself = 'the page closed its browser tab';
 
 /** Which tab a frame belongs to. */
 export type FrameBook = {
@@ -37,11 +43,11 @@ type TabParts = {
   /** Id of its context. */
   readonly context: string;
   readonly options: TabOptions;
+  /** The browser was started with what such a page is to be like. */
+  readonly isAsStarted: boolean;
 };
 
 const blank = 'about:blank';
-/** CSS pixels. */
-const view = { width: 1_280, height: 720 };
 /** Copies of answers for somebody who looks at them: none. */
 const noCopies = { maxTotalBufferSize: 1, maxResourceBufferSize: 1, maxPostDataSize: 1 };
 
@@ -50,6 +56,7 @@ export class Tab {
   readonly #devtools: DevTools;
   readonly #frameBook: FrameBook;
   readonly #options: TabOptions;
+  readonly #isAsStarted: boolean;
   readonly #frames = new Set<string>();
   readonly #sessions = new Set<string>();
   #session = '';
@@ -64,11 +71,12 @@ export class Tab {
   /** Resolves when it can be used no longer, with why. */
   readonly broken = this.#broken.promise;
 
-  constructor({ devtools, frames, context, options }: TabParts) {
+  constructor({ devtools, frames, context, options, isAsStarted }: TabParts) {
     this.context = context;
     this.#devtools = devtools;
     this.#frameBook = frames;
     this.#options = options;
+    this.#isAsStarted = isAsStarted;
   }
 
   /** The frame of the page itself. */
@@ -92,12 +100,16 @@ export class Tab {
     if (cookies.length > 0) {
       await call('Storage.setCookies', { cookies, browserContextId }).catch(() => {});
     }
-    // In an empty page there is somebody who hears what it is to be like.
-    const page = await call('Target.createTarget', { url: blank, browserContextId });
-    const { targetId } = page;
+    const first = this.#isAsStarted ? url : blank;
+    const { targetId } = await call('Target.createTarget', { url: first, browserContextId });
     const { sessionId } = await call('Target.attachToTarget', { targetId, flatten: true });
-    await this.#begin(sessionId, targetId);
-    this.tell('Page.navigate', { url });
+    this.#session = sessionId;
+    this.#frame = targetId;
+    this.#listen(sessionId);
+    this.#watch(sessionId);
+    this.#know(targetId);
+    if (this.#isAsStarted) this.#catchUp().catch(() => {});
+    else await this.#dress(url);
   }
 
   /** @throws Error it was refused, or the page is gone */
@@ -126,19 +138,31 @@ export class Tab {
     this.#devtools.tell('Target.closeTarget', { targetId: target });
   }
 
-  /** Resolves when it is as it has to be before a document comes into it. */
-  async #begin(session: string, frame: string): Promise<void> {
-    this.#session = session;
-    this.#frame = frame;
-    this.#listen(session);
-    this.#know(frame);
-    this.#watch(session);
+  /** A page begins to be heard with its first document, so something of that may have gone by. (To
+   *  begin with an empty page costs as much as a tenth of a page.) */
+  async #catchUp(): Promise<void> {
+    this.#hasDocument = true;
+    const { frameTree } = await this.call('Page.getFrameTree', {});
+    const all = [...(frameTree.childFrames ?? [])];
+    for (const { frame, childFrames = [] } of all) {
+      this.#know(frame.id);
+      all.push(...childFrames);
+    }
+    // A page that lies about this is waited for in vain, for a time.
+    const asked = { expression: 'document.readyState', returnByValue: true };
+    const { result } = await this.call('Runtime.evaluate', asked);
+    if (result.value !== 'loading') this.#loaded.resolve();
+  }
+
+  /** Makes the empty page what it is to be, and goes on to its document. */
+  async #dress(url: string): Promise<void> {
     const { userAgent } = this.#options;
     const metrics = { ...view, deviceScaleFactor: 1, mobile: false };
     this.tell('Emulation.setDeviceMetricsOverride', metrics);
     this.tell('Emulation.setFocusEmulationEnabled', { enabled: true });
     // It is answered when those before it are.
     await this.call('Emulation.setUserAgentOverride', { userAgent });
+    this.tell('Page.navigate', { url });
   }
 
   /** A request of one of its frames waits. */
@@ -149,7 +173,7 @@ export class Tab {
 
   /** A session of the browser has ended. */
   onDetached(session: string): void {
-    if (session === this.#session) this.#broken.resolve('the page closed its browser tab');
+    if (session === this.#session) this.#broken.resolve(closedItself);
   }
 
   #listen(session: string): void {

@@ -3,6 +3,7 @@
  * such as a window that a page opens or a worker that several share, is refused.
  */
 import type { DevTools, Heard } from './devtools.ts';
+import type { Launched } from './launch.ts';
 import { PausedRequest } from './paused-request.ts';
 import { type FrameBook, Tab, type TabOptions } from './tab.ts';
 
@@ -14,11 +15,14 @@ type Stray = { readonly request: PausedRequest; readonly timer: NodeJS.Timeout }
 
 export class Tabs implements FrameBook {
   readonly #devtools: DevTools;
+  readonly #launched: Launched;
   readonly #byContext = new Map<string, Tab>();
   readonly #byFrame = new Map<string, Tab>();
   readonly #strays = new Set<Stray>();
 
-  constructor(devtools: DevTools) {
+  constructor(launched: Launched) {
+    const { devtools } = launched;
+    this.#launched = launched;
     this.#devtools = devtools;
     devtools.listenToBrowser((heard) => this.#hear(heard));
   }
@@ -30,7 +34,9 @@ export class Tabs implements FrameBook {
       // Its own machine, too.
       proxyBypassList: '<-loopback>',
     });
-    const tab = new Tab({ devtools: this.#devtools, frames: this, context, options });
+    const { devtools, isShell, userAgent } = this.#launched;
+    const isAsStarted = isShell && !options.isSecond && options.userAgent === userAgent;
+    const tab = new Tab({ devtools, frames: this, context, options, isAsStarted });
     this.#byContext.set(context, tab);
     return tab;
   }

@@ -27,6 +27,7 @@ async function open(t: TestContext, limits: Partial<BrowserLimits>) {
     ...{ env: { PATH: path }, limits },
   };
   const lines: string[] = [];
+  const asked: string[] = [];
   const write = (line: string) => void lines.push(line);
   const log = makeLog({ level: 'info', json: false, write });
   const parts = { addresses: new AddressCache(), slots: 3, onAble: () => {}, log };
@@ -44,9 +45,12 @@ async function open(t: TestContext, limits: Partial<BrowserLimits>) {
       ...{ spec, render: { when: 'always' as const, wait }, userAgent: 'Orbweaver' },
       ...{ cookies: [], blocks: [], signal: new AbortController().signal },
       headersFor: () => [],
-      fetchDocument: async () => undefined,
+      fetchDocument: async (url) => {
+        asked.push(url);
+        return undefined;
+      },
     });
-  return { rendered, lines };
+  return { rendered, lines, asked };
 }
 
 test('browser: at its limit of pages another one takes over', { timeout, skip }, async (t) => {
@@ -69,6 +73,24 @@ test('browser: at its limit of pages another one takes over', { timeout, skip },
   assert.equal(groups.size, 3);
   for (const group of groups) await groupEnded(group);
   assert.deepEqual(lines, []);
+});
+
+test('browser: a page cannot close itself, and what it opens gets nothing', {
+  timeout,
+  skip,
+}, async (t) => {
+  const { rendered, asked } = await open(t, {});
+  const closes = await rendered(1, `p.append(' and stays'); setTimeout(() => close(), 20)`);
+  assert.ok(closes.kind === 'rendered', JSON.stringify(closes));
+  assert.match(closes.page.html, /made 1 and stays/);
+  const opens = await rendered(
+    2,
+    `const w = open(''); open('/a'); open('/b', '', 'noopener');
+    w?.document.write('<img src=/c>'); p.append(' and goes on')`,
+  );
+  assert.ok(opens.kind === 'rendered', JSON.stringify(opens));
+  assert.match(opens.page.html, /made 2 and goes on/);
+  assert.deepEqual([asked, browsersOf(process).length], [[], 1]);
 });
 
 test('browser: no kill at any moment of a page keeps its slot', { timeout, skip }, async (t) => {

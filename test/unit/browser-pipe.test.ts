@@ -105,7 +105,12 @@ test('browser: what is no message ends the pipe', async () => {
 });
 
 test('browser: its flags leave no way around the proxy', () => {
-  const settings = { folder: '/tmp/x', isSandboxed: true, proxy: 'http://127.0.0.1:1' };
+  const settings = {
+    folder: '/tmp/x',
+    isSandboxed: true,
+    proxy: 'http://127.0.0.1:1',
+    userAgent: 'x',
+  };
   const flags = browserFlags(settings);
   for (const flag of [
     ...['--proxy-server=http://127.0.0.1:1', '--proxy-bypass-list=<-loopback>', '--disable-quic'],
