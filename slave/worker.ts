@@ -17,6 +17,7 @@ import type { Joining } from '../shared/cli.ts';
 import type { MasterClient } from '../shared/client.ts';
 import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { ConfigError, messageOf } from '../shared/errors.ts';
+import { rarely } from '../shared/flags.ts';
 import type { Logger } from '../shared/log.ts';
 import { limits, type Push, type TaskPush } from '../shared/protocol.ts';
 import { AddressCache } from '../shared/resolver.ts';
@@ -123,6 +124,7 @@ export class Worker {
     this.#outbox = new Outbox({
       master: () => this.#link.master,
       onRoom: () => this.#fill(),
+      isAlone: () => this.#fetching.size + this.#after.size <= 1,
       log: options.log,
     });
     const onKilled = (why: string) => options.log.warn(`rules: a page ${why}; it is counted`);
@@ -250,7 +252,7 @@ export class Worker {
   #take(push: Push): void {
     switch (push.verb) {
       case 'crawl.spec':
-        this.#learn(push.crawl, fetchSpecSchema.parse(push.fetch), push.round, push.name);
+        this.#learn(push.crawl, fetchSpecSchema.parse(push.fetch, rarely), push.round, push.name);
         return;
       case 'crawl.ended':
         this.#forget(push.crawl);
@@ -340,7 +342,8 @@ export class Worker {
     const validators = etag || lastModified ? { etag, lastModified } : undefined;
     const isTimed = task.timed === true;
     const master = () => this.#link.master;
-    const turns = new Turns({ lease, isTimed, master, onLost: () => abort.abort() });
+    const { tellMs } = task;
+    const turns = new Turns({ lease, isTimed, tellMs, master, onLost: () => abort.abort() });
     const { follow } = turns;
     let recording: Recording | undefined;
     let used: Identity | undefined;
@@ -385,6 +388,7 @@ export class Worker {
         };
         return kind.outcome(await this.#fetcher.fetch(kind.plan, task.url, spec, signal, context));
       }, signal);
+      turns.tell();
       const completed = fetched.ok ? await kind.complete?.(fetched, spec) : undefined;
       signal.throwIfAborted();
       const outcome = completed ?? fetched;
@@ -406,6 +410,7 @@ export class Worker {
         this.#outbox.tell(ofFailure(task, { ok: false, error: why }));
       }
     } finally {
+      turns.tell();
       this.#fetching.delete(task);
       this.#unanswered.delete(task);
       if (task.trial === undefined) this.#credit.ended();
