@@ -128,7 +128,7 @@ const library = build({
 await Promise.all([
   ...[
     program('master', ['lmdb', ...drivers], []),
-    program('slave', ['playwright-core', 'sharp'], slaveFlags),
+    program('slave', ['sharp'], slaveFlags),
     build(bundle('selftest', [])),
   ],
   library,
