@@ -26,7 +26,7 @@ type MakingOptions = {
 type SeedsToRepeat = { readonly list: SeedList; readonly file: string };
 
 const seedBytesMax = 8 << 20;
-const urlSchema = requestSchemas['crawl.recrawl'].shape.urls.element;
+const urlSchema = () => requestSchemas['crawl.recrawl'].shape.urls.element;
 
 /** What of the seeds of a crawl file is not in the results of its crawl: sources, whose answers may
  *  be others next time, and requests. Undefined: nothing. @throws ConfigError it is too much */
@@ -63,7 +63,7 @@ export class RepeatMaking {
       const now = crawl();
       if (now === undefined) return false;
       // Lines of a file that anybody may have written.
-      const valid = urls.flatMap((one) => urlSchema.safeParse(one).data ?? []);
+      const valid = urls.flatMap((one) => urlSchema().safeParse(one).data ?? []);
       count += (await frontier.recrawl({ crawl: now.name, urls: valid })).admitted;
     }
     count += await this.#seed(id);

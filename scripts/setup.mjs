@@ -1,7 +1,8 @@
 // Makes a fresh clone ready: installs the packages when they are missing or the lock file is
 // newer, builds when a source or a package is newer than what was built. In a packed tree, which is
 // built and has no lock file, it installs what the programs need. Uses Node alone, because it runs
-// before anything is installed. No script of a package is run: npm 10 does not know `allowScripts`.
+// before anything is installed. `start` as its first argument: then it goes on as `npm start`, in
+// this process, because npm takes 0.1 s for a script of its own. No script of a package is run: npm 10 does not know `allowScripts`.
 import { execSync } from 'node:child_process';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -73,4 +74,8 @@ if (isClone) {
     console.error('orbweaver: building …');
     run('node scripts/build.mjs', 'mend the sources and start again');
   }
+}
+if (process.argv[2] === 'start') {
+  process.argv.splice(2, 1);
+  await import('./start.mjs');
 }

@@ -6,8 +6,12 @@
  */
 import * as z from 'zod';
 
-/** A whole number within bounds. */
-export const whole = (min: number, max: number) => z.int().min(min).max(max);
+/** A whole number within bounds. One check at a time would make one more schema. */
+export const whole = (min: number, max: number) => z.int().check(z.gte(min), z.lte(max));
 
 /** Off unless its flag is given. */
 export const switched = () => z.boolean().default(false);
+
+/** For `parse`, with a schema that is used a few times: zod would compile a function for it first,
+ *  which takes some milliseconds. */
+export const rarely = { jitless: true } as const;

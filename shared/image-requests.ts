@@ -20,33 +20,36 @@ export const imageRequests = <A extends z.ZodType>({
   archived,
 }: Fields<A>) => ({
   /** The answer to a task of kind `image`; a failed fetch is a release. [T-110] */
-  'task.image': z.strictObject({
-    verb: z.literal('task.image'),
-    id: z.int().min(0),
-    ...{ task: taskId, lease },
-    /** Fields of `result-fields.ts`. */
-    result: packed,
-    /** See `ImageFacts`; absent: the answer is no image. */
-    image: packed.optional(),
-    /** Its bytes were sent before, by task.content. [T-112] */
-    sent: z.literal(true).optional(),
-    archived,
-  }),
+  'task.image': () =>
+    z.strictObject({
+      verb: z.literal('task.image'),
+      id: z.int().min(0),
+      ...{ task: taskId, lease },
+      /** Fields of `result-fields.ts`. */
+      result: packed,
+      /** See `ImageFacts`; absent: the answer is no image. */
+      image: packed.optional(),
+      /** Its bytes were sent before, by task.content. [T-112] */
+      sent: z.literal(true).optional(),
+      archived,
+    }),
   /** Has the crawl an image of these bytes? [T-111] */
-  'task.known': z.strictObject({
-    verb: z.literal('task.known'),
-    id: z.int().min(0),
-    ...{ task: taskId, lease },
-    /** SHA-256. */
-    digest: bytes.refine((digest) => digest.length === 32, { error: 'is not a SHA-256' }),
-  }),
+  'task.known': () =>
+    z.strictObject({
+      verb: z.literal('task.known'),
+      id: z.int().min(0),
+      ...{ task: taskId, lease },
+      /** SHA-256. */
+      digest: bytes.refine((digest) => digest.length === 32, { error: 'is not a SHA-256' }),
+    }),
   /** A part of an image. [T-112] */
-  'task.content': z.strictObject({
-    verb: z.literal('task.content'),
-    id: z.int().min(0),
-    ...{ task: taskId, lease },
-    /** From 0 on; part 0 begins anew. */
-    part: z.int().min(0),
-    body: bytes.refine((body) => body.length <= imagePartBytesMax, { error: 'is too long' }),
-  }),
+  'task.content': () =>
+    z.strictObject({
+      verb: z.literal('task.content'),
+      id: z.int().min(0),
+      ...{ task: taskId, lease },
+      /** From 0 on; part 0 begins anew. */
+      part: z.int().min(0),
+      body: bytes.refine((body) => body.length <= imagePartBytesMax, { error: 'is too long' }),
+    }),
 });

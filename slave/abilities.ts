@@ -3,7 +3,7 @@
 import type { MasterClient } from '../shared/client.ts';
 import type { Logger } from '../shared/log.ts';
 import { decodesImages } from './kinds/kinds.ts';
-import { findArticlePackages } from './rules/article-packages.ts';
+import { hasArticlePackages } from './rules/article-packages.ts';
 
 export class Abilities {
   readonly #log: Logger;
@@ -17,7 +17,7 @@ export class Abilities {
    *  missing. */
   tell(master: MasterClient, hasBrowser: boolean): void {
     const browser = hasBrowser ? ['browser'] : [];
-    const article = 'missing' in findArticlePackages() ? 'no-article' : 'article';
+    const article = hasArticlePackages() ? 'article' : 'no-article';
     const pixels = decodesImages ? ['pixels'] : [];
     const what = ['rules', 'post', 'archive', 'login', article, ...browser, 'images', ...pixels];
     master.notify('slave.can', { what });

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import * as z from 'zod';
 import { fieldFlags, joinFlags, joining, makeCommand } from '../shared/cli.ts';
 import { ConfigError } from '../shared/errors.ts';
-import { switched, whole } from '../shared/flags.ts';
+import { rarely, switched, whole } from '../shared/flags.ts';
 import { jobLimits } from '../shared/jobs.ts';
 import { logFields } from '../shared/log.ts';
 import { peerNameSchema } from '../shared/protocol.ts';
@@ -122,7 +122,7 @@ export function parseSlaveOptions(argv: readonly string[], env: NodeJS.ProcessEn
   for (const option of options) program.addOption(option);
   program.parse(argv as string[]);
   const { robotsOnly, joinTimeout, browser, browserProgram, sandbox, ...values } =
-    slaveSchema.parse(program.opts());
+    slaveSchema.parse(program.opts(), rarely);
   refuseExecAlone(values);
   const name = values.name ?? `${hostname().slice(0, 48)}-${process.pid}`;
   if (!peerNameSchema.safeParse(name).success) {

@@ -17,6 +17,7 @@ import type { Joining } from '../shared/cli.ts';
 import type { MasterClient } from '../shared/client.ts';
 import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { ConfigError, messageOf } from '../shared/errors.ts';
+import { rarely } from '../shared/flags.ts';
 import type { Logger } from '../shared/log.ts';
 import { limits, type Push, type TaskPush } from '../shared/protocol.ts';
 import { AddressCache } from '../shared/resolver.ts';
@@ -251,7 +252,7 @@ export class Worker {
   #take(push: Push): void {
     switch (push.verb) {
       case 'crawl.spec':
-        this.#learn(push.crawl, fetchSpecSchema.parse(push.fetch), push.round, push.name);
+        this.#learn(push.crawl, fetchSpecSchema.parse(push.fetch, rarely), push.round, push.name);
         return;
       case 'crawl.ended':
         this.#forget(push.crawl);

@@ -27,6 +27,7 @@ import {
   withDigests,
 } from '../../shared/crawl.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { rarely } from '../../shared/flags.ts';
 import { downloadFrom } from '../../shared/images.ts';
 import { withLinkRule } from '../../shared/link-rule.ts';
 import { misfitOf, singleOf } from '../../shared/output-fit.ts';
@@ -123,7 +124,7 @@ export function specPart(values: Values): SpecPart {
 /** The user agents, each followed by the contact. */
 function agents({ userAgent, contact }: Values): Values {
   if (userAgent === undefined && contact === undefined) return {};
-  const own = fetchSpecSchema.parse({}).userAgent;
+  const own = fetchSpecSchema.shape.userAgent.parse(undefined);
   const given = Array.isArray(userAgent) ? userAgent.map(String) : [own];
   const [first = own, ...others] = given.map((agent) =>
     contact === undefined ? agent : `${agent} (+${contact})`,
@@ -133,7 +134,7 @@ function agents({ userAgent, contact }: Values): Values {
 
 /** The whole spec of a crawl from the values of `specFlags`. @throws ConfigError */
 export function makeSpec(values: Values): CrawlSpec {
-  const parsed = crawlSpecSchema.safeParse(specPart(values));
+  const parsed = crawlSpecSchema.safeParse(specPart(values), rarely);
   if (parsed.success) {
     const { outputs, ...spec } = withDigests(withPatterns(parsed.data));
     const { items, download } = spec.fetch;

@@ -18,7 +18,7 @@ import { parseAddress } from '../../shared/client.ts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { type Certificate, makeCertificate } from '../../shared/encryption.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
-import { switched, whole } from '../../shared/flags.ts';
+import { rarely, switched, whole } from '../../shared/flags.ts';
 import { logFields } from '../../shared/log.ts';
 import { limits } from '../../shared/protocol.ts';
 import { groupings } from '../frontier/politeness/grouping.ts';
@@ -217,7 +217,7 @@ export function serveOptions(program: Command, seeds: string[], env: NodeJS.Proc
   const given = withCrawlFile(program, seeds, 'config', () =>
     program.opts()['stream'] === true ? streamedFile() : undefined,
   );
-  const values = serveSchema.parse(program.opts());
+  const values = serveSchema.parse(program.opts(), rarely);
   // What the environment says comes before the config file.
   const isKeyFile =
     values.authkeyFile !== undefined &&

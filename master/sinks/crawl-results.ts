@@ -225,8 +225,8 @@ export class CrawlResults<C extends ResultCrawl> {
     void this.work(outlet, () => this.#writeAll(outlet)).then(() => this.begin(outlet));
   }
 
+  /** Also when it is held already: the reason may be another one by now. */
   #holdIfOverfull(): void {
-    if (this.#overfull !== undefined) return;
     const { rows, outlets } = this;
     for (const [i, outlet] of outlets.entries()) {
       const { state, kind, reason } = outlet;
@@ -234,7 +234,7 @@ export class CrawlResults<C extends ResultCrawl> {
       if (rows.bytesAfter(outlet.commit) <= this.#backlogBytesMax) continue;
       const why = state === 'failing' ? reason : 'it is slower than the crawl';
       this.#overfull = why.startsWith(`${kind.name}: `) ? why : `${kind.name}: ${why}`;
-      this.#options.events.held(this.crawl, this.#overfull);
+      this.#options.events.held(this.crawl, this.#overfull, true);
       return;
     }
   }

@@ -13,11 +13,13 @@
  *   then an error, not a SIGBUS, and a stray write of native code cannot reach the file.
  */
 import { utimes } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Database, RootDatabase, RootDatabaseOptionsWithPath, Transaction } from 'lmdb';
 import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
+import { ChunkPool, PackedChanges } from './packed-changes.ts';
 import {
   type Change,
   type Peeked,
@@ -29,13 +31,16 @@ import {
   type Table,
   tables,
 } from './store.ts';
-import { hasSum, sumBytes, withSum } from './sums.ts';
+import { hasSum, sumBytes } from './sums.ts';
 
 /** With less free space than this a failed write means a full disk, not a broken one. */
 const fullBytes = 1 << 20;
 /** So long a file system is taken to be writable after it was. */
 const writableMs = 1;
 const diskFull = 'no space left on device';
+/** Of a transaction: on the disk when the call returns; others inside it join it. Source: lmdb-js,
+ *  `TransactionFlags`. */
+const isWaited = 2;
 
 /** Opens (or creates) the store under `folder`, which must be undamaged: see `refuseDamagedStore`.
  *  Loaded on demand, so that no other part of the master needs native code.
@@ -44,7 +49,7 @@ export async function openLmdbStore(folder: string): Promise<NativeStore> {
   const path = storeFile(folder);
   try {
     makeFolder(folder);
-    const lmdb = await import('lmdb');
+    const lmdb = await load();
     muteFaults();
     const root = lmdb.open(optionsOf(path));
     return new LmdbStore(root as RootDatabase<Buffer, Buffer>, path);
@@ -59,12 +64,18 @@ export async function openLmdbStore(folder: string): Promise<NativeStore> {
 export async function openStoppedStore(folder: string): Promise<ReadableStore> {
   const path = storeFile(folder);
   try {
-    const lmdb = await import('lmdb');
+    const lmdb = await load();
     const root = lmdb.open({ ...optionsOf(path), readOnly: true });
-    return new LmdbStore(root as RootDatabase<Buffer, Buffer>, path);
+    return new LmdbStore(root as RootDatabase<Buffer, Buffer>, path, true);
   } catch (error) {
     throw new ConfigError(`cannot read the store ${path}: ${messageOf(error)}`, error);
   }
+}
+
+/** As CommonJS, which is one file: to find and link those of the module takes 10 ms more. */
+function load(): Promise<typeof import('lmdb')> {
+  const require = createRequire(import.meta.url);
+  return new Promise((resolve) => resolve(require('lmdb')));
 }
 
 function optionsOf(path: string): RootDatabaseOptionsWithPath & { noReadAhead: boolean } {
@@ -102,18 +113,22 @@ class LmdbStore implements NativeStore {
   readonly #path: string;
   /** Undefined: a store that is only read has no such table. */
   readonly #tables: ReadonlyMap<Table, Bytes | undefined>;
+  readonly #chunks = new ChunkPool();
   #ended: Promise<void> = Promise.resolve();
   #writableAt = Number.NEGATIVE_INFINITY;
 
-  constructor(root: RootDatabase<Buffer, Buffer>, path: string) {
+  constructor(root: RootDatabase<Buffer, Buffer>, path: string, isReadOnly = false) {
     this.#root = root;
     this.#path = path;
-    this.#tables = new Map(
-      tables.map((name) => [
-        name,
-        root.openDB<Buffer, Buffer>({ name, keyEncoding: 'binary', encoding: 'binary' }),
-      ]),
-    );
+    const open = () =>
+      new Map(
+        tables.map((name) => [
+          name,
+          root.openDB<Buffer, Buffer>({ name, keyEncoding: 'binary', encoding: 'binary' }),
+        ]),
+      );
+    // A new store gets its tables in one transaction, and so with one wait for the disk.
+    this.#tables = isReadOnly ? open() : root.transactionSync(open, isWaited);
   }
 
   has(table: Table, key: Uint8Array): boolean {
@@ -199,12 +214,14 @@ class LmdbStore implements NativeStore {
 
   commit(changes: Change[]): Promise<void> {
     if (changes.length === 0) return this.#ended;
+    const packed = new PackedChanges(this.#chunks, changes);
+    changes.length = 0;
     // Behind a commit that failed none begins.
-    this.#ended = this.#ended.then(() => this.#commit(changes));
+    this.#ended = this.#ended.then(() => this.#commit(packed));
     return this.#ended;
   }
 
-  async #commit(changes: Change[]): Promise<void> {
+  async #commit(changes: PackedChanges): Promise<void> {
     try {
       // LMDB (lmdb-js 3.5.6) describes a refused write in 107 bytes of a buffer of 100, which may
       // abort the process: a disk that has become read-only must not get that far.
@@ -249,25 +266,23 @@ class LmdbStore implements NativeStore {
   }
 
   /** Resolves when all are on the disk. */
-  async #put(changes: Change[]): Promise<void> {
+  async #put(changes: PackedChanges): Promise<void> {
     let thrown: unknown;
     const ended = this.#root.batch(() => {
       try {
-        for (const { table, key, value } of changes) {
-          const target = this.#table(table);
+        changes.each((table, key, value) => {
           // The promise of the batch covers theirs.
-          if (value === undefined) void target.remove(asBuffer(key));
-          else
-            void target.put(asBuffer(key), hasSum(table) ? withSum(key, value) : asBuffer(value));
-        }
+          if (value === undefined) void this.#table(table).remove(key);
+          else void this.#table(table).put(key, value);
+        });
       } catch (error) {
         // Not thrown here: the outcome of earlier changes would be lost.
         thrown = error;
       }
     });
-    // What is being flushed would otherwise outlive some collections of garbage.
-    changes.length = 0;
     await ended;
+    // After a failure lmdb-js may still read them.
+    changes.free();
     if (thrown !== undefined) throw thrown;
   }
 

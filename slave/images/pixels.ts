@@ -20,16 +20,6 @@ const hashSide = 128;
 const [columns, rows] = [9, 8];
 const decodable: readonly ImageType[] = ['png', 'jpg', 'gif', 'webp', 'avif', 'tiff'];
 
-/** Is sharp installed? It is not loaded. */
-export function hasSharp(): boolean {
-  try {
-    import.meta.resolve('sharp');
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 export class Pixels {
   #sharp: Promise<Sharp> | undefined;
   #atOnce = 0;

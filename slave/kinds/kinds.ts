@@ -3,7 +3,8 @@
  * code of the slave lists or compares kinds.
  */
 import type { TaskKind, TaskPush } from '../../shared/protocol.ts';
-import { hasSharp, Pixels } from '../images/pixels.ts';
+import { Pixels } from '../images/pixels.ts';
+import { isInstalled } from '../installed.ts';
 import { imageKind } from './image.ts';
 import type { Kind } from './kind.ts';
 import { page } from './page.ts';
@@ -13,7 +14,7 @@ import { ruledPage } from './ruled-page.ts';
 import { sitemap } from './sitemap.ts';
 
 /** True: sharp is installed, so images can be decoded. */
-export const decodesImages = hasSharp();
+export const decodesImages = isInstalled('sharp');
 const image = imageKind(decodesImages ? new Pixels() : undefined);
 const all = { page, robots, sitemap, image: image as Kind } satisfies Record<TaskKind, Kind>;
 const kinds = new Map<string, Kind>(Object.entries(all));

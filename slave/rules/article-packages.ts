@@ -5,7 +5,15 @@
  */
 import { createRequire } from 'node:module';
 import { articleInstall } from '../../shared/article.ts';
+import { isInstalled } from '../installed.ts';
 import type { ArticlePackages } from './messages.ts';
+
+/** Are they there? */
+export function hasArticlePackages(): boolean {
+  const areBeside = ['@mozilla/readability', 'linkedom'].every(isInstalled);
+  // Node finds those of a global folder, too.
+  return areBeside || !('missing' in findArticlePackages());
+}
 
 /** Looks for them; they may be installed while a slave runs, which takes them at its next start. */
 export function findArticlePackages(): ArticlePackages {

@@ -47,7 +47,9 @@ export async function askJobs(master: MasterClient, ask: JobsAsk): Promise<Answe
     const answer = await master.request('job.get', { job: ask.job });
     const text = (said: typeof answer.stdout) => said && Buffer.from(said.kept).toString();
     const [stdout, stderr] = [text(answer.stdout), text(answer.stderr)];
-    const lines = [...jobsText([answer]), ...[stdout, stderr].filter((said) => said)];
+    // Most output ends with a line feed of its own.
+    const said = [stdout, stderr].flatMap((all) => (all ? [all.replace(/\n$/, '')] : []));
+    const lines = [...jobsText([answer]), ...said];
     return { text: lines.join('\n'), answer: { ...answer, stdout, stderr } };
   }
   const states: JobState[] | undefined = ask.all ? undefined : ['waiting', 'running'];

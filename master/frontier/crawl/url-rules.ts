@@ -1,5 +1,6 @@
 /** What decides about the links of a crawl, made of its spec and of what the store has of it. */
 import { trapLimitsSchema } from '../../../shared/crawl.ts';
+import { rarely } from '../../../shared/flags.ts';
 import type { CrawlRecord, KeptHosts, TrapCounts } from '../../store/records.ts';
 import type { PatternBudget } from './patterns.ts';
 import { Scope } from './scope.ts';
@@ -31,6 +32,6 @@ export function urlRulesOf(
   const seedHosts = new SeedHosts(spec, kept.seedBlocks);
   // Those that no look-up is needed for are not on record.
   for (const url of scope.seedUrls) seedHosts.settle(url, new Map());
-  const traps = new Traps(trapLimitsSchema.parse(spec.traps ?? {}), kept.trapCounts ?? []);
+  const traps = new Traps(trapLimitsSchema.parse(spec.traps ?? {}, rarely), kept.trapCounts ?? []);
   return { scope, seedHosts, traps };
 }
