@@ -6,6 +6,7 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
 import { build } from 'esbuild';
@@ -61,6 +62,22 @@ const briefAsserts = {
   },
 };
 
+// HTTP/2 takes a slave 3 ms to load, and few crawls ask for it.
+const lateHttp2 = {
+  name: 'late-http2',
+  setup({ onLoad }) {
+    onLoad(
+      { filter: /[\\/]undici[\\/]lib[\\/]dispatcher[\\/]client-h2\.js$/ },
+      ({ path, suffix }) => {
+        if (suffix === late) return undefined;
+        const contents = `module.exports = (...given) => require('./client-h2.js${late}')(...given);`;
+        return { contents, resolveDir: dirname(path) };
+      },
+    );
+  },
+};
+const late = '?late';
+
 const common = {
   absWorkingDir: root,
   bundle: true,
@@ -101,7 +118,7 @@ const bundle = (name, external) => ({
   entryPoints: [`${name}/main.ts`],
   outfile: `${name}.js`,
   external,
-  plugins: [briefAsserts, rulePrograms],
+  plugins: [briefAsserts, rulePrograms, lateHttp2],
 });
 const program = async (name, external, flags) => {
   const { outputFiles } = await build({ ...bundle(name, external), banner: {}, ...programBuild });
