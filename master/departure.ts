@@ -101,7 +101,7 @@ export class Departure implements FrontierListener {
   /** A master that leaves when all is done would wait for ever for crawls that are held. */
   #leaveIfHeld(): void {
     const open = [...this.#crawls].filter(isWaitedFor);
-    const isStuck = open.length > 0 && open.every(({ held }) => held !== undefined);
+    const isStuck = open.length > 0 && open.every((crawl) => crawl.isStuck);
     const leaves = this.#leaves && this.#master.isServing && isStuck;
     if (leaves === (this.#heldTimer !== undefined)) return;
     clearTimeout(this.#heldTimer);

@@ -41,20 +41,25 @@ export function programFile(name, code, flags) {
     .update(String([...flags, patience.flag]))
     .digest('hex')
     .slice(0, 16);
-  return `${loader(`${name}-${id}`, flags)}\n${opening}${text.replaceAll('*/', ending)}*/\n`;
+  return `${loader(name, id, flags)}\n${opening}${text.replaceAll('*/', ending)}*/\n`;
 }
 
-const loader = (name, given) => `import{readFileSync,renameSync,writeFileSync}from'node:fs';
+const loader = (name, id, given) => `import{readFileSync,renameSync,writeFileSync}from'node:fs';
 import{createRequire}from'node:module';
 import{fileURLToPath}from'node:url';
 import v8 from'node:v8';
 import{Script}from'node:vm';
-import{crc32}from'node:zlib';
+import zlib from'node:zlib';
+// A slave.js that was copied to a machine with an old Node would fail somewhere else.
+if(!zlib.crc32){
+console.error(\`${name}: Node \${process.versions.node} will not do; install Node 20.19, 22.12, 24 or newer\`);
+process.exit(2);
+}
 const flags=${JSON.stringify(given)};
 if(process.versions.node.startsWith('${patience.major}'))flags.push('${patience.flag}');
 for(const flag of flags)v8.setFlagsFromString(flag);
 const filename=fileURLToPath(import.meta.url);
-const kept=new URL(\`dist/start/${name}-\${process.version}-\${process.arch}.bin\`,import.meta.url);
+const kept=new URL(\`dist/start/${name}-${id}-\${process.version}-\${process.arch}.bin\`,import.meta.url);
 const file=readFileSync(filename);
 const at=file.indexOf('\\n/*'+'PROGRAM')+${opening.length + 1};
 const text=file.latin1Slice(at,file.lastIndexOf('*/')).replaceAll('*\\x01/','*/');
@@ -62,14 +67,14 @@ let cachedData;
 try{
 const all=readFileSync(kept),end=all.length-4;
 // V8 does not look whether it is damaged.
-if(crc32(all.subarray(0,end))===all.readUInt32LE(end))cachedData=all.subarray(0,end);
+if(zlib.crc32(all.subarray(0,end))===all.readUInt32LE(end))cachedData=all.subarray(0,end);
 }catch{}
 const script=new Script(text,{filename,cachedData});
 if(process.env.ORBWEAVER_START_CACHE==='write')process.on('exit',()=>{
 // A flag that the program has set would stand in the cache.
 v8.setFlagsFromString('--no-expose-gc');
 const path=fileURLToPath(kept),data=script.createCachedData(),sum=Buffer.alloc(4);
-sum.writeUInt32LE(crc32(data));
+sum.writeUInt32LE(zlib.crc32(data));
 writeFileSync(path+'.'+process.pid,Buffer.concat([data,sum]));
 renameSync(path+'.'+process.pid,path);
 });

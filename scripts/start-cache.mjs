@@ -13,13 +13,14 @@ const timeoutMs = 20_000;
 /** @param {string} root  the folder of master.js */
 export async function makeStartCaches(root) {
   mkdirSync(join(root, 'dist/start'), { recursive: true });
-  const folder = mkdtempSync(join(tmpdir(), 'orb-start-'));
+  let folder;
   const site = createServer((request, response) => {
     const isPage = /^\/\d*$/.test(request.url ?? '');
     response.writeHead(isPage ? 200 : 404, { 'content-type': 'text/html; charset=utf-8' });
     response.end(isPage ? page(Number(request.url?.slice(1))) : 'not here');
   });
   try {
+    folder = mkdtempSync(join(tmpdir(), 'orb-start-'));
     site.listen(0, '127.0.0.1');
     await once(site, 'listening');
     const { port } = site.address();
@@ -42,7 +43,7 @@ export async function makeStartCaches(root) {
   } finally {
     site.close();
     site.closeAllConnections();
-    rmSync(folder, { recursive: true, force: true });
+    if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
   }
 }
 

@@ -358,6 +358,9 @@ export type TaskPush = {
   trial?: 'first' | 'again';
   /** The host has a delay: say `task.started` when the request leaves. [T-18] */
   timed?: true;
+  /** With `timed`: the slave may say it so many ms later, together with another message, and how
+   *  long ago that was. [T-145] */
+  tellMs?: number;
   /** This is the last attempt: a failure buries it. [T-60] */
   last?: true;
   /** It is no GET, and `url` ends with a mark. [T-90] */

@@ -25,16 +25,15 @@ import {
   hostSorts,
   imagePixelsMax,
   limits,
-  loginWhySchema,
   peerNameSchema,
-  peerVersionSchema,
-  proxyTroubleSchema,
   sitemapKinds,
 } from './protocol.ts';
 import { queueRequests } from './queue-requests.ts';
 import { carriedSchema, resultSchema } from './result-fields.ts';
+import { slaveRequests } from './slave-requests.ts';
 
 const id = z.int().min(0).optional();
+const agoMs = z.int().min(0).max(86_400_000).optional();
 const lease = z.int().min(0);
 const bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array, {
   error: 'is not bytes',
@@ -153,8 +152,9 @@ export const requestSchemas = lazily({
         .max(followLimits.rulesMax)
         .optional(),
     }),
-  /** The request of a timed task leaves now; the host's delay counts from here. [T-18] */
-  'task.started': () => z.strictObject({ verb: z.literal('task.started'), id, lease }),
+  /** The request of a timed task leaves now, or has left `agoMs` ago; the host's delay counts from
+   *  there. [T-18] [T-145] */
+  'task.started': () => z.strictObject({ verb: z.literal('task.started'), id, lease, agoMs }),
   /** Asks whether a redirect to `url` may be followed, or whether a page in the browser may have it
    *  as a frame. The reply comes when it is its turn. [T-22] [T-143] */
   'task.hop': () =>
@@ -217,55 +217,7 @@ export const requestSchemas = lazily({
     }),
   ...archiveRequests({ bytes, taskId, lease, url }),
   ...imageRequests({ bytes, taskId, lease, packed, archived }),
-  /** The proxies that do not work for this slave, all of them each time. [T-45] */
-  'proxy.state': () =>
-    z.strictObject({
-      verb: z.literal('proxy.state'),
-      id,
-      proxies: z.array(proxyTroubleSchema).max(limits.proxiesMax),
-    }),
-  /** How a slave is, every 10 s. [T-70] */
-  'slave.state': () =>
-    z.strictObject({
-      verb: z.literal('slave.state'),
-      id,
-      version: peerVersionSchema,
-      memoryBytes: z.int().min(0),
-      /** Fetches under way. */
-      fetching: z.int().min(0).max(limits.creditMax),
-    }),
-  /** What a slave can do besides what all do: said before its first credit. [T-80] */
-  'slave.can': () =>
-    z.strictObject({
-      verb: z.literal('slave.can'),
-      id,
-      /** `rules`: it evaluates the rules of a crawl; `archive`: it sends task.archive [T-105]. What a newer slave can is ignored. */
-      what: z.array(z.string().max(32)).max(32),
-    }),
-  /** No identity of this slave could log in for a crawl: the crawl is held. [T-94] */
-  'login.failed': () =>
-    z.strictObject({
-      verb: z.literal('login.failed'),
-      id,
-      crawl: z.int().min(0),
-      round: z.int().min(0),
-      why: loginWhySchema,
-    }),
-  /** Connected slaves, up to `limit` at a time, from the session after `after`. [C-74] */
-  'slave.list': () =>
-    z.strictObject({
-      verb: z.literal('slave.list'),
-      id: z.int().min(0),
-      after: z.int().min(0).optional(),
-      limit: z.int().min(1).max(1000).default(1000),
-    }),
-  /** Lets the slaves of that name finish and leave. [C-75] */
-  'slave.drain': () =>
-    z.strictObject({
-      verb: z.literal('slave.drain'),
-      id: z.int().min(0),
-      slave: peerNameSchema,
-    }),
+  ...slaveRequests({ id }),
   /** Extends these leases; the reply lists those that the session no longer holds. [T-7] */
   'task.extend': () =>
     z.strictObject({

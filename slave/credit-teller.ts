@@ -5,7 +5,8 @@ import { CreditWindow, trialsOf } from './credit.ts';
 
 type Takes = { readonly slots: number; readonly takes: 'all' | 'probes' };
 
-/** How often the credit is looked at, and at how many of these looks the way is measured. */
+/** How often the credit is looked at while tasks end, and at how many of these looks the way is
+ *  measured. */
 const everyMs = 500;
 const looksPerTrip = 10;
 
@@ -14,6 +15,10 @@ export class CreditTeller {
   readonly #isWorking: () => boolean;
   #window: CreditWindow;
   #timer: NodeJS.Timeout | undefined;
+  /** Arms the timer; undefined: there is no master. */
+  #lookSoon: (() => void) | undefined;
+  /** Tasks that ended since the last look. */
+  #ended = 0;
 
   /** `isWorking`: it still takes leases. */
   constructor(takes: Takes, isWorking: () => boolean) {
@@ -25,6 +30,7 @@ export class CreditTeller {
   /** A task has ended. */
   ended(): void {
     this.#window.ended();
+    if (this.#ended++ === 0) this.#lookSoon?.();
   }
 
   /** Begins with a master, of which nothing is known. */
@@ -36,26 +42,37 @@ export class CreditTeller {
     // Beside them, what the slots and the way to the master want.
     const countOf = (wanted: number) => Math.min(wanted + trials, limits.creditMax);
     const tell = () => master.notify('task.credit', { count, slots, trials, takes });
-    let count = countOf(window.count);
+    const least = countOf(window.count);
+    let count = least;
     let looks = 0;
     let lookedAt = performance.now();
     const look = () => {
       const now = performance.now();
       const next = countOf(window.next(Math.max(now - lookedAt, 1)));
       lookedAt = now;
+      // Without tasks only what was lent for more of them is looked at, until it is back.
+      this.#timer = undefined;
+      if (this.#ended > 0 || next > least) this.#lookSoon?.();
+      this.#ended = 0;
       if (looks++ % looksPerTrip === 0) void measureTrip(master, window);
       if (next === count || !this.#isWorking()) return;
       count = next;
       tell();
     };
     this.close();
-    this.#timer = setInterval(look, everyMs);
+    this.#lookSoon = () => {
+      if (this.#timer !== undefined) return;
+      lookedAt = performance.now();
+      this.#timer = setTimeout(look, everyMs);
+    };
     tell();
     look();
   }
 
   close(): void {
-    clearInterval(this.#timer);
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#lookSoon = undefined;
   }
 }
 

@@ -12,13 +12,15 @@ import { ofFailure, type Statement } from './statements.ts';
 /** Bytes above which no fetch should begin. */
 const bytesMax = 64 << 20;
 /** A statement may wait this long for others, so that they leave in one write. */
-const withinMs = 5;
+const othersMs = 5;
 
 type OutboxOptions = {
   /** Undefined while there is no connection. */
   readonly master: () => MasterClient | undefined;
   /** Called when there is more room than before. */
   readonly onRoom: () => void;
+  /** No other statement comes soon: only one task is under way. */
+  readonly isAlone: () => boolean;
   readonly log: Logger;
 };
 
@@ -58,6 +60,7 @@ export class Outbox {
       Statement,
       { verb: 'task.report' }
     >;
+    const withinMs = this.#withinMs;
     const isPlain = exchanges === undefined && image === undefined;
     const sent = isPlain
       ? master.request(verb, body, withinMs)
@@ -71,12 +74,18 @@ export class Outbox {
     );
   }
 
+  /** A wait for nothing would only wake the process once more. */
+  get #withinMs(): number {
+    return this.#options.isAlone() ? 0 : othersMs;
+  }
+
   /** What belongs to a statement goes before it. */
   async #sendWhole(master: MasterClient, statement: Statement): Promise<unknown> {
     const { verb, body, exchanges, image } = statement as Extract<
       Statement,
       { verb: 'task.image' }
     >;
+    const withinMs = this.#withinMs;
     if (exchanges !== undefined) await sendExchanges(master, body, exchanges, withinMs);
     if (image === undefined) return await master.request(verb, body, withinMs);
     const report = (isSent: boolean) =>

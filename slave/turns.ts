@@ -11,6 +11,8 @@ import type { Follow } from './fetch/outcome.ts';
 type TurnsOptions = {
   readonly lease: number;
   readonly isTimed: boolean;
+  /** So much later the first request may be announced. [T-145] */
+  readonly tellMs?: number | undefined;
   readonly master: () => MasterClient | undefined;
   /** The lease has ended. */
   readonly onLost: () => void;
@@ -19,12 +21,16 @@ type TurnsOptions = {
 export class Turns {
   readonly #options: TurnsOptions;
   #isTimed: boolean;
+  #tellMs: number;
+  /** A request that has left, and is announced with the next message, or soon. */
+  #untold: { readonly leftAt: number; readonly timer: NodeJS.Timeout } | undefined;
   /** A lease has one turn at a time. */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: TurnsOptions) {
     this.#options = options;
     this.#isTimed = options.isTimed;
+    this.#tellMs = options.tellMs ?? 0;
   }
 
   /** The next request is to be announced. */
@@ -35,10 +41,32 @@ export class Turns {
   /** Its request leaves: the host's delay counts from now. */
   readonly started = (): void => {
     if (!this.#isTimed) return;
-    const { lease, master } = this.#options;
     // When it has left. Said before, it could leave late, and the next one came too early.
-    process.nextTick(() => master()?.notify('task.started', { lease }));
+    process.nextTick(() => this.#left());
   };
+
+  #left(): void {
+    this.tell();
+    const { lease, master } = this.#options;
+    if (this.#tellMs === 0) {
+      master()?.notify('task.started', { lease });
+      return;
+    }
+    // Most answers are here before: each message of its own wakes the master once more.
+    const timer = setTimeout(() => this.tell(), this.#tellMs);
+    this.#untold = { leftAt: performance.now(), timer };
+    this.#tellMs = 0;
+  }
+
+  /** Announces a request that has left, if that was not done. */
+  tell(): void {
+    if (this.#untold === undefined) return;
+    const { leftAt, timer } = this.#untold;
+    clearTimeout(timer);
+    this.#untold = undefined;
+    const { lease, master } = this.#options;
+    master()?.notify('task.started', { lease, agoMs: Math.floor(performance.now() - leftAt) });
+  }
 
   /** Asks for the turn of a redirect, or of the next document. */
   readonly follow: Follow = async (url) => {
@@ -56,6 +84,7 @@ export class Turns {
   }
 
   async #ask(url: string, frame: boolean): Promise<Replies['task.hop']> {
+    this.tell();
     const before = this.#last;
     const answer = before.then(() => this.#request(url, frame));
     this.#last = answer.catch(() => {});

@@ -25,7 +25,7 @@ import { version } from '../shared/version.ts';
 import { Abilities } from './abilities.ts';
 import { AfterFetch } from './after-fetch.ts';
 import { Browsers } from './browser/browsers.ts';
-import type { BrowserSettings } from './browser/chromium.ts';
+import type { BrowserSettings } from './browser/find.ts';
 import { CreditTeller } from './credit-teller.ts';
 import type { Executor } from './exec/executor.ts';
 import { type FetchContext, Fetcher } from './fetch/fetcher.ts';
@@ -124,6 +124,7 @@ export class Worker {
     this.#outbox = new Outbox({
       master: () => this.#link.master,
       onRoom: () => this.#fill(),
+      isAlone: () => this.#fetching.size + this.#after.size <= 1,
       log: options.log,
     });
     const onKilled = (why: string) => options.log.warn(`rules: a page ${why}; it is counted`);
@@ -341,7 +342,8 @@ export class Worker {
     const validators = etag || lastModified ? { etag, lastModified } : undefined;
     const isTimed = task.timed === true;
     const master = () => this.#link.master;
-    const turns = new Turns({ lease, isTimed, master, onLost: () => abort.abort() });
+    const { tellMs } = task;
+    const turns = new Turns({ lease, isTimed, tellMs, master, onLost: () => abort.abort() });
     const { follow } = turns;
     let recording: Recording | undefined;
     let used: Identity | undefined;
@@ -386,6 +388,7 @@ export class Worker {
         };
         return kind.outcome(await this.#fetcher.fetch(kind.plan, task.url, spec, signal, context));
       }, signal);
+      turns.tell();
       const completed = fetched.ok ? await kind.complete?.(fetched, spec) : undefined;
       signal.throwIfAborted();
       const outcome = completed ?? fetched;
@@ -407,6 +410,7 @@ export class Worker {
         this.#outbox.tell(ofFailure(task, { ok: false, error: why }));
       }
     } finally {
+      turns.tell();
       this.#fetching.delete(task);
       this.#unanswered.delete(task);
       if (task.trial === undefined) this.#credit.ended();

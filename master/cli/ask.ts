@@ -137,10 +137,10 @@ async function perform(
         admitted === 0
           ? `nothing new for crawl ${question.crawl}`
           : `crawl ${question.crawl} started: ${amount(admitted, 'URL')} of ${question.like}, ` +
-            `${conditional} of them fetched only if changed`,
+            `${number(conditional)} of them fetched only if changed`,
       ];
-      if (known > 0) lines.push(`${known} already known`);
-      if (refused > 0) lines.push(`${refused} out of scope`);
+      if (known > 0) lines.push(`${number(known)} already known`);
+      if (refused > 0) lines.push(`${number(refused)} out of scope`);
       return { text: lines.join('\n'), answer };
     }
     case 'pause': {

@@ -163,8 +163,14 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     this.#log.info({ crawl: name }, `crawl ${name} was removed; its rows are being erased`);
   }
 
-  /** The result files of the crawl are not as the master left them. */
-  crawlHeld({ name }: CrawlView, reason: string): void {
+  /** The result files of the crawl are not as the master left them; or, `isPassing`, too much waits
+   *  for one of its sinks. */
+  crawlHeld({ name }: CrawlView, reason: string, isPassing = false): void {
+    if (isPassing) {
+      const until = 'it goes on by itself when half of what waits is written';
+      this.#log.warn({ crawl: name }, `crawl ${name} is held: ${reason}; ${until}`);
+      return;
+    }
     this.#log.error(
       { crawl: name },
       `crawl ${name} is held: ${reason}, then run \`resume ${name}\`; or run \`resume ${name} ` +

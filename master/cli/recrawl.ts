@@ -40,6 +40,8 @@ type RecrawlAnswer = {
 /** URLs and characters of lines in one request. */
 const batchUrlsMax = 1_000;
 const batchCharsMax = 1 << 20;
+/** In the line of a failure; in a string it would have other quotes. */
+const failureMark = '"error":{';
 
 /** @throws ConfigError the file cannot be read, or is not a pages.jsonl · CommandError */
 export async function recrawl(master: MasterClient, options: Recrawl): Promise<RecrawlAnswer> {
@@ -76,24 +78,29 @@ export async function* earlierUrls(
   folder: string,
   read: (file: string) => void = () => {},
 ): AsyncGenerator<EarlierUrl[]> {
-  const known = new Set<string>();
-  let urls: EarlierUrl[] = [];
-  let chars = 0;
-  // A rotation may add one meanwhile.
-  const unread = () => (files ?? pagesIn(folder)).find((one) => !known.has(one));
-  for (let file = unread(); file !== undefined; file = unread()) {
-    known.add(file);
-    read(file);
-    for await (const text of linesOf(file)) {
-      urls.push(...urlsOf(text));
-      chars += text.length;
-      if (urls.length < batchUrlsMax && chars < batchCharsMax) continue;
-      yield urls;
-      urls = [];
-      chars = 0;
+  // Failures come last: a URL that was put back since has a later line, which says more, and the
+  // first mention of a URL counts.
+  for (const isFailed of [false, true]) {
+    const known = new Set<string>();
+    let urls: EarlierUrl[] = [];
+    let chars = 0;
+    // A rotation may add one meanwhile.
+    const unread = () => (files ?? pagesIn(folder)).find((one) => !known.has(one));
+    for (let file = unread(); file !== undefined; file = unread()) {
+      known.add(file);
+      read(file);
+      for await (const text of linesOf(file)) {
+        if (text.includes(failureMark) !== isFailed) continue;
+        urls.push(...urlsOf(text));
+        chars += text.length;
+        if (urls.length < batchUrlsMax && chars < batchCharsMax) continue;
+        yield urls;
+        urls = [];
+        chars = 0;
+      }
     }
+    if (urls.length > 0) yield urls;
   }
-  if (urls.length > 0) yield urls;
 }
 
 /** The pages.jsonl of a crawl, behind those that were rotated. @throws ConfigError one is packed */

@@ -137,7 +137,10 @@ export class CrawlList {
     // No spread of objects here: each takes a microsecond.
     const { kind } = kindOf(task).pushed;
     if (kind !== undefined) push.kind = kind;
-    if (timing === 'awaited') push.timed = true;
+    if (timing === 'awaited') {
+      push.timed = true;
+      push.tellMs = host.group.tellMs;
+    }
     if (hasRequest(task)) push.request = requests.of(task);
     if (room.kind === 'trial') push.trial = trialOf(room);
     if (crawl === undefined) return push;

@@ -28,8 +28,9 @@ export interface FrontierEvents {
   /** An operator paused it, or let it go on. */
   crawlPaused(crawl: CrawlView): void;
   crawlContinued(crawl: CrawlView): void;
-  /** Its results cannot be written, for this reason: it fetches nothing until it is resumed. */
-  crawlHeld(crawl: CrawlView, reason: string): void;
+  /** Its results cannot be written, for this reason: it fetches nothing until it is resumed, or,
+   *  `isPassing`, until enough is written. */
+  crawlHeld(crawl: CrawlView, reason: string, isPassing?: boolean): void;
   /** It was held, and its results can be written again; `how`: an operator resumed it. */
   crawlReleased(crawl: CrawlView, how?: Resumed): void;
   /** It is finished or cancelled. */

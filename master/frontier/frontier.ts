@@ -163,9 +163,9 @@ export class Frontier {
     this.#rooms.dispatcher.heard(holder);
   }
 
-  /** The request of this lease leaves now: the first, or that of a redirect. */
-  started(lease: HeldLease): void {
-    this.#rooms.dispatcher.started(lease);
+  /** The request of this lease, the first or that of a redirect, has left `agoMs` ago. */
+  started(lease: HeldLease, agoMs = 0): void {
+    this.#rooms.dispatcher.started(lease, agoMs);
   }
 
   /** May the fetch of this lease go on at `url`? Resolves when it may, or with the reason why not.

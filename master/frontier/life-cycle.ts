@@ -114,14 +114,14 @@ export class LifeCycle implements ResultListener<Crawl> {
   }
 
   /** The crawl's results cannot be written, for that reason: it fetches nothing until `released`.
-   *  Reports under way may arrive, and stay in the store. */
-  held(crawl: Crawl, reason: string): void {
+   *  Reports under way may arrive, and stay in the store. `isPassing`: no operator has to act. */
+  held(crawl: Crawl, reason: string, isPassing = false): void {
     const isNew = crawl.held !== reason;
     if (crawl.isOpen) {
-      crawl.hold(reason);
+      crawl.hold(reason, isPassing);
       this.#turned(crawl);
     }
-    if (isNew) this.#options.events.crawlHeld(crawl, reason);
+    if (isNew) this.#options.events.crawlHeld(crawl, reason, isPassing);
   }
 
   /** The crawl's results can be written again. */

@@ -13,7 +13,13 @@
 import v8 from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
-const lookEveryMs = 100;
+const lookMsMin = 100;
+const lookMsMax = 1_000;
+/** Faster than this, in bytes a ms, memory does not fill: so it is looked at the more rarely the
+ *  farther it is from being tight, since each look of an idle master wakes it. */
+const fillsMax = 1_000_000;
+const tightPart = 0.75;
+const calmPart = 0.625;
 const collectEveryMs = 1_000;
 const idleMs = 2_000;
 /** Less garbage than this is not worth the pause of a collection. */
@@ -37,7 +43,7 @@ type Collect = (options?: { readonly type: 'minor' }) => void;
 
 export class MemoryWatch {
   readonly #options: MemoryWatchOptions;
-  readonly #timer: NodeJS.Timeout;
+  #timer: NodeJS.Timeout | undefined;
   readonly #collect: Collect;
   readonly #listeners: Partial<MemoryEvents>[] = [];
   #isTight = false;
@@ -50,8 +56,7 @@ export class MemoryWatch {
     this.#options = options;
     v8.setFlagsFromString('--expose-gc');
     this.#collect = runInNewContext('gc') as Collect;
-    this.#timer = setInterval(() => this.#lookNow(), lookEveryMs);
-    this.#timer.unref();
+    this.#lookIn(lookMsMin);
   }
 
   subscribe(listener: Partial<MemoryEvents>): void {
@@ -64,29 +69,35 @@ export class MemoryWatch {
   }
 
   close(): void {
-    clearInterval(this.#timer);
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
   }
 
-  #lookNow(): void {
-    this.#giveBackWhenIdle(performance.now());
-    this.look();
+  #lookIn(ms: number): void {
+    this.#timer = setTimeout(() => {
+      this.#giveBackWhenIdle(performance.now());
+      const leftBytes = this.#options.bytesMax * tightPart - this.look();
+      const nextMs = Math.min(Math.max(leftBytes / fillsMax, lookMsMin), lookMsMax);
+      if (this.#timer !== undefined) this.#lookIn(nextMs);
+    }, ms).unref();
   }
 
   /** Measures now. Called also when something large was read: much may arrive between two
-   *  timers. */
-  look(): void {
+   *  timers. Returns the bytes in use. */
+  look(): number {
     const now = performance.now();
     const { bytesMax } = this.#options;
     let used = usedBytes();
     // Much of the memory may be garbage.
     const mayCollect = used > bytesMax || now - this.#collectedAt >= collectEveryMs;
-    if (used > bytesMax * 0.75 && mayCollect) used = this.#collectNow(now);
-    if (!this.#isTight && used > bytesMax * 0.75) {
+    if (used > bytesMax * tightPart && mayCollect) used = this.#collectNow(now);
+    if (!this.#isTight && used > bytesMax * tightPart) {
       this.#isTight = true;
       for (const listener of this.#listeners) listener.memoryShort?.(used);
-    } else if (this.#isTight && used < bytesMax * 0.625) this.#isTight = false;
-    if (used <= bytesMax) return;
-    for (const listener of this.#listeners) listener.memoryExceeded?.(used - bytesMax * 0.625);
+    } else if (this.#isTight && used < bytesMax * calmPart) this.#isTight = false;
+    if (used <= bytesMax) return used;
+    for (const listener of this.#listeners) listener.memoryExceeded?.(used - bytesMax * calmPart);
+    return used;
   }
 
   #giveBackWhenIdle(now: number): void {

@@ -16,6 +16,7 @@ import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { decodeCrawl, formatKey, formatVersion } from '../store/records.ts';
 import { isTable, type Table } from '../store/store.ts';
 import { isSound, sumBytes, type Take } from '../store/sums.ts';
+import { otherFormat } from '../store/upgrade.ts';
 import { Leaves } from './leaves.ts';
 import {
   current,
@@ -50,7 +51,8 @@ function quoted(path: string): string {
   return /^[\w./:@%+,-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }
 
-/** Returns the damage of the store file at `path`, in a few words; undefined: none, or no file. */
+/** Returns the damage of the store file at `path`, in a few words; undefined: none, or no file.
+ *  @throws ConfigError it is of a newer version, or the disk cannot be read */
 export function checkStore(path: string): string | undefined {
   if (!existsSync(path)) return undefined;
   const file = new StoreFile(path);
@@ -94,6 +96,8 @@ function check(file: StoreFile): void {
   tableOf('meta', (key, value) => {
     if (key.equals(formatKey)) format = value[0] ?? formatVersion;
   });
+  // What it calls whole is not known here.
+  if (format > formatVersion) throw otherFormat(format, formatVersion);
   const crawls: SummedCrawl[] = [];
   tableOf('crawls', (_key, value) => crawls.push(summedCrawl(value)));
   // The order of their rows says something: they are read last, from the kernel's cache.

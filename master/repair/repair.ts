@@ -15,12 +15,11 @@ import { decodeValue, encodeValue } from '../../shared/frame.ts';
 import { hostKeyOf } from '../../shared/url.ts';
 import { Fingerprinter } from '../frontier/filter/fingerprint.ts';
 import { imageName } from '../frontier/filter/seen-names.ts';
-import { namesIn, taskName } from '../frontier/kinds/kinds.ts';
+import { kinds, namesIn, taskName } from '../frontier/kinds/kinds.ts';
 import { DataFolder } from '../machine/data-folder.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
 import { filesName, type Lengths } from '../sinks/files.ts';
 import { openLmdbStore, storeFile } from '../store/lmdb.ts';
-import { parseRotating } from '../store/parts.ts';
 import {
   type CrawlRecord,
   commitOf,
@@ -46,12 +45,13 @@ import type { Change, Store, Table } from '../store/store.ts';
 import { taskKeyOf, taskTables } from '../store/unsorted-rows.ts';
 import { otherFormat } from '../store/upgrade.ts';
 import { checkStore } from './check.ts';
+import { KeptImages } from './kept-images.ts';
+import { missingResults, refuseMissing } from './missing-results.ts';
 import { Salvage, type Salvaged, type TakeRow } from './salvage.ts';
 import { SavedRows } from './saved-rows.ts';
 import { SeenRebuild, seenTables } from './seen-rebuild.ts';
 import {
   lengthsOfFiles,
-  missingFiles,
   missingParts,
   type RecordedFile,
   readUnwritten,
@@ -94,41 +94,6 @@ export async function repair(options: {
   } finally {
     folder.close();
   }
-}
-
-/** Result files that are not there, or shorter than they were, each in a few words. A cancelled
- *  crawl needs none. */
-function missingResults(salvage: Salvage, outFolder: string): string[] {
-  const crawls: CrawlRecord[] = [];
-  salvage.table('crawls', (_key, value) => crawls.push(decodeCrawl(Buffer.from(value))));
-  const known = new Map<number, Lengths>();
-  const dates = new Map<number, string>();
-  const { damage } = salvage.table('meta', (key, value) => {
-    const said = recordedLengths(key, Buffer.from(value));
-    if (said !== undefined) known.set(said.crawl, said.lengths);
-    const rotating = parseRotating(key, value);
-    if (rotating?.sink === filesName) dates.set(rotating.crawl, rotating.date);
-  });
-  return crawls
-    .filter(({ state }) => state !== 'cancelled')
-    .flatMap((crawl) => {
-      const lengths = known.get(crawl.id);
-      // Without a record nothing was written, unless the record is lost.
-      if (lengths === undefined && damage.length === 0) return [];
-      return missingFiles(resultsOf(outFolder, crawl), lengths, dates.get(crawl.id));
-    });
-}
-
-/** @throws ConfigError */
-function refuseMissing(missing: readonly string[], outFolder: string): void {
-  const [first] = missing;
-  if (first === undefined) return;
-  const more = missing.length > 1 ? ` (and ${missing.length - 1} more)` : '';
-  throw new ConfigError(
-    `no results are at ${outFolder} as the store has them on record: ${first}${more}; name their ` +
-      'folder with --out (packed files must be unpacked there), or give --without-results: ' +
-      'what they list may then be fetched and written again',
-  );
 }
 
 async function rebuild(
@@ -253,6 +218,7 @@ class Rebuilding {
       this.#table(table, (key, value) => (this.#isNewSecret ? undefined : { key, value }));
     }
     this.#table('items', (key, value) => ({ key, value }));
+    await this.#images();
     this.#seenKeys();
     this.#lengths(lengths);
     await this.#flush();
@@ -304,6 +270,33 @@ class Rebuilding {
     }
   }
 
+  /** What is on record of images that are kept, or wait. */
+  async #images(): Promise<void> {
+    const isOurs = (key: Buffer) => this.#crawls.has(key.readUInt32BE(0));
+    this.#table('namings', (key, value) => (isOurs(key) ? { key, value } : undefined));
+    const known = new Set<string>();
+    const { damage } = this.#table('contents', (key, value) => {
+      if (!isOurs(key)) return undefined;
+      known.add(key.toString('latin1'));
+      return { key, value };
+    });
+    if (damage.length === 0) return;
+    let added = 0;
+    for (const crawl of this.#crawls.values()) {
+      if (crawl.state === 'cancelled' || crawl.spec.fetch?.download === undefined) continue;
+      this.#missParts(crawl);
+      const lines = new KeptImages();
+      this.#read(crawl, { onPicture: (line) => lines.add(line) });
+      const folder = join(resultsOf(this.#outFolder, crawl), 'images');
+      for await (const { key, value } of lines.rows(crawl.id, folder)) {
+        if (known.has(key.toString('latin1'))) continue;
+        this.#put('contents', key, value);
+        added++;
+      }
+    }
+    if (added > 0) this.#notes.push(`${amount(added, 'row')} of contents made of lines`);
+  }
+
   #hashOf(url: string): Buffer {
     const words = this.#fingerprinter.one(this.#secret ?? empty, hostKeyOf(new URL(url)));
     return Buffer.from(words.buffer, 0, hostBytes);
@@ -349,12 +342,17 @@ class Rebuilding {
       if (key.readUInt32BE(0) === crawl.id) admit(taskName(decodeTask(value)));
     };
     for (const table of taskTables) this.#salvage.table(table, onTask);
-    const written: Written = {
+    this.#read(crawl, {
       onLine: (line) => {
         for (const name of namesIn(line, crawl.spec)) admit(name);
       },
       onImage: (src) => admit(imageName(src)),
-    };
+      onPicture: ({ url }) => admit(taskName({ kind: kinds.image.number, url })),
+    });
+  }
+
+  /** What a crawl has written, and what it is still to write. */
+  #read(crawl: CrawlRecord, written: Written): void {
     this.#salvage.table('results', (key, value) => {
       if (key.readUInt32BE(0) === crawl.id) readUnwritten(value, this.#format, written);
     });
@@ -368,7 +366,8 @@ class Rebuilding {
     const files = this.#parts.flatMap((part) => (part.crawl === crawl.id ? part.files : []));
     const missing = missingParts(folder, files);
     if (!this.#withoutResults) refuseMissing(missing, this.#outFolder);
-    for (const what of missing) this.#notes.push(`without ${what}`);
+    const notes = missing.map((what) => `without ${what}`);
+    this.#notes.push(...notes.filter((note) => !this.#notes.includes(note)));
   }
 
   /** A crawl whose files' lengths are lost goes on behind their last whole line. */

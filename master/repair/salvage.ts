@@ -29,10 +29,11 @@ const mixable: ReadonlySet<Table> = new Set([
   'breakers',
   'paces',
   'items',
+  'contents',
 ]);
 
 /** Tables that a store of an earlier build may lack. */
-const added: ReadonlySet<Table> = new Set(['sources', 'runs', 'unsorted']);
+const added: ReadonlySet<Table> = new Set(['sources', 'runs', 'unsorted', 'contents', 'namings']);
 
 /** Receives a row, which is valid until the next one. */
 export type TakeRow = (key: Buffer, value: Buffer) => void;

@@ -2,10 +2,18 @@
 import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { decodeValue } from '../../shared/frame.ts';
+import type { RecordKind } from '../../shared/result-fields.ts';
 import type { WrittenLine } from '../frontier/kinds/kind.ts';
 import { datedName, inOrder, isDated } from '../sinks/dated-files.ts';
 import { filesOfPart } from '../sinks/file-rotation.ts';
-import { fileNames, filesName, isPlainKey, type Lengths, noLengths } from '../sinks/files.ts';
+import {
+  type FileKey,
+  fileNames,
+  filesName,
+  isPlainKey,
+  type Lengths,
+  noLengths,
+} from '../sinks/files.ts';
 import { valuesOf } from '../sinks/result-lines.ts';
 import { linesOfRow } from '../store/line-rows.ts';
 import { decodePart, parsePartKey } from '../store/parts.ts';
@@ -15,25 +23,38 @@ import { imageUrlsOf, isRowKind, sectionsOf } from '../store/result-rows.ts';
 const chunkBytes = 1 << 20;
 
 export type Written = {
-  readonly onLine: (line: WrittenLine) => void;
-  readonly onImage: (src: string) => void;
+  readonly onLine?: (line: WrittenLine) => void;
+  readonly onImage?: (src: string) => void;
+  /** A line of images.jsonl. */
+  readonly onPicture?: (line: WrittenLine) => void;
 };
+
+/** Records whose lines are in files of their own. */
+const visitorOf: { readonly [K in RecordKind]?: 'onPicture' } = { image: 'onPicture' };
 
 /** A name in the folder of a crawl, and how many bytes of that file count. */
 export type RecordedFile = { readonly name: string; readonly length: number };
 
 /** What the file sink of a crawl has written: earlier parts, too, as far as they are there. */
-export function readWritten(folder: string, { onLine, onImage }: Written): void {
-  for (const path of filesIn(folder, fileNames.pages)) {
-    eachLine(path, (line) => {
-      try {
-        onLine(JSON.parse(line) as WrittenLine);
-      } catch {
-        // torn by the crash; it is written again
-      }
-    });
-  }
-  for (const path of filesIn(folder, fileNames.images)) eachLine(path, onImage);
+export function readWritten(folder: string, { onLine, onImage, onPicture }: Written): void {
+  const all = (file: FileKey, visit: (text: string) => void) => {
+    for (const path of filesIn(folder, fileNames[file])) eachLine(path, visit);
+  };
+  if (onLine !== undefined) all('pages', parsed(onLine));
+  if (onImage !== undefined) all('images', onImage);
+  if (onPicture !== undefined) all('downloads', parsed(onPicture));
+}
+
+function parsed(visit: (line: WrittenLine) => void): (text: string) => void {
+  return (text) => {
+    let line: WrittenLine;
+    try {
+      line = JSON.parse(text) as WrittenLine;
+    } catch {
+      return; // torn by the crash; it is written again
+    }
+    visit(line);
+  };
 }
 
 /** A result file, and those that were closed under a date. */
@@ -43,17 +64,19 @@ function filesIn(folder: string, name: string): string[] {
 }
 
 /** What it is still to write: a row of the result queue, in that format of the store. */
-export function readUnwritten(row: Buffer, format: number, { onLine, onImage }: Written): void {
+export function readUnwritten(row: Buffer, format: number, visit: Written): void {
+  const { onLine, onImage } = visit;
   if (format < 3) {
     const { pages, images } = linesOfRow(row);
-    for (const line of pages) onLine(JSON.parse(line) as WrittenLine);
-    for (const src of images) onImage(src);
+    for (const line of pages) onLine?.(JSON.parse(line) as WrittenLine);
+    for (const src of images) onImage?.(src);
     return;
   }
   for (const section of sectionsOf(row)) {
-    if (section.kind === 'image-url') imageUrlsOf(section).forEach(onImage);
-    else if (section.kind !== 'skipped' && !isRowKind(section.kind))
-      onLine(valuesOf(section) as WrittenLine);
+    const { kind } = section;
+    if (kind === 'image-url') for (const src of imageUrlsOf(section)) onImage?.(src);
+    else if (kind !== 'skipped' && !isRowKind(kind))
+      visit[visitorOf[kind] ?? 'onLine']?.(valuesOf(section) as WrittenLine);
   }
 }
 

@@ -146,9 +146,9 @@ export class CrawlResults<C extends ResultCrawl> {
 
   /** Writes, unless something is done with the sink already, or there is nothing to write. */
   begin(outlet: Outlet): void {
+    outlet.stir();
     if (this.#state === 'forgotten' || outlet.isBusy || !outlet.isWriting) return;
-    if (outlet.isClaimed) return;
-    if (!this.rows.has(outlet.given) && !this.#isWhole(outlet)) return;
+    if (outlet.isClaimed || (!this.rows.has(outlet.given) && !this.#isWhole(outlet))) return;
     void this.work(outlet, () => this.#writeAll(outlet)).then(() => this.begin(outlet));
   }
 
@@ -225,8 +225,8 @@ export class CrawlResults<C extends ResultCrawl> {
     void this.work(outlet, () => this.#writeAll(outlet)).then(() => this.begin(outlet));
   }
 
+  /** Also when it is held already: the reason may be another one by now. */
   #holdIfOverfull(): void {
-    if (this.#overfull !== undefined) return;
     const { rows, outlets } = this;
     for (const [i, outlet] of outlets.entries()) {
       const { state, kind, reason } = outlet;
@@ -234,7 +234,7 @@ export class CrawlResults<C extends ResultCrawl> {
       if (rows.bytesAfter(outlet.commit) <= this.#backlogBytesMax) continue;
       const why = state === 'failing' ? reason : 'it is slower than the crawl';
       this.#overfull = why.startsWith(`${kind.name}: `) ? why : `${kind.name}: ${why}`;
-      this.#options.events.held(this.crawl, this.#overfull);
+      this.#options.events.held(this.crawl, this.#overfull, true);
       return;
     }
   }
@@ -278,9 +278,10 @@ export class CrawlResults<C extends ResultCrawl> {
 
   #waiting(outlet: Outlet) {
     const { rows, crawl } = this;
+    const isOver = () => crawl.isFetched || !crawl.isOpen || this.#state === 'closing';
     return {
       bytes: () => rows.bytesAfter(outlet.given),
-      isHurried: () => crawl.isFetched || this.#state === 'closing' || this.#isWhole(outlet),
+      isHurried: () => isOver() || this.#isWhole(outlet),
     };
   }
 

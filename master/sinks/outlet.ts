@@ -32,6 +32,7 @@ export class Outlet {
   #claims = 0;
   #retryMs = retryFirstMs;
   #timer: NodeJS.Timeout | undefined;
+  #onStir: () => void = () => {};
 
   constructor(kind: SinkKind, cursor: SinkCursor | undefined) {
     this.kind = kind;
@@ -61,10 +62,31 @@ export class Outlet {
   claim(): void {
     this.#claims++;
     this.sink?.interrupt?.();
+    this.stir();
   }
 
   unclaim(): void {
     this.#claims--;
+  }
+
+  /** What its next write waits for may have come: rows, the end of its crawl, a claim. */
+  stir(): void {
+    this.#onStir();
+  }
+
+  /** Resolves as soon as it is stirred and `isTime` is true, and after `ms` at the latest. */
+  stirred(isTime: () => boolean, ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const end = () => {
+        clearTimeout(timer);
+        this.#onStir = () => {};
+        resolve();
+      };
+      const timer = setTimeout(end, ms);
+      this.#onStir = () => {
+        if (isTime()) end();
+      };
+    });
   }
 
   /** One thing at a time is done with a sink; after an error, nothing more. */

@@ -3,8 +3,9 @@
 export interface ResultEvents<C> {
   /** A sink has written; the crawl may be done. */
   written(crawl: C): void;
-  /** A sink cannot go on, for this reason: nothing of the crawl is to be fetched. */
-  held(crawl: C, reason: string): void;
+  /** A sink cannot go on, for this reason: nothing of the crawl is to be fetched. `isPassing`: too
+   *  much waits for it, and `released` comes when it has written. */
+  held(crawl: C, reason: string, isPassing?: boolean): void;
   /** A crawl that was held because too much waited may go on. */
   released(crawl: C): void;
   /** A sink cannot write for now; or can again. */
@@ -28,8 +29,8 @@ export class ResultStream<C> implements ResultEvents<C> {
     for (const listener of this.#listeners) listener.written?.(crawl);
   }
 
-  held(crawl: C, reason: string): void {
-    for (const listener of this.#listeners) listener.held?.(crawl, reason);
+  held(crawl: C, reason: string, isPassing?: boolean): void {
+    for (const listener of this.#listeners) listener.held?.(crawl, reason, isPassing);
   }
 
   released(crawl: C): void {

@@ -147,7 +147,10 @@ export class ResultQueue<C extends ResultCrawl> {
   /** Nothing more of a crawl is fetched: what its sinks have gathered is written. */
   end(crawl: C): void {
     const results = this.#crawls.get(crawl);
-    for (const outlet of results?.outlets ?? []) if (outlet.isGathering) results?.begin(outlet);
+    for (const outlet of results?.outlets ?? []) {
+      if (outlet.isGathering) results?.begin(outlet);
+      outlet.stir();
+    }
   }
 
   /** Lets the sinks of a held crawl write again, waiting rows first. With `newFiles` they begin new
@@ -179,6 +182,7 @@ export class ResultQueue<C extends ResultCrawl> {
     for (const outlet of results?.outlets ?? []) {
       // A program takes its time, and the operator waits for this.
       if (outlet.kind.isPatient && outlet.isWriting) continue;
+      outlet.stir();
       await outlet.idle();
       if (results === undefined) continue;
       if (outlet.isWriting) {
@@ -208,6 +212,7 @@ export class ResultQueue<C extends ResultCrawl> {
       // What waits for a program is in the result files, too.
       const { isPatient } = outlet.kind;
       if (isPatient) outlet.claim();
+      outlet.stir();
       await outlet.idle();
       outlet.isEnding = true;
       while (!files && !isPatient && outlet.isWriting && rows.has(outlet.commit)) {
@@ -325,7 +330,10 @@ export class ResultQueue<C extends ResultCrawl> {
     this.#closing = true;
     for (const results of this.#crawls.values()) {
       results.closing();
-      for (const { kind } of results.outlets) kind.hurry?.();
+      for (const outlet of results.outlets) {
+        outlet.kind.hurry?.();
+        outlet.stir();
+      }
     }
     for (const { outlets } of this.#crawls.values()) {
       for (const outlet of outlets) {

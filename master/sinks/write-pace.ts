@@ -7,9 +7,9 @@ import type { Outlet } from './outlet.ts';
 /** A sink writes this often; at its crawl's end, or when so many bytes wait, at once. */
 const writeEveryMs = 200;
 const writeAtBytes = 1 << 20;
-/** With fewer bytes than this, it may let so many times pass. */
-const fewBytes = 4 << 10;
-const pausesMax = 5;
+/** With fewer bytes than this, it may wait for more, up to so long. */
+const fewBytes = 32 << 10;
+const fewMsMax = 3_000;
 /** The commit that says where it stands may wait so long for another one to join. */
 const cursorWithinMs = 1_000;
 
@@ -22,11 +22,13 @@ type Waiting = {
 
 /** Resolves when it is time to write. */
 export async function timeToWrite(outlet: Outlet, { bytes, isHurried }: Waiting): Promise<void> {
-  for (let n = 0; n < pausesMax; n++) {
-    if (isHurried() || bytes() > writeAtBytes) return;
-    if (n > 0 && (bytes() > fewBytes || isExpected(outlet))) return;
-    await new Promise((resolve) => setTimeout(resolve, writeEveryMs));
-  }
+  const began = performance.now();
+  const isUrgent = () => isHurried() || bytes() > writeAtBytes;
+  if (isUrgent()) return;
+  await outlet.stirred(isUrgent, writeEveryMs);
+  const isTime = () => isUrgent() || bytes() > fewBytes || isExpected(outlet);
+  if (isTime()) return;
+  await outlet.stirred(isTime, fewMsMax - (performance.now() - began));
 }
 
 /** How long the commit after a write may wait, in ms. */

@@ -19,6 +19,7 @@ import type { Database, RootDatabase, RootDatabaseOptionsWithPath, Transaction }
 import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
+import { ChunkPool, PackedChanges } from './packed-changes.ts';
 import {
   type Change,
   type Peeked,
@@ -30,7 +31,7 @@ import {
   type Table,
   tables,
 } from './store.ts';
-import { hasSum, sumBytes, withSum } from './sums.ts';
+import { hasSum, sumBytes } from './sums.ts';
 
 /** With less free space than this a failed write means a full disk, not a broken one. */
 const fullBytes = 1 << 20;
@@ -112,6 +113,7 @@ class LmdbStore implements NativeStore {
   readonly #path: string;
   /** Undefined: a store that is only read has no such table. */
   readonly #tables: ReadonlyMap<Table, Bytes | undefined>;
+  readonly #chunks = new ChunkPool();
   #ended: Promise<void> = Promise.resolve();
   #writableAt = Number.NEGATIVE_INFINITY;
 
@@ -212,12 +214,14 @@ class LmdbStore implements NativeStore {
 
   commit(changes: Change[]): Promise<void> {
     if (changes.length === 0) return this.#ended;
+    const packed = new PackedChanges(this.#chunks, changes);
+    changes.length = 0;
     // Behind a commit that failed none begins.
-    this.#ended = this.#ended.then(() => this.#commit(changes));
+    this.#ended = this.#ended.then(() => this.#commit(packed));
     return this.#ended;
   }
 
-  async #commit(changes: Change[]): Promise<void> {
+  async #commit(changes: PackedChanges): Promise<void> {
     try {
       // LMDB (lmdb-js 3.5.6) describes a refused write in 107 bytes of a buffer of 100, which may
       // abort the process: a disk that has become read-only must not get that far.
@@ -262,25 +266,23 @@ class LmdbStore implements NativeStore {
   }
 
   /** Resolves when all are on the disk. */
-  async #put(changes: Change[]): Promise<void> {
+  async #put(changes: PackedChanges): Promise<void> {
     let thrown: unknown;
     const ended = this.#root.batch(() => {
       try {
-        for (const { table, key, value } of changes) {
-          const target = this.#table(table);
+        changes.each((table, key, value) => {
           // The promise of the batch covers theirs.
-          if (value === undefined) void target.remove(asBuffer(key));
-          else
-            void target.put(asBuffer(key), hasSum(table) ? withSum(key, value) : asBuffer(value));
-        }
+          if (value === undefined) void this.#table(table).remove(key);
+          else void this.#table(table).put(key, value);
+        });
       } catch (error) {
         // Not thrown here: the outcome of earlier changes would be lost.
         thrown = error;
       }
     });
-    // What is being flushed would otherwise outlive some collections of garbage.
-    changes.length = 0;
     await ended;
+    // After a failure lmdb-js may still read them.
+    changes.free();
     if (thrown !== undefined) throw thrown;
   }
 

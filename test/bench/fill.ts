@@ -26,6 +26,7 @@ const links = 100;
 /** Of the seen sets, whatever the number of URLs. */
 const waitingBytes = 72e6;
 const knownSeconds = 10;
+const turnMsBar = 60;
 
 export async function fill(): Promise<void> {
   const total = Number(process.env['BENCH_FILL'] ?? 6_000_000);
@@ -41,23 +42,28 @@ export async function fill(): Promise<void> {
   const empty = anonymousBytes(master.pid);
   say(`fill, ${count(total)} new URLs on ${count(hosts)} hosts, device of ${folder}:`);
   let first = 0;
+  let done = 0;
   let rate = 0;
+  let memory = 0;
   for (const until of steps(total)) {
     const load = { first, newLinks: until - first, known: 0, hosts };
     const measured = await step(cluster, master, 'new', load);
     first += measured.newLinks;
+    done += measured.reports;
     rate = measured.links / measured.seconds;
+    memory = measured.memory;
   }
   // What the Bloom filters have room for, not what they hold.
   const bar = bloomBytesFor(first) + waitingBytes;
   say(
-    `  above the empty master's ${count(empty / 1e6)} MB: ${count((anonymousBytes(master.pid) - empty) / 1e6)} ` +
-      `MB (bar: ${count(bar / 1e6)})`,
+    `  above the empty master's ${count(empty / 1e6)} MB: ${count((memory - empty) / 1e6)} MB at ` +
+      `most, ${count((anonymousBytes(master.pid) - empty) / 1e6)} when idle (bar: ${count(bar / 1e6)})`,
   );
   const paced = { reportsPerSecond: (rate * 0.8) / links, seconds: 10 };
-  first += (await step(cluster, master, 'at 80 %', { ...paced, first, known: 0, hosts })).newLinks;
+  const atPace = await step(cluster, master, 'at 80 %', { ...paced, first, known: 0, hosts });
+  first += atPace.newLinks;
   const known = { first, knownFrom: 0, known: 1, recent: 0.5, hosts, seconds: knownSeconds };
-  await step(cluster, master, 'known', known);
+  done += atPace.reports + (await step(cluster, master, 'known', known)).reports;
   const store = storeFile(join(cluster.data, 'store'));
   const start = async (after: string, bars = '') => {
     const began = performance.now();
@@ -74,35 +80,52 @@ export async function fill(): Promise<void> {
   await master.kill('SIGTERM');
   await start('an orderly end');
   await master.kill('SIGTERM');
-  sayTables(tablesOf(store), first);
+  sayTables(tablesOf(store), { urls: first, done });
   const began = performance.now();
   await cluster.run(['master.js', 'compact', '--data', cluster.data]).exited;
   say(`  compact: ${((performance.now() - began) / 1000).toFixed(1)} s; then`);
-  sayTables(tablesOf(store), first);
+  sayTables(tablesOf(store), { urls: first, done });
 }
 
-/** `urls`: all that were ever admitted. */
-function sayTables(sizes: ReadonlyMap<string, TableSize>, urls: number): void {
-  const bytes = (name: string) => sizes.get(name)?.bytes ?? 0;
-  const waiting = sizes.get('tasks')?.rows ?? 0;
+/** Of a waiting URL alone, and of each URL; the rest comes from pages that were fetched. */
+const waitingTables = ['tasks', 'unsorted'];
+const seenTables = ['runs', 'recent'];
+const sharedTables = [...seenTables, 'sources'];
+
+/** `urls`: all that were ever admitted; `done`: those that were fetched. */
+function sayTables(
+  sizes: ReadonlyMap<string, TableSize>,
+  { urls, done }: { readonly urls: number; readonly done: number },
+): void {
+  const bytes = (names: readonly string[]) => sum(names, (name) => sizes.get(name)?.bytes ?? 0);
+  const waiting = sum(waitingTables, (name) => sizes.get(name)?.rows ?? 0);
+  const others = [...sizes.keys()].filter((name) => !sharedTables.includes(name));
+  const ofDone = others.filter((name) => !waitingTables.includes(name));
   const shares = [...sizes].filter(([, size]) => size.bytes > 1e6).map(shareText);
+  const each = bytes(sharedTables) / urls;
   say(
-    `  seen ${((bytes('runs') + bytes('recent')) / urls).toFixed(1)} bytes a URL (bar: 22), ` +
-      `a waiting URL ${((bytes('tasks') + bytes('sources')) / waiting).toFixed(0)} (bar: 220); ` +
-      `tables in MB: ${shares.join(', ')}`,
+    `  seen ${(bytes(seenTables) / urls).toFixed(1)} bytes a URL (bar: 22), ` +
+      `a waiting URL ${(bytes(waitingTables) / waiting + bytes(['sources']) / urls).toFixed(0)} ` +
+      `(bar: 220), a done one ${(bytes(ofDone) / done + each).toFixed(0)} (bar: 100, compacted); ` +
+      `${count(waiting)} wait, ${count(done)} are done; tables in MB: ${shares.join(', ')}`,
   );
+}
+
+function sum<T>(values: readonly T[], of: (value: T) => number): number {
+  return values.reduce((total, value) => total + of(value), 0);
 }
 
 function shareText([name, { bytes }]: [string, TableSize]): string {
   return `${name} ${count(bytes / 1e6)}`;
 }
 
-/** The longest delay of the master's event loop since then, in ms. */
-function longestTurn(cluster: Cluster, since: number): number {
+/** The longest delays of the master's event loop, in ms, of each half second that began since
+ *  then. */
+function turnsSince(cluster: Cluster, since: number): number[] {
   const file = join(cluster.folder, 'turns');
   const lines = existsSync(file) ? readFileSync(file, 'utf8').split('\n') : [];
   const seen = lines.map((line) => line.split(' ').map(Number));
-  return Math.max(0, ...seen.map(([at = 0, ms = 0]) => (at >= since ? ms : 0)));
+  return seen.flatMap(([at = 0, ms = 0]) => (at >= since ? [ms] : []));
 }
 
 /** What is wanted of a step. */
@@ -123,14 +146,19 @@ async function step(
   master: Program,
   name: string,
   load: Partial<Load> & Pick<Load, 'known' | 'hosts'>,
-): Promise<Measured> {
+): Promise<Measured & { readonly memory: number }> {
   const before = { bytes: writtenBytes(cluster.folder), cpu: cpuMs(master.pid), at: Date.now() };
   const loading = synthetic(cluster, { sessions: 4, credit: 16, links, ...load });
   const memory = await highest(loading, () => anonymousBytes(master.pid));
   const measured = await loading;
-  const turn = longestTurn(cluster, before.at);
   // What is on its way to the disk is on it.
-  await pause(2_000);
+  await pause(1_000);
+  const turns = turnsSince(cluster, before.at);
+  const idleAt = Date.now();
+  // A master without work collects its garbage after two seconds, in one turn.
+  await pause(3_000);
+  const idle = turnsSince(cluster, idleAt);
+  const over = turns.filter((ms) => ms > turnMsBar).length;
   const bytes = writtenBytes(cluster.folder) - before.bytes;
   const store = statSync(join(cluster.data, 'store', 'store.mdb'));
   const first = load.first ?? 0;
@@ -140,10 +168,12 @@ async function step(
       `${count(bytes / measured.links)} bytes written a link, ` +
       `master ${(((cpuMs(master.pid) - before.cpu) / measured.links) * 1000).toFixed(1)} CPU us a ` +
       `link, acknowledged in ${measured.ackP50.toFixed(0)} ms (p99 ${measured.ackP99.toFixed(0)}), ` +
-      `at most ${count(memory / 1e6)} MB anonymous, store ${count((store.blocks * 512) / 1e6)} MB, ` +
-      `longest turn ${turn} ms (bars: ${barsOf[name]}; turn 60 ms)`,
+      `at most ${count(memory / 1e6)} MB anonymous (${count(anonymousBytes(master.pid) / 1e6)} MB ` +
+      `when idle), store ${count((store.blocks * 512) / 1e6)} MB, ` +
+      `longest turn ${Math.max(0, ...turns)} ms, ${over} of ${turns.length} half seconds above ` +
+      `${turnMsBar}, ${Math.max(0, ...idle)} ms when idle (bars: ${barsOf[name]}; turn ${turnMsBar} ms)`,
   );
-  return measured;
+  return { ...measured, memory };
 }
 
 /** The highest of what is seen every 100 ms. */

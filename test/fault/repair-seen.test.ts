@@ -1,51 +1,20 @@
 /** Repair of `seen` when its rows are lost: no known URL is fetched again. */
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { Books } from '../../master/frontier/crawl/books.ts';
-import { Fingerprinter } from '../../master/frontier/filter/fingerprint.ts';
 import { kinds } from '../../master/frontier/kinds/kinds.ts';
 import { checkStore } from '../../master/repair/check.ts';
 import { repair } from '../../master/repair/repair.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
 import { encodePart, partKey } from '../../master/store/parts.ts';
-import {
-  commitKey,
-  crawlKey,
-  encodeCrawl,
-  encodeSeedHosts,
-  encodeTask,
-  fingerprintKey,
-  formatKey,
-  formatVersion,
-  itemKeys,
-  secretKey,
-  taskKey,
-} from '../../master/store/records.ts';
+import { commitKey, encodeTask, taskKey } from '../../master/store/records.ts';
 import { ResultRow } from '../../master/store/result-rows.ts';
 import type { Change } from '../../master/store/store.ts';
-import { addToSum } from '../../master/store/sums.ts';
 import type { TaskKind } from '../../shared/protocol.ts';
+import { damagedStore, seenKey } from '../support/damaged-store.ts';
 import { seenKeysOf } from '../support/seen-keys.ts';
-import { specOf } from '../support/world.ts';
 
-const pageBytes = 4096;
-const secret = Buffer.alloc(16, 7);
 const host = Buffer.alloc(8, 1);
 const site = 'http://a.example';
-const fingerprinter = new Fingerprinter();
-
-function seenKey(name: string): Buffer {
-  return fingerprintKey(1, fingerprinter.one(secret, name), 0).subarray(4);
-}
-
-function sumOf(names: readonly string[]): number[] {
-  const sum = new Uint32Array(4);
-  for (const name of names) addToSum(sum, fingerprinter.one(secret, name), 0);
-  return [...sum];
-}
 
 function taskChange(name: TaskKind, url: string, seq: number): Change {
   const kind = kinds[name].number;
@@ -60,66 +29,16 @@ async function namesAfter(
   changes: readonly Change[],
   written: Readonly<Record<string, string>> = {},
 ): Promise<string[]> {
-  const folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
-  t.after(() => rmSync(folder, { recursive: true }));
-  const [dataFolder, outFolder] = [join(folder, 'data'), join(folder, 'out')];
-  mkdirSync(join(outFolder, 'default'), { recursive: true });
-  for (const [name, text] of Object.entries(written)) {
-    writeFileSync(join(outFolder, 'default', name), text);
-  }
-  const storeFolder = join(dataFolder, 'store');
-  const crawl = {
-    id: 1,
-    name: 'default',
-    state: 'running',
-    spec: specOf({ canonical: true }),
-    secret,
-    nextSeq: 9,
-    nextCommit: 9,
-    uid: Buffer.alloc(16, 1),
-    specVersion: 1,
-    nextRecord: 1,
-    counters: { ...new Books().counters, seen: names.length },
-    seenSum: sumOf(names),
-    startedAt: 0,
-  } as const;
-  const store = await openLmdbStore(storeFolder);
-  await store.commit([
-    { table: 'meta', key: formatKey, value: Buffer.from([formatVersion]) },
-    { table: 'meta', key: secretKey, value: secret },
-    { table: 'crawls', key: crawlKey(1), value: encodeCrawl(crawl) },
-    {
-      table: 'seeds',
-      key: crawlKey(1),
-      value: encodeSeedHosts({ named: ['a.example'], followed: [] }),
-    },
-    { table: 'recent', key: commitKey(1, 1), value: Buffer.concat(names.map(seenKey)) },
-    ...changes,
-  ]);
-  // Both sets of roots have to have it.
-  for (const id of [0, 1]) {
-    const key = itemKeys('jobs')(id);
-    await store.commit([{ table: 'items', key, value: Buffer.alloc(0) }]);
-  }
-  await store.close();
-  harm(storeFile(storeFolder), seenKey(names[0] ?? ''));
-  const lines = await repair({ dataFolder, outFolder });
+  const harmed = seenKey(names[0] ?? '');
+  const spec = { canonical: true };
+  const folders = await damagedStore(t, { names, changes, written, spec, harmed });
+  const lines = await repair(folders);
   assert.match(lines.join('\n'), /seen/);
-  const repaired = await openLmdbStore(storeFolder);
+  const repaired = await openLmdbStore(folders.storeFolder);
   const found = seenKeysOf(repaired);
   await repaired.close();
-  assert.equal(checkStore(storeFile(storeFolder)), undefined);
+  assert.equal(checkStore(storeFile(folders.storeFolder)), undefined);
   return found;
-}
-
-/** Overwrites the pages that hold this fingerprint. */
-function harm(path: string, key: Buffer): void {
-  const bytes = readFileSync(path);
-  for (let at = bytes.indexOf(key); at >= 0; at = bytes.indexOf(key, at)) {
-    const page = at - (at % pageBytes);
-    bytes.fill(0, page, page + pageBytes);
-  }
-  writeFileSync(path, bytes);
 }
 
 function keysOf(...names: readonly string[]): string[] {
@@ -150,6 +69,16 @@ test('repair: what is not yet in the files is known, too', async (t) => {
   const change: Change = { table: 'results', key: commitKey(1, 1), value };
   const found = await namesAfter(t, [url], [change]);
   assert.deepEqual(found, keysOf(url, `=${url}`, `!${src}`));
+});
+
+test('repair: images that were downloaded are known, in the files or not yet', async (t) => {
+  const [waits, done] = [`${site}/waits.png`, `${site}/done.png`];
+  const row = new ResultRow();
+  row.add('image', { url: waits, depth: 0, at: 0 }, {});
+  const change: Change = { table: 'results', key: commitKey(1, 1), value: row.seal(1).bytes };
+  const lines = `${JSON.stringify({ url: done, finalUrl: done })}\n`;
+  const found = await namesAfter(t, [`%${done}`], [change], { 'images.jsonl': lines });
+  assert.deepEqual(found, keysOf(`%${done}`, `%${waits}`));
 });
 
 test('repair: URLs of rotated files are known, and it refuses when these are not there', async (t) => {

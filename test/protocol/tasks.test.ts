@@ -452,6 +452,28 @@ test('[T-18] the delay of a host counts from task.started', async (t) => {
   await slave.close();
 });
 
+test('[T-145] a request may be announced late, but not as earlier than half a delay ago', async (t) => {
+  const slave = await target.slave(t, 4);
+  if (slave === undefined) return;
+  await target.crawl(slave, paths(target.seed(), 3), { delayMs: 1_000, perHost: 10 });
+  let task = (await nextTask(slave)) as Task & { tellMs?: number };
+  for (const [agoMs, leastMs] of [
+    [400, 600],
+    [60_000, 500],
+  ] as const) {
+    assert.equal(task.tellMs, 500);
+    await new Promise((resolve) => setTimeout(resolve, 800));
+    const begun = performance.now();
+    await slave.must('task.started', { lease: task.lease, agoMs });
+    const reported = report(slave, task);
+    task = await nextTask(slave);
+    const tookMs = performance.now() - begun;
+    assert.ok(tookMs > leastMs - 10 && tookMs < 950, `${agoMs}: ${tookMs} ms`);
+    await reported;
+  }
+  await slave.close();
+});
+
 test('[T-30] a slave is told that a crawl has ended, and its spec again if it goes on', async (t) => {
   const slave = await target.slave(t, 1);
   if (slave === undefined) return;

@@ -8,6 +8,7 @@ import { checkStore } from '../../master/repair/check.ts';
 import { leafCheckWasm } from '../../master/repair/leaf-check-wasm.ts';
 import { current, StoreFile, type Tree, tableName, treeAt } from '../../master/repair/pages.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
+import { commitKey, formatKey, formatVersion } from '../../master/store/records.ts';
 import type { Change } from '../../master/store/store.ts';
 import { assembled } from '../support/assembled.ts';
 
@@ -179,4 +180,20 @@ test('check: sees what LMDB reads past', async (t) => {
     writeFileSync(path, harm({ ...whole, bytes }) ?? bytes);
     assert.match(checkStore(path) ?? 'nothing', says, name);
   }
+});
+
+test('check: a store of a newer format is not called damaged', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const store = await openLmdbStore(folder);
+  // What a newer version may have elsewhere, such as the crawl of this commit.
+  const journal = { table: 'recent', key: commitKey(1, 1), value: Buffer.alloc(16, 1) } as const;
+  const format = (version: number): Change => {
+    return { table: 'meta', key: formatKey, value: Buffer.from([version]) };
+  };
+  await store.commit([journal, format(formatVersion)]);
+  assert.equal(checkStore(storeFile(folder)), 'crawl 1 is missing');
+  await store.commit([format(formatVersion + 1)]);
+  await store.close();
+  assert.throws(() => checkStore(storeFile(folder)), /use a newer version of Orbweaver/);
 });

@@ -1,7 +1,7 @@
 /** A program as one file (scripts/program-file.mjs): the same with its cache, without, and with one
  *  that is damaged. */
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,7 +27,7 @@ test('program file: it runs without a cache, with one, and with a damaged one', 
   const start = join(folder, 'dist/start');
   mkdirSync(start, { recursive: true });
   const path = join(folder, 'some.mjs');
-  writeFileSync(path, programFile('some', code, ['--wasm-tiering-budget=1000000000']));
+  writeFileSync(path, programFile('some', code, ['--no-wasm-tier-up']));
   const run = (how: NodeJS.ProcessEnv = {}) => {
     const env = { ...process.env, ...how };
     assert.equal(execFileSync(process.execPath, [path], { env, encoding: 'utf8' }), 'aasome.mjs1');
@@ -47,4 +47,33 @@ test('program file: it runs without a cache, with one, and with a damaged one', 
   }
   writeFileSync(join(start, name), whole.subarray(0, 2));
   run();
+});
+
+test('program file: an older Node is told which one to install', async (t) => {
+  const scripts = pathToFileURL(join(root, 'scripts/program-file.mjs')).href;
+  const { programFile } = (await import(scripts)) as ProgramFile;
+  const folder = mkdtempSync(join(tmpdir(), 'orb-program-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, 'slave.mjs');
+  writeFileSync(path, programFile('slave', code, []));
+  // What Node 18 does not have.
+  const old = "data:text/javascript,import zlib from 'node:zlib'; delete zlib.crc32;";
+  const { status, stderr } = spawnSync(process.execPath, ['--import', old, path], {
+    encoding: 'utf8',
+  });
+  assert.equal(status, 2);
+  assert.match(stderr, /^slave: Node \S+ will not do; install Node 20\.19, 22\.12, 24 or newer\n$/);
+});
+
+test('program file: a build without room for its caches is a build', (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'orb-program-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const scripts = pathToFileURL(join(root, 'scripts/start-cache.mjs')).href;
+  const build = `await (await import('${scripts}')).makeStartCaches(${JSON.stringify(folder)})`;
+  const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', build], {
+    env: { ...process.env, TMPDIR: join(folder, 'nowhere') },
+    encoding: 'utf8',
+  });
+  assert.match(stderr, /^build: no start cache: ENOENT/);
+  assert.equal(status, 0);
 });

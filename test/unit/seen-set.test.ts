@@ -6,13 +6,14 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { inOrder } from '../../master/frontier/filter/run-order.ts';
+import { RunMerge } from '../../master/frontier/filter/run-merge.ts';
+import { type Asked, inOrder } from '../../master/frontier/filter/run-order.ts';
 import { manifestOf, SeenSet } from '../../master/frontier/filter/seen-set.ts';
 import { WaitingRoom } from '../../master/frontier/filter/waiting-room.ts';
 import { SeenCheck } from '../../master/repair/seen-check.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 import { crawlKey } from '../../master/store/records.ts';
-import { firstOf, levelFor, mergeWidth, startOf } from '../../master/store/runs.ts';
+import { firstOf, levelFor, mergeWidth, runKey, startOf } from '../../master/store/runs.ts';
 import type { Change } from '../../master/store/store.ts';
 import { addToSum } from '../../master/store/sums.ts';
 import { LaggingStore } from '../support/lagging-store.ts';
@@ -218,10 +219,28 @@ test('seen: the run is asked first that has most keys of a Bloom filter', () => 
   const run = (id: number, level: number, keys: number) => ({ id, level, keys, buckets: 1 });
   const [old, a, b, c] = [run(1, 2, 900), run(2, 0, 100), run(3, 0, 110), run(4, 0, 90)];
   const runs = [a, b, c, old];
-  const first = (from: number, to: number) => inOrder(runs, [], { from, to });
+  const first = (from: number, to: number) => {
+    return inOrder(runs, [], { from, to }).map((asked) => asked.run);
+  };
   assert.deepEqual(first(0, Number.POSITIVE_INFINITY), [old, b, a, c]);
   assert.deepEqual(first(0, 500)[0], old);
   assert.deepEqual(first(880, 1_000).slice(0, 2), [a, old]);
   assert.deepEqual(first(1_105, 4_000).slice(0, 2), [c, b]);
   assert.deepEqual(first(5_000, 6_000).length, 4, 'none is left out');
+});
+
+test('seen: of a merge the source is asked first that has most keys, and the target at last', async () => {
+  const run = (id: number, level: number, keys: number) => ({ id, level, keys, buckets: 1 });
+  const sources = [run(1, 0, 100), run(2, 0, 100), run(3, 0, 100)];
+  const [young, target] = [run(5, 0, 60), run(4, 1, 300)];
+  const store = new MemoryStore();
+  const value = Buffer.alloc(0);
+  await store.commit(sources.map(({ id }) => ({ table: 'runs', key: runKey(1, id, 0), value })));
+  const merge = new RunMerge(store, 1, { sources, target, at: 0 }, 0);
+  const asked = inOrder([young], [merge], { from: 210, to: 350 });
+  const isAsked = (one: Asked) => one.merge === undefined || one.merge.hasMoved(0) === one.isMoved;
+  const askedNow = () => asked.filter(isAsked).map(({ run: { id } }) => id);
+  assert.deepEqual(askedNow(), [3, 5, 2, 1, 4], 'it may have moved in the meantime');
+  merge.safeAt = 1;
+  assert.deepEqual(askedNow(), [4, 5]);
 });

@@ -50,7 +50,11 @@ class Bench {
   }
 
   tell(): void {
-    for (const { record, ...position } of this.#unadded.splice(0)) this.queue.add(record, position);
+    for (const { record, ...position } of this.#unadded.splice(0)) {
+      const before = this.queue.dueAt(this.now);
+      const isSooner = this.queue.add(record, position);
+      assert.ok(isSooner || this.queue.dueAt(this.now) === before, 'nobody has to be woken');
+    }
   }
 
   /** What the queue should give: the first that is due; undefined entries are not told yet. */

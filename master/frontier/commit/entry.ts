@@ -98,8 +98,8 @@ export type Entry = {
   readonly crawl: Crawl;
   readonly bytes: number;
   readonly archived?: ArchiveMark | undefined;
-  /** Nobody waits for the answer, or for what it led to. */
-  readonly isUnhurried?: boolean;
+  /** So many ms nobody waits for the answer, nor for what it led to. Default: 0. */
+  readonly mayWaitMs?: number;
 } & (
   | {
       kind: 'report';

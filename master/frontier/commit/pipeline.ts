@@ -50,8 +50,7 @@ type PipelineOptions = {
  *  commit: no request is served while it is gathered. Its cost after that is about the same
  *  again. */
 const gatherMsMax = 15;
-/** The commit of an entry that is in no hurry waits so long for others, up to so many. */
-const unhurriedMs = 250;
+/** The commit of entries that are in no hurry waits for others, up to so many. */
 const unhurriedEntries = 16;
 
 export class Pipeline {
@@ -67,8 +66,7 @@ export class Pipeline {
   put(entry: Entry): void {
     this.#filterQueue.put(entry);
     const isFew = this.#filterQueue.count < unhurriedEntries && !this.#filterQueue.isFull;
-    const mayWait = isFew && entry.isUnhurried === true;
-    this.#options.commits.request(mayWait ? unhurriedMs : 0);
+    this.#options.commits.request(isFew ? (entry.mayWaitMs ?? 0) : 0);
   }
 
   /** See `FilterQueue`. */

@@ -59,9 +59,13 @@ type ReportsOptions = {
 const linkBytesMax = 64 << 10;
 const lineFeed = 10;
 /** A slave that takes so many leases fetches on while it waits for an answer, and a host with so
- *  many tasks waiting needs what this one led to only later. */
+ *  many tasks waiting needs what this one led to only later, as does one that is asked so slowly
+ *  that a part of them takes a while. */
 const unhurriedCredit = 8;
 const unhurriedWaiting = 64;
+const unhurriedMs = 250;
+const slowPart = 1 / 4;
+const slowMsMax = 1_000;
 /** What is known of an image, about. */
 const imageEntryBytes = 2_048;
 /** Of a row of an item besides its values, about; of one that was rejected, with them. */
@@ -117,13 +121,13 @@ export class Reports implements WorkEvents, LossEvents {
         const { follow } = report;
         const last = { result, images, links: rest, packed, items, follow };
         const kind = 'report';
-        const isUnhurried = isInNoHurry(task, holder);
+        const mayWaitMs = hurryOf(crawl, task, holder, host);
         pipeline.put({
           kind,
           crawl,
           bytes,
           archived,
-          isUnhurried,
+          mayWaitMs,
           task,
           report: last,
           links,
@@ -159,9 +163,9 @@ export class Reports implements WorkEvents, LossEvents {
     return await new Promise((done) => {
       this.#keep({ crawl, task, facts, content }, (sentBytes, place) =>
         archiving.first(crawl, task, upload, (archived) => {
-          const isUnhurried = isInNoHurry(task, claim.holder);
+          const mayWaitMs = hurryOf(crawl, task, claim.holder, host);
           const bytes = imageEntryBytes;
-          const entry = { kind: 'image', crawl, bytes, archived, isUnhurried } as const;
+          const entry = { kind: 'image', crawl, bytes, archived, mayWaitMs } as const;
           pipeline.put({ ...entry, task, picture: { ...picture, sentBytes, place }, slave, done });
         }),
       );
@@ -433,6 +437,12 @@ function bytesOf(items: FoundItems | undefined): number {
   return rows.bytes.length + rows.count * rowBytes + rejected.length * rejectedBytes;
 }
 
-function isInNoHurry(task: Task, slave: LeaseHolder): boolean {
-  return slave.credit >= unhurriedCredit && task.queue.waiting > unhurriedWaiting;
+/** How long the commit of an answer may wait, in ms. */
+function hurryOf(crawl: Crawl, task: Task, slave: LeaseHolder, host: Host | undefined): number {
+  const { waiting } = task.queue;
+  if (slave.credit < unhurriedCredit) return 0;
+  // By other orders, what the page led to may have to go before all that waits.
+  const isInOrder = crawl.spec.order === 'bfs' && crawl.spec.fetch.follow === undefined;
+  const slowMs = isInOrder ? waiting * slowPart * (host?.group.delayMs ?? 0) : 0;
+  return Math.max(Math.min(slowMs, slowMsMax), waiting > unhurriedWaiting ? unhurriedMs : 0);
 }

@@ -11,8 +11,10 @@ export interface CrawlView {
   readonly name: string;
   readonly spec: CrawlRecord['spec'];
   readonly state: Exclude<CrawlState, 'held'>;
-  /** Why nothing of it is written or fetched until the operator acts; undefined: it is not held. */
+  /** Why nothing of it is written or fetched; undefined: it is not held. */
   readonly held: string | undefined;
+  /** It is held, and does not go on by itself. */
+  readonly isStuck: boolean;
   /** Left alone by a master with --only, until it is resumed. */
   readonly isAside: boolean;
   /** Unix time in ms. */

@@ -74,6 +74,7 @@ export class Crawl implements CrawlView {
   #state: LastingState;
   #removal: Removal | undefined;
   #held: string | undefined;
+  #isHoldPassing = false;
   #isResolving = false;
   #isAside = false;
   #awaitsRules: boolean;
@@ -214,14 +215,23 @@ export class Crawl implements CrawlView {
     return this.#state;
   }
 
-  /** Why the crawl neither fetches nor writes until the operator acts: a target of its sinks is not
-   *  as they left it. */
+  /** Why the crawl neither fetches nor writes: a target of its sinks is not as they left it, or too
+   *  much waits for one. */
   get held(): string | undefined {
     return this.#held ?? this.images.fault ?? this.login.fault;
   }
 
-  hold(reason: string): void {
+  /** It is held, and does not go on by itself. */
+  get isStuck(): boolean {
+    const { images, login } = this;
+    if (this.#held !== undefined && !this.#isHoldPassing) return true;
+    return (images.fault ?? login.fault) !== undefined;
+  }
+
+  /** `isPassing`: until a sink has written. */
+  hold(reason: string, isPassing: boolean): void {
     this.#held = reason;
+    this.#isHoldPassing = isPassing;
   }
 
   release(): void {

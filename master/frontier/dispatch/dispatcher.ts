@@ -164,11 +164,13 @@ export class Dispatcher {
     return true;
   }
 
-  /** The request of this lease leaves now: the first, or that of a redirect. */
-  started(held: HeldLease): void {
+  /** The request of this lease, the first or that of a redirect, has left `agoMs` ago. */
+  started(held: HeldLease, agoMs = 0): void {
     const lease = this.#leases.held(held);
     if (lease?.group === undefined || lease.timing === 'free') return;
-    this.#options.politeness.started(lease.group, lease.timing === 'awaited', clockMs());
+    const { group, timing } = lease;
+    const at = clockMs() - Math.min(agoMs, group.tellMs);
+    this.#options.politeness.started(group, timing === 'awaited', at);
     lease.timing = 'started';
     this.dispatchSoon();
   }

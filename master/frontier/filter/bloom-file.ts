@@ -4,17 +4,8 @@
  * itself: a large filter would hold the event loop.
  */
 import { createHash } from 'node:crypto';
-import {
-  closeSync,
-  existsSync,
-  fstatSync,
-  fsyncSync,
-  openSync,
-  readSync,
-  renameSync,
-  rmSync,
-} from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
+import { closeSync, existsSync, fstatSync, openSync, readSync, rmSync } from 'node:fs';
+import { type FileHandle, open, rename } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Bloom } from './bloom.ts';
 
@@ -46,10 +37,14 @@ export async function writeBloom(path: string, bloom: Bloom, base: Buffer): Prom
   } finally {
     await file.close();
   }
-  renameSync(`${path}.new`, path);
-  const folder = openSync(dirname(path), 'r');
-  fsyncSync(folder);
-  closeSync(folder);
+  await rename(`${path}.new`, path);
+  // Not at once: while the disk is busy, that of a folder may take half a second.
+  const folder = await open(dirname(path));
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
   return own;
 }
 

@@ -46,6 +46,11 @@ export class RunMerge {
     return { sources: this.sources, target: this.target, at: this.#writer.at };
   }
 
+  /** True: a key with these first four bytes is on the disk in the target, not in a source. */
+  hasMoved(first: number): boolean {
+    return bucketOf(first, this.target.buckets) < this.safeAt;
+  }
+
   /** Moves at least `keys` keys, if there are so many. Returns how many.
    *  @throws StoreError a row of a source is missing */
   move(keys: number, changes: Change[]): number {

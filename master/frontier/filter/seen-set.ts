@@ -40,7 +40,7 @@ import {
 import { batches, type Change, type Rows } from '../../store/store.ts';
 import { fingerprintBytes } from './fingerprint.ts';
 import { RunMerge } from './run-merge.ts';
-import { allKeys, inOrder, levelOf, type Span } from './run-order.ts';
+import { type Asked, allKeys, inOrder, levelOf, type Span } from './run-order.ts';
 import { WaitingSet } from './waiting-set.ts';
 
 /** Keys that are moved for each new one, at most: five are needed at 100 M. */
@@ -95,7 +95,7 @@ export class SeenSet {
   /** Runs that are on the disk as a whole. */
   readonly #onDisk = new Set<number>();
   /** What look-ups ask, for each Bloom filter that may have a key; made when it is needed. */
-  #asked: (readonly (Run | RunMerge)[] | undefined)[] = [];
+  #asked: (readonly Asked[] | undefined)[] = [];
   #lastCommit = 0;
   /** Of a look-up. */
   readonly #key = Buffer.alloc(runKeyBytes);
@@ -138,10 +138,9 @@ export class SeenSet {
     for (const { keys } of this.#frozen) if (keys.has(words, at)) return true;
     const first = firstOf(words[at] ?? 0);
     this.#asked[filter] ??= inOrder(this.#runs, this.#merges, this.#spanOf(filter));
-    for (const one of this.#asked[filter]) {
-      if (!(one instanceof RunMerge)) {
-        if (this.#hasRow(one, first, words, at)) return true;
-      } else if (this.#hasMoving(one, first, words, at)) return true;
+    for (const { run, merge, isMoved } of this.#asked[filter]) {
+      if (merge !== undefined && merge.hasMoved(first) !== isMoved) continue;
+      if (this.#hasRow(run, first, words, at)) return true;
     }
     return false;
   }
@@ -354,14 +353,6 @@ export class SeenSet {
       }
     }
     this.#trimmed = 0;
-  }
-
-  #hasMoving(merge: RunMerge, first: number, words: Uint32Array, at: number): boolean {
-    const { safeAt, sources, target } = merge;
-    if (bucketOf(first, target.buckets) >= safeAt) {
-      for (const run of sources) if (this.#hasRow(run, first, words, at)) return true;
-    }
-    return this.#hasRow(target, first, words, at);
   }
 
   #hasRow(run: Run, first: number, words: Uint32Array, at: number): boolean {

@@ -54,6 +54,10 @@ export type HostClient = {
   holds?: ((next: Task) => boolean) | undefined;
 };
 
+/** A slave may say this late that a request has left, as a part of the delay, and at most. */
+const tellPart = 1 / 2;
+const tellMsMax = 1_000;
+
 /** Where a group waits for somebody to take its next task. The last three are of hosts that have
  *  not proved that they answer:
  *
@@ -173,6 +177,11 @@ export class Group {
 
   get delayMs(): number {
     return this.pace.delayMs(this.baseMs, this.follows);
+  }
+
+  /** So much later a slave may say that a request has left: the next one has to wait longer. */
+  get tellMs(): number {
+    return Math.min(Math.floor(this.delayMs * tellPart), tellMsMax);
   }
 
   /** Time of the next allowed start. */

@@ -27,6 +27,9 @@ const beforeHashes = Buffer.alloc(1);
 const afterHashes = Buffer.alloc(hostBytes + 1, 0xff);
 /** Rows looked at in one `sweep`. */
 const sweptRows = 16;
+/** Between two rounds of all tables: a read of the store costs an idle master more than the rest of
+ *  its second. */
+const roundEveryMs = 60_000;
 /** Grace period after a record expires: an old robots.txt may replace an unreachable one. */
 const keptMs = 7 * 86_400_000;
 
@@ -66,6 +69,7 @@ export class HostRecords {
     table: 'robots',
     key: beforeHashes,
   };
+  #roundAt = Number.NEGATIVE_INFINITY;
   readonly #commits: GroupCommit;
 
   constructor(store: Store, commits: GroupCommit) {
@@ -129,6 +133,7 @@ export class HostRecords {
 
   /** Deletes expired records, some rows at each call, in rounds. */
   sweep(now: number): void {
+    if (now < this.#roundAt) return;
     const { table, key } = this.#swept;
     const rows = this.#store.range(table, {
       from: key,
@@ -141,8 +146,13 @@ export class HostRecords {
       void this.#commits.written(old.map((row) => ({ table, key: row.key, value: undefined })));
     }
     const last = rows.at(-1);
-    const next = sweptTables[(sweptTables.indexOf(table) + 1) % sweptTables.length] ?? table;
-    this.#swept = last ? { table, key: last.key } : { table: next, key: beforeHashes };
+    if (last !== undefined) {
+      this.#swept = { table, key: last.key };
+      return;
+    }
+    const next = (sweptTables.indexOf(table) + 1) % sweptTables.length;
+    this.#swept = { table: sweptTables[next] ?? table, key: beforeHashes };
+    if (next === 0) this.#roundAt = now + roundEveryMs;
   }
 
   /** Stores the result of a fetch of robots.txt; then `host()` learns it. The host is looked up at

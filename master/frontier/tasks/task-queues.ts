@@ -122,20 +122,23 @@ export class TaskQueues {
     else round.isLast = false;
   }
 
-  /** A task has reached the store. Returns its host if that has a queue now. */
+  /** A task has reached the store. Returns its host if that is to be woken. */
   add(crawl: Crawl, name: HostName, record: TaskRecord, position: Position): Host | undefined {
     this.#stir(crawl);
-    let known = crawl.queues.get(mapKey(name.hash));
-    if (known === undefined) {
-      if (!this.#hasRoomFor(crawl)) {
-        this.parked(crawl);
-        return undefined;
-      }
-      // Others of its tasks may be parked.
-      known = this.#make(crawl, record.url, !this.#rounds.has(crawl));
+    const known = crawl.queues.get(mapKey(name.hash));
+    if (known !== undefined) {
+      const isSooner = known.queue.add(record, position);
+      // Whether the crawl holds the host depends on the kind of its next task.
+      return isSooner || crawl.images.areWanted ? known.host : undefined;
     }
-    known.queue.add(record, position);
-    return known.host;
+    if (!this.#hasRoomFor(crawl)) {
+      this.parked(crawl);
+      return undefined;
+    }
+    // Others of its tasks may be parked.
+    const { host, queue } = this.#make(crawl, record.url, !this.#rounds.has(crawl));
+    queue.add(record, position);
+    return host;
   }
 
   /** Returns the task of that key; undefined if it is done. */

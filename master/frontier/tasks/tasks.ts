@@ -119,13 +119,15 @@ export class TaskQueue implements TaskHome {
     return rows.length;
   }
 
-  /** Takes in a task that has reached the store. */
-  add(record: TaskRecord, position: Position): void {
+  /** Takes in a task that has reached the store. Returns false if `dueAt` is what it was. */
+  add(record: TaskRecord, position: Position): boolean {
+    const wasDue = this.#isDue;
     if (!isAfter(position, this.#countedTo)) this.#count++;
     // Beyond the window it is only in the store; and a refill may have read it already.
-    if (isAfter(position, this.#loadedTo) || this.#live.has(position.seq)) return;
+    if (isAfter(position, this.#loadedTo) || this.#live.has(position.seq)) return !wasDue;
     this.#enqueue(this.#make(record, position));
     if (this.#ready.size > this.#budget.size.windowMax) this.#shrink();
+    return !wasDue;
   }
 
   /** The next task that is due, or undefined. It stays in place until `lease`. */
@@ -143,9 +145,13 @@ export class TaskQueue implements TaskHome {
   /** Returns when `peek` may return a task, without reading the store: `now`, later, or undefined:
    *  not before a task is added. It errs towards `now`. */
   dueAt(now: number): number | undefined {
-    const { windowMax } = this.#budget.size;
-    const isMore = this.#loadedTo !== theEnd && this.#delayed.size < windowMax;
-    return this.#ready.size > 0 || isMore ? now : this.#delayed.peek()?.notBefore;
+    return this.#isDue ? now : this.#delayed.peek()?.notBefore;
+  }
+
+  /** True: some task is due, or the store may have one. */
+  get #isDue(): boolean {
+    if (this.#ready.size > 0) return true;
+    return this.#loadedTo !== theEnd && this.#delayed.size < this.#budget.size.windowMax;
   }
 
   lease(task: Task): void {

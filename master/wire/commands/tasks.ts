@@ -20,9 +20,9 @@ export function credit(
 export function started(
   { frontier }: CommandPorts,
   peer: Peer,
-  { lease }: Requests['task.started'],
+  { lease, agoMs }: Requests['task.started'],
 ): Replies['task.started'] {
-  frontier.started({ holder: peer, id: lease });
+  frontier.started({ holder: peer, id: lease }, agoMs);
   return {};
 }
 
