@@ -12,6 +12,7 @@ import {
   type ConnectionOptions,
   connect,
   createSecureContext,
+  type SecureContext,
   TLSSocket,
   type TLSSocketOptions,
 } from 'node:tls';
@@ -77,12 +78,11 @@ export function serverEncryption(
   authkeys: () => readonly Buffer[],
   certificate?: Certificate,
 ): Encryption {
+  // Made for the first peer that encrypts. Without `ca` Node reads all its certificates of
+  // authorities (20 ms), of which a server that shows none needs none.
+  let secureContext: SecureContext | undefined;
   const options: TLSSocketOptions & PskServerOptions = {
     isServer: true,
-    secureContext: createSecureContext({
-      ...versions,
-      ...(certificate ?? { ciphers: pskCiphers }),
-    }),
     pskCallback: (_socket: TLSSocket, identity: string) => {
       const authkey = authkeys().find((key) => identityOf(key) === identity);
       // Without a key OpenSSL continues as if none had been offered: with the certificate, or an
@@ -91,7 +91,13 @@ export function serverEncryption(
     },
   };
   return {
-    begin: (socket) => new TLSSocket(socket, options),
+    begin: (socket) => {
+      secureContext ??= createSecureContext({
+        ...versions,
+        ...(certificate ?? { ciphers: pskCiphers, ca: [] }),
+      });
+      return new TLSSocket(socket, { ...options, secureContext });
+    },
     explain: (error) => {
       if (!isOfTls(error)) return undefined;
       if (isWrongKey.test(error.code ?? ''))
