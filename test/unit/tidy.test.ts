@@ -148,6 +148,7 @@ test('tidy: one dependency, one file', () => {
       'shared/archive.ts',
       'shared/archive-requests.ts',
       'shared/image-requests.ts',
+      'shared/slave-requests.ts',
       'shared/images.ts',
       'shared/items.ts',
       'shared/outputs.ts',
