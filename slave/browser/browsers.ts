@@ -49,6 +49,7 @@ export class Browsers {
   /** The one that pages had last: most have the same. */
   #userAgent = ownAgent;
   readonly #waiting: (() => void)[] = [];
+  readonly #closing = new AbortController();
 
   /** Finds the browser and starts it; one that takes long can be used later. Undefined: there is
    *  none, which is logged. */
@@ -111,7 +112,11 @@ export class Browsers {
   async close(): Promise<void> {
     this.#state = 'closed';
     clearTimeout(this.#again);
+    const current = this.#current;
     this.#current = undefined;
+    this.#closing.abort();
+    // One that begins to run.
+    await current?.catch(() => {});
     await Promise.all([...this.#running].map((one) => one.end()));
     this.#nowhere.close();
   }
@@ -157,7 +162,7 @@ export class Browsers {
         log.warn(`browser: ${why}; the next page starts another one`);
       };
       const from = { proxy: await this.#nowhereUrl, userAgent: this.#userAgent };
-      const started = await Chromium.start(program, from, onEnd);
+      const started = await Chromium.start(program, from, onEnd, this.#closing.signal);
       for (const one of this.#running) if (one.isEnded) this.#running.delete(one);
       this.#running.add(started);
       this.#turn('able');

@@ -36,18 +36,20 @@ export class Chromium {
   /** Of pages under way: each rejects one when it has ended. */
   readonly #leaves = new Set<(error: Error) => void>();
 
-  /** The proxy of `from` refuses everything. `onEnd`: it ended by itself, or was killed.
+  /** The proxy of `from` refuses everything. `onEnd`: it ended by itself, or was
+   *  killed. `signal`: nobody wants it any more.
    *  @throws Error it does not start, in one line */
   static async start(
     program: BrowserProgram,
     from: Start,
     onEnd: (why: string) => void,
+    signal: AbortSignal,
   ): Promise<Chromium> {
     let ended = () => {};
     const end = new Promise<void>((resolve) => {
       ended = resolve;
     });
-    const launched = await launch(program, from, () => ended());
+    const launched = await launch(program, from, () => ended(), signal);
     const started = new Chromium(launched, onEnd, program.settings.limits);
     ended = () => started.#ended();
     void end.then(ended);

@@ -1,6 +1,6 @@
 /** Starts a Chromium: its process group, its folder, the pipe to it. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -36,12 +36,13 @@ const folderPrefix = 'orbweaver-browser-';
 const lineCharsMax = 200;
 
 /** Starts a browser of which each request stops until it is judged, and each page is known.
- *  `onEnd`: it has ended.
+ *  `onEnd`: it has ended. `signal`: nobody wants it any more.
  *  @throws Error it does not start, in one line */
 export async function launch(
   { executablePath, settings }: BrowserProgram,
   start: Start,
   onEnd: () => void,
+  signal: AbortSignal,
 ): Promise<Launched> {
   const { env, isSandboxed } = settings;
   const folder = mkdtempSync(join(env['TMPDIR'] ?? tmpdir(), folderPrefix));
@@ -51,10 +52,20 @@ export async function launch(
     stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'],
   });
   const { pid: group } = child;
-  const clear = async () => {
+  const kill = () => {
     if (group !== undefined) killGroup(group);
+  };
+  // The slave may have no time for more.
+  const onExit = () => {
+    kill();
+    rmSync(folder, { recursive: true, force: true, maxRetries: 2 });
+  };
+  process.on('exit', onExit);
+  const clear = async () => {
+    kill();
     // Its processes write until they are gone.
     await rm(folder, { recursive: true, force: true, maxRetries: 5 }).catch(() => {});
+    process.off('exit', onExit);
   };
   const [, , , output, input] = child.stdio as unknown as [
     null,
@@ -65,8 +76,11 @@ export async function launch(
   ];
   const devtools = new DevTools(input, output, onEnd);
   const why = reasonOf(child);
+  const giveUp = () => devtools.close();
   try {
+    signal.addEventListener('abort', giveUp, { once: true });
     const isShell = await within(prepare(devtools), startMsMax);
+    signal.throwIfAborted();
     if (group === undefined) throw new Error('it has no process');
     return { devtools, group, clear, isShell, ...start };
   } catch (error) {
@@ -74,6 +88,8 @@ export async function launch(
     const reason = await why(messageOf(error));
     await clear();
     throw new Error(reason);
+  } finally {
+    signal.removeEventListener('abort', giveUp);
   }
 }
 

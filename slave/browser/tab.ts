@@ -107,6 +107,7 @@ export class Tab {
     this.#frame = targetId;
     this.#listen(sessionId);
     this.#watch(sessionId);
+    this.tell('Emulation.setFocusEmulationEnabled', { enabled: true });
     this.#know(targetId);
     if (this.#isAsStarted) this.#catchUp().catch(() => {});
     else await this.#dress(url);
@@ -159,7 +160,6 @@ export class Tab {
     const { userAgent } = this.#options;
     const metrics = { ...view, deviceScaleFactor: 1, mobile: false };
     this.tell('Emulation.setDeviceMetricsOverride', metrics);
-    this.tell('Emulation.setFocusEmulationEnabled', { enabled: true });
     // It is answered when those before it are.
     await this.call('Emulation.setUserAgentOverride', { userAgent });
     this.tell('Page.navigate', { url });
