@@ -412,6 +412,7 @@ export class Master implements Leaver, SlavesMaster {
     this.#rooms.start();
     for (const warning of this.#options.warnings) this.#log.warn(warning);
     this.#notices.listening(actualPort, this.#isNewKey);
+    this.#localSlaves.start(this.#options.slaves); // they load while the seeds are written
     for (const crawl of this.#frontier.crawls) {
       if (crawl.spec.ignoreRobots && crawl.state === 'running') this.#notices.ignoresRobots(crawl);
       if (crawl.isOpen) this.#notices.slowPatterns(crawl);
@@ -426,7 +427,6 @@ export class Master implements Leaver, SlavesMaster {
     await this.#schedules.start(options);
     const shown = { crawls: this.#frontier.crawls, peers: this.#server };
     this.#progress.start(this.#options.statusEveryMs, shown);
-    this.#localSlaves.start(this.#options.slaves);
     this.#rooms.settle();
     this.#departure.begin();
   }

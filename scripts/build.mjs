@@ -107,9 +107,11 @@ const program = async (name, external, flags) => {
   const { outputFiles } = await build({ ...bundle(name, external), banner: {}, ...programBuild });
   writeFileSync(`${root}/${name}.js`, programFile(name, outputFiles[0].text, flags));
 };
-/** A slave's WebAssembly reads heads of answers and text of pages. To optimize it takes 0.13 CPU s, more
- *  than it takes itself in the first thousands of pages: V8 does it later than by default. */
-const slaveFlags = ['--wasm-tiering-budget=1000000000'];
+/** WebAssembly is not optimized, unless it asks for that, as what reads the text of pages does. Undici's,
+ *  which reads heads of answers, takes 0.13 CPU s to optimize, which come back after some 76,000 answers
+ *  (1.7 us each). No --wasm-tiering-budget is large enough to put that off for more than 300 answers: its one
+ *  function has 100 KB, and each of its jumps counts their length. */
+const slaveFlags = ['--no-wasm-dynamic-tiering', '--no-wasm-tier-up'];
 // Drivers of databases, which a crawl may write to, are looked for where master.js is.
 const drivers = Object.keys(packageJson.peerDependencies).filter(
   (name) => !name.startsWith('@types/'),
@@ -128,7 +130,7 @@ const library = build({
 await Promise.all([
   ...[
     program('master', ['lmdb', ...drivers], []),
-    program('slave', ['playwright-core', 'sharp'], slaveFlags),
+    program('slave', ['sharp'], slaveFlags),
     build(bundle('selftest', [])),
   ],
   library,

@@ -24,6 +24,11 @@ export const programBuild = {
   write: false,
 };
 
+/** V8 makes fast code of a function that has run for so long, by default 67,584 bytes of bytecode.
+ *  In a short crawl that takes more than it gives: 700 pages take 0.85 times the CPU with this, 4,000
+ *  the same. For the versions in which it was measured: later ones have a compiler in between. */
+const patience = { major: '20.', flag: '--interrupt-budget=540000' };
+
 /** @param {string} code  bundled with `programBuild`
  *  @param {readonly string[]} flags  of V8, for this program */
 export function programFile(name, code, flags) {
@@ -31,11 +36,15 @@ export function programFile(name, code, flags) {
     throw new Error(`${name}: not plain ASCII`);
   const imports = code.replace(/\bimport\(/g, '__import(');
   const text = `(function(${parameters}){'use strict';${imports}\n})`;
-  const id = createHash('sha256').update(text).update(String(flags)).digest('hex').slice(0, 16);
+  const id = createHash('sha256')
+    .update(text)
+    .update(String([...flags, patience.flag]))
+    .digest('hex')
+    .slice(0, 16);
   return `${loader(name, id, flags)}\n${opening}${text.replaceAll('*/', ending)}*/\n`;
 }
 
-const loader = (name, id, flags) => `import{readFileSync,renameSync,writeFileSync}from'node:fs';
+const loader = (name, id, given) => `import{readFileSync,renameSync,writeFileSync}from'node:fs';
 import{createRequire}from'node:module';
 import{fileURLToPath}from'node:url';
 import v8 from'node:v8';
@@ -46,7 +55,9 @@ if(!zlib.crc32){
 console.error(\`${name}: Node \${process.versions.node} will not do; install Node 20.19, 22.12, 24 or newer\`);
 process.exit(2);
 }
-for(const flag of ${JSON.stringify(flags)})v8.setFlagsFromString(flag);
+const flags=${JSON.stringify(given)};
+if(process.versions.node.startsWith('${patience.major}'))flags.push('${patience.flag}');
+for(const flag of flags)v8.setFlagsFromString(flag);
 const filename=fileURLToPath(import.meta.url);
 const kept=new URL(\`dist/start/${name}-${id}-\${process.version}-\${process.arch}.bin\`,import.meta.url);
 const file=readFileSync(filename);

@@ -138,7 +138,7 @@ const cookie = z.strictObject({
 /** A cookie that the operator gives. */
 export type GivenCookie = z.infer<typeof cookie>;
 
-const ownAgent = `Orbweaver/${version}`;
+export const ownAgent = `Orbweaver/${version}`;
 const userAgent = z
   .string()
   .regex(/^[\x20-\x7e]{1,512}$/, { error: 'must be one line of ASCII text' });

@@ -33,6 +33,7 @@ import { carriedSchema, resultSchema } from './result-fields.ts';
 import { slaveRequests } from './slave-requests.ts';
 
 const id = z.int().min(0).optional();
+const agoMs = z.int().min(0).max(86_400_000).optional();
 const lease = z.int().min(0);
 const bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array, {
   error: 'is not bytes',
@@ -151,15 +152,9 @@ export const requestSchemas = lazily({
         .max(followLimits.rulesMax)
         .optional(),
     }),
-  /** The request of a timed task leaves now, or has left `agoMs` ago [T-145]; the host's delay counts
-   *  from there. [T-18] */
-  'task.started': () =>
-    z.strictObject({
-      verb: z.literal('task.started'),
-      id,
-      lease,
-      agoMs: z.int().min(0).max(86_400_000).optional(),
-    }),
+  /** The request of a timed task leaves now, or has left `agoMs` ago; the host's delay counts from
+   *  there. [T-18] [T-145] */
+  'task.started': () => z.strictObject({ verb: z.literal('task.started'), id, lease, agoMs }),
   /** Asks whether a redirect to `url` may be followed, or whether a page in the browser may have it
    *  as a frame. The reply comes when it is its turn. [T-22] [T-143] */
   'task.hop': () =>

@@ -9,7 +9,7 @@ import { jobLimits } from '../shared/jobs.ts';
 import { logFields } from '../shared/log.ts';
 import { peerNameSchema } from '../shared/protocol.ts';
 import { version } from '../shared/version.ts';
-import type { BrowserSettings } from './browser/chromium.ts';
+import type { BrowserSettings } from './browser/find.ts';
 
 /** Commands of the master. */
 const execFields = {

@@ -25,7 +25,7 @@ import { version } from '../shared/version.ts';
 import { Abilities } from './abilities.ts';
 import { AfterFetch } from './after-fetch.ts';
 import { Browsers } from './browser/browsers.ts';
-import type { BrowserSettings } from './browser/chromium.ts';
+import type { BrowserSettings } from './browser/find.ts';
 import { CreditTeller } from './credit-teller.ts';
 import type { Executor } from './exec/executor.ts';
 import { type FetchContext, Fetcher } from './fetch/fetcher.ts';

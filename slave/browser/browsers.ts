@@ -4,10 +4,12 @@
  * and its pages go back; it tries again from time to time.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { ownAgent } from '../../shared/crawl.ts';
 import type { Logger } from '../../shared/log.ts';
 import { renderLimits } from '../../shared/render.ts';
 import type { AddressCache } from '../../shared/resolver.ts';
-import { type BrowserProgram, type BrowserSettings, Chromium, findBrowser } from './chromium.ts';
+import { Chromium } from './chromium.ts';
+import { type BrowserProgram, type BrowserSettings, findBrowser } from './find.ts';
 import { GuardProxy } from './guard-proxy.ts';
 import { HostSeats } from './host-seats.ts';
 import { type RenderEnd, type RenderTask, renderPage } from './rendering.ts';
@@ -44,6 +46,8 @@ export class Browsers {
   /** `starting`: for the first time. */
   #state: 'starting' | 'able' | 'unable' | 'closed' = 'starting';
   #open = 0;
+  /** The one that pages had last: most have the same. */
+  #userAgent = ownAgent;
   readonly #waiting: (() => void)[] = [];
 
   /** Finds the browser and starts it; one that takes long can be used later. Undefined: there is
@@ -52,7 +56,7 @@ export class Browsers {
     settings: BrowserSettings,
     parts: Omit<BrowsersOptions, 'program'>,
   ): Promise<Browsers | undefined> {
-    const program = await findBrowser(settings);
+    const program = findBrowser(settings);
     if ('missing' in program) {
       parts.log.warn(`no browser: ${program.missing}`);
       return undefined;
@@ -114,6 +118,7 @@ export class Browsers {
 
   async #render(task: RenderTask): Promise<RenderEnd> {
     let why = '';
+    this.#userAgent = task.userAgent;
     for (let tries = 0; tries < triesMax; tries++) {
       if (task.signal.aborted || this.#state === 'closed') return { kind: 'given-back' };
       let chromium: Chromium;
@@ -148,12 +153,11 @@ export class Browsers {
     const { program, log } = this.#options;
     try {
       this.#nowhereUrl ??= this.#nowhere.open();
-      let started: Chromium | undefined;
       const onEnd = (why: string) => {
-        if (started !== undefined) this.#running.delete(started);
         log.warn(`browser: ${why}; the next page starts another one`);
       };
-      started = await Chromium.start(program, await this.#nowhereUrl, onEnd);
+      const from = { proxy: await this.#nowhereUrl, userAgent: this.#userAgent };
+      const started = await Chromium.start(program, from, onEnd);
       for (const one of this.#running) if (one.isEnded) this.#running.delete(one);
       this.#running.add(started);
       this.#turn('able');

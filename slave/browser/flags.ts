@@ -1,9 +1,9 @@
 /**
- * What Chromium is started with, besides Playwright's own flags, which turn off background
- * networking, updates, sync, extensions and translation.
+ * What Chromium is started with: without a window, with as little as can be that it does by itself.
+ * Source: https://github.com/GoogleChrome/chrome-launcher/blob/main/docs/chrome-flags-for-tools.md
  */
 
-/** Off: what the browser would do by itself, ways around the proxy, pop-ups, floods. */
+/** Off: what the browser would do by itself, ways around the proxy, floods. */
 const guarding = [
   '--disable-quic',
   '--disable-http2',
@@ -17,36 +17,108 @@ const guarding = [
   '--disable-gpu',
 ];
 
-/** Features that Playwright turns off, whose own flag ours replaces: Chromium takes the last one.
- *  Source: `chromiumSwitches.ts` of playwright-core 1.65.1; a test compares them. */
-const offInPlaywright = [
+/** Off: what is for people, for the maker of the browser, or for sites seen before. */
+const quiet = [
+  '--disable-background-networking',
+  '--disable-breakpad',
+  '--disable-component-extensions-with-background-pages',
+  '--disable-component-update',
+  '--disable-default-apps',
+  '--disable-extensions',
+  '--disable-field-trial-config',
+  '--disable-infobars',
+  '--disable-prompt-on-repost',
+  '--disable-search-engine-choice-screen',
+  '--disable-stack-profiler',
+  '--disable-sync',
+  '--metrics-recording-only',
+  '--mute-audio',
+  '--no-default-browser-check',
+  '--no-first-run',
+  '--no-service-autorun',
+  '--password-store=basic',
+  '--use-mock-keychain',
+];
+
+/** Features that are on. */
+const featuresOn = [
+  ...['CDPScreenshotNewSurface', 'SkipListAccountsWithoutGaiaCookies'],
+  // The browser's own name would not be that of the user agent.
+  'UACHOverrideBlank',
+];
+
+/** Pages work as if each was in front, and look the same everywhere. */
+const even = [
+  '--allow-pre-commit-input',
+  '--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4',
+  // A page that comes back from it would make no request.
+  '--disable-back-forward-cache',
+  '--disable-background-timer-throttling',
+  '--disable-backgrounding-occluded-windows',
+  // Containers have 64 MB there.
+  '--disable-dev-shm-usage',
+  '--disable-hang-monitor',
+  '--disable-renderer-backgrounding',
+  `--enable-features=${featuresOn.join(',')}`,
+  // WebGL without a graphics card.
+  '--enable-unsafe-swiftshader',
+  '--force-color-profile=srgb',
+  '--hide-scrollbars',
+];
+
+/** Features that are off. */
+const featuresOff = [
+  // Requests of the browser itself.
+  ...['AimEnabled', 'MediaRouter', 'NetworkTimeServiceQuerying', 'OptimizationHints'],
+  ...['LensOverlay', 'PreconnectToSearch'],
+  // http: stays http:.
+  ...['HttpsFirstBalancedModeAutoEnable', 'HttpsUpgrades'],
+  // Chromium 155 ends requests that were sent elsewhere after a preflight, where all are looked at.
+  'AvoidCorsURLLoaderRestartOnRedirect',
   'AvoidUnnecessaryBeforeUnloadCheckSync',
   'DestroyProfileOnBrowserClose',
-  'HttpsUpgrades',
-  'HttpsFirstBalancedModeAutoEnable',
-  'LensOverlay',
-  'MediaRouter',
-  'PaintHolding',
   'ThirdPartyStoragePartitioning',
-  'AvoidCorsURLLoaderRestartOnRedirect',
-  'TcpPortRandomizationWin',
-  'OptimizationHints',
-  'NetworkTimeServiceQuerying',
-  'AimEnabled',
-  'PreconnectToSearch',
-  'msForceBrowserSignIn',
-  'msEdgeUpdateLaunchServicesPreferredVersion',
+  // Pages that nobody has asked for yet.
+  ...['Prerender2', 'PrefetchProxy'],
+  // To save time: a page gets a second frame in its renderer, and its first picture waits.
+  ...['PaintHolding', 'RenderDocument'],
 ];
 
-/** Off to save time: with `RenderDocument` a page gets a second frame in its renderer, to leave the
- *  empty page that each task begins with. (`--disable-threaded-compositing` would save as much
- *  again and more, but then there are no frames: nothing animates, nothing becomes visible.) */
-const sparing = [`--disable-features=${[...offInPlaywright, 'RenderDocument'].join(',')}`];
-
-export const browserFlags: readonly string[] = [...guarding, ...sparing];
-
-/** Of Playwright, for tests of one's own pages. */
-export const flagsUnwanted: readonly string[] = [
-  '--disable-popup-blocking',
-  '--disable-ipc-flooding-protection',
+/** `--disable-threaded-compositing` would save much, but then there are no frames: nothing
+ *  animates, nothing becomes visible. */
+const always = [
+  ...guarding,
+  ...quiet,
+  ...even,
+  `--disable-features=${featuresOff.join(',')}`,
+  '--headless',
+  '--no-startup-window',
+  '--remote-debugging-pipe',
 ];
+
+type Started = {
+  /** Its own, empty. */
+  readonly folder: string;
+  readonly isSandboxed: boolean;
+  /** URL of the proxy for what belongs to no page. */
+  readonly proxy: string;
+  /** Of pages that say nothing else. */
+  readonly userAgent: string;
+};
+
+/** CSS pixels of a page. */
+export const view = { width: 1_280, height: 720 };
+
+/** The arguments of a browser. */
+export function browserFlags({ folder, isSandboxed, proxy, userAgent }: Started): string[] {
+  return [
+    ...always,
+    `--user-data-dir=${folder}`,
+    `--user-agent=${userAgent}`,
+    `--window-size=${view.width},${view.height}`,
+    `--proxy-server=${proxy}`,
+    // Its own machine, too.
+    '--proxy-bypass-list=<-loopback>',
+    ...(isSandboxed ? [] : ['--no-sandbox']),
+  ];
+}

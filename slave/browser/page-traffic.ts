@@ -4,12 +4,13 @@
  * pages do; scripts, styles, images and what scripts ask for leave the browser, and go through the
  * guarding proxy. Source: docs/browser.md, [T-142] [T-143].
  */
-import type { BrowserContext, Page, Request, Route } from 'playwright-core';
 import { renderLimits } from '../../shared/render.ts';
 import { canonicalUrl } from '../../shared/url.ts';
 import type { Headers } from '../fetch/content.ts';
 import { authorityOf } from './guard-proxy.ts';
 import type { HostSeats } from './host-seats.ts';
+import type { PausedRequest } from './paused-request.ts';
+import type { Tab } from './tab.ts';
 
 /** A document, fetched by the slave. */
 export type WebDocument = {
@@ -43,7 +44,7 @@ const framesMax = 20;
 const quietMs = 300;
 const lookEveryMs = 30;
 /** What stays open, or what nothing of the page waits for. */
-const unawaited = new Set(['eventsource', 'websocket', 'ping', 'media']);
+const unawaited = new Set(['EventSource', 'WebSocket', 'Ping', 'Media']);
 /** Headers that are for the bytes on the wire, or that make a page a file. */
 const notForBrowser =
   /^(?:content-encoding|content-length|transfer-encoding|content-disposition|connection|keep-alive|alt-svc|strict-transport-security)$/i;
@@ -51,14 +52,17 @@ const notForBrowser =
 export class PageTraffic {
   readonly #options: PageTrafficOptions;
   readonly #home: string;
-  readonly #underWay = new Map<Request, () => void>();
-  #page: Page | undefined;
+  /** By id. */
+  readonly #underWay = new Map<string, UnderWay>();
+  #tab: Tab | undefined;
   #lastAt = performance.now();
   /** The document that the page shows. */
   #document: WebDocument;
   /** Documents that were redirected to: they are asked for next. */
   readonly #ready = new Map<string, WebDocument>();
   #isGiven = false;
+  /** When the last document was given to the page itself. */
+  #givenAt = 0;
   #navigations = 0;
   #frames = 0;
   #count = 0;
@@ -77,18 +81,16 @@ export class PageTraffic {
     this.#home = authorityOf(new URL(options.document.url));
   }
 
-  /** Watches the page from now on. */
-  async watch(context: BrowserContext, page: Page): Promise<void> {
-    this.#page = page;
-    context.on('request', (request) => this.#begun(request));
-    context.on('requestfinished', (request) => this.#ended(request));
-    context.on('requestfailed', (request) => this.#ended(request));
-    // Nobody looks at a window that a page opens.
-    context.on('page', (other) => {
-      if (other !== page) other.close().catch(() => {});
-    });
-    await context.route('**/*', (route, request) => {
-      this.#judge(route, request).catch(() => {});
+  /** Sends a page to its document, and watches it from now on. @throws Error it is gone */
+  async open(tab: Tab): Promise<void> {
+    this.#tab = tab;
+    await tab.open(this.#document.url, {
+      onPaused: (request) => {
+        this.#judge(request).catch(() => request.refuse('Aborted'));
+      },
+      onEnded: (id, isFailed) => this.#ended(id, isFailed),
+      onFrameGone: (frame) => this.#endAll((one) => one.frame === frame),
+      onCommitted: () => this.#endAll((one) => one.begunAt < this.#givenAt),
     });
   }
 
@@ -119,139 +121,212 @@ export class PageTraffic {
     for (;;) {
       const now = performance.now();
       const isAtRest = this.#isGiven && this.#underWay.size === 0;
-      if (isAtRest && now - this.#lastAt >= forMs) return true;
+      const restsAt = this.#lastAt + forMs;
+      if (isAtRest && now >= restsAt) return true;
       if (now >= until || this.#options.signal.aborted) return false;
-      await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
+      const waitMs = Math.min(isAtRest ? restsAt - now : lookEveryMs, until - now);
+      await new Promise((resolve) => setTimeout(resolve, Math.ceil(waitMs)));
     }
   }
 
-  #begun(request: Request): void {
-    if (!isWeb(request.url())) return;
-    this.#lastAt = performance.now();
-    if (!unawaited.has(request.resourceType())) this.#underWay.set(request, () => {});
-    if (request.isNavigationRequest()) return;
+  #begun(request: PausedRequest): void {
+    const begunAt = performance.now();
+    this.#lastAt = begunAt;
+    const { id, frame, type } = request;
+    if (id !== undefined && !unawaited.has(type)) {
+      // The one before it sent it here.
+      this.#underWay.get(id)?.release();
+      this.#underWay.set(id, {
+        frame,
+        begunAt,
+        isDocument: isDocument(request),
+        release: () => {},
+      });
+    }
+    if (isDocument(request)) return;
     this.#count++;
     if (this.#isHome(request)) this.#ownCount++;
     if (this.#count > renderLimits.requests) this.#isOver = true;
   }
 
-  #isHome(request: Request): boolean {
-    return authorityOf(new URL(request.url())) === this.#home;
+  #isHome(request: PausedRequest): boolean {
+    return authorityOf(new URL(request.url)) === this.#home;
   }
 
-  #ended(request: Request): void {
+  #isMain({ frame }: PausedRequest): boolean {
+    return frame === this.#tab?.mainFrame;
+  }
+
+  #ended(id: string, isFailed: boolean): void {
+    const one = this.#underWay.get(id);
+    if (one === undefined) return;
     this.#lastAt = performance.now();
-    this.#underWay.get(request)?.();
-    this.#underWay.delete(request);
+    one.release();
+    this.#underWay.delete(id);
+    // Nothing loads: it was no page, or a script has stopped it.
+    if (isFailed && one.isDocument && one.frame === this.#tab?.mainFrame) this.#stay();
   }
 
-  async #judge(route: Route, request: Request): Promise<void> {
-    const url = request.url();
+  /** These have ended without a word. */
+  #endAll(isGone: (one: UnderWay) => boolean): void {
+    for (const [id, one] of this.#underWay) if (isGone(one)) this.#ended(id, false);
+  }
+
+  async #judge(request: PausedRequest): Promise<void> {
+    const { url, id } = request;
     const { signal } = this.#options;
-    const isOwn = request.isNavigationRequest() && request.frame() === this.#page?.mainFrame();
     if (signal.aborted || !isWeb(url)) {
-      if (isOwn) this.#stay();
-      return await route.abort('aborted');
+      if (isDocument(request) && this.#isMain(request)) this.#stay();
+      request.refuse('Aborted');
+      return;
     }
-    if (request.isNavigationRequest()) return await this.#navigate(route, request);
-    if (this.#isOver || !this.#isWanted(request)) return await route.abort('blockedbyclient');
+    this.#begun(request);
+    if (isDocument(request)) return await this.#navigate(request);
+    if (this.#isOver || !this.#isWanted(request)) {
+      request.refuse('BlockedByClient');
+      return;
+    }
     const target = new URL(url);
     const release = await this.#options.seats.take(target.host, signal);
-    if (release === undefined) return await route.abort('aborted');
+    if (release === undefined) {
+      request.refuse('Aborted');
+      return;
+    }
+    const underWay = id === undefined ? undefined : this.#underWay.get(id);
     // It may have been given up while it waited.
-    if (unawaited.has(request.resourceType()) || !this.#underWay.has(request)) release();
-    else this.#underWay.set(request, release);
+    if (underWay === undefined) release();
+    else underWay.release = release;
     signal.addEventListener('abort', release, { once: true });
     const more = this.#options.headersFor(target);
-    if (more.length === 0) return await route.continue();
-    const named = more.map(([name, value]) => [name.toLowerCase(), value] as const);
-    await route.continue({ headers: { ...request.headers(), ...Object.fromEntries(named) } });
+    request.resume(more.length === 0 ? undefined : headersWith(request.headers, more));
   }
 
-  #isWanted(request: Request): boolean {
+  #isWanted({ type }: PausedRequest): boolean {
     const { loads } = this.#options;
-    const type = request.resourceType();
-    if (type === 'font') return loads.includes('fonts');
-    return type !== 'media' || loads.includes('media');
+    if (type === 'Font') return loads.includes('fonts');
+    return type !== 'Media' || loads.includes('media');
   }
 
-  /** A document: of the page itself, or of one of its frames. Another window gets none. */
-  async #navigate(route: Route, request: Request): Promise<void> {
-    const frame = request.frame();
-    const isFrame = frame.parentFrame() !== null;
-    const url = canonicalUrl(request.url())?.href;
-    if (frame.page() !== this.#page) return await route.abort('aborted');
-    if (url === undefined || request.method() !== 'GET') {
-      return await this.#refuse(route, isFrame);
+  /** A document: of the page itself, or of one of its frames. */
+  async #navigate(request: PausedRequest): Promise<void> {
+    const isFrame = !this.#isMain(request);
+    const url = canonicalUrl(request.url)?.href;
+    if (url === undefined || request.method !== 'GET') {
+      this.#refuse(request, isFrame);
+      return;
     }
-    if (isFrame) return await this.#frame(route, url);
+    if (isFrame) return await this.#frame(request, url);
     if (!this.#isGiven && url === this.#document.url) {
       this.#isGiven = true;
-      return await fulfil(route, this.#document);
+      this.#show(request, this.#document);
+      return;
     }
     if (new URL(url).origin !== new URL(this.#document.url).origin) {
       this.#left.add(url);
-      return await this.#refuse(route);
+      this.#refuse(request);
+      return;
     }
     if (++this.#navigations > navigationsMax) {
       this.#isOver = true;
-      return await this.#refuse(route);
+      this.#refuse(request);
+      return;
     }
     const found = this.#ready.get(url) ?? (await this.#options.fetchDocument(url, false));
     if (typeof found === 'string') this.#left.add(found);
-    if (found === undefined || typeof found === 'string') return await this.#refuse(route);
+    if (found === undefined || typeof found === 'string') {
+      this.#refuse(request);
+      return;
+    }
     this.#ready.delete(url);
-    if (found.url !== url) return await this.#goOn(route, found);
+    if (found.url !== url) {
+      this.#goOn(request, found);
+      return;
+    }
     this.#document = found;
     this.#isGiven = true;
-    await fulfil(route, found);
+    this.#show(request, found);
   }
 
-  async #refuse(route: Route, isFrame = false): Promise<void> {
+  /** It is the document of the page itself now. */
+  #show(request: PausedRequest, document: WebDocument): void {
+    this.#givenAt = performance.now();
+    const own = request.id === undefined ? undefined : this.#underWay.get(request.id);
+    if (own !== undefined) own.begunAt = this.#givenAt;
+    give(request, document);
+  }
+
+  #refuse(request: PausedRequest, isFrame = false): void {
     if (!isFrame) {
       this.#isGiven = true;
       this.#stay();
     }
-    await route.abort('aborted');
+    request.refuse('Aborted');
   }
 
-  async #frame(route: Route, url: string): Promise<void> {
+  async #frame(request: PausedRequest, url: string): Promise<void> {
     const known = this.#ready.get(url);
     if (known === undefined && ++this.#frames > framesMax) {
       this.#isOver = true;
-      return await route.abort('blockedbyclient');
+      request.refuse('BlockedByClient');
+      return;
     }
     const found = known ?? (await this.#options.fetchDocument(url, true));
     this.#ready.delete(url);
-    if (found === undefined) return await route.abort('blockedbyclient');
-    if (typeof found === 'string') return await redirect(route, found);
-    if (found.url !== url) return await this.#goOn(route, found);
-    await fulfil(route, found);
+    if (found === undefined) request.refuse('BlockedByClient');
+    else if (typeof found === 'string') redirect(request, found);
+    else if (found.url !== url) this.#goOn(request, found);
+    else give(request, found);
   }
 
   /** A redirect within the host: the browser asks for its end, which is here already. */
-  async #goOn(route: Route, found: WebDocument): Promise<void> {
+  #goOn(request: PausedRequest, found: WebDocument): void {
     this.#ready.set(found.url, found);
-    await redirect(route, found.url);
+    redirect(request, found.url);
   }
 }
+
+type UnderWay = {
+  readonly frame: string;
+  readonly isDocument: boolean;
+  begunAt: number;
+  /** Gives back its seat. */
+  release: () => void;
+};
 
 /** The browser follows redirects without a word, so it is sent on by a page. */
-async function redirect(route: Route, to: string): Promise<void> {
+function redirect(request: PausedRequest, to: string): void {
   const text = to.replace(/&/g, '&amp;').replace(/"/g, '&quot;');
   const body = `<meta http-equiv="refresh" content="0;url=${text}">`;
-  await route.fulfill({ status: 200, contentType: 'text/html', body });
+  request.answer(200, [{ name: 'content-type', value: 'text/html' }], Buffer.from(body));
 }
 
-async function fulfil(route: Route, { status, headers, body }: WebDocument): Promise<void> {
-  const kept: Record<string, string> = {};
+/** An answer without a document would leave the page where it was. */
+const noDocument = new Set([204, 205]);
+
+function give(request: PausedRequest, { status, headers, body }: WebDocument): void {
+  const kept: { name: string; value: string }[] = [];
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || notForBrowser.test(name)) continue;
-    const values = Array.isArray(value) ? value : [value];
-    kept[name.toLowerCase()] = values.join(/^set-cookie$/i.test(name) ? '\n' : ', ');
+    for (const one of [value].flat()) kept.push({ name: name.toLowerCase(), value: one });
   }
-  kept['content-type'] ??= 'text/html';
-  await route.fulfill({ status, headers: kept, body });
+  if (!kept.some(({ name }) => name === 'content-type')) {
+    kept.push({ name: 'content-type', value: 'text/html' });
+  }
+  request.answer(noDocument.has(status) ? 200 : status, kept, body);
+}
+
+/** The request's own headers and more, which count. */
+function headersWith(
+  own: Readonly<Record<string, string>>,
+  more: readonly (readonly [name: string, value: string])[],
+): { name: string; value: string }[] {
+  const named = new Map(Object.entries(own).map(([name, value]) => [name.toLowerCase(), value]));
+  for (const [name, value] of more) named.set(name.toLowerCase(), value);
+  return [...named].map(([name, value]) => ({ name, value }));
+}
+
+function isDocument({ type }: PausedRequest): boolean {
+  return type === 'Document';
 }
 
 function isWeb(url: string): boolean {

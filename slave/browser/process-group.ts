@@ -1,20 +1,10 @@
 /**
- * The processes of a browser: one group, found by a flag that only its command line has. Linux
- * alone says which these are, and what memory they have; elsewhere there is no such limit.
+ * The processes of a browser, which are one group. Linux alone says which these are, and what
+ * memory they have; elsewhere there is no such limit.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 
 const pageBytes = 4_096;
-
-/** Returns the group of the process with this text in its command line; undefined: there is none,
- *  or no `/proc`. */
-export function groupWith(text: string): number | undefined {
-  for (const pid of pids()) {
-    const line = read(`/proc/${pid}/cmdline`);
-    if (line?.includes(text) === true) return groupOf(pid);
-  }
-  return undefined;
-}
 
 type Memory = {
   /** Of all processes of the group; what they share counts once. */

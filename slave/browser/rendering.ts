@@ -6,7 +6,7 @@
  *     document -> at rest -> wait -> click -> scroll -> text
  */
 import { setMaxListeners } from 'node:events';
-import type { BrowserContext, CDPSession, Page } from 'playwright-core';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { AddressPolicy } from '../../shared/address.ts';
 import type { FetchSpec } from '../../shared/crawl.ts';
 import { keepsView, type Render, type RenderMiss, renderLimits } from '../../shared/render.ts';
@@ -15,7 +15,10 @@ import type { Chromium } from './chromium.ts';
 import { authorityOf, GuardProxy } from './guard-proxy.ts';
 import type { HostSeats } from './host-seats.ts';
 import { PageTraffic, type PageTrafficOptions, type WebDocument } from './page-traffic.ts';
+import { PageWorld } from './page-world.ts';
 import { pictureOf } from './picture.ts';
+import { closedItself, type Tab } from './tab.ts';
+import { orLate } from './within.ts';
 
 export type RenderTask = Pick<PageTrafficOptions, 'document' | 'headersFor' | 'fetchDocument'> & {
   readonly spec: FetchSpec;
@@ -70,9 +73,10 @@ export async function renderPage(
   task: RenderTask,
   shared: Shared,
 ): Promise<RenderEnd | undefined> {
-  const one = new OnePage(task, shared);
   try {
-    return await one.render(chromium);
+    const end = await new OnePage(task, shared).render(chromium);
+    if (end.kind !== 'failed' || end.why !== closedItself) return end;
+    return await new OnePage(task, shared).render(chromium, true);
   } catch {
     if (task.signal.aborted) return { kind: 'given-back' };
     // It does so a little later than what it was asked for fails.
@@ -115,19 +119,17 @@ class OnePage {
     });
   }
 
-  async render(chromium: Chromium): Promise<RenderEnd> {
-    const { signal, userAgent } = this.#task;
+  /** `isSecond`: it may not close itself. */
+  async render(chromium: Chromium, isSecond = false): Promise<RenderEnd> {
+    const { signal, userAgent, cookies, document } = this.#task;
     const end = () => this.#ending.abort();
     signal.addEventListener('abort', end, { once: true });
     try {
-      const server = await this.#proxy.open();
       const options = {
-        userAgent,
-        proxy: { server },
-        serviceWorkers: 'block' as const,
-        acceptDownloads: false,
+        ...{ userAgent, isSecond, proxy: await this.#proxy.open() },
+        cookies: cookies.map(([name, value]) => ({ name, value, url: document.url })),
       };
-      return await chromium.with(options, (context) => this.#inContext(context));
+      return await chromium.with(options, (tab) => this.#inTab(tab));
     } finally {
       signal.removeEventListener('abort', end);
       this.#ending.abort();
@@ -135,80 +137,59 @@ class OnePage {
     }
   }
 
-  async #inContext(context: BrowserContext): Promise<RenderEnd> {
+  async #inTab(tab: Tab): Promise<RenderEnd> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<RenderEnd>((resolve) => {
       const seconds = Math.round((this.#endsAt - performance.now()) / 1000);
       const why = `the page did not answer in the browser within ${seconds} s`;
       timer = setTimeout(() => resolve({ kind: 'failed', why }), this.#endsAt - performance.now());
     });
-    const crashed = new Promise<RenderEnd>((resolve) => {
-      const why = 'the page crashed its browser tab';
-      context.on('page', (page) => page.on('crash', () => resolve({ kind: 'failed', why })));
-    });
+    const broken = tab.broken.then((why): RenderEnd => ({ kind: 'failed', why }));
     const aborted = new Promise<RenderEnd>((resolve) => {
       const { signal } = this.#ending;
       signal.addEventListener('abort', () => resolve({ kind: 'given-back' }), { once: true });
     });
-    let session: CDPSession | undefined;
-    const work = async () => {
-      const page = await this.#open(context);
-      session = await context.newCDPSession(page);
-      return await this.#work(page, session);
-    };
-    const done = work();
+    const done = this.#work(tab);
     done.catch(() => {});
     try {
-      const end = await Promise.race([done, late, crashed, aborted]);
+      const end = await Promise.race([done, late, broken, aborted]);
       // A script that never ends holds the page; its process does not outlive this.
-      if (end.kind !== 'rendered') session?.send('Page.crash').catch(() => {});
+      if (end.kind !== 'rendered') tab.tell('Page.crash', {});
       return end;
     } finally {
       clearTimeout(timer);
     }
   }
 
-  /** An empty page that is watched. */
-  async #open(context: BrowserContext): Promise<Page> {
-    const { url } = this.#task.document;
-    const page = await context.newPage();
-    await this.#traffic.watch(context, page);
-    const cookies = this.#task.cookies.map(([name, value]) => ({ name, value, url }));
-    if (cookies.length > 0) await context.addCookies(cookies).catch(() => {});
-    return page;
-  }
-
-  async #work(page: Page, session: CDPSession): Promise<RenderEnd> {
+  async #work(tab: Tab): Promise<RenderEnd> {
     const { wait, click, clicks = 1, scroll = 0 } = this.#task.render;
     const until = this.#endsAt - reserveMs;
     const leftMs = () => Math.max(1, until - performance.now());
-    const load = { waitUntil: 'domcontentloaded', timeout: leftMs() } as const;
-    const loaded = page.goto(this.#task.document.url, load).catch(rethrowClosed(page));
-    loaded.catch(() => {});
+    const world = new PageWorld(tab);
+    await this.#traffic.open(tab);
     // A page that wants to go where it may not stays as it is, and its load never ends.
     const { stayed } = this.#traffic;
-    await Promise.race([loaded, stayed, this.#traffic.quiet(until, loadQuietMs)]);
+    await Promise.race([tab.loaded, stayed, this.#traffic.quiet(until, loadQuietMs)]);
     await this.#rest(until);
     if (typeof wait === 'number') {
-      await page.waitForTimeout(Math.min(wait, leftMs()));
+      await sleep(Math.min(wait, leftMs()));
       await this.#rest(until);
     } else if (wait !== undefined) {
       // The rest is for what comes after.
-      const options = { state: 'attached', timeout: leftMs() / 2 } as const;
-      await page.waitForSelector(`css=${wait}`, options).catch(() => this.#missed.add('wait'));
+      if (!(await world.appears(wait, leftMs() / 2))) this.#missed.add('wait');
       await this.#rest(until);
     }
-    if (click !== undefined) await this.#click(page, click, clicks, until);
+    if (click !== undefined) await this.#click(world, click, clicks, until);
     for (let i = 0; i < scroll && performance.now() < until; i++) {
-      const before = await scrolled(session, textMsMax);
+      const before = await world.scroll(textMsMax);
       await this.#rest(until);
-      if (before === (await scrolled(session, textMsMax))) break;
+      if (before === (await world.scroll(textMsMax))) break;
     }
-    const text = await textOf(session, this.#task.spec.bodyBytesMax, this.#endsAt);
+    const text = await textOf(world, this.#task.spec.bodyBytesMax, this.#endsAt);
     if (text === undefined) {
       return { kind: 'failed', why: 'the page did not answer in the browser: a script never ends' };
     }
-    const picture = await this.#picture(session);
+    const picture = await this.#picture(tab);
     const { document, ownCount, isOver, left } = this.#traffic;
     if (isOver) this.#missed.add('limit');
     const requests = Math.min(ownCount, renderLimits.requests);
@@ -217,10 +198,10 @@ class OnePage {
   }
 
   /** Takes a screenshot, if one is wanted and the page lets it. */
-  async #picture(session: CDPSession): Promise<Pick<RenderedPage, 'screenshot'>> {
+  async #picture(tab: Tab): Promise<Pick<RenderedPage, 'screenshot'>> {
     if (!keepsView(this.#task.spec, 'screenshot')) return {};
     const leftMs = this.#endsAt - performance.now() - lastMs;
-    const picture = pictureOf(session).catch(() => undefined);
+    const picture = pictureOf(tab).catch(() => undefined);
     const screenshot = await orLate(picture, Math.min(pictureMsMax, leftMs));
     if (screenshot !== undefined) return { screenshot };
     this.#missed.add('screenshot');
@@ -233,14 +214,11 @@ class OnePage {
   }
 
   /** Clicks as long as there is such an element. */
-  async #click(page: Page, selector: string, times: number, until: number): Promise<void> {
+  async #click(world: PageWorld, selector: string, times: number, until: number): Promise<void> {
     for (let i = 0; i < times; i++) {
       const leftMs = until - performance.now();
       if (leftMs <= 0) return;
-      const timeout = Math.min(clickMsMax, leftMs);
-      try {
-        await page.locator(`css=${selector}`).first().click({ timeout, noWaitAfter: true });
-      } catch {
+      if (!(await world.click(selector, Math.min(clickMsMax, leftMs)))) {
         if (i === 0) this.#missed.add('click');
         return;
       }
@@ -249,62 +227,9 @@ class OnePage {
   }
 }
 
-/** A page that goes on at once interrupts the first load: no fault. */
-function rethrowClosed(page: Page): (error: unknown) => void {
-  return (error) => {
-    if (page.isClosed()) throw error;
-  };
-}
-
-/** Evaluates an expression where the scripts of the page cannot change what it means. Undefined: no
- *  answer within that time. */
-async function evaluate(
-  session: CDPSession,
-  expression: string,
-  timeoutMs: number,
-): Promise<unknown> {
-  const answer = (async () => {
-    const { frameTree } = await session.send('Page.getFrameTree');
-    const frameId = frameTree.frame.id;
-    const world = await session.send('Page.createIsolatedWorld', { frameId });
-    const { result } = await session.send('Runtime.evaluate', {
-      contextId: world.executionContextId,
-      expression,
-      returnByValue: true,
-      timeout: timeoutMs,
-    });
-    return result.value as unknown;
-  })();
-  return await orLate(answer, timeoutMs);
-}
-
-/** Undefined: it takes longer. */
-async function orLate<T>(answer: Promise<T>, timeoutMs: number): Promise<T | undefined> {
-  answer.catch(() => {});
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), timeoutMs);
-  });
-  try {
-    return await Promise.race([answer, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-/** Scrolls to the end of the page. Returns its height. */
-async function scrolled(session: CDPSession, timeoutMs: number): Promise<unknown> {
-  const expression = `(() => {
-    const height = document.documentElement.scrollHeight;
-    window.scrollTo(0, height);
-    return height;
-  })()`;
-  return await evaluate(session, expression, timeoutMs);
-}
-
 /** The page as text. Undefined: it does not answer. */
 async function textOf(
-  session: CDPSession,
+  world: PageWorld,
   charsMax: number,
   endsAt: number,
 ): Promise<Pick<RenderedPage, 'html' | 'isCut' | 'url' | 'isXhtml'> | undefined> {
@@ -316,7 +241,7 @@ async function textOf(
   })()`;
   // A machine without time for it is no fault of the page.
   const timeoutMs = Math.max(textMsMax, endsAt - performance.now() - lastMs);
-  const value = await evaluate(session, expression, timeoutMs);
+  const value = await world.evaluate(expression, timeoutMs);
   if (!Array.isArray(value)) return undefined;
   const [html, isCut, type, url] = value as unknown[];
   if (typeof html !== 'string' || typeof url !== 'string') return undefined;

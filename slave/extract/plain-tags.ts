@@ -7,6 +7,7 @@
  * One memory serves all pages of the process, a chunk at a time: `begin`, `skip` as often as the
  * scanner comes to text, `end`.
  */
+import v8 from 'node:v8';
 import {
   endsAttributeName,
   endsTagName,
@@ -126,6 +127,8 @@ export function plainTags(): PlainTags | undefined {
 }
 
 function load(): PlainTags | undefined {
+  // A slave has it off for other code: see scripts/build.mjs. V8 asks when a module is made.
+  v8.setFlagsFromString('--wasm-dynamic-tiering');
   try {
     const module = new WebAssembly.Module(Buffer.from(plainTagsWasm, 'base64'));
     return new PlainTags(new WebAssembly.Instance(module).exports as unknown as Exports);
@@ -133,5 +136,7 @@ function load(): PlainTags | undefined {
     // Some old processors have no vectors.
     if (error instanceof Error && error.name === 'CompileError') return undefined;
     throw error;
+  } finally {
+    v8.setFlagsFromString('--no-wasm-dynamic-tiering');
   }
 }

@@ -265,8 +265,8 @@ test('image: its packages are complete, and all that is optional is among them',
     const { peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
       peerDependencies: Record<string, string>;
     };
-    // Types are not for programs, the Node of the image has SQLite, and the image has no browser.
-    const left = ['@types/node', 'libsql', 'playwright-core'];
+    // Types are not for programs, and the Node of the image has SQLite.
+    const left = ['@types/node', 'libsql'];
     const wanted = Object.keys(peerDependencies).filter((name) => !left.includes(name));
     const loads = ['lmdb', ...wanted].map((name) => `await import(${JSON.stringify(name)});`);
     const program = `${loads.join('')}process.exit(0)`;

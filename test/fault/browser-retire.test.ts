@@ -10,7 +10,7 @@ import { fetchSpecSchema } from '../../shared/crawl.ts';
 import { makeLog } from '../../shared/log.ts';
 import { AddressCache } from '../../shared/resolver.ts';
 import { Browsers } from '../../slave/browser/browsers.ts';
-import type { BrowserLimits } from '../../slave/browser/chromium.ts';
+import type { BrowserLimits } from '../../slave/browser/find.ts';
 import type { RenderEnd } from '../../slave/browser/rendering.ts';
 import { browserFlags, browsersOf, groupEnded, noBrowser } from '../support/browser.ts';
 import { BrowserSite } from '../support/browser-site.ts';
@@ -27,6 +27,7 @@ async function open(t: TestContext, limits: Partial<BrowserLimits>) {
     ...{ env: { PATH: path }, limits },
   };
   const lines: string[] = [];
+  const asked: string[] = [];
   const write = (line: string) => void lines.push(line);
   const log = makeLog({ level: 'info', json: false, write });
   const parts = { addresses: new AddressCache(), slots: 3, onAble: () => {}, log };
@@ -44,9 +45,12 @@ async function open(t: TestContext, limits: Partial<BrowserLimits>) {
       ...{ spec, render: { when: 'always' as const, wait }, userAgent: 'Orbweaver' },
       ...{ cookies: [], blocks: [], signal: new AbortController().signal },
       headersFor: () => [],
-      fetchDocument: async () => undefined,
+      fetchDocument: async (url) => {
+        asked.push(url);
+        return undefined;
+      },
     });
-  return { rendered, lines };
+  return { rendered, lines, asked };
 }
 
 test('browser: at its limit of pages another one takes over', { timeout, skip }, async (t) => {
@@ -54,8 +58,13 @@ test('browser: at its limit of pages another one takes over', { timeout, skip },
   const groups = new Set(browsersOf(process));
   const ends: RenderEnd[] = [];
   for (let n = 0; n < 9; n += 3) {
-    ends.push(...(await Promise.all([n, n + 1, n + 2].map((one) => rendered(one)))));
-    for (const group of browsersOf(process)) groups.add(group);
+    const pages = Promise.all([n, n + 1, n + 2].map((one) => rendered(one, '', 500)));
+    // The one before is gone by then, or goes.
+    const looks = setInterval(() => {
+      for (const group of browsersOf(process)) groups.add(group);
+    }, 50);
+    ends.push(...(await pages));
+    clearInterval(looks);
   }
   for (const [n, end] of ends.entries()) {
     assert.ok(end.kind === 'rendered', JSON.stringify(end));
@@ -64,6 +73,24 @@ test('browser: at its limit of pages another one takes over', { timeout, skip },
   assert.equal(groups.size, 3);
   for (const group of groups) await groupEnded(group);
   assert.deepEqual(lines, []);
+});
+
+test('browser: a page cannot close itself, and what it opens gets nothing', {
+  timeout,
+  skip,
+}, async (t) => {
+  const { rendered, asked } = await open(t, {});
+  const closes = await rendered(1, `p.append(' and stays'); setTimeout(() => close(), 20)`);
+  assert.ok(closes.kind === 'rendered', JSON.stringify(closes));
+  assert.match(closes.page.html, /made 1 and stays/);
+  const opens = await rendered(
+    2,
+    `const w = open(''); open('/a'); open('/b', '', 'noopener');
+    w?.document.write('<img src=/c>'); p.append(' and goes on')`,
+  );
+  assert.ok(opens.kind === 'rendered', JSON.stringify(opens));
+  assert.match(opens.page.html, /made 2 and goes on/);
+  assert.deepEqual([asked, browsersOf(process).length], [[], 1]);
 });
 
 test('browser: no kill at any moment of a page keeps its slot', { timeout, skip }, async (t) => {

@@ -1,5 +1,4 @@
-/** The browser of tests: the system's Chromium, with playwright-core. Tests without it are skipped,
- *  and say so. */
+/** The browser of tests: the system's Chromium. Tests without it are skipped, and say so. */
 import assert from 'node:assert/strict';
 import { accessSync, constants, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -38,7 +37,7 @@ export function browsersOf({ pid }: { readonly pid: number }): number[] {
         const [, parent] =
           /^PPid:\s*(\d+)/m.exec(readFileSync(`/proc/${name}/status`, 'utf8')) ?? [];
         const line = readFileSync(`/proc/${name}/cmdline`, 'latin1');
-        return Number(parent) === pid && line.includes('--orbweaver-browser=');
+        return Number(parent) === pid && line.includes('orbweaver-browser-');
       } catch {
         return false;
       }

@@ -28,7 +28,7 @@ function makeWatch() {
     watch.look();
     return watch.isTight;
   };
-  return { watch, look, tight, exceeded };
+  return { watch, look, tight, exceeded, looks: () => looks };
 }
 
 test('memory: it is tight from three quarters of the limit until five eighths', (t) => {
@@ -82,4 +82,20 @@ test('memory: buffers that are garbage are none either, as soon as they were loo
     watch.look();
   }
   assert.deepEqual(exceeded, []);
+});
+
+test('memory: it is looked at the more rarely the farther it is from being tight', (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  const { watch, looks } = makeWatch();
+  t.after(() => {
+    watch.close();
+    mock.timers.reset();
+    mock.restoreAll();
+  });
+  mock.timers.tick(100);
+  const far = looks();
+  mock.timers.tick(700);
+  assert.equal(looks(), far, 'it could not have filled');
+  mock.timers.tick(100);
+  assert.ok(looks() > far);
 });

@@ -27,7 +27,7 @@ test('program file: it runs without a cache, with one, and with a damaged one', 
   const start = join(folder, 'dist/start');
   mkdirSync(start, { recursive: true });
   const path = join(folder, 'some.mjs');
-  writeFileSync(path, programFile('some', code, ['--wasm-tiering-budget=1000000000']));
+  writeFileSync(path, programFile('some', code, ['--no-wasm-tier-up']));
   const run = (how: NodeJS.ProcessEnv = {}) => {
     const env = { ...process.env, ...how };
     assert.equal(execFileSync(process.execPath, [path], { env, encoding: 'utf8' }), 'aasome.mjs1');

@@ -115,12 +115,6 @@ test('tidy: one dependency, one file', () => {
     libsql: ['master/sinks/outputs/sqlite.ts'],
     lmdb: ['master/store/lmdb.ts'],
     postgres: ['master/sinks/outputs/postgres.ts'],
-    'playwright-core': [
-      'slave/browser/chromium.ts',
-      'slave/browser/page-traffic.ts',
-      'slave/browser/picture.ts',
-      'slave/browser/rendering.ts',
-    ],
     msgpackr: ['shared/frame.ts'],
     pino: ['shared/log.ts'],
     'json-p3': ['slave/rules/json-path.ts'],

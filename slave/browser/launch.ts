@@ -1,0 +1,112 @@
+/** Starts a Chromium: its process group, its folder, the pipe to it. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
+import { messageOf } from '../../shared/errors.ts';
+import { DevTools } from './devtools.ts';
+import type { BrowserProgram } from './find.ts';
+import { browserFlags } from './flags.ts';
+import { killGroup } from './process-group.ts';
+import { within } from './within.ts';
+
+/** What a browser starts with, besides its settings. */
+export type Start = {
+  /** URL of a proxy for what belongs to no page. */
+  readonly proxy: string;
+  /** Of pages that say nothing else. */
+  readonly userAgent: string;
+};
+
+export type Launched = Start & {
+  readonly devtools: DevTools;
+  /** It is Chromium's shell without windows: a page is as large as its window. */
+  readonly isShell: boolean;
+  /** Its process group. */
+  readonly group: number;
+  /** Kills what is left of it, and deletes its folder. Never rejects. */
+  readonly clear: () => Promise<void>;
+};
+
+const startMsMax = 30_000;
+/** The tests and the operator find its processes by this. */
+const folderPrefix = 'orbweaver-browser-';
+const lineCharsMax = 200;
+
+/** Starts a browser of which each request stops until it is judged, and each page is known.
+ *  `onEnd`: it has ended.
+ *  @throws Error it does not start, in one line */
+export async function launch(
+  { executablePath, settings }: BrowserProgram,
+  start: Start,
+  onEnd: () => void,
+): Promise<Launched> {
+  const { env, isSandboxed } = settings;
+  const folder = mkdtempSync(join(env['TMPDIR'] ?? tmpdir(), folderPrefix));
+  const child = spawn(executablePath, browserFlags({ folder, isSandboxed, ...start }), {
+    env: { ...env },
+    detached: true,
+    stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'],
+  });
+  const { pid: group } = child;
+  const clear = async () => {
+    if (group !== undefined) killGroup(group);
+    // Its processes write until they are gone.
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 }).catch(() => {});
+  };
+  const [, , , output, input] = child.stdio as unknown as [
+    null,
+    null,
+    Readable,
+    Writable,
+    Readable,
+  ];
+  const devtools = new DevTools(input, output, onEnd);
+  const why = reasonOf(child);
+  try {
+    const isShell = await within(prepare(devtools), startMsMax);
+    if (group === undefined) throw new Error('it has no process');
+    return { devtools, group, clear, isShell, ...start };
+  } catch (error) {
+    devtools.close();
+    const reason = await why(messageOf(error));
+    await clear();
+    throw new Error(reason);
+  }
+}
+
+/** Returns whether it is the shell. */
+async function prepare(devtools: DevTools): Promise<boolean> {
+  const [{ product }] = await Promise.all([
+    devtools.call('Browser.getVersion', {}),
+    // Of all pages, frames and workers: what nobody knows may have nothing.
+    devtools.call('Fetch.enable', { handleAuthRequests: true }),
+    // Windows that a page opens. (Were they attached to, the page would stop until they go on.)
+    devtools.call('Target.setDiscoverTargets', { discover: true, filter: [{ type: 'page' }] }),
+  ]);
+  return product.startsWith('HeadlessChrome/');
+}
+
+/** Watches how it ends. The result says why, in one line: what it said last, its exit code, or that
+ *  text. */
+function reasonOf(child: ChildProcess): (otherwise: string) => Promise<string> {
+  let said = '';
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    const lines = text.split('\n').filter((line) => line.trim() !== '');
+    said = (lines.at(-1) ?? said).slice(0, lineCharsMax);
+  });
+  child.stderr?.on('error', () => {});
+  const ended = new Promise<string | undefined>((resolve) => {
+    child.once('error', (error) => resolve(messageOf(error)));
+    child.once('close', (code) => {
+      resolve(code === null ? undefined : `the program ends at once, with exit code ${code}`);
+    });
+  });
+  return async (otherwise) => {
+    // It may have closed the pipe a moment before its end.
+    const end = await within(ended, 100).catch(() => undefined);
+    return (said || end || otherwise).replace(/\p{C}/gu, ' ').trim();
+  };
+}

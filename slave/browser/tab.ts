@@ -1,0 +1,264 @@
+/**
+ * One page of the browser, in a context of its own: its sessions, which are those of the page, of
+ * frames in other processes and of workers, and what is heard from them.
+ */
+import type { DevTools, Heard } from './devtools.ts';
+import { view } from './flags.ts';
+import type { PausedRequest } from './paused-request.ts';
+import type { Command, Commands, Events } from './protocol.ts';
+
+/** What a tab reports. */
+type TabListener = {
+  /** A request waits to be judged. */
+  readonly onPaused: (request: PausedRequest) => void;
+  /** One has ended. */
+  readonly onEnded: (id: string, isFailed: boolean) => void;
+  /** What a frame asked for nobody waits for. */
+  readonly onFrameGone: (frame: string) => void;
+  /** Another document is in the page: what the one before it asked for has ended. */
+  readonly onCommitted: () => void;
+};
+
+export type TabOptions = {
+  readonly userAgent: string;
+  /** URL of the proxy for all that it asks for. */
+  readonly proxy: string;
+  readonly cookies: readonly { name: string; value: string; url: string }[];
+  /** It comes after an empty page, and so it may not close itself. Source: HTML, window.close(). */
+  readonly isSecond: boolean;
+};
+
+/** The end of a page that has closed itself. */
+export const closedItself = 'the page closed its browser tab';
+
+/** Which tab a frame belongs to. */
+export type FrameBook = {
+  know(frame: string, tab: Tab): void;
+  forget(frame: string): void;
+};
+
+type TabParts = {
+  readonly devtools: DevTools;
+  readonly frames: FrameBook;
+  /** Id of its context. */
+  readonly context: string;
+  readonly options: TabOptions;
+  /** The browser was started with what such a page is to be like. */
+  readonly isAsStarted: boolean;
+};
+
+const blank = 'about:blank';
+/** Copies of answers for somebody who looks at them: none. */
+const noCopies = { maxTotalBufferSize: 1, maxResourceBufferSize: 1, maxPostDataSize: 1 };
+
+export class Tab {
+  readonly context: string;
+  readonly #devtools: DevTools;
+  readonly #frameBook: FrameBook;
+  readonly #options: TabOptions;
+  readonly #isAsStarted: boolean;
+  readonly #frames = new Set<string>();
+  readonly #sessions = new Set<string>();
+  #session = '';
+  #frame = '';
+  #listener: TabListener | undefined;
+  #isClosed = false;
+  #hasDocument = false;
+  readonly #loaded = signal<void>();
+  readonly #broken = signal<string>();
+  /** The scripts of its first document that the page waits for have run. */
+  readonly loaded = this.#loaded.promise;
+  /** Resolves when it can be used no longer, with why. */
+  readonly broken = this.#broken.promise;
+
+  constructor({ devtools, frames, context, options, isAsStarted }: TabParts) {
+    this.context = context;
+    this.#devtools = devtools;
+    this.#frameBook = frames;
+    this.#options = options;
+    this.#isAsStarted = isAsStarted;
+  }
+
+  /** The frame of the page itself. */
+  get mainFrame(): string {
+    return this.#frame;
+  }
+
+  /** True: nobody needs it any more. */
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** Goes to a page, and resolves when it is on its way there. @throws Error there is none */
+  async open(url: string, listener: TabListener): Promise<void> {
+    this.#listener = listener;
+    const { proxy: _, cookies } = this.#options;
+    const browserContextId = this.context;
+    const call = this.#devtools.call.bind(this.#devtools);
+    this.#devtools.tell('Browser.setDownloadBehavior', { behavior: 'deny', browserContextId });
+    // A cookie that the browser does not take is not sent.
+    if (cookies.length > 0) {
+      await call('Storage.setCookies', { cookies, browserContextId }).catch(() => {});
+    }
+    const first = this.#isAsStarted ? url : blank;
+    const { targetId } = await call('Target.createTarget', { url: first, browserContextId });
+    const { sessionId } = await call('Target.attachToTarget', { targetId, flatten: true });
+    this.#session = sessionId;
+    this.#frame = targetId;
+    this.#listen(sessionId);
+    this.#watch(sessionId);
+    this.#know(targetId);
+    if (this.#isAsStarted) this.#catchUp().catch(() => {});
+    else await this.#dress(url);
+  }
+
+  /** @throws Error it was refused, or the page is gone */
+  call<C extends Command>(name: C, params: Commands[C][0]): Promise<Commands[C][1]> {
+    return this.#devtools.call(name, params, this.#session);
+  }
+
+  tell<C extends Command>(name: C, params: Commands[C][0]): void {
+    this.#devtools.tell(name, params, this.#session);
+  }
+
+  /** Ends it with its context. Resolves when the browser has done so. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const session of this.#sessions) this.#devtools.drop(session);
+    for (const frame of this.#frames) this.#frameBook.forget(frame);
+    const browserContextId = this.context;
+    await this.#devtools.call('Target.disposeBrowserContext', { browserContextId }).catch(() => {});
+  }
+
+  /** A window was opened in its context: the first one is the page. */
+  onWindow(target: string): void {
+    this.#frame ||= target;
+    if (target === this.#frame && !this.#isClosed) return;
+    // Nobody looks at a window that a page opens.
+    this.#devtools.tell('Target.closeTarget', { targetId: target });
+  }
+
+  /** A page begins to be heard with its first document, so something of that may have gone by. (To
+   *  begin with an empty page costs as much as a tenth of a page.) */
+  async #catchUp(): Promise<void> {
+    this.#hasDocument = true;
+    const { frameTree } = await this.call('Page.getFrameTree', {});
+    const all = [...(frameTree.childFrames ?? [])];
+    for (const { frame, childFrames = [] } of all) {
+      this.#know(frame.id);
+      all.push(...childFrames);
+    }
+    // A page that lies about this is waited for in vain, for a time.
+    const asked = { expression: 'document.readyState', returnByValue: true };
+    const { result } = await this.call('Runtime.evaluate', asked);
+    if (result.value !== 'loading') this.#loaded.resolve();
+  }
+
+  /** Makes the empty page what it is to be, and goes on to its document. */
+  async #dress(url: string): Promise<void> {
+    const { userAgent } = this.#options;
+    const metrics = { ...view, deviceScaleFactor: 1, mobile: false };
+    this.tell('Emulation.setDeviceMetricsOverride', metrics);
+    this.tell('Emulation.setFocusEmulationEnabled', { enabled: true });
+    // It is answered when those before it are.
+    await this.call('Emulation.setUserAgentOverride', { userAgent });
+    this.tell('Page.navigate', { url });
+  }
+
+  /** A request of one of its frames waits. */
+  onPaused(request: PausedRequest): void {
+    if (this.#listener === undefined || this.#isClosed) request.refuse('Aborted');
+    else this.#listener.onPaused(request);
+  }
+
+  /** A session of the browser has ended. */
+  onDetached(session: string): void {
+    if (session === this.#session) this.#broken.resolve(closedItself);
+  }
+
+  #listen(session: string): void {
+    this.#sessions.add(session);
+    this.#devtools.listen(session, (heard) => this.#hear(session, heard));
+  }
+
+  #know(frame: string): void {
+    this.#frames.add(frame);
+    this.#frameBook.know(frame, this);
+  }
+
+  /** Hears of its requests, its frames, and what it starts. */
+  #watch(session: string): void {
+    const waits = { autoAttach: true, waitForDebuggerOnStart: true, flatten: true };
+    this.#devtools.tell('Page.enable', {}, session);
+    this.#devtools.tell('Network.enable', noCopies, session);
+    this.#devtools.tell('Target.setAutoAttach', waits, session);
+  }
+
+  #hear(session: string, { name, params }: Heard): void {
+    const isMain = session === this.#session;
+    switch (name) {
+      case 'Network.loadingFinished':
+      case 'Network.loadingFailed':
+        this.#listener?.onEnded(params.requestId, name === 'Network.loadingFailed');
+        return;
+      case 'Page.domContentEventFired':
+        if (isMain && this.#hasDocument) this.#loaded.resolve();
+        return;
+      case 'Page.frameAttached':
+        this.#know(params.frameId);
+        return;
+      case 'Page.frameDetached':
+        if (params.reason !== 'swap') this.#forget(params.frameId);
+        return;
+      case 'Page.frameNavigated':
+        if (params.frame.id !== this.#frame) return;
+        this.#hasDocument = params.frame.url !== blank;
+        this.#listener?.onCommitted();
+        return;
+      case 'Page.javascriptDialogOpening': {
+        const accept = params.type === 'beforeunload';
+        this.#devtools.tell('Page.handleJavaScriptDialog', { accept }, session);
+        return;
+      }
+      case 'Inspector.targetCrashed':
+        if (isMain) this.#broken.resolve('the page crashed its browser tab');
+        return;
+      case 'Target.attachedToTarget':
+        this.#attachedTo(params);
+        return;
+      case 'Target.detachedFromTarget':
+        this.#sessions.delete(params.sessionId);
+        this.#devtools.drop(params.sessionId);
+        return;
+      default:
+        return;
+    }
+  }
+
+  #forget(frame: string): void {
+    this.#frames.delete(frame);
+    this.#frameBook.forget(frame);
+    this.#listener?.onFrameGone(frame);
+  }
+
+  /** A frame in another process, or a worker: it waits until it is listened to. */
+  #attachedTo({ sessionId, targetInfo }: Events['Target.attachedToTarget']): void {
+    const { targetId, type } = targetInfo;
+    if (type === 'iframe' || type === 'worker') {
+      this.#listen(sessionId);
+      this.#watch(sessionId);
+      const { userAgent } = this.#options;
+      this.#devtools.tell('Emulation.setUserAgentOverride', { userAgent }, sessionId);
+    }
+    if (type === 'iframe') this.#know(targetId);
+    this.#devtools.tell('Runtime.runIfWaitingForDebugger', {}, sessionId);
+  }
+}
+
+function signal<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
+  let resolve: (value: T) => void = () => {};
+  const promise = new Promise<T>((done) => {
+    resolve = done;
+  });
+  return { promise, resolve };
+}
