@@ -248,24 +248,27 @@ export class StoreFile {
     walk.low = undefined;
   }
 
-  /** Returns a value that has pages of its own. */
+  /** Returns a value that has pages of its own. It keeps those that it had if the transaction that
+   *  made it made it smaller (`mdb_cursor_put`: "we don't bother to try shrinking the page"). */
   #overflow(walk: Walk, number: number, bytes: number): Buffer | undefined {
     const count = Math.ceil((headBytes + bytes) / pageBytes);
     const end = Math.min(walk.meta.end, Math.floor(this.bytes / pageBytes));
     const isThere = number >= 2 && number + count <= end;
     const whole = Buffer.alloc(isThere ? count * pageBytes : 0);
     if (isThere) readSync(this.#file, whole, 0, whole.length, number * pageBytes);
+    const pages = isThere ? whole.readUInt32LE(20) : 0;
     const isSound =
       isThere &&
       numberAt(whole, 0) === number &&
       (whole.readUInt16LE(18) & ~looseFlags) === overflowFlag &&
-      whole.readUInt32LE(20) === count &&
-      walk.used.subarray(number, number + count).every((isUsed) => isUsed === 0);
+      pages >= count &&
+      number + pages <= end &&
+      walk.used.subarray(number, number + pages).every((isUsed) => isUsed === 0);
     if (!isSound) {
       walk.onDamage(`page ${number}: it is not a value of ${bytes} bytes`);
       return undefined;
     }
-    walk.used.fill(1, number, number + count);
+    walk.used.fill(1, number, number + pages);
     return whole.subarray(headBytes, headBytes + bytes);
   }
 

@@ -182,6 +182,27 @@ test('check: sees what LMDB reads past', async (t) => {
   }
 });
 
+test('check: a value that got smaller in the commit that made it has more pages than it needs', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const store = await openLmdbStore(folder);
+  const put = (text: string, bytes: number): Change => {
+    return { table: 'items', key: Buffer.from(text), value: Buffer.alloc(bytes, text) };
+  };
+  for (const text of ['a', 'b']) {
+    await store.commit([
+      put(text, 20_000),
+      put(text, 5_000),
+      put(`${text}2`, 9_000),
+      put(`${text}2`, 10),
+    ]);
+  }
+  const key = Buffer.from('a');
+  await store.commit([{ table: 'items', key, value: undefined }, put('c', 9_000)]);
+  await store.close();
+  assert.equal(checkStore(storeFile(folder)), undefined);
+});
+
 test('check: a store of a newer format is not called damaged', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
   t.after(() => rmSync(folder, { recursive: true }));
