@@ -8,11 +8,6 @@ type Header = { readonly name: string; readonly value: string };
 type Cookie = { readonly name: string; readonly value: string; readonly url: string };
 type Size = { readonly width: number; readonly height: number };
 
-type FrameTree = {
-  readonly frame: { readonly id: string };
-  readonly childFrames?: readonly FrameTree[];
-};
-
 /** Parameters and results of the commands. */
 export type Commands = {
   'Browser.close': [Nothing, Nothing];
@@ -67,7 +62,6 @@ export type Commands = {
   'Page.crash': [Nothing, Nothing];
   'Page.createIsolatedWorld': [{ frameId: string }, { executionContextId: number }];
   'Page.enable': [Nothing, Nothing];
-  'Page.getFrameTree': [Nothing, { frameTree: FrameTree }];
   'Page.getLayoutMetrics': [
     Nothing,
     { cssContentSize: Size; cssVisualViewport: { clientWidth: number } },

@@ -100,17 +100,16 @@ export class Tab {
     if (cookies.length > 0) {
       await call('Storage.setCookies', { cookies, browserContextId }).catch(() => {});
     }
-    const first = this.#isAsStarted ? url : blank;
-    const { targetId } = await call('Target.createTarget', { url: first, browserContextId });
+    // Not its document at once: the renderer would be told of `#watch` when that has begun already.
+    const { targetId } = await call('Target.createTarget', { url: blank, browserContextId });
+    this.#isWindow(targetId);
     const { sessionId } = await call('Target.attachToTarget', { targetId, flatten: true });
     this.#session = sessionId;
-    this.#frame = targetId;
     this.#listen(sessionId);
-    this.#watch(sessionId);
     this.tell('Emulation.setFocusEmulationEnabled', { enabled: true });
-    this.#know(targetId);
-    if (this.#isAsStarted) this.#catchUp().catch(() => {});
-    else await this.#dress(url);
+    await this.#watch(sessionId);
+    if (!this.#isAsStarted) await this.#dress();
+    this.tell('Page.navigate', { url });
   }
 
   /** @throws Error it was refused, or the page is gone */
@@ -133,36 +132,19 @@ export class Tab {
 
   /** A window was opened in its context: the first one is the page. */
   onWindow(target: string): void {
-    this.#frame ||= target;
+    if (this.#frame === '') this.#isWindow(target);
     if (target === this.#frame && !this.#isClosed) return;
     // Nobody looks at a window that a page opens.
     this.#devtools.tell('Target.closeTarget', { targetId: target });
   }
 
-  /** A page begins to be heard with its first document, so something of that may have gone by. (To
-   *  begin with an empty page costs as much as a tenth of a page.) */
-  async #catchUp(): Promise<void> {
-    this.#hasDocument = true;
-    const { frameTree } = await this.call('Page.getFrameTree', {});
-    const all = [...(frameTree.childFrames ?? [])];
-    for (const { frame, childFrames = [] } of all) {
-      this.#know(frame.id);
-      all.push(...childFrames);
-    }
-    // A page that lies about this is waited for in vain, for a time.
-    const asked = { expression: 'document.readyState', returnByValue: true };
-    const { result } = await this.call('Runtime.evaluate', asked);
-    if (result.value !== 'loading') this.#loaded.resolve();
-  }
-
-  /** Makes the empty page what it is to be, and goes on to its document. */
-  async #dress(url: string): Promise<void> {
+  /** Makes the empty page what it is to be. */
+  async #dress(): Promise<void> {
     const { userAgent } = this.#options;
     const metrics = { ...view, deviceScaleFactor: 1, mobile: false };
     this.tell('Emulation.setDeviceMetricsOverride', metrics);
     // It is answered when those before it are.
     await this.call('Emulation.setUserAgentOverride', { userAgent });
-    this.tell('Page.navigate', { url });
   }
 
   /** A request of one of its frames waits. */
@@ -181,17 +163,23 @@ export class Tab {
     this.#devtools.listen(session, (heard) => this.#hear(session, heard));
   }
 
+  #isWindow(target: string): void {
+    this.#frame = target;
+    this.#know(target);
+  }
+
   #know(frame: string): void {
     this.#frames.add(frame);
     this.#frameBook.know(frame, this);
   }
 
-  /** Hears of its requests, its frames, and what it starts. */
-  #watch(session: string): void {
+  /** Hears of its requests, its frames, and what it starts. Resolves when the browser knows: it
+   *  answers the last of these itself, and the renderer has the others before its next page. */
+  async #watch(session: string): Promise<void> {
     const waits = { autoAttach: true, waitForDebuggerOnStart: true, flatten: true };
     this.#devtools.tell('Page.enable', {}, session);
     this.#devtools.tell('Network.enable', noCopies, session);
-    this.#devtools.tell('Target.setAutoAttach', waits, session);
+    await this.#devtools.call('Target.setAutoAttach', waits, session);
   }
 
   #hear(session: string, { name, params }: Heard): void {
@@ -246,7 +234,7 @@ export class Tab {
     const { targetId, type } = targetInfo;
     if (type === 'iframe' || type === 'worker') {
       this.#listen(sessionId);
-      this.#watch(sessionId);
+      this.#watch(sessionId).catch(() => {});
       const { userAgent } = this.#options;
       this.#devtools.tell('Emulation.setUserAgentOverride', { userAgent }, sessionId);
     }
