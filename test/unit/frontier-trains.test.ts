@@ -69,10 +69,13 @@ worldTest('the host waits until the last of a train has left', async (world) => 
   await warmUp(world, slave);
   const held = [...slave.leases];
   void world.report(slave, held[0]);
+  assert.equal(held[0]?.host.ahead, 7);
   world.frontier.started(held[5] as Lease);
   await world.advance(10 * gapMs);
   assert.equal(slave.leases.size, 7);
+  assert.equal(held[0]?.host.ahead, 2);
   world.frontier.started(held[7] as Lease, 20);
+  assert.equal(held[0]?.host.ahead, 0);
   await world.advance(gapMs - 40);
   assert.equal(slave.leases.size, 7);
   await world.advance(20);
@@ -253,6 +256,7 @@ worldTest(
     }
     await world.settle();
     assert.deepEqual(world.finished, ['default']);
+    assert.equal([...leaves.keys()][0]?.host.ahead, 0);
     const urls = world.lines().map(({ url }) => url);
     assert.deepEqual(urls.sort(), pages(60).sort());
     assert.ok(leaseOf(slaves[0] as FakeSlave, a) === undefined);
