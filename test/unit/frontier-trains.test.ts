@@ -113,6 +113,18 @@ worldTest(
   },
 );
 
+worldTest(
+  'a host that answers slowly, and may not be asked beside that, has none',
+  async (world) => {
+    const slave = await crawl(world, 40, { perHost: 1 });
+    const [first] = slave.leases;
+    for (let i = 0; i < 40; i++) first?.host.group.pace.answered(3 * gapMs, performance.now());
+    await goWell(world, slave);
+    await world.advance(gapMs);
+    assert.equal(slave.leases.size, 1);
+  },
+);
+
 worldTest('in a crawl of order dfs each page is alone', async (world) => {
   const slave = await crawl(world, 9, { order: 'dfs' });
   assert.equal(slave.leases.size, 1);

@@ -52,6 +52,8 @@ export class Trains {
     if (group === undefined || !this.#hasRoom(first) || !fits(first.task)) return;
     const gapMs = group.delayMs + guardMs;
     const atOnce = Math.min(group.room + 1, atOnceMax);
+    // With so few under way at once a host that answers slowly would be asked more rarely.
+    if (atOnce * gapMs < group.pace.answerMs) return;
     const countMax = Math.min(1 + Math.floor(spanMsMax / gapMs), group.trainMax);
     const leases = [first];
     while (leases.length < countMax) {
