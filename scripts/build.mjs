@@ -149,8 +149,9 @@ const flags = [
   '--no-turbo-escape',
   '--no-turbo-loop-peeling',
 ];
-/** Node 20 optimizes small functions at the first tick, before their types are known: many twice. */
-const flagsOf20 = ['--max-bytecode-size-for-early-opt=0'];
+/** Node 20 optimizes small functions at the first tick, before their types are known: many twice. And it waits
+ *  longer while a crawl is small (see shared/warm-up.ts). */
+const flagsOf20 = ['--max-bytecode-size-for-early-opt=0', '--ticks-before-optimization=20'];
 /** WebAssembly is not optimized, unless it asks for that, as what reads the text of pages does. Undici's,
  *  which reads heads of answers, takes 0.13 CPU s to optimize, which come back after some 76,000 answers
  *  (1.7 us each). No --wasm-tiering-budget is large enough to put that off for more than 300 answers: its one

@@ -49,7 +49,8 @@ if(!zlib.crc32){
 console.error(\`${name}: Node \${process.versions.node} will not do; install Node 20.19, 22.12, 24 or newer\`);
 process.exit(2);
 }
-for(const flag of ${flags})v8.setFlagsFromString(flag);
+const setFlags=()=>{for(const flag of ${flags})v8.setFlagsFromString(flag);};
+setFlags();
 const filename=fileURLToPath(import.meta.url);
 const kept=new URL(\`dist/start/${name}-${id}-\${process.version}-\${process.arch}.bin\`,import.meta.url);
 const file=readFileSync(filename);
@@ -65,6 +66,7 @@ const script=new Script(text,{filename,cachedData});
 if(process.env.ORBWEAVER_START_CACHE==='write')process.on('exit',()=>{
 // A flag that the program has set would stand in the cache.
 v8.setFlagsFromString('--no-expose-gc');
+setFlags();
 const path=fileURLToPath(kept),data=script.createCachedData(),sum=Buffer.alloc(4);
 sum.writeUInt32LE(zlib.crc32(data));
 writeFileSync(path+'.'+process.pid,Buffer.concat([data,sum]));
