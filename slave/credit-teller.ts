@@ -1,6 +1,7 @@
 /** Says to the master how many leases the slave takes, and again whenever that changes. */
 import type { MasterClient } from '../shared/client.ts';
 import { limits } from '../shared/protocol.ts';
+import { pageDone } from '../shared/warm-up.ts';
 import { CreditWindow, trialsOf } from './credit.ts';
 
 type Takes = { readonly slots: number; readonly takes: 'all' | 'probes' };
@@ -29,6 +30,7 @@ export class CreditTeller {
 
   /** A task has ended. */
   ended(): void {
+    pageDone();
     this.#window.ended();
     if (this.#ended++ === 0) this.#lookSoon?.();
   }
