@@ -141,6 +141,10 @@ const program = async (name, external, flags) => {
   const { outputFiles } = await build({ ...bundle(name, external), banner: {}, ...programBuild });
   writeFileSync(`${root}/${name}.js`, programFile(name, outputFiles[0].text, flags));
 };
+/** When little happens, V8 collects the whole heap up to three times, to give memory back. It waits 8 s before
+ *  that (30 s in newer versions): a start then costs master and slave 0.1 CPU s in the half minute after it. The
+ *  master gives back what a burst has left when it is idle (`memory-watch.ts`). */
+const allFlags = ['--gc-memory-reducer-start-delay-ms=60000'];
 /** WebAssembly is not optimized, unless it asks for that, as what reads the text of pages does. Undici's,
  *  which reads heads of answers, takes 0.13 CPU s to optimize, which come back after some 76,000 answers
  *  (1.7 us each). No --wasm-tiering-budget is large enough to put that off for more than 300 answers: its one
@@ -163,8 +167,8 @@ const library = build({
 });
 await Promise.all([
   ...[
-    program('master', ['lmdb', ...drivers], []),
-    program('slave', ['sharp'], slaveFlags),
+    program('master', ['lmdb', ...drivers], allFlags),
+    program('slave', ['sharp'], [...allFlags, ...slaveFlags]),
     build(bundle('selftest', [])),
   ],
   library,

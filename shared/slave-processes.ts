@@ -13,6 +13,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
 import { exitCodes } from './errors.ts';
 
 export type SlaveEnd = {
@@ -145,8 +146,10 @@ export class SlaveProcesses {
 
 function lastLines(child: ChildProcess): readonly string[] {
   const lines: string[] = [];
-  for (const stream of [child.stdout, child.stderr]) {
-    if (stream === null) continue;
+  // Undefined: no file descriptor was left for it, which its error says.
+  const streams: (Readable | null | undefined)[] = [child.stdout, child.stderr];
+  for (const stream of streams) {
+    if (!stream) continue;
     createInterface({ input: stream }).on('line', (line) => {
       lines.push(line);
       if (lines.length > keptLines) lines.shift();

@@ -16,6 +16,7 @@ import type { SeedsFound } from '../frontier/crawl/seed-hosts.ts';
 import type { CrawlChange, FrontierListener } from '../frontier/frontier-events.ts';
 import { megabytes, type Shortage } from '../machine/disk-room.ts';
 import { summary, waitText } from '../machine/progress.ts';
+import { shellWord } from '../machine/shell-word.ts';
 import type { Made } from '../repair/backup.ts';
 import type { Compacted } from '../repair/compact.ts';
 import { fileNames } from '../sinks/files.ts';
@@ -55,7 +56,9 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     if (isNewKey) {
       this.#log.info(`created the authkey file ${authkeyFile}: copy it to the slaves' machines`);
     }
-    const key = authkey ? ', and the same ORB_AUTHKEY' : ` --authkey-file ${authkeyFile}`;
+    const key = authkey
+      ? ', and the same ORB_AUTHKEY'
+      : ` --authkey-file ${shellWord(authkeyFile)}`;
     this.#log.info(`start a slave with: ${join}${key}`);
   }
 

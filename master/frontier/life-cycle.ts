@@ -255,7 +255,7 @@ export class LifeCycle implements ResultListener<Crawl> {
    *  start can end it. @throws CommandError E_BAD_REQUEST it keeps its name */
   async rename(crawl: Crawl, to: string): Promise<void> {
     const { crawls, results } = this.#options;
-    if (crawl.removal !== undefined) throw removedAlready(crawl);
+    if (crawl.removal !== undefined || this.#removing.has(crawl)) throw removedAlready(crawl);
     const refuse = (why: string) => new CommandError('E_BAD_REQUEST', why);
     if (crawl.renaming !== undefined) throw renamedNow(crawl);
     if (crawls.has(to)) throw refuse(`there is a crawl "${to}" already; choose another name`);

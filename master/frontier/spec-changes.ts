@@ -49,12 +49,14 @@ export class SpecChanges {
    *  @throws CommandError E_BAD_REQUEST it is cancelled, or a field is wrong or cannot change ·
    *  E_LIMIT there is no memory for it to go on */
   async change(crawl: Crawl, part: PartialSpec, isStart = false): Promise<Replies['crawl.set']> {
-    if (crawl.state === 'cancelled') throw isOver(crawl);
-    const change = changeOf(crawl.spec, part, crawl.isUnanswered);
-    refuseNewPatterns(crawl, change);
+    let change = wantedChange(crawl, part);
+    const isOther = change.changed.some(({ field }) => field === 'outputs');
+    if (isOther) {
+      await this.#prepareOutputs(crawl, change);
+      // Others may have changed or ended it meanwhile.
+      change = wantedChange(crawl, part);
+    }
     const { changed } = change;
-    const isOther = changed.some(({ field }) => field === 'outputs');
-    if (isOther) await this.#prepareOutputs(crawl, change);
     const goesOn = crawl.state === 'finished' && crawl.open.waiting > 0 && isBelow(crawl, change);
     if (goesOn) this.#options.crawls.refuseAgain(crawl);
     const isReopened = goesOn && changed.length > 0;
@@ -139,6 +141,14 @@ export class SpecChanges {
     const value = encodeCrawl(crawl.record());
     await this.#options.commits.written([{ table: 'crawls', key: crawlKey(crawl.id), value }]);
   }
+}
+
+/** @throws CommandError E_BAD_REQUEST as `change` */
+function wantedChange(crawl: Crawl, part: PartialSpec): SpecChange {
+  if (crawl.state === 'cancelled') throw isOver(crawl);
+  const change = changeOf(crawl.spec, part, crawl.isUnanswered);
+  refuseNewPatterns(crawl, change);
+  return change;
 }
 
 /** May it have more pages than it has? */

@@ -9,7 +9,7 @@
  *                                                         v
  *                                                  count rows and lines
  */
-import { setImmediate as turn } from 'node:timers/promises';
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import type { LedgerCheck, LedgerDifference, LedgerRow } from '../../shared/ledger.ts';
 import type { RecordKind } from '../../shared/result-fields.ts';
@@ -46,6 +46,8 @@ const batchRows = 1_000;
 const resultRows = 16;
 /** How often it begins anew because a file was rotated meanwhile. */
 const triesMax = 5;
+/** What a renaming takes, about. */
+const renameMs = 50;
 /** Recounts that wait while one is under way. */
 const waitingMax = 16;
 const lineColumns = ['pages', 'redirects', 'others', 'failed', 'excluded'] as const;
@@ -55,6 +57,14 @@ type RecountOptions = {
   readonly look: UrlLook;
   /** The folder of a crawl's result files. */
   readonly folderOf: (crawl: string) => string;
+};
+
+/** A crawl of a running master may get another name, or be removed, while it is counted. */
+type CountedCrawl = {
+  readonly id: number;
+  readonly name: string;
+  readonly renaming?: unknown;
+  readonly removal?: unknown;
 };
 
 type Taken = {
@@ -72,24 +82,36 @@ export class Recount {
   }
 
   /** One after the other. @throws CommandError E_NO_CRAWL, E_LIMIT too many wait ·
-   *  ConfigError a file cannot be read */
-  async verify({ id, name }: { readonly id: number; readonly name: string }): Promise<LedgerCheck> {
+   *  E_BAD_REQUEST it is being removed · ConfigError a file cannot be read */
+  async verify(crawl: CountedCrawl): Promise<LedgerCheck> {
     if (this.#waiting >= waitingMax) {
       throw new CommandError('E_LIMIT', 'other ledgers are being verified; try again');
     }
     this.#waiting++;
-    const check = this.#last.then(() => this.#verify(id, name));
+    const check = this.#last.then(() => this.#verify(crawl));
     this.#last = check.catch(() => {}).finally(() => this.#waiting--);
     return await check;
   }
 
-  async #verify(id: number, name: string): Promise<LedgerCheck> {
-    const { snapshot, files } = await this.#take(name);
-    try {
-      return await this.#compare(id, name, { snapshot, files });
-    } finally {
-      snapshot.close();
-      for (const key of fileKeys) await files[key].close();
+  async #verify(crawl: CountedCrawl): Promise<LedgerCheck> {
+    for (let left = triesMax; ; left--) {
+      const { id, name } = crawl;
+      const { snapshot, files } = await this.#take(name);
+      let check: LedgerCheck;
+      try {
+        check = await this.#compare(id, name, { snapshot, files });
+      } finally {
+        snapshot.close();
+        for (const key of fileKeys) await files[key].close();
+      }
+      if (crawl.removal !== undefined) {
+        const why = `the crawl "${name}" is being removed: its ledger cannot be verified`;
+        throw new CommandError('E_BAD_REQUEST', why);
+      }
+      // Its folder may have been moved meanwhile.
+      const isStill = crawl.name === name && crawl.renaming === undefined;
+      if (isStill || left <= 1) return check;
+      await sleep(renameMs);
     }
   }
 

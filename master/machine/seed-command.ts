@@ -4,6 +4,7 @@
  * bounded; at the limit it is killed with the processes that it started.
  */
 import { spawn } from 'node:child_process';
+import type { Readable } from 'node:stream';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { visible } from '../../shared/visible.ts';
 
@@ -36,6 +37,8 @@ export function runCommand(
       ...{ cwd: folder, env, detached: true, windowsHide: true },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
+    // There are none if no file descriptor is left, which its error says.
+    const { stdout, stderr }: { stdout?: Readable; stderr?: Readable } = child;
     const kill = (reason: string) => {
       why ??= reason;
       try {
@@ -44,20 +47,20 @@ export function runCommand(
         child.kill('SIGKILL');
       }
       // A process that left the group may hold them open.
-      child.stdout.destroy();
-      child.stderr.destroy();
+      stdout?.destroy();
+      stderr?.destroy();
     };
     const stop = () => kill('was stopped with the master');
     process.once('exit', stop);
     const timer = setTimeout(() => kill(`took longer than ${timeoutMs / 1000} s`), timeoutMs);
     signal?.addEventListener('abort', stop, { once: true });
     if (signal?.aborted) stop();
-    child.stdout.on('data', (chunk: Buffer) => {
+    stdout?.on('data', (chunk: Buffer) => {
       length += chunk.length;
       if (length > bytesMax) kill(`wrote more than ${bytesMax >> 20} MiB`);
       else chunks.push(chunk);
     });
-    child.stderr.on('data', (chunk: Buffer) => {
+    stderr?.on('data', (chunk: Buffer) => {
       said = `${said}${chunk}`.slice(-faultChars);
     });
     const end = (fault: string | undefined) => {

@@ -13,6 +13,7 @@
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { shellWord } from '../machine/shell-word.ts';
 import { decodeCrawl, formatKey, formatVersion } from '../store/records.ts';
 import { isTable, type Table } from '../store/store.ts';
 import { isSound, sumBytes, type Take } from '../store/sums.ts';
@@ -39,16 +40,11 @@ export function refuseDamagedStore(path: string, outFolder: string): void {
   if (isMarkedWhole(path)) return;
   const damage = checkStore(path);
   if (damage === undefined) return;
-  const folders = `--data ${quoted(dirname(dirname(path)))} --out ${quoted(outFolder)}`;
+  const folders = `--data ${shellWord(dirname(dirname(path)))} --out ${shellWord(outFolder)}`;
   throw new ConfigError(
     `the store ${path} is damaged (${damage}); save the readable part with: ` +
       `node master.js repair ${folders}`,
   );
-}
-
-/** Quotes a path for a shell. */
-function quoted(path: string): string {
-  return /^[\w./:@%+,-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }
 
 /** Returns the damage of the store file at `path`, in a few words; undefined: none, or no file.

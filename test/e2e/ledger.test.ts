@@ -59,6 +59,29 @@ describe('ledger', { concurrency: 2 }, () => {
     const { admitted = 0, waiting } = crawls[0]?.ledger?.page ?? {};
     assert.equal(waiting, 0);
     assert.ok((verified[0]?.lines ?? 0) >= admitted, JSON.stringify(verified));
+
+    // Its folder is renamed, and deleted, while it is counted.
+    const operator = await cluster.connect();
+    const checksOf = (crawl: string) =>
+      Array.from({ length: 8 }, () => operator.request('crawl.verify', { crawl }));
+    for (const [crawl, to] of [
+      ['default', 'moved'],
+      ['moved', 'default'],
+    ] as const) {
+      const checks = checksOf(crawl);
+      await operator.request('crawl.rename', { crawl, to });
+      for (const check of await Promise.all(checks)) {
+        assert.deepEqual([check.differs, check.missing], [[], undefined]);
+      }
+    }
+    const checks = checksOf('default');
+    const removed = operator.request('crawl.remove', { crawl: 'default', files: true });
+    for (const one of await Promise.allSettled(checks)) {
+      if (one.status === 'fulfilled') assert.deepEqual(one.value.differs, []);
+      else assert.match(String(one.reason), /is being removed|there is no crawl/);
+    }
+    await removed;
+    await operator.close();
   });
 
   test('ledger: a line that is gone, a number that is wrong and a lost file are found', {

@@ -7,7 +7,16 @@ import Database from 'libsql';
 import { parted } from '../../master/sinks/outputs/sql.ts';
 import { UnavailableError } from '../../master/sinks/sink.ts';
 import { linkRule, linkRuleName } from '../../shared/link-rule.ts';
-import { before, changesType, crawlWith, itemsFrom, kindOf, wider } from '../support/columns.ts';
+import {
+  before,
+  changesType,
+  crawlWith,
+  itemsFrom,
+  kindOf,
+  oddItems,
+  oddRows,
+  wider,
+} from '../support/columns.ts';
 import { parquetFiles, rowsOfParquet } from '../support/parquet.ts';
 import { SmallDisk } from '../support/small-disk.ts';
 
@@ -115,6 +124,40 @@ test('columns: fields with names that JavaScript has, too, are fields', async (t
   await sink.close();
   const text = readFileSync(join(folder, 'a.csv'), 'utf8');
   assert.equal(text, 'title,constructor,toString\na,Lotus,s\nb,,\n');
+});
+
+test('columns: Parquet has values of another type as JSON', async (t) => {
+  const { kind, folder } = kindOf(t, 'parquet:a.parquet');
+  const sink = await kind.open(crawlWith(before), undefined);
+  await sink.write(itemsFrom(1, ...oddItems));
+  await sink.finish?.();
+  await sink.close();
+  const rows = await rowsOfParquet(parquetFiles(folder));
+  assert.deepEqual(
+    rows.map((row) => ({ item: null, ...row, n: row['n'] === null ? null : Number(row['n']) })),
+    oddRows,
+  );
+});
+
+test('columns: rows that a key refuses for several reasons are all in its file', async (t) => {
+  const { kind, folder } = kindOf(t, 'sqlite:a.db#key=title');
+  const sink = await kind.open(crawlWith(before), undefined);
+  await sink.write(itemsFrom(1, { title: 'a', n: 1 }, { n: 2 }, { title: 'a', n: 3 }, { n: 4 }));
+  await sink.write(itemsFrom(5, { n: 5 }, { title: 'a', n: 6 }));
+  await sink.close();
+  const lines = readFileSync(join(folder, 'rejected-sqlite.jsonl'), 'utf8').trimEnd().split('\n');
+  const missing = 'a key field is missing';
+  const there = 'its key is there already';
+  assert.deepEqual(
+    lines.map((line) => JSON.parse(line)),
+    [
+      { reason: missing, seq: 2, n: 2 },
+      { reason: missing, seq: 4, n: 4 },
+      { reason: there, seq: 3, title: 'a', n: 3 },
+      { reason: missing, seq: 5, n: 5 },
+      { reason: there, seq: 6, title: 'a', n: 6 },
+    ],
+  );
 });
 
 test('SQLite: a full disk is waited for, and nothing is lost', async (t) => {

@@ -1,9 +1,23 @@
 /** The same as columns.test.ts on real servers. */
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { createConnection } from 'mysql2/promise';
 import postgres from 'postgres';
-import { changesType, crawlWith, itemsFrom, kindOf, other } from '../support/columns.ts';
+import type { SinkCrawl, SinkKind } from '../../master/sinks/sink.ts';
+import {
+  before,
+  changesType,
+  crawlWith,
+  itemsFrom,
+  kindOf,
+  oddItems,
+  oddRows,
+  other,
+  wider,
+} from '../support/columns.ts';
 import { startMariadb, startPostgres } from '../support/servers.ts';
 
 test('columns: PostgreSQL gets new ones; another type is an error with the ALTER', async (t) => {
@@ -14,7 +28,6 @@ test('columns: PostgreSQL gets new ones; another type is an error with the ALTER
   const sql = postgres(url, { max: 1, onnotice: () => {} });
   await changesType(t, url, (statement) => sql.unsafe(statement));
   const rows = await sql`SELECT title, n, extra FROM book ORDER BY _seq`;
-  await sql.end();
   assert.deepEqual(
     rows.map((row) => Object.values(row)),
     [
@@ -24,6 +37,26 @@ test('columns: PostgreSQL gets new ones; another type is an error with the ALTER
       ['d', 'four', null],
     ],
   );
+  await sql`DROP TABLE book, orbweaver_cursors`;
+  await t.test('values of another type are JSON', async () => {
+    await writeAll(kindOf(t, url).kind, crawlWith(before), ...oddItems);
+    const found = await sql`SELECT title, n::int, item FROM book ORDER BY _seq`;
+    assert.deepEqual([...found], oddRows);
+    await sql`DROP TABLE book, orbweaver_cursors`;
+  });
+  await t.test('a key that no index holds is rejected', async () => {
+    const { kind, folder } = kindOf(t, `${url}#key=title`);
+    const title = randomBytes(3_000).toString('base64');
+    await writeAll(kind, crawlWith(before), { title: 'a', n: 1 }, { title, n: 2 }, { n: 3 });
+    assert.deepEqual([...(await sql`SELECT title FROM book`)], [{ title: 'a' }]);
+    const lines = readFileSync(join(folder, 'rejected-postgres.jsonl'), 'utf8').trimEnd();
+    const rejected = lines.split('\n').map((line) => JSON.parse(line) as object);
+    assert.deepEqual(rejected, [
+      { reason: 'a key field is missing', seq: 3, n: 3 },
+      { reason: 'its key is longer than 2500 bytes', seq: 2, title, n: 2 },
+    ]);
+  });
+  await sql.end();
 });
 
 test('columns: MariaDB gets new ones; another type is an error with the ALTER', async (t) => {
@@ -51,6 +84,19 @@ test('columns: MariaDB gets new ones; another type is an error with the ALTER', 
   await sink.close();
   const [last] = await sql.query('SELECT extra FROM book WHERE _seq = 5');
   assert.deepEqual(last, [{ extra: 'a text' }]);
+  await t.test('values of another type, and deep ones, are JSON', async () => {
+    await sql.query('DROP TABLE book, orbweaver_cursors');
+    await writeAll(kindOf(t, url).kind, crawlWith(before), ...oddItems);
+    const [found] = await sql.query('SELECT title, n, item FROM book ORDER BY _seq');
+    assert.deepEqual(found, oddRows);
+    const deep = JSON.parse(`${'['.repeat(40)}1${']'.repeat(40)}`) as string[];
+    const { kind } = kindOf(t, url);
+    const sink = await kind.open(crawlWith(wider), { seq: 4 });
+    await sink.write(itemsFrom(5, { title: 'e', extra: deep }));
+    await sink.close();
+    const [last] = await sql.query('SELECT extra FROM book WHERE _seq = 5');
+    assert.deepEqual(last, [{ extra: JSON.stringify(deep) }]);
+  });
   await t.test('a table without transactions is refused', async () => {
     await sql.query('ALTER TABLE book ENGINE=Aria');
     const { kind } = kindOf(t, url);
@@ -60,3 +106,13 @@ test('columns: MariaDB gets new ones; another type is an error with the ALTER', 
   });
   await sql.end();
 });
+
+async function writeAll(
+  kind: SinkKind,
+  crawl: SinkCrawl,
+  ...items: Parameters<typeof itemsFrom>[1][]
+): Promise<void> {
+  const sink = await kind.open(crawl, undefined);
+  await sink.write(itemsFrom(1, ...items));
+  await sink.close();
+}

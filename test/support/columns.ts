@@ -34,10 +34,26 @@ export function itemsFrom(
 export function kindOf(t: TestContext, text: string) {
   const folder = mkdtempSync(join(tmpdir(), 'orb-columns-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
-  const [output] = namedOutputs([outputOf(`${text}#records=items`)]);
+  const [output] = namedOutputs([
+    outputOf(`${text}${text.includes('#') ? '&' : '#'}records=items`),
+  ]);
   assert.ok(output);
   return { kind: outputKind(output, { folder, env: {} }), folder: join(folder, 'default') };
 }
+
+/** Of a rule and of a page function: a field of the same name, with values of another type. */
+export const oddItems = [
+  { title: 'a', n: 1 },
+  { rule: 'page', title: 'b', n: '12 pieces', more: true },
+  { rule: 'page', title: 'c', n: '12' },
+  { rule: 'page', title: 'd', n: 1.5 },
+];
+export const oddRows = [
+  { title: 'a', n: 1, item: null },
+  { title: 'b', n: null, item: { n: '12 pieces', more: true } },
+  { title: 'c', n: 12, item: null },
+  { title: 'd', n: null, item: { n: 1.5 } },
+];
 
 /** Rows of three kinds of rules; the last one needs another type of column. */
 export async function changesType(

@@ -5,6 +5,7 @@
  */
 import test, { mock } from 'node:test';
 import type { Answer, SeedVerdict } from '../../master/frontier/commit/entry.ts';
+import type { ResultsPort } from '../../master/frontier/commit/results.ts';
 import type { Lease } from '../../master/frontier/dispatch/leases.ts';
 import { Fingerprinter } from '../../master/frontier/filter/fingerprint.ts';
 import { Frontier } from '../../master/frontier/frontier.ts';
@@ -69,6 +70,8 @@ export class World {
   /** How often somebody was missed who takes robots.txt. */
   filesWanted = 0;
   readonly folder: string | undefined;
+  /** Of all starts; a test may give it further methods. */
+  readonly results: ResultsPort = { offer: () => {}, isFull: false };
   readonly #bounds: Bounds;
   #nowMs = 1_000_000;
 
@@ -245,7 +248,7 @@ export class World {
     const rooms = new FrontierRooms({
       store: this.store,
       commits,
-      results: { offer: () => {}, isFull: false },
+      results: this.results,
       folder: this.folder,
       hostSecret,
       spec: specOf({}),

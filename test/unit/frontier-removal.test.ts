@@ -86,6 +86,21 @@ worldTest(
   },
 );
 
+worldTest('a crawl that is about to be removed keeps its name', async (world) => {
+  await world.seed(`${a}/1`);
+  let rotated = () => {};
+  world.results.rotate = () => new Promise((resolve) => (rotated = () => resolve([])));
+  const rotating = world.frontier.rotate('default');
+  const removal = world.frontier.remove('default', true);
+  await world.settle();
+  const refused = { code: 'E_BAD_REQUEST', message: /is being removed already/ };
+  await world.done(assert.rejects(world.frontier.rename('default', 'other'), refused));
+  rotated();
+  await world.done(rotating);
+  await world.done(removal);
+  assert.ok(!world.frontier.crawls.has('default') && !world.frontier.crawls.has('other'));
+});
+
 worldTest('a crawl can be removed in any state', async (world) => {
   for (const name of ['running', 'paused', 'finished', 'cancelled']) {
     await world.seed(`${a}/${name}`, {}, name);

@@ -399,3 +399,31 @@ worldTest('the same start of an unanswered crawl keeps what was set since', asyn
   await start({ maxDepth: 4 });
   assert.deepEqual(world.crawl().spec, specOf({ maxDepth: 4 }));
 });
+
+worldTest('changes that come at once are all in force', async (world) => {
+  await world.seed(`${a}/`);
+  let prepared = () => {};
+  world.results.prepareOutputs = () => new Promise((resolve) => (prepared = resolve));
+  const outputs = [{ kind: 'csv', target: 'a.csv' }];
+  // A database may take its time to answer.
+  const first = world.frontier.change('default', { outputs });
+  await set(world, { delayMs: 1_000 });
+  prepared();
+  await world.done(first);
+  const { spec } = world.crawl();
+  assert.deepEqual([spec.delayMs, spec.outputs?.[0]?.target], [1_000, 'a.csv']);
+});
+
+worldTest('a crawl that ends while a change of it is prepared stays as it is', async (world) => {
+  await world.seed(`${a}/`);
+  let prepared = () => {};
+  world.results.prepareOutputs = () => new Promise((resolve) => (prepared = resolve));
+  const outputs = [{ kind: 'csv', target: 'a.csv' }];
+  const change = world.frontier.change('default', { outputs });
+  const refused = assert.rejects(change, { message: /is being removed: nothing of it can change/ });
+  await world.done(world.frontier.remove('default', false));
+  prepared();
+  await world.done(refused);
+  for (let i = 0; i < 20; i++) await world.advance(100);
+  assert.deepEqual(world.rows('crawls', 1), []);
+});

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import test from 'node:test';
 import { Notices } from '../../master/cli/notices.ts';
 import type { ServeOptions } from '../../master/cli/serve-options.ts';
@@ -27,6 +28,18 @@ function told(given: readonly string[] = ['iframes']): {
     },
   };
 }
+
+test('notices: the command that starts a slave is one for a shell', () => {
+  const lines: string[] = [];
+  const info = (...said: unknown[]) => lines.push(String(said.at(-1)));
+  const authkeyFile = "/srv/my data/it's/authkey";
+  const options = { dataFolder: '/srv', host: '127.0.0.1', authkeyFile };
+  const log = { info } as unknown as Logger;
+  new Notices(log, options as unknown as ServeOptions).listening(6666, false);
+  const [, command = ''] = /^start a slave with: node slave\.js (.*)$/.exec(lines[1] ?? '') ?? [];
+  const words = execFileSync('sh', ['-c', `printf '%s\\n' ${command}`], { encoding: 'utf8' });
+  assert.equal(words, `--master\n127.0.0.1:6666\n--authkey-file\n${authkeyFile}\n`);
+});
 
 test('notices: refusals of an address are told three times, then whenever they double', () => {
   const { notices, lines } = told();

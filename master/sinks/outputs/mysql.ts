@@ -275,12 +275,23 @@ function conflictText(
 }
 
 function stored(value: unknown, type: ColumnType, isTime: boolean): Plain {
-  // A column of JSON takes no text that is none.
-  if (type === 'json' && typeof value === 'string') return wellFormedJson(value);
+  if (type === 'json' && value !== undefined && value !== null) {
+    // A column of JSON takes no text that is none.
+    const json = wellFormedJson(value);
+    return isDeeper(value, jsonLevelsMax) ? wellFormedJson(json) : json;
+  }
   const plain = plainOf(value, type);
   if (!isTime || typeof plain !== 'string') return plain;
   // 2026-01-31T12:00:00.000Z
   return plain.replace('T', ' ').replace(/Z$/, '');
+}
+
+/** What MariaDB takes for JSON has 32 levels at most; what is deeper is a text with JSON in it. */
+const jsonLevelsMax = 31;
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((one) => isDeeper(one, levels - 1));
 }
 
 /** An index cannot hold a text without a length. */

@@ -48,6 +48,9 @@ export function postgresKind(output: NamedOutput, context: OutputContext): SinkK
 }
 
 class PostgresSession implements SqlSession {
+  /** A page could hold its crawl by a longer one: a B-tree takes 2,704 bytes of a row, its heads
+   *  included, after a compression that not each text yields to. */
+  readonly keyBytesMax = 2_500;
   readonly #sql: Sql;
   readonly #patience: Patience;
   /** Types of the columns that were looked at, as the server names them, by table. */

@@ -6,10 +6,10 @@
  */
 import { rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { syncFolder } from '../../../shared/sync-folder.ts';
 import { visibleJson } from '../../../shared/visible.ts';
 import { makeFolder } from '../../machine/make-folder.ts';
 import { type FileMark, OutFile } from '../out-file.ts';
-import { syncFolder } from '../result-folder.ts';
 import type { Row } from './rows.ts';
 
 export type RejectsMark = FileMark;
@@ -19,6 +19,8 @@ export class Rejects {
   readonly #path: string;
   #file: OutFile | undefined;
   #isChanged = false;
+  /** What was appended and does not count yet: the file takes it as a whole. */
+  #appended = '';
 
   constructor(path: string) {
     this.#path = path;
@@ -46,12 +48,14 @@ export class Rejects {
       visibleJson(JSON.stringify({ reason, seq, ...withoutClash(values) })),
     );
     await this.#file.check();
-    await this.#file.append(Buffer.from(`${text.join('\n')}\n`));
+    this.#appended += `${text.join('\n')}\n`;
+    await this.#file.append(Buffer.from(this.#appended));
     this.#isChanged = true;
   }
 
   /** What was appended does not count. */
   async undo(): Promise<void> {
+    this.#appended = '';
     if (this.#isChanged) await this.#file?.cut();
     this.#isChanged = false;
   }
@@ -60,6 +64,7 @@ export class Rejects {
   accept(): RejectsMark | undefined {
     if (this.#isChanged) this.#file?.accept();
     this.#isChanged = false;
+    this.#appended = '';
     return this.#file?.mark;
   }
 

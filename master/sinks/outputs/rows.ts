@@ -9,7 +9,12 @@ import {
   type ItemRules,
 } from '../../../shared/items.ts';
 import { linkRuleName, ownRules } from '../../../shared/link-rule.ts';
-import { columnKinds, type NamedOutput, type OutputRecords } from '../../../shared/outputs.ts';
+import {
+  columnKinds,
+  type NamedOutput,
+  type OutputKind,
+  type OutputRecords,
+} from '../../../shared/outputs.ts';
 import {
   type FieldName,
   fieldsOf,
@@ -49,6 +54,9 @@ const itemTypes: Readonly<Record<FieldType, ColumnType>> = {
   json: 'json',
 };
 
+/** Those whose columns take no value of another type. */
+const strictKinds: readonly OutputKind[] = ['postgres', 'mysql', 'parquet'];
+
 type Values = Readonly<Record<string, unknown>>;
 /** Of the fields that have no column. */
 const restColumn = 'item';
@@ -77,6 +85,7 @@ export class RowSource {
   readonly #chosen: readonly string[] | undefined;
   /** Rows have columns; else they are objects. */
   readonly #isTable: boolean;
+  readonly #isStrict: boolean;
   readonly #name: string;
 
   constructor(crawl: SinkCrawl, output: NamedOutput) {
@@ -92,6 +101,7 @@ export class RowSource {
     this.#fixed = records === 'items' ? [] : fixedColumns(records);
     this.#chosen = columns;
     this.#isTable = columnKinds.includes(kind);
+    this.#isStrict = strictKinds.includes(kind);
   }
 
   /** What a table of the rows is called. */
@@ -158,8 +168,9 @@ export class RowSource {
     return rows;
   }
 
-  /** Makes the values of a row of those of an item: what has no column of its own goes to the
-   *  column for the rest. Operators who choose columns leave the others out. */
+  /** Makes the values of a row of those of an item: what has no column of its own, or is not of the
+   *  type of its column, goes to the column for the rest. Operators who choose columns leave that
+   *  out, unless they name it. */
   #fitting(): (rule: string, item: Values) => Values {
     const { columns } = this;
     if (columns === loose) return (rule, item) => ({ rule, item });
@@ -170,19 +181,29 @@ export class RowSource {
 
   #withRest(columns: readonly Column[]): (rule: string, item: Values) => Values {
     const isWanted = this.#chosen === undefined || this.#chosen.includes(restColumn);
-    const names = new Set(columns.map(({ name }) => name));
     const isTaken = this.#known.some(({ name }) => name === restColumn);
-    if (!isWanted || isTaken) return (_, item) => item;
+    const hasRest = isWanted && !isTaken;
+    const types = new Map(columns.map(({ name, type }) => [name, type] as const));
     return (_, item) => {
+      let values = item;
       let rest: Record<string, unknown> | undefined;
       for (const name in item) {
-        if (names.has(name) && name !== restColumn) continue;
+        const value = item[name];
+        const type = hasRest && name === restColumn ? undefined : types.get(name);
+        if (type !== undefined) {
+          const own = this.#isStrict ? valueFor(type, value) : value;
+          if (own === value) continue;
+          values = { ...values, [name]: own };
+          // Text such as `12` is the number.
+          if (own !== null) continue;
+        }
+        if (!hasRest) continue;
         rest ??= {};
-        rest[name] = item[name];
+        rest[name] = value;
       }
-      if (rest === undefined) return item;
+      if (rest === undefined) return values;
       this.#noteRest();
-      return { ...item, [restColumn]: rest };
+      return { ...values, [restColumn]: rest };
     };
   }
 
@@ -225,6 +246,26 @@ function typeOf(rule: FieldRule): ColumnType {
   if (type !== undefined) return itemTypes[type];
   return value === 'depth' || value === 'status' ? 'integer' : 'text';
 }
+
+/** A value as a column of this type takes it; null: it does not. Those of rules are of their type:
+ *  this is about page functions and programs that have a field of the same name. */
+function valueFor(type: ColumnType, value: unknown): unknown {
+  if (value === null || value === undefined) return value;
+  switch (type) {
+    case 'real':
+    case 'integer': {
+      const is = typeof value === 'string' && numeral.test(value) ? Number(value) : value;
+      const fits = type === 'real' ? typeof is === 'number' : Number.isSafeInteger(is);
+      return fits ? is : null;
+    }
+    case 'boolean':
+      if (value === 'true' || value === 'false') return value === 'true';
+      return typeof value === 'boolean' ? value : null;
+    default:
+      return value;
+  }
+}
+const numeral = /^-?\d{1,15}(?:\.\d{1,15})?$/;
 
 /** Text as databases take it: no NUL, no half of a character. */
 export function wellFormed(text: string): string {

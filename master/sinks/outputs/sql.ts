@@ -30,6 +30,8 @@ export type SqlWrite = {
 
 /** A connection, which has a table of cursors. All throw HeldError and UnavailableError. */
 export interface SqlSession extends CursorSession {
+  /** Bytes of a key that its index holds; absent: any. */
+  readonly keyBytesMax?: number;
   /** Types of a table's columns by their names; `other`: one that is not ours. Undefined: there is
    *  no such table. */
   columns(table: string): Promise<ReadonlyMap<string, ColumnType | 'other'> | undefined>;
@@ -86,11 +88,15 @@ class SqlTable implements Deliverer<SqlSession> {
   async deliver({ session, rows, cursor, reject }: Delivery<SqlSession>): Promise<void> {
     const { key, onConflict = 'insert' } = this.#output;
     const { whole, keyless } = key === undefined ? { whole: rows, keyless: [] } : parted(rows, key);
+    const keyMax = session.keyBytesMax ?? Number.POSITIVE_INFINITY;
+    const isLong = (row: Row) => key !== undefined && keyBytes(row, key) > keyMax;
+    const fitting = whole.some(isLong) ? whole.filter((row) => !isLong(row)) : whole;
     const columns = await this.#fit(session, rows);
     await session.write({
-      ...{ table: this.#table, columns, rows: whole, key, onConflict, cursor },
+      ...{ table: this.#table, columns, rows: fitting, key, onConflict, cursor },
       rejected: async (conflicts) => {
         await reject(keyless, 'a key field is missing');
+        await reject(whole.filter(isLong), `its key is longer than ${keyMax} bytes`);
         await reject(conflicts, 'its key is there already');
       },
     });
@@ -154,6 +160,10 @@ export const ownColumns: readonly Column[] = [
 export function parted(rows: readonly Row[], key: readonly string[]) {
   const isWhole = ({ values }: Row) => key.every((name) => (values[name] ?? null) !== null);
   return { whole: rows.filter(isWhole), keyless: rows.filter((row) => !isWhole(row)) };
+}
+
+function keyBytes({ values }: Row, key: readonly string[]): number {
+  return key.reduce((sum, name) => sum + Buffer.byteLength(String(plainOf(values[name]))), 0);
 }
 
 /** The last of the rows with the same key, in the order of their records. */
