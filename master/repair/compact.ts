@@ -15,13 +15,23 @@ import { DataFolder } from '../machine/data-folder.ts';
 import { freeBytesOf, megabytes } from '../machine/disk-room.ts';
 import { openLmdbStore, storeFile } from '../store/lmdb.ts';
 import { afterPrefix } from '../store/records.ts';
-import { type Change, type Range, type Store, type Table, tables } from '../store/store.ts';
+import {
+  batches,
+  type Change,
+  type Range,
+  type Row,
+  type Store,
+  type Table,
+  tables,
+} from '../store/store.ts';
 import { hasSum } from '../store/sums.ts';
 import { checkStore, refuseDamagedStore } from './check.ts';
 import { current, freePages, StoreFile } from './pages.ts';
 
 /** Keys that are read at once. */
 const keysMax = 5_000;
+/** Their rows have a page at most: many are read at once. */
+const smallTables: ReadonlySet<Table> = new Set(['runs', 'tasks', 'unsorted']);
 /** Rows and bytes of one commit. */
 const batchRows = 50_000;
 const batchBytes = 16 << 20;
@@ -110,27 +120,44 @@ async function copyTo(to: string, from: string): Promise<void> {
 async function copyTable(table: Table, source: Store, target: Store): Promise<void> {
   let changes: Change[] = [];
   let bytes = 0;
+  // One batch is written while the next one is read: each waits for the disk.
+  let written = Promise.resolve();
   const flush = async () => {
-    await target.commit(changes);
+    await written;
+    written = target.commit(changes);
+    // It is awaited later; a row that cannot be read may come first.
+    written.catch(() => {});
     changes = [];
     bytes = 0;
   };
   let copied = 0;
-  for (const keys of keysIn(source, table)) {
-    for (const key of keys) {
-      const value = hasSum(table) ? source.get(table, key) : Buffer.alloc(0);
-      if (value === undefined) throw new ConfigError(`a row of ${table} cannot be read`);
+  for (const rows of rowsIn(source, table)) {
+    for (const { key, value } of rows) {
       changes.push({ table, key, value });
       bytes += value.length;
-      if (bytes >= batchBytes) await flush();
+      copied++;
+      if (bytes >= batchBytes || changes.length >= batchRows) await flush();
     }
-    copied += keys.length;
-    if (changes.length >= batchRows) await flush();
   }
   await flush();
+  await written;
   let count = 0;
   for (const keys of keysIn(target, table)) count += keys.length;
   if (count !== copied) throw new ConfigError(`rows of ${table} were not copied`);
+}
+
+/** All rows of a table. Those that may be large are read one by one. @throws ConfigError */
+function* rowsIn(store: Store, table: Table): Generator<Row[]> {
+  if (smallTables.has(table)) yield* batches(store, table, allKeys, keysMax);
+  else {
+    for (const keys of keysIn(store, table)) {
+      for (const key of keys) {
+        const value = hasSum(table) ? store.get(table, key) : Buffer.alloc(0);
+        if (value === undefined) throw new ConfigError(`a row of ${table} cannot be read`);
+        yield [{ key, value }];
+      }
+    }
+  }
 }
 
 /** All keys of a table, some at a time. */

@@ -28,6 +28,23 @@ test('waiting: is exact, however many share a place', () => {
   );
 });
 
+test('waiting: is exact while it doubles, bit by bit', () => {
+  const set = new WaitingSet();
+  const words = randomWords(24_000, 11);
+  for (let at = 0; at < words.length; at += 4) {
+    assert.ok(set.add(words, at));
+    // Those that moved, those that have not, and itself.
+    for (const known of [0, 4 * Math.floor(at / 8), at]) {
+      assert.ok(set.has(words, known));
+      assert.ok(!set.add(words, known));
+    }
+    assert.ok(at + 4 === words.length || !set.has(words, at + 4));
+  }
+  assert.equal(set.count, 24_000);
+  const whole = new WaitingSet(set.count);
+  assert.equal(set.bytes, whole.bytes, 'the old places are given back');
+});
+
 test('waiting: gives its keys in order, each in one range', () => {
   const set = new WaitingSet();
   const words = randomWords(50_000, 4);

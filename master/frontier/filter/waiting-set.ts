@@ -2,7 +2,8 @@
  * Fingerprints that are in the journal, but not in a sorted run yet: an exact set that only grows.
  * Open addressing in the order of the keys, so that it can be written as a run without being
  * sorted: a key's place is given by its first four bytes, and if that is taken, it is the next free
- * one behind. 17 bytes a place, of which at least seven in sixteen are free.
+ * one behind. 17 bytes a place, of which at least seven in sixteen are free. When it doubles, each
+ * new key moves some of the old ones: all at once would hold the event loop for some 50 ms.
  */
 import { firstOf } from '../../store/runs.ts';
 
@@ -12,6 +13,16 @@ const placesMin = 1 << 10;
 const fullShare = 9 / 16;
 /** Behind the last place, for keys that are displaced: nothing wraps around. */
 const tailPlaces = 1 << 10;
+/** Old places that a new key moves: all have moved long before the set is full again. */
+const movedPlaces = 8;
+
+/** The places that a set had before it doubled; those before `at` have moved. */
+type Old = {
+  readonly words: Uint32Array;
+  readonly used: Uint8Array;
+  readonly shift: number;
+  at: number;
+};
 
 export class WaitingSet {
   #places: number;
@@ -20,6 +31,7 @@ export class WaitingSet {
   #words: Uint32Array;
   #used: Uint8Array;
   #count = 0;
+  #old: Old | undefined;
   /** While it is read in order: keys of a bucket, by their first four bytes. */
   #firsts = new Float64Array(512);
   #found = new Uint32Array(512);
@@ -37,38 +49,41 @@ export class WaitingSet {
   }
 
   get bytes(): number {
-    return this.#words.byteLength + this.#used.byteLength;
+    const old = this.#old;
+    const oldBytes = old === undefined ? 0 : old.words.byteLength + old.used.byteLength;
+    return this.#words.byteLength + this.#used.byteLength + oldBytes;
   }
 
   /** `words` holds fingerprints; `at` is the index of the first word of one. */
   has(words: Uint32Array, at: number): boolean {
-    return this.#used[this.#find(words, at)] === 1;
+    return this.#used[this.#find(words, at)] === 1 || this.#isOld(words, at);
   }
 
   /** Returns false if it was there already. */
   add(words: Uint32Array, at: number): boolean {
     const place = this.#find(words, at);
-    if (this.#used[place] === 1) return false;
+    if (this.#used[place] === 1 || this.#isOld(words, at)) return false;
     if (place + 1 >= this.#used.length || this.#count >= this.#places * fullShare) {
       this.#grow();
       return this.add(words, at);
     }
-    this.#used[place] = 1;
-    const to = place * 4;
-    for (let i = 0; i < 4; i++) this.#words[to + i] = words[at + i] ?? 0;
+    this.#put(place, words, at);
     this.#count++;
+    if (this.#old !== undefined) this.#move(this.#old, movedPlaces);
     return true;
   }
 
   /** Forgets all keys, and keeps its memory. */
   clear(): void {
     this.#used.fill(0);
+    this.#old = undefined;
     this.#count = 0;
   }
 
   /** Calls `visit` for each key with first four bytes from `from` up to `to`, in order. Returns how
    *  many there are. */
   between(from: number, to: number, visit: (words: Uint32Array, at: number) => void): number {
+    this.#moveAll();
     const end = (to - 1) >>> this.#shift;
     let count = 0;
     // Keys may stand behind their places, as far as the next free one.
@@ -104,33 +119,82 @@ export class WaitingSet {
 
   /** Returns the place of the fingerprint, or the free place where it belongs. */
   #find(words: Uint32Array, at: number): number {
-    const set = this.#words;
-    const used = this.#used;
-    const w0 = words[at] ?? 0;
-    let place = firstOf(w0) >>> this.#shift;
-    for (; used[place] === 1; place++) {
-      const entry = place * 4;
-      if (
-        set[entry] === w0 &&
-        set[entry + 1] === words[at + 1] &&
-        set[entry + 2] === words[at + 2] &&
-        set[entry + 3] === words[at + 3]
-      ) {
-        break;
-      }
-    }
-    return place;
+    return placeOf(this.#words, this.#used, this.#shift, words, at);
   }
 
+  /** True: it is among the old places. */
+  #isOld(words: Uint32Array, at: number): boolean {
+    const old = this.#old;
+    return old !== undefined && old.used[placeOf(old.words, old.used, old.shift, words, at)] === 1;
+  }
+
+  #put(place: number, words: Uint32Array, at: number): void {
+    this.#used[place] = 1;
+    const to = place * 4;
+    for (let i = 0; i < 4; i++) this.#words[to + i] = words[at + i] ?? 0;
+  }
+
+  /** Its keys are in the old places now, and move bit by bit. */
   #grow(): void {
-    const [words, used] = [this.#words, this.#used];
+    this.#moveAll();
+    this.#old = { words: this.#words, used: this.#used, shift: this.#shift, at: 0 };
+    this.#double();
+  }
+
+  #double(): void {
     this.#places *= 2;
     this.#shift--;
     this.#words = new Uint32Array((this.#places + tailPlaces) * 4);
     this.#used = new Uint8Array(this.#places + tailPlaces);
-    this.#count = 0;
-    for (let place = 0; place < used.length; place++) {
-      if (used[place] === 1) this.add(words, place * 4);
+  }
+
+  /** A key of other places: it is not among these, and they may have no room behind them. */
+  #take(words: Uint32Array, at: number): void {
+    let place = this.#find(words, at);
+    while (place + 1 >= this.#used.length) {
+      const [all, used] = [this.#words, this.#used];
+      this.#double();
+      for (let i = 0; i < used.length; i++) if (used[i] === 1) this.#take(all, i * 4);
+      place = this.#find(words, at);
+    }
+    this.#put(place, words, at);
+  }
+
+  #moveAll(): void {
+    if (this.#old !== undefined) this.#move(this.#old, Number.POSITIVE_INFINITY);
+  }
+
+  /** Moves the keys of that many old places, which keep them until all have moved: a key that was
+   *  displaced is found only while no place before it is free. */
+  #move(old: Old, places: number): void {
+    const end = Math.min(old.used.length, old.at + places);
+    for (; old.at < end; old.at++) {
+      if (old.used[old.at] === 1) this.#take(old.words, old.at * 4);
+    }
+    if (old.at === old.used.length) this.#old = undefined;
+  }
+}
+
+/** The place of the fingerprint, or the free place where it belongs. */
+function placeOf(
+  set: Uint32Array,
+  used: Uint8Array,
+  shift: number,
+  words: Uint32Array,
+  at: number,
+): number {
+  const w0 = words[at] ?? 0;
+  let place = firstOf(w0) >>> shift;
+  for (; used[place] === 1; place++) {
+    const entry = place * 4;
+    if (
+      set[entry] === w0 &&
+      set[entry + 1] === words[at + 1] &&
+      set[entry + 2] === words[at + 2] &&
+      set[entry + 3] === words[at + 3]
+    ) {
+      break;
     }
   }
+  return place;
 }
