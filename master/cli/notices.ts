@@ -56,7 +56,9 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     if (isNewKey) {
       this.#log.info(`created the authkey file ${authkeyFile}: copy it to the slaves' machines`);
     }
-    const key = authkey ? ', and the same ORB_AUTHKEY' : ` --authkey-file ${shellWord(authkeyFile)}`;
+    const key = authkey
+      ? ', and the same ORB_AUTHKEY'
+      : ` --authkey-file ${shellWord(authkeyFile)}`;
     this.#log.info(`start a slave with: ${join}${key}`);
   }
 
