@@ -4,10 +4,10 @@
  */
 import { open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { syncFolder } from '../shared/sync-folder.ts';
 import { visibleJson } from '../shared/visible.ts';
 import { changes, type DiffCounts, noChanges } from './inspect/page-diff.ts';
 import { changesName } from './sinks/files-kind.ts';
-import { syncFolder } from './sinks/result-folder.ts';
 
 const writeChars = 1 << 20;
 

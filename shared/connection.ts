@@ -80,6 +80,8 @@ export class Connection {
   #error: OrbError | undefined;
   #flush: 'none' | 'later' | 'soon' = 'none';
   #flushTimer: NodeJS.Timeout | undefined;
+  /** The time of the later one. */
+  #flushAt = 0;
   #isReceiving = false;
   #heldBack = false;
   #heardAt = performance.now();
@@ -173,11 +175,15 @@ export class Connection {
   #flushWithin(ms: number): void {
     // If a chunk has only one frame, its reply is sent at once.
     if (this.#isReceiving && ms === 0 && this.#flush === 'none' && this.#decoder.isEmpty) return;
-    if (this.#flush === 'soon' || (this.#flush === 'later' && ms > 0)) return;
+    if (this.#flush === 'soon') return;
     if (this.#flush === 'none') this.#socket.cork();
+    else if (ms > 0 && performance.now() + ms >= this.#flushAt) return;
+    clearTimeout(this.#flushTimer);
     this.#flush = ms > 0 ? 'later' : 'soon';
-    if (ms > 0) this.#flushTimer = setTimeout(() => this.#flushNow(), ms);
-    else if (!this.#isReceiving) setImmediate(() => this.#flushNow());
+    if (ms > 0) {
+      this.#flushAt = performance.now() + ms;
+      this.#flushTimer = setTimeout(() => this.#flushNow(), ms);
+    } else if (!this.#isReceiving) setImmediate(() => this.#flushNow());
   }
 
   #flushNow(): void {

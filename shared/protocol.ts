@@ -363,6 +363,9 @@ export type TaskPush = {
   tellMs?: number;
   /** This is the last attempt: a failure buries it. [T-60] */
   last?: true;
+  /** It is one of several tasks of a host in this push, which leave in this order, `gapMs` after
+   *  each other, at most `atOnce` under way. `first`: the lease of the first. [T-146] */
+  train?: { readonly first: number; readonly gapMs: number; readonly atOnce: number };
   /** It is no GET, and `url` ends with a mark. [T-90] */
   request?: TaskRequest;
 };
@@ -383,6 +386,8 @@ export type Push =
   | { verb: 'task.push'; tasks: TaskPush[] }
   /** The leases were cancelled; a report of the task would be stale. [T-8] */
   | { verb: 'task.cancel'; leases: number[] }
+  /** What of these leases has not begun is to be released. [T-149] */
+  | { verb: 'task.recall'; leases: number[] }
   /** Run this, and report it; the call is as in `job.add`. [T-121] */
   | ({ verb: 'exec.start'; job: number; lease: Uint8Array; timeoutMs?: number } & JobCall)
   /** End that job; it is reported. [T-125] */

@@ -19,7 +19,8 @@ export class Abilities {
     const browser = hasBrowser ? ['browser'] : [];
     const article = hasArticlePackages() ? 'article' : 'no-article';
     const pixels = decodesImages ? ['pixels'] : [];
-    const what = ['rules', 'post', 'archive', 'login', article, ...browser, 'images', ...pixels];
+    const always = ['rules', 'post', 'archive', 'login', 'trains', 'images'];
+    const what = [...always, article, ...browser, ...pixels];
     master.notify('slave.can', { what });
     if (decodesImages || this.#isSaid) return;
     this.#isSaid = true;

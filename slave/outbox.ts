@@ -21,6 +21,8 @@ type OutboxOptions = {
   readonly onRoom: () => void;
   /** No other statement comes soon: only one task is under way. */
   readonly isAlone: () => boolean;
+  /** How long a statement about this lease may wait, in ms; undefined: as all others. */
+  readonly holdMs: (lease: number) => number | undefined;
   readonly log: Logger;
 };
 
@@ -60,7 +62,7 @@ export class Outbox {
       Statement,
       { verb: 'task.report' }
     >;
-    const withinMs = this.#withinMs;
+    const withinMs = this.#withinMs(statement);
     const isPlain = exchanges === undefined && image === undefined;
     const sent = isPlain
       ? master.request(verb, body, withinMs)
@@ -74,9 +76,12 @@ export class Outbox {
     );
   }
 
-  /** A wait for nothing would only wake the process once more. */
-  get #withinMs(): number {
-    return this.#options.isAlone() ? 0 : othersMs;
+  #withinMs({ verb, body }: Statement): number {
+    const { holdMs, isAlone } = this.#options;
+    // The host may want to be left alone.
+    const heldMs = verb === 'task.release' ? undefined : holdMs(body.lease);
+    // A wait for nothing would only wake the process once more.
+    return heldMs ?? (isAlone() ? 0 : othersMs);
   }
 
   /** What belongs to a statement goes before it. */
@@ -85,7 +90,7 @@ export class Outbox {
       Statement,
       { verb: 'task.image' }
     >;
-    const withinMs = this.#withinMs;
+    const withinMs = this.#withinMs(statement);
     if (exchanges !== undefined) await sendExchanges(master, body, exchanges, withinMs);
     if (image === undefined) return await master.request(verb, body, withinMs);
     const report = (isSent: boolean) =>

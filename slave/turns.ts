@@ -13,6 +13,10 @@ type TurnsOptions = {
   readonly isTimed: boolean;
   /** So much later the first request may be announced. [T-145] */
   readonly tellMs?: number | undefined;
+  /** Its first request has left. False: another one of its train will be announced. [T-147] */
+  readonly onLeft?: () => boolean;
+  /** Called before the master is asked for a turn. */
+  readonly onAsk?: () => void;
   readonly master: () => MasterClient | undefined;
   /** The lease has ended. */
   readonly onLost: () => void;
@@ -47,15 +51,17 @@ export class Turns {
 
   #left(): void {
     this.tell();
-    const { lease, master } = this.#options;
-    if (this.#tellMs === 0) {
+    const { lease, master, onLeft } = this.#options;
+    const tellMs = this.#tellMs;
+    this.#tellMs = 0;
+    if (onLeft?.() === false) return;
+    if (tellMs === 0) {
       master()?.notify('task.started', { lease });
       return;
     }
     // Most answers are here before: each message of its own wakes the master once more.
-    const timer = setTimeout(() => this.tell(), this.#tellMs);
+    const timer = setTimeout(() => this.tell(), tellMs);
     this.#untold = { leftAt: performance.now(), timer };
-    this.#tellMs = 0;
   }
 
   /** Announces a request that has left, if that was not done. */
@@ -84,6 +90,7 @@ export class Turns {
   }
 
   async #ask(url: string, frame: boolean): Promise<Replies['task.hop']> {
+    this.#options.onAsk?.();
     this.tell();
     const before = this.#last;
     const answer = before.then(() => this.#request(url, frame));

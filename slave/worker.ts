@@ -39,6 +39,7 @@ import { MasterLink } from './master-link.ts';
 import { Outbox } from './outbox.ts';
 import { CrawlRules } from './rules/crawl-rules.ts';
 import { archiveWith, ofFailure } from './statements.ts';
+import { giveBack, Trains } from './trains.ts';
 import { Turns } from './turns.ts';
 
 type WorkerOptions = {
@@ -86,6 +87,7 @@ export class Worker {
   /** Specs of crawls from the master. `isStale`: of an earlier session. */
   readonly #crawls = new Map<number, KnownCrawl>();
   #queued: TaskPush[] = [];
+  readonly #trains: Trains;
   readonly #fetching = new Map<TaskPush, AbortController>();
   /** Trials among them without an answer so far. */
   readonly #unanswered = new Set<TaskPush>();
@@ -121,10 +123,18 @@ export class Worker {
         this.#tellProxies();
       },
     });
+    this.#trains = new Trains({
+      begin: (task) => {
+        this.#queued.unshift(task);
+        this.#fill();
+      },
+      master: () => this.#link.master,
+    });
     this.#outbox = new Outbox({
       master: () => this.#link.master,
       onRoom: () => this.#fill(),
       isAlone: () => this.#fetching.size + this.#after.size <= 1,
+      holdMs: (lease) => this.#trains.holdMs(lease),
       log: options.log,
     });
     const onKilled = (why: string) => options.log.warn(`rules: a page ${why}; it is counted`);
@@ -189,9 +199,8 @@ export class Worker {
     const { master } = this.#link;
     master?.notify('task.credit', { count: 0, slots: 0 });
     for (const task of this.#unanswered) this.#fetching.get(task)?.abort();
-    for (const { task, lease } of [...this.#queued, ...this.#unanswered]) {
-      master?.request('task.release', { task, lease }).catch(() => {});
-    }
+    this.#trains.giveBack();
+    giveBack(master, [...this.#queued, ...this.#unanswered]);
     this.#queued = [];
     await Promise.all([this.#idle(), this.#options.executor?.drain()]);
     await this.#link.close();
@@ -202,10 +211,9 @@ export class Worker {
   resumed(stoppedMs: number): void {
     if (stoppedMs < stoppedMsMax) return;
     this.#after.giveBack();
-    for (const [{ task, lease }, abort] of this.#fetching) {
-      abort.abort();
-      this.#link.master?.request('task.release', { task, lease }).catch(() => {});
-    }
+    this.#trains.giveBack();
+    for (const abort of this.#fetching.values()) abort.abort();
+    giveBack(this.#link.master, this.#fetching.keys());
   }
 
   #joined(master: MasterClient): void {
@@ -258,11 +266,14 @@ export class Worker {
         this.#forget(push.crawl);
         return;
       case 'task.push':
-        if (this.#state === 'working') this.#queue(push.tasks);
+        if (this.#state === 'working') this.#queue(this.#trains.take(push.tasks));
         this.#fill();
         return;
       case 'task.cancel':
         this.#cancel(new Set(push.leases));
+        return;
+      case 'task.recall':
+        this.#trains.recall(new Set(push.leases));
         return;
       case 'drain':
         void this.drain();
@@ -307,15 +318,17 @@ export class Worker {
       const [task] = this.#queued;
       if (task === undefined || !(hasSlot || isUrgent(task))) break;
       this.#queued.shift();
-      void this.#work(task);
+      if (task.train === undefined) void this.#work(task);
+      else void this.#work(task).then((isFine) => this.#trains.ended(task, isFine));
     }
     const underWay = this.#fetching.size + this.#after.size;
     if (underWay === 0 && this.#outbox.isEmpty) this.#onIdle();
   }
 
-  async #work(task: TaskPush): Promise<void> {
+  /** Returns whether the host gave a definite answer. */
+  async #work(task: TaskPush): Promise<boolean> {
     const crawl = this.#crawls.get(task.crawl);
-    if (crawl === undefined) return; // the master tells it before the first task
+    if (crawl === undefined) return false; // the master tells it before the first task
     const { items, follow: rules, render } = crawl.spec;
     const hasRules = items !== undefined || rules !== undefined;
     const isRendered = render !== undefined;
@@ -326,11 +339,11 @@ export class Worker {
     );
     if (kind === undefined) {
       this.#outbox.tell(ofFailure(task, unknownKind));
-      return;
+      return false;
     }
     if (isRendered && this.#browsers?.isAble !== true) {
       this.#outbox.tell(ofFailure(task, { ...unknownKind, isPutOff: true }));
-      return;
+      return false;
     }
     const abort = this.#spareAborts.pop() ?? new AbortController();
     this.#fetching.set(task, abort);
@@ -343,7 +356,10 @@ export class Worker {
     const isTimed = task.timed === true;
     const master = () => this.#link.master;
     const { tellMs } = task;
-    const turns = new Turns({ lease, isTimed, tellMs, master, onLost: () => abort.abort() });
+    const onLeft = () => this.#trains.left(task);
+    const onAsk = () => this.#trains.interrupted(task);
+    const onLost = () => abort.abort();
+    const turns = new Turns({ lease, isTimed, tellMs, master, onLost, onLeft, onAsk });
     const { follow } = turns;
     let recording: Recording | undefined;
     let used: Identity | undefined;
@@ -396,12 +412,13 @@ export class Worker {
       const held = { task: task.task, lease };
       if (outcome.ok && used !== undefined) {
         const answered = { task, kind, found: outcome, spec, identity: used, recording };
-        if (this.#after.take(answered)) return;
+        if (this.#after.take(answered)) return true;
       }
       const statements = outcome.ok ? kind.statements(held, outcome) : [ofFailure(held, outcome)];
       const isPutOff = !outcome.ok && outcome.isPutOff === true;
       const all = isPutOff ? statements : archiveWith(statements, recording);
       for (const statement of all) this.#outbox.tell(statement);
+      return outcome.ok;
     } catch (error) {
       if (abort.signal.aborted) this.#fetchLog?.aborted(task, performance.now() - begunAt);
       else {
@@ -409,6 +426,7 @@ export class Worker {
         const why = { kind: 'protocol', message: 'internal error' } as const;
         this.#outbox.tell(ofFailure(task, { ok: false, error: why }));
       }
+      return false;
     } finally {
       turns.tell();
       this.#fetching.delete(task);
@@ -421,6 +439,7 @@ export class Worker {
 
   #cancel(leases: ReadonlySet<number>): void {
     this.#queued = this.#queued.filter(({ lease }) => !leases.has(lease));
+    this.#trains.cancel(leases);
     for (const [{ lease }, abort] of this.#fetching) if (leases.has(lease)) abort.abort();
     this.#after.cancel(leases);
   }
@@ -430,13 +449,15 @@ export class Worker {
     this.#credit.close();
     clearInterval(this.#stateTimer);
     this.#queued = [];
+    this.#trains.clear();
     for (const abort of this.#fetching.values()) abort.abort();
     this.#after.stop();
   }
 
   /** Asks for more time for everything that is still to be done. */
   #extend(): void {
-    const all = [...this.#queued, ...this.#fetching.keys(), ...this.#after.tasks];
+    const waiting = [...this.#queued, ...this.#trains.waiting];
+    const all = [...waiting, ...this.#fetching.keys(), ...this.#after.tasks];
     const leases = all.map(({ lease }) => lease);
     if (leases.length === 0) return;
     this.#link.master?.request('task.extend', { leases }).then(

@@ -14,9 +14,10 @@ import type { CrawlSpec } from '../../shared/crawl.ts';
 import { isHtml } from '../../shared/media-types.ts';
 import { isPageStatus } from '../../shared/protocol.ts';
 import { keepsView, keepsViews, type ViewName, viewPath, views } from '../../shared/render.ts';
+import { syncFolder } from '../../shared/sync-folder.ts';
 import { isDiskFull } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
-import { replaceFile, syncFolder } from '../sinks/result-folder.ts';
+import { replaceFile } from '../sinks/result-folder.ts';
 import type { Room } from '../store/group-commit.ts';
 import type { Exchange, Upload } from './uploads.ts';
 

@@ -5,7 +5,8 @@
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, open, readFile, stat } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
-import { replaceFile, syncFolder } from '../sinks/result-folder.ts';
+import { syncFolder } from '../../shared/sync-folder.ts';
+import { replaceFile } from '../sinks/result-folder.ts';
 import { cdxjLine, type Indexed, revisitMime, sortedLines } from './cdxj.ts';
 import { answerOf, type Digests } from './records.ts';
 import { warcRecords } from './warc-reader.ts';

@@ -123,7 +123,7 @@ export class CrawlList {
   }
 
   /** Returns a task as the message to a slave has it. */
-  pushOf({ id, task, name, host, timing, room }: Lease): TaskPush {
+  pushOf({ id, task, name, host, timing, room, train }: Lease): TaskPush {
     const { crawls, earlier, requests } = this.#options;
     const crawl = crawls.of(task);
     const push: TaskPush = {
@@ -140,6 +140,10 @@ export class CrawlList {
     if (timing === 'awaited') {
       push.timed = true;
       push.tellMs = host.group.tellMs;
+    }
+    if (train !== undefined) {
+      const { leases, gapMs, atOnce } = train;
+      push.train = { first: leases[0]?.id ?? id, gapMs, atOnce };
     }
     if (hasRequest(task)) push.request = requests.of(task);
     if (room.kind === 'trial') push.trial = trialOf(room);

@@ -6,6 +6,7 @@ import { existsSync, statSync } from 'node:fs';
 import { open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { imagePath, thumbnailPath } from '../../shared/images.ts';
+import { syncFolder } from '../../shared/sync-folder.ts';
 import { makeFolder } from '../machine/make-folder.ts';
 import type { KeptImage } from '../store/image-rows.ts';
 import type { ImageKeeper, KeptContent, Removed } from './image-queue.ts';
@@ -141,15 +142,6 @@ export function isFileOf(path: string, fits: (bytes: number) => boolean): boolea
     return found?.isFile() === true && fits(found.size);
   } catch {
     return false;
-  }
-}
-
-export async function syncFolder(folder: string): Promise<void> {
-  try {
-    const handle = await open(folder, 'r');
-    await handle.sync().finally(() => handle.close());
-  } catch {
-    // Some file systems cannot; then it is as safe as they make it.
   }
 }
 

@@ -12,9 +12,10 @@
 import { type FileHandle, open, readdir, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { entryName, shardName } from '../../shared/images.ts';
+import { syncFolder } from '../../shared/sync-folder.ts';
 import { makeFolder } from '../machine/make-folder.ts';
 import type { KeptImage, Place } from '../store/image-rows.ts';
-import { isFileOf, syncFolder } from './image-folder.ts';
+import { isFileOf } from './image-folder.ts';
 import type { ImageKeeper, KeptContent, Removed } from './image-queue.ts';
 import { entryOf, tarBlockBytes, tarEntries, tarTrailer } from './tar.ts';
 

@@ -7,6 +7,7 @@
 import { lstat, readdir, rename, stat } from 'node:fs/promises';
 import { join, parse } from 'node:path';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { syncFolder } from '../../shared/sync-folder.ts';
 import { dateAfter, datedName, dateOf, isDated } from './dated-files.ts';
 import {
   type FileKey,
@@ -18,7 +19,7 @@ import {
   zeroed,
 } from './files.ts';
 import { type FileMark, goneFrom, OutFile, otherFile, otherSize } from './out-file.ts';
-import { exists, syncFolder } from './result-folder.ts';
+import { exists } from './result-folder.ts';
 import { type ClosedTarget, HeldError, type Rotation } from './sink.ts';
 
 /** Names that are tried: a second each. */

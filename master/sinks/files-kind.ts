@@ -5,6 +5,7 @@
 import { lstat, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { syncFolder } from '../../shared/sync-folder.ts';
 import type { Part } from '../store/parts.ts';
 import { isDated } from './dated-files.ts';
 import { fileRotation, filesOfPart } from './file-rotation.ts';
@@ -22,7 +23,7 @@ import {
   zeroed,
 } from './files.ts';
 import { type FileMark, OutFile } from './out-file.ts';
-import { exists, moveAside, syncFolder } from './result-folder.ts';
+import { exists, moveAside } from './result-folder.ts';
 import { type BegunFile, type Deleted, HeldError, type SinkCrawl, type SinkKind } from './sink.ts';
 
 /** The pages of a crawl with `every` that came, went and changed since the one before. */

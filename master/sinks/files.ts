@@ -10,10 +10,10 @@
  */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { syncFolder } from '../../shared/sync-folder.ts';
 import { makeFolder } from '../machine/make-folder.ts';
 import { imageLinesOf, type Section } from '../store/result-rows.ts';
 import { type FileMark, OutFile, unusable } from './out-file.ts';
-import { syncFolder } from './result-folder.ts';
 import { linesOf } from './result-lines.ts';
 import type { Sink } from './sink.ts';
 

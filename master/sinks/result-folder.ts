@@ -1,21 +1,12 @@
 /** The folder of a crawl's result files: what stands in it, and what is done to its names. */
-import { lstat, open, rename, stat, writeFile } from 'node:fs/promises';
+import { lstat, rename, stat, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { syncFolder } from '../../shared/sync-folder.ts';
 import { unusable } from './out-file.ts';
 
 /** Also a link that leads nowhere. */
 export async function exists(path: string): Promise<boolean> {
   return (await lstat(path).catch(() => undefined)) !== undefined;
-}
-
-/** A file that is new is not there after a power cut unless its folder is on the disk, too. */
-export async function syncFolder(folder: string): Promise<void> {
-  try {
-    const handle = await open(folder, 'r');
-    await handle.sync().finally(() => handle.close());
-  } catch {
-    // Some file systems cannot; then it is as safe as they make it.
-  }
 }
 
 /** Puts a file in its place whole: after a crash the old one stands there, or the new one. `made`:

@@ -190,6 +190,11 @@ export class Session implements Peer {
     return this.#can.sendsBodies;
   }
 
+  /** It takes several pages of a host at once. [T-146] */
+  get hasTrains(): boolean {
+    return this.#can.hasTrains;
+  }
+
   get abilities(): number {
     return this.#can.abilities;
   }
@@ -214,6 +219,10 @@ export class Session implements Peer {
 
   cancel(leases: readonly Lease[]): void {
     this.send({ verb: 'task.cancel', leases: leases.map(({ id }) => id) });
+  }
+
+  recall(leases: readonly Lease[]): void {
+    this.send({ verb: 'task.recall', leases: leases.map(({ id }) => id) });
   }
 
   /** Tells the slave that it may forget the crawl. [T-30] */

@@ -1,10 +1,11 @@
 /** What a slave says that it can do besides what all slaves do. Source: PROTOCOL.md [T-80], [T-91],
- *  [T-93], [T-105], [T-110], [T-113], [T-130], [T-131], [T-140]. */
+ *  [T-93], [T-105], [T-110], [T-113], [T-130], [T-131], [T-140], [T-146]. */
 import { needs } from '../frontier/crawl/needs.ts';
 
 type SlaveAbilities = {
   readonly hasRules: boolean;
   readonly sendsBodies: boolean;
+  readonly hasTrains: boolean;
   /** Bits of `needs`. */
   readonly abilities: number;
   /** It knows rules with articles, but lacks the packages. */
@@ -23,5 +24,6 @@ export function slaveAbilities(what: readonly string[]): SlaveAbilities {
     if (what.includes(name)) abilities |= bit;
   }
   const lacksArticles = hasRules && what.includes('no-article');
-  return { hasRules, sendsBodies: what.includes('post'), abilities, lacksArticles };
+  const sendsBodies = what.includes('post');
+  return { hasRules, sendsBodies, hasTrains: what.includes('trains'), abilities, lacksArticles };
 }

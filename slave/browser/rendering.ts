@@ -17,7 +17,7 @@ import type { HostSeats } from './host-seats.ts';
 import { PageTraffic, type PageTrafficOptions, type WebDocument } from './page-traffic.ts';
 import { PageWorld } from './page-world.ts';
 import { pictureOf } from './picture.ts';
-import { closedItself, type Tab } from './tab.ts';
+import type { Tab } from './tab.ts';
 import { orLate } from './within.ts';
 
 export type RenderTask = Pick<PageTrafficOptions, 'document' | 'headersFor' | 'fetchDocument'> & {
@@ -74,9 +74,7 @@ export async function renderPage(
   shared: Shared,
 ): Promise<RenderEnd | undefined> {
   try {
-    const end = await new OnePage(task, shared).render(chromium);
-    if (end.kind !== 'failed' || end.why !== closedItself) return end;
-    return await new OnePage(task, shared).render(chromium, true);
+    return await new OnePage(task, shared).render(chromium);
   } catch {
     if (task.signal.aborted) return { kind: 'given-back' };
     // It does so a little later than what it was asked for fails.
@@ -119,14 +117,13 @@ class OnePage {
     });
   }
 
-  /** `isSecond`: it may not close itself. */
-  async render(chromium: Chromium, isSecond = false): Promise<RenderEnd> {
+  async render(chromium: Chromium): Promise<RenderEnd> {
     const { signal, userAgent, cookies, document } = this.#task;
     const end = () => this.#ending.abort();
     signal.addEventListener('abort', end, { once: true });
     try {
       const options = {
-        ...{ userAgent, isSecond, proxy: await this.#proxy.open() },
+        ...{ userAgent, proxy: await this.#proxy.open() },
         cookies: cookies.map(([name, value]) => ({ name, value, url: document.url })),
       };
       return await chromium.with(options, (tab) => this.#inTab(tab));

@@ -24,12 +24,7 @@ export type TabOptions = {
   /** URL of the proxy for all that it asks for. */
   readonly proxy: string;
   readonly cookies: readonly { name: string; value: string; url: string }[];
-  /** It comes after an empty page, and so it may not close itself. Source: HTML, window.close(). */
-  readonly isSecond: boolean;
 };
-
-/** The end of a page that has closed itself. */
-export const closedItself = 'the page closed its browser tab';
 
 /** Which tab a frame belongs to. */
 export type FrameBook = {
@@ -101,6 +96,7 @@ export class Tab {
       await call('Storage.setCookies', { cookies, browserContextId }).catch(() => {});
     }
     // Not its document at once: the renderer would be told of `#watch` when that has begun already.
+    // And after an empty page it may not close itself. Source: HTML, window.close().
     const { targetId } = await call('Target.createTarget', { url: blank, browserContextId });
     this.#isWindow(targetId);
     const { sessionId } = await call('Target.attachToTarget', { targetId, flatten: true });
@@ -155,7 +151,7 @@ export class Tab {
 
   /** A session of the browser has ended. */
   onDetached(session: string): void {
-    if (session === this.#session) this.#broken.resolve(closedItself);
+    if (session === this.#session) this.#broken.resolve('the page closed its browser tab');
   }
 
   #listen(session: string): void {

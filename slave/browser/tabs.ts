@@ -35,7 +35,7 @@ export class Tabs implements FrameBook {
       proxyBypassList: '<-loopback>',
     });
     const { devtools, isShell, userAgent } = this.#launched;
-    const isAsStarted = isShell && !options.isSecond && options.userAgent === userAgent;
+    const isAsStarted = isShell && options.userAgent === userAgent;
     const tab = new Tab({ devtools, frames: this, context, options, isAsStarted });
     this.#byContext.set(context, tab);
     return tab;

@@ -1,38 +1,36 @@
 /** Limits of time for what a browser may never answer. */
 
+const isLate = Symbol('late');
+
 /** @throws Error it takes longer, or what `promise` throws */
 export async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('the browser does not answer')), ms);
-  });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-    promise.catch(() => {});
-  }
-}
-
-/** Did it end well, or badly, within that time? */
-export async function isDone(promise: Promise<unknown>, ms: number): Promise<boolean> {
-  try {
-    await within(
-      promise.catch(() => {}),
-      ms,
-    );
-    return true;
-  } catch {
-    return false;
-  }
+  const end = await race(promise, ms);
+  if (end === isLate) throw new Error('the browser does not answer');
+  return end;
 }
 
 /** Undefined: it takes longer. @throws what `promise` throws */
 export async function orLate<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
+  const end = await race(promise, ms);
+  return end === isLate ? undefined : end;
+}
+
+/** Did it end well, or badly, within that time? */
+export async function isDone(promise: Promise<unknown>, ms: number): Promise<boolean> {
+  return (
+    (await race(
+      promise.catch(() => {}),
+      ms,
+    )) !== isLate
+  );
+}
+
+async function race<T>(promise: Promise<T>, ms: number): Promise<T | typeof isLate> {
+  // How it ends later is nobody's business.
   promise.catch(() => {});
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), ms);
+  const late = new Promise<typeof isLate>((resolve) => {
+    timer = setTimeout(() => resolve(isLate), ms);
   });
   try {
     return await Promise.race([promise, late]);

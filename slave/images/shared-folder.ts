@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { syncFolder } from '../../shared/sync-folder.ts';
 
 /** Writes a file durably, unless it is there in its length. @throws the error of the system */
 export async function keepIn(folder: string, name: string, bytes: Uint8Array): Promise<void> {
@@ -28,13 +29,4 @@ export async function keepIn(folder: string, name: string, bytes: Uint8Array): P
     throw error;
   }
   await syncFolder(into);
-}
-
-async function syncFolder(folder: string): Promise<void> {
-  try {
-    const handle = await open(folder, 'r');
-    await handle.sync().finally(() => handle.close());
-  } catch {
-    // Some file systems cannot; then it is as safe as they make it.
-  }
 }

@@ -1,6 +1,6 @@
 /** `repair` of a store of another format: its rows stay as they are, and the next start upgrades them. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -15,8 +15,8 @@ import {
 } from '../../master/store/records.ts';
 import type { Change } from '../../master/store/store.ts';
 import { upgrade } from '../../master/store/upgrade.ts';
+import { harm } from '../support/damaged-store.ts';
 
-const pageBytes = 4096;
 const host = Buffer.from('a host that is lost');
 
 /** A store of this format with an item of a queue, and a row of `robots` that has lost its page. */
@@ -35,13 +35,7 @@ async function damaged(t: TestContext, format: number): Promise<string> {
     ]);
   }
   await store.close();
-  const path = storeFile(join(dataFolder, 'store'));
-  const bytes = readFileSync(path);
-  for (let at = bytes.indexOf(host); at >= 0; at = bytes.indexOf(host, at)) {
-    const page = at - (at % pageBytes);
-    bytes.fill(0, page, page + pageBytes);
-  }
-  writeFileSync(path, bytes);
+  harm(storeFile(join(dataFolder, 'store')), host);
   return dataFolder;
 }
 

@@ -1,26 +1,13 @@
 /** The browser of tests: the system's Chromium. Tests without it are skipped, and say so. */
 import assert from 'node:assert/strict';
-import { accessSync, constants, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readdirSync, readFileSync } from 'node:fs';
+import { findBrowser } from '../../slave/browser/find.ts';
 
-const programs = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome'];
-
-function hasProgram(): boolean {
-  const folders = (process.env['PATH'] ?? '').split(':');
-  return programs.some((name) => folders.some((folder) => isProgram(join(folder, name))));
-}
-
-function isProgram(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
-}
+const path = process.env['PATH'] ?? '';
+const found = findBrowser({ program: undefined, isSandboxed: true, path, env: {} });
 
 /** Why a test with a browser cannot run; false: it can. */
-export const noBrowser: string | false = hasProgram()
+export const noBrowser: string | false = !('missing' in found)
   ? false
   : 'NO BROWSER: install chromium-headless-shell to run the tests of pages in a browser';
 

@@ -105,7 +105,7 @@ export async function damagedStore(
 }
 
 /** Overwrites the pages that hold this. */
-function harm(path: string, part: Buffer): void {
+export function harm(path: string, part: Buffer): void {
   const bytes = readFileSync(path);
   for (let at = bytes.indexOf(part); at >= 0; at = bytes.indexOf(part, at)) {
     const page = at - (at % pageBytes);

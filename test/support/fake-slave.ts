@@ -8,11 +8,13 @@ export class FakeSlave implements LeaseHolder {
   slots: number;
   trials = 0;
   takes: LeaseHolder['takes'] = 'all';
+  hasTrains = false;
   /** As of a slave that knows all that there is. */
   abilities: number = ~0;
-  /** All leases ever pushed, and cancelled. */
+  /** All leases ever pushed, cancelled, and recalled. */
   readonly pushed: Lease[] = [];
   readonly cancelled: Lease[] = [];
+  readonly recalled: Lease[] = [];
 
   constructor(name: string, credit = 4, slots = credit) {
     this.name = name;
@@ -26,6 +28,10 @@ export class FakeSlave implements LeaseHolder {
 
   cancel(leases: readonly Lease[]): void {
     this.cancelled.push(...leases);
+  }
+
+  recall(leases: readonly Lease[]): void {
+    this.recalled.push(...leases);
   }
 
   /** URLs that it holds. */

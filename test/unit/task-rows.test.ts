@@ -231,7 +231,7 @@ test('task rows: only tasks of many hosts, and few of each, wait to be sorted', 
   assert.deepEqual([...(await tablesOf(100, 7))], ['tasks']);
   assert.deepEqual([...(await tablesOf(300, 8))], ['tasks']);
   assert.equal(rows.move(1_000), undefined);
-  assert.deepEqual([...(await tablesOf(20_000, 7))], ['unsorted']);
+  assert.deepEqual([...(await tablesOf(40_000, 7))], ['unsorted']);
   const move = rows.move(1_000);
   const moved = move?.changes.filter(({ table }) => table === 'tasks').length ?? 0;
   assert.ok(moved >= 1_506 && moved < 1_600, `${moved} tasks moved`);

@@ -8,8 +8,6 @@
  * `holders` knows the room of each, `abilities` what crawls need of them.
  */
 import { randomBytes } from 'node:crypto';
-import type { FetchSpec } from '../../../shared/crawl.ts';
-import { renderLimits } from '../../../shared/render.ts';
 import { clockMs } from '../../machine/clock.ts';
 import type { ResultsPort } from '../commit/results.ts';
 import type { Crawls } from '../crawl/crawls.ts';
@@ -23,8 +21,10 @@ import type { Task } from '../tasks/tasks.ts';
 import type { FrontierTrace } from '../trace.ts';
 import { Abilities, takersOf } from './abilities.ts';
 import { Holders, isSuited, type Place, type Takers } from './holders.ts';
+import { hopsMaxOf, lifeMsOf } from './lease-life.ts';
 import { type Claim, type HeldLease, type Lease, type LeaseHolder, Leases } from './leases.ts';
 import { type Probe, Probes } from './probes.ts';
+import { Trains } from './trains.ts';
 import { TrialRamp, youngMsMin } from './trial-ramp.ts';
 
 /** Lost leases of a page that are not counted against it. */
@@ -57,9 +57,6 @@ export interface LossEvents {
   hopeless(task: Task, slave: string): void;
 }
 
-/** Pages wait in their slave for the browser, several rounds of them. */
-const rendersOfLease = 4;
-
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   #losses: LossEvents | undefined;
@@ -71,6 +68,7 @@ export class Dispatcher {
   readonly #parkedRequests: Probes;
   readonly #ticker = setInterval(() => this.#tick(), tickMs);
   readonly #ramp = new TrialRamp();
+  readonly #trains: Trains;
   /** A host waits for its first trial because others are young. */
   #isRamping = false;
   #timer: NodeJS.Timeout | undefined;
@@ -79,7 +77,10 @@ export class Dispatcher {
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
-    this.#abilities = new Abilities(options.crawls, this.#holders);
+    const { crawls, politeness } = options;
+    this.#abilities = new Abilities(crawls, this.#holders);
+    const slots = () => this.#holders.sums.slots;
+    this.#trains = new Trains({ crawls, politeness, abilities: this.#abilities, slots });
     this.#parked = new Probes(options.politeness);
     this.#parkedRequests = new Probes(options.politeness);
     // Ids differ at each start, so that one of an earlier master is invalid.
@@ -159,6 +160,7 @@ export class Dispatcher {
   release(held: HeldLease): boolean {
     const lease = this.#leases.held(held);
     if (lease === undefined) return false;
+    this.#trains.broke(lease);
     lease.task.queue.release(lease.task, lease.task);
     this.#end(lease);
     return true;
@@ -168,10 +170,11 @@ export class Dispatcher {
   started(held: HeldLease, agoMs = 0): void {
     const lease = this.#leases.held(held);
     if (lease?.group === undefined || lease.timing === 'free') return;
-    const { group, timing } = lease;
-    const at = clockMs() - Math.min(agoMs, group.tellMs);
-    this.#options.politeness.started(group, timing === 'awaited', at);
-    lease.timing = 'started';
+    const at = clockMs() - Math.min(agoMs, lease.group.tellMs);
+    for (const one of this.#trains.startedWith(lease)) {
+      this.#options.politeness.started(one.group ?? lease.group, one.timing === 'awaited', at);
+      one.timing = 'started';
+    }
     this.dispatchSoon();
   }
 
@@ -193,7 +196,8 @@ export class Dispatcher {
       lease.group = undefined;
     }
     // Only for the number of hops of a fetch: otherwise hops could extend a lease endlessly.
-    if (lease.hopCount++ < this.#hopsMax(lease)) this.#leases.hold(lease, now);
+    const { fetch } = this.#options.crawls.of(lease.task)?.spec ?? {};
+    if (lease.hopCount++ < hopsMaxOf(lease.task, fetch)) this.#leases.hold(lease, now);
     return new Promise((resolve) => {
       const hasSlot = lease.group === group;
       const settle = (turn: Turn) => {
@@ -325,6 +329,7 @@ export class Dispatcher {
     this.#abilities.match();
     const now = clockMs();
     politeness.serveHops(now);
+    this.#trains.recall(now);
     this.#isRamping = false;
     if (!this.#holders.isEmpty && !results.isFull) this.#handOut(now);
     const dueAt = politeness.nextDueAt(now) ?? Number.POSITIVE_INFINITY;
@@ -335,11 +340,12 @@ export class Dispatcher {
 
   #handOut(now: number): void {
     const pushes = new Map<LeaseHolder, Lease[]>();
-    const give = (place: Place, probe: Probe) => {
-      const lease = this.#give(place, probe, now);
+    const give = (place: Place, probe: Probe, waitMs = 0): Lease => {
+      const lease = this.#give(place, probe, now, waitMs);
       const list = pushes.get(place.holder);
       if (list === undefined) pushes.set(place.holder, [lease]);
       else list.push(lease);
+      return lease;
     };
     for (const parked of [this.#parked, this.#parkedRequests]) {
       for (let probe = parked.first(now); probe; probe = parked.first(now)) {
@@ -359,7 +365,9 @@ export class Dispatcher {
       const taker = fits ? place : this.#placeFor(host, task, takers, now);
       if (taker === undefined) {
         (takers === 'requests' ? this.#parkedRequests : this.#parked).park(taken, now);
-      } else give(taker, { host, task, isTimed: false });
+        continue;
+      }
+      this.#trains.couple(give(taker, { host, task, isTimed: false }), now, give);
     }
     for (const [holder, leases] of pushes) holder.push(leases);
     if (!this.#parked.isEmpty && this.#holders.lacksFiles) this.#options.events.robotsWanted();
@@ -396,13 +404,12 @@ export class Dispatcher {
     return this.#isRamping || this.#options.politeness.isCrowded(crowdPerSlot * slots);
   }
 
-  #give({ holder, room }: Place, { task, host, isTimed }: Probe, now: number): Lease {
+  #give({ holder, room }: Place, { task, host, isTimed }: Probe, now: number, waitMs: number) {
     const { politeness, crawls, names } = this.#options;
     const crawl = crawls.of(task);
-    const fetchesMs = kindOf(task).fetchesOfLease * (crawl?.spec.fetch.timeoutMs ?? 0);
-    const lifeMs = this.#options.leaseMarginMs + fetchesMs + renderMsOf(crawl?.spec.fetch);
+    const lifeMs = this.#options.leaseMarginMs + lifeMsOf(task, crawl?.spec.fetch);
     const name = names.of(task);
-    const lease = this.#leases.give({ task, name, host, holder, room, lifeMs }, now);
+    const lease = this.#leases.give({ task, name, host, holder, room, lifeMs, waitMs }, now);
     this.#holders.took(lease);
     if (room.kind === 'trial' && room.line === 'fresh') this.#ramp.took(lease, now);
     if (isTimed) lease.timing = 'awaited';
@@ -412,16 +419,12 @@ export class Dispatcher {
     return lease;
   }
 
-  #hopsMax({ task }: Lease): number {
-    const { hopsMax } = kindOf(task);
-    if (hopsMax !== 'crawl') return hopsMax;
-    return this.#options.crawls.of(task)?.spec.fetch.redirectsMax ?? 0;
-  }
-
   #end(lease: Lease): void {
     const { crawls, politeness } = this.#options;
     this.#leases.end(lease);
     this.#holders.ended(lease);
+    const next = this.#trains.ended(lease);
+    if (next !== undefined) this.#holders.advance(next);
     crawls.of(lease.task)?.open.unlease();
     const now = clockMs();
     if (lease.hop !== undefined) {
@@ -445,6 +448,7 @@ export class Dispatcher {
    *  waits longer and longer, and is finally given up. */
   #lost(lease: Lease): void {
     const { task } = lease;
+    this.#trains.broke(lease);
     task.losses++;
     if (task.losses >= lossesMax) {
       task.queue.commit(task);
@@ -473,8 +477,4 @@ export class Dispatcher {
     events.counted(crawls);
     this.dispatchSoon();
   }
-}
-
-function renderMsOf(fetch: FetchSpec | undefined): number {
-  return fetch?.render === undefined ? 0 : rendersOfLease * renderLimits.timeMs;
 }

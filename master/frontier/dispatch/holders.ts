@@ -6,6 +6,8 @@
  *              hosts are dead, nobody else waits for them
  *     share    the same in a slave without such places: of all slots a quarter, one at least
  *
+ * The pages of a train have one slot together.
+ *
  * Programs that take only pages are not counted: each works on one page, and their reports do not
  * show whether a host answered.
  *
@@ -27,6 +29,8 @@ type Standing = {
   trials: number;
   failing: number;
   relayed: number;
+  /** Its leases that wait for others of their train. */
+  coupled: number;
   /** True: one of its leases expired, and it has sent nothing since, so it would only keep
    *  tasks. */
   isLate: boolean;
@@ -75,6 +79,7 @@ export class Holders {
       trials: 0,
       failing: 0,
       relayed: 0,
+      coupled: 0,
       isLate: false,
       ranOut: 0,
     });
@@ -148,8 +153,15 @@ export class Holders {
     this.#count(room, this.#standings.get(holder), -1);
   }
 
+  /** It takes the slot of its train from now on. */
+  advance(lease: Lease): void {
+    this.ended(lease);
+    lease.room = { kind: 'slot', line: lease.room.line };
+  }
+
   #count({ kind, line }: Room, standing: Standing | undefined, by: 1 | -1): void {
     if (kind === 'share') this.#shared += by;
+    if (kind === 'train' && standing !== undefined) standing.coupled += by;
     if (kind !== 'trial' || standing === undefined) return;
     standing.trials += by;
     if (line === 'failing' || line === 'relayed') standing[line] += by;
@@ -180,8 +192,8 @@ export class Holders {
   }
 
   #slot(holder: LeaseHolder, line: Line, room: number): Room | undefined {
-    const trials = this.#standings.get(holder)?.trials ?? 0;
-    return holder.leases.size - trials < room ? { kind: 'slot', line } : undefined;
+    const { trials = 0, coupled = 0 } = this.#standings.get(holder) ?? {};
+    return holder.leases.size - trials - coupled < room ? { kind: 'slot', line } : undefined;
   }
 
   #trial(holder: LeaseHolder, line: Line, hasShare: boolean): Room | undefined {

@@ -29,6 +29,8 @@ export interface LeaseHolder {
   readonly hasRules?: boolean;
   /** It sends requests that are no GET. Default: it cannot. [T-91] */
   readonly sendsBodies?: boolean;
+  /** It takes several pages of a host with a delay at once. [T-146] Default: it does not. */
+  readonly hasTrains?: boolean;
   /** What else it can do: bits of `needs`. Default: nothing. */
   readonly abilities?: number;
   /** Total time in which it was not read from; its leases do not age in it. */
@@ -38,6 +40,8 @@ export interface LeaseHolder {
   push(leases: readonly Lease[]): void;
   /** Tells the slave about cancelled leases. */
   cancel(leases: readonly Lease[]): void;
+  /** Tells the slave to release those of them that have not begun. [T-149] */
+  recall?(leases: readonly Lease[]): void;
 }
 
 export type Lease = {
@@ -48,7 +52,7 @@ export type Lease = {
   readonly host: Host;
   readonly holder: LeaseHolder;
   /** The room that it takes of its holder: see `holders`. */
-  readonly room: Room;
+  room: Room;
   /** The time when it ends unless it is extended. */
   deadline: number;
   /** The time when it ends however often it is extended; Infinity while that clock is stopped. */
@@ -66,6 +70,18 @@ export type Lease = {
   hop: Hop | undefined;
   /** Redirects that it asked for. */
   hopCount: number;
+  /** Undefined: it is alone. */
+  train: Train | undefined;
+};
+
+/** Leases of a host with a delay that a slave got at once: see `Trains`. */
+export type Train = {
+  /** In the order in which their requests leave. */
+  readonly leases: readonly Lease[];
+  readonly gapMs: number;
+  /** Requests that may be under way at once. */
+  readonly atOnce: number;
+  isRecalled: boolean;
 };
 
 /** A lease, as its holder names it. */
@@ -76,11 +92,14 @@ export type HeldLease = Pick<Lease, 'holder' | 'id'>;
 export type Claim = HeldLease & { readonly name: Uint8Array };
 
 /** `slot`: a fetch that it starts now or soon; `trial`: one outside its slots; `share`: a slot from
- *  the share for hosts that have not proved that they answer. */
-export type Room = { readonly kind: 'slot' | 'trial' | 'share'; readonly line: Line };
+ *  the share for hosts that have not proved that they answer; `train`: it waits for its turn after
+ *  others of its host, one of which has a slot. */
+export type Room = { readonly kind: 'slot' | 'trial' | 'share' | 'train'; readonly line: Line };
 
 type Given = Pick<Lease, 'task' | 'name' | 'host' | 'holder' | 'room'> & {
   readonly lifeMs: number;
+  /** Its request leaves so much later; default: at once. */
+  readonly waitMs?: number;
 };
 
 export class Leases {
@@ -100,7 +119,7 @@ export class Leases {
   }
 
   give(given: Given, now: number): Lease {
-    const { task, name, host, holder, room, lifeMs } = given;
+    const { task, name, host, holder, room, lifeMs, waitMs = 0 } = given;
     const lease: Lease = {
       id: ++this.#lastId,
       task,
@@ -108,8 +127,8 @@ export class Leases {
       host,
       holder,
       room,
-      deadline: now + (holder.leaseMs ?? this.#leaseMs),
-      endsBy: holder.leaseMs === undefined ? now + lifeMs : Number.POSITIVE_INFINITY,
+      deadline: now + (holder.leaseMs ?? this.#leaseMs) + waitMs,
+      endsBy: holder.leaseMs === undefined ? now + lifeMs + waitMs : Number.POSITIVE_INFINITY,
       leftMs: undefined,
       heldBackMs: holder.heldBackMs ?? 0,
       heapIndex: -1,
@@ -117,6 +136,7 @@ export class Leases {
       timing: host.group.delayMs > 0 ? 'awaited' : 'free',
       hop: undefined,
       hopCount: 0,
+      train: undefined,
     };
     this.#byId.set(lease.id, lease);
     this.#byEnd.set(lease);

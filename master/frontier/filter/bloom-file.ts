@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto';
 import { closeSync, existsSync, fstatSync, openSync, readSync, rmSync } from 'node:fs';
 import { type FileHandle, open, rename } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { syncFolder } from '../../../shared/sync-folder.ts';
 import { Bloom } from './bloom.ts';
 
 const digestBytes = 32;
@@ -39,12 +40,7 @@ export async function writeBloom(path: string, bloom: Bloom, base: Buffer): Prom
   }
   await rename(`${path}.new`, path);
   // Not at once: while the disk is busy, that of a folder may take half a second.
-  const folder = await open(dirname(path));
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
+  await syncFolder(dirname(path));
   return own;
 }
 

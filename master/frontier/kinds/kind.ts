@@ -40,6 +40,8 @@ export type Traits = {
   /** The permitted targets of redirects. `anywhere`: to any host. `origin`: within its own, as
    *  robots.txt allows. `scope`: the same, to a URL in scope of its crawl. [T-22] [T-23] */
   readonly hopsTo: 'anywhere' | 'origin' | 'scope';
+  /** It may be one of a train. [T-146] */
+  readonly inTrains?: true;
 };
 
 /** Such a task is in its crawl's queues and in the store, and ends in a commit of its crawl. */

@@ -40,6 +40,7 @@ export const page: ReportedKind = {
   fetchesOfLease: 2,
   hopsMax: 'crawl',
   hopsTo: 'scope',
+  inTrains: true,
   isLimited: true,
 
   seenName: (url) => url,

@@ -163,6 +163,8 @@ export class Group {
   perHost = Number.POSITIVE_INFINITY;
   /** The delay is a default and follows the response times. */
   follows = true;
+  /** Tasks that its next train may have: see `Trains`. */
+  trainMax = 2;
   /** The time of its next evaluation; the order in its heap. */
   dueAt = 0;
   heapIndex = -1;
@@ -194,8 +196,13 @@ export class Group {
     return this.waiting.peek()?.line(now) ?? (this.delayMs > 0 ? 'timed' : 'free');
   }
 
+  /** How many more fetches may be under way. */
+  get room(): number {
+    return Math.min(this.perHost, this.pace.atOnceMax) - this.inFlight;
+  }
+
   get hasSlot(): boolean {
-    return this.inFlight < Math.min(this.perHost, this.pace.atOnceMax);
+    return this.room > 0;
   }
 
   /** Adds a crawl on one of its hosts: the longest delay and the smallest concurrency apply. */

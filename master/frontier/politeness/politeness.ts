@@ -43,7 +43,7 @@ export type PolitenessOptions = {
 };
 
 /** Maximum difference between the times that two requests take to the server. */
-const guardMs = 30;
+export const guardMs = 30;
 /** A redirect waits through a hold of at most this length; it keeps a slot of its slave. */
 const holdMsMax = 10_000;
 /** Requests of a browser that count as one of ours: they load a host less than pages do. */
@@ -209,19 +209,33 @@ export class Politeness {
       const host = group.waiting.peek();
       const task = host && nextTask(host, now, this.#events);
       if (host !== undefined && task !== undefined) {
-        task.queue.lease(task);
         group.visit.request(group.dueAt, now);
-        host.inFlight++;
-        group.inFlight++;
-        group.lastAt = now;
-        // To the end of its group.
-        group.waiting.remove(host);
+        took(host, task, now);
       }
       if (host === undefined) this.#order(group, now);
       else this.wake(host, now);
       if (host !== undefined && task !== undefined) return { host, task };
     }
     return undefined;
+  }
+
+  /** Returns one more task of a group with a delay, for a request that leaves a delay after the one
+   *  before; undefined: the next one does not fit, or there is none. */
+  takeMore(
+    group: Group,
+    now: number,
+    fits: (task: Task) => boolean,
+  ): { host: Host; task: Task } | undefined {
+    const host = group.waiting.peek();
+    if (host === undefined || host.dueAt > now || host.line(now) !== undefined) return undefined;
+    if (group.hops.length > 0) return undefined;
+    const { turn } = host;
+    const task = nextTask(host, now, this.#events);
+    const isTaken = task !== undefined && fits(task);
+    if (isTaken) took(host, task, now);
+    else host.turn = turn;
+    this.wake(host, now);
+    return isTaken ? { host, task } : undefined;
   }
 
   /** A fetch was redirected: `serveHops` calls `settle` when it may continue. */
@@ -293,7 +307,12 @@ export class Politeness {
 
   /** True: `take` may return a task, now or at a known time, without the end of a fetch. */
   get hasDue(): boolean {
-    return [this.#hops, ...this.#lines.values()].some(({ size }) => size > 0);
+    return this.waitingGroups > 0;
+  }
+
+  /** Groups that `take` or `serveHops` may serve, now or at a known time. */
+  get waitingGroups(): number {
+    return [this.#hops, ...this.#lines.values()].reduce((sum, { size }) => sum + size, 0);
   }
 
   /** Returns when, after `now`, `take` or `serveHops` may have more; undefined: only after a
@@ -355,6 +374,16 @@ export class Politeness {
     }
     if (group.members.size === 0) this.#groups.delete(group.key);
   }
+}
+
+/** A task is handed out; its host goes to the end of its group. */
+function took(host: Host, task: Task, now: number): void {
+  const { group } = host;
+  task.queue.lease(task);
+  host.inFlight++;
+  group.inFlight++;
+  group.lastAt = now;
+  group.waiting.remove(host);
 }
 
 /** Returns when the group may start its next task. */

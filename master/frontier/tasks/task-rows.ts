@@ -28,7 +28,7 @@ export type UnsortedLimits = {
   readonly hostsMin: number;
   /** Their host has fewer of them than these: a leaf of `tasks` for so many is cheap. */
   readonly perHost: number;
-  /** Tasks of all crawls, above which a commit moves some: 4 MB of memory. */
+  /** Tasks of all crawls, above which a commit moves some: 8 MB of memory. */
   readonly countMax: number;
 };
 
@@ -39,7 +39,7 @@ export type NewTask = {
   readonly seq: number;
 };
 
-const usualLimits: UnsortedLimits = { hostsMin: 256, perHost: 8, countMax: 2 ** 17 };
+const usualLimits: UnsortedLimits = { hostsMin: 256, perHost: 8, countMax: 2 ** 18 };
 /** A commit moves a quarter more than came, and these, until no more are there than may be. */
 const moreMoved = 256;
 /** Keys read at once at the start. */

@@ -1,5 +1,5 @@
 /**
- * What a crawl has in the table `unsorted`, in memory: 32 bytes a task, in 4,096 *bins* by the first
+ * What a crawl has in the table `unsorted`, in memory: 32 bytes a task, in 8,192 *bins* by the first
  * bits of the host's hash. Hashes are uniform, so that a bin has few and is searched in order.
  *
  *     (not in it) --land--> resting --leave--> leaving --gone--> (not in it)
@@ -10,7 +10,7 @@
 import { hostBytes, taskKeyBytes } from '../../store/records.ts';
 
 /** The first bits of a hash say the bin. */
-const binBits = 12;
+const binBits = 13;
 const binsCount = 2 ** binBits;
 /** Numbers of a task: both halves of its host's hash, its rank, its number; negative: it leaves. */
 const width = 4;

@@ -6,10 +6,10 @@
  */
 import { rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { syncFolder } from '../../../shared/sync-folder.ts';
 import { visibleJson } from '../../../shared/visible.ts';
 import { makeFolder } from '../../machine/make-folder.ts';
 import { type FileMark, OutFile } from '../out-file.ts';
-import { syncFolder } from '../result-folder.ts';
 import type { Row } from './rows.ts';
 
 export type RejectsMark = FileMark;

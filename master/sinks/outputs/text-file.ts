@@ -10,11 +10,12 @@ import { basename, dirname, extname } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { ConfigError } from '../../../shared/errors.ts';
 import type { NamedOutput } from '../../../shared/outputs.ts';
+import { syncFolder } from '../../../shared/sync-folder.ts';
 import { visibleJson } from '../../../shared/visible.ts';
 import { makeFolder } from '../../machine/make-folder.ts';
 import type { Section } from '../../store/result-rows.ts';
 import { type FileMark, OutFile, unusable } from '../out-file.ts';
-import { moveAside, syncFolder } from '../result-folder.ts';
+import { moveAside } from '../result-folder.ts';
 import {
   type BegunFile,
   type Deleted,
