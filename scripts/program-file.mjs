@@ -25,14 +25,17 @@ export const programBuild = {
 };
 
 /** @param {string} code  bundled with `programBuild`
- *  @param {readonly string[]} flags  of V8, for this program */
-export function programFile(name, code, flags) {
+ *  @param {readonly string[]} flags  of V8, for this program
+ *  @param {readonly string[]} flagsOf20  and those that only Node 20 has */
+export function programFile(name, code, flags, flagsOf20 = []) {
   if (!isAscii(Buffer.from(code)) || code.includes(ending))
     throw new Error(`${name}: not plain ASCII`);
   const imports = code.replace(/\bimport\(/g, '__import(');
   const text = `(function(${parameters}){'use strict';${imports}\n})`;
-  const id = createHash('sha256').update(text).update(String(flags)).digest('hex').slice(0, 16);
-  return `${loader(name, id, flags)}\n${opening}${text.replaceAll('*/', ending)}*/\n`;
+  const of20 = `...(process.version.startsWith('v20.')?${JSON.stringify(flagsOf20)}:[])`;
+  const all = `[...${JSON.stringify(flags)},${of20}]`;
+  const id = createHash('sha256').update(text).update(all).digest('hex').slice(0, 16);
+  return `${loader(name, id, all)}\n${opening}${text.replaceAll('*/', ending)}*/\n`;
 }
 
 const loader = (name, id, flags) => `import{readFileSync,renameSync,writeFileSync}from'node:fs';
@@ -46,7 +49,8 @@ if(!zlib.crc32){
 console.error(\`${name}: Node \${process.versions.node} will not do; install Node 20.19, 22.12, 24 or newer\`);
 process.exit(2);
 }
-for(const flag of ${JSON.stringify(flags)})v8.setFlagsFromString(flag);
+const setFlags=()=>{for(const flag of ${flags})v8.setFlagsFromString(flag);};
+setFlags();
 const filename=fileURLToPath(import.meta.url);
 const kept=new URL(\`dist/start/${name}-${id}-\${process.version}-\${process.arch}.bin\`,import.meta.url);
 const file=readFileSync(filename);
@@ -62,6 +66,7 @@ const script=new Script(text,{filename,cachedData});
 if(process.env.ORBWEAVER_START_CACHE==='write')process.on('exit',()=>{
 // A flag that the program has set would stand in the cache.
 v8.setFlagsFromString('--no-expose-gc');
+setFlags();
 const path=fileURLToPath(kept),data=script.createCachedData(),sum=Buffer.alloc(4);
 sum.writeUInt32LE(zlib.crc32(data));
 writeFileSync(path+'.'+process.pid,Buffer.concat([data,sum]));

@@ -10,6 +10,7 @@
  */
 import { Packr, Unpackr } from 'msgpackr';
 import { ProtocolError } from './errors.ts';
+import { pack } from './pack.ts';
 import { assertPlain } from './plain-value.ts';
 import { limits } from './protocol.ts';
 
@@ -141,7 +142,7 @@ const unpackr = new Unpackr({ useRecords: false, mapsAsObjects: true, int64AsTyp
  *  undefined. */
 export function encodeValue(value: unknown): Buffer {
   try {
-    const bytes = Buffer.from(packr.pack(value));
+    const bytes = pack(value) ?? Buffer.from(packr.pack(value));
     assertPlain(bytes);
     return bytes;
   } catch (error) {
@@ -153,7 +154,7 @@ export function encodeValue(value: unknown): Buffer {
 
 /** The same of a value that is known to be plain, to be sent within a message. */
 export function packValue(value: unknown): Buffer {
-  return packr.pack(value);
+  return pack(value) ?? packr.pack(value);
 }
 
 /** @throws ProtocolError when the bytes are not one whole msgpack value, plain all through. */
@@ -181,5 +182,8 @@ export function decodeMessage(bytes: Uint8Array): unknown {
 
 /** A message as a whole frame. */
 export function encodeMessage(message: object): Buffer {
-  return encodeFrame(packr.pack(message));
+  const frame = pack(message, frameHeaderBytes);
+  if (frame === undefined) return encodeFrame(packr.pack(message));
+  frame.writeInt32BE(frame.length - frameHeaderBytes, 0);
+  return frame;
 }

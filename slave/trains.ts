@@ -94,13 +94,12 @@ export class Trains {
     this.#forgetEnded(train);
   }
 
-  /** How long a report of this lease may wait for those of its train, in ms; undefined: others do
-   *  not come. */
+  /** How long a report of this lease may wait for those of its train, in ms; undefined: none of it
+   *  is to begin. The master counts what is not reported as under way, so it must not wait for slow
+   *  ones. */
   holdMs(lease: number): number | undefined {
     const train = this.#byLease.get(lease);
-    if (train === undefined || train.isCut) return undefined;
-    const others = train.underWay.size - (train.underWay.has(lease) ? 1 : 0);
-    return train.waiting.length + others > 0 ? holdMsMax : undefined;
+    return train !== undefined && train.waiting.length > 0 ? holdMsMax : undefined;
   }
 
   /** The master wants back what has not begun. */

@@ -22,6 +22,7 @@ import type { Logger } from '../shared/log.ts';
 import { limits, type Push, type TaskPush } from '../shared/protocol.ts';
 import { AddressCache } from '../shared/resolver.ts';
 import { version } from '../shared/version.ts';
+import { pageDone } from '../shared/warm-up.ts';
 import { Abilities } from './abilities.ts';
 import { AfterFetch } from './after-fetch.ts';
 import { Browsers } from './browser/browsers.ts';
@@ -431,6 +432,7 @@ export class Worker {
       turns.tell();
       this.#fetching.delete(task);
       this.#unanswered.delete(task);
+      pageDone();
       if (task.trial === undefined) this.#credit.ended();
       if (!abort.signal.aborted) this.#spareAborts.push(abort);
       this.#fill();

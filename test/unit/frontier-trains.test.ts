@@ -69,10 +69,13 @@ worldTest('the host waits until the last of a train has left', async (world) => 
   await warmUp(world, slave);
   const held = [...slave.leases];
   void world.report(slave, held[0]);
+  assert.equal(held[0]?.host.ahead, 7);
   world.frontier.started(held[5] as Lease);
   await world.advance(10 * gapMs);
   assert.equal(slave.leases.size, 7);
+  assert.equal(held[0]?.host.ahead, 2);
   world.frontier.started(held[7] as Lease, 20);
+  assert.equal(held[0]?.host.ahead, 0);
   await world.advance(gapMs - 40);
   assert.equal(slave.leases.size, 7);
   await world.advance(20);
@@ -107,6 +110,18 @@ worldTest(
     }
     await world.advance(gapMs);
     assert.deepEqual(slave.urls, links.slice(0, 4));
+  },
+);
+
+worldTest(
+  'a host that answers slowly, and may not be asked beside that, has none',
+  async (world) => {
+    const slave = await crawl(world, 40, { perHost: 1 });
+    const [first] = slave.leases;
+    for (let i = 0; i < 40; i++) first?.host.group.pace.answered(3 * gapMs, performance.now());
+    await goWell(world, slave);
+    await world.advance(gapMs);
+    assert.equal(slave.leases.size, 1);
   },
 );
 
@@ -253,6 +268,7 @@ worldTest(
     }
     await world.settle();
     assert.deepEqual(world.finished, ['default']);
+    assert.equal([...leaves.keys()][0]?.host.ahead, 0);
     const urls = world.lines().map(({ url }) => url);
     assert.deepEqual(urls.sort(), pages(60).sort());
     assert.ok(leaseOf(slaves[0] as FakeSlave, a) === undefined);

@@ -7,6 +7,7 @@
 import type { ImageFacts } from '../../../shared/images.ts';
 import type { FetchErrorBody } from '../../../shared/requests.ts';
 import { hostKeyOf } from '../../../shared/url.ts';
+import { pageDone } from '../../../shared/warm-up.ts';
 import type { Content } from '../../archive/contents.ts';
 import type { Upload } from '../../archive/uploads.ts';
 import { clockMs } from '../../machine/clock.ts';
@@ -97,6 +98,7 @@ export class Reports implements WorkEvents, LossEvents {
 
   async #report(claim: Claim, report: Report, upload: Upload | undefined): Promise<Verdict> {
     const { crawls, dispatcher, feedback, pipeline, archiving } = this.#options;
+    pageDone();
     if (upload === undefined) this.#refuseUnarchived(claim);
     const { task, host } = dispatcher.claim(claim) ?? {};
     const crawl = task && crawls.of(task);

@@ -77,10 +77,8 @@ export class Dispatcher {
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
-    const { crawls, politeness } = options;
-    this.#abilities = new Abilities(crawls, this.#holders);
-    const slots = () => this.#holders.sums.slots;
-    this.#trains = new Trains({ crawls, politeness, abilities: this.#abilities, slots });
+    this.#abilities = new Abilities(options.crawls, this.#holders);
+    this.#trains = new Trains(options, this.#holders, this.#abilities);
     this.#parked = new Probes(options.politeness);
     this.#parkedRequests = new Probes(options.politeness);
     // Ids differ at each start, so that one of an earlier master is invalid.
@@ -440,6 +438,7 @@ export class Dispatcher {
   /** Its slave never said that the request leaves: it may have started at the last moment. */
   #settleStart(lease: Lease, now: number): void {
     if (lease.timing !== 'awaited' || lease.group === undefined) return;
+    this.#trains.left(lease);
     this.#options.politeness.started(lease.group, true, now);
     lease.timing = 'started';
   }

@@ -72,6 +72,8 @@ export type Lease = {
   hopCount: number;
   /** Undefined: it is alone. */
   train: Train | undefined;
+  /** It waits in its slave for its turn in the train. */
+  isAhead: boolean;
 };
 
 /** Leases of a host with a delay that a slave got at once: see `Trains`. */
@@ -137,6 +139,7 @@ export class Leases {
       hop: undefined,
       hopCount: 0,
       train: undefined,
+      isAhead: false,
     };
     this.#byId.set(lease.id, lease);
     this.#byEnd.set(lease);

@@ -16,7 +16,7 @@ import { guardMs, type Politeness } from '../politeness/politeness.ts';
 import { hasRequest } from '../tasks/task-requests.ts';
 import type { Task } from '../tasks/tasks.ts';
 import { type Abilities, takersOf } from './abilities.ts';
-import { isSuited, type Place } from './holders.ts';
+import { type Holders, isSuited, type Place } from './holders.ts';
 import type { Lease, Train } from './leases.ts';
 import type { Probe } from './probes.ts';
 
@@ -26,34 +26,34 @@ const spanMsMax = 1_000;
 const slotsPerHost = 4;
 const atOnceMax = 16;
 
-type TrainsParts = {
-  readonly crawls: Crawls;
-  readonly politeness: Politeness;
-  readonly abilities: Pick<Abilities, 'needsOf'>;
-  /** The slots of all slaves. */
-  readonly slots: () => number;
-};
+type TrainsOptions = { readonly crawls: Crawls; readonly politeness: Politeness };
 
 /** Leases a task; `waitMs`: its request leaves so much later. */
 type Give = (place: Place, task: Probe, waitMs: number) => Lease;
 
 export class Trains {
-  readonly #parts: TrainsParts;
+  readonly #options: TrainsOptions;
+  readonly #holders: Holders;
+  readonly #abilities: Abilities;
   readonly #trains = new Set<Train>();
 
-  constructor(parts: TrainsParts) {
-    this.#parts = parts;
+  constructor(options: TrainsOptions, holders: Holders, abilities: Abilities) {
+    this.#options = options;
+    this.#holders = holders;
+    this.#abilities = abilities;
   }
 
   /** Couples further tasks of the host to a lease that was just given, if there may be some. */
   couple(first: Lease, now: number, give: Give): void {
-    const { politeness } = this.#parts;
+    const { politeness } = this.#options;
     const { group } = first;
     const ranks = new Map<number, number>();
     const fits = (task: Task) => this.#fits(task, first, ranks);
     if (group === undefined || !this.#hasRoom(first) || !fits(first.task)) return;
     const gapMs = group.delayMs + guardMs;
     const atOnce = Math.min(group.room + 1, atOnceMax);
+    // With so few under way at once a host that answers slowly would be asked more rarely.
+    if (atOnce * gapMs < group.pace.answerMs) return;
     const countMax = Math.min(1 + Math.floor(spanMsMax / gapMs), group.trainMax);
     const leases = [first];
     while (leases.length < countMax) {
@@ -65,7 +65,11 @@ export class Trains {
     if (countMax === 1) group.trainMax = 2;
     if (leases.length === 1) return;
     const train: Train = { leases, gapMs, atOnce, isRecalled: false };
-    for (const lease of leases) lease.train = train;
+    for (const lease of leases) {
+      lease.train = train;
+      lease.isAhead = lease !== first;
+      if (lease.isAhead) lease.host.ahead++;
+    }
     this.#trains.add(train);
   }
 
@@ -74,7 +78,15 @@ export class Trains {
     const { train } = lease;
     if (train === undefined) return [lease];
     const upTo = train.leases.slice(0, train.leases.indexOf(lease));
-    return [...upTo.filter(isAwaited), lease];
+    const all = [...upTo.filter(isAwaited), lease];
+    for (const one of all) this.left(one);
+    return all;
+  }
+
+  /** Its request has left, or will not leave. */
+  left(lease: Lease): void {
+    if (lease.isAhead) lease.host.ahead--;
+    lease.isAhead = false;
   }
 
   /** It came back unfetched, or is lost. */
@@ -105,27 +117,25 @@ export class Trains {
   }
 
   #hasRoom({ holder, room, timing, group }: Lease): boolean {
-    const { politeness, slots } = this.#parts;
     if (holder.hasTrains !== true || timing !== 'awaited' || group === undefined) return false;
     if (room.kind !== 'slot' || room.line !== 'timed') return false;
     // A delay that follows the response times may grow with each of them.
     if (group.delayMs > group.pace.delayMs(group.baseMs, false)) return false;
-    const hosts = politeness.waitingGroups + this.#trains.size;
-    return hosts < Math.max(1, slots() / slotsPerHost);
+    const hosts = this.#options.politeness.waitingGroups + this.#trains.size;
+    return hosts < Math.max(1, this.#holders.sums.slots / slotsPerHost);
   }
 
   /** May it be one of a train? `ranks`: of the others, by crawls. What a page leads to must not have
    *  to go before the rest. */
   #fits(task: Task, { holder }: Lease, ranks: Map<number, number>): boolean {
-    const { crawls, abilities } = this.#parts;
-    const crawl = crawls.of(task);
+    const crawl = this.#options.crawls.of(task);
     if (crawl === undefined || kindOf(task).inTrains !== true || hasRequest(task)) return false;
     // It may be the fault of the page, and would cost the others their turns.
     if (task.attempts > 0 || task.losses > 0) return false;
     const { order, fetch } = crawl.spec;
     if (order === 'dfs' || fetch.follow || fetch.login || fetch.render) return false;
     if (fetch.proxies.length > 0) return false;
-    if (!isSuited(holder, takersOf(task), abilities.needsOf(task))) return false;
+    if (!isSuited(holder, takersOf(task), this.#abilities.needsOf(task))) return false;
     const rank = crawl.rank(task.depth, task.priority);
     const before = ranks.get(crawl.id) ?? rank;
     ranks.set(crawl.id, before);
@@ -134,7 +144,7 @@ export class Trains {
 
   #isOver({ task, host }: Lease, { gapMs }: Train, now: number): boolean {
     const { group, setting, breaker } = host;
-    const crawl = this.#parts.crawls.of(task);
+    const crawl = this.#options.crawls.of(task);
     if (crawl?.isRunning !== true || setting?.blocked) return true;
     if (group.pace.holdUntil > now || group.delayMs + guardMs > gapMs) return true;
     if (breaker.sleepsUntil > now) return true;

@@ -110,6 +110,9 @@ function paceWaits({ row, host, before, hostname }: OpenUrl, now: number): UrlWa
     const why = refusals > 0 ? `, which refused ${amount(refusals, 'request')}` : '';
     const text = `${hostname}${why}, is asked again in ${duration(heldUntil - now)}`;
     waits.push({ what: 'pace', until: heldUntil, text });
+  } else if (host !== undefined && host.group.ahead > 0) {
+    const pages = amount(host.group.ahead, 'page');
+    waits.push({ what: 'pace', text: `a slave has the next ${pages} of ${hostname}` });
   } else if (host !== undefined && !host.group.hasSlot) {
     const count = amount(host.group.inFlight, 'fetch', 'fetches');
     waits.push({ what: 'pace', text: `${hostname} has ${count} under way, as many as it may` });

@@ -34,7 +34,7 @@ export function hostRowOf(
   nameOf: (crawl: number) => string,
   now: number,
 ): HostRow {
-  const { group, breaker, robots, last, failed, setting, inFlight } = host;
+  const { group, breaker, robots, last, failed, setting, inFlight, ahead } = host;
   const { record } = group.pace;
   const obeys = [...host.clients.values()].some(({ manners }) => manners.robots !== undefined);
   return {
@@ -42,7 +42,7 @@ export function hostRowOf(
     ...(group.key !== host.key && { group: group.key }),
     crawls: [...host.clients.keys()].map(nameOf),
     ...waitingFields(waitingOf(host, crawl)),
-    underWay: inFlight,
+    underWay: inFlight - ahead,
     delayMs: group.delayMs,
     delayFrom: delayFromOf(host),
     ...heldFields(record, now),

@@ -107,6 +107,8 @@ export class Host implements HostName {
   failed = 0;
   /** Tasks at slaves. */
   inFlight = 0;
+  /** Those among them that wait there for their turn in a train. */
+  ahead = 0;
   /** Refused tasks that are not yet stored as such. */
   refused = 0;
   turn = 0;
@@ -203,6 +205,13 @@ export class Group {
 
   get hasSlot(): boolean {
     return this.room > 0;
+  }
+
+  /** See `Host`. */
+  get ahead(): number {
+    let sum = 0;
+    for (const { ahead } of this.members) sum += ahead;
+    return sum;
   }
 
   /** Adds a crawl on one of its hosts: the longest delay and the smallest concurrency apply. */

@@ -54,6 +54,11 @@ export class Pace {
     return this.#record.holdUntil;
   }
 
+  /** The smoothed response time, in ms. */
+  get answerMs(): number {
+    return this.#smoothedMs;
+  }
+
   /** Maximum number of concurrent fetches, without regard to the crawls. */
   get atOnceMax(): number {
     return Math.floor(this.#window);
