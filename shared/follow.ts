@@ -15,31 +15,37 @@ const expression = z
 
 const places = ['css', 'xpath', 'href', 'regex'] as const;
 
+const mapFault = 'must be a map, such as {css: a.next}';
 const followRule = z
-  .strictObject({
-    /** Links, or what holds links. */
-    css: expression,
-    xpath: expression,
-    /** A pattern (RE2) of the addresses of links, as written or absolute. */
-    href: expression,
-    /** A pattern (RE2) over the source of the page: its first group, or the whole match. */
-    regex: expression,
-    /** For a crawl of `order: priority`; default: that of the page. */
-    priority: z
-      .int({ error: 'must be a whole number' })
-      .min(-1000, { error: 'must be from -1000 to 1000' })
-      .max(1000, { error: 'must be from -1000 to 1000' })
-      .optional(),
-    pick: z.enum(['all', 'first', 'random'], { error: 'must be all, first or random' }).optional(),
-    /** How many are picked; default: all, or 1. */
-    count: z
-      .int({ error: 'must be a whole number' })
-      .min(1, { error: 'must be 1 or more' })
-      .max(followLimits.linksMax, { error: `must be at most ${followLimits.linksMax}` })
-      .optional(),
-    /** Another seed is another choice. */
-    seed: z.int({ error: 'must be a whole number' }).optional(),
-  })
+  .strictObject(
+    {
+      /** Links, or what holds links. */
+      css: expression,
+      xpath: expression,
+      /** A pattern (RE2) of the addresses of links, as written or absolute. */
+      href: expression,
+      /** A pattern (RE2) over the source of the page: its first group, or the whole match. */
+      regex: expression,
+      /** For a crawl of `order: priority`; default: that of the page. */
+      priority: z
+        .int({ error: 'must be a whole number' })
+        .min(-1000, { error: 'must be from -1000 to 1000' })
+        .max(1000, { error: 'must be from -1000 to 1000' })
+        .optional(),
+      pick: z
+        .enum(['all', 'first', 'random'], { error: 'must be all, first or random' })
+        .optional(),
+      /** How many are picked; default: all, or 1. */
+      count: z
+        .int({ error: 'must be a whole number' })
+        .min(1, { error: 'must be 1 or more' })
+        .max(followLimits.linksMax, { error: `must be at most ${followLimits.linksMax}` })
+        .optional(),
+      /** Another seed is another choice. */
+      seed: z.int({ error: 'must be a whole number' }).optional(),
+    },
+    { error: ({ code }) => (code === 'invalid_type' ? mapFault : undefined) },
+  )
   .refine((rule) => places.filter((place) => rule[place] !== undefined).length === 1, {
     error: `must have one of ${places.join(', ')}`,
   });

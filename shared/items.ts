@@ -156,7 +156,12 @@ const itemSchema = z
       /** The page is an article: a row with the fields of `articleFields`. */
       article: z.literal(true, { error: 'must be true; leave it out for none' }).optional(),
     },
-    { error: strictError },
+    {
+      error: (issue) =>
+        issue.code === 'invalid_type'
+          ? 'must be a map, such as {fields: {title: h1}}'
+          : strictError(issue),
+    },
   )
   .superRefine((item, context) => {
     const add = (message: string, path: string[] = []) =>

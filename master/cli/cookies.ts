@@ -28,7 +28,10 @@ export function cookiePairs(text: string, before: GivenCookie[] | undefined): Gi
 export function cookieFile(path: string, now = Date.now()): GivenCookie[] {
   let text: string;
   try {
-    if (statSync(path).size > fileBytesMax) {
+    const found = statSync(path);
+    // A device may have no end.
+    if (found.isCharacterDevice()) throw new InvalidArgumentError('It is no file.');
+    if (found.size > fileBytesMax) {
       throw new InvalidArgumentError(`It is larger than ${fileBytesMax >> 20} MiB.`);
     }
     text = readFileSync(path, 'utf8');

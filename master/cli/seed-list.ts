@@ -115,7 +115,8 @@ function timeOf(value: unknown, at: readonly PropertyKey[], fault: Fault): numbe
 
 function shardOf(shard: unknown, fault: Fault): SeedList['shard'] {
   if (shard === undefined) return undefined;
-  const [, number = 0, of = 0] = (/^(\d{1,5})\/(\d{1,5})$/.exec(String(shard)) ?? []).map(Number);
+  const text = typeof shard === 'string' ? shard : '';
+  const [, number = 0, of = 0] = (/^(\d{1,5})\/(\d{1,5})$/.exec(text) ?? []).map(Number);
   if (number < 1 || number > of || of > shardsMax) {
     throw fault(['shard'], `must be such as 2/3, the second of three; at most ${shardsMax}`);
   }

@@ -58,6 +58,7 @@ function refuseOdd(
   if (typeof value !== 'object' || value === null) return;
   const fault = (where: readonly PropertyKey[], why: string) =>
     new ConfigError(`${path}:${lineOf(where)}: ${where.slice(0, 8).map(String).join('.')}: ${why}`);
+  if (value instanceof Uint8Array) throw fault(at, 'must be text, not !!binary');
   if (at.length > levelsMax) {
     throw fault(at, `is more than ${levelsMax} levels deep, or holds itself by an alias`);
   }

@@ -11,6 +11,7 @@
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import type { CrawlState } from '../../shared/crawl.ts';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
 import type { FailedUrl } from '../../shared/protocol.ts';
@@ -40,13 +41,14 @@ const needle = ',"error":{"';
 const batchRows = 16;
 
 type FailuresOptions = {
-  /** Undefined: there are only files. Then lines of URLs that were given up are listed, too. */
+  /** Undefined: there are only files. Then lines of URLs that were given up are listed, as they are
+   *  of a crawl that was cancelled. */
   readonly store: Rows | undefined;
   /** The folder of a crawl's result files. */
   readonly folderOf: (crawl: string) => string;
 };
 
-type OfCrawl = { readonly id: number; readonly name: string };
+type OfCrawl = { readonly id: number; readonly name: string; readonly state?: CrawlState };
 
 type Wanted = {
   /** `next` of the page before. */
@@ -80,7 +82,7 @@ export class Failures {
    *  ConfigError the file cannot be read */
   async page(crawl: OfCrawl, { after, limit, kinds }: Wanted): Promise<Replies['crawl.failed']> {
     const isWanted = ({ kind }: FailedUrl) => kinds === undefined || kinds.includes(kind);
-    const place = after === undefined ? this.#first : placeOf(crawl, after);
+    const place = after === undefined ? this.#first(crawl) : placeOf(crawl, after);
     const page =
       place.at === 'buried'
         ? this.#buried(crawl, place.after, limit)
@@ -93,9 +95,14 @@ export class Failures {
     };
   }
 
-  get #first(): Place {
-    if (this.#options.store !== undefined) return { at: 'buried', after: undefined };
+  #first(crawl: OfCrawl): Place {
+    if (this.#hasRows(crawl)) return { at: 'buried', after: undefined };
     return { at: 'lines', spot: firstSpot, listed: 0 };
+  }
+
+  /** Are the URLs that were given up in the store? Those of a cancelled crawl are erased. */
+  #hasRows({ state }: OfCrawl): boolean {
+    return this.#options.store !== undefined && state !== 'cancelled';
   }
 
   #buried({ id }: OfCrawl, after: Uint8Array | undefined, limit: number) {
@@ -135,7 +142,7 @@ export class Failures {
       throw new ConfigError(`cannot read the results in ${folder}`, error);
     }
     const failures = found.lines.flatMap(({ text, next }) => {
-      const failure = this.#failureOf(parsed(text));
+      const failure = this.#failureOf(crawl, parsed(text));
       return failure === undefined ? [] : [{ failure, next }];
     });
     const urls = failures.slice(listed).map(({ failure }) => failure);
@@ -169,7 +176,7 @@ export class Failures {
         if (commitOf(key) === 0) continue;
         for (const section of sectionsOf(value)) {
           if (section.kind !== 'failed' && section.kind !== 'blocked') continue;
-          const failure = this.#failureOf(valuesOf(section) as Written);
+          const failure = this.#failureOf(crawl, valuesOf(section) as Written);
           if (failure !== undefined) failures.push(failure);
           if (failures.length >= countMax) return failures;
         }
@@ -200,12 +207,12 @@ export class Failures {
   }
 
   /** Undefined: it is none, or its row in the store says so. */
-  #failureOf(line: Written | undefined): FailedUrl | undefined {
+  #failureOf(crawl: OfCrawl, line: Written | undefined): FailedUrl | undefined {
     const { url, status, finalUrl, sitemap, error } = line ?? {};
     // Sitemaps do not count as failed pages.
     if (typeof url !== 'string' || error === undefined || sitemap !== undefined) return undefined;
     // Only a report has one: without, every attempt has failed.
-    if (finalUrl === undefined && this.#options.store !== undefined) return undefined;
+    if (finalUrl === undefined && this.#hasRows(crawl)) return undefined;
     const { kind, message, attempts } = error;
     return {
       url,

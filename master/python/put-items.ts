@@ -43,9 +43,10 @@ class JsonReader {
   map(dict: PyDict, path: string, levels: number): Values {
     const values: Values = {};
     for (const [key, value] of dict) {
-      if (typeof key !== 'string' || key === '__proto__') {
+      if (typeof key !== 'string') {
         throw wrong(path, `has a key that is not a str: ${typeName(key)}`);
       }
+      if (key === '__proto__') throw wrong(path, 'has the key __proto__, which is no name');
       this.#count(key.length);
       values[key] = this.#value(value, `${path}.${key}`, levels);
     }

@@ -60,6 +60,7 @@ const masterCases: readonly Case[] = [
       says: new RegExp(`option '${flag} <.*argument '${value}' is invalid\\. It must be .*from`),
     })),
   ),
+  { args: ['host', '', '--wake'], says: /"" is no host: write one such as example\.org/ },
   { args: ['--scope', 'world'], says: /--scope.*'world' is invalid.*host, domain, any/ },
   { args: ['--order', 'random'], says: /--order.*'random' is invalid.*bfs, dfs, priority/ },
   { args: ['--images', 'some'], says: /--images.*'some' is invalid.*img, all/ },

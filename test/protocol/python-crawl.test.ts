@@ -279,6 +279,7 @@ test('[Y-18] items belong to the page in hand, and are values of JSON', async (t
     [dict({ a: 2n ** 70n }), /TypeError.*item\.a is an int beyond 2\*\*53/s],
     [dict({ a: Number.NaN }), /TypeError.*item\.a is NaN/s],
     [PyDict.of([[1, 2]]), /TypeError.*item has a key that is not a str: int/s],
+    [PyDict.of([['__proto__', 2]]), /TypeError.*item has the key __proto__, which is no name/s],
   ];
   for (const [item, said] of refused) assert.match((await put(item)).text, said);
   await put(dict({ name: 'one', price: 7.5, tags: ['a', null, true] }));

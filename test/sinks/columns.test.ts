@@ -15,6 +15,10 @@ import {
   kindOf,
   oddItems,
   oddRows,
+  rejectedIn,
+  renamedRejects,
+  renamedRows,
+  renamedTables,
   wider,
 } from '../support/columns.ts';
 import { parquetFiles, rowsOfParquet } from '../support/parquet.ts';
@@ -158,6 +162,19 @@ test('columns: rows that a key refuses for several reasons are all in its file',
       { reason: there, seq: 6, title: 'a', n: 6 },
     ],
   );
+});
+
+test('columns: a table of SQLite that is renamed is made again', async (t) => {
+  const { kind, folder } = kindOf(t, 'sqlite:a.db#key=title');
+  const sink = await kind.open(crawlWith(before), undefined);
+  const rows = await renamedTables(sink, (sql) => {
+    const db = new Database(join(folder, 'a.db'));
+    const found = db.prepare(sql).reader ? db.prepare(sql).all() : db.exec(sql);
+    db.close();
+    return found;
+  });
+  assert.deepEqual(rows, renamedRows);
+  assert.deepEqual(rejectedIn(folder, 'sqlite'), renamedRejects);
 });
 
 test('SQLite: a full disk is waited for, and nothing is lost', async (t) => {

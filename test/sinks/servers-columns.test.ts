@@ -1,8 +1,6 @@
 /** The same as columns.test.ts on real servers. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { createConnection } from 'mysql2/promise';
 import postgres from 'postgres';
@@ -16,6 +14,10 @@ import {
   oddItems,
   oddRows,
   other,
+  rejectedIn,
+  renamedRejects,
+  renamedRows,
+  renamedTables,
   wider,
 } from '../support/columns.ts';
 import { startMariadb, startPostgres } from '../support/servers.ts';
@@ -49,12 +51,20 @@ test('columns: PostgreSQL gets new ones; another type is an error with the ALTER
     const title = randomBytes(3_000).toString('base64');
     await writeAll(kind, crawlWith(before), { title: 'a', n: 1 }, { title, n: 2 }, { n: 3 });
     assert.deepEqual([...(await sql`SELECT title FROM book`)], [{ title: 'a' }]);
-    const lines = readFileSync(join(folder, 'rejected-postgres.jsonl'), 'utf8').trimEnd();
-    const rejected = lines.split('\n').map((line) => JSON.parse(line) as object);
-    assert.deepEqual(rejected, [
+    assert.deepEqual(rejectedIn(folder, 'postgres'), [
       { reason: 'a key field is missing', seq: 3, n: 3 },
       { reason: 'its key is longer than 2500 bytes', seq: 2, title, n: 2 },
     ]);
+    await sql`DROP TABLE book, orbweaver_cursors`;
+  });
+  await t.test('a table that is renamed is made again', async () => {
+    const { kind, folder } = kindOf(t, `${url}#key=title`);
+    const sink = await kind.open(crawlWith(before), undefined);
+    const rows = await renamedTables(sink, (statement) =>
+      sql.unsafe(statement.replace('title, n FROM', 'title, n::int FROM')),
+    );
+    assert.deepEqual(rows, renamedRows);
+    assert.deepEqual(rejectedIn(folder, 'postgres'), renamedRejects);
   });
   await sql.end();
 });
@@ -103,6 +113,14 @@ test('columns: MariaDB gets new ones; another type is an error with the ALTER', 
     const sink = await kind.open(crawlWith(other), undefined);
     await assert.rejects(sink.write(itemsFrom(6, { title: 'f' })), /ENGINE=InnoDB/);
     await sink.close();
+  });
+  await t.test('a table that is renamed is made again', async () => {
+    await sql.query('DROP TABLE book, orbweaver_cursors');
+    const { kind, folder } = kindOf(t, `${url}#key=title`);
+    const sink = await kind.open(crawlWith(before), undefined);
+    const rows = await renamedTables(sink, async (statement) => (await sql.query(statement))[0]);
+    assert.deepEqual(rows, renamedRows);
+    assert.deepEqual(rejectedIn(folder, 'mysql'), renamedRejects);
   });
   await sql.end();
 });

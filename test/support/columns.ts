@@ -1,10 +1,10 @@
 /** Outputs of a crawl whose rules change: columns that are new, and of another type. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { HeldError, type SinkCrawl } from '../../master/sinks/sink.ts';
+import { HeldError, type Sink, type SinkCrawl } from '../../master/sinks/sink.ts';
 import { outputKind } from '../../master/sinks/sinks.ts';
 import { ResultRow, type Section } from '../../master/store/result-rows.ts';
 import type { FieldRule } from '../../shared/items.ts';
@@ -54,6 +54,38 @@ export const oddRows = [
   { title: 'c', n: 12, item: null },
   { title: 'd', n: null, item: { n: 1.5 } },
 ];
+
+/** Rows before and after a table with the key `title` was renamed, and lost a column; `run` does a
+ *  statement. Returns the rows that it has then. */
+export async function renamedTables(
+  sink: Sink,
+  run: (sql: string) => unknown,
+): Promise<readonly unknown[]> {
+  await sink.write(itemsFrom(1, { title: 'a', n: 1 }, { title: 'a', n: 2 }));
+  await run('ALTER TABLE book RENAME TO book_before');
+  await sink.write(itemsFrom(3, { n: 3 }, { title: 'a', n: 4 }, { title: 'a', n: 5 }));
+  await run('ALTER TABLE book DROP COLUMN n');
+  await sink.write(itemsFrom(6, { title: 'b', n: 6 }, { title: 'b', n: 7 }));
+  await sink.close();
+  return [...((await run('SELECT title, n FROM book ORDER BY _seq')) as unknown[])];
+}
+const isThere = 'its key is there already';
+export const renamedRows = [
+  { title: 'a', n: null },
+  { title: 'b', n: 6 },
+];
+export const renamedRejects = [
+  { reason: isThere, seq: 2, title: 'a', n: 2 },
+  { reason: 'a key field is missing', seq: 3, n: 3 },
+  { reason: isThere, seq: 5, title: 'a', n: 5 },
+  { reason: isThere, seq: 7, title: 'b', n: 7 },
+];
+
+/** The rows that an output did not take. */
+export function rejectedIn(folder: string, output: string): object[] {
+  const text = readFileSync(join(folder, `rejected-${output}.jsonl`), 'utf8').trimEnd();
+  return text.split('\n').map((line) => JSON.parse(line) as object);
+}
 
 /** Rows of three kinds of rules; the last one needs another type of column. */
 export async function changesType(

@@ -98,6 +98,10 @@ test('crawl file: what is wrong is named with its line, its key and the fix', (t
       /seeds\.0: has a body of 65538 bytes; at most 65536/,
     ],
     ['shard: 4/3\n', /:1: shard: must be such as 2\/3/],
+    ['shard: {toString: h1}\n', /shard: must be such as 2\/3/],
+    ['render: !!binary aGk=\n', /:1: render: must be text, not !!binary/],
+    ['follow: [a.next]\n', /:1: follow\.0: must be a map, such as \{css: a\.next\}/],
+    ['items: {p: h1}\n', /:1: items\.p: must be a map, such as \{fields: \{title: h1\}\}/],
     ['shard: 0.5\n', /shard: must be such as 2\/3/],
     ['shard: 1/2\nseeds: [{file: a, every: 1m}]\n', /:1: shard: goes by the position in a list/],
     [

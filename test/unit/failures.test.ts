@@ -191,6 +191,17 @@ test('failures: without a store, the lines of the files are listed', async (t) =
   assert.deepEqual([namesOf(urls), next], [[url(1), url(2)], undefined]);
 });
 
+test('failures: of a cancelled crawl, whose rows are erased, the lines are listed', async (t) => {
+  const rig = new Rig(t);
+  for (const i of [1, 2]) await rig.bury(i);
+  await rig.report(found(4));
+  await rig.write();
+  const key = fingerprintKey(crawl.id, new Uint32Array([1, 0, 0, 0]), 0);
+  await rig.store.commit([{ table: 'buried', key, value: undefined }]);
+  const { urls } = await rig.failures.page({ ...crawl, state: 'cancelled' }, { limit: 10 });
+  assert.deepEqual(namesOf(urls), [1, 2, 4].map(url));
+});
+
 test('line search: lines longer than a block are found, and a search goes on in pieces', async (t) => {
   const rig = new Rig(t);
   const long = 'x'.repeat(3 << 20);

@@ -20,7 +20,7 @@ export function hostCommand(
   take: (values: Values, ask: HostAsk) => void,
 ): Command {
   const command = make('host', 'change how a host is treated: its delay, or whether it is asked')
-    .argument('<host>', 'such as example.org, example.org:8080 or https://example.org')
+    .argument('<host>', 'such as example.org, example.org:8080 or https://example.org', hostName)
     .option(
       '--delay <ms>',
       'delay between two fetches, in place of that of the crawls; kept over restarts',
@@ -50,6 +50,11 @@ export function hostCommand(
       retry: retry === true,
     });
   });
+}
+
+function hostName(text: string): string {
+  if (text !== '' && text.length <= 300) return text;
+  throw new ConfigError(`"${text.slice(0, 60)}" is no host: write one such as example.org`);
 }
 
 export async function askHost(master: MasterClient, ask: HostAsk): Promise<Answer> {

@@ -42,6 +42,8 @@ export type Delivery<S> = {
   readonly cursor: CursorStep;
   /** To be called with the rows that it does not take, before the rows are committed. */
   readonly reject: (rows: readonly Row[], reason: string) => Promise<void>;
+  /** What was rejected does not count: all is done again. */
+  readonly unreject: () => Promise<void>;
 };
 
 /** How the rows of one crawl are written. */
@@ -169,6 +171,7 @@ class CursorSink<S extends CursorSession> implements Sink {
         ...{ session, rows },
         cursor: { ...cursorName(this.#target.crawl, this.#target.output), from, to: last.seq },
         reject: (some, reason) => this.#rejects.append(some.map((row) => ({ row, reason }))),
+        unreject: () => this.#rejects.undo(),
       });
     } catch (error) {
       await this.#lost();

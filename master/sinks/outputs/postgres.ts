@@ -12,6 +12,7 @@ import type { Patience } from './patience.ts';
 import { type Column, type ColumnType, type Row, wellFormedJson } from './rows.ts';
 import {
   conflictText,
+  indexName,
   kindOf,
   lastOfEach,
   ownColumns,
@@ -153,10 +154,20 @@ class PostgresSession implements SqlSession {
   }
 
   async index(table: string, key: readonly string[]): Promise<void> {
-    const name = `${table.split('.').at(-1)}_${key.join('_')}_key`.slice(0, 63);
+    const at = quotedTable(table);
+    const wanted = `${table.split('.').at(-1)}_${key.join('_')}_key`.slice(0, 60);
+    const name = await indexName(wanted, async (one) => {
+      const [other] = await this.#do(
+        'SELECT 1 FROM pg_class AS c LEFT JOIN pg_index AS i ON i.indexrelid = c.oid ' +
+          'WHERE c.relname = $1::text AND c.relnamespace = ' +
+          '(SELECT relnamespace FROM pg_class WHERE oid = to_regclass($2::text)) ' +
+          'AND i.indrelid IS DISTINCT FROM to_regclass($2::text)',
+        [one, at],
+      );
+      return other !== undefined;
+    });
     await this.#do(
-      `CREATE UNIQUE INDEX IF NOT EXISTS ${quoted(name)} ON ${quotedTable(table)} ` +
-        `(${key.map(quoted).join(', ')})`,
+      `CREATE UNIQUE INDEX IF NOT EXISTS ${quoted(name)} ON ${at} (${key.map(quoted).join(', ')})`,
     );
   }
 

@@ -85,7 +85,20 @@ class SqlTable implements Deliverer<SqlSession> {
     this.#output = output;
   }
 
-  async deliver({ session, rows, cursor, reject }: Delivery<SqlSession>): Promise<void> {
+  async deliver(delivery: Delivery<SqlSession>): Promise<void> {
+    const isKnown = this.#columns !== undefined;
+    try {
+      await this.#deliver(delivery);
+    } catch (error) {
+      if (!isKnown || !(error instanceof HeldError)) throw error;
+      // The operator may have renamed or altered the table since it was looked at.
+      this.lost();
+      await delivery.unreject();
+      await this.#deliver(delivery);
+    }
+  }
+
+  async #deliver({ session, rows, cursor, reject }: Delivery<SqlSession>): Promise<void> {
     const { key, onConflict = 'insert' } = this.#output;
     const { whole, keyless } = key === undefined ? { whole: rows, keyless: [] } : parted(rows, key);
     const keyMax = session.keyBytesMax ?? Number.POSITIVE_INFINITY;
@@ -194,6 +207,17 @@ export function conflictText(
     `${on}UPDATE SET ${set.join(', ')} WHERE ${table}."_crawl" IS NULL ` +
     `OR ${table}."_crawl" <> excluded."_crawl" OR ${table}."_seq" IS NULL OR ${table}."_seq" < excluded."_seq"`
   );
+}
+
+/** The name of a new index, or of the one that is there: a table that was renamed keeps the name of
+ *  its own. */
+export async function indexName(
+  wanted: string,
+  isOfAnother: (name: string) => Promise<boolean>,
+): Promise<string> {
+  let name = wanted;
+  for (let n = 2; await isOfAnother(name); n++) name = `${wanted}_${n}`;
+  return name;
 }
 
 /** A name as SQL has it. */

@@ -15,6 +15,7 @@ import { type CursorName, movedCursor } from './cursor-sink.ts';
 import { type Column, type ColumnType, plainOf, type Row } from './rows.ts';
 import {
   conflictText,
+  indexName,
   lastOfEach,
   ownColumns,
   quoted,
@@ -160,10 +161,17 @@ class SqliteSession implements SqlSession {
 
   async index(table: string, key: readonly string[]): Promise<void> {
     const at = bare(table);
-    const name = quoted(`${at}_${key.join('_')}_key`);
     const columns = key.map(quoted).join(', ');
+    const name = await indexName(`${at}_${key.join('_')}_key`, async (one) => {
+      const found = await this.#do(() =>
+        this.#db.prepare('SELECT tbl_name AS at FROM sqlite_master WHERE name = ?').all(one),
+      );
+      return found.some((row) => (row as { at: unknown }).at !== at);
+    });
     await this.#do(() =>
-      this.#db.exec(`CREATE UNIQUE INDEX IF NOT EXISTS ${name} ON ${quoted(at)} (${columns})`),
+      this.#db.exec(
+        `CREATE UNIQUE INDEX IF NOT EXISTS ${quoted(name)} ON ${quoted(at)} (${columns})`,
+      ),
     );
   }
 
