@@ -250,7 +250,8 @@ test('rotate: a crawl that is over, with backup, failed, recrawl, rename and rem
 test('rotate: files that logrotate has renamed are closed, and the crawl goes on', {
   timeout,
 }, async (t) => {
-  const { site, cluster, master, slave, client } = await started(t);
+  const slow = ['--per-host', '1'];
+  const { site, cluster, master, slave, client } = await started(t, undefined, slow);
   const folder = join(cluster.out, 'default');
   // At once, and when the crawl is held already.
   for (const [end, isHeld] of [
