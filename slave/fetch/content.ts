@@ -82,11 +82,15 @@ export class CodingError extends Error {
   }
 }
 
+/** Transfer codings that the HTTP client undoes. */
+const framing = /^(?:chunked|identity|[ \t,])*$/i;
+
 /** Returns the codings to undo, outermost (last applied) first. `unknown`: the first bytes must
- *  decide, since browsers take a body with an unknown coding as it is. undefined: too many. */
+ *  decide, since browsers take a body with an unknown coding as it is; the same for a transfer
+ *  coding that nobody has asked for. undefined: too many. */
 export function codingsOf(headers: Headers): Coding[] | 'unknown' | undefined {
   const codings: Coding[] = [];
-  let isUnknown = false;
+  let isUnknown = !fieldsOf(headers, 'transfer-encoding').every((field) => framing.test(field));
   for (const name of fieldsOf(headers, 'content-encoding').join(',').toLowerCase().split(',')) {
     const coding = name.trim();
     if (coding === '' || coding === 'identity') continue;

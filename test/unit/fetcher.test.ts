@@ -248,6 +248,16 @@ test('fetch: of codings that nobody knows the first bytes say what the body is',
   assert.equal((await get('/token')).ok, zstdCompress === undefined);
 });
 
+test('fetch: a transfer coding that nobody has asked for is undone, if it is there', async () => {
+  for (const body of [gzipSync(page), Buffer.from(page)]) {
+    serve('/transfer', (_, response) =>
+      response.writeHead(200, { ...html, 'transfer-encoding': 'gzip, chunked' }).end(body),
+    );
+    const outcome = await get('/transfer');
+    assert.deepEqual([result(outcome).bytes, text(outcome)], [page.length, `${origin}/next`]);
+  }
+});
+
 test('fetch: a bomb of any coding is cut at the limit and costs no memory', async () => {
   // Made in other threads: a server that cannot look ends its kept connections late, under a fetch.
   const long = Buffer.concat([Buffer.from(page), Buffer.alloc(300 << 20, 0x20)]);
