@@ -14,7 +14,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { flatSite } from '../../selftest/site.ts';
 import { Program, root } from '../support/cluster.ts';
@@ -69,6 +69,19 @@ describe('package: in an empty folder', { timeout }, () => {
     const pages = readFileSync(join(folder, 'crawl-data', name, 'pages.jsonl'), 'utf8');
     assert.equal(pages.trimEnd().split('\n').length, 6);
     assert.ok(existsSync(join(folder, 'orb-data/authkey')));
+  });
+
+  test('package: each link of its documents leads to a file that it has', () => {
+    const at = join(folder, 'node_modules/orbweaver');
+    const files = readdirSync(at, { recursive: true, encoding: 'utf8' });
+    const documents = files.filter((file) => file.endsWith('.md'));
+    assert.ok(documents.includes('README.md') && documents.includes('docs/operating.md'));
+    const dead = documents.flatMap((file) => {
+      const links = readFileSync(join(at, file), 'utf8').matchAll(/\]\((?![a-z]+:|#)([^)#\s]+)/g);
+      const missing = [...links].filter(([, to = '']) => !existsSync(join(at, dirname(file), to)));
+      return missing.map(([, to]) => `${file}: ${to}`);
+    });
+    assert.deepEqual(dead, []);
   });
 
   test('package: its commands, its help, and mistakes', async (t) => {
