@@ -25,6 +25,7 @@ import type { CrawlSpecInput } from '../../shared/crawl.ts';
 import { specOf } from './world.ts';
 
 const pageBytes = 4096;
+const headBytes = 24;
 const secret = Buffer.alloc(16, 7);
 const fingerprinter = new Fingerprinter();
 
@@ -107,9 +108,17 @@ export async function damagedStore(
 /** Overwrites the pages that hold this. */
 export function harm(path: string, part: Buffer): void {
   const bytes = readFileSync(path);
-  for (let at = bytes.indexOf(part); at >= 0; at = bytes.indexOf(part, at)) {
-    const page = at - (at % pageBytes);
-    bytes.fill(0, page, page + pageBytes);
+  for (let at = bytes.indexOf(part); at >= 0; at = bytes.indexOf(part, at + 1)) {
+    const offset = at % pageBytes;
+    const page = bytes.subarray(at - offset, at - offset + pageBytes);
+    if (offset >= headBytes + freeUntil(page)) page.fill(0);
   }
   writeFileSync(path, bytes);
+}
+
+/** Where the rows of a leaf begin. The free room before them may hold what was once in memory
+ *  there, rows of other pages for example. */
+function freeUntil(page: Buffer): number {
+  const isLeaf = (page.readUInt16LE(18) & 2) !== 0;
+  return isLeaf ? page.readUInt16LE(22) : 0;
 }
