@@ -49,7 +49,10 @@ type Job = {
 
 const timeMsDefault = 5_000;
 const memoryBytesDefault = 512 << 20;
-const memoryEveryMs = 50;
+const lookEveryMs = 50;
+/** A look that comes later counts as this much time of the page: a slave that stood still has not
+ *  read the answer that may be waiting. */
+const stepMsMax = 250;
 /** To start, and to load libxml2: also on a machine that has no time. */
 const startMsMax = 15_000;
 /** The child may have to be killed: time of a page, and part of its memory. Longer than a usual
@@ -70,8 +73,8 @@ export class RuleProcess {
   /** The next one: to start it takes longer than most pages. */
   #spare: { readonly child: ChildProcess; isReady: boolean } | undefined;
   #state: 'none' | 'starting' | 'idle' | 'busy' | 'closed' = 'none';
-  #timer: NodeJS.Timeout | undefined;
-  #memoryTimer: NodeJS.Timeout | undefined;
+  #startTimer: NodeJS.Timeout | undefined;
+  #lookTimer: NodeJS.Timeout | undefined;
   #why = '';
   #failedStarts = 0;
   #nextSet = 1;
@@ -172,7 +175,7 @@ export class RuleProcess {
     const { child, isReady } = this.#spare ?? { child: this.#spawn(), isReady: false };
     this.#spare = undefined;
     this.#child = child;
-    this.#timer = setTimeout(() => this.#kill('the child for rules does not start'), startMsMax);
+    this.#startTimer = setTimeout(() => this.#kill('the child for rules does not start'), startMsMax);
     if (isReady) this.#ready(child);
   }
 
@@ -213,20 +216,25 @@ export class RuleProcess {
       child.send({ do: 'compile', id: 0, set, ...rules } satisfies ToChild);
     }
     this.#failedStarts = 0;
-    clearTimeout(this.#timer);
+    clearTimeout(this.#startTimer);
     this.#state = 'idle';
     this.#next();
   }
 
   #send(job: Job): void {
     this.#state = 'busy';
-    job.sentAt = performance.now();
+    const sentAt = performance.now();
+    job.sentAt = sentAt;
     this.#child?.send(job.message);
-    this.#timer = setTimeout(
-      () => this.#kill(`took longer than ${this.#timeMs / 1000} s`),
-      job.message.do === 'page' ? this.#timeMs : startMsMax,
-    );
-    this.#memoryTimer = setInterval(() => this.#look(), memoryEveryMs);
+    const limitMs = job.message.do === 'page' ? this.#timeMs : startMsMax;
+    let [lookedAt, awakeMs] = [sentAt, 0];
+    this.#lookTimer = setInterval(() => {
+      const now = performance.now();
+      awakeMs += Math.min(now - lookedAt, stepMsMax);
+      lookedAt = now;
+      if (awakeMs >= limitMs) this.#kill(`took longer than ${this.#timeMs / 1000} s`);
+      else this.#look();
+    }, lookEveryMs);
   }
 
   #heard(child: ChildProcess, message: FromChild): void {
@@ -309,8 +317,8 @@ export class RuleProcess {
   }
 
   #rest(): void {
-    clearTimeout(this.#timer);
-    clearInterval(this.#memoryTimer);
+    clearTimeout(this.#startTimer);
+    clearInterval(this.#lookTimer);
   }
 }
 

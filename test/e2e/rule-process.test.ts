@@ -103,6 +103,21 @@ describe('rule process', () => {
     assert.ok('result' in again.outcome, JSON.stringify(again.outcome));
   });
 
+  test('rule process: time in which the slave stands still is not that of a page', {
+    timeout,
+  }, async (t) => {
+    const killed: string[] = [];
+    const onKilled = (why: string) => killed.push(why);
+    const { ask } = await rulesOf(t, title, { timeMs: 1_000, onKilled });
+    await ask(fine);
+    const asked = ask(fine);
+    // As SIGSTOP does: the child answers, and nobody reads it.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_500);
+    const { outcome } = await asked;
+    assert.ok('result' in outcome, JSON.stringify(outcome));
+    assert.deepEqual(killed, []);
+  });
+
   test('rule process: a page that takes too much memory costs its child', {
     timeout,
   }, async (t) => {
