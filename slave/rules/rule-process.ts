@@ -175,7 +175,10 @@ export class RuleProcess {
     const { child, isReady } = this.#spare ?? { child: this.#spawn(), isReady: false };
     this.#spare = undefined;
     this.#child = child;
-    this.#startTimer = setTimeout(() => this.#kill('the child for rules does not start'), startMsMax);
+    this.#startTimer = setTimeout(
+      () => this.#kill('the child for rules does not start'),
+      startMsMax,
+    );
     if (isReady) this.#ready(child);
   }
 
