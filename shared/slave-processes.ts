@@ -40,8 +40,8 @@ type SlaveProcessesOptions = {
   readonly onEnd: (end: SlaveEnd) => void;
 };
 
-/** V8 would collect the whole heap of a slave at 17 MB, after some hundred pages, and the young part at
- *  each MB of a polite crawl. It takes these only when a process starts. They stand in
+/** V8 would collect the whole heap of a slave at 17 MB, after some hundred pages, and the young
+ *  part at each MB of a polite crawl. It takes these only when a process starts. They stand in
  *  `scripts/build.mjs`, too: the cache that a program starts from is of its flags. */
 const heapFlags = ['--initial-old-space-size=48', '--min-semi-space-size=4'];
 const keptLines = 20;
