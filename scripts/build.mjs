@@ -162,7 +162,9 @@ const compilerFlags = [
   '--no-turbo-escape',
   '--no-turbo-loop-peeling',
 ];
-const slaveFlags = [...wasmFlags, ...compilerFlags];
+/** Those that a slave is started with, if somebody starts it without them: then they only say that the cache fits. */
+const heapFlags = ['--initial-old-space-size=48', '--min-semi-space-size=4'];
+const slaveFlags = [...wasmFlags, ...compilerFlags, ...heapFlags];
 // Drivers of databases, which a crawl may write to, are looked for where master.js is.
 const drivers = Object.keys(packageJson.peerDependencies).filter(
   (name) => !name.startsWith('@types/'),

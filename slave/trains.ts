@@ -16,7 +16,7 @@ import type { TaskPush } from '../shared/protocol.ts';
 /** A train that takes so much longer than planned is ended. */
 const lateMsMax = 1_000;
 /** Reports of a train wait so long for those of its other pages. */
-const holdMsMax = 1_000;
+const holdMsMax = 3_000;
 
 type TrainsOptions = {
   /** Its turn has come. */

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { shardBytesDefault } from '../../shared/images.ts';
 import { contentKey, decodeContent, type KeptImage } from '../store/image-rows.ts';
+import { crawlKey } from '../store/records.ts';
 import type { Store } from '../store/store.ts';
 import { ImageFolder } from './image-folder.ts';
 import { ImageQueue, type Kept, type KeptContent, type QueueRoom } from './image-queue.ts';
@@ -116,7 +117,9 @@ export class Images {
     const { store, shardBytes = shardBytesDefault } = spec.fetch.download?.images ?? {};
     const placeOf = (sha256: string) =>
       made.placeOf(sha256) ?? this.#rowOf(id, bytesOf(sha256))?.place;
-    const shards = { path, bytesMax: shardBytes, sinceMs: startedAt, placeOf };
+    const rows = { from: crawlKey(id), to: crawlKey(id + 1), limit: 1 };
+    const isBegun = () => this.#options.store.keys('contents', rows).length > 0;
+    const shards = { path, bytesMax: shardBytes, sinceMs: startedAt, placeOf, isBegun };
     const keeper = store === 'tar' ? new TarShards(shards) : new ImageFolder(path);
     const made = new ImageQueue(keeper, room);
     this.#open.set(id, made);

@@ -28,16 +28,20 @@ type ShardOptions = {
   readonly bytesMax: number;
   /** Start of the crawl: shards that were written before it are somebody else's. Unix time, ms. */
   readonly sinceMs: number;
+  /** Is an image of the crawl on record? */
+  readonly isBegun: () => boolean;
   /** Where an image is by the store, or by what is under way to it. */
   readonly placeOf: (sha256: string) => Place | undefined;
 };
 type Shard = { readonly number: number; readonly handle: FileHandle };
+/** Of what is appended. */
+type Position = { readonly number: number; readonly end: number };
 
 export class TarShards implements ImageKeeper {
   path: string;
   readonly #options: ShardOptions;
   /** Undefined: nothing was written since the start. */
-  #next: { number: number; end: number } | undefined;
+  #next: Position | undefined;
   #open: Shard | undefined;
   /** Written by a call that failed later. */
   readonly #written = new Map<string, Place>();
@@ -131,7 +135,7 @@ export class TarShards implements ImageKeeper {
     this.#next = { number: number + 1, end: 0 };
   }
 
-  #start(): { number: number; end: number } {
+  #start(): Position {
     return this.#next ?? { number: 0, end: 0 };
   }
 
@@ -166,28 +170,34 @@ export class TarShards implements ImageKeeper {
   }
 
   /** Cuts off what no record knows. Returns where the next image goes. */
-  async #cutBack(): Promise<{ number: number; end: number }> {
-    const { sinceMs, placeOf } = this.#options;
-    let number = 0;
-    for (const last of (await this.#numbers()).reverse()) {
-      number = Math.max(number, last + 1);
-      const path = this.#pathOf(last);
-      const isOurs = (sha256: string, at: number) => {
-        const place = placeOf(sha256);
-        return place?.shard === last && place.at === at;
-      };
-      const end = await this.#recordedEnd(last, isOurs);
-      if (end > 0) {
-        const next = number === last + 1 ? { number: last, end } : { number, end: 0 };
-        await cut(path, end);
-        return next;
-      }
+  async #cutBack(): Promise<Position> {
+    const { sinceMs, isBegun } = this.#options;
+    const last = isBegun() ? await this.#lastRecorded() : undefined;
+    // A clock that was set back since the start makes our own look older.
+    const since = Math.min(sinceMs, last?.mtimeMs ?? sinceMs);
+    let free: number | undefined;
+    for (const number of (await this.#numbers()).reverse()) {
+      if (number === last?.number || free !== undefined) break;
+      const path = this.#pathOf(number);
       const found = await stat(path).catch(() => undefined);
-      if (found !== undefined && found.mtimeMs < sinceMs) break;
-      await rm(path, { force: true });
-      number = last;
+      if (found !== undefined && found.mtimeMs < since) free = number + 1;
+      else await rm(path, { force: true });
     }
-    return { number, end: 0 };
+    if (last !== undefined) await cut(this.#pathOf(last.number), last.end);
+    return free === undefined && last !== undefined ? last : { number: free ?? 0, end: 0 };
+  }
+
+  /** The last shard with an image on record, and where that ends. */
+  async #lastRecorded(): Promise<(Position & { readonly mtimeMs: number }) | undefined> {
+    for (const number of (await this.#numbers()).reverse()) {
+      const isOurs = (sha256: string, at: number) => {
+        const place = this.#options.placeOf(sha256);
+        return place?.shard === number && place.at === at;
+      };
+      const end = await this.#recordedEnd(number, isOurs);
+      if (end > 0) return { number, end, mtimeMs: (await stat(this.#pathOf(number))).mtimeMs };
+    }
+    return undefined;
   }
 
   /** The end of the last image of a shard that is on record; 0: none is. */

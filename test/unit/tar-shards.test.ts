@@ -36,7 +36,11 @@ function rig(t: TestContext, bytesMax = 1_000_000) {
   const places = new Map<string, Place>();
   const sinceMs = Date.now() - 1_000;
   const start = () =>
-    new TarShards({ path, bytesMax, sinceMs, placeOf: (sha256) => places.get(sha256) });
+    new TarShards({
+      ...{ path, bytesMax, sinceMs },
+      placeOf: (sha256) => places.get(sha256),
+      isBegun: () => places.size > 0,
+    });
   /** Written and committed. */
   const keep = async (shards: TarShards, ...contents: KeptContent[]) => {
     for (const [sha256, place] of await shards.write(contents)) places.set(sha256, place);
@@ -112,6 +116,23 @@ test('tar shards: what no record knows is cut off at the next start', async (t) 
   await keep(later, two);
   assert.equal(places.get(two.sha256)?.shard, (places.get(four.sha256)?.shard ?? 0) + 1);
   await later.close();
+});
+
+test('tar shards: the same where the clock went back since the start', async (t) => {
+  const { path, start, keep, list } = rig(t, 10_000);
+  const before = start();
+  const [one, two] = [contentOf(1), contentOf(2)];
+  await keep(before, one);
+  await before.write([two, contentOf(8), contentOf(10), contentOf(12), contentOf(14)]);
+  await before.close();
+  const names = readdirSync(path);
+  assert.ok(names.length > 2);
+  for (const name of names) utimesSync(join(path, name), 1_000, 1_000);
+  const after = start();
+  await keep(after, two);
+  await after.close();
+  assert.deepEqual(readdirSync(path), ['000000.tar']);
+  assert.deepEqual(list('000000.tar'), [...entriesOf(one), ...entriesOf(two)]);
 });
 
 test('tar shards: those of somebody else stay', async (t) => {

@@ -111,7 +111,7 @@ test('trains: a failure gives the rest back at once', (t) => {
   pass(gapMs);
   leave();
   pass(20);
-  assert.equal(trains.holdMs(2), 1_000);
+  assert.equal(trains.holdMs(2), 3_000);
   answer(false);
   assert.deepEqual(announced, [[2, 20]]);
   assert.deepEqual(released, [3, 4]);

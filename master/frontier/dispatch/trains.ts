@@ -1,6 +1,6 @@
 /**
  * Trains: several pages of a host with a delay, which a slave gets at once and asks for one after
- * the other, so that master and slave have work together about once a second instead of for each
+ * the other, so that master and slave have work together every few seconds instead of for each
  * page. The host gives nothing else out until the last of them has left.
  *
  *     lease --coupled--> train --reports--> a longer one next time
@@ -21,7 +21,7 @@ import type { Lease, Train } from './leases.ts';
 import type { Probe } from './probes.ts';
 
 /** From the first request of a train to the last. */
-const spanMsMax = 1_000;
+const spanMsMax = 3_000;
 /** Slots for each host that wants room or has a train. */
 const slotsPerHost = 4;
 const atOnceMax = 16;
