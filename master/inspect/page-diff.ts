@@ -7,14 +7,14 @@
  * are read once for each part.
  */
 import { hash } from 'node:crypto';
-import { createReadStream, existsSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join, parse } from 'node:path';
-import { createInterface } from 'node:readline';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { isPageStatus } from '../../shared/protocol.ts';
 import { isDated } from '../sinks/dated-files.ts';
 import { fileNames } from '../sinks/files.ts';
+import { linesOf } from './text-lines.ts';
 
 export type Change = {
   readonly change: 'came' | 'went' | 'changed';
@@ -107,7 +107,7 @@ async function pagesOf(
 ): Promise<Map<string, Page>> {
   const pages = new Map<string, Page>();
   for (const file of await resultFiles(folder)) {
-    for await (const text of linesOf(file)) {
+    for await (const text of readableLines(file)) {
       const line = parsed(text);
       const url = nameOf(line);
       if (line === undefined || url === undefined || !isWanted(url)) continue;
@@ -124,7 +124,7 @@ async function pagesOf(
     }
   }
   for (const file of await indexFiles(folder)) {
-    for await (const text of linesOf(file)) {
+    for await (const text of readableLines(file)) {
       const indexed = indexedIn(text);
       const page = indexed && pages.get(indexed.url);
       if (indexed !== undefined && page !== undefined) page.archive = indexed.digest;
@@ -196,14 +196,11 @@ async function bytesOf(folder: string): Promise<number> {
   return bytes;
 }
 
-async function* linesOf(file: string): AsyncGenerator<string> {
-  const input = createReadStream(file, 'utf8');
+async function* readableLines(file: string): AsyncGenerator<string> {
   try {
-    yield* createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY });
+    yield* linesOf(file);
   } catch (error) {
     throw new ConfigError(`cannot read ${file}: ${messageOf(error)}`, error);
-  } finally {
-    input.destroy();
   }
 }
 

@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { earlierUrls } from '../../master/cli/recrawl.ts';
+import { writeGallery } from '../../master/inspect/gallery.ts';
+import { changes, noChanges } from '../../master/inspect/page-diff.ts';
 
 test('recrawl: a URL that failed at first is asked for only if it changed since it was there', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
@@ -29,4 +31,27 @@ test('recrawl: a URL that failed at first is asked for only if it changed since 
       [gone, undefined],
     ],
   );
+});
+
+test('recrawl, diff, gallery: a text with U+2028 does not end a line', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  // Longer than what is read at once; an editor may have written the ends.
+  const alt = `\u2028\u2029\u0085${'\u00e9'.repeat(100_000)}`;
+  const urls = ['a', 'b', 'c'].map((name) => `http://a.example/${name}`);
+  const text = (more: object, end: string) =>
+    urls.map((url) => JSON.stringify({ url, finalUrl: url, ...more })).join(end);
+  const page = { status: 200, images: [{ src: urls[0], alt }], links: 0, digest: 'd', depth: 0 };
+  writeFileSync(join(folder, 'pages.jsonl'), text(page, '\r\n'));
+  writeFileSync(join(folder, 'images.jsonl'), text({ file: 'f', alt }, '\n'));
+  const found = [];
+  for await (const some of earlierUrls(undefined, folder)) found.push(...some);
+  assert.deepEqual(
+    found.map(({ url }) => url),
+    urls,
+  );
+  const counts = { ...noChanges };
+  for await (const change of changes(folder, folder, counts)) assert.fail(change.url);
+  assert.equal(counts.same, 3);
+  assert.equal((await writeGallery(folder, 9)).counts.images, 3);
 });
