@@ -42,13 +42,22 @@ type Line = {
   readonly images?: unknown;
   readonly digest?: unknown;
   readonly unchanged?: unknown;
+  readonly etag?: unknown;
+  readonly lastModified?: unknown;
   readonly sitemap?: unknown;
   readonly error?: { readonly kind?: unknown; readonly message?: unknown };
   readonly redirectedTo?: unknown;
   readonly excluded?: unknown;
 };
-/** A page of a crawl; `line` and `archive`: digests of its content. */
-type Page = { url: string; line?: string; archive?: string; isUnchanged: boolean; why?: string };
+/** A page of a crawl; `line` and `archive`: digests of its content; `version`: by its host. */
+type Page = {
+  url: string;
+  line?: string;
+  archive?: string;
+  version?: string;
+  isUnchanged: boolean;
+  why?: string;
+};
 
 /** Bytes of result files that are compared at once: some 100 bytes of memory for 300 of a line. */
 const partBytes = 512 << 20;
@@ -92,12 +101,20 @@ export function countsText({ came, went, changed, same }: Readonly<DiffCounts>):
 }
 
 function compared(before: Page, after: Page): 'same' | 'changed' | 'unknown' {
-  if (after.isUnchanged) return 'same';
   for (const kind of ['line', 'archive'] as const) {
     const [old, now] = [before[kind], after[kind]];
     if (old !== undefined && now !== undefined) return old === now ? 'same' : 'changed';
   }
-  return 'unknown';
+  // It is unchanged since the crawl that was repeated, which may be one in between.
+  const [old, now] = [before.version, after.version];
+  const isOther = old?.[0] === now?.[0] && old !== now;
+  return after.isUnchanged && !isOther ? 'same' : 'unknown';
+}
+
+/** What a host says of it; the first letter tells dates from tags, which cannot be compared. */
+function versionOf({ etag, lastModified }: Line): string | undefined {
+  if (typeof lastModified === 'string') return `d${lastModified}`;
+  return typeof etag === 'string' ? `e${etag.replace(/^W\//, '')}` : undefined;
 }
 
 /** The lines of a crawl by the names of their pages; those with `why` are no pages. */
@@ -116,9 +133,11 @@ async function pagesOf(
       // A page stays one: another line is of a redirect to it.
       if (known !== undefined && known.why === undefined && why !== undefined) continue;
       const { digest, unchanged } = line;
+      const version = versionOf(line);
       pages.set(url, {
         ...{ url, isUnchanged: unchanged === true },
         ...(typeof digest === 'string' && { line: digest }),
+        ...(version !== undefined && { version }),
         ...(why !== undefined && { why }),
       });
     }

@@ -55,3 +55,33 @@ test('recrawl, diff, gallery: a text with U+2028 does not end a line', async (t)
   assert.equal(counts.same, 3);
   assert.equal((await writeGallery(folder, 9)).counts.images, 3);
 });
+
+test('diff: a page that a recrawl found unchanged may differ from that of a crawl before', async (t) => {
+  const folders = [1, 2].map(() => mkdtempSync(join(tmpdir(), 'orbweaver-')));
+  t.after(() => folders.forEach((folder) => void rmSync(folder, { recursive: true })));
+  const url = 'http://a.example/';
+  const page = { url, finalUrl: url, depth: 0, status: 200, images: [], links: 0 };
+  const later = { ...page, status: 304, unchanged: true };
+  const date = 'Tue, 24 Nov 2026 05:00:00 GMT';
+  for (const [before, after, verdict] of [
+    [{ digest: 'a' }, { digest: 'b' }, 'changed'],
+    [{ digest: 'a', etag: '"1"' }, { digest: 'a', etag: '"2"' }, 'same'],
+    [{}, {}, 'same'],
+    [{ etag: '"1"' }, { etag: 'W/"1"' }, 'same'],
+    [{ etag: '"1"' }, { etag: '"2"' }, 'unknown'],
+    [{ etag: '"1"', lastModified: date }, { etag: '"1-gzip"', lastModified: date }, 'same'],
+  ] as const) {
+    for (const [n, line] of [
+      { ...page, ...before },
+      { ...later, ...after },
+    ].entries())
+      writeFileSync(join(folders[n] ?? '', 'pages.jsonl'), `${JSON.stringify(line)}\n`);
+    const counts = { ...noChanges };
+    const found = [];
+    for await (const { change } of changes(folders[0] ?? '', folders[1] ?? '', counts)) {
+      found.push(change);
+    }
+    assert.equal(counts[verdict], 1, JSON.stringify([before, after, counts]));
+    assert.deepEqual(found, verdict === 'changed' ? ['changed'] : []);
+  }
+});
