@@ -2,7 +2,8 @@
 import { createReadStream } from 'node:fs';
 
 /** Lines without their ends; the last one needs none. The readline of Node 24 also ends a line at
- *  U+2028 and U+2029, which JSON writes as they are.
+ *  U+2028 and U+2029: the master escapes them, but JSON need not, and the file may have been
+ *  written anew since.
  *  @throws Error the file cannot be read */
 export async function* linesOf(path: string): AsyncGenerator<string> {
   let parts: string[] = [];
