@@ -88,6 +88,10 @@ export function readCrawlFile(path: string, text?: string): CrawlFile {
   if (misfit !== undefined) throw fault(['outputs', misfit.index], misfit.why);
   const rules = followSchema.optional().safeParse(follow);
   if (!rules.success) throw followFault(rules.error.issues, fault);
+  if (rules.data !== undefined && Object.hasOwn(parsed.data, 'follow')) {
+    const why = 'the rules of follow are counted under this name; take another one';
+    throw fault(['items', 'follow'], why);
+  }
   return {
     ...{ path, crawl: String(crawl), spec, values, options },
     list: seedListOf(path, seeds, shard, fault),

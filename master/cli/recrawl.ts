@@ -4,13 +4,13 @@
  * is sent with the whole line, so that the answer "unchanged" is enough. The new crawl stays paused
  * until the last line is sent.
  */
-import { createReadStream, existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { join, parse } from 'node:path';
-import { createInterface } from 'node:readline';
 import type { MasterClient } from '../../shared/client.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import type { Said } from '../../shared/requests.ts';
 import { carriedFields } from '../../shared/result-fields.ts';
+import { linesOf } from '../inspect/text-lines.ts';
 import { isDated } from '../sinks/dated-files.ts';
 import { fileNames } from '../sinks/files.ts';
 import type { SpecPart } from './crawl-options.ts';
@@ -89,7 +89,7 @@ export async function* earlierUrls(
     for (let file = unread(); file !== undefined; file = unread()) {
       known.add(file);
       read(file);
-      for await (const text of linesOf(file)) {
+      for await (const text of pageLinesOf(file)) {
         if (text.includes(failureMark) !== isFailed) continue;
         urls.push(...urlsOf(text));
         chars += text.length;
@@ -119,11 +119,10 @@ function pagesIn(folder: string): string[] {
   return [...dated, ...(isThere ? [name] : [])].map((one) => join(folder, one));
 }
 
-async function* linesOf(file: string): AsyncGenerator<string> {
-  const input = createReadStream(file, 'utf8');
+async function* pageLinesOf(file: string): AsyncGenerator<string> {
   try {
     let number = 0;
-    for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
+    for await (const line of linesOf(file)) {
       number++;
       if (line === '') continue;
       if (!line.startsWith('{"url":')) {
@@ -137,8 +136,6 @@ async function* linesOf(file: string): AsyncGenerator<string> {
     if (error instanceof ConfigError) throw error;
     const hint = 'name the pages.jsonl of the earlier crawl with --pages';
     throw new ConfigError(`cannot read ${file} (${messageOf(error)}); ${hint}`, error);
-  } finally {
-    input.destroy();
   }
 }
 

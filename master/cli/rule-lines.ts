@@ -63,7 +63,7 @@ function countsText({ pages, matched, empty, wrong, failed, rows, rejected }: Ru
 
 function wrongFields(rule: string, rules: Counts): string {
   // No page needs links of each follow rule.
-  if (rule === 'follow') return '';
+  if (rule === 'follow' && rules[followCount(0)] !== undefined) return '';
   const parts = Object.entries(rules).flatMap(([name, { pages, matched, wrong }]) => {
     if (!name.startsWith(`${rule}.`)) return [];
     const field = name.slice(rule.length + 1);

@@ -3,13 +3,12 @@
  * and by likeness. It is made of images.jsonl alone, and works from the folder of the crawl without
  * a server. Texts of strangers are escaped; only http and https become links.
  */
-import { createReadStream } from 'node:fs';
 import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { fileNames } from '../sinks/files.ts';
 import { partNamesOf } from './line-search.ts';
+import { linesOf } from './text-lines.ts';
 
 type GalleryCounts = { images: number; pages: number; groups: number; left: number };
 type Shown = {
@@ -39,7 +38,7 @@ export async function writeGallery(
   for (const part of parts) {
     const path = join(folder, part);
     try {
-      for await (const line of createInterface({ input: createReadStream(path, 'utf8') })) {
+      for await (const line of linesOf(path)) {
         const shown = shownOf(line);
         if (shown === undefined) continue;
         if (images.length < countMax) images.push(shown);

@@ -7,14 +7,14 @@
  * are read once for each part.
  */
 import { hash } from 'node:crypto';
-import { createReadStream, existsSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join, parse } from 'node:path';
-import { createInterface } from 'node:readline';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { isPageStatus } from '../../shared/protocol.ts';
 import { isDated } from '../sinks/dated-files.ts';
 import { fileNames } from '../sinks/files.ts';
+import { linesOf } from './text-lines.ts';
 
 export type Change = {
   readonly change: 'came' | 'went' | 'changed';
@@ -42,13 +42,22 @@ type Line = {
   readonly images?: unknown;
   readonly digest?: unknown;
   readonly unchanged?: unknown;
+  readonly etag?: unknown;
+  readonly lastModified?: unknown;
   readonly sitemap?: unknown;
   readonly error?: { readonly kind?: unknown; readonly message?: unknown };
   readonly redirectedTo?: unknown;
   readonly excluded?: unknown;
 };
-/** A page of a crawl; `line` and `archive`: digests of its content. */
-type Page = { url: string; line?: string; archive?: string; isUnchanged: boolean; why?: string };
+/** A page of a crawl; `line` and `archive`: digests of its content; `version`: by its host. */
+type Page = {
+  url: string;
+  line?: string;
+  archive?: string;
+  version?: string;
+  isUnchanged: boolean;
+  why?: string;
+};
 
 /** Bytes of result files that are compared at once: some 100 bytes of memory for 300 of a line. */
 const partBytes = 512 << 20;
@@ -92,12 +101,20 @@ export function countsText({ came, went, changed, same }: Readonly<DiffCounts>):
 }
 
 function compared(before: Page, after: Page): 'same' | 'changed' | 'unknown' {
-  if (after.isUnchanged) return 'same';
   for (const kind of ['line', 'archive'] as const) {
     const [old, now] = [before[kind], after[kind]];
     if (old !== undefined && now !== undefined) return old === now ? 'same' : 'changed';
   }
-  return 'unknown';
+  // It is unchanged since the crawl that was repeated, which may be one in between.
+  const [old, now] = [before.version, after.version];
+  const isOther = old?.[0] === now?.[0] && old !== now;
+  return after.isUnchanged && !isOther ? 'same' : 'unknown';
+}
+
+/** What a host says of it; the first letter tells dates from tags, which cannot be compared. */
+function versionOf({ etag, lastModified }: Line): string | undefined {
+  if (typeof lastModified === 'string') return `d${lastModified}`;
+  return typeof etag === 'string' ? `e${etag.replace(/^W\//, '')}` : undefined;
 }
 
 /** The lines of a crawl by the names of their pages; those with `why` are no pages. */
@@ -107,7 +124,7 @@ async function pagesOf(
 ): Promise<Map<string, Page>> {
   const pages = new Map<string, Page>();
   for (const file of await resultFiles(folder)) {
-    for await (const text of linesOf(file)) {
+    for await (const text of readableLines(file)) {
       const line = parsed(text);
       const url = nameOf(line);
       if (line === undefined || url === undefined || !isWanted(url)) continue;
@@ -116,15 +133,17 @@ async function pagesOf(
       // A page stays one: another line is of a redirect to it.
       if (known !== undefined && known.why === undefined && why !== undefined) continue;
       const { digest, unchanged } = line;
+      const version = versionOf(line);
       pages.set(url, {
         ...{ url, isUnchanged: unchanged === true },
         ...(typeof digest === 'string' && { line: digest }),
+        ...(version !== undefined && { version }),
         ...(why !== undefined && { why }),
       });
     }
   }
   for (const file of await indexFiles(folder)) {
-    for await (const text of linesOf(file)) {
+    for await (const text of readableLines(file)) {
       const indexed = indexedIn(text);
       const page = indexed && pages.get(indexed.url);
       if (indexed !== undefined && page !== undefined) page.archive = indexed.digest;
@@ -196,14 +215,11 @@ async function bytesOf(folder: string): Promise<number> {
   return bytes;
 }
 
-async function* linesOf(file: string): AsyncGenerator<string> {
-  const input = createReadStream(file, 'utf8');
+async function* readableLines(file: string): AsyncGenerator<string> {
   try {
-    yield* createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY });
+    yield* linesOf(file);
   } catch (error) {
     throw new ConfigError(`cannot read ${file}: ${messageOf(error)}`, error);
-  } finally {
-    input.destroy();
   }
 }
 

@@ -1,11 +1,9 @@
 /** Starts a Chromium: its process group, its folder, the pipe to it. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { messageOf } from '../../shared/errors.ts';
+import { BrowserFolder, removeLeftFolders } from './browser-folder.ts';
 import { DevTools } from './devtools.ts';
 import type { BrowserProgram } from './find.ts';
 import { browserFlags } from './flags.ts';
@@ -31,8 +29,6 @@ export type Launched = Start & {
 };
 
 const startMsMax = 30_000;
-/** The tests and the operator find its processes by this. */
-const folderPrefix = 'orbweaver-browser-';
 const lineCharsMax = 200;
 
 /** Starts a browser of which each request stops until it is judged, and each page is known.
@@ -45,8 +41,11 @@ export async function launch(
   signal: AbortSignal,
 ): Promise<Launched> {
   const { env, isSandboxed } = settings;
-  const folder = mkdtempSync(join(env['TMPDIR'] ?? tmpdir(), folderPrefix));
-  const child = spawn(executablePath, browserFlags({ folder, isSandboxed, ...start }), {
+  const base = env['TMPDIR'] ?? tmpdir();
+  void removeLeftFolders(base);
+  const folder = new BrowserFolder(base);
+  const flags = browserFlags({ folder: folder.profile, isSandboxed, ...start });
+  const child = spawn(executablePath, flags, {
     env: { ...env },
     detached: true,
     stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'],
@@ -58,13 +57,12 @@ export async function launch(
   // The slave may have no time for more.
   const onExit = () => {
     kill();
-    rmSync(folder, { recursive: true, force: true, maxRetries: 2 });
+    folder.removeNow();
   };
   process.on('exit', onExit);
   const clear = async () => {
     kill();
-    // Its processes write until they are gone.
-    await rm(folder, { recursive: true, force: true, maxRetries: 5 }).catch(() => {});
+    await folder.remove();
     process.off('exit', onExit);
   };
   const [, , , output, input] = child.stdio as unknown as [

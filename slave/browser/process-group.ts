@@ -47,6 +47,11 @@ export function killGroup(group: number): void {
   }
 }
 
+/** Does a process have this text in its command line? */
+export function isInCommand(text: string): boolean {
+  return pids().some((pid) => read(`/proc/${pid}/cmdline`)?.includes(text));
+}
+
 function pids(): string[] {
   try {
     return readdirSync('/proc').filter((name) => /^\d+$/.test(name));

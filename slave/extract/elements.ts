@@ -5,12 +5,13 @@
  */
 
 /** `about`: link and meta, which describe the page and may name images; `extra`: elements that only
- *  describe images: source, video, input. */
+ *  describe images: source, video, input; `template`: what it holds is not in the document. */
 export type Kind =
   | 'other'
   | 'link'
   | 'image'
   | 'base'
+  | 'template'
   | 'raw'
   | 'frame'
   | 'script'
@@ -60,6 +61,7 @@ const plainKinds: readonly (readonly [string, Kind])[] = [
   // The tree builder renames this start tag.
   ['image', 'image'],
   ['base', 'base'],
+  ['template', 'template'],
   ['link', 'about'],
   ['meta', 'about'],
   ['script', 'script'],
@@ -164,6 +166,7 @@ function tables(
       link: href | always,
       image: src | srcset | alt | width | height | always,
       base: href,
+      template: always,
       raw: 0,
       frame: src | always,
       script: always === 0 ? 0 : type,

@@ -51,13 +51,14 @@ export class ForeignStack {
     this.#entries.push({ name, root, holdsHtml: htmlHolders.get(root)?.has(name) ?? false });
   }
 
-  /** An end tag inside foreign content. */
-  close(name: string): void {
+  /** An end tag inside foreign content: true when it is that of an HTML element. */
+  close(name: string): boolean {
     const top = this.#entries.at(-1);
-    if (top?.holdsHtml === true && top.name !== name && !htmlHolders.has(name)) return;
+    if (top?.holdsHtml === true && top.name !== name && !htmlHolders.has(name)) return true;
     const index = this.#entries.findLastIndex((entry) => entry.name === name);
     if (index >= 0) this.#entries.length = index;
     else this.#leave();
+    return index < 0;
   }
 
   /** Back to the innermost element that holds HTML, or out. */

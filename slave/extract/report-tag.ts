@@ -8,6 +8,7 @@ export function reportTag(tag: Tag, sink: ScannerSink): void {
   if (tag.isCut) sink.dropped(tag);
   switch (tag.kind) {
     case 'other':
+    case 'template':
     case 'link':
       if (tag.lazies.length > 0) sink.image(tag);
       if (tag.has(href)) sink.link(tag.value(href) ?? '', tag.value(rel));

@@ -43,6 +43,7 @@ import { commentEnd, type ScriptDepth, scanScript } from './script-comment.ts';
 import { Tag, valueCharsMax } from './tag.ts';
 
 const letterF = 0x66;
+const letterT = 0x74;
 
 type State =
   | 'text'
@@ -76,6 +77,8 @@ export class Scanner {
   readonly #tag: Tag;
   readonly #figures: boolean;
   readonly #foreign = new ForeignStack();
+  /** Templates that are open: a base in one is not the page's. All else in them counts. */
+  #templates = 0;
   #state: State = 'text';
   #buffer = '';
   #at = 0;
@@ -162,14 +165,17 @@ export class Scanner {
     const buffer = this.#buffer;
     const { length } = buffer;
     const isHtml = this.#foreign.depth === 0;
-    if (isHtml && this.#plain !== undefined) this.#skipPlain(this.#plain);
+    const isInTemplate = this.#templates > 0;
+    // There the end tags matter.
+    if (isHtml && !isInTemplate && this.#plain !== undefined) this.#skipPlain(this.#plain);
     let at = buffer.indexOf('<', this.#at);
     // No character is read beyond the end: V8 deoptimizes the code at the first one.
     for (; at >= 0 && at + 2 < length; at = buffer.indexOf('<', at)) {
       if (buffer.charCodeAt(at + 1) !== slash || !isHtml) break;
-      // A plain end tag needs no report, but for that of a figure.
+      // A plain end tag needs no report, but for that of a figure or a template.
       const first = buffer.charCodeAt(at + 2);
       if (!isLetter(first) || (this.#figures && (first | 0x20) === letterF)) break;
+      if (isInTemplate && (first | 0x20) === letterT) break;
       let end = at + 3;
       while (end < length && isLetterOrDigit(buffer.charCodeAt(end))) end++;
       if (end >= length || buffer.charCodeAt(end) !== gt) break;
@@ -211,7 +217,9 @@ export class Scanner {
       tag.name = buffer.slice(start, end).toLowerCase();
       tag.kind = kinds.get(tag.name) ?? 'other';
     } else if (this.#figures && isTag(buffer, start, 'figure')) this.#sink.figure(true);
-    return this.#enterTag(end, wantedOf(this.#tables, tag));
+    if (tag.kind === 'template') this.#templates++;
+    const isIgnored = tag.kind === 'base' && this.#templates > 0;
+    return this.#enterTag(end, isIgnored ? 0 : wantedOf(this.#tables, tag));
   }
 
   #closeTag(start: number): boolean {
@@ -225,8 +233,10 @@ export class Scanner {
     }
     const end = nameEnd(buffer, start);
     if (end >= buffer.length) return this.#wait(start - 2);
-    if (this.#foreign.depth > 0) this.#foreign.close(buffer.slice(start, end).toLowerCase());
-    else if (this.#figures && isTag(buffer, start, 'figure')) this.#sink.figure(false);
+    const isOutside = this.#foreign.depth === 0;
+    const isHtml = isOutside || this.#foreign.close(buffer.slice(start, end).toLowerCase());
+    if (isHtml && this.#templates > 0 && isTag(buffer, start, 'template')) this.#templates--;
+    if (isOutside && this.#figures && isTag(buffer, start, 'figure')) this.#sink.figure(false);
     return this.#enterEndTag(end);
   }
 

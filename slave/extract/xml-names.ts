@@ -7,7 +7,12 @@
 type Namespace = 'html' | 'svg' | 'other';
 
 type Prefixes = ReadonlyMap<string, string>;
-type Entry = { readonly name: string; readonly prefixes: Prefixes };
+type Entry = {
+  readonly name: string;
+  readonly prefixes: Prefixes;
+  /** It is a template of HTML, or in one. */
+  readonly inTemplate: boolean;
+};
 
 /** Deeper elements are only counted. */
 const depthMax = 4096;
@@ -29,14 +34,21 @@ export class XmlNames {
   /** A start tag, with its attributes; `isEmpty`: it is closed at once. */
   open(name: string, attributes: ReadonlyMap<string, string>, isEmpty: boolean): Namespace {
     const prefixes = this.#prefixesWith(attributes);
-    if (!isEmpty) {
-      if (this.#open.length < depthMax) this.#open.push({ name, prefixes });
-      else this.#beyond++;
-    }
     const colon = name.indexOf(':');
     const uri = prefixes.get(colon < 0 ? '' : name.slice(0, colon));
-    if (uri === undefined && colon < 0) return 'html';
-    return namespaces.get(uri) ?? 'other';
+    const isPlain = uri === undefined && colon < 0;
+    const namespace = isPlain ? 'html' : (namespaces.get(uri) ?? 'other');
+    if (!isEmpty) {
+      const isTemplate = namespace === 'html' && name.slice(colon + 1) === 'template';
+      const inTemplate = this.inTemplate || isTemplate;
+      if (this.#open.length < depthMax) this.#open.push({ name, prefixes, inTemplate });
+      else this.#beyond++;
+    }
+    return namespace;
+  }
+
+  get inTemplate(): boolean {
+    return this.#open.at(-1)?.inTemplate === true;
   }
 
   close(name: string): void {

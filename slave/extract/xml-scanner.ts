@@ -229,7 +229,8 @@ export class XmlScanner {
       if (this.#tables.wantedByName.has(tag.name) && shown.has(local)) tag.kind = 'foreign';
     }
     if (this.#figures && local === 'figure' && !isEmpty) this.#sink.figure(true);
-    tag.begin(namespace === 'other' ? 0 : wantedOf(this.#tables, tag));
+    const isIgnored = namespace === 'other' || (tag.kind === 'base' && this.#names.inTemplate);
+    tag.begin(isIgnored ? 0 : wantedOf(this.#tables, tag));
     if (tag.wanted !== 0) {
       this.#fill(tag);
       reportTag(tag, this.#sink);

@@ -1,9 +1,23 @@
 /** The pipe to the browser: what comes in pieces, is too long, or is no message; and the flags on
  *  which the guard of its addresses rests. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { BrowserFolder, removeLeftFolders } from '../../slave/browser/browser-folder.ts';
 import { DevTools, type Heard } from '../../slave/browser/devtools.ts';
 import { browserFlags } from '../../slave/browser/flags.ts';
 import { MessagePipe } from '../../slave/browser/message-pipe.ts';
@@ -127,4 +141,47 @@ test('browser: its flags leave no way around the proxy', () => {
   );
   assert.ok(!flags.includes('--no-sandbox'));
   assert.ok(browserFlags({ ...settings, isSandboxed: false }).includes('--no-sandbox'));
+});
+
+/** Has a process make folders, and kills it when it has. Their names. */
+async function killedWith(base: string, count: number): Promise<string[]> {
+  const module = new URL('../../slave/browser/browser-folder.js', import.meta.url).href;
+  const text = `import { BrowserFolder } from '${module}';
+    for (let n = 0; n < ${count}; n++) new BrowserFolder(process.argv[1]);
+    console.log('made');
+    setInterval(() => {}, 1_000);`;
+  const before = readdirSync(base);
+  const child = spawn(process.execPath, ['--input-type=module', '-e', text, base]);
+  await once(child.stdout, 'data');
+  const made = readdirSync(base).filter((name) => !before.includes(name));
+  await removeLeftFolders(base);
+  for (const name of made) assert.ok(readdirSync(base).includes(name), 'it is in use');
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  return made;
+}
+
+test('browser: the folder of a killed slave goes, what is in use or another\u2019s stays', async (t) => {
+  const base = mkdtempSync(join(tmpdir(), 'orb-folders-'));
+  t.after(() => rmSync(base, { recursive: true, force: true }));
+  const [left = '', open = '', linked = ''] = await killedWith(base, 3);
+  mkdirSync(join(base, left, 'profile', 'Default'));
+  symlinkSync(tmpdir(), join(base, left, 'profile', 'link'));
+  chmodSync(join(base, open), 0o777);
+  renameSync(join(base, linked), join(base, 'elsewhere'));
+  symlinkSync(join(base, 'elsewhere'), join(base, linked));
+  // Its slave has not come to its socket yet.
+  const early = `${left.slice(0, -6)}early1`;
+  mkdirSync(join(base, early), { mode: 0o700 });
+  const used = new BrowserFolder(base);
+  const names = readdirSync(base);
+  await Promise.all([removeLeftFolders(base), removeLeftFolders(base)]);
+  assert.deepEqual(
+    readdirSync(base),
+    names.filter((name) => name !== left),
+  );
+  assert.deepEqual(readdirSync(join(base, 'elsewhere')), ['alive', 'profile']);
+  assert.deepEqual(readdirSync(used.profile), []);
+  await used.remove();
+  assert.equal(readdirSync(base).length, names.length - 2);
 });

@@ -139,6 +139,10 @@ test('crawl file: what is wrong is named with its line, its key and the fix', (t
       /:2: outputs\.0: must not have the field _seq/,
     ],
     ['outputs: [{csv: }]\n', /:1: outputs\.0: must name a file/],
+    [
+      'follow: [{css: a}]\nitems:\n  follow: {fields: {t: h1}}\n',
+      /:3: items\.follow: the rules of follow are counted under this name; take another one/,
+    ],
     ['items: [\n', /\.yaml is not YAML/],
     ['- a\n', /f\.yaml must hold keys/],
   ];

@@ -111,6 +111,23 @@ test('extract: the first base with href counts for the whole page', () => {
   ]);
 });
 
+test('extract: a base in a template is not the page\u2019s', () => {
+  const none = '<base href=/no/>';
+  for (const html of [
+    `<template>${none}</template><base href=/b/>`,
+    `<TEMPLATE a><p><template>${none}</template >${none}</p></Template x><base href=/b/>`,
+    `</template><base href=/b/><template>${none}`,
+    `<template/>${none}</template/><base href=/b/>`,
+    `<template><svg></template><base href=/b/>`,
+    `<svg><template></template></svg><template></template><base href=/b/>`,
+    `<template><svg><foreignObject>${none}</template><base href=/b/>`,
+    `<template><svg><template></template><p>${none}</template><base href=/b/>`,
+    `<template></templates></p></template><base href=/b/>`,
+  ])
+    assert.deepEqual(extract([`${html}<a href=x>`]).links, ['http://h.test/b/x'], html);
+  assert.deepEqual(links(`<a href=x><template><title>t</title>${none}`), ['x']);
+});
+
 test('extract: images are img and image, once each, with alt and fragment', () => {
   const html =
     '<img src=a alt="x &amp; y"><IMAGE src=b><img src=a alt=z><img src="c#f"><svg><image src=no></svg>' +

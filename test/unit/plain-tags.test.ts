@@ -52,6 +52,7 @@ const syntax = [
   ...['<p class="', '<p data-src="', '<p style="background:url(', '<img src=i', '<td>', '<hr/>'],
   ...['</p>', '</a>', '</', '</x y=">">', '<!--', '-->', '<!x', '<![CDATA[', ']]>', '<?', '<3'],
   ...['<script>', '</script>', '<script><!--', '<style>', '</style>', '<title>', '</title>'],
+  ...['<template>', '</template>', '</template >', '<template x=', '</templates>'],
   ...['<svg>', '</svg>', '<math><mi>', '<noframes><a href=n>', '</noframes>', '<textarea>'],
   ...['<base href=/d/>', '<plaintext>', '<iframe src=f>', '<strong >', '<table x', '<link href=l>'],
   ...['"', "'", '>', ' ', '\n', '\f', '/', '=', '#f', 'x', '&amp;', '\0', '\xe9', '../y', '?z'],

@@ -108,6 +108,17 @@ test('xhtml: the first title is the page\u2019s, an empty one too', () => {
   assert.equal(extract(['<title>to the end']).title, 'to the end');
 });
 
+test('xhtml: a base in a template is not the page\u2019s', () => {
+  const none = '<base href="/no/"/>';
+  const inner = `<template/><template>${none}</template><p>${none}</p><base href="/no/"></base>`;
+  for (const html of [
+    `<template>${inner}</template><base href="/d/b/"/>`,
+    `<template/><base href="/d/b/"></base>`,
+    `<s:svg xmlns:s="http://www.w3.org/2000/svg"><s:template><base href="/d/b/"/></s:template></s:svg>`,
+  ])
+    assert.deepEqual(links(extract([`<html ${xhtml}>${html}${a}</html>`])), ['b/x'], html);
+});
+
 test('xhtml: images are where XML has them', () => {
   const xlink = 'xmlns:xlink="http://www.w3.org/1999/xlink"';
   const found = extract([
