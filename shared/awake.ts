@@ -97,3 +97,15 @@ function look(timer: AwakeTimer): void {
 export function awakeSleep(ms: number): Promise<void> {
   return new Promise((resolve) => new AwakeTimer(resolve, ms));
 }
+
+/** Returns a function to be called every `everyMs`. It says for how long this process has stood
+ *  still since its last call, in ms: 0 if it was not much too late. */
+export function standstillsOf(everyMs: number): () => number {
+  let before = performance.now();
+  return () => {
+    const now = performance.now();
+    const lateMs = now - before - everyMs;
+    before = now;
+    return lateMs > stepMsMax ? lateMs : 0;
+  };
+}
