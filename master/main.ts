@@ -83,7 +83,7 @@ void runMain('master', async () => {
       // To `npm start`, which stops when this process does.
       process.send?.('stopping');
     },
-    after: (stoppedMs) => serving?.resumed(stoppedMs),
+    after: () => serving?.resumed(),
     stopped: () => serving?.localPids ?? [],
   });
   let asked = 0;

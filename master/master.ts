@@ -353,8 +353,7 @@ export class Master implements Leaver, SlavesMaster {
   }
 
   /** It goes on. */
-  resumed(stoppedMs: number): void {
-    this.#rooms.resumed(stoppedMs);
+  resumed(): void {
     this.#localSlaves.signal('SIGCONT');
     this.#progress.show();
   }

@@ -12,6 +12,7 @@
  */
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
+import { standstillsOf } from './awake.ts';
 import { channelBinding, type Encryption, tlsFirstByte } from './encryption.ts';
 import { AuthError, ConnectionError, type OrbError, ProtocolError } from './errors.ts';
 import { encodeFrame, encodeMessage, FrameDecoder } from './frame.ts';
@@ -222,13 +223,11 @@ export class Connection {
     clearTimeout(this.#deadline);
     const frame = encodeMessage(ping);
     const everyMs = heartbeatMs / 2;
-    let lookedAt = performance.now();
+    const standstillMs = standstillsOf(everyMs);
     this.#heartbeat = setInterval(() => {
       const now = performance.now();
-      const lateMs = now - lookedAt - everyMs;
-      lookedAt = now;
-      // This process stood still (Ctrl-Z), and heard nothing that was said.
-      if (lateMs > heartbeatMs) this.#skipTime(lateMs, now);
+      // This process stood still, and heard nothing that was said.
+      this.#skipTime(standstillMs(), now);
       if (now - this.#sentAt >= heartbeatMs) this.sendFrame(frame);
       if (!this.#heldBack && now - this.#heardAt > silenceMs) {
         this.close(new ConnectionError(`nothing received for ${silenceMs / 1000} s`));

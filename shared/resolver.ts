@@ -8,6 +8,7 @@
 
 import { lookup, Resolver } from 'node:dns/promises';
 import { readFileSync } from 'node:fs';
+import { AwakeTimer } from './awake.ts';
 import { messageOf } from './errors.ts';
 
 export type ResolvedAddress = { readonly address: string; readonly family: number };
@@ -193,14 +194,14 @@ function lookupError(error: unknown): LookupError {
 }
 
 async function withDeadline<T>(promise: Promise<T>, hostname: string, ms: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
+  let timer: AwakeTimer | undefined;
   const late = new Promise<never>((_, reject) => {
     const error = new Error(`no answer for ${hostname} within ${ms} ms`);
-    timer = setTimeout(() => reject(Object.assign(error, { code: 'ETIMEOUT', hostname })), ms);
+    timer = new AwakeTimer(() => reject(Object.assign(error, { code: 'ETIMEOUT', hostname })), ms);
   });
   try {
     return await Promise.race([promise, late]);
   } finally {
-    clearTimeout(timer);
+    timer?.clear();
   }
 }

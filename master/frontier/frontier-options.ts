@@ -45,6 +45,8 @@ export type FrontierOptions = {
   readonly leaseMs: number;
   /** Time that a lease lasts beyond the time-out of two fetches, extended or not. */
   readonly leaseMarginMs: number;
+  /** As that of the dispatcher. */
+  readonly standstillMs?: () => number;
   /** Entries of the table of recent fingerprints, 16 bytes each. */
   readonly recentEntries: number;
   /** Memory limit of the Bloom filters of all crawls. */

@@ -172,11 +172,6 @@ export class FrontierRooms {
     return this.dispatcher.leaseCount;
   }
 
-  /** The master stood still for so long. */
-  resumed(stoppedMs: number): void {
-    this.dispatcher.postpone(stoppedMs);
-  }
-
   /** Ends crawls that were done when an earlier master ended. */
   settle(): void {
     for (const crawl of this.crawls) this.lifeCycle.settle(crawl);

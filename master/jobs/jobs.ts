@@ -10,6 +10,7 @@
  * that process to come back, since a job outlives its connection; then it is lost.
  * Source: PROTOCOL.md [C-140]..[C-146], [T-120]..[T-127].
  */
+import { AwakeTimer } from '../../shared/awake.ts';
 import { CommandError } from '../../shared/errors.ts';
 import type { JobEnd, JobRow, JobState, JobsStatus } from '../../shared/jobs.ts';
 import type { Replies } from '../../shared/replies.ts';
@@ -62,7 +63,7 @@ export class Jobs {
   readonly #kept: KeptJobs;
   /** All that are in the store, without their output. */
   readonly #all = new Map<number, JobRecord>();
-  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #timers = new Set<AwakeTimer>();
   #lastJob = 0;
   #lastEnded = 0;
   /** Jobs that have ended, whose watchers have not heard of it. */
@@ -263,7 +264,7 @@ export class Jobs {
   drain(): void {
     this.#state = 'draining';
     this.#running.drain();
-    for (const timer of this.#timers) clearTimeout(timer);
+    for (const timer of this.#timers) timer.clear();
   }
 
   /** Up to this one, the lines of all that have ended are in the file. */
@@ -334,7 +335,7 @@ export class Jobs {
   /** Jobs of `every` that wait for a process of a slave that is gone end with it. */
   #endBoundLater(instance: string): void {
     const { lostMs } = this.#options;
-    const timer = setTimeout(() => {
+    const timer = new AwakeTimer(() => {
       this.#timers.delete(timer);
       if (this.#executors.working.some((executor) => executor.instance === instance)) return;
       for (const record of this.#waiting.bound(instance)) {

@@ -8,6 +8,7 @@
  *         +-- its slave left before --> waiting again
  */
 import { randomBytes } from 'node:crypto';
+import { AwakeTimer } from '../../shared/awake.ts';
 import { type JobEnd, jobLimits } from '../../shared/jobs.ts';
 import type { GroupCommit } from '../store/group-commit.ts';
 import type { Executor, Executors, JobPeer } from './executors.ts';
@@ -34,7 +35,7 @@ type RunningJob = {
   executor: Executor | undefined;
   /** Its slave may have got it. */
   isSent: boolean;
-  timer: NodeJS.Timeout | undefined;
+  timer: AwakeTimer | undefined;
 };
 
 const notBegun = 'it was cancelled before it began';
@@ -114,7 +115,7 @@ export class RunningJobs {
         this.#neverSent(held);
         continue;
       }
-      clearTimeout(held.timer);
+      held.timer?.clear();
       // Its old session may not be over yet.
       held.executor?.jobs.delete(held.record.job);
       held.executor = executor;
@@ -137,7 +138,7 @@ export class RunningJobs {
   }
 
   #stops(held: RunningJob): void {
-    clearTimeout(held.timer);
+    held.timer?.clear();
     held.executor?.jobs.delete(held.record.job);
     this.#running.delete(held.record.running?.lease ?? '');
   }
@@ -147,7 +148,8 @@ export class RunningJobs {
     held.executor = undefined;
     if (this.#state === 'draining') return;
     const { lostMs } = this.#options;
-    held.timer = setTimeout(() => {
+    // A slave that is back waits at the door of a master that stood still.
+    held.timer = new AwakeTimer(() => {
       this.#stops(held);
       void this.#lost(held.record, `its slave was gone for ${lostMs / 1000} s`);
     }, lostMs);
@@ -202,7 +204,7 @@ export class RunningJobs {
   /** The master stops: nothing is lost any more. */
   drain(): void {
     this.#state = 'draining';
-    for (const { timer } of this.#running.values()) clearTimeout(timer);
+    for (const { timer } of this.#running.values()) timer?.clear();
   }
 
   #put(record: JobRecord): JobRecord {

@@ -45,6 +45,8 @@ export class DataFolder {
   readonly path: string;
   readonly #lock: string;
   readonly #address: string;
+  /** What this process has written into it. */
+  readonly #own: string | undefined;
   readonly #touch: NodeJS.Timeout;
 
   /** Called when the folder can no longer be used: its file system is gone, or is read-only. */
@@ -53,10 +55,16 @@ export class DataFolder {
   private constructor(path: string) {
     this.path = path;
     this.#lock = join(path, 'master.lock');
+    this.#own = textOf(this.#lock);
     this.#address = join(path, 'master.addr');
     this.#touch = setInterval(() => {
       const now = new Date();
       try {
+        if (this.#isTaken()) {
+          const why = `another master has taken the data folder ${path}, since this one stood still`;
+          this.onFault(new ConfigError(`${why}; stop one of them`));
+          return;
+        }
         utimesSync(this.#lock, now, now);
       } catch (error) {
         const why = `the data folder ${path} can no longer be used: ${messageOf(error)}`;
@@ -107,6 +115,12 @@ export class DataFolder {
     return new DataFolder(path);
   }
 
+  /** A master of another machine or container takes a lock that is not touched. */
+  #isTaken(): boolean {
+    const text = textOf(this.#lock);
+    return text !== undefined && text !== this.#own;
+  }
+
   /** Records the address where the master listens, for programs on this machine. */
   publish(host: string, port: number): void {
     writeFileSync(`${this.#address}.new`, `${localAddress(host, port)}\n`);
@@ -115,6 +129,7 @@ export class DataFolder {
 
   close(): void {
     clearInterval(this.#touch);
+    if (this.#isTaken()) return;
     try {
       rmSync(this.#address, { force: true });
       rmSync(this.#lock, { force: true });
@@ -164,6 +179,14 @@ function take(lock: string, program: number | undefined): boolean {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
     throw error;
+  }
+}
+
+function textOf(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return undefined;
   }
 }
 

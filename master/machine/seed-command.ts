@@ -5,6 +5,7 @@
  */
 import { spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
+import { AwakeTimer } from '../../shared/awake.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { visible } from '../../shared/visible.ts';
 
@@ -52,7 +53,8 @@ export function runCommand(
     };
     const stop = () => kill('was stopped with the master');
     process.once('exit', stop);
-    const timer = setTimeout(() => kill(`took longer than ${timeoutMs / 1000} s`), timeoutMs);
+    const late = () => kill(`took longer than ${timeoutMs / 1000} s`);
+    const timer = new AwakeTimer(late, timeoutMs);
     signal?.addEventListener('abort', stop, { once: true });
     if (signal?.aborted) stop();
     stdout?.on('data', (chunk: Buffer) => {
@@ -64,7 +66,7 @@ export function runCommand(
       said = `${said}${chunk}`.slice(-faultChars);
     });
     const end = (fault: string | undefined) => {
-      clearTimeout(timer);
+      timer.clear();
       process.off('exit', stop);
       signal?.removeEventListener('abort', stop);
       if (fault === undefined) resolve(Buffer.concat(chunks, length));

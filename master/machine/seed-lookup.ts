@@ -6,6 +6,7 @@
  *     find --slot free--> asking --answer, failure, deadline--> answered
  *        +------- time of the request is over, close() -------> answered without the rest
  */
+import { AwakeTimer } from '../../shared/awake.ts';
 import { AddressCache, type Resolve, systemResolve } from '../../shared/resolver.ts';
 
 type SeedLookupOptions = {
@@ -61,12 +62,12 @@ export class SeedLookup {
     const all = Promise.all([...hostnames].map(ask));
     await new Promise<void>((resolve) => {
       const end = () => {
-        clearTimeout(timer);
+        timer.clear();
         this.#ends.delete(end);
         isOver = true;
         resolve();
       };
-      const timer = setTimeout(end, this.#requestMs);
+      const timer = new AwakeTimer(end, this.#requestMs);
       this.#ends.add(end);
       void all.then(end);
     });

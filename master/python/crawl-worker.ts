@@ -15,6 +15,7 @@
  * there each page is judged separately. It errs towards "not done": a page may be fetched twice,
  * but none is lost.
  */
+import { AwakeTimer } from '../../shared/awake.ts';
 import { isPageStatus, limits } from '../../shared/protocol.ts';
 import type { Image, Result } from '../../shared/requests.ts';
 import type { Values } from '../../shared/rule-results.ts';
@@ -80,7 +81,7 @@ export class CrawlWorker implements LeaseHolder {
   readonly caller: Caller;
   readonly #frontier: Frontier;
   readonly #inHand = new Set<PageInHand>();
-  #kept: { readonly lease: Lease; readonly timer: NodeJS.Timeout } | undefined;
+  #kept: { readonly lease: Lease; readonly timer: AwakeTimer } | undefined;
   #wait: { readonly mode: 'get' | 'empty'; readonly end: (outcome: Outcome) => void } | undefined;
   /** Fixed when the wait begins: leases are counted before they are pushed. */
   #room = 0;
@@ -149,7 +150,7 @@ export class CrawlWorker implements LeaseHolder {
         void this.#frontier.release(lease);
         continue;
       }
-      this.#kept = { lease, timer: setTimeout(() => this.#giveBack(), keptMs) };
+      this.#kept = { lease, timer: new AwakeTimer(() => this.#giveBack(), keptMs) };
       this.answer('page');
     }
   }
@@ -157,7 +158,7 @@ export class CrawlWorker implements LeaseHolder {
   cancel(leases: readonly Lease[]): void {
     for (const page of this.#inHand) if (leases.includes(page.lease)) this.#inHand.delete(page);
     if (this.#kept !== undefined && leases.includes(this.#kept.lease)) {
-      clearTimeout(this.#kept.timer);
+      this.#kept.timer.clear();
       this.#kept = undefined;
     }
     // It has waited for the whole time of a lease, so no page will come.
@@ -202,7 +203,7 @@ export class CrawlWorker implements LeaseHolder {
   hand(): string | undefined {
     const kept = this.#kept;
     if (kept === undefined) return undefined;
-    clearTimeout(kept.timer);
+    kept.timer.clear();
     this.#kept = undefined;
     const { lease } = kept;
     const since = performance.now();
@@ -333,7 +334,7 @@ export class CrawlWorker implements LeaseHolder {
   #giveBack(): void {
     if (this.#kept === undefined) return;
     const { lease, timer } = this.#kept;
-    clearTimeout(timer);
+    timer.clear();
     this.#kept = undefined;
     void this.#frontier.release(lease);
   }

@@ -8,6 +8,7 @@
  * This file knows who waits for items or for room, and who holds which items. `queue-items.ts`
  * decides which items are in memory and which on the disk.
  */
+import { AwakeTimer } from '../../shared/awake.ts';
 import { CommandError } from '../../shared/errors.ts';
 import { limits } from '../../shared/protocol.ts';
 import { clockMs } from '../machine/clock.ts';
@@ -55,7 +56,7 @@ export class UserQueue {
   /** Items that were delayed, and whose entry is not in a commit yet. */
   #entered: { readonly id: number; readonly key: Buffer }[] = [];
   #dueTimer: NodeJS.Timeout | undefined;
-  readonly #holdTimers = new Set<NodeJS.Timeout>();
+  readonly #holdTimers = new Set<AwakeTimer>();
   readonly #waiters = new Set<Waiter>();
   /** Callers that wait until this item, and all earlier work, is on the disk. */
   #waitingForCommit: { readonly id: number; readonly resolve: () => void }[] = [];
@@ -251,7 +252,7 @@ export class UserQueue {
       this.#budget.hold(holder, one.item.bytes);
     }
     if (holdMs === undefined) return;
-    const timer = setTimeout(() => {
+    const timer = new AwakeTimer(() => {
       this.#holdTimers.delete(timer);
       // An item may have been done, and taken again, since.
       const late = all.filter((one) => this.#held.get(holder)?.get(one.item.id) === one);
@@ -371,7 +372,7 @@ export class UserQueue {
     for (const waiter of this.#waiters) waiter.settle([]);
     this.#isClosed = true;
     clearTimeout(this.#dueTimer);
-    for (const timer of this.#holdTimers) clearTimeout(timer);
+    for (const timer of this.#holdTimers) timer.clear();
     this.#wakeForRoom();
   }
 

@@ -15,6 +15,7 @@ import {
 import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { AddressPolicy } from '../../shared/address.ts';
+import { AwakeTimer } from '../../shared/awake.ts';
 import type { AddressCache } from '../../shared/resolver.ts';
 import { BlockedError, checkUrl, guardedLookup } from '../fetch/guard.ts';
 
@@ -32,8 +33,6 @@ type GuardProxyOptions = {
 
 /** Connections under way at once: a browser has six to a host, and hosts are few. */
 const socketsMax = 64;
-/** An answer that stands still for so long is given up. */
-const silentMs = 30_000;
 /** Source: RFC 9110, 7.6.1. */
 const hopHeaders =
   /^(?:connection|proxy-connection|proxy-authorization|keep-alive|te|trailer|transfer-encoding|upgrade)$/i;
@@ -125,9 +124,7 @@ export class GuardProxy {
       setHost: false,
       agent: this.#agent,
       lookup: guardedLookup(this.#options.addresses, policy),
-      timeout: silentMs,
     });
-    outgoing.on('timeout', () => outgoing.destroy(new Error('silent')));
     outgoing.on('error', (error) => refuse(response, error instanceof BlockedError ? 403 : 502));
     outgoing.on('response', (answer) => {
       const { statusCode = 502, statusMessage, rawHeaders } = answer;
@@ -167,15 +164,15 @@ export class GuardProxy {
     });
     this.#tunnels++;
     this.#keep(remote);
-    const timer = setTimeout(() => remote.destroy(), connectMs);
+    const timer = new AwakeTimer(() => remote.destroy(), connectMs);
     remote.once('close', () => {
       this.#tunnels--;
-      clearTimeout(timer);
+      timer.clear();
       client.destroy();
     });
     client.once('close', () => remote.destroy());
     remote.once('connect', () => {
-      clearTimeout(timer);
+      timer.clear();
       client.write('HTTP/1.1 200 Connection established\r\n\r\n');
       if (head.length > 0) remote.write(head);
       this.#join(remote, client);

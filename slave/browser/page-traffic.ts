@@ -4,6 +4,7 @@
  * pages do; scripts, styles, images and what scripts ask for leave the browser, and go through the
  * guarding proxy. Source: docs/browser.md, [T-142] [T-143].
  */
+import { awakeMs, awakeSleep } from '../../shared/awake.ts';
 import { renderLimits } from '../../shared/render.ts';
 import { canonicalUrl } from '../../shared/url.ts';
 import type { Headers } from '../fetch/content.ts';
@@ -55,7 +56,7 @@ export class PageTraffic {
   /** By id. */
   readonly #underWay = new Map<string, UnderWay>();
   #tab: Tab | undefined;
-  #lastAt = performance.now();
+  #lastAt = awakeMs();
   /** The document that the page shows. */
   #document: WebDocument;
   /** Documents that were redirected to: they are asked for next. */
@@ -117,20 +118,21 @@ export class PageTraffic {
   /** Resolves when no request was under way for `forMs`, or at `until` (ms). Returns whether it came
    *  to rest. */
   async quiet(until: number, forMs = quietMs): Promise<boolean> {
-    this.#lastAt = Math.max(this.#lastAt, performance.now() - quietMs / 2);
+    this.#lastAt = Math.max(this.#lastAt, awakeMs() - quietMs / 2);
     for (;;) {
-      const now = performance.now();
+      const now = awakeMs();
       const isAtRest = this.#isGiven && this.#underWay.size === 0;
       const restsAt = this.#lastAt + forMs;
       if (isAtRest && now >= restsAt) return true;
       if (now >= until || this.#options.signal.aborted) return false;
       const waitMs = Math.min(isAtRest ? restsAt - now : lookEveryMs, until - now);
-      await new Promise((resolve) => setTimeout(resolve, Math.ceil(waitMs)));
+      // What waited while this process stood still is heard before the page is at rest.
+      await awakeSleep(waitMs);
     }
   }
 
   #begun(request: PausedRequest): void {
-    const begunAt = performance.now();
+    const begunAt = awakeMs();
     this.#lastAt = begunAt;
     const { id, frame, type } = request;
     if (id !== undefined && !unawaited.has(type)) {
@@ -160,7 +162,7 @@ export class PageTraffic {
   #ended(id: string, isFailed: boolean): void {
     const one = this.#underWay.get(id);
     if (one === undefined) return;
-    this.#lastAt = performance.now();
+    this.#lastAt = awakeMs();
     one.release();
     this.#underWay.delete(id);
     // Nothing loads: it was no page, or a script has stopped it.
@@ -249,7 +251,7 @@ export class PageTraffic {
 
   /** It is the document of the page itself now. */
   #show(request: PausedRequest, document: WebDocument): void {
-    this.#givenAt = performance.now();
+    this.#givenAt = awakeMs();
     const own = request.id === undefined ? undefined : this.#underWay.get(request.id);
     if (own !== undefined) own.begunAt = this.#givenAt;
     give(request, document);

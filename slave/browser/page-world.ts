@@ -2,6 +2,7 @@
  * What a slave looks up in a page, and does there. It does so in a world of its own, in which the
  * scripts of the page cannot change what names mean.
  */
+import { awakeMs, awakeSleep } from '../../shared/awake.ts';
 import type { Tab } from './tab.ts';
 import { orLate } from './within.ts';
 
@@ -89,7 +90,7 @@ export class PageWorld {
 
   /** Clicks on an element, once that can be done. Returns whether it could. */
   async click(selector: string, timeoutMs: number): Promise<boolean> {
-    const until = performance.now() + timeoutMs;
+    const until = awakeMs() + timeoutMs;
     const expression = pointOf(selector);
     let before = '';
     const point = await this.#until(timeoutMs, async (leftMs) => {
@@ -109,7 +110,7 @@ export class PageWorld {
     this.#tab.tell('Input.dispatchMouseEvent', { ...at, type: 'mousePressed', buttons: 1 });
     const done = this.#tab.call('Input.dispatchMouseEvent', { ...at, type: 'mouseReleased' });
     // A script that it starts may take its time.
-    await orLate(done, until - performance.now());
+    await orLate(done, until - awakeMs());
     return true;
   }
 
@@ -128,9 +129,9 @@ export class PageWorld {
     timeoutMs: number,
     look: (leftMs: number) => Promise<T | undefined>,
   ): Promise<T | undefined> {
-    const until = performance.now() + timeoutMs;
+    const until = awakeMs() + timeoutMs;
     for (;;) {
-      const leftMs = until - performance.now();
+      const leftMs = until - awakeMs();
       if (leftMs <= 0) return undefined;
       try {
         const found = await look(leftMs);
@@ -139,7 +140,7 @@ export class PageWorld {
         if (error instanceof PageError) return undefined;
         // Between two documents.
       }
-      await new Promise((resolve) => setTimeout(resolve, Math.min(lookEveryMs, leftMs)));
+      await awakeSleep(Math.min(lookEveryMs, leftMs));
     }
   }
 }

@@ -6,8 +6,8 @@
  *     document -> at rest -> wait -> click -> scroll -> text
  */
 import { setMaxListeners } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { AddressPolicy } from '../../shared/address.ts';
+import { AwakeTimer, awakeMs, awakeSleep } from '../../shared/awake.ts';
 import type { FetchSpec } from '../../shared/crawl.ts';
 import { keepsView, type Render, type RenderMiss, renderLimits } from '../../shared/render.ts';
 import type { AddressCache } from '../../shared/resolver.ts';
@@ -78,7 +78,7 @@ export async function renderPage(
   } catch {
     if (task.signal.aborted) return { kind: 'given-back' };
     // It does so a little later than what it was asked for fails.
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await awakeSleep(50);
     return chromium.isEnded ? undefined : { kind: 'failed', why: 'the page broke its browser tab' };
   }
 }
@@ -96,7 +96,7 @@ class OnePage {
     this.#task = task;
     // One for each request that waits.
     setMaxListeners(0, this.#ending.signal);
-    this.#endsAt = performance.now() + Math.min(renderLimits.timeMs, spec.timeoutMs);
+    this.#endsAt = awakeMs() + Math.min(renderLimits.timeMs, spec.timeoutMs);
     const home = authorityOf(new URL(document.url));
     const policies = {
       home: new AddressPolicy(spec.allowPrivate, blocks),
@@ -135,11 +135,11 @@ class OnePage {
   }
 
   async #inTab(tab: Tab): Promise<RenderEnd> {
-    let timer: NodeJS.Timeout | undefined;
+    let timer: AwakeTimer | undefined;
     const late = new Promise<RenderEnd>((resolve) => {
-      const seconds = Math.round((this.#endsAt - performance.now()) / 1000);
+      const seconds = Math.round((this.#endsAt - awakeMs()) / 1000);
       const why = `the page did not answer in the browser within ${seconds} s`;
-      timer = setTimeout(() => resolve({ kind: 'failed', why }), this.#endsAt - performance.now());
+      timer = new AwakeTimer(() => resolve({ kind: 'failed', why }), this.#endsAt - awakeMs());
     });
     const broken = tab.broken.then((why): RenderEnd => ({ kind: 'failed', why }));
     const aborted = new Promise<RenderEnd>((resolve) => {
@@ -154,14 +154,14 @@ class OnePage {
       if (end.kind !== 'rendered') tab.tell('Page.crash', {});
       return end;
     } finally {
-      clearTimeout(timer);
+      timer?.clear();
     }
   }
 
   async #work(tab: Tab): Promise<RenderEnd> {
     const { wait, click, clicks = 1, scroll = 0 } = this.#task.render;
     const until = this.#endsAt - reserveMs;
-    const leftMs = () => Math.max(1, until - performance.now());
+    const leftMs = () => Math.max(1, until - awakeMs());
     const world = new PageWorld(tab);
     await this.#traffic.open(tab);
     // A page that wants to go where it may not stays as it is, and its load never ends.
@@ -169,7 +169,7 @@ class OnePage {
     await Promise.race([tab.loaded, stayed, this.#traffic.quiet(until, loadQuietMs)]);
     await this.#rest(until);
     if (typeof wait === 'number') {
-      await sleep(Math.min(wait, leftMs()));
+      await awakeSleep(Math.min(wait, leftMs()));
       await this.#rest(until);
     } else if (wait !== undefined) {
       // The rest is for what comes after.
@@ -177,7 +177,7 @@ class OnePage {
       await this.#rest(until);
     }
     if (click !== undefined) await this.#click(world, click, clicks, until);
-    for (let i = 0; i < scroll && performance.now() < until; i++) {
+    for (let i = 0; i < scroll && awakeMs() < until; i++) {
       const before = await world.scroll(textMsMax);
       await this.#rest(until);
       if (before === (await world.scroll(textMsMax))) break;
@@ -197,7 +197,7 @@ class OnePage {
   /** Takes a screenshot, if one is wanted and the page lets it. */
   async #picture(tab: Tab): Promise<Pick<RenderedPage, 'screenshot'>> {
     if (!keepsView(this.#task.spec, 'screenshot')) return {};
-    const leftMs = this.#endsAt - performance.now() - lastMs;
+    const leftMs = this.#endsAt - awakeMs() - lastMs;
     const picture = pictureOf(tab).catch(() => undefined);
     const screenshot = await orLate(picture, Math.min(pictureMsMax, leftMs));
     if (screenshot !== undefined) return { screenshot };
@@ -206,14 +206,14 @@ class OnePage {
   }
 
   async #rest(until: number): Promise<void> {
-    const isQuiet = await this.#traffic.quiet(Math.min(until, performance.now() + restMsMax));
-    if (!isQuiet && performance.now() >= until) this.#missed.add('limit');
+    const isQuiet = await this.#traffic.quiet(Math.min(until, awakeMs() + restMsMax));
+    if (!isQuiet && awakeMs() >= until) this.#missed.add('limit');
   }
 
   /** Clicks as long as there is such an element. */
   async #click(world: PageWorld, selector: string, times: number, until: number): Promise<void> {
     for (let i = 0; i < times; i++) {
-      const leftMs = until - performance.now();
+      const leftMs = until - awakeMs();
       if (leftMs <= 0) return;
       if (!(await world.click(selector, Math.min(clickMsMax, leftMs)))) {
         if (i === 0) this.#missed.add('click');
@@ -237,7 +237,7 @@ async function textOf(
     return [text.slice(0, ${charsMax}), text.length > ${charsMax}, contentType, location.href];
   })()`;
   // A machine without time for it is no fault of the page.
-  const timeoutMs = Math.max(textMsMax, endsAt - performance.now() - lastMs);
+  const timeoutMs = Math.max(textMsMax, endsAt - awakeMs() - lastMs);
   const value = await world.evaluate(expression, timeoutMs);
   if (!Array.isArray(value)) return undefined;
   const [html, isCut, type, url] = value as unknown[];

@@ -2,6 +2,7 @@
  * The pages of a browser, and whose each request is. A request of what no page is known to have,
  * such as a window that a page opens or a worker that several share, is refused.
  */
+import { AwakeTimer } from '../../shared/awake.ts';
 import type { DevTools, Heard } from './devtools.ts';
 import type { Launched } from './launch.ts';
 import { PausedRequest } from './paused-request.ts';
@@ -11,7 +12,7 @@ import { type FrameBook, Tab, type TabOptions } from './tab.ts';
 const strayMs = 1_000;
 const straysMax = 200;
 
-type Stray = { readonly request: PausedRequest; readonly timer: NodeJS.Timeout };
+type Stray = { readonly request: PausedRequest; readonly timer: AwakeTimer };
 
 export class Tabs implements FrameBook {
   readonly #devtools: DevTools;
@@ -51,7 +52,7 @@ export class Tabs implements FrameBook {
     this.#byFrame.set(frame, tab);
     for (const stray of this.#strays) {
       if (stray.request.frame !== frame) continue;
-      clearTimeout(stray.timer);
+      stray.timer.clear();
       this.#strays.delete(stray);
       tab.onPaused(stray.request);
     }
@@ -96,7 +97,7 @@ export class Tabs implements FrameBook {
       request.refuse('BlockedByClient');
       return;
     }
-    const timer = setTimeout(() => {
+    const timer = new AwakeTimer(() => {
       this.#strays.delete(stray);
       request.refuse('BlockedByClient');
     }, strayMs);

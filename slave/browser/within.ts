@@ -1,4 +1,5 @@
 /** Limits of time for what a browser may never answer. */
+import { AwakeTimer } from '../../shared/awake.ts';
 
 const isLate = Symbol('late');
 
@@ -28,13 +29,13 @@ export async function isDone(promise: Promise<unknown>, ms: number): Promise<boo
 async function race<T>(promise: Promise<T>, ms: number): Promise<T | typeof isLate> {
   // How it ends later is nobody's business.
   promise.catch(() => {});
-  let timer: NodeJS.Timeout | undefined;
+  let timer: AwakeTimer | undefined;
   const late = new Promise<typeof isLate>((resolve) => {
-    timer = setTimeout(() => resolve(isLate), ms);
+    timer = new AwakeTimer(() => resolve(isLate), ms);
   });
   try {
     return await Promise.race([promise, late]);
   } finally {
-    clearTimeout(timer);
+    timer?.clear();
   }
 }

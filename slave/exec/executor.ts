@@ -12,6 +12,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { rmdirSync } from 'node:fs';
+import { AwakeTimer } from '../../shared/awake.ts';
 import type { MasterClient } from '../../shared/client.ts';
 import { CommandError, messageOf } from '../../shared/errors.ts';
 import { callText, type JobEnd, type JobStream, jobLimits } from '../../shared/jobs.ts';
@@ -269,10 +270,10 @@ export class Executor {
   /** Resolves when `isTrue`, or after `ms`. */
   #until(isTrue: () => boolean, ms: number): Promise<void> {
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms);
+      const timer = new AwakeTimer(resolve, ms);
       this.#onChange = () => {
         if (!isTrue()) return;
-        clearTimeout(timer);
+        timer.clear();
         resolve();
       };
       this.#onChange();

@@ -11,6 +11,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { basename } from 'node:path';
+import { AwakeTimer, awakeMs, awakeSleep } from '../../shared/awake.ts';
 import { messageOf } from '../../shared/errors.ts';
 import type { JobEnd, JobStream } from '../../shared/jobs.ts';
 import { type ExecUser, folderBytes, makeJobFolder, removeJobFolder } from './job-folder.ts';
@@ -31,7 +32,7 @@ type JobProcessOptions = {
   readonly args: readonly string[];
   readonly tools: Tools;
   readonly bounds: JobBounds;
-  /** It may run for this long, in ms. */
+  /** It may run for this long, in ms, without time in which the slave stands still. */
   readonly timeoutMs: number;
   readonly user: ExecUser | undefined;
   /** The folder of the slave's jobs. */
@@ -50,7 +51,7 @@ export class JobProcess {
   #child: ChildProcess | undefined;
   #members: JobMembers | undefined;
   #folder: string | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: AwakeTimer | undefined;
   /** Why it is being ended. */
   #stop: Stop | undefined;
   #killAt = 0;
@@ -76,7 +77,7 @@ export class JobProcess {
       end = { outcome: 'refused', reason: `cannot start it: ${messageOf(error)}`.slice(0, 500) };
     }
     this.#hasEnded = true;
-    clearTimeout(this.#timer);
+    this.#timer?.clear();
     const ms = Math.round(performance.now() - this.#startedAt);
     await this.#closePipes();
     if (this.#folder !== undefined && !(await removeJobFolder(this.#folder, user))) {
@@ -92,11 +93,11 @@ export class JobProcess {
     const child = this.#child;
     if (this.#stop !== undefined || this.#hasEnded || child?.pid === undefined) return;
     this.#stop = why;
-    clearTimeout(this.#timer);
-    this.#killAt = performance.now() + graceMs;
+    this.#timer?.clear();
+    this.#killAt = awakeMs() + graceMs;
     signal(-child.pid, 'SIGTERM');
     // Its first process stays a child of ours until we have heard of its end.
-    this.#timer = setTimeout(() => void killAll(() => this.#alive(true)), graceMs);
+    this.#timer = new AwakeTimer(() => void killAll(() => this.#alive(true)), graceMs);
   }
 
   /** Looks, once a second, who belongs to it, and how large its folder is. */
@@ -142,7 +143,7 @@ export class JobProcess {
         child[stream]?.on('error', () => {});
       }
       const reason = `it ran for ${timeoutMs / 1000} s, which is its limit`;
-      this.#timer = setTimeout(() => this.end({ outcome: 'limit', reason }), timeoutMs);
+      this.#timer = new AwakeTimer(() => this.end({ outcome: 'limit', reason }), timeoutMs);
       child.once('exit', (code, name) => {
         resolve(
           name === null
@@ -156,9 +157,9 @@ export class JobProcess {
   /** Returns the number of processes that had to be killed. */
   async #killLeftovers(): Promise<number> {
     // After SIGTERM they have their time, too.
-    while (this.#stop !== undefined && performance.now() < this.#killAt) {
+    while (this.#stop !== undefined && awakeMs() < this.#killAt) {
       if (this.#alive(false).length === 0) return 0;
-      await new Promise((resolve) => setTimeout(resolve, graceLookMs));
+      await awakeSleep(graceLookMs);
     }
     const { killed, left } = await killAll(() => this.#alive(false));
     if (left > 0) {
@@ -185,12 +186,12 @@ export class JobProcess {
       (stream) =>
         stream.closed || new Promise((resolve) => stream.once('close', () => resolve(true))),
     );
-    let timer: NodeJS.Timeout | undefined;
+    let timer: AwakeTimer | undefined;
     const late = new Promise((resolve) => {
-      timer = setTimeout(resolve, pipesMs);
+      timer = new AwakeTimer(() => resolve(false), pipesMs);
     });
     await Promise.race([Promise.all(closed), late]);
-    clearTimeout(timer);
+    timer?.clear();
     for (const stream of streams) stream.destroy();
   }
 }

@@ -5,6 +5,7 @@
  * it has dropped its environment. Linux only. Source: proc(5).
  */
 import { readdirSync, readFileSync } from 'node:fs';
+import { awakeMs, awakeSleep } from '../../shared/awake.ts';
 
 type ProcessInfo = {
   readonly pid: number;
@@ -132,14 +133,14 @@ export async function killAll(
   msMax = 10_000,
 ): Promise<{ killed: number; left: number }> {
   const killed = new Set<number>();
-  const deadline = performance.now() + msMax;
+  const deadline = awakeMs() + msMax;
   for (let found = find(); ; found = find()) {
-    if (found.length === 0 || performance.now() > deadline) {
+    if (found.length === 0 || awakeMs() > deadline) {
       return { killed: killed.size, left: found.length };
     }
     // What is stopped does not fork while the others are killed.
     for (const { pid } of found) signal(pid, 'SIGSTOP');
     for (const { pid } of found) if (signal(pid, 'SIGKILL')) killed.add(pid);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await awakeSleep(20);
   }
 }

@@ -15,6 +15,7 @@ import {
 } from 'node:tls';
 import type { buildConnector } from 'undici';
 import makeTcpConnector from 'undici/lib/core/connect.js';
+import { AwakeTimer } from '../../shared/awake.ts';
 import type { TlsSessions } from './tls-sessions.ts';
 
 type ConnectorOptions = {
@@ -82,7 +83,7 @@ function tlsConnector(options: ConnectorOptions): buildConnector.connector {
     const settle = (error: Error | null): void => {
       if (isSettled) return;
       isSettled = true;
-      clearTimeout(timer);
+      timer.clear();
       if (error === null) callback(null, socket);
       else {
         // The session may be the cause, so the next try has none.
@@ -90,7 +91,7 @@ function tlsConnector(options: ConnectorOptions): buildConnector.connector {
         callback(error, null);
       }
     };
-    const timer = setTimeout(() => {
+    const timer = new AwakeTimer(() => {
       const late = new Error(`no connection to ${hostname} within ${timeoutMs} ms`);
       socket.destroy(Object.assign(late, { code: 'UND_ERR_CONNECT_TIMEOUT' }));
     }, timeoutMs);

@@ -3,6 +3,7 @@
  * while the body arrives, one deadline over all. Every hop passes the address guard. The plan has
  * the differences between kinds of tasks. The worker calls it.
  */
+import { awakeMs } from '../../shared/awake.ts';
 import type { FetchSpec, TaskRequest } from '../../shared/crawl.ts';
 import type { Result } from '../../shared/requests.ts';
 import { AddressCache } from '../../shared/resolver.ts';
@@ -105,13 +106,13 @@ export class Fetcher {
       return cookies?.header(to, Date.now(), isSeedHost) ?? '';
     };
     const timeoutMs = Math.min(spec.timeoutMs, plan.timeoutMsMax ?? spec.timeoutMs);
-    // Excludes the time for which requests wait for their turns.
-    let started = performance.now();
+    // Excludes the time for which requests wait for their turns, or this process stands still.
+    let started = awakeMs();
     const turnOf: Follow = async (to) => {
-      const askedAt = performance.now();
+      const askedAt = awakeMs();
       const turn = await follow(to);
       signal.throwIfAborted();
-      started += performance.now() - askedAt;
+      started += awakeMs() - askedAt;
       return turn;
     };
     // What comes after the first answer of an origin has the time of the whole fetch.
@@ -122,11 +123,7 @@ export class Fetcher {
     let isMoved = false;
     const told = (answer: Answer) => ({
       // Until it is redirected, a request goes by the name of its task.
-      result: resultOf(
-        context.request && !isMoved ? url : chain.url,
-        answer,
-        performance.now() - started,
-      ),
+      result: resultOf(context.request && !isMoved ? url : chain.url, answer, awakeMs() - started),
       headers: answer.headers,
     });
     for (;;) {
@@ -144,7 +141,7 @@ export class Fetcher {
         request,
         answerMs,
         turnOf,
-        leftMs: () => started + timeoutMs - performance.now(),
+        leftMs: () => started + timeoutMs - awakeMs(),
       });
       isFirst = false;
       if (asked === 'later') return { kind: 'put-off' };

@@ -1,4 +1,5 @@
 /** One request of a fetch, with its deadlines; the fetcher makes one for each URL and way. */
+import { AwakeTimer } from '../../shared/awake.ts';
 import type { FetchSpec, TaskRequest } from '../../shared/crawl.ts';
 import { type Client, send } from './clients.ts';
 import { Exchange, type Hop } from './exchange.ts';
@@ -51,10 +52,10 @@ export function hopTo<Body>(
         options.onAnswer?.();
       },
     });
-    let timer: NodeJS.Timeout | undefined;
+    let timer: AwakeTimer | undefined;
     const expireIn = (ms: number) => {
-      clearTimeout(timer);
-      timer = setTimeout(() => exchange.expire(), Math.max(ms, 1));
+      timer?.clear();
+      timer = new AwakeTimer(() => exchange.expire(), Math.max(ms, 1));
     };
     expireIn(Math.min(leftMs, answerMs));
     const onAbort = (): void => {
@@ -63,7 +64,7 @@ export function hopTo<Body>(
       reject(abortError(signal));
     };
     function settled(): void {
-      clearTimeout(timer);
+      timer?.clear();
       signal.removeEventListener('abort', onAbort);
     }
     function settle(hop: Hop<Body>): void {

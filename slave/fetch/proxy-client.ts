@@ -9,6 +9,7 @@ import { isIP, Socket } from 'node:net';
 import type { buildConnector, Dispatcher } from 'undici';
 import httpConnect from 'undici/lib/api/api-connect.js';
 import Pool from 'undici/lib/dispatcher/pool.js';
+import { AwakeTimer } from '../../shared/awake.ts';
 import { Origins, type SocketCount } from './origins.ts';
 import type { ProxyServer } from './proxies.ts';
 import { ProxyError } from './proxy-error.ts';
@@ -125,12 +126,16 @@ export class ProxyClient {
   }
 
   async #byHttp(pool: Pool, authority: string): Promise<Socket> {
-    const { statusCode, socket } = await httpConnect.call(pool, {
+    const late = new AbortController();
+    const expire = () => late.abort(new DOMException('no answer in time', 'TimeoutError'));
+    const timer = new AwakeTimer(expire, this.#options.connectMs);
+    const asked = httpConnect.call(pool, {
       ...this.#own(),
       path: authority,
       headers: ['host', authority, ...this.#credentials()],
-      signal: AbortSignal.timeout(this.#options.connectMs),
+      signal: late.signal,
     });
+    const { statusCode, socket } = await asked.finally(() => timer.clear());
     if (!(socket instanceof Socket)) throw this.#blame('proxy', 'the proxy made no tunnel');
     if (statusCode >= 200 && statusCode < 300) return socket;
     // The body of a refusal is not read.
@@ -153,7 +158,7 @@ export class ProxyClient {
       socket.destroy();
     };
     let late: ProxyError | undefined;
-    const timer = setTimeout(expire, connectMs);
+    const timer = new AwakeTimer(expire, connectMs);
     try {
       await socksGreet(socket, proxy.user);
       stage = 'asking';
@@ -164,7 +169,7 @@ export class ProxyClient {
       const error = late ?? thrown;
       throw error instanceof ProxyError ? this.#blame(error.kind, error.message) : error;
     } finally {
-      clearTimeout(timer);
+      timer.clear();
     }
   }
 
@@ -192,7 +197,7 @@ export class ProxyClient {
 
   async #greets(withinMs: number): Promise<boolean> {
     const socket = await within(this.#socksSocket(), withinMs, (made) => made.destroy());
-    const timer = setTimeout(() => socket.destroy(), withinMs);
+    const timer = new AwakeTimer(() => socket.destroy(), withinMs);
     try {
       await socksGreet(
         socket.on('error', () => {}),
@@ -200,7 +205,7 @@ export class ProxyClient {
       );
       return true;
     } finally {
-      clearTimeout(timer);
+      timer.clear();
       socket.destroy();
     }
   }
@@ -217,9 +222,9 @@ export class ProxyClient {
     };
     try {
       return await new Promise<boolean>((resolve) => {
-        const timer = setTimeout(() => resolve(false), withinMs);
+        const timer = new AwakeTimer(() => resolve(false), withinMs);
         const settle = (isAlive: boolean) => {
-          clearTimeout(timer);
+          timer.clear();
           resolve(isAlive);
         };
         own.dispatch(request, {
@@ -286,18 +291,18 @@ function codeOf(error: unknown): string {
 function within<T>(promise: Promise<T>, ms: number, letGo: (late: T) => void): Promise<T> {
   return new Promise((resolve, reject) => {
     let isLate = false;
-    const timer = setTimeout(() => {
+    const timer = new AwakeTimer(() => {
       isLate = true;
       reject(new Error(`not within ${ms} ms`));
     }, ms);
     promise.then(
       (value) => {
-        clearTimeout(timer);
+        timer.clear();
         if (isLate) letGo(value);
         else resolve(value);
       },
       (error: unknown) => {
-        clearTimeout(timer);
+        timer.clear();
         reject(error);
       },
     );

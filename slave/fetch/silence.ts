@@ -5,6 +5,7 @@
  * it.
  */
 import type { Dispatcher } from 'undici';
+import { AwakeTimer } from '../../shared/awake.ts';
 
 type Handler = Dispatcher.DispatchHandler;
 type Controller = Dispatcher.DispatchController;
@@ -20,14 +21,14 @@ type SilenceOptions = {
 export class SilenceWatch implements Handler {
   readonly #handler: Handler;
   readonly #options: SilenceOptions;
-  readonly #timer: NodeJS.Timeout;
+  readonly #timer: AwakeTimer;
   #state: 'waiting' | 'answered' | 'failed' = 'waiting';
   #controller: Controller | undefined;
 
   constructor(handler: Handler, options: SilenceOptions) {
     this.#handler = handler;
     this.#options = options;
-    this.#timer = setTimeout(() => void this.#look(), options.afterMs).unref();
+    this.#timer = new AwakeTimer(() => void this.#look(), options.afterMs).unref();
   }
 
   onRequestStart(controller: Controller, context: unknown): void {
@@ -57,7 +58,7 @@ export class SilenceWatch implements Handler {
 
   #answered(): void {
     if (this.#state === 'waiting') this.#state = 'answered';
-    clearTimeout(this.#timer);
+    this.#timer.clear();
   }
 
   async #look(): Promise<void> {

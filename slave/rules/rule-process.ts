@@ -15,6 +15,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { brotliDecompressSync } from 'node:zlib';
+import { AwakeTimer } from '../../shared/awake.ts';
 import type { FollowRule } from '../../shared/follow.ts';
 import { hasArticle, type ItemRules } from '../../shared/items.ts';
 import type {
@@ -50,9 +51,6 @@ type Job = {
 const timeMsDefault = 5_000;
 const memoryBytesDefault = 512 << 20;
 const lookEveryMs = 50;
-/** A look that comes later counts as this much time of the page: a slave that stood still has not
- *  read the answer that may be waiting. */
-const stepMsMax = 250;
 /** To start, and to load libxml2: also on a machine that has no time. */
 const startMsMax = 15_000;
 /** The child may have to be killed: time of a page, and part of its memory. Longer than a usual
@@ -61,6 +59,7 @@ const spareAfterMs = 250;
 const spareMemoryPart = 0.5;
 /** Starts that fail one after the other. */
 const startsMax = 3;
+const nothing = { bytes: 0, isStopped: false };
 
 export class RuleProcess {
   readonly #options: RuleProcessOptions;
@@ -73,8 +72,11 @@ export class RuleProcess {
   /** The next one: to start it takes longer than most pages. */
   #spare: { readonly child: ChildProcess; isReady: boolean } | undefined;
   #state: 'none' | 'starting' | 'idle' | 'busy' | 'closed' = 'none';
-  #startTimer: NodeJS.Timeout | undefined;
+  #startTimer: AwakeTimer | undefined;
+  #pageTimer: AwakeTimer | undefined;
   #lookTimer: NodeJS.Timeout | undefined;
+  /** For so long the child was stopped in the time of its page. */
+  #stoppedMs = 0;
   #why = '';
   #failedStarts = 0;
   #nextSet = 1;
@@ -175,7 +177,7 @@ export class RuleProcess {
     const { child, isReady } = this.#spare ?? { child: this.#spawn(), isReady: false };
     this.#spare = undefined;
     this.#child = child;
-    this.#startTimer = setTimeout(
+    this.#startTimer = new AwakeTimer(
       () => this.#kill('the child for rules does not start'),
       startMsMax,
     );
@@ -219,25 +221,26 @@ export class RuleProcess {
       child.send({ do: 'compile', id: 0, set, ...rules } satisfies ToChild);
     }
     this.#failedStarts = 0;
-    clearTimeout(this.#startTimer);
+    this.#startTimer?.clear();
     this.#state = 'idle';
     this.#next();
   }
 
   #send(job: Job): void {
     this.#state = 'busy';
-    const sentAt = performance.now();
-    job.sentAt = sentAt;
+    job.sentAt = performance.now();
     this.#child?.send(job.message);
     const limitMs = job.message.do === 'page' ? this.#timeMs : startMsMax;
-    let [lookedAt, awakeMs] = [sentAt, 0];
-    this.#lookTimer = setInterval(() => {
-      const now = performance.now();
-      awakeMs += Math.min(now - lookedAt, stepMsMax);
-      lookedAt = now;
-      if (awakeMs >= limitMs) this.#kill(`took longer than ${this.#timeMs / 1000} s`);
-      else this.#look();
-    }, lookEveryMs);
+    const why = `took longer than ${this.#timeMs / 1000} s`;
+    const over = () => {
+      const ms = this.#stoppedMs;
+      this.#stoppedMs = 0;
+      if (ms === 0) this.#kill(why);
+      else this.#pageTimer = new AwakeTimer(over, ms);
+    };
+    this.#stoppedMs = 0;
+    this.#pageTimer = new AwakeTimer(over, limitMs);
+    this.#lookTimer = setInterval(() => this.#look(), lookEveryMs);
   }
 
   #heard(child: ChildProcess, message: FromChild): void {
@@ -258,7 +261,8 @@ export class RuleProcess {
   }
 
   #look(): void {
-    const bytes = this.#residentBytes();
+    const { bytes, isStopped } = this.#status();
+    if (isStopped) this.#stoppedMs += lookEveryMs;
     if (bytes > this.#memoryBytes) {
       this.#kill(`took more than ${this.#memoryBytes >> 20} MB of memory`);
       return;
@@ -268,18 +272,19 @@ export class RuleProcess {
     this.#spare ??= { child: this.#spawn(), isReady: false };
   }
 
-  /** Only Linux says how much memory another process has; elsewhere the heap has a limit. */
-  #residentBytes(): number {
+  /** Only Linux says how much memory another process has, and whether it is stopped; elsewhere the
+   *  heap has a limit. */
+  #status(): { bytes: number; isStopped: boolean } {
     const pid = this.#child?.pid;
-    if (pid === undefined) return 0;
+    if (pid === undefined) return nothing;
     let status: string;
     try {
       status = readFileSync(`/proc/${pid}/status`, 'latin1');
     } catch {
-      return 0;
+      return nothing;
     }
     const [, kilobytes = '0'] = /^VmRSS:\s*(\d+) kB/m.exec(status) ?? [];
-    return Number(kilobytes) * 1024;
+    return { bytes: Number(kilobytes) * 1024, isStopped: /^State:\s*[Tt]/m.test(status) };
   }
 
   #kill(why: string): void {
@@ -320,7 +325,8 @@ export class RuleProcess {
   }
 
   #rest(): void {
-    clearTimeout(this.#startTimer);
+    this.#startTimer?.clear();
+    this.#pageTimer?.clear();
     clearInterval(this.#lookTimer);
   }
 }

@@ -6,7 +6,7 @@ import { describe, test } from 'node:test';
 import { crawl } from '../../library/main.ts';
 import { browserFlags, noBrowser } from '../support/browser.ts';
 import { type Answer, BrowserSite, crawlFile } from '../support/browser-site.ts';
-import { Cluster } from '../support/cluster.ts';
+import { Cluster, type Program } from '../support/cluster.ts';
 
 const timeout = 180_000;
 const skip = noBrowser;
@@ -68,9 +68,14 @@ const byFrames = `<style>@keyframes k { to { opacity: 0 } } #a { animation: k 50
 const items = { book: { fields: { price: { css: '.price::text', required: true } } } };
 
 /** Runs a crawl to its end with one slave. */
-async function crawled(cluster: Cluster, site: BrowserSite, more: object): Promise<void> {
+async function crawled(
+  cluster: Cluster,
+  site: BrowserSite,
+  more: object,
+  onSlave: (slave: Program) => void = () => {},
+): Promise<void> {
   const master = await cluster.master([crawlFile(cluster, site, more), '--exit-when-done']);
-  cluster.slave(browserFlags);
+  onSlave(cluster.slave(browserFlags));
   assert.equal((await master.exited).code, 0, master.output);
 }
 
@@ -217,6 +222,33 @@ describe('browser', { skip }, () => {
     assert.equal(lineOf(cluster, '/')['missed'], undefined);
     // These come only if the browser makes frames.
     assert.deepEqual(namesOf('/frames').sort(), ['animated', 'framed', 'resized', 'seen']);
+  });
+
+  test('browser: a slave that stands still does not take a page for loaded', {
+    timeout,
+  }, async (t) => {
+    let slave: Program | undefined;
+    const script = `fetch('/first').then(() => setTimeout(() => fetch('/second').then(() => {
+      app.innerHTML = '<b class=price>1</b>';
+    }), 200));`;
+    const site = await new BrowserSite({
+      '/': shell(`<script>${script}</script>`),
+      '/first': (_, response) => {
+        response.end('1');
+        // The page seems to be at rest when the slave goes on: it has not heard of the second one.
+        setTimeout(() => slave?.signal('SIGSTOP'), 80);
+        setTimeout(() => slave?.signal('SIGCONT'), 1_200);
+      },
+      '/second': '2',
+    }).open(t);
+    const cluster = new Cluster(t);
+    await crawled(cluster, site, { render: true, items }, (started) => {
+      slave = started;
+    });
+    assert.deepEqual(
+      rows(cluster).map(({ item }) => item['price']),
+      ['1'],
+    );
   });
 
   test('browser: what a page lacks is in its line', { timeout }, async (t) => {

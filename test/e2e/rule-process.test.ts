@@ -9,6 +9,7 @@ import type { ItemRules } from '../../shared/items.ts';
 import type { PageInput } from '../../shared/rule-results.ts';
 import { RuleProcess } from '../../slave/rules/rule-process.ts';
 import { childrenOf, gone } from '../support/process-tree.ts';
+import { standStill } from '../support/standstill.ts';
 
 const timeout = 60_000;
 const jsonBytesMax = 16 << 20;
@@ -111,9 +112,28 @@ describe('rule process', () => {
     const { ask } = await rulesOf(t, title, { timeMs: 1_000, onKilled });
     await ask(fine);
     const asked = ask(fine);
-    // As SIGSTOP does: the child answers, and nobody reads it.
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_500);
+    // The child answers, and nobody reads it.
+    standStill(1_500);
     const { outcome } = await asked;
+    assert.ok('result' in outcome, JSON.stringify(outcome));
+    assert.deepEqual(killed, []);
+  });
+
+  test('rule process: time in which the child is stopped is not that of a page', {
+    timeout,
+    skip: process.platform !== 'linux',
+  }, async (t) => {
+    const killed: string[] = [];
+    const before = childrenOf(process.pid);
+    const { ask } = await rulesOf(t, title, {
+      timeMs: 500,
+      onKilled: (why) => killed.push(why),
+    });
+    await ask(fine);
+    const [child = 0] = childrenOf(process.pid).filter((pid) => !before.includes(pid));
+    process.kill(child, 'SIGSTOP');
+    setTimeout(() => process.kill(child, 'SIGCONT'), 1_000);
+    const { outcome } = await ask(fine);
     assert.ok('result' in outcome, JSON.stringify(outcome));
     assert.deepEqual(killed, []);
   });

@@ -74,6 +74,8 @@ export class World {
   readonly results: ResultsPort = { offer: () => {}, isFull: false };
   readonly #bounds: Bounds;
   #nowMs = 1_000_000;
+  /** The master stood still for so long; it notices that once. */
+  standstillMs = 0;
 
   /** Where seeds' hosts are: by default all at one public address. */
   lookUp: SeedNames['find'] = async (names) =>
@@ -255,6 +257,11 @@ export class World {
       grouping: 'host',
       leaseMs,
       leaseMarginMs,
+      standstillMs: () => {
+        const ms = this.standstillMs;
+        this.standstillMs = 0;
+        return ms;
+      },
       recentEntries: 64,
       bloomBytesMax: 1 << 26,
       waitingKeys: 16,

@@ -4,10 +4,12 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
+import { Worker } from 'node:worker_threads';
 import { fetchSpecSchema } from '../../shared/crawl.ts';
 import { AddressCache } from '../../shared/resolver.ts';
 import type { FetchContext } from '../../slave/fetch/fetcher.ts';
 import { PageFetcher } from '../support/page-fetcher.ts';
+import { standStill } from '../support/standstill.ts';
 import { silentPort } from '../support/unanswering.ts';
 
 const spec = fetchSpecSchema.parse({ connectTimeoutMs: 300, timeoutMs: 3_000 });
@@ -77,3 +79,28 @@ for (const way of ways) {
     }
   });
 }
+
+/** In another thread, which does not stand still. The first URL leads to the second. */
+const busySite = `
+  const { parentPort } = require('node:worker_threads');
+  const server = require('node:http').createServer((request, answer) => {
+    const location = request.url === '/' ? { location: '/next' } : undefined;
+    const head = { 'content-type': 'text/html', ...location };
+    setTimeout(() => answer.writeHead(location ? 301 : 200, head).end('<title>t</title>'), 50);
+  });
+  server.listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port));
+`;
+
+test('first answer: time in which the slave stands still is none of the fetch', async (t) => {
+  const site = new Worker(busySite, { eval: true });
+  t.after(() => site.terminate());
+  const [port] = (await once(site, 'message')) as [number];
+  const url = `http://127.0.0.1:${port}/`;
+  const brief = { ...spec, connectTimeoutMs: 700, timeoutMs: 2_500 };
+  const fetching = fetcherOf(t).fetch(url, brief, signal, {
+    ...first,
+    onStart: () => setImmediate(() => standStill(1_300)),
+  });
+  const outcome = await fetching;
+  assert.ok(outcome.ok, JSON.stringify(outcome));
+});

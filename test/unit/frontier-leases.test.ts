@@ -211,6 +211,17 @@ worldTest(
   },
 );
 
+worldTest('no lease ages while the master stands still', async (world) => {
+  await world.seed(`${a}/`);
+  const slave = world.slave();
+  await world.settle();
+  world.standstillMs = leaseMs + 1_000;
+  await world.advance(leaseMs + 1_000);
+  assert.deepEqual(slave.cancelled, []);
+  await world.advance(leaseMs + 1_000);
+  assert.equal(slave.cancelled.length, 1);
+});
+
 worldTest('leases of a lost slave return at once', async (world) => {
   await world.seed([`${a}/1`, `${a}/2`]);
   const slave = world.slave();

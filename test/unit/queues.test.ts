@@ -6,7 +6,9 @@ import { UserQueues } from '../../master/queues/queues.ts';
 import { GroupCommit } from '../../master/store/group-commit.ts';
 import type { MemoryStore } from '../../master/store/memory.ts';
 import { decodeItemRow } from '../../master/store/records.ts';
+import { awakeSleep } from '../../shared/awake.ts';
 import { LaggingStore } from '../support/lagging-store.ts';
+import { standStill } from '../support/standstill.ts';
 
 function open(disk?: MemoryStore, bytesMax = 1 << 26) {
   const store = new LaggingStore(disk);
@@ -55,6 +57,23 @@ test('queue: waiting ends with nothing at its time', async () => {
   assert.deepEqual(await queue.get({}, 1, 1), []);
   await queue.put(bytes('a'));
   assert.deepEqual(texts(await queue.get({}, 1, 0)), ['a'], 'and takes nothing later');
+});
+
+test('queue: a hold does not end while the master stands still', async () => {
+  const queue = open().queues.queue('jobs');
+  await queue.put(bytes('a'));
+  const holder = {};
+  const [item] = await queue.get(holder, 1, 0, { holdMs: 300 });
+  assert.ok(item);
+  // Its message waits to be read.
+  const done = new Promise((resolve) => setImmediate(resolve)).then(() =>
+    queue.done(holder, [item.id]),
+  );
+  standStill(700);
+  await done;
+  await awakeSleep(300);
+  assert.deepEqual(await queue.get({}, 1, 0), []);
+  queue.close();
 });
 
 test('queue: what a session held waits again when it ends, before what came later', async () => {

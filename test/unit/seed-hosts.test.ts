@@ -13,6 +13,7 @@ import {
 import { type CrawlSpecInput, crawlSpecSchema } from '../../shared/crawl.ts';
 import { type Resolve, systemResolve } from '../../shared/resolver.ts';
 import { nameServer } from '../support/name-server.ts';
+import { standStill } from '../support/standstill.ts';
 import { worldTest } from '../support/world.ts';
 
 const hostsOf = (fetch: CrawlSpecInput['fetch'] = {}) =>
@@ -150,6 +151,20 @@ test('seed lookup: a request ends in time, and at the end of the master, with wh
   setImmediate(() => patient.close());
   assert.deepEqual([...(await pending).keys()], ['a']);
   assert.equal((await patient.find(['a'])).size, 0);
+});
+
+test('seed lookup: time in which the master stands still does not count', async (t) => {
+  // The answer waits to be read.
+  const resolve: Resolve = async () => {
+    await new Promise((done) => setImmediate(done));
+    return { addresses: [{ address: '10.0.0.1', family: 4 }], ttlMs: 0 };
+  };
+  const lookup = new SeedLookup({ resolve, nameMs: 300, requestMs: 300 });
+  t.after(() => lookup.close());
+  const found = lookup.find(['a']);
+  await Promise.resolve();
+  standStill(700);
+  assert.deepEqual([...(await found).keys()], ['a']);
 });
 
 worldTest('a crawl waits for the look-up of its seeds, and keeps what was found', async (world) => {

@@ -8,6 +8,7 @@
  * `holders` knows the room of each, `abilities` what crawls need of them.
  */
 import { randomBytes } from 'node:crypto';
+import { standstillsOf } from '../../../shared/awake.ts';
 import { clockMs } from '../../machine/clock.ts';
 import type { ResultsPort } from '../commit/results.ts';
 import type { Crawls } from '../crawl/crawls.ts';
@@ -43,6 +44,8 @@ type DispatcherOptions = {
   readonly leaseMs: number;
   /** Time that a lease lasts beyond the time-out of two fetches, extended or not. */
   readonly leaseMarginMs: number;
+  /** For how long the master stood still since the last call; default: as timers show. */
+  readonly standstillMs?: () => number;
   /** While it is full, because sinks lag behind, nothing is fetched. */
   readonly results: Pick<ResultsPort, 'isFull'>;
   /** Swept about once a second. */
@@ -66,6 +69,7 @@ export class Dispatcher {
   readonly #parked: Probes;
   /** The same for tasks with a request. */
   readonly #parkedRequests: Probes;
+  readonly #standstillMs: () => number;
   readonly #ticker = setInterval(() => this.#tick(), tickMs);
   readonly #ramp = new TrialRamp();
   readonly #trains: Trains;
@@ -77,6 +81,7 @@ export class Dispatcher {
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
+    this.#standstillMs = options.standstillMs ?? standstillsOf(tickMs);
     this.#abilities = new Abilities(options.crawls, this.#holders);
     this.#trains = new Trains(options, this.#holders, this.#abilities);
     this.#parked = new Probes(options.politeness);
@@ -247,11 +252,6 @@ export class Dispatcher {
       if (lease !== undefined) this.#leases.extend(lease, now);
       return lease === undefined;
     });
-  }
-
-  /** The master stood still for so long: no lease aged. */
-  postpone(ms: number): void {
-    this.#leases.postpone(ms);
   }
 
   /** A fetch of this crawl may take this much longer from now on: so may its leases. */
@@ -463,6 +463,7 @@ export class Dispatcher {
 
   #tick(): void {
     const now = clockMs();
+    this.#leases.postpone(this.#standstillMs());
     for (let lease = this.#leases.expired(now); lease; lease = this.#leases.expired(now)) {
       this.#holders.ranOut(lease.holder);
       lease.holder.cancel([lease]);

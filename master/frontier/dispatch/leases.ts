@@ -186,6 +186,7 @@ export class Leases {
 
   /** The master stood still for so long; that time does not count. */
   postpone(ms: number): void {
+    if (ms === 0) return;
     for (const lease of this.#byId.values()) {
       lease.deadline += ms;
       lease.endsBy += ms;

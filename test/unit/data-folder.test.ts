@@ -1,0 +1,23 @@
+/** The lock of a data folder, where a master stood still until another one took it for dead. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import test from 'node:test';
+import { DataFolder } from '../../master/machine/data-folder.ts';
+import { awakeSleep } from '../../shared/awake.ts';
+
+test('data folder: a master whose lock another one has taken ends, and leaves that lock', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'orbweaver-test-'));
+  t.after(() => rmSync(path, { recursive: true, force: true }));
+  const folder = DataFolder.open(path);
+  const faults: string[] = [];
+  folder.onFault = (error) => faults.push(String(error));
+  const lock = join(path, 'master.lock');
+  const other = JSON.stringify({ host: 'another.example', pid: 1, started: '1' });
+  writeFileSync(lock, other);
+  for (let i = 0; i < 100 && faults.length === 0; i++) await awakeSleep(50);
+  assert.match(faults[0] ?? '', /another master has taken the data folder/);
+  folder.close();
+  assert.equal(readFileSync(lock, 'utf8'), other);
+});
