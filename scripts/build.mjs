@@ -79,6 +79,27 @@ const lateSuffixes = {
   },
 };
 
+// Undici takes a slave 20 ms to load, and reads only the answers that are not plain (slave/fetch/plain-head.ts).
+const lateUndici = {
+  name: 'late-undici',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^undici\/lib\// }, ({ path, importer, namespace }) =>
+      namespace === 'file' && !importer.includes('/node_modules/')
+        ? { path, namespace: 'late-undici' }
+        : undefined,
+    );
+    // What is made with `new`, and a function that is called with its `this`.
+    const wrap = (path) => `module.exports = function (...given) {
+      const real = require('${path}');
+      return new.target ? new real(...given) : real.apply(this, given);
+    };`;
+    onLoad({ filter: /./, namespace: 'late-undici' }, ({ path }) => ({
+      contents: wrap(path),
+      resolveDir: root,
+    }));
+  },
+};
+
 // HTTP/2 takes a slave 3 ms to load, and few crawls ask for it.
 const lateHttp2 = {
   name: 'late-http2',
@@ -135,7 +156,7 @@ const bundle = (name, external) => ({
   entryPoints: [`${name}/main.ts`],
   outfile: `${name}.js`,
   external,
-  plugins: [briefAsserts, lateSuffixes, lateHttp2, rulePrograms],
+  plugins: [briefAsserts, lateSuffixes, lateUndici, lateHttp2, rulePrograms],
 });
 const program = async (name, external, own) => {
   const { outputFiles } = await build({ ...bundle(name, external), banner: {}, ...programBuild });

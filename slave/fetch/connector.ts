@@ -1,10 +1,10 @@
 /**
- * Makes the connections of a client: plain ones as undici does, and TLS without repeated work. One
+ * Makes the connections of a client: over TCP, and TLS without repeated work. One
  * SecureContext serves all connections (undici's own connector has Node build one for each), a
  * host's last session is resumed, and OpenSSL compares the name with the certificate (Node would
  * convert the whole chain into objects first). Each client has one.
  */
-import { isIP } from 'node:net';
+import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import {
   connect,
   createSecureContext,
@@ -14,7 +14,6 @@ import {
   type TLSSocket,
 } from 'node:tls';
 import type { buildConnector } from 'undici';
-import makeTcpConnector from 'undici/lib/core/connect.js';
 import { AwakeTimer } from '../../shared/awake.ts';
 import type { TlsSessions } from './tls-sessions.ts';
 
@@ -31,6 +30,8 @@ type ConnectorOptions = {
 };
 
 const keepAliveFirstMs = 60_000;
+/** Largest read of a socket. */
+const tcpReadBytes = 64 << 10;
 /** Only a certificate's alternative names count, and only whole-label wildcards. */
 const strictly = { subject: 'never', partialWildcards: false } as const;
 const noCertificate = {} as DetailedPeerCertificate;
@@ -45,14 +46,26 @@ function contextOfAll(): SecureContext {
 
 /** Returns a `connect` for undici's clients and pools, with the parameters of their own. */
 export function makeConnector(options: ConnectorOptions): buildConnector.connector {
-  const { timeoutMs, lookup, http2 = false } = options;
-  const tcp = makeTcpConnector({ timeout: timeoutMs, ...(lookup && { lookup }) });
-  const tls = tlsConnector({ ...options, http2 });
+  const tcp = tcpConnector(options);
+  const tls = tlsConnector(options);
   return (target, callback) => (target.protocol === 'https:' ? tls : tcp)(target, callback);
 }
 
+function tcpConnector({ timeoutMs, lookup }: ConnectorOptions): buildConnector.connector {
+  return ({ hostname, port, localAddress }, callback) => {
+    const settings = {
+      host: hostname,
+      port: Number(port || 80),
+      ...(localAddress && { localAddress }),
+      ...(lookup && { lookup }),
+      highWaterMark: tcpReadBytes,
+    };
+    whenReady(connectTcp(settings), 'connect', { hostname, timeoutMs }, callback);
+  };
+}
+
 function tlsConnector(options: ConnectorOptions): buildConnector.connector {
-  const { timeoutMs, lookup, http2, sessions, context } = options;
+  const { timeoutMs, lookup, http2 = false, sessions, context } = options;
   const ALPNProtocols = http2 ? ['http/1.1', 'h2'] : ['http/1.1'];
   return ({ hostname, host, port, servername, localAddress, httpSocket }, callback) => {
     const sni = servername || serverNameOf(host ?? hostname);
@@ -78,32 +91,49 @@ function tlsConnector(options: ConnectorOptions): buildConnector.connector {
     // As an option it would be parsed twice, which costs as much as the arithmetic of a handshake.
     if (session && !httpSocket) resume(socket, session);
     skipTranslation(socket);
-    socket.setKeepAlive(true, keepAliveFirstMs).setNoDelay(true);
-    let isSettled = false;
-    const settle = (error: Error | null): void => {
-      if (isSettled) return;
-      isSettled = true;
-      timer.clear();
-      if (error === null) callback(null, socket);
-      else {
-        // The session may be the cause, so the next try has none.
-        sessions.forget(key);
-        callback(error, null);
+    socket.on('session', (made: Buffer) => sessions.keep(key, made));
+    whenReady(socket, 'secureConnect', { hostname, timeoutMs }, (error, made) => {
+      if (error === null) {
+        callback(null, made);
+        return;
       }
-    };
-    const timer = new AwakeTimer(() => {
-      const late = new Error(`no connection to ${hostname} within ${timeoutMs} ms`);
-      socket.destroy(Object.assign(late, { code: 'UND_ERR_CONNECT_TIMEOUT' }));
-    }, timeoutMs);
-    socket
-      .on('session', (made: Buffer) => sessions.keep(key, made))
-      .once('secureConnect', () => settle(null))
-      .on('error', settle)
-      .once('close', () => {
-        if (!isSettled) settle(closedEarly());
-      });
+      // The session may be the cause, so the next try has none.
+      sessions.forget(key);
+      callback(error, null);
+    });
     return socket;
   };
+}
+
+type Ready = { readonly hostname: string; readonly timeoutMs: number };
+
+/** Calls back once: when the socket is ready, or with the reason why it never will be. */
+function whenReady(
+  socket: Socket,
+  event: 'connect' | 'secureConnect',
+  { hostname, timeoutMs }: Ready,
+  callback: buildConnector.Callback,
+): void {
+  let isSettled = false;
+  const settle = (error: Error | null): void => {
+    if (isSettled) return;
+    isSettled = true;
+    timer.clear();
+    if (error === null) callback(null, socket);
+    else callback(error, null);
+  };
+  const timer = new AwakeTimer(() => {
+    const late = new Error(`no connection to ${hostname} within ${timeoutMs} ms`);
+    socket.destroy(Object.assign(late, { code: 'UND_ERR_CONNECT_TIMEOUT' }));
+  }, timeoutMs);
+  socket
+    .setKeepAlive(true, keepAliveFirstMs)
+    .setNoDelay(true)
+    .once(event, () => settle(null))
+    .on('error', settle)
+    .once('close', () => {
+      if (!isSettled) settle(closedEarly());
+    });
 }
 
 /** Node has this method, but its types do not; without it there is a full handshake. */
@@ -135,5 +165,5 @@ function serverNameOf(host: string): string {
 }
 
 function closedEarly(): Error {
-  return Object.assign(new Error('closed before TLS was complete'), { code: 'ECONNRESET' });
+  return Object.assign(new Error('closed before it was ready'), { code: 'ECONNRESET' });
 }

@@ -1,13 +1,15 @@
 /**
  * The connections to one origin: a request gets one that is free, or a new one, or waits at the
  * one where least waits. undici's pool does that, too, with a queue of 2,048 places of its own:
- * with many hosts that never answer, making these was most of a slave's work.
+ * with many hosts that never answer, making these was most of a slave's work. An origin whose
+ * answers, or requests, are not plain has undici's connections from then on.
  */
-import type { Dispatcher } from 'undici';
-import Client from 'undici/lib/dispatcher/client.js';
+import type { Asked, Connection, Handler } from './connection.ts';
+import { LibraryConnection, type LibraryOptions } from './library-connection.ts';
+import { PlainConnection } from './plain-connection.ts';
 
 /** `connections`: at once. */
-export type ConnectionOptions = Client.Options & {
+export type ConnectionOptions = LibraryOptions & {
   readonly connections?: number | null | undefined;
 };
 
@@ -17,9 +19,10 @@ type SocketEvents = { readonly onOpen: () => void; readonly onClosed: () => void
 export class OriginConnections {
   readonly #origin: string;
   readonly #max: number;
-  readonly #options: Client.Options;
+  readonly #options: LibraryOptions;
   readonly #events: SocketEvents;
-  readonly #clients = new Set<Client>();
+  readonly #all = new Set<Connection>();
+  #isPlain: boolean;
 
   constructor(origin: string, options: ConnectionOptions, events: SocketEvents) {
     const { connections, ...ofEach } = options;
@@ -27,58 +30,70 @@ export class OriginConnections {
     this.#max = connections ?? Number.POSITIVE_INFINITY;
     this.#options = ofEach;
     this.#events = events;
+    // With HTTP/2 in question undici decides, and a pipeline of 0 is its way to close each one.
+    const isOther = ofEach.pipelining === 0 || (ofEach.allowH2 && !origin.startsWith('http:'));
+    this.#isPlain = !isOther;
   }
 
   /** Open sockets that no request uses. */
   get unused(): number {
     let unused = 0;
-    for (const { stats } of this.#clients) if (stats.size === 0 && stats.connected) unused++;
+    for (const { size, isConnected } of this.#all) if (size === 0 && isConnected) unused++;
     return unused;
   }
 
   get isUsed(): boolean {
-    for (const { stats } of this.#clients) if (stats.size > 0) return true;
+    for (const { size } of this.#all) if (size > 0) return true;
     return false;
   }
 
-  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    let least: Client | undefined;
+  dispatch(asked: Asked, handler: Handler): boolean {
+    let least: Connection | undefined;
     let leastSize = Number.POSITIVE_INFINITY;
-    for (const client of this.#clients) {
-      const { size } = client.stats;
+    for (const connection of this.#all) {
+      const { size } = connection;
       if (size >= leastSize) continue;
-      [least, leastSize] = [client, size];
+      [least, leastSize] = [connection, size];
       if (size === 0) break;
     }
-    const isFull = this.#clients.size >= this.#max;
-    const client = least !== undefined && (leastSize === 0 || isFull) ? least : this.#make();
-    return client.dispatch(options, handler);
+    const isFull = this.#all.size >= this.#max;
+    const connection = least !== undefined && (leastSize === 0 || isFull) ? least : this.#make();
+    return connection.dispatch(asked, handler);
   }
 
   /** Closes when the requests under way have ended. */
   async close(): Promise<void> {
-    await Promise.all([...this.#clients].map((client) => client.close()));
+    await Promise.all([...this.#all].map((connection) => connection.close()));
   }
 
   async destroy(): Promise<void> {
-    await Promise.all([...this.#clients].map((client) => client.destroy()));
+    await Promise.all([...this.#all].map((connection) => connection.destroy()));
   }
 
-  #make(): Client {
-    const client = new Client(this.#origin, this.#options);
-    this.#clients.add(client);
-    client.on('connect', this.#events.onOpen);
-    client.on('disconnect', () => {
-      this.#events.onClosed();
-      this.#forgetSpare(client);
-    });
-    // What waits in it fails; it is not used again.
-    client.on('connectionError', () => this.#clients.delete(client));
-    return client;
+  #make(): Connection {
+    const { connect } = this.#options;
+    const events = {
+      onOpen: this.#events.onOpen,
+      onClosed: () => {
+        this.#events.onClosed();
+        this.#forgetSpare(made);
+      },
+      // What waits in it fails; it is not used again.
+      onFailed: () => this.#all.delete(made),
+      onNotPlain: () => {
+        this.#isPlain = false;
+      },
+    };
+    const made: Connection =
+      this.#isPlain && typeof connect === 'function'
+        ? new PlainConnection({ origin: this.#origin, connect, library: this.#options }, events)
+        : new LibraryConnection(this.#origin, this.#options, events);
+    this.#all.add(made);
+    return made;
   }
 
   /** One without a socket is worth no more than a new one. */
-  #forgetSpare(client: Client): void {
-    if (this.#clients.size > 1 && client.stats.size === 0) this.#clients.delete(client);
+  #forgetSpare(connection: Connection): void {
+    if (this.#all.size > 1 && connection.size === 0) this.#all.delete(connection);
   }
 }

@@ -128,8 +128,9 @@ test('tidy: one dependency, one file', () => {
     'tough-cookie': ['slave/fetch/cookies.ts'],
     undici: [
       'slave/fetch/clients.ts',
+      'slave/fetch/connection.ts',
       'slave/fetch/connector.ts',
-      'slave/fetch/origin-connections.ts',
+      'slave/fetch/library-connection.ts',
       'slave/fetch/origins.ts',
       'slave/fetch/proxy-client.ts',
       'slave/fetch/silence.ts',
