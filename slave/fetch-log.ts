@@ -2,13 +2,11 @@
  * The slave's debug lines: what each fetch did. Made only for `--log-level debug`; without it
  * nothing is listened to, and no text is built.
  */
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Logger } from '../shared/log.ts';
 import type { TaskPush } from '../shared/protocol.ts';
+import { sentChannel } from './fetch/connection.ts';
 import type { FetchOutcome } from './fetch/outcome.ts';
 
-/** As undici tells it. Source: its docs, "Diagnostics Channel Support". */
-const channel = 'undici:client:sendHeaders';
 const lineFeed = 10;
 /** URLs whose connection is remembered: those under way, and some of other clients. */
 const urlsMax = 4_096;
@@ -22,7 +20,7 @@ export class FetchLog {
 
   private constructor(log: Logger) {
     this.#log = log;
-    subscribe(channel, this.#onSent);
+    sentChannel.subscribe(this.#onSent);
   }
 
   /** Undefined: the level of the log is higher. */
@@ -51,7 +49,7 @@ export class FetchLog {
   }
 
   close(): void {
-    unsubscribe(channel, this.#onSent);
+    sentChannel.unsubscribe(this.#onSent);
   }
 
   #sent(message: unknown): void {
@@ -61,9 +59,12 @@ export class FetchLog {
     };
     if (request === undefined || socket === undefined) return;
     const isReused = this.#sockets.has(socket);
+    const url = `${request.origin}${request.path}`;
+    // A connection that undici was given tells it again.
+    if (isReused && this.#reused.has(url)) return;
     this.#sockets.add(socket);
     if (this.#reused.size >= urlsMax) this.#reused.clear();
-    this.#reused.set(`${request.origin}${request.path}`, isReused);
+    this.#reused.set(url, isReused);
   }
 }
 

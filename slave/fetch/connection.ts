@@ -1,4 +1,5 @@
 /** A connection to an origin, whoever reads its answers. */
+import { channel } from 'node:diagnostics_channel';
 import type { buildConnector, Dispatcher } from 'undici';
 
 export type Asked = Dispatcher.DispatchOptions;
@@ -28,3 +29,7 @@ export type ConnectionEvents = {
   /** It could not connect; the requests have failed. */
   readonly onFailed: () => void;
 };
+
+/** Tells of each request that leaves, and of its socket; with undici's name, since it does so, too.
+ *  Source: undici's docs, "Diagnostics Channel Support". */
+export const sentChannel = channel('undici:client:sendHeaders');

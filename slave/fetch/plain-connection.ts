@@ -10,14 +10,15 @@
  * Origin connections make it. Source: RFC 9112, 6 and 9; undici, lib/dispatcher/client-h1.js.
  */
 import type { Socket } from 'node:net';
-import type {
-  Asked,
-  Connection,
-  ConnectionEvents,
-  Connector,
-  ConnectorCallback,
-  ConnectorTarget,
-  Handler,
+import {
+  type Asked,
+  type Connection,
+  type ConnectionEvents,
+  type Connector,
+  type ConnectorCallback,
+  type ConnectorTarget,
+  type Handler,
+  sentChannel,
 } from './connection.ts';
 import { LibraryConnection, type LibraryOptions, type Started } from './library-connection.ts';
 import { PlainAnswer } from './plain-answer.ts';
@@ -138,6 +139,7 @@ export class PlainConnection implements Connection {
       return;
     }
     this.#running = answer;
+    if (sentChannel.hasSubscribers) sentChannel.publish({ request: answer.asked, socket });
     socket.write(requestHead(answer.asked, this.#host), 'latin1');
   }
 
