@@ -1,25 +1,35 @@
 /** Plain connections and undici's over real sockets, with a host that sends what a test says. */
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
-import type { buildConnector, Dispatcher } from 'undici';
+import { setImmediate as turn } from 'node:timers/promises';
+import { createSecureContext, createServer as createTlsServer } from 'node:tls';
+import type { Dispatcher } from 'undici';
+import type { Identity } from '../../selftest/site.ts';
 import type { Connection, ConnectionEvents } from '../../slave/fetch/connection.ts';
+import { makeConnector } from '../../slave/fetch/connector.ts';
 import { LibraryConnection } from '../../slave/fetch/library-connection.ts';
 import { failureOf } from '../../slave/fetch/outcome.ts';
 import { PlainConnection } from '../../slave/fetch/plain-connection.ts';
+import { SessionRoom } from '../../slave/fetch/tls-sessions.ts';
 
 export type Trace = {
   heads: unknown[];
   data: string;
   ended: number;
+  failed: number;
   failure: unknown;
 };
 
-/** A host that sends what the test says for each request that arrives. */
-export async function startHost(t: TestContext, answer: (socket: Socket, request: string) => void) {
+/** A host that sends what the test says for each request that arrives; `identity`: with TLS. */
+export async function startHost(
+  t: Pick<TestContext, 'after'>,
+  answer: (socket: Socket, request: string) => void,
+  identity?: Identity,
+) {
   const requests: string[] = [];
   const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
+  const serve = (socket: Socket) => {
     sockets.add(socket.setNoDelay(true));
     let held = '';
     socket
@@ -33,7 +43,8 @@ export async function startHost(t: TestContext, answer: (socket: Socket, request
         requests.push(request);
         answer(socket, request);
       });
-  });
+  };
+  const server = identity ? createTlsServer({ ...identity }, serve) : createServer(serve);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.after(() => {
@@ -44,16 +55,10 @@ export async function startHost(t: TestContext, answer: (socket: Socket, request
   return { port, requests, sockets };
 }
 
-const connector: buildConnector.connector = ({ hostname, port }, callback) => {
-  const socket: Socket = connect({ host: hostname, port: Number(port) })
-    .once('connect', () => callback(null, socket))
-    .once('error', (error) => callback(error, null));
-};
+const library = { pipelining: 1, maxHeaderSize: 64 << 10, headersTimeout: 0, bodyTimeout: 0 };
 
-const library = { connect: connector, pipelining: 1, maxHeaderSize: 64 << 10 };
-const limits = { headersTimeout: 0, bodyTimeout: 0 };
-
-export function open(kind: 'plain' | 'library', port: number) {
+/** `ca`: a certificate in PEM that signs the host's; without it there is no TLS. */
+export function open(kind: 'plain' | 'library', port: number, ca?: string) {
   const counts = { open: 0, closed: 0, failed: 0, odd: 0 };
   const events: ConnectionEvents & { onNotPlain: () => void } = {
     onOpen: () => counts.open++,
@@ -61,11 +66,16 @@ export function open(kind: 'plain' | 'library', port: number) {
     onFailed: () => counts.failed++,
     onNotPlain: () => counts.odd++,
   };
-  const origin = `http://127.0.0.1:${port}`;
-  const options = { ...library, ...limits };
+  const origin = `${ca === undefined ? 'http' : 'https'}://127.0.0.1:${port}`;
+  const connect = makeConnector({
+    timeoutMs: 20_000,
+    sessions: new SessionRoom().part(),
+    ...(ca !== undefined && { context: createSecureContext({ ca }) }),
+  });
+  const options = { ...library, connect };
   const connection: Connection =
     kind === 'plain'
-      ? new PlainConnection({ origin, connect: connector, library: options }, events)
+      ? new PlainConnection({ origin, connect, library: options }, events)
       : new LibraryConnection(origin, options, events);
   return { connection, counts };
 }
@@ -77,19 +87,21 @@ type AskOptions = {
   readonly pauses?: number;
   readonly statusOf?: (text: string | undefined) => string | undefined;
   readonly onStart?: (controller: Dispatcher.DispatchController) => void;
+  readonly onHead?: (controller: Dispatcher.DispatchController) => void;
   readonly onData?: (controller: Dispatcher.DispatchController) => void;
 };
 
 export function ask(connection: Connection, options: AskOptions = {}): Promise<Trace> {
-  const { path = '/', headers = ['accept', '*/*'], pauses, onStart, onData } = options;
+  const { path = '/', headers = ['accept', '*/*'], pauses, onStart, onHead, onData } = options;
   const { statusOf = (text) => text } = options;
-  const trace: Trace = { heads: [], data: '', ended: 0, failure: undefined };
+  const trace: Trace = { heads: [], data: '', ended: 0, failed: 0, failure: undefined };
   return new Promise((resolve) => {
     const handler: Dispatcher.DispatchHandler = {
       onRequestStart: (controller) => onStart?.(controller),
-      onResponseStart: (_, status, fields, statusText) => {
-        if (status >= 200)
-          trace.heads.push({ status, fields: { ...fields }, statusText: statusOf(statusText) });
+      onResponseStart: (controller, status, fields, statusText) => {
+        if (status < 200) return;
+        onHead?.(controller);
+        trace.heads.push({ status, fields: { ...fields }, statusText: statusOf(statusText) });
       },
       onResponseData: (controller, chunk) => {
         trace.data += chunk.toString('latin1');
@@ -104,6 +116,7 @@ export function ask(connection: Connection, options: AskOptions = {}): Promise<T
         resolve(trace);
       },
       onResponseError: (_, error) => {
+        trace.failed++;
         const { error: told, isUnreadable = false } = failureOf(error, trace.heads.length > 0);
         trace.failure = { kind: told.kind, message: told.message, isUnreadable };
         resolve(trace);
@@ -111,4 +124,13 @@ export function ask(connection: Connection, options: AskOptions = {}): Promise<T
     };
     connection.dispatch({ path, method: 'GET', headers }, handler);
   });
+}
+
+/** Sends each in a packet of its own, mostly. */
+export async function sendParts(socket: Socket, parts: readonly Buffer[]): Promise<void> {
+  for (const part of parts) {
+    if (socket.destroyed) return;
+    socket.write(part);
+    if (parts.length > 1) await turn();
+  }
 }

@@ -1,27 +1,21 @@
 /** Plain connections beside undici's: the same answers give the same, over real sockets. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { oddAnswers } from '../support/odd-answers.ts';
-import { ask, open, startHost, type Trace } from '../support/plain-rig.ts';
-
-async function sendParts(socket: Socket, parts: readonly Buffer[]): Promise<void> {
-  for (const part of parts) {
-    if (socket.destroyed) return;
-    socket.write(part);
-    if (parts.length > 1) await turn();
-  }
-  socket.end();
-}
+import { ask, open, sendParts, startHost, type Trace } from '../support/plain-rig.ts';
 
 const rounds = Number(process.env['PLAIN_ROUNDS'] ?? 400);
 const firstSeed = Number(process.env['PLAIN_SEED'] ?? 1);
 
 test('plain connections: what a host sends gives what undici makes of it', async (t) => {
   let parts: readonly Buffer[] = [];
-  const { port, requests } = await startHost(t, (socket) => void sendParts(socket, parts));
+  const { port, requests } = await startHost(
+    t,
+    (socket) => void sendParts(socket, parts).then(() => socket.end()),
+  );
   let odd = 0;
   for (let seed = firstSeed; seed < firstSeed + rounds; seed++) {
     parts = oddAnswers(seed)().parts;

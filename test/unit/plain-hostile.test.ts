@@ -1,7 +1,11 @@
 /** Plain connections with hosts and readers that are awkward. */
 import assert from 'node:assert/strict';
+import type { Socket } from 'node:net';
 import { test } from 'node:test';
-import { ask, open, startHost } from '../support/plain-rig.ts';
+import { setImmediate as turn } from 'node:timers/promises';
+import { answerRow, type RowAnswer } from '../support/answer-rows.ts';
+import { Authority } from '../support/certificates.ts';
+import { ask, open, sendParts, startHost } from '../support/plain-rig.ts';
 
 const chunkedHead = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n';
 const chunksOf = (data: string) => [...data].map((one) => `1\r\n${one}\r\n`).join('');
@@ -18,14 +22,97 @@ test('plain connections: the host closes while a reader pauses', async (t) => {
     `${chunkedHead}Connection: close\r\n\r\n${chunksOf('abcd')}0\r\nx: y\r\n\r\n`,
     `${chunkedHead}\r\n${chunksOf('ab')}1;x\r\nc\r\n1;y\r\nd\r\n0\r\n\r\n`,
   ];
-  for (const answer of answers) {
+  const upgrade = 'Upgrade: h2\r\nConnection: upgrade, close\r\n\r\n';
+  answers.push(`HTTP/1.1 200 OK\r\nContent-Length: 4\r\n${upgrade}abcd`);
+  answers.push(`HTTP/1.1 200 OK\r\n${upgrade}abcd`);
+  const both = answers.flatMap((answer) => [
+    ['plain', answer] as const,
+    ['library', answer] as const,
+  ]);
+  for (const [kind, answer] of both) {
+    // Undici takes the end of a connection that is kept for the end of its answer.
+    if (kind === 'library' && answer === answers[1]) continue;
     sent = answer;
     requests.length = 0;
-    const { connection, counts } = open('plain', port);
+    const { connection, counts } = open(kind, port);
     const { data, ended, failure } = await ask(connection, { pauses: 5 });
     const all = { data, ended, failure, requests: requests.length };
-    assert.deepEqual(all, { data: 'abcd', ended: 1, failure: undefined, requests: 1 }, answer);
+    assert.deepEqual(
+      all,
+      { data: 'abcd', ended: 1, failure: undefined, requests: 1 },
+      kind + answer,
+    );
     await connection.destroy();
     assert.equal(counts.open, counts.closed, answer);
+  }
+});
+
+const rounds = Number(process.env['PLAIN_ROUNDS'] ?? 60);
+const firstSeed = Number(process.env['PLAIN_SEED'] ?? 1);
+const authority = new Authority();
+
+for (const isSecure of [false, true]) {
+  test(`plain connections: answers in a row, ${isSecure ? 'with' : 'without'} TLS`, async (t) => {
+    let row: RowAnswer[] = [];
+    const identity = isSecure ? authority.issue() : undefined;
+    const answer = async (socket: Socket, request: string) => {
+      const { parts, end } = row[Number(/^GET \/(\d+)/.exec(request)?.[1])] ?? {};
+      await sendParts(socket, parts ?? []);
+      if (end === 'closed') socket.end();
+      else if (end === 'reset') await turn();
+      if (end !== 'reset') return;
+      if (isSecure) socket.destroy();
+      else socket.resetAndDestroy();
+    };
+    const host = await startHost(t, (...given) => void answer(...given), identity);
+    for (let seed = firstSeed; seed < firstSeed + rounds; seed++) {
+      row = answerRow(seed);
+      host.requests.length = 0;
+      host.sockets.clear();
+      const { connection, counts } = open(
+        'plain',
+        host.port,
+        isSecure ? authority.cert : undefined,
+      );
+      const asked = row.map(({ aborts, pauses }, n) => {
+        const stop = (controller: { abort(reason: Error): void }) => controller.abort(new Error());
+        return ask(connection, {
+          path: `/${n}`,
+          ...(pauses !== undefined && { pauses }),
+          ...(aborts === 'at start' && { onStart: stop }),
+          ...(aborts === 'at head' && { onHead: stop }),
+          ...(aborts === 'at data' && { onData: stop }),
+        });
+      });
+      const traces = await Promise.all(asked);
+      await connection.close();
+      assert.equal(connection.size, 0, `seed ${seed}`);
+      for (const [n, { data, isCut, aborts }] of row.entries()) {
+        const { data: got = '', ended = 0, failed = 0, failure } = traces[n] ?? {};
+        const told = `seed ${seed}, ${n}: ${JSON.stringify([got.slice(0, 99), failure, row[n]])}`;
+        assert.equal(ended + failed, 1, told);
+        assert.ok(data.startsWith(got), told);
+        if (!isCut && aborts === undefined)
+          assert.deepEqual([got.length, ended], [data.length, 1], told);
+      }
+      assert.equal(new Set(host.requests).size, host.requests.length, `seed ${seed}: asks once`);
+      assert.equal(counts.open, counts.closed, `seed ${seed}`);
+      while ([...host.sockets].some(({ destroyed }) => !destroyed)) await turn();
+    }
+  });
+}
+
+test('undici: a reset while a reader pauses does not end the process', async (t) => {
+  const head = 'HTTP/1.1 200 OK\r\nUpgrade: h2\r\nConnection: upgrade, close\r\n';
+  const { port } = await startHost(t, (socket) => {
+    socket.write(`${head}Content-Length: 9\r\n\r\nabcd`);
+    setTimeout(() => socket.resetAndDestroy(), 10);
+  });
+  for (const kind of ['plain', 'library'] as const) {
+    const { connection, counts } = open(kind, port);
+    const { data, failed } = await ask(connection, { pauses: 40 });
+    assert.deepEqual([data, failed], ['abcd', 1]);
+    await connection.destroy();
+    assert.equal(counts.open, counts.closed);
   }
 });
