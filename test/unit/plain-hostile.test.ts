@@ -116,3 +116,58 @@ test('undici: a reset while a reader pauses does not end the process', async (t)
     assert.equal(counts.open, counts.closed);
   }
 });
+
+test('plain connections: thousands that were given up while they waited', async (t) => {
+  const { port, requests } = await startHost(t, (socket) => {
+    socket.write('HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na');
+  });
+  const { connection } = open('plain', port);
+  const onStart = (controller: { abort(reason: Error): void }) => controller.abort(new Error());
+  const given = Array.from({ length: 30_000 }, () => ask(connection, { onStart }));
+  const last = ask(connection);
+  assert.ok((await Promise.all(given)).every(({ failed }) => failed === 1));
+  assert.deepEqual([(await last).data, requests.length], ['a', 1]);
+  await connection.close();
+});
+
+test('plain connections: destroyed while they close, connect, read, or are handed over', async (t) => {
+  const odd = 'HTTP/1.1 200 OK\r\nUpgrade: h2\r\nContent-Length: 1\r\n\r\na';
+  const { port, sockets } = await startHost(t, (socket) => socket.write(odd));
+  const closing = open('plain', port);
+  const unanswered = ask(closing.connection);
+  const closed = closing.connection.close();
+  await closing.connection.destroy();
+  await closed;
+  assert.equal((await unanswered).failed, 1);
+  // At each of the turns in which the answer comes.
+  for (let turns = 0; turns < 12; turns++) {
+    const { connection, counts } = open('plain', port);
+    const asked = ask(connection);
+    for (let i = 0; i < turns; i++) await turn();
+    await connection.destroy();
+    const { ended, failed } = await asked;
+    assert.equal(ended + failed, 1);
+    assert.equal(counts.open, counts.closed);
+  }
+  const { connection, counts } = open('plain', port);
+  const onStart = () => void Promise.resolve().then(() => connection.destroy());
+  const { failed } = await ask(connection, { onStart });
+  assert.deepEqual([failed, counts.open], [1, counts.closed]);
+  while ([...sockets].some(({ destroyed }) => !destroyed)) await turn();
+});
+
+test('plain connections: a reader that goes on at once, and one that destroys', async (t) => {
+  const data = 'abcdefgh';
+  const text = `${chunkedHead}\r\n${chunksOf(data)}0\r\n\r\n3\r\nxyz\r\n0\r\n\r\n`;
+  const { port } = await startHost(t, (socket) => socket.write(text));
+  const { connection } = open('plain', port);
+  const trace = await ask(connection, {
+    onData: (controller) => {
+      controller.pause();
+      controller.resume();
+    },
+  });
+  assert.deepEqual([trace.data, trace.ended, trace.failed], [data, 1, 0]);
+  const cut = await ask(connection, { onData: () => void connection.destroy() });
+  assert.deepEqual([cut.data, cut.ended, cut.failed], ['a', 0, 1]);
+});
