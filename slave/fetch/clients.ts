@@ -14,6 +14,7 @@ import { makeConnector } from './connector.ts';
 import { checkUrl, guardedLookup } from './guard.ts';
 import { headBytesMax, NormalSocket } from './normal-socket.ts';
 import { Origins, SocketCount } from './origins.ts';
+import { endsPaused } from './paused-parser.ts';
 import type { ProxyServer } from './proxies.ts';
 import { ProxyClient } from './proxy-client.ts';
 import { SessionRoom } from './tls-sessions.ts';
@@ -189,7 +190,7 @@ function normalConnector(
         return;
       }
       const origin = `${target.protocol}//${target.host ?? target.hostname}`;
-      const normal = new NormalSocket(socket, (isOdd) => onEnd(origin, isOdd));
+      const normal = endsPaused(new NormalSocket(socket, (isOdd) => onEnd(origin, isOdd)));
       if (servesAsSocket(normal)) callback(null, normal);
     });
 }

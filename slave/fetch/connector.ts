@@ -15,6 +15,7 @@ import {
 } from 'node:tls';
 import type { buildConnector } from 'undici';
 import { AwakeTimer } from '../../shared/awake.ts';
+import { endsPaused } from './paused-parser.ts';
 import type { TlsSessions } from './tls-sessions.ts';
 
 type ConnectorOptions = {
@@ -119,7 +120,7 @@ function whenReady(
     if (isSettled) return;
     isSettled = true;
     timer.clear();
-    if (error === null) callback(null, socket);
+    if (error === null) callback(null, endsPaused(socket));
     else callback(error, null);
   };
   const timer = new AwakeTimer(() => {

@@ -215,15 +215,21 @@ function parse(header: string, url: URL, now: number): Cookie | undefined {
   if (domain === undefined) return undefined;
   const path = (attributes.get('path') ?? '').slice(0, charsMax);
   const cookie = {
-    name,
-    value,
-    ...domain,
-    path: path.startsWith('/') ? path : defaultPath(url.pathname),
+    name: copyOf(name),
+    value: copyOf(value),
+    domain: copyOf(domain.domain),
+    hostOnly: domain.hostOnly,
+    path: copyOf(path.startsWith('/') ? path : defaultPath(url.pathname)),
     secure,
     expiresAt: expiryOf(attributes, now),
     setBy: url.hostname,
   };
   return keepsPrefix(cookie, path) ? cookie : undefined;
+}
+
+/** As a part of its header a text would keep the whole head of the answer in memory. */
+function copyOf(text: string): string {
+  return Buffer.from(text).toString();
 }
 
 /** Returns undefined for a domain that is not the host's, or that is a public suffix. */

@@ -23,17 +23,18 @@ export class LibraryConnection implements Connection {
     events: ConnectionEvents,
     started?: Started,
   ) {
-    let isGiven = started !== undefined;
-    const connect: Connector | undefined =
+    // It is counted by who opened it.
+    let isCounted = started !== undefined;
+    const connect =
       started &&
-      ((target, callback) => {
-        if (!isGiven) started.connect(target, callback);
-        // undici expects the answer later.
-        else process.nextTick(() => callback(null, resent(started)));
+      once(started, () => {
+        // Undici did not take it: it was destroyed meanwhile.
+        if (isCounted) events.onClosed();
+        isCounted = false;
       });
     this.#client = new Client(origin, connect === undefined ? options : { ...options, connect });
     this.#client.on('connect', () => {
-      if (isGiven) isGiven = false;
+      if (isCounted) isCounted = false;
       else events.onOpen();
     });
     this.#client.on('disconnect', events.onClosed);
@@ -61,11 +62,32 @@ export class LibraryConnection implements Connection {
   }
 }
 
-/** Instead of the request, which undici writes at once, the bytes of the answer are put back. */
-function resent({ socket, bytes }: Started): Socket {
+/** Returns a connector that gives the open socket first. `then`: it was given. */
+function once({ socket, bytes, connect }: Started, then: () => void): Connector {
+  // At once: a socket that holds something does not end.
+  socket.pause();
+  socket.unshift(bytes);
+  let isGiven = false;
+  return (target, callback) => {
+    if (isGiven) {
+      connect(target, callback);
+      return;
+    }
+    isGiven = true;
+    // Undici expects the answer later.
+    process.nextTick(() => {
+      callback(null, withoutRequest(socket));
+      then();
+    });
+  };
+}
+
+/** Undici writes the request at once; nothing is sent, and nothing can be read before it. */
+function withoutRequest(socket: Socket): Socket {
+  socket.read = () => null;
   socket.write = () => {
+    Reflect.deleteProperty(socket, 'read');
     Reflect.deleteProperty(socket, 'write');
-    socket.unshift(bytes);
     return true;
   };
   return socket;

@@ -7,6 +7,7 @@
  *       └────────────┴── not plain ─▶ undici's
  */
 import type { Asked, Controller, Handler } from './connection.ts';
+import type { Headers } from './content.ts';
 import { PlainChunks } from './plain-chunks.ts';
 import { mayBecomePlain, type PlainHead, plainHeadBytesMax, readPlainHead } from './plain-head.ts';
 
@@ -33,6 +34,7 @@ export class PlainAnswer implements Controller {
   /** Missing bytes of the body. */
   #left = 0;
   #chunks: PlainChunks | undefined;
+  #isReading = false;
   #isEnded = false;
   /** undici's controller, once undici reads the answer. */
   #library: Controller | undefined;
@@ -77,18 +79,34 @@ export class PlainAnswer implements Controller {
   resume(): void {
     if (!this.paused) return;
     this.paused = false;
-    if (this.#library === undefined) this.#events.onResume();
-    else this.#library.resume();
+    if (this.#library !== undefined) this.#library.resume();
+    else if (!this.#isReading) this.#events.onResume();
+  }
+
+  /** Takes the bytes that are not yet read away. */
+  takeRest(): Buffer {
+    const rest = this.#rest;
+    this.#rest = none;
+    return rest;
   }
 
   /** Reads on. `wait`: for more bytes, or until it is resumed; or it was aborted. */
   read(bytes: Buffer): 'wait' | 'over' | 'odd' {
+    this.#isReading = true;
+    try {
+      return this.#read(bytes);
+    } finally {
+      this.#isReading = false;
+    }
+  }
+
+  #read(bytes: Buffer): 'wait' | 'over' | 'odd' {
     this.#rest = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes]);
     if (this.#head === undefined) {
       const isRead = this.#readHead();
       if (isRead !== 'body') return isRead;
     }
-    while (!this.paused && !this.aborted) {
+    while (!this.paused && !this.#isEnded) {
       if (this.#chunks === undefined && this.#left === 0) return 'over';
       if (this.#rest.length === 0) return 'wait';
       if (this.#chunks !== undefined) {
@@ -108,10 +126,10 @@ export class PlainAnswer implements Controller {
   }
 
   /** It is complete. */
-  end(): void {
+  end(trailers: Headers = {}): void {
     this.#isEnded = true;
     try {
-      this.#handler.onResponseEnd?.(this, {});
+      this.#handler.onResponseEnd?.(this, trailers);
     } catch (error) {
       this.#handler.onResponseError?.(this, error instanceof Error ? error : closed());
     }
@@ -170,6 +188,7 @@ export class PlainAnswer implements Controller {
       onRequestStart: (library) => {
         this.#library = library;
         if (this.aborted) library.abort(this.reason ?? closed());
+        else if (this.paused) library.pause();
       },
       onResponseStart: (_, status, headers, text) => {
         if (!isStarted) handler.onResponseStart?.(this, status, headers, text);
@@ -179,10 +198,7 @@ export class PlainAnswer implements Controller {
         left -= data.length - told.length;
         if (told.length > 0) handler.onResponseData?.(this, told);
       },
-      onResponseEnd: (_, trailers) => {
-        this.#isEnded = true;
-        handler.onResponseEnd?.(this, trailers);
-      },
+      onResponseEnd: (_, trailers) => this.end(trailers),
       onResponseError: (_, error) => this.fail(error),
     };
   }

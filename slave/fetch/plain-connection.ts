@@ -51,6 +51,10 @@ export class PlainConnection implements Connection {
   #isConnecting = false;
   /** It has carried an answer. */
   #isUsed = false;
+  /** The request that is running has left. */
+  #isSent = false;
+  /** The host has closed while a reader paused. */
+  #isEnded = false;
   #reuse: NodeJS.Immediate | undefined;
   #unused: NodeJS.Timeout | undefined;
   #unusedMs = 0;
@@ -103,42 +107,52 @@ export class PlainConnection implements Connection {
 
   async destroy(): Promise<void> {
     this.#isClosed = true;
-    await this.#library?.destroy();
     for (const answer of this.#waiting.splice(0)) answer.fail(destroyed());
-    if (this.#socket !== undefined) this.#lose(destroyed());
+    if (this.#socket === undefined) this.#rest();
+    else this.#lose(destroyed());
+    await this.#library?.destroy();
   }
 
   /** Starts the next request if there is one, and the connection is free. */
   #proceed(): void {
-    if (this.#running !== undefined || this.#reuse !== undefined) return;
-    const [next] = this.#waiting;
-    if (next === undefined) this.#rest();
-    else if (!isPlainRequest(next.asked)) this.#giveUp();
-    else if (this.#socket === undefined) this.#open();
-    else if (!this.#isUsed) this.#start(this.#socket);
-    else {
-      // What the host sent unasked is read before it could be taken for the next answer.
-      this.#reuse = setImmediate(() => {
-        this.#reuse = undefined;
-        if (this.#socket !== undefined) this.#start(this.#socket);
-      });
+    // A loop, since thousands that wait may all have been given up.
+    let isStarted = true;
+    while (isStarted && this.#running === undefined && this.#reuse === undefined) {
+      const [next] = this.#waiting;
+      isStarted = false;
+      if (next === undefined) this.#rest();
+      else if (!isPlainRequest(next.asked)) this.#giveUp();
+      else if (this.#socket === undefined) this.#open();
+      else if (this.#isUsed) this.#reuseSoon();
+      else {
+        this.#start(this.#socket);
+        isStarted = true;
+      }
     }
+  }
+
+  /** What the host sent unasked is read before it could be taken for the next answer. */
+  #reuseSoon(): void {
+    this.#reuse = setImmediate(() => {
+      this.#reuse = undefined;
+      if (this.#socket !== undefined) this.#start(this.#socket);
+      this.#proceed();
+    });
   }
 
   #start(socket: Socket): void {
     const answer = this.#waiting.shift();
     if (answer === undefined) return;
-    socket.ref();
+    this.#running = answer;
+    this.#isSent = false;
     try {
       answer.start();
     } catch (error) {
       answer.abort(errorOf(error));
     }
-    if (answer.aborted) {
-      this.#proceed();
-      return;
-    }
-    this.#running = answer;
+    if (this.#running !== answer) return;
+    this.#isSent = true;
+    socket.ref();
     if (sentChannel.hasSubscribers) sentChannel.publish({ request: answer.asked, socket });
     socket.write(requestHead(answer.asked, this.#host), 'latin1');
   }
@@ -149,8 +163,8 @@ export class PlainConnection implements Connection {
     const settle: ConnectorCallback = (error, socket) => {
       this.#isConnecting = false;
       if (socket === null) {
-        for (const answer of this.#waiting.splice(0)) answer.fail(errorOf(error));
         this.#events.onFailed();
+        for (const answer of this.#waiting.splice(0)) answer.fail(errorOf(error));
         this.#rest();
       } else if (this.#isClosed || this.#library !== undefined) {
         socket.on('error', () => {}).destroy();
@@ -170,6 +184,7 @@ export class PlainConnection implements Connection {
   #attach(socket: Socket): void {
     this.#socket = socket;
     this.#isUsed = false;
+    this.#isEnded = false;
     socket
       .on('data', this.#onData)
       .on('end', this.#onEnd)
@@ -197,7 +212,11 @@ export class PlainConnection implements Connection {
     if (this.#running === undefined) this.#lose(undefined);
     else this.#take(chunk);
   };
-  readonly #onEnd = (): void => this.#lose(undefined);
+  readonly #onEnd = (): void => {
+    // A reader that pauses has not been told everything.
+    if (this.#running?.paused) this.#isEnded = true;
+    else this.#lose(undefined);
+  };
   readonly #onError = (error: Error): void => this.#lose(error);
 
   #take(chunk: Buffer): void {
@@ -208,26 +227,37 @@ export class PlainConnection implements Connection {
       if (this.#running !== answer) return;
       if (state === 'over') this.#end(answer);
       else if (state === 'odd') this.#handOver(answer);
-      else if (answer.paused) this.#socket?.pause();
+      else if (answer.paused) this.#pause(answer);
+      else if (this.#isEnded) this.#lose(undefined);
       else this.#socket?.resume();
     } catch (error) {
       answer.abort(errorOf(error));
     }
   }
 
+  /** What is not read yet goes back: the socket does not end before it is. */
+  #pause(answer: PlainAnswer): void {
+    this.#socket?.pause();
+    const rest = answer.takeRest();
+    if (rest.length > 0) this.#socket?.unshift(rest);
+  }
+
   #end(answer: PlainAnswer): void {
     const { keptMs = 0 } = answer;
     this.#running = undefined;
     this.#isUsed = true;
-    if (keptMs > 0 && !answer.hasRest) this.#socket?.resume();
+    if (keptMs > 0 && !answer.hasRest && !this.#isEnded) this.#socket?.resume();
     else this.#lose(undefined);
     if (keptMs !== this.#unusedMs) {
       clearTimeout(this.#unused);
       this.#unused = undefined;
       this.#unusedMs = keptMs;
     }
-    answer.end();
-    this.#proceed();
+    try {
+      answer.end();
+    } finally {
+      this.#proceed();
+    }
   }
 
   /** No request is left. */
@@ -247,10 +277,11 @@ export class PlainConnection implements Connection {
   }
 
   #abort(answer: PlainAnswer, reason: Error): void {
-    const isSent = this.#running === answer;
-    if (isSent) this.#running = undefined;
+    if (this.#running === answer) {
+      this.#running = undefined;
+      if (this.#isSent) this.#lose(undefined);
+    }
     answer.fail(reason);
-    if (isSent) this.#lose(undefined);
   }
 
   /** The connection has ended, or ends with this; the requests that wait get another. */
@@ -272,7 +303,6 @@ export class PlainConnection implements Connection {
     if (socket === undefined) return;
     const { connect } = this.#options;
     this.#detach(socket);
-    socket.pause();
     this.#running = undefined;
     const { bytes, handler } = answer.handOver();
     this.#makeLibrary({ socket, bytes, connect }).dispatch(answer.asked, handler);

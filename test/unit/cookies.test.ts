@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { CookieJar } from '../../slave/fetch/cookies.ts';
 
 const here = 'https://www.shop.example/a/b';
@@ -201,4 +203,23 @@ test('cookies: one that the operator gives anew replaces what a host has set und
   assert.equal(jar.header(url, now, true), 'other=y; mine=1');
   jar.give();
   assert.equal(jar.header(url, now, true), 'mine=1');
+});
+
+test('cookies: one keeps no more of its answer in memory than itself', () => {
+  setFlagsFromString('--expose-gc');
+  const collect: () => void = runInNewContext('gc');
+  const jar = new CookieJar();
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  for (let i = 0; i < 1_000; i++) {
+    const cookie = `name-of-a-cookie=value-of-cookie-${i}; path=/a-long-path; domain=h${i}.site-${i}.test`;
+    const header = Buffer.from(`${'x'.repeat(16_000)}${cookie}`)
+      .toString('latin1')
+      .slice(16_000);
+    jar.take(header, new URL(`https://h${i}.site-${i}.test/`), 0);
+  }
+  collect();
+  const each = (process.memoryUsage().heapUsed - before) / 1_000;
+  assert.ok(each < 4_000, `${each} bytes`);
+  assert.match(jar.header(new URL('https://h1.site-1.test/a-long-path'), 0), /cookie-1$/);
 });
