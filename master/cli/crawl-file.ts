@@ -76,7 +76,7 @@ export function readCrawlFile(path: string, text?: string): CrawlFile {
     output: outputsOf(settings['outputs'], fault),
     download: downloadOf(settings['download'], fault),
   };
-  const { spec, values } = specOf(options, own, fault);
+  const values = valuesOf(options, own, fault);
   if (!crawlNameSchema.safeParse(crawl).success) {
     throw fault(['crawl'], crawlNameSchema.safeParse(crawl).error?.issues[0]?.message ?? '');
   }
@@ -84,8 +84,9 @@ export function readCrawlFile(path: string, text?: string): CrawlFile {
   if (!parsed.success) throw faultOf(parsed.error.issues, items, fault);
   const given = (values['output'] ?? []) as readonly Output[];
   const outputs = namedOutputs(given, [], Object.keys(parsed.data).length > 0);
-  const misfit = misfitOf(outputs, parsed.data);
+  const misfit = misfitOf(outputs, parsed.data, values['download'] !== undefined);
   if (misfit !== undefined) throw fault(['outputs', misfit.index], misfit.why);
+  const spec = specOf(values, parsed.data, fault);
   const rules = followSchema.optional().safeParse(follow);
   if (!rules.success) throw followFault(rules.error.issues, fault);
   if (rules.data !== undefined && Object.hasOwn(parsed.data, 'follow')) {
@@ -147,11 +148,11 @@ export function withCrawlFile(
   return { seeds: args.filter((arg) => arg !== path), list, path };
 }
 
-function specOf(
+function valuesOf(
   options: readonly (readonly [string, unknown])[],
   own: Record<string, unknown>,
   fault: Fault,
-): { spec: CrawlSpec; values: Record<string, unknown> } {
+): Record<string, unknown> {
   const flags = new Map(specFlags().map((option) => [option.long?.slice(2) ?? '', option]));
   const given = Object.entries(own).filter(([, value]) => value !== undefined);
   const values: Record<string, unknown> = Object.fromEntries(given);
@@ -164,10 +165,14 @@ function specOf(
       throw fault([name], messageOf(error));
     }
   }
+  return values;
+}
+
+function specOf(values: Record<string, unknown>, items: ItemRules, fault: Fault): CrawlSpec {
   try {
-    const spec = makeSpec(values);
+    const spec = makeSpec(values, items);
     refusePatterns(spec);
-    return { spec, values };
+    return spec;
   } catch (error) {
     const message = messageOf(error);
     const [, name = ''] = /^--([a-z-]+):? /.exec(message) ?? [];

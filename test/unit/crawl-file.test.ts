@@ -54,6 +54,22 @@ test('crawl file: JSON is read, too', (t) => {
   );
 });
 
+test('crawl file: outputs name its rules beside a download, and none of its folders', (t) => {
+  const rules = 'items: {p: {fields: {t: h1}}}\ndownload: images\n';
+  const file = read(
+    t,
+    `${rules}outputs:\n  - {csv: a.csv, rule: p}\n  - {sqlite: a.db, key: [t]}\n`,
+  );
+  assert.deepEqual(
+    file.outputs.map(({ name, records }) => [name, records]),
+    [
+      ['csv', 'items'],
+      ['sqlite', 'items'],
+    ],
+  );
+  assert.throws(() => read(t, `${rules}outputs:\n  - csv: images/a.csv\n`), /:4: outputs\.0: /);
+});
+
 test('crawl file: what is wrong is named with its line, its key and the fix', (t) => {
   const cases: [string, RegExp][] = [
     ['maxdepth: 2\n', /\.yaml:1: maxdepth: there is no such key; did you mean max-depth\?/],
