@@ -13,7 +13,8 @@ export interface Leaver {
   readonly isServing: boolean;
   /** Ends in order; `why`: with this error. */
   stop(why?: Error): Promise<void>;
-  /** Ends in order, and slaves need not wait for another master. The code is asked for at the end. */
+  /** Ends in order, and slaves need not wait for another master. The code is asked for at its
+   *  end. */
   leave(exitCode: () => number): void;
 }
 
