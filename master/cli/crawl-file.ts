@@ -40,6 +40,8 @@ export type CrawlFile = {
   lineOf(path: readonly PropertyKey[]): number;
 };
 
+/** Keys with values of their own that are said as they stand. */
+const saidKeys: readonly string[] = ['render', 'download'];
 const ownKeys = [
   'crawl',
   'seeds',
@@ -86,21 +88,26 @@ export function readCrawlFile(path: string, text?: string): CrawlFile {
   const outputs = namedOutputs(given, [], Object.keys(parsed.data).length > 0);
   const misfit = misfitOf(outputs, parsed.data, values['download'] !== undefined);
   if (misfit !== undefined) throw fault(['outputs', misfit.index], misfit.why);
-  const spec = specOf(values, parsed.data, fault);
+  const render = renderOf(settings['render'], fault);
+  // `outputs` is the key of a crawl file, `--output` the flag.
+  const keyOf = (name: string) => (name === 'output' && own.output ? 'outputs' : name);
+  const spec = specOf(values, { items: parsed.data, render }, ([name = ''], why) =>
+    fault([keyOf(String(name))], why),
+  );
   const rules = followSchema.optional().safeParse(follow);
   if (!rules.success) throw followFault(rules.error.issues, fault);
   if (rules.data !== undefined && Object.hasOwn(parsed.data, 'follow')) {
     const why = 'the rules of follow are counted under this name; take another one';
     throw fault(['items', 'follow'], why);
   }
+  const said = Object.entries(settings).filter(([key]) => saidKeys.includes(key));
   return {
-    ...{ path, crawl: String(crawl), spec, values, options },
+    ...{ path, crawl: String(crawl), spec, values, options: [...options, ...said] },
     list: seedListOf(path, seeds, shard, fault),
     items: parsed.data,
     follow: rules.data,
     login: loginOf(settings['login'], fault),
-    outputs,
-    render: renderOf(settings['render'], fault),
+    ...{ outputs, render },
     lineOf: (at) => file.lineOf(at),
   };
 }
@@ -168,8 +175,14 @@ function valuesOf(
   return values;
 }
 
-function specOf(values: Record<string, unknown>, items: ItemRules, fault: Fault): CrawlSpec {
+/** `render` is judged, and is no part of it: what reads documents as they came needs none. */
+function specOf(
+  values: Record<string, unknown>,
+  { items, render }: Pick<CrawlFile, 'items' | 'render'>,
+  fault: Fault,
+): CrawlSpec {
   try {
+    if (render !== undefined) makeSpec({ ...values, render }, items);
     const spec = makeSpec(values, items);
     refusePatterns(spec);
     return spec;

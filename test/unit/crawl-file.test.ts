@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { readCrawlFile } from '../../master/cli/crawl-file.ts';
-import { plainSeeds } from '../../master/cli/explain.ts';
+import { explained, plainSeeds } from '../../master/cli/explain.ts';
 import { ConfigError } from '../../shared/errors.ts';
 
 /** Reads a crawl file with this text. */
@@ -67,6 +67,8 @@ test('crawl file: outputs name its rules beside a download, and none of its fold
       ['sqlite', 'items'],
     ],
   );
+  const said = explained(file).filter((line) => line.startsWith('  download'));
+  assert.deepEqual(said, ['  download: "images"']);
   assert.throws(() => read(t, `${rules}outputs:\n  - csv: images/a.csv\n`), /:4: outputs\.0: /);
 });
 
@@ -112,6 +114,14 @@ test('crawl file: what is wrong is named with its line, its key and the fix', (t
     [
       `seeds: [{url: "http://a/", json: ${'x'.repeat(65_536)}}]\n`,
       /seeds\.0: has a body of 65538 bytes; at most 65536/,
+    ],
+    [
+      'render: auto\nproxy: "http://127.0.0.1:1"\n',
+      /:1: render: cannot be used with --proxy: the browser would not go through it/,
+    ],
+    [
+      'every: 1h\noutputs: [csv:/tmp/a.csv]\n',
+      /:2: outputs: must not name \/tmp\/a\.csv with every/,
     ],
     ['shard: 4/3\n', /:1: shard: must be such as 2\/3/],
     ['shard: {toString: h1}\n', /shard: must be such as 2\/3/],
