@@ -141,13 +141,13 @@ export function makeSpec(values: Values, rules?: ItemRules): CrawlSpec {
     const { outputs, ...spec } = withDigests(withPatterns(parsed.data));
     const { download, items = rules } = spec.fetch;
     if (outputs === undefined) return spec;
-    // `set` does not know the rules: the master does.
-    const isKnown = items !== undefined || download !== undefined;
+    // `set` and `recrawl` do not know the rules: the master does.
+    const isKnown = items !== undefined;
     const misfit = isKnown ? misfitOf(outputs, items, download !== undefined) : undefined;
     const single = spec.everyMs === undefined ? undefined : singleOf(outputs);
     const why = misfit?.why ?? single?.why;
     if (why !== undefined) throw new ConfigError(`--output: ${why}`);
-    const named = namedOutputs(outputs, [], items !== undefined);
+    const named = namedOutputs(outputs, [], Object.keys(items ?? {}).length > 0);
     return withLinkRule({ ...spec, outputs: named });
   }
   const issue = parsed.error.issues[0];
