@@ -13,8 +13,9 @@ export interface Leaver {
   readonly isServing: boolean;
   /** Ends in order; `why`: with this error. */
   stop(why?: Error): Promise<void>;
-  /** Ends in order, and slaves need not wait for another master. */
-  leave(exitCode: number): void;
+  /** Ends in order, and slaves need not wait for another master. The code is asked for at its
+   *  end. */
+  leave(exitCode: () => number): void;
 }
 
 /** How long crawls that are held keep a master that would leave: to be resumed, or cancelled. */
@@ -94,7 +95,7 @@ export class Departure implements FrontierListener {
     const crawls = [...this.#crawls];
     this.#hadCrawl ||= crawls.length > 0;
     if (this.#hadCrawl && !crawls.some(isWaitedFor) && !this.#isScheduled()) {
-      this.#master.leave(this.#exitCode);
+      this.#master.leave(() => this.#exitCode);
     }
   }
 

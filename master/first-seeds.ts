@@ -35,7 +35,8 @@ export async function seedFirst(
     for (const { url, why } of refused) log.warn({ url }, `seed refused: ${why}`);
   }
   const crawl = frontier.crawls.named(name);
-  if (admittedCount === 0 && crawl.state === 'finished') {
+  // One of which no seed was answered says so by its ending.
+  if (admittedCount === 0 && crawl.state === 'finished' && !crawl.isUnanswered) {
     notices.finishedBefore(crawl, folderOf(name));
   }
 }

@@ -100,6 +100,8 @@ void runMain('master', async () => {
   const stop = () => void starting.then((master) => master.stop()).catch(() => {});
   // The process that started it is gone: `npm start` was killed.
   process.on('disconnect', stop);
+  // It left while this process was starting, before anybody heard that.
+  if (process.connected === false) stop();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
       // A second signal ends at once: all that was acknowledged is on the disk.

@@ -110,7 +110,7 @@ export class Master implements Leaver, SlavesMaster {
   /** Resolves after an orderly stop; rejects with the fault that ended the master. */
   readonly stopped: Promise<void>;
   #port = 0;
-  #exitCode: number = exitCodes.done;
+  #exitCode: () => number = () => exitCodes.done;
   #state: 'starting' | 'serving' | 'draining' | 'stopped' = 'starting';
 
   /** @throws ConfigError what the operator has to do. */
@@ -317,7 +317,7 @@ export class Master implements Leaver, SlavesMaster {
 
   /** For the process, after an orderly stop: 4 if no seed of a crawl was answered. */
   get exitCode(): number {
-    return this.#exitCode;
+    return this.#exitCode();
   }
 
   get isDraining(): boolean {
@@ -333,7 +333,7 @@ export class Master implements Leaver, SlavesMaster {
   }
 
   /** Ends in order, because all is done: the slaves leave, too. */
-  leave(exitCode: number): void {
+  leave(exitCode: () => number): void {
     this.#exitCode = exitCode;
     for (const session of this.#server.sessions) {
       if (session.role === 'slave') session.send({ verb: 'drain' });

@@ -45,5 +45,7 @@ void runMain('slave', async () => {
   onSuspend({ before: () => {}, after: (stoppedMs) => worker.resumed(stoppedMs) });
   // The supervisor of --processes is gone.
   process.on('disconnect', () => void worker.drain());
+  // It left while this process was starting, before anybody heard that.
+  if (process.connected === false) void worker.drain();
   await worker.run();
 }).then(() => process.exit());

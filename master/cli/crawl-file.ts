@@ -40,6 +40,8 @@ export type CrawlFile = {
   lineOf(path: readonly PropertyKey[]): number;
 };
 
+/** Keys with values of their own that are said as they stand. */
+const saidKeys: readonly string[] = ['render', 'download'];
 const ownKeys = [
   'crawl',
   'seeds',
@@ -76,7 +78,7 @@ export function readCrawlFile(path: string, text?: string): CrawlFile {
     output: outputsOf(settings['outputs'], fault),
     download: downloadOf(settings['download'], fault),
   };
-  const { spec, values } = specOf(options, own, fault);
+  const values = valuesOf(options, own, fault);
   if (!crawlNameSchema.safeParse(crawl).success) {
     throw fault(['crawl'], crawlNameSchema.safeParse(crawl).error?.issues[0]?.message ?? '');
   }
@@ -84,22 +86,28 @@ export function readCrawlFile(path: string, text?: string): CrawlFile {
   if (!parsed.success) throw faultOf(parsed.error.issues, items, fault);
   const given = (values['output'] ?? []) as readonly Output[];
   const outputs = namedOutputs(given, [], Object.keys(parsed.data).length > 0);
-  const misfit = misfitOf(outputs, parsed.data);
+  const misfit = misfitOf(outputs, parsed.data, values['download'] !== undefined);
   if (misfit !== undefined) throw fault(['outputs', misfit.index], misfit.why);
+  const render = renderOf(settings['render'], fault);
+  // `outputs` is the key of a crawl file, `--output` the flag.
+  const keyOf = (name: string) => (name === 'output' && own.output ? 'outputs' : name);
+  const spec = specOf(values, { items: parsed.data, render }, ([name = ''], why) =>
+    fault([keyOf(String(name))], why),
+  );
   const rules = followSchema.optional().safeParse(follow);
   if (!rules.success) throw followFault(rules.error.issues, fault);
   if (rules.data !== undefined && Object.hasOwn(parsed.data, 'follow')) {
     const why = 'the rules of follow are counted under this name; take another one';
     throw fault(['items', 'follow'], why);
   }
+  const said = Object.entries(settings).filter(([key]) => saidKeys.includes(key));
   return {
-    ...{ path, crawl: String(crawl), spec, values, options },
+    ...{ path, crawl: String(crawl), spec, values, options: [...options, ...said] },
     list: seedListOf(path, seeds, shard, fault),
     items: parsed.data,
     follow: rules.data,
     login: loginOf(settings['login'], fault),
-    outputs,
-    render: renderOf(settings['render'], fault),
+    ...{ outputs, render },
     lineOf: (at) => file.lineOf(at),
   };
 }
@@ -147,11 +155,11 @@ export function withCrawlFile(
   return { seeds: args.filter((arg) => arg !== path), list, path };
 }
 
-function specOf(
+function valuesOf(
   options: readonly (readonly [string, unknown])[],
   own: Record<string, unknown>,
   fault: Fault,
-): { spec: CrawlSpec; values: Record<string, unknown> } {
+): Record<string, unknown> {
   const flags = new Map(specFlags().map((option) => [option.long?.slice(2) ?? '', option]));
   const given = Object.entries(own).filter(([, value]) => value !== undefined);
   const values: Record<string, unknown> = Object.fromEntries(given);
@@ -164,10 +172,20 @@ function specOf(
       throw fault([name], messageOf(error));
     }
   }
+  return values;
+}
+
+/** `render` is judged, and is no part of it: what reads documents as they came needs none. */
+function specOf(
+  values: Record<string, unknown>,
+  { items, render }: Pick<CrawlFile, 'items' | 'render'>,
+  fault: Fault,
+): CrawlSpec {
   try {
-    const spec = makeSpec(values);
+    if (render !== undefined) makeSpec({ ...values, render }, items);
+    const spec = makeSpec(values, items);
     refusePatterns(spec);
-    return { spec, values };
+    return spec;
   } catch (error) {
     const message = messageOf(error);
     const [, name = ''] = /^--([a-z-]+):? /.exec(message) ?? [];

@@ -29,6 +29,7 @@ import {
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { rarely } from '../../shared/flags.ts';
 import { downloadFrom } from '../../shared/images.ts';
+import type { ItemRules } from '../../shared/items.ts';
 import { withLinkRule } from '../../shared/link-rule.ts';
 import { misfitOf, singleOf } from '../../shared/output-fit.ts';
 import { namedOutputs, type Output, outputOf } from '../../shared/outputs.ts';
@@ -132,20 +133,21 @@ function agents({ userAgent, contact }: Values): Values {
   return { userAgent: first, otherUserAgents: others };
 }
 
-/** The whole spec of a crawl from the values of `specFlags`. @throws ConfigError */
-export function makeSpec(values: Values): CrawlSpec {
+/** The whole spec of a crawl from the values of `specFlags`. `rules`: those that its outputs are
+ *  judged by, where the values do not have them. @throws ConfigError */
+export function makeSpec(values: Values, rules?: ItemRules): CrawlSpec {
   const parsed = crawlSpecSchema.safeParse(specPart(values), rarely);
   if (parsed.success) {
     const { outputs, ...spec } = withDigests(withPatterns(parsed.data));
-    const { items, download } = spec.fetch;
+    const { download, items = rules } = spec.fetch;
     if (outputs === undefined) return spec;
-    // `set` does not know the rules: the master does.
-    const isKnown = items !== undefined || download !== undefined;
+    // `set` and `recrawl` do not know the rules: the master does.
+    const isKnown = items !== undefined;
     const misfit = isKnown ? misfitOf(outputs, items, download !== undefined) : undefined;
     const single = spec.everyMs === undefined ? undefined : singleOf(outputs);
     const why = misfit?.why ?? single?.why;
     if (why !== undefined) throw new ConfigError(`--output: ${why}`);
-    const named = namedOutputs(outputs, [], items !== undefined);
+    const named = namedOutputs(outputs, [], Object.keys(items ?? {}).length > 0);
     return withLinkRule({ ...spec, outputs: named });
   }
   const issue = parsed.error.issues[0];

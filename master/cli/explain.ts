@@ -13,6 +13,7 @@ import {
 import type { Login } from '../../shared/login.ts';
 import { type NamedOutput, outputText } from '../../shared/outputs.ts';
 import type { CrawlFile } from './crawl-file.ts';
+import { durationText } from './duration.ts';
 import type { SeedList, SeedPart, SeedSource } from './seed-list.ts';
 
 const languages = { css: 'CSS', xpath: 'XPath', json: 'JSONPath', regex: 'pattern' } as const;
@@ -88,7 +89,7 @@ export function plainSeeds({ parts }: SeedList): string[] {
 }
 
 function partText({ source, everyMs }: Extract<SeedPart, { source: SeedSource }>): string {
-  const again = everyMs === undefined ? '' : `, every ${everyMs / 1000} s`;
+  const again = everyMs === undefined ? '' : `, every ${durationText(everyMs)}`;
   switch (source.from) {
     case 'file':
       return `those of the file ${source.path}${again}`;

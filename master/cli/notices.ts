@@ -133,13 +133,14 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
 
   /** What each rule found; one that never matched is likely wrong. */
   #rulesEnded(crawl: CrawlView): void {
-    const { name, spec } = crawl;
+    const { name, spec, counters } = crawl;
     const { rules } = crawl.status();
     for (const line of ruleLines({ ...(rules && { rules }) })) {
       this.#log.info({ crawl: name }, `crawl ${name}: ${visible(line)}`);
     }
     const { items = {}, follow = [] } = spec.fetch;
-    for (const line of [...ruleWarnings(items, rules), ...followWarnings(follow, rules)]) {
+    const warnings = ruleWarnings(items, rules, counters.unchanged);
+    for (const line of [...warnings, ...followWarnings(follow, rules)]) {
       this.#log.warn({ crawl: name }, `crawl ${name}: ${visible(line)}`);
     }
   }

@@ -2,6 +2,7 @@
 import { amount } from '../../shared/amount.ts';
 import { type FollowRule, followCount } from '../../shared/follow.ts';
 import { fieldsOfRule, type ItemRules } from '../../shared/items.ts';
+import { ownRules } from '../../shared/link-rule.ts';
 import type { CrawlStatus } from '../../shared/protocol.ts';
 import type { RuleCounts } from '../../shared/rule-results.ts';
 import { followText } from './explain.ts';
@@ -29,16 +30,20 @@ export function followWarnings(follow: readonly FollowRule[], rules: Counts = {}
   });
 }
 
-/** What is likely wrong with the rules of a crawl that ends. */
-export function ruleWarnings(items: ItemRules, rules: Counts = {}): string[] {
+/** What is likely wrong with the rules of a crawl that ends. `unchanged`: pages that it did not read
+ *  again, on which the rules were not tried. */
+export function ruleWarnings(items: ItemRules, rules: Counts = {}, unchanged = 0): string[] {
+  // Nobody wrote the rule of an output of links, and a link needs no `rel`.
+  const own = ownRules(items);
   return Object.entries(items).flatMap(([name, item]) => {
     const counts = rules[name] ?? none;
     if (counts.pages === 0) {
+      if (unchanged > 0) return [];
       return [`the rule ${name} never matched: no page of the crawl was one that it selects`];
     }
     if (counts.matched === 0) return [`the rule ${name} never matched: ${countsText(counts)}`];
     const failed = counts.failed > 0 ? [`the rule ${name} failed: ${countsText(counts)}`] : [];
-    const empty = Object.keys(fieldsOfRule(item)).filter(
+    const empty = Object.keys(name in own ? fieldsOfRule(item) : {}).filter(
       (field) => (rules[`${name}.${field}`]?.matched ?? 0) === 0,
     );
     const fields = empty.map((field) => {

@@ -222,7 +222,8 @@ export function serveOptions(program: Command, seeds: string[], env: NodeJS.Proc
   const isKeyFile =
     values.authkeyFile !== undefined &&
     (program.getOptionValueSource('authkeyFile') !== 'config' || env['ORB_AUTHKEY'] === undefined);
-  const spec = makeSpec(program.opts());
+  // Of an output that names a rule, a page function may know more.
+  const spec = makeSpec(program.opts(), program.opts()['download'] === undefined ? undefined : {});
   refuseEvery(spec, values, given.list);
   return {
     kind: 'serve' as const,

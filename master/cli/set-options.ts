@@ -9,6 +9,7 @@ import { isFixedField } from '../../shared/crawl.ts';
 import type { ChangedField } from '../../shared/protocol.ts';
 import { type Command, givenOptions, type Values } from './asks/asking.ts';
 import { makeSpec, type SpecPart, specFields, specFlags, specPart } from './crawl-options.ts';
+import { durationText } from './duration.ts';
 
 type Flags = ReturnType<typeof specFlags>;
 
@@ -57,9 +58,11 @@ export function sortedFlags(flags: readonly string[]): { can: string[]; cannot: 
 export function changeText({ field, from, to }: ChangedField): string {
   const name = field.replace('fetch.', '');
   const flagOf = specFields().find((one) => one.name === name)?.option.long;
+  const text = (value: unknown, other: unknown) =>
+    name === 'everyMs' && typeof value === 'number' ? durationText(value) : valueText(value, other);
   const long = flagOf ?? (name === 'otherUserAgents' ? 'further --user-agent' : name);
   if (isDeepStrictEqual(from, to)) return `${long} ${valueText(to)} (with other values)`;
-  return `${long} ${valueText(to, from)} (was ${valueText(from, to)})`;
+  return `${long} ${text(to, from)} (was ${text(from, to)})`;
 }
 
 /** `other`: of a map, only what differs from it. */

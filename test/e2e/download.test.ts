@@ -366,7 +366,7 @@ describe('download', () => {
       { cwd: root, encoding: 'utf8' },
     );
     assert.equal(status, 0, stderr);
-    assert.match(stdout, /2 images of 1 pages, 1 groups/);
+    assert.match(stdout, /2 images of 1 page, 1 group /);
     const page = readFileSync(join(cluster.out, 'default/gallery.html'), 'utf8');
     assert.doesNotMatch(page, /<script>|<b>/);
     const files = [...page.matchAll(/<img [^>]*src="([^"]+)"/g)].map(([, file = '']) => file);

@@ -170,6 +170,21 @@ test('endings: a crawl of which no seed was answered is started again', { timeou
   assert.equal(ledger?.page?.waiting, 0);
 });
 
+test('endings: a seed that a pattern leaves out is told, and another pattern begins the crawl', {
+  timeout,
+}, async (t) => {
+  const proxy = await webFor(t, { 'example.org/a': page() });
+  const cluster = new Cluster(t);
+  const seed = 'http://example.org/a';
+  const first = await crawled(cluster, proxy, [seed, '--include', '/b']);
+  assert.equal(first.exit.code, 4, first.output);
+  assert.match(first.output, /no seed was answered: http:\S+a is left out by --include/);
+  assert.doesNotMatch(first.output, /finished already|every URL/);
+  const again = await crawled(cluster, proxy, [seed, '--include', '/a']);
+  assert.equal(again.exit.code, 0, again.output);
+  assert.match(again.output, /is done after .*: 1 page, .* every URL in scope/);
+});
+
 test('endings: a seed that is no page is told', { timeout }, async (t) => {
   const proxy = await webFor(t, {
     'example.org/': answer(200, { 'content-type': 'application/pdf' }),

@@ -1,8 +1,11 @@
 /** `--slaves n`: a master that starts and watches slaves of its own. */
 import assert from 'node:assert/strict';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { flatSite, generateSite } from '../../selftest/site.ts';
-import { Cluster } from '../support/cluster.ts';
+import { Cluster, root } from '../support/cluster.ts';
 import { assertExact, readPages } from '../support/exact.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
 import { childrenOf, gone } from '../support/process-tree.ts';
@@ -42,6 +45,15 @@ test('local slaves: they end with a master that is killed', { timeout }, async (
   const slaves = childrenOf(master.pid);
   await master.kill('SIGKILL');
   await gone(slaves);
+});
+
+test('local slaves: one whose master ends while it starts ends, too', { timeout }, async (t) => {
+  const env = { ...process.env, ORB_AUTHKEY: 'x'.repeat(32), ORB_JOIN_TIMEOUT: '600' };
+  const slave = fork(join(root, 'slave.js'), ['--master', '127.0.0.1:1'], { env, silent: true });
+  t.after(() => slave.kill('SIGKILL'));
+  slave.disconnect();
+  const [code] = await once(slave, 'exit', { signal: AbortSignal.timeout(20_000) });
+  assert.equal(code, 0);
 });
 
 test('local slaves: a stop drains them, a second signal ends them', { timeout }, async (t) => {

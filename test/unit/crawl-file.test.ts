@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { readCrawlFile } from '../../master/cli/crawl-file.ts';
-import { plainSeeds } from '../../master/cli/explain.ts';
+import { explained, plainSeeds } from '../../master/cli/explain.ts';
 import { ConfigError } from '../../shared/errors.ts';
 
 /** Reads a crawl file with this text. */
@@ -54,6 +54,24 @@ test('crawl file: JSON is read, too', (t) => {
   );
 });
 
+test('crawl file: outputs name its rules beside a download, and none of its folders', (t) => {
+  const rules = 'items: {p: {fields: {t: h1}}}\ndownload: images\n';
+  const file = read(
+    t,
+    `${rules}outputs:\n  - {csv: a.csv, rule: p}\n  - {sqlite: a.db, key: [t]}\n`,
+  );
+  assert.deepEqual(
+    file.outputs.map(({ name, records }) => [name, records]),
+    [
+      ['csv', 'items'],
+      ['sqlite', 'items'],
+    ],
+  );
+  const said = explained(file).filter((line) => line.startsWith('  download'));
+  assert.deepEqual(said, ['  download: "images"']);
+  assert.throws(() => read(t, `${rules}outputs:\n  - csv: images/a.csv\n`), /:4: outputs\.0: /);
+});
+
 test('crawl file: what is wrong is named with its line, its key and the fix', (t) => {
   const cases: [string, RegExp][] = [
     ['maxdepth: 2\n', /\.yaml:1: maxdepth: there is no such key; did you mean max-depth\?/],
@@ -96,6 +114,14 @@ test('crawl file: what is wrong is named with its line, its key and the fix', (t
     [
       `seeds: [{url: "http://a/", json: ${'x'.repeat(65_536)}}]\n`,
       /seeds\.0: has a body of 65538 bytes; at most 65536/,
+    ],
+    [
+      'render: auto\nproxy: "http://127.0.0.1:1"\n',
+      /:1: render: cannot be used with --proxy: the browser would not go through it/,
+    ],
+    [
+      'every: 1h\noutputs: [csv:/tmp/a.csv]\n',
+      /:2: outputs: must not name \/tmp\/a\.csv with every/,
     ],
     ['shard: 4/3\n', /:1: shard: must be such as 2\/3/],
     ['shard: {toString: h1}\n', /shard: must be such as 2\/3/],

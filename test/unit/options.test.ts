@@ -189,3 +189,22 @@ test('recrawl: a line gives what has to be asked again', () => {
   // The last line of a file that is being written.
   assert.deepEqual(urlsOf('{"url":"http://a.ex'), []);
 });
+
+test('options: recrawl knows no rules, so an output may name one, beside a download, too', () => {
+  const args = [
+    'recrawl',
+    'a',
+    '--as',
+    'b',
+    '--download',
+    'images',
+    '--output',
+    'csv:a.csv#rule=row',
+  ];
+  const options = parseMasterOptions(['node', 'master.js', ...args], {
+    ORB_AUTHKEY: 'k'.repeat(32),
+  });
+  assert.equal(options.kind, 'ask');
+  const start = ['http://a/', '--download', 'images', '--output', 'csv:images.jsonl'];
+  assert.throws(() => parseMasterOptions(['node', 'master.js', ...start], {}), /images\.jsonl/);
+});

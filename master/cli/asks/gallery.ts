@@ -1,5 +1,6 @@
 /** `gallery CRAWL`: a page of the images that a crawl has downloaded, of its folder alone. */
 import { join } from 'node:path';
+import { amount } from '../../../shared/amount.ts';
 import { makeCommand, whole } from '../../../shared/cli.ts';
 import { visible } from '../../../shared/visible.ts';
 import { writeGallery } from '../../inspect/gallery.ts';
@@ -39,9 +40,6 @@ export async function gallery({ crawl, countMax, outFolder }: GalleryOptions): P
   const { path, counts } = await writeGallery(join(outFolder, crawl), countMax);
   const { images, pages, groups, left } = counts;
   const more = left > 0 ? `; ${left} more are not shown: raise --count` : '';
-  console.log(
-    visible(
-      `${path}: ${images} images of ${pages} pages, ${groups} groups that look the same${more}`,
-    ),
-  );
+  const shown = `${amount(images, 'image')} of ${amount(pages, 'page')}`;
+  console.log(visible(`${path}: ${shown}, ${amount(groups, 'group')} that look the same${more}`));
 }

@@ -59,8 +59,10 @@ export class Seeding {
       const why = asked && scope.refuses(asked);
       const url = asked && request ? named(asked, request) : asked;
       if (url === undefined) verdict.refused.push({ url: text, why: 'not an http or https URL' });
-      else if (why) verdict.refused.push({ url: text, why: `left out by --${why}` });
-      else if (batch.seed(url, priority) || (isAgain && batch.seedAgain(url, this.#store))) {
+      else if (why) {
+        verdict.refused.push({ url: text, why: `left out by --${why}` });
+        books.seeds.refuse(text, `left out by --${why}`);
+      } else if (batch.seed(url, priority) || (isAgain && batch.seedAgain(url, this.#store))) {
         if (request !== undefined) batch.also([requestChange(batch.crawl.id, url, request)]);
         this.#retry(batch, hostKeyOf(url));
         verdict.admitted++;

@@ -23,7 +23,8 @@ export function endingOf(crawl: Ended): CrawlEnding | undefined {
   const { state, spec, counters, seeds, waiting, admitted } = crawl;
   if (state === 'cancelled') return { why: 'cancelled', text: 'it was cancelled' };
   if (state !== 'finished') return undefined;
-  if (seeds.admitted > 0 && seeds.answered === 0) {
+  const isRefused = admitted === 0 && counters.pages === 0 && seeds.faults.length > 0;
+  if ((seeds.admitted > 0 || isRefused) && seeds.answered === 0) {
     return { why: 'unanswered', text: `no seed was answered: ${faultsOf(seeds)}` };
   }
   if (spec.maxPages !== undefined && counters.pages >= spec.maxPages && waiting > 0) {

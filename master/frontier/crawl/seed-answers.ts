@@ -21,6 +21,8 @@ export class SeedAnswers {
   }
 
   admit(): void {
+    // Those before it were refused: the crawl has a seed now.
+    if (this.#admitted === 0) this.#faults.clear();
     this.#admitted++;
   }
 
@@ -36,15 +38,20 @@ export class SeedAnswers {
     return true;
   }
 
+  /** The crawl's options leave this seed out. It is on record as long as there is no other. */
+  refuse(url: string, why: string): void {
+    if (this.#admitted === 0) this.fault(url, `is ${why}`);
+  }
+
   /** None was answered, and they are tried again: what was said of them no longer holds. */
   clear(): void {
     this.#admitted = 0;
     this.#faults.clear();
   }
 
-  /** True: there were seeds, all have ended, and none was answered. */
+  /** True: there were seeds, all have ended or were refused, and none was answered. */
   get isUnanswered(): boolean {
-    return this.#admitted > 0 && this.#answered === 0;
+    return (this.#admitted > 0 || this.#faults.size > 0) && this.#answered === 0;
   }
 
   get record(): SeedRecord {
