@@ -360,7 +360,6 @@ export class Worker {
     const onAsk = () => this.#trains.interrupted(task);
     const onLost = () => abort.abort();
     const turns = new Turns({ lease, isTimed, tellMs, master, onLost, onLeft, onAsk });
-    const { follow } = turns;
     let recording: Recording | undefined;
     let used: Identity | undefined;
     const onAnswer = () => void this.#unanswered.delete(task);
@@ -375,7 +374,7 @@ export class Worker {
         used = identity;
         if (logins !== undefined && kind.needsLogin) {
           const url = task.url.replace(/#.*/, '');
-          const turn = () => follow(url);
+          const turn = () => turns.follow(url);
           const hears = { onStart, onAnswer, turn };
           const { isTimed } = turns;
           const at = { ...{ url, spec, identity, signal, open, blocks }, isTimed, ...hears };
@@ -399,7 +398,8 @@ export class Worker {
           request,
           onStart,
           onAnswer,
-          follow,
+          follow: turns.follow,
+          attempt: task.attempt,
           recording,
         };
         return kind.outcome(await this.#fetcher.fetch(kind.plan, task.url, spec, signal, context));

@@ -73,6 +73,8 @@ export type FetchContext = {
   readonly request?: TaskRequest | undefined;
   /** There is no further attempt: the part of a cut body is kept. */
   readonly last?: boolean | undefined;
+  /** Which attempt it is, from 1. */
+  readonly attempt?: number | undefined;
   /** Takes all exchanges, for the archive; default: they are not kept. */
   readonly recording?: Recording | undefined;
 };
@@ -227,7 +229,9 @@ export class Fetcher {
     const { origin } = target;
     const isLenient = this.#oddOrigins.has(origin);
     const cookie = cookies?.header(target, Date.now(), open) ?? '';
-    const way = { isLenient, isApart: false, cookie };
+    // A kept connection that the host closes as the request leaves must not cost the URL.
+    const isApart = context.last === true && (context.attempt ?? 1) > 1;
+    const way = { isLenient, isApart, cookie };
     return askByWays(way, {
       ask,
       turn: () => turnOf(target.href),

@@ -259,6 +259,25 @@ test('odd answers: a body that is cut off fails, and is kept at the last attempt
   assert.equal(file.ok, false);
 });
 
+test('odd answers: the last attempt does not depend on a kept connection', async (t) => {
+  const host = await OddHost.start(t);
+  const whole = `${head}Content-Length: ${page.length}\r\n\r\n${page}`;
+  // Closes each connection as its second request comes.
+  host.answer('/', (socket) => {
+    socket.write(whole);
+    socket.removeAllListeners('data').once('data', () => socket.destroy());
+  });
+  const fetcher = fetcherFor(t);
+  const ask = (context: FetchContext) => get(fetcher, host.url, context);
+  assert.ok((await ask({ attempt: 1 })).ok);
+  assert.equal(failure(await ask({ attempt: 2 })).error.message, 'connection closed');
+  assert.ok((await ask({ attempt: 3 })).ok);
+  assert.ok((await ask({ attempt: 4, last: true })).ok);
+  // Where it is the only one, connections are kept.
+  failure(await ask({ attempt: 1, last: true }));
+  assert.equal(host.connections, 3);
+});
+
 test('odd answers: a sitemap that is cut off is kept at the last attempt, as cut', async (t) => {
   const host = await OddHost.start(t);
   const entries = '<urlset><url><loc>http://a.example/b</loc></url>';
