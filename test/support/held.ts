@@ -24,7 +24,7 @@ export async function started(
   crawls: readonly string[] = ['default'],
   more: readonly string[] = [],
 ) {
-  const site = await siteFor(t, generateSite(91, 120), { delayMs: 40 });
+  const site = await siteFor(t, generateSite(91, 120), { delayMs: 100 });
   const cluster = new Cluster(t);
   const master = await cluster.master([...heldFlags, ...more]);
   const slave = cluster.slave();
