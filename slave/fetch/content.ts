@@ -26,7 +26,17 @@ type ContentType = {
   charset: string | undefined;
 };
 
-const typePattern = /^[ \t]*([!#$%&'*+.^_`|~0-9A-Za-z-]{1,127}\/[!#$%&'*+.^_`|~0-9A-Za-z-]{1,127})/;
+/** A character of a name. Source: RFC 9110, 5.6.2. */
+const nameChar = "[!#$%&'*+.^_`|~0-9A-Za-z-]";
+/** The name of a field, for patterns. */
+export const fieldName = `${nameChar}+`;
+const wholeName = new RegExp(`^${fieldName}$`);
+
+export function isFieldName(text: string): boolean {
+  return wholeName.test(text);
+}
+
+const typePattern = new RegExp(`^[ \\t]*(${nameChar}{1,127}/${nameChar}{1,127})`);
 const charsetPattern = /;[ \t]*charset[ \t]*=[ \t]*(?:"([^"]{1,64})"?|'?([^\s;"']{1,64}))/i;
 
 /** One type, or several with commas between them, as in a list of header fields. */

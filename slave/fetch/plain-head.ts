@@ -4,7 +4,7 @@
  * plain connection calls it.
  * Source: RFC 9112, 4 to 6.3 and 9.3.
  */
-import { fieldsOf, type Headers } from './content.ts';
+import { fieldName, fieldsOf, type Headers } from './content.ts';
 
 /** The end of a body: after so many bytes, after its last chunk, or with the connection. */
 type BodyLength = number | 'chunked' | 'connection';
@@ -21,13 +21,12 @@ export type PlainHead = {
 /** Longest head that may be plain. */
 export const plainHeadBytesMax = 16 << 10;
 
-const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const text = '[\\t\\x20-\\x7e]*';
 const value = '[\\t\\x20-\\x7e\\x80-\\xff]*';
 const plainLines = new RegExp(
-  `^HTTP/1\\.[01] [2-5][0-9]{2}(?: ${text})?(?:\\r\\n${token}:${value})*$`,
+  `^HTTP/1\\.[01] [2-5][0-9]{2}(?: ${text})?(?:\\r\\n${fieldName}:${value})*$`,
 );
-const plainStart = new RegExp(`^(?:${token}(?::${value}\\r?)?)?$`);
+const plainStart = new RegExp(`^(?:${fieldName}(?::${value}\\r?)?)?$`);
 const framingLine = /^(?:content-length|transfer-encoding|(?:proxy-)?connection|upgrade):/i;
 const shortest = 'HTTP/1.1 200';
 /** As undici: for hosts that name no time, and what is taken off the time of others. */

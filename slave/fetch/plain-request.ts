@@ -1,10 +1,10 @@
 /** Requests that are plain: a GET without a body or headers about the connection. Pure. */
 import type { Asked } from './connection.ts';
+import { isFieldName } from './content.ts';
 
 /** Fields that say what undici says itself, or would change how it reads the answer. */
 const connectionFields =
   /^(?:connection|content-length|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade)$/i;
-const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const unsafe = /[^\t\x20-\x7e\x80-\xff]/;
 const unsafePath = /[^\x21-\xff]/;
 /** Names that were found plain; those of operators are few. */
@@ -27,7 +27,7 @@ export function isPlainRequest({ method, path, headers, body }: Asked): boolean 
 
 function isPlainName(name: string): boolean {
   if (plainNames.has(name)) return true;
-  if (!token.test(name) || connectionFields.test(name)) return false;
+  if (!isFieldName(name) || connectionFields.test(name)) return false;
   if (plainNames.size < 1_000) plainNames.add(name);
   return true;
 }

@@ -6,6 +6,7 @@
  * after it. Pure; called by the normal socket.
  * Source: RFC 9112, 2.2 to 6.3; RFC 9110, 5.5; Chromium, http_response_headers.cc, http_util.cc.
  */
+import { isFieldName } from './content.ts';
 
 /** An answer that must not be read. It will be the same the next time. */
 export class MalformedError extends Error {
@@ -33,7 +34,6 @@ type Field = { readonly name: string; value: string };
 
 const statusLine = /^HTTP\/([0-9](?:\.[0-9]{1,3})?)([ \t]+)([0-9]+)(?![0-9])(.*)$/i;
 const strictVersion = /^(?:1\.[01])$/;
-const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 /** All but NUL, tab and line feed. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
 const controls = /[\x01-\x08\x0b-\x1f\x7f]/g;
@@ -109,7 +109,7 @@ function readFields(lines: readonly string[]): { fields: Field[]; isOdd: boolean
     }
     const colon = line.indexOf(':');
     const name = trimBlanks(line.slice(0, Math.max(colon, 0)));
-    if (!token.test(name)) {
+    if (!isFieldName(name)) {
       isOdd = true;
       last = undefined;
       continue;
