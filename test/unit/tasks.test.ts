@@ -52,7 +52,7 @@ class Bench {
   tell(): void {
     for (const { record, ...position } of this.#unadded.splice(0)) {
       const before = this.queue.dueAt(this.now);
-      const isSooner = this.queue.add(record, position);
+      const isSooner = this.queue.add(position, record);
       assert.ok(isSooner || this.queue.dueAt(this.now) === before, 'nobody has to be woken');
     }
   }

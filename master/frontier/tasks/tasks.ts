@@ -119,13 +119,20 @@ export class TaskQueue implements TaskHome {
     return rows.length;
   }
 
-  /** Takes in a task that has reached the store. Returns false if `dueAt` is what it was. */
-  add(record: TaskRecord, position: Position): boolean {
+  /** True: a task of this position would stay in the store alone. */
+  isBeyond(position: Position): boolean {
+    return isAfter(position, this.#loadedTo);
+  }
+
+  /** Takes in a task that has reached the store; without its record it is read there if it is
+   *  wanted in memory. Returns false if `dueAt` is what it was. */
+  add(position: Position, record?: TaskRecord): boolean {
     const wasDue = this.#isDue;
     if (!isAfter(position, this.#countedTo)) this.#count++;
     // Beyond the window it is only in the store; and a refill may have read it already.
-    if (isAfter(position, this.#loadedTo) || this.#live.has(position.seq)) return !wasDue;
-    this.#enqueue(this.#make(record, position));
+    if (this.isBeyond(position) || this.#live.has(position.seq)) return !wasDue;
+    if (record === undefined) this.find(position);
+    else this.#enqueue(this.#make(record, position));
     if (this.#ready.size > this.#budget.size.windowMax) this.#shrink();
     return !wasDue;
   }
