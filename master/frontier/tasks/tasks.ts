@@ -50,9 +50,9 @@ const theEnd: Position = { rank: Number.POSITIVE_INFINITY, seq: 0 };
 const theStart: Position = { rank: -1, seq: 0 };
 
 /** Tasks of one host in memory, and tasks read from the store at once; and the same with little
- *  room. */
+ *  room: a host that is one of thousands is asked now and then. */
 const wide = { windowMax: 512, refillCount: 32 };
-const narrow = { windowMax: 16, refillCount: 8 };
+const narrow = { windowMax: 4, refillCount: 4 };
 
 /** Counts the tasks in memory of all hosts. */
 export class TaskBudget {
@@ -75,7 +75,7 @@ export class TaskQueue implements TaskHome {
   readonly #rows: TaskRows;
   readonly #budget: TaskBudget;
   readonly #ready = new Heap<Task>(isNext);
-  readonly #delayed = new Heap<Task>((a, b) => a.notBefore < b.notBefore);
+  readonly #delayed = new Heap<Task>(isDueSooner);
   readonly #live = new Map<number, Task>();
   #loadedTo: Position;
   /** Tasks in the store up to there; after a restart they are counted bit by bit. */
@@ -295,6 +295,10 @@ export class TaskQueue implements TaskHome {
 /** Of tasks alone: a function that meets objects of one shape only is twice as fast. */
 function isNext(a: Task, b: Task): boolean {
   return a.rank < b.rank || (a.rank === b.rank && a.seq < b.seq);
+}
+
+function isDueSooner(a: Task, b: Task): boolean {
+  return a.notBefore < b.notBefore;
 }
 
 function isBefore(a: Position, b: Position): boolean {
