@@ -1,7 +1,8 @@
 /**
  * The embedded store: LMDB, one file, memory-mapped reads, writes on a thread of its own.
  *
- * - All changes of a commit are one batch, which lmdb-js does not divide.
+ * - All changes of a commit are one batch, which lmdb-js does not divide. Commits that wait for the
+ *   one before become one batch, too: a wait for the disk costs more than what is in them.
  * - A commit is on the disk before it is visible, and before the next one begins. lmdb-js can
  *   overlap these, but then two meta pages may refer to pages that never reached the disk: a
  *   failing disk, or a power cut, leaves a damaged store, and more than two at once lose one.
@@ -19,7 +20,7 @@ import type { Database, RootDatabase, RootDatabaseOptionsWithPath, Transaction }
 import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
-import { ChunkPool, PackedChanges } from './packed-changes.ts';
+import { type Chunk, ChunkPool, PackedChanges } from './packed-changes.ts';
 import {
   type Change,
   type Peeked,
@@ -115,6 +116,9 @@ class LmdbStore implements NativeStore {
   readonly #tables: ReadonlyMap<Table, Bytes | undefined>;
   readonly #chunks = new ChunkPool();
   #ended: Promise<void> = Promise.resolve();
+  /** Changes that no commit has begun with, and the commit that will. */
+  readonly #waiting: PackedChanges[] = [];
+  #next: Promise<void> | undefined;
   #writableAt = Number.NEGATIVE_INFINITY;
 
   constructor(root: RootDatabase<Buffer, Buffer>, path: string, isReadOnly = false) {
@@ -214,14 +218,18 @@ class LmdbStore implements NativeStore {
 
   commit(changes: Change[]): Promise<void> {
     if (changes.length === 0) return this.#ended;
-    const packed = new PackedChanges(this.#chunks, changes);
+    this.#waiting.push(new PackedChanges(this.#chunks, changes));
     changes.length = 0;
-    // Behind a commit that failed none begins.
-    this.#ended = this.#ended.then(() => this.#commit(packed));
+    // What comes while the disk has another commit becomes one commit with what waits already. Behind
+    // one that failed none begins.
+    this.#next ??= this.#ended.then(() => this.#commit());
+    this.#ended = this.#next;
     return this.#ended;
   }
 
-  async #commit(changes: PackedChanges): Promise<void> {
+  async #commit(): Promise<void> {
+    const changes = this.#waiting.splice(0);
+    this.#next = undefined;
     try {
       // LMDB (lmdb-js 3.5.6) describes a refused write in 107 bytes of a buffer of 100, which may
       // abort the process: a disk that has become read-only must not get that far.
@@ -266,15 +274,16 @@ class LmdbStore implements NativeStore {
   }
 
   /** Resolves when all are on the disk. */
-  async #put(changes: PackedChanges): Promise<void> {
+  async #put(changes: readonly PackedChanges[]): Promise<void> {
     let thrown: unknown;
+    const put = (table: Table, key: Buffer, value: Chunk | undefined) => {
+      // The promise of the batch covers theirs.
+      if (value === undefined) void this.#table(table).remove(key);
+      else void this.#table(table).put(key, value);
+    };
     const ended = this.#root.batch(() => {
       try {
-        changes.each((table, key, value) => {
-          // The promise of the batch covers theirs.
-          if (value === undefined) void this.#table(table).remove(key);
-          else void this.#table(table).put(key, value);
-        });
+        for (const packed of changes) packed.each(put);
       } catch (error) {
         // Not thrown here: the outcome of earlier changes would be lost.
         thrown = error;
@@ -282,7 +291,7 @@ class LmdbStore implements NativeStore {
     });
     await ended;
     // After a failure lmdb-js may still read them.
-    changes.free();
+    for (const packed of changes) packed.free();
     if (thrown !== undefined) throw thrown;
   }
 

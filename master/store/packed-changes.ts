@@ -12,7 +12,7 @@ import { hasSum, sumBytes, sumOf } from './sums.ts';
 
 /** From `start` to `end` is the value that lmdb-js is to read. It reads both in the call, so that one
  *  object serves for all values. */
-type Chunk = Buffer & { start: number; end: number };
+export type Chunk = Buffer & { start: number; end: number };
 
 const headBytes = 7;
 const deleted = 0xffffffff;

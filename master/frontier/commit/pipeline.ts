@@ -67,7 +67,7 @@ type Batch = {
 /** A new link costs twenty times as much as a known one, so not only bytes but also time bounds a
  *  commit: no request is served while it is gathered. Its cost after that is about the same
  *  again. */
-const gatherMsMax = 15;
+const gatherMsMax = 8;
 /** The commit of entries that are in no hurry waits for others, up to so many. */
 const unhurriedEntries = 16;
 
@@ -109,7 +109,7 @@ export class Pipeline {
       if (performance.now() - began > gatherMsMax) break;
     }
     if (entries.length === 0) return undefined;
-    if (!this.#filterQueue.isEmpty) this.#options.commits.request();
+    if (!this.#filterQueue.isEmpty) this.#options.commits.requestMore();
     const { waitingRoom, queues } = this.#options.crawls;
     const changes: Change[] = [];
     const landings: Landing[] = [];
