@@ -40,6 +40,8 @@ export class GroupCommit {
   #idle: (() => void)[] = [];
   /** Commits on the disk whose parts are not told yet. */
   readonly #onDisk: { readonly parts: readonly Part[]; readonly tookMs: number }[] = [];
+  /** In this turn. */
+  #hasLanded = false;
   /** The end of all commits that were started. */
   #ended: Promise<void> = Promise.resolve();
 
@@ -159,7 +161,7 @@ export class GroupCommit {
     this.#ended.then(
       () => {
         this.#onDisk.push({ parts, tookMs: performance.now() - began });
-        if (this.#onDisk.length === 1) this.#land();
+        if (!this.#hasLanded) this.#land();
       },
       // Nothing was acknowledged, so nothing is lost: the master stops and a restart recovers.
       (error: unknown) => {
@@ -173,12 +175,13 @@ export class GroupCommit {
   /** What follows from a commit on the disk. Several may get there at once: each has a turn of its
    *  own, so that what follows from all of them blocks nobody. */
   #land(): void {
-    const [first] = this.#onDisk;
+    this.#hasLanded = false;
+    const first = this.#onDisk.shift();
     if (first === undefined || this.#state === 'failed') return;
+    this.#hasLanded = true;
     this.#underWay--;
     for (const part of first.parts) part.done(first.tookMs);
-    this.#onDisk.shift();
-    if (this.#onDisk.length > 0) setImmediate(() => this.#land());
+    setImmediate(() => this.#land());
     if (this.#isWanted) this.#arm(performance.now());
     this.#settleIdle();
   }

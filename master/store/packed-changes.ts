@@ -42,9 +42,11 @@ export class ChunkPool {
 export class PackedChanges {
   readonly #pool: ChunkPool;
   readonly #chunks: { readonly chunk: Chunk; bytes: number }[] = [];
+  readonly count: number;
 
   constructor(pool: ChunkPool, changes: readonly Change[]) {
     this.#pool = pool;
+    this.count = changes.length;
     for (const change of changes) this.#add(change);
   }
 

@@ -24,7 +24,6 @@ import {
   lastCrawlKey,
   pageKind,
   type TaskRecord,
-  taskKey,
 } from '../../store/records.ts';
 import {
   type PackedRows,
@@ -33,6 +32,7 @@ import {
   type SealedRow,
 } from '../../store/result-rows.ts';
 import type { Change, Store } from '../../store/store.ts';
+import { taskKey } from '../../store/task-keys.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import { type Fingerprinter, fingerprintWords } from '../filter/fingerprint.ts';
 import { imageMark, imageName } from '../filter/seen-names.ts';

@@ -57,23 +57,31 @@ type Landing = {
   readonly woken: () => Set<Host>;
 };
 
-type Batch = {
+type Gathered = {
   readonly entries: readonly Entry[];
   readonly answers: readonly (() => void)[];
   readonly landings: readonly Landing[];
   readonly done: readonly (() => void)[];
+  readonly gatheredMs: number;
+  /** Until its changes were complete. */
+  readonly filledMs: number;
 };
 
 /** A new link costs twenty times as much as a known one, so not only bytes but also time bounds a
- *  commit: no request is served while it is gathered. Its cost after that is about the same
- *  again. */
+ *  batch: no request is served while it is gathered, made part of a commit, or taken in after that.
+ *  The whole should take `batchMsMax`, of which the gathering is a part that depends on the links: a
+ *  quarter where each is of another host. */
+const batchMsMax = 30;
 const gatherMsMax = 8;
+const gatherMsMin = 2;
+const smoothing = 1 / 8;
 /** The commit of entries that are in no hurry waits for others, up to so many. */
 const unhurriedEntries = 16;
 
 export class Pipeline {
   readonly #options: PipelineOptions;
   readonly #filterQueue: FilterQueue;
+  #gatherMs = gatherMsMax;
 
   constructor(options: PipelineOptions) {
     this.#options = options;
@@ -106,9 +114,10 @@ export class Pipeline {
     for (const entry of this.#filterQueue.take()) {
       entries.push(entry);
       answers.push(this.#handle(entry, batches));
-      if (performance.now() - began > gatherMsMax) break;
+      if (performance.now() - began > this.#gatherMs) break;
     }
     if (entries.length === 0) return undefined;
+    const gatheredMs = performance.now() - began;
     if (!this.#filterQueue.isEmpty) this.#options.commits.requestMore();
     const { waitingRoom, queues } = this.#options.crawls;
     const changes: Change[] = [];
@@ -125,13 +134,17 @@ export class Pipeline {
       for (const change of work?.changes ?? []) changes.push(change);
       if (work !== undefined) done.push(work.done);
     }
-    return { changes, done: this.#landing({ entries, answers, landings, done }) };
+    const filledMs = performance.now() - began;
+    const gathered = { entries, answers, landings, done, gatheredMs, filledMs };
+    return { changes, done: this.#landing(gathered) };
   }
 
-  /** Returns what is to be called when the batch is on the disk. Apart from `#fill`, whose variables
-   *  it would keep until then. */
-  #landing({ entries, answers, landings, done }: Batch): () => void {
+  /** Returns what is to be called when the batch is on the disk. Within `#fill` it would keep all
+   *  variables of that until then. */
+  #landing(gathered: Gathered): () => void {
+    const { entries, answers, landings, done, gatheredMs, filledMs } = gathered;
     return () => {
+      const began = performance.now();
       for (const { stored, landed } of landings) {
         stored();
         landed();
@@ -142,7 +155,15 @@ export class Pipeline {
       for (const landing of landings) this.#apply(landing);
       this.#filterQueue.makeRoom();
       this.#options.dispatcher.dispatchSoon();
+      this.#pace(gatheredMs, filledMs + performance.now() - began);
     };
+  }
+
+  /** A batch took so long, its gathering included. */
+  #pace(gatheredMs: number, tookMs: number): void {
+    const wantedMs = (gatheredMs / tookMs) * batchMsMax;
+    const nextMs = Math.min(gatherMsMax, Math.max(gatherMsMin, wantedMs));
+    this.#gatherMs += (nextMs - this.#gatherMs) * smoothing;
   }
 
   /** Applies one entry; returns the answer to send when it is on the disk. */

@@ -37,7 +37,7 @@ export class RobotsGate implements ParsedHolder {
   readonly #host: Buffer;
   readonly #load: () => Uint8Array | undefined;
   readonly #budget: RobotsBudget;
-  /** By product token. Most hosts have no file: an empty map each would be the largest part of them. */
+  /** By product token; undefined: none. An empty map would be as large as the rest of the gate. */
   #parsed: Map<string, Robots> | undefined;
   #state: 'unknown' | 'asking' | 'known' = 'unknown';
   #record = unknownRecord;

@@ -17,16 +17,9 @@
 
 import { hostKeyOf } from '../../../shared/url.ts';
 import { clockMs } from '../../machine/clock.ts';
-import {
-  afterPrefix,
-  crawlKey,
-  decodeTask,
-  parseTaskKey,
-  type TaskRecord,
-  taskKeyBytes,
-  taskKeys,
-} from '../../store/records.ts';
+import { afterPrefix, crawlKey, decodeTask, type TaskRecord } from '../../store/records.ts';
 import type { Row, Store } from '../../store/store.ts';
+import { parseTaskKey, taskKeyBytes, taskKeys } from '../../store/task-keys.ts';
 import type { Crawl, Place } from '../crawl/crawl.ts';
 import { crawlKindOf } from '../kinds/kinds.ts';
 import type { Host, HostClient } from '../politeness/host.ts';

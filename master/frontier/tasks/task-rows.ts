@@ -11,16 +11,9 @@
  * Small crawls never meet any of it. An index in memory says what is in `unsorted`.
  */
 import assert from 'node:assert/strict';
-import {
-  crawlKey,
-  encodeTask,
-  hostBytes,
-  type TaskRecord,
-  taskKey,
-  taskKeyBytes,
-  taskKeys,
-} from '../../store/records.ts';
+import { crawlKey, encodeTask, hostBytes, type TaskRecord } from '../../store/records.ts';
 import type { Change, Peeked, Row, Rows } from '../../store/store.ts';
+import { taskKey, taskKeyBytes, taskKeys } from '../../store/task-keys.ts';
 import {
   merged,
   newUnsortedKey,

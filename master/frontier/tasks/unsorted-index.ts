@@ -7,7 +7,8 @@
  *
  * A leaving task stays until its commit is on the disk: only then is it no longer in the table.
  */
-import { hostBytes, taskKeyBytes } from '../../store/records.ts';
+import { hostBytes } from '../../store/records.ts';
+import { taskKeyBytes } from '../../store/task-keys.ts';
 
 /** The first bits of a hash say the bin. */
 const binBits = 13;
