@@ -183,6 +183,10 @@ const compilerFlags = [
   '--no-turbo-escape',
   '--no-turbo-loop-peeling',
 ];
+/** V8 lets the heap of a master grow to four times what it needs before it collects, as long as that pays: the
+ *  links of seconds ago, which stand in no queue any more. To twice as much costs 3 % of its new links a second
+ *  at most, and gives back a third of its memory. */
+const masterFlags = ['--heap-growing-percent=100'];
 /** Those that a slave is started with, if somebody starts it without them: then they only say that the cache fits. */
 const heapFlags = ['--initial-old-space-size=48', '--min-semi-space-size=4'];
 const slaveFlags = [...wasmFlags, ...compilerFlags, ...heapFlags];
@@ -203,7 +207,7 @@ const library = build({
 });
 await Promise.all([
   ...[
-    program('master', ['lmdb', ...drivers], []),
+    program('master', ['lmdb', ...drivers], masterFlags),
     program('slave', ['sharp'], slaveFlags),
     build(bundle('selftest', [])),
   ],

@@ -36,12 +36,11 @@ import {
   hostBytes,
   lastCrawlKey,
   lastOfSource,
-  parseTaskKey,
   secretKey,
   seedHostOf,
-  taskKey,
 } from '../store/records.ts';
 import type { Change, Store, Table } from '../store/store.ts';
+import { parseTaskKey, taskKey } from '../store/task-keys.ts';
 import { taskKeyOf, taskTables } from '../store/unsorted-rows.ts';
 import { otherFormat } from '../store/upgrade.ts';
 import { checkStore } from './check.ts';

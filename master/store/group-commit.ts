@@ -2,14 +2,14 @@
  * Group commit: all changes of a few milliseconds go to the disk in one transaction.
  *
  * Parts come from two sides: `submit` hands one over, and a *gatherer* supplies its part when a
- * commit is about to start, so that it can do a batch of work at its own pace. Two commits may be
- * under way, so that one is prepared while the other is flushed; they end in order. After a failed
- * commit no other starts or succeeds, since each builds on the one before it.
+ * commit is about to start, so that it can do a batch of work at its own pace. Some commits may be
+ * under way, so that the next ones are prepared while one is flushed; they end in order. After a
+ * failed commit no other starts or succeeds, since each builds on the one before it.
  */
 import type { Change, Store } from './store.ts';
 
-/** Changes that belong together, and a function to call when they are on the disk. `tookMs`: the
- *  duration of their commit. */
+/** Changes that belong together, a list that the commit empties, and a function to call when they
+ *  are on the disk. `tookMs`: the duration of their commit. */
 export type Part = { readonly changes: Change[]; readonly done: (tookMs: number) => void };
 
 /** Returns its part, or undefined if it has nothing to commit. */
@@ -19,7 +19,7 @@ type Gatherer = () => Part | undefined;
 export type Room = { readonly isShort: boolean; room(): Promise<void> };
 const plenty: Room = { isShort: false, room: () => Promise.resolve() };
 
-const underWayMax = 2;
+const underWayMax = 4;
 
 export class GroupCommit {
   readonly #store: Store;
@@ -38,6 +38,10 @@ export class GroupCommit {
   #isStarting = false;
   #startedAt = 0;
   #idle: (() => void)[] = [];
+  /** Commits on the disk whose parts are not told yet. */
+  readonly #onDisk: { readonly parts: readonly Part[]; readonly tookMs: number }[] = [];
+  /** In this turn. */
+  #hasLanded = false;
   /** The end of all commits that were started. */
   #ended: Promise<void> = Promise.resolve();
 
@@ -82,6 +86,13 @@ export class GroupCommit {
     const at = Math.max(this.#startedAt + this.#everyMs, now + mayWaitMs);
     if (at >= this.#dueAt) return;
     this.#dueAt = at;
+    this.#arm(now);
+  }
+
+  /** A gatherer has more work than it may do at once: the next commit starts in the next turn. */
+  requestMore(): void {
+    const now = performance.now();
+    this.#dueAt = Math.min(this.#dueAt, now);
     this.#arm(now);
   }
 
@@ -141,19 +152,16 @@ export class GroupCommit {
   #commit(parts: readonly Part[]): void {
     this.#underWay++;
     this.#count++;
+    // Emptied: the parts live until the disk answers, and what lives so long is dear to collect.
     const changes =
-      parts.length === 1 ? (parts[0]?.changes ?? []) : parts.flatMap((p) => p.changes);
+      parts.length === 1 ? (parts[0]?.changes ?? []) : parts.flatMap((p) => p.changes.splice(0));
     const began = performance.now();
     // A commit without changes ends with the one before it.
     if (changes.length > 0) this.#ended = both(this.#ended, this.#store.commit(changes));
     this.#ended.then(
       () => {
-        if (this.#state === 'failed') return;
-        this.#underWay--;
-        const tookMs = performance.now() - began;
-        for (const part of parts) part.done(tookMs);
-        if (this.#isWanted) this.#arm(performance.now());
-        this.#settleIdle();
+        this.#onDisk.push({ parts, tookMs: performance.now() - began });
+        if (!this.#hasLanded) this.#land();
       },
       // Nothing was acknowledged, so nothing is lost: the master stops and a restart recovers.
       (error: unknown) => {
@@ -162,6 +170,20 @@ export class GroupCommit {
         this.#onError(error);
       },
     );
+  }
+
+  /** What follows from a commit on the disk. Several may get there at once: each has a turn of its
+   *  own, so that what follows from all of them blocks nobody. */
+  #land(): void {
+    this.#hasLanded = false;
+    const first = this.#onDisk.shift();
+    if (first === undefined || this.#state === 'failed') return;
+    this.#hasLanded = true;
+    this.#underWay--;
+    for (const part of first.parts) part.done(first.tookMs);
+    setImmediate(() => this.#land());
+    if (this.#isWanted) this.#arm(performance.now());
+    this.#settleIdle();
   }
 
   #settleIdle(): void {

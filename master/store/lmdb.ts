@@ -1,7 +1,8 @@
 /**
  * The embedded store: LMDB, one file, memory-mapped reads, writes on a thread of its own.
  *
- * - All changes of a commit are one batch, which lmdb-js does not divide.
+ * - All changes of a commit are one batch, which lmdb-js does not divide. Commits that wait for the
+ *   one before become one batch, too: a wait for the disk costs more than what is in them.
  * - A commit is on the disk before it is visible, and before the next one begins. lmdb-js can
  *   overlap these, but then two meta pages may refer to pages that never reached the disk: a
  *   failing disk, or a power cut, leaves a damaged store, and more than two at once lose one.
@@ -19,7 +20,7 @@ import type { Database, RootDatabase, RootDatabaseOptionsWithPath, Transaction }
 import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
-import { ChunkPool, PackedChanges } from './packed-changes.ts';
+import { type Chunk, ChunkPool, PackedChanges } from './packed-changes.ts';
 import {
   type Change,
   type Peeked,
@@ -35,6 +36,8 @@ import { hasSum, sumBytes } from './sums.ts';
 
 /** With less free space than this a failed write means a full disk, not a broken one. */
 const fullBytes = 1 << 20;
+/** Changes of commits that become one: to hand them to LMDB takes 2 us each. */
+const togetherMax = 16_384;
 /** So long a file system is taken to be writable after it was. */
 const writableMs = 1;
 const diskFull = 'no space left on device';
@@ -115,6 +118,8 @@ class LmdbStore implements NativeStore {
   readonly #tables: ReadonlyMap<Table, Bytes | undefined>;
   readonly #chunks = new ChunkPool();
   #ended: Promise<void> = Promise.resolve();
+  /** The last commit, while it has not begun, with its number of changes. */
+  #next: { readonly parts: PackedChanges[]; count: number } | undefined;
   #writableAt = Number.NEGATIVE_INFINITY;
 
   constructor(root: RootDatabase<Buffer, Buffer>, path: string, isReadOnly = false) {
@@ -216,12 +221,24 @@ class LmdbStore implements NativeStore {
     if (changes.length === 0) return this.#ended;
     const packed = new PackedChanges(this.#chunks, changes);
     changes.length = 0;
+    const next = this.#next;
+    // What comes while the disk has another commit joins the one that waits already.
+    if (next !== undefined && next.count + packed.count <= togetherMax) {
+      next.count += packed.count;
+      next.parts.push(packed);
+      return this.#ended;
+    }
+    const made = { parts: [packed], count: packed.count };
+    this.#next = made;
     // Behind a commit that failed none begins.
-    this.#ended = this.#ended.then(() => this.#commit(packed));
+    this.#ended = this.#ended.then(() => {
+      if (this.#next === made) this.#next = undefined;
+      return this.#commit(made.parts);
+    });
     return this.#ended;
   }
 
-  async #commit(changes: PackedChanges): Promise<void> {
+  async #commit(changes: readonly PackedChanges[]): Promise<void> {
     try {
       // LMDB (lmdb-js 3.5.6) describes a refused write in 107 bytes of a buffer of 100, which may
       // abort the process: a disk that has become read-only must not get that far.
@@ -266,15 +283,16 @@ class LmdbStore implements NativeStore {
   }
 
   /** Resolves when all are on the disk. */
-  async #put(changes: PackedChanges): Promise<void> {
+  async #put(changes: readonly PackedChanges[]): Promise<void> {
     let thrown: unknown;
+    const put = (table: Table, key: Buffer, value: Chunk | undefined) => {
+      // The promise of the batch covers theirs.
+      if (value === undefined) void this.#table(table).remove(key);
+      else void this.#table(table).put(key, value);
+    };
     const ended = this.#root.batch(() => {
       try {
-        changes.each((table, key, value) => {
-          // The promise of the batch covers theirs.
-          if (value === undefined) void this.#table(table).remove(key);
-          else void this.#table(table).put(key, value);
-        });
+        for (const packed of changes) packed.each(put);
       } catch (error) {
         // Not thrown here: the outcome of earlier changes would be lost.
         thrown = error;
@@ -282,7 +300,7 @@ class LmdbStore implements NativeStore {
     });
     await ended;
     // After a failure lmdb-js may still read them.
-    changes.free();
+    for (const packed of changes) packed.free();
     if (thrown !== undefined) throw thrown;
   }
 

@@ -12,7 +12,7 @@ import { hasSum, sumBytes, sumOf } from './sums.ts';
 
 /** From `start` to `end` is the value that lmdb-js is to read. It reads both in the call, so that one
  *  object serves for all values. */
-type Chunk = Buffer & { start: number; end: number };
+export type Chunk = Buffer & { start: number; end: number };
 
 const headBytes = 7;
 const deleted = 0xffffffff;
@@ -42,9 +42,11 @@ export class ChunkPool {
 export class PackedChanges {
   readonly #pool: ChunkPool;
   readonly #chunks: { readonly chunk: Chunk; bytes: number }[] = [];
+  readonly count: number;
 
   constructor(pool: ChunkPool, changes: readonly Change[]) {
     this.#pool = pool;
+    this.count = changes.length;
     for (const change of changes) this.#add(change);
   }
 

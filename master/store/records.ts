@@ -196,7 +196,6 @@ export type BreakerRecord = {
 /** As deep as a record can tell; what lies deeper counts as this. */
 export const depthMax = 0xffff;
 export const hostBytes = 8;
-export const taskKeyBytes = 4 + hostBytes + 4 + 6;
 const taskHeadBytes = 22;
 /** Of its kind: six bytes with `from` follow the head. */
 const hasFrom = 0x80;
@@ -248,28 +247,6 @@ export function lastOfSource(key: Buffer): number {
 
 export function commitOf(key: Buffer): number {
   return key.readUIntBE(4, 6);
-}
-
-export function taskKey(crawl: number, host: Uint8Array, rank: number, seq: number): Buffer {
-  const key = Buffer.allocUnsafe(taskKeyBytes);
-  key.writeUInt32BE(crawl, 0);
-  for (let i = 0; i < hostBytes; i++) key[4 + i] = host[i] ?? 0;
-  key.writeUInt32BE(rank, 4 + hostBytes);
-  key.writeUIntBE(seq, 8 + hostBytes, 6);
-  return key;
-}
-
-type TaskKeyParts = { crawl: number; host: Buffer; rank: number; seq: number };
-
-/** Undefined when the bytes cannot be a task key. */
-export function parseTaskKey(key: Buffer): TaskKeyParts | undefined {
-  if (key.length !== taskKeyBytes) return undefined;
-  return {
-    crawl: key.readUInt32BE(0),
-    host: key.subarray(4, 4 + hostBytes),
-    rank: key.readUInt32BE(4 + hostBytes),
-    seq: key.readUIntBE(8 + hostBytes, 6),
-  };
 }
 
 /** `now`: when it is written, so that its wait is known beside its end. */

@@ -10,8 +10,9 @@
  * read `unsorted` first: a move in between shows a task twice rather than never. Everything else
  * names a task by its key in `tasks`, wherever it is.
  */
-import { crawlKey, hostBytes, taskKey, taskKeyBytes } from './records.ts';
+import { crawlKey, hostBytes } from './records.ts';
 import { batches, type Row, type Rows } from './store.ts';
+import { taskKey, taskKeyBytes } from './task-keys.ts';
 
 /** Where open tasks are, in the order in which they are to be read. */
 export const taskTables = ['unsorted', 'tasks'] as const;
@@ -44,7 +45,7 @@ export function newUnsortedKey(crawl: number, host: Buffer, rank: number, seq: n
 }
 
 /** Undefined: it is no key of the table. */
-export function parseUnsortedKey(key: Buffer) {
+function parseUnsortedKey(key: Buffer) {
   if (key.length !== keyBytes || key[4] !== (key[hostAt] ?? 0) >>> shelfShift) return undefined;
   return {
     crawl: key.readUInt32BE(0),

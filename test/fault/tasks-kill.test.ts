@@ -11,8 +11,9 @@ import { fileURLToPath } from 'node:url';
 import { TaskRows } from '../../master/frontier/tasks/task-rows.ts';
 import { checkStore } from '../../master/repair/check.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
-import { afterPrefix, crawlKey, parseTaskKey, taskKey } from '../../master/store/records.ts';
+import { afterPrefix, crawlKey } from '../../master/store/records.ts';
 import type { Row } from '../../master/store/store.ts';
+import { parseTaskKey, taskKey } from '../../master/store/task-keys.ts';
 import { taskBatches } from '../../master/store/unsorted-rows.ts';
 import { doneKey, limits, tasksOf } from '../support/tasks-child.ts';
 

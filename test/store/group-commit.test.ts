@@ -52,19 +52,64 @@ test('group commit: what comes in one turn goes in one transaction, in its order
   assert.deepEqual(done, ['a', 'b', 'c']);
 });
 
-test('group commit: two are under way, a third waits for one of them', async () => {
+test('group commit: four are under way, a fifth waits for one of them', async () => {
   const { store, commits } = bench();
-  commits.submit([change('a')]);
-  await store.reached(1);
-  commits.submit([change('b')]);
-  await store.reached(2);
+  for (let count = 1; count <= 4; count++) {
+    commits.submit([change(`${count}`)]);
+    await store.reached(count);
+  }
   commits.submit([change('c')]);
   commits.submit([change('d')]);
   await new Promise((resolve) => setTimeout(resolve, 5));
-  assert.equal(store.commits.length, 2);
+  assert.equal(store.commits.length, 4);
   store.commits[0]?.end();
+  await store.reached(5);
+  assert.deepEqual(store.commits[4]?.keys, ['c', 'd']);
+});
+
+test('group commit: what reaches the disk at once has a turn each, in order', async () => {
+  const { store, commits } = bench();
+  const done: string[] = [];
+  const keys = ['a', 'b', 'c'];
+  for (const [i, key] of keys.entries()) {
+    commits.submit([change(key)], () => {
+      done.push(key);
+      setImmediate(() => done.push('turn'));
+    });
+    await store.reached(i + 1);
+  }
+  for (const { end } of store.commits) end();
+  await commits.flushed();
+  await turn();
+  assert.deepEqual(done, ['a', 'turn', 'b', 'turn', 'c', 'turn']);
+});
+
+test('group commit: a gatherer that has more work has the next commit at once', async () => {
+  const store = new HeldStore();
+  const onError = (error: unknown) => assert.fail(String(error));
+  const commits = new GroupCommit({ store: store as unknown as Store, everyMs: 60_000, onError });
+  const todo = ['one', 'two', 'three'];
+  commits.addGatherer(() => {
+    const key = todo.shift();
+    if (todo.length > 0) commits.requestMore();
+    return key === undefined ? undefined : { changes: [change(key)], done: () => {} };
+  });
+  commits.request();
   await store.reached(3);
-  assert.deepEqual(store.commits[2]?.keys, ['c', 'd']);
+  assert.deepEqual(
+    store.commits.flatMap(({ keys }) => keys),
+    ['one', 'two', 'three'],
+  );
+});
+
+test('group commit: its parts hold no changes while they are on the way to the disk', async () => {
+  const { store, commits } = bench();
+  const [first, second] = [[change('a')], [change('b'), change('c')]];
+  commits.submit(first);
+  commits.submit(second);
+  await store.reached(1);
+  assert.deepEqual(store.commits[0]?.keys, ['a', 'b', 'c']);
+  assert.deepEqual([first.length, second.length], [0, 0]);
 });
 
 test('group commit: gatherers are asked when a commit starts, behind what was submitted', async () => {
@@ -170,7 +215,7 @@ test('group commit: one that changes nothing ends with those that are under way'
   await new Promise((resolve) => setTimeout(resolve, 5));
   assert.deepEqual(done, []);
   store.commits[0]?.end();
-  await turn();
+  await commits.flushed();
   assert.deepEqual(done, ['a', 'nothing']);
 });
 

@@ -43,6 +43,20 @@ test('store: lmdb: is there again after it was closed', async () => {
   rmSync(folder, { recursive: true });
 });
 
+test('store: lmdb: commits that wait for the one before become one', async () => {
+  const folder = makeFolder();
+  const store = await openLmdbStore(folder);
+  const put = (name: string, value: string) =>
+    store.commit([{ table: 'crawls', key: Buffer.from(name), value: Buffer.from(value) }]);
+  const commits = [put('a', '1'), put('b', '1'), put('c', '1'), put('b', '2')];
+  await commits[1];
+  const read = ['a', 'b', 'c'].map((name) => store.get('crawls', Buffer.from(name))?.toString());
+  assert.deepEqual(read, ['1', '2', '1']);
+  await Promise.all(commits);
+  await store.close();
+  rmSync(folder, { recursive: true });
+});
+
 test("store: lmdb: a folder that cannot be used is the operator's business", async () => {
   await assert.rejects(openLmdbStore('/dev/null/store'), { code: 'E_CONFIG' });
 });

@@ -21,10 +21,10 @@ import {
   encodeCrawl,
   fingerprintKey,
   formatKey,
-  parseTaskKey,
 } from '../../master/store/records.ts';
 import type { Change, Store } from '../../master/store/store.ts';
 import { addToSum } from '../../master/store/sums.ts';
+import { parseTaskKey } from '../../master/store/task-keys.ts';
 import { upgrade } from '../../master/store/upgrade.ts';
 import { beginRuns, endRuns } from '../../master/store/upgrade-runs.ts';
 import { root } from '../support/cluster.ts';

@@ -6,8 +6,9 @@
 import { writeSync } from 'node:fs';
 import { type NewTask, TaskRows } from '../../master/frontier/tasks/task-rows.ts';
 import { openLmdbStore } from '../../master/store/lmdb.ts';
-import { decodeTask, encodeTask, pageKind, taskKey } from '../../master/store/records.ts';
+import { decodeTask, encodeTask, pageKind } from '../../master/store/records.ts';
 import type { Row } from '../../master/store/store.ts';
+import { taskKey } from '../../master/store/task-keys.ts';
 import { randomUint32s } from './random.ts';
 
 export const limits = { hostsMin: 20, perHost: 4, countMax: 300 };

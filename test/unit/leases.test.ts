@@ -21,8 +21,8 @@ function makeTask() {
   const seq = ++lastSeq;
   const url = `http://a/${seq}`;
   queue.add(
-    { kind: pageKind, level: 0, url, depth: 0, priority: 0, attempts: 0, notBefore: 0 },
     { rank: 0, seq },
+    { kind: pageKind, level: 0, url, depth: 0, priority: 0, attempts: 0, notBefore: 0 },
   );
   const task = queue.peek(0);
   assert.ok(task);

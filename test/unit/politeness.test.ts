@@ -47,8 +47,8 @@ function addTask(queue: TaskQueue, key: string, notBefore = 0): void {
   const seq = ++lastSeq;
   const url = `http://${key}/${seq}`;
   queue.add(
-    { kind: pageKind, level: 0, url, depth: 0, priority: 0, attempts: 0, notBefore },
     { rank: 0, seq },
+    { kind: pageKind, level: 0, url, depth: 0, priority: 0, attempts: 0, notBefore },
   );
 }
 

@@ -6,15 +6,9 @@ import fc from 'fast-check';
 import { type NewTask, TaskRows } from '../../master/frontier/tasks/task-rows.ts';
 import { searchTasks } from '../../master/inspect/task-search.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
-import {
-  afterPrefix,
-  crawlKey,
-  encodeTask,
-  pageKind,
-  parseTaskKey,
-  taskKey,
-} from '../../master/store/records.ts';
+import { afterPrefix, crawlKey, encodeTask, pageKind } from '../../master/store/records.ts';
 import type { Change, Row } from '../../master/store/store.ts';
+import { parseTaskKey, taskKey } from '../../master/store/task-keys.ts';
 import { readTask, taskBatches, taskKeyOf, unsortedKey } from '../../master/store/unsorted-rows.ts';
 import { LaggingStore } from '../support/lagging-store.ts';
 

@@ -4,7 +4,8 @@ import fc from 'fast-check';
 import { TaskRows } from '../../master/frontier/tasks/task-rows.ts';
 import { type Task, TaskBudget, TaskQueue } from '../../master/frontier/tasks/tasks.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
-import { encodeTask, pageKind, type TaskRecord, taskKey } from '../../master/store/records.ts';
+import { encodeTask, pageKind, type TaskRecord } from '../../master/store/records.ts';
+import { taskKey } from '../../master/store/task-keys.ts';
 
 const host = Buffer.from('hosthost');
 const blank = {
@@ -52,7 +53,7 @@ class Bench {
   tell(): void {
     for (const { record, ...position } of this.#unadded.splice(0)) {
       const before = this.queue.dueAt(this.now);
-      const isSooner = this.queue.add(record, position);
+      const isSooner = this.queue.add(position, record);
       assert.ok(isSooner || this.queue.dueAt(this.now) === before, 'nobody has to be woken');
     }
   }

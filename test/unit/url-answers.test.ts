@@ -15,10 +15,10 @@ import {
   encodeBuried,
   encodeCursor,
   encodeTask,
-  taskKey,
 } from '../../master/store/records.ts';
 import { ResultRow, sectionsOf } from '../../master/store/result-rows.ts';
 import type { Change } from '../../master/store/store.ts';
+import { taskKey } from '../../master/store/task-keys.ts';
 import type { UrlFate } from '../../shared/url-fate.ts';
 import { specOf } from '../support/world.ts';
 

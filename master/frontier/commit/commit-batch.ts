@@ -24,7 +24,6 @@ import {
   lastCrawlKey,
   pageKind,
   type TaskRecord,
-  taskKey,
 } from '../../store/records.ts';
 import {
   type PackedRows,
@@ -33,6 +32,7 @@ import {
   type SealedRow,
 } from '../../store/result-rows.ts';
 import type { Change, Store } from '../../store/store.ts';
+import { taskKey } from '../../store/task-keys.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import { type Fingerprinter, fingerprintWords } from '../filter/fingerprint.ts';
 import { imageMark, imageName } from '../filter/seen-names.ts';
@@ -57,8 +57,9 @@ type Found = FoundAt & {
 
 export class CommitBatch {
   readonly crawl: Crawl;
+  /** Until it is sealed. */
+  readonly admitted: NewTask[] = [];
   /** For after the commit. */
-  readonly admitted: (NewTask & { readonly host: HostName })[] = [];
   readonly removed: Task[] = [];
   readonly released: { task: Task; record: TaskRecord }[] = [];
   readonly buried: { readonly url: string; readonly error: FetchErrorBody }[] = [];
@@ -322,9 +323,10 @@ export class CommitBatch {
     this.#archived.set(mark.file, mark);
   }
 
-  /** Ends the batch: all changes, for one transaction, and the row of the result queue. */
-  seal(): {
-    changes: Change[];
+  /** Ends the batch: adds all changes, for one transaction, and makes the row of the result queue.
+   *  What it returns lives until the disk answers, so the links of the batch are no part of it. */
+  seal(changes: Change[]): {
+    admitted: readonly NewTask[];
     commit: number;
     results: SealedRow | undefined;
     /** To be called when all of it is on the disk. */
@@ -332,8 +334,11 @@ export class CommitBatch {
   } {
     const { crawl } = this;
     const commit = crawl.takeCommit();
-    const added = this.#rows.added(crawl.id, this.admitted);
-    const changes = crawl.filter.changes(commit).concat(this.#changes, added.changes);
+    const admitted = this.admitted.splice(0);
+    const { changes: ofTasks, landed } = this.#rows.added(crawl.id, admitted);
+    for (const some of [crawl.filter.changes(commit), this.#changes.splice(0), ofTasks]) {
+      for (const change of some) changes.push(change);
+    }
     let results: SealedRow | undefined;
     if (!this.#row.isEmpty) {
       results = this.#row.seal(crawl.takeRecords(this.#row.count));
@@ -345,11 +350,14 @@ export class CommitBatch {
       changes.push({ table: 'meta', key: lastCrawlKey, value: encodeLastCrawl(crawl.id) });
     }
     changes.push({ table: 'crawls', key: crawlKey(crawl.id), value: encodeCrawl(crawl.record()) });
-    const landed = () => {
+    return { admitted, commit, results, landed: this.#landing(landed) };
+  }
+
+  #landing(landed: () => void): () => void {
+    return () => {
       for (const key of this.#ended) this.#rows.gone(key);
-      added.landed();
+      landed();
     };
-    return { changes, commit, results, landed };
   }
 
   /** A link that is not known: admitted, or skipped with a reason. */

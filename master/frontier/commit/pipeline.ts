@@ -46,16 +46,42 @@ type PipelineOptions = {
   readonly events: FrontierEvents;
 };
 
+/** What a commit does to one crawl, when it is on the disk. */
+type Landing = {
+  readonly batch: CommitBatch;
+  readonly commit: number;
+  readonly results: SealedRow | undefined;
+  readonly stored: () => void;
+  readonly landed: () => void;
+  /** Takes the new tasks in; returns the hosts to be woken. */
+  readonly woken: () => Set<Host>;
+};
+
+type Gathered = {
+  readonly entries: readonly Entry[];
+  readonly answers: readonly (() => void)[];
+  readonly landings: readonly Landing[];
+  readonly done: readonly (() => void)[];
+  readonly gatheredMs: number;
+  /** Until its changes were complete. */
+  readonly filledMs: number;
+};
+
 /** A new link costs twenty times as much as a known one, so not only bytes but also time bounds a
- *  commit: no request is served while it is gathered. Its cost after that is about the same
- *  again. */
-const gatherMsMax = 15;
+ *  batch: no request is served while it is gathered, made part of a commit, or taken in after that.
+ *  The whole should take `batchMsMax`, of which the gathering is a part that depends on the links: a
+ *  quarter where each is of another host. */
+const batchMsMax = 30;
+const gatherMsMax = 8;
+const gatherMsMin = 2;
+const smoothing = 1 / 8;
 /** The commit of entries that are in no hurry waits for others, up to so many. */
 const unhurriedEntries = 16;
 
 export class Pipeline {
   readonly #options: PipelineOptions;
   readonly #filterQueue: FilterQueue;
+  #gatherMs = gatherMsMax;
 
   constructor(options: PipelineOptions) {
     this.#options = options;
@@ -88,37 +114,56 @@ export class Pipeline {
     for (const entry of this.#filterQueue.take()) {
       entries.push(entry);
       answers.push(this.#handle(entry, batches));
-      if (performance.now() - began > gatherMsMax) break;
+      if (performance.now() - began > this.#gatherMs) break;
     }
     if (entries.length === 0) return undefined;
-    if (!this.#filterQueue.isEmpty) this.#options.commits.request();
-    let changes: Change[] = [];
-    const sealed = [...batches.values()].map((batch) => {
-      const { changes: made, ...rest } = batch.seal();
-      changes = changes.concat(made);
-      return { batch, ...rest, stored: batch.crawl.filter.seal() };
-    });
-    const relief = this.#options.crawls.waitingRoom.relieve();
-    const came = [...batches.values()].reduce((sum, { admitted }) => sum + admitted.length, 0);
-    const move = this.#options.crawls.queues.rows.move(came);
-    return {
-      changes: changes.concat(relief?.changes ?? [], move?.changes ?? []),
-      done: () => {
-        for (const { stored, landed } of sealed) {
-          stored();
-          landed();
-        }
-        relief?.done();
-        move?.done();
-        for (const answer of answers) answer();
-        this.#filterQueue.settle(entries);
-        for (const { batch, commit, results } of sealed) {
-          this.#apply(batch, commit, results);
-        }
-        this.#filterQueue.makeRoom();
-        this.#options.dispatcher.dispatchSoon();
-      },
+    const gatheredMs = performance.now() - began;
+    if (!this.#filterQueue.isEmpty) this.#options.commits.requestMore();
+    const { waitingRoom, queues } = this.#options.crawls;
+    const changes: Change[] = [];
+    const landings: Landing[] = [];
+    let came = 0;
+    for (const batch of batches.values()) {
+      const { admitted, ...sealed } = batch.seal(changes);
+      came += admitted.length;
+      const [stored, woken] = [batch.crawl.filter.seal(), queues.coming(batch.crawl, admitted)];
+      landings.push({ batch, ...sealed, stored, woken });
+    }
+    const done: (() => void)[] = [];
+    for (const work of [waitingRoom.relieve(), queues.rows.move(came)]) {
+      for (const change of work?.changes ?? []) changes.push(change);
+      if (work !== undefined) done.push(work.done);
+    }
+    const filledMs = performance.now() - began;
+    const gathered = { entries, answers, landings, done, gatheredMs, filledMs };
+    return { changes, done: this.#landing(gathered) };
+  }
+
+  /** Returns what is to be called when the batch is on the disk. Within `#fill` it would keep all
+   *  variables of that until then. */
+  #landing(gathered: Gathered): () => void {
+    const { entries, answers, landings, done, gatheredMs, filledMs } = gathered;
+    return () => {
+      const began = performance.now();
+      for (const { stored, landed } of landings) {
+        stored();
+        landed();
+      }
+      for (const end of done) end();
+      for (const answer of answers) answer();
+      this.#filterQueue.settle(entries);
+      for (const landing of landings) this.#apply(landing);
+      this.#filterQueue.makeRoom();
+      this.#options.dispatcher.dispatchSoon();
+      this.#pace(gatheredMs, filledMs + performance.now() - began);
     };
+  }
+
+  /** A batch took so long, its gathering included. */
+  #pace(gatheredMs: number, tookMs: number): void {
+    const wantedMs = (gatheredMs / tookMs) * batchMsMax;
+    const nextMs = Math.min(gatherMsMax, Math.max(gatherMsMin, wantedMs));
+    this.#gatherMs += (nextMs - this.#gatherMs) * smoothing;
   }
 
   /** Applies one entry; returns the answer to send when it is on the disk. */
@@ -145,19 +190,15 @@ export class Pipeline {
   }
 
   /** A batch has reached the disk: memory follows. */
-  #apply(batch: CommitBatch, commit: number, results: SealedRow | undefined): void {
-    const { crawl, admitted, removed, released, buried } = batch;
+  #apply({ batch, commit, results, woken }: Landing): void {
+    const { crawl, removed, released, buried } = batch;
     for (const task of removed) task.queue.remove(task);
     // Results from before a crawl was cancelled are written all the same.
     if (results !== undefined) this.#options.results.offer(crawl, commit, results);
     for (const { sha256, image } of batch.dropped) this.#options.images?.drop(crawl, sha256, image);
     if (crawl.state === 'cancelled') return;
     const { queues } = this.#options.crawls;
-    const hosts = new Set<Host>();
-    for (const { host: name, record, ...position } of admitted) {
-      const host = queues.add(crawl, name, record, position);
-      if (host !== undefined) hosts.add(host);
-    }
+    const hosts = woken();
     for (const { task, record } of released) {
       task.queue.release(task, record);
       const known = crawl.queues.get(task.queue.host.toString('latin1'));

@@ -15,9 +15,9 @@ import {
   decodeCrawl,
   decodeLastCrawl,
   lastCrawlKey,
-  parseTaskKey,
 } from '../../store/records.ts';
 import { batches, type Store } from '../../store/store.ts';
+import { parseTaskKey } from '../../store/task-keys.ts';
 import { bloomBytesFor } from '../filter/bloom.ts';
 import { Filter } from '../filter/filter.ts';
 import type { RecentTable } from '../filter/recent.ts';

@@ -19,12 +19,11 @@ import {
   fingerprintKey,
   hostBytes,
   hostSettingKey,
-  parseTaskKey,
   secretKey,
   type TaskRecord,
-  taskKey,
 } from '../../store/records.ts';
 import type { Rows } from '../../store/store.ts';
+import { parseTaskKey, taskKey } from '../../store/task-keys.ts';
 import type { ResultsPort } from '../commit/results.ts';
 import { skipMarked } from '../commit/skipped.ts';
 import { Sources } from '../commit/sources.ts';

@@ -150,7 +150,7 @@ export class Group {
   readonly hash: Buffer;
   readonly members = new Set<Host>();
   /** Hosts with work, in the order of their turns. */
-  readonly waiting = new Heap<Host>((a, b) => a.dueAt < b.dueAt);
+  readonly waiting = new Heap<Host>(isSooner);
   readonly hops: Hop[] = [];
   readonly pace = new Pace();
   readonly visit = new Visit();
@@ -243,4 +243,9 @@ export class Group {
     this.perHost = Number.POSITIVE_INFINITY;
     this.follows = true;
   }
+}
+
+/** One function for all heaps: with a closure for each, a host would take 60 bytes more. */
+function isSooner(a: Host, b: Host): boolean {
+  return a.dueAt < b.dueAt;
 }

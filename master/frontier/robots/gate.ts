@@ -37,7 +37,8 @@ export class RobotsGate implements ParsedHolder {
   readonly #host: Buffer;
   readonly #load: () => Uint8Array | undefined;
   readonly #budget: RobotsBudget;
-  readonly #parsed = new Map<string, Robots>();
+  /** By product token; undefined: none. An empty map would be as large as the rest of the gate. */
+  #parsed: Map<string, Robots> | undefined;
   #state: 'unknown' | 'asking' | 'known' = 'unknown';
   #record = unknownRecord;
   #task: Task | undefined;
@@ -170,14 +171,15 @@ export class RobotsGate implements ParsedHolder {
 
   /** There is no room for the parsed file: it is parsed again at its next use. */
   forgetParsed(): void {
-    this.#parsed.clear();
+    this.#parsed = undefined;
   }
 
   #robots(token: string): Robots {
-    let robots = this.#parsed.get(token);
+    let robots = this.#parsed?.get(token);
     if (robots === undefined) {
       const file = this.#load() ?? new Uint8Array(0);
       robots = parseRobots(file, token);
+      this.#parsed ??= new Map();
       this.#parsed.set(token, robots);
       this.#budget.take(this, file.length);
     } else this.#budget.touch(this);

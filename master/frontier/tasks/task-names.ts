@@ -4,7 +4,7 @@
  * Source: PROTOCOL.md [T-2], [T-10].
  */
 
-import { taskKeyBytes } from '../../store/records.ts';
+import { taskKeyBytes } from '../../store/task-keys.ts';
 import type { Fingerprinter } from '../filter/fingerprint.ts';
 import { keyOf, type Task } from './tasks.ts';
 

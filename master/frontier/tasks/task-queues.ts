@@ -17,20 +17,15 @@
 
 import { hostKeyOf } from '../../../shared/url.ts';
 import { clockMs } from '../../machine/clock.ts';
-import {
-  afterPrefix,
-  crawlKey,
-  decodeTask,
-  parseTaskKey,
-  type TaskRecord,
-} from '../../store/records.ts';
+import { afterPrefix, crawlKey, decodeTask, type TaskRecord } from '../../store/records.ts';
 import type { Row, Store } from '../../store/store.ts';
+import { parseTaskKey, taskKeyBytes, taskKeys } from '../../store/task-keys.ts';
 import type { Crawl, Place } from '../crawl/crawl.ts';
 import { crawlKindOf } from '../kinds/kinds.ts';
-import type { Host, HostClient, HostName } from '../politeness/host.ts';
+import type { Host, HostClient } from '../politeness/host.ts';
 import { workDueAt } from '../politeness/next-task.ts';
 import type { Politeness } from '../politeness/politeness.ts';
-import { TaskRows, type UnsortedLimits } from './task-rows.ts';
+import { type NewTask, TaskRows, type UnsortedLimits } from './task-rows.ts';
 import { type Task, TaskBudget, TaskQueue } from './tasks.ts';
 
 export type TaskQueuesOptions = {
@@ -122,22 +117,59 @@ export class TaskQueues {
     else round.isLast = false;
   }
 
+  /** Tasks of a commit that is under way. Returns what is to be called when it is on the disk; that
+   *  returns the hosts to be woken. Of tasks that only the store is to have, as most of a large
+   *  crawl, it keeps the keys alone. */
+  coming(crawl: Crawl, tasks: readonly NewTask[]): () => Set<Host> {
+    const [near, far] = [[] as NewTask[], [] as NewTask[]];
+    for (const task of tasks) (this.#isNear(crawl, task) ? near : far).push(task);
+    return this.#landing(crawl, near, taskKeys(crawl.id, far));
+  }
+
+  /** Is the task wanted in memory, as things stand? */
+  #isNear(crawl: Crawl, task: NewTask): boolean {
+    const known = crawl.queues.get(mapKey(task.host.hash));
+    return known === undefined ? this.#hasRoomFor(crawl) : !known.queue.isBeyond(task);
+  }
+
+  #landing(crawl: Crawl, near: readonly NewTask[], far: Buffer): () => Set<Host> {
+    return () => {
+      const woken = new Set<Host>();
+      const wake = (host: Host | undefined) => host && woken.add(host);
+      for (const task of near) wake(this.#add(crawl, mapKey(task.host.hash), task, task.record));
+      for (let at = 0; at < far.length; at += taskKeyBytes) {
+        const key = far.subarray(at, at + taskKeyBytes);
+        const parts = parseTaskKey(key);
+        if (parts !== undefined) wake(this.#addFar(crawl, key, parts));
+      }
+      return woken;
+    };
+  }
+
+  #addFar(crawl: Crawl, key: Buffer, task: Position & { host: Buffer }): Host | undefined {
+    const mark = mapKey(task.host);
+    // A host may have gone, or room have come, since the commit began.
+    const isNear = !crawl.queues.has(mark) && this.#hasRoomFor(crawl);
+    const value = isNear ? this.rows.get(key) : undefined;
+    return this.#add(crawl, mark, task, value && decodeTask(value));
+  }
+
   /** A task has reached the store. Returns its host if that is to be woken. */
-  add(crawl: Crawl, name: HostName, record: TaskRecord, position: Position): Host | undefined {
+  #add(crawl: Crawl, mark: string, task: Position, record?: TaskRecord): Host | undefined {
     this.#stir(crawl);
-    const known = crawl.queues.get(mapKey(name.hash));
+    const known = crawl.queues.get(mark);
     if (known !== undefined) {
-      const isSooner = known.queue.add(record, position);
+      const isSooner = known.queue.add(task, record);
       // Whether the crawl holds the host depends on the kind of its next task.
       return isSooner || crawl.images.areWanted ? known.host : undefined;
     }
-    if (!this.#hasRoomFor(crawl)) {
+    if (record === undefined || !this.#hasRoomFor(crawl)) {
       this.parked(crawl);
       return undefined;
     }
     // Others of its tasks may be parked.
     const { host, queue } = this.#make(crawl, record.url, !this.#rounds.has(crawl));
-    queue.add(record, position);
+    queue.add(task, record);
     return host;
   }
 

@@ -11,13 +11,14 @@
  * Small crawls never meet any of it. An index in memory says what is in `unsorted`.
  */
 import assert from 'node:assert/strict';
-import { crawlKey, encodeTask, hostBytes, type TaskRecord, taskKey } from '../../store/records.ts';
+import { crawlKey, encodeTask, hostBytes, type TaskRecord } from '../../store/records.ts';
 import type { Change, Peeked, Row, Rows } from '../../store/store.ts';
+import { taskKey, taskKeyBytes, taskKeys } from '../../store/task-keys.ts';
 import {
   merged,
   newUnsortedKey,
-  parseUnsortedKey,
   readTask,
+  taskKeyOf,
   unsortedKey,
 } from '../../store/unsorted-rows.ts';
 import { UnsortedIndex } from './unsorted-index.ts';
@@ -62,10 +63,8 @@ export class TaskRows {
     for (let range = { from: crawlKey(crawl), to, limit: readKeys, after: false }; ; ) {
       const keys = this.#store.keys('unsorted', range);
       for (const key of keys) {
-        const named = parseUnsortedKey(key);
-        if (named === undefined) continue;
-        const { host, rank, seq } = named;
-        this.#indexOf(crawl).land(host, rank, seq);
+        const named = taskKeyOf(key);
+        if (named !== undefined) this.#indexOf(crawl).land(named, 0);
       }
       const last = keys.at(-1);
       if (last === undefined || keys.length < readKeys) return;
@@ -140,16 +139,19 @@ export class TaskRows {
       spread.push(task);
       return { table: 'unsorted', key: newUnsortedKey(crawl, host.hash, rank, seq), value };
     });
+    return { changes, landed: this.#coming(crawl, taskKeys(crawl, spread)) };
+  }
+
+  /** Tasks with these keys come into `unsorted`. Returns what is to be called when they are there. */
+  #coming(crawl: number, keys: Buffer): () => void {
+    if (keys.length === 0) return () => {};
     // From now on a task may be in either table.
-    const index = spread.length > 0 ? this.#indexOf(crawl) : undefined;
-    if (index !== undefined) index.coming += spread.length;
-    return {
-      changes,
-      landed: () => {
-        if (index === undefined || this.#indexes.get(crawl) !== index) return;
-        index.coming -= spread.length;
-        for (const { host, rank, seq } of spread) index.land(host.hash, rank, seq);
-      },
+    const index = this.#indexOf(crawl);
+    index.coming += keys.length / taskKeyBytes;
+    return () => {
+      if (this.#indexes.get(crawl) !== index) return;
+      index.coming -= keys.length / taskKeyBytes;
+      for (let at = 0; at < keys.length; at += taskKeyBytes) index.land(keys, at);
     };
   }
 
@@ -166,7 +168,11 @@ export class TaskRows {
 
   /** What `changed` or `removed` returned is on the disk. */
   gone(key: Buffer): void {
-    this.#indexes.get(key.readUInt32BE(0))?.gone(key);
+    this.#gone(key, 0);
+  }
+
+  #gone(keys: Buffer, at: number): void {
+    this.#indexes.get(keys.readUInt32BE(at))?.gone(keys, at);
   }
 
   /** Moves tasks to their hosts if there are too many here. `came`: new ones of this commit. */
@@ -188,11 +194,14 @@ export class TaskRows {
         moved.push(key);
       }
     }
-    if (moved.length === 0) return undefined;
-    const done = () => {
-      for (const key of moved) this.gone(key);
+    return moved.length > 0 ? { changes, done: this.#leaving(Buffer.concat(moved)) } : undefined;
+  }
+
+  /** Tasks with these keys leave `unsorted`. Returns what is to be called when they are gone. */
+  #leaving(keys: Buffer): () => void {
+    return () => {
+      for (let at = 0; at < keys.length; at += taskKeyBytes) this.#gone(keys, at);
     };
-    return { changes, done };
   }
 
   #leaves(key: Buffer): boolean {

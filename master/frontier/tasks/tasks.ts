@@ -9,8 +9,9 @@
  * Invariant: every task of the store whose key is at most `#loadedTo` is in `#live`; with
  * `#loadedTo` at the end, all of them are.
  */
-import { decodeTask, parseTaskKey, type TaskRecord, taskKey } from '../../store/records.ts';
+import { decodeTask, type TaskRecord } from '../../store/records.ts';
 import type { Row } from '../../store/store.ts';
+import { parseTaskKey, taskKey } from '../../store/task-keys.ts';
 import { Heap } from './heap.ts';
 import type { TaskRows } from './task-rows.ts';
 
@@ -50,9 +51,9 @@ const theEnd: Position = { rank: Number.POSITIVE_INFINITY, seq: 0 };
 const theStart: Position = { rank: -1, seq: 0 };
 
 /** Tasks of one host in memory, and tasks read from the store at once; and the same with little
- *  room. */
+ *  room: a host that is one of thousands is asked now and then. */
 const wide = { windowMax: 512, refillCount: 32 };
-const narrow = { windowMax: 16, refillCount: 8 };
+const narrow = { windowMax: 4, refillCount: 4 };
 
 /** Counts the tasks in memory of all hosts. */
 export class TaskBudget {
@@ -75,7 +76,7 @@ export class TaskQueue implements TaskHome {
   readonly #rows: TaskRows;
   readonly #budget: TaskBudget;
   readonly #ready = new Heap<Task>(isNext);
-  readonly #delayed = new Heap<Task>((a, b) => a.notBefore < b.notBefore);
+  readonly #delayed = new Heap<Task>(isDueSooner);
   readonly #live = new Map<number, Task>();
   #loadedTo: Position;
   /** Tasks in the store up to there; after a restart they are counted bit by bit. */
@@ -119,13 +120,20 @@ export class TaskQueue implements TaskHome {
     return rows.length;
   }
 
-  /** Takes in a task that has reached the store. Returns false if `dueAt` is what it was. */
-  add(record: TaskRecord, position: Position): boolean {
+  /** True: a task of this position would stay in the store alone. */
+  isBeyond(position: Position): boolean {
+    return isAfter(position, this.#loadedTo);
+  }
+
+  /** Takes in a task that has reached the store; without its record it is read there if it is
+   *  wanted in memory. Returns false if `dueAt` is what it was. */
+  add(position: Position, record?: TaskRecord): boolean {
     const wasDue = this.#isDue;
     if (!isAfter(position, this.#countedTo)) this.#count++;
     // Beyond the window it is only in the store; and a refill may have read it already.
-    if (isAfter(position, this.#loadedTo) || this.#live.has(position.seq)) return !wasDue;
-    this.#enqueue(this.#make(record, position));
+    if (this.isBeyond(position) || this.#live.has(position.seq)) return !wasDue;
+    if (record === undefined) this.find(position);
+    else this.#enqueue(this.#make(record, position));
     if (this.#ready.size > this.#budget.size.windowMax) this.#shrink();
     return !wasDue;
   }
@@ -288,6 +296,10 @@ export class TaskQueue implements TaskHome {
 /** Of tasks alone: a function that meets objects of one shape only is twice as fast. */
 function isNext(a: Task, b: Task): boolean {
   return a.rank < b.rank || (a.rank === b.rank && a.seq < b.seq);
+}
+
+function isDueSooner(a: Task, b: Task): boolean {
+  return a.notBefore < b.notBefore;
 }
 
 function isBefore(a: Position, b: Position): boolean {

@@ -7,7 +7,8 @@
  *
  * A leaving task stays until its commit is on the disk: only then is it no longer in the table.
  */
-import { hostBytes, taskKeyBytes } from '../../store/records.ts';
+import { hostBytes } from '../../store/records.ts';
+import { taskKeyBytes } from '../../store/task-keys.ts';
 
 /** The first bits of a hash say the bin. */
 const binBits = 13;
@@ -42,18 +43,19 @@ export class UnsortedIndex {
     return this.#size === 0 && this.coming === 0;
   }
 
-  /** A task has reached the disk. */
-  land(host: Buffer, rank: number, seq: number): void {
-    const high = host.readUInt32BE(0);
-    this.#bins[binOf(high)]?.push(high, host.readUInt32BE(4), rank, seq);
+  /** The task of the key at this place has reached the disk. */
+  land(keys: Buffer, at: number): void {
+    const high = keys.readUInt32BE(at + 4);
+    const [low, rank] = [keys.readUInt32BE(at + 8), keys.readUInt32BE(at + 12)];
+    this.#bins[binOf(high)]?.push(high, low, rank, keys.readUIntBE(at + seqAt, 6));
     this.#count++;
     this.#size++;
   }
 
   /** A commit takes the task of this key in `tasks` away. False: it is not here, or leaves already. */
   leave(key: Buffer): boolean {
-    const seq = seqOf(key);
-    const bin = this.#binOf(key);
+    const seq = key.readUIntBE(seqAt, 6);
+    const bin = this.#bins[binOf(key.readUInt32BE(4))] ?? [];
     const at = placeOf(bin, seq);
     if (at < 0) return false;
     bin[at] = leaving(seq);
@@ -61,10 +63,10 @@ export class UnsortedIndex {
     return true;
   }
 
-  /** That commit is on the disk. */
-  gone(key: Buffer): void {
-    const bin = this.#binOf(key);
-    const at = placeOf(bin, leaving(seqOf(key)));
+  /** That commit is on the disk; the key is at this place. */
+  gone(keys: Buffer, keyAt = 0): void {
+    const bin = this.#bins[binOf(keys.readUInt32BE(keyAt + 4))] ?? [];
+    const at = placeOf(bin, leaving(keys.readUIntBE(keyAt + seqAt, 6)));
     if (at < 0) return;
     // The last one takes its place.
     const last = bin.length - width;
@@ -118,10 +120,6 @@ export class UnsortedIndex {
     return [];
   }
 
-  #binOf(key: Buffer): number[] {
-    return this.#bins[binOf(key.readUInt32BE(4))] ?? [];
-  }
-
   #keyAt(bin: readonly number[], at: number): Buffer {
     const key = Buffer.allocUnsafe(taskKeyBytes);
     const seq = bin[at + 3] ?? 0;
@@ -136,10 +134,6 @@ export class UnsortedIndex {
 function placeOf(bin: readonly number[], seq: number): number {
   for (let i = width - 1; i < bin.length; i += width) if (bin[i] === seq) return i;
   return -1;
-}
-
-function seqOf(key: Buffer): number {
-  return key.readUIntBE(seqAt, 6);
 }
 
 function binOf(high: number): number {
