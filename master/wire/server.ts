@@ -187,6 +187,8 @@ export class MasterServer implements FrontierListener {
   }
 
   #refused(peer: string, address: string, error: OrbError): void {
+    // A slave that was just connecting may leave with its master.
+    if (error instanceof ConnectionError && this.#services.master.isDraining) return;
     const why = error instanceof AuthError ? 'key' : 'other';
     const times = this.#addresses.refused(address, why, performance.now());
     this.#services.events.refused(peer, error, times);

@@ -1,7 +1,7 @@
 /** How programs stop, come back and find each other again. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { test } from 'node:test';
 import { flatSite, generateSite, sitePages, type TestSite } from '../../selftest/site.ts';
 import type { MasterClient } from '../../shared/client.ts';
@@ -115,6 +115,25 @@ test('drain: a master ends the crawl under way in order, a restart goes on', {
     const { kind, heals = 0 } = site.resources.get(path) ?? {};
     if (kind === 'file') assert.equal(count, 1 + heals, `${path} was fetched again`);
   }
+});
+
+test('drain: who breaks off a handshake with a master that ends is no news', {
+  timeout,
+}, async (t) => {
+  const site = await siteFor(t, flatSite(1));
+  site.resources.set('/1', { kind: 'page', links: [], images: [], delayMs: 2_000 });
+  const cluster = new Cluster(t);
+  const master = await cluster.master([site.url, '--exit-when-done']);
+  cluster.slave();
+  await site.until((log) => log.length === 2 && underWay(site) === 1);
+  master.signal('SIGINT');
+  await master.said(/stopping when/);
+  const { hostname, port } = new URL(`tcp://${cluster.address}`);
+  const stranger = connect(Number(port), hostname);
+  await once(stranger, 'data');
+  stranger.resetAndDestroy();
+  await assertLeaves(master);
+  assert.doesNotMatch(master.output, /connection closed/);
 });
 
 test('drain: a second signal ends a master at once, nothing is lost', { timeout }, async (t) => {

@@ -32,8 +32,12 @@ test('start: --json-logs is JSON alone', { timeout }, async (t) => {
   assert.deepEqual(await own.exited, { code: 0, signal: null }, own.output);
   const lines = own.stdout.trimEnd().split('\n');
   const entries = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
-  for (const { msg, level, time } of entries) {
-    assert.ok(typeof msg === 'string' && level === 'info' && typeof time === 'string');
+  for (const entry of entries) {
+    const { msg, level, time } = entry;
+    assert.ok(
+      typeof msg === 'string' && level === 'info' && typeof time === 'string',
+      JSON.stringify(entry),
+    );
   }
   const { msg, pages, failed } = entries.at(-1) ?? {};
   assert.deepEqual([msg, pages, failed], ['4 pages and 0 images, 0 URLs failed', 4, 0]);
