@@ -83,17 +83,13 @@ export class GroupCommit {
   request(withinMs = 0): void {
     const now = performance.now();
     const mayWaitMs = this.#idle.length > 0 ? 0 : withinMs;
-    const at = Math.max(this.#startedAt + this.#everyMs, now + mayWaitMs);
-    if (at >= this.#dueAt) return;
-    this.#dueAt = at;
-    this.#arm(now);
+    this.#startBy(Math.max(this.#startedAt + this.#everyMs, now + mayWaitMs), now);
   }
 
   /** A gatherer has more work than it may do at once: the next commit starts in the next turn. */
   requestMore(): void {
     const now = performance.now();
-    this.#dueAt = Math.min(this.#dueAt, now);
-    this.#arm(now);
+    this.#startBy(now, now);
   }
 
   /** Resolves when all earlier requests are on the disk. */
@@ -106,6 +102,12 @@ export class GroupCommit {
 
   get #isWanted(): boolean {
     return this.#dueAt !== Number.POSITIVE_INFINITY;
+  }
+
+  #startBy(at: number, now: number): void {
+    if (at >= this.#dueAt) return;
+    this.#dueAt = at;
+    this.#arm(now);
   }
 
   #arm(now: number): void {
@@ -153,8 +155,7 @@ export class GroupCommit {
     this.#underWay++;
     this.#count++;
     // Emptied: the parts live until the disk answers, and what lives so long is dear to collect.
-    const changes =
-      parts.length === 1 ? (parts[0]?.changes ?? []) : parts.flatMap((p) => p.changes.splice(0));
+    const changes = parts.flatMap((part) => part.changes.splice(0));
     const began = performance.now();
     // A commit without changes ends with the one before it.
     if (changes.length > 0) this.#ended = both(this.#ended, this.#store.commit(changes));
