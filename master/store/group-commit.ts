@@ -6,6 +6,7 @@
  * under way, so that the next ones are prepared while one is flushed; they end in order. After a
  * failed commit no other starts or succeeds, since each builds on the one before it.
  */
+import { ownTurn } from '../machine/own-turn.ts';
 import type { Change, Store } from './store.ts';
 
 /** Changes that belong together, a list that the commit empties, and a function to call when they
@@ -38,10 +39,6 @@ export class GroupCommit {
   #isStarting = false;
   #startedAt = 0;
   #idle: (() => void)[] = [];
-  /** Commits on the disk whose parts are not told yet. */
-  readonly #onDisk: { readonly parts: readonly Part[]; readonly tookMs: number }[] = [];
-  /** In this turn. */
-  #hasLanded = false;
   /** The end of all commits that were started. */
   #ended: Promise<void> = Promise.resolve();
 
@@ -133,6 +130,7 @@ export class GroupCommit {
 
   async #startWithRoom(): Promise<void> {
     if (this.#room.isShort) await this.#room.room();
+    await ownTurn();
     this.#isStarting = false;
     this.#start();
   }
@@ -160,10 +158,7 @@ export class GroupCommit {
     // A commit without changes ends with the one before it.
     if (changes.length > 0) this.#ended = both(this.#ended, this.#store.commit(changes));
     this.#ended.then(
-      () => {
-        this.#onDisk.push({ parts, tookMs: performance.now() - began });
-        if (!this.#hasLanded) this.#land();
-      },
+      () => void this.#land(parts, performance.now() - began),
       // Nothing was acknowledged, so nothing is lost: the master stops and a restart recovers.
       (error: unknown) => {
         if (this.#state === 'failed') return;
@@ -173,16 +168,12 @@ export class GroupCommit {
     );
   }
 
-  /** What follows from a commit on the disk. Several may get there at once: each has a turn of its
-   *  own, so that what follows from all of them blocks nobody. */
-  #land(): void {
-    this.#hasLanded = false;
-    const first = this.#onDisk.shift();
-    if (first === undefined || this.#state === 'failed') return;
-    this.#hasLanded = true;
+  /** What follows from a commit on the disk. */
+  async #land(parts: readonly Part[], tookMs: number): Promise<void> {
+    await ownTurn();
+    if (this.#state === 'failed') return;
     this.#underWay--;
-    for (const part of first.parts) part.done(first.tookMs);
-    setImmediate(() => this.#land());
+    for (const part of parts) part.done(tookMs);
     if (this.#isWanted) this.#arm(performance.now());
     this.#settleIdle();
   }

@@ -20,6 +20,7 @@ import type { Database, RootDatabase, RootDatabaseOptionsWithPath, Transaction }
 import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
+import { ownTurn } from '../machine/own-turn.ts';
 import { type Chunk, ChunkPool, PackedChanges } from './packed-changes.ts';
 import {
   type Change,
@@ -231,7 +232,7 @@ class LmdbStore implements NativeStore {
     const made = { parts: [packed], count: packed.count };
     this.#next = made;
     // Behind a commit that failed none begins.
-    this.#ended = this.#ended.then(() => {
+    this.#ended = this.#ended.then(ownTurn).then(() => {
       if (this.#next === made) this.#next = undefined;
       return this.#commit(made.parts);
     });

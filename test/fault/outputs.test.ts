@@ -169,9 +169,10 @@ test('outputs: servers that hang hold up the end of the master for some seconds'
   timeout,
 }, async (t) => {
   const mariadb = await startMariadb();
-  const ofPostgres = await startPostgres();
-  if (mariadb === undefined || ofPostgres === undefined) return t.skip('a server is missing');
+  if (mariadb === undefined) return t.skip('MariaDB is not installed');
   t.after(() => mariadb.close());
+  const ofPostgres = await startPostgres();
+  if (ofPostgres === undefined) return t.skip('PostgreSQL is not installed');
   t.after(() => ofPostgres.close());
   const cluster = new Cluster(t);
   const toPostgres = `postgres://postgres@127.0.0.1:${ofPostgres.port}/postgres`;

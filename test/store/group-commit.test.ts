@@ -38,7 +38,15 @@ const change = (key: string): Change => ({
   key: Buffer.from(key),
   value: undefined,
 });
-const turn = () => new Promise((resolve) => setImmediate(resolve));
+/** The one in which it ends, and the next. */
+const turns = async () => {
+  for (let i = 0; i < 2; i++) await new Promise((resolve) => setImmediate(resolve));
+};
+
+/** Keeps the event loop busy. */
+function block(ms: number): void {
+  for (const began = performance.now(); performance.now() - began < ms; );
+}
 
 test('group commit: what comes in one turn goes in one transaction, in its order', async () => {
   const { store, commits } = bench();
@@ -48,7 +56,7 @@ test('group commit: what comes in one turn goes in one transaction, in its order
   assert.deepEqual(store.commits[0]?.keys, ['a', 'b', 'c']);
   assert.deepEqual(done, [], 'nothing is done before it is on the disk');
   store.commits[0]?.end();
-  await turn();
+  await turns();
   assert.deepEqual(done, ['a', 'b', 'c']);
 });
 
@@ -70,18 +78,23 @@ test('group commit: four are under way, a fifth waits for one of them', async ()
 test('group commit: what reaches the disk at once has a turn each, in order', async () => {
   const { store, commits } = bench();
   const done: string[] = [];
+  let turn = 0;
+  const count = setInterval(() => turn++);
+  const turnOf = new Map<string, number>();
   const keys = ['a', 'b', 'c'];
   for (const [i, key] of keys.entries()) {
     commits.submit([change(key)], () => {
       done.push(key);
-      setImmediate(() => done.push('turn'));
+      turnOf.set(key, turn);
+      block(2);
     });
     await store.reached(i + 1);
   }
   for (const { end } of store.commits) end();
   await commits.flushed();
-  await turn();
-  assert.deepEqual(done, ['a', 'turn', 'b', 'turn', 'c', 'turn']);
+  clearInterval(count);
+  assert.deepEqual(done, keys);
+  assert.equal(new Set(turnOf.values()).size, 3, `timers ran between them: ${[...turnOf]}`);
 });
 
 test('group commit: a gatherer that has more work has the next commit at once', async () => {
@@ -145,7 +158,7 @@ test('group commit: flushed waits for all that was asked for, and for nothing el
   commits.submit([change('b')], () => events.push('b'));
   await store.reached(2);
   store.commits[0]?.end();
-  await turn();
+  await turns();
   assert.deepEqual(events, ['a']);
   store.commits[1]?.end();
   await flushed;
@@ -168,7 +181,7 @@ test('group commit: a failure is told, and nothing of it is done', async () => {
   await store.reached(1);
   const error = new Error('disk full');
   store.commits[0]?.fail(error);
-  await turn();
+  await turns();
   assert.deepEqual(errors, [error]);
   assert.ok(!isDone);
 });
@@ -202,7 +215,7 @@ test('group commit: an error is explained by the commit under way that fails', a
   assert.equal(await cause, readOnly);
   assert.equal(await commits.causeOf(unreadable), readOnly);
   store.commits[1]?.fail(new Error('nothing works any more'));
-  await turn();
+  await turns();
   assert.deepEqual(errors, [readOnly]);
 });
 

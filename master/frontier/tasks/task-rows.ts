@@ -183,7 +183,7 @@ export class TaskRows {
     const changes: Change[] = [];
     const moved: Buffer[] = [];
     while (moved.length < most) {
-      const keys = this.#largest()?.leaveBin() ?? [];
+      const keys = this.#largest()?.leaveSome(most - moved.length) ?? [];
       if (keys.length === 0) break;
       for (const key of keys) {
         const from = unsortedKey(key);
