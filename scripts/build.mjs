@@ -158,10 +158,30 @@ const bundle = (name, external) => ({
   external,
   plugins: [briefAsserts, lateSuffixes, lateUndici, lateHttp2, rulePrograms],
 });
-const program = async (name, external, own) => {
+/** Modules of Node that a program needs at each start. Node has V8's cache of them, which V8 takes only before
+ *  any flag is set: without it they cost 10 to 20 ms. */
+const commonModules = [
+  'assert/strict',
+  'child_process',
+  'crypto',
+  'diagnostics_channel',
+  'dns/promises',
+  'fs/promises',
+  'net',
+  'os',
+  'perf_hooks',
+  'readline',
+  'stream/promises',
+  'timers/promises',
+  'tls',
+  'worker_threads',
+];
+const program = async (name, external, { own, modules }) => {
   const { outputFiles } = await build({ ...bundle(name, external), banner: {}, ...programBuild });
   const [{ text }] = outputFiles;
-  writeFileSync(`${root}/${name}.js`, programFile(name, text, [...idleFlags, ...own], flagsOf20));
+  const flags = [...idleFlags, ...own];
+  const how = { flags, flagsOf20, startFlags, modules: [...commonModules, ...modules] };
+  writeFileSync(`${root}/${name}.js`, programFile(name, text, how));
 };
 /** When little happens, V8 collects the whole heap up to three times, to give memory back. It waits 8 s before
  *  that (30 s in newer versions): a start then costs master and slave 0.1 CPU s in the half minute after it. The
@@ -188,8 +208,8 @@ const compilerFlags = [
  *  at most, and gives back a third of its memory. */
 const masterFlags = ['--heap-growing-percent=100'];
 /** Those that a slave is started with, if somebody starts it without them: then they only say that the cache fits. */
-const heapFlags = ['--initial-old-space-size=48', '--min-semi-space-size=4'];
-const slaveFlags = [...wasmFlags, ...compilerFlags, ...heapFlags];
+const startFlags = ['--initial-old-space-size=48', '--min-semi-space-size=4'];
+const slaveFlags = [...wasmFlags, ...compilerFlags, ...startFlags];
 // Drivers of databases, which a crawl may write to, are looked for where master.js is.
 const drivers = Object.keys(packageJson.peerDependencies).filter(
   (name) => !name.startsWith('@types/'),
@@ -207,8 +227,9 @@ const library = build({
 });
 await Promise.all([
   ...[
-    program('master', ['lmdb', ...drivers], masterFlags),
-    program('slave', ['sharp'], slaveFlags),
+    // lmdb loads `cluster`.
+    program('master', ['lmdb', ...drivers], { own: masterFlags, modules: ['cluster', 'dns'] }),
+    program('slave', ['sharp'], { own: slaveFlags, modules: ['http'] }),
     build(bundle('selftest', [])),
   ],
   library,

@@ -25,9 +25,15 @@ export const programBuild = {
 };
 
 /** @param {string} code  bundled with `programBuild`
- *  @param {readonly string[]} flags  of V8, for this program
- *  @param {readonly string[]} flagsOf20  and those that only Node 20 has */
-export function programFile(name, code, flags, flagsOf20 = []) {
+ *  @param {{
+ *    flags?: readonly string[],
+ *    flagsOf20?: readonly string[],
+ *    startFlags?: readonly string[],
+ *    modules?: readonly string[],
+ *  }} start  `flags` of V8, for this program; those that only Node 20 has; numbers that the process may have been
+ *  started with; modules of Node that each start loads */
+export function programFile(name, code, start) {
+  const { flags = [], flagsOf20 = [], startFlags = [], modules = [] } = start;
   if (!isAscii(Buffer.from(code)) || code.includes(ending))
     throw new Error(`${name}: not plain ASCII`);
   const imports = code.replace(/\bimport\(/g, '__import(');
@@ -35,20 +41,28 @@ export function programFile(name, code, flags, flagsOf20 = []) {
   const of20 = `...(process.version.startsWith('v20.')?${JSON.stringify(flagsOf20)}:[])`;
   const all = `[...${JSON.stringify(flags)},${of20}]`;
   const id = createHash('sha256').update(text).update(all).digest('hex').slice(0, 16);
-  return `${loader(name, id, all)}\n${opening}${text.replaceAll('*/', ending)}*/\n`;
+  const unset = startFlags.map((flag) => flag.replace(/=.*/, '=0'));
+  return `${loader(name, id, { flags: all, unset, modules })}\n${opening}${text.replaceAll('*/', ending)}*/\n`;
 }
 
-const loader = (name, id, flags) => `import{readFileSync,renameSync,writeFileSync}from'node:fs';
+const loader = (
+  name,
+  id,
+  { flags, unset, modules },
+) => `import{readFileSync,renameSync,writeFileSync}from'node:fs';
 import{createRequire}from'node:module';
 import{fileURLToPath}from'node:url';
 import v8 from'node:v8';
-import{Script}from'node:vm';
-import zlib from'node:zlib';
+const require=createRequire(import.meta.url);
+// V8 refuses Node's own cache of its modules while any flag is set. The heap is made already.
+for(const flag of ${JSON.stringify(unset)})v8.setFlagsFromString(flag);
+const{Script}=require('vm'),zlib=require('zlib');
 // A slave.js that was copied to a machine with an old Node would fail somewhere else.
 if(!zlib.crc32){
 console.error(\`${name}: Node \${process.versions.node} will not do; install Node 20.19, 22.12, 24 or newer\`);
 process.exit(2);
 }
+for(const module of ${JSON.stringify(modules)})require(module);
 const setFlags=()=>{for(const flag of ${flags})v8.setFlagsFromString(flag);};
 setFlags();
 const filename=fileURLToPath(import.meta.url);
@@ -72,4 +86,4 @@ sum.writeUInt32LE(zlib.crc32(data));
 writeFileSync(path+'.'+process.pid,Buffer.concat([data,sum]));
 renameSync(path+'.'+process.pid,path);
 });
-script.runInThisContext()(createRequire(import.meta.url),(name)=>import(name),import.meta.url);`;
+script.runInThisContext()(require,(name)=>import(name),import.meta.url);`;

@@ -9,9 +9,8 @@ import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { root } from '../support/cluster.ts';
 
-type ProgramFile = {
-  programFile(name: string, code: string, flags: string[], flagsOf20?: string[]): string;
-};
+type Start = { flags?: string[]; flagsOf20?: string[]; startFlags?: string[]; modules?: string[] };
+type ProgramFile = { programFile(name: string, code: string, start: Start): string };
 
 /** A regular expression that ends like a comment, and all that the program is given. */
 const code = `
@@ -29,7 +28,7 @@ test('program file: it runs without a cache, with one, and with a damaged one', 
   const path = join(folder, 'some.mjs');
   // One that other versions would complain about.
   const flagsOf20 = ['--ticks-before-optimization=20'];
-  writeFileSync(path, programFile('some', code, ['--no-wasm-tier-up'], flagsOf20));
+  writeFileSync(path, programFile('some', code, { flags: ['--no-wasm-tier-up'], flagsOf20 }));
   const run = (how: NodeJS.ProcessEnv = {}) => {
     const env = { ...process.env, ...how };
     const { stdout, stderr } = spawnSync(process.execPath, [path], { env, encoding: 'utf8' });
@@ -58,7 +57,7 @@ test('program file: an older Node is told which one to install', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'orb-program-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const path = join(folder, 'slave.mjs');
-  writeFileSync(path, programFile('slave', code, []));
+  writeFileSync(path, programFile('slave', code, {}));
   // What Node 18 does not have.
   const old = "data:text/javascript,import zlib from 'node:zlib'; delete zlib.crc32;";
   const { status, stderr } = spawnSync(process.execPath, ['--import', old, path], {
@@ -66,6 +65,27 @@ test('program file: an older Node is told which one to install', async (t) => {
   });
   assert.equal(status, 2);
   assert.match(stderr, /^slave: Node \S+ will not do; install Node 20\.19, 22\.12, 24 or newer\n$/);
+});
+
+test("program file: modules of Node come from Node's own cache, in spite of all flags", async (t) => {
+  const scripts = pathToFileURL(join(root, 'scripts/program-file.mjs')).href;
+  const { programFile } = (await import(scripts)) as ProgramFile;
+  const folder = mkdtempSync(join(tmpdir(), 'orb-program-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const modules = ['tls', 'dns/promises'];
+  const tell = `const { internalBinding } = require('internal/test/binding');
+    const { compiledWithoutCache: all } = internalBinding('builtins').getCacheUsage();
+    process.stdout.write(JSON.stringify([...all]));`;
+  const start = { flags: ['--no-wasm-tier-up'], startFlags: ['--min-semi-space-size=4'] };
+  const compiled = (name: string, early: string[]) => {
+    const path = join(folder, `${name}.mjs`);
+    writeFileSync(path, programFile(name, `require('tls'); ${tell}`, { ...start, modules: early }));
+    const args = ['--expose-internals', '--no-warnings', ...start.startFlags, path];
+    return JSON.parse(spawnSync(process.execPath, args, { encoding: 'utf8' }).stdout) as string[];
+  };
+  assert.ok(compiled('late', []).includes('tls'));
+  const early = compiled('early', modules);
+  for (const name of [...modules, 'zlib', 'vm']) assert.ok(!early.includes(name), `${name}`);
 });
 
 test('program file: a build without room for its caches is a build', (t) => {
