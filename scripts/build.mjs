@@ -10,7 +10,7 @@ import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
 import { build } from 'esbuild';
-import { programBuild, programFile } from './program-file.mjs';
+import { idleFlag, longIdleMs, programBuild, programFile } from './program-file.mjs';
 import { makeStartCaches } from './start-cache.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -176,20 +176,24 @@ const commonModules = [
   'tls',
   'worker_threads',
 ];
-const program = async (name, external, { own, modules }) => {
+const program = async (name, external, { own, youngMb, modules }) => {
   const { outputFiles } = await build({ ...bundle(name, external), banner: {}, ...programBuild });
   const [{ text }] = outputFiles;
   const flags = [...idleFlags, ...own];
-  const how = { flags, flagsOf20, startFlags, modules: [...commonModules, ...modules] };
+  const all = [...commonModules, ...modules];
+  const how = { flags, flagsOf20, startFlags, youngMb, modules: all };
   writeFileSync(`${root}/${name}.js`, programFile(name, text, how));
 };
-/** When little happens, V8 collects the whole heap up to three times, to give memory back. It waits 8 s before
- *  that (30 s in newer versions): a start then costs master and slave 0.1 CPU s in the half minute after it. The
- *  master gives back what a burst has left when it is idle (`memory-watch.ts`). */
-const idleFlags = ['--gc-memory-reducer-start-delay-ms=60000'];
+const idleFlags = [idleFlag(longIdleMs)];
 /** Node 20 optimizes small functions at the first tick, before their types are known: many twice. And it waits
- *  longer while a crawl is small (see shared/warm-up.ts). */
-const flagsOf20 = ['--max-bytecode-size-for-early-opt=0', '--ticks-before-optimization=20'];
+ *  longer while a crawl is small (see shared/warm-up.ts). After each burst of work it would collect the whole
+ *  heap up to three times, 25 ms of CPU each, of which only the first frees much: in a crawl of 300 pages with
+ *  a delay, these took a tenth of the CPU. */
+const flagsOf20 = [
+  '--max-bytecode-size-for-early-opt=0',
+  '--ticks-before-optimization=20',
+  '--memory-reducer-single-gc',
+];
 /** WebAssembly is not optimized, unless it asks for that, as what reads the text of pages does. Undici's,
  *  which reads heads of answers, takes 0.13 CPU s to optimize, which come back after some 76,000 answers
  *  (1.7 us each). No --wasm-tiering-budget is large enough to put that off for more than 300 answers: its one
@@ -228,8 +232,12 @@ const library = build({
 await Promise.all([
   ...[
     // lmdb loads `cluster`.
-    program('master', ['lmdb', ...drivers], { own: masterFlags, modules: ['cluster', 'dns'] }),
-    program('slave', ['sharp'], { own: slaveFlags, modules: ['http'] }),
+    program('master', ['lmdb', ...drivers], {
+      own: masterFlags,
+      youngMb: 1.5,
+      modules: ['cluster', 'dns'],
+    }),
+    program('slave', ['sharp'], { own: slaveFlags, youngMb: 4.5, modules: ['http'] }),
     build(bundle('selftest', [])),
   ],
   library,

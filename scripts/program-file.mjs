@@ -29,11 +29,12 @@ export const programBuild = {
  *    flags?: readonly string[],
  *    flagsOf20?: readonly string[],
  *    startFlags?: readonly string[],
+ *    youngMb?: number,
  *    modules?: readonly string[],
  *  }} start  `flags` of V8, for this program; those that only Node 20 has; numbers that the process may have been
- *  started with; modules of Node that each start loads */
+ *  started with, with which its young heap has less than `youngMb`; modules of Node that each start loads */
 export function programFile(name, code, start) {
-  const { flags = [], flagsOf20 = [], startFlags = [], modules = [] } = start;
+  const { flags = [], flagsOf20 = [], startFlags = [], youngMb = 1.5, modules = [] } = start;
   if (!isAscii(Buffer.from(code)) || code.includes(ending))
     throw new Error(`${name}: not plain ASCII`);
   const imports = code.replace(/\bimport\(/g, '__import(');
@@ -42,20 +43,36 @@ export function programFile(name, code, start) {
   const all = `[...${JSON.stringify(flags)},${of20}]`;
   const id = createHash('sha256').update(text).update(all).digest('hex').slice(0, 16);
   const unset = startFlags.map((flag) => flag.replace(/=.*/, '=0'));
-  return `${loader(name, id, { flags: all, unset, modules })}\n${opening}${text.replaceAll('*/', ending)}*/\n`;
+  const head = loader(name, id, { flags: all, unset, youngMb, modules });
+  return `${head}\n${opening}${text.replaceAll('*/', ending)}*/\n`;
 }
+
+/** When little happens, V8 collects the whole heap up to three times, to give memory back. It waits 8 s before
+ *  that (30 s in newer versions): a start then costs master and slave 0.1 CPU s in the half minute after it. The
+ *  master gives back what a burst has left when it is idle (`memory-watch.ts`). */
+export const idleFlag = (ms) => `--gc-memory-reducer-start-delay-ms=${ms}`;
+/** Of Node 20. */
+const idleMs = 8_000;
+export const longIdleMs = 60_000;
 
 const loader = (
   name,
   id,
-  { flags, unset, modules },
+  { flags, unset, youngMb, modules },
 ) => `import{readFileSync,renameSync,writeFileSync}from'node:fs';
 import{createRequire}from'node:module';
 import{fileURLToPath}from'node:url';
 import v8 from'node:v8';
 const require=createRequire(import.meta.url);
+const set=(flags)=>{for(const flag of flags)v8.setFlagsFromString(flag);};
+// How long V8 waits before it collects for an idle process is settled by the first collection: a full young heap.
+if(process.version.startsWith('v20.')){
+set(['${idleFlag(longIdleMs)}']);
+for(let filled=[];filled.length<${youngMb * 16};)filled.push(new Array(8000).fill(0));
+set(['${idleFlag(idleMs)}']);
+}
 // V8 refuses Node's own cache of its modules while any flag is set. The heap is made already.
-for(const flag of ${JSON.stringify(unset)})v8.setFlagsFromString(flag);
+set(${JSON.stringify(unset)});
 const{Script}=require('vm'),zlib=require('zlib');
 // A slave.js that was copied to a machine with an old Node would fail somewhere else.
 if(!zlib.crc32){
@@ -63,7 +80,7 @@ console.error(\`${name}: Node \${process.versions.node} will not do; install Nod
 process.exit(2);
 }
 for(const module of ${JSON.stringify(modules)})require(module);
-const setFlags=()=>{for(const flag of ${flags})v8.setFlagsFromString(flag);};
+const setFlags=()=>set(${flags});
 setFlags();
 const filename=fileURLToPath(import.meta.url);
 const kept=new URL(\`dist/start/${name}-${id}-\${process.version}-\${process.arch}.bin\`,import.meta.url);
