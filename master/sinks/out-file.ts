@@ -9,8 +9,8 @@
  *
  * It is opened for appending, so that a file that another program cuts gets no hole.
  */
-import { type BigIntStats, constants, fstatSync, statSync } from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { type FileHandle, open, stat } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { HeldError } from './sink.ts';
@@ -110,14 +110,12 @@ export class OutFile {
     await this.#named(() => this.#handle.sync());
   }
 
-  /** Is it still the file at its path, and as long as it was left? Asked at once: the kernel has the answer,
-   *  and a thread of its own would take twenty times as long to wake.
+  /** Is it still the file at its path, and as long as it was left?
    *  @throws HeldError it is not · Error of the file system */
   async check(): Promise<void> {
-    const [open, there] = await this.#named(async () => [
-      fstatSync(this.#handle.fd, { bigint: true }),
-      statOf(this.path),
-    ]);
+    const [open, there] = await this.#named(() =>
+      Promise.all([this.#handle.stat({ bigint: true }), statOf(this.path)]),
+    );
     if (there === undefined) throw goneFrom(this.path, this.#mark);
     const isSame = there.dev === open.dev && there.ino === open.ino && open.nlink > 0n;
     if (!isSame) throw otherFile(this.path);
@@ -213,12 +211,12 @@ export function otherFile(path: string): HeldError {
   return new HeldError(`${path} is not the file that was written to; put that back`);
 }
 
-function statOf(path: string): BigIntStats | undefined {
+async function statOf(path: string) {
   try {
-    return statSync(path, { bigint: true, throwIfNoEntry: false });
+    return await stat(path, { bigint: true });
   } catch (error) {
     const code = codeOf(error);
-    if (code === 'ENOTDIR') return undefined;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
     throw pathCodes.has(code) ? unusable(path, error) : error;
   }
 }

@@ -86,7 +86,7 @@ test('group commit: what reaches the disk at once has a turn each, in order', as
     commits.submit([change(key)], () => {
       done.push(key);
       turnOf.set(key, turn);
-      block(2);
+      block(5);
     });
     await store.reached(i + 1);
   }

@@ -19,11 +19,17 @@ function turnCount() {
   };
 }
 
-test('own turn: one piece of work a turn, in the order of the calls', async () => {
+/** Keeps the event loop busy. */
+function block(ms: number): void {
+  for (const began = performance.now(); performance.now() - began < ms; );
+}
+
+test('own turn: one long piece of work a turn, in the order of the calls', async () => {
   const turns = turnCount();
   const done: (readonly [string, number])[] = [];
   const work = async (name: string) => {
     await ownTurn();
+    block(5);
     done.push([name, turns.now()]);
     if (name === 'b') void work('d');
   };
@@ -43,4 +49,18 @@ test('own turn: the first call waits for no other', async () => {
   await ownTurn();
   turns.stop();
   assert.ok(turns.now() <= 1);
+});
+
+test('own turn: short pieces of work share turns, also those that follow from each other', async () => {
+  const turns = turnCount();
+  const done: number[] = [];
+  const work = async (left: number): Promise<void> => {
+    await ownTurn();
+    done.push(turns.now());
+    if (left > 0) await work(left - 1);
+  };
+  await Promise.all(Array.from({ length: 500 }, () => work(1)));
+  turns.stop();
+  assert.equal(done.length, 1_000);
+  assert.ok(new Set(done).size < 100, `${new Set(done).size} turns`);
 });
