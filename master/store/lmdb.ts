@@ -112,6 +112,9 @@ type Bytes = Database<Buffer, Buffer>;
 /** What is read is of this moment; undefined: of now. */
 type At = { readonly transaction: Transaction } | undefined;
 
+/** `count`: of its changes. */
+type Commit = { readonly parts: PackedChanges[]; count: number };
+
 class LmdbStore implements NativeStore {
   readonly #root: RootDatabase<Buffer, Buffer>;
   readonly #path: string;
@@ -119,8 +122,8 @@ class LmdbStore implements NativeStore {
   readonly #tables: ReadonlyMap<Table, Bytes | undefined>;
   readonly #chunks = new ChunkPool();
   #ended: Promise<void> = Promise.resolve();
-  /** The last commit, while it has not begun, with its number of changes. */
-  #next: { readonly parts: PackedChanges[]; count: number } | undefined;
+  /** The last commit, while it has not begun. */
+  #next: Commit | undefined;
   #writableAt = Number.NEGATIVE_INFINITY;
 
   constructor(root: RootDatabase<Buffer, Buffer>, path: string, isReadOnly = false) {
@@ -231,12 +234,16 @@ class LmdbStore implements NativeStore {
     }
     const made = { parts: [packed], count: packed.count };
     this.#next = made;
-    // Behind a commit that failed none begins.
-    this.#ended = this.#ended.then(ownTurn).then(() => {
-      if (this.#next === made) this.#next = undefined;
-      return this.#commit(made.parts);
-    });
+    this.#ended = this.#commitAfter(this.#ended, made);
     return this.#ended;
+  }
+
+  /** Behind a commit that failed none begins. */
+  async #commitAfter(before: Promise<void>, made: Commit): Promise<void> {
+    await before;
+    await ownTurn();
+    if (this.#next === made) this.#next = undefined;
+    await this.#commit(made.parts);
   }
 
   async #commit(changes: readonly PackedChanges[]): Promise<void> {
