@@ -28,7 +28,7 @@ import type { Request, Requests } from '../../shared/requests.ts';
 import type { SessionUploads } from '../archive/uploads.ts';
 import type { CrawlView } from '../frontier/crawl/crawl-view.ts';
 import type { Lease, LeaseHolder } from '../frontier/dispatch/leases.ts';
-import { ownTurn } from '../machine/own-turn.ts';
+import { shortTurn } from '../machine/own-turn.ts';
 import { isPickle, PythonCaller } from '../python/dialect.ts';
 import { perform } from './commands/perform.ts';
 import type { Credit, Peer } from './peer.ts';
@@ -440,7 +440,7 @@ export class Session implements Peer {
     while (this.#isFull && this.#state !== 'closed') {
       await this.#eased();
       // All that waited for the same go on now.
-      await ownTurn();
+      await shortTurn();
     }
     this.#heldBackMs = this.heldBackMs;
     this.#heldBackSince = undefined;
