@@ -3,53 +3,43 @@
  * requests are served and timers run between two. Short ones, of which thousands may wait, share
  * turns.
  */
-const waiting: (() => void)[] = [];
-const waitingShort: (() => void)[] = [];
-/** No further short piece begins in a turn in which they took so long. */
-const shortMsMax = 4;
-let isArmed = false;
-let isArmedShort = false;
+type Line = {
+  readonly waiting: (() => void)[];
+  /** No further piece begins in a turn in which they took so long. */
+  readonly turnMsMax: number;
+  isArmed: boolean;
+};
+
+const long: Line = { waiting: [], turnMsMax: 0, isArmed: false };
+const short: Line = { waiting: [], turnMsMax: 4, isArmed: false };
 
 /** Resolves in a turn in which no other such piece of work is done, in the order of the calls. */
-export function ownTurn(): Promise<void> {
-  return new Promise((resolve) => {
-    waiting.push(resolve);
-    arm();
-  });
-}
+export const ownTurn = (): Promise<void> => turnOf(long);
 
 /** Resolves in a turn that has time for a short piece of work, in the order of the calls. */
-export function shortTurn(): Promise<void> {
+export const shortTurn = (): Promise<void> => turnOf(short);
+
+function turnOf(line: Line): Promise<void> {
   return new Promise((resolve) => {
-    waitingShort.push(resolve);
-    armShort();
+    line.waiting.push(resolve);
+    arm(line);
   });
 }
 
-/** What is set within an immediate runs in the next turn. */
-function arm(): void {
-  if (isArmed || waiting.length === 0) return;
-  isArmed = true;
-  setImmediate(() => {
-    isArmed = false;
-    waiting.shift()?.();
-    arm();
-  });
+function arm(line: Line): void {
+  if (line.isArmed || line.waiting.length === 0) return;
+  line.isArmed = true;
+  // What is set within an immediate runs in the next turn.
+  setImmediate(() => void doSome(line));
 }
 
-function armShort(): void {
-  if (isArmedShort || waitingShort.length === 0) return;
-  isArmedShort = true;
-  setImmediate(() => void doShort());
-}
-
-async function doShort(): Promise<void> {
+async function doSome(line: Line): Promise<void> {
   const began = performance.now();
   do {
-    waitingShort.shift()?.();
+    line.waiting.shift()?.();
     // Its work is done before this goes on.
     await undefined;
-  } while (waitingShort.length > 0 && performance.now() - began < shortMsMax);
-  isArmedShort = false;
-  armShort();
+  } while (line.waiting.length > 0 && performance.now() - began < line.turnMsMax);
+  line.isArmed = false;
+  arm(line);
 }
