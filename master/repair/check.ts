@@ -33,13 +33,13 @@ import {
 import { SeenCheck, type SummedCrawl } from './seen-check.ts';
 import { isMarkedWhole } from './whole-mark.ts';
 
-/** Called before a store is opened. A large one that is as an orderly end has left it is not read
- *  again. `outFolder`: the folder of the results, which repair reads.
+/** Called before a store is opened. `outFolder`: the folder of the results, which repair reads.
+ *  Returns whether the store was read: a large one that is as an orderly end has left it is not.
  *  @throws ConfigError it is damaged */
-export function refuseDamagedStore(path: string, outFolder: string): void {
-  if (isMarkedWhole(path)) return;
+export function refuseDamagedStore(path: string, outFolder: string): boolean {
+  if (isMarkedWhole(path)) return false;
   const damage = checkStore(path);
-  if (damage === undefined) return;
+  if (damage === undefined) return true;
   const folders = `--data ${shellWord(dirname(dirname(path)))} --out ${shellWord(outFolder)}`;
   throw new ConfigError(
     `the store ${path} is damaged (${damage}); save the readable part with: ` +

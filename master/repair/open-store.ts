@@ -14,19 +14,24 @@ type OpenOptions = {
   readonly compact: boolean;
 };
 
-type Opened = { readonly store: NativeStore; readonly compacted: Compacted | undefined };
+type Opened = {
+  readonly store: NativeStore;
+  readonly compacted: Compacted | undefined;
+  /** The kernel may have nothing of it in memory. */
+  readonly isUnread: boolean;
+};
 
 /** Opens the store, or makes one. @throws ConfigError what the operator has to do */
 export async function openStore({ dataFolder, outFolder, compact }: OpenOptions): Promise<Opened> {
   const folder = join(dataFolder, 'store');
   const path = storeFile(folder);
   forgetUnfinished(dataFolder);
-  refuseDamagedStore(path, outFolder);
+  const isRead = refuseDamagedStore(path, outFolder);
   const compacted = compact && existsSync(path) ? await compactStore(dataFolder) : undefined;
   forgetMark(path);
   const store = await openLmdbStore(folder);
   await upgrade(store);
-  return { store, compacted };
+  return { store, compacted, isUnread: !isRead && compacted === undefined };
 }
 
 /** Closes it in order: all of it is on the disk. */

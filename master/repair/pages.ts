@@ -43,7 +43,7 @@ type Reading = {
   readonly isNumeric?: boolean;
 };
 
-const pageBytes = 4096;
+export const pageBytes = 4096;
 const headBytes = 24;
 const magic = 0xbeefc0de;
 /** Version of the data: 2 for the LMDB of lmdb-js 3. */
@@ -59,6 +59,8 @@ const looseFlags = 0xc000;
 const bigNode = 1;
 const treeNode = 2;
 const depthMax = 32;
+/** Of a large value, as far as `pagesBelow` follows it. */
+const valuePagesMax = 16;
 const chunkBytes = 1 << 20;
 
 export class StoreFile {
@@ -102,7 +104,7 @@ export class StoreFile {
         if (leaf < 0) continue;
         const page = chunk.subarray(at, at + pageBytes);
         const walk = leaves.treeOf(leaf);
-        const what = wrongWith(page, number, leafFlag, walk);
+        const what = wrongWith(page, number, leafFlag, walk.meta);
         if (what !== undefined) walk.onDamage(`page ${number}: ${what}`);
         else this.#sweepLeaf(leaves, leaf, page, walk.isSummed === true ? check.rows(at) : -1);
       }
@@ -176,7 +178,7 @@ export class StoreFile {
     const what =
       page === undefined && !isLater
         ? 'it is not in the file'
-        : (unusable(number, walk) ?? (page && wrongWith(page, number, flag, walk)));
+        : (unusable(number, walk) ?? (page && wrongWith(page, number, flag, walk.meta)));
     if (what !== undefined) {
       walk.onDamage(`page ${number}: ${what}`);
       return;
@@ -346,9 +348,29 @@ function unusable(number: number, { meta, used }: Walk): string | undefined {
   return used[number] === 1 ? 'it is used twice' : undefined;
 }
 
-function wrongWith(page: Buffer, number: number, flag: number, walk: Walk): string | undefined {
+/** Returns the pages to which a page of a tree refers: its children, or the large values of a leaf.
+ *  None, if it is no such page. */
+export function pagesBelow(page: Buffer, number: number, depth: number, meta: Meta): number[] {
+  const isLeaf = depth === 1;
+  if (wrongWith(page, number, isLeaf ? leafFlag : branchFlag, meta) !== undefined) return [];
+  const below: number[] = [];
+  for (let i = 0; i < page.readUInt16LE(20) >> 1; i++) {
+    const at = nodeAt(page, i);
+    if (!isLeaf) below.push(page.readUIntLE(at, 6));
+    else if (page.readUInt16LE(at + 4) === bigNode) {
+      const valueAt = at + 8 + page.readUInt16LE(at + 6);
+      if (valueAt + 6 > pageBytes) continue;
+      const first = page.readUIntLE(valueAt, 6);
+      const count = Math.ceil((headBytes + page.readUInt32LE(at)) / pageBytes);
+      for (let one = 0; one < Math.min(count, valuePagesMax); one++) below.push(first + one);
+    }
+  }
+  return below.filter((one) => one >= 2 && one < meta.end);
+}
+
+function wrongWith(page: Buffer, number: number, flag: number, meta: Meta): string | undefined {
   if (numberAt(page, 0) !== number) return 'it has the number of another page';
-  if (numberAt(page, 8) > walk.meta.transaction) return 'it is of a later transaction';
+  if (numberAt(page, 8) > meta.transaction) return 'it is of a later transaction';
   if ((page.readUInt16LE(18) & ~looseFlags) !== flag) return 'it is of another kind';
   const [lower, upper] = [page.readUInt16LE(20), page.readUInt16LE(22)];
   const isSound = lower % 2 === 0 && lower > 0 && lower <= upper && upper <= pageBytes - headBytes;

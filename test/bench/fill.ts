@@ -1,7 +1,7 @@
 /**
  * `fill`: a store that grows from nothing: new URLs, the same at 80 % of that rate, then known ones;
- * starts after a kill, with the page cache warm and cold, and after an orderly end; what each table
- * takes, also when it is compacted. Each figure stands beside its bar, where it has one. What the
+ * starts after a kill, with the page cache warm and cold, and after an orderly end; known ones again
+ * after an orderly end with the page cache cold; what each table takes, also when it is compacted. Each figure stands beside its bar, where it has one. What the
  * device writes is counted at the device: nothing else should write to it.
  *
  * BENCH_FILL is the number of URLs (default 6,000,000), BENCH_HOSTS that of their hosts (100), and
@@ -35,10 +35,8 @@ export async function fill(): Promise<void> {
   await using cluster = new Cluster(undefined, folder);
   const turns = join(cluster.folder, 'turns');
   const preload = new URL('turns.js', import.meta.url).href;
-  let master = await syntheticMaster(cluster, [], {
-    NODE_OPTIONS: `--import ${preload}`,
-    TURNS: turns,
-  });
+  const env = { NODE_OPTIONS: `--import ${preload}`, TURNS: turns };
+  let master = await syntheticMaster(cluster, [], env);
   const empty = anonymousBytes(master.pid);
   say(`fill, ${count(total)} new URLs on ${count(hosts)} hosts, device of ${folder}:`);
   let first = 0;
@@ -67,24 +65,34 @@ export async function fill(): Promise<void> {
   const store = storeFile(join(cluster.data, 'store'));
   const start = async (after: string, bars = '') => {
     const began = performance.now();
-    master = await cluster.master([]);
+    master = await cluster.master([], { env });
     say(`  start after ${after}: ${((performance.now() - began) / 1000).toFixed(2)} s${bars}`);
   };
   const bars = ' (bar: 5 at 10 M, 40 at 100 M)';
   await master.kill('SIGKILL');
   await start('kill -9', bars);
   await master.kill('SIGKILL');
-  // Drops what the kernel has of a file, as its manual says.
-  const dropped = spawnSync('dd', [`if=${store}`, 'iflag=nocache', 'count=0']).status === 0;
-  if (dropped) await start('kill -9, page cache cold', bars);
+  if (isDropped(store)) await start('kill -9, page cache cold', bars);
   await master.kill('SIGTERM');
   await start('an orderly end');
   await master.kill('SIGTERM');
+  if (isDropped(store)) {
+    await start('an orderly end, page cache cold');
+    for (const name of ['known, at once', 'known, then']) {
+      done += (await step(cluster, master, name, known)).reports;
+    }
+    await master.kill('SIGTERM');
+  }
   sayTables(tablesOf(store), { urls: first, done });
   const began = performance.now();
   await cluster.run(['master.js', 'compact', '--data', cluster.data]).exited;
   say(`  compact: ${((performance.now() - began) / 1000).toFixed(1)} s; then`);
   sayTables(tablesOf(store), { urls: first, done });
+}
+
+/** Drops what the kernel has of a file, as the manual of dd says. */
+function isDropped(path: string): boolean {
+  return spawnSync('dd', [`if=${path}`, 'iflag=nocache', 'count=0']).status === 0;
 }
 
 /** Of a waiting URL alone, and of each URL; the rest comes from pages that were fetched. */
@@ -128,11 +136,14 @@ function turnsSince(cluster: Cluster, since: number): number[] {
   return seen.flatMap(([at = 0, ms = 0]) => (at >= since ? [ms] : []));
 }
 
+const knownBars = '330,000 links/s at 1 M, 250,000 at 100 M';
 /** What is wanted of a step. */
 const barsOf: Readonly<Record<string, string>> = {
   new: '100,000 links/s and 1,024 bytes on 100 hosts, 70,000 and 2,048 on 20,000',
   'at 80 %': 'p99 400 ms',
-  known: '330,000 links/s at 1 M, 250,000 at 100 M',
+  known: knownBars,
+  'known, at once': knownBars,
+  'known, then': knownBars,
 };
 
 /** Where to look: 1 M, 3 M, 10 M, and so on, then the whole. */

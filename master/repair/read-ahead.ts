@@ -1,0 +1,200 @@
+/**
+ * Reads a table into the kernel's page cache while the master serves. After a restart of the machine
+ * nothing of the store is in memory, and each look-up of a known link would wait for the disk: a
+ * hundred million keys are in half a million pages, scattered over a file of 17 GB.
+ *
+ * The tree is read level by level, each in the order of the file, and neighbours at once. It changes
+ * meanwhile: a page that is another one by now is left out, and what is new is in memory already.
+ * So nothing depends on what is read here, nor on whether it is.
+ */
+import { type FileHandle, open } from 'node:fs/promises';
+import { messageOf } from '../../shared/errors.ts';
+import type { Logger } from '../../shared/log.ts';
+import type { Table } from '../store/store.ts';
+import {
+  current,
+  type Meta,
+  pageBytes,
+  pagesBelow,
+  StoreFile,
+  tableName,
+  treeAt,
+} from './pages.ts';
+
+/** Reads on the way at once: a busy master comes back to each after some ms only. */
+const lanes = 48;
+/** Pages of a read, and of a gap within it: to read a gap costs less than to wait twice. */
+const rangePagesMax = 64;
+const gapPagesMax = 16;
+
+type Limits = {
+  readonly bytesMax: number;
+  readonly signal: AbortSignal;
+};
+
+type PageRange = { readonly first: number; readonly end: number };
+
+/** Reads what look-ups of known links read. */
+export class ReadAhead {
+  readonly #log: Pick<Logger, 'debug'>;
+  readonly #aborter = new AbortController();
+  #ended: Promise<void> = Promise.resolve();
+
+  constructor(log: Pick<Logger, 'debug'>) {
+    this.#log = log;
+  }
+
+  begin(path: string): void {
+    this.#ended = this.#read(path);
+  }
+
+  /** Resolves when nothing is read any more. */
+  async close(): Promise<void> {
+    this.#aborter.abort();
+    await this.#ended;
+  }
+
+  async #read(path: string): Promise<void> {
+    const began = performance.now();
+    // The rest of the machine needs its memory, too.
+    const bytesMax = process.availableMemory() / 2;
+    try {
+      const bytes = await readAhead(path, 'runs', { bytesMax, signal: this.#aborter.signal });
+      const ms = Math.round(performance.now() - began);
+      this.#log.debug({ bytes, ms }, 'seen URLs read into the page cache');
+    } catch (error) {
+      // Who needs what cannot be read says so.
+      this.#log.debug({ reason: messageOf(error) }, 'seen URLs not read into the page cache');
+    }
+  }
+}
+
+/** Resolves with the bytes that were read. Rejects with an error of the file system. */
+export async function readAhead(path: string, table: Table, limits: Limits): Promise<number> {
+  const start = startOf(path, table);
+  if (start === undefined) return 0;
+  const reader = new Reader(await open(path), limits);
+  try {
+    const { meta, root } = start;
+    let level = new PageSet(meta.end);
+    level.add(root);
+    for (let depth = start.depth; depth >= 1; depth--) {
+      const below = new PageSet(meta.end);
+      await reader.read(level, (page, number) => {
+        for (const child of pagesBelow(page, number, depth, meta)) below.add(child);
+      });
+      level = below;
+    }
+    // The large values: nothing is below them.
+    await reader.read(level);
+    return reader.bytes;
+  } finally {
+    await reader.close();
+  }
+}
+
+/** Undefined: the table is empty, or a commit is being written at this moment. */
+function startOf(
+  path: string,
+  table: Table,
+): { readonly meta: Meta; readonly root: number; readonly depth: number } | undefined {
+  const file = new StoreFile(path);
+  try {
+    const [a, b] = file.metas();
+    if (a === undefined || b === undefined) return undefined;
+    const meta = current(a, b);
+    let tree = meta.free;
+    let isFound = false;
+    file.read({
+      ...{ tree: meta.main, meta, used: new Uint8Array(meta.end), onDamage: () => {} },
+      take: (keys, keyAt, keyBytes, values, valueAt) => {
+        if (tableName(keys.subarray(keyAt, keyAt + keyBytes)) !== table) return;
+        tree = treeAt(values, valueAt);
+        isFound = true;
+      },
+    });
+    const { root, depth } = tree;
+    return isFound && root !== undefined ? { meta, root, depth } : undefined;
+  } finally {
+    file.close();
+  }
+}
+
+class Reader {
+  readonly #file: FileHandle;
+  readonly #limits: Limits;
+  /** For what nobody looks at: reads may write over each other. */
+  readonly #unseen = Buffer.alloc(rangePagesMax * pageBytes);
+  bytes = 0;
+
+  constructor(file: FileHandle, limits: Limits) {
+    this.#file = file;
+    this.#limits = limits;
+  }
+
+  /** `visit` gets each page of the set: it is valid until the call returns. */
+  async read(pages: PageSet, visit?: (page: Buffer, number: number) => void): Promise<void> {
+    const ranges = pages.ranges();
+    const lane = async () => {
+      for (const { first, end } of ranges) {
+        if (this.#limits.signal.aborted || this.bytes >= this.#limits.bytesMax) return;
+        const length = (end - first) * pageBytes;
+        const buffer = visit === undefined ? this.#unseen : Buffer.allocUnsafe(length);
+        const { bytesRead } = await this.#file.read(buffer, 0, length, first * pageBytes);
+        this.bytes += bytesRead;
+        if (visit === undefined) continue;
+        for (let number = first; (number - first + 1) * pageBytes <= bytesRead; number++) {
+          const at = (number - first) * pageBytes;
+          if (pages.has(number)) visit(buffer.subarray(at, at + pageBytes), number);
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: lanes }, lane));
+  }
+
+  async close(): Promise<void> {
+    await this.#file.close();
+  }
+}
+
+/** Numbers of pages, a bit each. */
+class PageSet {
+  readonly #bits: Uint8Array;
+  readonly #end: number;
+
+  /** `end`: all are below it. */
+  constructor(end: number) {
+    this.#end = end;
+    this.#bits = new Uint8Array(Math.ceil(end / 8));
+  }
+
+  add(page: number): void {
+    this.#bits[page >>> 3] = (this.#bits[page >>> 3] ?? 0) | (1 << (page & 7));
+  }
+
+  has(page: number): boolean {
+    return ((this.#bits[page >>> 3] ?? 0) & (1 << (page & 7))) !== 0;
+  }
+
+  /** In the order of the file. */
+  *ranges(): Generator<PageRange> {
+    for (let first = this.#next(0); first < this.#end; ) {
+      let end = first + 1;
+      let next = this.#next(end);
+      while (next - end <= gapPagesMax && next - first < rangePagesMax && next < this.#end) {
+        end = next + 1;
+        next = this.#next(end);
+      }
+      yield { first, end };
+      first = next;
+    }
+  }
+
+  /** Returns the first page from this one on; the end: there is none. */
+  #next(page: number): number {
+    let at = page;
+    while (at < this.#end && !this.has(at))
+      at += (at & 7) === 0 && this.#bits[at >>> 3] === 0 ? 8 : 1;
+    return Math.min(at, this.#end);
+  }
+}
