@@ -126,7 +126,7 @@ export class Master implements Leaver, SlavesMaster {
       const master = new Master(options, folder, store);
       if (compacted !== undefined) master.#notices.compacted(compacted);
       await master.#serve();
-      if (isUnread) master.#readAhead.begin(path);
+      if (isUnread) master.#readAhead.begin(path, master.#openCrawls);
       return master;
     } catch (error) {
       folder.close();
@@ -323,6 +323,11 @@ export class Master implements Leaver, SlavesMaster {
   /** For the process, after an orderly stop: 4 if no seed of a crawl was answered. */
   get exitCode(): number {
     return this.#exitCode();
+  }
+
+  get #openCrawls(): ReadonlySet<number> {
+    const open = [...this.#frontier.crawls].filter(({ isOpen }) => isOpen);
+    return new Set(open.map(({ id }) => id));
   }
 
   get isDraining(): boolean {

@@ -59,7 +59,7 @@ const looseFlags = 0xc000;
 const bigNode = 1;
 const treeNode = 2;
 const depthMax = 32;
-/** Of a large value, as far as `pagesBelow` follows it. */
+/** Of a large value, as far as `valuesOf` follows it. */
 const valuePagesMax = 16;
 const chunkBytes = 1 << 20;
 
@@ -344,28 +344,41 @@ function endWalk({ tree, rows, onDamage }: Walk): void {
 }
 
 function unusable(number: number, { meta, used }: Walk): string | undefined {
-  if (!(number >= 2 && number < meta.end)) return 'it is out of bounds';
+  if (!isUsable(number, meta)) return 'it is out of bounds';
   return used[number] === 1 ? 'it is used twice' : undefined;
 }
 
-/** Returns the pages to which a page of a tree refers: its children, or the large values of a leaf.
- *  None, if it is no such page. */
-export function pagesBelow(page: Buffer, number: number, depth: number, meta: Meta): number[] {
-  const isLeaf = depth === 1;
-  if (wrongWith(page, number, isLeaf ? leafFlag : branchFlag, meta) !== undefined) return [];
-  const below: number[] = [];
+/** Returns the children of a page of a tree; none, if it is no branch. */
+export function childrenOf(page: Buffer, number: number, meta: Meta): number[] {
+  if (wrongWith(page, number, branchFlag, meta) !== undefined) return [];
+  const count = page.readUInt16LE(20) >> 1;
+  const children = Array.from({ length: count }, (_, i) => page.readUIntLE(nodeAt(page, i), 6));
+  return children.filter((child) => isUsable(child, meta));
+}
+
+/** Returns the pages of the large values of a leaf, by their keys; none, if it is no leaf. */
+export function valuesOf(
+  page: Buffer,
+  number: number,
+  meta: Meta,
+  isWanted: (key: Buffer) => boolean,
+): number[] {
+  if (wrongWith(page, number, leafFlag, meta) !== undefined) return [];
+  const found: number[] = [];
   for (let i = 0; i < page.readUInt16LE(20) >> 1; i++) {
     const at = nodeAt(page, i);
-    if (!isLeaf) below.push(page.readUIntLE(at, 6));
-    else if (page.readUInt16LE(at + 4) === bigNode) {
-      const valueAt = at + 8 + page.readUInt16LE(at + 6);
-      if (valueAt + 6 > pageBytes) continue;
-      const first = page.readUIntLE(valueAt, 6);
-      const count = Math.ceil((headBytes + page.readUInt32LE(at)) / pageBytes);
-      for (let one = 0; one < Math.min(count, valuePagesMax); one++) below.push(first + one);
-    }
+    const valueAt = at + 8 + page.readUInt16LE(at + 6);
+    const isBig = page.readUInt16LE(at + 4) === bigNode && valueAt + 6 <= pageBytes;
+    if (!isBig || !isWanted(page.subarray(at + 8, valueAt))) continue;
+    const first = page.readUIntLE(valueAt, 6);
+    const count = Math.ceil((headBytes + page.readUInt32LE(at)) / pageBytes);
+    for (let one = 0; one < Math.min(count, valuePagesMax); one++) found.push(first + one);
   }
-  return below.filter((one) => one >= 2 && one < meta.end);
+  return found.filter((one) => isUsable(one, meta));
+}
+
+function isUsable(number: number, { end }: Meta): boolean {
+  return number >= 2 && number < end;
 }
 
 function wrongWith(page: Buffer, number: number, flag: number, meta: Meta): string | undefined {

@@ -10,15 +10,17 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { messageOf } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';
+import { parseRunKey } from '../store/runs.ts';
 import type { Table } from '../store/store.ts';
 import {
+  childrenOf,
   current,
   type Meta,
   pageBytes,
-  pagesBelow,
   StoreFile,
   tableName,
   treeAt,
+  valuesOf,
 } from './pages.ts';
 
 /** Reads on the way at once: a busy master comes back to each after some ms only. */
@@ -27,7 +29,9 @@ const lanes = 48;
 const rangePagesMax = 64;
 const gapPagesMax = 16;
 
-type Limits = {
+type Reading = {
+  /** Rows are read by their keys. */
+  readonly isWanted: (key: Buffer) => boolean;
   readonly bytesMax: number;
   readonly signal: AbortSignal;
 };
@@ -44,8 +48,9 @@ export class ReadAhead {
     this.#log = log;
   }
 
-  begin(path: string): void {
-    this.#ended = this.#read(path);
+  /** `crawls`: those for which links may come. */
+  begin(path: string, crawls: ReadonlySet<number>): void {
+    if (crawls.size > 0) this.#ended = this.#read(path, crawls);
   }
 
   /** Resolves when nothing is read any more. */
@@ -54,12 +59,15 @@ export class ReadAhead {
     await this.#ended;
   }
 
-  async #read(path: string): Promise<void> {
+  async #read(path: string, crawls: ReadonlySet<number>): Promise<void> {
     const began = performance.now();
-    // The rest of the machine needs its memory, too.
-    const bytesMax = process.availableMemory() / 2;
     try {
-      const bytes = await readAhead(path, 'runs', { bytesMax, signal: this.#aborter.signal });
+      const bytes = await readAhead(path, 'runs', {
+        isWanted: (key) => crawls.has(parseRunKey(key)?.crawl ?? 0),
+        // The rest of the machine needs its memory, too.
+        bytesMax: process.availableMemory() / 2,
+        signal: this.#aborter.signal,
+      });
       const ms = Math.round(performance.now() - began);
       this.#log.debug({ bytes, ms }, 'seen URLs read into the page cache');
     } catch (error) {
@@ -70,10 +78,10 @@ export class ReadAhead {
 }
 
 /** Resolves with the bytes that were read. Rejects with an error of the file system. */
-export async function readAhead(path: string, table: Table, limits: Limits): Promise<number> {
+export async function readAhead(path: string, table: Table, reading: Reading): Promise<number> {
   const start = startOf(path, table);
   if (start === undefined) return 0;
-  const reader = new Reader(await open(path), limits);
+  const reader = new Reader(await open(path), reading);
   try {
     const { meta, root } = start;
     let level = new PageSet(meta.end);
@@ -81,11 +89,15 @@ export async function readAhead(path: string, table: Table, limits: Limits): Pro
     for (let depth = start.depth; depth >= 1; depth--) {
       const below = new PageSet(meta.end);
       await reader.read(level, (page, number) => {
-        for (const child of pagesBelow(page, number, depth, meta)) below.add(child);
+        const found =
+          depth > 1
+            ? childrenOf(page, number, meta)
+            : valuesOf(page, number, meta, reading.isWanted);
+        for (const one of found) below.add(one);
       });
       level = below;
     }
-    // The large values: nothing is below them.
+    // Nothing is below the values.
     await reader.read(level);
     return reader.bytes;
   } finally {
@@ -122,14 +134,14 @@ function startOf(
 
 class Reader {
   readonly #file: FileHandle;
-  readonly #limits: Limits;
+  readonly #reading: Reading;
   /** For what nobody looks at: reads may write over each other. */
   readonly #unseen = Buffer.alloc(rangePagesMax * pageBytes);
   bytes = 0;
 
-  constructor(file: FileHandle, limits: Limits) {
+  constructor(file: FileHandle, reading: Reading) {
     this.#file = file;
-    this.#limits = limits;
+    this.#reading = reading;
   }
 
   /** `visit` gets each page of the set: it is valid until the call returns. */
@@ -137,7 +149,7 @@ class Reader {
     const ranges = pages.ranges();
     const lane = async () => {
       for (const { first, end } of ranges) {
-        if (this.#limits.signal.aborted || this.bytes >= this.#limits.bytesMax) return;
+        if (this.#reading.signal.aborted || this.bytes >= this.#reading.bytesMax) return;
         const length = (end - first) * pageBytes;
         const buffer = visit === undefined ? this.#unseen : Buffer.allocUnsafe(length);
         const { bytesRead } = await this.#file.read(buffer, 0, length, first * pageBytes);

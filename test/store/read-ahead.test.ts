@@ -15,14 +15,18 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { readAhead } from '../../master/repair/read-ahead.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
-import { runKey } from '../../master/store/runs.ts';
+import { parseRunKey, runKey } from '../../master/store/runs.ts';
 import type { Change, Table } from '../../master/store/store.ts';
 import { randomUint32s } from '../support/random.ts';
 
 const pageBytes = 4096;
 /** Of a row: a page each, as those of a run. */
 const rowBytes = 3584;
-const all = { bytesMax: Number.POSITIVE_INFINITY, signal: new AbortController().signal };
+const all = {
+  isWanted: () => true,
+  bytesMax: Number.POSITIVE_INFINITY,
+  signal: new AbortController().signal,
+};
 
 /** Rows in pages of their own: some of `runs`, as many of `buried`, and so on. */
 async function storeOf(t: TestContext, batches: number, rows: number): Promise<string> {
@@ -61,6 +65,15 @@ test('all rows of the table are in the page cache then, and little else is read'
   assert.ok(bytes >= wanted && bytes < wanted * 1.2, `${bytes} bytes read for ${wanted}`);
   assert.ok(cached >= wanted, `${cached} bytes are in memory`);
   assert.ok(fileBytes > wanted * 2);
+});
+
+test('only rows that are wanted are read', async (t) => {
+  const path = await storeOf(t, 4, 500);
+  const whole = await readAhead(path, 'runs', all);
+  // Runs are numbered from 1.
+  const isWanted = (key: Buffer) => parseRunKey(key)?.run === 2;
+  const some = await readAhead(path, 'runs', { ...all, isWanted });
+  assert.ok(some >= 500 * pageBytes && some < whole / 2, `${some} of ${whole} bytes`);
 });
 
 test('a table without rows, and a store without pages', async (t) => {
