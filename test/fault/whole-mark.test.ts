@@ -8,6 +8,7 @@ import test from 'node:test';
 import { forgetMark, isMarkedWhole, markWhole } from '../../master/repair/whole-mark.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
 import { formatKey, formatVersion } from '../../master/store/records.ts';
+import { runKey } from '../../master/store/runs.ts';
 import type { Change } from '../../master/store/store.ts';
 import { Cluster } from '../support/cluster.ts';
 
@@ -92,4 +93,28 @@ test('a start reads a large store after kill -9, and not after an orderly end', 
   ]);
   assert.deepEqual(await master.exited, { code: 2, signal: null });
   assert.match(master.stderr, /is damaged/);
+});
+
+test('after an orderly end the seen URLs of open crawls are read in the background', {
+  timeout: 60_000,
+}, async (t) => {
+  const cluster = new Cluster(t);
+  // No slave comes, so it stays open.
+  const first = await cluster.master(['http://127.0.0.1:1/']);
+  await first.kill('SIGTERM');
+  const runs = [1, 2].map((crawl) =>
+    Array.from({ length: 10_000 }, (_, bucket): Change => {
+      return { table: 'runs', key: runKey(crawl, 9, bucket), value: Buffer.alloc(3584) };
+    }),
+  );
+  const store = await openLmdbStore(join(cluster.data, 'store'));
+  for (const rows of runs) await store.commit(rows);
+  await store.close();
+  await markWhole(storeFile(join(cluster.data, 'store')));
+  const master = await cluster.master(['--log-level', 'debug']);
+  const line = /seen URLs read into the page cache {2}bytes=(\d+)/;
+  await master.said(line);
+  const bytes = Number(line.exec(master.stdout)?.[1]);
+  assert.ok(bytes > 10_000 * 4096 && bytes < 15_000 * 4096, `${bytes} bytes are not of one crawl`);
+  await master.kill('SIGTERM');
 });
